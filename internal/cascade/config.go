@@ -1,0 +1,377 @@
+// Package cascade expands the few words that describe a delay cascade into every exchange,
+// queue, argument and binding it consists of, and computes the routing keys that go with it.
+//
+// It is pure: it imports nothing of Terraform and never talks to a broker. What RabbitMQ would
+// refuse, and what can be known beforehand, is an error here.
+package cascade
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// QueueType is the type of the queues of a cascade.
+type QueueType string
+
+// The queue types that a cascade can be made of.
+const (
+	Quorum  QueueType = "quorum"
+	Classic QueueType = "classic"
+)
+
+const (
+	// MaxTTL is the longest time-to-live of a queue: ten years, for classic and quorum queues,
+	// since RabbitMQ 3.10.2 (MAX_EXPIRY_TIMER in rabbit_misc).
+	MaxTTL = 315_360_000_000 * time.Millisecond
+	// MaxLevels is the largest number of levels: with the finest resolution of 1 ms the queue of
+	// a 40th level would exceed MaxTTL.
+	MaxLevels = 39
+)
+
+// Config describes a cascade. The zero values of Levels, MaxDelay, Resolution, ExchangeName,
+// QueueName, DeliveryExchange, QueueType and Lookahead stand for what Resolve puts there; the
+// others mean what they say.
+type Config struct {
+	Vhost string
+	// Name is the beginning of all names that are not given.
+	Name string
+	// Levels is the number of queues, 1 to 39. It or MaxDelay is given.
+	Levels int
+	// MaxDelay is the longest delay that has to be possible.
+	MaxDelay time.Duration
+	// Resolution is the time-to-live of level 0, in whole milliseconds. Level k has 2^k times as much.
+	Resolution time.Duration
+
+	ExchangeName     Format
+	QueueName        Format
+	DeliveryExchange string
+	// CreateDeliveryExchange makes the delivery exchange a part of the cascade.
+	CreateDeliveryExchange bool
+
+	QueueType QueueType
+	// MaxLength is the largest number of messages in a queue, 0 for no limit; quorum only.
+	MaxLength int64
+	// Lookahead is the number of digits that a level exchange looks at, 1 to Levels.
+	Lookahead int
+	// StrictKeys makes the entry exchange take only keys with all digits and a destination.
+	StrictKeys bool
+	// ParkUnroutable adds an alternate exchange and a queue for what no binding takes.
+	ParkUnroutable bool
+}
+
+// Resolve fills in what the configuration leaves to defaults and checks the result. An error is
+// of type Errors.
+func (c Config) Resolve() (Config, error) {
+	given := c
+	var errs Errors
+	if c.Resolution == 0 {
+		c.Resolution = time.Second
+	}
+	if c.QueueType == "" {
+		c.QueueType = Quorum
+	}
+	if c.ExchangeName == "" && c.Name != "" {
+		c.ExchangeName = Format(Escape(c.Name) + defaultLevel)
+	}
+	if c.QueueName == "" && c.Name != "" {
+		c.QueueName = Format(Escape(c.Name) + defaultLevel)
+	}
+	if c.DeliveryExchange == "" && c.Name != "" {
+		c.DeliveryExchange = c.Name + defaultDelivery
+	}
+	c.resolveLevels(&errs)
+	if c.Lookahead == 0 {
+		c.Lookahead = c.Levels
+	}
+	if len(errs) == 0 {
+		c.checkLookahead(&errs)
+	}
+	c.checkQueues(&errs)
+	if hidesFromURLs(c.Vhost) {
+		errs.add("vhost", "is %q, which the management API cannot reach", c.Vhost)
+	}
+	c.checkNames(&errs, given)
+	if len(errs) > 0 {
+		return Config{}, errs
+	}
+	return c, nil
+}
+
+// What the default names add to the name of the cascade.
+const (
+	defaultLevel    = ".delay-%02d"
+	defaultDelivery = ".delivery"
+	parkingSuffix   = ".unroutable"
+)
+
+// reservedPrefix begins the names that only the broker itself may declare.
+const reservedPrefix = "amq."
+
+// TTL is the time-to-live of the queue of the level.
+func (c Config) TTL(level int) time.Duration { return c.Resolution << level }
+
+// resolveLevels derives the number of levels and the longest delay from each other.
+func (c *Config) resolveLevels(errs *Errors) {
+	if wrong, ok := checkResolution(c.Resolution); !ok {
+		*errs = append(*errs, wrong)
+		return
+	}
+	switch {
+	case c.Levels != 0 && c.MaxDelay != 0:
+		errs.add("levels", "is given beside max_delay; give one of the two, the other is computed")
+	case c.MaxDelay < 0:
+		errs.add("max_delay", "is %s; it has to be positive", c.MaxDelay)
+	case c.MaxDelay != 0:
+		most := mostLevels(c.Resolution)
+		c.Levels = levelsFor(c.MaxDelay, c.Resolution)
+		if c.Levels > most {
+			errs.add("max_delay", "is %s, more than %s, the longest delay at a resolution of %s: RabbitMQ accepts no time-to-live over %s; a coarser resolution reaches further",
+				c.MaxDelay, longestDelay(most, c.Resolution), c.Resolution, MaxTTL)
+		}
+	case c.Levels == 0:
+		errs.add("levels", "is missing; give it or max_delay")
+	default:
+		if wrong, ok := checkLevelCount(c.Levels, c.Resolution); !ok {
+			*errs = append(*errs, wrong)
+			return
+		}
+		c.MaxDelay = longestDelay(c.Levels, c.Resolution)
+	}
+}
+
+// checkLevels returns an error unless there can be a cascade of so many levels.
+func checkLevels(levels int, resolution time.Duration) error {
+	if wrong, ok := checkResolution(resolution); !ok {
+		return wrong
+	}
+	if wrong, ok := checkLevelCount(levels, resolution); !ok {
+		return wrong
+	}
+	return nil
+}
+
+func checkResolution(resolution time.Duration) (wrong AttributeError, ok bool) {
+	switch {
+	case resolution < time.Millisecond || resolution%time.Millisecond != 0:
+		return attributeError("resolution", "is %s; RabbitMQ counts time-to-live in whole milliseconds, so give 1ms or a multiple of it", resolution), false
+	case resolution > MaxTTL:
+		return attributeError("resolution", "is %s; give at most %s, the longest time-to-live that RabbitMQ accepts", resolution, MaxTTL), false
+	}
+	return AttributeError{}, true
+}
+
+func checkLevelCount(levels int, resolution time.Duration) (wrong AttributeError, ok bool) {
+	if most := mostLevels(resolution); levels < 1 || levels > most {
+		return attributeError("levels", "is %d; at a resolution of %s it can be 1 to %d: RabbitMQ accepts no time-to-live over %s",
+			levels, resolution, most, MaxTTL), false
+	}
+	return AttributeError{}, true
+}
+
+// mostLevels is the number of levels at which the longest time-to-live is still below the
+// broker's ceiling.
+func mostLevels(resolution time.Duration) int {
+	levels := 1
+	for levels < MaxLevels && resolution<<levels <= MaxTTL {
+		levels++
+	}
+	return levels
+}
+
+// levelsFor is the smallest number of levels that reaches the delay.
+func levelsFor(delay, resolution time.Duration) int {
+	levels := 1
+	for levels <= MaxLevels && longestDelay(levels, resolution) < delay {
+		levels++
+	}
+	return levels
+}
+
+// longestDelay is the longest delay of so many levels, or the longest duration if that is shorter.
+func longestDelay(levels int, resolution time.Duration) time.Duration {
+	if maxSteps(levels) > math.MaxInt64/int64(resolution) {
+		return math.MaxInt64
+	}
+	return time.Duration(maxSteps(levels)) * resolution
+}
+
+func (c Config) checkLookahead(errs *Errors) {
+	if c.Lookahead < 1 || c.Lookahead > c.Levels {
+		errs.add("lookahead", "is %d; with %d levels it can be 1 (the classic chain) to %d (every hop is routed once)", c.Lookahead, c.Levels, c.Levels)
+	}
+}
+
+func (c Config) checkQueues(errs *Errors) {
+	if c.QueueType != Quorum && c.QueueType != Classic {
+		errs.add("queue_type", "is %q; it can be %q or %q", c.QueueType, Quorum, Classic)
+	}
+	if c.MaxLength < 0 {
+		errs.add("max_length", "is %d; it has to be 1 or more", c.MaxLength)
+	}
+	if c.MaxLength > 0 && c.QueueType == Classic {
+		errs.add("max_length", "is given for classic queues; a full classic queue loses what is dead-lettered into it, so this needs queue_type = %q", Quorum)
+	}
+}
+
+// object is a name that the broker gets to see, and the attribute that it comes from.
+type object struct{ attribute, kind, name string }
+
+// checkNames checks every name of the cascade, each on the attribute that gives it.
+func (c Config) checkNames(errs *Errors, given Config) {
+	c.checkMissing(errs)
+	exchangeName := origin("exchange_name", string(given.ExchangeName))
+	queueName := origin("queue_name", string(given.QueueName))
+	deliveryExchange := origin("delivery_exchange", given.DeliveryExchange)
+	for _, each := range []struct {
+		attribute string
+		format    Format
+	}{{exchangeName, c.ExchangeName}, {queueName, c.QueueName}} {
+		if each.format == "" {
+			return
+		}
+		if err := each.format.Check(); err != nil {
+			errs.add(each.attribute, "is %q, which %s", each.format, err)
+			return
+		}
+	}
+	if c.Levels < 1 || c.Levels > MaxLevels {
+		return
+	}
+	var objects []object
+	if c.DeliveryExchange != "" {
+		objects = append(objects, object{deliveryExchange, "exchange", c.DeliveryExchange})
+	}
+	for level := range c.Levels {
+		objects = append(objects,
+			object{exchangeName, "exchange", c.ExchangeName.Name(level)},
+			object{queueName, "queue", c.QueueName.Name(level)})
+	}
+	if c.ParkUnroutable && c.Name != "" {
+		objects = append(objects, object{"name", "exchange", c.parking()}, object{"name", "queue", c.parking()})
+	}
+	seen := map[object]string{}
+	for _, o := range objects {
+		key := object{kind: o.kind, name: o.name}
+		if first, ok := seen[key]; ok {
+			if o.attribute == "name" {
+				o.attribute = first // the other name may have been given on purpose
+			}
+			errs.add(o.attribute, "gives the name %q to a second %s of the cascade; all names have to differ", o.name, o.kind)
+			continue
+		}
+		seen[key] = o.attribute
+		c.checkName(errs, o)
+	}
+}
+
+// origin is the attribute to blame for a name: the cascade's name unless its own attribute is given.
+func origin(attribute, given string) string {
+	if given == "" {
+		return "name"
+	}
+	return attribute
+}
+
+// checkMissing reports the names that can neither be taken from their attribute nor derived.
+func (c Config) checkMissing(errs *Errors) {
+	if c.Name != "" {
+		return
+	}
+	var otherwise []string
+	for _, each := range []struct {
+		attribute string
+		missing   bool
+	}{
+		{"exchange_name", c.ExchangeName == ""},
+		{"queue_name", c.QueueName == ""},
+		{"delivery_exchange", c.DeliveryExchange == ""},
+		{"park_unroutable = false", c.ParkUnroutable},
+	} {
+		if each.missing {
+			otherwise = append(otherwise, each.attribute)
+		}
+	}
+	if len(otherwise) > 0 {
+		errs.add("name", "is missing; give it, or else %s", strings.Join(otherwise, ", "))
+	}
+}
+
+func (c Config) checkName(errs *Errors, o object) {
+	switch {
+	case hidesFromURLs(o.name):
+		errs.add(o.attribute, "gives the %s name %q, which the management API cannot reach; use another name", o.kind, o.name)
+	case !utf8.ValidString(o.name):
+		errs.add(o.attribute, "gives the %s name %q, which is not valid UTF-8", o.kind, o.name)
+	case len(o.name) > MaxKeyBytes:
+		errs.add(o.attribute, "gives the %s name %q of %d bytes; RabbitMQ allows %d", o.kind, o.name, len(o.name), MaxKeyBytes)
+	case strings.ContainsFunc(o.name, unicode.IsControl):
+		errs.add(o.attribute, "gives the %s name %q with a control character; RabbitMQ drops some of them and the object would have another name", o.kind, o.name)
+	case strings.HasPrefix(o.name, reservedPrefix) && c.declares(o):
+		errs.add(o.attribute, "gives the %s name %q; names that begin with %q are reserved by RabbitMQ", o.kind, o.name, reservedPrefix)
+	case o.kind == "queue" && c.QueueType == Quorum && c.internalBytes(o.name) > MaxKeyBytes:
+		errs.add(o.attribute, "gives the quorum queue name %q; with the vhost it has %d bytes inside RabbitMQ, which cannot add a replica to a queue with more than %d; use a shorter name",
+			o.name, c.internalBytes(o.name), MaxKeyBytes)
+	}
+}
+
+// hidesFromURLs tells whether a segment of a URL's path would get lost: RabbitMQ's web server (Cowboy)
+// takes these out of a path, percent-encoded too (3.10 to 4.3).
+func hidesFromURLs(name string) bool { return name == "." || name == ".." }
+
+// declares tells a part of the cascade from a delivery exchange that others provide, which may be
+// one of the broker's own.
+func (c Config) declares(o object) bool {
+	return c.CreateDeliveryExchange || o.kind != "exchange" || o.name != c.DeliveryExchange
+}
+
+// internalBytes is the length of the name that RabbitMQ gives to a quorum queue's replicas
+// (rabbit_queue_type_util:qname_to_internal_name/1). A queue with a longer one can be declared,
+// on 3.10 to 4.3, but add_members in rabbit_quorum_queue fails on it.
+func (c Config) internalBytes(queue string) int {
+	vhost := c.Vhost
+	if vhost == "/" {
+		vhost = "%2F"
+	}
+	return len(vhost) + len("_") + len(queue)
+}
+
+// parking is the name of the alternate exchange and of its queue.
+func (c Config) parking() string { return c.Name + parkingSuffix }
+
+// Errors lists what is wrong with a configuration.
+type Errors []AttributeError
+
+// AttributeError says what is wrong with one attribute and what to do.
+type AttributeError struct {
+	// Attribute is the name of the attribute in Terraform.
+	Attribute string
+	// Message continues a sentence that begins with the attribute's name.
+	Message string
+}
+
+func (e *Errors) add(attribute, format string, args ...any) {
+	for _, known := range *e {
+		if known.Attribute == attribute {
+			return // one error per attribute: the first is the one to mend
+		}
+	}
+	*e = append(*e, attributeError(attribute, format, args...))
+}
+
+func attributeError(attribute, format string, args ...any) AttributeError {
+	return AttributeError{attribute, fmt.Sprintf(format, args...)}
+}
+
+func (e Errors) Error() string {
+	lines := make([]string, len(e))
+	for i, each := range e {
+		lines[i] = each.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (e AttributeError) Error() string { return e.Attribute + " " + e.Message }

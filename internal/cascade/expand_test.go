@@ -1,0 +1,325 @@
+package cascade
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
+)
+
+// vectors are expansions in the shape of RabbitMQ definitions, from captures and other tools.
+var vectors = map[string]Config{
+	"article_level3": {
+		Levels: 4, ExchangeName: "EXCHANGE.TOPIC.SENDTASK.N%d", QueueName: "QUEUE.DELAY.SENDTASK.N%d",
+		DeliveryExchange: "EXCHANGE.DELAY.DIRECT.SENDTASK", CreateDeliveryExchange: true, QueueType: Classic, Lookahead: 1,
+	},
+	"nservicebus_v2": {
+		Levels: 28, ExchangeName: "nsb.v2.delay-level-%02d", QueueName: "nsb.v2.delay-level-%02d",
+		DeliveryExchange: "nsb.v2.delay-delivery", CreateDeliveryExchange: true, QueueType: Quorum, Lookahead: 1,
+	},
+	"quorum_5_levels_lookahead_5":        {Name: "t", Levels: 5, CreateDeliveryExchange: true},
+	"quorum_5_levels_lookahead_5_strict": {Name: "t", Levels: 5, CreateDeliveryExchange: true, StrictKeys: true},
+	"quorum_5_levels_lookahead_2_100ms": {
+		Name: "t", Levels: 5, Resolution: 100 * time.Millisecond, CreateDeliveryExchange: true, Lookahead: 2,
+	},
+}
+
+func TestExpandVectors(t *testing.T) {
+	for name, config := range vectors {
+		t.Run(name, func(t *testing.T) {
+			got, err := Expand(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := readVector(t, name)
+			if name == "article_level3" {
+				// It leaves the type to the broker, which takes classic; we always send it.
+				for name, q := range want.Queues {
+					if !q.Equal(got.Queues[name]) {
+						t.Errorf("queue %v, want %v", got.Queues[name], q)
+					}
+					q.Arguments["x-queue-type"] = "classic"
+				}
+			}
+			compareObjects(t, "exchange", got.Exchanges, want.Exchanges)
+			compareObjects(t, "queue", got.Queues, want.Queues)
+			compareObjects(t, "binding", got.Bindings, want.Bindings)
+		})
+	}
+	files, err := filepath.Glob("testdata/vectors/*.json")
+	if err != nil || len(files) != len(vectors) {
+		t.Errorf("%d vectors are tested, but there are %q (%v)", len(vectors), files, err)
+	}
+}
+
+func readVector(t *testing.T, name string) topology.Topology {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "vectors", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var definitions struct {
+		Exchanges []struct {
+			Name, Type string
+			Durable    bool
+			AutoDelete bool `json:"auto_delete"`
+			Internal   bool
+			Arguments  map[string]any
+		}
+		Queues []struct {
+			Name       string
+			Durable    bool
+			AutoDelete bool `json:"auto_delete"`
+			Arguments  map[string]any
+		}
+		Bindings []struct {
+			Source          string
+			RoutingKey      string                   `json:"routing_key"`
+			DestinationType topology.DestinationType `json:"destination_type"`
+			Destination     string
+			Arguments       map[string]any
+		}
+	}
+	if err := json.Unmarshal(text, &definitions); err != nil {
+		t.Fatal(err)
+	}
+	want := topology.New()
+	for _, e := range definitions.Exchanges {
+		want.Exchanges[e.Name] = topology.Exchange{
+			Name: e.Name, Type: e.Type, Durable: e.Durable, AutoDelete: e.AutoDelete, Internal: e.Internal,
+			Arguments: topology.NormalizeArguments(e.Arguments),
+		}
+	}
+	for _, q := range definitions.Queues {
+		want.Queues[q.Name] = topology.Queue{
+			Name: q.Name, Durable: q.Durable, AutoDelete: q.AutoDelete, Arguments: topology.NormalizeArguments(q.Arguments),
+		}
+	}
+	for _, b := range definitions.Bindings {
+		want.Bindings.Add(topology.Binding{
+			Source: b.Source, RoutingKey: b.RoutingKey, DestinationType: b.DestinationType, Destination: b.Destination,
+			Arguments: topology.NormalizeArguments(b.Arguments).JSON(),
+		})
+	}
+	return want
+}
+
+func compareObjects[K comparable, V any](t *testing.T, kind string, got, want map[K]V) {
+	t.Helper()
+	for key, value := range want {
+		if have, exists := got[key]; !exists {
+			t.Errorf("%s %v is missing", kind, key)
+		} else if !reflect.DeepEqual(have, value) {
+			t.Errorf("%s %v is %v, want %v", kind, key, have, value)
+		}
+	}
+	for key := range got {
+		if _, exists := want[key]; !exists {
+			t.Errorf("%s %v is too much", kind, key)
+		}
+	}
+}
+
+func TestExpandParking(t *testing.T) {
+	for _, queueType := range []QueueType{Quorum, Classic} {
+		got, err := Expand(Config{Name: "t", Levels: 2, QueueType: queueType, CreateDeliveryExchange: true, ParkUnroutable: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"t.delay-00", "t.delay-01", "t.delivery"} {
+			if got.Exchanges[name].AlternateExchange() != "t.unroutable" {
+				t.Errorf("exchange %q has the alternate exchange %q", name, got.Exchanges[name].AlternateExchange())
+			}
+		}
+		if e := got.Exchanges["t.unroutable"]; e.Type != "fanout" || !e.Durable || len(e.Arguments) > 0 {
+			t.Errorf("the parking exchange is %v", e)
+		}
+		q := got.Queues["t.unroutable"]
+		if q.Type() != string(queueType) || !q.Durable || q.DeadLetterExchange() != "" {
+			t.Errorf("the parking queue is %v", q)
+		}
+		if _, expires := q.Arguments["x-message-ttl"]; expires {
+			t.Errorf("what is parked expires: %v", q)
+		}
+	}
+}
+
+// Whatever the configuration, a key leads to the delivery exchange by exactly one way, after
+// exactly its delay, through one queue for every set bit.
+func TestEveryDelayArrivesOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := anyConfig().Draw(t, "config")
+		r := deployed(t, c)
+		most := maxSteps(c.Levels)
+		steps := []int64{0, 1, most / 2, most/2 + 1, most - 1, most}
+		for range 20 {
+			steps = append(steps, rapid.Int64Range(0, most).Draw(t, "steps"))
+		}
+		destination := anyDestination(c.Levels).Draw(t, "destination")
+		for _, each := range steps {
+			r.arrives(t, max(each, 0), destination)
+		}
+	})
+}
+
+func TestEveryDelayArrivesOnceExhaustively(t *testing.T) {
+	for levels := 1; levels <= 12; levels++ {
+		for _, lookahead := range []int{1, 2, levels - 1, levels} {
+			for _, strict := range []bool{false, true} {
+				c := Config{Name: "t", Levels: levels, Lookahead: lookahead, StrictKeys: strict, CreateDeliveryExchange: true}
+				if lookahead < 1 || lookahead > levels {
+					continue
+				}
+				r := deployed(t, c)
+				for steps := range maxSteps(levels) + 1 {
+					r.arrives(t, steps, "a.b")
+				}
+			}
+		}
+	}
+}
+
+// A change of lookahead or of strict keys adds bindings before it removes others: all together
+// they still lead to each queue once.
+func TestEveryDelayArrivesOnceWithAllBindings(t *testing.T) {
+	const levels = 8
+	c := Config{Name: "t", Levels: levels, CreateDeliveryExchange: true}
+	together := topology.New()
+	for lookahead := 1; lookahead <= levels; lookahead++ {
+		for _, strict := range []bool{false, true} {
+			c.Lookahead, c.StrictKeys = lookahead, strict
+			expanded, err := Expand(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			maps.Copy(together.Exchanges, expanded.Exchanges)
+			maps.Copy(together.Queues, expanded.Queues)
+			maps.Copy(together.Bindings, expanded.Bindings)
+			together.Entry, together.Delivery = expanded.Entry, expanded.Delivery
+		}
+	}
+	r := deploy(c, together)
+	for steps := range maxSteps(levels) + 1 {
+		r.arrives(t, steps, "a.b")
+	}
+}
+
+// With strict keys and parking, every malformed key ends in the parking queue, and one that is too
+// short or begins with another digit does so at the entry.
+func TestMalformedKeysAreParked(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := anyConfig().Filter(func(c Config) bool { return c.StrictKeys && c.ParkUnroutable }).Draw(t, "config")
+		r := deployed(t, c)
+		digits := rapid.SliceOfN(rapid.SampledFrom([]string{"0", "1"}), c.Levels, c.Levels).Draw(t, "digits")
+		wrong := rapid.SampledFrom([]string{"", "2", "00", "x", "*", "#", "é"}).Draw(t, "wrong")
+		at := rapid.IntRange(0, c.Levels-1).Draw(t, "at")
+		withWrong := append(append(append([]string{}, digits[:at]...), wrong), digits[at+1:]...)
+		for _, key := range []string{
+			"",
+			strings.Join(digits[:at], "."),
+			strings.Join(append(append([]string{}, digits[:at]...), "destination"), "."),
+			strings.Join(digits, "."),
+		} {
+			r.parked(t, key, true)
+		}
+		r.parked(t, strings.Join(append(withWrong, "destination"), "."), at == 0)
+		r.parked(t, strings.Join(append(withWrong, "a", "b"), "."), at == 0)
+	})
+}
+
+// A topic pattern cannot tell an empty word from another one. So a key whose destination is empty
+// goes its way, and nothing takes it at the delivery exchange.
+func TestEmptyDestinationIsParkedAtTheEnd(t *testing.T) {
+	expanded, err := Expand(Config{Name: "t", Levels: 3, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrivals := topologytest.NewRouter(expanded).Follow(expanded.Entry, "1.0.1.")
+	want := []topologytest.Arrival{{Queue: "t.unroutable", Path: []string{"t.delay-02", "t.delay-00"}, Delay: 5 * time.Second}}
+	if !reflect.DeepEqual(arrivals, want) {
+		t.Errorf("it went %v, want %v", arrivals, want)
+	}
+}
+
+// Without strict keys, a short key waits for as long as its digits say before nothing takes it.
+func TestLaxEntryTakesShortKeys(t *testing.T) {
+	r := deployed(t, Config{Name: "t", Levels: 4, CreateDeliveryExchange: true, ParkUnroutable: true})
+	arrivals := r.Follow(r.entry, "1.destination")
+	want := []topologytest.Arrival{{Queue: "t.unroutable", Path: []string{"t.delay-03"}, Delay: 8 * time.Second}}
+	if !reflect.DeepEqual(arrivals, want) {
+		t.Errorf("it went %v, want %v", arrivals, want)
+	}
+}
+
+// tester is what the tests below need of testing.T and of rapid.T.
+type tester interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// running is a cascade with an application's queue behind it.
+type running struct {
+	*topologytest.Router
+	Config
+	entry string
+}
+
+const application = "the application's queue"
+
+func deployed(t tester, c Config) running {
+	t.Helper()
+	expanded, err := Expand(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return deploy(c, expanded)
+}
+
+// deploy binds the application's queue to the delivery exchange for everything that comes there.
+func deploy(c Config, expanded topology.Topology) running {
+	resolved, err := c.Resolve()
+	if err != nil {
+		panic(err) // it has been expanded
+	}
+	if _, own := expanded.Exchanges[expanded.Delivery]; !own {
+		expanded.Exchanges[expanded.Delivery] = topology.Exchange{Name: expanded.Delivery, Type: "topic", Durable: true}
+	}
+	expanded.Queues[application] = topology.Queue{Name: application, Durable: true}
+	expanded.Bindings.Add(topology.Binding{
+		Source: expanded.Delivery, RoutingKey: "#", DestinationType: topology.ToQueue, Destination: application,
+	})
+	return running{topologytest.NewRouter(expanded), resolved, expanded.Entry}
+}
+
+func (r running) arrives(t tester, steps int64, destination string) {
+	t.Helper()
+	key, err := RoutingKey(time.Duration(steps)*r.Resolution, r.Levels, r.Resolution, destination)
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrivals := r.Follow(r.entry, key)
+	if len(arrivals) != 1 || arrivals[0].Queue != application ||
+		arrivals[0].Delay != time.Duration(steps)*r.Resolution || len(arrivals[0].Path) != bits.OnesCount64(uint64(steps)) {
+		t.Fatalf("key %q went %s", key, fmt.Sprint(arrivals))
+	}
+}
+
+func (r running) parked(t tester, key string, atOnce bool) {
+	t.Helper()
+	arrivals := r.Follow(r.entry, key)
+	if len(arrivals) != 1 || arrivals[0].Queue != r.parking() || atOnce && len(arrivals[0].Path) > 0 {
+		t.Fatalf("key %q went %s", key, fmt.Sprint(arrivals))
+	}
+}

@@ -1,0 +1,70 @@
+package cascade
+
+import (
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// anyConfig draws valid configurations of all kinds.
+func anyConfig() *rapid.Generator[Config] {
+	return rapid.Custom(func(t *rapid.T) Config {
+		c := Config{
+			Vhost:                  rapid.SampledFrom([]string{"/", "orders", "a/b"}).Draw(t, "vhost"),
+			Resolution:             anyResolution().Draw(t, "resolution"),
+			CreateDeliveryExchange: rapid.Bool().Draw(t, "create delivery exchange"),
+			QueueType:              rapid.SampledFrom([]QueueType{Quorum, Classic}).Draw(t, "queue type"),
+			StrictKeys:             rapid.Bool().Draw(t, "strict keys"),
+			ParkUnroutable:         rapid.Bool().Draw(t, "park unroutable"),
+		}
+		c.Levels = rapid.IntRange(1, mostLevels(c.Resolution)).Draw(t, "levels")
+		c.Lookahead = rapid.IntRange(1, c.Levels).Draw(t, "lookahead")
+		if c.QueueType == Quorum && rapid.Bool().Draw(t, "limited") {
+			c.MaxLength = rapid.Int64Range(1, 1<<40).Draw(t, "max length")
+		}
+		if c.ParkUnroutable || rapid.Bool().Draw(t, "named") {
+			c.Name = anyText(1).Draw(t, "name")
+		}
+		if c.Name == "" || rapid.Bool().Draw(t, "exchange named") {
+			c.ExchangeName = anyFormat().Draw(t, "exchange name")
+		}
+		if c.Name == "" || rapid.Bool().Draw(t, "queue named") {
+			c.QueueName = anyFormat().Draw(t, "queue name")
+		}
+		if c.Name == "" || rapid.Bool().Draw(t, "delivery named") {
+			c.DeliveryExchange = anyText(1).Draw(t, "delivery exchange")
+		}
+		return c
+	}).Filter(func(c Config) bool {
+		_, err := c.Resolve()
+		return err == nil
+	})
+}
+
+// anyText draws names with all that is special somewhere: dots, percent signs, blanks, slashes,
+// digits that could be levels, and more bytes than characters.
+func anyText(shortest int) *rapid.Generator[string] {
+	return rapid.StringOfN(rapid.RuneFrom([]rune("ax0123.% -/é")), shortest, 12, -1)
+}
+
+func anyFormat() *rapid.Generator[Format] {
+	return rapid.Custom(func(t *rapid.T) Format {
+		verb := rapid.SampledFrom([]string{"%d", "%02d", "%2d", "%03d", "%4d"}).Draw(t, "verb")
+		return Format(Escape(anyText(0).Draw(t, "before")) + verb + Escape(anyText(0).Draw(t, "behind")))
+	})
+}
+
+func anyResolution() *rapid.Generator[time.Duration] {
+	return rapid.Custom(func(t *rapid.T) time.Duration {
+		common := rapid.SampledFrom([]time.Duration{time.Millisecond, 100 * time.Millisecond, time.Second, 1024 * time.Second, time.Hour, MaxTTL})
+		if rapid.Bool().Draw(t, "common") {
+			return common.Draw(t, "resolution")
+		}
+		return time.Duration(rapid.Int64Range(1, MaxTTL.Milliseconds()).Draw(t, "milliseconds")) * time.Millisecond
+	})
+}
+
+// anyDestination draws the destinations that fit behind the digits.
+func anyDestination(levels int) *rapid.Generator[string] {
+	return rapid.StringOfN(rapid.RuneFrom([]rune("a01.*#é")), 1, 20, MaxKeyBytes-2*levels)
+}

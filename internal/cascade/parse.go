@@ -1,0 +1,38 @@
+package cascade
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// ParseRoutingKey is the inverse of RoutingKey: what a cascade makes of a key. The first words are
+// the digits, one for each level; all that follows is the destination, dots included.
+func ParseRoutingKey(key string, levels int, resolution time.Duration) (delay time.Duration, destination string, err error) {
+	if err := checkLevels(levels, resolution); err != nil {
+		return 0, "", err
+	}
+	if key == "" {
+		return 0, "", errors.New("the routing key is empty")
+	}
+	if len(key) > MaxKeyBytes {
+		return 0, "", fmt.Errorf("the routing key %q has %d bytes; AMQP allows %d", key, len(key), MaxKeyBytes)
+	}
+	words := strings.SplitN(key, ".", levels+1)
+	var steps int64
+	for i, word := range words[:min(levels, len(words))] {
+		if word != "0" && word != "1" {
+			return 0, "", fmt.Errorf("word %d of the routing key %q is %q; the first %d words, one for each level, have to be 0 or 1",
+				i+1, key, word, levels)
+		}
+		steps = steps<<1 | int64(word[0]-'0')
+	}
+	switch {
+	case len(words) < levels:
+		return 0, "", fmt.Errorf("the routing key %q has only %d digits; %d levels need as many, then the destination", key, len(words), levels)
+	case len(words) == levels || words[levels] == "":
+		return 0, "", fmt.Errorf("the routing key %q has no destination behind its %d digits", key, levels)
+	}
+	return time.Duration(steps) * resolution, words[levels], nil
+}

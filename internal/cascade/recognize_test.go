@@ -1,0 +1,444 @@
+package cascade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// What is recognized expands to what is there, whatever the names look like.
+func TestRecognizeRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := anyConfig().Draw(t, "config")
+		b := declared(t, c)
+		got, err := Recognize(t.Context(), b, c.Vhost, b.there.Entry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expandsTo(t, got, c)
+		if got.Vhost != c.Vhost {
+			t.Fatalf("vhost %q, want %q", got.Vhost, c.Vhost)
+		}
+	})
+}
+
+// With names as people give them, the configuration itself comes back, in few requests.
+func TestRecognizeGivesBackTheConfiguration(t *testing.T) {
+	for _, name := range []string{"t", "tasks", "v2.tasks", "100%"} {
+		for _, levels := range []int{1, 2, 5, 10, 11, 12, 17, 28, 29} {
+			for _, lookahead := range []int{1, 2, 10, levels} {
+				for _, strict := range []bool{false, true} {
+					for _, parks := range []bool{false, true} {
+						c := Config{
+							Vhost: "/", Name: name, Levels: levels, Lookahead: min(lookahead, levels),
+							StrictKeys: strict, ParkUnroutable: parks, CreateDeliveryExchange: true,
+						}
+						want, err := c.Resolve()
+						if err != nil {
+							t.Fatal(err)
+						}
+						want.MaxDelay = 0
+						b := declared(t, c)
+						got, err := Recognize(t.Context(), b, "/", b.there.Entry)
+						if err != nil || got != want {
+							t.Fatalf("got %+v (%v), want %+v", got, err, want)
+						}
+						if b.lookups > levels+5 {
+							t.Errorf("%+v took %d lookups", c, b.lookups)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestRecognizeVectors(t *testing.T) {
+	for name, want := range vectors {
+		t.Run(name, func(t *testing.T) {
+			resolved, err := want.Resolve()
+			if err != nil {
+				t.Fatal(err)
+			}
+			resolved.MaxDelay, resolved.Vhost = 0, "delays"
+			b := &fakeBroker{t: t, there: readVector(t, name), delivery: resolved.DeliveryExchange}
+			got, err := Recognize(t.Context(), b, "delays", resolved.exchange(resolved.Levels-1))
+			if err != nil || got != resolved {
+				t.Errorf("got %+v (%v), want %+v", got, err, resolved)
+			}
+		})
+	}
+}
+
+func TestRecognizePadding(t *testing.T) {
+	for _, test := range []struct {
+		format Format
+		levels int
+		want   Format
+	}{
+		{"celery_delayed_%d", 28, "celery_delayed_%d"},
+		{"celery_delayed_%d", 5, "celery_delayed_%d"},
+		{"nsb.v2.delay-level-%02d", 28, "nsb.v2.delay-level-%02d"},
+		{"nsb.v2.delay-level-%02d", 3, "nsb.v2.delay-level-%02d"},
+		{"t%3d", 28, "t%3d"},
+		{"t.%03d", 28, "t.%03d"},
+		{"t.%03d", 5, "t.%03d"},
+		{"t 27 of %d", 28, "t 27 of %d"},
+		{"t1%d", 17, "t1%d"},
+		{"%d levels", 12, "%d levels"},
+		{"%02d in 16", 17, "%02d in 16"},
+		{"100%%%d", 11, "100%%%d"},
+	} {
+		for _, lookahead := range []int{1, test.levels} {
+			c := Config{
+				Levels: test.levels, ExchangeName: test.format, QueueName: test.format, DeliveryExchange: "delivery",
+				CreateDeliveryExchange: true, Lookahead: lookahead,
+			}
+			b := declared(t, c)
+			got, err := Recognize(t.Context(), b, "", b.there.Entry)
+			if err != nil || got.Levels != test.levels || got.ExchangeName != test.want || got.QueueName != test.want {
+				t.Errorf("%q on %d levels: got %+v (%v)", test.format, test.levels, got, err)
+			}
+		}
+	}
+}
+
+func TestRecognizeName(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		config Config
+		want   string
+	}{
+		{"exchange names", Config{Name: "t", QueueName: "q%d", DeliveryExchange: "d"}, "t"},
+		{"queue names", Config{Name: "t", ExchangeName: "x%d", DeliveryExchange: "d"}, "t"},
+		{"the delivery exchange", Config{Name: "t", ExchangeName: "x%d", QueueName: "q%d"}, "t"},
+		{"parking before other names", Config{Name: "t", ExchangeName: "x.delay-%02d", ParkUnroutable: true}, "t"},
+		{"nothing", Config{ExchangeName: "x%d", QueueName: "q%d", DeliveryExchange: "d"}, ""},
+	} {
+		test.config.Levels = 3
+		b := declared(t, test.config)
+		got, err := Recognize(t.Context(), b, "/", b.there.Entry)
+		if err != nil || got.Name != test.want {
+			t.Errorf("%s: got %q (%v), want %q", test.name, got.Name, err, test.want)
+		}
+	}
+}
+
+// Damage that leaves the information somewhere does not keep a cascade from being recognized.
+func TestRecognizeDamaged(t *testing.T) {
+	chain := Config{Name: "t", Levels: 28, Lookahead: 1, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+	full := chain
+	full.Lookahead = 28
+	lax := full
+	lax.StrictKeys = false
+	short := chain
+	short.Levels = 4
+	deleteQueues := func(levels ...int) func(*topology.Topology) {
+		return func(to *topology.Topology) {
+			for _, level := range levels {
+				delete(to.Queues, fmt.Sprintf("t.delay-%02d", level))
+				maps.DeleteFunc(to.Bindings, func(b topology.Binding, _ struct{}) bool {
+					return b.DestinationType == topology.ToQueue && b.Destination == fmt.Sprintf("t.delay-%02d", level)
+				})
+			}
+		}
+	}
+	deleteExchange := func(name string) func(*topology.Topology) {
+		return func(to *topology.Topology) {
+			delete(to.Exchanges, name)
+			maps.DeleteFunc(to.Bindings, func(b topology.Binding, _ struct{}) bool {
+				return b.Source == name || b.DestinationType == topology.ToExchange && b.Destination == name
+			})
+		}
+	}
+	changeQueue := func(level int, key string, value any) func(*topology.Topology) {
+		return func(to *topology.Topology) {
+			q := to.Queues[fmt.Sprintf("t.delay-%02d", level)]
+			q.Arguments = maps.Clone(q.Arguments)
+			q.Arguments[key] = value
+			to.Queues[q.Name] = q
+		}
+	}
+	bind := func(source, key string, to topology.DestinationType, destination string) func(*topology.Topology) {
+		return func(there *topology.Topology) {
+			there.Bindings.Add(topology.Binding{Source: source, RoutingKey: key, DestinationType: to, Destination: destination})
+		}
+	}
+	all := func(damages ...func(*topology.Topology)) func(*topology.Topology) {
+		return func(to *topology.Topology) {
+			for _, damage := range damages {
+				damage(to)
+			}
+		}
+	}
+	audit := func(to *topology.Topology) { to.Queues["audit"] = topology.Queue{Name: "audit", Durable: true} }
+	for _, test := range []struct {
+		name   string
+		config Config
+		damage func(*topology.Topology)
+	}{
+		{"queues in the middle are missing", chain, deleteQueues(9, 10, 11)},
+		{"the lowest queue is missing", chain, deleteQueues(0)},
+		{"the lowest queue leads back up", chain, changeQueue(0, "x-dead-letter-exchange", "t.delay-02")},
+		{"the lowest queue leads nowhere", chain, changeQueue(0, "x-dead-letter-exchange", "")},
+		{"the lowest exchange is missing", chain, deleteExchange("t.delay-00")},
+		{"a time-to-live is wrong", chain, changeQueue(9, "x-message-ttl", int64(1))},
+		{"a dead-letter exchange is wrong", chain, changeQueue(9, "x-dead-letter-exchange", "elsewhere")},
+		{"all queues below the top are missing", chain, deleteQueues(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26)},
+		{"the entry leads nowhere else", full, func(to *topology.Topology) {
+			maps.DeleteFunc(to.Bindings, func(b topology.Binding, _ struct{}) bool {
+				return b.Source == "t.delay-27" && b.RoutingKey != "1"+strings.Repeat(".*", 28)+".#" && b.RoutingKey != strings.Repeat("0.", 27)+"1.*.#"
+			})
+		}},
+		{"all queues but the top and the lowest are missing, without strict keys", lax, deleteQueues(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)},
+		{"the exchange at the next level is missing", full, deleteExchange("t.delay-26")},
+		{"the delivery exchange is missing", chain, deleteExchange("t.delivery")},
+		{"the parking exchange is missing", chain, deleteExchange("t.unroutable")},
+		{"the parking queue is missing", chain, func(to *topology.Topology) { delete(to.Queues, "t.unroutable") }},
+		{"a stranger is bound like the top queue", short, all(audit, bind("t.delay-03", "1.*.*.*.*.#", topology.ToQueue, "audit"))},
+		{"a stranger is bound like the top queue of a lax entry", short, all(audit, bind("t.delay-03", "1.#", topology.ToQueue, "audit"))},
+		{"a stranger is bound like a further queue", short, all(audit, bind("t.delay-03", "0.1.*.*.*.#", topology.ToQueue, "audit"))},
+		{"an exchange is bound beside the delivery exchange", full, bind("t.delay-27", strings.Repeat("0.", 28)+"*.#", topology.ToExchange, "amq.topic")},
+		{"the lax key of the top queue is left over", short, bind("t.delay-03", "1.#", topology.ToQueue, "t.delay-03")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := declared(t, test.config)
+			test.damage(&b.there)
+			got, err := Recognize(t.Context(), b, "/", b.there.Entry)
+			if err != nil {
+				t.Fatal(err)
+			}
+			expandsTo(t, got, test.config)
+		})
+	}
+}
+
+// An alternate exchange that is not the cascade's own stays what it is.
+func TestRecognizeForeignAlternateExchange(t *testing.T) {
+	for _, alternate := range []topology.Exchange{
+		{Name: "company.lost", Type: "fanout", Durable: true},
+		{Name: "company.unroutable", Type: "topic", Durable: true},
+		{Name: ".unroutable", Type: "fanout", Durable: true},
+	} {
+		b := declared(t, Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
+		e := b.there.Exchanges["t.delay-02"]
+		e.Arguments = topology.Arguments{"alternate-exchange": alternate.Name}
+		b.there.Exchanges[e.Name], b.there.Exchanges[alternate.Name] = e, alternate
+		got, err := Recognize(t.Context(), b, "/", e.Name)
+		if err != nil || got.ParkUnroutable || got.Name != "t" {
+			t.Errorf("%q: got %+v (%v)", alternate.Name, got, err)
+		}
+	}
+}
+
+func TestRecognizeDeliveryExchange(t *testing.T) {
+	own := Config{Name: "t", Levels: 3, ParkUnroutable: true, CreateDeliveryExchange: true}
+	for _, test := range []struct {
+		name   string
+		change func(*topology.Topology)
+		want   bool
+	}{
+		{"as the cascade declares it", func(*topology.Topology) {}, true},
+		{"missing", func(to *topology.Topology) { delete(to.Exchanges, "t.delivery") }, true},
+		{"without alternate exchange", func(to *topology.Topology) {
+			to.Exchanges["t.delivery"] = topology.Exchange{Name: "t.delivery", Type: "topic", Durable: true}
+		}, false},
+		{"of another type", func(to *topology.Topology) {
+			e := to.Exchanges["t.delivery"]
+			e.Type = "direct"
+			to.Exchanges["t.delivery"] = e
+		}, false},
+	} {
+		b := declared(t, own)
+		test.change(&b.there)
+		got, err := Recognize(t.Context(), b, "/", b.there.Entry)
+		if err != nil || got.CreateDeliveryExchange != test.want || got.DeliveryExchange != "t.delivery" {
+			t.Errorf("%s: got %+v (%v)", test.name, got, err)
+		}
+	}
+	b := declared(t, Config{Name: "t", Levels: 3, DeliveryExchange: "amq.topic"})
+	got, err := Recognize(t.Context(), b, "/", b.there.Entry)
+	if err != nil || got.CreateDeliveryExchange {
+		t.Errorf("amq.topic: got %+v (%v)", got, err)
+	}
+}
+
+func TestRecognizeErrors(t *testing.T) {
+	changeTop := func(change func(*topology.Queue)) func(*fakeBroker) {
+		return func(b *fakeBroker) {
+			q := b.there.Queues["t.delay-03"]
+			q.Arguments = maps.Clone(q.Arguments)
+			change(&q)
+			b.there.Queues[q.Name] = q
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		change func(*fakeBroker)
+		want   string
+	}{
+		{"no exchange", func(b *fakeBroker) { delete(b.there.Exchanges, "t.delay-03") }, "there is no such exchange"},
+		{"other type", func(b *fakeBroker) {
+			b.there.Exchanges["t.delay-03"] = topology.Exchange{Name: "t.delay-03", Type: "fanout"}
+		}, "it is a fanout exchange, and those of a cascade are topic exchanges"},
+		{"no bindings", func(b *fakeBroker) { clear(b.there.Bindings) }, `it has no binding like that of a cascade's top level, to a queue with key "1.#" or "1.*.….#"`},
+		{"no queue", func(b *fakeBroker) { delete(b.there.Queues, "t.delay-03") }, "it has no binding like that of a cascade's top level"},
+		{"no time-to-live", changeTop(func(q *topology.Queue) { delete(q.Arguments, "x-message-ttl") }), `queue "t.delay-03", bound with key "1.#", is not like that of a cascade's top level: it has no valid x-message-ttl`},
+		{"time-to-live of nothing", changeTop(func(q *topology.Queue) { q.Arguments["x-message-ttl"] = int64(0) }), "it has no valid x-message-ttl"},
+		{"time-to-live that cannot be halved", changeTop(func(q *topology.Queue) { q.Arguments["x-message-ttl"] = int64(8001) }), "its x-message-ttl of 8001 is not a whole number of milliseconds times a power of two"},
+		{"no dead-letter exchange", changeTop(func(q *topology.Queue) { delete(q.Arguments, "x-dead-letter-exchange") }), "it has no x-dead-letter-exchange"},
+		{"another dead-letter exchange", changeTop(func(q *topology.Queue) { q.Arguments["x-dead-letter-exchange"] = "elsewhere" }), `its name, that of the exchange and its x-dead-letter-exchange "elsewhere" do not show which level it has`},
+		{"a stream", changeTop(func(q *topology.Queue) { q.Arguments["x-queue-type"] = "stream" }), "it is a stream queue"},
+		{"nothing below", func(b *fakeBroker) {
+			delete(b.there.Queues, "t.delay-00")
+			delete(b.there.Exchanges, "t.delay-00")
+		}, `nothing shows its delivery exchange: neither queue "t.delay-00" nor exchange "t.delay-00" leads to one`},
+		{"the broker fails", func(b *fakeBroker) { b.failure = errors.New("connection refused") }, "connection refused"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := declared(t, Config{Name: "t", Levels: 4, Lookahead: 1})
+			test.change(b)
+			got, err := Recognize(t.Context(), b, "orders", "t.delay-03")
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), `recognize the cascade behind exchange "t.delay-03" in vhost "orders": `) {
+				t.Errorf("got %+v and %q, want %q", got, err, test.want)
+			}
+		})
+	}
+}
+
+// Every request can fail, and none of the failures is taken for something missing.
+func TestRecognizePassesFailuresOn(t *testing.T) {
+	failure := errors.New("connection reset")
+	c := Config{Name: "t", Levels: 28, Lookahead: 1, CreateDeliveryExchange: true, ParkUnroutable: true}
+	for after := 0; ; after++ {
+		b := declared(t, c)
+		b.failure, b.failsAfter = failure, after
+		if _, err := Recognize(t.Context(), b, "/", b.there.Entry); err == nil {
+			if b.lookups > after {
+				t.Fatalf("the failure of lookup %d has no effect", after+1)
+			}
+			return
+		} else if !errors.Is(err, failure) {
+			t.Fatalf("lookup %d: got %v", after+1, err)
+		}
+	}
+}
+
+// However little is left of a cascade, the answer is a valid configuration or an error.
+func TestRecognizeSurvivesAnyDamage(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := anyConfig().Draw(t, "config")
+		b := declared(t, c)
+		for range rapid.IntRange(1, 5).Draw(t, "damages") {
+			exchange := rapid.SampledFrom(slices.Sorted(maps.Keys(b.there.Exchanges))).Draw(t, "exchange")
+			queue := rapid.SampledFrom(slices.Sorted(maps.Keys(b.there.Queues))).Draw(t, "queue")
+			binding := rapid.SampledFrom(b.there.Bindings.Sorted()).Draw(t, "binding")
+			switch rapid.IntRange(0, 4).Draw(t, "damage") {
+			case 0:
+				b.there.Exchanges[exchange] = topology.Exchange{Name: exchange, Type: "direct"}
+			case 1:
+				b.there.Queues[queue] = topology.Queue{Name: queue, Arguments: topology.Arguments{}}
+			case 2:
+				q := b.there.Queues[queue]
+				q.Arguments = maps.Clone(q.Arguments)
+				key := rapid.SampledFrom([]string{"x-message-ttl", "x-dead-letter-exchange", "x-queue-type", "x-max-length"}).Draw(t, "argument")
+				q.Arguments[key] = rapid.SampledFrom([]any{nil, int64(-1), int64(0), int64(1) << 62, "", "stream", exchange, b.there.Delivery, true}).Draw(t, "value")
+				b.there.Queues[queue] = q
+			case 3:
+				binding.RoutingKey = rapid.SampledFrom([]string{"1.#", "1.*.#", "1" + strings.Repeat(".*", 126) + ".#", "", "#"}).Draw(t, "key")
+				binding.Source = b.there.Entry
+				b.there.Bindings.Add(binding)
+			case 4:
+				if len(b.there.Bindings) > 1 {
+					delete(b.there.Bindings, binding)
+				}
+			}
+		}
+		got, err := Recognize(t.Context(), b, c.Vhost, b.there.Entry)
+		if err != nil {
+			return
+		}
+		if _, err := got.Resolve(); err != nil {
+			t.Fatalf("recognized %+v: %v", got, err)
+		}
+	})
+}
+
+// fakeBroker answers from a topology.
+type fakeBroker struct {
+	t     tester
+	there topology.Topology
+	// delivery is the exchange whose bindings are the applications' own business.
+	delivery string
+	lookups  int
+	// failure is what all lookups but the first few meet with.
+	failure    error
+	failsAfter int
+}
+
+// declared is a broker with the cascade and, if it does not create one, a delivery exchange that
+// differs from what it would create.
+func declared(t tester, c Config) *fakeBroker {
+	t.Helper()
+	expanded, err := Expand(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.CreateDeliveryExchange {
+		expanded.Exchanges[expanded.Delivery] = topology.Exchange{
+			Name: expanded.Delivery, Type: "topic", Durable: true, Arguments: topology.Arguments{"alternate-exchange": "elsewhere"},
+		}
+	}
+	return &fakeBroker{t: t, there: expanded, delivery: expanded.Delivery}
+}
+
+func (b *fakeBroker) Exchange(_ context.Context, name string) (topology.Exchange, bool, error) {
+	e, exists := b.there.Exchanges[name]
+	return e, exists, b.lookup()
+}
+
+func (b *fakeBroker) Queue(_ context.Context, name string) (topology.Queue, bool, error) {
+	q, exists := b.there.Queues[name]
+	return q, exists, b.lookup()
+}
+
+func (b *fakeBroker) BindingsFrom(_ context.Context, exchange string) ([]topology.Binding, error) {
+	b.t.Helper()
+	if exchange == b.delivery {
+		b.t.Fatal("the delivery exchange was asked for its bindings")
+	}
+	from := slices.DeleteFunc(b.there.Bindings.Sorted(), func(binding topology.Binding) bool { return binding.Source != exchange })
+	return from, b.lookup()
+}
+
+func (b *fakeBroker) lookup() error {
+	b.lookups++
+	if b.lookups > b.failsAfter {
+		return b.failure
+	}
+	return nil
+}
+
+func expandsTo(t tester, got, want Config) {
+	t.Helper()
+	expanded, err := Expand(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted, err := Expand(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(expanded, wanted) {
+		t.Fatalf("recognized %+v, which is not %+v", got, want)
+	}
+}

@@ -1,0 +1,20 @@
+package topology
+
+import "maps"
+
+// After is what may exist once the steps have been done, of which some may not have had an effect:
+// what was there before, and what was declared and bound since.
+func (t Topology) After(done []Step) Topology {
+	t.Exchanges, t.Queues, t.Bindings = maps.Clone(t.Exchanges), maps.Clone(t.Queues), maps.Clone(t.Bindings)
+	for _, step := range done {
+		switch s := step.(type) {
+		case DeclareExchange:
+			t.Exchanges[s.Exchange.Name] = s.Exchange
+		case DeclareQueue:
+			t.Queues[s.Queue.Name] = s.Queue
+		case Bind:
+			t.Bindings.Add(s.Binding)
+		}
+	}
+	return t
+}

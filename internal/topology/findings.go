@@ -1,0 +1,144 @@
+package topology
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Finding is something that changes what happens to messages and that no plan can repair, because
+// it is not part of the topology.
+type Finding struct {
+	// Object is what it was found on, such as `queue "tasks.delay-03"`.
+	Object string
+	// Cause is what does it, such as `policy "ttl"`.
+	Cause string
+	// Effect says what happens to messages, and calls the object "it".
+	Effect string
+}
+
+// Findings lists what policies, operator policies and consumers do to the queues of the topology.
+// Actual are the queues as they exist.
+func Findings(actual map[string]Queue, status map[string]QueueStatus) []Finding {
+	var findings []Finding
+	for _, name := range slices.Sorted(maps.Keys(actual)) {
+		inspected := inspection{queue: actual[name], status: status[name]}
+		inspected.policies()
+		inspected.consumers()
+		findings = append(findings, inspected.found...)
+	}
+	return findings
+}
+
+// inspection is one queue under inspection. A queue without a time-to-live is one where messages
+// end: there they wait until somebody takes them.
+type inspection struct {
+	queue  Queue
+	status QueueStatus
+	found  []Finding
+}
+
+func (i *inspection) add(cause, format string, args ...any) {
+	i.found = append(i.found, Finding{Object: fmt.Sprintf("queue %q", i.queue.Name), Cause: cause, Effect: fmt.Sprintf(format, args...)})
+}
+
+func (i *inspection) delays() bool { return i.queue.ttlMillis() >= 0 }
+
+// policies reports the keys that combine with the queue's arguments to something else than what was
+// declared. Limits combine by minimum; dead-letter-exchange and dead-letter-strategy yield to the
+// argument; overflow wins over the argument of a quorum queue and yields to that of a classic one
+// (3.10.8 to 4.3.6).
+func (i *inspection) policies() {
+	policy := i.status.EffectivePolicy
+	if i.status.PolicyUnknown && i.status.Policy+i.status.OperatorPolicy != "" {
+		i.add(i.cause(), "RabbitMQ does not tell yet what it sets for a queue that is so new; the next refresh says what it does to messages")
+	}
+	if ttl, ok := i.lowers("message-ttl"); ok {
+		if i.delays() {
+			i.add(i.cause(), "messages leave it after %s instead of %s", millis(ttl), millis(i.queue.ttlMillis()))
+		} else {
+			i.add(i.cause(), "messages in it are %s after %s", i.removed(), millis(ttl))
+		}
+	}
+	if expires, ok := policy["expires"].(int64); ok {
+		i.add(i.cause(), "RabbitMQ deletes it, with the messages in it, %s after it was declared or last looked at: messages that pass through do not count", millis(expires))
+	}
+	overflow := i.overflow()
+	for _, limit := range []struct{ key, unit string }{{"max-length", "messages"}, {"max-length-bytes", "bytes"}} {
+		most, ok := i.lowers(limit.key)
+		if !ok {
+			continue
+		}
+		switch {
+		case overflow == "reject-publish" && (i.queue.AtLeastOnce() || i.queue.Type() == "quorum" && !i.delays()):
+			i.add(i.cause(), "at %d %s it refuses further ones: publishers get a negative confirmation, and messages on their way into it are late", most, limit.unit)
+		case overflow == "reject-publish" || overflow == "reject-publish-dlx" && i.queue.Type() == "classic":
+			i.add(i.cause(), "at %d %s, further ones that are dead-lettered into it are lost", most, limit.unit)
+		case i.delays():
+			i.add(i.cause(), "at %d %s, the oldest leave it early", most, limit.unit)
+		default:
+			i.add(i.cause(), "at %d %s, the oldest are %s", most, limit.unit, i.removed())
+		}
+	}
+	if i.queue.AtLeastOnce() && overflow != "reject-publish" {
+		i.add(i.cause(), "overflow %q switches at-least-once dead-lettering off: messages that leave it can be lost", overflow)
+	}
+	if key, ok := policy["dead-letter-routing-key"].(string); ok && i.delays() && i.queue.Arguments["x-dead-letter-routing-key"] == nil {
+		i.add(i.cause(), "messages leave it with the routing key %q in place of their own, so that they do not reach their destination", key)
+	}
+	if looks, ok := i.lowers("delivery-limit"); ok && !i.delays() && i.queue.Type() == "quorum" {
+		i.add(i.cause(), "a message in it that is looked at more than %d times is %s", looks, i.removed())
+	}
+}
+
+// removed is what becomes of a message that has to leave a queue where messages end.
+func (i *inspection) removed() string {
+	exchange := i.queue.DeadLetterExchange()
+	if exchange == "" {
+		exchange = i.status.EffectivePolicy.text("dead-letter-exchange")
+	}
+	if exchange == "" {
+		return "dropped"
+	}
+	return fmt.Sprintf("handed on to exchange %q", exchange)
+}
+
+func (i *inspection) consumers() {
+	if i.delays() && i.status.Consumers > 0 {
+		i.add(fmt.Sprintf("%d consumer(s)", i.status.Consumers), "messages in it are taken before their delay is over and do not reach their destination")
+	}
+}
+
+// lowers tells whether the policy sets the limit below the queue's own argument.
+func (i *inspection) lowers(key string) (int64, bool) {
+	limit, ok := i.status.EffectivePolicy[key].(int64)
+	if !ok {
+		return 0, false
+	}
+	own, limited := i.queue.Arguments["x-"+key].(int64)
+	return limit, !limited || limit < own
+}
+
+func (i *inspection) overflow() string {
+	argument, policy := i.queue.Arguments.text("x-overflow"), i.status.EffectivePolicy.text("overflow")
+	if i.queue.Type() == "quorum" && policy != "" || argument == "" {
+		argument = policy
+	}
+	if argument == "" {
+		return "drop-head"
+	}
+	return argument
+}
+
+func (i *inspection) cause() string {
+	switch {
+	case i.status.OperatorPolicy == "":
+		return fmt.Sprintf("policy %q", i.status.Policy)
+	case i.status.Policy == "":
+		return fmt.Sprintf("operator policy %q", i.status.OperatorPolicy)
+	}
+	return fmt.Sprintf("policy %q with operator policy %q", i.status.Policy, i.status.OperatorPolicy)
+}
+
+func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

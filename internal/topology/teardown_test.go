@@ -1,0 +1,235 @@
+package topology_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
+)
+
+// A teardown leaves nothing behind and touches nothing else.
+func TestTeardownRemovesTheCascadeAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		desired := expand(t, anyCascade().Draw(t, "cascade"))
+		b := deployed(t, desired)
+		for range rapid.IntRange(0, 3).Draw(t, "losses") {
+			anyLoss(t, b, desired)
+		}
+		others := withoutDestinationsOf(othersOf(b, desired), desired)
+		inAnyOrder(t, b)
+		guard := topology.Guard{Force: rapid.Bool().Draw(t, "force")}
+		if guard.Force {
+			b.Messages["t.delay-00"] = 3
+		} else if rapid.Bool().Draw(t, "drain") {
+			guard.Drain, b.Drains = time.Minute, true
+			if _, exists := b.Queues["t.delay-00"]; exists {
+				b.Messages["t.delay-00"] = 3
+			}
+		}
+		if err := b.Run(topology.Teardown(desired, b.ActualForTeardown(desired), guard)); err != nil {
+			t.Fatal(err)
+		}
+		same(t, b.Snapshot(), others, "after the teardown")
+	})
+}
+
+// Whatever holds a message, it is found before anything is touched.
+func TestTeardownRefusesWhileMessagesWait(t *testing.T) {
+	desired := expand(t, cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true, ParkUnroutable: true})
+	for _, test := range []struct {
+		guard topology.Guard
+		queue string
+	}{
+		{topology.Guard{}, "t.delay-00"},
+		{topology.Guard{}, "t.delay-03"},
+		{topology.Guard{}, "t.unroutable"},
+		{topology.Guard{Drain: time.Minute}, "t.unroutable"},
+	} {
+		b := deployed(t, desired)
+		b.Drains = true
+		b.Messages[test.queue] = 2
+		before := b.Snapshot()
+		touched := 0
+		b.After = func(topology.Step) { touched++ }
+		err := b.Run(topology.Teardown(desired, b.ActualForTeardown(desired), test.guard))
+		if want := fmt.Sprintf("2 messages wait in %q", test.queue); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: got %v", test, err)
+		}
+		if touched > 0 {
+			t.Errorf("%+v: %d steps ran", test, touched)
+		}
+		same(t, b.Snapshot(), before, fmt.Sprint(test))
+	}
+}
+
+func TestTeardownRestoresTheEntryIfItDoesNotRunEmpty(t *testing.T) {
+	desired := expand(t, cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true})
+	b := deployed(t, desired)
+	b.Messages["t.delay-02"] = 2
+	before := b.Snapshot()
+	closed := false
+	b.After = func(topology.Step) {
+		if _, open := b.Exchanges[desired.Entry]; !open {
+			closed = true
+		}
+	}
+	err := b.Run(topology.Teardown(desired, b.ActualForTeardown(desired), topology.Guard{Drain: time.Minute}))
+	if err == nil || !strings.Contains(err.Error(), `2 messages wait in "t.delay-02"`) || !closed {
+		t.Errorf("got %v, entry closed: %t", err, closed)
+	}
+	same(t, b.Snapshot(), before, "after the refusal")
+}
+
+// A message that comes in at any moment of a teardown is not lost: everything is there again, with
+// all bindings, or the message came too late to get in.
+func TestTeardownLosesNoMessage(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		desired := expand(t, anyCascade().Draw(t, "cascade"))
+		b := deployed(t, desired)
+		before := b.Snapshot()
+		plan := topology.Teardown(desired, b.ActualForTeardown(desired), topology.Guard{})
+		queue := rapid.SampledFrom(slices.Sorted(maps.Keys(desired.Queues))).Draw(t, "queue")
+		at := rapid.IntRange(0, len(plan.Steps())).Draw(t, "moment")
+		inAnyOrder(t, b)
+		step, arrived := 0, false
+		b.Before = func(topology.Step) error {
+			if _, exists := b.Queues[queue]; exists && step == at {
+				b.Messages[queue]++
+				arrived = true
+			}
+			step++
+			return nil
+		}
+		err := b.Run(plan)
+		if arrived != (err != nil) || arrived != (b.Messages[queue] == 1) {
+			t.Fatalf("message in %q at step %d: %t, in the end %d there and %v", queue, at, arrived, b.Messages[queue], err)
+		}
+		if arrived {
+			same(t, b.Snapshot(), before, "after the refusal")
+		}
+	})
+}
+
+// A teardown that fails anywhere restores everything.
+func TestTeardownRestoresWhatItRemovedIfItFails(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		desired := expand(t, anyCascade().Draw(t, "cascade"))
+		b := deployed(t, desired)
+		b.Bindings.Add(toQueue(desired.Entry, "foreign", audit))
+		before := b.Snapshot()
+		plan := topology.Teardown(desired, b.ActualForTeardown(desired), topology.Guard{})
+		inAnyOrder(t, b)
+		failAt(b, rapid.IntRange(0, len(plan.Steps())-1).Draw(t, "failing step"))
+		if err := b.Run(plan); !errors.Is(err, errInjected) {
+			t.Fatalf("got %v", err)
+		}
+		same(t, b.Snapshot(), before, "after the failure")
+	})
+}
+
+// A restored exchange is bound onwards before others are bound to it.
+func TestTeardownRestoresTheEntryBeforeWhatLeadsToIt(t *testing.T) {
+	c := cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true}
+	desired := expand(t, c)
+	b := deployed(t, desired)
+	b.Bindings.Add(toExchange(feed, "1.0.1.#", desired.Entry))
+	plan := topology.Teardown(desired, b.ActualForTeardown(desired), topology.Guard{Drain: time.Minute})
+	b.After = func(step topology.Step) {
+		if b.Bindings.Has(toExchange(feed, "1.0.1.#", desired.Entry)) {
+			if reached := topologytest.Route(b.Snapshot(), feed, "1.0.1.destination"); !slices.Equal(reached, []string{"t.delay-02"}) {
+				t.Errorf("after %s, the feed reaches %q", step, reached)
+			}
+		}
+	}
+	b.Messages["t.delay-00"] = 1
+	if err := b.Run(plan); err == nil {
+		t.Error("the teardown went through")
+	}
+}
+
+// What desired does not name is not removed, even if the reader brought it along.
+func TestTeardownRemovesOnlyWhatIsDesired(t *testing.T) {
+	desired := expand(t, cascade.Config{Name: "t", Levels: 2, DeliveryExchange: "company"})
+	for _, guard := range []topology.Guard{{}, {Force: true}} {
+		b := deployed(t, desired)
+		for _, step := range topology.Teardown(desired, b.Snapshot(), guard).Steps() {
+			for _, stranger := range []string{"company", application, audit, feed} {
+				if strings.Contains(step.String(), fmt.Sprintf("%q", stranger)) {
+					t.Errorf("%+v: %s", guard, step)
+				}
+			}
+		}
+	}
+}
+
+// An undo after a creation that failed anywhere leaves what was there before, and only that.
+func TestUndoRemovesOnlyWhatWasMade(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		desired := expand(t, anyCascade().Draw(t, "cascade"))
+		b := deployed(t, desired)
+		for range rapid.IntRange(1, 8).Draw(t, "losses") {
+			anyLoss(t, b, desired)
+		}
+		if rapid.Bool().Draw(t, "from nothing") {
+			b = around(desired)
+		}
+		before := b.Snapshot()
+		plan := topology.Diff(desired, b.Actual(desired))
+		if len(plan) == 0 {
+			return
+		}
+		inAnyOrder(t, b)
+		fails := rapid.IntRange(0, len(plan.Steps())-1).Draw(t, "failing step")
+		var done []topology.Step
+		b.Before = func(step topology.Step) error {
+			done = append(done, step) // the one that fails may have had an effect, too
+			if len(done) > fails {
+				return errInjected
+			}
+			return nil
+		}
+		if err := b.Run(plan); !errors.Is(err, errInjected) {
+			t.Fatalf("got %v", err)
+		}
+		b.Before = nil
+		if err := b.Run(topology.Undo(desired, done)); err != nil {
+			t.Fatal(err)
+		}
+		same(t, b.Snapshot(), before, "after the undo")
+	})
+}
+
+func TestUndoKeepsWhatHoldsMessages(t *testing.T) {
+	desired := expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true})
+	for _, queue := range slices.Sorted(maps.Keys(desired.Queues)) {
+		b := around(desired)
+		plan := topology.Diff(desired, b.Actual(desired))
+		run(t, b, plan)
+		b.Messages[queue] = 1
+		made := b.Snapshot()
+		if err := b.Run(topology.Undo(desired, plan.Steps())); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("1 messages wait in %q", queue)) {
+			t.Errorf("got %v", err)
+		}
+		same(t, b.Snapshot(), made, "after the undo")
+	}
+}
+
+// withoutDestinationsOf takes out the bindings that go with the objects of the cascade.
+func withoutDestinationsOf(others, desired topology.Topology) topology.Topology {
+	maps.DeleteFunc(others.Bindings, func(b topology.Binding, _ struct{}) bool {
+		_, source := desired.Exchanges[b.Source]
+		_, exchange := desired.Exchanges[b.Destination]
+		_, queue := desired.Queues[b.Destination]
+		return source || b.DestinationType == topology.ToExchange && exchange || b.DestinationType == topology.ToQueue && queue
+	})
+	return others
+}

@@ -1,0 +1,225 @@
+// Package topology describes a set of RabbitMQ exchanges, queues and bindings, and says
+// which ordered steps turn what a broker has into what is wanted.
+//
+// It is pure: it never talks to a broker and knows nothing of Terraform.
+package topology
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Topology is what a configuration expands to and what a broker is read into.
+type Topology struct {
+	// Entry is the exchange that publishers use. It is declared last and deleted first,
+	// so that nobody publishes into a half-built topology.
+	Entry string
+	// Delivery is the exchange at the end, where applications bind their own queues. Its
+	// bindings are never read, listed or changed. It is in Exchanges only if it belongs to
+	// the topology; otherwise it has to exist.
+	Delivery string
+
+	Exchanges map[string]Exchange
+	Queues    map[string]Queue
+	Bindings  Bindings
+}
+
+// Exchange is a RabbitMQ exchange.
+type Exchange struct {
+	Name       string
+	Type       string
+	Durable    bool
+	AutoDelete bool
+	Internal   bool
+	Arguments  Arguments
+}
+
+// Queue is a RabbitMQ queue.
+type Queue struct {
+	Name       string
+	Durable    bool
+	AutoDelete bool
+	Exclusive  bool
+	Arguments  Arguments
+}
+
+// DestinationType says what a binding leads to, in the words of the management API.
+type DestinationType string
+
+// What a binding can lead to.
+const (
+	ToQueue    DestinationType = "queue"
+	ToExchange DestinationType = "exchange"
+)
+
+// Binding is a RabbitMQ binding. Two bindings are the same binding exactly if they are equal.
+type Binding struct {
+	Source          string
+	RoutingKey      string
+	DestinationType DestinationType
+	Destination     string
+	// Arguments is the canonical JSON of the binding's arguments, empty if there are none:
+	// a binding with arguments is another binding than the one without.
+	Arguments string
+}
+
+// Bindings is a set of bindings.
+type Bindings map[Binding]struct{}
+
+// Arguments are the optional arguments of an exchange or queue. Integers are int64.
+type Arguments map[string]any
+
+// New returns an empty topology, ready to be added to.
+func New() Topology {
+	return Topology{Exchanges: map[string]Exchange{}, Queues: map[string]Queue{}, Bindings: Bindings{}}
+}
+
+// Add puts a binding into the set.
+func (b Bindings) Add(binding Binding) { b[binding] = struct{}{} }
+
+// Has tells whether the set holds the binding.
+func (b Bindings) Has(binding Binding) bool { _, ok := b[binding]; return ok }
+
+// Sorted returns the bindings in an order that does not change between runs.
+func (b Bindings) Sorted() []Binding {
+	return slices.SortedFunc(maps.Keys(b), func(x, y Binding) int {
+		return strings.Compare(x.Source+"\x00"+x.Line(), y.Source+"\x00"+y.Line())
+	})
+}
+
+// Owns tells whether the bindings of the exchange belong to the topology: those of its own
+// exchanges do, those of the delivery exchange are the applications'.
+func (t Topology) Owns(exchange string) bool {
+	_, ok := t.Exchanges[exchange]
+	return ok && exchange != t.Delivery
+}
+
+// Equal tells whether RabbitMQ takes the two for the same exchange.
+func (e Exchange) Equal(other Exchange) bool {
+	return e.Name == other.Name && e.Type == other.Type && e.Durable == other.Durable &&
+		e.AutoDelete == other.AutoDelete && e.Internal == other.Internal && e.Arguments.Equal(other.Arguments)
+}
+
+// AlternateExchange is the exchange that takes what no binding of this one takes, if there is one.
+func (e Exchange) AlternateExchange() string { return e.Arguments.text("alternate-exchange") }
+
+// Type is the queue's type. A queue without the argument is a classic queue: where a vhost has
+// another default type, the broker itself adds the argument when the queue is declared (4.0).
+func (q Queue) Type() string {
+	if t := q.Arguments.text("x-queue-type"); t != "" {
+		return t
+	}
+	return "classic"
+}
+
+// DeadLetterExchange is the exchange that takes the queue's expired messages.
+func (q Queue) DeadLetterExchange() string { return q.Arguments.text("x-dead-letter-exchange") }
+
+// AtLeastOnce tells whether the queue keeps a message until the next queue has confirmed it.
+// RabbitMQ does so for quorum queues only, and only with reject-publish (3.10).
+func (q Queue) AtLeastOnce() bool {
+	return q.Type() == "quorum" && q.Arguments.text("x-dead-letter-strategy") == "at-least-once" &&
+		q.Arguments.text("x-overflow") == "reject-publish"
+}
+
+// Equal tells whether RabbitMQ takes the two for the same queue.
+func (q Queue) Equal(other Queue) bool {
+	return q.Name == other.Name && q.Durable == other.Durable && q.AutoDelete == other.AutoDelete &&
+		q.Exclusive == other.Exclusive && q.Type() == other.Type() &&
+		q.Arguments.withoutType().Equal(other.Arguments.withoutType())
+}
+
+// Line is the binding in one line, as seen from its source exchange:
+// "<routing key> -> queue <name>".
+func (b Binding) Line() string {
+	line := fmt.Sprintf("%s -> %s %s", b.RoutingKey, b.DestinationType, b.Destination)
+	if b.Arguments != "" {
+		line += " " + b.Arguments
+	}
+	return line
+}
+
+// Equal compares the arguments value by value; none and empty are the same.
+func (a Arguments) Equal(other Arguments) bool {
+	return len(a) == len(other) && (len(a) == 0 || reflect.DeepEqual(a, other))
+}
+
+// JSON is the canonical text of the arguments, empty if there are none.
+func (a Arguments) JSON() string {
+	if len(a) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(a)
+	if err != nil {
+		// Arguments come from JSON or from our own expansion: both can be written back.
+		panic(err)
+	}
+	return string(text)
+}
+
+func (a Arguments) text(key string) string {
+	s, _ := a[key].(string)
+	return s
+}
+
+// withoutType leaves out what Queue.Type says.
+func (a Arguments) withoutType() Arguments {
+	rest := maps.Clone(a)
+	delete(rest, "x-queue-type")
+	return rest
+}
+
+// ValueText is an argument's value as people read it: a string as it is, anything else as JSON. A
+// string that would read as something else is quoted, so that "5" and 5 can be told apart.
+func ValueText(value any) string {
+	if s, ok := value.(string); ok {
+		if !json.Valid([]byte(s)) {
+			return s
+		}
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // see JSON
+	}
+	return string(text)
+}
+
+// NormalizeArguments turns decoded JSON into Arguments: whole numbers become int64, so that
+// 134217728000 compares and prints as what it is.
+func NormalizeArguments(decoded map[string]any) Arguments {
+	if len(decoded) == 0 {
+		return nil
+	}
+	normalized := Arguments{}
+	for key, value := range decoded {
+		normalized[key] = normalize(value)
+	}
+	return normalized
+}
+
+func normalize(value any) any {
+	switch v := value.(type) {
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+			return int64(v)
+		}
+	case map[string]any:
+		nested := map[string]any{}
+		for key, inner := range v {
+			nested[key] = normalize(inner)
+		}
+		return nested
+	case []any:
+		list := make([]any, len(v))
+		for i, inner := range v {
+			list[i] = normalize(inner)
+		}
+		return list
+	}
+	return value
+}

@@ -1,0 +1,133 @@
+package topology_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// RabbitMQ takes a queue without type for a classic one, and no arguments for empty ones.
+func TestQueueEqual(t *testing.T) {
+	for _, test := range []struct {
+		x, y topology.Arguments
+		want bool
+	}{
+		{nil, topology.Arguments{}, true},
+		{nil, topology.Arguments{"x-queue-type": "classic"}, true},
+		{nil, topology.Arguments{"x-queue-type": "quorum"}, false},
+		{topology.Arguments{"x-message-ttl": int64(5)}, topology.Arguments{"x-message-ttl": int64(5), "x-queue-type": "classic"}, true},
+		{topology.Arguments{"x-message-ttl": int64(5)}, topology.Arguments{"x-message-ttl": "5"}, false},
+		{topology.Arguments{"x-message-ttl": int64(5)}, nil, false},
+	} {
+		x, y := topology.Queue{Name: "q", Arguments: test.x}, topology.Queue{Name: "q", Arguments: test.y}
+		if x.Equal(y) != test.want || y.Equal(x) != test.want {
+			t.Errorf("%v and %v: equal %t and %t, want %t", test.x, test.y, x.Equal(y), y.Equal(x), test.want)
+		}
+	}
+}
+
+func TestAtLeastOnce(t *testing.T) {
+	complete := func() topology.Arguments {
+		return topology.Arguments{"x-queue-type": "quorum", "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
+	}
+	if !(topology.Queue{Arguments: complete()}).AtLeastOnce() {
+		t.Error("with all that it needs, it is not at-least-once")
+	}
+	for key := range complete() {
+		arguments := complete()
+		delete(arguments, key)
+		if (topology.Queue{Arguments: arguments}).AtLeastOnce() {
+			t.Errorf("without %s, it is at-least-once", key)
+		}
+	}
+}
+
+// What JSON holds comes back with whole numbers as int64, which print as what they are.
+func TestNormalizeArguments(t *testing.T) {
+	var decoded map[string]any
+	text := `{"ttl":134217728000,"half":0.5,"huge":1e300,"nested":{"list":[1,2.5,"3",null,true]},"text":"5"}`
+	if err := json.Unmarshal([]byte(text), &decoded); err != nil {
+		t.Fatal(err)
+	}
+	want := topology.Arguments{
+		"ttl": int64(134217728000), "half": 0.5, "huge": 1e300, "text": "5",
+		"nested": map[string]any{"list": []any{int64(1), 2.5, "3", nil, true}},
+	}
+	got := topology.NormalizeArguments(decoded)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %#v, want %#v", got, want)
+	}
+	const canonical = `{"half":0.5,"huge":1e+300,"nested":{"list":[1,2.5,"3",null,true]},"text":"5","ttl":134217728000}`
+	if got.JSON() != canonical {
+		t.Errorf("got %s, want %s", got.JSON(), canonical)
+	}
+	for _, none := range []map[string]any{nil, {}} {
+		if got := topology.NormalizeArguments(none); !got.Equal(nil) || got.JSON() != "" {
+			t.Errorf("%#v has become %#v", none, got)
+		}
+	}
+}
+
+// Different values never look the same.
+func TestValueText(t *testing.T) {
+	for _, test := range []struct {
+		value any
+		want  string
+	}{
+		{"quorum", "quorum"}, {"", ""}, {"5", `"5"`}, {int64(5), "5"}, {"true", `"true"`}, {true, "true"}, {`"x"`, `"\"x\""`},
+		{nil, "null"}, {"null", `"null"`}, {int64(134217728000), "134217728000"}, {0.5, "0.5"}, {[]any{int64(1)}, "[1]"},
+	} {
+		if got := topology.ValueText(test.value); got != test.want {
+			t.Errorf("%#v is %s, want %s", test.value, got, test.want)
+		}
+	}
+	value := rapid.OneOf(rapid.String().AsAny(), rapid.Int64().AsAny(), rapid.Bool().AsAny(), rapid.SampledFrom([]string{"1", "true", "null", `"a"`, "[]"}).AsAny())
+	rapid.Check(t, func(t *rapid.T) {
+		x, y := value.Draw(t, "x"), value.Draw(t, "y")
+		if same := topology.ValueText(x) == topology.ValueText(y); same != (x == y) {
+			t.Fatalf("%#v and %#v are %s and %s", x, y, topology.ValueText(x), topology.ValueText(y))
+		}
+	})
+}
+
+func TestBindingLine(t *testing.T) {
+	for _, test := range []struct {
+		binding topology.Binding
+		want    string
+	}{
+		{toQueue("x", "1.#", "q"), "1.# -> queue q"},
+		{toExchange("x", "0.#", "y"), "0.# -> exchange y"},
+		{topology.Binding{Source: "x", DestinationType: topology.ToQueue, Destination: "q", Arguments: `{"a":1}`}, ` -> queue q {"a":1}`},
+	} {
+		if got := test.binding.Line(); got != test.want {
+			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+}
+
+// Each step says in one line what it does and to what.
+func TestStepString(t *testing.T) {
+	withArguments := toExchange("x", "#", "y")
+	withArguments.Arguments = `{"a":1}`
+	q := topology.Queue{Name: "q"}
+	for _, test := range []struct {
+		step topology.Step
+		want string
+	}{
+		{topology.DeclareExchange{Exchange: topology.Exchange{Name: "x"}}, `declare exchange "x"`},
+		{topology.DeclareQueue{Queue: q}, `declare queue "q"`},
+		{topology.Bind{Binding: toQueue("x", "1.#", "q")}, `bind exchange "x" to queue "q" with key "1.#"`},
+		{topology.Unbind{Binding: withArguments}, `unbind exchange "x" to exchange "y" with key "#" and arguments {"a":1}`},
+		{topology.DeleteExchange{Name: "x"}, `delete exchange "x"`},
+		{topology.DeleteQueue{Queue: q}, `delete queue "q"`},
+		{topology.VerifyEmpty{Queues: []topology.Queue{q, {Name: "r"}}}, `verify that nothing waits in "q", "r"`},
+	} {
+		if got := test.step.String(); got != test.want {
+			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+}

@@ -1,0 +1,256 @@
+package topologytest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Broker is a broker in memory, on which plans run one step at a time.
+type Broker struct {
+	topology.Topology
+	// Messages counts what waits in the queues.
+	Messages map[string]int64
+	// Drains lets delay queues run empty while a step waits for it.
+	Drains bool
+	// Arrange, if set, puts the steps of a phase, which may run at the same time, into an order.
+	Arrange func([]topology.Step) []topology.Step
+	// Before, if set, is called before every step; an error fails the step.
+	Before func(topology.Step) error
+	// After, if set, is called after every step that succeeded.
+	After func(topology.Step)
+}
+
+// NewBroker returns a broker that holds a copy of the topology.
+func NewBroker(t topology.Topology) *Broker {
+	return &Broker{Topology: clone(t), Messages: map[string]int64{}}
+}
+
+// Snapshot is a copy of what the broker has at the moment.
+func (b *Broker) Snapshot() topology.Topology { return clone(b.Topology) }
+
+// Actual is what a reader of the broker hands to Diff: the objects that desired names, the bindings
+// of the exchanges that it owns, and those of others that lead to objects to be recreated.
+func (b *Broker) Actual(desired topology.Topology) topology.Topology {
+	actual := topology.New()
+	actual.Entry, actual.Delivery = desired.Entry, desired.Delivery
+	for name := range desired.Exchanges {
+		if e, exists := b.Exchanges[name]; exists {
+			actual.Exchanges[name] = e
+		}
+	}
+	for name := range desired.Queues {
+		if q, exists := b.Queues[name]; exists {
+			actual.Queues[name] = q
+		}
+	}
+	for binding := range b.Bindings {
+		if desired.Owns(binding.Source) {
+			actual.Bindings.Add(binding)
+		}
+	}
+	exchanges, queues := topology.Recreated(desired, actual)
+	maps.Copy(actual.Bindings, b.inbound(exchanges, queues))
+	return actual
+}
+
+// ActualForTeardown adds what others have bound to the exchanges that desired owns, and to its
+// queues.
+func (b *Broker) ActualForTeardown(desired topology.Topology) topology.Topology {
+	actual := b.Actual(desired)
+	exchanges := slices.DeleteFunc(slices.Collect(maps.Keys(actual.Exchanges)), func(name string) bool { return !desired.Owns(name) })
+	maps.Copy(actual.Bindings, b.inbound(exchanges, slices.Collect(maps.Keys(actual.Queues))))
+	return actual
+}
+
+func (b *Broker) inbound(exchanges, queues []string) topology.Bindings {
+	found := topology.Bindings{}
+	for binding := range b.Bindings {
+		destinations := queues
+		if binding.DestinationType == topology.ToExchange {
+			destinations = exchanges
+		}
+		if slices.Contains(destinations, binding.Destination) {
+			found.Add(binding)
+		}
+	}
+	return found
+}
+
+// Refusal is the error of a step that would lose messages or others' bindings.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
+// Run executes the plan. When a step fails, the rest of its phase is left out, its phase's undo
+// runs, and the error is returned: at once, or in the end if all that is refused is to recreate
+// an object.
+func (b *Broker) Run(plan topology.Plan) error {
+	var refused error
+	left := map[string]bool{}
+	for _, phase := range plan {
+		if left[phase.Recreates] {
+			continue
+		}
+		err := b.phase(phase)
+		var refusal Refusal
+		if err != nil && (phase.Recreates == "" || !errors.As(err, &refusal)) {
+			return errors.Join(refused, err)
+		}
+		if err != nil {
+			left[phase.Recreates] = true
+			refused = errors.Join(refused, err)
+		}
+	}
+	return refused
+}
+
+func (b *Broker) phase(phase topology.Phase) error {
+	steps := phase.Steps
+	if b.Arrange != nil {
+		steps = b.Arrange(steps)
+	}
+	for _, step := range steps {
+		if err := b.step(step); err != nil {
+			err = fmt.Errorf("%s: %w", step, err)
+			if undo := b.Run(phase.Undo); undo != nil {
+				err = fmt.Errorf("%w, and undo: %v", err, undo) //nolint:errorlint // what failed is the step
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Broker) step(step topology.Step) error {
+	if b.Before != nil {
+		if err := b.Before(step); err != nil {
+			return err
+		}
+	}
+	if err := b.execute(step); err != nil {
+		return err
+	}
+	if b.After != nil {
+		b.After(step)
+	}
+	return nil
+}
+
+func (b *Broker) execute(step topology.Step) error {
+	switch s := step.(type) {
+	case topology.DeclareExchange:
+		return b.declareExchange(s.Exchange)
+	case topology.DeclareQueue:
+		return b.declareQueue(s.Queue)
+	case topology.Bind:
+		return b.bind(s.Binding)
+	case topology.Unbind:
+		b.dropBindings(func(binding topology.Binding) bool { return binding == s.Binding })
+		return nil
+	case topology.DeleteExchange:
+		return b.deleteExchange(s)
+	case topology.DeleteQueue:
+		return b.deleteQueue(s)
+	case topology.VerifyEmpty:
+		return b.verifyEmpty(s)
+	default:
+		return fmt.Errorf("the model knows no step %T", step)
+	}
+}
+
+func (b *Broker) declareExchange(e topology.Exchange) error {
+	if have, exists := b.Exchanges[e.Name]; exists && !have.Equal(e) {
+		return errors.New("inequivalent arg")
+	}
+	b.Exchanges[e.Name] = e
+	return nil
+}
+
+func (b *Broker) declareQueue(q topology.Queue) error {
+	if have, exists := b.Queues[q.Name]; exists && !have.Equal(q) {
+		return errors.New("inequivalent arg")
+	}
+	b.Queues[q.Name] = q
+	return nil
+}
+
+func (b *Broker) bind(binding topology.Binding) error {
+	_, from := b.Exchanges[binding.Source]
+	if !from {
+		return fmt.Errorf("no exchange %q", binding.Source)
+	}
+	_, toExchange := b.Exchanges[binding.Destination]
+	_, toQueue := b.Queues[binding.Destination]
+	if binding.DestinationType == topology.ToExchange && !toExchange || binding.DestinationType == topology.ToQueue && !toQueue {
+		return fmt.Errorf("no %s %q", binding.DestinationType, binding.Destination)
+	}
+	b.Bindings.Add(binding)
+	return nil
+}
+
+func (b *Broker) deleteExchange(s topology.DeleteExchange) error {
+	if s.IfUnused {
+		for binding := range b.Bindings {
+			if binding.Source == s.Name {
+				return Refusal("in use")
+			}
+		}
+	}
+	delete(b.Exchanges, s.Name)
+	b.dropBindings(func(binding topology.Binding) bool {
+		return binding.Source == s.Name || binding.DestinationType == topology.ToExchange && binding.Destination == s.Name
+	})
+	return nil
+}
+
+func (b *Broker) deleteQueue(s topology.DeleteQueue) error {
+	name := s.Queue.Name
+	if s.IfEmpty && b.Messages[name] > 0 {
+		return Refusal("not empty")
+	}
+	delete(b.Queues, name)
+	delete(b.Messages, name)
+	b.dropBindings(func(binding topology.Binding) bool {
+		return binding.DestinationType == topology.ToQueue && binding.Destination == name
+	})
+	return nil
+}
+
+// dropBindings removes bindings, and with its last one each exchange that is auto-delete.
+func (b *Broker) dropBindings(gone func(topology.Binding) bool) {
+	lost, left := map[string]bool{}, map[string]bool{}
+	maps.DeleteFunc(b.Bindings, func(binding topology.Binding, _ struct{}) bool {
+		if gone(binding) {
+			lost[binding.Source] = true
+			return true
+		}
+		left[binding.Source] = true
+		return false
+	})
+	for source := range lost {
+		if b.Exchanges[source].AutoDelete && !left[source] {
+			_ = b.deleteExchange(topology.DeleteExchange{Name: source}) // only fails if it is in use
+		}
+	}
+}
+
+func (b *Broker) verifyEmpty(s topology.VerifyEmpty) error {
+	for _, q := range s.Queues {
+		if _, expires := q.Arguments["x-message-ttl"]; expires && b.Drains && s.Wait > 0 {
+			b.Messages[q.Name] = 0
+		}
+		if waiting := b.Messages[q.Name]; waiting > 0 {
+			return Refusal(fmt.Sprintf("%d messages wait in %q", waiting, q.Name))
+		}
+	}
+	return nil
+}
+
+func clone(t topology.Topology) topology.Topology {
+	t.Exchanges, t.Queues, t.Bindings = maps.Clone(t.Exchanges), maps.Clone(t.Queues), maps.Clone(t.Bindings)
+	return t
+}

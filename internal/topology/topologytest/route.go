@@ -1,0 +1,173 @@
+// Package topologytest is a small model of RabbitMQ for tests: it routes messages through a
+// topology, follows them from queue to queue, and runs plans on a broker in memory. It knows
+// exchanges, queues, bindings and message counts, and nothing of connections, users or policies.
+package topologytest
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Route lists the queues that a message with the key reaches from the exchange, each once.
+func Route(t topology.Topology, exchange, key string) []string {
+	return NewRouter(t).Route(exchange, key)
+}
+
+// Router routes messages through one topology, which must not change meanwhile.
+type Router struct {
+	topology topology.Topology
+	bound    map[string][]target
+}
+
+type target struct {
+	key     string
+	pattern []string
+	topology.Binding
+}
+
+// NewRouter prepares the bindings of a topology for many messages.
+func NewRouter(t topology.Topology) *Router {
+	r := &Router{topology: t, bound: map[string][]target{}}
+	for b := range t.Bindings {
+		r.bound[b.Source] = append(r.bound[b.Source], target{b.RoutingKey, words(b.RoutingKey), b})
+	}
+	return r
+}
+
+// Route lists the queues that a message with the key reaches from the exchange, each once and
+// sorted. Exchanges bound to exchanges are part of one routing step, in which each is visited
+// once. An alternate exchange stands in exactly if no binding of the exchange itself matches, to
+// whatever that leads (rabbit_exchange:route/3, 3.10 to 4.3).
+func (r *Router) Route(exchange, key string) []string {
+	if exchange == "" {
+		if _, exists := r.topology.Queues[key]; exists {
+			return []string{key}
+		}
+		return nil
+	}
+	var (
+		reached  = map[string]struct{}{}
+		seen     = map[string]bool{exchange: true}
+		worklist = []string{exchange}
+		message  = words(key)
+	)
+	visit := func(name string) {
+		if !seen[name] {
+			seen[name] = true
+			worklist = append(worklist, name)
+		}
+	}
+	for len(worklist) > 0 {
+		e, exists := r.topology.Exchanges[worklist[0]]
+		worklist = worklist[1:]
+		if !exists {
+			continue
+		}
+		taken := false
+		for _, to := range r.bound[e.Name] {
+			if !to.takes(e.Type, key, message) {
+				continue
+			}
+			taken = true
+			if to.DestinationType == topology.ToExchange {
+				visit(to.Destination)
+			} else {
+				reached[to.Destination] = struct{}{}
+			}
+		}
+		if !taken && e.AlternateExchange() != "" {
+			visit(e.AlternateExchange())
+		}
+	}
+	return slices.Sorted(maps.Keys(reached))
+}
+
+// Arrival is the end of one message's way.
+type Arrival struct {
+	// Queue holds the message for good. It is empty if the message is lost: nothing takes it, or it
+	// comes into a queue that it has already expired in, which RabbitMQ drops as a cycle.
+	Queue string
+	// Path are the queues in which the message expired on its way.
+	Path []string
+	// Delay is the sum of their times-to-live.
+	Delay time.Duration
+}
+
+// Follow publishes a message to the exchange and follows every copy of it to its end.
+func (r *Router) Follow(exchange, key string) []Arrival {
+	return r.follow(exchange, key, Arrival{})
+}
+
+func (r *Router) follow(exchange, key string, sofar Arrival) []Arrival {
+	queues := r.Route(exchange, key)
+	if len(queues) == 0 {
+		return []Arrival{sofar}
+	}
+	var arrivals []Arrival
+	for _, name := range queues {
+		arguments := r.topology.Queues[name].Arguments
+		ttl, expires := arguments["x-message-ttl"].(int64)
+		next, deadLetters := arguments["x-dead-letter-exchange"].(string)
+		switch {
+		case !expires || !deadLetters:
+			arrivals = append(arrivals, Arrival{Queue: name, Path: sofar.Path, Delay: sofar.Delay})
+		case slices.Contains(sofar.Path, name):
+			arrivals = append(arrivals, sofar)
+		default:
+			nextKey := key
+			if changed, ok := arguments["x-dead-letter-routing-key"].(string); ok {
+				nextKey = changed
+			}
+			arrivals = append(arrivals, r.follow(next, nextKey, Arrival{
+				Path:  append(slices.Clone(sofar.Path), name),
+				Delay: sofar.Delay + time.Duration(ttl)*time.Millisecond,
+			})...)
+		}
+	}
+	return arrivals
+}
+
+func (t target) takes(exchangeType, key string, message []string) bool {
+	switch exchangeType {
+	case "fanout":
+		return true
+	case "direct":
+		return t.key == key
+	case "topic":
+		return matches(t.pattern, message)
+	default:
+		panic("the model knows no exchanges of type " + exchangeType)
+	}
+}
+
+// words splits a key as RabbitMQ does: the empty key has no words, and there are empty words
+// before, between and behind dots (split_topic_key in rabbit_db_topic_exchange).
+func words(key string) []string {
+	if key == "" {
+		return nil
+	}
+	return strings.Split(key, ".")
+}
+
+// matches tells whether a topic pattern takes a key: "*" stands for one word, which may be empty,
+// "#" for any number of words.
+func matches(pattern, key []string) bool {
+	for i, word := range pattern {
+		if word == "#" {
+			for skip := i; skip <= len(key); skip++ {
+				if matches(pattern[i+1:], key[skip:]) {
+					return true
+				}
+			}
+			return false
+		}
+		if i >= len(key) || word != "*" && word != key[i] {
+			return false
+		}
+	}
+	return len(pattern) == len(key)
+}
