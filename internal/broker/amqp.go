@@ -1,0 +1,150 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+const (
+	// amqpDialTime is short: where AMQP cannot be reached, the management API takes over.
+	amqpDialTime = 3 * time.Second
+	// amqpChannels is the number of queues that are asked at the same time.
+	amqpChannels = 32
+)
+
+// amqpSession asks queues over AMQP how much they hold. A passive declare is answered by the queue
+// itself, so its figures are those of this moment. It takes access to the vhost, and since 4.3 any
+// permission on the queue (TestPermissions).
+type amqpSession struct {
+	connection *amqp.Connection
+	mutex      sync.Mutex
+	idle       []*amqp.Channel
+	slots      chan struct{}
+}
+
+// dialAMQP connects to the broker that the management API belongs to: at the URI that was given, or
+// on the endpoint's host, at the default port or the one that the broker names.
+func (c *Client) dialAMQP(ctx context.Context, vhost string) (*amqpSession, error) {
+	if c.amqpURI != nil {
+		return c.dialAt(ctx, vhost, c.amqpURI)
+	}
+	usual := c.onHost(map[string]int{"amqp": 5672, "amqps": 5671})
+	session, err := c.dialAt(ctx, vhost, usual)
+	if err == nil {
+		return session, nil
+	}
+	// Listeners are only told to users with the tag monitoring (3.10 to 4.3), and it takes the
+	// broker tens of milliseconds.
+	broker, overviewErr := c.overview(c.newCall(ctx))
+	if overviewErr != nil {
+		return nil, errors.Join(err, overviewErr)
+	}
+	ports := map[string]int{}
+	for _, l := range broker.Listeners {
+		ports[strings.Replace(l.Protocol, "amqp/ssl", "amqps", 1)] = l.Port
+	}
+	if named := c.onHost(ports); named.Port() != "0" && *named != *usual {
+		return c.dialAt(ctx, vhost, named)
+	}
+	return nil, err
+}
+
+// onHost is where AMQP is spoken on the endpoint's host. Whoever uses TLS for the management API
+// has to give a URI before the password is sent over AMQP without.
+func (c *Client) onHost(ports map[string]int) *url.URL {
+	scheme := "amqp"
+	if c.endpoint.Scheme == "https" || ports["amqp"] == 0 {
+		scheme = "amqps"
+	}
+	return &url.URL{Scheme: scheme, Host: net.JoinHostPort(c.endpoint.Hostname(), strconv.Itoa(ports[scheme]))}
+}
+
+// dialAt connects unless it is another broker that listens there.
+func (c *Client) dialAt(ctx context.Context, vhost string, uri *url.URL) (*amqpSession, error) {
+	cluster, err := c.management(c.newCall(ctx)).GetClusterName()
+	if err != nil {
+		return nil, err
+	}
+	username, password := c.username, c.password
+	if uri.User != nil {
+		username = uri.User.Username()
+		password, _ = uri.User.Password()
+	}
+	tlsConfig := c.tls.Clone()
+	tlsConfig.ServerName = uri.Hostname()
+	connection, err := amqp.DialConfig((&url.URL{Scheme: uri.Scheme, Host: uri.Host, Path: "/"}).String(), amqp.Config{
+		SASL:            []amqp.Authentication{&amqp.PlainAuth{Username: username, Password: password}},
+		Vhost:           vhost,
+		TLSClientConfig: tlsConfig,
+		Heartbeat:       10 * time.Second,
+		Properties:      amqp.Table{"connection_name": "terraform-provider-rabbitmqdelay"},
+		Dial: func(network, address string) (net.Conn, error) {
+			connection, err := (&net.Dialer{Timeout: amqpDialTime}).DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			// The library takes the deadline off once the connection is open.
+			return connection, connection.SetDeadline(time.Now().Add(amqpDialTime))
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open an AMQP connection to %s: %w", uri.Host, err)
+	}
+	if name, _ := connection.Properties["cluster_name"].(string); name != cluster.Name {
+		_ = connection.Close()
+		return nil, fmt.Errorf("%s speaks AMQP for cluster %q, but the management API is that of %q", uri.Host, name, cluster.Name)
+	}
+	return &amqpSession{connection: connection, slots: make(chan struct{}, amqpChannels)}, nil
+}
+
+func (s *amqpSession) close() { _ = s.connection.CloseDeadline(time.Now().Add(time.Second)) }
+
+// count asks a queue how many messages are ready, and how many consumers there are.
+func (s *amqpSession) count(ctx context.Context, queue string) (depth QueueDepth, exists bool, err error) {
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	case <-ctx.Done():
+		return QueueDepth{}, false, ctx.Err()
+	}
+	// The library knows no contexts: whoever waits is freed by the end of the connection.
+	defer context.AfterFunc(ctx, s.close)()
+	channel, err := s.channel()
+	if err != nil {
+		return QueueDepth{}, false, err
+	}
+	const durable, autoDelete, exclusive, noWait = true, false, false, false // not compared
+	found, err := channel.QueueDeclarePassive(queue, durable, autoDelete, exclusive, noWait, nil)
+	var closed *amqp.Error
+	if errors.As(err, &closed) && closed.Code == amqp.NotFound {
+		return QueueDepth{}, false, nil // and the channel is gone
+	}
+	if err != nil {
+		return QueueDepth{}, false, err
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.idle = append(s.idle, channel)
+	return QueueDepth{Name: queue, Messages: int64(found.Messages), Consumers: int64(found.Consumers)}, true, nil
+}
+
+func (s *amqpSession) channel() (*amqp.Channel, error) {
+	s.mutex.Lock()
+	if n := len(s.idle); n > 0 {
+		channel := s.idle[n-1]
+		s.idle = s.idle[:n-1]
+		s.mutex.Unlock()
+		return channel, nil
+	}
+	s.mutex.Unlock()
+	return s.connection.Channel()
+}

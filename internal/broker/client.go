@@ -1,0 +1,207 @@
+// Package broker talks to one RabbitMQ: it reads what the broker has of a topology, runs the steps
+// of a plan, and says in its errors what to do. It goes through the management API, and through
+// AMQP where only that gives an exact answer.
+//
+// It never decides what to change, never lists a whole vhost's queues or bindings, and never puts
+// a secret into a log line or an error.
+package broker
+
+import (
+	"crypto/tls"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+	"golang.org/x/net/http/httpguts"
+)
+
+// What Config leaves to defaults.
+const (
+	DefaultRequestTimeout      = 10 * time.Second
+	DefaultMaxRetries          = 4
+	DefaultMaxParallelRequests = 32
+)
+
+// Config says where the broker is and how to reach it.
+type Config struct {
+	// Endpoint is the base URL of the management API. A path prefix and a trailing slash both work.
+	Endpoint           string
+	Username, Password string
+	// AMQPURI is where AMQP is spoken; its vhost is not used. If empty, it is the AMQP port that the
+	// management API names, on the endpoint's host.
+	AMQPURI string
+	// CACertPEM replaces the system's certificate authorities.
+	CACertPEM, ClientCertPEM, ClientKeyPEM []byte
+	// Insecure skips the verification of the broker's certificate.
+	Insecure bool
+	// Proxy is the URL of an HTTP or SOCKS proxy. If empty, the environment decides, as net/http does.
+	Proxy   string
+	Headers map[string]string
+	// RequestTimeout limits one attempt, DefaultRequestTimeout if 0.
+	RequestTimeout time.Duration
+	// MaxRetries is the number of attempts after the first, DefaultMaxRetries if negative.
+	MaxRetries int
+	// MaxParallelRequests limits all operations together, DefaultMaxParallelRequests if 0.
+	MaxParallelRequests int
+	UserAgent           string
+}
+
+// ConfigError says what is wrong with one attribute of the provider.
+type ConfigError struct {
+	// Attribute is the attribute's name in Terraform.
+	Attribute string
+	// Message continues a sentence that begins with the attribute's name.
+	Message string
+}
+
+func (e *ConfigError) Error() string { return e.Attribute + " " + e.Message }
+
+// Client is one broker. It is safe for use by several operations at a time, which share its
+// connections and its limit on parallel requests.
+type Client struct {
+	endpoint           *url.URL
+	username, password string
+	amqpURI            *url.URL // nil: derived
+	tls                *tls.Config
+	http               *transport
+}
+
+// New checks the configuration. It makes no request. An error is a *ConfigError.
+func New(config Config) (*Client, error) {
+	endpoint, err := parseEndpoint(config.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	amqpURI, err := parseAMQPURI(config.AMQPURI)
+	if err != nil {
+		return nil, err
+	}
+	tlsConfig, err := config.tls()
+	if err != nil {
+		return nil, err
+	}
+	proxy, err := config.proxy()
+	if err != nil {
+		return nil, err
+	}
+	headers, err := config.headers()
+	if err != nil {
+		return nil, err
+	}
+	timeout, err := orDefault("request_timeout", config.RequestTimeout, DefaultRequestTimeout)
+	if err != nil {
+		return nil, err
+	}
+	parallel, err := orDefault("max_parallel_requests", config.MaxParallelRequests, DefaultMaxParallelRequests)
+	if err != nil {
+		return nil, err
+	}
+	retries := config.MaxRetries
+	if retries < 0 {
+		retries = DefaultMaxRetries
+	}
+	return &Client{
+		endpoint: endpoint,
+		username: config.Username,
+		password: config.Password,
+		amqpURI:  amqpURI,
+		tls:      tlsConfig,
+		http: newTransport(transportConfig{
+			tls: tlsConfig, proxy: proxy, headers: headers, secrets: config.secrets(),
+			timeout: timeout, retries: retries, parallel: parallel,
+		}),
+	}, nil
+}
+
+// Close gives up the connections that are kept alive.
+func (c *Client) Close() error {
+	c.http.close()
+	return nil
+}
+
+// management is the management API for one call of an operation.
+func (c *Client) management(call *call) *rabbithole.Client {
+	client, err := rabbithole.NewTLSClient(c.endpoint.String(), c.username, c.password, call)
+	if err != nil {
+		panic(err) // the endpoint has been parsed before
+	}
+	return client
+}
+
+func parseEndpoint(text string) (*url.URL, error) {
+	refuse := func(message string) (*url.URL, error) {
+		// The text is not repeated: it may hold a password.
+		return nil, &ConfigError{"endpoint", message + "; it is the base URL of the management API, such as http://127.0.0.1:15672"}
+	}
+	u, err := url.Parse(text)
+	switch {
+	case text == "":
+		return refuse("is empty")
+	case err != nil:
+		return refuse("is not a URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return refuse("does not begin with http:// or https://")
+	case u.Hostname() == "":
+		return refuse("names no host")
+	case u.User != nil:
+		return refuse("contains credentials, which belong into username and password")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return refuse("has a query or a fragment")
+	}
+	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
+	return u, nil
+}
+
+func parseAMQPURI(text string) (*url.URL, error) {
+	if text == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "amqp" && u.Scheme != "amqps" || u.Hostname() == "" {
+		return nil, &ConfigError{"amqp_uri", "is not an AMQP URI, such as amqps://rabbitmq.example.com:5671"}
+	}
+	return u, nil
+}
+
+func (config Config) proxy() (func(*http.Request) (*url.URL, error), error) {
+	if config.Proxy == "" {
+		return http.ProxyFromEnvironment, nil
+	}
+	u, err := url.Parse(config.Proxy)
+	if err != nil || u.Hostname() == "" || !slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme) {
+		return nil, &ConfigError{"proxy", "is not the URL of a proxy, such as http://proxy.example.com:3128 or socks5://127.0.0.1:1080"}
+	}
+	return http.ProxyURL(u), nil
+}
+
+func (config Config) headers() (http.Header, error) {
+	headers := http.Header{}
+	for _, name := range slices.Sorted(maps.Keys(config.Headers)) {
+		if !httpguts.ValidHeaderFieldName(name) {
+			return nil, &ConfigError{"headers", fmt.Sprintf("has %q, which is no name of an HTTP header", name)}
+		}
+		if !httpguts.ValidHeaderFieldValue(config.Headers[name]) {
+			return nil, &ConfigError{"headers", fmt.Sprintf("has a value for %q that an HTTP header cannot have", name)}
+		}
+		headers.Set(name, config.Headers[name])
+	}
+	if config.UserAgent != "" && headers.Get("User-Agent") == "" {
+		headers.Set("User-Agent", config.UserAgent)
+	}
+	return headers, nil
+}
+
+func orDefault[T int | time.Duration](attribute string, value, fallback T) (T, error) {
+	if value < 0 {
+		return 0, &ConfigError{attribute, fmt.Sprintf("is %v; it has to be positive", value)}
+	}
+	if value == 0 {
+		return fallback, nil
+	}
+	return value, nil
+}

@@ -1,0 +1,523 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-log/tflog"
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// No single figure of RabbitMQ says that a queue is empty (3.10.8, 4.0.5, 4.3.6; TestNothingIsOverlooked):
+//
+//   - The number of ready messages is exact at once over AMQP, and nothing but them is in it.
+//   - Unacknowledged messages are exact at once for classic queues in the totals of the management
+//     API. A quorum queue counts whoever holds one as a consumer, at once over AMQP.
+//   - A message that has expired and that nobody has taken over yet (at-least-once, while the
+//     dead-letter exchange is missing or routes to nowhere) is in no figure but the totals of the
+//     management API, which a quorum queue updates every five seconds (quorum_tick_interval).
+//   - The messages of a stream, as which a queue may have been recreated, are in no figure but the
+//     statistics.
+//   - A message that is on its way from one queue to the next is, for some milliseconds, in none.
+//
+// So a topology is looked at several times, and the seconds until the totals are up to date are
+// only spent where they could say something.
+const (
+	// settling is the time between two looks, more than a message takes from queue to queue: what
+	// moved unseen during the first waits in a queue by the second.
+	settling = 100 * time.Millisecond
+	// tick is how old a quorum queue's totals may be, and statistics how old they are where the
+	// management API has them only from its database, which is filled every five seconds.
+	tick       = 6 * time.Second
+	statistics = 11 * time.Second
+	// polling is the time between two looks while messages wait.
+	polling = 250 * time.Millisecond
+	// patience is how slow an answer may be: for a quorum queue whose leader does not answer,
+	// RabbitMQ says after five seconds that it is empty (stat in rabbit_quorum_queue).
+	patience = 3 * time.Second
+)
+
+// verifyEmpty fails with a *NotEmptyError unless nothing waits in the queues.
+func (r *run) verifyEmpty(ctx context.Context, step topology.VerifyEmpty) error {
+	deadline := time.Now().Add(step.Wait)
+	for {
+		waiting, err := r.waiting(ctx, step.Queues)
+		if err != nil || len(waiting) == 0 {
+			return err
+		}
+		if !time.Now().Before(deadline) {
+			return &NotEmptyError{Vhost: r.vhost, Why: step.Why, Queues: waiting}
+		}
+		if err := r.pause(ctx, polling); err != nil {
+			return err
+		}
+	}
+}
+
+// depths is what a run knows about how much its queues hold.
+type depths struct {
+	mutex  sync.Mutex
+	dialed bool
+	amqp   *amqpSession // nil: only the management API can be asked
+
+	// proven is when the queues in provenEmpty certainly held nothing.
+	proven      time.Time
+	provenEmpty map[string]bool
+}
+
+func (d *depths) close() {
+	if d.amqp != nil {
+		d.amqp.close()
+	}
+}
+
+// waiting are the queues that hold messages. It is empty only if none does for certain.
+func (r *run) waiting(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error) {
+	if r.wereEmpty(queues) {
+		_, waiting, err := r.look(ctx, queues)
+		if err != nil || len(waiting) > 0 || r.proofHolds(queues) {
+			return waiting, err
+		}
+	}
+	began := time.Now()
+	var arrives map[string]bool
+	for looks := 1; ; looks++ {
+		looked := time.Now()
+		var (
+			counted map[string]QueueDepth
+			waiting []QueueDepth
+			totals  map[string]total
+			spent   time.Duration
+		)
+		group, together := errgroup.WithContext(ctx)
+		group.Go(func() (err error) {
+			r.session(ctx) // opening it is no part of the look
+			started := time.Now()
+			counted, waiting, err = r.look(together, queues)
+			spent = time.Since(started)
+			return err
+		})
+		group.Go(func() (err error) {
+			totals, err = r.totals(together, queues)
+			return err
+		})
+		if looks == 1 {
+			group.Go(func() (err error) {
+				arrives, err = r.deadLettersArrive(together, queues)
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil || len(waiting) > 0 {
+			return waiting, err
+		}
+		hidden, upToDate := judge(queues, counted, totals, arrives, looked.Sub(began))
+		if upToDate && len(hidden) > 0 {
+			return hidden, nil
+		}
+		if upToDate && looks >= looksNeeded(queues) {
+			r.prove(looked, queues)
+			return nil, nil
+		}
+		// A broker that is slow to answer is slow to move messages, too.
+		if err := r.pause(ctx, max(settling, 4*spent)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// judge lists the queues that hold messages though nothing is ready in them, and tells whether the
+// totals are so fresh that there can be no others. Since is the time from the first look to the
+// moment in which the totals were asked for.
+func judge(queues []topology.Queue, counted map[string]QueueDepth, totals map[string]total, arrives map[string]bool, since time.Duration) (hidden []QueueDepth, upToDate bool) {
+	upToDate = true
+	for _, q := range queues {
+		t, consumers := totals[q.Name], counted[q.Name].Consumers
+		stuck := q.AtLeastOnce() && !arrives[q.DeadLetterExchange()]
+		unacknowledged := consumers > 0 && q.Type() != "classic"
+		stream := q.Type() == "stream"
+		if stream {
+			t.ready = 0 // whatever the statistics say: over AMQP, nothing ever is
+		}
+		switch {
+		case t.messages > t.ready:
+			hidden = append(hidden, QueueDepth{Name: q.Name, Messages: t.messages - t.ready, Consumers: consumers})
+		case t.age == 0 && t.ready > 0:
+			upToDate = false // it left the queue just now, and may be with whoever took it
+		case !stuck && !unacknowledged && !stream:
+			continue // there is nothing that the totals could add
+		}
+		upToDate = upToDate && since >= t.age
+	}
+	return hidden, upToDate
+}
+
+// looksNeeded is two where every message stays in a queue for longer than the time between them.
+// Otherwise a message can have left its queue and arrived in the gap behind it by the second look.
+// Time-to-live falls from queue to queue, so what is left of its way is shorter than the time
+// between two looks, and the third finds it at the end.
+func looksNeeded(queues []topology.Queue) int {
+	if shortestTTL(queues) > 5*settling {
+		return 2
+	}
+	return 3
+}
+
+// shortestTTL is the shortest time that a message spends in one of the queues.
+func shortestTTL(queues []topology.Queue) time.Duration {
+	shortest := time.Duration(math.MaxInt64)
+	for _, q := range queues {
+		if millis, ok := q.Arguments["x-message-ttl"].(int64); ok {
+			shortest = min(shortest, time.Duration(millis)*time.Millisecond)
+		}
+	}
+	return shortest
+}
+
+// prove remembers that the queues held nothing.
+func (r *run) prove(at time.Time, queues []topology.Queue) {
+	r.proven, r.provenEmpty = at, map[string]bool{}
+	for _, q := range queues {
+		r.provenEmpty[q.Name] = true
+	}
+}
+
+func (r *run) wereEmpty(queues []topology.Queue) bool {
+	return !slices.ContainsFunc(queues, func(q topology.Queue) bool { return !r.provenEmpty[q.Name] })
+}
+
+// proofHolds is true if the last proof is so fresh that what came in since cannot have left its
+// queue: a look that has found nothing proves the queues empty again.
+func (r *run) proofHolds(queues []topology.Queue) bool {
+	return time.Since(r.proven) < shortestTTL(queues)
+}
+
+func (r *run) pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return r.failed("wait for queues to run empty", ctx.Err())
+	}
+}
+
+// look counts the messages that are ready, and lists the queues that have any.
+func (r *run) look(ctx context.Context, queues []topology.Queue) (counted map[string]QueueDepth, waiting []QueueDepth, err error) {
+	depths, err := each(ctx, queues, r.ready)
+	if err != nil {
+		return nil, nil, err
+	}
+	counted = map[string]QueueDepth{}
+	for _, depth := range depths {
+		counted[depth.Name] = depth
+		if depth.Messages > 0 {
+			waiting = append(waiting, depth)
+		}
+	}
+	return counted, waiting, nil
+}
+
+// each asks for all queues at the same time, and begins with them in their order.
+func each[T any](ctx context.Context, queues []topology.Queue, ask func(context.Context, topology.Queue) (T, error)) ([]T, error) {
+	answers := make([]T, len(queues))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, q := range queues {
+		group.Go(func() (err error) {
+			answers[i], err = ask(ctx, q)
+			return err
+		})
+	}
+	return answers, group.Wait()
+}
+
+// ready counts the messages of a queue that are ready: over AMQP, or through the management API
+// where there is no AMQP. A queue that does not exist holds nothing.
+func (r *run) ready(ctx context.Context, q topology.Queue) (QueueDepth, error) {
+	session := r.session(ctx)
+	if session == nil {
+		return r.first(ctx, q.Name)
+	}
+	began := time.Now()
+	depth, exists, err := session.count(ctx, q.Name)
+	switch {
+	case ctx.Err() != nil:
+		return depth, r.failed(fmt.Sprintf("count the messages of queue %q in vhost %q", q.Name, r.vhost), ctx.Err())
+	case err != nil:
+		r.abandon(ctx, session, err)
+		return r.first(ctx, q.Name)
+	case time.Since(began) > patience:
+		return depth, r.uncountable(q.Name, "it took too long to answer")
+	case !exists:
+		// That is also the answer for a queue on a node that is down.
+		_, known, err := r.queue(ctx, r.vhost, q.Name)
+		if err == nil && known {
+			err = r.uncountable(q.Name, "it exists, but is not available")
+		}
+		return QueueDepth{Name: q.Name}, err
+	}
+	return depth, nil
+}
+
+func (r *run) uncountable(queue, why string) error {
+	return &Error{Unavailable, fmt.Sprintf("count the messages of queue %q in vhost %q", queue, r.vhost), why,
+		"nothing is deleted while it is not certain that it is empty; look at the state of the queue and of the nodes that hold it"}
+}
+
+// session is the connection that all counts of the run share.
+func (r *run) session(ctx context.Context) *amqpSession {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if !r.dialed {
+		r.dialed = true
+		var err error
+		if r.amqp, err = r.dialAMQP(ctx, r.vhost); err != nil {
+			tflog.SubsystemDebug(ctx, subsystem, "no AMQP, counting through the management API", map[string]any{"error": err.Error()})
+		}
+	}
+	return r.amqp
+}
+
+// abandon goes on without AMQP.
+func (r *run) abandon(ctx context.Context, session *amqpSession, err error) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.amqp == session {
+		tflog.SubsystemDebug(ctx, subsystem, "AMQP failed, counting through the management API", map[string]any{"error": err.Error()})
+		session.close()
+		r.amqp = nil
+	}
+}
+
+// first looks at the first message of a queue and puts it back. It says how many are behind it.
+// Consumers are as old as the statistics.
+func (r *run) first(ctx context.Context, queue string) (QueueDepth, error) {
+	q, exists, err := r.queue(ctx, r.vhost, queue)
+	if err == nil && !exists {
+		err = r.confirm(ctx, r.vhost)
+	}
+	if err != nil || !exists {
+		return QueueDepth{Name: queue}, err
+	}
+	depth := QueueDepth{Name: queue, Consumers: q.Consumers.value}
+	call := r.newCall(ctx)
+	call.once = true // a quorum queue counts deliveries
+	var messages []struct {
+		Behind int64 `json:"message_count"`
+	}
+	_, err = r.request(call, http.MethodPost, apiPath("queues", r.vhost, queue, "get"),
+		map[string]any{"count": 1, "ackmode": "ack_requeue_true", "encoding": "base64", "truncate": 1}, &messages)
+	if isNotFound(err) {
+		return depth, r.uncountable(queue, err.Error())
+	}
+	if err != nil {
+		return depth, r.failed(fmt.Sprintf("look into queue %q in vhost %q", queue, r.vhost), err)
+	}
+	if len(messages) > 0 {
+		depth.Messages = messages[0].Behind + 1
+	}
+	return depth, nil
+}
+
+// total is what the management API says of a queue.
+type total struct {
+	messages, ready int64
+	// age is how old that may be.
+	age time.Duration
+}
+
+// totalInfo are the fields of a queue that are needed for that.
+type totalInfo struct {
+	Name     string          `json:"name"`
+	Messages *loose[int64]   `json:"messages"`
+	Ready    loose[int64]    `json:"messages_ready"`
+	Members  loose[[]string] `json:"members"`
+	Online   loose[[]string] `json:"online"`
+}
+
+const (
+	totalColumns = "name,messages,messages_ready,members,online"
+	freshTotals  = "?disable_stats=true&enable_queue_totals=true&columns=" + totalColumns
+)
+
+// totals asks the management API for all that the queues hold.
+func (r *run) totals(ctx context.Context, queues []topology.Queue) (map[string]total, error) {
+	answers, err := each(ctx, queues, r.total)
+	if err != nil {
+		return nil, err
+	}
+	result := map[string]total{}
+	unknown := false
+	for i, q := range queues {
+		if answers[i] != nil {
+			result[q.Name] = *answers[i]
+		} else {
+			unknown = true
+		}
+	}
+	if unknown {
+		return result, r.listTotals(ctx, queues, result)
+	}
+	return result, nil
+}
+
+// total is nil for a classic queue of a broker that gives no fresh totals of single queues (3.10.8
+// does not, 4.0.5 does).
+func (r *run) total(ctx context.Context, q topology.Queue) (*total, error) {
+	info, err := r.totalInfo(ctx, q, freshTotals)
+	if err != nil || info == nil {
+		return &total{}, err
+	}
+	age := tick
+	if info.Messages == nil {
+		if q.Type() == "classic" {
+			return nil, nil
+		}
+		if info, err = r.totalInfo(ctx, q, "?columns="+totalColumns); err != nil || info == nil {
+			return &total{}, err
+		}
+		age = statistics
+	}
+	if q.Type() == "classic" {
+		age = 0
+	}
+	if info.Messages == nil { // a queue that has just been declared
+		return &total{age: age}, nil
+	}
+	return &total{messages: info.Messages.value, ready: info.Ready.value, age: age}, nil
+}
+
+func (r *run) totalInfo(ctx context.Context, q topology.Queue, query string) (*totalInfo, error) {
+	var info totalInfo
+	_, err := r.request(r.newCall(ctx), http.MethodGet, apiPath("queues", r.vhost, q.Name)+query, nil, &info)
+	if isNotFound(err) {
+		return nil, r.confirm(ctx, r.vhost)
+	}
+	if err != nil {
+		return nil, r.failed(fmt.Sprintf("count the messages of queue %q in vhost %q", q.Name, r.vhost), err)
+	}
+	if members := len(info.Members.value); members > 0 && 2*len(info.Online.value) <= members {
+		// RabbitMQ says of such a queue that nothing is ready (stat in rabbit_quorum_queue).
+		return nil, r.uncountable(q.Name, fmt.Sprintf("only %d of its %d members are online", len(info.Online.value), members))
+	}
+	return &info, nil
+}
+
+// listTotals adds the classic queues that are not in the result yet. It is a list of the whole
+// vhost, because an older broker gives exact figures of classic queues nowhere else.
+func (r *run) listTotals(ctx context.Context, queues []topology.Queue, result map[string]total) error {
+	var list []totalInfo
+	if _, err := r.request(r.newCall(ctx), http.MethodGet, apiPath("queues", r.vhost)+freshTotals, nil, &list); err != nil {
+		return r.failed(fmt.Sprintf("count the messages in vhost %q", r.vhost), err)
+	}
+	for _, info := range list {
+		if info.Messages != nil {
+			if _, known := result[info.Name]; !known {
+				result[info.Name] = total{messages: info.Messages.value, ready: info.Ready.value}
+			}
+		}
+	}
+	for _, q := range queues {
+		if _, known := result[q.Name]; !known {
+			return r.uncountable(q.Name, "the management API does not say how many there are")
+		}
+	}
+	return nil
+}
+
+// deadLettersArrive tells of which dead-letter exchanges it is certain that they route every
+// message: those with an alternate exchange that is a fanout with a queue bound to it.
+func (r *run) deadLettersArrive(ctx context.Context, queues []topology.Queue) (map[string]bool, error) {
+	wanted := map[string]bool{}
+	for _, q := range queues {
+		if q.AtLeastOnce() {
+			wanted[q.DeadLetterExchange()] = false
+		}
+	}
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	var list []exchangeInfo
+	if err := r.get(ctx, &list, exchangeColumns, "exchanges", r.vhost); err != nil {
+		return nil, r.failed(fmt.Sprintf("list the exchanges of vhost %q", r.vhost), err)
+	}
+	exchanges := map[string]topology.Exchange{}
+	for _, e := range list {
+		exchanges[e.Name] = e.exchange()
+	}
+	collects := map[string]bool{}
+	for name := range wanted {
+		e, exists := exchanges[name]
+		alternate := exchanges[e.AlternateExchange()]
+		if !exists || alternate.Type != "fanout" {
+			continue
+		}
+		if _, known := collects[alternate.Name]; !known {
+			bindings, err := r.bindingsFrom(ctx, r.vhost, alternate.Name)
+			if err != nil {
+				return nil, err
+			}
+			collects[alternate.Name] = slices.ContainsFunc(bindings, func(b topology.Binding) bool { return b.DestinationType == topology.ToQueue })
+		}
+		wanted[name] = collects[alternate.Name]
+	}
+	return wanted, nil
+}
+
+// deleteQueue deletes a queue. Quorum queues refuse if-empty (3.10 to 4.3), so they are looked
+// into immediately before, and have to have a leader that can tell (TestQueueWithoutLeader).
+func (r *run) deleteQueue(ctx context.Context, step topology.DeleteQueue) (bool, error) {
+	options := rabbithole.QueueDeleteOptions{}
+	if step.IfEmpty {
+		if step.Queue.Type() == "classic" {
+			options.IfEmpty = true
+		} else if err := r.verifyNothingReady(ctx, step); err != nil {
+			return false, err
+		}
+	}
+	call := r.newCall(ctx)
+	code, err := status(r.management(call).DeleteQueue(r.vhost, step.Queue.Name, options))
+	var refused *refusal
+	if errors.As(err, &refused) && options.IfEmpty && refused.status == http.StatusBadRequest && notEmptyReason.MatchString(refused.reason) {
+		depth, countErr := r.ready(ctx, step.Queue)
+		if countErr != nil {
+			return false, r.failed(fmt.Sprintf("%s in vhost %q", step, r.vhost), err)
+		}
+		return false, r.notEmpty(step, depth)
+	}
+	return r.effect(ctx, step, call, code, err)
+}
+
+// verifyNothingReady fails unless nothing is ready in the queue.
+func (r *run) verifyNothingReady(ctx context.Context, step topology.DeleteQueue) error {
+	var depth QueueDepth
+	group, together := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		_, err := r.total(together, step.Queue)
+		return err
+	})
+	group.Go(func() (err error) {
+		depth, err = r.ready(together, step.Queue)
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if depth.Messages > 0 {
+		return r.notEmpty(step, depth)
+	}
+	return nil
+}
+
+func (r *run) notEmpty(step topology.Step, depth QueueDepth) error {
+	return &NotEmptyError{Vhost: r.vhost, Why: step.String(), Queues: []QueueDepth{depth}}
+}

@@ -1,0 +1,363 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// noAMQP leaves only the management API, as behind a firewall.
+func noAMQP(c *broker.Config) { c.AMQPURI = "amqp://127.0.0.1:1" }
+
+// TestNothingIsOverlooked sends a message to where it is hard to see, and asks at once.
+func TestNothingIsOverlooked(t *testing.T) {
+	deadLetter := func(exchange string) topology.Arguments {
+		return topology.Arguments{"x-queue-type": "quorum", "x-message-ttl": int64(10), "x-dead-letter-exchange": exchange,
+			"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
+	}
+	plain := func(queueType string) topology.Arguments { return topology.Arguments{"x-queue-type": queueType} }
+	takeFirst := func(t *testing.T, channel *amqp.Channel) {
+		if _, ok, err := channel.Get("q", false); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+	}
+	for name, test := range map[string]struct {
+		arguments topology.Arguments
+		then      func(*testing.T, *amqp.Channel)
+		overAMQP  bool // the management API alone does not show it in time
+	}{
+		"ready, quorum":                        {arguments: plain("quorum")},
+		"ready, classic":                       {arguments: plain("classic")},
+		"unacknowledged, quorum":               {arguments: plain("quorum"), then: takeFirst, overAMQP: true},
+		"unacknowledged, classic":              {arguments: plain("classic"), then: takeFirst},
+		"expired, dead-letter exchange absent": {arguments: deadLetter("absent"), then: expire},
+		"expired, unroutable":                  {arguments: deadLetter("unbound"), then: expire},
+	} {
+		for way, config := range map[string]func(*broker.Config){"AMQP": func(*broker.Config) {}, "management API": noAMQP} {
+			if test.overAMQP && way != "AMQP" {
+				continue
+			}
+			t.Run(name+" over "+way, func(t *testing.T) {
+				t.Parallel()
+				b := brokertest.Shared(t)
+				client, vhost := connect(t, config), brokertest.Vhost(t, b)
+				q := topology.Queue{Name: "q", Durable: true, Arguments: test.arguments}
+				run(t, client, vhost, topology.Plan{{Steps: []topology.Step{
+					topology.DeclareQueue{Queue: q},
+					topology.DeclareExchange{Exchange: topology.Exchange{Name: "unbound", Type: "topic", Durable: true}},
+				}}})
+				verify := topology.Plan{{Steps: []topology.Step{topology.VerifyEmpty{Queues: []topology.Queue{q}, Why: "deleting it"}}}}
+				run(t, client, vhost, verify)
+
+				conn, channel := dial(t, vhost)
+				publish(t, conn, "", "q")
+				if test.then != nil {
+					test.then(t, channel)
+				}
+				_, err := client.Run(t.Context(), vhost, verify)
+				var notEmpty *broker.NotEmptyError
+				if !errors.As(err, &notEmpty) || len(notEmpty.Queues) != 1 || notEmpty.Queues[0].Name != "q" || notEmpty.Queues[0].Messages != 1 {
+					t.Fatalf("the error is %v", err)
+				}
+				if !strings.Contains(notEmpty.Detail(), `"q": 1`) || !strings.Contains(notEmpty.Detail(), "deleting it") {
+					t.Errorf("the detail is %s", notEmpty.Detail())
+				}
+
+				if _, err := channel.QueuePurge("q", false); err != nil {
+					t.Fatal(err)
+				}
+				if err := channel.Close(); err != nil { // puts back what it has taken
+					t.Fatal(err)
+				}
+			})
+		}
+	}
+}
+
+// expire waits until the message is no longer ready.
+func expire(t *testing.T, channel *amqp.Channel) {
+	for count(t, channel, "q") > 0 {
+	}
+}
+
+func dial(t testing.TB, vhost string) (*amqp.Connection, *amqp.Channel) {
+	t.Helper()
+	return dialTo(t, brokertest.Shared(t), vhost)
+}
+
+func dialTo(t testing.TB, b *brokertest.Broker, vhost string) (*amqp.Connection, *amqp.Channel) {
+	t.Helper()
+	conn, err := b.Dial(vhost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	channel, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn, channel
+}
+
+func publish(t testing.TB, conn *amqp.Connection, exchange, key string) {
+	t.Helper()
+	publisher, err := brokertest.NewPublisher(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := publisher.Publish(t.Context(), exchange, key, amqp.Publishing{DeliveryMode: amqp.Persistent}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMovingMessages asks again and again while one message walks down a cascade: the answer has
+// to be that it is there until it has arrived at the end.
+func TestMovingMessages(t *testing.T) {
+	for _, config := range []cascade.Config{
+		{QueueType: cascade.Quorum, Resolution: time.Millisecond, Lookahead: 1},
+		{QueueType: cascade.Quorum, Resolution: 3 * time.Millisecond},
+		{QueueType: cascade.Classic, Resolution: time.Millisecond, Lookahead: 1},
+		{QueueType: cascade.Classic, Resolution: 3 * time.Millisecond},
+	} {
+		config.Name, config.Levels, config.CreateDeliveryExchange, config.ParkUnroutable = "tasks", 7, true, true
+		t.Run(string(config.QueueType)+" "+config.Resolution.String(), func(t *testing.T) {
+			client, vhost := connect(t), brokertest.Vhost(t, brokertest.Shared(t))
+			want := expand(t, config)
+			create(t, client, vhost, want)
+			conn, channel := dial(t, vhost)
+			if _, err := channel.QueueDeclare("end", true, false, false, false, amqp.Table{"x-queue-type": "classic"}); err != nil {
+				t.Fatal(err)
+			}
+			if err := channel.QueueBind("end", "#", want.Delivery, false, nil); err != nil {
+				t.Fatal(err)
+			}
+			for sent := 1; sent <= 10; sent++ {
+				delay := time.Duration(1+rand.IntN(126)) * config.Resolution
+				key, err := cascade.RoutingKey(delay, config.Levels, config.Resolution, "end")
+				if err != nil {
+					t.Fatal(err)
+				}
+				publish(t, conn, want.Entry, key)
+				for {
+					_, err := client.Run(t.Context(), vhost, verify(want))
+					if err == nil {
+						break
+					}
+					var waiting *broker.NotEmptyError
+					if !errors.As(err, &waiting) {
+						t.Fatal(err)
+					}
+				}
+				// What was overlooked would turn up in a queue again, sooner or later.
+				for arrived := 0; arrived < sent; {
+					for name := range want.Queues {
+						if q := count(t, channel, name); q > 0 {
+							t.Fatalf("the cascade was called empty, but then queue %q had %d messages; the delay was %s", name, q, delay)
+						}
+					}
+					arrived = count(t, channel, "end")
+				}
+			}
+		})
+	}
+}
+
+func count(t *testing.T, channel *amqp.Channel, queue string) int {
+	t.Helper()
+	q, err := channel.QueueDeclarePassive(queue, true, false, false, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q.Messages
+}
+
+// verify is the first phase of a teardown.
+func verify(want topology.Topology) topology.Plan {
+	return topology.Teardown(want, want, topology.Guard{})[:1]
+}
+
+// TestDrain waits for the cascade to run empty, and no longer.
+func TestDrain(t *testing.T) {
+	client, vhost := connect(t), brokertest.Vhost(t, brokertest.Shared(t))
+	want := expand(t, cascade.Config{Name: "tasks", Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true})
+	state := create(t, client, vhost, want)
+	conn, _ := dial(t, vhost)
+	arrivals, err := brokertest.CollectFrom(conn, want.Delivery, "#")
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, conn, want.Entry, "1.0.1.somewhere") // 5 s
+
+	_, err = client.Run(t.Context(), vhost, topology.Teardown(want, state.Topology, topology.Guard{Drain: time.Second}))
+	var waiting *broker.NotEmptyError
+	if !errors.As(err, &waiting) {
+		t.Fatalf("the error is %v", err)
+	}
+	if plan := topology.Diff(want, read(t, client, vhost, want).Topology); len(plan) > 0 {
+		t.Errorf("after the failed teardown these steps are left: %v", plan.Steps())
+	}
+	publish(t, conn, want.Entry, "0.0.1.somewhere")
+
+	started := time.Now()
+	run(t, client, vhost, topology.Teardown(want, state.Topology, topology.Guard{Drain: time.Minute}))
+	if took := time.Since(started); took > 6*time.Second {
+		t.Errorf("it took %s until the cascade was found empty", took)
+	}
+	if got := len(arrivals.Arrivals()); got != 2 {
+		t.Errorf("%d of 2 messages have arrived", got)
+	}
+}
+
+// TestLateMessage has a message come in between the first look and the end of the entry.
+func TestLateMessage(t *testing.T) {
+	b := brokertest.Shared(t)
+	vhost := brokertest.Vhost(t, b)
+	target, err := url.Parse(b.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := expand(t, cascade.Config{Name: "tasks", Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true})
+	conn, _ := dial(t, vhost)
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/"+want.Entry) {
+			publish(t, conn, want.Entry, "1.1.1.somewhere")
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	client := connect(t, func(c *broker.Config) { c.Endpoint = server.URL })
+	state := create(t, client, vhost, want)
+	_, err = client.Run(t.Context(), vhost, topology.Teardown(want, state.Topology, topology.Guard{}))
+	var waiting *broker.NotEmptyError
+	if !errors.As(err, &waiting) || waiting.Queues[0].Name != "tasks.delay-02" {
+		t.Fatalf("the error is %v", err)
+	}
+	if plan := topology.Diff(want, read(t, client, vhost, want).Topology); len(plan) > 0 {
+		t.Errorf("after the refused teardown these steps are left: %v", plan.Steps())
+	}
+}
+
+// TestDeleteIfEmpty is the last guard, behind VerifyEmpty.
+func TestDeleteIfEmpty(t *testing.T) {
+	client, vhost := connect(t), brokertest.Vhost(t, brokertest.Shared(t))
+	conn, channel := dial(t, vhost)
+	for _, queueType := range []string{"classic", "quorum"} {
+		q := topology.Queue{Name: queueType, Durable: true, Arguments: topology.Arguments{"x-queue-type": queueType}}
+		run(t, client, vhost, topology.Plan{{Steps: []topology.Step{topology.DeclareQueue{Queue: q}}}})
+		publish(t, conn, "", q.Name)
+		deletion := topology.Plan{{Steps: []topology.Step{topology.DeleteQueue{Queue: q, IfEmpty: true}}}}
+		done, err := client.Run(t.Context(), vhost, deletion)
+		var notEmpty *broker.NotEmptyError
+		if !errors.As(err, &notEmpty) || notEmpty.Queues[0].Messages != 1 || len(done) > 0 {
+			t.Fatalf("%s: done %v, error %v", queueType, done, err)
+		}
+		if _, err := channel.QueuePurge(q.Name, false); err != nil {
+			t.Fatal(err)
+		}
+		if done := run(t, client, vhost, deletion); len(done) != 1 {
+			t.Errorf("%s: done %v", queueType, done)
+		}
+		if done := run(t, client, vhost, deletion); len(done) != 0 {
+			t.Errorf("%s: deleting it again counts as %v", queueType, done)
+		}
+	}
+}
+
+// TestAnotherBrokersAMQP has an AMQP port that belongs to another cluster than the management API.
+func TestAnotherBrokersAMQP(t *testing.T) {
+	b := brokertest.Shared(t)
+	vhost := brokertest.Vhost(t, b)
+	target, err := url.Parse(b.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lookedInto atomic.Bool
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/api/cluster-name") {
+			answer(w, 200, `{"name":"another"}`)
+			return
+		}
+		if strings.HasSuffix(r.URL.Path, "/get") {
+			lookedInto.Store(true)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	client := connect(t, func(c *broker.Config) { c.Endpoint = server.URL })
+	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "classic"}}
+	run(t, client, vhost, topology.Plan{{Steps: []topology.Step{topology.DeclareQueue{Queue: q}}},
+		{Steps: []topology.Step{topology.VerifyEmpty{Queues: []topology.Queue{q}}}}})
+	if !lookedInto.Load() {
+		t.Error("the queue of the other broker was asked")
+	}
+}
+
+// TestCanceledWait ends a wait at once.
+func TestCanceledWait(t *testing.T) {
+	client, vhost := connect(t), brokertest.Vhost(t, brokertest.Shared(t))
+	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "classic"}}
+	run(t, client, vhost, topology.Plan{{Steps: []topology.Step{topology.DeclareQueue{Queue: q}}}})
+	conn, _ := dial(t, vhost)
+	publish(t, conn, "", "q")
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := client.Run(ctx, vhost, topology.Plan{{Steps: []topology.Step{topology.VerifyEmpty{Queues: []topology.Queue{q}, Wait: time.Hour}}}})
+	if !broker.IsKind(err, broker.Timeout) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestQueueWithoutLeader holds a message, but RabbitMQ answers that nothing is in it.
+func TestQueueWithoutLeader(t *testing.T) {
+	b, err := brokertest.Start(t.Context(), t.Output(), brokertest.WithConfig("heartbeat = 60"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Stop() })
+	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "quorum"}}
+	conn, channel := dialTo(t, b, "/")
+	for way, amqpURI := range map[string]string{"AMQP": b.AMQPURI, "management API": "amqp://127.0.0.1:1"} {
+		t.Run(way, func(t *testing.T) {
+			client, err := broker.New(broker.Config{Endpoint: b.Endpoint, AMQPURI: amqpURI, Username: b.Username, Password: b.Password})
+			if err != nil {
+				t.Fatal(err)
+			}
+			run(t, client, "/", topology.Plan{{Steps: []topology.Step{topology.DeclareQueue{Queue: q}}}})
+			publish(t, conn, "", "q")
+			if out, err := b.CLI(t.Context(), "rabbitmqctl", "eval", `ra:stop_server(quorum_queues, {'%2F_q', node()}).`); err != nil {
+				t.Fatal(err, string(out))
+			}
+			for _, step := range []topology.Step{topology.VerifyEmpty{Queues: []topology.Queue{q}}, topology.DeleteQueue{Queue: q, IfEmpty: true}} {
+				done, err := client.Run(t.Context(), "/", topology.Plan{{Steps: []topology.Step{step}}})
+				if err == nil || len(done) > 0 {
+					t.Errorf("%s: done %v, error %v", step, done, err)
+				}
+			}
+			if out, err := b.CLI(t.Context(), "rabbitmqctl", "eval", `ra:restart_server(quorum_queues, {'%2F_q', node()}).`); err != nil {
+				t.Fatal(err, string(out))
+			}
+			for count(t, channel, "q") == 0 {
+				if t.Context().Err() != nil {
+					t.Fatal("the queue has not come back")
+				}
+			}
+		})
+	}
+}

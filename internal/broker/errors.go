@@ -1,0 +1,398 @@
+package broker
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Kind is what went wrong, for those who decide on it.
+type Kind string
+
+// The kinds of errors.
+const (
+	Unauthorized     Kind = "authentication failed"
+	Forbidden        Kind = "permission denied"
+	VhostNotFound    Kind = "vhost not found"
+	NotFound         Kind = "object not found"
+	NotManagementAPI Kind = "not a RabbitMQ management API"
+	Unreachable      Kind = "broker not reachable"
+	Timeout          Kind = "broker does not answer"
+	Unavailable      Kind = "broker not available"
+	Conflict         Kind = "object exists with other properties"
+	InUse            Kind = "object in use"
+	Refused          Kind = "request refused"
+	Canceled         Kind = "canceled"
+)
+
+// IsKind tells whether the error is, or wraps, an *Error of the kind.
+func IsKind(err error, kind Kind) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Kind == kind
+}
+
+// Error is a failed operation on a broker.
+type Error struct {
+	Kind Kind
+	// Op is what was being done to which object.
+	Op string
+	// Reason is why it failed, in the broker's own words where it said something.
+	Reason string
+	// Hint is what to do, empty if Reason says it all.
+	Hint string
+}
+
+func (e *Error) Error() string {
+	text := e.Op + ": " + e.Reason
+	if e.Hint != "" {
+		text += " (" + e.Hint + ")"
+	}
+	return text
+}
+
+// Summary is the error in a few words.
+func (e *Error) Summary() string { return "RabbitMQ: " + string(e.Kind) }
+
+// Detail is the error with all that is known.
+func (e *Error) Detail() string {
+	text := sentence("Could not " + e.Op + ": " + e.Reason)
+	if e.Hint != "" {
+		text += "\n\n" + sentence(e.Hint)
+	}
+	return text
+}
+
+func sentence(text string) string {
+	text = strings.TrimSpace(text)
+	if text == "" || strings.HasSuffix(text, ".") {
+		return text
+	}
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
+// NotEmptyError says which queues hold messages.
+type NotEmptyError struct {
+	Vhost string
+	// Why is what the messages are in the way of.
+	Why    string
+	Queues []QueueDepth
+}
+
+// QueueDepth is what a queue holds.
+type QueueDepth struct {
+	Name string
+	// Messages are ready, unacknowledged, or expired and waiting to be dead-lettered.
+	Messages  int64
+	Consumers int64
+}
+
+func (e *NotEmptyError) Error() string {
+	parts := make([]string, len(e.Queues))
+	var total int64
+	for i, q := range e.Queues {
+		parts[i] = q.String()
+		total += q.Messages
+	}
+	return fmt.Sprintf("%s in vhost %q is not possible while messages wait: %d in %s", e.Why, e.Vhost, total, strings.Join(parts, ", "))
+}
+
+func (q QueueDepth) String() string {
+	text := fmt.Sprintf("queue %q (%d", q.Name, q.Messages)
+	if q.Consumers > 0 {
+		text += fmt.Sprintf(", consumers: %d", q.Consumers)
+	}
+	return text + ")"
+}
+
+// Summary is the error in a few words.
+func (e *NotEmptyError) Summary() string { return "RabbitMQ: messages are waiting" }
+
+// Detail is the error with all that is known.
+func (e *NotEmptyError) Detail() string {
+	lines := make([]string, len(e.Queues))
+	for i, q := range e.Queues {
+		lines[i] = fmt.Sprintf("  %q: %d", q.Name, q.Messages)
+		if q.Consumers > 0 {
+			lines[i] += fmt.Sprintf(", consumers: %d", q.Consumers)
+		}
+	}
+	return fmt.Sprintf("%s in vhost %q is not possible while queues hold messages, which would be lost:\n\n%s",
+		e.Why, e.Vhost, strings.Join(lines, "\n"))
+}
+
+// Refusals are what a plan left out because it would have lost messages or others' bindings, and
+// last, if there was one, the failure that ended it.
+type Refusals []error
+
+// and is the refusals with one more error, none if there is none at all.
+func (e Refusals) and(err error) error {
+	if err != nil {
+		e = append(e, err)
+	}
+	switch len(e) {
+	case 0:
+		return nil
+	case 1:
+		return e[0]
+	}
+	return e
+}
+
+func (e Refusals) Error() string { return e.join("; ", error.Error) }
+
+// Unwrap gives all errors.
+func (e Refusals) Unwrap() []error { return e }
+
+// Summary is the error in a few words.
+func (e Refusals) Summary() string { return described(e[len(e)-1]).Summary() }
+
+// Detail is the error with all that is known.
+func (e Refusals) Detail() string {
+	return e.join("\n\n", func(err error) string { return described(err).Detail() })
+}
+
+func (e Refusals) join(separator string, text func(error) string) string {
+	texts := make([]string, len(e))
+	for i, err := range e {
+		texts[i] = text(err)
+	}
+	return strings.Join(texts, separator)
+}
+
+// UndoError is a failure after which something could not be taken back.
+type UndoError struct {
+	// Err is the failure, and Undo why it could not be undone.
+	Err, Undo error
+	// Left are the steps that would have brought back what was there before.
+	Left []topology.Step
+}
+
+func (e *UndoError) Error() string {
+	return fmt.Sprintf("%s; afterwards this could not be done: %s: %s", e.Err, e.left("; "), e.Undo)
+}
+
+// Unwrap gives both errors.
+func (e *UndoError) Unwrap() []error { return []error{e.Err, e.Undo} }
+
+// Summary is the error in a few words.
+func (e *UndoError) Summary() string { return described(e.Err).Summary() }
+
+// Detail is the error with all that is known.
+func (e *UndoError) Detail() string {
+	return fmt.Sprintf("%s\n\nWhat had been closed before could not be opened again; these steps are left to do:\n\n  %s\n\n%s",
+		described(e.Err).Detail(), e.left("\n  "), described(e.Undo).Detail())
+}
+
+func (e *UndoError) left(separator string) string {
+	lines := make([]string, len(e.Left))
+	for i, step := range e.Left {
+		lines[i] = step.String()
+	}
+	return strings.Join(lines, separator)
+}
+
+// Described is an error for people; all errors of this package are.
+type Described interface {
+	error
+	Summary() string
+	Detail() string
+}
+
+func described(err error) Described {
+	var d Described
+	if errors.As(err, &d) {
+		return d
+	}
+	return &Error{Kind: Refused, Op: "talk to RabbitMQ", Reason: err.Error()}
+}
+
+// failed turns what came of a request into an *Error. Op is what was being done to which object.
+func (c *Client) failed(op string, err error) error {
+	var already Described
+	if errors.As(err, &already) {
+		return err
+	}
+	var r *refusal
+	if errors.As(err, &r) {
+		return c.refused(op, r)
+	}
+	var not *notManagement
+	if errors.As(err, &not) {
+		return &Error{NotManagementAPI, op, c.http.secrets.mask(not.Error()), c.endpointHint()}
+	}
+	var decoding *url.Error
+	if errors.As(err, &decoding) { // its text repeats the URL
+		err = decoding.Err
+	}
+	return c.unreached(op, err)
+}
+
+func (c *Client) endpointHint() string {
+	return fmt.Sprintf("endpoint is %s; it has to be the base URL of the management API, without /api, by default on port 15672", c.endpoint)
+}
+
+// refused is for an answer that is not a success.
+func (c *Client) refused(op string, r *refusal) error {
+	reason := r.reason
+	if reason == "" {
+		reason = r.Error()
+	}
+	switch {
+	case r.status == http.StatusUnauthorized && !permission.MatchString(r.reason):
+		return &Error{Unauthorized, op, fmt.Sprintf("%s refused user %q: %s", c.endpoint, c.username, reason),
+			"check username and password, or RABBITMQ_USERNAME and RABBITMQ_PASSWORD; the user guest is only let in from the broker's own host"}
+	case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden:
+		return &Error{Forbidden, op, fmt.Sprintf("user %q may not do this: %s", c.username, reason), permissionHint(reason)}
+	case r.status == http.StatusProxyAuthRequired:
+		return &Error{Unreachable, op, r.Error(), proxyHint(r.status)}
+	case r.location != "" && r.status >= 300 && r.status < 400:
+		return &Error{NotManagementAPI, op, fmt.Sprintf("%s redirects to %s", c.endpoint, withoutCredentials(r.location)), c.endpointHint()}
+	case r.status == http.StatusTooManyRequests, r.status >= 500:
+		return &Error{Unavailable, op, r.Error(), "the broker or a proxy before it is overloaded or not ready; look at its log, and try again"}
+	case r.reason == "":
+		return &Error{NotManagementAPI, op, r.Error(), c.endpointHint()}
+	case r.status == http.StatusNotFound:
+		return &Error{NotFound, op, reason, ""}
+	case inequivalent.MatchString(r.reason):
+		return &Error{Conflict, op, reason, "an object of this name exists with other properties, which cannot be changed"}
+	case inUse.MatchString(r.reason):
+		return &Error{InUse, op, reason, "something is bound to it"}
+	}
+	return &Error{Refused, op, reason, ""}
+}
+
+// The broker's words, seen on 3.10.8, 4.0.5 and 4.3.6.
+var (
+	permission   = regexp.MustCompile(`(?i)access|not (management|administrator|monitor\w*|policymaker) user`)
+	inequivalent = regexp.MustCompile(`(?i)inequivalent`)
+	inUse        = regexp.MustCompile(`(?i)in use`)
+
+	notEmptyReason = regexp.MustCompile(`(?i)not empty`)
+)
+
+const vhostHint = "the user needs permissions in this vhost: rabbitmqctl set_permissions -p <vhost> <user> <configure> <write> <read>"
+
+func permissionHint(reason string) string {
+	lower := strings.ToLower(reason)
+	switch {
+	case strings.Contains(lower, "management user"):
+		return "the user needs the tag management: rabbitmqctl set_user_tags <user> management"
+	case strings.Contains(lower, "virtual host"):
+		return vhostHint
+	}
+	return ""
+}
+
+// needs are the permissions that a step takes. The broker's answer does not name them (3.10 to 4.3).
+func needs(step topology.Step) string {
+	permissions := ""
+	switch s := step.(type) {
+	case topology.DeclareExchange:
+		permissions = declarationNeeds(topology.ToExchange, s.Exchange.Name, s.Exchange.AlternateExchange())
+	case topology.DeclareQueue:
+		permissions = declarationNeeds(topology.ToQueue, s.Queue.Name, s.Queue.DeadLetterExchange())
+	case topology.Bind:
+		permissions = bindingNeeds(s.Binding)
+	case topology.Unbind:
+		permissions = bindingNeeds(s.Binding)
+	case topology.DeleteExchange:
+		permissions = fmt.Sprintf("configure on exchange %q", s.Name)
+	case topology.DeleteQueue:
+		permissions = fmt.Sprintf("configure on queue %q", s.Queue.Name)
+	}
+	return fmt.Sprintf("this takes %s, and RabbitMQ does not say what is missing; the guide to permissions has the expressions for rabbitmqctl set_permissions", permissions)
+}
+
+// declarationNeeds is for an object from which messages go on to another exchange.
+func declarationNeeds(kind topology.DestinationType, name, next string) string {
+	if next == "" {
+		return fmt.Sprintf("configure on %s %q", kind, name)
+	}
+	return fmt.Sprintf("configure and read on %s %q and write on exchange %q", kind, name, next)
+}
+
+func bindingNeeds(b topology.Binding) string {
+	return fmt.Sprintf("write on %s %q and read on exchange %q, where topic permissions, if there are any, have to include the key %q", b.DestinationType, b.Destination, b.Source, b.RoutingKey)
+}
+
+func withoutCredentials(location string) string {
+	u, err := url.Parse(location)
+	if err != nil {
+		return "another address"
+	}
+	u.User, u.RawQuery = nil, ""
+	return u.String()
+}
+
+// unreached is for a request without an answer.
+func (c *Client) unreached(op string, err error) error {
+	var (
+		timeout  attemptTimeout
+		unknown  x509.UnknownAuthorityError
+		host     x509.HostnameError
+		invalid  x509.CertificateInvalidError
+		proxy    *proxyRefusal
+		network  *net.OpError
+		netError net.Error
+	)
+	fail := func(kind Kind, reason, hint string) error {
+		return &Error{kind, op, fmt.Sprintf("%s: %s", c.endpoint, c.http.secrets.mask(reason)), hint}
+	}
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		if errors.Is(err, context.Canceled) {
+			return &Error{Canceled, op, "the operation was canceled", ""}
+		}
+		return &Error{Timeout, op, "the operation's time was over", "give it more with a timeouts block"}
+	case errors.As(err, &timeout):
+		return fail(Timeout, timeout.Error(), "check that the broker is well; request_timeout allows for more time")
+	case errors.As(err, &proxy):
+		return fail(Unreachable, proxy.Error(), proxyHint(proxy.status))
+	case errors.As(err, &unknown):
+		return fail(Unreachable, err.Error(), "give the certificate of the authority that issued the broker's with cacert_file or RABBITMQ_CACERT")
+	case errors.As(err, &host):
+		return fail(Unreachable, err.Error(), "use a host name in endpoint for which the broker's certificate is valid")
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fail(Unreachable, err.Error(), "the broker's certificate has to be renewed, or the clock of this machine set")
+	case isAMQP(err):
+		return &Error{NotManagementAPI, op, fmt.Sprintf("%s is a port for AMQP", c.endpoint), c.endpointHint()}
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return fail(Unreachable, err.Error(), "endpoint begins with https://, but http:// is spoken there")
+	case isTLS(err):
+		return fail(Unreachable, err.Error(), tlsHint(err))
+	case isUnknownHost(err):
+		return fail(Unreachable, err.Error(), "check the host name in endpoint")
+	case errors.As(err, &network) && network.Op == "proxyconnect":
+		return fail(Unreachable, err.Error(), proxyHint(0))
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fail(Unreachable, err.Error(), "check that the broker runs, that its management plugin is enabled, and the port in endpoint; the default is 15672")
+	case errors.As(err, &netError) && netError.Timeout():
+		return fail(Timeout, err.Error(), "check the host and port in endpoint, and the firewalls on the way")
+	}
+	return fail(Unreachable, err.Error(), "check endpoint; an https port closes connections that speak http")
+}
+
+func proxyHint(status int) string {
+	if status == http.StatusProxyAuthRequired {
+		return "the proxy asks for a user name and a password, which belong into proxy: http://user:password@proxy.example.com:3128"
+	}
+	return "check proxy or RABBITMQ_PROXY, or else HTTP_PROXY, HTTPS_PROXY and NO_PROXY"
+}
+
+func tlsHint(err error) string {
+	var alert tls.AlertError
+	if errors.As(err, &alert) || strings.Contains(err.Error(), "remote error") {
+		return "the broker did not accept the connection; if it asks for a client certificate, give clientcert_file and clientkey_file"
+	}
+	return "check endpoint, cacert_file and the broker's certificate"
+}

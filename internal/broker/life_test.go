@@ -1,0 +1,250 @@
+package broker_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// TestLife takes a cascade from its creation to its end.
+func TestLife(t *testing.T) {
+	for _, config := range []cascade.Config{
+		{Name: "tasks", Levels: 28, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true},
+		{Name: "tasks", Levels: 5, CreateDeliveryExchange: true, QueueType: cascade.Classic},
+		{Name: `every/thing %2F?a=b&c#d*@é~_+"日`, Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true},
+	} {
+		t.Run(config.Name, func(t *testing.T) {
+			client, vhost := connect(t), brokertest.Vhost(t, brokertest.Shared(t))
+			want := expand(t, config)
+			if steps := topology.Diff(want, read(t, client, vhost, want).Topology).Steps(); len(steps) != len(want.Exchanges)+len(want.Queues)+len(want.Bindings) {
+				t.Fatalf("%d steps for an empty vhost", len(steps))
+			}
+			state := create(t, client, vhost, want)
+			if !state.DeliveryExists || state.DeliveryExchange.Name != want.Delivery {
+				t.Errorf("the delivery exchange is read as %v %v", state.DeliveryExists, state.DeliveryExchange)
+			}
+			if len(state.Status) != len(want.Queues) {
+				t.Errorf("the status of %d of %d queues is read", len(state.Status), len(want.Queues))
+			}
+
+			if done := run(t, client, vhost, topology.Diff(want, topology.New())); len(done) != len(want.Bindings) {
+				t.Errorf("declaring it all again counts %d steps as done; only the %d of bindings cannot be told", len(done), len(want.Bindings))
+			}
+
+			run(t, client, vhost, topology.Teardown(want, state.Topology, topology.Guard{}))
+			if state := read(t, client, vhost, want); len(state.Exchanges)+len(state.Queues)+len(state.Bindings) != 0 {
+				t.Errorf("after the teardown there are still %v %v %v", state.Exchanges, state.Queues, state.Bindings)
+			}
+		})
+	}
+}
+
+// admin makes a request as the administrator that the tests' broker has.
+func admin(t testing.TB, method string, path []string, body any) {
+	t.Helper()
+	b := brokertest.Shared(t)
+	for i := range path {
+		path[i] = url.PathEscape(path[i])
+	}
+	content, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequest(method, b.Endpoint+"/api/"+strings.Join(path, "/"), bytes.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.SetBasicAuth(b.Username, b.Password)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode >= 300 {
+		text, _ := io.ReadAll(response.Body)
+		t.Fatalf("%s %v: %s %s", method, path, response.Status, text)
+	}
+}
+
+// TestVhostNames has vhosts that are hard to write in a path.
+func TestVhostNames(t *testing.T) {
+	for _, vhost := range []string{`a/b`, `50% off`, `%2F`, `what?#*@é日`, `a+b&c=d~`} {
+		t.Run(vhost, func(t *testing.T) {
+			client := connect(t)
+			admin(t, http.MethodPut, []string{"vhosts", vhost}, struct{}{})
+			t.Cleanup(func() { admin(t, http.MethodDelete, []string{"vhosts", vhost}, nil) })
+			want := expand(t, cascade.Config{Name: "tasks", Levels: 2, CreateDeliveryExchange: true, ParkUnroutable: true, Vhost: vhost})
+			state := create(t, client, vhost, want)
+			got, err := cascade.Recognize(t.Context(), client.Lookup(vhost), vhost, want.Entry)
+			if err != nil || got.Levels != 2 {
+				t.Errorf("it is recognized as %v, %v", got, err)
+			}
+			run(t, client, vhost, topology.Teardown(want, state.Topology, topology.Guard{}))
+		})
+	}
+}
+
+// TestBindings takes bindings that are hard to name through their life.
+func TestBindings(t *testing.T) {
+	client, vhost := connect(t), brokertest.Vhost(t, brokertest.Shared(t))
+	want := topology.New()
+	for _, name := range []string{"s/o ü", "d%2F"} {
+		want.Exchanges[name] = topology.Exchange{Name: name, Type: "topic", Durable: true}
+	}
+	want.Queues["q?#"] = topology.Queue{Name: "q?#", Durable: true, Arguments: topology.Arguments{"x-queue-type": "classic"}}
+	arguments := topology.Arguments{"list": []any{"a", int64(1)}, "n": int64(134217728000), "nested": map[string]any{"b": true}}.JSON()
+	for _, key := range []string{"", "~", "~~", "a~b", "*.#", "a/b", "a b", "a+b", "%", "%2F", "é日", "a_b", strings.Repeat("x", 255)} {
+		for _, arguments := range []string{"", arguments} {
+			if arguments != "" && strings.Contains(key, "~") {
+				continue // the management API fails to describe these, 500 (pack_binding_props, 3.10 to 4.3)
+			}
+			want.Bindings.Add(topology.Binding{Source: "s/o ü", RoutingKey: key, DestinationType: topology.ToQueue, Destination: "q?#", Arguments: arguments})
+			want.Bindings.Add(topology.Binding{Source: "s/o ü", RoutingKey: key, DestinationType: topology.ToExchange, Destination: "d%2F", Arguments: arguments})
+		}
+	}
+	create(t, client, vhost, want)
+	inbound, err := client.Inbound(t.Context(), vhost, []string{"d%2F", "absent"}, []string{"q?#", "absent"})
+	if err != nil || !maps.Equal(inbound, want.Bindings) {
+		t.Errorf("what leads to the two is %v, %v", inbound, err)
+	}
+	for left := want.Bindings.Sorted(); len(left) > 0; left = left[1:] {
+		unbind := topology.Plan{{Steps: []topology.Step{topology.Unbind{Binding: left[0]}}}}
+		if done := run(t, client, vhost, unbind); len(done) != 1 {
+			t.Errorf("done %v", done)
+		}
+		if got := read(t, client, vhost, want).Bindings; len(got) != len(left)-1 || got.Has(left[0]) {
+			t.Fatalf("%v left %v", unbind.Steps(), got)
+		}
+		if done := run(t, client, vhost, unbind); len(done) != 0 {
+			t.Errorf("unbinding again counts as done: %v", done)
+		}
+	}
+}
+
+// TestRepair mends everything that can be wrong with one plan.
+func TestRepair(t *testing.T) {
+	client, vhost := connect(t), brokertest.Vhost(t, brokertest.Shared(t))
+	want := expand(t, cascade.Config{Name: "tasks", Levels: 4, CreateDeliveryExchange: true, ParkUnroutable: true})
+	create(t, client, vhost, want)
+	_, channel := dial(t, vhost)
+	wrong := want.Queues["tasks.delay-01"]
+	wrong.Arguments = topology.Arguments{"x-queue-type": "quorum", "x-message-ttl": int64(7), "x-dead-letter-exchange": "tasks.delay-00"}
+	foreign := topology.Binding{Source: "tasks.delay-02", RoutingKey: "#", DestinationType: topology.ToExchange, Destination: "amq.fanout"}
+	theirs := topology.Binding{Source: "amq.topic", RoutingKey: "theirs", DestinationType: topology.ToQueue, Destination: "tasks.delay-01"}
+	run(t, client, vhost, topology.Plan{
+		{Steps: []topology.Step{topology.DeleteQueue{Queue: wrong}, topology.DeleteExchange{Name: "tasks.delay-03"}}},
+		{Steps: []topology.Step{topology.DeclareQueue{Queue: wrong}, topology.Bind{Binding: foreign}}},
+		{Steps: []topology.Step{topology.Bind{Binding: theirs}}},
+	})
+
+	state := read(t, client, vhost, want)
+	inbound, err := client.Inbound(t.Context(), vhost, nil, []string{wrong.Name})
+	if err != nil || !inbound.Has(theirs) {
+		t.Fatal(inbound, err)
+	}
+	state.Bindings.Add(theirs)
+	run(t, client, vhost, topology.Diff(want, state.Topology))
+	if plan := topology.Diff(want, read(t, client, vhost, want).Topology); len(plan) > 0 {
+		t.Errorf("after the repair these steps are left: %v", plan.Steps())
+	}
+	if inbound, err := client.Inbound(t.Context(), vhost, nil, []string{wrong.Name}); err != nil || !inbound.Has(theirs) {
+		t.Errorf("the binding of somebody else is gone: %v, %v", inbound, err)
+	}
+	if err := channel.ExchangeDeclarePassive("tasks.delay-03", "topic", true, false, false, false, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestForeignDelivery has a delivery exchange that is not of the cascade.
+func TestForeignDelivery(t *testing.T) {
+	client, vhost := connect(t), brokertest.Vhost(t, brokertest.Shared(t))
+	want := expand(t, cascade.Config{Name: "tasks", Levels: 2, DeliveryExchange: "theirs"})
+	if state := read(t, client, vhost, want); state.DeliveryExists {
+		t.Errorf("it is read as %v", state.DeliveryExchange)
+	}
+	theirs := topology.Exchange{Name: "theirs", Type: "direct", Durable: true, Internal: true}
+	run(t, client, vhost, topology.Plan{{Steps: []topology.Step{topology.DeclareExchange{Exchange: theirs}}}})
+	state := read(t, client, vhost, want)
+	if !state.DeliveryExists || !state.DeliveryExchange.Equal(theirs) || len(state.Exchanges) != 0 {
+		t.Errorf("it is read as %v", state)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	client, vhost := connect(t), brokertest.Vhost(t, brokertest.Shared(t))
+	want := expand(t, cascade.Config{Name: "tasks", Levels: 1, CreateDeliveryExchange: true})
+	create(t, client, vhost, want)
+	policy := func(kind, name string, ttl int) {
+		admin(t, http.MethodPut, []string{kind, vhost, name}, map[string]any{"pattern": "^tasks", "apply-to": "queues", "definition": map[string]any{"message-ttl": ttl}})
+	}
+	policy("policies", "short", 10000)
+	policy("operator-policies", "shorter", 5000)
+	conn, channel := dial(t, vhost)
+	publish(t, conn, "", "tasks.delay-00")
+	if _, err := channel.Consume("tasks.delay-00", "", false, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	wanted := topology.QueueStatus{Messages: 1, Consumers: 1, Policy: "short", OperatorPolicy: "shorter", EffectivePolicy: topology.Arguments{"message-ttl": int64(5000)}}
+	var got topology.QueueStatus
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) { // the figures lag
+		if got = read(t, client, vhost, want).Status["tasks.delay-00"]; reflect.DeepEqual(got, wanted) {
+			return
+		}
+	}
+	t.Errorf("the status is %+v", got)
+}
+
+// TestRestart survives that the broker is away for some seconds.
+func TestRestart(t *testing.T) {
+	b, err := brokertest.Start(t.Context(), t.Output(), brokertest.WithConfig("heartbeat = 60"), brokertest.WithPathPrefix("/a/prefix"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Stop() })
+	client, err := broker.New(broker.Config{Endpoint: b.Endpoint + "/", Username: b.Username, Password: b.Password, MaxRetries: 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := expand(t, cascade.Config{Name: "tasks", Levels: 28, CreateDeliveryExchange: true})
+	restarted := make(chan error)
+	go func() { restarted <- b.Restart(t.Context()) }()
+	for again := true; again; {
+		create(t, client, "/", want)
+		run(t, client, "/", topology.Teardown(want, want, topology.Guard{Force: true}))
+		select {
+		case err := <-restarted:
+			if err != nil {
+				t.Fatal(err)
+			}
+			again = false
+		default:
+		}
+	}
+}
+
+// TestTeardownIsComplete looks again and again after the end of many exchanges that are bound to each
+// other: RabbitMQ 3.10.8 keeps some that it says are deleted if that is done at the same time.
+func TestTeardownIsComplete(t *testing.T) {
+	client, vhost := connect(t), brokertest.Vhost(t, brokertest.Shared(t))
+	want := expand(t, cascade.Config{Name: "tasks", Levels: 28, Lookahead: 1, QueueType: cascade.Classic, CreateDeliveryExchange: true})
+	for range 5 {
+		state := create(t, client, vhost, want)
+		run(t, client, vhost, topology.Teardown(want, state.Topology, topology.Guard{Force: true}))
+		if left := read(t, client, vhost, want); len(left.Exchanges)+len(left.Queues)+len(left.Bindings) != 0 {
+			t.Fatalf("after the teardown there are still %v %v %v", left.Exchanges, left.Queues, left.Bindings)
+		}
+	}
+}

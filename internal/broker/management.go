@@ -1,0 +1,248 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// newCall begins one call of an operation.
+func (c *Client) newCall(ctx context.Context) *call { return &call{ctx: ctx, transport: c.http} }
+
+// get reads what rabbit-hole cannot: with columns, and without failing on what an unhealthy queue
+// puts into fields that nobody asked for.
+func (c *Client) get(ctx context.Context, result any, columns string, path ...string) error {
+	query := ""
+	if columns != "" {
+		query = "?" + url.Values{"columns": {columns}}.Encode()
+	}
+	_, err := c.request(c.newCall(ctx), http.MethodGet, apiPath(path...)+query, nil, result)
+	return err
+}
+
+// request makes a request that rabbit-hole has no method for.
+func (c *Client) request(call *call, method, pathAndQuery string, body, result any) (status int, err error) {
+	var content io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return 0, err
+		}
+		content = strings.NewReader(string(text))
+	}
+	request, err := http.NewRequestWithContext(call.ctx, method, c.endpoint.String()+"/api/"+pathAndQuery, content)
+	if err != nil {
+		return 0, err
+	}
+	request.SetBasicAuth(c.username, c.password)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := call.RoundTrip(request)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if result != nil {
+		if err := json.NewDecoder(response.Body).Decode(result); err != nil {
+			return response.StatusCode, &notManagement{request.URL.EscapedPath(), err}
+		}
+	}
+	return response.StatusCode, nil
+}
+
+// listed finds out whether it was the answer that rabbit-hole could not read.
+func listed(bindings []rabbithole.BindingInfo, err error) ([]rabbithole.BindingInfo, error) {
+	var unanswered *url.Error
+	if err != nil && !errors.As(err, &unanswered) {
+		return nil, &notManagement{"a list of bindings", err}
+	}
+	return bindings, err
+}
+
+// notManagement is an answer that no management API gives.
+type notManagement struct {
+	path string
+	err  error
+}
+
+func (e *notManagement) Error() string {
+	return fmt.Sprintf("the answer of %s is not what RabbitMQ sends: %s", e.path, e.err)
+}
+
+// apiPath escapes each segment once.
+func apiPath(segments ...string) string {
+	escaped := make([]string, len(segments))
+	for i, s := range segments {
+		escaped[i] = url.PathEscape(s)
+	}
+	return strings.Join(escaped, "/")
+}
+
+// status turns the result of a rabbit-hole method into a status code.
+func status(response *http.Response, err error) (int, error) {
+	if err != nil {
+		return 0, err
+	}
+	_ = response.Body.Close()
+	return response.StatusCode, nil
+}
+
+// overview is who the broker is.
+type overview struct {
+	Version   string     `json:"rabbitmq_version"`
+	Listeners []listener `json:"listeners"`
+}
+
+type listener struct {
+	Protocol string `json:"protocol"`
+	Port     int    `json:"port"`
+}
+
+func (c *Client) overview(call *call) (overview, error) {
+	var result overview
+	if _, err := c.request(call, http.MethodGet, "overview?columns=rabbitmq_version,listeners", nil, &result); err != nil {
+		return overview{}, err
+	}
+	if result.Version == "" {
+		return overview{}, &notManagement{"/api/overview", errors.New("it names no RabbitMQ version")}
+	}
+	return result, nil
+}
+
+// everywhere is an exchange that every vhost has and that cannot be deleted.
+const everywhere = "amq.direct"
+
+// confirm makes sure that an object is missing because it is: the answer 404 also comes from a
+// wrong base path, for a vhost that does not exist, and, since 4.3, for one that the user may not
+// use.
+func (c *Client) confirm(ctx context.Context, vhost string) error {
+	const confirming = "confirm that the endpoint is a RabbitMQ management API"
+	var exchange struct{ Name string }
+	err := c.get(ctx, &exchange, "name", "exchanges", vhost, everywhere)
+	if err == nil {
+		err = about(everywhere, exchange.Name)
+	}
+	if err == nil {
+		return nil
+	}
+	if !isNotFound(err) {
+		return c.failed(fmt.Sprintf("look at vhost %q", vhost), err)
+	}
+	overview := c.newCall(ctx)
+	overview.patient = true
+	if _, err := c.overview(overview); isNotFound(err) {
+		return c.failed(confirming, &notManagement{"/api/overview", err})
+	} else if err != nil {
+		return c.failed(confirming, err)
+	} else if overview.attempts.Load() > 1 {
+		return errStarting
+	}
+	var r *refusal
+	if errors.As(err, &r) && r.code != "Object Not Found" { // which is what is said of a vhost that does not exist (TestPermissions)
+		return &Error{Forbidden, fmt.Sprintf("look at vhost %q", vhost), fmt.Sprintf("user %q may not use it, or it does not exist: %s", c.username, r.reason), vhostHint}
+	}
+	return &Error{VhostNotFound, fmt.Sprintf("find vhost %q", vhost), fmt.Sprintf("%s has no such vhost", c.endpoint),
+		"create it before, or check the attribute vhost"}
+}
+
+// errStarting is for a broker that answered 404 to everything, as it does for some moments when it
+// starts and stops (TestRestart), and then no longer did.
+var errStarting = &Error{Unavailable, "read from the management API", "RabbitMQ is starting or stopping", "try again"}
+
+// again repeats what a start or stop of the broker has come in between.
+func again[T any](do func() (T, error)) (T, error) {
+	result, err := do()
+	if errors.Is(err, errStarting) {
+		return do()
+	}
+	return result, err
+}
+
+func isNotFound(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && r.status == http.StatusNotFound
+}
+
+// exchangeInfo, queueInfo and bindingInfo are the fields that are needed, with the columns that
+// ask for them.
+type exchangeInfo struct {
+	Name       string                `json:"name"`
+	Type       string                `json:"type"`
+	Durable    loose[bool]           `json:"durable"`
+	AutoDelete loose[bool]           `json:"auto_delete"`
+	Internal   loose[bool]           `json:"internal"`
+	Arguments  loose[map[string]any] `json:"arguments"`
+	Policy     loose[string]         `json:"policy"`
+}
+
+const exchangeColumns = "name,type,durable,auto_delete,internal,arguments,policy"
+
+func (e exchangeInfo) exchange() topology.Exchange {
+	return topology.Exchange{
+		Name: e.Name, Type: e.Type, Durable: e.Durable.value, AutoDelete: e.AutoDelete.value, Internal: e.Internal.value,
+		Arguments: topology.NormalizeArguments(e.Arguments.value),
+	}
+}
+
+type queueInfo struct {
+	Name           string                `json:"name"`
+	Durable        loose[bool]           `json:"durable"`
+	AutoDelete     loose[bool]           `json:"auto_delete"`
+	Exclusive      loose[bool]           `json:"exclusive"`
+	Arguments      loose[map[string]any] `json:"arguments"`
+	Messages       loose[int64]          `json:"messages"`
+	Consumers      loose[int64]          `json:"consumers"`
+	Policy         loose[string]         `json:"policy"`
+	OperatorPolicy loose[string]         `json:"operator_policy"`
+	// Effective is nil until RabbitMQ has it: for up to eight seconds after the declaration (3.10 to 4.3).
+	Effective *loose[map[string]any] `json:"effective_policy_definition"`
+}
+
+const queueColumns = "name,durable,auto_delete,exclusive,arguments,messages,consumers,policy,operator_policy,effective_policy_definition"
+
+func (q queueInfo) queue() topology.Queue {
+	return topology.Queue{
+		Name: q.Name, Durable: q.Durable.value, AutoDelete: q.AutoDelete.value, Exclusive: q.Exclusive.value,
+		Arguments: topology.NormalizeArguments(q.Arguments.value),
+	}
+}
+
+func (q queueInfo) status() topology.QueueStatus {
+	status := topology.QueueStatus{
+		Messages: q.Messages.value, Consumers: q.Consumers.value,
+		Policy: q.Policy.value, OperatorPolicy: q.OperatorPolicy.value,
+		PolicyUnknown: q.Effective == nil,
+	}
+	if q.Effective != nil {
+		status.EffectivePolicy = topology.NormalizeArguments(q.Effective.value)
+	}
+	return status
+}
+
+func binding(b rabbithole.BindingInfo) topology.Binding {
+	return topology.Binding{
+		Source: b.Source, RoutingKey: b.RoutingKey,
+		DestinationType: topology.DestinationType(b.DestinationType), Destination: b.Destination,
+		Arguments: topology.NormalizeArguments(b.Arguments).JSON(),
+	}
+}
+
+// loose is a field that has its zero value if RabbitMQ sends something else: what is written by
+// Erlang may be [] for {}, null for any value, and "undefined" or "" for a number or boolean.
+type loose[T any] struct{ value T }
+
+func (l *loose[T]) UnmarshalJSON(text []byte) error {
+	var value T
+	if json.Unmarshal(text, &value) == nil {
+		l.value = value
+	}
+	return nil
+}

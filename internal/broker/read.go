@@ -1,0 +1,304 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// State is what a broker has of a topology.
+type State struct {
+	topology.Topology
+	// Status is by the queue's name.
+	Status map[string]topology.QueueStatus
+	// DeliveryExists and DeliveryExchange tell of the delivery exchange, owned or not.
+	DeliveryExists   bool
+	DeliveryExchange topology.Exchange
+	// DeliveryPolicy is the policy of a delivery exchange that is not owned. DeliveryAlternate is the
+	// exchange that takes what no binding there takes, by argument or by policy; it is empty, too, if
+	// the user may not read the policy, and then PolicyUnreadable is set.
+	DeliveryPolicy, DeliveryAlternate string
+	PolicyUnreadable                  bool
+}
+
+// Read finds out what the broker has of the topology: its exchanges and queues as they are, all
+// bindings of the exchanges that it owns, and nothing else. It makes one request for all exchanges
+// and one for each queue and each owned exchange, whatever else there is in the vhost.
+func (c *Client) Read(ctx context.Context, vhost string, want topology.Topology) (*State, error) {
+	ctx = c.logging(ctx)
+	return again(func() (*State, error) { return c.read(ctx, vhost, want) })
+}
+
+func (c *Client) read(ctx context.Context, vhost string, want topology.Topology) (*State, error) {
+	state := &State{Topology: topology.New(), Status: map[string]topology.QueueStatus{}}
+	state.Entry, state.Delivery = want.Entry, want.Delivery
+	// First and by itself: if nothing can be read, the error is the same every time.
+	if err := c.readExchanges(ctx, vhost, want, state); err != nil {
+		return nil, err
+	}
+	var mutex sync.Mutex
+	group, together := errgroup.WithContext(ctx)
+	for _, name := range slices.Sorted(maps.Keys(want.Queues)) {
+		group.Go(func() error {
+			q, exists, err := c.queue(together, vhost, name)
+			if err != nil || !exists {
+				return err
+			}
+			status := q.status()
+			if status.PolicyUnknown {
+				if status, err = c.newStatus(ctx, vhost, name, status); err != nil {
+					return err
+				}
+			}
+			mutex.Lock()
+			defer mutex.Unlock()
+			state.Queues[name], state.Status[name] = q.queue(), status
+			return nil
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(want.Exchanges)) {
+		if !want.Owns(name) {
+			continue
+		}
+		group.Go(func() error {
+			bindings, err := c.bindingsFrom(together, vhost, name)
+			mutex.Lock()
+			defer mutex.Unlock()
+			for _, b := range bindings {
+				state.Bindings.Add(b)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	if len(state.Queues) < len(want.Queues) {
+		return state, c.confirm(ctx, vhost)
+	}
+	return state, nil
+}
+
+func (c *Client) readExchanges(ctx context.Context, vhost string, want topology.Topology, state *State) error {
+	var exchanges []exchangeInfo
+	err := c.get(ctx, &exchanges, exchangeColumns, "exchanges", vhost)
+	if isNotFound(err) {
+		return c.confirm(ctx, vhost)
+	}
+	if err == nil && !slices.ContainsFunc(exchanges, func(e exchangeInfo) bool { return e.Name == everywhere }) {
+		err = &notManagement{"a list of exchanges", fmt.Errorf("%s is not in it", everywhere)}
+	}
+	if err != nil {
+		return c.failed(fmt.Sprintf("list the exchanges of vhost %q", vhost), err)
+	}
+	for _, e := range exchanges {
+		if _, wanted := want.Exchanges[e.Name]; wanted {
+			state.Exchanges[e.Name] = e.exchange()
+		}
+		if e.Name == want.Delivery && e.Name != "" {
+			state.DeliveryExists, state.DeliveryExchange = true, e.exchange()
+			state.DeliveryPolicy = e.Policy.value
+		}
+	}
+	return c.readAlternate(ctx, vhost, want, state)
+}
+
+// readAlternate finds out where the messages go that nobody has bound to a foreign delivery exchange.
+func (c *Client) readAlternate(ctx context.Context, vhost string, want topology.Topology, state *State) error {
+	state.DeliveryAlternate = state.DeliveryExchange.AlternateExchange()
+	if _, owned := want.Exchanges[want.Delivery]; owned || state.DeliveryAlternate != "" || state.DeliveryPolicy == "" {
+		return nil
+	}
+	var policy struct {
+		Definition struct {
+			Alternate loose[string] `json:"alternate-exchange"`
+		} `json:"definition"`
+	}
+	err := c.get(ctx, &policy, "", "policies", vhost, state.DeliveryPolicy)
+	if err = c.failedUnlessMissing(fmt.Sprintf("read policy %q in vhost %q", state.DeliveryPolicy, vhost), err); IsKind(err, Forbidden) {
+		state.PolicyUnreadable = true // that takes the tag policymaker
+		return nil
+	}
+	state.DeliveryAlternate = policy.Definition.Alternate.value
+	return err
+}
+
+func (c *Client) failedUnlessMissing(op string, err error) error {
+	if err == nil || isNotFound(err) {
+		return nil
+	}
+	return c.failed(op, err)
+}
+
+// Inbound are the bindings that lead to the exchanges and queues, but for those of the default
+// exchange.
+func (c *Client) Inbound(ctx context.Context, vhost string, exchanges, queues []string) (topology.Bindings, error) {
+	ctx = c.logging(ctx)
+	result := topology.Bindings{}
+	var mutex sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	read := func(kind topology.DestinationType, name string, list func(*rabbithole.Client) ([]rabbithole.BindingInfo, error)) {
+		group.Go(func() error {
+			found, err := listed(list(c.management(c.newCall(ctx))))
+			for _, b := range found {
+				if err == nil {
+					err = about(name, b.Destination)
+				}
+			}
+			if err != nil && !isNotFound(err) {
+				return c.failed(fmt.Sprintf("read what is bound to %s %q in vhost %q", kind, name, vhost), err)
+			}
+			mutex.Lock()
+			defer mutex.Unlock()
+			for _, b := range found {
+				if b.Source != "" {
+					result.Add(binding(b))
+				}
+			}
+			return nil
+		})
+	}
+	for _, name := range exchanges {
+		read(topology.ToExchange, name, func(m *rabbithole.Client) ([]rabbithole.BindingInfo, error) {
+			return m.ListExchangeBindingsWithDestination(vhost, name)
+		})
+	}
+	for _, name := range queues {
+		read(topology.ToQueue, name, func(m *rabbithole.Client) ([]rabbithole.BindingInfo, error) {
+			return m.ListQueueBindings(vhost, name)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+func (c *Client) exchange(ctx context.Context, vhost, name string) (e exchangeInfo, exists bool, err error) {
+	err = c.get(ctx, &e, exchangeColumns, "exchanges", vhost, name)
+	if isNotFound(err) {
+		return e, false, nil
+	}
+	if err == nil {
+		err = about(name, e.Name)
+	}
+	if err != nil {
+		return e, false, c.failed(fmt.Sprintf("read exchange %q in vhost %q", name, vhost), err)
+	}
+	return e, true, nil
+}
+
+func (c *Client) queue(ctx context.Context, vhost, name string) (q queueInfo, exists bool, err error) {
+	err = c.get(ctx, &q, queueColumns, "queues", vhost, name)
+	if isNotFound(err) {
+		return q, false, nil
+	}
+	if err == nil {
+		err = about(name, q.Name)
+	}
+	if err != nil {
+		return q, false, c.failed(fmt.Sprintf("read queue %q in vhost %q", name, vhost), err)
+	}
+	return q, true, nil
+}
+
+// about makes sure that an answer is about what was asked for.
+func about(asked, answered string) error {
+	if asked == answered {
+		return nil
+	}
+	return &notManagement{fmt.Sprintf("the request for %q", asked), fmt.Errorf("it is about %q", answered)}
+}
+
+// newStatus asks for the policies of a queue that is so new that there are no statistics of it: without
+// them, RabbitMQ says at once which policy applies (4.0), and of a quorum queue what it sets (4.3).
+func (c *Client) newStatus(ctx context.Context, vhost, name string, known topology.QueueStatus) (topology.QueueStatus, error) {
+	var q queueInfo
+	_, err := c.request(c.newCall(ctx), http.MethodGet, apiPath("queues", vhost, name)+"?disable_stats=true", nil, &q)
+	if err != nil && !isNotFound(err) {
+		return known, c.failed(fmt.Sprintf("read queue %q in vhost %q", name, vhost), err)
+	}
+	status := q.status()
+	known.Policy, known.OperatorPolicy = status.Policy, status.OperatorPolicy
+	known.EffectivePolicy, known.PolicyUnknown = status.EffectivePolicy, status.PolicyUnknown
+	return known, nil
+}
+
+// bindingsFrom are the bindings of an exchange, none if it does not exist.
+func (c *Client) bindingsFrom(ctx context.Context, vhost, exchange string) ([]topology.Binding, error) {
+	found, err := listed(c.management(c.newCall(ctx)).ListExchangeBindingsWithSource(vhost, exchange))
+	for _, b := range found {
+		if err == nil {
+			err = about(exchange, b.Source)
+		}
+	}
+	if err != nil && !isNotFound(err) {
+		return nil, c.failed(fmt.Sprintf("read the bindings of exchange %q in vhost %q", exchange, vhost), err)
+	}
+	bindings := make([]topology.Binding, len(found))
+	for i, b := range found {
+		bindings[i] = binding(b)
+	}
+	return bindings, nil
+}
+
+// lookup reads single objects of one vhost.
+type lookup struct {
+	client *Client
+	vhost  string
+}
+
+// Lookup reads single objects of the vhost.
+func (c *Client) Lookup(vhost string) cascade.Lookup { return &lookup{client: c, vhost: vhost} }
+
+func (l *lookup) Exchange(ctx context.Context, name string) (topology.Exchange, bool, error) {
+	ctx = l.client.logging(ctx)
+	e, err := again(func() (*exchangeInfo, error) {
+		e, exists, err := l.client.exchange(ctx, l.vhost, name)
+		return found(ctx, l, &e, exists, err)
+	})
+	if err != nil || e == nil {
+		return topology.Exchange{}, false, err
+	}
+	return e.exchange(), true, nil
+}
+
+func (l *lookup) Queue(ctx context.Context, name string) (topology.Queue, bool, error) {
+	ctx = l.client.logging(ctx)
+	q, err := again(func() (*queueInfo, error) {
+		q, exists, err := l.client.queue(ctx, l.vhost, name)
+		return found(ctx, l, &q, exists, err)
+	})
+	if err != nil || q == nil {
+		return topology.Queue{}, false, err
+	}
+	return q.queue(), true, nil
+}
+
+func (l *lookup) BindingsFrom(ctx context.Context, exchange string) ([]topology.Binding, error) {
+	ctx = l.client.logging(ctx)
+	return again(func() ([]topology.Binding, error) {
+		bindings, err := l.client.bindingsFrom(ctx, l.vhost, exchange)
+		if err == nil && len(bindings) == 0 {
+			err = l.client.confirm(ctx, l.vhost)
+		}
+		return bindings, err
+	})
+}
+
+// found is nil for what is confirmed to be missing.
+func found[T any](ctx context.Context, l *lookup, info *T, exists bool, err error) (*T, error) {
+	if err == nil && !exists {
+		return nil, l.client.confirm(ctx, l.vhost)
+	}
+	return info, err
+}

@@ -1,0 +1,281 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// undoTime limits an undo, which goes on when the operation has been canceled.
+const undoTime = 30 * time.Second
+
+// Run runs the phases of the plan one after the other, and the steps of a phase at the same time.
+// If a step fails, those that run are finished, no other begins, and the phase's undo runs.
+//
+// Done are the steps that had an effect, or may have had one because the answer got lost. That is
+// so with an error, too. A declaration that found its object there is not among them. The error is
+// an *Error, a *NotEmptyError, an *UndoError around one of these, or Refusals.
+func (c *Client) Run(ctx context.Context, vhost string, plan topology.Plan) (done []topology.Step, err error) {
+	ctx = c.logging(ctx)
+	r := &run{Client: c, vhost: vhost}
+	defer r.close()
+	var refused Refusals
+	left := map[string]bool{}
+	for _, phase := range plan {
+		if left[phase.Recreates] {
+			continue
+		}
+		changed, err := r.phase(ctx, phase.Steps)
+		done = append(done, changed...)
+		if err == nil {
+			continue
+		}
+		err = r.undo(ctx, phase.Undo, err)
+		if phase.Recreates == "" || !isRefusal(err) {
+			return done, refused.and(err)
+		}
+		left[phase.Recreates] = true
+		refused = append(refused, err)
+	}
+	return done, refused.and(nil)
+}
+
+// isRefusal tells whether the broker is well and only keeps a step from losing something.
+func isRefusal(err error) bool {
+	if _, ok := err.(*NotEmptyError); ok { //nolint:errorlint // an *UndoError around one is more than that
+		return true
+	}
+	e, ok := err.(*Error) //nolint:errorlint // likewise
+	return ok && e.Kind == InUse
+}
+
+// run is the execution of one plan.
+type run struct {
+	*Client
+	vhost string
+	depths
+}
+
+// undo runs the plan of the undo, and returns the failure with what could not be undone.
+func (r *run) undo(ctx context.Context, plan topology.Plan, failure error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	for i, phase := range plan {
+		if done, err := r.phase(ctx, phase.Steps); err != nil {
+			left := slices.DeleteFunc(plan[i:].Steps(), func(step topology.Step) bool {
+				return slices.ContainsFunc(done, func(d topology.Step) bool { return d.String() == step.String() })
+			})
+			return &UndoError{Err: failure, Undo: err, Left: left}
+		}
+	}
+	return failure
+}
+
+// phase runs steps at the same time, as many as there may be requests.
+func (r *run) phase(ctx context.Context, steps []topology.Step) (done []topology.Step, err error) {
+	var (
+		mutex   sync.Mutex
+		workers sync.WaitGroup
+		next    int
+		effects = make([]bool, len(steps))
+	)
+	take := func() (int, bool) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		if err != nil || next == len(steps) {
+			return 0, false
+		}
+		next++
+		return next - 1, true
+	}
+	for range min(cap(r.http.slots), len(steps)) {
+		workers.Go(func() {
+			for i, ok := take(); ok; i, ok = take() {
+				effect, failure := r.step(ctx, steps[i])
+				mutex.Lock()
+				effects[i] = effect
+				if err == nil {
+					err = failure
+				}
+				mutex.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	for i, step := range steps {
+		if effects[i] {
+			done = append(done, step)
+		}
+	}
+	return done, err
+}
+
+// step runs one step and tells whether it had an effect, or may have had one.
+func (r *run) step(ctx context.Context, step topology.Step) (effect bool, err error) {
+	return again(func() (bool, error) { return r.once(ctx, step) })
+}
+
+func (r *run) once(ctx context.Context, step topology.Step) (effect bool, err error) {
+	call := r.newCall(ctx)
+	m := r.management(call)
+	var code int
+	switch s := step.(type) {
+	case topology.DeclareExchange:
+		code, err = r.declareExchange(call, s.Exchange)
+	case topology.DeclareQueue:
+		code, err = r.declareQueue(call, s.Queue)
+	case topology.Bind:
+		code, err = status(m.DeclareBinding(r.vhost, bindingInfo(s.Binding)))
+	case topology.Unbind:
+		return r.unbind(ctx, s)
+	case topology.DeleteExchange:
+		if s.IfUnused {
+			code, err = r.request(call, http.MethodDelete, apiPath("exchanges", r.vhost, s.Name)+"?if-unused=true", nil, nil)
+		} else {
+			code, err = status(m.DeleteExchange(r.vhost, s.Name))
+		}
+	case topology.DeleteQueue:
+		return r.deleteQueue(ctx, s)
+	case topology.VerifyEmpty:
+		return false, r.verifyEmpty(ctx, s)
+	default:
+		panic(fmt.Sprintf("unknown step %T", step))
+	}
+	return r.effect(ctx, step, call, code, err)
+}
+
+// effect tells what a call has done: nothing if the broker refused it, if it never reached the
+// broker, or if things were so already at the first attempt.
+func (r *run) effect(ctx context.Context, step topology.Step, call *call, code int, err error) (bool, error) {
+	if err == nil && code == http.StatusNotFound {
+		// Either what was to be deleted is gone already, or nothing is found.
+		return call.attempts.Load() > 1, r.confirm(ctx, r.vhost)
+	}
+	if err == nil {
+		wasSo := code == http.StatusNoContent && isDeclaration(step)
+		return !wasSo || call.attempts.Load() > 1, nil
+	}
+	var refused *refusal
+	lost := call.sent.Load() && (!errors.As(err, &refused) || refused.status >= 500 || call.attempts.Load() > 1)
+	if isNotFound(err) {
+		// Either an object that the step needs is missing, or everything.
+		if confirmed := r.confirm(ctx, r.vhost); confirmed != nil {
+			return lost, confirmed
+		}
+	}
+	err = r.failed(fmt.Sprintf("%s in vhost %q", step, r.vhost), err)
+	var failure *Error
+	if errors.As(err, &failure) && failure.Kind == Forbidden && failure.Hint == "" {
+		failure.Hint = needs(step)
+	}
+	return lost, err
+}
+
+func isDeclaration(step topology.Step) bool {
+	switch step.(type) {
+	case topology.DeclareExchange, topology.DeclareQueue:
+		return true
+	}
+	return false
+}
+
+// declaration has every property in it: RabbitMQ's default is not durable, and rabbit-hole leaves
+// out auto_delete and internal.
+type declaration struct {
+	Type       string             `json:"type,omitempty"`
+	Durable    bool               `json:"durable"`
+	AutoDelete bool               `json:"auto_delete"`
+	Internal   *bool              `json:"internal,omitempty"`
+	Arguments  topology.Arguments `json:"arguments"`
+}
+
+func (r *run) declareExchange(call *call, e topology.Exchange) (int, error) {
+	return r.request(call, http.MethodPut, apiPath("exchanges", r.vhost, e.Name),
+		declaration{Type: e.Type, Durable: e.Durable, AutoDelete: e.AutoDelete, Internal: &e.Internal, Arguments: orEmpty(e.Arguments)}, nil)
+}
+
+func (r *run) declareQueue(call *call, q topology.Queue) (int, error) {
+	return r.request(call, http.MethodPut, apiPath("queues", r.vhost, q.Name),
+		declaration{Durable: q.Durable, AutoDelete: q.AutoDelete, Arguments: orEmpty(q.Arguments)}, nil)
+}
+
+func orEmpty(arguments topology.Arguments) topology.Arguments {
+	if arguments == nil {
+		return topology.Arguments{}
+	}
+	return arguments
+}
+
+func bindingInfo(b topology.Binding) rabbithole.BindingInfo {
+	return rabbithole.BindingInfo{
+		Source: b.Source, RoutingKey: b.RoutingKey,
+		DestinationType: string(b.DestinationType), Destination: b.Destination,
+		Arguments: argumentsOf(b),
+	}
+}
+
+// unbind deletes a binding by what the management API calls its properties key. That of a binding
+// without arguments is the routing key; that of another has a hash in it and is looked up.
+func (r *run) unbind(ctx context.Context, step topology.Unbind) (bool, error) {
+	info := bindingInfo(step.Binding)
+	info.PropertiesKey = propertiesKey(step.Binding.RoutingKey)
+	if step.Binding.Arguments != "" {
+		call := r.newCall(ctx)
+		found, err := r.bindingsBetween(call, info)
+		if err != nil {
+			if isNotFound(err) {
+				return false, r.confirm(ctx, r.vhost)
+			}
+			return r.effect(ctx, step, call, 0, err)
+		}
+		i := slices.IndexFunc(found, func(b rabbithole.BindingInfo) bool { return binding(b) == step.Binding })
+		if i < 0 {
+			return false, nil
+		}
+		info.PropertiesKey = found[i].PropertiesKey
+	}
+	call := r.newCall(ctx)
+	code, err := status(r.management(call).DeleteBinding(r.vhost, info))
+	return r.effect(ctx, step, call, code, err)
+}
+
+func (r *run) bindingsBetween(call *call, info rabbithole.BindingInfo) ([]rabbithole.BindingInfo, error) {
+	if info.DestinationType == string(topology.ToQueue) {
+		return listed(r.management(call).ListQueueBindingsBetween(r.vhost, info.Source, info.Destination))
+	}
+	return listed(r.management(call).ListExchangeBindingsBetween(r.vhost, info.Source, info.Destination))
+}
+
+// propertiesKey is how the management API encodes a routing key: a tilde separates it from a hash
+// of arguments and stands for the empty key. rabbit-hole encodes it once more for the path.
+func propertiesKey(routingKey string) string {
+	if routingKey == "" {
+		return "~"
+	}
+	return strings.ReplaceAll(url.QueryEscape(routingKey), "~", "%7E")
+}
+
+// argumentsOf decodes the arguments that the binding carries as text.
+func argumentsOf(b topology.Binding) map[string]any {
+	if b.Arguments == "" {
+		return nil
+	}
+	var arguments map[string]any
+	decoder := json.NewDecoder(strings.NewReader(b.Arguments))
+	decoder.UseNumber() // 134217728000 has to stay an integer on the wire
+	if err := decoder.Decode(&arguments); err != nil {
+		panic(err) // see topology.Binding: it is the text of arguments that were read or expanded
+	}
+	return arguments
+}

@@ -1,0 +1,53 @@
+package broker
+
+import (
+	"cmp"
+	"encoding/base64"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// secrets is what must not be in a log line or an error, in the forms in which it goes over the
+// wire: a gateway may repeat a request in its answer.
+type secrets []string
+
+func (config Config) secrets() secrets {
+	var found secrets
+	found.addCredentials(config.Username, config.Password)
+	for _, text := range []string{config.AMQPURI, config.Proxy} {
+		if u, err := url.Parse(text); err == nil && u.User != nil {
+			password, _ := u.User.Password()
+			found.addCredentials(u.User.Username(), password)
+		}
+	}
+	for _, value := range config.Headers {
+		found.add(value)
+	}
+	// The longest first: one may be part of another.
+	slices.SortFunc(found, func(x, y string) int { return cmp.Or(len(y)-len(x), strings.Compare(x, y)) })
+	return slices.Compact(found)
+}
+
+// addCredentials leaves out a password that is the user's name: that is no secret.
+func (s *secrets) addCredentials(username, password string) {
+	if password != username {
+		s.add(password)
+		s.add(base64.StdEncoding.EncodeToString([]byte(username + ":" + password)))
+	}
+}
+
+func (s *secrets) add(secret string) {
+	if secret != "" {
+		_, inUserinfo, _ := strings.Cut(url.UserPassword("", secret).String(), ":")
+		*s = append(*s, secret, url.QueryEscape(secret), url.PathEscape(secret), inUserinfo)
+	}
+}
+
+// mask replaces secrets in a text that somebody else has written.
+func (s secrets) mask(text string) string {
+	for _, secret := range s {
+		text = strings.ReplaceAll(text, secret, "***")
+	}
+	return text
+}

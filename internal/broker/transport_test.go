@@ -1,0 +1,453 @@
+package broker_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-log/tflogtest"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+const secret = "s3cret-password"
+
+// serve is a client of a server that answers in place of a broker.
+func serve(t *testing.T, handler http.HandlerFunc, with ...func(*broker.Config)) *broker.Client {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return client(t, server.URL, with...)
+}
+
+func client(t *testing.T, endpoint string, with ...func(*broker.Config)) *broker.Client {
+	t.Helper()
+	config := broker.Config{Endpoint: endpoint, Username: "terraform", Password: secret, MaxRetries: -1}
+	for _, change := range with {
+		change(&config)
+	}
+	c, err := broker.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func answer(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body)
+}
+
+// abort ends the connection in the middle of an answer.
+func abort(w http.ResponseWriter) {
+	w.Header().Set("Content-Length", "100")
+	_, _ = io.WriteString(w, `{"na`)
+	_ = http.NewResponseController(w).Flush()
+	panic(http.ErrAbortHandler)
+}
+
+// TestRetry has every request fail in one way before it succeeds.
+func TestRetry(t *testing.T) {
+	failures := map[string]http.HandlerFunc{
+		"unavailable":    func(w http.ResponseWriter, _ *http.Request) { answer(w, 503, "busy") },
+		"internal error": func(w http.ResponseWriter, _ *http.Request) { answer(w, 500, `{"error":"timeout"}`) },
+		"too many requests": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "3600")
+			answer(w, 429, "")
+		},
+		"truncated answer": func(w http.ResponseWriter, _ *http.Request) { abort(w) },
+		"no answer":        func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"hang":             func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() },
+	}
+	want := topology.Exchange{Name: "e", Type: "topic", Durable: true}
+	for name, failure := range failures {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var first sync.Map
+			var bodies sync.Map
+			c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if _, seen := first.LoadOrStore(r.Method+r.URL.Path, true); !seen {
+					failure(w, r)
+					return
+				}
+				body, _ := io.ReadAll(r.Body)
+				bodies.Store(r.Method, string(body))
+				switch r.Method {
+				case http.MethodGet:
+					answer(w, 200, `{"name":"e","type":"topic","durable":true}`)
+				default:
+					answer(w, 204, "")
+				}
+			}, func(c *broker.Config) { c.RequestTimeout = 200 * time.Millisecond })
+
+			got, exists, err := c.Lookup("/").Exchange(t.Context(), "e")
+			if err != nil || !exists || !got.Equal(want) {
+				t.Errorf("read %v %v %v", got, exists, err)
+			}
+			steps := []topology.Step{
+				topology.DeclareExchange{Exchange: want},
+				topology.Bind{Binding: topology.Binding{Source: "e", DestinationType: topology.ToQueue, Destination: "q"}},
+				topology.DeleteExchange{Name: "f"},
+			}
+			done, err := c.Run(t.Context(), "/", topology.Plan{{Steps: steps}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The answer 204 to a second attempt does not tell that the exchange existed before.
+			if !slices.Equal(names(done), names(steps)) {
+				t.Errorf("done are %v", names(done))
+			}
+			if body, _ := bodies.Load(http.MethodPut); !strings.Contains(fmt.Sprint(body), `"auto_delete":false`) {
+				t.Errorf("the second attempt sent %v", body)
+			}
+		})
+	}
+}
+
+func names(steps []topology.Step) []string {
+	texts := make([]string, len(steps))
+	for i, s := range steps {
+		texts[i] = s.String()
+	}
+	return texts
+}
+
+func TestNoRetry(t *testing.T) {
+	for status, kind := range map[int]broker.Kind{
+		400: broker.Refused, 401: broker.Unauthorized, 403: broker.Forbidden, 501: broker.Unavailable, 302: broker.NotManagementAPI,
+	} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			var requests atomic.Int32
+			c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				requests.Add(1)
+				w.Header().Set("Location", "https://u:"+secret+"@elsewhere/")
+				answer(w, status, `{"error":"x","reason":"the reason"}`)
+			})
+			_, _, err := c.Lookup("/").Exchange(t.Context(), "e")
+			if !broker.IsKind(err, kind) || requests.Load() != 1 {
+				t.Errorf("%d requests, %v", requests.Load(), err)
+			}
+			if strings.Contains(fmt.Sprint(err), secret) {
+				t.Errorf("the error contains a secret: %v", err)
+			}
+		})
+	}
+}
+
+// TestDone tells what a step did from how it was answered.
+func TestDone(t *testing.T) {
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		done    bool
+		fails   bool
+	}{
+		"created":            {func(w http.ResponseWriter, _ *http.Request) { answer(w, 201, "") }, true, false},
+		"existed":            {func(w http.ResponseWriter, _ *http.Request) { answer(w, 204, "") }, false, false},
+		"refused":            {func(w http.ResponseWriter, _ *http.Request) { answer(w, 400, `{"reason":"inequivalent arg"}`) }, false, true},
+		"answer always lost": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true, true},
+		"internal error":     {func(w http.ResponseWriter, _ *http.Request) { answer(w, 500, "") }, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := serve(t, test.handler, func(c *broker.Config) { c.MaxRetries = 1 })
+			step := topology.DeclareExchange{Exchange: topology.Exchange{Name: "e", Type: "topic"}}
+			done, err := c.Run(t.Context(), "/", topology.Plan{{Steps: []topology.Step{step}}})
+			if (len(done) == 1) != test.done || (err != nil) != test.fails {
+				t.Errorf("done %v, error %v", done, err)
+			}
+		})
+	}
+	t.Run("never sent", func(t *testing.T) {
+		c := client(t, closedPort(t), func(c *broker.Config) { c.MaxRetries = 0 })
+		step := topology.DeclareExchange{Exchange: topology.Exchange{Name: "e", Type: "topic"}}
+		done, err := c.Run(t.Context(), "/", topology.Plan{{Steps: []topology.Step{step}}})
+		if len(done) != 0 || !broker.IsKind(err, broker.Unreachable) {
+			t.Errorf("done %v, error %v", done, err)
+		}
+	})
+}
+
+func closedPort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return "http://" + listener.Addr().String()
+}
+
+// TestClosedPort is about the patience of the defaults.
+func TestClosedPort(t *testing.T) {
+	endpoint := closedPort(t)
+	want := expand(t, cascade.Config{Name: "tasks", Levels: 28, CreateDeliveryExchange: true})
+	started := time.Now()
+	_, err := client(t, endpoint).Read(t.Context(), "/", want)
+	if took := time.Since(started); took < 4*time.Second || took > 6*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if !broker.IsKind(err, broker.Unreachable) || strings.Count(err.Error(), "refused") != 1 {
+		t.Errorf("28 failures in parallel give %v", err)
+	}
+}
+
+func TestCanceled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	})
+	if _, err := c.Read(ctx, "/", expand(t, cascade.Config{Name: "tasks", Levels: 5})); !broker.IsKind(err, broker.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestParallel counts how many requests are under way at the same time, and how many connections
+// they take.
+func TestParallel(t *testing.T) {
+	const limit = 4
+	var running, most, connections, requests atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		now := running.Add(1)
+		defer running.Add(-1)
+		requests.Add(1)
+		for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
+		}
+		time.Sleep(2 * time.Millisecond) // so that requests overlap
+		answer(w, 201, "")
+	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	c := client(t, server.URL, func(c *broker.Config) { c.MaxParallelRequests = limit })
+
+	plan := topology.Diff(expand(t, cascade.Config{Name: "tasks", Levels: 10}), topology.New())
+	var runs sync.WaitGroup
+	for range 3 { // resources of one provider share its limit
+		runs.Go(func() {
+			if _, err := c.Run(t.Context(), "/", plan); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	runs.Wait()
+	if most.Load() != limit {
+		t.Errorf("%d requests at the same time, the limit is %d", most.Load(), limit)
+	}
+	if got, want := int(requests.Load()), 3*len(plan.Steps()); got != want {
+		t.Errorf("%d requests for %d steps", got, want)
+	}
+	if connections.Load() > limit {
+		t.Errorf("%d connections for at most %d requests at a time", connections.Load(), limit)
+	}
+}
+
+// TestUndo fails in a phase whose undo fails as well, after the operation has been canceled.
+func TestUndo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var asked sync.Map
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		asked.Store(r.Method+" "+r.URL.Path, true)
+		switch r.URL.Path {
+		case "/api/exchanges/v/fails":
+			cancel()
+			answer(w, 400, `{"error":"bad_request","reason":"inequivalent arg 'type'"}`)
+		case "/api/exchanges/v/restored":
+			answer(w, 201, "")
+		default:
+			answer(w, 403, `{"error":"not_authorized","reason":"access refused"}`)
+		}
+	})
+	declare := func(name string) topology.Step {
+		return topology.DeclareExchange{Exchange: topology.Exchange{Name: name, Type: "topic"}}
+	}
+	_, err := c.Run(ctx, "v", topology.Plan{
+		{Steps: []topology.Step{declare("fails")}, Undo: topology.Plan{
+			{Steps: []topology.Step{declare("restored")}}, {Steps: []topology.Step{declare("lost")}}, {Steps: []topology.Step{declare("later")}},
+		}},
+		{Steps: []topology.Step{declare("never")}},
+	})
+	if !broker.IsKind(err, broker.Canceled) {
+		t.Fatalf("the error is %v", err)
+	}
+	var undo *broker.UndoError
+	if !errors.As(err, &undo) || !slices.Equal(names(undo.Left), []string{`declare exchange "lost"`, `declare exchange "later"`}) {
+		t.Errorf("the error is %#v", err)
+	}
+	if !strings.Contains(undo.Detail(), `declare exchange "lost"`) || !strings.Contains(undo.Detail(), "access refused") {
+		t.Errorf("the detail is %s", undo.Detail())
+	}
+	for path, want := range map[string]bool{"restored": true, "later": false, "never": false} {
+		if _, got := asked.Load("PUT /api/exchanges/v/" + path); got != want {
+			t.Errorf("declared %s: %v", path, got)
+		}
+	}
+}
+
+func TestSecretsInLog(t *testing.T) {
+	t.Setenv("TF_LOG", "trace")
+	var log bytes.Buffer
+	ctx := tflogtest.RootLogger(t.Context(), &log)
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			answer(w, 500, `{"reason":"do not repeat `+secret+`"}`)
+			return
+		}
+		answer(w, 201, "")
+	}, func(c *broker.Config) {
+		c.MaxRetries = 0
+		c.Headers = map[string]string{"X-Api-Key": secret}
+		c.AMQPURI = "amqp://u:" + secret + "@127.0.0.1:1"
+	})
+	_, _, _ = c.Lookup("/").Exchange(ctx, "e")
+	_, _ = c.Run(ctx, "a vhost", topology.Plan{{Steps: []topology.Step{
+		topology.DeclareExchange{Exchange: topology.Exchange{Name: "e/e", Type: "topic"}}}}})
+	if strings.Contains(log.String(), secret) {
+		t.Errorf("the log contains a secret:\n%s", &log)
+	}
+	for _, want := range []string{`"@module":"provider.rabbitmq"`, `"method":"PUT"`, `"path":"/api/exchanges/a%20vhost/e%2Fe"`, `"status":201`, `"duration_ms"`} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, &log)
+		}
+	}
+}
+
+// TestRequests looks at what goes over the wire.
+func TestRequests(t *testing.T) {
+	type request struct{ method, uri, body string }
+	var mutex sync.Mutex
+	var got []request
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		var body bytes.Buffer
+		if text, _ := io.ReadAll(r.Body); len(text) > 0 {
+			if err := json.Compact(&body, text); err != nil {
+				t.Error(err)
+			}
+		}
+		got = append(got, request{r.Method, r.RequestURI, body.String()})
+		if user, password, _ := r.BasicAuth(); user != "terraform" || password != secret || r.Header.Get("X-Tenant") != "a" || r.UserAgent() != "agent" {
+			t.Errorf("the headers are %v", r.Header)
+		}
+		if r.Method == http.MethodGet {
+			answer(w, 200, `[{"source":"a/b","routing_key":"k","destination":"q?","destination_type":"queue","arguments":{"x":1},"properties_key":"k~h%20h"}]`)
+			return
+		}
+		answer(w, 201, "")
+	}, func(c *broker.Config) {
+		c.Endpoint += "/rabbit//"
+		c.Headers = map[string]string{"x-tenant": "a"}
+		c.UserAgent = "agent"
+	})
+	for _, test := range []struct {
+		step topology.Step
+		want []request
+	}{
+		{
+			topology.DeclareExchange{Exchange: topology.Exchange{Name: "a/b %#", Type: "topic", Internal: true}},
+			[]request{{"PUT", "/rabbit/api/exchanges/v%2F%C3%A9/a%2Fb%20%25%23", `{"type":"topic","durable":false,"auto_delete":false,"internal":true,"arguments":{}}`}},
+		},
+		{
+			topology.DeclareQueue{Queue: topology.Queue{Name: "q?", Durable: true, Arguments: topology.Arguments{"x-message-ttl": int64(134217728000)}}},
+			[]request{{"PUT", "/rabbit/api/queues/v%2F%C3%A9/q%3F", `{"durable":true,"auto_delete":false,"arguments":{"x-message-ttl":134217728000}}`}},
+		},
+		{
+			topology.Unbind{Binding: topology.Binding{Source: "a/b", RoutingKey: "*.1~ #", DestinationType: topology.ToQueue, Destination: "q?"}},
+			[]request{{"DELETE", "/rabbit/api/bindings/v%2F%C3%A9/e/a%2Fb/q/q%3F/%252A.1%257E+%2523", ""}},
+		},
+		{
+			topology.Unbind{Binding: topology.Binding{Source: "a/b", DestinationType: topology.ToExchange, Destination: "c"}},
+			[]request{{"DELETE", "/rabbit/api/bindings/v%2F%C3%A9/e/a%2Fb/e/c/~", ""}},
+		},
+		{
+			topology.Unbind{Binding: topology.Binding{Source: "a/b", RoutingKey: "k", DestinationType: topology.ToQueue, Destination: "q?", Arguments: `{"x":1}`}},
+			[]request{
+				{"GET", "/rabbit/api/bindings/v%2F%C3%A9/e/a%2Fb/q/q%3F", ""},
+				{"DELETE", "/rabbit/api/bindings/v%2F%C3%A9/e/a%2Fb/q/q%3F/k~h%2520h", ""},
+			},
+		},
+		{
+			topology.DeleteExchange{Name: "a/b", IfUnused: true},
+			[]request{{"DELETE", "/rabbit/api/exchanges/v%2F%C3%A9/a%2Fb?if-unused=true", ""}},
+		},
+	} {
+		got = nil
+		if _, err := c.Run(t.Context(), "v/é", topology.Plan{{Steps: []topology.Step{test.step}}}); err != nil {
+			t.Errorf("%s: %v", test.step, err)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: sent\n%v, want\n%v", test.step, got, test.want)
+		}
+	}
+}
+
+// TestOddJSON reads what unhealthy and old queues are described with.
+func TestOddJSON(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/api/queues/v/tasks.delay-00":
+			answer(w, 200, `{"name":"tasks.delay-00","durable":true,"auto_delete":"undefined","exclusive":null,"arguments":[],
+				"messages":null,"consumers":"","policy":null,"operator_policy":"","effective_policy_definition":[],"garbage_collection":"what"}`)
+		case "/api/exchanges/v":
+			answer(w, 200, `[{"name":"amq.direct"},{"name":"tasks.delay-00","type":"topic","durable":true,"arguments":[]}]`)
+		default:
+			answer(w, 200, `[]`)
+		}
+	})
+	state, err := c.Read(t.Context(), "v", expand(t, cascade.Config{Name: "tasks", Levels: 1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (topology.Queue{Name: "tasks.delay-00", Durable: true}); !state.Queues["tasks.delay-00"].Equal(want) {
+		t.Errorf("the queue is read as %v", state.Queues)
+	}
+	if !state.Exchanges["tasks.delay-00"].Equal(topology.Exchange{Name: "tasks.delay-00", Type: "topic", Durable: true}) {
+		t.Errorf("the exchange is read as %v", state.Exchanges)
+	}
+}
+
+// TestNotManagementAPI has endpoints that answer, but not as RabbitMQ does.
+func TestNotManagementAPI(t *testing.T) {
+	for name, handler := range map[string]http.HandlerFunc{
+		"404 for everything": http.NotFound,
+		"a page":             func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, "<html>") },
+		"an empty page":      func(http.ResponseWriter, *http.Request) {},
+		"an empty list":      func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, "[]") },
+		"an object":          func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, "{}") },
+		"404 as RabbitMQ has": func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, 404, `{"error":"Object Not Found","reason":"Not Found"}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := serve(t, handler, func(c *broker.Config) { c.MaxRetries = 1 })
+			_, err := c.Read(t.Context(), "/", expand(t, cascade.Config{Name: "tasks", Levels: 3}))
+			if !broker.IsKind(err, broker.NotManagementAPI) {
+				t.Errorf("Read gives %v", err)
+			}
+			if _, _, err := c.Lookup("/").Queue(t.Context(), "q"); !broker.IsKind(err, broker.NotManagementAPI) {
+				t.Errorf("Lookup gives %v", err)
+			}
+		})
+	}
+}

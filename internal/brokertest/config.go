@@ -1,0 +1,44 @@
+package brokertest
+
+import (
+	"fmt"
+	"path"
+)
+
+// conf returns the lines of rabbitmq.conf that the options ask for, with the files of [options.files] in dir.
+func (o options) conf(dir string) []string {
+	lines := append([]string(nil), o.config...)
+	if o.pathPrefix != "" {
+		lines = append(lines, "management.path_prefix = "+o.pathPrefix)
+	}
+	if o.tls == nil {
+		return lines
+	}
+	verify := "verify_none"
+	if o.tls.RequireClientCert {
+		verify = "verify_peer"
+	}
+	for _, listener := range []string{"ssl_options", "management.ssl"} {
+		lines = append(lines,
+			fmt.Sprintf("%s.cacertfile = %s", listener, path.Join(dir, caFile)),
+			fmt.Sprintf("%s.certfile = %s", listener, path.Join(dir, certFile)),
+			fmt.Sprintf("%s.keyfile = %s", listener, path.Join(dir, keyFile)),
+			fmt.Sprintf("%s.verify = %s", listener, verify),
+			fmt.Sprintf("%s.fail_if_no_peer_cert = %t", listener, o.tls.RequireClientCert),
+		)
+	}
+	return lines
+}
+
+const (
+	caFile   = "brokertest-ca.pem"
+	certFile = "brokertest-cert.pem"
+	keyFile  = "brokertest-key.pem"
+)
+
+func (o options) files() map[string][]byte {
+	if o.tls == nil {
+		return nil
+	}
+	return map[string][]byte{caFile: o.tls.CA, certFile: o.tls.Cert, keyFile: o.tls.Key}
+}

@@ -1,0 +1,69 @@
+package brokertest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"sync"
+	"testing"
+)
+
+// Shared returns the broker that the tests of one binary share. It starts at its first use; a package
+// that uses it has a TestMain that calls [Main].
+func Shared(t testing.TB) *Broker {
+	t.Helper()
+	b, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+var (
+	sharedStarted bool
+	shared        = sync.OnceValues(func() (*Broker, error) {
+		sharedStarted = true
+		return Start(context.Background(), os.Stderr)
+	})
+)
+
+// Main runs the tests, stops the shared broker and exits.
+func Main(m *testing.M) {
+	code := m.Run()
+	if sharedStarted {
+		if b, err := shared(); err == nil {
+			if err := b.Stop(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				code = max(code, 1)
+			}
+		}
+	}
+	os.Exit(code)
+}
+
+// Vhost makes a vhost for one test, named after it, and removes it when the test is done.
+func Vhost(t testing.TB, b *Broker) string {
+	t.Helper()
+	name := fmt.Sprintf("%.60s-%06x", notPlain.ReplaceAllString(t.Name(), "-"), rand.IntN(1<<24))
+	vhost := "/api/vhosts/" + url.PathEscape(name)
+	if err := b.api(t.Context(), http.MethodPut, vhost, struct{}{}, nil); err != nil {
+		t.Fatalf("create vhost %q: %v", name, err)
+	}
+	t.Cleanup(func() {
+		if err := b.api(context.Background(), http.MethodDelete, vhost, nil, nil); err != nil {
+			t.Errorf("delete vhost %q: %v", name, err)
+		}
+	})
+	everything := map[string]string{"configure": ".*", "write": ".*", "read": ".*"}
+	permissions := "/api/permissions/" + url.PathEscape(name) + "/" + url.PathEscape(b.Username)
+	if err := b.api(t.Context(), http.MethodPut, permissions, everything, nil); err != nil {
+		t.Fatalf("grant user %q permissions in vhost %q: %v", b.Username, name, err)
+	}
+	return name
+}
+
+var notPlain = regexp.MustCompile(`[^A-Za-z0-9]+`)
