@@ -1,0 +1,199 @@
+package provider
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/plancheck"
+	"github.com/hashicorp/terraform-plugin-testing/terraform"
+	"github.com/hashicorp/terraform-plugin-testing/tfversion"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// declared are cascades that somebody else declares, each with the configuration that describes it.
+var declared = map[string]struct {
+	entry         string
+	configuration attributes
+}{
+	"article_level3": {"EXCHANGE.TOPIC.SENDTASK.N3", attributes{
+		"levels": 4, "exchange_name": "EXCHANGE.TOPIC.SENDTASK.N%d", "queue_name": "QUEUE.DELAY.SENDTASK.N%d",
+		"delivery_exchange": "EXCHANGE.DELAY.DIRECT.SENDTASK", "queue_type": "classic", "lookahead": 1, "strict_keys": false, "park_unroutable": false,
+	}},
+	"nservicebus_v2": {"nsb.v2.delay-level-27", attributes{
+		"levels": 28, "exchange_name": "nsb.v2.delay-level-%02d", "queue_name": "nsb.v2.delay-level-%02d",
+		"delivery_exchange": "nsb.v2.delay-delivery", "lookahead": 1, "strict_keys": false, "park_unroutable": false,
+	}},
+	"quorum_5_levels_lookahead_2_100ms": {"t.delay-04", attributes{
+		"name": "t", "max_delay": "3.1s", "resolution": "100ms", "lookahead": 2, "strict_keys": false, "park_unroutable": false,
+	}},
+	"quorum_5_levels_lookahead_5":        {"t.delay-04", attributes{"name": "t", "levels": 5, "strict_keys": false, "park_unroutable": false}},
+	"quorum_5_levels_lookahead_5_strict": {"t.delay-04", attributes{"name": "t", "levels": 5, "park_unroutable": false}},
+}
+
+// One import, and the plan is empty.
+func TestAccImportOfWhatOthersDeclared(t *testing.T) {
+	for name, is := range declared {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := newVhost(t)
+			v.declare(name)
+			configuration := is.configuration.with(attributes{"vhost": v.name})
+			for how, bring := range map[string]func(*protocol) []*tfprotov6.Diagnostic{
+				"ID": func(p *protocol) []*tfprotov6.Diagnostic {
+					return p.importState(t.Context(), importID(v.name, is.entry))
+				},
+				"identity": func(p *protocol) []*tfprotov6.Diagnostic {
+					return p.importIdentity(t.Context(), v.name, is.entry)
+				},
+			} {
+				p := newProtocol(t, v.broker, nil)
+				if text := errorText(bring(p)) + warningText(p.refresh(t.Context())); text != "" {
+					t.Fatalf("by %s: %s", how, text)
+				}
+				if plan := p.plan(t.Context(), configuration); hasErrors(plan.diagnostics) || !plan.isEmpty(p.state) {
+					differences, _ := p.state.Diff(plan.state)
+					t.Errorf("by %s: the plan is not empty: replace %t, differences %v %s", how, plan.replace, differences, errorText(plan.diagnostics))
+				}
+			}
+		})
+	}
+}
+
+// The same through Terraform, by each of its ways to import.
+func TestAccImport(t *testing.T) {
+	for _, name := range []string{"article_level3", "nservicebus_v2"} {
+		for how, by := range map[string]struct {
+			checks []tfversion.TerraformVersionCheck
+			steps  func(configuration, vhost, entry string) []resource.TestStep
+		}{
+			"command": {nil, func(configuration, vhost, entry string) []resource.TestStep {
+				return []resource.TestStep{
+					{Config: configuration, ResourceName: "rabbitmqdelay_cascade.t", ImportState: true, ImportStatePersist: true, ImportStateId: importID(vhost, entry)},
+					{Config: configuration, ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{plancheck.ExpectEmptyPlan()}}},
+				}
+			}},
+			"block": {[]tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_5_0)}, func(configuration, vhost, entry string) []resource.TestStep {
+				return []resource.TestStep{{
+					Config:           configuration + fmt.Sprintf("import {\n  to = rabbitmqdelay_cascade.t\n  id = %q\n}\n", importID(vhost, entry)),
+					ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{imports("rabbitmqdelay_cascade.t")}},
+				}}
+			}},
+			"identity": {[]tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_12_0)}, func(configuration, vhost, entry string) []resource.TestStep {
+				return []resource.TestStep{{
+					Config: configuration + fmt.Sprintf("import {\n  to = rabbitmqdelay_cascade.t\n  identity = {\n    vhost = %q\n    entry_exchange = %q\n  }\n}\n",
+						vhost, entry),
+					ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{imports("rabbitmqdelay_cascade.t")}},
+				}}
+			}},
+		} {
+			t.Run(name+" by "+how, func(t *testing.T) {
+				t.Parallel()
+				v := newVhost(t)
+				v.declare(name)
+				before := v.objects()
+				configuration := requiring + on(v.broker, "resource \"rabbitmqdelay_cascade\" \"t\" {\n  vhost = %q\n%s}\n", v.name, arguments(declared[name].configuration))
+				steps := by.steps(configuration, v.name, declared[name].entry)
+				steps[len(steps)-1].Check = func(*terraform.State) error { v.mustHold(before); return nil }
+				resource.Test(t, resource.TestCase{
+					TerraformVersionChecks:   by.checks,
+					ProtoV6ProviderFactories: factories,
+					CheckDestroy:             func(*terraform.State) error { v.mustHold(topology.New()); return nil },
+					Steps:                    steps,
+				})
+			})
+		}
+	}
+}
+
+// requiring is what terraform-plugin-testing leaves out of the configuration of an import.
+const requiring = `
+terraform {
+  required_providers {
+    rabbitmqdelay = {
+      source = "rabbitmqdelay/rabbitmqdelay"
+    }
+  }
+}
+`
+
+// imports checks that a plan imports the resource and changes nothing.
+func imports(address string) plancheck.PlanCheck {
+	return checkFunc(func(req plancheck.CheckPlanRequest) error {
+		for _, change := range req.Plan.ResourceChanges {
+			switch {
+			case change.Address != address:
+			case change.Change.Importing == nil:
+				return fmt.Errorf("%s is not imported", address)
+			case !change.Change.Actions.NoOp():
+				return fmt.Errorf("the import of %s plans to %v", address, change.Change.Actions)
+			default:
+				return nil
+			}
+		}
+		return fmt.Errorf("%s is not in the plan", address)
+	})
+}
+
+// An ID that leads nowhere says what is wrong with it and how an ID looks.
+func TestAccImportOfNothing(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	v.declareQueue("plain", nil)
+	v.declareExchange("plain", "topic")
+	v.bind("plain", "1.#", "queue", "plain")
+	looksLike := `it has to be <vhost>/<entry exchange>, each part percent-encoded, such as %2F/tasks.delay-16`
+	for id, want := range map[string][]string{
+		"tasks.delay-16":        {`"tasks.delay-16"`, looksLike},
+		"/tasks.delay-16":       {`"/tasks.delay-16"`, looksLike},
+		"//tasks.delay-16":      {`"//tasks.delay-16"`, looksLike},
+		"%2F/":                  {`"%2F/"`, looksLike},
+		"%2F/a/b":               {`"%2F/a/b"`, looksLike},
+		"%/tasks.delay-16":      {`"%/tasks.delay-16"`, looksLike},
+		"nowhere/tasks":         {`vhost "nowhere"`, "no such vhost"},
+		v.name + "/nothing":     {`exchange "nothing" in vhost "` + v.name + `"`, "there is no such exchange"},
+		v.name + "/plain":       {`exchange "plain"`, `queue "plain"`, "x-message-ttl"},
+		v.name + "/amq.topic":   {`exchange "amq.topic"`, "no binding like that of a cascade's top level"},
+		v.name + "/amq.fanout":  {`exchange "amq.fanout"`, "it is a fanout exchange"},
+		v.name + "/amq%2Etopic": {`exchange "amq.topic"`},
+	} {
+		p := newProtocol(t, v.broker, nil)
+		diagnostics := p.importState(t.Context(), id)
+		text := errorText(diagnostics)
+		if len(diagnostics) != 1 || text == "" {
+			t.Errorf("%s: %d diagnostics, want one error: %s", id, len(diagnostics), text)
+		}
+		for _, part := range want {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s: the error does not say %q:\n%s", id, part, text)
+			}
+		}
+	}
+}
+
+// declare plays the one who declared the cascade of a vector.
+func (v *vhost) declare(vector string) {
+	v.Helper()
+	text, err := os.ReadFile("../cascade/testdata/vectors/" + vector + ".json")
+	if err != nil {
+		v.Fatal(err)
+	}
+	v.request(http.MethodPost, text, "definitions", v.name)
+}
+
+// arguments are attributes as Terraform's language has them.
+func arguments(configuration attributes) string {
+	var text strings.Builder
+	for name, value := range configuration {
+		if s, ok := value.(string); ok {
+			value = quote(s)
+		}
+		fmt.Fprintf(&text, "  %s = %v\n", name, value)
+	}
+	return text.String()
+}

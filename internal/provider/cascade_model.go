@@ -1,0 +1,445 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+type cascadeModel struct {
+	Name                   types.String         `tfsdk:"name"`
+	Vhost                  types.String         `tfsdk:"vhost"`
+	Levels                 types.Int64          `tfsdk:"levels"`
+	MaxDelay               timetypes.GoDuration `tfsdk:"max_delay"`
+	Resolution             timetypes.GoDuration `tfsdk:"resolution"`
+	ExchangeName           types.String         `tfsdk:"exchange_name"`
+	QueueName              types.String         `tfsdk:"queue_name"`
+	DeliveryExchange       types.String         `tfsdk:"delivery_exchange"`
+	CreateDeliveryExchange types.Bool           `tfsdk:"create_delivery_exchange"`
+	QueueType              types.String         `tfsdk:"queue_type"`
+	MaxLength              types.Int64          `tfsdk:"max_length"`
+	Lookahead              types.Int64          `tfsdk:"lookahead"`
+	StrictKeys             types.Bool           `tfsdk:"strict_keys"`
+	ParkUnroutable         types.Bool           `tfsdk:"park_unroutable"`
+	Adopt                  types.Bool           `tfsdk:"adopt"`
+	ForceDestroy           types.Bool           `tfsdk:"force_destroy"`
+	DrainTimeout           timetypes.GoDuration `tfsdk:"drain_timeout"`
+	Timeouts               timeouts.Value       `tfsdk:"timeouts"`
+	EntryExchange          types.String         `tfsdk:"entry_exchange"`
+	Exchanges              types.Map            `tfsdk:"exchanges"`
+	Queues                 types.Map            `tfsdk:"queues"`
+	Bindings               types.Map            `tfsdk:"bindings"`
+}
+
+// cascadeIdentity is what tells one cascade from another on a broker.
+type cascadeIdentity struct {
+	Vhost         types.String `tfsdk:"vhost"`
+	EntryExchange types.String `tfsdk:"entry_exchange"`
+}
+
+func (m cascadeModel) identity() cascadeIdentity {
+	return cascadeIdentity{Vhost: m.Vhost, EntryExchange: m.EntryExchange}
+}
+
+// config is the cascade that the model describes, as far as it is known. What is null is left to
+// the defaults.
+func (m cascadeModel) config() (cascade.Config, diag.Diagnostics) {
+	var diags diag.Diagnostics
+	duration := func(value timetypes.GoDuration) time.Duration {
+		if value.IsNull() || value.IsUnknown() {
+			return 0
+		}
+		d, more := value.ValueGoDuration()
+		diags.Append(more...)
+		return d
+	}
+	config := cascade.Config{
+		Vhost:                  defaultVhost,
+		Name:                   m.Name.ValueString(),
+		Levels:                 int(m.Levels.ValueInt64()),
+		MaxDelay:               duration(m.MaxDelay),
+		Resolution:             duration(m.Resolution),
+		ExchangeName:           cascade.Format(m.ExchangeName.ValueString()),
+		QueueName:              cascade.Format(m.QueueName.ValueString()),
+		DeliveryExchange:       m.DeliveryExchange.ValueString(),
+		CreateDeliveryExchange: m.CreateDeliveryExchange.IsNull() || m.CreateDeliveryExchange.ValueBool(),
+		QueueType:              cascade.QueueType(m.QueueType.ValueString()),
+		MaxLength:              m.MaxLength.ValueInt64(),
+		Lookahead:              int(m.Lookahead.ValueInt64()),
+		StrictKeys:             m.StrictKeys.IsNull() || m.StrictKeys.ValueBool(),
+		ParkUnroutable:         m.ParkUnroutable.IsNull() || m.ParkUnroutable.ValueBool(),
+	}
+	if !m.Vhost.IsNull() {
+		config.Vhost = m.Vhost.ValueString()
+	}
+	return config, diags
+}
+
+// emptyValues reports what is given and says nothing: in a cascade.Config it would stand for a default.
+func (m cascadeModel) emptyValues() (cascade.Errors, diag.Diagnostics) {
+	var errs cascade.Errors
+	var diags diag.Diagnostics
+	for _, given := range []struct {
+		attribute string
+		value     types.String
+	}{
+		{"name", m.Name}, {"vhost", m.Vhost}, {"exchange_name", m.ExchangeName}, {"queue_name", m.QueueName},
+		{"delivery_exchange", m.DeliveryExchange}, {"queue_type", m.QueueType},
+	} {
+		if !given.value.IsNull() && !given.value.IsUnknown() && given.value.ValueString() == "" {
+			errs = append(errs, cascade.AttributeError{Attribute: given.attribute, Message: "is empty; give it a value or leave it out"})
+		}
+	}
+	for _, given := range []struct {
+		attribute string
+		value     types.Int64
+	}{{"levels", m.Levels}, {"max_length", m.MaxLength}, {"lookahead", m.Lookahead}} {
+		if n := given.value.ValueInt64(); !given.value.IsNull() && !given.value.IsUnknown() && n < 1 {
+			errs = append(errs, cascade.AttributeError{Attribute: given.attribute, Message: fmt.Sprintf("is %d; it has to be 1 or more", n)})
+		}
+	}
+	for _, given := range []struct {
+		attribute string
+		value     timetypes.GoDuration
+	}{{"max_delay", m.MaxDelay}, {"resolution", m.Resolution}, {"drain_timeout", m.DrainTimeout}} {
+		if given.value.IsNull() || given.value.IsUnknown() {
+			continue
+		}
+		d, more := given.value.ValueGoDuration()
+		diags.Append(more...)
+		if !more.HasError() && d <= 0 {
+			errs = append(errs, cascade.AttributeError{Attribute: given.attribute, Message: fmt.Sprintf("is %s; it has to be positive", d)})
+		}
+	}
+	return errs, diags
+}
+
+// stateConfig is the cascade that a state describes. There, levels and longest delay stand beside
+// each other; the levels decide.
+func (m cascadeModel) stateConfig() (cascade.Config, diag.Diagnostics) {
+	m.MaxDelay = timetypes.NewGoDurationNull()
+	return m.config()
+}
+
+const defaultVhost = "/"
+
+// computed is what the provider works out from a configuration.
+type computed struct {
+	Levels           types.Int64
+	MaxDelay         timetypes.GoDuration
+	Lookahead        types.Int64
+	ExchangeName     types.String
+	QueueName        types.String
+	DeliveryExchange types.String
+	EntryExchange    types.String
+	Exchanges        types.Map
+	Queues           types.Map
+	Bindings         types.Map
+}
+
+// compute expands a configuration. An error is of type cascade.Errors.
+func compute(config cascade.Config) (computed, error) {
+	resolved, err := config.Resolve()
+	if err != nil {
+		return computed{}, err
+	}
+	t, err := cascade.Expand(config)
+	if err != nil {
+		return computed{}, err
+	}
+	return computed{
+		Levels:           types.Int64Value(int64(resolved.Levels)),
+		MaxDelay:         timetypes.NewGoDurationValue(resolved.MaxDelay),
+		Lookahead:        types.Int64Value(int64(resolved.Lookahead)),
+		ExchangeName:     types.StringValue(string(resolved.ExchangeName)),
+		QueueName:        types.StringValue(string(resolved.QueueName)),
+		DeliveryExchange: types.StringValue(resolved.DeliveryExchange),
+		EntryExchange:    types.StringValue(t.Entry),
+		Exchanges:        exchangesValue(t),
+		Queues:           queuesValue(resolved, t),
+		Bindings:         bindingsValue(t),
+	}, nil
+}
+
+// setActual writes what a broker has into the model.
+func (m *cascadeModel) setActual(config cascade.Config, actual topology.Topology) diag.Diagnostics {
+	resolved, err := config.Resolve()
+	if err != nil {
+		return configErrors(err)
+	}
+	m.EntryExchange = types.StringValue(actual.Entry)
+	m.Exchanges = exchangesValue(actual)
+	m.Queues = queuesValue(resolved, actual)
+	m.Bindings = bindingsValue(actual)
+	return nil
+}
+
+var (
+	argumentsType = types.MapType{ElemType: types.StringType}
+	exchangeType  = types.ObjectType{AttrTypes: map[string]attr.Type{
+		"type": types.StringType, "durable": types.BoolType, "auto_delete": types.BoolType, "internal": types.BoolType,
+		"alternate_exchange": types.StringType, "arguments": argumentsType,
+	}}
+	queueType = types.ObjectType{AttrTypes: map[string]attr.Type{
+		"level": types.Int64Type, "type": types.StringType, "message_ttl": types.Int64Type, "dead_letter_exchange": types.StringType,
+		"durable": types.BoolType, "auto_delete": types.BoolType, "exclusive": types.BoolType, "arguments": argumentsType,
+	}}
+	linesType = types.SetType{ElemType: types.StringType}
+)
+
+func exchangesValue(t topology.Topology) types.Map {
+	values := map[string]attr.Value{}
+	for name, e := range t.Exchanges {
+		further := maps.Clone(e.Arguments)
+		values[name] = types.ObjectValueMust(exchangeType.AttrTypes, map[string]attr.Value{
+			"type":               types.StringValue(e.Type),
+			"durable":            types.BoolValue(e.Durable),
+			"auto_delete":        types.BoolValue(e.AutoDelete),
+			"internal":           types.BoolValue(e.Internal),
+			"alternate_exchange": takeString(further, "alternate-exchange"),
+			"arguments":          argumentsValue(further),
+		})
+	}
+	return types.MapValueMust(exchangeType, values)
+}
+
+func queuesValue(resolved cascade.Config, t topology.Topology) types.Map {
+	levels := map[string]int64{}
+	for level := range resolved.Levels {
+		levels[resolved.QueueName.Name(level)] = int64(level)
+	}
+	values := map[string]attr.Value{}
+	for name, q := range t.Queues {
+		level := types.Int64Null()
+		if k, isLevel := levels[name]; isLevel {
+			level = types.Int64Value(k)
+		}
+		further := maps.Clone(q.Arguments)
+		delete(further, "x-queue-type")
+		values[name] = types.ObjectValueMust(queueType.AttrTypes, map[string]attr.Value{
+			"level":                level,
+			"type":                 types.StringValue(q.Type()),
+			"message_ttl":          takeInt64(further, "x-message-ttl"),
+			"dead_letter_exchange": takeString(further, "x-dead-letter-exchange"),
+			"durable":              types.BoolValue(q.Durable),
+			"auto_delete":          types.BoolValue(q.AutoDelete),
+			"exclusive":            types.BoolValue(q.Exclusive),
+			"arguments":            argumentsValue(further),
+		})
+	}
+	return types.MapValueMust(queueType, values)
+}
+
+func bindingsValue(t topology.Topology) types.Map {
+	lines := map[string][]attr.Value{}
+	for b := range t.Bindings {
+		if t.Owns(b.Source) {
+			lines[b.Source] = append(lines[b.Source], types.StringValue(b.Line()))
+		}
+	}
+	values := map[string]attr.Value{}
+	for source, of := range lines {
+		values[source] = types.SetValueMust(types.StringType, of)
+	}
+	return types.MapValueMust(linesType, values)
+}
+
+// takeString moves a text out of the arguments. Anything else stays, to be shown among the rest.
+func takeString(arguments topology.Arguments, key string) types.String {
+	text, ok := arguments[key].(string)
+	if !ok {
+		return types.StringNull()
+	}
+	delete(arguments, key)
+	return types.StringValue(text)
+}
+
+func takeInt64(arguments topology.Arguments, key string) types.Int64 {
+	number, ok := arguments[key].(int64)
+	if !ok {
+		return types.Int64Null()
+	}
+	delete(arguments, key)
+	return types.Int64Value(number)
+}
+
+func argumentsValue(arguments topology.Arguments) types.Map {
+	if len(arguments) == 0 {
+		return types.MapNull(types.StringType)
+	}
+	values := map[string]attr.Value{}
+	for key, value := range arguments {
+		values[key] = types.StringValue(topology.ValueText(value))
+	}
+	return types.MapValueMust(types.StringType, values)
+}
+
+// forecast is what can be said of a configuration some of whose values are not known yet. It is
+// found by trying: the known part is expanded with several values in the place of each unknown one,
+// and what comes out the same every time does not depend on what is unknown. Errors are those that
+// no value would mend.
+func (m cascadeModel) forecast(ctx context.Context) (computed, cascade.Errors, diag.Diagnostics) {
+	base, diags := m.config()
+	if diags.HasError() {
+		return unknownComputed(), nil, diags
+	}
+	trials := m.trials(base)
+	var result *computed
+	var common cascade.Errors
+	for i, trial := range trials {
+		got, err := compute(trial)
+		var errs cascade.Errors
+		if err != nil && !errors.As(err, &errs) {
+			diags.AddError("Expanding the cascade failed", err.Error())
+			return unknownComputed(), nil, diags
+		}
+		if i == 0 {
+			common = errs
+		}
+		common = slices.DeleteFunc(common, func(e cascade.AttributeError) bool {
+			return !slices.ContainsFunc(errs, func(other cascade.AttributeError) bool { return other.Attribute == e.Attribute })
+		})
+		switch {
+		case err != nil:
+		case result == nil:
+			result = &got
+		default:
+			*result = result.merge(ctx, got)
+		}
+	}
+	if result == nil {
+		return unknownComputed(), common, diags
+	}
+	return *result, nil, diags
+}
+
+// trials are configurations that differ in what is unknown in the model. The values are chosen so
+// that some of them pass every check and any two of them give different objects.
+func (m cascadeModel) trials(base cascade.Config) []cascade.Config {
+	type vary func(*cascade.Config)
+	var unknown [][]vary
+	add := func(value attr.Value, variants ...vary) {
+		if value.IsUnknown() {
+			unknown = append(unknown, variants)
+		}
+	}
+	add(m.Vhost, func(c *cascade.Config) { c.Vhost = "a" })
+	add(m.Name, func(c *cascade.Config) { c.Name = "name~a" }, func(c *cascade.Config) { c.Name = "name~b" })
+	add(m.Resolution, func(c *cascade.Config) { c.Resolution = time.Second },
+		func(c *cascade.Config) { c.Resolution = time.Millisecond }, func(c *cascade.Config) { c.Resolution = time.Hour })
+	var levels []vary
+	for _, n := range []int{28, 1, 2, 14, cascade.MaxLevels, 0} {
+		levels = append(levels, func(c *cascade.Config) { c.Levels = n })
+	}
+	add(m.Levels, levels...)
+	add(m.MaxDelay, func(c *cascade.Config) { c.MaxDelay = time.Hour }, func(c *cascade.Config) { c.MaxDelay = time.Millisecond },
+		func(c *cascade.Config) { c.MaxDelay = 0 })
+	add(m.ExchangeName, func(c *cascade.Config) { c.ExchangeName = "exchange~a%d" }, func(c *cascade.Config) { c.ExchangeName = "exchange~b%d" })
+	add(m.QueueName, func(c *cascade.Config) { c.QueueName = "queue~a%d" }, func(c *cascade.Config) { c.QueueName = "queue~b%d" })
+	add(m.DeliveryExchange, func(c *cascade.Config) { c.DeliveryExchange = "delivery~a" }, func(c *cascade.Config) { c.DeliveryExchange = "delivery~b" })
+	add(m.CreateDeliveryExchange, func(c *cascade.Config) { c.CreateDeliveryExchange = true }, func(c *cascade.Config) { c.CreateDeliveryExchange = false })
+	add(m.QueueType, func(c *cascade.Config) { c.QueueType = cascade.Quorum }, func(c *cascade.Config) { c.QueueType = cascade.Classic })
+	add(m.MaxLength, func(c *cascade.Config) { c.MaxLength = 0 }, func(c *cascade.Config) { c.MaxLength = 1 })
+	add(m.Lookahead, func(c *cascade.Config) { c.Lookahead = 1 }, func(c *cascade.Config) { c.Lookahead = 2 })
+	add(m.StrictKeys, func(c *cascade.Config) { c.StrictKeys = true }, func(c *cascade.Config) { c.StrictKeys = false })
+	add(m.ParkUnroutable, func(c *cascade.Config) { c.ParkUnroutable = true }, func(c *cascade.Config) { c.ParkUnroutable = false })
+
+	for _, variants := range unknown {
+		variants[0](&base)
+	}
+	trials := []cascade.Config{base}
+	for _, variants := range unknown {
+		for _, set := range variants[1:] {
+			trial := base
+			set(&trial)
+			trials = append(trials, trial)
+		}
+	}
+	return trials
+}
+
+func unknownComputed() computed {
+	return computed{
+		Levels: types.Int64Unknown(), MaxDelay: timetypes.NewGoDurationUnknown(), Lookahead: types.Int64Unknown(),
+		ExchangeName: types.StringUnknown(), QueueName: types.StringUnknown(), DeliveryExchange: types.StringUnknown(),
+		EntryExchange: types.StringUnknown(),
+		Exchanges:     types.MapUnknown(exchangeType), Queues: types.MapUnknown(queueType), Bindings: types.MapUnknown(linesType),
+	}
+}
+
+// merge keeps what is the same in both and makes the rest unknown.
+func (c computed) merge(ctx context.Context, other computed) computed {
+	return computed{
+		Levels:           common(ctx, c.Levels, other.Levels),
+		MaxDelay:         common(ctx, c.MaxDelay, other.MaxDelay),
+		Lookahead:        common(ctx, c.Lookahead, other.Lookahead),
+		ExchangeName:     common(ctx, c.ExchangeName, other.ExchangeName),
+		QueueName:        common(ctx, c.QueueName, other.QueueName),
+		DeliveryExchange: common(ctx, c.DeliveryExchange, other.DeliveryExchange),
+		EntryExchange:    common(ctx, c.EntryExchange, other.EntryExchange),
+		Exchanges:        common(ctx, c.Exchanges, other.Exchanges),
+		Queues:           common(ctx, c.Queues, other.Queues),
+		Bindings:         common(ctx, c.Bindings, other.Bindings),
+	}
+}
+
+// common is the value if both are equal, a map or object with the common part if they have the same
+// keys, and unknown otherwise.
+func common[T attr.Value](ctx context.Context, x, y T) T {
+	merged, _ := commonValue(ctx, x, y).(T)
+	return merged
+}
+
+func commonValue(ctx context.Context, x, y attr.Value) attr.Value {
+	if x.Equal(y) {
+		return x
+	}
+	switch x := x.(type) {
+	case types.Map:
+		y, ok := y.(types.Map)
+		if !ok || x.IsUnknown() || y.IsUnknown() || !sameKeys(x.Elements(), y.Elements()) {
+			return types.MapUnknown(x.ElementType(ctx))
+		}
+		elements := map[string]attr.Value{}
+		for key, value := range x.Elements() {
+			elements[key] = commonValue(ctx, value, y.Elements()[key])
+		}
+		return types.MapValueMust(x.ElementType(ctx), elements)
+	case types.Object:
+		y, ok := y.(types.Object)
+		if !ok || x.IsUnknown() || y.IsUnknown() {
+			return types.ObjectUnknown(x.AttributeTypes(ctx))
+		}
+		attributes := map[string]attr.Value{}
+		for key, value := range x.Attributes() {
+			attributes[key] = commonValue(ctx, value, y.Attributes()[key])
+		}
+		return types.ObjectValueMust(x.AttributeTypes(ctx), attributes)
+	case types.Set:
+		return types.SetUnknown(x.ElementType(ctx))
+	case types.String:
+		return types.StringUnknown()
+	case types.Int64:
+		return types.Int64Unknown()
+	case types.Bool:
+		return types.BoolUnknown()
+	default:
+		return timetypes.NewGoDurationUnknown()
+	}
+}
+
+func sameKeys(x, y map[string]attr.Value) bool {
+	return len(x) == len(y) && maps.EqualFunc(x, y, func(attr.Value, attr.Value) bool { return true })
+}

@@ -1,0 +1,180 @@
+package provider
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+)
+
+// known is a model like that of a configuration of three lines.
+func known() cascadeModel {
+	return cascadeModel{
+		Name: types.StringValue("t"), Levels: types.Int64Value(4), MaxDelay: timetypes.NewGoDurationNull(), Resolution: timetypes.NewGoDurationNull(),
+		Vhost: types.StringNull(), ExchangeName: types.StringNull(), QueueName: types.StringNull(), DeliveryExchange: types.StringNull(),
+	}
+}
+
+func TestForecastOfKnownConfigurationIsKnown(t *testing.T) {
+	c, errs, diags := known().forecast(t.Context())
+	if len(errs) > 0 || diags.HasError() {
+		t.Fatal(errs, diags)
+	}
+	for name, value := range c.values() {
+		if unknownWithin(value) {
+			t.Errorf("%s is not fully known: %s", name, value)
+		}
+	}
+	if got := c.MaxDelay.ValueString(); got != "15s" {
+		t.Errorf("max_delay is %s", got)
+	}
+	if got := c.EntryExchange.ValueString(); got != "t.delay-03" {
+		t.Errorf("entry_exchange is %s", got)
+	}
+}
+
+// Only what depends on the unknown value is unknown.
+func TestForecastOfUnknownValues(t *testing.T) {
+	tests := map[string]struct {
+		set     func(*cascadeModel)
+		unknown []string
+	}{
+		"vhost":     {func(m *cascadeModel) { m.Vhost = types.StringUnknown() }, nil},
+		"name":      {func(m *cascadeModel) { m.Name = types.StringUnknown() }, []string{"entry_exchange", "exchange_name", "queue_name", "delivery_exchange", "exchanges", "queues", "bindings"}},
+		"levels":    {func(m *cascadeModel) { m.Levels = types.Int64Unknown() }, []string{"levels", "max_delay", "lookahead", "entry_exchange", "exchanges", "queues", "bindings"}},
+		"max_delay": {func(m *cascadeModel) { m.Levels = types.Int64Null(); m.MaxDelay = timetypes.NewGoDurationUnknown() }, []string{"levels", "max_delay", "lookahead", "entry_exchange", "exchanges", "queues", "bindings"}},
+		// The names of the queues are known; their time-to-live is not.
+		"resolution":               {func(m *cascadeModel) { m.Resolution = timetypes.NewGoDurationUnknown() }, []string{"max_delay", "queues"}},
+		"exchange_name":            {func(m *cascadeModel) { m.ExchangeName = types.StringUnknown() }, []string{"entry_exchange", "exchange_name", "exchanges", "queues", "bindings"}},
+		"queue_name":               {func(m *cascadeModel) { m.QueueName = types.StringUnknown() }, []string{"queue_name", "queues", "bindings"}},
+		"delivery_exchange":        {func(m *cascadeModel) { m.DeliveryExchange = types.StringUnknown() }, []string{"delivery_exchange", "exchanges", "queues", "bindings"}},
+		"create_delivery_exchange": {func(m *cascadeModel) { m.CreateDeliveryExchange = types.BoolUnknown() }, []string{"exchanges"}},
+		"queue_type":               {func(m *cascadeModel) { m.QueueType = types.StringUnknown() }, []string{"queues"}},
+		"max_length":               {func(m *cascadeModel) { m.MaxLength = types.Int64Unknown() }, []string{"queues"}},
+		"lookahead":                {func(m *cascadeModel) { m.Lookahead = types.Int64Unknown() }, []string{"lookahead", "bindings"}},
+		"strict_keys":              {func(m *cascadeModel) { m.StrictKeys = types.BoolUnknown() }, []string{"bindings"}},
+		"park_unroutable":          {func(m *cascadeModel) { m.ParkUnroutable = types.BoolUnknown() }, []string{"exchanges", "queues", "bindings"}},
+	}
+	for attribute, test := range tests {
+		t.Run(attribute, func(t *testing.T) {
+			m := known()
+			test.set(&m)
+			c, errs, diags := m.forecast(t.Context())
+			if len(errs) > 0 || diags.HasError() {
+				t.Fatal(errs, diags)
+			}
+			var unknown []string
+			for name, value := range c.values() {
+				if unknownWithin(value) {
+					unknown = append(unknown, name)
+				}
+			}
+			slices.Sort(unknown)
+			slices.Sort(test.unknown)
+			if !slices.Equal(unknown, test.unknown) {
+				t.Errorf("unknown: %v, want %v", unknown, test.unknown)
+			}
+		})
+	}
+}
+
+// With an unknown delivery exchange that the cascade does not create, only the lowest level's
+// dead-letter exchange and the bindings that lead to it are unknown.
+func TestForecastKeepsKnownElements(t *testing.T) {
+	m := known()
+	m.DeliveryExchange = types.StringUnknown()
+	m.CreateDeliveryExchange = types.BoolValue(false)
+	m.Lookahead = types.Int64Value(1)
+	c, _, diags := m.forecast(t.Context())
+	if diags.HasError() {
+		t.Fatal(diags)
+	}
+	if unknownWithin(c.Exchanges) {
+		t.Errorf("exchanges: %s", c.Exchanges)
+	}
+	for name, queue := range c.Queues.Elements() {
+		if want := name == "t.delay-00"; unknownWithin(queue) != want {
+			t.Errorf("queue %s: %s", name, queue)
+		}
+	}
+	for source, lines := range c.Bindings.Elements() {
+		if want := source == "t.delay-00"; unknownWithin(lines) != want {
+			t.Errorf("bindings of %s: %s", source, lines)
+		}
+	}
+}
+
+// An error that no value of what is unknown would mend is reported at once; others wait.
+func TestForecastDefersChecks(t *testing.T) {
+	tests := map[string]struct {
+		set  func(*cascadeModel)
+		want []string
+	}{
+		"bad format beside an unknown name":          {func(m *cascadeModel) { m.Name = types.StringUnknown(); m.QueueName = types.StringValue("q") }, []string{"queue_name"}},
+		"lookahead beside unknown levels":            {func(m *cascadeModel) { m.Levels = types.Int64Unknown(); m.Lookahead = types.Int64Value(30) }, nil},
+		"impossible lookahead beside unknown levels": {func(m *cascadeModel) { m.Levels = types.Int64Unknown(); m.Lookahead = types.Int64Value(40) }, nil},
+		"levels and an unknown max_delay":            {func(m *cascadeModel) { m.MaxDelay = timetypes.NewGoDurationUnknown() }, nil},
+		"too many levels beside an unknown name":     {func(m *cascadeModel) { m.Name = types.StringUnknown(); m.Levels = types.Int64Value(30) }, []string{"levels"}},
+		"many levels beside an unknown resolution": {func(m *cascadeModel) {
+			m.Resolution = timetypes.NewGoDurationUnknown()
+			m.Levels = types.Int64Value(35)
+		}, nil},
+		"too many levels for any resolution": {func(m *cascadeModel) {
+			m.Resolution = timetypes.NewGoDurationUnknown()
+			m.Levels = types.Int64Value(40)
+		}, []string{"levels"}},
+		"max_length beside an unknown queue_type":     {func(m *cascadeModel) { m.QueueType = types.StringUnknown(); m.MaxLength = types.Int64Value(5) }, nil},
+		"missing levels beside an unknown resolution": {func(m *cascadeModel) { m.Resolution = timetypes.NewGoDurationUnknown(); m.Levels = types.Int64Null() }, []string{"levels"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			m := known()
+			test.set(&m)
+			_, errs, diags := m.forecast(t.Context())
+			if diags.HasError() {
+				t.Fatal(diags)
+			}
+			var got []string
+			for _, e := range errs {
+				got = append(got, e.Attribute)
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("errors on %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func (c computed) values() map[string]attr.Value {
+	return map[string]attr.Value{
+		"levels": c.Levels, "max_delay": c.MaxDelay, "lookahead": c.Lookahead, "exchange_name": c.ExchangeName, "queue_name": c.QueueName,
+		"delivery_exchange": c.DeliveryExchange, "entry_exchange": c.EntryExchange, "exchanges": c.Exchanges, "queues": c.Queues, "bindings": c.Bindings,
+	}
+}
+
+func unknownWithin(value attr.Value) bool {
+	if value.IsUnknown() {
+		return true
+	}
+	var inner map[string]attr.Value
+	switch v := value.(type) {
+	case types.Map:
+		inner = v.Elements()
+	case types.Object:
+		inner = v.Attributes()
+	case types.Set:
+		for _, element := range v.Elements() {
+			if unknownWithin(element) {
+				return true
+			}
+		}
+	}
+	for _, element := range inner {
+		if unknownWithin(element) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,263 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// A message is published just before a destroy or at a random moment of it. If the broker has confirmed
+// it, the destroy is refused, the message is there, and so is everything else, what others have bound
+// into the entry included.
+func TestDestroyBesidesAPublisher(t *testing.T) {
+	t.Parallel()
+	var tried, refused sync.Map
+	t.Run("types", func(t *testing.T) {
+		for _, queueType := range []string{"quorum", "classic"} {
+			t.Run(queueType, func(t *testing.T) {
+				t.Parallel()
+				var workers sync.WaitGroup
+				for worker := range destroyWorkers {
+					d := newDestroyed(t, queueType, attributes{"resolution": "1h"})
+					workers.Go(func() {
+						for round := worker; round < destroyRounds; round += destroyWorkers {
+							name := fmt.Sprintf("%s %d", queueType, round)
+							t.Run(name, func(t *testing.T) {
+								tried.Store(name, true)
+								if d.round(t, round) {
+									refused.Store(name, true)
+								}
+							})
+						}
+					})
+				}
+				workers.Wait()
+			})
+		}
+	})
+	t.Logf("%d destroys, %d of them refused", size(&tried), size(&refused))
+	if !narrowed() {
+		figure(t, "destroys_beside_a_publisher", size(&tried))
+	}
+}
+
+const (
+	destroyRounds  = 32
+	destroyWorkers = 4
+)
+
+func size(m *sync.Map) (n int) {
+	m.Range(func(any, any) bool { n++; return true })
+	return n
+}
+
+// destroyed is a cascade that is to be destroyed, an application behind it and a gateway before it.
+type destroyed struct {
+	*vhost
+	*protocol
+	given  attributes
+	before topology.Topology
+}
+
+const destroyLevels = 3
+
+func newDestroyed(t *testing.T, queueType string, further attributes) *destroyed {
+	t.Helper()
+	v := newVhost(t)
+	d := &destroyed{vhost: v, protocol: newProtocol(t, v.broker, nil),
+		given: attributes{"vhost": v.name, "name": "t", "levels": destroyLevels, "queue_type": queueType}}
+	for name, value := range further {
+		d.given[name] = value
+	}
+	v.declareQueue("application", map[string]any{"x-queue-type": "classic"})
+	v.declareExchange("gateway", "topic")
+	d.build()
+	return d
+}
+
+func (d *destroyed) build() {
+	d.vhost.Helper()
+	d.mustApply(d.given)
+	d.bind("t.delivery", "#", "queue", "application")
+	d.bind("gateway", "#", "exchange", "t.delay-02")
+	d.before = d.objects()
+}
+
+// round destroys the cascade while a message is published, and tells whether that was refused.
+func (d *destroyed) round(t *testing.T, number int) (refused bool) {
+	d.t, d.vhost.TB = t, t
+	if d.protocol.state.IsNull() {
+		d.build()
+	}
+	noErrors(t, d.refresh(t.Context()))
+	publisher := d.publisher()
+	exchange, key := "t.delay-02", routingKey(t, time.Duration(1+number%7)*time.Hour, destroyLevels, time.Hour, "address")
+	switch number % 4 {
+	case 1:
+		exchange = "gateway"
+	case 2:
+		exchange, key = "t.delay-00", "0.0.1.address" // past the entry
+	case 3:
+		key = "malformed" // and parked
+	}
+	published := make(chan error, 1)
+	publish := func() {
+		published <- publisher.Publish(t.Context(), exchange, key, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte("x")})
+	}
+	if number < 8 {
+		publish()
+	} else {
+		time.AfterFunc(time.Duration(rand.IntN(1500))*time.Millisecond, publish)
+	}
+	text := errorText(d.apply(t.Context(), d.plan(t.Context(), nil)))
+	err := <-published
+	if text == "" {
+		if err == nil {
+			// It came through when everything was gone? No queue can have taken it.
+			t.Error("the destroy succeeded, and a confirmed message is gone")
+		}
+		d.mustHold(topologyWithout(d.before, "t."))
+		return false
+	}
+	d.mustHold(d.before)
+	waiting := 0
+	for _, queue := range []string{"t.delay-00", "t.delay-01", "t.delay-02", "t.unroutable"} {
+		n := d.depth(queue)
+		waiting += n
+		if n > 0 && !strings.Contains(text, fmt.Sprintf("queue %q: %d", queue, n)) && !strings.Contains(text, fmt.Sprintf("%q: %d", queue, n)) {
+			t.Errorf("the error does not name what waits in %s: %s", queue, text)
+		}
+		d.purge(queue)
+	}
+	if err == nil && waiting != 1 {
+		t.Errorf("%d messages are left of one that was confirmed", waiting)
+	} else if err != nil && !errors.Is(err, brokertest.ErrReturned) && waiting == 0 {
+		t.Logf("the message was not confirmed: %v", err)
+	}
+	return true
+}
+
+// topologyWithout is the topology without the objects whose names begin so.
+func topologyWithout(all topology.Topology, prefix string) topology.Topology {
+	rest := topology.New()
+	for name, e := range all.Exchanges {
+		if !strings.HasPrefix(name, prefix) {
+			rest.Exchanges[name] = e
+		}
+	}
+	for name, q := range all.Queues {
+		if !strings.HasPrefix(name, prefix) {
+			rest.Queues[name] = q
+		}
+	}
+	for b := range all.Bindings {
+		if !strings.HasPrefix(b.Source, prefix) && !strings.HasPrefix(b.Destination, prefix) {
+			rest.Bindings.Add(b)
+		}
+	}
+	return rest
+}
+
+// With drain_timeout, a destroy closes the entry, waits until everything is delivered, and goes on: while
+// a stream runs into it, each confirmed message arrives.
+func TestDrain(t *testing.T) {
+	for _, queueType := range []string{"quorum", "classic"} {
+		t.Run(queueType, func(t *testing.T) {
+			t.Parallel()
+			d := newDestroyed(t, queueType, attributes{"resolution": "200ms", "drain_timeout": "1m"})
+			noErrors(t, d.refresh(t.Context()))
+			collector := d.consume("application")
+			ctx, stop := context.WithCancel(t.Context())
+			sent := make(chan map[string]bool)
+			go func() { sent <- d.confirmed(ctx) }()
+			d.eventually("the stream runs", func() bool { return len(collector.Arrivals()) > 10 })
+			noErrors(t, d.apply(t.Context(), d.plan(t.Context(), nil)))
+			stop()
+			confirmed := <-sent
+			d.mustHold(topologyWithout(d.before, "t."))
+			d.eventually("all confirmed messages have arrived", func() bool {
+				seen := map[string]int{}
+				for _, a := range collector.Arrivals() {
+					seen[string(a.Body)]++
+				}
+				for body := range confirmed {
+					if seen[body] != 1 {
+						return false
+					}
+				}
+				return true
+			})
+			t.Logf("%d messages were confirmed", len(confirmed))
+		})
+	}
+}
+
+// A drain that does not end in time opens the entry again and says what waits.
+func TestDrainThatTakesTooLong(t *testing.T) {
+	for _, queueType := range []string{"quorum", "classic"} {
+		t.Run(queueType, func(t *testing.T) {
+			t.Parallel()
+			d := newDestroyed(t, queueType, attributes{"resolution": "1h", "drain_timeout": "2s"})
+			d.publish("t.delay-02", routingKey(t, time.Hour, destroyLevels, time.Hour, "address"), "x")
+			began := time.Now()
+			text := errorText(d.apply(t.Context(), d.plan(t.Context(), nil)))
+			if took := time.Since(began); took < 2*time.Second {
+				t.Errorf("it gave up after %s", took)
+			}
+			if !strings.Contains(text, `"t.delay-00": 1`) {
+				t.Errorf("got %s", text)
+			}
+			d.mustHold(d.before)
+			d.publish("gateway", routingKey(t, time.Hour, destroyLevels, time.Hour, "address"), "the entry is open")
+			if n := d.depth("t.delay-00"); n != 2 {
+				t.Errorf("%d messages wait of 2", n)
+			}
+			d.mustBeSettled(d.given)
+			// What is parked does not run empty by waiting: it is refused at once.
+			d.purge("t.delay-00")
+			d.publish("t.delay-02", "malformed", "x")
+			began = time.Now()
+			text = errorText(d.apply(t.Context(), d.plan(t.Context(), nil)))
+			if took := time.Since(began); took > 2*time.Second+patience/3 || !strings.Contains(text, `"t.unroutable": 1`) {
+				t.Errorf("after %s: %s", took, text)
+			}
+			d.mustHold(d.before)
+		})
+	}
+}
+
+// confirmed publishes until the context ends and returns the bodies that the broker has confirmed. Where
+// there is no exchange any more, the channel is closed and another one is opened.
+func (d *destroyed) confirmed(ctx context.Context) map[string]bool {
+	bodies := map[string]bool{}
+	var publisher *brokertest.Publisher
+	for n := 0; ctx.Err() == nil; n++ {
+		if publisher == nil {
+			var err error
+			if publisher, err = brokertest.NewPublisher(d.conn); err != nil {
+				d.Errorf("open a channel: %v", err)
+				return bodies
+			}
+		}
+		key, body := fmt.Sprintf("%d.%d.%d.address", n&1, n>>1&1, n>>2&1), fmt.Sprint(n)
+		err := publisher.Publish(d.vhost.Context(), "t.delay-02", key, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte(body)})
+		switch {
+		case err == nil:
+			bodies[body] = true
+		case errors.Is(err, brokertest.ErrReturned), errors.Is(err, brokertest.ErrNacked):
+		default:
+			publisher = nil
+		}
+	}
+	return bodies
+}

@@ -1,0 +1,112 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// failed turns an error of the broker into a diagnostic that says which operation on which cascade
+// it ended.
+func (o *operation) failed(verb string, err error) diag.Diagnostic {
+	cascadeName := fmt.Sprintf("cascade with entry exchange %q in vhost %q", o.desired.Entry, o.config.Vhost)
+	var described interface {
+		Summary() string
+		Detail() string
+	}
+	if errors.As(err, &described) {
+		return diag.NewErrorDiagnostic(described.Summary(), fmt.Sprintf("Could not %s the %s.\n\n%s", verb, cascadeName, described.Detail()))
+	}
+	return diag.NewErrorDiagnostic(fmt.Sprintf("Could not %s the cascade", verb), fmt.Sprintf("%s: %s", cascadeName, err))
+}
+
+// refused says why a destroy did not take place, and the ways out.
+func (o *operation) refused(err *broker.NotEmptyError, guard topology.Guard) diag.Diagnostic {
+	var lines, ways []string
+	var delayed, parked bool
+	for _, q := range err.Queues {
+		lines = append(lines, fmt.Sprintf("queue %q: %d", q.Name, q.Messages))
+		_, delays := o.desired.Queues[q.Name].Arguments["x-message-ttl"]
+		delayed, parked = delayed || delays, parked || !delays
+	}
+	after := ""
+	switch {
+	case delayed && guard.Drain > 0:
+		after = fmt.Sprintf(" after the entry was closed for %s", guard.Drain)
+		ways = append(ways, "Wait until the delayed messages are delivered, or apply a longer drain_timeout, or apply force_destroy = true, which deletes them; then try again.")
+	case delayed:
+		ways = append(ways, "Wait until the delayed messages are delivered, or apply drain_timeout, which makes a destroy wait for them, or force_destroy = true, which makes it delete them; then try again.")
+	}
+	if parked {
+		ways = append(ways, "What is in the queue of unroutable messages does not leave it by itself: consume it, purge it, or apply force_destroy = true.")
+	}
+	return diag.NewErrorDiagnostic("Cascade holds messages", fmt.Sprintf("The cascade with entry exchange %q in vhost %q was not destroyed, and nothing of it is gone. These messages wait in it%s:\n\n  %s\n\n%s",
+		o.desired.Entry, o.config.Vhost, after, strings.Join(lines, "\n  "), strings.Join(ways, " ")))
+}
+
+// warnings are the things that no apply repairs, one diagnostic for all of them.
+func (o *operation) warnings(state *broker.State) diag.Diagnostics {
+	var diags diag.Diagnostics
+	var lines []string
+	// A policy mostly does the same to many queues.
+	type same struct{ cause, effect string }
+	objects := map[same][]string{}
+	var order []same
+	for _, f := range topology.Findings(state.Queues, state.Status) {
+		key := same{f.Cause, f.Effect}
+		if objects[key] == nil {
+			order = append(order, key)
+		}
+		objects[key] = append(objects[key], f.Object)
+	}
+	for _, key := range order {
+		lines = append(lines, fmt.Sprintf("%s on %s: %s", key.cause, strings.Join(objects[key], ", "), key.effect))
+	}
+	if o.config.ParkUnroutable && !o.config.CreateDeliveryExchange && state.DeliveryExists && state.DeliveryAlternate == "" {
+		unless := ""
+		if state.PolicyUnreadable {
+			unless = fmt.Sprintf("unless policy %q names one, which only a user with the tag policymaker can read, ", state.DeliveryPolicy)
+		}
+		lines = append(lines, fmt.Sprintf("no alternate exchange on exchange %q: %sa message for a destination that is not bound there is not parked; "+
+			"a quorum queue keeps it and tries again every three minutes, a classic queue loses it", o.desired.Delivery, unless))
+	}
+	if len(lines) > 0 {
+		diags.AddWarning("Something changes what happens to messages", fmt.Sprintf(
+			"This concerns the cascade with entry exchange %q in vhost %q, and no apply repairs it:\n\n  %s", o.desired.Entry, o.config.Vhost, strings.Join(lines, "\n  ")))
+	}
+	return diags
+}
+
+// configErrors turns what is wrong with a configuration into errors on the attributes.
+func configErrors(err error) diag.Diagnostics {
+	var diags diag.Diagnostics
+	var errs cascade.Errors
+	if !errors.As(err, &errs) {
+		diags.AddError("Invalid cascade", err.Error())
+		return diags
+	}
+	for _, e := range errs {
+		diags.AddAttributeError(path.Root(e.Attribute), "Invalid "+e.Attribute, e.Error()+".")
+	}
+	return diags
+}
+
+func objectNames(t *topology.Topology) string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(t.Exchanges)) {
+		names = append(names, fmt.Sprintf("exchange %q", name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Queues)) {
+		names = append(names, fmt.Sprintf("queue %q", name))
+	}
+	return strings.Join(names, ", ")
+}

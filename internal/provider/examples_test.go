@@ -1,0 +1,145 @@
+package provider
+
+import (
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-testing/config"
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/plancheck"
+	"github.com/hashicorp/terraform-plugin-testing/tfversion"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+)
+
+const examples = "../../examples"
+
+// Every file of the examples is planned as it stands there: configurations by themselves, and imports
+// together with the configuration beside them and what they import on the broker.
+func TestAccExamples(t *testing.T) {
+	v := newVhost(t)
+	b := v.asDefault()
+	for _, assignment := range b.Environ() {
+		name, value, _ := strings.Cut(assignment, "=")
+		t.Setenv(name, value)
+	}
+	t.Setenv("TF_VAR_rabbitmq_password", "secret")
+	newProtocol(t, b, nil).mustApply(attributes{"name": "tasks", "levels": 17})
+
+	for directory, files := range exampleFiles(t) {
+		var configuration []string
+		for _, file := range files {
+			if filepath.Ext(file) == ".tf" && !strings.HasPrefix(file, "import") {
+				configuration = append(configuration, file)
+			}
+		}
+		t.Run(filepath.Join(directory, strings.Join(configuration, "+")), func(t *testing.T) {
+			planExample(t, directory, configuration, plancheck.ExpectNonEmptyPlan())
+		})
+		for _, file := range files {
+			switch {
+			case filepath.Ext(file) == ".tf" && strings.HasPrefix(file, "import"):
+				t.Run(filepath.Join(directory, file), func(t *testing.T) {
+					needs := tfversion.SkipBelow(tfversion.Version1_5_0)
+					if strings.Contains(readExample(t, directory, file), "identity") {
+						needs = tfversion.SkipBelow(tfversion.Version1_12_0)
+					}
+					planExample(t, directory, append(configuration, file), imports("rabbitmqdelay_cascade.tasks"), needs)
+				})
+			case file == "import.sh":
+				t.Run(filepath.Join(directory, file), func(t *testing.T) {
+					command := regexp.MustCompile(`(?m)^terraform import rabbitmqdelay_cascade\.tasks '?([^\s']+)'?$`).FindStringSubmatch(readExample(t, directory, file))
+					if command == nil {
+						t.Fatal("there is no command to import rabbitmqdelay_cascade.tasks")
+					}
+					p := newProtocol(t, b, nil)
+					noErrors(t, p.importState(t.Context(), command[1]))
+					p.mustBeSettled(attributes{"name": "tasks", "levels": 17})
+				})
+			case filepath.Ext(file) != ".tf":
+				t.Errorf("no test knows what to do with %s", filepath.Join(directory, file))
+			}
+		}
+	}
+}
+
+// exampleFiles are the names of the files in each directory of examples.
+func exampleFiles(t testing.TB) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	err := filepath.WalkDir(examples, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			directory, err := filepath.Rel(examples, filepath.Dir(path))
+			found[directory] = append(found[directory], entry.Name())
+			return err
+		}
+		return err
+	})
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%d directories of examples: %v", len(found), err)
+	}
+	return found
+}
+
+func readExample(t testing.TB, directory, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(examples, directory, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// planExample plans files of one directory. Where they leave that to their reader, they get the block
+// that names the provider, and a resource for it.
+func planExample(t *testing.T, directory string, files []string, check plancheck.PlanCheck, needs ...tfversion.TerraformVersionCheck) {
+	t.Helper()
+	copied := t.TempDir()
+	all := ""
+	for _, file := range files {
+		text := readExample(t, directory, file)
+		all += text
+		writeExample(t, copied, file, text)
+	}
+	if !strings.Contains(all, "required_providers") {
+		writeExample(t, copied, "required_providers.tf", requiring)
+	}
+	if !strings.Contains(all, "resource \"rabbitmqdelay_") {
+		writeExample(t, copied, "resource.tf", "resource \"rabbitmqdelay_cascade\" \"tasks\" {\n  name   = \"tasks\"\n  levels = 17\n}\n")
+	}
+	resource.Test(t, resource.TestCase{
+		TerraformVersionChecks: needs,
+		Steps: []resource.TestStep{{
+			ProtoV6ProviderFactories: factories,
+			ConfigDirectory:          config.StaticDirectory(copied),
+			PlanOnly:                 true,
+			ExpectNonEmptyPlan:       true,
+			ConfigPlanChecks:         resource.ConfigPlanChecks{PostApplyPreRefresh: []plancheck.PlanCheck{check}},
+		}},
+	})
+}
+
+func writeExample(t testing.TB, directory, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(directory, file), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// asDefault is the broker with the test's vhost in the place of "/", which the examples use.
+func (v *vhost) asDefault() *brokertest.Broker {
+	v.Helper()
+	b := *v.broker
+	own := url.PathEscape(v.name)
+	b.Endpoint = newGateway(v, v.broker, nil, func(_ http.ResponseWriter, r *http.Request) bool {
+		r.URL.RawPath = strings.Replace(r.URL.EscapedPath(), "/%2F", "/"+own, 1)
+		r.URL.Path, _ = url.PathUnescape(r.URL.RawPath)
+		return false
+	}).URL
+	return &b
+}

@@ -1,0 +1,352 @@
+// Package provider is the glue between Terraform on one side and the pure expansion and the broker
+// on the other: schemas, models and lifecycle, one file for each resource, data source and
+// function. It decides nothing about topologies and sends no request of its own.
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
+	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/provider"
+	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+)
+
+var _ provider.Provider = (*rabbitmqdelay)(nil)
+
+// New returns the constructor of the provider in the given version.
+func New(version string) func() provider.Provider {
+	return func() provider.Provider { return &rabbitmqdelay{version: version} }
+}
+
+type rabbitmqdelay struct{ version string }
+
+type providerModel struct {
+	Endpoint            types.String         `tfsdk:"endpoint"`
+	Username            types.String         `tfsdk:"username"`
+	Password            types.String         `tfsdk:"password"`
+	AMQPURI             types.String         `tfsdk:"amqp_uri"`
+	CACertFile          types.String         `tfsdk:"cacert_file"`
+	CACertPEM           types.String         `tfsdk:"cacert_pem"`
+	ClientCertFile      types.String         `tfsdk:"clientcert_file"`
+	ClientKeyFile       types.String         `tfsdk:"clientkey_file"`
+	Insecure            types.Bool           `tfsdk:"insecure"`
+	Proxy               types.String         `tfsdk:"proxy"`
+	Headers             types.Map            `tfsdk:"headers"`
+	RequestTimeout      timetypes.GoDuration `tfsdk:"request_timeout"`
+	MaxRetries          types.Int64          `tfsdk:"max_retries"`
+	MaxParallelRequests types.Int64          `tfsdk:"max_parallel_requests"`
+}
+
+const defaultEndpoint = "http://127.0.0.1:15672"
+
+func (p *rabbitmqdelay) Metadata(_ context.Context, _ provider.MetadataRequest, resp *provider.MetadataResponse) {
+	resp.TypeName = "rabbitmqdelay"
+	resp.Version = p.version
+}
+
+func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "Declares delay cascades on RabbitMQ through the management HTTP API: delayed messages on every broker, " +
+			"in a cluster, with quorum queues and without any plugin.",
+		Attributes: map[string]schema.Attribute{
+			"endpoint": schema.StringAttribute{
+				Optional: true,
+				MarkdownDescription: "Base URL of the management API. A path prefix and a trailing `/` both work. Default: the environment variable " +
+					"`RABBITMQ_ENDPOINT`, else `" + defaultEndpoint + "`.",
+				Validators: notEmpty,
+			},
+			"username": schema.StringAttribute{
+				Optional: true,
+				MarkdownDescription: "User name. Needs the tag `management` and some permissions, see the guide to permissions. Default: the environment variable " +
+					"`RABBITMQ_USERNAME`, else `guest` if the endpoint is on the loopback interface.",
+				Validators: notEmpty,
+			},
+			"password": schema.StringAttribute{
+				Optional: true, Sensitive: true,
+				MarkdownDescription: "Password. Default: the environment variable `RABBITMQ_PASSWORD`, else `guest` if the endpoint is on the loopback interface.",
+				Validators:          notEmpty,
+			},
+			"amqp_uri": schema.StringAttribute{
+				Optional: true, Sensitive: true,
+				MarkdownDescription: "AMQP URI, such as `amqps://user:password@host:5671`, for what the management API cannot say exactly: whether a queue is " +
+					"empty. Default: the environment variable `RABBITMQ_AMQP_URI`, else derived from the endpoint's host. Where AMQP cannot be " +
+					"reached, the management API is asked instead, which takes longer.",
+				Validators: notEmpty,
+			},
+			"cacert_file": schema.StringAttribute{
+				Optional: true,
+				MarkdownDescription: "File with the certificates, in PEM, of the authorities that may have signed the broker's certificate. " +
+					"Default: the environment variable `RABBITMQ_CACERT`, else those of the operating system.",
+				Validators: append(notEmpty, stringvalidator.ConflictsWith(path.MatchRoot("cacert_pem"))),
+			},
+			"cacert_pem": schema.StringAttribute{
+				Optional:            true,
+				MarkdownDescription: "The same as `cacert_file`, as text.",
+				Validators:          notEmpty,
+			},
+			"clientcert_file": schema.StringAttribute{
+				Optional:            true,
+				MarkdownDescription: "File with the client certificate in PEM. Default: the environment variable `RABBITMQ_CLIENTCERT`.",
+				Validators:          notEmpty,
+			},
+			"clientkey_file": schema.StringAttribute{
+				Optional:            true,
+				MarkdownDescription: "File with the key of the client certificate in PEM, not encrypted. Default: the environment variable `RABBITMQ_CLIENTKEY`.",
+				Validators:          notEmpty,
+			},
+			"insecure": schema.BoolAttribute{
+				Optional:            true,
+				MarkdownDescription: "Do not verify the broker's certificate. Default: the environment variable `RABBITMQ_INSECURE`, else `false`.",
+			},
+			"proxy": schema.StringAttribute{
+				Optional: true, Sensitive: true,
+				MarkdownDescription: "URL of the HTTP or SOCKS5 proxy to the management API; AMQP does not use it. Default: the environment variable " +
+					"`RABBITMQ_PROXY`, else `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`.",
+				Validators: notEmpty,
+			},
+			"headers": schema.MapAttribute{
+				Optional: true, Sensitive: true, ElementType: types.StringType,
+				MarkdownDescription: "Further HTTP headers for every request, for a gateway in front of the management API.",
+			},
+			"request_timeout": schema.StringAttribute{
+				Optional: true, CustomType: timetypes.GoDurationType{},
+				MarkdownDescription: fmt.Sprintf("How long one try of a request may take. Default: `%s`.", broker.DefaultRequestTimeout),
+			},
+			"max_retries": schema.Int64Attribute{
+				Optional: true,
+				MarkdownDescription: fmt.Sprintf("How often a request that met a broken connection, a timeout or a server error is tried again. Default: `%d`.",
+					broker.DefaultMaxRetries),
+				Validators: []validator.Int64{int64validator.Between(0, 100)},
+			},
+			"max_parallel_requests": schema.Int64Attribute{
+				Optional: true,
+				MarkdownDescription: fmt.Sprintf("How many requests may be under way at once, for all resources of this provider together. Default: `%d`.",
+					broker.DefaultMaxParallelRequests),
+				Validators: []validator.Int64{int64validator.Between(1, 1000)},
+			},
+		},
+	}
+}
+
+// notEmpty makes an empty text an error: it is not the same as none, and must not be ignored.
+var notEmpty = []validator.String{stringvalidator.LengthAtLeast(1)}
+
+func (p *rabbitmqdelay) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
+	var model providerModel
+	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	unknown := model.assume()
+	known := len(unknown) == 0
+	config, diags := model.brokerConfig(ctx)
+	config.UserAgent = fmt.Sprintf("terraform-provider-rabbitmqdelay/%s (Terraform %s)", p.version, req.TerraformVersion)
+	client, err := broker.New(config)
+	if err != nil {
+		diags.Append(configDiagnostic(ctx, req.Config, err))
+	}
+	silent := unknown // and one error for each attribute
+	for _, d := range diags {
+		if on, ok := d.(diag.DiagnosticWithPath); ok {
+			if silent[on.Path().String()] {
+				continue
+			}
+			silent[on.Path().String()] = true
+		}
+		resp.Diagnostics.Append(d)
+	}
+	connection := &connection{}
+	if known {
+		connection.client = client
+	}
+	resp.ResourceData = connection
+	resp.DataSourceData = connection
+}
+
+// connection is what resources and data sources get from the provider. The client is nil while a
+// value of the provider's configuration is unknown, which happens in plans only.
+type connection struct{ client *broker.Client }
+
+// assume puts harmless values in the place of those that are not known yet, so that the others can
+// be checked, and returns the names of these attributes.
+func (m *providerModel) assume() map[string]bool {
+	unknown := map[string]bool{}
+	for name, value := range map[string]*types.String{
+		"endpoint": &m.Endpoint, "username": &m.Username, "password": &m.Password, "amqp_uri": &m.AMQPURI,
+		"cacert_file": &m.CACertFile, "cacert_pem": &m.CACertPEM, "clientcert_file": &m.ClientCertFile, "clientkey_file": &m.ClientKeyFile, "proxy": &m.Proxy,
+	} {
+		if value.IsUnknown() {
+			unknown[name], *value = true, types.StringNull()
+		}
+	}
+	if unknown["endpoint"] {
+		m.Endpoint = types.StringValue(defaultEndpoint)
+	}
+	if m.Insecure.IsUnknown() {
+		unknown["insecure"], m.Insecure = true, types.BoolNull()
+	}
+	if m.RequestTimeout.IsUnknown() {
+		unknown["request_timeout"], m.RequestTimeout = true, timetypes.NewGoDurationNull()
+	}
+	for name, value := range map[string]*types.Int64{"max_retries": &m.MaxRetries, "max_parallel_requests": &m.MaxParallelRequests} {
+		if value.IsUnknown() {
+			unknown[name], *value = true, types.Int64Null()
+		}
+	}
+	if m.Headers.IsUnknown() || slices.ContainsFunc(slices.Collect(maps.Values(m.Headers.Elements())), attr.Value.IsUnknown) {
+		unknown["headers"], m.Headers = true, types.MapNull(types.StringType)
+	}
+	return unknown
+}
+
+// brokerConfig fills in the environment and the defaults.
+func (m providerModel) brokerConfig(ctx context.Context) (broker.Config, diag.Diagnostics) {
+	var diags diag.Diagnostics
+	config := broker.Config{
+		Endpoint:            stringOrEnv(m.Endpoint, "endpoint"),
+		Username:            stringOrEnv(m.Username, "username"),
+		Password:            stringOrEnv(m.Password, "password"),
+		AMQPURI:             stringOrEnv(m.AMQPURI, "amqp_uri"),
+		Proxy:               stringOrEnv(m.Proxy, "proxy"),
+		Insecure:            m.Insecure.ValueBool(),
+		RequestTimeout:      broker.DefaultRequestTimeout,
+		MaxRetries:          broker.DefaultMaxRetries,
+		MaxParallelRequests: broker.DefaultMaxParallelRequests,
+	}
+	if config.Endpoint == "" {
+		config.Endpoint = defaultEndpoint
+	}
+	if isLoopback(config.Endpoint) && config.Username == "" && config.Password == "" {
+		config.Username, config.Password = "guest", "guest"
+	}
+	for _, credential := range []struct{ attribute, value string }{{"username", config.Username}, {"password", config.Password}} {
+		if credential.value == "" {
+			diags.AddAttributeError(path.Root(credential.attribute), "Missing "+credential.attribute,
+				fmt.Sprintf("Set the attribute or the environment variable %s. There is a default, guest, only where neither user name nor password "+
+					"is given and the endpoint is on the loopback interface.", variables[credential.attribute]))
+		}
+	}
+	if text := os.Getenv(variables["insecure"]); m.Insecure.IsNull() && text != "" {
+		insecure, err := strconv.ParseBool(text)
+		if err != nil {
+			diags.AddAttributeError(path.Root("insecure"), "Invalid environment variable",
+				fmt.Sprintf("RABBITMQ_INSECURE is %q; it has to be true or false.", text))
+		}
+		config.Insecure = insecure
+	}
+	if !m.CACertPEM.IsNull() {
+		config.CACertPEM = []byte(m.CACertPEM.ValueString())
+	} else {
+		config.CACertPEM = readFile(&diags, "cacert_file", stringOrEnv(m.CACertFile, "cacert_file"))
+	}
+	config.ClientCertPEM = readFile(&diags, "clientcert_file", stringOrEnv(m.ClientCertFile, "clientcert_file"))
+	config.ClientKeyPEM = readFile(&diags, "clientkey_file", stringOrEnv(m.ClientKeyFile, "clientkey_file"))
+	if !m.Headers.IsNull() {
+		headers := map[string]string{}
+		diags.Append(m.Headers.ElementsAs(ctx, &headers, false)...)
+		config.Headers = maps.Clone(headers)
+	}
+	if !m.RequestTimeout.IsNull() {
+		timeout, more := m.RequestTimeout.ValueGoDuration()
+		diags.Append(more...)
+		if timeout <= 0 {
+			diags.AddAttributeError(path.Root("request_timeout"), "Invalid request timeout", fmt.Sprintf("request_timeout is %s; it has to be positive.", timeout))
+		}
+		config.RequestTimeout = timeout
+	}
+	if !m.MaxRetries.IsNull() {
+		config.MaxRetries = int(m.MaxRetries.ValueInt64())
+	}
+	if !m.MaxParallelRequests.IsNull() {
+		config.MaxParallelRequests = int(m.MaxParallelRequests.ValueInt64())
+	}
+	return config, diags
+}
+
+func stringOrEnv(value types.String, attribute string) string {
+	if value.IsNull() {
+		return os.Getenv(variables[attribute])
+	}
+	return value.ValueString()
+}
+
+func isLoopback(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func readFile(diags *diag.Diagnostics, attribute, name string) []byte {
+	if name == "" {
+		return nil
+	}
+	content, err := os.ReadFile(name)
+	if err == nil && len(content) == 0 {
+		err = errors.New("the file is empty")
+	}
+	if err != nil {
+		diags.AddAttributeError(path.Root(attribute), "Unreadable certificate or key file", fmt.Sprintf("%s: %s", attribute, err))
+	}
+	return content
+}
+
+// configDiagnostic puts the error on the attribute, and says so if that is not where the value is from.
+func configDiagnostic(ctx context.Context, config tfsdk.Config, err error) diag.Diagnostic {
+	var wrong *broker.ConfigError
+	if !errors.As(err, &wrong) {
+		return diag.NewErrorDiagnostic("Invalid provider configuration", err.Error())
+	}
+	given := func(attribute string) bool {
+		var value attr.Value
+		return !config.GetAttribute(ctx, path.Root(attribute), &value).HasError() && !value.IsNull()
+	}
+	attribute := wrong.Attribute
+	if attribute == "cacert_pem" && !given(attribute) {
+		attribute = "cacert_file"
+	}
+	detail := fmt.Sprintf("%s %s.", attribute, wrong.Message)
+	if variable := variables[attribute]; !given(attribute) && os.Getenv(variable) != "" {
+		detail += fmt.Sprintf(" The value is that of the environment variable %s.", variable)
+	}
+	return diag.NewAttributeErrorDiagnostic(path.Root(attribute), "Invalid "+attribute, detail)
+}
+
+// variables are the environment variables that stand in for attributes.
+var variables = map[string]string{
+	"endpoint": "RABBITMQ_ENDPOINT", "username": "RABBITMQ_USERNAME", "password": "RABBITMQ_PASSWORD", "amqp_uri": "RABBITMQ_AMQP_URI",
+	"cacert_file": "RABBITMQ_CACERT", "clientcert_file": "RABBITMQ_CLIENTCERT", "clientkey_file": "RABBITMQ_CLIENTKEY",
+	"insecure": "RABBITMQ_INSECURE", "proxy": "RABBITMQ_PROXY",
+}
+
+func (p *rabbitmqdelay) Resources(context.Context) []func() resource.Resource {
+	return []func() resource.Resource{newCascadeResource}
+}
+
+func (p *rabbitmqdelay) DataSources(context.Context) []func() datasource.DataSource { return nil }
+
+// undoTimeout bounds what has to be done although the operation's own time is over.
+const undoTimeout = time.Minute
