@@ -1,0 +1,7 @@
+import {
+  to = rabbitmqdelay_cascade.tasks
+  identity = {
+    vhost          = "/"
+    entry_exchange = "tasks.delay-16"
+  }
+}
