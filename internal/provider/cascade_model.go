@@ -19,38 +19,33 @@ import (
 )
 
 type cascadeModel struct {
-	Name                   types.String         `tfsdk:"name"`
-	Vhost                  types.String         `tfsdk:"vhost"`
-	Levels                 types.Int64          `tfsdk:"levels"`
-	MaxDelay               timetypes.GoDuration `tfsdk:"max_delay"`
-	Resolution             timetypes.GoDuration `tfsdk:"resolution"`
-	ExchangeName           types.String         `tfsdk:"exchange_name"`
-	QueueName              types.String         `tfsdk:"queue_name"`
-	DeliveryExchange       types.String         `tfsdk:"delivery_exchange"`
-	CreateDeliveryExchange types.Bool           `tfsdk:"create_delivery_exchange"`
-	QueueType              types.String         `tfsdk:"queue_type"`
-	MaxLength              types.Int64          `tfsdk:"max_length"`
-	Lookahead              types.Int64          `tfsdk:"lookahead"`
-	StrictKeys             types.Bool           `tfsdk:"strict_keys"`
-	ParkUnroutable         types.Bool           `tfsdk:"park_unroutable"`
-	Adopt                  types.Bool           `tfsdk:"adopt"`
-	ForceDestroy           types.Bool           `tfsdk:"force_destroy"`
-	DrainTimeout           timetypes.GoDuration `tfsdk:"drain_timeout"`
-	Timeouts               timeouts.Value       `tfsdk:"timeouts"`
-	EntryExchange          types.String         `tfsdk:"entry_exchange"`
-	Exchanges              types.Map            `tfsdk:"exchanges"`
-	Queues                 types.Map            `tfsdk:"queues"`
-	Bindings               types.Map            `tfsdk:"bindings"`
+	declaredModel
+	Name           types.String         `tfsdk:"name"`
+	Levels         types.Int64          `tfsdk:"levels"`
+	MaxDelay       timetypes.GoDuration `tfsdk:"max_delay"`
+	Resolution     timetypes.GoDuration `tfsdk:"resolution"`
+	ExchangeName   types.String         `tfsdk:"exchange_name"`
+	QueueName      types.String         `tfsdk:"queue_name"`
+	QueueType      types.String         `tfsdk:"queue_type"`
+	MaxLength      types.Int64          `tfsdk:"max_length"`
+	Lookahead      types.Int64          `tfsdk:"lookahead"`
+	StrictKeys     types.Bool           `tfsdk:"strict_keys"`
+	ParkUnroutable types.Bool           `tfsdk:"park_unroutable"`
 }
 
-// cascadeIdentity is what tells one cascade from another on a broker.
-type cascadeIdentity struct {
-	Vhost         types.String `tfsdk:"vhost"`
-	EntryExchange types.String `tfsdk:"entry_exchange"`
-}
+func (*cascadeModel) kind() string { return "cascade" }
 
-func (m cascadeModel) identity() cascadeIdentity {
-	return cascadeIdentity{Vhost: m.Vhost, EntryExchange: m.EntryExchange}
+// expand is the cascade that a state or a known plan stands for.
+func (m *cascadeModel) expand() (topology.Topology, diag.Diagnostics) {
+	config, diags := m.stateConfig()
+	if diags.HasError() {
+		return topology.Topology{}, diags
+	}
+	t, err := cascade.Expand(config)
+	if err != nil {
+		return topology.Topology{}, configErrors(err)
+	}
+	return t, nil
 }
 
 // config is the cascade that the model describes, as far as it is known. What is null is left to
@@ -168,122 +163,86 @@ func compute(config cascade.Config) (computed, error) {
 		DeliveryExchange: types.StringValue(resolved.DeliveryExchange),
 		EntryExchange:    types.StringValue(t.Entry),
 		Exchanges:        exchangesValue(t),
-		Queues:           queuesValue(resolved, t),
+		Queues:           queuesValue(levelsOf(resolved), t),
 		Bindings:         bindingsValue(t),
 	}, nil
 }
 
 // setActual writes what a broker has into the model.
-func (m *cascadeModel) setActual(config cascade.Config, actual topology.Topology) diag.Diagnostics {
+func (m *cascadeModel) setActual(actual topology.Topology) diag.Diagnostics {
+	config, diags := m.stateConfig()
+	if diags.HasError() {
+		return diags
+	}
 	resolved, err := config.Resolve()
 	if err != nil {
 		return configErrors(err)
 	}
 	m.EntryExchange = types.StringValue(actual.Entry)
 	m.Exchanges = exchangesValue(actual)
-	m.Queues = queuesValue(resolved, actual)
+	m.Queues = queuesValue(levelsOf(resolved), actual)
 	m.Bindings = bindingsValue(actual)
 	return nil
 }
 
-var (
-	argumentsType = types.MapType{ElemType: types.StringType}
-	exchangeType  = types.ObjectType{AttrTypes: map[string]attr.Type{
-		"type": types.StringType, "durable": types.BoolType, "auto_delete": types.BoolType, "internal": types.BoolType,
-		"alternate_exchange": types.StringType, "arguments": argumentsType,
-	}}
-	queueType = types.ObjectType{AttrTypes: map[string]attr.Type{
-		"level": types.Int64Type, "type": types.StringType, "message_ttl": types.Int64Type, "dead_letter_exchange": types.StringType,
-		"durable": types.BoolType, "auto_delete": types.BoolType, "exclusive": types.BoolType, "arguments": argumentsType,
-	}}
-	linesType = types.SetType{ElemType: types.StringType}
-)
-
-func exchangesValue(t topology.Topology) types.Map {
-	values := map[string]attr.Value{}
-	for name, e := range t.Exchanges {
-		further := maps.Clone(e.Arguments)
-		values[name] = types.ObjectValueMust(exchangeType.AttrTypes, map[string]attr.Value{
-			"type":               types.StringValue(e.Type),
-			"durable":            types.BoolValue(e.Durable),
-			"auto_delete":        types.BoolValue(e.AutoDelete),
-			"internal":           types.BoolValue(e.Internal),
-			"alternate_exchange": takeString(further, "alternate-exchange"),
-			"arguments":          argumentsValue(further),
-		})
-	}
-	return types.MapValueMust(exchangeType, values)
-}
-
-func queuesValue(resolved cascade.Config, t topology.Topology) types.Map {
+// levelsOf is the level of each delay queue by its name.
+func levelsOf(resolved cascade.Config) map[string]int64 {
 	levels := map[string]int64{}
 	for level := range resolved.Levels {
 		levels[resolved.QueueName.Name(level)] = int64(level)
 	}
-	values := map[string]attr.Value{}
-	for name, q := range t.Queues {
-		level := types.Int64Null()
-		if k, isLevel := levels[name]; isLevel {
-			level = types.Int64Value(k)
-		}
-		further := maps.Clone(q.Arguments)
-		delete(further, "x-queue-type")
-		values[name] = types.ObjectValueMust(queueType.AttrTypes, map[string]attr.Value{
-			"level":                level,
-			"type":                 types.StringValue(q.Type()),
-			"message_ttl":          takeInt64(further, "x-message-ttl"),
-			"dead_letter_exchange": takeString(further, "x-dead-letter-exchange"),
-			"durable":              types.BoolValue(q.Durable),
-			"auto_delete":          types.BoolValue(q.AutoDelete),
-			"exclusive":            types.BoolValue(q.Exclusive),
-			"arguments":            argumentsValue(further),
-		})
-	}
-	return types.MapValueMust(queueType, values)
+	return levels
 }
 
-func bindingsValue(t topology.Topology) types.Map {
-	lines := map[string][]attr.Value{}
-	for b := range t.Bindings {
-		if t.Owns(b.Source) {
-			lines[b.Source] = append(lines[b.Source], types.StringValue(b.Line()))
-		}
+// recognize is the state of a cascade that is on a broker, before its objects are read.
+func (m *cascadeModel) recognize(ctx context.Context, look cascade.Lookup, vhost, entry string) error {
+	config, err := cascade.Recognize(ctx, look, vhost, entry)
+	if err != nil {
+		return err
 	}
-	values := map[string]attr.Value{}
-	for source, of := range lines {
-		values[source] = types.SetValueMust(types.StringType, of)
+	c, err := compute(config)
+	if err != nil {
+		return err
 	}
-	return types.MapValueMust(linesType, values)
-}
-
-// takeString moves a text out of the arguments. Anything else stays, to be shown among the rest.
-func takeString(arguments topology.Arguments, key string) types.String {
-	text, ok := arguments[key].(string)
-	if !ok {
-		return types.StringNull()
+	resolved, err := config.Resolve()
+	if err != nil {
+		return err
 	}
-	delete(arguments, key)
-	return types.StringValue(text)
-}
-
-func takeInt64(arguments topology.Arguments, key string) types.Int64 {
-	number, ok := arguments[key].(int64)
-	if !ok {
-		return types.Int64Null()
+	*m = cascadeModel{
+		declaredModel: declaredModel{
+			Vhost:                  types.StringValue(config.Vhost),
+			DeliveryExchange:       c.DeliveryExchange,
+			CreateDeliveryExchange: types.BoolValue(config.CreateDeliveryExchange),
+			Adopt:                  types.BoolValue(false),
+			ForceDestroy:           types.BoolValue(false),
+			DrainTimeout:           timetypes.NewGoDurationNull(),
+			Timeouts: timeouts.Value{Object: types.ObjectNull(map[string]attr.Type{
+				"create": types.StringType, "read": types.StringType, "update": types.StringType, "delete": types.StringType,
+			})},
+			EntryExchange: c.EntryExchange,
+			Exchanges:     c.Exchanges,
+			Queues:        c.Queues,
+			Bindings:      c.Bindings,
+		},
+		Name:           types.StringNull(),
+		Levels:         c.Levels,
+		MaxDelay:       c.MaxDelay,
+		Resolution:     timetypes.NewGoDurationValue(resolved.Resolution),
+		ExchangeName:   c.ExchangeName,
+		QueueName:      c.QueueName,
+		QueueType:      types.StringValue(string(resolved.QueueType)),
+		MaxLength:      types.Int64Null(),
+		Lookahead:      c.Lookahead,
+		StrictKeys:     types.BoolValue(config.StrictKeys),
+		ParkUnroutable: types.BoolValue(config.ParkUnroutable),
 	}
-	delete(arguments, key)
-	return types.Int64Value(number)
-}
-
-func argumentsValue(arguments topology.Arguments) types.Map {
-	if len(arguments) == 0 {
-		return types.MapNull(types.StringType)
+	if config.Name != "" {
+		m.Name = types.StringValue(config.Name)
 	}
-	values := map[string]attr.Value{}
-	for key, value := range arguments {
-		values[key] = types.StringValue(topology.ValueText(value))
+	if config.MaxLength > 0 {
+		m.MaxLength = types.Int64Value(config.MaxLength)
 	}
-	return types.MapValueMust(types.StringType, values)
+	return nil
 }
 
 // forecast is what can be said of a configuration some of whose values are not known yet. It is

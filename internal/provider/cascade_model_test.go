@@ -13,7 +13,8 @@ import (
 func known() cascadeModel {
 	return cascadeModel{
 		Name: types.StringValue("t"), Levels: types.Int64Value(4), MaxDelay: timetypes.NewGoDurationNull(), Resolution: timetypes.NewGoDurationNull(),
-		Vhost: types.StringNull(), ExchangeName: types.StringNull(), QueueName: types.StringNull(), DeliveryExchange: types.StringNull(),
+		ExchangeName: types.StringNull(), QueueName: types.StringNull(),
+		declaredModel: declaredModel{Vhost: types.StringNull(), DeliveryExchange: types.StringNull()},
 	}
 }
 

@@ -15,18 +15,17 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// failed turns an error of the broker into a diagnostic that says which operation on which cascade
+// failed turns an error of the broker into a diagnostic that says which operation on what
 // it ended.
 func (o *operation) failed(verb string, err error) diag.Diagnostic {
-	cascadeName := fmt.Sprintf("cascade with entry exchange %q in vhost %q", o.desired.Entry, o.config.Vhost)
 	var described interface {
 		Summary() string
 		Detail() string
 	}
 	if errors.As(err, &described) {
-		return diag.NewErrorDiagnostic(described.Summary(), fmt.Sprintf("Could not %s the %s.\n\n%s", verb, cascadeName, described.Detail()))
+		return diag.NewErrorDiagnostic(described.Summary(), fmt.Sprintf("Could not %s the %s.\n\n%s", verb, o, described.Detail()))
 	}
-	return diag.NewErrorDiagnostic(fmt.Sprintf("Could not %s the cascade", verb), fmt.Sprintf("%s: %s", cascadeName, err))
+	return diag.NewErrorDiagnostic(fmt.Sprintf("Could not %s the %s", verb, o.kind), fmt.Sprintf("%s: %s", o, err))
 }
 
 // refused says why a destroy did not take place, and the ways out.
@@ -49,8 +48,8 @@ func (o *operation) refused(err *broker.NotEmptyError, guard topology.Guard) dia
 	if parked {
 		ways = append(ways, "What is in the queue of unroutable messages does not leave it by itself: consume it, purge it, or apply force_destroy = true.")
 	}
-	return diag.NewErrorDiagnostic("Cascade holds messages", fmt.Sprintf("The cascade with entry exchange %q in vhost %q was not destroyed, and nothing of it is gone. These messages wait in it%s:\n\n  %s\n\n%s",
-		o.desired.Entry, o.config.Vhost, after, strings.Join(lines, "\n  "), strings.Join(ways, " ")))
+	return diag.NewErrorDiagnostic(title(o.kind)+" holds messages", fmt.Sprintf("The %s was not destroyed, and nothing of it is gone. These messages wait in it%s:\n\n  %s\n\n%s",
+		o, after, strings.Join(lines, "\n  "), strings.Join(ways, " ")))
 }
 
 // warnings are the things that no apply repairs, one diagnostic for all of them.
@@ -71,7 +70,8 @@ func (o *operation) warnings(state *broker.State) diag.Diagnostics {
 	for _, key := range order {
 		lines = append(lines, fmt.Sprintf("%s on %s: %s", key.cause, strings.Join(objects[key], ", "), key.effect))
 	}
-	if o.config.ParkUnroutable && !o.config.CreateDeliveryExchange && state.DeliveryExists && state.DeliveryAlternate == "" {
+	parks := o.desired.Exchanges[o.desired.Entry].AlternateExchange() != ""
+	if parks && !o.ownsDelivery() && state.DeliveryExists && state.DeliveryAlternate == "" {
 		unless := ""
 		if state.PolicyUnreadable {
 			unless = fmt.Sprintf("unless policy %q names one, which only a user with the tag policymaker can read, ", state.DeliveryPolicy)
@@ -81,7 +81,7 @@ func (o *operation) warnings(state *broker.State) diag.Diagnostics {
 	}
 	if len(lines) > 0 {
 		diags.AddWarning("Something changes what happens to messages", fmt.Sprintf(
-			"This concerns the cascade with entry exchange %q in vhost %q, and no apply repairs it:\n\n  %s", o.desired.Entry, o.config.Vhost, strings.Join(lines, "\n  ")))
+			"This concerns the %s, and no apply repairs it:\n\n  %s", o, strings.Join(lines, "\n  ")))
 	}
 	return diags
 }
@@ -99,6 +99,9 @@ func configErrors(err error) diag.Diagnostics {
 	}
 	return diags
 }
+
+// title is the kind at the beginning of a sentence.
+func title(kind string) string { return strings.ToUpper(kind[:1]) + kind[1:] }
 
 func objectNames(t *topology.Topology) string {
 	var names []string

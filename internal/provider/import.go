@@ -1,0 +1,72 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// identity is what tells one topology from another on a broker.
+type identity struct {
+	Vhost         types.String `tfsdk:"vhost"`
+	EntryExchange types.String `tfsdk:"entry_exchange"`
+}
+
+// ImportState reads the configuration off the broker, whoever declared it.
+func (r *lifecycle[M, P]) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	var id identity
+	if req.ID == "" {
+		resp.Diagnostics.Append(req.Identity.Get(ctx, &id)...)
+	} else {
+		vhost, entry, err := parseImportID(req.ID)
+		if err != nil {
+			resp.Diagnostics.AddError("Invalid import ID", err.Error())
+		}
+		id = identity{Vhost: types.StringValue(vhost), EntryExchange: types.StringValue(entry)}
+	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	var model M
+	kind := P(&model).kind()
+	if r.connection == nil || r.connection.client == nil {
+		resp.Diagnostics.AddError("Provider not configured", fmt.Sprintf("The provider's configuration holds values that are not known, so that the %s cannot be read for the import.", kind))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, defaultReadTimeout)
+	defer cancel()
+	vhost, entry := id.Vhost.ValueString(), id.EntryExchange.ValueString()
+	if err := P(&model).recognize(ctx, r.connection.client.Lookup(vhost), vhost, entry); err != nil {
+		o := operation{kind: kind, vhost: vhost, desired: topology.Topology{Entry: entry}}
+		resp.Diagnostics.Append(o.failed("import", err))
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, P(&model).common().identity())...)
+}
+
+// importID is "<vhost>/<entry exchange>" with each part percent-encoded.
+func importID(vhost, entry string) string {
+	return url.PathEscape(vhost) + "/" + url.PathEscape(entry)
+}
+
+func parseImportID(id string) (vhost, entry string, err error) {
+	parts := strings.Split(id, "/")
+	if len(parts) == 2 {
+		vhost, err = url.PathUnescape(parts[0])
+		if err == nil {
+			entry, err = url.PathUnescape(parts[1])
+		}
+	}
+	if len(parts) != 2 || err != nil || vhost == "" || entry == "" || !utf8.ValidString(vhost+entry) {
+		return "", "", fmt.Errorf("the import ID is %q; it has to be <vhost>/<entry exchange>, each part percent-encoded, such as %s", id, importID("/", "tasks.delay-16"))
+	}
+	return vhost, entry, nil
+}

@@ -1,0 +1,286 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// declaration is the model of a resource that stands for a topology.
+type declaration interface {
+	// kind is what the resource is called in messages.
+	kind() string
+	// common is the part of the model that all such resources have.
+	common() *declaredModel
+	// expand is the topology that the model stands for; all values of the model are known.
+	expand() (topology.Topology, diag.Diagnostics)
+	// setActual writes what a broker has into the model.
+	setActual(actual topology.Topology) diag.Diagnostics
+	// recognize reads the model off the broker, before the objects are read. Its error may come from the broker.
+	recognize(ctx context.Context, look cascade.Lookup, vhost, entry string) error
+}
+
+// lifecycle is what Terraform does with a resource that stands for a topology: everything but its
+// schema and its plan.
+type lifecycle[M any, P interface {
+	*M
+	declaration
+}] struct{ connection *connection }
+
+// How long an operation may take unless the timeouts attribute says otherwise.
+const (
+	defaultReadTimeout  = 2 * time.Minute
+	defaultWriteTimeout = 10 * time.Minute
+)
+
+func (r *lifecycle[M, P]) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
+	resp.IdentitySchema = identityschema.Schema{Attributes: map[string]identityschema.Attribute{
+		"vhost":          identityschema.StringAttribute{RequiredForImport: true, Description: "Virtual host."},
+		"entry_exchange": identityschema.StringAttribute{RequiredForImport: true, Description: "Exchange that publishers use."},
+	}}
+}
+
+func (r *lifecycle[M, P]) Configure(_ context.Context, req resource.ConfigureRequest, _ *resource.ConfigureResponse) {
+	if connection, ok := req.ProviderData.(*connection); ok {
+		r.connection = connection
+	}
+}
+
+// Create builds what is declared if nothing of it exists, or takes over what exists and adds the rest.
+// If that fails it takes back what it made; only what cannot be taken back is left in the state.
+func (r *lifecycle[M, P]) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var model M
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &model)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	declared := P(&model).common()
+	timeout, diags := declared.Timeouts.Create(ctx, defaultWriteTimeout)
+	resp.Diagnostics.Append(diags...)
+	o, diags := r.open(&model)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	outer := context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+
+	before, err := o.read(ctx)
+	if err != nil {
+		resp.Diagnostics.Append(o.failed("create", err))
+		return
+	}
+	resp.Diagnostics.Append(o.checkDelivery(before)...)
+	resp.Diagnostics.Append(o.checkExisting(ctx, before, declared.Adopt.ValueBool())...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	done, err := o.client.Run(ctx, o.vhost, topology.Diff(o.desired, before.Topology))
+	var after *broker.State
+	if err == nil {
+		after, err = o.read(ctx)
+	}
+	if err == nil {
+		err = o.verify(after)
+	}
+	if err == nil {
+		resp.Diagnostics.Append(o.warnings(after)...)
+		resp.Diagnostics.Append(P(&model).setActual(after.Topology)...)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
+		resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
+		return
+	}
+
+	resp.Diagnostics.Append(o.failed("create", err))
+	ctx, cancelUndo := context.WithTimeout(outer, undoTimeout)
+	defer cancelUndo()
+	left, err := o.undo(ctx, done)
+	if left == nil {
+		return
+	}
+	const summary = "What was created could not all be taken back"
+	detail := fmt.Sprintf("%s\n\nThese objects are still there: %s.", err, objectNames(left))
+	if declared.Adopt.ValueBool() {
+		// Some of them may have been there before. A tainted state would have them deleted.
+		resp.Diagnostics.AddError(summary, detail+" None of them is in the state: the next apply adopts them and adds what is missing.")
+		return
+	}
+	resp.Diagnostics.AddError(summary, detail+" They stay in the state, marked as tainted: the next apply removes them, as soon as nothing waits in them, and creates everything anew.")
+	resp.Diagnostics.Append(P(&model).setActual(*left)...)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
+}
+
+// Read writes what the broker has into the state.
+func (r *lifecycle[M, P]) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	var model M
+	resp.Diagnostics.Append(req.State.Get(ctx, &model)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	declared := P(&model).common()
+	if r.connection == nil || r.connection.client == nil {
+		kind := P(&model).kind()
+		resp.Diagnostics.AddWarning(title(kind)+" not refreshed", fmt.Sprintf("The provider's configuration is not known yet, so the %s was not read and the plan is made from the state.", kind))
+		return
+	}
+	timeout, diags := declared.Timeouts.Read(ctx, defaultReadTimeout)
+	resp.Diagnostics.Append(diags...)
+	o, diags := r.open(&model)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	state, err := o.read(ctx)
+	if err != nil && !broker.IsKind(err, broker.VhostNotFound) {
+		resp.Diagnostics.Append(o.failed("read", err))
+		return
+	}
+	// The framework wants an identity even of what is gone, and Terraform before 1.12 brings none.
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
+	if err != nil || len(state.Exchanges)+len(state.Queues) == 0 {
+		resp.State.RemoveResource(ctx)
+		return
+	}
+	resp.Diagnostics.Append(o.warnings(state)...)
+	resp.Diagnostics.Append(P(&model).setActual(state.Topology)...)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
+	resp.Diagnostics.Append(resp.Private.SetKey(ctx, inFlightKey, []byte(strconv.FormatInt(inFlight(state), 10)))...)
+}
+
+// Update brings the broker from whatever it has to what is planned.
+func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var prior, model M
+	resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &model)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	declared := P(&model).common()
+	timeout, diags := declared.Timeouts.Update(ctx, defaultWriteTimeout)
+	resp.Diagnostics.Append(diags...)
+	o, diags := r.open(&model)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	outer := context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+
+	state, err := o.readForChange(ctx)
+	if err != nil {
+		resp.Diagnostics.Append(o.failed("update", err))
+		return
+	}
+	resp.Diagnostics.Append(o.checkDelivery(state)...)
+	if declared.CreateDeliveryExchange.ValueBool() && !P(&prior).common().CreateDeliveryExchange.ValueBool() {
+		resp.Diagnostics.Append(o.checkTakeover(state, declared.Adopt.ValueBool())...)
+	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if plan := topology.Diff(o.desired, state.Topology); len(plan) > 0 {
+		done, err := o.client.Run(ctx, o.vhost, plan)
+		if err != nil {
+			resp.Diagnostics.Append(o.failed("update", err))
+			// Leave what really exists: the next plan shows what is still to be done.
+			ctx, cancelRead := context.WithTimeout(outer, undoTimeout)
+			defer cancelRead()
+			left := state.Topology.After(done)
+			if after, err := o.read(ctx); err == nil {
+				left = after.Topology
+			}
+			resp.Diagnostics.Append(P(&prior).setActual(left)...)
+			resp.Diagnostics.Append(resp.State.Set(ctx, &prior)...)
+			return
+		}
+		if state, err = o.read(ctx); err == nil {
+			err = o.verify(state)
+		}
+		if err != nil {
+			resp.Diagnostics.Append(o.failed("update", err))
+		}
+	}
+	if state != nil {
+		resp.Diagnostics.Append(o.warnings(state)...)
+		resp.Diagnostics.Append(P(&model).setActual(state.Topology)...)
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
+}
+
+// Delete removes what is declared, unless messages wait in it.
+func (r *lifecycle[M, P]) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var model M
+	resp.Diagnostics.Append(req.State.Get(ctx, &model)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	declared := P(&model).common()
+	guard := topology.Guard{Force: declared.ForceDestroy.ValueBool()}
+	if !declared.DrainTimeout.IsNull() {
+		drain, diags := declared.DrainTimeout.ValueGoDuration()
+		resp.Diagnostics.Append(diags...)
+		guard.Drain = drain
+	}
+	timeout, diags := declared.Timeouts.Delete(ctx, defaultWriteTimeout+guard.Drain)
+	resp.Diagnostics.Append(diags...)
+	o, diags := r.open(&model)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	state, err := o.readForDelete(ctx)
+	if broker.IsKind(err, broker.VhostNotFound) {
+		return
+	}
+	if err == nil {
+		_, err = o.client.Run(ctx, o.vhost, topology.Teardown(o.desired, state.Topology, guard))
+	}
+	var notEmpty *broker.NotEmptyError
+	var undo *broker.UndoError
+	switch {
+	case errors.As(err, &notEmpty) && !errors.As(err, &undo):
+		resp.Diagnostics.Append(o.refused(notEmpty, guard))
+	case err != nil:
+		resp.Diagnostics.Append(o.failed("destroy", err))
+	}
+}
+
+// open expands a model whose values are all known, and gets the way to the broker.
+func (r *lifecycle[M, P]) open(model P) (*operation, diag.Diagnostics) {
+	desired, diags := model.expand()
+	if diags.HasError() {
+		return nil, diags
+	}
+	if r.connection == nil || r.connection.client == nil {
+		diags.AddError("Provider not configured", "The provider's configuration holds values that are not known, so that the broker cannot be reached.")
+		return nil, diags
+	}
+	o := &operation{client: r.connection.client, kind: model.kind(), vhost: model.common().Vhost.ValueString(), desired: desired}
+	o.importable = func(ctx context.Context) (topology.Topology, bool) {
+		var found M
+		if err := P(&found).recognize(ctx, o.client.Lookup(o.vhost), o.vhost, desired.Entry); err != nil {
+			return topology.Topology{}, false
+		}
+		recognized, diags := P(&found).expand()
+		return recognized, !diags.HasError()
+	}
+	return o, diags
+}

@@ -1,0 +1,202 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// operation is one operation on one topology: what is wanted, and the way to the broker.
+type operation struct {
+	client  *broker.Client
+	kind    string // what the resource is called in messages
+	vhost   string
+	desired topology.Topology
+	// importable is what an import would make of what the broker has, if it would recognize it.
+	importable func(context.Context) (topology.Topology, bool)
+}
+
+// String names the resource in messages.
+func (o *operation) String() string {
+	return fmt.Sprintf("%s with entry exchange %q in vhost %q", o.kind, o.desired.Entry, o.vhost)
+}
+
+// ownsDelivery tells whether the delivery exchange is part of the resource.
+func (o *operation) ownsDelivery() bool {
+	_, owns := o.desired.Exchanges[o.desired.Delivery]
+	return owns
+}
+
+func (o *operation) read(ctx context.Context) (*broker.State, error) {
+	return o.client.Read(ctx, o.vhost, o.desired)
+}
+
+// readForChange adds what others have bound to objects that have to be recreated.
+func (o *operation) readForChange(ctx context.Context) (*broker.State, error) {
+	state, err := o.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	exchanges, queues := topology.Recreated(o.desired, state.Topology)
+	return o.withInbound(ctx, state, exchanges, queues)
+}
+
+// readForDelete adds what others have bound to the objects that a refused destroy has to bring back.
+func (o *operation) readForDelete(ctx context.Context) (*broker.State, error) {
+	state, err := o.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return o.withInbound(ctx, state, slices.Collect(maps.Keys(state.Exchanges)), slices.Collect(maps.Keys(state.Queues)))
+}
+
+func (o *operation) withInbound(ctx context.Context, state *broker.State, exchanges, queues []string) (*broker.State, error) {
+	if len(exchanges)+len(queues) == 0 {
+		return state, nil
+	}
+	inbound, err := o.client.Inbound(ctx, o.vhost, exchanges, queues)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(state.Bindings, inbound)
+	return state, nil
+}
+
+// checkDelivery makes sure of a delivery exchange that the cascade does not create.
+func (o *operation) checkDelivery(state *broker.State) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if o.ownsDelivery() {
+		return diags
+	}
+	where := fmt.Sprintf("delivery exchange %q in vhost %q", o.desired.Delivery, o.vhost)
+	switch {
+	case !state.DeliveryExists:
+		diags.AddAttributeError(path.Root("delivery_exchange"), "Delivery exchange does not exist",
+			fmt.Sprintf("The %s does not exist, and create_delivery_exchange is false. Declare it first, as a durable topic exchange, or let the cascade create it.", where))
+	case state.DeliveryExchange.Type != "topic":
+		diags.AddAttributeError(path.Root("delivery_exchange"), "Delivery exchange has the wrong type",
+			fmt.Sprintf("The %s is of type %q. It has to be a topic exchange: destinations are matched behind the digits of the routing key.", where, state.DeliveryExchange.Type))
+	}
+	return diags
+}
+
+// checkExisting refuses to touch what is there already, unless it is to be adopted and is exactly right.
+func (o *operation) checkExisting(ctx context.Context, state *broker.State, adopt bool) diag.Diagnostics {
+	var diags diag.Diagnostics
+	var equal, different []string
+	for _, object := range topology.Existing(o.desired, state.Topology) {
+		if len(object.Differences) > 0 {
+			different = append(different, object.String())
+		} else {
+			equal = append(equal, object.String())
+		}
+	}
+	switch {
+	case len(different) > 0:
+		also := ""
+		if len(equal) > 0 {
+			also = "Exactly as the cascade would declare them:\n\n  " + strings.Join(equal, "\n  ") + "\n\n"
+		}
+		diags.AddError("Objects of the cascade exist and differ", fmt.Sprintf(
+			"Nothing was written. In vhost %q these objects exist and are not what the cascade would declare:\n\n  %s\n\n%s"+
+				"%s",
+			o.vhost, strings.Join(different, "\n  "), also,
+			o.orImport(ctx, "Use other names or remove these objects", "import the cascade and let an apply bring it into line")))
+	case len(equal) > 0 && !adopt:
+		diags.AddError("Objects of the cascade exist already", fmt.Sprintf(
+			"Nothing was written. In vhost %q these objects exist, exactly as the cascade would declare them:\n\n  %s\n\n"+
+				"%s",
+			o.vhost, strings.Join(equal, "\n  "),
+			o.orImport(ctx, "If nobody else owns them, set adopt = true to take them over", "import the cascade")))
+	}
+	return diags
+}
+
+// checkTakeover does the same for a delivery exchange that is to become part of the cascade.
+func (o *operation) checkTakeover(state *broker.State, adopt bool) diag.Diagnostics {
+	var diags diag.Diagnostics
+	want, have := topology.New(), topology.New()
+	want.Exchanges[o.desired.Delivery] = o.desired.Exchanges[o.desired.Delivery]
+	if state.DeliveryExists {
+		have.Exchanges[o.desired.Delivery] = state.DeliveryExchange
+	}
+	for _, object := range topology.Existing(want, have) {
+		if len(object.Differences) > 0 {
+			diags.AddAttributeError(path.Root("create_delivery_exchange"), "Delivery exchange differs", fmt.Sprintf(
+				"Nothing was written. In vhost %q the delivery exchange is not what the cascade would declare:\n\n  %s\n\n"+
+					"Leave create_delivery_exchange at false, or let its owner delete it.", o.vhost, object))
+		} else if !adopt {
+			diags.AddAttributeError(path.Root("create_delivery_exchange"), "Delivery exchange exists already", fmt.Sprintf(
+				"Nothing was written. In vhost %q there is %s, exactly as the cascade would declare it. "+
+					"If nobody else owns it, set adopt = true to take it over.", o.vhost, object))
+		}
+	}
+	return diags
+}
+
+// orImport adds the import as a way out, with its command, if what exists is so much of the cascade
+// that an import would recognize it.
+func (o *operation) orImport(ctx context.Context, otherwise, purpose string) string {
+	recognized, ok := o.importable(ctx)
+	if !ok || !maps.EqualFunc(recognized.Queues, o.desired.Queues, sameName) || recognized.Delivery != o.desired.Delivery {
+		return otherwise + "."
+	}
+	return fmt.Sprintf("%s, or %s:\n\n  terraform import rabbitmqdelay_%s.<name in your configuration> '%s'",
+		otherwise, purpose, o.kind, importID(o.vhost, o.desired.Entry))
+}
+
+func sameName(_, _ topology.Queue) bool { return true }
+
+// verify makes sure that what was written is there.
+func (o *operation) verify(state *broker.State) error {
+	missing := topology.Diff(o.desired, state.Topology).Steps()
+	if len(missing) == 0 {
+		return nil
+	}
+	texts := make([]string, len(missing))
+	for i, step := range missing {
+		texts[i] = step.String()
+	}
+	return fmt.Errorf("somebody else changed the cascade meanwhile; still to be done: %s", strings.Join(texts, "; "))
+}
+
+// undo takes back what a create made. It returns what of the cascade is left of it, nil for nothing.
+func (o *operation) undo(ctx context.Context, done []topology.Step) (*topology.Topology, error) {
+	if len(done) == 0 {
+		return nil, nil
+	}
+	_, err := o.client.Run(ctx, o.vhost, topology.Undo(o.desired, done))
+	if err == nil {
+		return nil, nil
+	}
+	state, readErr := o.read(ctx)
+	if readErr != nil {
+		// Nobody can say what exists: the state names all that may.
+		return &o.desired, errors.Join(err, readErr)
+	}
+	if len(state.Exchanges)+len(state.Queues) == 0 {
+		return nil, nil
+	}
+	return &state.Topology, err
+}
+
+// inFlight is the number of messages that wait in the cascade, by the broker's lagging count.
+func inFlight(state *broker.State) int64 {
+	var sum int64
+	for _, status := range state.Status {
+		sum += status.Messages
+	}
+	return sum
+}
+
+// inFlightKey is where the private state keeps what Read counted, for the warning of a replacement.
+const inFlightKey = "in_flight"
