@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -124,7 +125,11 @@ func (t *terraform) setUp(ctx context.Context) error {
 }
 
 func (t *terraform) run(ctx context.Context, args ...string) error {
-	command := exec.CommandContext(ctx, t.binary, append([]string{"-chdir=" + filepath.Join(t.directory, "work")}, args...)...)
+	all := slices.Concat([]string{"-chdir=" + filepath.Join(t.directory, "work")}, args)
+	if out, err := os.Stdout.Stat(); err != nil || out.Mode()&os.ModeCharDevice == 0 {
+		all = append(all, "-no-color")
+	}
+	command := exec.CommandContext(ctx, t.binary, all...)
 	command.Env = t.environ
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	// An interrupted Terraform saves its state and ends by itself.

@@ -97,7 +97,7 @@ func TestAccReplacementWithMessagesInFlight(t *testing.T) {
 	// The counts of the management API lag.
 	v.eventually("the plan counts three messages", func() bool {
 		noErrors(t, p.refresh(t.Context()))
-		return strings.Contains(warningText(p.plan(t.Context(), replacement).diagnostics), "3 messages wait in it")
+		return strings.Contains(warningText(p.plan(t.Context(), replacement).diagnostics), "Messages that wait in it, by the broker's last count, which may be some seconds old: 3.")
 	})
 	for what, is := range map[string]struct {
 		configuration attributes

@@ -193,7 +193,7 @@ func warnInFlight(ctx context.Context, req resource.ModifyPlanRequest, verb stri
 	case !state.DrainTimeout.IsNull():
 		then = fmt.Sprintf("The apply will close the entry and wait up to %s for them to be delivered.", state.DrainTimeout.ValueString())
 	}
-	diags.AddWarning("Messages in flight", fmt.Sprintf("The cascade with entry exchange %q is to be %s, and by the broker's last count, which may be some seconds old, %d messages wait in it. %s",
+	diags.AddWarning("Messages in flight", fmt.Sprintf("The cascade with entry exchange %q is to be %s. Messages that wait in it, by the broker's last count, which may be some seconds old: %d. %s",
 		state.EntryExchange.ValueString(), verb, messages, then))
 	return diags
 }
