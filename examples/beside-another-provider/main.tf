@@ -1,0 +1,66 @@
+terraform {
+  required_providers {
+    rabbitmq = {
+      source = "cyrilgdn/rabbitmq"
+    }
+    rabbitmqdelay = {
+      source = "rabbitmqdelay/rabbitmqdelay"
+    }
+  }
+}
+
+# Both take RABBITMQ_ENDPOINT, RABBITMQ_USERNAME and RABBITMQ_PASSWORD from the environment.
+provider "rabbitmq" {}
+
+provider "rabbitmqdelay" {}
+
+variable "mailer_password" {
+  type      = string
+  sensitive = true
+}
+
+resource "rabbitmq_vhost" "shop" {
+  name = "shop"
+}
+
+resource "rabbitmqdelay_cascade" "reminders" {
+  name      = "reminders"
+  vhost     = rabbitmq_vhost.shop.name
+  max_delay = "24h"
+}
+
+resource "rabbitmq_queue" "mails" {
+  name  = "mails"
+  vhost = rabbitmq_vhost.shop.name
+
+  settings {
+    durable   = true
+    arguments = { "x-queue-type" = "quorum" }
+  }
+}
+
+# One "*" for each digit of the delay, then the address.
+resource "rabbitmq_binding" "mails" {
+  vhost            = rabbitmq_vhost.shop.name
+  source           = rabbitmqdelay_cascade.reminders.delivery_exchange
+  destination      = rabbitmq_queue.mails.name
+  destination_type = "queue"
+  routing_key      = join(".", concat([for _ in range(rabbitmqdelay_cascade.reminders.levels) : "*"], ["mails"]))
+}
+
+resource "rabbitmq_user" "mailer" {
+  name     = "mailer"
+  password = var.mailer_password
+}
+
+# The mailer publishes to the entry exchange and consumes its own queue.
+resource "rabbitmq_permissions" "mailer" {
+  user  = rabbitmq_user.mailer.name
+  vhost = rabbitmq_vhost.shop.name
+
+  permissions {
+    configure = "^$"
+    write     = "^${replace(rabbitmqdelay_cascade.reminders.entry_exchange, ".", "\\.")}$"
+    read      = "^${rabbitmq_queue.mails.name}$"
+  }
+}
