@@ -123,15 +123,12 @@ func (c *Config) resolveLevels(errs *Errors) {
 	switch {
 	case c.Levels != 0 && c.MaxDelay != 0:
 		errs.add("levels", "is given beside max_delay; give one of the two, the other is computed")
-	case c.MaxDelay < 0:
-		errs.add("max_delay", "is %s; it has to be positive", c.MaxDelay)
 	case c.MaxDelay != 0:
-		most := mostLevels(c.Resolution)
-		c.Levels = levelsFor(c.MaxDelay, c.Resolution)
-		if c.Levels > most {
-			errs.add("max_delay", "is %s, more than %s, the longest delay at a resolution of %s: RabbitMQ accepts no time-to-live over %s; a coarser resolution reaches further",
-				c.MaxDelay, longestDelay(most, c.Resolution), c.Resolution, MaxTTL)
+		levels, wrong, ok := levelsFor(c.MaxDelay, c.Resolution)
+		if !ok {
+			*errs = append(*errs, wrong)
 		}
+		c.Levels = levels
 	case c.Levels == 0:
 		errs.add("levels", "is missing; give it or max_delay")
 	default:
@@ -182,13 +179,32 @@ func mostLevels(resolution time.Duration) int {
 	return levels
 }
 
-// levelsFor is the smallest number of levels that reaches the delay.
-func levelsFor(delay, resolution time.Duration) int {
-	levels := 1
-	for levels <= MaxLevels && longestDelay(levels, resolution) < delay {
+// LevelsFor is the smallest number of levels that reaches the delay. An error is of type AttributeError.
+func LevelsFor(maxDelay, resolution time.Duration) (int, error) {
+	if wrong, ok := checkResolution(resolution); !ok {
+		return 0, wrong
+	}
+	levels, wrong, ok := levelsFor(maxDelay, resolution)
+	if !ok {
+		return 0, wrong
+	}
+	return levels, nil
+}
+
+func levelsFor(maxDelay, resolution time.Duration) (levels int, wrong AttributeError, ok bool) {
+	if maxDelay <= 0 {
+		return 0, attributeError("max_delay", "is %s; it has to be positive", maxDelay), false
+	}
+	most := mostLevels(resolution)
+	levels = 1
+	for levels <= most && longestDelay(levels, resolution) < maxDelay {
 		levels++
 	}
-	return levels
+	if levels > most {
+		return levels, attributeError("max_delay", "is %s, more than %s, the longest delay at a resolution of %s: RabbitMQ accepts no time-to-live over %s; a coarser resolution reaches further",
+			maxDelay, longestDelay(most, resolution), resolution, MaxTTL), false
+	}
+	return levels, AttributeError{}, true
 }
 
 // longestDelay is the longest delay of so many levels, or the longest duration if that is shorter.
@@ -345,9 +361,9 @@ func (c Config) parking() string { return c.Name + parkingSuffix }
 // Errors lists what is wrong with a configuration.
 type Errors []AttributeError
 
-// AttributeError says what is wrong with one attribute and what to do.
+// AttributeError says what is wrong with one attribute or parameter and what to do.
 type AttributeError struct {
-	// Attribute is the name of the attribute in Terraform.
+	// Attribute is the name of the resource's attribute or of the function's parameter in Terraform.
 	Attribute string
 	// Message continues a sentence that begins with the attribute's name.
 	Message string

@@ -33,15 +33,15 @@ func TestParseRoutingKeyErrors(t *testing.T) {
 		levels int
 		want   string
 	}{
-		{"", 4, "the routing key is empty"},
-		{"1.0.d", 4, `word 3 of the routing key "1.0.d" is "d"; the first 4 words, one for each level, have to be 0 or 1`},
-		{"1.0", 4, `the routing key "1.0" has only 2 digits; 4 levels need as many, then the destination`},
-		{"1.0.1.1", 4, `the routing key "1.0.1.1" has no destination behind its 4 digits`},
+		{"", 4, "key is empty"},
+		{"1.0.d", 4, `key is "1.0.d", whose word 3 is "d"; the first 4 words, one for each level, have to be 0 or 1`},
+		{"1.0", 4, `key is "1.0", which has only 2 digits; 4 levels need as many, then the destination`},
+		{"1.0.1.1", 4, `key is "1.0.1.1", which has no destination behind its 4 digits`},
 		{"1.0.1.1.", 4, "has no destination"},
-		{"1.0.2.1.d", 4, `word 3 of the routing key "1.0.2.1.d" is "2"`},
-		{"1..1.1.d", 4, `word 2 of the routing key "1..1.1.d" is ""`},
+		{"1.0.2.1.d", 4, `key is "1.0.2.1.d", whose word 3 is "2"`},
+		{"1..1.1.d", 4, `key is "1..1.1.d", whose word 2 is ""`},
 		{"01.0.d", 2, `is "01"`},
-		{"1." + strings.Repeat("d", 254), 1, "has 256 bytes; AMQP allows 255"},
+		{"1." + strings.Repeat("d", 254), 1, "of 256 bytes; AMQP allows 255"},
 		{"1.d", 0, "levels is 0"},
 		{"1.d", 30, "levels is 30"},
 	} {

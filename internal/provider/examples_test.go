@@ -42,7 +42,11 @@ func TestAccExamples(t *testing.T) {
 			}
 		}
 		t.Run(filepath.Join(directory, strings.Join(configuration, "+")), func(t *testing.T) {
-			planExample(t, directory, configuration, plancheck.ExpectNonEmptyPlan())
+			var needs []tfversion.TerraformVersionCheck
+			if strings.HasPrefix(directory, "functions") {
+				needs = functionsSince
+			}
+			planExample(t, directory, configuration, plancheck.ExpectNonEmptyPlan(), needs...)
 		})
 		for _, file := range files {
 			switch {

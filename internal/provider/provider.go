@@ -32,7 +32,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 )
 
-var _ provider.Provider = (*rabbitmqdelay)(nil)
+var _ provider.ProviderWithFunctions = (*rabbitmqdelay)(nil)
 
 // New returns the constructor of the provider in the given version.
 func New(version string) func() provider.Provider {

@@ -1,0 +1,4 @@
+# "*.*.*.*.billing", the key to bind the queue of the receiver to the delivery exchange with
+output "billing" {
+  value = provider::rabbitmqdelay::destination_key(4, "billing")
+}

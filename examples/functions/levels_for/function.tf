@@ -1,0 +1,4 @@
+# 17
+output "levels" {
+  value = provider::rabbitmqdelay::levels_for("36h")
+}

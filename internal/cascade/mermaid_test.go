@@ -1,0 +1,166 @@
+package cascade
+
+import (
+	"fmt"
+	"html"
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+func TestMermaid(t *testing.T) {
+	for name, test := range map[string]struct {
+		config Config
+		want   string
+	}{
+		"defaults": {Config{Vhost: "/", Name: "tasks", Levels: 2, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}, `flowchart LR
+  publisher(["publisher"]) -- "2-digit delay, then the destination" --> E1
+  subgraph cascade["vhost #47;, delays up to 3s in steps of 1s<br/>lookahead 2, straight to the queue of the next 1"]
+    E1{{"tasks.delay-01"}}
+    Q1[("tasks.delay-01<br/>quorum, 2s")]
+    E0{{"tasks.delay-00"}}
+    Q0[("tasks.delay-00<br/>quorum, 1s")]
+    delivery{{"tasks.delivery"}}
+  end
+  E1 -- "1" --> Q1
+  E1 -- "0" --> E0
+  Q1 -. "expired" .-> E0
+  E0 -- "1" --> Q0
+  E0 -- "0" --> delivery
+  Q0 -. "expired" .-> delivery
+  delivery --> applications(["queues of the applications"])
+  cascade -. "no binding" .-> XU{{"tasks.unroutable"}}
+  XU --> QU[("tasks.unroutable<br/>quorum")]
+`},
+		"a classic chain": {Config{Vhost: "a b", Name: "end", Levels: 1, Lookahead: 1, DeliveryExchange: "amq.topic", QueueType: Classic}, `flowchart LR
+  publisher(["publisher"]) -- "1-digit delay, then the destination" --> E0
+  subgraph cascade["vhost a#32;b, delays up to 1s in steps of 1s"]
+    E0{{"end.delay-00"}}
+    Q0[("end.delay-00<br/>classic, 1s")]
+  end
+  delivery{{"amq.topic"}}
+  E0 -- "1" --> Q0
+  E0 -- "0" --> delivery
+  Q0 -. "expired" .-> delivery
+  delivery --> applications(["queues of the applications"])
+`},
+	} {
+		if got, err := Mermaid(test.config); err != nil || got != test.want {
+			t.Errorf("%s: got %v\n%s", name, err, got)
+		}
+	}
+	if _, err := Mermaid(Config{Name: "t", Levels: 40}); err == nil || !strings.Contains(err.Error(), "levels is 40") {
+		t.Errorf("40 levels: %v", err)
+	}
+}
+
+func TestMermaidText(t *testing.T) {
+	for name, want := range map[string]string{
+		"tasks.delay-03":        "tasks.delay-03",
+		"Bestellung_für.東京":     "Bestellung_für.東京",
+		`say "hi"`:              "say#32;#34;hi#34;",
+		"a#b;":                  "a#35;b#59;",
+		"#quot;":                "#35;quot#59;",
+		"]})|<br/>&amp;":        "#93;#125;#41;#124;#60;br#47;#62;#38;amp#59;",
+		"`md`":                  "#96;md#96;",
+		"%%{init: {}}%%":        "#37;#37;#123;init#58;#32;#123;#125;#125;#37;#37;",
+		"direction TB":          "direction#32;TB",
+		"end":                   "end",
+		"style:x":               "style#58;x",
+		"- 1. item":             "#45;#32;1#46;#32;item",
+		"_a_":                   "#95;a#95;",
+		"😀":                     "#128512;",
+		"NServiceBus@machine\\": "NServiceBus#64;machine#92;",
+	} {
+		if got := mermaidText(name); got != want {
+			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+// mermaidLine are the statements of a flowchart that a diagram is made of, each as strict as it is written. In
+// a label there are letters, digits, dots, hyphens and underscores between them, and entity codes.
+var mermaidLine = func() []*regexp.Regexp {
+	const (
+		id    = `(?:publisher|delivery|applications|cascade|XU|QU|[EQ]\d+)`
+		name  = `(?:[\p{L}\p{Nd}]|#\d+;|[._-])+`
+		label = `"[\p{L}\p{Nd} ,._-]+"`
+	)
+	var lines []*regexp.Regexp
+	for _, statement := range []string{
+		`flowchart LR`,
+		`  end`,
+		`  subgraph cascade\["vhost ` + name + `, delays up to \w[\w.]* in steps of [\w.]+(?:<br/>lookahead \d+, straight to the queue of the next 1)?"\]`,
+		` {2,4}` + id + `\{\{"(` + name + `)"\}\}`,
+		`    Q\d+\[\("(` + name + `)<br/>(?:quorum|classic), [\w.µ]+"\)\]`,
+		`  ` + id + `(?:\(\[` + label + `\]\))? (?:-->|-- ` + label + ` -->|-\. ` + label + ` \.->) ` + id + `(?:\(\[` + label + `\]\)|\{\{"(` + name + `)"\}\}|\[\("(` + name + `)<br/>(?:quorum|classic)"\)\])?`,
+	} {
+		lines = append(lines, regexp.MustCompile(`^`+statement+`$`))
+	}
+	return lines
+}()
+
+var entity = regexp.MustCompile(`#(\d+);`)
+
+// Whatever the names are, the diagram consists of known statements, and shows exactly the names that
+// the cascade has, and the ways that it has with a lookahead of 1.
+func TestMermaidOfAnyCascade(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		config := anyConfig().Draw(t, "config")
+		chart, err := Mermaid(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := map[string]string{} // by node
+		var shown []string
+		for _, line := range strings.Split(strings.TrimSuffix(chart, "\n"), "\n") {
+			matched := false
+			for _, statement := range mermaidLine {
+				if found := statement.FindStringSubmatch(line); found != nil {
+					matched = true
+					for _, name := range found[1:] {
+						if name != "" {
+							// What Mermaid does with entity codes before it hands them to the browser.
+							decoded := html.UnescapeString(entity.ReplaceAllString(name, "&#$1;"))
+							names[regexp.MustCompile(`\w+(?:\{\{|\[\()`).FindString(line)] = decoded
+							shown = append(shown, decoded)
+						}
+					}
+				}
+			}
+			if !matched {
+				t.Fatalf("no statement of a flowchart: %q", line)
+			}
+		}
+		config.Lookahead = 1
+		resolved, err := config.Resolve()
+		if err != nil {
+			t.Fatal(err)
+		}
+		chain, err := Expand(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := len(chain.Exchanges) + len(chain.Queues)
+		if !config.CreateDeliveryExchange {
+			want++
+		}
+		if len(shown) != want {
+			t.Fatalf("%d names are shown, want %d: %q", len(shown), want, shown)
+		}
+		for binding := range chain.Bindings {
+			if binding.DestinationType == topology.ToQueue && binding.RoutingKey != "#" {
+				above, _, _ := strings.Cut(binding.RoutingKey, "1")
+				level := resolved.Levels - 1 - strings.Count(above, "*")
+				way := fmt.Sprintf("  E%d -- \"1\" --> Q%d\n", level, level)
+				if !strings.Contains(chart, way) || names[fmt.Sprintf("E%d{{", level)] != binding.Source || names[fmt.Sprintf("Q%d[(", level)] != binding.Destination {
+					t.Fatalf("%v is not shown as %q: %q", binding, way, names)
+				}
+			}
+		}
+	})
+}

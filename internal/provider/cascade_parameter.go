@@ -1,0 +1,150 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/function"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+)
+
+// cascadeParameter takes a cascade as an object with the attributes of rabbitmqdelay_cascade. It is
+// dynamic because an object type would demand every attribute.
+func cascadeParameter() function.Parameter {
+	return function.DynamicParameter{
+		Name: "cascade",
+		// What is known may be wrong already.
+		AllowUnknownValues: true,
+		MarkdownDescription: "Object with attributes of [`rabbitmqdelay_cascade`](../resources/cascade.md), such as `{ name = \"tasks\", levels = 17 }`. What is left out or `null` has the " +
+			"resource's default. It can also be such a resource itself; then its `levels` count, and what it has on the broker does not.",
+	}
+}
+
+// cascadeArgument is the configuration that the argument describes. It is not known while a value
+// that it depends on is unknown; what is wrong whatever that turns out to be is an error already.
+func cascadeArgument(ctx context.Context, argument types.Dynamic) (config cascade.Config, known bool, wrong *function.FuncError) {
+	if argument.IsUnknown() || argument.IsUnderlyingValueUnknown() {
+		return config, false, nil
+	}
+	model, known, err := cascadeModelOf(ctx, argument.UnderlyingValue())
+	if err != nil {
+		return config, false, cascadeError(err)
+	}
+	errs, diags := model.emptyValues()
+	if len(errs) > 0 {
+		return config, false, cascadeError(errs)
+	}
+	if err := firstError(diags); err != nil {
+		return config, false, cascadeError(err)
+	}
+	if !model.EntryExchange.IsNull() {
+		model.MaxDelay = timetypes.NewGoDurationNull() // a resource has both
+	}
+	if _, errs, diags = model.forecast(ctx); len(errs) > 0 {
+		return config, false, cascadeError(errs)
+	}
+	config, more := model.config()
+	diags.Append(more...)
+	if err := firstError(diags); err != nil {
+		return config, false, cascadeError(err)
+	}
+	return config, known, nil
+}
+
+// cascadeModelOf reads the object as the resource's own configuration is read, and tells whether all
+// of it is known.
+func cascadeModelOf(ctx context.Context, value attr.Value) (model cascadeModel, known bool, err error) {
+	var given map[string]attr.Value
+	switch v := value.(type) {
+	case types.Object:
+		given = v.Attributes()
+	case types.Map:
+		given = v.Elements()
+	default:
+		return model, false, errors.New("it has to be an object with attributes of rabbitmqdelay_cascade, such as { name = \"tasks\", levels = 17 }")
+	}
+	var schema resource.SchemaResponse
+	newCascadeResource().Schema(ctx, resource.SchemaRequest{}, &schema)
+	attributes := schema.Schema.GetAttributes()
+	known = true
+	values := map[string]tftypes.Value{}
+	valueTypes := map[string]tftypes.Type{}
+	for name, attribute := range attributes {
+		valueTypes[name] = attribute.GetType().TerraformType(ctx)
+		values[name] = tftypes.NewValue(valueTypes[name], nil)
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		attribute, ok := attributes[name]
+		if !ok {
+			return model, false, fmt.Errorf("the object has an attribute %q, which rabbitmqdelay_cascade has not; its attributes are %s", name, strings.Join(slices.Sorted(maps.Keys(attributes)), ", "))
+		}
+		if !attribute.IsOptional() && name != "entry_exchange" || valueTypes[name].Is(tftypes.Object{}) {
+			continue // what a broker has, and timeouts
+		}
+		converted, err := given[name].ToTerraformValue(ctx)
+		switch {
+		case err != nil:
+			return model, false, fmt.Errorf("%s cannot be read: %w", name, err)
+		case converted.IsNull():
+		case !converted.IsKnown():
+			values[name] = tftypes.NewValue(valueTypes[name], tftypes.UnknownValue)
+			known = false
+		case !converted.Type().Equal(valueTypes[name]):
+			return model, false, cascade.AttributeError{Attribute: name, Message: fmt.Sprintf("is a %s; it has to be a %s", typeText(converted.Type()), typeText(valueTypes[name]))}
+		default:
+			values[name] = converted
+		}
+		if text, ok := given[name].(types.String); ok && attribute.GetType().Equal(timetypes.GoDurationType{}) && text.ValueString() != "" {
+			if _, err := parseDuration(name, text.ValueString()); err != nil {
+				return model, false, err
+			}
+		}
+	}
+	config := tfsdk.Config{Schema: schema.Schema, Raw: tftypes.NewValue(schema.Schema.Type().TerraformType(ctx), values)}
+	diags := config.Get(ctx, &model)
+	return model, known, firstError(diags)
+}
+
+// typeText is a type in Terraform's words.
+func typeText(t tftypes.Type) string {
+	switch {
+	case t.Is(tftypes.String):
+		return "string"
+	case t.Is(tftypes.Number):
+		return "number"
+	case t.Is(tftypes.Bool):
+		return "bool"
+	case t.Is(tftypes.Object{}), t.Is(tftypes.Map{}):
+		return "object"
+	}
+	return "list"
+}
+
+// firstError is the first error among the diagnostics, with the attribute that it concerns.
+func firstError(diags diag.Diagnostics) error {
+	if !diags.HasError() {
+		return nil
+	}
+	d := diags.Errors()[0]
+	if at, ok := d.(diag.DiagnosticWithPath); ok {
+		return fmt.Errorf("%s: %s: %s", at.Path(), d.Summary(), d.Detail())
+	}
+	return fmt.Errorf("%s: %s", d.Summary(), d.Detail())
+}
+
+// cascadeError is the error on the only argument of a function.
+func cascadeError(err error) *function.FuncError {
+	return function.NewArgumentFuncError(0, err.Error())
+}
