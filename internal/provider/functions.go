@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/function"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 )
@@ -32,20 +31,21 @@ func levelsParameter() function.Parameter {
 // resolutionParameter is optional and therefore variadic: Terraform has no other optional parameters.
 func resolutionParameter() function.Parameter {
 	return function.StringParameter{
-		Name: "resolution", AllowNullValue: true,
-		MarkdownDescription: "Resolution of the cascade, `1ms` or a multiple of it. May be left out or `null`; then it is `1s`.",
+		Name: "resolution",
+		// Null is not allowed: OpenTofu 1.12 sends a null argument as nothing, which the framework cannot read.
+		MarkdownDescription: "Resolution of the cascade, `1ms` or a multiple of it. May be left out; then it is `1s`. Of a variable that may be `null`, write `var.resolution[*]...`.",
 	}
 }
 
 // optionalResolution reads what is given for the parameter at the position.
-func optionalResolution(position int, given []types.String) (time.Duration, *function.FuncError) {
+func optionalResolution(position int, given []string) (time.Duration, *function.FuncError) {
 	switch {
 	case len(given) > 1:
 		return 0, function.NewArgumentFuncError(int64(position+1), fmt.Sprintf("resolution is given %d times; give it once or leave it out", len(given)))
-	case len(given) == 0 || given[0].IsNull():
+	case len(given) == 0:
 		return time.Second, nil
 	}
-	resolution, err := parseDuration("resolution", given[0].ValueString())
+	resolution, err := parseDuration("resolution", given[0])
 	if err != nil {
 		return 0, function.NewArgumentFuncError(int64(position), err.Error())
 	}

@@ -175,16 +175,13 @@ func TestFunctions(t *testing.T) {
 		{"routing_key", []any{"9.001s", 4, "billing"}, "1.0.1.0.billing"},
 		{"routing_key", []any{"1ns", 4, "orders.eu"}, "0.0.0.1.orders.eu"},
 		{"routing_key", []any{"1.7s", 5, "billing", "100ms"}, "1.0.0.0.1.billing"},
-		{"routing_key", []any{"10s", 4, "billing", nil}, "1.0.1.0.billing"},
 		{"parse_routing_key", []any{"1.0.1.0.billing", 4}, map[string]any{"delay": "10s", "destination": "billing"}},
 		{"parse_routing_key", []any{"1.0.1.0.orders.eu", 2, "500ms"}, map[string]any{"delay": "1s", "destination": "1.0.orders.eu"}},
-		{"parse_routing_key", []any{"1.0.1.0.billing", 4, nil}, map[string]any{"delay": "10s", "destination": "billing"}},
 		{"binding_key", []any{3, 4, 1}, "1.#"},
 		{"binding_key", []any{1, 4, 0}, "*.*.0.#"},
 		{"destination_key", []any{4, "orders.eu"}, "*.*.*.*.orders.eu"},
 		{"levels_for", []any{"36h"}, 17.0},
 		{"levels_for", []any{"15s", "1ms"}, 14.0},
-		{"levels_for", []any{"15s", nil}, 4.0},
 	} {
 		if got := c.mustCall(t, test.name, test.arguments...); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s%v: got %v, want %v", test.name, test.arguments, got, test.want)
@@ -222,7 +219,7 @@ func TestFunctionErrors(t *testing.T) {
 		{"parse_routing_key", []any{"1.0", 2}, 0, "has no destination"},
 		{"parse_routing_key", []any{"1.d", 40}, 1, "levels is 40"},
 		{"parse_routing_key", []any{"1.d", 1, "0s"}, 2, "resolution is 0s"},
-		{"parse_routing_key", []any{"1.d", 1, "1s", nil}, 3, "resolution is given 2 times"},
+		{"parse_routing_key", []any{"1.d", 1, "1s", "1s"}, 3, "resolution is given 2 times"},
 		{"binding_key", []any{4, 4, 1}, 0, "level is 4; with 4 levels it can be 0, the lowest, to 3, the entry"},
 		{"binding_key", []any{0, 0, 1}, 1, "levels is 0"},
 		{"binding_key", []any{0, 4, 2}, 2, "bit is 2"},
@@ -337,27 +334,27 @@ var functionsSince = []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfver
 func TestAccFunctions(t *testing.T) {
 	t.Parallel()
 	const later = `resource "terraform_data" "later" {
-  input = { delay = "10s", cascade = { name = "t", levels = 4 } }
+  input = { delay = "10s", none = null, cascade = { name = "t", levels = 4 } }
 }
 `
 	output := func(expression string) string { return "output \"got\" {\n  value = " + expression + "\n}\n" }
 	for expression, want := range map[string]knownvalue.Check{
-		`provider::rabbitmqdelay::routing_key("10s", 4, "billing")`:                             knownvalue.StringExact("1.0.1.0.billing"),
-		`provider::rabbitmqdelay::routing_key("1.7s", 5, "billing", "100ms")`:                   knownvalue.StringExact("1.0.0.0.1.billing"),
-		`provider::rabbitmqdelay::routing_key("10s", 4, "billing", null)`:                       knownvalue.StringExact("1.0.1.0.billing"),
-		`provider::rabbitmqdelay::routing_key(terraform_data.later.output.delay, 4, "d")`:       knownvalue.StringExact("1.0.1.0.d"),
-		`provider::rabbitmqdelay::parse_routing_key("1.0.1.0.orders.eu", 4).delay`:              knownvalue.StringExact("10s"),
-		`provider::rabbitmqdelay::parse_routing_key("1.0.1.0.orders.eu", 4).destination`:        knownvalue.StringExact("orders.eu"),
-		`provider::rabbitmqdelay::binding_key(1, 4, 0)`:                                         knownvalue.StringExact("*.*.0.#"),
-		`provider::rabbitmqdelay::destination_key(4, "orders.eu")`:                              knownvalue.StringExact("*.*.*.*.orders.eu"),
-		`provider::rabbitmqdelay::levels_for("36h")`:                                            knownvalue.Int64Exact(17),
-		`length(provider::rabbitmqdelay::expand({ name = "t", levels = 4 }).queues)`:            knownvalue.Int64Exact(5),
-		`length(provider::rabbitmqdelay::expand(terraform_data.later.output.cascade).bindings)`: knownvalue.Int64Exact(15),
-		`length(provider::rabbitmqdelay::expand(rabbitmqdelay_cascade.t).queues)`:               knownvalue.Int64Exact(5),
-		`split("\n", provider::rabbitmqdelay::mermaid(terraform_data.later.output.cascade))[0]`: knownvalue.StringExact("flowchart LR"),
-		`split("\n", provider::rabbitmqdelay::mermaid({ name = "t", levels = 4 }))[0]`:          knownvalue.StringExact("flowchart LR"),
-		`split("\n", provider::rabbitmqdelay::mermaid(rabbitmqdelay_cascade.t))[0]`:             knownvalue.StringExact("flowchart LR"),
-		`[for q in provider::rabbitmqdelay::expand(local.all).queues : q.name if q.durable]`:    knownvalue.ListSizeExact(3),
+		`provider::rabbitmqdelay::routing_key("10s", 4, "billing")`:                                         knownvalue.StringExact("1.0.1.0.billing"),
+		`provider::rabbitmqdelay::routing_key("1.7s", 5, "billing", "100ms")`:                               knownvalue.StringExact("1.0.0.0.1.billing"),
+		`provider::rabbitmqdelay::routing_key("10s", 4, "billing", terraform_data.later.output.none[*]...)`: knownvalue.StringExact("1.0.1.0.billing"),
+		`provider::rabbitmqdelay::routing_key(terraform_data.later.output.delay, 4, "d")`:                   knownvalue.StringExact("1.0.1.0.d"),
+		`provider::rabbitmqdelay::parse_routing_key("1.0.1.0.orders.eu", 4).delay`:                          knownvalue.StringExact("10s"),
+		`provider::rabbitmqdelay::parse_routing_key("1.0.1.0.orders.eu", 4).destination`:                    knownvalue.StringExact("orders.eu"),
+		`provider::rabbitmqdelay::binding_key(1, 4, 0)`:                                                     knownvalue.StringExact("*.*.0.#"),
+		`provider::rabbitmqdelay::destination_key(4, "orders.eu")`:                                          knownvalue.StringExact("*.*.*.*.orders.eu"),
+		`provider::rabbitmqdelay::levels_for("36h")`:                                                        knownvalue.Int64Exact(17),
+		`length(provider::rabbitmqdelay::expand({ name = "t", levels = 4 }).queues)`:                        knownvalue.Int64Exact(5),
+		`length(provider::rabbitmqdelay::expand(terraform_data.later.output.cascade).bindings)`:             knownvalue.Int64Exact(15),
+		`length(provider::rabbitmqdelay::expand(rabbitmqdelay_cascade.t).queues)`:                           knownvalue.Int64Exact(5),
+		`split("\n", provider::rabbitmqdelay::mermaid(terraform_data.later.output.cascade))[0]`:             knownvalue.StringExact("flowchart LR"),
+		`split("\n", provider::rabbitmqdelay::mermaid({ name = "t", levels = 4 }))[0]`:                      knownvalue.StringExact("flowchart LR"),
+		`split("\n", provider::rabbitmqdelay::mermaid(rabbitmqdelay_cascade.t))[0]`:                         knownvalue.StringExact("flowchart LR"),
+		`[for q in provider::rabbitmqdelay::expand(local.all).queues : q.name if q.durable]`:                knownvalue.ListSizeExact(3),
 	} {
 		configuration := later + output(expression)
 		if strings.Contains(expression, "rabbitmqdelay_cascade.") {
@@ -384,6 +381,7 @@ func TestAccFunctions(t *testing.T) {
 		`provider::rabbitmqdelay::routing_key("16s", 4, "billing")`:                                         `(?s)"delay" parameter.*delay is 16s, longer than 15s`,
 		`provider::rabbitmqdelay::routing_key("10s", 4, "billing", "1s", "2s")`:                             `resolution is given 2 times`,
 		`provider::rabbitmqdelay::routing_key(null, 4, "billing")`:                                          `(?s)"delay" parameter.*must not be null`,
+		`provider::rabbitmqdelay::routing_key("10s", 4, "billing", null)`:                                   `(?s)"resolution" parameter.*must not be null`,
 		`provider::rabbitmqdelay::expand({ name = "t", level = 4 })`:                                        `(?s)"cascade" parameter.*"level"`,
 		`provider::rabbitmqdelay::expand({ name = terraform_data.later.output.cascade.name, levels = 30 })`: `levels is 30`,
 		`provider::rabbitmqdelay::mermaid({ levels = 4 })`:                                                  `name is missing`,

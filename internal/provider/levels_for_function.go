@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/hashicorp/terraform-plugin-framework/function"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 )
@@ -32,7 +31,7 @@ func (levelsForFunction) Definition(_ context.Context, _ function.DefinitionRequ
 
 func (f levelsForFunction) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
 	var text string
-	var given []types.String
+	var given []string
 	if resp.Error = req.Arguments.Get(ctx, &text, &given); resp.Error != nil {
 		return
 	}

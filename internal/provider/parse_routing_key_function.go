@@ -35,7 +35,7 @@ func (parseRoutingKeyFunction) Definition(_ context.Context, _ function.Definiti
 func (f parseRoutingKeyFunction) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
 	var key string
 	var levels int64
-	var given []types.String
+	var given []string
 	if resp.Error = req.Arguments.Get(ctx, &key, &levels, &given); resp.Error != nil {
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/hashicorp/terraform-plugin-framework/function"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 )
@@ -36,7 +35,7 @@ func (routingKeyFunction) Definition(_ context.Context, _ function.DefinitionReq
 func (f routingKeyFunction) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
 	var delay, destination string
 	var levels int64
-	var given []types.String
+	var given []string
 	if resp.Error = req.Arguments.Get(ctx, &delay, &levels, &destination, &given); resp.Error != nil {
 		return
 	}
