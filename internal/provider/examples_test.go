@@ -32,6 +32,9 @@ func TestAccExamples(t *testing.T) {
 	newProtocol(t, b, nil).mustApply(attributes{"name": "tasks", "levels": 17})
 
 	for directory, files := range exampleFiles(t) {
+		if strings.HasPrefix(directory, "publishing") {
+			continue // TestAccPublishing runs them
+		}
 		if directory == besideExample {
 			continue // it needs another provider and has a test of its own
 		}

@@ -1,0 +1,120 @@
+// Command go sends a message through a delay cascade, or takes one from a queue and sends it again, later:
+//
+//	go run . send <delay> <destination> <body>
+//	go run . retry <queue> <delay>
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// The cascade: its entry exchange, levels and resolution.
+const (
+	entry      = "tasks.delay-03"
+	levels     = 4
+	resolution = time.Second
+)
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) < 4 {
+		log.Fatal("usage: send <delay> <destination> <body> | retry <queue> <delay>")
+	}
+	connection, err := amqp.Dial(os.Getenv("RABBITMQ_AMQP_URI"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer connection.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if os.Args[1] == "retry" {
+		err = retry(ctx, connection, os.Args[2], os.Args[3])
+	} else {
+		message := amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte(os.Args[4])}
+		err = publish(ctx, connection, os.Args[2], os.Args[3], message)
+	}
+	if err != nil {
+		log.Fatal(err) //nolint:gocritic // The broker closes a connection that is gone.
+	}
+}
+
+// publish returns when the broker has taken responsibility for the message. An application keeps its channel
+// and publishes many messages on it before it waits.
+func publish(ctx context.Context, connection *amqp.Connection, delay, destination string, message amqp.Publishing) error {
+	wait, err := time.ParseDuration(delay)
+	if err != nil {
+		return err
+	}
+	key, err := RoutingKey(wait, levels, resolution, destination)
+	if err != nil {
+		return err
+	}
+	channel, err := connection.Channel()
+	if err != nil {
+		return err
+	}
+	defer channel.Close()
+	if err := channel.Confirm(false); err != nil {
+		return err
+	}
+	returned := channel.NotifyReturn(make(chan amqp.Return, 1))
+	const mandatory, immediate = true, false
+	confirmation, err := channel.PublishWithDeferredConfirmWithContext(ctx, entry, key, mandatory, immediate, message)
+	if err != nil {
+		return err
+	}
+	accepted, err := confirmation.WaitContext(ctx)
+	if err != nil {
+		return err
+	}
+	if !accepted {
+		return errors.New("the broker refused the message; try again later")
+	}
+	select {
+	case r := <-returned: // it comes before the confirmation
+		return fmt.Errorf("no binding takes the key %q: %s", key, r.ReplyText)
+	default:
+		return nil
+	}
+}
+
+// retry acknowledges a message only when its successor is safe: in doubt it is delivered twice, never lost.
+func retry(ctx context.Context, connection *amqp.Connection, queue, delay string) error {
+	channel, err := connection.Channel()
+	if err != nil {
+		return err
+	}
+	defer channel.Close()
+	delivery, ok, err := channel.Get(queue, false)
+	if err != nil || !ok {
+		return fmt.Errorf("no message in %s: %w", queue, err)
+	}
+	headers := amqp.Table{}
+	for name, value := range delivery.Headers {
+		if !isDeathHeader(name) {
+			headers[name] = value
+		}
+	}
+	message := amqp.Publishing{
+		Headers: headers, ContentType: delivery.ContentType, DeliveryMode: amqp.Persistent, MessageId: delivery.MessageId, Body: delivery.Body,
+	}
+	destination := strings.SplitN(delivery.RoutingKey, ".", levels+1)[levels]
+	if err := publish(ctx, connection, delay, destination, message); err != nil {
+		return err
+	}
+	return delivery.Ack(false)
+}
+
+// isDeathHeader tells what the broker wrote while the message was delayed. RabbitMQ 3 takes a message that
+// brings it along for one that goes in circles: it is lost or stuck.
+func isDeathHeader(name string) bool {
+	return name == "x-death" || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-")
+}

@@ -1,0 +1,58 @@
+import java.util.UUID;
+import java.util.concurrent.TimeUnit;
+import org.springframework.amqp.AmqpException;
+import org.springframework.amqp.core.Message;
+import org.springframework.amqp.core.MessageDeliveryMode;
+import org.springframework.amqp.rabbit.connection.CorrelationData;
+import org.springframework.amqp.rabbit.core.RabbitTemplate;
+import org.springframework.stereotype.Component;
+
+/**
+ * For Spring AMQP 4; in Spring AMQP 3, ack() is isAck(). Needs these properties of Spring Boot: spring.rabbitmq.publisher-confirm-type=correlated,
+ * spring.rabbitmq.publisher-returns=true and spring.rabbitmq.template.mandatory=true.
+ */
+@Component
+class DelayedPublisher {
+    /** The cascade: its entry exchange, levels and resolution. */
+    private static final String ENTRY = "tasks.delay-03";
+    private static final int LEVELS = 4;
+    private static final long RESOLUTION_MILLIS = 1000;
+
+    private final RabbitTemplate rabbit;
+
+    DelayedPublisher(RabbitTemplate rabbit) {
+        this.rabbit = rabbit;
+    }
+
+    /** Returns when the broker has taken responsibility for the message. */
+    void publish(long delayMillis, String destination, Message message) throws Exception {
+        String key = RoutingKey.of(delayMillis, LEVELS, RESOLUTION_MILLIS, destination);
+        message.getMessageProperties().setDeliveryMode(MessageDeliveryMode.PERSISTENT);
+        CorrelationData correlation = new CorrelationData(UUID.randomUUID().toString());
+        rabbit.send(ENTRY, key, message, correlation);
+        if (!correlation.getFuture().get(30, TimeUnit.SECONDS).ack()) {
+            throw new AmqpException("the broker refused the message; try again later");
+        }
+        if (correlation.getReturned() != null) { // it is set before the confirmation
+            throw new AmqpException("no binding takes the key " + key);
+        }
+    }
+
+    /**
+     * Sends a received message again, later. Acknowledge it afterwards and not before (a listener does when it returns): in doubt it is
+     * delivered twice, never lost.
+     */
+    void retry(Message message, long delayMillis) throws Exception {
+        message.getMessageProperties().getHeaders().keySet().removeIf(DelayedPublisher::isDeathHeader);
+        String destination = message.getMessageProperties().getReceivedRoutingKey().split("\\.", LEVELS + 1)[LEVELS];
+        publish(delayMillis, destination, message);
+    }
+
+    /**
+     * What the broker wrote while the message was delayed. RabbitMQ 3 takes a message that brings it along for one that goes in
+     * circles: it is lost or stuck.
+     */
+    private static boolean isDeathHeader(String name) {
+        return name.equals("x-death") || name.startsWith("x-first-death-") || name.startsWith("x-last-death-");
+    }
+}

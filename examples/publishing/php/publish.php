@@ -1,0 +1,83 @@
+<?php
+
+/**
+ * Sends a message through a delay cascade, or takes one from a queue and sends it again, later:
+ *
+ *   php publish.php send <delay in ms> <destination> <body>
+ *   php publish.php retry <queue> <delay in ms>
+ */
+
+declare(strict_types=1);
+
+use PhpAmqpLib\Channel\AMQPChannel;
+use PhpAmqpLib\Connection\AMQPStreamConnection;
+use PhpAmqpLib\Message\AMQPMessage;
+use PhpAmqpLib\Wire\AMQPTable;
+
+// Composer's autoloader, or the one of Debian's php-amqplib.
+require_once is_file('vendor/autoload.php') ? 'vendor/autoload.php' : 'PhpAmqpLib/autoload.php';
+require_once __DIR__ . '/routing_key.php';
+
+// The cascade: its entry exchange, levels and resolution.
+const ENTRY = 'tasks.delay-03';
+const LEVELS = 4;
+const RESOLUTION_MS = 1000;
+
+/** Returns when the broker has taken responsibility for the message. */
+function publish(AMQPChannel $channel, int $delayMs, string $destination, AMQPMessage $message): void
+{
+    $key = routingKey($delayMs, LEVELS, RESOLUTION_MS, $destination);
+    $message->set('delivery_mode', AMQPMessage::DELIVERY_MODE_PERSISTENT);
+    $failure = null;
+    $channel->confirm_select();
+    $channel->set_nack_handler(function () use (&$failure) {
+        $failure = 'the broker refused the message; try again later';
+    });
+    $channel->set_return_listener(function (int $code, string $text) use (&$failure, $key) {
+        $failure = "no binding takes the key $key: $text"; // before the confirmation
+    });
+    $mandatory = true;
+    $channel->basic_publish($message, ENTRY, $key, $mandatory);
+    $channel->wait_for_pending_acks_returns(30);
+    if ($failure !== null) {
+        throw new RuntimeException($failure);
+    }
+}
+
+/** Acknowledges a message only when its successor is safe: in doubt it is delivered twice, never lost. */
+function retry(AMQPChannel $channel, string $queue, int $delayMs): void
+{
+    $message = $channel->basic_get($queue) ?? throw new RuntimeException("no message in $queue");
+    $properties = $message->get_properties();
+    $headers = isset($properties['application_headers']) ? $properties['application_headers']->getNativeData() : [];
+    $kept = array_filter($headers, fn ($name) => !isDeathHeader((string) $name), ARRAY_FILTER_USE_KEY);
+    $properties['application_headers'] = new AMQPTable($kept);
+    $destination = explode('.', $message->getRoutingKey(), LEVELS + 1)[LEVELS];
+    publish($channel, $delayMs, $destination, new AMQPMessage($message->getBody(), $properties));
+    $message->ack();
+}
+
+/**
+ * What the broker wrote while the message was delayed. RabbitMQ 3 takes a message that brings it along for one
+ * that goes in circles: it is lost or stuck.
+ */
+function isDeathHeader(string $name): bool
+{
+    return $name === 'x-death' || str_starts_with($name, 'x-first-death-') || str_starts_with($name, 'x-last-death-');
+}
+
+$uri = parse_url(getenv('RABBITMQ_AMQP_URI'));
+$connection = new AMQPStreamConnection(
+    $uri['host'],
+    $uri['port'] ?? 5672,
+    rawurldecode($uri['user']),
+    rawurldecode($uri['pass']),
+    rawurldecode(substr($uri['path'] ?? '/%2F', 1))
+);
+$channel = $connection->channel();
+if ($argv[1] === 'retry') {
+    retry($channel, $argv[2], (int) $argv[3]);
+} else {
+    publish($channel, (int) $argv[2], $argv[3], new AMQPMessage($argv[4]));
+}
+$connection->close();
