@@ -349,6 +349,7 @@ func TestAccFunctions(t *testing.T) {
 		`provider::rabbitmqdelay::destination_key(4, "orders.eu")`:                                          knownvalue.StringExact("*.*.*.*.orders.eu"),
 		`provider::rabbitmqdelay::levels_for("36h")`:                                                        knownvalue.Int64Exact(17),
 		`length(provider::rabbitmqdelay::expand({ name = "t", levels = 4 }).queues)`:                        knownvalue.Int64Exact(5),
+		`length(provider::rabbitmqdelay::expand({ name = "t", levels = 39, resolution = "1ms" }).bindings)`: knownvalue.Int64Exact(820),
 		`length(provider::rabbitmqdelay::expand(terraform_data.later.output.cascade).bindings)`:             knownvalue.Int64Exact(15),
 		`length(provider::rabbitmqdelay::expand(rabbitmqdelay_cascade.t).queues)`:                           knownvalue.Int64Exact(5),
 		`split("\n", provider::rabbitmqdelay::mermaid(terraform_data.later.output.cascade))[0]`:             knownvalue.StringExact("flowchart LR"),
