@@ -136,11 +136,15 @@ type options struct {
 	image      string
 	server     string
 	config     []string
+	settings   []string // of erl
 	pathPrefix string
 	tls        *TLS
+	member     *Member // of a cluster
 }
 
-func (o options) configures() bool { return len(o.config) > 0 || o.pathPrefix != "" || o.tls != nil }
+func (o options) configures() bool {
+	return len(o.config)+len(o.settings) > 0 || o.pathPrefix != "" || o.tls != nil
+}
 
 // WithImage starts a container of this image, or fails.
 func WithImage(image string) Option { return func(o *options) { o.image = image } }
@@ -151,6 +155,11 @@ func WithServer(script string) Option { return func(o *options) { o.server = scr
 // WithConfig adds lines to the broker's rabbitmq.conf.
 func WithConfig(lines ...string) Option {
 	return func(o *options) { o.config = append(o.config, lines...) }
+}
+
+// WithSetting sets what rabbitmq.conf has no key for, in the environment of the application rabbit.
+func WithSetting(name string, value int) Option {
+	return func(o *options) { o.settings = append(o.settings, fmt.Sprintf("-rabbit %s %d", name, value)) }
 }
 
 // WithPathPrefix serves the management API below a path such as "/mgmt"; [Broker.Endpoint] includes it.
@@ -227,13 +236,13 @@ func owned(source string, h host, p ports, o options) *Broker {
 		Username: "guest",
 		Password: "guest",
 		Source:   source,
-		Endpoint: fmt.Sprintf("http://127.0.0.1:%d%s", p.management, o.pathPrefix),
+		Endpoint: fmt.Sprintf("http://%s:%d%s", p.address, p.management, o.pathPrefix),
 		host:     h,
 	}
-	b.AMQPURI = b.amqpURI("amqp", fmt.Sprintf("127.0.0.1:%d", p.amqp))
+	b.AMQPURI = b.amqpURI("amqp", fmt.Sprintf("%s:%d", p.address, p.amqp))
 	if o.tls != nil {
-		b.TLSEndpoint = fmt.Sprintf("https://127.0.0.1:%d%s", p.managementTLS, o.pathPrefix)
-		b.TLSAMQPURI = b.amqpURI("amqps", fmt.Sprintf("127.0.0.1:%d", p.amqpTLS))
+		b.TLSEndpoint = fmt.Sprintf("https://%s:%d%s", p.address, p.managementTLS, o.pathPrefix)
+		b.TLSAMQPURI = b.amqpURI("amqps", fmt.Sprintf("%s:%d", p.address, p.amqpTLS))
 	}
 	return b
 }

@@ -190,8 +190,20 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// hold is the child of TestKilled.
+// hold is the child of TestKilled and TestClusterKilled.
 func hold() {
+	kindOfHost := os.Getenv("BROKERTEST_HOLD")
+	os.Unsetenv("BROKERTEST_HOLD") // it is not for the children
+	if kindOfHost == "cluster" {
+		guarded = true
+		c, err := StartCluster(context.Background(), os.Stderr, os.Getenv("BROKERTEST_IMAGE"), 3)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		_ = json.NewEncoder(os.Stdout).Encode(c.label)
+		time.Sleep(time.Hour)
+	}
 	kind := WithImage(os.Getenv("BROKERTEST_IMAGE"))
 	if server := os.Getenv("BROKERTEST_SERVER"); server != "" {
 		kind = WithServer(server)
@@ -419,6 +431,24 @@ func TestIsHere(t *testing.T) {
 		if isHere(daemon) != here {
 			t.Errorf("%s: %t", daemon, !here)
 		}
+	}
+}
+
+// TestContainerEnds has a broker that ends while it starts.
+func TestContainerEnds(t *testing.T) {
+	docker, err := dockerDaemon(t.Context())
+	if err != nil {
+		t.Skip(err)
+	}
+	defer docker.Close()
+	image := orElse(os.Getenv("RABBITMQ_IMAGE"), "rabbitmq:4-management")
+	if _, err := imageCommand(t.Context(), docker, os.Stderr, image); err != nil {
+		t.Skip(err)
+	}
+	began := time.Now()
+	_, err = Start(t.Context(), io.Discard, WithImage(image), WithConfig("listeners.tcp.default = nowhere"))
+	if err == nil || !strings.Contains(err.Error(), "ended while it started") {
+		t.Errorf("after %s: %v", time.Since(began), err)
 	}
 }
 

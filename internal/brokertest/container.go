@@ -88,19 +88,23 @@ var quiet = sync.OnceFunc(func() {
 	tclog.SetDefault(tclog.NewNoopLogger())
 })
 
-func tryContainer(ctx context.Context, docker *testcontainers.DockerClient, log io.Writer, image string, o options) (_ *Broker, err error) {
+func tryContainer(ctx context.Context, docker *testcontainers.DockerClient, log io.Writer, image string, o options) (*Broker, error) {
 	command, err := imageCommand(ctx, docker, log, image)
 	if err != nil {
 		return nil, err
 	}
-	p, err := freePorts()
+	p, err := freePorts(loopback)
 	if err != nil {
 		return nil, err
 	}
+	return runContainer(ctx, docker, image, command, p, o)
+}
 
+// runContainer runs a broker with the image's command.
+func runContainer(ctx context.Context, docker *testcontainers.DockerClient, image string, command []string, p ports, o options) (*Broker, error) {
 	const dir = "/etc/rabbitmq"
 	conf := o.conf(dir)
-	published := map[string]int{"5672/tcp": p.amqp, "15672/tcp": p.management}
+	published := publishing{"5672/tcp": p.amqp, "15672/tcp": p.management}
 	if o.tls != nil {
 		conf = append(conf, "listeners.ssl.default = 5671", "management.tcp.port = 15672", "management.ssl.port = 15671")
 		published["5671/tcp"], published["15671/tcp"] = p.amqpTLS, p.managementTLS
@@ -112,29 +116,39 @@ func tryContainer(ctx context.Context, docker *testcontainers.DockerClient, log 
 		files = append(files, testcontainers.ContainerFile{ContainerFilePath: dir + "/" + name, FileMode: 0o644, Reader: bytes.NewReader(content)})
 	}
 
-	created, err := testcontainers.GenericContainer(ctx, testcontainers.GenericContainerRequest{
-		ContainerRequest: testcontainers.ContainerRequest{
-			Image:      image,
-			Files:      files,
-			Entrypoint: []string{"/bin/sh", "-c", holdScript, "sh"},
-			Cmd:        command,
-			// Without it all ports of the image would be published, and to the network.
-			ExposedPorts: slices.Collect(maps.Keys(published)),
-			ConfigModifier: func(c *container.Config) {
-				c.OpenStdin = true
-				c.StdinOnce = true
-			},
-			HostConfigModifier: func(c *container.HostConfig) {
-				c.AutoRemove = true
-				c.PortBindings = onLoopback(published)
-			},
+	request := testcontainers.ContainerRequest{
+		Image:      image,
+		Files:      files,
+		Entrypoint: []string{"/bin/sh", "-c", holdScript, "sh"},
+		Cmd:        command,
+		Env:        map[string]string{},
+		// Without it all ports of the image would be published, and to the network.
+		ExposedPorts: slices.Collect(maps.Keys(published)),
+		ConfigModifier: func(c *container.Config) {
+			c.OpenStdin = true
+			c.StdinOnce = true
 		},
-	})
+		HostConfigModifier: func(c *container.HostConfig) {
+			c.AutoRemove = true
+			c.PortBindings = published.on(p.address)
+		},
+	}
+	erl := o.settings
+	if o.member != nil {
+		erl = append(slices.Clone(erl), o.member.adjust(&request))
+	}
+	if len(erl) > 0 {
+		request.Env["RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS"] = strings.Join(erl, " ")
+	}
+	created, err := testcontainers.GenericContainer(ctx, testcontainers.GenericContainerRequest{ContainerRequest: request})
 	c := &runningContainer{docker: docker}
 	if created != nil {
 		c.created, c.id = created, created.GetContainerID()
 	}
 	b := owned("container "+image, c, p, o)
+	if err == nil && o.member != nil {
+		err = o.member.connect(ctx, c.id)
+	}
 	if err == nil {
 		err = c.hold(ctx)
 	}
@@ -164,12 +178,14 @@ exec 3<&-
 exec "$@"
 `
 
-// onLoopback publishes ports of a container, each as a port of the host that a restart does not change.
-func onLoopback(published map[string]int) network.PortMap {
+// publishing has ports of a container, each with the port of the host that it gets; a restart does not change them.
+type publishing map[string]int
+
+func (published publishing) on(address string) network.PortMap {
 	bindings := network.PortMap{}
 	for inside, outside := range published {
 		bindings[network.MustParsePort(inside)] = []network.PortBinding{
-			{HostIP: netip.AddrFrom4([4]byte{127, 0, 0, 1}), HostPort: strconv.Itoa(outside)},
+			{HostIP: netip.MustParseAddr(address), HostPort: strconv.Itoa(outside)},
 		}
 	}
 	return bindings
@@ -240,16 +256,20 @@ type runningContainer struct {
 	ended   chan struct{} // closed when the container is
 }
 
-// hold attaches to the container's standard input; the daemon closes the connection when the container ends.
+// hold attaches to the container's standard input, and waits for its end.
 func (c *runningContainer) hold(ctx context.Context) error {
 	attached, err := c.docker.ContainerAttach(ctx, c.id, client.ContainerAttachOptions{Stream: true, Stdin: true})
 	if err != nil {
 		return fmt.Errorf("attach to container %.12s: %w", c.id, err)
 	}
 	ended := make(chan struct{})
+	exit := c.docker.ContainerWait(context.WithoutCancel(ctx), c.id, client.ContainerWaitOptions{Condition: container.WaitConditionNextExit})
 	go func() {
-		_, _ = io.Copy(io.Discard, attached.Reader)
-		close(ended)
+		defer close(ended)
+		select {
+		case <-exit.Result:
+		case <-exit.Error:
+		}
 	}()
 	c.stdin, c.ended = attached.HijackedResponse, ended
 	return nil

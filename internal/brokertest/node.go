@@ -34,7 +34,7 @@ func startNode(ctx context.Context, script string, o options) (*Broker, error) {
 }
 
 func tryNode(ctx context.Context, script string, o options) (*Broker, error) {
-	p, err := freePorts()
+	p, err := freePorts(loopback)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func newNode(script string, p ports, o options) (_ *node, err error) {
 	n := &node{script: script, dir: dir, ports: p}
 
 	// The tools listen for the node's answer: on loopback too.
-	const loopback = "-kernel inet_dist_use_interface {127,0,0,1}"
+	const onLoopback = "-kernel inet_dist_use_interface {127,0,0,1}"
 	path := func(name string) string { return filepath.Join(dir, name) }
 	n.env = []string{
 		"PATH=" + os.Getenv("PATH"),
@@ -92,8 +92,8 @@ func newNode(script string, p ports, o options) (_ *node, err error) {
 		"ERL_EPMD_PORT=" + strconv.Itoa(p.epmd),
 		"RABBITMQ_NODENAME=brokertest@localhost",
 		"RABBITMQ_DIST_PORT=" + strconv.Itoa(p.distribution),
-		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=" + loopback,
-		"RABBITMQ_CTL_ERL_ARGS=" + loopback,
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=" + strings.Join(append([]string{onLoopback}, o.settings...), " "),
+		"RABBITMQ_CTL_ERL_ARGS=" + onLoopback,
 		"RABBITMQ_CONF_ENV_FILE=" + path("rabbitmq-env.conf"),
 		"RABBITMQ_CONFIG_FILE=" + path("rabbitmq.conf"),
 		"RABBITMQ_CONFIG_FILES=" + path("conf.d/*.conf"),

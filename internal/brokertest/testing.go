@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -33,6 +34,11 @@ var (
 
 // Main runs the tests, stops the shared broker and exits.
 func Main(m *testing.M) {
+	if label := os.Getenv(guardVariable); label != "" {
+		guard(label)
+		return
+	}
+	guarded = true
 	code := m.Run()
 	if sharedStarted {
 		if b, err := shared(); err == nil {
@@ -67,3 +73,14 @@ func Vhost(t testing.TB, b *Broker) string {
 }
 
 var notPlain = regexp.MustCompile(`[^A-Za-z0-9]+`)
+
+// ClusterImages are the images for tests with a cluster, in the order of an upgrade, from RABBITMQ_CLUSTER. Without it
+// the test is skipped: three nodes take minutes and most of a small machine.
+func ClusterImages(t testing.TB) []string {
+	t.Helper()
+	images := strings.Fields(os.Getenv("RABBITMQ_CLUSTER"))
+	if len(images) == 0 {
+		t.Skip("a cluster of three nodes: left out unless RABBITMQ_CLUSTER names images; make testacc-cluster does")
+	}
+	return images
+}
