@@ -268,7 +268,7 @@ func (c *runningContainer) hold(ctx context.Context) error {
 		defer close(ended)
 		select {
 		case <-exit.Result:
-		case <-exit.Error:
+		case <-exit.Error: //nolint:errcheck // the container is gone, or cannot be asked
 		}
 	}()
 	c.stdin, c.ended = attached.HijackedResponse, ended
