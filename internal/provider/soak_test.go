@@ -105,6 +105,7 @@ type soak struct {
 	*testing.T
 	broker   *brokertest.Broker
 	vhost    string
+	look     *vhost
 	cascades []*soakCascade
 	coming   *soakCascade // and going, without messages
 	damages  []func(*soakCascade)
@@ -136,6 +137,7 @@ func newSoak(t *testing.T) *soak {
 		}
 	})
 	s := &soak{T: t, broker: b, vhost: brokertest.Vhost(t, b), random: rand.New(rand.NewPCG(6, 6)), done: map[string]int{}} //nolint:gosec // to be repeatable
+	s.look = &vhost{TB: t, broker: b, name: s.vhost, api: management(t, b)}
 	s.damages = []func(*soakCascade){(*soakCascade).unbind, (*soakCascade).bindForeign, (*soakCascade).deleteExchange}
 	for i, further := range []attributes{{}, {"max_length": 100_000}, {"lookahead": 1, "strict_keys": false}} {
 		c := s.cascade(fmt.Sprintf("c%d", i), further)
@@ -156,10 +158,8 @@ func (c *soakCascade) stream() {
 		publishers: 2, pause: 5 * time.Millisecond, delay: anyDelay(soakLevels, soakUnit)})
 }
 
-// at is a look at the vhost.
-func (s *soak) at() *vhost {
-	return &vhost{TB: s, broker: s.broker, name: s.vhost, api: management(s, s.broker)}
-}
+// at is a look at the vhost, through one client for the whole run.
+func (s *soak) at() *vhost { return s.look }
 
 // round does something to one of the cascades, at random.
 func (s *soak) round() {
