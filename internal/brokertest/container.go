@@ -167,16 +167,31 @@ func runContainer(ctx context.Context, docker *testcontainers.DockerClient, imag
 }
 
 // holdScript runs an image's own command for as long as somebody holds the container's standard input: it
-// ends when this process does, by whatever signal, and the daemon removes it then. SIGTERM only reaches a first
-// process that handles it, so it is repeated until the server does. Erlang allocates for as many files as it may
-// open, and some daemons allow 2^30.
-const holdScript = `
+// ends when this process does, by whatever signal, and the daemon removes it then. With the file there, the
+// command runs again when it has ended: that the daemon restarts a container which it removes at its end
+// comes to nothing now and then (Docker 28). Erlang allocates for as many files as it may open, and some
+// daemons allow 2^30.
+const (
+	againFile  = "/tmp/again"
+	holdScript = `
 [ "$(ulimit -n)" -le 65536 ] 2>/dev/null || ulimit -n 65536
 exec 3<&0 </dev/null
-{ cat <&3 >/dev/null; while kill -TERM 1; do sleep 1; done; } 2>/dev/null &
+{ cat <&3 >/dev/null; rm -f ` + againFile + `; while kill -TERM 1; do sleep 1; done; } 2>/dev/null &
 exec 3<&-
-exec "$@"
+trap 'kill -TERM "$server" 2>/dev/null' TERM
+while true; do
+	"$@" &
+	server=$!
+	status=0
+	while kill -0 "$server" 2>/dev/null; do
+		wait "$server"
+		status=$?
+	done
+	[ -e ` + againFile + ` ] || exit "$status"
+	rm ` + againFile + `
+done
 `
+)
 
 // publishing has ports of a container, each with the port of the host that it gets; a restart does not change them.
 type publishing map[string]int
@@ -313,11 +328,13 @@ func (c *runningContainer) restart() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	patience := 60
-	if _, err := c.docker.ContainerRestart(ctx, c.id, client.ContainerRestartOptions{Timeout: &patience}); err != nil {
+	if _, err := c.command(ctx, "sh", "-c", "touch "+againFile+" && kill -TERM 1"); err != nil {
 		return err
 	}
-	return c.hold(ctx)
+	return poll(ctx, c.ended, func() error {
+		_, err := c.command(ctx, "test", "!", "-e", againFile)
+		return err
+	})
 }
 
 func (c *runningContainer) command(ctx context.Context, tool string, args ...string) ([]byte, error) {
