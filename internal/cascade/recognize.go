@@ -53,7 +53,7 @@ func (r *recognizer) recognize(ctx context.Context, name string) (Config, error)
 	case err != nil:
 		return Config{}, err
 	case !exists:
-		return Config{}, errors.New("there is no such exchange")
+		return r.orRemains(ctx, name, errors.New("there is no such exchange"))
 	case r.entry.Type != "topic":
 		return Config{}, fmt.Errorf("it is a %s exchange, and those of a cascade are topic exchanges", r.entry.Type)
 	}
@@ -61,6 +61,9 @@ func (r *recognizer) recognize(ctx context.Context, name string) (Config, error)
 		return Config{}, err
 	}
 	readings, err := r.readings(ctx)
+	if errors.Is(err, errNoTop) {
+		return r.orRemains(ctx, name, err)
+	}
 	if err != nil {
 		return Config{}, err
 	}
@@ -134,8 +137,22 @@ func (r *recognizer) readings(ctx context.Context) ([]reading, error) {
 	case unlike != nil:
 		return nil, unlike
 	default:
-		return nil, errors.New(`it has no binding like that of a cascade's top level, to a queue with key "1.#" or "1.*.….#"`)
+		return nil, errNoTop
 	}
+}
+
+var errNoTop = errors.New(`it has no binding like that of a cascade's top level, to a queue with key "1.#" or "1.*.….#"`)
+
+// orRemains is for an entry that shows nothing: what remains of the cascade below may still do.
+func (r *recognizer) orRemains(ctx context.Context, entry string, otherwise error) (Config, error) {
+	c, found, err := r.remains(ctx, entry)
+	switch {
+	case err != nil:
+		return Config{}, err
+	case !found:
+		return Config{}, otherwise
+	}
+	return c, nil
 }
 
 // likelier puts readings of strict keys first, which show the number of levels, then those with

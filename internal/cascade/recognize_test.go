@@ -281,17 +281,18 @@ func TestRecognizeErrors(t *testing.T) {
 			b.there.Queues[q.Name] = q
 		}
 	}
+	named := Config{Name: "t", Levels: 4, Lookahead: 1}
+	elsewhere := named
+	elsewhere.ExchangeName = "wait.%d"
 	for _, test := range []struct {
 		name   string
 		change func(*fakeBroker)
 		want   string
 	}{
-		{"no exchange", func(b *fakeBroker) { delete(b.there.Exchanges, "t.delay-03") }, "there is no such exchange"},
+		{"nothing", func(b *fakeBroker) { b.there = topology.New() }, "there is no such exchange"},
 		{"other type", func(b *fakeBroker) {
 			b.there.Exchanges["t.delay-03"] = topology.Exchange{Name: "t.delay-03", Type: "fanout"}
 		}, "it is a fanout exchange, and those of a cascade are topic exchanges"},
-		{"no bindings", func(b *fakeBroker) { clear(b.there.Bindings) }, `it has no binding like that of a cascade's top level, to a queue with key "1.#" or "1.*.….#"`},
-		{"no queue", func(b *fakeBroker) { delete(b.there.Queues, "t.delay-03") }, "it has no binding like that of a cascade's top level"},
 		{"no time-to-live", changeTop(func(q *topology.Queue) { delete(q.Arguments, "x-message-ttl") }), `queue "t.delay-03", bound with key "1.#", is not like that of a cascade's top level: it has no valid x-message-ttl`},
 		{"time-to-live of nothing", changeTop(func(q *topology.Queue) { q.Arguments["x-message-ttl"] = int64(0) }), "it has no valid x-message-ttl"},
 		{"time-to-live that cannot be halved", changeTop(func(q *topology.Queue) { q.Arguments["x-message-ttl"] = int64(8001) }), "its x-message-ttl of 8001 is not a whole number of milliseconds times a power of two"},
@@ -305,10 +306,27 @@ func TestRecognizeErrors(t *testing.T) {
 		{"the broker fails", func(b *fakeBroker) { b.failure = errors.New("connection refused") }, "connection refused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			b := declared(t, Config{Name: "t", Levels: 4, Lookahead: 1})
+			b := declared(t, named)
 			test.change(b)
 			got, err := Recognize(t.Context(), b, "orders", "t.delay-03")
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), `recognize the cascade behind exchange "t.delay-03" in vhost "orders": `) {
+				t.Errorf("got %+v and %q, want %q", got, err, test.want)
+			}
+		})
+	}
+	for name, test := range map[string]struct {
+		change func(*fakeBroker)
+		want   string
+	}{
+		"no exchange": {func(b *fakeBroker) { delete(b.there.Exchanges, "wait.3") }, "there is no such exchange"},
+		"no bindings": {func(b *fakeBroker) { clear(b.there.Bindings) }, `it has no binding like that of a cascade's top level, to a queue with key "1.#" or "1.*.….#"`},
+		"no queue":    {func(b *fakeBroker) { delete(b.there.Queues, "t.delay-03") }, "it has no binding like that of a cascade's top level"},
+	} {
+		t.Run("names of its own, "+name, func(t *testing.T) {
+			b := declared(t, elsewhere)
+			test.change(b)
+			got, err := Recognize(t.Context(), b, "orders", "wait.3")
+			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %+v and %q, want %q", got, err, test.want)
 			}
 		})
