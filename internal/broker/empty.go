@@ -396,20 +396,30 @@ func (r *run) total(ctx context.Context, q topology.Queue) (*total, error) {
 	return &total{messages: info.Messages.value, ready: info.Ready.value, age: age}, nil
 }
 
+// totalInfo waits a little for a queue to have most of its members online: on a busy node, one that was
+// declared just now may have none for moments (4.3.6).
 func (r *run) totalInfo(ctx context.Context, q topology.Queue, query string) (*totalInfo, error) {
-	var info totalInfo
-	_, err := r.request(r.newCall(ctx), http.MethodGet, apiPath("queues", r.vhost, q.Name)+query, nil, &info)
-	if isNotFound(err) {
-		return nil, r.confirm(ctx, r.vhost)
+	for deadline := time.Now().Add(patience); ; {
+		var info totalInfo
+		_, err := r.request(r.newCall(ctx), http.MethodGet, apiPath("queues", r.vhost, q.Name)+query, nil, &info)
+		if isNotFound(err) {
+			return nil, r.confirm(ctx, r.vhost)
+		}
+		if err != nil {
+			return nil, r.failed(fmt.Sprintf("count the messages of queue %q in vhost %q", q.Name, r.vhost), err)
+		}
+		members, online := len(info.Members.value), len(info.Online.value)
+		if members == 0 || 2*online > members {
+			return &info, nil
+		}
+		if time.Now().After(deadline) {
+			// RabbitMQ says of such a queue that nothing is ready (stat in rabbit_quorum_queue).
+			return nil, r.uncountable(q.Name, fmt.Sprintf("only %d of its %d members are online", online, members))
+		}
+		if err := r.pause(ctx, polling); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, r.failed(fmt.Sprintf("count the messages of queue %q in vhost %q", q.Name, r.vhost), err)
-	}
-	if members := len(info.Members.value); members > 0 && 2*len(info.Online.value) <= members {
-		// RabbitMQ says of such a queue that nothing is ready (stat in rabbit_quorum_queue).
-		return nil, r.uncountable(q.Name, fmt.Sprintf("only %d of its %d members are online", len(info.Online.value), members))
-	}
-	return &info, nil
 }
 
 // listTotals adds the classic queues that are not in the result yet. It is a list of the whole

@@ -200,13 +200,16 @@ type queueInfo struct {
 	Arguments      loose[map[string]any] `json:"arguments"`
 	Messages       loose[int64]          `json:"messages"`
 	Consumers      loose[int64]          `json:"consumers"`
+	Members        loose[[]string]       `json:"members"`
+	Online         loose[[]string]       `json:"online"`
+	State          loose[string]         `json:"state"`
 	Policy         loose[string]         `json:"policy"`
 	OperatorPolicy loose[string]         `json:"operator_policy"`
 	// Effective is nil until RabbitMQ has it: for up to eight seconds after the declaration (3.10 to 4.3).
 	Effective *loose[map[string]any] `json:"effective_policy_definition"`
 }
 
-const queueColumns = "name,durable,auto_delete,exclusive,arguments,messages,consumers,policy,operator_policy,effective_policy_definition"
+const queueColumns = "name,durable,auto_delete,exclusive,arguments,messages,consumers,members,online,state,policy,operator_policy,effective_policy_definition"
 
 func (q queueInfo) queue() topology.Queue {
 	return topology.Queue{
@@ -218,6 +221,7 @@ func (q queueInfo) queue() topology.Queue {
 func (q queueInfo) status() topology.QueueStatus {
 	status := topology.QueueStatus{
 		Messages: q.Messages.value, Consumers: q.Consumers.value,
+		Replicas: len(q.Members.value), Online: len(q.Online.value), Down: q.State.value == "down",
 		Policy: q.Policy.value, OperatorPolicy: q.OperatorPolicy.value,
 		PolicyUnknown: q.Effective == nil,
 	}

@@ -18,12 +18,14 @@ type Finding struct {
 	Effect string
 }
 
-// Findings lists what policies, operator policies and consumers do to the queues of the topology.
+// Findings lists what missing nodes, policies, operator policies and consumers do to the queues of the
+// topology.
 // Actual are the queues as they exist.
 func Findings(actual map[string]Queue, status map[string]QueueStatus) []Finding {
 	var findings []Finding
 	for _, name := range slices.Sorted(maps.Keys(actual)) {
 		inspected := inspection{queue: actual[name], status: status[name]}
+		inspected.availability()
 		inspected.policies()
 		inspected.consumers()
 		findings = append(findings, inspected.found...)
@@ -44,6 +46,17 @@ func (i *inspection) add(cause, format string, args ...any) {
 }
 
 func (i *inspection) delays() bool { return i.queue.ttlMillis() >= 0 }
+
+// availability reports a queue that moves no messages because of nodes that are down.
+func (i *inspection) availability() {
+	const effect = "messages wait in it beyond their time, and it takes no further ones, until "
+	switch {
+	case i.status.Down:
+		i.add("its node is down", effect+"that is back")
+	case i.status.Online*2 <= i.status.Replicas && i.status.Replicas > 0:
+		i.add(fmt.Sprintf("%d of %d replicas online", i.status.Online, i.status.Replicas), effect+"most of them are back")
+	}
+}
 
 // policies reports the keys that combine with the queue's arguments to something else than what was
 // declared. Limits combine by minimum; dead-letter-exchange and dead-letter-strategy yield to the

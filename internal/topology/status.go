@@ -7,6 +7,10 @@ type QueueStatus struct {
 	Messages int64
 	// Consumers is the number of consumers, which a delay queue never has by itself.
 	Consumers int64
+	// Replicas is how many nodes hold the queue, if it is a quorum queue, and Online how many of them run.
+	Replicas, Online int
+	// Down is set for a queue whose only node is down.
+	Down bool
 	// Policy and OperatorPolicy are the names of those that apply, empty if none does.
 	Policy, OperatorPolicy string
 	// EffectivePolicy is the merge of both, by key.
