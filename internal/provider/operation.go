@@ -144,17 +144,17 @@ func (o *operation) checkTakeover(state *broker.State, adopt bool) diag.Diagnost
 }
 
 // orImport adds the import as a way out, with its command, if what exists is so much of the cascade
-// that an import would recognize it.
+// that an import would recognize it, and an apply complete it without replacing anything.
 func (o *operation) orImport(ctx context.Context, otherwise, purpose string) string {
 	recognized, ok := o.importable(ctx)
-	if !ok || !maps.EqualFunc(recognized.Queues, o.desired.Queues, sameName) || recognized.Delivery != o.desired.Delivery {
+	same := ok && recognized.Delivery == o.desired.Delivery && maps.EqualFunc(recognized.Queues, o.desired.Queues, topology.Queue.Equal) &&
+		maps.EqualFunc(recognized.Exchanges, o.desired.Exchanges, topology.Exchange.Equal)
+	if !same {
 		return otherwise + "."
 	}
 	return fmt.Sprintf("%s, or %s:\n\n  terraform import rabbitmqdelay_%s.<name in your configuration> '%s'",
 		otherwise, purpose, o.kind, importID(o.vhost, o.desired.Entry))
 }
-
-func sameName(_, _ topology.Queue) bool { return true }
 
 // verify makes sure that what was written is there.
 func (o *operation) verify(state *broker.State) error {

@@ -173,7 +173,7 @@ func (p *protocol) proposed(prior, config tftypes.Value) tftypes.Value {
 // state that comes of it.
 func (p *protocol) apply(ctx context.Context, plan planned) []*tfprotov6.Diagnostic {
 	p.t.Helper()
-	if hasErrors(plan.diagnostics) {
+	if hasErrors(plan.diagnostics) || p.state.IsNull() && plan.state.IsNull() {
 		return plan.diagnostics
 	}
 	if plan.replace {
@@ -226,6 +226,7 @@ func (p *protocol) refresh(ctx context.Context) []*tfprotov6.Diagnostic {
 	}
 	if !hasErrors(resp.Diagnostics) {
 		p.state, p.private = p.value(resp.NewState), resp.Private
+		p.tainted = p.tainted && !p.state.IsNull()
 	}
 	return resp.Diagnostics
 }

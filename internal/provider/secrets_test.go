@@ -128,7 +128,7 @@ func TestSecrets(t *testing.T) {
 			if test.change != nil {
 				test.change(t, variables)
 			}
-			tf := newCommandLine(t, test.mode, variables)
+			tf := newCommandLine(t, test.mode, secretConfiguration, variables)
 			output, err := tf.run("apply", "-auto-approve")
 			if test.want == "" && err != nil {
 				t.Fatalf("%v\n%s", err, output)
@@ -167,6 +167,7 @@ func secretUser(t testing.TB, b *brokertest.Broker, vhost, role, password string
 type commandLine struct {
 	t         testing.TB
 	directory string
+	provider  string // the file that Terraform starts
 	environ   []string
 	output    strings.Builder
 }
@@ -174,20 +175,21 @@ type commandLine struct {
 // serveMode is the variable that makes the test binary a provider, see TestMain.
 const serveMode = "RABBITMQDELAY_TEST_SERVE"
 
-func newCommandLine(t testing.TB, mode string, variables map[string]string) *commandLine {
+func newCommandLine(t testing.TB, mode, configuration string, variables map[string]string) *commandLine {
 	t.Helper()
 	tf := &commandLine{t: t, directory: t.TempDir()}
 	plugins := t.TempDir()
+	tf.provider = filepath.Join(plugins, "terraform-provider-rabbitmqdelay")
 	self, err := os.Executable()
 	if err == nil {
-		err = os.Symlink(self, filepath.Join(plugins, "terraform-provider-rabbitmqdelay"))
+		err = os.Symlink(self, tf.provider)
 	}
 	rc := filepath.Join(plugins, "terraformrc")
 	if err == nil {
 		err = os.WriteFile(rc, fmt.Appendf(nil, "provider_installation {\n  dev_overrides {\n    \"rabbitmqdelay/rabbitmqdelay\" = %q\n  }\n  direct {}\n}\n", plugins), 0o600)
 	}
 	if err == nil {
-		err = os.WriteFile(filepath.Join(tf.directory, "main.tf"), []byte(secretConfiguration), 0o600)
+		err = os.WriteFile(filepath.Join(tf.directory, "main.tf"), []byte(configuration), 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,281 @@
+package provider
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// TestFaultAtEveryRequest lets every request of a create, an update and a destroy go wrong in every
+// way. What goes wrong once is made good within the operation. After what goes wrong for good, either
+// nothing or everything is done, or the state names all that exists; and one more apply converges.
+//
+// Each fault lasts for one try, for all tries of the request, or for everything that follows, by turns;
+// with FAULTS=all, each of the three is tried everywhere.
+func TestFaultAtEveryRequest(t *testing.T) {
+	t.Parallel()
+	all := os.Getenv("FAULTS") == "all"
+	tried := atEveryPoint(t, interrupted.fail, func(i int) []failure {
+		var failures []failure
+		for j, f := range []fault{answers500, answers503, resets, hangs, truncates, loses} {
+			for k, lasts := range []persistence{once, always, fromHere} {
+				if all || (i+j)%3 == k {
+					failures = append(failures, failure{f, lasts})
+				}
+			}
+		}
+		return failures
+	})
+	if !all && !narrowed() {
+		figure(t, "failure_points", tried)
+	}
+}
+
+// TestKillAtEveryRequest ends the provider at every request of the same operations, before the broker
+// gets it and after: nothing more reaches the broker, and the state stays what it was. The next run
+// converges; after a create it names what exists, and both ways out work.
+func TestKillAtEveryRequest(t *testing.T) {
+	t.Parallel()
+	tried := atEveryPoint(t, interrupted.kill, func(int) []failure { return []failure{{resets, fromHere}, {loses, fromHere}} })
+	if !narrowed() {
+		figure(t, "kill_points", tried)
+	}
+}
+
+// failure is what goes wrong at a point.
+type failure struct {
+	fault
+	lasts persistence
+}
+
+// atEveryPoint tries the failures that are meant for the i-th point of each operation, and counts. Much of
+// the time goes by in waiting, so that many are tried at once, each in a vhost that the one before has left
+// empty.
+func atEveryPoint(t *testing.T, try func(interrupted, *vhost, point, failure), failures func(i int) []failure) (tried int) {
+	const together = 16
+	vhosts := make(chan *vhost, together)
+	for range together {
+		vhosts <- newVhost(t)
+	}
+	var group errgroup.Group
+	group.SetLimit(together)
+	for _, queueType := range []cascade.QueueType{cascade.Quorum, cascade.Classic} {
+		for _, verb := range []string{"create", "update", "destroy"} {
+			o := interrupted{queueType, verb}
+			for i, at := range o.points(newVhost(t)) {
+				for _, f := range failures(i) {
+					tried++
+					group.Go(func() error {
+						v := <-vhosts
+						sound := t.Run(fmt.Sprintf("%s %s, %s, %s %s", verb, queueType, at, f.fault, f.lasts), func(t *testing.T) {
+							in := *v
+							in.TB = t
+							try(o, &in, at, f)
+						})
+						if !sound {
+							v = newVhost(t)
+						}
+						vhosts <- v
+						return nil
+					})
+				}
+			}
+		}
+	}
+	_ = group.Wait() // the tests themselves fail
+	return tried
+}
+
+// interrupted is an operation in which something goes wrong.
+type interrupted struct {
+	queueType cascade.QueueType
+	verb      string
+}
+
+// trial is one go at the operation, in a vhost of its own.
+type trial struct {
+	*vhost
+	sound   *protocol // has the way to the broker without the proxy
+	proxy   *faultProxy
+	given   attributes // after the operation; nil for a destroy
+	desired topology.Topology
+	before  topology.Topology
+}
+
+const faultLevels = 2
+
+// prepare is the broker and the state as they are before the operation.
+func (o interrupted) prepare(v *vhost) *trial {
+	v.Helper()
+	a := &trial{vhost: v, sound: newProtocol(v, v.broker, nil), proxy: newFaultProxy(v, v.broker), desired: topology.New()}
+	given := attributes{"vhost": v.name, "name": "t", "levels": faultLevels, "resolution": "1h", "queue_type": string(o.queueType)}
+	config := cascade.Config{Name: "t", Vhost: v.name, Levels: faultLevels, Resolution: time.Hour, QueueType: o.queueType,
+		CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+	switch o.verb {
+	case "create":
+		a.given, a.desired = given, expand(v, config)
+	case "update":
+		// Something of each kind is to be done: bind, unbind, declare an exchange and a queue, recreate a queue.
+		a.sound.mustApply(given)
+		old := expand(v, config)
+		v.do(topology.DeleteExchange{Name: "t.delivery"}, topology.DeleteQueue{Queue: old.Queues["t.delay-00"]}, topology.DeleteQueue{Queue: old.Queues["t.delay-01"]})
+		wrong := old.Queues["t.delay-01"]
+		wrong.Arguments = topology.Arguments{"x-queue-type": string(o.queueType), "x-message-ttl": int64(5)}
+		v.do(topology.DeclareQueue{Queue: wrong})
+		config.Lookahead, config.StrictKeys = 1, false
+		a.given, a.desired = given.with(attributes{"lookahead": 1, "strict_keys": false}), expand(v, config)
+		noErrors(v, a.sound.refresh(v.Context()))
+	case "destroy":
+		a.sound.mustApply(given)
+	}
+	a.before = v.objects()
+	return a
+}
+
+// points are those of the operation when nothing goes wrong.
+func (o interrupted) points(v *vhost) []point {
+	v.Helper()
+	a := o.prepare(v)
+	_, diagnostics := a.operate()
+	noErrors(v, diagnostics)
+	a.mustHold(a.desired)
+	var points []point
+	for _, p := range a.proxy.points() {
+		p.path = strings.ReplaceAll(p.path, a.name, "{vhost}")
+		points = append(points, p)
+	}
+	return points
+}
+
+// strike sets the fault.
+func (a *trial) strike(at point, f failure) {
+	at.path = strings.ReplaceAll(at.path, "{vhost}", a.name)
+	a.proxy.at, a.proxy.failure = at, f
+}
+
+// operate does what is to go wrong, behind the proxy.
+func (a *trial) operate() (*protocol, []*tfprotov6.Diagnostic) {
+	a.Helper()
+	patience := attributes{"max_retries": 1}
+	if a.proxy.lasts == once {
+		patience["max_retries"] = 3
+	}
+	if a.proxy.fault == hangs {
+		patience["request_timeout"] = "2s"
+	}
+	p := a.sound.with(a.proxy.front(), patience)
+	plan := p.plan(a.Context(), a.given)
+	return p, p.apply(a.Context(), plan)
+}
+
+func (o interrupted) fail(v *vhost, at point, f failure) {
+	a := o.prepare(v)
+	a.strike(at, f)
+	p, diagnostics := a.operate()
+	if !a.proxy.hasStruck() {
+		v.Fatalf("this request was not made: %s", errorText(diagnostics))
+	}
+	a.sound.state, a.sound.private, a.sound.tainted = p.state, p.private, p.tainted
+	switch {
+	case !hasErrors(diagnostics):
+		a.mustHold(a.desired)
+	case f.lasts == once:
+		v.Errorf("the %s does not get over it: %s", o.verb, errorText(diagnostics))
+	default:
+		a.mustBeNamed()
+	}
+	a.converge()
+}
+
+// mustBeNamed checks that the state names all that exists.
+func (a *trial) mustBeNamed() {
+	a.Helper()
+	named := map[string]bool{}
+	if !a.sound.state.IsNull() {
+		state := fields(a, a.sound.state)
+		for _, kind := range []string{"exchanges", "queues"} {
+			for name := range fields(a, state[kind]) {
+				named[kind+name] = true
+			}
+		}
+	}
+	there := a.objects()
+	for name := range there.Exchanges {
+		if !named["exchanges"+name] {
+			a.Errorf("exchange %q exists, and is not in the state", name)
+		}
+	}
+	for name := range there.Queues {
+		if !named["queues"+name] {
+			a.Errorf("queue %q exists, and is not in the state", name)
+		}
+	}
+}
+
+// converge is one more apply, after which all is well.
+func (a *trial) converge() {
+	a.Helper()
+	a.sound.mustApply(a.given)
+	a.mustHold(a.desired)
+	if a.given != nil {
+		a.sound.mustBeSettled(a.given)
+		a.sound.mustApply(nil)
+		a.mustHold(topology.New())
+	}
+}
+
+func (o interrupted) kill(v *vhost, at point, f failure) {
+	a := o.prepare(v)
+	a.strike(at, f)
+	a.operate() // what comes of it dies with the process
+	if !a.proxy.hasStruck() {
+		v.Fatal("this request was not made")
+	}
+	left := a.objects()
+	if o.verb != "create" || len(left.Exchanges)+len(left.Queues) == 0 {
+		a.converge()
+		return
+	}
+	noErrors(v, a.sound.refresh(v.Context()))
+	text := errorText(a.sound.apply(v.Context(), a.sound.plan(v.Context(), a.given)))
+	for _, object := range inventoryNames(left) {
+		if !strings.Contains(text, object) {
+			v.Errorf("the error does not name %s: %s", object, text)
+		}
+	}
+	a.mustHold(left)
+	id := importCommand.FindStringSubmatch(text)
+	shown := slices.ContainsFunc(slices.Collect(maps.Values(left.Queues)), func(q topology.Queue) bool { return q.Arguments["x-message-ttl"] != nil })
+	switch {
+	case f.fault == resets && id != nil:
+		a.sound = newProtocol(v, a.broker, nil)
+		noErrors(v, a.sound.importState(v.Context(), id[1]))
+	case id == nil && shown: // type and resolution
+		v.Errorf("no import is offered: %s", text)
+	default:
+		a.given = a.given.with(attributes{"adopt": true})
+	}
+	a.converge()
+}
+
+// inventoryNames are the exchanges and queues as errors name them.
+func inventoryNames(t topology.Topology) []string {
+	var names []string
+	for name := range t.Exchanges {
+		names = append(names, fmt.Sprintf("exchange %q", name))
+	}
+	for name := range t.Queues {
+		names = append(names, fmt.Sprintf("queue %q", name))
+	}
+	return names
+}

@@ -1,0 +1,154 @@
+package provider
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+const killedConfiguration = `
+terraform {
+  required_providers {
+    rabbitmqdelay = {
+      source = "rabbitmqdelay/rabbitmqdelay"
+    }
+  }
+}
+
+variable "endpoint" {}
+variable "username" {}
+variable "password" { sensitive = true }
+variable "amqp_uri" { sensitive = true }
+variable "vhost" {}
+variable "queue_type" {}
+variable "lookahead" { default = 2 }
+variable "adopt" { default = false }
+
+provider "rabbitmqdelay" {
+  endpoint = var.endpoint
+  username = var.username
+  password = var.password
+  amqp_uri = var.amqp_uri
+}
+
+resource "rabbitmqdelay_cascade" "t" {
+  name       = "t"
+  vhost      = var.vhost
+  levels     = 2
+  queue_type = var.queue_type
+  lookahead  = var.lookahead
+  adopt      = var.adopt
+}
+`
+
+// TestKilledProcess kills the provider's process in the middle of what Terraform has it do, with the signal
+// that nothing can catch. Terraform then runs again: after a create it is told what exists and to adopt it;
+// after that, or otherwise at once, one apply converges.
+func TestKilledProcess(t *testing.T) {
+	if os.Getenv("TF_ACC") == "" {
+		t.Skip("runs Terraform: set TF_ACC")
+	}
+	t.Parallel()
+	killed := 0
+	for _, o := range []interrupted{{cascade.Quorum, "create"}, {cascade.Classic, "update"}, {cascade.Quorum, "destroy"}} {
+		var writes []point
+		for _, at := range o.points(newVhost(t)) {
+			if at.method != http.MethodGet {
+				writes = append(writes, at)
+			}
+		}
+		for _, i := range []int{0, len(writes) / 3, 2 * len(writes) / 3, len(writes) - 1} {
+			killed++
+			t.Run(fmt.Sprintf("%s %s, %s", o.verb, o.queueType, writes[i]), func(t *testing.T) {
+				t.Parallel()
+				o.killProcess(t, writes[i])
+			})
+		}
+	}
+	if !narrowed() {
+		figure(t, "killed_processes", killed)
+	}
+}
+
+func (o interrupted) killProcess(t *testing.T, at point) {
+	v := newVhost(t)
+	proxy := newFaultProxy(t, v.broker)
+	b := proxy.front()
+	tf := newCommandLine(t, "", killedConfiguration, map[string]string{
+		"endpoint": b.Endpoint, "username": b.Username, "password": b.Password, "amqp_uri": b.AMQPURI,
+		"vhost": v.name, "queue_type": string(o.queueType),
+	})
+	config := cascade.Config{Name: "t", Vhost: v.name, Levels: 2, QueueType: o.queueType, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+	arguments := []string{"apply", "-auto-approve"}
+	must := func(arguments ...string) {
+		t.Helper()
+		if output, err := tf.run(arguments...); err != nil {
+			t.Fatalf("%s: %v\n%s", arguments, err, output)
+		}
+	}
+	want := expand(t, config)
+	switch o.verb {
+	case "update":
+		must(arguments...)
+		for _, queue := range want.Queues {
+			v.do(topology.DeleteQueue{Queue: queue})
+		}
+		v.do(topology.DeleteExchange{Name: "t.delivery"})
+		wrong := want.Queues["t.delay-01"]
+		wrong.Arguments = topology.Arguments{"x-queue-type": string(o.queueType), "x-message-ttl": int64(5)}
+		v.do(topology.DeclareQueue{Queue: wrong})
+		config.Lookahead = 1
+		want = expand(t, config)
+		arguments = append(arguments, "-var=lookahead=1")
+	case "destroy":
+		must(arguments...)
+		want, arguments = topology.New(), []string{"destroy", "-auto-approve"}
+	}
+	at.path = strings.ReplaceAll(at.path, "{vhost}", v.name)
+	proxy.mutex.Lock()
+	proxy.seen, proxy.written = nil, false
+	proxy.at, proxy.failure, proxy.kill = at, failure{kills, once}, func() { kill(t, tf.provider) }
+	proxy.mutex.Unlock()
+	if output, err := tf.run(arguments...); err == nil || !proxy.hasStruck() {
+		t.Fatalf("%s is not killed: %v\n%s", arguments, err, output)
+	}
+	if left := v.objects(); o.verb == "create" && len(left.Exchanges) > 0 {
+		output, err := tf.run(arguments...)
+		if err == nil || !strings.Contains(oneLine(output), "adopt = true") {
+			t.Errorf("the next apply does not say what to do: %v\n%s", err, output)
+		}
+		v.mustHold(left)
+		arguments = append(arguments, "-var=adopt=true")
+	}
+	must(arguments...)
+	v.mustHold(want)
+	if o.verb != "destroy" {
+		must(append([]string{"plan", "-detailed-exitcode"}, arguments[2:]...)...)
+	}
+}
+
+// kill ends the processes that were started with the name.
+func kill(t testing.TB, name string) {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Error(err)
+	}
+	for _, file := range files {
+		line, err := os.ReadFile(file)
+		if err != nil || !bytes.HasPrefix(line, []byte(name+"\x00")) && string(line) != name {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone
+		}
+	}
+}
