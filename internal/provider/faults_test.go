@@ -74,7 +74,9 @@ func atEveryPoint(t *testing.T, try func(interrupted, *vhost, point, failure), f
 			o := interrupted{queueType, verb}
 			for i, at := range o.points(newVhost(t)) {
 				for _, f := range failures(i) {
-					tried++
+					if at.path != "/api/queues/{vhost}" { // only RabbitMQ before 4.0 is asked for the list
+						tried++
+					}
 					group.Go(func() error {
 						v := <-vhosts
 						sound := t.Run(fmt.Sprintf("%s %s, %s, %s %s", verb, queueType, at, f.fault, f.lasts), func(t *testing.T) {
