@@ -60,7 +60,7 @@ func (o *operation) warnings(state *broker.State) diag.Diagnostics {
 	type same struct{ cause, effect string }
 	objects := map[same][]string{}
 	var order []same
-	for _, f := range topology.Findings(state.Queues, state.Status) {
+	for _, f := range o.findings(state) {
 		key := same{f.Cause, f.Effect}
 		if objects[key] == nil {
 			order = append(order, key)
@@ -70,20 +70,29 @@ func (o *operation) warnings(state *broker.State) diag.Diagnostics {
 	for _, key := range order {
 		lines = append(lines, fmt.Sprintf("%s on %s: %s", key.cause, strings.Join(objects[key], ", "), key.effect))
 	}
+	if len(lines) > 0 {
+		diags.AddWarning("Something changes what happens to messages", fmt.Sprintf(
+			"This concerns the %s, and no apply repairs it:\n\n  %s", o, strings.Join(lines, "\n  ")))
+	}
+	return diags
+}
+
+// findings are the things that no apply repairs.
+func (o *operation) findings(state *broker.State) []topology.Finding {
+	found := topology.Findings(state.Queues, state.Status)
 	parks := o.desired.Exchanges[o.desired.Entry].AlternateExchange() != ""
 	if parks && !o.ownsDelivery() && state.DeliveryExists && state.DeliveryAlternate == "" {
 		unless := ""
 		if state.PolicyUnreadable {
 			unless = fmt.Sprintf("unless policy %q names one, which only a user with the tag policymaker can read, ", state.DeliveryPolicy)
 		}
-		lines = append(lines, fmt.Sprintf("no alternate exchange on exchange %q: %sa message for a destination that is not bound there is not parked; "+
-			"a quorum queue keeps it and tries again every three minutes, a classic queue loses it", o.desired.Delivery, unless))
+		found = append(found, topology.Finding{
+			Severity: topology.Warning, Object: fmt.Sprintf("exchange %q", o.desired.Delivery), Cause: "no alternate exchange",
+			Effect: unless + "a message for a destination that is not bound there is not parked; " +
+				"a quorum queue keeps it and tries again every three minutes, a classic queue loses it",
+		})
 	}
-	if len(lines) > 0 {
-		diags.AddWarning("Something changes what happens to messages", fmt.Sprintf(
-			"This concerns the %s, and no apply repairs it:\n\n  %s", o, strings.Join(lines, "\n  ")))
-	}
-	return diags
+	return found
 }
 
 // configErrors turns what is wrong with a configuration into errors on the attributes.

@@ -346,7 +346,9 @@ func (p *rabbitmqdelay) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{newCascadeResource}
 }
 
-func (p *rabbitmqdelay) DataSources(context.Context) []func() datasource.DataSource { return nil }
+func (p *rabbitmqdelay) DataSources(context.Context) []func() datasource.DataSource {
+	return []func() datasource.DataSource{newCascadeDataSource}
+}
 
 // undoTimeout bounds what has to be done although the operation's own time is over.
 const undoTimeout = time.Minute

@@ -7,9 +7,19 @@ import (
 	"time"
 )
 
-// Finding is something that changes what happens to messages and that no plan can repair, because
-// it is not part of the topology.
+// Severity is how bad a finding is.
+type Severity string
+
+const (
+	// Error is for messages that are lost, leave early, arrive twice or do not get on.
+	Error Severity = "error"
+	// Warning is for messages that may be late, and for what is not known.
+	Warning Severity = "warning"
+)
+
+// Finding is something that changes what happens to messages.
 type Finding struct {
+	Severity Severity
 	// Object is what it was found on, such as `queue "tasks.delay-03"`.
 	Object string
 	// Cause is what does it, such as `policy "ttl"`.
@@ -19,7 +29,7 @@ type Finding struct {
 }
 
 // Findings lists what missing nodes, policies, operator policies and consumers do to the queues of the
-// topology.
+// topology: no plan can repair that, because it is not part of the topology.
 // Actual are the queues as they exist.
 func Findings(actual map[string]Queue, status map[string]QueueStatus) []Finding {
 	var findings []Finding
@@ -41,8 +51,8 @@ type inspection struct {
 	found  []Finding
 }
 
-func (i *inspection) add(cause, format string, args ...any) {
-	i.found = append(i.found, Finding{Object: fmt.Sprintf("queue %q", i.queue.Name), Cause: cause, Effect: fmt.Sprintf(format, args...)})
+func (i *inspection) add(severity Severity, cause, format string, args ...any) {
+	i.found = append(i.found, Finding{severity, fmt.Sprintf("queue %q", i.queue.Name), cause, fmt.Sprintf(format, args...)})
 }
 
 func (i *inspection) delays() bool { return i.queue.ttlMillis() >= 0 }
@@ -52,9 +62,9 @@ func (i *inspection) availability() {
 	const effect = "messages wait in it beyond their time, and it takes no further ones, until "
 	switch {
 	case i.status.Down:
-		i.add("its node is down", effect+"that is back")
+		i.add(Warning, "its node is down", effect+"that is back")
 	case i.status.Online*2 <= i.status.Replicas && i.status.Replicas > 0:
-		i.add(fmt.Sprintf("%d of %d replicas online", i.status.Online, i.status.Replicas), effect+"most of them are back")
+		i.add(Warning, fmt.Sprintf("%d of %d replicas online", i.status.Online, i.status.Replicas), effect+"most of them are back")
 	}
 }
 
@@ -65,17 +75,17 @@ func (i *inspection) availability() {
 func (i *inspection) policies() {
 	policy := i.status.EffectivePolicy
 	if i.status.PolicyUnknown && i.status.Policy+i.status.OperatorPolicy != "" {
-		i.add(i.cause(), "RabbitMQ does not tell yet what it sets for a queue that is so new; the next refresh says what it does to messages")
+		i.add(Warning, i.cause(), "RabbitMQ does not tell yet what it sets for a queue that is so new; the next refresh says what it does to messages")
 	}
 	if ttl, ok := i.lowers("message-ttl"); ok {
 		if i.delays() {
-			i.add(i.cause(), "messages leave it after %s instead of %s", millis(ttl), millis(i.queue.ttlMillis()))
+			i.add(Error, i.cause(), "messages leave it after %s instead of %s", millis(ttl), millis(i.queue.ttlMillis()))
 		} else {
-			i.add(i.cause(), "messages in it are %s after %s", i.removed(), millis(ttl))
+			i.add(Error, i.cause(), "messages in it are %s after %s", i.removed(), millis(ttl))
 		}
 	}
 	if expires, ok := policy["expires"].(int64); ok {
-		i.add(i.cause(), "RabbitMQ deletes it, with the messages in it, %s after it was declared or last looked at: messages that pass through do not count", millis(expires))
+		i.add(Error, i.cause(), "RabbitMQ deletes it, with the messages in it, %s after it was declared or last looked at: messages that pass through do not count", millis(expires))
 	}
 	overflow := i.overflow()
 	for _, limit := range []struct{ key, unit string }{{"max-length", "messages"}, {"max-length-bytes", "bytes"}} {
@@ -85,23 +95,23 @@ func (i *inspection) policies() {
 		}
 		switch {
 		case overflow == "reject-publish" && (i.queue.AtLeastOnce() || i.queue.Type() == "quorum" && !i.delays()):
-			i.add(i.cause(), "at %d %s it refuses further ones: publishers get a negative confirmation, and messages on their way into it are late", most, limit.unit)
+			i.add(Warning, i.cause(), "at %d %s it refuses further ones: publishers get a negative confirmation, and messages on their way into it are late", most, limit.unit)
 		case overflow == "reject-publish" || overflow == "reject-publish-dlx" && i.queue.Type() == "classic":
-			i.add(i.cause(), "at %d %s, further ones that are dead-lettered into it are lost", most, limit.unit)
+			i.add(Error, i.cause(), "at %d %s, further ones that are dead-lettered into it are lost", most, limit.unit)
 		case i.delays():
-			i.add(i.cause(), "at %d %s, the oldest leave it early", most, limit.unit)
+			i.add(Error, i.cause(), "at %d %s, the oldest leave it early", most, limit.unit)
 		default:
-			i.add(i.cause(), "at %d %s, the oldest are %s", most, limit.unit, i.removed())
+			i.add(Error, i.cause(), "at %d %s, the oldest are %s", most, limit.unit, i.removed())
 		}
 	}
 	if i.queue.AtLeastOnce() && overflow != "reject-publish" {
-		i.add(i.cause(), "overflow %q switches at-least-once dead-lettering off: messages that leave it can be lost", overflow)
+		i.add(Error, i.cause(), "overflow %q switches at-least-once dead-lettering off: messages that leave it can be lost", overflow)
 	}
 	if key, ok := policy["dead-letter-routing-key"].(string); ok && i.delays() && i.queue.Arguments["x-dead-letter-routing-key"] == nil {
-		i.add(i.cause(), "messages leave it with the routing key %q in place of their own, so that they do not reach their destination", key)
+		i.add(Error, i.cause(), "messages leave it with the routing key %q in place of their own, so that they do not reach their destination", key)
 	}
 	if looks, ok := i.lowers("delivery-limit"); ok && !i.delays() && i.queue.Type() == "quorum" {
-		i.add(i.cause(), "a message in it that is looked at more than %d times is %s", looks, i.removed())
+		i.add(Error, i.cause(), "a message in it that is looked at more than %d times is %s", looks, i.removed())
 	}
 }
 
@@ -119,7 +129,7 @@ func (i *inspection) removed() string {
 
 func (i *inspection) consumers() {
 	if i.delays() && i.status.Consumers > 0 {
-		i.add(fmt.Sprintf("%d consumer(s)", i.status.Consumers), "messages in it are taken before their delay is over and do not reach their destination")
+		i.add(Error, fmt.Sprintf("%d consumer(s)", i.status.Consumers), "messages in it are taken before their delay is over and do not reach their destination")
 	}
 }
 
@@ -152,6 +162,33 @@ func (i *inspection) cause() string {
 		return fmt.Sprintf("operator policy %q", i.status.OperatorPolicy)
 	}
 	return fmt.Sprintf("policy %q with operator policy %q", i.status.Policy, i.status.OperatorPolicy)
+}
+
+// Damages lists how what a broker has deviates from the topology: what a plan repairs.
+func Damages(desired, actual Topology) []Finding {
+	var found []Finding
+	add := func(object, cause, effect string) { found = append(found, Finding{Error, object, cause, effect}) }
+	for _, name := range slices.Sorted(maps.Keys(desired.Exchanges)) {
+		if _, exists := actual.Exchanges[name]; !exists {
+			add(fmt.Sprintf("exchange %q", name), "missing", "messages do not get on from here: publishers get an error, quorum queues keep what they hand on to it, and classic queues lose it")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(desired.Queues)) {
+		if _, exists := actual.Queues[name]; !exists {
+			add(fmt.Sprintf("queue %q", name), "missing", "messages that have to wait in it are unroutable")
+		}
+	}
+	for _, b := range desired.Bindings.Sorted() {
+		if !actual.Bindings.Has(b) {
+			add("binding of "+b.describe(), "missing", "messages with such a key are unroutable")
+		}
+	}
+	for _, object := range Existing(desired, actual) {
+		for _, d := range object.Differences {
+			add(object.Name, fmt.Sprintf("%s is %s, not %s", d.Property, d.Actual, d.Desired), "messages take another way or another time than they should")
+		}
+	}
+	return found
 }
 
 func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
