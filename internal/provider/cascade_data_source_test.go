@@ -32,7 +32,7 @@ func TestAccCascadeDataSource(t *testing.T) {
   entry_exchange = "t.delay-11"
 }
 `, quote(v.name))
-			at := func(name string) tfjsonpath.Path { return tfjsonpath.New(name) }
+			at := tfjsonpath.New
 			value := func(path tfjsonpath.Path, check knownvalue.Check) statecheck.StateCheck {
 				return statecheck.ExpectKnownValue("data.rabbitmqdelay_cascade.t", path, check)
 			}
