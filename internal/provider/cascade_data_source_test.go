@@ -32,7 +32,7 @@ func TestAccCascadeDataSource(t *testing.T) {
   entry_exchange = "t.delay-11"
 }
 `, quote(v.name))
-			at := tfjsonpath.New
+			at := tfjsonpath.New[string]
 			value := func(path tfjsonpath.Path, check knownvalue.Check) statecheck.StateCheck {
 				return statecheck.ExpectKnownValue("data.rabbitmqdelay_cascade.t", path, check)
 			}
