@@ -32,7 +32,7 @@ type State struct {
 
 // Read finds out what the broker has of the topology: its exchanges and queues as they are, all
 // bindings of the exchanges that it owns, and nothing else. It makes one request for all exchanges
-// and one for each queue and each owned exchange, whatever else there is in the vhost.
+// and one for each queue and each owned exchange that exists, whatever else there is in the vhost.
 func (c *Client) Read(ctx context.Context, vhost string, want topology.Topology) (*State, error) {
 	ctx = c.logging(ctx)
 	return again(func() (*State, error) { return c.read(ctx, vhost, want) })
@@ -66,7 +66,7 @@ func (c *Client) read(ctx context.Context, vhost string, want topology.Topology)
 		})
 	}
 	for _, name := range slices.Sorted(maps.Keys(want.Exchanges)) {
-		if !want.Owns(name) {
+		if _, exists := state.Exchanges[name]; !exists || !want.Owns(name) {
 			continue
 		}
 		group.Go(func() error {

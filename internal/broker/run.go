@@ -82,7 +82,7 @@ func (r *run) undo(ctx context.Context, plan topology.Plan, failure error) error
 	return failure
 }
 
-// phase runs steps at the same time, as many as there may be requests.
+// phase runs steps at the same time, as many as there may be requests and as the broker can take.
 func (r *run) phase(ctx context.Context, steps []topology.Step) (done []topology.Step, err error) {
 	var (
 		mutex   sync.Mutex
@@ -99,7 +99,7 @@ func (r *run) phase(ctx context.Context, steps []topology.Step) (done []topology
 		next++
 		return next - 1, true
 	}
-	for range min(cap(r.http.slots), len(steps)) {
+	for range r.parallel(ctx, steps) {
 		workers.Go(func() {
 			for i, ok := take(); ok; i, ok = take() {
 				effect, failure := r.step(ctx, steps[i])
@@ -119,6 +119,47 @@ func (r *run) phase(ctx context.Context, steps []topology.Step) (done []topology
 		}
 	}
 	return done, err
+}
+
+// parallel is how many of the steps may run at the same time. Exchanges that are bound to each other are deleted one
+// after the other where they are kept in Mnesia, before 4.3: 3.10.8 keeps some although it says that it deleted
+// them, and 4.0.5 answers with an internal error (TestTeardownIsComplete).
+func (r *run) parallel(ctx context.Context, steps []topology.Step) int {
+	deletions := 0
+	for _, step := range steps {
+		if _, deletes := step.(topology.DeleteExchange); deletes {
+			deletions++
+		}
+	}
+	if deletions > 1 && !isAtLeast(r.version(ctx), 4, 3) {
+		return 1
+	}
+	return min(cap(r.http.slots), len(steps))
+}
+
+// version is that of the broker, empty if it cannot be found out. AMQP tells it without a further request.
+func (r *run) version(ctx context.Context) string {
+	r.mutex.Lock()
+	session := r.amqp
+	r.mutex.Unlock()
+	if session != nil {
+		version, _ := session.connection.Properties["version"].(string)
+		return version
+	}
+	o, err := r.overview(r.newCall(ctx))
+	if err != nil {
+		return ""
+	}
+	return o.Version
+}
+
+// isAtLeast compares the first two numbers of a version.
+func isAtLeast(version string, major, minor int) bool {
+	var have, next int
+	if _, err := fmt.Sscanf(version, "%d.%d", &have, &next); err != nil {
+		return false
+	}
+	return have > major || have == major && next >= minor
 }
 
 // step runs one step and tells whether it had an effect, or may have had one.

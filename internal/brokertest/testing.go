@@ -3,9 +3,6 @@ package brokertest
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net/http"
-	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -54,21 +51,15 @@ func Main(m *testing.M) {
 // Vhost makes a vhost for one test, named after it, and removes it when the test is done.
 func Vhost(t testing.TB, b *Broker) string {
 	t.Helper()
-	name := fmt.Sprintf("%.60s-%06x", notPlain.ReplaceAllString(t.Name(), "-"), rand.IntN(1<<24))
-	vhost := "/api/vhosts/" + url.PathEscape(name)
-	if err := b.api(t.Context(), http.MethodPut, vhost, struct{}{}, nil); err != nil {
-		t.Fatalf("create vhost %q: %v", name, err)
+	name, remove, err := b.NewVhost(t.Context(), notPlain.ReplaceAllString(t.Name(), "-"))
+	if err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := b.api(context.Background(), http.MethodDelete, vhost, nil, nil); err != nil {
-			t.Errorf("delete vhost %q: %v", name, err)
+		if err := remove(context.Background()); err != nil {
+			t.Error(err)
 		}
 	})
-	everything := map[string]string{"configure": ".*", "write": ".*", "read": ".*"}
-	permissions := "/api/permissions/" + url.PathEscape(name) + "/" + url.PathEscape(b.Username)
-	if err := b.api(t.Context(), http.MethodPut, permissions, everything, nil); err != nil {
-		t.Fatalf("grant user %q permissions in vhost %q: %v", b.Username, name, err)
-	}
 	return name
 }
 

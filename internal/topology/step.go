@@ -102,11 +102,3 @@ func (p Plan) then(steps ...Step) Plan {
 	}
 	return append(p, Phase{Steps: steps})
 }
-
-// thenEach appends a phase for each step.
-func (p Plan) thenEach(steps ...Step) Plan {
-	for _, step := range steps {
-		p = p.then(step)
-	}
-	return p
-}

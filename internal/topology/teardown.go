@@ -22,10 +22,6 @@ type Guard struct {
 // exchange is the very last, because the applications' bindings go with it. Whatever fails on the
 // way, what has been removed until then is restored.
 //
-// Exchanges that are bound to each other go one after the other: if they are deleted at the same time,
-// RabbitMQ 3.10.8 keeps some although it says that it deleted them, and 4.0.5 answers with an internal
-// error (TestTeardownIsComplete in package broker).
-//
 // Actual holds, besides what Diff wants, the bindings of others that lead to the exchanges and
 // queues: they are restored with them. What desired does not name is never removed.
 func Teardown(desired, actual Topology, guard Guard) Plan {
@@ -33,10 +29,11 @@ func Teardown(desired, actual Topology, guard Guard) Plan {
 	if guard.Force {
 		return Plan{}.
 			then(deleteExchanges(t.entry)...).
-			thenEach(deleteExchanges(t.levels)...).
+			then(deleteExchanges(t.levels)...).
 			then(deleteQueues(t.delays, false)...).
 			then(deleteQueues(t.parking, false)...).
-			thenEach(deleteExchanges(slices.Concat(t.alternate, t.delivery))...)
+			then(deleteExchanges(t.alternate)...).
+			then(deleteExchanges(t.delivery)...)
 	}
 	atFirst := t.delays
 	if guard.Drain > 0 {
@@ -45,7 +42,7 @@ func Teardown(desired, actual Topology, guard Guard) Plan {
 	removal := Plan{}.
 		then(deleteExchanges(t.entry)...).
 		then(verify(guard.Drain, t.delays, t.parking)...).
-		thenEach(deleteExchanges(t.levels)...)
+		then(deleteExchanges(t.levels)...)
 	if len(t.delays) > 0 {
 		// Publishers that enter below the entry may have come in since.
 		removal = removal.then(verify(0, t.delays, t.parking)...)

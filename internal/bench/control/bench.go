@@ -1,0 +1,257 @@
+// Package control measures what Terraform takes for a cascade: time, requests, connections and memory of plan,
+// apply, import and destroy.
+//
+// Terraform itself takes time that no provider can save: the floor is one exchange of the provider
+// cyrilgdn/rabbitmq if that is given, else the smallest cascade there is.
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+)
+
+// Options say what Run measures.
+type Options struct {
+	Levels  []int
+	Latency []time.Duration // added to every round trip, with the highest number of levels
+	Foreign []int           // queues and bindings of others in the vhost, likewise
+	Ten     bool            // whether to measure ten cascades in one configuration
+	Import  bool
+	Settle  bool // whether to wait until a plan is as small as it gets
+	Rounds  int
+	Other   string // executable file of the provider cyrilgdn/rabbitmq, or empty
+}
+
+// Bench measures on one broker.
+type Bench struct {
+	broker   *brokertest.Broker
+	recorder *sample.Recorder
+}
+
+// New returns a Bench.
+func New(b *brokertest.Broker, recorder *sample.Recorder) *Bench {
+	return &Bench{broker: b, recorder: recorder}
+}
+
+// subject is a configuration under measurement.
+type subject struct {
+	name      string
+	parameter string
+	x         float64
+	latency   time.Duration
+	// configuration takes the vhost from a variable.
+	configuration  string
+	address, entry string // of what can be imported
+
+	vhost     string
+	gateway   *gateway
+	workspace *workspace
+}
+
+// Run measures all.
+func (b *Bench) Run(ctx context.Context, o Options) (err error) {
+	t, err := newTerraform(ctx, o.Other)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	if err := b.measure(ctx, t, o, 0, subjects(o)); err != nil {
+		return err
+	}
+	most := o.Levels[len(o.Levels)-1]
+	for _, foreign := range o.Foreign {
+		crowded := []*subject{cascades(fmt.Sprintf("%d levels", most), most, 1)}
+		crowded[0].parameter, crowded[0].x = "foreign queues", float64(foreign)
+		if err := b.measure(ctx, t, o, foreign, crowded); err != nil {
+			return fmt.Errorf("with %d foreign queues: %w", foreign, err)
+		}
+	}
+	return nil
+}
+
+// subjects are all but those with foreign queues.
+func subjects(o Options) []*subject {
+	floor := cascades("floor", 1, 1)
+	if o.Other != "" {
+		floor = plain("floor", 0)
+	}
+	all := []*subject{alone(), floor}
+	for _, levels := range o.Levels {
+		all = append(all, cascades(fmt.Sprintf("%d levels", levels), levels, 1))
+	}
+	most := o.Levels[len(o.Levels)-1]
+	if o.Other != "" {
+		all = append(all, plain(fmt.Sprintf("%d levels, single resources", most), most))
+	}
+	for _, latency := range o.Latency {
+		slow := []*subject{cascades(fmt.Sprintf("%d levels", most), most, 1)}
+		if o.Other != "" {
+			slow = append(slow, plain(fmt.Sprintf("%d levels, single resources", most), most))
+		}
+		for _, s := range slow {
+			s.latency, s.parameter, s.x = latency, "latency", float64(latency.Milliseconds())
+		}
+		all = append(all, slow...)
+	}
+	if o.Ten {
+		all = append(all, cascades(fmt.Sprintf("%d levels, ten cascades", most), most, 10))
+	}
+	return all
+}
+
+// measure takes interleaved rounds of all subjects.
+func (b *Bench) measure(ctx context.Context, t *terraform, o Options, foreign int, subjects []*subject) (err error) {
+	for _, s := range subjects {
+		closeSubject, err := b.open(ctx, t, foreign, s)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, closeSubject()) }()
+	}
+	for round := 1; round <= o.Rounds; round++ {
+		rand.Shuffle(len(subjects), func(i, j int) { subjects[i], subjects[j] = subjects[j], subjects[i] })
+		for _, s := range subjects {
+			if err := b.step(ctx, s, round, "apply", "apply", "-auto-approve"); err != nil {
+				return err
+			}
+		}
+		if o.Settle {
+			// The broker takes up to nine seconds to tell which policies apply to a new queue; until then each
+			// takes a second request.
+			time.Sleep(10 * time.Second)
+		}
+		for _, s := range subjects {
+			if err := b.step(ctx, s, round, "plan", "plan", "-detailed-exitcode"); err != nil {
+				return err
+			}
+			if !o.Import || s.address == "" {
+				continue
+			}
+			if _, err := s.workspace.run(ctx, "state", "rm", s.address); err != nil {
+				return err
+			}
+			if err := b.step(ctx, s, round, "import", "import", s.address, s.vhost+"/"+s.entry); err != nil {
+				return err
+			}
+		}
+		for _, s := range subjects {
+			if err := b.step(ctx, s, round, "destroy", "destroy", "-auto-approve"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// step runs one command and records what it took.
+func (b *Bench) step(ctx context.Context, s *subject, round int, name string, args ...string) error {
+	requests, connections := s.gateway.requests.Load(), s.gateway.connections.Load()
+	r, err := s.workspace.run(ctx, args...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	for _, each := range []struct {
+		metric, unit string
+		value        float64
+	}{
+		{"time", "s", r.time.Seconds()},
+		{"processor time", "s", r.cpu.Seconds()},
+		{"requests", "", float64(s.gateway.requests.Load() - requests)},
+		{"connections", "", float64(s.gateway.connections.Load() - connections)},
+		{"peak memory", "MiB", r.memory / (1 << 20)},
+	} {
+		err := b.recorder.Add(sample.Sample{
+			Broker: b.broker.Version, Scenario: "terraform " + name, Subject: s.name, Parameter: s.parameter, X: s.x,
+			Metric: each.metric, Unit: each.unit, Round: round, Value: each.value,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open gives a subject a vhost, in which there are so many queues of others, a way to the broker and a workspace.
+func (b *Bench) open(ctx context.Context, t *terraform, foreign int, s *subject) (_ func() error, err error) {
+	var opened []func() error
+	closeAll := func() (err error) {
+		for _, each := range slices.Backward(opened) {
+			err = errors.Join(err, each())
+		}
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, closeAll())
+		}
+	}()
+	vhost, remove, err := b.broker.NewVhost(ctx, "bench")
+	if err != nil {
+		return nil, err
+	}
+	opened = append(opened, func() error { return remove(context.WithoutCancel(ctx)) })
+	if foreign > 0 {
+		conn, err := b.broker.Dial(vhost)
+		if err != nil {
+			return nil, err
+		}
+		opened = append(opened, conn.Close)
+		if err := crowd(conn, foreign); err != nil {
+			return nil, err
+		}
+	}
+	if s.gateway, err = newGateway(b.broker.Endpoint, s.latency); err != nil {
+		return nil, err
+	}
+	opened = append(opened, func() error { s.gateway.Close(); return nil })
+	uri, err := url.Parse(b.broker.AMQPURI)
+	if err != nil {
+		return nil, err
+	}
+	relay, err := newRelay(uri.Host, s.latency)
+	if err != nil {
+		return nil, err
+	}
+	opened = append(opened, relay.Close)
+	uri.Host = relay.Addr().String()
+	environ := []string{
+		"RABBITMQ_ENDPOINT=" + s.gateway.URL, "RABBITMQ_USERNAME=" + b.broker.Username,
+		"RABBITMQ_PASSWORD=" + b.broker.Password, "RABBITMQ_AMQP_URI=" + uri.String(), "TF_VAR_vhost=" + vhost,
+	}
+	s.vhost = vhost
+	s.workspace, err = t.workspace(ctx, s.configuration, environ)
+	return closeAll, err
+}
+
+// crowd fills the vhost with queues of others, each bound to an exchange of theirs. They go with the connection.
+func crowd(conn *amqp.Connection, queues int) error {
+	channel, err := conn.Channel()
+	if err != nil {
+		return err
+	}
+	if err := channel.ExchangeDeclare("others", amqp.ExchangeTopic, true, false, false, false, nil); err != nil {
+		return err
+	}
+	for i := range queues {
+		name := fmt.Sprintf("other-%05d", i)
+		// Without waiting for an answer; the last one is waited for.
+		noWait := i < queues-1
+		if _, err := channel.QueueDeclare(name, false, false, true, noWait, nil); err != nil {
+			return err
+		}
+		if err := channel.QueueBind(name, name+".#", "others", noWait, nil); err != nil {
+			return err
+		}
+	}
+	return channel.Close()
+}

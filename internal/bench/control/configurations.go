@@ -1,0 +1,101 @@
+package control
+
+import (
+	"fmt"
+)
+
+// alone is Terraform without any provider that is not built in.
+func alone() *subject {
+	return &subject{name: "terraform alone", parameter: "levels", configuration: `resource "terraform_data" "nothing" {}`}
+}
+
+// cascades is a number of cascades, with everything that a cascade has by default.
+func cascades(name string, levels, n int) *subject {
+	s := &subject{name: name, parameter: "levels", x: float64(levels)}
+	s.configuration = fmt.Sprintf(`
+variable "vhost" {}
+terraform {
+  required_providers {
+    rabbitmqdelay = { source = "rabbitmqdelay/rabbitmqdelay" }
+  }
+}
+resource "rabbitmqdelay_cascade" "tasks" {
+  count  = %d
+  vhost  = var.vhost
+  name   = "tasks-${count.index}"
+  levels = %d
+}
+`, n, levels)
+	if n == 1 {
+		s.address = "rabbitmqdelay_cascade.tasks[0]"
+		s.entry = fmt.Sprintf("tasks-0.delay-%02d", levels-1)
+	}
+	return s
+}
+
+// plain is the classic chain as single resources of the provider cyrilgdn/rabbitmq; without levels, one exchange.
+func plain(name string, levels int) *subject {
+	s := &subject{name: name, parameter: "levels", x: float64(levels)}
+	s.configuration = fmt.Sprintf(`
+variable "vhost" {}
+terraform {
+  required_providers {
+    rabbitmq = { source = "cyrilgdn/rabbitmq" }
+  }
+}
+locals {
+  levels = %d
+  stars  = { for k in range(local.levels) : k => join("", [for _ in range(local.levels - 1 - k) : "*."]) }
+}
+resource "rabbitmq_exchange" "delivery" {
+  name  = "tasks.delivery"
+  vhost = var.vhost
+  settings {
+    type    = "topic"
+    durable = true
+  }
+}
+resource "rabbitmq_exchange" "level" {
+  count = local.levels
+  name  = format("tasks.delay-%%02d", count.index)
+  vhost = var.vhost
+  settings {
+    type    = "topic"
+    durable = true
+  }
+}
+resource "rabbitmq_queue" "level" {
+  count = local.levels
+  name  = format("tasks.delay-%%02d", count.index)
+  vhost = var.vhost
+  settings {
+    durable = true
+    arguments_json = jsonencode({
+      "x-queue-type"           = "quorum"
+      "x-message-ttl"          = 1000 * pow(2, count.index)
+      "x-dead-letter-exchange" = count.index == 0 ? rabbitmq_exchange.delivery.name : format("tasks.delay-%%02d", count.index - 1)
+      "x-dead-letter-strategy" = "at-least-once"
+      "x-overflow"             = "reject-publish"
+    })
+  }
+}
+resource "rabbitmq_binding" "wait" {
+  count            = local.levels
+  source           = rabbitmq_exchange.level[count.index].name
+  vhost            = var.vhost
+  destination      = rabbitmq_queue.level[count.index].name
+  destination_type = "queue"
+  routing_key      = "${local.stars[count.index]}1.#"
+}
+resource "rabbitmq_binding" "pass" {
+  count            = local.levels
+  source           = rabbitmq_exchange.level[count.index].name
+  vhost            = var.vhost
+  destination      = count.index == 0 ? rabbitmq_exchange.delivery.name : format("tasks.delay-%%02d", count.index - 1)
+  destination_type = "exchange"
+  routing_key      = "${local.stars[count.index]}0.#"
+  depends_on       = [rabbitmq_exchange.level]
+}
+`, levels)
+	return s
+}

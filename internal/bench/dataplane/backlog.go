@@ -1,0 +1,158 @@
+package dataplane
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+)
+
+// BacklogOptions say what Backlog measures.
+type BacklogOptions struct {
+	QueueTypes []cascade.QueueType
+	Messages   int
+	Wait       time.Duration // how long the messages wait: longer than it takes to publish them
+	Paced      PacedOptions  // what is measured while they wait, at its first rate
+}
+
+// Backlog fills one level of a cascade with full lookahead and measures what waiting costs: memory and disk per
+// message, the rates beside them, and how fast they leave when all of them are due.
+func (b *Bench) Backlog(ctx context.Context, o BacklogOptions) error {
+	for _, queueType := range o.QueueTypes {
+		err := b.in(ctx, func(ctx context.Context, s *space) error { return s.backlog(ctx, queueType, o) })
+		if err != nil {
+			return fmt.Errorf("backlog in %s queues: %w", queueType, err)
+		}
+	}
+	return nil
+}
+
+func (s *space) backlog(ctx context.Context, queueType cascade.QueueType, o BacklogOptions) error {
+	n := float64(o.Messages)
+	scenario := "backlog " + string(queueType)
+	add := func(metric, unit string, value float64) error {
+		return s.add(sample.Sample{Scenario: scenario, Subject: "full", Parameter: "messages", X: n, Metric: metric, Unit: unit, Round: 1, Value: value})
+	}
+	// The messages wait in a cascade of one level whose time-to-live is just long enough: in a larger one the
+	// level above 128 × 100 ms would do the same.
+	waiting := config("waiting", 1, 1, queueType)
+	waiting.Resolution = o.Wait
+	store, err := s.declare(ctx, "full", waiting)
+	if err != nil {
+		return err
+	}
+	beside := config("beside", pacedLevels, 0, queueType)
+	beside.Resolution = pacedResolution
+	of, err := s.declare(ctx, "full", beside)
+	if err != nil {
+		return err
+	}
+	receiver, receiving, err := s.receive(store.Delivery, o.Messages)
+	if err != nil {
+		return err
+	}
+	defer receiving.Close()
+	empty, err := s.paced(ctx, of, o.Paced.Rates[0], o.Paced)
+	if err != nil {
+		return err
+	}
+	if err := s.addLateness("lateness beside no backlog "+string(queueType), "full", "messages", n, 1, empty); err != nil {
+		return err
+	}
+	before, err := s.usage(ctx)
+	if err != nil {
+		return err
+	}
+
+	sender, err := newSender(s.conn)
+	if err != nil {
+		return err
+	}
+	key := store.key(1)
+	started := time.Now()
+	for range o.Messages {
+		body := make([]byte, payload)
+		stamp(body, time.Now().Add(o.Wait))
+		if err := sender.send(ctx, store.Entry, key, body); err != nil {
+			return err
+		}
+	}
+	if err := sender.close(ctx); err != nil {
+		return err
+	}
+	published := time.Since(started)
+	if err := add("publish rate", "msg/s", n/published.Seconds()); err != nil {
+		return err
+	}
+	after, err := s.usage(ctx)
+	if err != nil {
+		return err
+	}
+	for _, cost := range []struct {
+		metric        string
+		before, after float64
+	}{{"memory", before.memory, after.memory}, {"process memory", before.rss, after.rss}, {"disk", before.disk, after.disk}} {
+		if err := add(cost.metric, "bytes/message", (cost.after-cost.before)/n); err != nil {
+			return err
+		}
+	}
+	full, err := s.paced(ctx, of, o.Paced.Rates[0], o.Paced)
+	if err != nil {
+		return err
+	}
+	if err := s.addLateness("lateness beside a backlog "+string(queueType), "full", "messages", n, 1, full); err != nil {
+		return err
+	}
+
+	firstDue := started.Add(o.Wait)
+	if time.Now().After(firstDue) {
+		return fmt.Errorf("after %s the first messages are due, before everything is measured; let them wait longer than %s", time.Since(started), o.Wait)
+	}
+	late, err := receiver.wait(ctx, o.Messages, firstDue.Add(10*time.Minute))
+	if err != nil {
+		return err
+	}
+	took := time.Since(firstDue)
+	if err := add("arrived", "share", float64(len(late))/n); err != nil {
+		return err
+	}
+	// Messages are due as fast as they were published: a rate below that is the limit of dead-lettering.
+	return add("rate when due", "msg/s", float64(len(late))/took.Seconds())
+}
+
+// usage is what the broker takes, in bytes.
+type usage struct{ memory, rss, disk float64 }
+
+// usage looks once the broker has done what it does in the background after a burst.
+func (s *space) usage(ctx context.Context) (usage, error) {
+	time.Sleep(3 * time.Second)
+	const look = `[garbage_collect(P) || P <- processes()], ` +
+		`Directory = case erlang:function_exported(rabbit, data_dir, 0) of true -> rabbit:data_dir(); false -> rabbit_mnesia:dir() end, ` +
+		`lists:flatten(io_lib:format("~w ~w ~s", [erlang:memory(total), ` +
+		`proplists:get_value(rss, proplists:get_value(total, rabbit_vm:memory())), hd(string:lexemes(os:cmd("du -sk " ++ Directory), "\t "))])).`
+	text, err := s.broker.CLI(ctx, "rabbitmqctl", "eval", look)
+	if err != nil {
+		return usage{}, err
+	}
+	return parseUsage(string(text))
+}
+
+func parseUsage(text string) (usage, error) {
+	fields := strings.Fields(strings.Trim(strings.TrimSpace(text), `"`))
+	if len(fields) != 3 {
+		return usage{}, fmt.Errorf("%q is not memory, memory of the process and disk", text)
+	}
+	var figures [3]float64
+	for i, field := range fields {
+		figure, err := strconv.ParseFloat(field, 64)
+		if err != nil {
+			return usage{}, err
+		}
+		figures[i] = figure
+	}
+	return usage{memory: figures[0], rss: figures[1], disk: 1024 * figures[2]}, nil
+}

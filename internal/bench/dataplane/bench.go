@@ -1,0 +1,126 @@
+// Package dataplane measures messages on their way through a cascade: how fast they get in, how late they
+// come out, how fast they move between queues, and what it costs that they wait.
+//
+// One publisher with confirms sends persistent messages of 256 bytes, unless a measurement says otherwise.
+// Publisher, consumer and broker share one machine, so that only ratios inside one run count.
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Bench measures on one broker.
+type Bench struct {
+	broker   *brokertest.Broker
+	client   *broker.Client
+	recorder *sample.Recorder
+}
+
+// New returns a Bench that has to be closed.
+func New(b *brokertest.Broker, recorder *sample.Recorder) (*Bench, error) {
+	client, err := broker.New(broker.Config{Endpoint: b.Endpoint, Username: b.Username, Password: b.Password, AMQPURI: b.AMQPURI})
+	if err != nil {
+		return nil, err
+	}
+	return &Bench{broker: b, client: client, recorder: recorder}, nil
+}
+
+// Close gives up the connections.
+func (b *Bench) Close() error { return b.client.Close() }
+
+// add records a sample of this broker.
+func (b *Bench) add(s sample.Sample) error {
+	s.Broker = b.broker.Version
+	return b.recorder.Add(s)
+}
+
+// space is a vhost of one measurement, with a connection.
+type space struct {
+	*Bench
+	vhost string
+	conn  *amqp.Connection
+}
+
+// in runs a measurement in a vhost of its own.
+func (b *Bench) in(ctx context.Context, measure func(context.Context, *space) error) (err error) {
+	vhost, remove, err := b.broker.NewVhost(ctx, "bench")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove(context.WithoutCancel(ctx))) }()
+	conn, err := b.broker.Dial(vhost)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return measure(ctx, &space{Bench: b, vhost: vhost, conn: conn})
+}
+
+// subject is a cascade under measurement.
+type subject struct {
+	name   string
+	config cascade.Config
+	topology.Topology
+}
+
+// config is what all measured cascades have in common.
+func config(name string, levels, lookahead int, queueType cascade.QueueType) cascade.Config {
+	return cascade.Config{
+		Name: name, Levels: levels, Lookahead: lookahead, QueueType: queueType,
+		CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true,
+	}
+}
+
+// declare creates the cascade as the provider would.
+func (s *space) declare(ctx context.Context, name string, c cascade.Config) (*subject, error) {
+	c.Vhost = s.vhost
+	resolved, err := c.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	want, err := cascade.Expand(c)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.client.Run(ctx, s.vhost, topology.Diff(want, topology.New())); err != nil {
+		return nil, err
+	}
+	return &subject{name: name, config: resolved, Topology: want}, nil
+}
+
+// purge drops all messages of the subject.
+func (s *space) purge(of *subject) error {
+	channel, err := s.conn.Channel()
+	if err != nil {
+		return err
+	}
+	defer channel.Close()
+	for name := range of.Queues {
+		if _, err := channel.QueuePurge(name, false); err != nil {
+			return fmt.Errorf("purge queue %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// key is a routing key of the subject for a delay in steps of the resolution.
+func (of *subject) key(steps int64) string {
+	key := make([]byte, 0, 2*of.config.Levels+1)
+	for level := of.config.Levels - 1; level >= 0; level-- {
+		key = append(key, '0'+byte(steps>>level&1), '.')
+	}
+	return string(append(key, destination...))
+}
+
+// destination is the word behind the digits.
+const destination = "d"

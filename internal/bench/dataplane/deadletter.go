@@ -1,0 +1,140 @@
+package dataplane
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+)
+
+// DeadLetterOptions say what DeadLetter measures.
+type DeadLetterOptions struct {
+	Lookaheads []int
+	QueueTypes []cascade.QueueType
+	Random     bool // whether to measure random delays beside the round one
+	Messages   int
+	Rounds     int
+}
+
+const (
+	deadLetterLevels     = 28
+	deadLetterLevel      = 10
+	deadLetterResolution = 4 * time.Millisecond
+)
+
+// DeadLetter puts messages into the queue of level 10, past the entry, and measures how long it takes from when
+// the first is due until the last is delivered. A round delay of 2^10 steps has ten clear bits behind the queue: the
+// chain passes ten exchanges, full lookahead one. Random delays have all bits behind the queue at random.
+func (b *Bench) DeadLetter(ctx context.Context, o DeadLetterOptions) error {
+	for _, queueType := range o.QueueTypes {
+		err := b.in(ctx, func(ctx context.Context, s *space) error { return s.deadLetters(ctx, queueType, o) })
+		if err != nil {
+			return fmt.Errorf("dead-letter from %s queues: %w", queueType, err)
+		}
+	}
+	return nil
+}
+
+func (s *space) deadLetters(ctx context.Context, queueType cascade.QueueType, o DeadLetterOptions) error {
+	var subjects []*subject
+	for _, lookahead := range o.Lookaheads {
+		c := config(fmt.Sprintf("l%d", lookahead), deadLetterLevels, lookahead, queueType)
+		c.Resolution = deadLetterResolution
+		of, err := s.declare(ctx, lookaheadName(lookahead), c)
+		if err != nil {
+			return err
+		}
+		if err := s.loader(of, deadLetterLevel); err != nil {
+			return err
+		}
+		subjects = append(subjects, of)
+	}
+	kinds := []string{"round"}
+	if o.Random {
+		kinds = append(kinds, "random")
+	}
+	for round := 1; round <= o.Rounds; round++ {
+		for _, kind := range kinds {
+			for _, of := range subjects {
+				if err := s.deadLetter(ctx, of, kind, round, queueType, o.Messages); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// loader is a fanout exchange that leads into the queue of the level, whatever the key.
+func (s *space) loader(of *subject, level int) error {
+	channel, err := s.conn.Channel()
+	if err != nil {
+		return err
+	}
+	defer channel.Close()
+	name := loaderName(of)
+	if err := channel.ExchangeDeclare(name, amqp.ExchangeFanout, true, false, false, false, nil); err != nil {
+		return err
+	}
+	return channel.QueueBind(of.config.QueueName.Name(level), "", name, false, nil)
+}
+
+func loaderName(of *subject) string { return of.config.Name + ".loader" }
+
+func (s *space) deadLetter(ctx context.Context, of *subject, kind string, round int, queueType cascade.QueueType, n int) error {
+	const patience = 2 * time.Minute
+	receiver, receiving, err := s.receive(of.Delivery, n)
+	if err != nil {
+		return err
+	}
+	defer receiving.Close()
+	sender, err := newSender(s.conn)
+	if err != nil {
+		return err
+	}
+	delay := func() int64 { return 1 << deadLetterLevel }
+	if kind == "random" {
+		delay = func() int64 { return 1<<deadLetterLevel + rand.Int64N(1<<deadLetterLevel) }
+	}
+	started := time.Now()
+	for range n {
+		body := make([]byte, payload)
+		steps := delay()
+		stamp(body, time.Now().Add(time.Duration(steps)*deadLetterResolution))
+		if err := sender.send(ctx, loaderName(of), of.key(steps), body); err != nil {
+			return err
+		}
+	}
+	if err := sender.close(ctx); err != nil {
+		return err
+	}
+	firstDue := started.Add(deadLetterResolution << deadLetterLevel)
+	if published := time.Now(); published.After(firstDue) {
+		return fmt.Errorf("publishing took %s, longer than the delay", published.Sub(started))
+	}
+	late, err := receiver.wait(ctx, n, firstDue.Add(patience))
+	if err != nil {
+		return err
+	}
+	took := time.Since(firstDue).Seconds()
+	l, err := newLateness(late, n)
+	if err != nil {
+		return err
+	}
+	scenario := fmt.Sprintf("dead-letter %s %s", kind, queueType)
+	if kind == "round" {
+		err := s.add(sample.Sample{
+			Scenario: scenario, Subject: of.name, Parameter: "messages", X: float64(n),
+			Metric: "rate", Unit: "msg/s", Round: round, Value: float64(len(late)) / took,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return s.addLateness(scenario, of.name, "messages", float64(n), round, l)
+}

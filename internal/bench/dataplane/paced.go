@@ -1,0 +1,209 @@
+package dataplane
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/montanaflynn/stats"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+)
+
+// PacedOptions say what Paced measures.
+type PacedOptions struct {
+	Lookaheads []int
+	Rates      []float64 // messages per second
+	Search     bool      // whether to search for the highest rate too
+	Rounds     int
+	Time       time.Duration // for which messages are published
+	MaxSteps   int64         // longest delay, in steps of 100 ms
+}
+
+const (
+	pacedLevels     = 28
+	pacedResolution = 100 * time.Millisecond
+	// lateLimit is the lateness that 99 of 100 messages may have at the highest rate.
+	lateLimit = 0.1 // s
+)
+
+// Paced publishes at an even rate, with random delays, and measures how late messages arrive: after the time at
+// which they should have been published, so that a publisher that is held back counts. Quorum queues.
+func (b *Bench) Paced(ctx context.Context, o PacedOptions) error {
+	return b.in(ctx, func(ctx context.Context, s *space) error {
+		var subjects []*subject
+		for _, lookahead := range o.Lookaheads {
+			c := config(fmt.Sprintf("l%d", lookahead), pacedLevels, lookahead, cascade.Quorum)
+			c.Resolution = pacedResolution
+			of, err := s.declare(ctx, lookaheadName(lookahead), c)
+			if err != nil {
+				return err
+			}
+			subjects = append(subjects, of)
+		}
+		for round := 1; round <= o.Rounds; round++ {
+			for _, rate := range o.Rates {
+				for _, of := range subjects {
+					l, err := s.paced(ctx, of, rate, o)
+					if err != nil {
+						return err
+					}
+					if err := s.addLateness("lateness", of.name, "rate", rate, round, l); err != nil {
+						return err
+					}
+				}
+			}
+			if !o.Search {
+				continue
+			}
+			if err := s.search(ctx, subjects, round, o); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// search halves the range of rates for all subjects in turn, on a logarithmic scale.
+func (s *space) search(ctx context.Context, subjects []*subject, round int, o PacedOptions) error {
+	const slowest, fastest, precision = 100.0, 51200.0, 1.08
+	low, high := map[*subject]float64{}, map[*subject]float64{}
+	for _, of := range subjects {
+		low[of], high[of] = slowest, fastest
+	}
+	for busy := true; busy; {
+		busy = false
+		for _, of := range subjects {
+			if high[of] < precision*low[of] {
+				continue
+			}
+			busy = true
+			rate := math.Sqrt(low[of] * high[of])
+			sustained, err := s.sustains(ctx, of, rate, o)
+			if err != nil {
+				return err
+			}
+			if sustained {
+				low[of] = rate
+			} else {
+				high[of] = rate
+			}
+		}
+	}
+	for _, of := range subjects {
+		err := s.add(sample.Sample{
+			Scenario: "highest paced rate", Subject: of.name, Parameter: "levels", X: pacedLevels,
+			Metric: "rate", Unit: "msg/s", Round: round, Value: low[of],
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sustains tells whether the messages of the rate are hardly late. A rate that seems too high is tried once more, because
+// something else on the machine may have been.
+func (s *space) sustains(ctx context.Context, of *subject, rate float64, o PacedOptions) (bool, error) {
+	for range 2 {
+		l, err := s.paced(ctx, of, rate, o)
+		if err != nil || l.all() && l.p99 < lateLimit {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// lateness is how late the messages of one measurement were, in seconds.
+type lateness struct {
+	p50, p99, max   float64
+	arrived, wanted int
+}
+
+func newLateness(late []float64, wanted int) (l lateness, err error) {
+	l.arrived, l.wanted = len(late), wanted
+	if len(late) == 0 {
+		return l, nil
+	}
+	if l.p50, err = stats.Percentile(late, 50); err != nil {
+		return l, err
+	}
+	if l.p99, err = stats.Percentile(late, 99); err != nil {
+		return l, err
+	}
+	l.max, err = stats.Max(late)
+	return l, err
+}
+
+// all tells whether every message arrived in time to be measured.
+func (l lateness) all() bool { return l.arrived == l.wanted }
+
+func (b *Bench) addLateness(scenario, subject, parameter string, x float64, round int, l lateness) error {
+	for _, each := range []struct {
+		metric string
+		value  float64
+	}{{"p50", l.p50}, {"p99", l.p99}, {"max", l.max}} {
+		err := b.add(sample.Sample{
+			Scenario: scenario, Subject: subject, Parameter: parameter, X: x,
+			Metric: each.metric, Unit: "ms", Round: round, Value: 1000 * each.value,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return b.add(sample.Sample{
+		Scenario: scenario, Subject: subject, Parameter: parameter, X: x,
+		Metric: "arrived", Unit: "share", Round: round, Value: float64(l.arrived) / float64(l.wanted),
+	})
+}
+
+// paced publishes for a time at the rate and waits for what arrives.
+func (s *space) paced(ctx context.Context, of *subject, rate float64, o PacedOptions) (lateness, error) {
+	const patience = 10 * time.Second
+	n := int(rate * o.Time.Seconds())
+	receiver, receiving, err := s.receive(of.Delivery, n)
+	if err != nil {
+		return lateness{}, err
+	}
+	defer receiving.Close()
+	sender, err := newSender(s.conn)
+	if err != nil {
+		return lateness{}, err
+	}
+	keys := make([]string, o.MaxSteps+1)
+	for steps := range keys {
+		keys[steps] = of.key(int64(steps))
+	}
+	started := time.Now()
+	giveUp := started.Add(o.Time + patience)
+	for i := range n {
+		at := started.Add(time.Duration(float64(i) / rate * float64(time.Second)))
+		if wait := time.Until(at); wait > time.Millisecond {
+			time.Sleep(wait)
+		}
+		if time.Now().After(giveUp) {
+			break // hopeless
+		}
+		body := make([]byte, payload)
+		steps := 1 + rand.Int64N(o.MaxSteps)
+		stamp(body, at.Add(time.Duration(steps)*pacedResolution))
+		if err := sender.send(ctx, of.Entry, keys[steps], body); err != nil {
+			return lateness{}, err
+		}
+	}
+	longest := time.Duration(o.MaxSteps) * pacedResolution
+	late, err := receiver.wait(ctx, n, started.Add(o.Time+longest+patience))
+	if err != nil {
+		return lateness{}, err
+	}
+	if err := sender.close(ctx); err != nil {
+		return lateness{}, err
+	}
+	if err := s.purge(of); err != nil {
+		return lateness{}, err
+	}
+	return newLateness(late, n)
+}

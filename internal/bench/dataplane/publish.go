@@ -1,0 +1,136 @@
+package dataplane
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+)
+
+// PublishOptions say what Publish compares.
+type PublishOptions struct {
+	Levels     []int // of quorum queues; of classic ones the most
+	Lookaheads []int // 0 is all levels
+	QueueTypes []cascade.QueueType
+	Lax        bool // whether to measure, with the most levels, lax keys beside strict ones
+	Day        bool // whether to measure, likewise, random delays of up to 2^16 steps beside a single step
+	Rounds     int
+	Time       time.Duration // of one sample
+}
+
+// publishResolution is longer than any sample: nothing leaves its queue while it is measured. It is the
+// longest at which there can be 28 levels.
+const publishResolution = 2 * time.Second
+
+// Publish measures the publish rate at the entry. The delay is a single step, for which the chain has to pass
+// all levels. The limit is a queue with a time-to-live, published to without any exchange of ours.
+func (b *Bench) Publish(ctx context.Context, o PublishOptions) error {
+	for _, queueType := range o.QueueTypes {
+		for _, levels := range o.Levels {
+			if queueType == cascade.Classic && levels < slices.Max(o.Levels) {
+				continue
+			}
+			err := b.in(ctx, func(ctx context.Context, s *space) error { return s.publish(ctx, queueType, levels, o) })
+			if err != nil {
+				return fmt.Errorf("publish to %d levels of %s queues: %w", levels, queueType, err)
+			}
+		}
+	}
+	return nil
+}
+
+type publishing struct {
+	scenario string
+	of       *subject
+	exchange string
+	key      func() string
+}
+
+func (s *space) publish(ctx context.Context, queueType cascade.QueueType, levels int, o PublishOptions) error {
+	var all []publishing
+	most := levels == slices.Max(o.Levels)
+	add := func(name string, c cascade.Config) error {
+		of, err := s.declare(ctx, name, c)
+		if err != nil {
+			return err
+		}
+		shortest := of.key(1)
+		all = append(all, publishing{"publish " + string(queueType), of, of.Entry, func() string { return shortest }})
+		if o.Day && most && levels > 16 {
+			all = append(all, publishing{"publish up to a day " + string(queueType), of, of.Entry, func() string { return of.key(1 + rand.Int64N(1<<16-1)) }})
+		}
+		return nil
+	}
+	for _, lookahead := range o.Lookaheads {
+		if lookahead > levels {
+			continue
+		}
+		c := config(fmt.Sprintf("l%d", lookahead), levels, lookahead, queueType)
+		c.Resolution = publishResolution
+		if err := add(lookaheadName(lookahead), c); err != nil {
+			return err
+		}
+		if o.Lax && most && lookahead <= 1 {
+			c.Name, c.StrictKeys = c.Name+"-lax", false
+			if err := add(lookaheadName(lookahead)+", lax keys", c); err != nil {
+				return err
+			}
+		}
+	}
+	// The queue of level 0 of a cascade that nobody enters.
+	c := config("limit", 1, 1, queueType)
+	c.Resolution = publishResolution
+	limit, err := s.declare(ctx, "limit", c)
+	if err != nil {
+		return err
+	}
+	queue := limit.config.QueueName.Name(0)
+	all = append(all, publishing{"publish " + string(queueType), limit, "", func() string { return queue }})
+
+	for round := 1; round <= o.Rounds; round++ {
+		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		for _, p := range all {
+			rate, err := s.rate(ctx, p, o.Time)
+			if err != nil {
+				return err
+			}
+			err = s.add(sample.Sample{
+				Scenario: p.scenario, Subject: p.of.name,
+				Parameter: "levels", X: float64(levels), Metric: "rate", Unit: "msg/s", Round: round, Value: rate,
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *space) rate(ctx context.Context, p publishing, d time.Duration) (float64, error) {
+	sender, err := newSender(s.conn)
+	if err != nil {
+		return 0, err
+	}
+	rate, err := sender.rate(ctx, p.exchange, p.key, d)
+	if err != nil {
+		return 0, err
+	}
+	if err := sender.close(ctx); err != nil {
+		return 0, err
+	}
+	return rate, s.purge(p.of)
+}
+
+func lookaheadName(lookahead int) string {
+	switch lookahead {
+	case 0:
+		return "full"
+	case 1:
+		return "chain"
+	}
+	return fmt.Sprintf("lookahead %d", lookahead)
+}

@@ -1,0 +1,204 @@
+// Bench measures cascades on real brokers and writes what it measured as CSV, with a description of the machine
+// beside each file. It is run by `make bench`; internal/tools/benchreport makes tables and plots of the files.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/control"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/dataplane"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+)
+
+func main() {
+	short := flag.Bool("short", false, "measure in under a minute what a change can be judged by")
+	images := flag.String("images", "", "container images of RabbitMQ, separated by spaces, to measure in turn; otherwise one broker as the tests find it")
+	only := flag.String("only", ".", "measure only what matches: "+strings.Join(names(), ", "))
+	out := flag.String("out", ".cache/bench", "directory for the samples, a file for each suite and broker")
+	messages := flag.Int("messages", 1_000_000, "size of the backlog")
+	flag.Parse()
+	if err := run(*short, strings.Fields(*images), *only, *out, *messages); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// suite is what is measured in one go on one broker.
+type suite struct {
+	name    string
+	measure func(context.Context, *brokertest.Broker, *sample.Recorder, settings) error
+}
+
+var suites = []suite{
+	{"publish", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error { return b.Publish(ctx, s.publish) })},
+	{"deadletter", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error {
+		return b.DeadLetter(ctx, s.deadLetter)
+	})},
+	{"paced", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error { return b.Paced(ctx, s.paced) })},
+	{"backlog", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error { return b.Backlog(ctx, s.backlog) })},
+	{"terraform", func(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) error {
+		return control.New(b, r).Run(ctx, s.control)
+	}},
+}
+
+func names() []string {
+	var names []string
+	for _, s := range suites {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+func onData(measure func(context.Context, *dataplane.Bench, settings) error) func(context.Context, *brokertest.Broker, *sample.Recorder, settings) error {
+	return func(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) (err error) {
+		bench, err := dataplane.New(b, r)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, bench.Close()) }()
+		return measure(ctx, bench, s)
+	}
+}
+
+func run(short bool, images []string, only, out string, messages int) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	wanted, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	settings := long(messages)
+	if short {
+		settings = brief()
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	for _, b := range brokers(images) {
+		if err := measure(ctx, b, settings, wanted, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// brokers are the options to start each broker with.
+func brokers(images []string) [][]brokertest.Option {
+	if len(images) == 0 {
+		return [][]brokertest.Option{nil}
+	}
+	var all [][]brokertest.Option
+	for _, image := range images {
+		all = append(all, []brokertest.Option{brokertest.WithImage(image)})
+	}
+	return all
+}
+
+// measure runs the suites on one broker.
+func measure(ctx context.Context, options []brokertest.Option, s settings, wanted *regexp.Regexp, out string) (err error) {
+	b, err := brokertest.Start(ctx, os.Stdout, options...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Stop()) }()
+	for _, suite := range suites {
+		if s.has(suite.name) && wanted.MatchString(suite.name) {
+			if err := suite.run(ctx, b, s, out); err != nil {
+				return fmt.Errorf("RabbitMQ %s, %s: %w", b.Version, suite.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// run writes a file of samples and one that says where and when they were taken. It replaces those of an earlier run.
+func (s suite) run(ctx context.Context, b *brokertest.Broker, settings settings, out string) (err error) {
+	name := filepath.Join(out, s.name+"-"+b.Version)
+	file, err := os.Create(name + ".csv")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	recorder, err := sample.NewRecorder(file, os.Stdout)
+	if err != nil {
+		return err
+	}
+	m := describe(ctx)
+	m.Suite, m.Broker, m.LoadBefore = s.name, fmt.Sprintf("%s (%s)", b.Version, b.Source), loadAverage()
+	if err := s.measure(ctx, b, recorder, settings); err != nil {
+		return err
+	}
+	m.Took, m.LoadAfter = time.Since(m.Date).Round(time.Second).String(), loadAverage()
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name+".json", append(text, '\n'), 0o644)
+}
+
+// machine is what a reader of the figures wants to know of where they come from.
+type machine struct {
+	Suite     string    `json:"suite"`
+	Broker    string    `json:"broker"`
+	Date      time.Time `json:"date"`
+	Took      string    `json:"took"`
+	Commit    string    `json:"commit"`
+	Processor string    `json:"processor"`
+	Cores     int       `json:"cores"`
+	Memory    string    `json:"memory"`
+	System    string    `json:"system"`
+	Go        string    `json:"go"`
+	Terraform string    `json:"terraform"`
+	// LoadBefore is what else the machine was doing: its load average of a minute.
+	LoadBefore string `json:"load_before"`
+	LoadAfter  string `json:"load_after"`
+}
+
+func describe(ctx context.Context) machine {
+	return machine{
+		Date:      time.Now().UTC().Truncate(time.Second),
+		Commit:    firstLine(ctx, "git", "rev-parse", "--short", "HEAD"),
+		Processor: field("/proc/cpuinfo", "model name"),
+		Cores:     runtime.NumCPU(),
+		Memory:    field("/proc/meminfo", "MemTotal"),
+		System:    firstLine(ctx, "uname", "-sr"),
+		Go:        runtime.Version(),
+		Terraform: firstLine(ctx, os.Getenv("TF_ACC_TERRAFORM_PATH"), "version"),
+	}
+}
+
+// firstLine is empty where the command does not run: what it tells is not there to fail for.
+func firstLine(ctx context.Context, command string, args ...string) string {
+	out, _ := exec.CommandContext(ctx, command, args...).Output()
+	line, _, _ := strings.Cut(string(out), "\n")
+	return line
+}
+
+func field(file, name string) string {
+	text, _ := os.ReadFile(file)
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+func loadAverage() string {
+	text, _ := os.ReadFile("/proc/loadavg")
+	first, _, _ := strings.Cut(string(text), " ")
+	return first
+}

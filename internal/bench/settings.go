@@ -1,0 +1,69 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/control"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/dataplane"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+)
+
+// settings are what each suite compares.
+type settings struct {
+	publish    dataplane.PublishOptions
+	deadLetter dataplane.DeadLetterOptions
+	paced      dataplane.PacedOptions
+	backlog    dataplane.BacklogOptions
+	control    control.Options
+	suites     []string
+}
+
+func (s settings) has(suite string) bool { return slices.Contains(s.suites, suite) }
+
+// full is the lookahead of all levels.
+const full = 0
+
+// brief takes less than a minute, the start of a broker included.
+func brief() settings {
+	return settings{
+		suites: []string{"publish", "deadletter", "terraform"},
+		publish: dataplane.PublishOptions{
+			Levels: []int{28}, Lookaheads: []int{1, full}, QueueTypes: []cascade.QueueType{cascade.Quorum}, Rounds: 3, Time: 1500 * time.Millisecond,
+		},
+		deadLetter: dataplane.DeadLetterOptions{
+			Lookaheads: []int{1, full}, QueueTypes: []cascade.QueueType{cascade.Classic}, Messages: 5000, Rounds: 1,
+		},
+		control: control.Options{Levels: []int{28}, Latency: []time.Duration{20 * time.Millisecond}, Rounds: 2, Other: other()},
+	}
+}
+
+// long is for the report.
+func long(messages int) settings {
+	both := []cascade.QueueType{cascade.Quorum, cascade.Classic}
+	return settings{
+		suites: names(),
+		publish: dataplane.PublishOptions{
+			Levels: []int{4, 8, 12, 16, 20, 24, 28}, Lookaheads: []int{1, 2, 4, 8, full}, QueueTypes: both,
+			Lax: true, Day: true, Rounds: 5, Time: 1200 * time.Millisecond,
+		},
+		deadLetter: dataplane.DeadLetterOptions{
+			Lookaheads: []int{1, 4, full}, QueueTypes: both, Random: true, Messages: 10_000, Rounds: 3,
+		},
+		paced: dataplane.PacedOptions{
+			Lookaheads: []int{1, full}, Rates: []float64{300, 1000, 2000, 5000, 10_000}, Search: true, Rounds: 2, Time: 4 * time.Second, MaxSteps: 31,
+		},
+		backlog: dataplane.BacklogOptions{
+			QueueTypes: both, Messages: messages, Wait: time.Minute + time.Duration(messages)*120*time.Microsecond,
+			Paced: dataplane.PacedOptions{Rates: []float64{1000}, Time: 5 * time.Second, MaxSteps: 31},
+		},
+		control: control.Options{
+			Levels: []int{4, 17, 28}, Latency: []time.Duration{20 * time.Millisecond, 100 * time.Millisecond}, Foreign: []int{5000, 50_000},
+			Ten: true, Import: true, Settle: true, Rounds: 5, Other: other(),
+		},
+	}
+}
+
+// other is the executable file of the provider cyrilgdn/rabbitmq, to compare with.
+func other() string { return os.Getenv("RABBITMQ_PROVIDER") }

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"encoding/csv"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/control"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/dataplane"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+)
+
+func TestMain(m *testing.M) { brokertest.Main(m) }
+
+// Every suite that can be short measures something on a real broker. How much is no matter of a test.
+func TestSuites(t *testing.T) {
+	quorum := []cascade.QueueType{cascade.Quorum}
+	paced := dataplane.PacedOptions{Lookaheads: []int{full}, Rates: []float64{50}, Rounds: 1, Time: time.Second, MaxSteps: 3}
+	tiny := settings{
+		publish:    dataplane.PublishOptions{Levels: []int{4}, Lookaheads: []int{1}, QueueTypes: quorum, Rounds: 1, Time: 300 * time.Millisecond},
+		deadLetter: dataplane.DeadLetterOptions{Lookaheads: []int{full}, QueueTypes: quorum, Messages: 50, Rounds: 1},
+		paced:      paced,
+		control:    control.Options{Levels: []int{4}, Rounds: 1},
+		suites:     []string{"publish", "deadletter", "paced", "terraform"}, // the backlog takes half a minute at least
+	}
+	b := brokertest.Shared(t)
+	out := t.TempDir()
+	t.Chdir("../..") // where make runs it
+	for _, s := range suites {
+		if !tiny.has(s.name) {
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
+			if s.name == "terraform" && os.Getenv("TF_ACC_TERRAFORM_PATH") == "" {
+				t.Skip("TF_ACC_TERRAFORM_PATH, the executable file of Terraform, is not set")
+			}
+			if err := s.run(t.Context(), b, tiny, out); err != nil {
+				t.Fatal(err)
+			}
+			checkSamples(t, filepath.Join(out, s.name+"-"+b.Version+".csv"))
+		})
+	}
+}
+
+// checkSamples makes sure that times and rates are there, and that no message got lost.
+func checkSamples(t *testing.T, file string) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) < 2 {
+		t.Fatal("nothing was measured")
+	}
+	for _, row := range rows[1:] {
+		metric := row[5]
+		value, err := strconv.ParseFloat(row[8], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if metric == "arrived" && value != 1 || (metric == "rate" || metric == "time") && value <= 0 {
+			t.Errorf("%q: %s is %g", row, metric, value)
+		}
+	}
+}

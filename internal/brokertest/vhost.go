@@ -1,0 +1,31 @@
+package brokertest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+)
+
+// NewVhost makes a vhost whose name begins as given, in which the broker's user may do everything, and returns what
+// removes it with all that is in it.
+func (b *Broker) NewVhost(ctx context.Context, prefix string) (name string, remove func(context.Context) error, err error) {
+	name = fmt.Sprintf("%.60s-%06x", prefix, rand.IntN(1<<24))
+	vhost := "/api/vhosts/" + url.PathEscape(name)
+	if err := b.api(ctx, http.MethodPut, vhost, struct{}{}, nil); err != nil {
+		return "", nil, fmt.Errorf("create vhost %q: %w", name, err)
+	}
+	remove = func(ctx context.Context) error {
+		if err := b.api(ctx, http.MethodDelete, vhost, nil, nil); err != nil {
+			return fmt.Errorf("delete vhost %q: %w", name, err)
+		}
+		return nil
+	}
+	everything := map[string]string{"configure": ".*", "write": ".*", "read": ".*"}
+	permissions := "/api/permissions/" + url.PathEscape(name) + "/" + url.PathEscape(b.Username)
+	if err := b.api(ctx, http.MethodPut, permissions, everything, nil); err != nil {
+		return "", nil, fmt.Errorf("grant user %q permissions in vhost %q: %w", b.Username, name, err)
+	}
+	return name, remove, nil
+}

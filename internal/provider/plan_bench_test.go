@@ -1,0 +1,49 @@
+package provider
+
+import (
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+)
+
+// BenchmarkPlan is what the provider itself takes, without a broker, for 28 levels with full lookahead.
+func BenchmarkPlan(b *testing.B) {
+	p := newServer(b)
+	configuration := attributes{"name": "t", "levels": 28}
+	created := p.plan(b.Context(), configuration)
+	noErrors(b, created.diagnostics)
+	b.Run("schema", func(b *testing.B) {
+		for b.Loop() {
+			newServer(b)
+		}
+	})
+	b.Run("expand", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := compute(cascade.Config{Vhost: "/", Name: "t", Levels: 28, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("validate", func(b *testing.B) {
+		for b.Loop() {
+			config := object(p.t, p.cascade, configuration)
+			_, err := p.server.ValidateResourceConfig(b.Context(), &tfprotov6.ValidateResourceConfigRequest{TypeName: typeName, Config: dynamic(p.t, p.cascade, config)})
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("create", func(b *testing.B) {
+		for b.Loop() {
+			p.planOn(b.Context(), tftypes.NewValue(p.cascade, nil), nil, created.config)
+		}
+	})
+	b.Run("unchanged", func(b *testing.B) {
+		for b.Loop() {
+			p.planOn(b.Context(), created.state, nil, created.config)
+		}
+	})
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/mod/semver"
+	"gonum.org/v1/gonum/stat"
+)
+
+// point names a figure: what was measured of what, on which broker.
+type point struct {
+	broker, scenario, subject string
+	x                         float64
+	metric                    string
+}
+
+// figure is what the rounds of a point gave.
+type figure struct {
+	median, low, high float64
+	rounds            int
+	unit, parameter   string
+}
+
+// data are all figures, with the order in which brokers, subjects and so on were measured first.
+type data struct {
+	figures map[point]figure
+	points  []point
+}
+
+// read computes a figure from the samples of each point in all files of a directory.
+func read(directory string) (*data, error) {
+	files, err := filepath.Glob(filepath.Join(directory, "*.csv"))
+	if err != nil {
+		return nil, err
+	}
+	d := &data{figures: map[point]figure{}}
+	values := map[point][]float64{}
+	for _, file := range files {
+		if err := d.add(file, values); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	for p, all := range values {
+		slices.Sort(all)
+		f := d.figures[p]
+		f.low, f.high, f.rounds = all[0], all[len(all)-1], len(all)
+		f.median = median(all)
+		d.figures[p] = f
+	}
+	return d, nil
+}
+
+// add adds the samples of a file, as internal/bench/sample writes it.
+func (d *data) add(file string, values map[point][]float64) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		return err
+	}
+	const broker, scenario, subject, parameter, x, metric, unit, value = 0, 1, 2, 3, 4, 5, 6, 8
+	for _, row := range rows[min(1, len(rows)):] {
+		p := point{broker: row[broker], scenario: row[scenario], subject: row[subject], metric: row[metric]}
+		if p.x, err = strconv.ParseFloat(row[x], 64); err != nil {
+			return err
+		}
+		measured, err := strconv.ParseFloat(row[value], 64)
+		if err != nil {
+			return err
+		}
+		// What is measured against something else than the rest of its scenario has a name of its own.
+		if row[parameter] == "latency" || row[parameter] == "foreign queues" {
+			p.scenario += ", " + row[parameter]
+		}
+		if _, known := values[p]; !known {
+			d.points = append(d.points, p)
+		}
+		values[p] = append(values[p], measured)
+		d.figures[p] = figure{unit: row[unit], parameter: row[parameter]}
+	}
+	return nil
+}
+
+// median is that of sorted values.
+func median(sorted []float64) float64 {
+	return (stat.Quantile(0.5, stat.Empirical, sorted, nil) + stat.Quantile(0.5+1e-9, stat.Empirical, sorted, nil)) / 2
+}
+
+// distinct lists, in the order of measurement, what get says of the points that match.
+func distinct[T comparable](d *data, match func(point) bool, get func(point) T) []T {
+	var found []T
+	for _, p := range d.points {
+		if match(p) && !slices.Contains(found, get(p)) {
+			found = append(found, get(p))
+		}
+	}
+	return found
+}
+
+// brokers are the oldest first.
+func (d *data) brokers() []string { return d.brokersOf("") }
+
+// brokersOf are those on which the scenario was measured.
+func (d *data) brokersOf(scenario string) []string {
+	all := distinct(d, func(p point) bool { return scenario == "" || p.scenario == scenario }, func(p point) string { return p.broker })
+	slices.SortFunc(all, func(a, b string) int { return semver.Compare("v"+a, "v"+b) })
+	return all
+}
+
+// subjects are the slowest first.
+func (d *data) subjects(broker, scenario, metric string) []string {
+	all := distinct(d, func(p point) bool { return p.broker == broker && p.scenario == scenario && p.metric == metric }, func(p point) string { return p.subject })
+	slices.SortStableFunc(all, func(a, b string) int { return order(a) - order(b) })
+	return all
+}
+
+// order is that in which a reader expects subjects.
+func order(subject string) int {
+	switch subject {
+	case "terraform alone":
+		return 0
+	case "floor":
+		return 1
+	case "chain":
+		return 10
+	case "chain, lax keys":
+		return 11
+	case "full":
+		return 100
+	case "full, lax keys":
+		return 101
+	case "limit":
+		return 1000
+	}
+	var n int
+	if _, err := fmt.Sscanf(subject, "lookahead %d", &n); err == nil {
+		return 10 + 2*n
+	}
+	if _, err := fmt.Sscanf(subject, "%d levels", &n); err == nil {
+		return 10 + 10*n + len(subject)/10
+	}
+	return 2000
+}
+
+func (d *data) xs(broker, scenario, metric string) []float64 {
+	all := distinct(d, func(p point) bool {
+		return (broker == "" || p.broker == broker) && p.scenario == scenario && p.metric == metric
+	}, func(p point) float64 { return p.x })
+	slices.Sort(all)
+	return all
+}
+
+// figure is that of a point, if it was measured.
+func (d *data) figure(broker, scenario, subject string, x float64, metric string) (figure, bool) {
+	f, ok := d.figures[point{broker, scenario, subject, x, metric}]
+	return f, ok
+}
+
+// run is what internal/bench says of where and when it measured.
+type run struct {
+	Suite, Broker                 string
+	Date                          time.Time
+	Took, Commit, Processor       string
+	Cores                         int
+	Memory, System, Go, Terraform string
+	LoadBefore                    string `json:"load_before"`
+	LoadAfter                     string `json:"load_after"`
+}
+
+func readRuns(directory string) ([]run, error) {
+	files, err := filepath.Glob(filepath.Join(directory, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	runs := make([]run, len(files))
+	for i, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(text, &runs[i])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return runs, nil
+}

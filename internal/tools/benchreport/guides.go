@@ -1,0 +1,67 @@
+package main
+
+import (
+	"embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/template"
+)
+
+//go:embed *.md.tmpl
+var texts embed.FS
+
+// writeGuides fills the figures into the guides. What a guide wants and what was not measured is an error.
+func writeGuides(d *data, runs []run, directory string) error {
+	all, err := template.New("").Funcs(template.FuncMap{
+		"brokers": d.brokersOf,
+		"table":   d.table,
+		"across":  d.across,
+		"short":   short,
+		"plot":    plotMarkdown,
+		"median": func(broker, scenario, subject string, x float64, metric string) (float64, error) {
+			f, ok := d.figure(broker, scenario, subject, x, metric)
+			if !ok {
+				return 0, fmt.Errorf("nothing was measured of %q, %q, %q at %g on %s", scenario, metric, subject, x, broker)
+			}
+			return f.median, nil
+		},
+		"ratio": func(broker, scenario, metric string, x float64, subject, with string) (string, error) {
+			r, ok := d.ratio(broker, scenario, metric, x, subject, with)
+			if !ok {
+				return "", fmt.Errorf("cannot compare %q with %q of %q, %q at %g on %s", subject, with, scenario, metric, x, broker)
+			}
+			return short(r), nil
+		},
+		"controls": d.controls,
+	}).ParseFS(texts, "*.md.tmpl")
+	if err != nil {
+		return err
+	}
+	for _, t := range all.Templates() {
+		if t.Name() == "" {
+			continue
+		}
+		var s strings.Builder
+		if err := t.Execute(&s, runs); err != nil {
+			return err
+		}
+		file := filepath.Join(directory, strings.TrimSuffix(t.Name(), ".tmpl"))
+		if err := os.WriteFile(file, []byte(s.String()), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plotMarkdown shows a plot by its address in the repository: the registry has no place for images.
+func plotMarkdown(file, broker string) (string, error) {
+	for _, each := range drawings {
+		if each.file == file {
+			const where = "https://raw.githubusercontent.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/main/internal/bench/results/"
+			return fmt.Sprintf("![%s, RabbitMQ %s](%s)", each.title, broker, where+each.name(broker)), nil
+		}
+	}
+	return "", fmt.Errorf("there is no plot %q", file)
+}

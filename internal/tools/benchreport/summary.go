@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// printSummary prints what a change can be judged by.
+func printSummary(w io.Writer, d *data) error {
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	for _, broker := range d.brokers() {
+		fmt.Fprintf(table, "RabbitMQ %s\n", broker)
+		for _, scenario := range distinct(d, func(p point) bool { return p.broker == broker && p.metric == "rate" }, func(p point) string { return p.scenario }) {
+			for _, x := range d.xs(broker, scenario, "rate") {
+				for _, subject := range d.subjects(broker, scenario, "rate") {
+					for _, with := range []string{"chain", "limit"} {
+						if r, ok := d.ratio(broker, scenario, "rate", x, subject, with); ok && subject != with && subject != "limit" {
+							f, _ := d.figure(broker, scenario, subject, x, "rate")
+							fmt.Fprintf(table, "  %s, %s %s\t%s\t%s × %s\t(%s)\n", scenario, f.parameter, short(x), subject, short(r), with, f.plain())
+						}
+					}
+				}
+			}
+		}
+		for _, scenario := range distinct(d, func(p point) bool {
+			return p.broker == broker && strings.HasPrefix(p.scenario, "terraform ") && p.metric == "time"
+		}, func(p point) string { return p.scenario }) {
+			floor, ok := d.floor(broker, scenario)
+			if !ok {
+				continue
+			}
+			for _, subject := range d.subjects(broker, scenario, "time") {
+				for _, x := range d.xs(broker, scenario, "time") {
+					f, ok := d.figure(broker, scenario, subject, x, "time")
+					if !ok || subject == "floor" || subject == "terraform alone" {
+						continue
+					}
+					requests, _ := d.figure(broker, scenario, subject, x, "requests")
+					memory, _ := d.figure(broker, scenario, subject, x, "peak memory")
+					fmt.Fprintf(table, "  %s, %s %s\t%s\t%s s above the floor = %s floors\t%s requests, %s MiB\n", scenario, f.parameter, short(x), subject,
+						short(f.median-floor), short((f.median-floor)/floor), requests.plain(), memory.plain())
+				}
+			}
+		}
+	}
+	return table.Flush()
+}
+
+// floor is the time that Terraform takes for next to nothing.
+func (d *data) floor(broker, scenario string) (float64, bool) {
+	// An import has none of its own: it reads, as a plan does.
+	operation, _, _ := strings.Cut(strings.Replace(scenario, "import", "plan", 1), ",")
+	for _, x := range d.xs(broker, operation, "time") {
+		if f, ok := d.figure(broker, operation, "floor", x, "time"); ok {
+			return f.median, true
+		}
+	}
+	return 0, false
+}
+
+// plain is a figure without markup.
+func (f figure) plain() string { return strings.ReplaceAll(f.String(), "**", "") }

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// table is a scenario on one broker, with a row for each subject and a column for each x.
+func (d *data) table(broker, scenario, metric string) (string, error) {
+	xs := d.xs(broker, scenario, metric)
+	if len(xs) == 0 {
+		return "", fmt.Errorf("nothing was measured of %q, %q on %q", scenario, metric, broker)
+	}
+	var s strings.Builder
+	parameter, unit := "", ""
+	var rows []string
+	for _, subject := range d.subjects(broker, scenario, metric) {
+		cells := []string{subject}
+		for _, x := range xs {
+			f, ok := d.figure(broker, scenario, subject, x, metric)
+			if !ok {
+				cells = append(cells, "")
+				continue
+			}
+			parameter, unit = f.parameter, f.unit
+			cells = append(cells, f.String())
+		}
+		rows = append(rows, row(cells))
+	}
+	head := []string{fmt.Sprintf("%s, %s, against %s", metric, unit, parameter)}
+	for _, x := range xs {
+		head = append(head, short(x))
+	}
+	s.WriteString(row(head) + row(alignment(len(xs))) + strings.Join(rows, ""))
+	return s.String(), nil
+}
+
+// across is one x and metric of a scenario, with a row for each subject and a column for each broker.
+func (d *data) across(scenario, metric string, x float64) (string, error) {
+	brokers := d.brokersOf(scenario)
+	var subjects []string
+	for _, broker := range brokers {
+		for _, subject := range d.subjects(broker, scenario, metric) {
+			if _, ok := d.figure(broker, scenario, subject, x, metric); ok && !slices.Contains(subjects, subject) {
+				subjects = append(subjects, subject)
+			}
+		}
+	}
+	if len(subjects) == 0 {
+		return "", fmt.Errorf("nothing was measured of %q, %q at %g", scenario, metric, x)
+	}
+	unit := ""
+	var rows []string
+	for _, subject := range subjects {
+		cells := []string{subject}
+		for _, broker := range brokers {
+			f, ok := d.figure(broker, scenario, subject, x, metric)
+			if ok {
+				unit = f.unit
+				cells = append(cells, f.String())
+			} else {
+				cells = append(cells, "")
+			}
+		}
+		rows = append(rows, row(cells))
+	}
+	head := []string{metric}
+	if unit != "" {
+		head[0] += ", " + unit
+	}
+	for _, broker := range brokers {
+		head = append(head, "RabbitMQ "+broker)
+	}
+	return row(head) + row(alignment(len(brokers))) + strings.Join(rows, ""), nil
+}
+
+func row(cells []string) string { return "| " + strings.Join(cells, " | ") + " |\n" }
+
+func alignment(columns int) []string {
+	cells := []string{"---"}
+	for range columns {
+		cells = append(cells, "---:")
+	}
+	return cells
+}
+
+// String is the median with the lowest and highest value, if there is more than one.
+func (f figure) String() string {
+	if f.rounds == 1 || f.low == f.high {
+		return short(f.median)
+	}
+	return fmt.Sprintf("**%s** (%s–%s)", short(f.median), short(f.low), short(f.high))
+}
+
+// short has at most three significant digits, and commas between thousands.
+func short(v float64) string {
+	if v == 0 {
+		return "0"
+	}
+	digits := 2 - int(math.Floor(math.Log10(math.Abs(v))))
+	scale := math.Pow(10, float64(digits))
+	v = math.Round(v*scale) / scale
+	if math.Abs(v) < 1000 {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	text := strconv.FormatFloat(v, 'f', 0, 64)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// controls is a table of what Terraform takes on one broker for each operation and configuration.
+func (d *data) controls(broker string) (string, error) {
+	var s strings.Builder
+	s.WriteString(row([]string{"operation", "configuration", "time, s", "above the floor, s", "processor time, s", "requests", "connections", "peak memory, MiB"}))
+	s.WriteString(row([]string{"---", "---", "---:", "---:", "---:", "---:", "---:", "---:"}))
+	rows := 0
+	for _, operation := range []string{"plan", "apply", "import", "destroy"} {
+		for _, more := range []string{"", ", latency", ", foreign queues"} {
+			scenario := "terraform " + operation + more
+			for _, x := range d.xs(broker, scenario, "time") {
+				for _, subject := range d.subjects(broker, scenario, "time") {
+					time, ok := d.figure(broker, scenario, subject, x, "time")
+					if !ok {
+						continue
+					}
+					cells := []string{operation, subject + condition(more, x), time.String(), ""}
+					if floor, ok := d.floor(broker, scenario); ok && subject != "floor" && subject != "terraform alone" {
+						cells[3] = short(time.median - floor)
+					}
+					for _, metric := range []string{"processor time", "requests", "connections", "peak memory"} {
+						f, _ := d.figure(broker, scenario, subject, x, metric)
+						cells = append(cells, short(f.median))
+					}
+					s.WriteString(row(cells))
+					rows++
+				}
+			}
+		}
+	}
+	if rows == 0 {
+		return "", fmt.Errorf("nothing was measured of Terraform on %s", broker)
+	}
+	return s.String(), nil
+}
+
+// condition says what is special about a scenario.
+func condition(more string, x float64) string {
+	switch more {
+	case ", latency":
+		return fmt.Sprintf(", %s ms more per round trip", short(x))
+	case ", foreign queues":
+		return fmt.Sprintf(", %s foreign queues", short(x))
+	}
+	return ""
+}
+
+// ratio compares two subjects inside one run on one broker.
+func (d *data) ratio(broker, scenario, metric string, x float64, subject, with string) (float64, bool) {
+	a, ok := d.figure(broker, scenario, subject, x, metric)
+	b, also := d.figure(broker, scenario, with, x, metric)
+	return a.median / b.median, ok && also && b.median != 0
+}
