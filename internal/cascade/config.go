@@ -37,6 +37,8 @@ const (
 // others mean what they say.
 type Config struct {
 	Vhost string
+	// Preset fixes everything but the vhost and who creates the delivery exchange; empty for none.
+	Preset Preset
 	// Name is the beginning of all names that are not given.
 	Name string
 	// Levels is the number of queues, 1 to 39. It or MaxDelay is given.
@@ -68,6 +70,7 @@ type Config struct {
 func (c Config) Resolve() (Config, error) {
 	given := c
 	var errs Errors
+	c.applyPreset(&errs)
 	if c.Resolution == 0 {
 		c.Resolution = time.Second
 	}

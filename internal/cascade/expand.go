@@ -48,6 +48,14 @@ func (c Config) topicExchange(name string) topology.Exchange {
 }
 
 func (c Config) addQueue(t topology.Topology, level int) {
+	arguments := c.plainArguments(level)
+	c.adjust(arguments)
+	name := c.QueueName.Name(level)
+	t.Queues[name] = topology.Queue{Name: name, Durable: true, Arguments: arguments}
+}
+
+// plainArguments are those of the queue of the level without a preset.
+func (c Config) plainArguments(level int) topology.Arguments {
 	arguments := topology.Arguments{
 		"x-queue-type":           string(c.QueueType),
 		"x-message-ttl":          c.TTL(level).Milliseconds(),
@@ -62,8 +70,7 @@ func (c Config) addQueue(t topology.Topology, level int) {
 	if c.MaxLength > 0 {
 		arguments["x-max-length"] = c.MaxLength
 	}
-	name := c.QueueName.Name(level)
-	t.Queues[name] = topology.Queue{Name: name, Durable: true, Arguments: arguments}
+	return arguments
 }
 
 // addBindings binds the exchange of the level to the queue of each next set bit within the

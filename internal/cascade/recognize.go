@@ -84,6 +84,13 @@ func (r *recognizer) recognize(ctx context.Context, name string) (Config, error)
 	if c.Name == "" {
 		c.Name = c.derivedName()
 	}
+	if c.Levels == presetLevels {
+		top, _, err := r.look.Queue(ctx, c.QueueName.Name(c.Levels-1))
+		if err != nil {
+			return Config{}, err
+		}
+		c.Preset = c.recognizePreset(top)
+	}
 	if _, err := c.Resolve(); err != nil {
 		return Config{}, fmt.Errorf("what is there does not make a valid cascade: %w", err)
 	}

@@ -68,6 +68,7 @@ func TestWrongAttributes(t *testing.T) {
 		tried += eachWrong(t, p.cascade, map[string][]any{
 			"name":                     noName,
 			"vhost":                    {"", ".", ".."},
+			"preset":                   {"", "Celery", "celery ", "sidekiq"},
 			"levels":                   append(noCount, 30, 40, 1<<40),
 			"max_delay":                append(noDuration, "200000h"),
 			"resolution":               append(noDuration, "1ns", "1500us", "90000h"),

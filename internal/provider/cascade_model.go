@@ -21,6 +21,7 @@ import (
 type cascadeModel struct {
 	declaredModel
 	Name           types.String         `tfsdk:"name"`
+	Preset         types.String         `tfsdk:"preset"`
 	Levels         types.Int64          `tfsdk:"levels"`
 	MaxDelay       timetypes.GoDuration `tfsdk:"max_delay"`
 	Resolution     timetypes.GoDuration `tfsdk:"resolution"`
@@ -60,9 +61,12 @@ func (m cascadeModel) config() (cascade.Config, diag.Diagnostics) {
 		diags.Append(more...)
 		return d
 	}
+	// A preset has neither strict keys nor parking.
+	unlessPreset := func(value types.Bool) bool { return value.IsNull() && m.Preset.IsNull() || value.ValueBool() }
 	config := cascade.Config{
 		Vhost:                  defaultVhost,
 		Name:                   m.Name.ValueString(),
+		Preset:                 cascade.Preset(m.Preset.ValueString()),
 		Levels:                 int(m.Levels.ValueInt64()),
 		MaxDelay:               duration(m.MaxDelay),
 		Resolution:             duration(m.Resolution),
@@ -73,8 +77,8 @@ func (m cascadeModel) config() (cascade.Config, diag.Diagnostics) {
 		QueueType:              cascade.QueueType(m.QueueType.ValueString()),
 		MaxLength:              m.MaxLength.ValueInt64(),
 		Lookahead:              int(m.Lookahead.ValueInt64()),
-		StrictKeys:             m.StrictKeys.IsNull() || m.StrictKeys.ValueBool(),
-		ParkUnroutable:         m.ParkUnroutable.IsNull() || m.ParkUnroutable.ValueBool(),
+		StrictKeys:             unlessPreset(m.StrictKeys),
+		ParkUnroutable:         unlessPreset(m.ParkUnroutable),
 	}
 	if !m.Vhost.IsNull() {
 		config.Vhost = m.Vhost.ValueString()
@@ -90,7 +94,7 @@ func (m cascadeModel) emptyValues() (cascade.Errors, diag.Diagnostics) {
 		attribute string
 		value     types.String
 	}{
-		{"name", m.Name}, {"vhost", m.Vhost}, {"exchange_name", m.ExchangeName}, {"queue_name", m.QueueName},
+		{"name", m.Name}, {"preset", m.Preset}, {"vhost", m.Vhost}, {"exchange_name", m.ExchangeName}, {"queue_name", m.QueueName},
 		{"delivery_exchange", m.DeliveryExchange}, {"queue_type", m.QueueType},
 	} {
 		if !given.value.IsNull() && !given.value.IsUnknown() && given.value.ValueString() == "" {
@@ -133,6 +137,10 @@ const defaultVhost = "/"
 // computed is what the provider works out from a configuration.
 type computed struct {
 	Levels           types.Int64
+	Resolution       timetypes.GoDuration
+	QueueType        types.String
+	StrictKeys       types.Bool
+	ParkUnroutable   types.Bool
 	MaxDelay         timetypes.GoDuration
 	Lookahead        types.Int64
 	ExchangeName     types.String
@@ -156,6 +164,10 @@ func compute(config cascade.Config) (computed, error) {
 	}
 	return computed{
 		Levels:           types.Int64Value(int64(resolved.Levels)),
+		Resolution:       timetypes.NewGoDurationValue(resolved.Resolution),
+		QueueType:        types.StringValue(string(resolved.QueueType)),
+		StrictKeys:       types.BoolValue(resolved.StrictKeys),
+		ParkUnroutable:   types.BoolValue(resolved.ParkUnroutable),
 		MaxDelay:         timetypes.NewGoDurationValue(resolved.MaxDelay),
 		Lookahead:        types.Int64Value(int64(resolved.Lookahead)),
 		ExchangeName:     types.StringValue(string(resolved.ExchangeName)),
@@ -204,10 +216,6 @@ func (m *cascadeModel) recognize(ctx context.Context, look cascade.Lookup, vhost
 	if err != nil {
 		return err
 	}
-	resolved, err := config.Resolve()
-	if err != nil {
-		return err
-	}
 	*m = cascadeModel{
 		declaredModel: declaredModel{
 			Vhost:                  types.StringValue(config.Vhost),
@@ -227,17 +235,20 @@ func (m *cascadeModel) recognize(ctx context.Context, look cascade.Lookup, vhost
 		Name:           types.StringNull(),
 		Levels:         c.Levels,
 		MaxDelay:       c.MaxDelay,
-		Resolution:     timetypes.NewGoDurationValue(resolved.Resolution),
+		Resolution:     c.Resolution,
 		ExchangeName:   c.ExchangeName,
 		QueueName:      c.QueueName,
-		QueueType:      types.StringValue(string(resolved.QueueType)),
+		QueueType:      c.QueueType,
 		MaxLength:      types.Int64Null(),
 		Lookahead:      c.Lookahead,
-		StrictKeys:     types.BoolValue(config.StrictKeys),
-		ParkUnroutable: types.BoolValue(config.ParkUnroutable),
+		StrictKeys:     c.StrictKeys,
+		ParkUnroutable: c.ParkUnroutable,
 	}
 	if config.Name != "" {
 		m.Name = types.StringValue(config.Name)
+	}
+	if config.Preset != "" {
+		m.Preset = types.StringValue(string(config.Preset))
 	}
 	if config.MaxLength > 0 {
 		m.MaxLength = types.Int64Value(config.MaxLength)
@@ -296,6 +307,7 @@ func (m cascadeModel) trials(base cascade.Config) []cascade.Config {
 	}
 	add(m.Vhost, func(c *cascade.Config) { c.Vhost = "a" })
 	add(m.Name, func(c *cascade.Config) { c.Name = "name~a" }, func(c *cascade.Config) { c.Name = "name~b" })
+	add(m.Preset, func(*cascade.Config) {}, func(c *cascade.Config) { c.Preset = cascade.NServiceBusV1 }, func(c *cascade.Config) { c.Preset = cascade.Celery })
 	add(m.Resolution, func(c *cascade.Config) { c.Resolution = time.Second },
 		func(c *cascade.Config) { c.Resolution = time.Millisecond }, func(c *cascade.Config) { c.Resolution = time.Hour })
 	var levels []vary
@@ -332,6 +344,7 @@ func (m cascadeModel) trials(base cascade.Config) []cascade.Config {
 func unknownComputed() computed {
 	return computed{
 		Levels: types.Int64Unknown(), MaxDelay: timetypes.NewGoDurationUnknown(), Lookahead: types.Int64Unknown(),
+		Resolution: timetypes.NewGoDurationUnknown(), QueueType: types.StringUnknown(), StrictKeys: types.BoolUnknown(), ParkUnroutable: types.BoolUnknown(),
 		ExchangeName: types.StringUnknown(), QueueName: types.StringUnknown(), DeliveryExchange: types.StringUnknown(),
 		EntryExchange: types.StringUnknown(),
 		Exchanges:     types.MapUnknown(exchangeType), Queues: types.MapUnknown(queueType), Bindings: types.MapUnknown(linesType),
@@ -342,6 +355,10 @@ func unknownComputed() computed {
 func (c computed) merge(ctx context.Context, other computed) computed {
 	return computed{
 		Levels:           common(ctx, c.Levels, other.Levels),
+		Resolution:       common(ctx, c.Resolution, other.Resolution),
+		QueueType:        common(ctx, c.QueueType, other.QueueType),
+		StrictKeys:       common(ctx, c.StrictKeys, other.StrictKeys),
+		ParkUnroutable:   common(ctx, c.ParkUnroutable, other.ParkUnroutable),
 		MaxDelay:         common(ctx, c.MaxDelay, other.MaxDelay),
 		Lookahead:        common(ctx, c.Lookahead, other.Lookahead),
 		ExchangeName:     common(ctx, c.ExchangeName, other.ExchangeName),

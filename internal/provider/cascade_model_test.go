@@ -47,16 +47,16 @@ func TestForecastOfUnknownValues(t *testing.T) {
 		"levels":    {func(m *cascadeModel) { m.Levels = types.Int64Unknown() }, []string{"levels", "max_delay", "lookahead", "entry_exchange", "exchanges", "queues", "bindings"}},
 		"max_delay": {func(m *cascadeModel) { m.Levels = types.Int64Null(); m.MaxDelay = timetypes.NewGoDurationUnknown() }, []string{"levels", "max_delay", "lookahead", "entry_exchange", "exchanges", "queues", "bindings"}},
 		// The names of the queues are known; their time-to-live is not.
-		"resolution":               {func(m *cascadeModel) { m.Resolution = timetypes.NewGoDurationUnknown() }, []string{"max_delay", "queues"}},
+		"resolution":               {func(m *cascadeModel) { m.Resolution = timetypes.NewGoDurationUnknown() }, []string{"resolution", "max_delay", "queues"}},
 		"exchange_name":            {func(m *cascadeModel) { m.ExchangeName = types.StringUnknown() }, []string{"entry_exchange", "exchange_name", "exchanges", "queues", "bindings"}},
 		"queue_name":               {func(m *cascadeModel) { m.QueueName = types.StringUnknown() }, []string{"queue_name", "queues", "bindings"}},
 		"delivery_exchange":        {func(m *cascadeModel) { m.DeliveryExchange = types.StringUnknown() }, []string{"delivery_exchange", "exchanges", "queues", "bindings"}},
 		"create_delivery_exchange": {func(m *cascadeModel) { m.CreateDeliveryExchange = types.BoolUnknown() }, []string{"exchanges"}},
-		"queue_type":               {func(m *cascadeModel) { m.QueueType = types.StringUnknown() }, []string{"queues"}},
+		"queue_type":               {func(m *cascadeModel) { m.QueueType = types.StringUnknown() }, []string{"queue_type", "queues"}},
 		"max_length":               {func(m *cascadeModel) { m.MaxLength = types.Int64Unknown() }, []string{"queues"}},
 		"lookahead":                {func(m *cascadeModel) { m.Lookahead = types.Int64Unknown() }, []string{"lookahead", "bindings"}},
-		"strict_keys":              {func(m *cascadeModel) { m.StrictKeys = types.BoolUnknown() }, []string{"bindings"}},
-		"park_unroutable":          {func(m *cascadeModel) { m.ParkUnroutable = types.BoolUnknown() }, []string{"exchanges", "queues", "bindings"}},
+		"strict_keys":              {func(m *cascadeModel) { m.StrictKeys = types.BoolUnknown() }, []string{"strict_keys", "bindings"}},
+		"park_unroutable":          {func(m *cascadeModel) { m.ParkUnroutable = types.BoolUnknown() }, []string{"park_unroutable", "exchanges", "queues", "bindings"}},
 	}
 	for attribute, test := range tests {
 		t.Run(attribute, func(t *testing.T) {
@@ -150,6 +150,7 @@ func TestForecastDefersChecks(t *testing.T) {
 
 func (c computed) values() map[string]attr.Value {
 	return map[string]attr.Value{
+		"resolution": c.Resolution, "queue_type": c.QueueType, "strict_keys": c.StrictKeys, "park_unroutable": c.ParkUnroutable,
 		"levels": c.Levels, "max_delay": c.MaxDelay, "lookahead": c.Lookahead, "exchange_name": c.ExchangeName, "queue_name": c.QueueName,
 		"delivery_exchange": c.DeliveryExchange, "entry_exchange": c.EntryExchange, "exchanges": c.Exchanges, "queues": c.Queues, "bindings": c.Bindings,
 	}

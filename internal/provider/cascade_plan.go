@@ -100,6 +100,18 @@ func (m *cascadeModel) setComputed(config cascadeModel, c computed) {
 	if config.MaxDelay.IsNull() {
 		m.MaxDelay = c.MaxDelay
 	}
+	if config.Resolution.IsNull() {
+		m.Resolution = c.Resolution
+	}
+	if config.QueueType.IsNull() {
+		m.QueueType = c.QueueType
+	}
+	if config.StrictKeys.IsNull() {
+		m.StrictKeys = c.StrictKeys
+	}
+	if config.ParkUnroutable.IsNull() {
+		m.ParkUnroutable = c.ParkUnroutable
+	}
 	if config.Lookahead.IsNull() {
 		m.Lookahead = c.Lookahead
 	}
@@ -128,6 +140,7 @@ func (m cascadeModel) replacedBy(plan cascadeModel) (path.Paths, diag.Diagnostic
 	}{
 		{"vhost", m.Vhost, plan.Vhost},
 		{"name", m.Name, plan.Name},
+		{"preset", m.Preset, plan.Preset},
 		{"levels", m.Levels, plan.Levels},
 		{"resolution", m.Resolution, plan.Resolution},
 		{"exchange_name", m.ExchangeName, plan.ExchangeName},

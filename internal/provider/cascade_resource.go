@@ -43,7 +43,13 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 		Attributes: map[string]schema.Attribute{
 			"name": schema.StringAttribute{
 				Optional:            true,
-				MarkdownDescription: "Beginning of all names that are not given. Required unless `exchange_name`, `queue_name` and `delivery_exchange` are given and `park_unroutable` is `false`.",
+				MarkdownDescription: "Beginning of all names that are not given. Required unless there is a `preset`, or `exchange_name`, `queue_name` and `delivery_exchange` are given and `park_unroutable` is `false`.",
+			},
+			"preset": schema.StringAttribute{
+				Optional: true,
+				MarkdownDescription: "A cascade exactly as a framework declares it when it starts: `nservicebus` (7 and later), `nservicebus_v1` (4.3 to 6), `celery` (5.5 and later, " +
+					"quorum queues) or `celery_classic`. It fixes everything but `vhost`, `create_delivery_exchange` and what concerns Terraform alone. A change " +
+					"replaces the cascade unless the objects stay the same.",
 			},
 			"vhost": schema.StringAttribute{
 				Optional: true, Computed: true, Default: stringdefault.StaticString(defaultVhost),
@@ -61,7 +67,7 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 					"If `levels` is given, the longest delay that they can give.",
 			},
 			"resolution": schema.StringAttribute{
-				Optional: true, Computed: true, CustomType: timetypes.GoDurationType{}, Default: stringdefault.StaticString("1s"),
+				Optional: true, Computed: true, CustomType: timetypes.GoDurationType{},
 				MarkdownDescription: "Time-to-live of level 0 and step of all delays, `1ms` or a multiple of it. Default: `1s`. A change replaces the cascade.",
 			},
 			"exchange_name": schema.StringAttribute{
@@ -83,7 +89,7 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 				MarkdownDescription: "Whether the delivery exchange belongs to the cascade. If `false`, it has to exist as a topic exchange. Default: `true`.",
 			},
 			"queue_type": schema.StringAttribute{
-				Optional: true, Computed: true, Default: stringdefault.StaticString(string(cascade.Quorum)),
+				Optional: true, Computed: true,
 				MarkdownDescription: "`quorum` or `classic`. Quorum queues hand a message on at least once: `x-dead-letter-strategy` is `at-least-once` and `x-overflow` is " +
 					"`reject-publish`. Classic queues dead-letter at most once. Default: `quorum`. A change replaces the cascade.",
 			},
@@ -98,12 +104,12 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 					"every clear bit; with `levels` every hop is routed once. Default: all levels. Changes in place, without losing or doubling a message.",
 			},
 			"strict_keys": schema.BoolAttribute{
-				Optional: true, Computed: true, Default: booldefault.StaticBool(true),
+				Optional: true, Computed: true,
 				MarkdownDescription: "Whether the entry exchange takes only routing keys with all digits and a destination. Otherwise a malformed key may wait for half " +
 					"the range before it goes astray. Default: `true`. Changes in place.",
 			},
 			"park_unroutable": schema.BoolAttribute{
-				Optional: true, Computed: true, Default: booldefault.StaticBool(true),
+				Optional: true, Computed: true,
 				MarkdownDescription: "Whether every exchange of the cascade gets an alternate exchange with a queue, both named `<name>.unroutable`, where messages with a malformed " +
 					"key or without a destination are kept. Default: `true`. A change replaces the cascade.",
 			},

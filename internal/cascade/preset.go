@@ -1,0 +1,112 @@
+package cascade
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Preset is the cascade that a framework declares by itself when it starts. RabbitMQ refuses a declaration
+// that differs in a single argument, so a preset leaves nothing to choose.
+type Preset string
+
+// The presets: NServiceBus from version 7 on and 4.3 to 6, Celery from version 5.5 on (kombu 5.5) with quorum
+// and with classic queues.
+const (
+	NServiceBus   Preset = "nservicebus"
+	NServiceBusV1 Preset = "nservicebus_v1"
+	Celery        Preset = "celery"
+	CeleryClassic Preset = "celery_classic"
+)
+
+// presets are the cascades with default names and arguments taken from the frameworks' sources: NServiceBus.RabbitMQ,
+// DelayInfrastructure.cs; kombu, transport/native_delayed_delivery.py.
+var presets = map[Preset]struct {
+	names, delivery string
+	queueType       QueueType
+	// adjust changes the arguments of a queue to what the framework declares.
+	adjust func(topology.Arguments)
+}{
+	NServiceBus: {"nsb.v2.delay-level-%02d", "nsb.v2.delay-delivery", Quorum, func(topology.Arguments) {}},
+	NServiceBusV1: {"nsb.delay-level-%02d", "nsb.delay-delivery", Classic, func(arguments topology.Arguments) {
+		delete(arguments, "x-queue-type")
+		arguments["x-queue-mode"] = "lazy"
+	}},
+	Celery: {"celery_delayed_%d", "celery_delayed_delivery", Quorum, func(topology.Arguments) {}},
+	CeleryClassic: {"celery_delayed_%d", "celery_delayed_delivery", Classic, func(arguments topology.Arguments) {
+		arguments["x-overflow"] = "reject-publish"
+	}},
+}
+
+const presetLevels = 28
+
+// applyPreset fills in what the preset fixes. What is given beside it has to be the same.
+func (c *Config) applyPreset(errs *Errors) {
+	if c.Preset == "" {
+		return
+	}
+	p, known := presets[c.Preset]
+	if !known {
+		errs.add("preset", "is %q; it can be %s", c.Preset, orList(slices.Sorted(maps.Keys(presets))))
+		return
+	}
+	fix(errs, c.Preset, "resolution", &c.Resolution, time.Second)
+	fix(errs, c.Preset, "exchange_name", &c.ExchangeName, Format(p.names))
+	fix(errs, c.Preset, "queue_name", &c.QueueName, Format(p.names))
+	fix(errs, c.Preset, "delivery_exchange", &c.DeliveryExchange, p.delivery)
+	fix(errs, c.Preset, "queue_type", &c.QueueType, p.queueType)
+	fix(errs, c.Preset, "max_length", &c.MaxLength, 0)
+	fix(errs, c.Preset, "lookahead", &c.Lookahead, 1)
+	fix(errs, c.Preset, "strict_keys", &c.StrictKeys, false)
+	fix(errs, c.Preset, "park_unroutable", &c.ParkUnroutable, false)
+	if c.MaxDelay == 0 || c.Levels != 0 {
+		fix(errs, c.Preset, "levels", &c.Levels, presetLevels)
+	} else if levels, _, ok := levelsFor(c.MaxDelay, time.Second); !ok || levels != presetLevels {
+		errs.add("max_delay", "is %s; preset %q reaches %s, leave max_delay out", c.MaxDelay, c.Preset, longestDelay(presetLevels, time.Second))
+	}
+}
+
+func fix[T comparable](errs *Errors, preset Preset, attribute string, given *T, fixed T) {
+	var unset T
+	if *given != unset && *given != fixed {
+		errs.add(attribute, "is %v; preset %q has %v, leave %s out", *given, preset, fixed, attribute)
+	}
+	*given = fixed
+}
+
+func orList[T ~string](values []T) string {
+	quoted := make([]string, len(values))
+	for i, value := range values {
+		quoted[i] = fmt.Sprintf("%q", value)
+	}
+	return strings.Join(quoted, " or ")
+}
+
+// adjust changes a queue's arguments to those of the preset, if there is one.
+func (c Config) adjust(arguments topology.Arguments) {
+	if p, ok := presets[c.Preset]; ok {
+		p.adjust(arguments)
+	}
+}
+
+// recognizePreset finds the preset without which the configuration would not give the queue's arguments.
+func (c Config) recognizePreset(queue topology.Queue) Preset {
+	for _, name := range slices.Sorted(maps.Keys(presets)) {
+		p := presets[name]
+		plain := c.plainArguments(c.Levels - 1)
+		fits := c.Levels == presetLevels && c.Resolution == time.Second && c.QueueName == Format(p.names) && c.ExchangeName == Format(p.names) &&
+			c.DeliveryExchange == p.delivery && c.QueueType == p.queueType && c.Lookahead == 1 && !c.StrictKeys && !c.ParkUnroutable && c.MaxLength == 0
+		if !fits || plain.Equal(queue.Arguments) {
+			continue
+		}
+		p.adjust(plain)
+		if queue.Equal(topology.Queue{Name: queue.Name, Durable: true, Arguments: plain}) {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,92 @@
+package cascade
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// What the frameworks declare, written out by hand.
+func TestPresets(t *testing.T) {
+	for preset, declares := range map[Preset]struct {
+		name, delivery string
+		further        topology.Arguments
+	}{
+		NServiceBus:   {"nsb.v2.delay-level-%02d", "nsb.v2.delay-delivery", topology.Arguments{"x-queue-type": "quorum", "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}},
+		NServiceBusV1: {"nsb.delay-level-%02d", "nsb.delay-delivery", topology.Arguments{"x-queue-mode": "lazy"}},
+		Celery:        {"celery_delayed_%d", "celery_delayed_delivery", topology.Arguments{"x-queue-type": "quorum", "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}},
+		CeleryClassic: {"celery_delayed_%d", "celery_delayed_delivery", topology.Arguments{"x-queue-type": "classic", "x-overflow": "reject-publish"}},
+	} {
+		t.Run(string(preset), func(t *testing.T) {
+			got, err := Expand(Config{Preset: preset, CreateDeliveryExchange: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := topology.New()
+			topic := func(name string) { want.Exchanges[name] = topology.Exchange{Name: name, Type: "topic", Durable: true} }
+			next := declares.delivery
+			topic(next)
+			for level := range 28 {
+				name := fmt.Sprintf(declares.name, level)
+				arguments := topology.Arguments{"x-message-ttl": int64(1000) << level, "x-dead-letter-exchange": next}
+				maps.Copy(arguments, declares.further)
+				topic(name)
+				want.Queues[name] = topology.Queue{Name: name, Durable: true, Arguments: arguments}
+				stars := strings.Repeat("*.", 27-level)
+				want.Bindings.Add(topology.Binding{Source: name, RoutingKey: stars + "1.#", DestinationType: topology.ToQueue, Destination: name})
+				want.Bindings.Add(topology.Binding{Source: name, RoutingKey: stars + "0.#", DestinationType: topology.ToExchange, Destination: next})
+				next = name
+			}
+			compareObjects(t, "exchange", got.Exchanges, want.Exchanges)
+			compareObjects(t, "queue", got.Queues, want.Queues)
+			compareObjects(t, "binding", got.Bindings, want.Bindings)
+			for name, q := range got.Queues {
+				if len(q.Arguments) != len(want.Queues[name].Arguments) {
+					t.Errorf("arguments %v, want %v", q.Arguments, want.Queues[name].Arguments)
+				}
+			}
+
+			b := &fakeBroker{t: t, there: got, delivery: declares.delivery}
+			recognized, err := Recognize(t.Context(), b, "/", got.Entry)
+			if err != nil {
+				t.Fatal(err)
+			}
+			expandsTo(t, recognized, Config{Preset: preset, CreateDeliveryExchange: true})
+		})
+	}
+}
+
+func TestPresetFixes(t *testing.T) {
+	for attribute, c := range map[string]Config{
+		"preset":            {Preset: "sidekiq"},
+		"levels":            {Preset: Celery, Levels: 27},
+		"max_delay":         {Preset: Celery, MaxDelay: time.Hour},
+		"resolution":        {Preset: Celery, Resolution: time.Minute},
+		"exchange_name":     {Preset: Celery, ExchangeName: "e%d"},
+		"queue_name":        {Preset: Celery, QueueName: "q%d"},
+		"delivery_exchange": {Preset: Celery, DeliveryExchange: "elsewhere"},
+		"queue_type":        {Preset: Celery, QueueType: Classic},
+		"max_length":        {Preset: Celery, MaxLength: 5},
+		"lookahead":         {Preset: Celery, Lookahead: 28},
+		"strict_keys":       {Preset: Celery, StrictKeys: true},
+		"park_unroutable":   {Preset: Celery, ParkUnroutable: true},
+	} {
+		_, err := Expand(c)
+		var errs Errors
+		if !errors.As(err, &errs) || len(errs) == 0 || errs[0].Attribute != attribute {
+			t.Errorf("%s: the error is %v", attribute, err)
+		}
+	}
+	same := Config{Preset: Celery, Levels: 28, Resolution: time.Second, QueueName: "celery_delayed_%d", QueueType: Quorum, Lookahead: 1}
+	if _, err := Expand(same); err != nil {
+		t.Errorf("what the preset has anyway is refused: %v", err)
+	}
+	if _, err := Expand(Config{Preset: Celery, MaxDelay: 1 << 27 * time.Second}); err != nil {
+		t.Errorf("a longest delay that takes 28 levels is refused: %v", err)
+	}
+}
