@@ -197,7 +197,7 @@ func TestStatus(t *testing.T) {
 	if _, err := channel.Consume("tasks.delay-00", "", false, false, false, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	wanted := topology.QueueStatus{Messages: 1, Consumers: 1, Policy: "short", OperatorPolicy: "shorter", EffectivePolicy: topology.Arguments{"message-ttl": int64(5000)}}
+	wanted := topology.QueueStatus{Messages: 1, Consumers: 1, Replicas: 1, Online: 1, Policy: "short", OperatorPolicy: "shorter", EffectivePolicy: topology.Arguments{"message-ttl": int64(5000)}}
 	var got topology.QueueStatus
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) { // the figures lag
 		if got = read(t, client, vhost, want).Status["tasks.delay-00"]; reflect.DeepEqual(got, wanted) {

@@ -1,0 +1,15 @@
+terraform {
+  required_providers {
+    rabbitmqdelay = {
+      source = "rabbitmqdelay/rabbitmqdelay"
+    }
+  }
+}
+
+provider "rabbitmqdelay" {}
+
+# What Celery's workers declare when they start. "celery_classic" goes with
+# broker_native_delayed_delivery_queue_type = "classic".
+resource "rabbitmqdelay_cascade" "celery" {
+  preset = "celery"
+}
