@@ -347,7 +347,7 @@ func (p *rabbitmqdelay) Resources(context.Context) []func() resource.Resource {
 }
 
 func (p *rabbitmqdelay) DataSources(context.Context) []func() datasource.DataSource {
-	return []func() datasource.DataSource{newCascadeDataSource}
+	return []func() datasource.DataSource{newCascadeDataSource, newProbeDataSource}
 }
 
 // undoTimeout bounds what has to be done although the operation's own time is over.

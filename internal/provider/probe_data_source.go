@@ -1,0 +1,125 @@
+package provider
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+var _ datasource.DataSourceWithConfigure = (*probeDataSource)(nil)
+
+func newProbeDataSource() datasource.DataSource { return &probeDataSource{} }
+
+type probeDataSource struct{ connection *connection }
+
+type probeModel struct {
+	Vhost         types.String         `tfsdk:"vhost"`
+	EntryExchange types.String         `tfsdk:"entry_exchange"`
+	Delay         timetypes.GoDuration `tfsdk:"delay"`
+	Tolerance     timetypes.GoDuration `tfsdk:"tolerance"`
+	MeasuredDelay timetypes.GoDuration `tfsdk:"measured_delay"`
+	LatenessMS    types.Int64          `tfsdk:"lateness_ms"`
+}
+
+const defaultTolerance = 5 * time.Second
+
+func (d *probeDataSource) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_probe"
+}
+
+func (d *probeDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "Sends one real message through a delay cascade, to a queue of its own that is gone afterwards, and measures how long it takes. " +
+			"For `check` blocks, where a message that does not arrive is a warning; elsewhere it is an error.\n\n" +
+			"Every read, so every plan, sends a message and waits for it: choose a short delay. It takes AMQP (`amqp_uri`), and permissions to configure, write and read " +
+			"queues `^amq\\.gen-`, to write the entry exchange and to read the delivery exchange. A message that does not arrive in time can end among the unroutable " +
+			"ones later; its type is `rabbitmqdelay.probe`.",
+		Attributes: map[string]schema.Attribute{
+			"vhost":          schema.StringAttribute{Optional: true, MarkdownDescription: "Virtual host. Default: `/`."},
+			"entry_exchange": schema.StringAttribute{Required: true, MarkdownDescription: "The exchange that publishers use: that of the highest level.", Validators: notEmpty},
+			"delay":          schema.StringAttribute{Required: true, CustomType: timetypes.GoDurationType{}, MarkdownDescription: "Delay to ask for, such as `1s`. Between two steps of the cascade it is rounded up."},
+			"tolerance": schema.StringAttribute{
+				Optional: true, CustomType: timetypes.GoDurationType{},
+				MarkdownDescription: fmt.Sprintf("How late the message may be before it counts as not arrived. Default: `%s`.", defaultTolerance),
+			},
+			"measured_delay": schema.StringAttribute{Computed: true, CustomType: timetypes.GoDurationType{}, MarkdownDescription: "Time from publishing to arrival."},
+			"lateness_ms":    schema.Int64Attribute{Computed: true, MarkdownDescription: "How much longer that is than `delay`, in milliseconds; negative for a message that is early."},
+		},
+	}
+}
+
+func (d *probeDataSource) Configure(_ context.Context, req datasource.ConfigureRequest, _ *datasource.ConfigureResponse) {
+	if connection, ok := req.ProviderData.(*connection); ok {
+		d.connection = connection
+	}
+}
+
+// Read sends the message and waits for it.
+func (d *probeDataSource) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
+	var model probeModel
+	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	delay, diags := model.Delay.ValueGoDuration()
+	resp.Diagnostics.Append(diags...)
+	tolerance := defaultTolerance
+	if !model.Tolerance.IsNull() {
+		tolerance, diags = model.Tolerance.ValueGoDuration()
+		resp.Diagnostics.Append(diags...)
+		if tolerance <= 0 {
+			resp.Diagnostics.AddAttributeError(path.Root("tolerance"), "Invalid tolerance", fmt.Sprintf("tolerance is %s; it has to be positive.", tolerance))
+		}
+	}
+	if d.connection == nil || d.connection.client == nil {
+		resp.Diagnostics.AddError("Provider not configured", "The provider's configuration holds values that are not known, so that the broker cannot be reached.")
+	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	vhost := defaultVhost
+	if !model.Vhost.IsNull() {
+		vhost = model.Vhost.ValueString()
+	}
+	client := d.connection.client
+	o := operation{client: client, kind: "cascade", vhost: vhost, desired: topology.Topology{Entry: model.EntryExchange.ValueString()}}
+	config, err := cascade.Recognize(ctx, client.Lookup(vhost), vhost, o.desired.Entry)
+	if err == nil {
+		config, err = config.Resolve()
+	}
+	if err != nil {
+		resp.Diagnostics.Append(o.failed("probe", err))
+		return
+	}
+	address := "probe-" + rand.Text()
+	key, err := cascade.RoutingKey(delay, config.Levels, config.Resolution, address)
+	if err != nil {
+		resp.Diagnostics.AddAttributeError(path.Root("delay"), "Invalid delay", err.Error()+".")
+		return
+	}
+	binding, err := cascade.DestinationKey(config.Levels, address)
+	if err == nil {
+		var took time.Duration
+		took, err = client.Probe(ctx, broker.Probe{
+			Vhost: vhost, Exchange: o.desired.Entry, RoutingKey: key, Delivery: config.DeliveryExchange, BindingKey: binding, Within: delay + tolerance,
+		})
+		model.MeasuredDelay = timetypes.NewGoDurationValue(took)
+		model.LatenessMS = types.Int64Value((took - delay).Milliseconds())
+	}
+	if err != nil {
+		resp.Diagnostics.Append(o.failed("probe", err))
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
+}
