@@ -7,6 +7,7 @@ import (
 	"log"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 
@@ -20,6 +21,9 @@ func main() {
 	debug := flag.Bool("debug", false, "run under a debugger, such as delve")
 	flag.Parse()
 	collectLess()
+	if !*debug {
+		keepQuiet()
+	}
 	err := providerserver.Serve(context.Background(), provider.New(version), providerserver.ServeOpts{
 		Address: "registry.terraform.io/rabbitmqdelay/rabbitmqdelay",
 		Debug:   *debug,
@@ -29,11 +33,29 @@ func main() {
 	}
 }
 
-// collectLess makes garbage collections rarer, unless GOGC is set. A provider lives for a second and its heap is small: by default
-// a third of the processor time of a plan goes into collecting it again and again.
+// collectLess makes garbage collections rarer, unless GOGC is set. A provider lives for a second and its heap is small, so that
+// by default it is collected again and again.
 func collectLess() {
 	const percent = 200
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
 	}
+}
+
+// keepQuiet switches the log off where nobody reads it. The SDK writes everything unless it is told not to, some thousand lines for
+// the plan of a large cascade, all of which Terraform parses and then drops unless one of these variables asks for it.
+func keepQuiet() {
+	if isRead("TF_LOG") || isRead("TF_LOG_PROVIDER") {
+		return
+	}
+	for _, name := range []string{"TF_LOG_SDK", "TF_LOG_PROVIDER_RABBITMQDELAY"} {
+		if os.Getenv(name) == "" {
+			_ = os.Setenv(name, "OFF")
+		}
+	}
+}
+
+func isRead(variable string) bool {
+	level := os.Getenv(variable)
+	return level != "" && !strings.EqualFold(level, "off")
 }

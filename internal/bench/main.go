@@ -29,8 +29,9 @@ func main() {
 	only := flag.String("only", ".", "measure only what matches: "+strings.Join(names(), ", "))
 	out := flag.String("out", ".cache/bench", "directory for the samples, a file for each suite and broker")
 	messages := flag.Int("messages", 1_000_000, "size of the backlog")
+	rounds := flag.Int("rounds", 0, "number of rounds in place of the usual one of each suite")
 	flag.Parse()
-	if err := run(*short, strings.Fields(*images), *only, *out, *messages); err != nil {
+	if err := run(*short, strings.Fields(*images), *only, *out, *messages, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -73,14 +74,14 @@ func onData(measure func(context.Context, *dataplane.Bench, settings) error) fun
 	}
 }
 
-func run(short bool, images []string, only, out string, messages int) error {
+func run(short bool, images []string, only, out string, messages, rounds int) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	wanted, err := regexp.Compile(only)
 	if err != nil {
 		return err
 	}
-	settings := long(messages)
+	settings := long(messages, rounds)
 	if short {
 		settings = brief()
 	}

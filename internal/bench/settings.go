@@ -39,20 +39,26 @@ func brief() settings {
 	}
 }
 
-// long is for the report.
-func long(messages int) settings {
+// long is for the report. The rounds of each suite are its own, unless their number is given.
+func long(messages, given int) settings {
+	rounds := func(usual int) int {
+		if given > 0 {
+			return given
+		}
+		return usual
+	}
 	both := []cascade.QueueType{cascade.Quorum, cascade.Classic}
 	return settings{
 		suites: names(),
 		publish: dataplane.PublishOptions{
-			Levels: []int{4, 8, 12, 16, 20, 24, 28}, Lookaheads: []int{1, 2, 4, 8, full}, QueueTypes: both,
-			Lax: true, Day: true, Rounds: 5, Time: 1200 * time.Millisecond,
+			Levels: []int{4, 8, 16, 28}, Lookaheads: []int{1, 2, 4, 8, full}, QueueTypes: both,
+			Lax: true, Day: true, Rounds: rounds(3), Time: 1200 * time.Millisecond,
 		},
 		deadLetter: dataplane.DeadLetterOptions{
-			Lookaheads: []int{1, 4, full}, QueueTypes: both, Random: true, Messages: 10_000, Rounds: 3,
+			Lookaheads: []int{1, 4, full}, QueueTypes: both, Random: true, Messages: 10_000, Rounds: rounds(2),
 		},
 		paced: dataplane.PacedOptions{
-			Lookaheads: []int{1, full}, Rates: []float64{300, 1000, 2000, 5000, 10_000}, Search: true, Rounds: 2, Time: 4 * time.Second, MaxSteps: 31,
+			Lookaheads: []int{1, full}, Rates: []float64{300, 1000, 2000, 5000, 10_000}, Search: true, Rounds: rounds(2), Time: 4 * time.Second, MaxSteps: 31,
 		},
 		backlog: dataplane.BacklogOptions{
 			QueueTypes: both, Messages: messages, Wait: time.Minute + time.Duration(messages)*120*time.Microsecond,
@@ -60,7 +66,7 @@ func long(messages int) settings {
 		},
 		control: control.Options{
 			Levels: []int{4, 17, 28}, Latency: []time.Duration{20 * time.Millisecond, 100 * time.Millisecond}, Foreign: []int{5000, 50_000},
-			Ten: true, Import: true, Settle: true, Rounds: 5, Other: other(),
+			Ten: true, Import: true, Settle: true, Rounds: rounds(5), Other: other(),
 		},
 	}
 }

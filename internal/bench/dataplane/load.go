@@ -64,7 +64,7 @@ func (s *sender) send(ctx context.Context, exchange, key string, body []byte) er
 			return ctx.Err()
 		}
 	}
-	return s.channel.PublishWithContext(ctx, exchange, key, false, false, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: body})
+	return s.channel.PublishWithContext(context.WithoutCancel(ctx), exchange, key, false, false, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: body})
 }
 
 // settle waits until all messages are confirmed.
@@ -95,23 +95,26 @@ func (s *sender) close(ctx context.Context) error {
 // rate publishes for the time, as fast as confirmations come, and returns the confirmed messages per second
 // after a fifth of the time.
 func (s *sender) rate(ctx context.Context, exchange string, key func() string, d time.Duration) (float64, error) {
+	publishing, stop := context.WithCancel(ctx)
+	defer stop()
+	result := make(chan float64, 1)
+	go func() {
+		defer stop()
+		time.Sleep(d / 5)
+		from, before := time.Now(), s.acked.Load()
+		time.Sleep(d - d/5)
+		result <- float64(s.acked.Load()-before) / time.Since(from).Seconds()
+	}()
 	body := make([]byte, payload)
-	started := time.Now()
-	warm := started.Add(d / 5)
-	var from time.Time
-	var before int64
-	for {
-		now := time.Now()
-		if from.IsZero() && now.After(warm) {
-			from, before = now, s.acked.Load()
-		}
-		if now.Sub(started) >= d {
-			return float64(s.acked.Load()-before) / now.Sub(from).Seconds(), nil
-		}
-		if err := s.send(ctx, exchange, key(), body); err != nil {
+	for publishing.Err() == nil {
+		if err := s.send(publishing, exchange, key(), body); err != nil && publishing.Err() == nil {
 			return 0, err
 		}
 	}
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	return <-result, nil
 }
 
 // A receiver measures how late messages are.

@@ -166,6 +166,16 @@ func (d *data) figure(broker, scenario, subject string, x float64, metric string
 	return f, ok
 }
 
+// only is the median of a metric of full lookahead that was measured at a single x.
+func (d *data) only(broker, scenario, metric string) (float64, error) {
+	for _, p := range d.points {
+		if p.broker == broker && p.scenario == scenario && p.metric == metric && p.subject == "full" {
+			return d.figures[p].median, nil
+		}
+	}
+	return 0, fmt.Errorf("nothing was measured of %q, %q on %s", scenario, metric, broker)
+}
+
 // run is what internal/bench says of where and when it measured.
 type run struct {
 	Suite, Broker                 string

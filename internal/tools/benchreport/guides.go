@@ -3,6 +3,7 @@ package main
 import (
 	"embed"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,36 @@ func writeGuides(d *data, runs []run, directory string) error {
 			return short(r), nil
 		},
 		"controls": d.controls,
+		"list":     func(all ...string) []string { return all },
+		"newest": func(scenario string) (string, error) {
+			all := d.brokersOf(scenario)
+			if len(all) == 0 {
+				return "", fmt.Errorf("nothing was measured of %q", scenario)
+			}
+			return all[len(all)-1], nil
+		},
+		// first is the only x of a scenario.
+		"first": func(broker, scenario string) (float64, error) {
+			for _, p := range d.points {
+				if p.broker == broker && p.scenario == scenario {
+					return p.x, nil
+				}
+			}
+			return 0, fmt.Errorf("nothing was measured of %q on %s", scenario, broker)
+		},
+		"at": func(broker, scenario, metric string) (string, error) {
+			v, err := d.only(broker, scenario, metric)
+			return short(v), err
+		},
+		"million": func(broker, scenario, metric string) (string, error) {
+			v, err := d.only(broker, scenario, metric)
+			const gigabyte = 1e9
+			return short(math.Round(1e6*v/gigabyte*10) / 10), err
+		},
+		"hundredThousand": func(broker string) (string, error) {
+			v, err := d.only(broker, "dead-letter round quorum", "rate")
+			return short(math.Round(1e5 / v)), err
+		},
 	}).ParseFS(texts, "*.md.tmpl")
 	if err != nil {
 		return err
