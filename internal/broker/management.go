@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
@@ -159,12 +160,17 @@ var errStarting = &Error{Unavailable, "read from the management API", "RabbitMQ 
 
 // again repeats what a start or stop of the broker has come in between.
 func again[T any](do func() (T, error)) (T, error) {
-	result, err := do()
-	if errors.Is(err, errStarting) {
-		return do()
+	for n := 0; ; n++ {
+		result, err := do()
+		if !errors.Is(err, errStarting) || n == startingRetries {
+			return result, err
+		}
+		time.Sleep(backoff(n)) // whoever cancels waits for some seconds at the most
 	}
-	return result, err
 }
+
+// startingRetries is for a broker that answers in between: 0.1, 0.4, 1.6 and 3 s.
+const startingRetries = 4
 
 func isNotFound(err error) bool {
 	var r *refusal

@@ -164,7 +164,11 @@ func isAtLeast(version string, major, minor int) bool {
 
 // step runs one step and tells whether it had an effect, or may have had one.
 func (r *run) step(ctx context.Context, step topology.Step) (effect bool, err error) {
-	return again(func() (bool, error) { return r.once(ctx, step) })
+	return again(func() (bool, error) {
+		had, err := r.once(ctx, step)
+		effect = effect || had
+		return effect, err
+	})
 }
 
 func (r *run) once(ctx context.Context, step topology.Step) (effect bool, err error) {
@@ -213,6 +217,9 @@ func (r *run) effect(ctx context.Context, step topology.Step, call *call, code i
 		// Either an object that the step needs is missing, or everything.
 		if confirmed := r.confirm(ctx, r.vhost); confirmed != nil {
 			return lost, confirmed
+		}
+		if isDeclaration(step) {
+			return lost, errStarting // a declaration needs nothing but the vhost
 		}
 	}
 	err = r.failed(fmt.Sprintf("%s in vhost %q", step, r.vhost), err)

@@ -451,3 +451,25 @@ func TestNotManagementAPI(t *testing.T) {
 		})
 	}
 }
+
+// TestStartingBroker answers 404 to declarations for a while, as RabbitMQ does when it starts, and loses the answer of one before.
+func TestStartingBroker(t *testing.T) {
+	var declarations atomic.Int32
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodGet:
+			answer(w, 200, `{"name":"amq.direct"}`)
+		case declarations.Add(1) == 1:
+			abort(w)
+		case declarations.Load() < 4:
+			answer(w, 404, `{"error":"Object Not Found","reason":"Not Found"}`)
+		default:
+			w.WriteHeader(http.StatusNoContent) // it is there already
+		}
+	}, func(c *broker.Config) { c.MaxRetries = 1 })
+	declare := topology.DeclareExchange{Exchange: topology.Exchange{Name: "e", Type: "topic", Durable: true}}
+	done, err := c.Run(t.Context(), "v", topology.Plan{{Steps: []topology.Step{declare}}})
+	if err != nil || len(done) != 1 {
+		t.Errorf("done %v, error %v; the first declaration may have had an effect", done, err)
+	}
+}
