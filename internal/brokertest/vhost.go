@@ -2,6 +2,7 @@ package brokertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -17,7 +18,12 @@ func (b *Broker) NewVhost(ctx context.Context, prefix string) (name string, remo
 		return "", nil, fmt.Errorf("create vhost %q: %w", name, err)
 	}
 	remove = func(ctx context.Context) error {
-		if err := b.api(ctx, http.MethodDelete, vhost, nil, nil); err != nil {
+		var refused *statusError
+		err := b.api(ctx, http.MethodDelete, vhost, nil, nil)
+		if errors.As(err, &refused) && refused.status == http.StatusNotFound {
+			return nil // an earlier attempt has done it, although it took too long to say so
+		}
+		if err != nil {
 			return fmt.Errorf("delete vhost %q: %w", name, err)
 		}
 		return nil

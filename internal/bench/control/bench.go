@@ -199,13 +199,22 @@ func (b *Bench) open(ctx context.Context, t *terraform, foreign int, s *subject)
 	if err != nil {
 		return nil, err
 	}
-	opened = append(opened, func() error { return remove(context.WithoutCancel(ctx)) })
+	opened = append(opened, func() error {
+		// With ten thousands of queues the broker takes longer than a request may.
+		var err error
+		for range 10 {
+			if err = remove(context.WithoutCancel(ctx)); err == nil {
+				break
+			}
+		}
+		return err
+	})
 	if foreign > 0 {
 		conn, err := b.broker.Dial(vhost)
 		if err != nil {
 			return nil, err
 		}
-		opened = append(opened, conn.Close)
+		opened = append(opened, func() error { return conn.CloseDeadline(time.Now().Add(10 * time.Second)) })
 		if err := crowd(conn, foreign); err != nil {
 			return nil, err
 		}

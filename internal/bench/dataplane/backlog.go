@@ -2,12 +2,14 @@ package dataplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 )
 
@@ -23,6 +25,10 @@ type BacklogOptions struct {
 // message, the rates beside them, and how fast they leave when all of them are due.
 func (b *Bench) Backlog(ctx context.Context, o BacklogOptions) error {
 	for _, queueType := range o.QueueTypes {
+		// A process does not give back what another backlog took. Where it cannot be restarted, its memory says nothing.
+		if err := b.broker.Restart(ctx); err != nil && !errors.Is(err, brokertest.ErrUnsupported) {
+			return err
+		}
 		err := b.in(ctx, func(ctx context.Context, s *space) error { return s.backlog(ctx, queueType, o) })
 		if err != nil {
 			return fmt.Errorf("backlog in %s queues: %w", queueType, err)

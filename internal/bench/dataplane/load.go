@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,8 +23,10 @@ const window = 1000
 type sender struct {
 	channel *amqp.Channel
 	tokens  chan struct{}
-	acked   atomic.Int64
 	nacked  atomic.Int64
+	// acks are when messages were confirmed, counted from epoch.
+	mutex sync.Mutex
+	acks  []time.Duration
 	// ended is closed when there will be no more confirmations.
 	ended chan struct{}
 }
@@ -41,7 +45,9 @@ func newSender(conn *amqp.Connection) (*sender, error) {
 		defer close(s.ended)
 		for c := range confirmations {
 			if c.Ack {
-				s.acked.Add(1)
+				s.mutex.Lock()
+				s.acks = append(s.acks, time.Since(epoch))
+				s.mutex.Unlock()
 			} else {
 				s.nacked.Add(1)
 			}
@@ -92,18 +98,27 @@ func (s *sender) close(ctx context.Context) error {
 	return errors.Join(s.settle(ctx), s.channel.Close())
 }
 
-// rate publishes for the time, as fast as confirmations come, and returns the confirmed messages per second
-// after a fifth of the time.
+const (
+	// fewest is how many confirmations a rate is made of, if they come within longest.
+	fewest  = 2500
+	longest = 5 * time.Second
+	// batch is the time within which confirmations are taken to have come together: RabbitMQ sends them in batches of
+	// hundreds when it is slow.
+	batch = 5 * time.Millisecond
+)
+
+// rate publishes for the time, or longer where confirmations are few, as fast as they come. It returns the confirmed
+// messages per second after a fifth of the time.
 func (s *sender) rate(ctx context.Context, exchange string, key func() string, d time.Duration) (float64, error) {
 	publishing, stop := context.WithCancel(ctx)
 	defer stop()
-	result := make(chan float64, 1)
+	warm := time.Since(epoch) + d/5
 	go func() {
 		defer stop()
-		time.Sleep(d / 5)
-		from, before := time.Now(), s.acked.Load()
-		time.Sleep(d - d/5)
-		result <- float64(s.acked.Load()-before) / time.Since(from).Seconds()
+		time.Sleep(d)
+		for began := time.Now(); len(s.since(warm)) < fewest && time.Since(began) < longest-d; {
+			time.Sleep(10 * time.Millisecond)
+		}
 	}()
 	body := make([]byte, payload)
 	for publishing.Err() == nil {
@@ -114,7 +129,29 @@ func (s *sender) rate(ctx context.Context, exchange string, key func() string, d
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
-	return <-result, nil
+	return perSecond(s.since(warm))
+}
+
+// since are the confirmations after a time.
+func (s *sender) since(from time.Duration) []time.Duration {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	i, _ := slices.BinarySearch(s.acks, from)
+	return s.acks[i:]
+}
+
+// perSecond counts from the end of the first batch to the last confirmation.
+func perSecond(acks []time.Duration) (float64, error) {
+	if len(acks) == 0 {
+		return 0, errors.New("no message was confirmed in time")
+	}
+	first, _ := slices.BinarySearch(acks, acks[0]+batch)
+	first--
+	last := len(acks) - 1
+	if last <= first {
+		return 0, errors.New("too few messages were confirmed in time")
+	}
+	return float64(last-first) / (acks[last] - acks[first]).Seconds(), nil
 }
 
 // A receiver measures how late messages are.

@@ -21,12 +21,13 @@ func writeGuides(d *data, runs []run, directory string) error {
 		"across":  d.across,
 		"short":   short,
 		"plot":    plotMarkdown,
-		"median": func(broker, scenario, subject string, x float64, metric string) (float64, error) {
+		// cell is a median, empty where it was not measured.
+		"cell": func(broker, scenario, subject string, x float64, metric string) string {
 			f, ok := d.figure(broker, scenario, subject, x, metric)
 			if !ok {
-				return 0, fmt.Errorf("nothing was measured of %q, %q, %q at %g on %s", scenario, metric, subject, x, broker)
+				return ""
 			}
-			return f.median, nil
+			return short(f.median)
 		},
 		"ratio": func(broker, scenario, metric string, x float64, subject, with string) (string, error) {
 			r, ok := d.ratio(broker, scenario, metric, x, subject, with)
@@ -36,7 +37,16 @@ func writeGuides(d *data, runs []run, directory string) error {
 			return short(r), nil
 		},
 		"controls": d.controls,
-		"list":     func(all ...string) []string { return all },
+		// maybe is full lookahead against the chain, empty where that was not measured.
+		"maybe": func(broker, scenario, metric string, x float64) string {
+			r, ok := d.ratio(broker, scenario, metric, x, "full", "chain")
+			if !ok {
+				return ""
+			}
+			return short(r) + " ×"
+		},
+		"hop":  d.hop,
+		"list": func(all ...string) []string { return all },
 		"newest": func(scenario string) (string, error) {
 			all := d.brokersOf(scenario)
 			if len(all) == 0 {
@@ -63,7 +73,7 @@ func writeGuides(d *data, runs []run, directory string) error {
 			return short(math.Round(1e6*v/gigabyte*10) / 10), err
 		},
 		"hundredThousand": func(broker string) (string, error) {
-			v, err := d.only(broker, "dead-letter round quorum", "rate")
+			v, err := d.only(broker, "backlog quorum", "rate when due")
 			return short(math.Round(1e5 / v)), err
 		},
 	}).ParseFS(texts, "*.md.tmpl")

@@ -165,3 +165,15 @@ func (d *data) ratio(broker, scenario, metric string, x float64, subject, with s
 	b, also := d.figure(broker, scenario, with, x, metric)
 	return a.median / b.median, ok && also && b.median != 0
 }
+
+// hop is what a passed exchange costs, in microseconds: of the 28 that the chain passes for a delay of one step, full lookahead
+// passes one.
+func (d *data) hop(broker string) (string, error) {
+	const scenario, levels = "publish quorum", 28
+	chain, ok := d.figure(broker, scenario, "chain", levels, "rate")
+	full, also := d.figure(broker, scenario, "full", levels, "rate")
+	if !ok || !also {
+		return "", fmt.Errorf("the publish rate on %d levels was not measured on %s", levels, broker)
+	}
+	return short(1e6 * (1/chain.median - 1/full.median) / (levels - 1)), nil
+}
