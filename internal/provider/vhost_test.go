@@ -353,7 +353,7 @@ func (v *vhost) eventually(what string, condition func() bool) {
 }
 
 // patience is how long a test waits for what should happen soon, on a machine that is busy.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // quote is a text as a literal of Terraform's language.
 func quote(text string) string {
