@@ -38,6 +38,9 @@ func TestAccExamples(t *testing.T) {
 		if directory == besideExample {
 			continue // it needs another provider and has a test of its own
 		}
+		if strings.HasPrefix(directory, moduleExample) {
+			continue // TestAccModule runs its tests
+		}
 		var configuration []string
 		for _, file := range files {
 			if filepath.Ext(file) == ".tf" && !strings.HasPrefix(file, "import") {

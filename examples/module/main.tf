@@ -1,0 +1,57 @@
+# A module with tests of its own: terraform test runs them, with OpenTofu tofu test. It gives one application
+# a cascade, and says what its publishers and receivers have to know. Provider functions need Terraform 1.8.
+terraform {
+  required_version = ">= 1.8"
+  required_providers {
+    rabbitmqdelay = {
+      source = "rabbitmqdelay/rabbitmqdelay"
+    }
+  }
+}
+
+variable "name" {
+  description = "Name of the application."
+  type        = string
+}
+
+variable "vhost" {
+  description = "Virtual host. It has to exist."
+  type        = string
+  default     = "/"
+}
+
+variable "levels" {
+  description = "Number of levels: the longest delay is 2^levels - 1 seconds."
+  type        = number
+  default     = 17
+
+  validation {
+    condition     = var.levels >= 4 && var.levels <= 28
+    error_message = "Between 4 levels (15 s) and 28 (8 years and a half)."
+  }
+}
+
+variable "receivers" {
+  description = "Addresses that messages are sent to."
+  type        = set(string)
+  default     = []
+}
+
+resource "rabbitmqdelay_cascade" "this" {
+  name   = "${var.name}.delays"
+  vhost  = var.vhost
+  levels = var.levels
+}
+
+output "publish_to" {
+  description = "Exchange for publishers."
+  value       = rabbitmqdelay_cascade.this.entry_exchange
+}
+
+output "receive_from" {
+  description = "Exchange that receivers bind their queues to, and the key for each address."
+  value = {
+    exchange = rabbitmqdelay_cascade.this.delivery_exchange
+    keys     = { for address in var.receivers : address => provider::rabbitmqdelay::destination_key(var.levels, address) }
+  }
+}

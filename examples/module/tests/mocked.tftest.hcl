@@ -1,0 +1,33 @@
+# What the module does with its variables, without a broker. A mocked provider makes up what it computes.
+mock_provider "rabbitmqdelay" {
+  mock_resource "rabbitmqdelay_cascade" {
+    defaults = {
+      entry_exchange    = "the entry"
+      delivery_exchange = "the delivery"
+    }
+  }
+}
+
+variables {
+  name = "shop"
+}
+
+run "names" {
+  assert {
+    condition     = rabbitmqdelay_cascade.this.name == "shop.delays"
+    error_message = "The cascade is named ${rabbitmqdelay_cascade.this.name}."
+  }
+  assert {
+    condition     = output.publish_to == "the entry" && output.receive_from.exchange == "the delivery"
+    error_message = "Publishers are sent to ${output.publish_to}, receivers to ${output.receive_from.exchange}."
+  }
+}
+
+run "too_short" {
+  command = plan
+
+  variables {
+    levels = 3
+  }
+  expect_failures = [var.levels]
+}
