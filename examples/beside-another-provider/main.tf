@@ -39,13 +39,13 @@ resource "rabbitmq_queue" "mails" {
   }
 }
 
-# One "*" for each digit of the delay, then the address.
-resource "rabbitmq_binding" "mails" {
-  vhost            = rabbitmq_vhost.shop.name
-  source           = rabbitmqdelay_cascade.reminders.delivery_exchange
-  destination      = rabbitmq_queue.mails.name
-  destination_type = "queue"
-  routing_key      = join(".", concat([for _ in range(rabbitmqdelay_cascade.reminders.levels) : "*"], ["mails"]))
+# The queue gets the messages for the address "mails".
+resource "rabbitmqdelay_destination" "mails" {
+  vhost             = rabbitmq_vhost.shop.name
+  delivery_exchange = rabbitmqdelay_cascade.reminders.delivery_exchange
+  levels            = rabbitmqdelay_cascade.reminders.levels
+  address           = "mails"
+  queue             = rabbitmq_queue.mails.name
 }
 
 resource "rabbitmq_user" "mailer" {

@@ -48,6 +48,7 @@ var suites = []suite{
 	{"deadletter", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error {
 		return b.DeadLetter(ctx, s.deadLetter)
 	})},
+	{"layouts", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error { return b.Layouts(ctx, s.layouts) })},
 	{"paced", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error { return b.Paced(ctx, s.paced) })},
 	{"backlog", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error { return b.Backlog(ctx, s.backlog) })},
 	{"terraform", func(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) error {

@@ -14,6 +14,7 @@ import (
 type settings struct {
 	publish    dataplane.PublishOptions
 	deadLetter dataplane.DeadLetterOptions
+	layouts    dataplane.LayoutOptions
 	paced      dataplane.PacedOptions
 	backlog    dataplane.BacklogOptions
 	control    control.Options
@@ -57,6 +58,7 @@ func long(messages, given int) settings {
 		deadLetter: dataplane.DeadLetterOptions{
 			Lookaheads: []int{1, 4, full}, QueueTypes: both, Random: true, Messages: 10_000, Rounds: rounds(2),
 		},
+		layouts: dataplane.LayoutOptions{Time: 1200 * time.Millisecond, Messages: 10_000, Rounds: rounds(3)},
 		paced: dataplane.PacedOptions{
 			Lookaheads: []int{1, full}, Rates: []float64{300, 1000, 2000, 5000, 10_000}, Search: true, Rounds: rounds(2), Time: 4 * time.Second, MaxSteps: 31,
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/url"
 	"strconv"
@@ -26,9 +27,11 @@ const (
 // permission on the queue (TestPermissions).
 type amqpSession struct {
 	connection *amqp.Connection
-	mutex      sync.Mutex
-	idle       []*amqp.Channel
 	slots      chan struct{}
+
+	mutex     sync.Mutex
+	idle      []*amqp.Channel
+	roundTrip time.Duration // of the quickest answer
 }
 
 // dialAMQP connects to the broker that the management API belongs to: at the URI that was given, or
@@ -103,38 +106,78 @@ func (c *Client) dialAt(ctx context.Context, vhost string, uri *url.URL) (*amqpS
 		_ = connection.Close()
 		return nil, fmt.Errorf("%s speaks AMQP for cluster %q, but the management API is that of %q", uri.Host, name, cluster.Name)
 	}
-	return &amqpSession{connection: connection, slots: make(chan struct{}, amqpChannels)}, nil
+	return &amqpSession{connection: connection, slots: make(chan struct{}, amqpChannels), roundTrip: math.MaxInt64 - prompt}, nil
 }
 
 func (s *amqpSession) close() { _ = s.connection.CloseDeadline(time.Now().Add(time.Second)) }
 
 // count asks a queue how many messages are ready, and how many consumers there are.
 func (s *amqpSession) count(ctx context.Context, queue string) (depth QueueDepth, exists bool, err error) {
+	exists, err = s.ask(ctx, func(channel *amqp.Channel) error {
+		const durable, autoDelete, exclusive, noWait = true, false, false, false // not compared
+		found, err := channel.QueueDeclarePassive(queue, durable, autoDelete, exclusive, noWait, nil)
+		depth = QueueDepth{Name: queue, Messages: int64(found.Messages), Consumers: int64(found.Consumers)}
+		return err
+	})
+	return depth, exists, err
+}
+
+// peek gets the first message of a quorum queue and gives it back. It says how many there are. A queue with a single active
+// consumer refuses that, but it is its leader that does so, which then counts exactly.
+func (s *amqpSession) peek(ctx context.Context, queue string) (depth QueueDepth, exists bool, err error) {
+	depth.Name = queue
+	exists, err = s.ask(ctx, func(channel *amqp.Channel) error {
+		const autoAck, requeue = false, true
+		message, found, err := channel.Get(queue, autoAck)
+		if err != nil || !found {
+			return err
+		}
+		depth.Messages = int64(message.MessageCount) + 1
+		return message.Reject(requeue)
+	})
+	var closed *amqp.Error
+	if errors.As(err, &closed) && closed.Code == amqp.ResourceLocked {
+		return s.count(ctx, queue)
+	}
+	return depth, exists, err
+}
+
+// ask asks a queue, and tells whether it exists.
+func (s *amqpSession) ask(ctx context.Context, question func(*amqp.Channel) error) (exists bool, err error) {
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
 	case <-ctx.Done():
-		return QueueDepth{}, false, ctx.Err()
+		return false, ctx.Err()
 	}
 	// The library knows no contexts: whoever waits is freed by the end of the connection.
 	defer context.AfterFunc(ctx, s.close)()
 	channel, err := s.channel()
 	if err != nil {
-		return QueueDepth{}, false, err
+		return false, err
 	}
-	const durable, autoDelete, exclusive, noWait = true, false, false, false // not compared
-	found, err := channel.QueueDeclarePassive(queue, durable, autoDelete, exclusive, noWait, nil)
+	began := time.Now()
+	err = question(channel)
+	took := time.Since(began)
 	var closed *amqp.Error
 	if errors.As(err, &closed) && closed.Code == amqp.NotFound {
-		return QueueDepth{}, false, nil // and the channel is gone
+		return false, nil // and the channel is gone
 	}
 	if err != nil {
-		return QueueDepth{}, false, err
+		return false, err
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.idle = append(s.idle, channel)
-	return QueueDepth{Name: queue, Messages: int64(found.Messages), Consumers: int64(found.Consumers)}, true, nil
+	s.roundTrip = min(s.roundTrip, took)
+	return true, nil
+}
+
+// isPrompt tells whether an answer that took so long was given at once.
+func (s *amqpSession) isPrompt(took time.Duration) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return took < s.roundTrip+prompt
 }
 
 func (s *amqpSession) channel() (*amqp.Channel, error) {

@@ -2,8 +2,8 @@
 // of a plan, and says in its errors what to do. It goes through the management API, and through
 // AMQP where only that gives an exact answer.
 //
-// It never decides what to change, never lists a whole vhost's queues or bindings, and never puts
-// a secret into a log line or an error.
+// It never decides what to change, never lists a whole vhost's queues or bindings but for an inventory,
+// and never puts a secret into a log line or an error.
 package broker
 
 import (

@@ -3,6 +3,7 @@ package broker_test
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -223,33 +224,44 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestLateMessage has a message come in between the first look and the end of the entry.
+// TestLateMessage has a message come in between the first look and the end of the entry. One that is parked does not make a
+// drain wait, which could not help.
 func TestLateMessage(t *testing.T) {
-	b := brokertest.Shared(t)
-	vhost := brokertest.Vhost(t, b)
-	target, err := url.Parse(b.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := expand(t, cascade.Config{Name: "tasks", Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true})
-	conn, _ := dial(t, vhost)
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/"+want.Entry) {
-			publish(t, conn, want.Entry, "1.1.1.somewhere")
-		}
-		proxy.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	client := connect(t, func(c *broker.Config) { c.Endpoint = server.URL })
-	state := create(t, client, vhost, want)
-	_, err = client.Run(t.Context(), vhost, topology.Teardown(want, state.Topology, topology.Guard{}))
-	var waiting *broker.NotEmptyError
-	if !errors.As(err, &waiting) || waiting.Queues[0].Name != "tasks.delay-02" {
-		t.Fatalf("the error is %v", err)
-	}
-	if plan := topology.Diff(want, read(t, client, vhost, want).Topology); len(plan) > 0 {
-		t.Errorf("after the refused teardown these steps are left: %v", plan.Steps())
+	for key, late := range map[string]struct {
+		guard topology.Guard
+		queue string
+	}{
+		"1.1.1.somewhere": {topology.Guard{}, "tasks.delay-02"},
+		"malformed":       {topology.Guard{Drain: time.Hour}, "tasks.unroutable"},
+	} {
+		t.Run(key, func(t *testing.T) {
+			b := brokertest.Shared(t)
+			vhost := brokertest.Vhost(t, b)
+			target, err := url.Parse(b.Endpoint)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := expand(t, cascade.Config{Name: "tasks", Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true})
+			conn, _ := dial(t, vhost)
+			proxy := httputil.NewSingleHostReverseProxy(target)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/"+want.Entry) {
+					publish(t, conn, want.Entry, key)
+				}
+				proxy.ServeHTTP(w, r)
+			}))
+			t.Cleanup(server.Close)
+			client := connect(t, func(c *broker.Config) { c.Endpoint = server.URL })
+			state := create(t, client, vhost, want)
+			_, err = client.Run(t.Context(), vhost, topology.Teardown(want, state.Topology, late.guard))
+			var waiting *broker.NotEmptyError
+			if !errors.As(err, &waiting) || waiting.Queues[0].Name != late.queue {
+				t.Fatalf("the error is %v", err)
+			}
+			if plan := topology.Diff(want, read(t, client, vhost, want).Topology); len(plan) > 0 {
+				t.Errorf("after the refused teardown these steps are left: %v", plan.Steps())
+			}
+		})
 	}
 }
 
@@ -312,7 +324,7 @@ func TestAnotherBrokersAMQP(t *testing.T) {
 // TestCanceledWait ends a wait at once.
 func TestCanceledWait(t *testing.T) {
 	client, vhost := connect(t), brokertest.Vhost(t, brokertest.Shared(t))
-	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "classic"}}
+	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "classic", "x-message-ttl": int64(3_600_000)}}
 	run(t, client, vhost, topology.Plan{{Steps: []topology.Step{topology.DeclareQueue{Queue: q}}}})
 	conn, _ := dial(t, vhost)
 	publish(t, conn, "", "q")
@@ -324,14 +336,37 @@ func TestCanceledWait(t *testing.T) {
 	}
 }
 
-// TestQueueWithoutLeader holds a message, but RabbitMQ answers that nothing is in it.
+// TestDrainLeavesMessagesAlone waits in vain for a message to leave, without AMQP. RabbitMQ 4.0 lets go what has been got and
+// put back 20 times.
+func TestDrainLeavesMessagesAlone(t *testing.T) {
+	t.Parallel()
+	vhost := brokertest.Vhost(t, brokertest.Shared(t))
+	client := connect(t, noAMQP)
+	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "quorum", "x-message-ttl": int64(3_600_000)}}
+	run(t, client, vhost, topology.Plan{{Steps: []topology.Step{topology.DeclareQueue{Queue: q}}}})
+	conn, channel := dial(t, vhost)
+	publish(t, conn, "", "q")
+	_, err := client.Run(t.Context(), vhost, topology.Plan{{Steps: []topology.Step{topology.VerifyEmpty{Queues: []topology.Queue{q}, Wait: 8 * time.Second}}}})
+	var waits *broker.NotEmptyError
+	if !errors.As(err, &waits) {
+		t.Errorf("the error is %v", err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); count(t, channel, "q") != 1; time.Sleep(50 * time.Millisecond) { // it is being put back
+		if time.Now().After(deadline) {
+			t.Fatal("the message is gone")
+		}
+	}
+}
+
+// TestQueueWithoutLeader holds messages, but RabbitMQ answers that nothing is in it.
 func TestQueueWithoutLeader(t *testing.T) {
 	b, err := brokertest.Start(t.Context(), t.Output(), brokertest.WithConfig("heartbeat = 60"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.Stop() })
-	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "quorum"}}
+	// Without a delivery limit, because it is looked into more often than any Terraform does.
+	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "quorum", "x-delivery-limit": int64(math.MaxInt32)}}
 	conn, channel := dialTo(t, b, "/")
 	for way, amqpURI := range map[string]string{"AMQP": b.AMQPURI, "management API": "amqp://127.0.0.1:1"} {
 		t.Run(way, func(t *testing.T) {
@@ -356,6 +391,29 @@ func TestQueueWithoutLeader(t *testing.T) {
 			for count(t, channel, "q") == 0 {
 				if t.Context().Err() != nil {
 					t.Fatal("the queue has not come back")
+				}
+			}
+
+			// Its process ends and comes back, and for moments there is a replica online, but no leader.
+			back := make(chan error)
+			for range 4 {
+				go func() {
+					_, err := b.CLI(t.Context(), "rabbitmqctl", "eval",
+						`exit(whereis('%2F_q'), kill), timer:sleep(100), catch ra:restart_server(quorum_queues, {'%2F_q', node()}), timer:sleep(500).`)
+					back <- err
+				}()
+				for waiting := true; waiting; {
+					done, err := client.Run(t.Context(), "/", topology.Plan{{Steps: []topology.Step{topology.DeleteQueue{Queue: q, IfEmpty: true}}}})
+					if err == nil || len(done) > 0 {
+						t.Fatalf("it is deleted: done %v, error %v", done, err)
+					}
+					select {
+					case err := <-back:
+						if waiting = false; err != nil {
+							t.Fatal(err)
+						}
+					default:
+					}
 				}
 			}
 		})

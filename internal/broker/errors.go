@@ -257,6 +257,9 @@ func (c *Client) refused(op string, r *refusal) error {
 		return &Error{Unreachable, op, r.Error(), proxyHint(r.status)}
 	case r.location != "" && r.status >= 300 && r.status < 400:
 		return &Error{NotManagementAPI, op, fmt.Sprintf("%s redirects to %s", c.endpoint, withoutCredentials(r.location)), c.endpointHint()}
+	case deadLettering.MatchString(r.reason):
+		return &Error{Unavailable, op, "this node has lost its at-least-once dead-lettering",
+			"that is a bug of RabbitMQ (rabbitmq-server issue 16652), and lasts until the node is restarted; no message is lost by it"}
 	case r.status == http.StatusTooManyRequests, r.status >= 500:
 		return &Error{Unavailable, op, r.Error(), "the broker or a proxy before it is overloaded or not ready; look at its log, and try again"}
 	case r.reason == "":
@@ -276,6 +279,10 @@ var (
 	permission   = regexp.MustCompile(`(?i)access|not (management|administrator|monitor\w*|policymaker) user`)
 	inequivalent = regexp.MustCompile(`(?i)inequivalent`)
 	inUse        = regexp.MustCompile(`(?i)in use`)
+
+	// deadLettering is the supervisor of what hands on messages at least once. After many failures within a second, as when a
+	// queue is deleted that has just got a leader, it is gone for good, and every queue that needs it fails (3.10.8 to 4.2).
+	deadLettering = regexp.MustCompile(`rabbit_fifo_dlx_sup`)
 
 	notEmptyReason = regexp.MustCompile(`(?i)not empty`)
 )
@@ -310,6 +317,10 @@ func needs(step topology.Step) string {
 	case topology.DeleteQueue:
 		permissions = fmt.Sprintf("configure on queue %q", s.Queue.Name)
 	}
+	return takes(permissions)
+}
+
+func takes(permissions string) string {
 	return fmt.Sprintf("this takes %s, and RabbitMQ does not say what is missing; the guide to permissions has the expressions for rabbitmqctl set_permissions", permissions)
 }
 

@@ -129,6 +129,13 @@ func FuzzAnswer(f *testing.F) {
 				t.Fatalf("inbound binding %v", b)
 			}
 		}
+		_, err = client.Vhosts(t.Context())
+		check("list vhosts", err)
+		inventory, err := client.Inventory(t.Context(), "v", cascade.CanBeEntry)
+		check("inventory", err)
+		if err == nil {
+			inventory.Cascades(t.Context())
+		}
 		lookup := client.Lookup("v")
 		_, exists, err := lookup.Exchange(t.Context(), "t.delay-00")
 		check("look up the exchange", err)

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -23,32 +22,14 @@ type Probe struct {
 // Probe sends the message, over AMQP, and returns how long it took to arrive. The queue that it arrives in is exclusive: it goes
 // with the connection. An error is an *Error.
 func (c *Client) Probe(ctx context.Context, p Probe) (took time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(c.logging(ctx), p.Within+amqpDialTime)
+	ctx, cancel := context.WithTimeout(ctx, p.Within+amqpDialTime)
 	defer cancel()
-	op := fmt.Sprintf("send a message through exchange %q in vhost %q", p.Exchange, p.Vhost)
-	session, err := c.dialAMQP(ctx, p.Vhost)
-	if err != nil {
-		return 0, &Error{Unreachable, op, c.http.secrets.mask(err.Error()), "a probe takes AMQP: check amqp_uri or RABBITMQ_AMQP_URI, and the user's access to the vhost"}
-	}
-	defer session.close()
-	// The library knows no contexts: whoever waits is freed by the end of the connection.
-	defer context.AfterFunc(ctx, session.close)()
-	took, err = p.send(ctx, session.connection)
-	var closed *amqp.Error
-	var known *Error
-	switch {
-	case err == nil:
-		return took, nil
-	case errors.As(err, &known):
-		known.Op = op
-		return 0, known
-	case errors.As(err, &closed) && closed.Code == amqp.AccessRefused:
-		return 0, &Error{Forbidden, op, closed.Reason, "a probe takes permissions to configure, write and read queues ^amq\\.gen-, to write exchange " +
-			fmt.Sprintf("%q, and to read exchange %q", p.Exchange, p.Delivery)}
-	case errors.As(err, &closed) && closed.Code == amqp.NotFound:
-		return 0, &Error{NotFound, op, closed.Reason, ""}
-	}
-	return 0, &Error{Unavailable, op, c.http.secrets.mask(err.Error()), "try again"}
+	needs := fmt.Sprintf("a probe takes permissions to configure, write and read queues ^amq\\.gen-, to write exchange %q, and to read exchange %q", p.Exchange, p.Delivery)
+	err = c.overAMQP(ctx, p.Vhost, sending(p.Exchange, p.Vhost), needs, func(connection *amqp.Connection) error {
+		took, err = p.send(ctx, connection)
+		return err
+	})
+	return took, err
 }
 
 func (p Probe) send(ctx context.Context, connection *amqp.Connection) (time.Duration, error) {
@@ -68,30 +49,9 @@ func (p Probe) send(ctx context.Context, connection *amqp.Connection) (time.Dura
 	if err != nil {
 		return 0, err
 	}
-	if err := channel.Confirm(noWait); err != nil {
-		return 0, err
-	}
-	returns := channel.NotifyReturn(make(chan amqp.Return, 1))
 	began := time.Now()
-	const mandatory, immediate = true, false
-	confirmation, err := channel.PublishWithDeferredConfirmWithContext(ctx, p.Exchange, p.RoutingKey, mandatory, immediate,
-		amqp.Publishing{Type: "rabbitmqdelay.probe", DeliveryMode: amqp.Persistent})
-	if err != nil {
+	if err := publish(ctx, channel, p.Exchange, p.RoutingKey, amqp.Publishing{Type: "rabbitmqdelay.probe", DeliveryMode: amqp.Persistent}); err != nil {
 		return 0, err
-	}
-	acked, err := confirmation.WaitContext(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if !acked {
-		return 0, &Error{Refused, "", "the broker refused it", "a queue may be full; look at its max_length"}
-	}
-	select {
-	case returned, open := <-returns:
-		if open {
-			return 0, &Error{Refused, "", fmt.Sprintf("it was returned: %s", returned.ReplyText), "no binding of the entry exchange takes the key; terraform plan shows what is missing"}
-		}
-	default:
 	}
 	timeout := time.NewTimer(time.Until(began.Add(p.Within)))
 	defer timeout.Stop()

@@ -89,16 +89,9 @@ func (c *Client) read(ctx context.Context, vhost string, want topology.Topology)
 }
 
 func (c *Client) readExchanges(ctx context.Context, vhost string, want topology.Topology, state *State) error {
-	var exchanges []exchangeInfo
-	err := c.get(ctx, &exchanges, exchangeColumns, "exchanges", vhost)
-	if isNotFound(err) {
-		return c.confirm(ctx, vhost)
-	}
-	if err == nil && !slices.ContainsFunc(exchanges, func(e exchangeInfo) bool { return e.Name == everywhere }) {
-		err = &notManagement{"a list of exchanges", fmt.Errorf("%s is not in it", everywhere)}
-	}
+	exchanges, err := c.exchanges(ctx, vhost)
 	if err != nil {
-		return c.failed(fmt.Sprintf("list the exchanges of vhost %q", vhost), err)
+		return err
 	}
 	for _, e := range exchanges {
 		if _, wanted := want.Exchanges[e.Name]; wanted {
@@ -110,6 +103,22 @@ func (c *Client) readExchanges(ctx context.Context, vhost string, want topology.
 		}
 	}
 	return c.readAlternate(ctx, vhost, want, state)
+}
+
+// exchanges are all exchanges of the vhost.
+func (c *Client) exchanges(ctx context.Context, vhost string) ([]exchangeInfo, error) {
+	var exchanges []exchangeInfo
+	err := c.get(ctx, &exchanges, exchangeColumns, "exchanges", vhost)
+	if isNotFound(err) {
+		return nil, c.confirm(ctx, vhost)
+	}
+	if err == nil && !slices.ContainsFunc(exchanges, func(e exchangeInfo) bool { return e.Name == everywhere }) {
+		err = &notManagement{"a list of exchanges", fmt.Errorf("%s is not in it", everywhere)}
+	}
+	if err != nil {
+		return nil, c.failed(fmt.Sprintf("list the exchanges of vhost %q", vhost), err)
+	}
+	return exchanges, nil
 }
 
 // readAlternate finds out where the messages go that nobody has bound to a foreign delivery exchange.

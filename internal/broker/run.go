@@ -180,6 +180,9 @@ func (r *run) once(ctx context.Context, step topology.Step) (effect bool, err er
 		code, err = r.declareExchange(call, s.Exchange)
 	case topology.DeclareQueue:
 		code, err = r.declareQueue(call, s.Queue)
+		if err == nil && call.attempts.Load() > 1 {
+			err = r.verifyServed(ctx, s)
+		}
 	case topology.Bind:
 		code, err = status(m.DeclareBinding(r.vhost, bindingInfo(s.Binding)))
 	case topology.Unbind:
@@ -218,16 +221,41 @@ func (r *run) effect(ctx context.Context, step topology.Step, call *call, code i
 		if confirmed := r.confirm(ctx, r.vhost); confirmed != nil {
 			return lost, confirmed
 		}
-		if isDeclaration(step) {
-			return lost, errStarting // a declaration needs nothing but the vhost
+		if missing, unknown := r.missing(ctx, step); unknown != nil {
+			return lost, unknown
+		} else if !missing {
+			return lost, errStarting
 		}
 	}
-	err = r.failed(fmt.Sprintf("%s in vhost %q", step, r.vhost), err)
+	return lost, withHint(r.failed(fmt.Sprintf("%s in vhost %q", step, r.vhost), err), needs(step))
+}
+
+// withHint says which permissions were needed, if the broker refused something and nothing else is known of why.
+func withHint(err error, permissions string) error {
 	var failure *Error
 	if errors.As(err, &failure) && failure.Kind == Forbidden && failure.Hint == "" {
-		failure.Hint = needs(step)
+		failure.Hint = permissions
 	}
-	return lost, err
+	return err
+}
+
+// missing tells whether something is missing that the step needs beside the vhost.
+func (r *run) missing(ctx context.Context, step topology.Step) (bool, error) {
+	bind, binds := step.(topology.Bind)
+	if !binds {
+		return !isDeclaration(step), nil
+	}
+	look := r.Lookup(r.vhost)
+	_, exists, err := look.Exchange(ctx, bind.Binding.Source)
+	if err != nil || !exists {
+		return true, err
+	}
+	if bind.Binding.DestinationType == topology.ToQueue {
+		_, exists, err = look.Queue(ctx, bind.Binding.Destination)
+	} else {
+		_, exists, err = look.Exchange(ctx, bind.Binding.Destination)
+	}
+	return !exists, err
 }
 
 func isDeclaration(step topology.Step) bool {
@@ -256,6 +284,17 @@ func (r *run) declareExchange(call *call, e topology.Exchange) (int, error) {
 func (r *run) declareQueue(call *call, q topology.Queue) (int, error) {
 	return r.request(call, http.MethodPut, apiPath("queues", r.vhost, q.Name),
 		declaration{Durable: q.Durable, AutoDelete: q.AutoDelete, Arguments: orEmpty(q.Arguments)}, nil)
+}
+
+// verifyServed fails for a queue without replicas: an attempt that was cut off may have left one, and RabbitMQ says of it that it
+// is there.
+func (r *run) verifyServed(ctx context.Context, step topology.DeclareQueue) error {
+	_, err := r.readyNow(ctx, step.Queue)
+	var e *Error
+	if errors.As(err, &e) && e.Kind == Unavailable {
+		return &Error{Unavailable, fmt.Sprintf("%s in vhost %q", step, r.vhost), e.Reason, halfDone}
+	}
+	return err
 }
 
 func orEmpty(arguments topology.Arguments) topology.Arguments {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -215,6 +216,33 @@ func TestCanceled(t *testing.T) {
 	})
 	if _, err := c.Read(ctx, "/", expand(t, cascade.Config{Name: "tasks", Levels: 5})); !broker.IsKind(err, broker.Canceled) {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestCanceledWrite is canceled in the middle of a write: RabbitMQ is not left in it, and no other begins.
+func TestCanceledWrite(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var writes, left atomic.Int32
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		writes.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body) // only then does the server see the client leave
+		cancel()
+		select {
+		case <-r.Context().Done():
+			left.Add(1)
+		case <-time.After(300 * time.Millisecond):
+			answer(w, 201, "")
+		}
+	})
+	phase := func(name string) topology.Phase {
+		return topology.Phase{Steps: []topology.Step{topology.DeclareExchange{Exchange: topology.Exchange{Name: name, Type: "topic"}}}}
+	}
+	done, err := c.Run(ctx, "/", topology.Plan{phase("first"), phase("second")})
+	if !broker.IsKind(err, broker.Canceled) || !slices.Equal(names(done), []string{`declare exchange "first"`}) {
+		t.Errorf("done is %s, the error %v", names(done), err)
+	}
+	if writes.Load() != 1 || left.Load() != 0 {
+		t.Errorf("%d writes, of which %d were left", writes.Load(), left.Load())
 	}
 }
 
@@ -452,24 +480,47 @@ func TestNotManagementAPI(t *testing.T) {
 	}
 }
 
-// TestStartingBroker answers 404 to declarations for a while, as RabbitMQ does when it starts, and loses the answer of one before.
+// TestStartingBroker answers 404 to writes for a while, as RabbitMQ does when it starts, and loses the answer of one before.
 func TestStartingBroker(t *testing.T) {
-	var declarations atomic.Int32
+	for name, step := range map[string]topology.Step{
+		"declaration":            topology.DeclareExchange{Exchange: topology.Exchange{Name: "e", Type: "topic", Durable: true}},
+		"binding to an exchange": topology.Bind{Binding: topology.Binding{Source: "e", RoutingKey: "k", DestinationType: topology.ToExchange, Destination: "e"}},
+		"binding to a queue":     topology.Bind{Binding: topology.Binding{Source: "e", RoutingKey: "k", DestinationType: topology.ToQueue, Destination: "q"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var writes atomic.Int32
+			c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.Method == http.MethodGet:
+					answer(w, 200, fmt.Sprintf(`{"name":%q}`, path.Base(r.URL.Path)))
+				case writes.Add(1) == 1:
+					abort(w)
+				case writes.Load() < 4:
+					answer(w, 404, `{"error":"Object Not Found","reason":"Not Found"}`)
+				default:
+					w.WriteHeader(http.StatusNoContent) // it is there already
+				}
+			}, func(c *broker.Config) { c.MaxRetries = 1 })
+			done, err := c.Run(t.Context(), "v", topology.Plan{{Steps: []topology.Step{step}}})
+			if err != nil || len(done) != 1 {
+				t.Errorf("done %v, error %v; the first attempt may have had an effect", done, err)
+			}
+		})
+	}
+}
+
+// TestQueueWithoutReplicas is what RabbitMQ 4.0.5 says of a queue whose deletion was cut off.
+func TestQueueWithoutReplicas(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.Method == http.MethodGet:
-			answer(w, 200, `{"name":"amq.direct"}`)
-		case declarations.Add(1) == 1:
-			abort(w)
-		case declarations.Load() < 4:
-			answer(w, 404, `{"error":"Object Not Found","reason":"Not Found"}`)
-		default:
-			w.WriteHeader(http.StatusNoContent) // it is there already
+		if r.Method == http.MethodGet {
+			answer(w, 200, fmt.Sprintf(`{"name":%q,"messages":0,"messages_ready":0,"members":["a"],"online":["a"]}`, path.Base(r.URL.Path)))
+			return
 		}
-	}, func(c *broker.Config) { c.MaxRetries = 1 })
-	declare := topology.DeclareExchange{Exchange: topology.Exchange{Name: "e", Type: "topic", Durable: true}}
-	done, err := c.Run(t.Context(), "v", topology.Plan{{Steps: []topology.Step{declare}}})
-	if err != nil || len(done) != 1 {
-		t.Errorf("done %v, error %v; the first declaration may have had an effect", done, err)
+		answer(w, 400, `{"error":"bad_request","reason":"541 Cannot get a message from queue 'queue 'q' in vhost 'v'': noproc"}`)
+	}, noAMQP)
+	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "quorum"}}
+	_, err := c.Run(t.Context(), "v", topology.Plan{{Steps: []topology.Step{topology.DeleteQueue{Queue: q, IfEmpty: true}}}})
+	if !broker.IsKind(err, broker.Unavailable) || !strings.Contains(err.Error(), "noproc") || !strings.Contains(err.Error(), "rabbitmqctl delete_queue") {
+		t.Errorf("the error is %v", err)
 	}
 }

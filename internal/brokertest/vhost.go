@@ -18,15 +18,18 @@ func (b *Broker) NewVhost(ctx context.Context, prefix string) (name string, remo
 		return "", nil, fmt.Errorf("create vhost %q: %w", name, err)
 	}
 	remove = func(ctx context.Context) error {
-		var refused *statusError
-		err := b.api(ctx, http.MethodDelete, vhost, nil, nil)
-		if errors.As(err, &refused) && refused.status == http.StatusNotFound {
-			return nil // an earlier attempt has done it, although it took too long to say so
+		var err error
+		for range 5 {
+			var refused *statusError
+			err = b.api(ctx, http.MethodDelete, vhost, nil, nil)
+			if err == nil || errors.As(err, &refused) && refused.status == http.StatusNotFound {
+				return nil // now or by an earlier attempt, which took too long to say so: thousands of queues take more than a minute
+			}
+			if errors.As(err, &refused) {
+				break
+			}
 		}
-		if err != nil {
-			return fmt.Errorf("delete vhost %q: %w", name, err)
-		}
-		return nil
+		return fmt.Errorf("delete vhost %q: %w", name, err)
 	}
 	everything := map[string]string{"configure": ".*", "write": ".*", "read": ".*"}
 	permissions := "/api/permissions/" + url.PathEscape(name) + "/" + url.PathEscape(b.Username)

@@ -10,8 +10,6 @@ import (
 	"math"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
 // QueueType is the type of the queues of a cascade.
@@ -41,7 +39,7 @@ type Config struct {
 	Preset Preset
 	// Name is the beginning of all names that are not given.
 	Name string
-	// Levels is the number of queues, 1 to 39. It or MaxDelay is given.
+	// Levels is the number of queues, 1 to 39. It or MaxDelay is given, or both if they agree.
 	Levels int
 	// MaxDelay is the longest delay that has to be possible.
 	MaxDelay time.Duration
@@ -93,10 +91,7 @@ func (c Config) Resolve() (Config, error) {
 	if len(errs) == 0 {
 		c.checkLookahead(&errs)
 	}
-	c.checkQueues(&errs)
-	if hidesFromURLs(c.Vhost) {
-		errs.add("vhost", "is %q, which the management API cannot reach", c.Vhost)
-	}
+	c.parts().check(&errs)
 	c.checkNames(&errs, given)
 	if len(errs) > 0 {
 		return Config{}, errs
@@ -104,15 +99,8 @@ func (c Config) Resolve() (Config, error) {
 	return c, nil
 }
 
-// What the default names add to the name of the cascade.
-const (
-	defaultLevel    = ".delay-%02d"
-	defaultDelivery = ".delivery"
-	parkingSuffix   = ".unroutable"
-)
-
-// reservedPrefix begins the names that only the broker itself may declare.
-const reservedPrefix = "amq."
+// defaultLevel is what the default names add to the name of the cascade.
+const defaultLevel = ".delay-%02d"
 
 // TTL is the time-to-live of the queue of the level.
 func (c Config) TTL(level int) time.Duration { return c.Resolution << level }
@@ -124,9 +112,7 @@ func (c *Config) resolveLevels(errs *Errors) {
 		return
 	}
 	switch {
-	case c.Levels != 0 && c.MaxDelay != 0:
-		errs.add("levels", "is given beside max_delay; give one of the two, the other is computed")
-	case c.MaxDelay != 0:
+	case c.MaxDelay != 0 && c.Levels == 0:
 		levels, wrong, ok := levelsFor(c.MaxDelay, c.Resolution)
 		if !ok {
 			*errs = append(*errs, wrong)
@@ -139,7 +125,11 @@ func (c *Config) resolveLevels(errs *Errors) {
 			*errs = append(*errs, wrong)
 			return
 		}
-		c.MaxDelay = longestDelay(c.Levels, c.Resolution)
+		longest := longestDelay(c.Levels, c.Resolution)
+		if c.MaxDelay != 0 && c.MaxDelay != longest {
+			errs.add("levels", "is given beside max_delay, and reaches %s, not %s; leave one of the two out, it is computed", longest, c.MaxDelay)
+		}
+		c.MaxDelay = longest
 	}
 }
 
@@ -224,24 +214,10 @@ func (c Config) checkLookahead(errs *Errors) {
 	}
 }
 
-func (c Config) checkQueues(errs *Errors) {
-	if c.QueueType != Quorum && c.QueueType != Classic {
-		errs.add("queue_type", "is %q; it can be %q or %q", c.QueueType, Quorum, Classic)
-	}
-	if c.MaxLength < 0 {
-		errs.add("max_length", "is %d; it has to be 1 or more", c.MaxLength)
-	}
-	if c.MaxLength > 0 && c.QueueType == Classic {
-		errs.add("max_length", "is given for classic queues; a full classic queue loses what is dead-lettered into it, so this needs queue_type = %q", Quorum)
-	}
-}
-
-// object is a name that the broker gets to see, and the attribute that it comes from.
-type object struct{ attribute, kind, name string }
-
 // checkNames checks every name of the cascade, each on the attribute that gives it.
 func (c Config) checkNames(errs *Errors, given Config) {
-	c.checkMissing(errs)
+	p := c.parts()
+	p.checkMissing(errs, otherwise{"exchange_name", c.ExchangeName == ""}, otherwise{"queue_name", c.QueueName == ""})
 	exchangeName := origin("exchange_name", string(given.ExchangeName))
 	queueName := origin("queue_name", string(given.QueueName))
 	deliveryExchange := origin("delivery_exchange", given.DeliveryExchange)
@@ -260,106 +236,14 @@ func (c Config) checkNames(errs *Errors, given Config) {
 	if c.Levels < 1 || c.Levels > MaxLevels {
 		return
 	}
-	var objects []object
-	if c.DeliveryExchange != "" {
-		objects = append(objects, object{deliveryExchange, "exchange", c.DeliveryExchange})
-	}
+	objects := p.objectsAround(deliveryExchange)
 	for level := range c.Levels {
 		objects = append(objects,
 			object{exchangeName, "exchange", c.ExchangeName.Name(level)},
 			object{queueName, "queue", c.QueueName.Name(level)})
 	}
-	if c.ParkUnroutable && c.Name != "" {
-		objects = append(objects, object{"name", "exchange", c.parking()}, object{"name", "queue", c.parking()})
-	}
-	seen := map[object]string{}
-	for _, o := range objects {
-		key := object{kind: o.kind, name: o.name}
-		if first, ok := seen[key]; ok {
-			if o.attribute == "name" {
-				o.attribute = first // the other name may have been given on purpose
-			}
-			errs.add(o.attribute, "gives the name %q to a second %s of the cascade; all names have to differ", o.name, o.kind)
-			continue
-		}
-		seen[key] = o.attribute
-		c.checkName(errs, o)
-	}
+	p.checkNames(errs, objects)
 }
-
-// origin is the attribute to blame for a name: the cascade's name unless its own attribute is given.
-func origin(attribute, given string) string {
-	if given == "" {
-		return "name"
-	}
-	return attribute
-}
-
-// checkMissing reports the names that can neither be taken from their attribute nor derived.
-func (c Config) checkMissing(errs *Errors) {
-	if c.Name != "" {
-		return
-	}
-	var otherwise []string
-	for _, each := range []struct {
-		attribute string
-		missing   bool
-	}{
-		{"exchange_name", c.ExchangeName == ""},
-		{"queue_name", c.QueueName == ""},
-		{"delivery_exchange", c.DeliveryExchange == ""},
-		{"park_unroutable = false", c.ParkUnroutable},
-	} {
-		if each.missing {
-			otherwise = append(otherwise, each.attribute)
-		}
-	}
-	if len(otherwise) > 0 {
-		errs.add("name", "is missing; give it, or else %s", strings.Join(otherwise, ", "))
-	}
-}
-
-func (c Config) checkName(errs *Errors, o object) {
-	switch {
-	case hidesFromURLs(o.name):
-		errs.add(o.attribute, "gives the %s name %q, which the management API cannot reach; use another name", o.kind, o.name)
-	case !utf8.ValidString(o.name):
-		errs.add(o.attribute, "gives the %s name %q, which is not valid UTF-8", o.kind, o.name)
-	case len(o.name) > MaxKeyBytes:
-		errs.add(o.attribute, "gives the %s name %q of %d bytes; RabbitMQ allows %d", o.kind, o.name, len(o.name), MaxKeyBytes)
-	case strings.ContainsFunc(o.name, unicode.IsControl):
-		errs.add(o.attribute, "gives the %s name %q with a control character; RabbitMQ drops some of them and the object would have another name", o.kind, o.name)
-	case strings.HasPrefix(o.name, reservedPrefix) && c.declares(o):
-		errs.add(o.attribute, "gives the %s name %q; names that begin with %q are reserved by RabbitMQ", o.kind, o.name, reservedPrefix)
-	case o.kind == "queue" && c.QueueType == Quorum && c.internalBytes(o.name) > MaxKeyBytes:
-		errs.add(o.attribute, "gives the quorum queue name %q; with the vhost it has %d bytes inside RabbitMQ, which cannot add a replica to a queue with more than %d; use a shorter name",
-			o.name, c.internalBytes(o.name), MaxKeyBytes)
-	}
-}
-
-// hidesFromURLs tells whether a segment of a URL's path would get lost: RabbitMQ's web server (Cowboy)
-// takes these out of a path, percent-encoded too (3.10 to 4.3).
-func hidesFromURLs(name string) bool { return name == "." || name == ".." }
-
-// declares tells a part of the cascade from a delivery exchange that others provide, which may be
-// one of the broker's own.
-func (c Config) declares(o object) bool {
-	return c.CreateDeliveryExchange || o.kind != "exchange" || o.name != c.DeliveryExchange
-}
-
-// internalBytes is the length of the name that RabbitMQ gives to a quorum queue's replicas
-// (rabbit_queue_type_util:qname_to_internal_name/1). A queue with a longer one can be declared,
-// on 3.10 to 4.3, but add_members in rabbit_quorum_queue fails on it.
-func (c Config) internalBytes(queue string) int {
-	vhost := c.Vhost
-	if vhost == "/" {
-		vhost = "%2F"
-	}
-	return len(vhost) + len("_") + len(queue)
-}
-
-// parking is the name of the alternate exchange and of its queue.
-func (c Config) parking() string { return c.Name + parkingSuffix }
 
 // Errors lists what is wrong with a configuration.
 type Errors []AttributeError

@@ -80,7 +80,7 @@ func TestResolveErrors(t *testing.T) {
 		attribute, want string
 	}{
 		{"no levels", func(c *Config) { c.Levels = 0 }, "levels", "is missing; give it or max_delay"},
-		{"levels and longest delay", func(c *Config) { c.MaxDelay = time.Hour }, "levels", "give one of the two"},
+		{"levels and longest delay", func(c *Config) { c.MaxDelay = time.Hour }, "levels", "and reaches 15s, not 1h0m0s; leave one of the two out"},
 		{"negative levels", func(c *Config) { c.Levels = -1 }, "levels", "is -1; at a resolution of 1s it can be 1 to 29"},
 		{"too many levels", func(c *Config) { c.Levels = 30 }, "levels", "it can be 1 to 29: RabbitMQ accepts no time-to-live over 87600h0m0s"},
 		{"too many levels for a fine resolution", func(c *Config) { c.Levels, c.Resolution = 40, time.Millisecond }, "levels", "it can be 1 to 39"},
@@ -177,6 +177,7 @@ func TestResolveAccepts(t *testing.T) {
 		"classic queues with the longest names":   {Vhost: "orders", Name: strings.Repeat("n", 246), Levels: 4, QueueType: Classic},
 		"one name for exchanges and queues":       {Levels: 4, ExchangeName: "x%d", QueueName: "x%d", DeliveryExchange: "d"},
 		"a limit as large as can be written":      {Name: "t", Levels: 4, MaxLength: math.MaxInt64},
+		"levels beside what they reach":           {Name: "t", Levels: 4, MaxDelay: 15 * time.Second},
 		"any other character":                     {Name: `a/b "ü" <é> %d`, Levels: 4},
 	} {
 		if _, err := Expand(c); err != nil {

@@ -319,7 +319,7 @@ func (r running) arrives(t tester, steps int64, destination string) {
 func (r running) parked(t tester, key string, atOnce bool) {
 	t.Helper()
 	arrivals := r.Follow(r.entry, key)
-	if len(arrivals) != 1 || arrivals[0].Queue != r.parking() || atOnce && len(arrivals[0].Path) > 0 {
+	if len(arrivals) != 1 || arrivals[0].Queue != r.parts().parking() || atOnce && len(arrivals[0].Path) > 0 {
 		t.Fatalf("key %q went %s", key, fmt.Sprint(arrivals))
 	}
 }

@@ -46,8 +46,8 @@ func Mermaid(config Config) (string, error) {
 	}
 	line(`  delivery --> applications(["queues of the applications"])`)
 	if c.ParkUnroutable {
-		line(`  cascade -. "no binding" .-> XU{{"%s"}}`, mermaidText(c.parking()))
-		line(`  XU --> QU[("%s<br/>%s")]`, mermaidText(c.parking()), c.QueueType)
+		line(`  cascade -. "no binding" .-> XU{{"%s"}}`, mermaidText(c.parts().parking()))
+		line(`  XU --> QU[("%s<br/>%s")]`, mermaidText(c.parts().parking()), c.QueueType)
 	}
 	return chart.String(), nil
 }

@@ -44,20 +44,11 @@ type recognizer struct {
 }
 
 func (r *recognizer) recognize(ctx context.Context, name string) (Config, error) {
-	var (
-		exists bool
-		err    error
-	)
-	r.entry, exists, err = r.look.Exchange(ctx, name)
-	switch {
-	case err != nil:
-		return Config{}, err
-	case !exists:
-		return r.orRemains(ctx, name, errors.New("there is no such exchange"))
-	case r.entry.Type != "topic":
-		return Config{}, fmt.Errorf("it is a %s exchange, and those of a cascade are topic exchanges", r.entry.Type)
+	err := r.readEntry(ctx, name)
+	if errors.Is(err, errNoEntry) {
+		return r.orRemains(ctx, name, err)
 	}
-	if r.bindings, err = r.look.BindingsFrom(ctx, name); err != nil {
+	if err != nil {
 		return Config{}, err
 	}
 	readings, err := r.readings(ctx)
@@ -78,7 +69,7 @@ func (r *recognizer) recognize(ctx context.Context, name string) (Config, error)
 	if c.Name, c.ParkUnroutable, err = r.parking(ctx); err != nil {
 		return Config{}, err
 	}
-	if c.CreateDeliveryExchange, err = r.ownsDelivery(ctx, c); err != nil {
+	if c.CreateDeliveryExchange, err = r.ownsDelivery(ctx, c.parts()); err != nil {
 		return Config{}, err
 	}
 	if c.Name == "" {
@@ -97,6 +88,24 @@ func (r *recognizer) recognize(ctx context.Context, name string) (Config, error)
 	return c, nil
 }
 
+// readEntry reads the entry exchange and its bindings.
+func (r *recognizer) readEntry(ctx context.Context, name string) (err error) {
+	var exists bool
+	r.entry, exists, err = r.look.Exchange(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case !exists:
+		return errNoEntry
+	case r.entry.Type != "topic":
+		return fmt.Errorf("it is a %s exchange, and the entry of a cascade or a ladder is a topic exchange", r.entry.Type)
+	}
+	r.bindings, err = r.look.BindingsFrom(ctx, name)
+	return err
+}
+
+var errNoEntry = errors.New("there is no such exchange")
+
 // reading is one way to understand the entry exchange and the queue of the top level.
 type reading struct {
 	// Config has what the top level shows, except for the names.
@@ -109,7 +118,12 @@ type reading struct {
 
 // topKey is the key under which an entry exchange leads to the queue of the top level. A strict one
 // has a "*" for each digit left and one for the first word of the destination.
-var topKey = regexp.MustCompile(`^1((?:\.\*)*)\.#$`)
+var topKey = regexp.MustCompile(`^1(?:\.\*)*\.#$`)
+
+// leadsToTop tells whether a binding is like that of an entry exchange to the queue of the top level.
+func leadsToTop(b topology.Binding) bool {
+	return topKey.MatchString(b.RoutingKey) && b.DestinationType == topology.ToQueue && b.Arguments == ""
+}
 
 // readings are the ways to understand the top level, the likeliest first. There is more than one
 // where others have bound a queue with the same key, or where digits stand before the level: level
@@ -120,8 +134,7 @@ func (r *recognizer) readings(ctx context.Context) ([]reading, error) {
 		unlike   error
 	)
 	for _, b := range r.bindings {
-		key := topKey.FindStringSubmatch(b.RoutingKey)
-		if key == nil || b.DestinationType != topology.ToQueue || b.Arguments != "" {
+		if !leadsToTop(b) {
 			continue
 		}
 		queue, exists, err := r.look.Queue(ctx, b.Destination)
@@ -131,7 +144,7 @@ func (r *recognizer) readings(ctx context.Context) ([]reading, error) {
 		if !exists {
 			continue // gone since the bindings were read
 		}
-		found, err := r.read(queue, strings.Count(key[1], "*"))
+		found, err := r.read(queue, strings.Count(b.RoutingKey, "*"))
 		if err != nil && unlike == nil {
 			unlike = fmt.Errorf("queue %q, bound with key %q, is not like that of a cascade's top level: %w", queue.Name, b.RoutingKey, err)
 		}
@@ -383,17 +396,17 @@ func (r *recognizer) parking(ctx context.Context) (name string, parks bool, err 
 	return name, true, nil
 }
 
-// ownsDelivery tells whether the cascade can have declared the delivery exchange. If there is none,
+// ownsDelivery tells whether the cascade or ladder can have declared the delivery exchange. If there is none,
 // it is the cascade that has to bring it back.
-func (r *recognizer) ownsDelivery(ctx context.Context, c Config) (bool, error) {
-	if strings.HasPrefix(c.DeliveryExchange, reservedPrefix) {
+func (r *recognizer) ownsDelivery(ctx context.Context, p parts) (bool, error) {
+	if strings.HasPrefix(p.delivery, reservedPrefix) {
 		return false, nil
 	}
-	e, exists, err := r.look.Exchange(ctx, c.DeliveryExchange)
+	e, exists, err := r.look.Exchange(ctx, p.delivery)
 	if err != nil {
 		return false, err
 	}
-	return !exists || e.Equal(c.topicExchange(c.DeliveryExchange)), nil
+	return !exists || e.Equal(p.topicExchange(p.delivery)), nil
 }
 
 // derivedName is the name from which the default names would be the names that are there.

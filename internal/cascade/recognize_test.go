@@ -292,7 +292,7 @@ func TestRecognizeErrors(t *testing.T) {
 		{"nothing", func(b *fakeBroker) { b.there = topology.New() }, "there is no such exchange"},
 		{"other type", func(b *fakeBroker) {
 			b.there.Exchanges["t.delay-03"] = topology.Exchange{Name: "t.delay-03", Type: "fanout"}
-		}, "it is a fanout exchange, and those of a cascade are topic exchanges"},
+		}, "it is a fanout exchange, and the entry of a cascade or a ladder is a topic exchange"},
 		{"no time-to-live", changeTop(func(q *topology.Queue) { delete(q.Arguments, "x-message-ttl") }), `queue "t.delay-03", bound with key "1.#", is not like that of a cascade's top level: it has no valid x-message-ttl`},
 		{"time-to-live of nothing", changeTop(func(q *topology.Queue) { q.Arguments["x-message-ttl"] = int64(0) }), "it has no valid x-message-ttl"},
 		{"time-to-live that cannot be halved", changeTop(func(q *topology.Queue) { q.Arguments["x-message-ttl"] = int64(8001) }), "its x-message-ttl of 8001 is not a whole number of milliseconds times a power of two"},
@@ -411,7 +411,11 @@ func declared(t tester, c Config) *fakeBroker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !c.CreateDeliveryExchange {
+	return holding(t, expanded)
+}
+
+func holding(t tester, expanded topology.Topology) *fakeBroker {
+	if _, creates := expanded.Exchanges[expanded.Delivery]; !creates {
 		expanded.Exchanges[expanded.Delivery] = topology.Exchange{
 			Name: expanded.Delivery, Type: "topic", Durable: true, Arguments: topology.Arguments{"alternate-exchange": "elsewhere"},
 		}

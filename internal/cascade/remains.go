@@ -36,7 +36,7 @@ func (r *recognizer) remains(ctx context.Context, entry string) (c Config, found
 	if err != nil || !foundQueue && !foundExchange {
 		return Config{}, false, err
 	}
-	if c.CreateDeliveryExchange, err = r.ownsDelivery(ctx, c); err != nil {
+	if c.CreateDeliveryExchange, err = r.ownsDelivery(ctx, c.parts()); err != nil {
 		return Config{}, false, err
 	}
 	_, err = c.Resolve()
@@ -65,7 +65,7 @@ func (r *recognizer) anyQueue(ctx context.Context, c *Config) (found bool, err e
 		}
 		return true, nil
 	}
-	parking, exists, err := r.look.Queue(ctx, c.parking())
+	parking, exists, err := r.look.Queue(ctx, c.parts().parking())
 	if exists {
 		c.QueueType = QueueType(parking.Type())
 	}
@@ -81,10 +81,10 @@ func (r *recognizer) anyExchange(ctx context.Context, c *Config) (found bool, er
 			return false, err
 		}
 		if exists && e.Type == "topic" {
-			c.ParkUnroutable = e.AlternateExchange() == c.parking()
+			c.ParkUnroutable = e.AlternateExchange() == c.parts().parking()
 			return true, nil
 		}
 	}
-	_, found, err = r.look.Exchange(ctx, c.parking())
+	_, found, err = r.look.Exchange(ctx, c.parts().parking())
 	return found, err
 }

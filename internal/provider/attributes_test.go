@@ -25,7 +25,7 @@ var (
 	onlyTrueFalse = []any(nil)
 )
 
-// TestWrongAttributes gives every attribute of the provider and of the cascade, one at a time, every
+// TestWrongAttributes gives every attribute of the provider and of the resources, one at a time, every
 // value that it cannot take. Each gives errors on that attribute, and on no other.
 func TestWrongAttributes(t *testing.T) {
 	for _, name := range variables {
@@ -65,7 +65,7 @@ func TestWrongAttributes(t *testing.T) {
 		})
 	})
 	t.Run("cascade", func(t *testing.T) {
-		tried += eachWrong(t, p.cascade, map[string][]any{
+		tried += eachWrong(t, p.resource, map[string][]any{
 			"name":                     noName,
 			"vhost":                    {"", ".", ".."},
 			"preset":                   {"", "Celery", "celery ", "sidekiq"},
@@ -97,6 +97,54 @@ func TestWrongAttributes(t *testing.T) {
 			return p.plan(t.Context(), configuration).diagnostics
 		})
 	})
+	t.Run("ladder", func(t *testing.T) {
+		p := newServerOf(t, ladderType)
+		tried += eachWrong(t, p.resource, map[string][]any{
+			"name":                     noName,
+			"vhost":                    {"", ".", ".."},
+			"delays":                   {textSet(), textSet("1s", ""), textSet("1s", "x"), textSet("-1s"), textSet("0s"), textSet("1500us"), textSet("1.5s"), textSet("87601h"), textSet("60s", "1m"), textSet("1s\x00")},
+			"entry_exchange":           append(noName, ".", "..", "t.delivery", "t.unroutable"),
+			"queue_name":               {"", "x", "%d", "%s%s", "%", "%s%", "%5s", "%%s", "amq.%s", "a\x00%s", strings.Repeat("n", 255) + "%s"},
+			"delivery_exchange":        append(noName, ".", "..", "t.entry", "t.unroutable"),
+			"create_delivery_exchange": onlyTrueFalse,
+			"dead_letter_routing_key":  {"", strings.Repeat("k", 256), strings.Repeat("é", 128)},
+			"queue_type":               {"", "stream", "Quorum", "quorum ", "\x00"},
+			"max_length":               noCount,
+			"park_unroutable":          onlyTrueFalse,
+			"adopt":                    onlyTrueFalse,
+			"force_destroy":            onlyTrueFalse,
+			"drain_timeout":            noDuration,
+			"timeouts":                 anythingGoes, // as those of the cascade
+			"exchanges":                anythingGoes, // computed, as the two below
+			"queues":                   anythingGoes,
+			"bindings":                 anythingGoes,
+		}, func(wrong attributes) []*tfprotov6.Diagnostic {
+			return p.plan(t.Context(), attributes{"name": "t", "delays": textSet("5s", "1m")}.with(wrong)).diagnostics
+		})
+	})
+	t.Run("destination", func(t *testing.T) {
+		p := newServerOf(t, destinationType)
+		noReference := []any{"", ".", "..", strings.Repeat("n", 256), strings.Repeat("é", 128), "a\x00", "a\n", "\x7f"}
+		tried += eachWrong(t, p.resource, map[string][]any{
+			"vhost":             {"", ".", ".."},
+			"delivery_exchange": noReference,
+			"levels":            append(noCount, 40, 1<<40),
+			"address":           {"", "*", "#", "a.*", "#.a", "a.*.b", strings.Repeat("a", 248), strings.Repeat("é", 124)},
+			"match":             {"", "Exact", "prefix", "suffix ", "\x00"},
+			"queue":             noReference,
+			"exchange":          append(noReference, "t.delivery"),
+			"adopt":             onlyTrueFalse,
+			"triggers":          anythingGoes,
+			"timeouts":          anythingGoes, // as those of the cascade
+			"routing_key":       anythingGoes, // computed
+		}, func(wrong attributes) []*tfprotov6.Diagnostic {
+			configuration := attributes{"delivery_exchange": "t.delivery", "levels": 4, "address": "orders", "queue": "orders"}.with(wrong)
+			if _, ok := wrong["exchange"]; ok {
+				delete(configuration, "queue")
+			}
+			return p.plan(t.Context(), configuration).diagnostics
+		})
+	})
 	if !t.Failed() {
 		figure(t, "wrong_values", tried)
 	}
@@ -104,9 +152,9 @@ func TestWrongAttributes(t *testing.T) {
 
 func TestWrongTimeouts(t *testing.T) {
 	p := newServer(t)
-	typ, ok := p.cascade.AttributeTypes["timeouts"].(tftypes.Object)
+	typ, ok := p.resource.AttributeTypes["timeouts"].(tftypes.Object)
 	if !ok {
-		t.Fatalf("timeouts are of type %s", p.cascade.AttributeTypes["timeouts"])
+		t.Fatalf("timeouts are of type %s", p.resource.AttributeTypes["timeouts"])
 	}
 	for operation := range typ.AttributeTypes {
 		for _, wrong := range []any{"", "x", "1", "1d", "\x00"} {

@@ -28,7 +28,7 @@ func TestFaultyBroker(t *testing.T) {
 
 	// The broker restarts in the middle of an operation. Either that is got over, or the state names what
 	// exists; one apply converges once the broker is back.
-	for _, o := range []interrupted{{cascade.Quorum, "create"}, {cascade.Quorum, "update"}, {cascade.Quorum, "destroy"}, {cascade.Classic, "update"}} {
+	for _, o := range []interrupted{{cascadeType, cascade.Quorum, "create"}, {cascadeType, cascade.Quorum, "update"}, {cascadeType, cascade.Quorum, "destroy"}, {cascadeType, cascade.Classic, "update"}} {
 		t.Run(fmt.Sprintf("restart during %s, %s", o.verb, o.queueType), func(t *testing.T) {
 			points := o.points(newVhostNamed(t, b, "points"))
 			a := o.prepare(newVhostNamed(t, b, "restart"))
@@ -69,7 +69,7 @@ func TestFaultyBroker(t *testing.T) {
 		v := newVhostNamed(t, b, "alarm")
 		for _, queueType := range []cascade.QueueType{cascade.Quorum, cascade.Classic} {
 			for _, verb := range []string{"create", "update", "destroy"} {
-				a := interrupted{queueType, verb}.prepare(v)
+				a := interrupted{cascadeType, queueType, verb}.prepare(v)
 				a.converge()
 				if verb != "destroy" {
 					a.mustHold(topology.New())
@@ -82,7 +82,7 @@ func TestFaultyBroker(t *testing.T) {
 	t.Run("queue without a leader", func(t *testing.T) {
 		const vhost = "leaderless"
 		v := newVhostNamed(t, b, vhost)
-		a := interrupted{cascade.Quorum, "destroy"}.prepare(v)
+		a := interrupted{cascadeType, cascade.Quorum, "destroy"}.prepare(v)
 		v.publish("t.delay-01", "1.0.nowhere", "")
 		server := fmt.Sprintf("(quorum_queues, {'%s_t.delay-01', node()}).", vhost)
 		rabbitmqctl(t, b, "eval", "ra:stop_server"+server)
@@ -99,6 +99,22 @@ func TestFaultyBroker(t *testing.T) {
 		rabbitmqctl(t, b, "eval", "ra:restart_server"+server)
 		v.eventually("the message is there again", func() bool { return v.depth("t.delay-01") == 1 })
 		v.purge("t.delay-01")
+		a.converge()
+	})
+
+	// RabbitMQ leaves a queue without replicas behind a deletion whose client ended in the middle of it. Nobody can tell it from a
+	// queue whose replicas are down, so it is not deleted; the error says what to do.
+	t.Run("half-deleted queue", func(t *testing.T) {
+		const vhost = "half"
+		a := interrupted{cascadeType, cascade.Quorum, "destroy"}.prepare(newVhostNamed(t, b, vhost))
+		rabbitmqctl(t, b, "eval", fmt.Sprintf("ra:delete_cluster([{'%s_t.delay-01', node()}]).", vhost))
+		noErrors(t, a.sound.refresh(t.Context()))
+		text := oneLine(errorText(a.sound.apply(t.Context(), a.sound.plan(t.Context(), nil))))
+		if !strings.Contains(text, `queue "t.delay-01"`) || !strings.Contains(text, "rabbitmqctl delete_queue") {
+			t.Errorf("the destroy ends with: %s", text)
+		}
+		a.mustHold(a.before)
+		rabbitmqctl(t, b, "delete_queue", "t.delay-01", "--vhost", vhost)
 		a.converge()
 	})
 }

@@ -107,7 +107,7 @@ func (d *cascadeDataSource) Read(ctx context.Context, req datasource.ReadRequest
 		return
 	}
 	if d.connection == nil || d.connection.client == nil {
-		resp.Diagnostics.AddError("Provider not configured", "The provider's configuration holds values that are not known, so that the broker cannot be reached.")
+		resp.Diagnostics.Append(notConfigured())
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, defaultReadTimeout)

@@ -2,13 +2,8 @@ package provider
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"maps"
-	"slices"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -20,18 +15,13 @@ import (
 
 type cascadeModel struct {
 	declaredModel
-	Name           types.String         `tfsdk:"name"`
-	Preset         types.String         `tfsdk:"preset"`
-	Levels         types.Int64          `tfsdk:"levels"`
-	MaxDelay       timetypes.GoDuration `tfsdk:"max_delay"`
-	Resolution     timetypes.GoDuration `tfsdk:"resolution"`
-	ExchangeName   types.String         `tfsdk:"exchange_name"`
-	QueueName      types.String         `tfsdk:"queue_name"`
-	QueueType      types.String         `tfsdk:"queue_type"`
-	MaxLength      types.Int64          `tfsdk:"max_length"`
-	Lookahead      types.Int64          `tfsdk:"lookahead"`
-	StrictKeys     types.Bool           `tfsdk:"strict_keys"`
-	ParkUnroutable types.Bool           `tfsdk:"park_unroutable"`
+	Preset       types.String         `tfsdk:"preset"`
+	Levels       types.Int64          `tfsdk:"levels"`
+	MaxDelay     timetypes.GoDuration `tfsdk:"max_delay"`
+	Resolution   timetypes.GoDuration `tfsdk:"resolution"`
+	ExchangeName types.String         `tfsdk:"exchange_name"`
+	Lookahead    types.Int64          `tfsdk:"lookahead"`
+	StrictKeys   types.Bool           `tfsdk:"strict_keys"`
 }
 
 func (*cascadeModel) kind() string { return "cascade" }
@@ -86,43 +76,15 @@ func (m cascadeModel) config() (cascade.Config, diag.Diagnostics) {
 	return config, diags
 }
 
-// emptyValues reports what is given and says nothing: in a cascade.Config it would stand for a default.
-func (m cascadeModel) emptyValues() (cascade.Errors, diag.Diagnostics) {
-	var errs cascade.Errors
-	var diags diag.Diagnostics
-	for _, given := range []struct {
-		attribute string
-		value     types.String
-	}{
-		{"name", m.Name}, {"preset", m.Preset}, {"vhost", m.Vhost}, {"exchange_name", m.ExchangeName}, {"queue_name", m.QueueName},
-		{"delivery_exchange", m.DeliveryExchange}, {"queue_type", m.QueueType},
-	} {
-		if !given.value.IsNull() && !given.value.IsUnknown() && given.value.ValueString() == "" {
-			errs = append(errs, cascade.AttributeError{Attribute: given.attribute, Message: "is empty; give it a value or leave it out"})
-		}
-	}
-	for _, given := range []struct {
-		attribute string
-		value     types.Int64
-	}{{"levels", m.Levels}, {"max_length", m.MaxLength}, {"lookahead", m.Lookahead}} {
-		if n := given.value.ValueInt64(); !given.value.IsNull() && !given.value.IsUnknown() && n < 1 {
-			errs = append(errs, cascade.AttributeError{Attribute: given.attribute, Message: fmt.Sprintf("is %d; it has to be 1 or more", n)})
-		}
-	}
-	for _, given := range []struct {
-		attribute string
-		value     timetypes.GoDuration
-	}{{"max_delay", m.MaxDelay}, {"resolution", m.Resolution}, {"drain_timeout", m.DrainTimeout}} {
-		if given.value.IsNull() || given.value.IsUnknown() {
-			continue
-		}
-		d, more := given.value.ValueGoDuration()
-		diags.Append(more...)
-		if !more.HasError() && d <= 0 {
-			errs = append(errs, cascade.AttributeError{Attribute: given.attribute, Message: fmt.Sprintf("is %s; it has to be positive", d)})
-		}
-	}
-	return errs, diags
+// emptyValues adds those of the cascade.
+func (m *cascadeModel) emptyValues() emptyValues {
+	empty := m.declaredModel.emptyValues()
+	empty.texts(map[string]types.String{"preset": m.Preset, "exchange_name": m.ExchangeName})
+	empty.count("levels", m.Levels)
+	empty.count("lookahead", m.Lookahead)
+	empty.duration("max_delay", m.MaxDelay)
+	empty.duration("resolution", m.Resolution)
+	return empty
 }
 
 // stateConfig is the cascade that a state describes. There, levels and longest delay stand beside
@@ -134,22 +96,18 @@ func (m cascadeModel) stateConfig() (cascade.Config, diag.Diagnostics) {
 
 const defaultVhost = "/"
 
+// levelPosition is what tells the queues of a cascade from each other.
+var levelPosition = position{"level", "Level of a delay queue, null for the queue of unroutable messages.", types.Int64Null()}
+
 // computed is what the provider works out from a configuration.
 type computed struct {
-	Levels           types.Int64
-	Resolution       timetypes.GoDuration
-	QueueType        types.String
-	StrictKeys       types.Bool
-	ParkUnroutable   types.Bool
-	MaxDelay         timetypes.GoDuration
-	Lookahead        types.Int64
-	ExchangeName     types.String
-	QueueName        types.String
-	DeliveryExchange types.String
-	EntryExchange    types.String
-	Exchanges        types.Map
-	Queues           types.Map
-	Bindings         types.Map
+	declaredComputed
+	Levels       types.Int64
+	Resolution   timetypes.GoDuration
+	StrictKeys   types.Bool
+	MaxDelay     timetypes.GoDuration
+	Lookahead    types.Int64
+	ExchangeName types.String
 }
 
 // compute expands a configuration. An error is of type cascade.Errors.
@@ -163,20 +121,13 @@ func compute(config cascade.Config) (computed, error) {
 		return computed{}, err
 	}
 	return computed{
+		declaredComputed: computeDeclared(t, resolved.QueueType, resolved.ParkUnroutable, string(resolved.QueueName), levelPosition.queues(levelsOf(resolved), t)),
 		Levels:           types.Int64Value(int64(resolved.Levels)),
 		Resolution:       timetypes.NewGoDurationValue(resolved.Resolution),
-		QueueType:        types.StringValue(string(resolved.QueueType)),
 		StrictKeys:       types.BoolValue(resolved.StrictKeys),
-		ParkUnroutable:   types.BoolValue(resolved.ParkUnroutable),
 		MaxDelay:         timetypes.NewGoDurationValue(resolved.MaxDelay),
 		Lookahead:        types.Int64Value(int64(resolved.Lookahead)),
 		ExchangeName:     types.StringValue(string(resolved.ExchangeName)),
-		QueueName:        types.StringValue(string(resolved.QueueName)),
-		DeliveryExchange: types.StringValue(resolved.DeliveryExchange),
-		EntryExchange:    types.StringValue(t.Entry),
-		Exchanges:        exchangesValue(t),
-		Queues:           queuesValue(levelsOf(resolved), t),
-		Bindings:         bindingsValue(t),
 	}, nil
 }
 
@@ -190,18 +141,15 @@ func (m *cascadeModel) setActual(actual topology.Topology) diag.Diagnostics {
 	if err != nil {
 		return configErrors(err)
 	}
-	m.EntryExchange = types.StringValue(actual.Entry)
-	m.Exchanges = exchangesValue(actual)
-	m.Queues = queuesValue(levelsOf(resolved), actual)
-	m.Bindings = bindingsValue(actual)
+	m.declaredModel.setActual(actual, levelPosition.queues(levelsOf(resolved), actual))
 	return nil
 }
 
 // levelsOf is the level of each delay queue by its name.
-func levelsOf(resolved cascade.Config) map[string]int64 {
-	levels := map[string]int64{}
+func levelsOf(resolved cascade.Config) map[string]attr.Value {
+	levels := map[string]attr.Value{}
 	for level := range resolved.Levels {
-		levels[resolved.QueueName.Name(level)] = int64(level)
+		levels[resolved.QueueName.Name(level)] = types.Int64Value(int64(level))
 	}
 	return levels
 }
@@ -216,81 +164,26 @@ func (m *cascadeModel) recognize(ctx context.Context, look cascade.Lookup, vhost
 	if err != nil {
 		return err
 	}
-	*m = cascadeModel{
-		declaredModel: declaredModel{
-			Vhost:                  types.StringValue(config.Vhost),
-			DeliveryExchange:       c.DeliveryExchange,
-			CreateDeliveryExchange: types.BoolValue(config.CreateDeliveryExchange),
-			Adopt:                  types.BoolValue(false),
-			ForceDestroy:           types.BoolValue(false),
-			DrainTimeout:           timetypes.NewGoDurationNull(),
-			Timeouts: timeouts.Value{Object: types.ObjectNull(map[string]attr.Type{
-				"create": types.StringType, "read": types.StringType, "update": types.StringType, "delete": types.StringType,
-			})},
-			EntryExchange: c.EntryExchange,
-			Exchanges:     c.Exchanges,
-			Queues:        c.Queues,
-			Bindings:      c.Bindings,
-		},
-		Name:           types.StringNull(),
-		Levels:         c.Levels,
-		MaxDelay:       c.MaxDelay,
-		Resolution:     c.Resolution,
-		ExchangeName:   c.ExchangeName,
-		QueueName:      c.QueueName,
-		QueueType:      c.QueueType,
-		MaxLength:      types.Int64Null(),
-		Lookahead:      c.Lookahead,
-		StrictKeys:     c.StrictKeys,
-		ParkUnroutable: c.ParkUnroutable,
-	}
-	if config.Name != "" {
-		m.Name = types.StringValue(config.Name)
-	}
+	*m = cascadeModel{declaredModel: imported(config.Name, config.Vhost, config.CreateDeliveryExchange, config.MaxLength, c.declaredComputed)}
+	m.setComputed(cascadeModel{}, c)
 	if config.Preset != "" {
 		m.Preset = types.StringValue(string(config.Preset))
-	}
-	if config.MaxLength > 0 {
-		m.MaxLength = types.Int64Value(config.MaxLength)
 	}
 	return nil
 }
 
-// forecast is what can be said of a configuration some of whose values are not known yet. It is
-// found by trying: the known part is expanded with several values in the place of each unknown one,
-// and what comes out the same every time does not depend on what is unknown. Errors are those that
-// no value would mend.
+// forecast is what can be said of a configuration some of whose values are not known yet.
 func (m cascadeModel) forecast(ctx context.Context) (computed, cascade.Errors, diag.Diagnostics) {
 	base, diags := m.config()
 	if diags.HasError() {
 		return unknownComputed(), nil, diags
 	}
-	trials := m.trials(base)
-	var result *computed
-	var common cascade.Errors
-	for i, trial := range trials {
-		got, err := compute(trial)
-		var errs cascade.Errors
-		if err != nil && !errors.As(err, &errs) {
-			diags.AddError("Expanding the cascade failed", err.Error())
-			return unknownComputed(), nil, diags
-		}
-		if i == 0 {
-			common = errs
-		}
-		common = slices.DeleteFunc(common, func(e cascade.AttributeError) bool {
-			return !slices.ContainsFunc(errs, func(other cascade.AttributeError) bool { return other.Attribute == e.Attribute })
-		})
-		switch {
-		case err != nil:
-		case result == nil:
-			result = &got
-		default:
-			*result = result.merge(ctx, got)
-		}
+	result, errs, err := forecast(ctx, m.trials(base), compute)
+	if err != nil {
+		diags.AddError("Expanding the cascade failed", err.Error())
 	}
 	if result == nil {
-		return unknownComputed(), common, diags
+		return unknownComputed(), errs, diags
 	}
 	return *result, nil, diags
 }
@@ -298,13 +191,9 @@ func (m cascadeModel) forecast(ctx context.Context) (computed, cascade.Errors, d
 // trials are configurations that differ in what is unknown in the model. The values are chosen so
 // that some of them pass every check and any two of them give different objects.
 func (m cascadeModel) trials(base cascade.Config) []cascade.Config {
-	type vary func(*cascade.Config)
-	var unknown [][]vary
-	add := func(value attr.Value, variants ...vary) {
-		if value.IsUnknown() {
-			unknown = append(unknown, variants)
-		}
-	}
+	type vary = func(*cascade.Config)
+	var unknown variants[cascade.Config]
+	add := unknown.add
 	add(m.Vhost, func(c *cascade.Config) { c.Vhost = "a" })
 	add(m.Name, func(c *cascade.Config) { c.Name = "name~a" }, func(c *cascade.Config) { c.Name = "name~b" })
 	add(m.Preset, func(*cascade.Config) {}, func(c *cascade.Config) { c.Preset = cascade.NServiceBusV1 }, func(c *cascade.Config) { c.Preset = cascade.Celery })
@@ -327,95 +216,26 @@ func (m cascadeModel) trials(base cascade.Config) []cascade.Config {
 	add(m.StrictKeys, func(c *cascade.Config) { c.StrictKeys = true }, func(c *cascade.Config) { c.StrictKeys = false })
 	add(m.ParkUnroutable, func(c *cascade.Config) { c.ParkUnroutable = true }, func(c *cascade.Config) { c.ParkUnroutable = false })
 
-	for _, variants := range unknown {
-		variants[0](&base)
-	}
-	trials := []cascade.Config{base}
-	for _, variants := range unknown {
-		for _, set := range variants[1:] {
-			trial := base
-			set(&trial)
-			trials = append(trials, trial)
-		}
-	}
-	return trials
+	return unknown.trials(base)
 }
 
 func unknownComputed() computed {
 	return computed{
-		Levels: types.Int64Unknown(), MaxDelay: timetypes.NewGoDurationUnknown(), Lookahead: types.Int64Unknown(),
-		Resolution: timetypes.NewGoDurationUnknown(), QueueType: types.StringUnknown(), StrictKeys: types.BoolUnknown(), ParkUnroutable: types.BoolUnknown(),
-		ExchangeName: types.StringUnknown(), QueueName: types.StringUnknown(), DeliveryExchange: types.StringUnknown(),
-		EntryExchange: types.StringUnknown(),
-		Exchanges:     types.MapUnknown(exchangeType), Queues: types.MapUnknown(queueType), Bindings: types.MapUnknown(linesType),
+		declaredComputed: unknownDeclared(levelPosition),
+		Levels:           types.Int64Unknown(), MaxDelay: timetypes.NewGoDurationUnknown(), Lookahead: types.Int64Unknown(),
+		Resolution: timetypes.NewGoDurationUnknown(), StrictKeys: types.BoolUnknown(), ExchangeName: types.StringUnknown(),
 	}
 }
 
-// merge keeps what is the same in both and makes the rest unknown.
+// merge implements merger.
 func (c computed) merge(ctx context.Context, other computed) computed {
 	return computed{
+		declaredComputed: c.declaredComputed.merge(ctx, other.declaredComputed),
 		Levels:           common(ctx, c.Levels, other.Levels),
 		Resolution:       common(ctx, c.Resolution, other.Resolution),
-		QueueType:        common(ctx, c.QueueType, other.QueueType),
 		StrictKeys:       common(ctx, c.StrictKeys, other.StrictKeys),
-		ParkUnroutable:   common(ctx, c.ParkUnroutable, other.ParkUnroutable),
 		MaxDelay:         common(ctx, c.MaxDelay, other.MaxDelay),
 		Lookahead:        common(ctx, c.Lookahead, other.Lookahead),
 		ExchangeName:     common(ctx, c.ExchangeName, other.ExchangeName),
-		QueueName:        common(ctx, c.QueueName, other.QueueName),
-		DeliveryExchange: common(ctx, c.DeliveryExchange, other.DeliveryExchange),
-		EntryExchange:    common(ctx, c.EntryExchange, other.EntryExchange),
-		Exchanges:        common(ctx, c.Exchanges, other.Exchanges),
-		Queues:           common(ctx, c.Queues, other.Queues),
-		Bindings:         common(ctx, c.Bindings, other.Bindings),
 	}
-}
-
-// common is the value if both are equal, a map or object with the common part if they have the same
-// keys, and unknown otherwise.
-func common[T attr.Value](ctx context.Context, x, y T) T {
-	merged, _ := commonValue(ctx, x, y).(T)
-	return merged
-}
-
-func commonValue(ctx context.Context, x, y attr.Value) attr.Value {
-	if x.Equal(y) {
-		return x
-	}
-	switch x := x.(type) {
-	case types.Map:
-		y, ok := y.(types.Map)
-		if !ok || x.IsUnknown() || y.IsUnknown() || !sameKeys(x.Elements(), y.Elements()) {
-			return types.MapUnknown(x.ElementType(ctx))
-		}
-		elements := map[string]attr.Value{}
-		for key, value := range x.Elements() {
-			elements[key] = commonValue(ctx, value, y.Elements()[key])
-		}
-		return types.MapValueMust(x.ElementType(ctx), elements)
-	case types.Object:
-		y, ok := y.(types.Object)
-		if !ok || x.IsUnknown() || y.IsUnknown() {
-			return types.ObjectUnknown(x.AttributeTypes(ctx))
-		}
-		attributes := map[string]attr.Value{}
-		for key, value := range x.Attributes() {
-			attributes[key] = commonValue(ctx, value, y.Attributes()[key])
-		}
-		return types.ObjectValueMust(x.AttributeTypes(ctx), attributes)
-	case types.Set:
-		return types.SetUnknown(x.ElementType(ctx))
-	case types.String:
-		return types.StringUnknown()
-	case types.Int64:
-		return types.Int64Unknown()
-	case types.Bool:
-		return types.BoolUnknown()
-	default:
-		return timetypes.NewGoDurationUnknown()
-	}
-}
-
-func sameKeys(x, y map[string]attr.Value) bool {
-	return len(x) == len(y) && maps.EqualFunc(x, y, func(attr.Value, attr.Value) bool { return true })
 }

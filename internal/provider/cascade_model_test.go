@@ -12,9 +12,7 @@ import (
 // known is a model like that of a configuration of three lines.
 func known() cascadeModel {
 	return cascadeModel{
-		Name: types.StringValue("t"), Levels: types.Int64Value(4), MaxDelay: timetypes.NewGoDurationNull(), Resolution: timetypes.NewGoDurationNull(),
-		ExchangeName: types.StringNull(), QueueName: types.StringNull(),
-		declaredModel: declaredModel{Vhost: types.StringNull(), DeliveryExchange: types.StringNull()},
+		declaredModel: declaredModel{Name: types.StringValue("t")}, Levels: types.Int64Value(4),
 	}
 }
 

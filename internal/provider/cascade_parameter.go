@@ -42,17 +42,18 @@ func cascadeArgument(ctx context.Context, argument types.Dynamic) (config cascad
 	if err != nil {
 		return config, false, cascadeError(err)
 	}
-	errs, diags := model.emptyValues()
-	if len(errs) > 0 {
-		return config, false, cascadeError(errs)
+	empty := model.emptyValues()
+	if len(empty.errs) > 0 {
+		return config, false, cascadeError(empty.errs)
 	}
-	if err := firstError(diags); err != nil {
+	if err := firstError(empty.diags); err != nil {
 		return config, false, cascadeError(err)
 	}
 	if !model.EntryExchange.IsNull() {
 		model.MaxDelay = timetypes.NewGoDurationNull() // a resource has both
 	}
-	if _, errs, diags = model.forecast(ctx); len(errs) > 0 {
+	_, errs, diags := model.forecast(ctx)
+	if len(errs) > 0 {
 		return config, false, cascadeError(errs)
 	}
 	config, more := model.config()

@@ -20,7 +20,7 @@ var invalid = map[string]struct {
 	"fewer levels than none":    {attributes{"name": "t", "levels": -1}, "levels", "levels is -1; it has to be 1 or more"},
 	"over the TTL ceiling":      {attributes{"name": "t", "levels": 30}, "levels", "levels is 30; at a resolution of 1s it can be 1 to 29: RabbitMQ accepts no time-to-live over"},
 	"more levels than any":      {attributes{"name": "t", "levels": 40, "resolution": "1ms"}, "levels", "levels is 40"},
-	"levels and max_delay":      {attributes{"name": "t", "levels": 5, "max_delay": "31s"}, "levels", "levels is given beside max_delay"},
+	"levels and max_delay":      {attributes{"name": "t", "levels": 5, "max_delay": "30s"}, "levels", "levels is given beside max_delay, and reaches 31s, not 30s"},
 	"a delay that is too long":  {attributes{"name": "t", "max_delay": "200000h"}, "max_delay", "a coarser resolution reaches further"},
 	"a negative delay":          {attributes{"name": "t", "max_delay": "-1s"}, "max_delay", "max_delay is -1s; it has to be positive"},
 	"no delay":                  {attributes{"name": "t", "max_delay": "0s"}, "max_delay", "max_delay is 0s; it has to be positive"},
@@ -79,9 +79,9 @@ func TestValidation(t *testing.T) {
 func TestDrainFitsIntoDelete(t *testing.T) {
 	for timeout, fits := range map[string]bool{"5m": false, "10m": false, "11m": true} {
 		p := newServer(t)
-		typ, ok := p.cascade.AttributeTypes["timeouts"].(tftypes.Object)
+		typ, ok := p.resource.AttributeTypes["timeouts"].(tftypes.Object)
 		if !ok {
-			t.Fatalf("timeouts are of type %s", p.cascade.AttributeTypes["timeouts"])
+			t.Fatalf("timeouts are of type %s", p.resource.AttributeTypes["timeouts"])
 		}
 		timeouts := object(t, typ, attributes{"delete": timeout})
 		plan := p.plan(t.Context(), attributes{"name": "t", "levels": 4, "drain_timeout": "10m", "timeouts": timeouts})

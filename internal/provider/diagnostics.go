@@ -18,38 +18,68 @@ import (
 // failed turns an error of the broker into a diagnostic that says which operation on what
 // it ended.
 func (o *operation) failed(verb string, err error) diag.Diagnostic {
+	return failed(verb, o.kind, o, err)
+}
+
+func failed(verb, kind string, what fmt.Stringer, err error) diag.Diagnostic {
 	var described interface {
 		Summary() string
 		Detail() string
 	}
 	if errors.As(err, &described) {
-		return diag.NewErrorDiagnostic(described.Summary(), fmt.Sprintf("Could not %s the %s.\n\n%s", verb, o, described.Detail()))
+		return diag.NewErrorDiagnostic(described.Summary(), fmt.Sprintf("Could not %s the %s.\n\n%s", verb, what, described.Detail()))
 	}
-	return diag.NewErrorDiagnostic(fmt.Sprintf("Could not %s the %s", verb, o.kind), fmt.Sprintf("%s: %s", o, err))
+	return diag.NewErrorDiagnostic(fmt.Sprintf("Could not %s the %s", verb, kind), fmt.Sprintf("%s: %s", what, err))
 }
 
-// refused says why a destroy did not take place, and the ways out.
-func (o *operation) refused(err *broker.NotEmptyError, guard topology.Guard) diag.Diagnostic {
+// notTakenBack is the summary of an error after which more is there than before.
+const notTakenBack = "What was created could not all be taken back"
+
+// notConfigured, notImportable and notRefreshed are for a provider whose configuration is not known yet.
+func notConfigured() diag.Diagnostic {
+	return diag.NewErrorDiagnostic("Provider not configured", "The provider's configuration holds values that are not known, so that the broker cannot be reached.")
+}
+
+func notImportable(kind string) diag.Diagnostic {
+	return diag.NewErrorDiagnostic("Provider not configured", fmt.Sprintf("The provider's configuration holds values that are not known, so that the %s cannot be read for the import.", kind))
+}
+
+func notRefreshed(kind string) diag.Diagnostic {
+	return diag.NewWarningDiagnostic(title(kind)+" not refreshed", fmt.Sprintf("The provider's configuration is not known yet, so the %s was not read and the plan is made from the state.", kind))
+}
+
+// notRemoved says why a destroy, or a change that removes queues, did not take place.
+func (o *operation) notRemoved(verb string, err error, guard topology.Guard) diag.Diagnostic {
+	var notEmpty *broker.NotEmptyError
+	var undo *broker.UndoError
+	if errors.As(err, &notEmpty) && !errors.As(err, &undo) {
+		return o.refused(verb, notEmpty, guard)
+	}
+	return o.failed(verb, err)
+}
+
+// refused says what waits, and the ways out.
+func (o *operation) refused(verb string, err *broker.NotEmptyError, guard topology.Guard) diag.Diagnostic {
 	var lines, ways []string
 	var delayed, parked bool
 	for _, q := range err.Queues {
 		lines = append(lines, fmt.Sprintf("queue %q: %d", q.Name, q.Messages))
-		_, delays := o.desired.Queues[q.Name].Arguments["x-message-ttl"]
+		delays := o.desired.Queues[q.Name].Delays()
 		delayed, parked = delayed || delays, parked || !delays
 	}
 	after := ""
 	switch {
-	case delayed && guard.Drain > 0:
+	case delayed && !parked && guard.Drain > 0:
 		after = fmt.Sprintf(" after the entry was closed for %s", guard.Drain)
 		ways = append(ways, "Wait until the delayed messages are delivered, or apply a longer drain_timeout, or apply force_destroy = true, which deletes them; then try again.")
 	case delayed:
 		ways = append(ways, "Wait until the delayed messages are delivered, or apply drain_timeout, which makes a destroy wait for them, or force_destroy = true, which makes it delete them; then try again.")
 	}
 	if parked {
-		ways = append(ways, "What is in the queue of unroutable messages does not leave it by itself: consume it, purge it, or apply force_destroy = true.")
+		ways = append(ways, "What is in the queue of unroutable messages does not leave it by itself: consume it, purge it, or apply force_destroy = true; then try again. While publishers go on, a message may get there in the moment in which the entry closes.")
 	}
-	return diag.NewErrorDiagnostic(title(o.kind)+" holds messages", fmt.Sprintf("The %s was not destroyed, and nothing of it is gone. These messages wait in it%s:\n\n  %s\n\n%s",
-		o, after, strings.Join(lines, "\n  "), strings.Join(ways, " ")))
+	return diag.NewErrorDiagnostic(title(o.kind)+" holds messages", fmt.Sprintf("The %s was not %sed, and nothing of it is gone. These messages wait in it%s:\n\n  %s\n\n%s",
+		o, strings.TrimSuffix(verb, "e"), after, strings.Join(lines, "\n  "), strings.Join(ways, " ")))
 }
 
 // warnings are the things that no apply repairs, one diagnostic for all of them.
@@ -100,7 +130,7 @@ func configErrors(err error) diag.Diagnostics {
 	var diags diag.Diagnostics
 	var errs cascade.Errors
 	if !errors.As(err, &errs) {
-		diags.AddError("Invalid cascade", err.Error())
+		diags.AddError("Invalid configuration", err.Error())
 		return diags
 	}
 	for _, e := range errs {

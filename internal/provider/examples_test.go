@@ -1,23 +1,43 @@
 package provider
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-testing/config"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
 	"github.com/hashicorp/terraform-plugin-testing/plancheck"
+	"github.com/hashicorp/terraform-plugin-testing/querycheck"
 	"github.com/hashicorp/terraform-plugin-testing/tfversion"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 )
 
 const examples = "../../examples"
+
+// exampleImports is what the examples import, by address.
+var exampleImports = map[string]attributes{
+	"rabbitmqdelay_cascade.tasks":       {"name": "tasks", "levels": 17},
+	"rabbitmqdelay_destination.billing": {"delivery_exchange": "tasks.delivery", "levels": 17, "address": "billing", "queue": "billing"},
+	"rabbitmqdelay_ladder.retry":        {"name": "retry", "delays": textSet("5s", "10s", "30s", "1m", "5m", "10m", "30m", "1h")},
+}
+
+// examplePrograms have tests of their own: TestCelery, TestRetryExample, TestWheelExample.
+var examplePrograms = []string{"celery/tasks.py", "retry/main.go", "wheel/main.go"}
+
+// resourceType is the type in an address.
+func resourceType(address string) string {
+	typeName, _, _ := strings.Cut(address, ".")
+	return typeName
+}
 
 // Every file of the examples is planned as it stands there: configurations by themselves, and imports
 // together with the configuration beside them and what they import on the broker.
@@ -29,11 +49,17 @@ func TestAccExamples(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	t.Setenv("TF_VAR_rabbitmq_password", "secret")
-	newProtocol(t, b, nil).mustApply(attributes{"name": "tasks", "levels": 17})
+	v.declareQueue("billing", nil)
+	for _, address := range slices.Sorted(maps.Keys(exampleImports)) { // the cascade before its destination
+		newProtocolOf(t, resourceType(address), b, nil).mustApply(exampleImports[address])
+	}
 
 	for directory, files := range exampleFiles(t) {
 		if strings.HasPrefix(directory, "publishing") {
 			continue // TestAccPublishing runs them
+		}
+		if directory == checksExample {
+			continue // TestAccChecks plans it
 		}
 		if directory == besideExample {
 			continue // it needs another provider and has a test of its own
@@ -47,13 +73,18 @@ func TestAccExamples(t *testing.T) {
 				configuration = append(configuration, file)
 			}
 		}
-		t.Run(filepath.Join(directory, strings.Join(configuration, "+")), func(t *testing.T) {
-			var needs []tfversion.TerraformVersionCheck
-			if strings.HasPrefix(directory, "functions") {
-				needs = functionsSince
-			}
-			planExample(t, directory, configuration, plancheck.ExpectNonEmptyPlan(), needs...)
-		})
+		if len(configuration) > 0 {
+			t.Run(filepath.Join(directory, strings.Join(configuration, "+")), func(t *testing.T) {
+				var needs []tfversion.TerraformVersionCheck
+				if strings.HasPrefix(directory, "functions") {
+					needs = functionsSince
+				}
+				if strings.HasPrefix(directory, "actions") {
+					needs = []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_14_0)}
+				}
+				planExample(t, directory, configuration, plancheck.ExpectNonEmptyPlan(), needs...)
+			})
+		}
 		for _, file := range files {
 			switch {
 			case filepath.Ext(file) == ".tf" && strings.HasPrefix(file, "import"):
@@ -62,20 +93,25 @@ func TestAccExamples(t *testing.T) {
 					if strings.Contains(readExample(t, directory, file), "identity") {
 						needs = tfversion.SkipBelow(tfversion.Version1_12_0)
 					}
-					planExample(t, directory, append(configuration, file), imports("rabbitmqdelay_cascade.tasks"), needs)
+					to := regexp.MustCompile(`(?m)^  to = (\S+)$`).FindStringSubmatch(readExample(t, directory, file))
+					if to == nil || exampleImports[to[1]] == nil {
+						t.Fatalf("an import to nothing that is known: %q", to)
+					}
+					planExample(t, directory, append(configuration, file), imports(to[1]), needs)
 				})
 			case file == "import.sh":
 				t.Run(filepath.Join(directory, file), func(t *testing.T) {
-					command := regexp.MustCompile(`(?m)^terraform import rabbitmqdelay_cascade\.tasks '?([^\s']+)'?$`).FindStringSubmatch(readExample(t, directory, file))
-					if command == nil {
-						t.Fatal("there is no command to import rabbitmqdelay_cascade.tasks")
+					command := regexp.MustCompile(`(?m)^terraform import (\S+) '?([^\s']+)'?$`).FindStringSubmatch(readExample(t, directory, file))
+					if command == nil || exampleImports[command[1]] == nil {
+						t.Fatalf("a command to import nothing that is known: %q", command)
 					}
-					p := newProtocol(t, b, nil)
-					noErrors(t, p.importState(t.Context(), command[1]))
-					p.mustBeSettled(attributes{"name": "tasks", "levels": 17})
+					p := newProtocolOf(t, resourceType(command[1]), b, nil)
+					noErrors(t, p.importState(t.Context(), command[2]))
+					p.mustBeSettled(exampleImports[command[1]])
 				})
-			case directory == "celery" && file == "tasks.py":
-				// TestCelery runs it
+			case strings.HasSuffix(file, ".tfquery.hcl"):
+				t.Run(filepath.Join(directory, file), func(t *testing.T) { queryExample(t, filepath.Base(directory), readExample(t, directory, file)) })
+			case slices.Contains(examplePrograms, filepath.Join(directory, file)):
 			case filepath.Ext(file) != ".tf":
 				t.Errorf("no test knows what to do with %s", filepath.Join(directory, file))
 			}
@@ -136,6 +172,23 @@ func planExample(t *testing.T, directory string, files []string, check plancheck
 			ExpectNonEmptyPlan:       true,
 			ConfigPlanChecks:         resource.ConfigPlanChecks{PostApplyPreRefresh: []plancheck.PlanCheck{check}},
 		}},
+	})
+}
+
+// queryExample finds what the examples are about.
+func queryExample(t *testing.T, listed, list string) {
+	t.Helper()
+	resource.Test(t, resource.TestCase{
+		TerraformVersionChecks:   []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_14_0)},
+		ProtoV6ProviderFactories: factories,
+		Steps: []resource.TestStep{
+			{Config: requiring + "provider \"rabbitmqdelay\" {}\n"},
+			{Query: true, Config: list, QueryResultChecks: []querycheck.QueryResultCheck{
+				querycheck.ExpectIdentity(listed+".all", map[string]knownvalue.Check{
+					"vhost": knownvalue.StringExact("/"), "entry_exchange": knownvalue.StringExact(map[string]string{cascadeType: "tasks.delay-16", ladderType: "retry.entry"}[listed]),
+				}),
+			}},
+		},
 	})
 }
 

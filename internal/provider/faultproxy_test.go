@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -131,10 +132,12 @@ func (p *faultProxy) strikes(r *http.Request) fault {
 	return ""
 }
 
+// ServeHTTP lets the broker finish what has reached it, also for a client that is killed meanwhile. What becomes of it
+// otherwise, TestFaultyBroker shows.
 func (p *faultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch p.strikes(r) {
 	case "":
-		p.forward.ServeHTTP(w, r)
+		p.forward.ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
 	case answers500:
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusInternalServerError)

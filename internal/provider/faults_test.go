@@ -69,9 +69,12 @@ func atEveryPoint(t *testing.T, try func(interrupted, *vhost, point, failure), f
 	}
 	var group errgroup.Group
 	group.SetLimit(together)
-	for _, queueType := range []cascade.QueueType{cascade.Quorum, cascade.Classic} {
+	for _, resource := range []struct {
+		typeName  string
+		queueType cascade.QueueType
+	}{{cascadeType, cascade.Quorum}, {cascadeType, cascade.Classic}, {ladderType, cascade.Quorum}} {
 		for _, verb := range []string{"create", "update", "destroy"} {
-			o := interrupted{queueType, verb}
+			o := interrupted{resource.typeName, resource.queueType, verb}
 			for i, at := range o.points(newVhost(t)) {
 				for _, f := range failures(i) {
 					if at.path != "/api/queues/{vhost}" { // only RabbitMQ before 4.0 is asked for the list
@@ -79,7 +82,7 @@ func atEveryPoint(t *testing.T, try func(interrupted, *vhost, point, failure), f
 					}
 					group.Go(func() error {
 						v := <-vhosts
-						sound := t.Run(fmt.Sprintf("%s %s, %s, %s %s", verb, queueType, at, f.fault, f.lasts), func(t *testing.T) {
+						sound := t.Run(fmt.Sprintf("%s %s of %s queues, %s, %s %s", verb, strings.TrimPrefix(o.typeName, "rabbitmqdelay_"), o.queueType, at, f.fault, f.lasts), func(t *testing.T) {
 							in := *v
 							in.TB = t
 							try(o, &in, at, f)
@@ -100,6 +103,7 @@ func atEveryPoint(t *testing.T, try func(interrupted, *vhost, point, failure), f
 
 // interrupted is an operation in which something goes wrong.
 type interrupted struct {
+	typeName  string
 	queueType cascade.QueueType
 	verb      string
 }
@@ -119,7 +123,38 @@ const faultLevels = 2
 // prepare is the broker and the state as they are before the operation.
 func (o interrupted) prepare(v *vhost) *trial {
 	v.Helper()
-	a := &trial{vhost: v, sound: newProtocol(v, v.broker, nil), proxy: newFaultProxy(v, v.broker), desired: topology.New()}
+	a := &trial{vhost: v, sound: newProtocolOf(v, o.typeName, v.broker, nil), proxy: newFaultProxy(v, v.broker), desired: topology.New()}
+	if o.typeName == ladderType {
+		o.prepareLadder(a)
+	} else {
+		o.prepareCascade(a)
+	}
+	a.before = v.objects()
+	return a
+}
+
+func (o interrupted) prepareLadder(a *trial) {
+	a.Helper()
+	given := attributes{"vhost": a.name, "name": "t", "delays": textSet("1h", "2h"), "queue_type": string(o.queueType)}
+	config := cascade.Ladder{Name: "t", Vhost: a.name, Delays: []string{"1h", "2h"}, QueueType: o.queueType, CreateDeliveryExchange: true, ParkUnroutable: true}
+	switch o.verb {
+	case "create":
+		a.given, a.desired = given, expandLadder(a, config)
+	case "update":
+		// A delay goes, one comes, and something else is to be repaired.
+		a.sound.mustApply(given)
+		a.do(topology.DeleteExchange{Name: "t.delivery"}, topology.DeleteQueue{Queue: expandLadder(a, config).Queues["t.delay-2h"]})
+		config.Delays = []string{"2h", "3h"}
+		a.given, a.desired = given.with(attributes{"delays": textSet("2h", "3h")}), expandLadder(a, config)
+		noErrors(a, a.sound.refresh(a.Context()))
+	case "destroy":
+		a.sound.mustApply(given)
+	}
+}
+
+func (o interrupted) prepareCascade(a *trial) {
+	v := a.vhost
+	v.Helper()
 	given := attributes{"vhost": v.name, "name": "t", "levels": faultLevels, "resolution": "1h", "queue_type": string(o.queueType)}
 	config := cascade.Config{Name: "t", Vhost: v.name, Levels: faultLevels, Resolution: time.Hour, QueueType: o.queueType,
 		CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
@@ -140,8 +175,6 @@ func (o interrupted) prepare(v *vhost) *trial {
 	case "destroy":
 		a.sound.mustApply(given)
 	}
-	a.before = v.objects()
-	return a
 }
 
 // points are those of the operation when nothing goes wrong.
@@ -244,13 +277,19 @@ func (o interrupted) kill(v *vhost, at point, f failure) {
 		v.Fatal("this request was not made")
 	}
 	left := a.objects()
-	if o.verb != "create" || len(left.Exchanges)+len(left.Queues) == 0 {
+	surprises := inventoryNames(left)
+	if _, added := left.Queues["t.delay-3h"]; o.verb == "update" && added {
+		surprises = []string{`queue "t.delay-3h"`}
+	} else if o.verb != "create" {
+		surprises = nil
+	}
+	if len(surprises) == 0 {
 		a.converge()
 		return
 	}
 	noErrors(v, a.sound.refresh(v.Context()))
 	text := errorText(a.sound.apply(v.Context(), a.sound.plan(v.Context(), a.given)))
-	for _, object := range inventoryNames(left) {
+	for _, object := range surprises {
 		if !strings.Contains(text, object) {
 			v.Errorf("the error does not name %s: %s", object, text)
 		}
@@ -260,9 +299,9 @@ func (o interrupted) kill(v *vhost, at point, f failure) {
 	shown := slices.ContainsFunc(slices.Collect(maps.Values(left.Queues)), func(q topology.Queue) bool { return q.Arguments["x-message-ttl"] != nil })
 	switch {
 	case f.fault == resets && id != nil:
-		a.sound = newProtocol(v, a.broker, nil)
+		a.sound = newProtocolOf(v, o.typeName, a.broker, nil)
 		noErrors(v, a.sound.importState(v.Context(), id[1]))
-	case id == nil && shown: // type and resolution
+	case id == nil && shown && o.typeName == cascadeType: // type and resolution; what there is of a ladder, only its entry shows
 		v.Errorf("no import is offered: %s", text)
 	default:
 		a.given = a.given.with(attributes{"adopt": true})

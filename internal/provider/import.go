@@ -37,7 +37,7 @@ func (r *lifecycle[M, P]) ImportState(ctx context.Context, req resource.ImportSt
 	var model M
 	kind := P(&model).kind()
 	if r.connection == nil || r.connection.client == nil {
-		resp.Diagnostics.AddError("Provider not configured", fmt.Sprintf("The provider's configuration holds values that are not known, so that the %s cannot be read for the import.", kind))
+		resp.Diagnostics.Append(notImportable(kind))
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, defaultReadTimeout)
@@ -58,15 +58,22 @@ func importID(vhost, entry string) string {
 }
 
 func parseImportID(id string) (vhost, entry string, err error) {
-	parts := strings.Split(id, "/")
-	if len(parts) == 2 {
-		vhost, err = url.PathUnescape(parts[0])
-		if err == nil {
-			entry, err = url.PathUnescape(parts[1])
-		}
-	}
-	if len(parts) != 2 || err != nil || vhost == "" || entry == "" || !utf8.ValidString(vhost+entry) {
+	parts, ok := splitID(id, 2)
+	if !ok {
 		return "", "", fmt.Errorf("the import ID is %q; it has to be <vhost>/<entry exchange>, each part percent-encoded, such as %s", id, importID("/", "tasks.delay-16"))
 	}
-	return vhost, entry, nil
+	return parts[0], parts[1], nil
+}
+
+// splitID decodes the parts of an import ID. Not ok is one with another number of parts, or in which one is empty.
+func splitID(id string, n int) (parts []string, ok bool) {
+	parts = strings.Split(id, "/")
+	for i, part := range parts {
+		decoded, err := url.PathUnescape(part)
+		if err != nil || decoded == "" || !utf8.ValidString(decoded) {
+			return nil, false
+		}
+		parts[i] = decoded
+	}
+	return parts, len(parts) == n
 }

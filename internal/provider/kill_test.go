@@ -59,7 +59,7 @@ func TestKilledProcess(t *testing.T) {
 	}
 	t.Parallel()
 	killed := 0
-	for _, o := range []interrupted{{cascade.Quorum, "create"}, {cascade.Classic, "update"}, {cascade.Quorum, "destroy"}} {
+	for _, o := range []interrupted{{cascadeType, cascade.Quorum, "create"}, {cascadeType, cascade.Classic, "update"}, {cascadeType, cascade.Quorum, "destroy"}} {
 		var writes []point
 		for _, at := range o.points(newVhost(t)) {
 			if at.method != http.MethodGet {

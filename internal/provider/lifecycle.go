@@ -2,12 +2,12 @@ package provider
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
 
@@ -17,7 +17,7 @@ import (
 )
 
 // declaration is the model of a resource that stands for a topology.
-type declaration interface {
+type declaration[M any] interface {
 	// kind is what the resource is called in messages.
 	kind() string
 	// common is the part of the model that all such resources have.
@@ -28,13 +28,21 @@ type declaration interface {
 	setActual(actual topology.Topology) diag.Diagnostics
 	// recognize reads the model off the broker, before the objects are read. Its error may come from the broker.
 	recognize(ctx context.Context, look cascade.Lookup, vhost, entry string) error
+
+	// validate reports what the broker would refuse in the configuration, as far as that is known.
+	validate(ctx context.Context) diag.Diagnostics
+	// complete writes into the planned model what its configuration leaves to the provider.
+	complete(ctx context.Context, config *M) diag.Diagnostics
+	// replacedBy lists the attributes for whose sake what is planned cannot be made out of the model.
+	replacedBy(plan *M) (path.Paths, diag.Diagnostics)
+	// loses tells whether the plan removes queues and keeps the rest.
+	loses(plan *M) bool
 }
 
-// lifecycle is what Terraform does with a resource that stands for a topology: everything but its
-// schema and its plan.
+// lifecycle is what Terraform does with a resource that stands for a topology: everything but its schema.
 type lifecycle[M any, P interface {
 	*M
-	declaration
+	declaration[M]
 }] struct{ connection *connection }
 
 // How long an operation may take unless the timeouts attribute says otherwise.
@@ -109,14 +117,13 @@ func (r *lifecycle[M, P]) Create(ctx context.Context, req resource.CreateRequest
 	if left == nil {
 		return
 	}
-	const summary = "What was created could not all be taken back"
 	detail := fmt.Sprintf("%s\n\nThese objects are still there: %s.", err, objectNames(left))
 	if declared.Adopt.ValueBool() {
 		// Some of them may have been there before. A tainted state would have them deleted.
-		resp.Diagnostics.AddError(summary, detail+" None of them is in the state: the next apply adopts them and adds what is missing.")
+		resp.Diagnostics.AddError(notTakenBack, detail+" None of them is in the state: the next apply adopts them and adds what is missing.")
 		return
 	}
-	resp.Diagnostics.AddError(summary, detail+" They stay in the state, marked as tainted: the next apply removes them, as soon as nothing waits in them, and creates everything anew.")
+	resp.Diagnostics.AddError(notTakenBack, detail+" They stay in the state, marked as tainted: the next apply removes them, as soon as nothing waits in them, and creates everything anew.")
 	resp.Diagnostics.Append(P(&model).setActual(*left)...)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
@@ -131,8 +138,7 @@ func (r *lifecycle[M, P]) Read(ctx context.Context, req resource.ReadRequest, re
 	}
 	declared := P(&model).common()
 	if r.connection == nil || r.connection.client == nil {
-		kind := P(&model).kind()
-		resp.Diagnostics.AddWarning(title(kind)+" not refreshed", fmt.Sprintf("The provider's configuration is not known yet, so the %s was not read and the plan is made from the state.", kind))
+		resp.Diagnostics.Append(notRefreshed(P(&model).kind()))
 		return
 	}
 	timeout, diags := declared.Timeouts.Read(ctx, defaultReadTimeout)
@@ -170,9 +176,13 @@ func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest
 		return
 	}
 	declared := P(&model).common()
-	timeout, diags := declared.Timeouts.Update(ctx, defaultWriteTimeout)
+	guard, diags := declared.guard()
+	resp.Diagnostics.Append(diags...)
+	timeout, diags := declared.Timeouts.Update(ctx, defaultWriteTimeout+guard.Drain)
 	resp.Diagnostics.Append(diags...)
 	o, diags := r.open(&model)
+	resp.Diagnostics.Append(diags...)
+	before, diags := P(&prior).expand()
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
@@ -190,8 +200,21 @@ func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest
 	if declared.CreateDeliveryExchange.ValueBool() && !P(&prior).common().CreateDeliveryExchange.ValueBool() {
 		resp.Diagnostics.Append(o.checkTakeover(state, declared.Adopt.ValueBool())...)
 	}
+	added, retired := o.desired.Without(before), before.Without(o.desired)
+	resp.Diagnostics.Append(o.part(added).checkExisting(ctx, state, declared.Adopt.ValueBool())...)
 	if resp.Diagnostics.HasError() {
 		return
+	}
+	// If it fails, the state has to name all that there may be.
+	left := &prior
+	if len(added.Queues)+len(retired.Queues) > 0 {
+		left = &model
+	}
+	if len(retired.Queues) > 0 {
+		if err := o.part(retired).remove(ctx, guard); err != nil {
+			resp.Diagnostics.Append(o.part(retired).notRemoved("change", err, guard))
+			return
+		}
 	}
 	if plan := topology.Diff(o.desired, state.Topology); len(plan) > 0 {
 		done, err := o.client.Run(ctx, o.vhost, plan)
@@ -200,12 +223,12 @@ func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest
 			// Leave what really exists: the next plan shows what is still to be done.
 			ctx, cancelRead := context.WithTimeout(outer, undoTimeout)
 			defer cancelRead()
-			left := state.Topology.After(done)
+			there := state.Topology.After(done)
 			if after, err := o.read(ctx); err == nil {
-				left = after.Topology
+				there = after.Topology
 			}
-			resp.Diagnostics.Append(P(&prior).setActual(left)...)
-			resp.Diagnostics.Append(resp.State.Set(ctx, &prior)...)
+			resp.Diagnostics.Append(P(left).setActual(there)...)
+			resp.Diagnostics.Append(resp.State.Set(ctx, left)...)
 			return
 		}
 		if state, err = o.read(ctx); err == nil {
@@ -231,12 +254,8 @@ func (r *lifecycle[M, P]) Delete(ctx context.Context, req resource.DeleteRequest
 		return
 	}
 	declared := P(&model).common()
-	guard := topology.Guard{Force: declared.ForceDestroy.ValueBool()}
-	if !declared.DrainTimeout.IsNull() {
-		drain, diags := declared.DrainTimeout.ValueGoDuration()
-		resp.Diagnostics.Append(diags...)
-		guard.Drain = drain
-	}
+	guard, diags := declared.guard()
+	resp.Diagnostics.Append(diags...)
 	timeout, diags := declared.Timeouts.Delete(ctx, defaultWriteTimeout+guard.Drain)
 	resp.Diagnostics.Append(diags...)
 	o, diags := r.open(&model)
@@ -246,20 +265,8 @@ func (r *lifecycle[M, P]) Delete(ctx context.Context, req resource.DeleteRequest
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	state, err := o.readForDelete(ctx)
-	if broker.IsKind(err, broker.VhostNotFound) {
-		return
-	}
-	if err == nil {
-		_, err = o.client.Run(ctx, o.vhost, topology.Teardown(o.desired, state.Topology, guard))
-	}
-	var notEmpty *broker.NotEmptyError
-	var undo *broker.UndoError
-	switch {
-	case errors.As(err, &notEmpty) && !errors.As(err, &undo):
-		resp.Diagnostics.Append(o.refused(notEmpty, guard))
-	case err != nil:
-		resp.Diagnostics.Append(o.failed("destroy", err))
+	if err := o.remove(ctx, guard); err != nil && !broker.IsKind(err, broker.VhostNotFound) {
+		resp.Diagnostics.Append(o.notRemoved("destroy", err, guard))
 	}
 }
 
@@ -270,7 +277,7 @@ func (r *lifecycle[M, P]) open(model P) (*operation, diag.Diagnostics) {
 		return nil, diags
 	}
 	if r.connection == nil || r.connection.client == nil {
-		diags.AddError("Provider not configured", "The provider's configuration holds values that are not known, so that the broker cannot be reached.")
+		diags.Append(notConfigured())
 		return nil, diags
 	}
 	o := &operation{client: r.connection.client, kind: model.kind(), vhost: model.common().Vhost.ValueString(), desired: desired}

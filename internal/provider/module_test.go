@@ -26,20 +26,7 @@ func TestAccModule(t *testing.T) {
 	tf.environ = slices.DeleteFunc(tf.environ, func(variable string) bool { return strings.HasPrefix(variable, "TF_LOG") })
 	tf.environ = append(tf.environ, v.broker.Environ()...)
 
-	var using struct {
-		Version string `json:"terraform_version"`
-	}
-	out, err := tf.run("version", "-json")
-	if err == nil {
-		err = json.Unmarshal([]byte(out), &using)
-	}
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	// Provider functions; mocked providers came with 1.7, in OpenTofu with 1.8.
-	if needs := "1.8.0"; version.Must(version.NewVersion(using.Version)).Core().LessThan(version.Must(version.NewVersion(needs))) {
-		t.Skipf("Terraform CLI version %s is below minimum version %s", using.Version, needs)
-	}
+	tf.needs("1.8.0") // provider functions; mocked providers came with 1.7, in OpenTofu with 1.8
 
 	tests := filepath.Join(moduleExample, "tests")
 	if err := os.Mkdir(filepath.Join(tf.directory, "tests"), 0o700); err != nil {
@@ -49,7 +36,7 @@ func TestAccModule(t *testing.T) {
 	for _, file := range files {
 		writeExample(t, filepath.Join(tf.directory, "tests"), file, readExample(t, tests, file))
 	}
-	out, err = tf.run("test")
+	out, err := tf.run("test")
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -59,4 +46,22 @@ func TestAccModule(t *testing.T) {
 		}
 	}
 	v.mustHold(topology.New())
+}
+
+// needs skips the test with an older Terraform.
+func (tf *commandLine) needs(minimum string) {
+	tf.t.Helper()
+	var using struct {
+		Version string `json:"terraform_version"`
+	}
+	out, err := tf.run("version", "-json")
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &using)
+	}
+	if err != nil {
+		tf.t.Fatalf("%v\n%s", err, out)
+	}
+	if version.Must(version.NewVersion(using.Version)).Core().LessThan(version.Must(version.NewVersion(minimum))) {
+		tf.t.Skipf("Terraform CLI version %s is below minimum version %s", using.Version, minimum)
+	}
 }

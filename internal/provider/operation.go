@@ -36,6 +36,23 @@ func (o *operation) ownsDelivery() bool {
 	return owns
 }
 
+// fixedKey tells whether every message gets to the delivery exchange with one and the same key.
+func (o *operation) fixedKey() bool {
+	for _, q := range o.desired.Queues {
+		if _, fixed := q.Arguments["x-dead-letter-routing-key"]; fixed {
+			return true
+		}
+	}
+	return false
+}
+
+// part is the operation on a part of what is wanted.
+func (o *operation) part(desired topology.Topology) *operation {
+	part := *o
+	part.desired = desired
+	return &part
+}
+
 func (o *operation) read(ctx context.Context) (*broker.State, error) {
 	return o.client.Read(ctx, o.vhost, o.desired)
 }
@@ -71,7 +88,7 @@ func (o *operation) withInbound(ctx context.Context, state *broker.State, exchan
 	return state, nil
 }
 
-// checkDelivery makes sure of a delivery exchange that the cascade does not create.
+// checkDelivery makes sure of a delivery exchange that the resource does not create.
 func (o *operation) checkDelivery(state *broker.State) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if o.ownsDelivery() {
@@ -81,10 +98,10 @@ func (o *operation) checkDelivery(state *broker.State) diag.Diagnostics {
 	switch {
 	case !state.DeliveryExists:
 		diags.AddAttributeError(path.Root("delivery_exchange"), "Delivery exchange does not exist",
-			fmt.Sprintf("The %s does not exist, and create_delivery_exchange is false. Declare it first, as a durable topic exchange, or let the cascade create it.", where))
-	case state.DeliveryExchange.Type != "topic":
+			fmt.Sprintf("The %s does not exist, and create_delivery_exchange is false. Declare it first, as a durable topic exchange, or let the %s create it.", where, o.kind))
+	case state.DeliveryExchange.Type != "topic" && !o.fixedKey():
 		diags.AddAttributeError(path.Root("delivery_exchange"), "Delivery exchange has the wrong type",
-			fmt.Sprintf("The %s is of type %q. It has to be a topic exchange: destinations are matched behind the digits of the routing key.", where, state.DeliveryExchange.Type))
+			fmt.Sprintf("The %s is of type %q. It has to be a topic exchange: destinations are matched behind the delay in the routing key.", where, state.DeliveryExchange.Type))
 	}
 	return diags
 }
@@ -104,24 +121,22 @@ func (o *operation) checkExisting(ctx context.Context, state *broker.State, adop
 	case len(different) > 0:
 		also := ""
 		if len(equal) > 0 {
-			also = "Exactly as the cascade would declare them:\n\n  " + strings.Join(equal, "\n  ") + "\n\n"
+			also = fmt.Sprintf("Exactly as the %s would declare them:\n\n  %s\n\n", o.kind, strings.Join(equal, "\n  "))
 		}
-		diags.AddError("Objects of the cascade exist and differ", fmt.Sprintf(
-			"Nothing was written. In vhost %q these objects exist and are not what the cascade would declare:\n\n  %s\n\n%s"+
-				"%s",
-			o.vhost, strings.Join(different, "\n  "), also,
-			o.orImport(ctx, "Use other names or remove these objects", "import the cascade and let an apply bring it into line")))
+		diags.AddError(fmt.Sprintf("Objects of the %s exist and differ", o.kind), fmt.Sprintf(
+			"Nothing was written. In vhost %q these objects exist and are not what the %s would declare:\n\n  %s\n\n%s%s",
+			o.vhost, o.kind, strings.Join(different, "\n  "), also,
+			o.orImport(ctx, "Use other names or remove these objects", "import the "+o.kind+" and let an apply bring it into line")))
 	case len(equal) > 0 && !adopt:
-		diags.AddError("Objects of the cascade exist already", fmt.Sprintf(
-			"Nothing was written. In vhost %q these objects exist, exactly as the cascade would declare them:\n\n  %s\n\n"+
-				"%s",
-			o.vhost, strings.Join(equal, "\n  "),
-			o.orImport(ctx, "If nobody else owns them, set adopt = true to take them over", "import the cascade")))
+		diags.AddError(fmt.Sprintf("Objects of the %s exist already", o.kind), fmt.Sprintf(
+			"Nothing was written. In vhost %q these objects exist, exactly as the %s would declare them:\n\n  %s\n\n%s",
+			o.vhost, o.kind, strings.Join(equal, "\n  "),
+			o.orImport(ctx, "If nobody else owns them, set adopt = true to take them over", "import the "+o.kind)))
 	}
 	return diags
 }
 
-// checkTakeover does the same for a delivery exchange that is to become part of the cascade.
+// checkTakeover does the same for a delivery exchange that is to become part of the resource.
 func (o *operation) checkTakeover(state *broker.State, adopt bool) diag.Diagnostics {
 	var diags diag.Diagnostics
 	want, have := topology.New(), topology.New()
@@ -132,8 +147,8 @@ func (o *operation) checkTakeover(state *broker.State, adopt bool) diag.Diagnost
 	for _, object := range topology.Existing(want, have) {
 		if len(object.Differences) > 0 {
 			diags.AddAttributeError(path.Root("create_delivery_exchange"), "Delivery exchange differs", fmt.Sprintf(
-				"Nothing was written. In vhost %q the delivery exchange is not what the cascade would declare:\n\n  %s\n\n"+
-					"Leave create_delivery_exchange at false, or let its owner delete it.", o.vhost, object))
+				"Nothing was written. In vhost %q the delivery exchange is not what the %s would declare:\n\n  %s\n\n"+
+					"Leave create_delivery_exchange at false, or let its owner delete it.", o.vhost, o.kind, object))
 		} else if !adopt {
 			diags.AddAttributeError(path.Root("create_delivery_exchange"), "Delivery exchange exists already", fmt.Sprintf(
 				"Nothing was written. In vhost %q there is %s, exactly as the cascade would declare it. "+
@@ -143,13 +158,11 @@ func (o *operation) checkTakeover(state *broker.State, adopt bool) diag.Diagnost
 	return diags
 }
 
-// orImport adds the import as a way out, with its command, if what exists is so much of the cascade
+// orImport adds the import as a way out, with its command, if what exists is so much of the resource
 // that an import would recognize it, and an apply complete it without replacing anything.
 func (o *operation) orImport(ctx context.Context, otherwise, purpose string) string {
 	recognized, ok := o.importable(ctx)
-	same := ok && recognized.Delivery == o.desired.Delivery && maps.EqualFunc(recognized.Queues, o.desired.Queues, topology.Queue.Equal) &&
-		maps.EqualFunc(recognized.Exchanges, o.desired.Exchanges, topology.Exchange.Equal)
-	if !same {
+	if !ok || !recognized.SameObjects(o.desired) {
 		return otherwise + "."
 	}
 	return fmt.Sprintf("%s, or %s:\n\n  terraform import rabbitmqdelay_%s.<name in your configuration> '%s'",
@@ -166,10 +179,19 @@ func (o *operation) verify(state *broker.State) error {
 	for i, step := range missing {
 		texts[i] = step.String()
 	}
-	return fmt.Errorf("somebody else changed the cascade meanwhile; still to be done: %s", strings.Join(texts, "; "))
+	return fmt.Errorf("somebody else changed the %s meanwhile; still to be done: %s", o.kind, strings.Join(texts, "; "))
 }
 
-// undo takes back what a create made. It returns what of the cascade is left of it, nil for nothing.
+// remove deletes everything, unless messages wait in it.
+func (o *operation) remove(ctx context.Context, guard topology.Guard) error {
+	state, err := o.readForDelete(ctx)
+	if err == nil {
+		_, err = o.client.Run(ctx, o.vhost, topology.Teardown(o.desired, state.Topology, guard))
+	}
+	return err
+}
+
+// undo takes back what a create made. It returns what is left of it, nil for nothing.
 func (o *operation) undo(ctx context.Context, done []topology.Step) (*topology.Topology, error) {
 	if len(done) == 0 {
 		return nil, nil
@@ -189,7 +211,7 @@ func (o *operation) undo(ctx context.Context, done []topology.Step) (*topology.T
 	return &state.Topology, err
 }
 
-// inFlight is the number of messages that wait in the cascade, by the broker's lagging count.
+// inFlight is the number of messages that wait, by the broker's lagging count.
 func inFlight(state *broker.State) int64 {
 	var sum int64
 	for _, status := range state.Status {

@@ -29,8 +29,8 @@ func BenchmarkPlan(b *testing.B) {
 	})
 	b.Run("validate", func(b *testing.B) {
 		for b.Loop() {
-			config := object(p.t, p.cascade, configuration)
-			_, err := p.server.ValidateResourceConfig(b.Context(), &tfprotov6.ValidateResourceConfigRequest{TypeName: typeName, Config: dynamic(p.t, p.cascade, config)})
+			config := object(p.t, p.resource, configuration)
+			_, err := p.server.ValidateResourceConfig(b.Context(), &tfprotov6.ValidateResourceConfigRequest{TypeName: p.typeName, Config: dynamic(p.t, p.resource, config)})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -38,7 +38,7 @@ func BenchmarkPlan(b *testing.B) {
 	})
 	b.Run("create", func(b *testing.B) {
 		for b.Loop() {
-			p.planOn(b.Context(), tftypes.NewValue(p.cascade, nil), nil, created.config)
+			p.planOn(b.Context(), tftypes.NewValue(p.resource, nil), nil, created.config)
 		}
 	})
 	b.Run("unchanged", func(b *testing.B) {

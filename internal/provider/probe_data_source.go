@@ -83,7 +83,7 @@ func (d *probeDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 		}
 	}
 	if d.connection == nil || d.connection.client == nil {
-		resp.Diagnostics.AddError("Provider not configured", "The provider's configuration holds values that are not known, so that the broker cannot be reached.")
+		resp.Diagnostics.Append(notConfigured())
 	}
 	if resp.Diagnostics.HasError() {
 		return

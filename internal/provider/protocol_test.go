@@ -14,12 +14,13 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 )
 
-// protocol plays Terraform's part for one rabbitmqdelay_cascade, through the plugin protocol and
+// protocol plays Terraform's part for one resource, through the plugin protocol and
 // without its command line: a plan takes milliseconds, so that hundreds of cases can be tried.
 type protocol struct {
 	t        testing.TB
 	server   tfprotov6.ProviderServer
-	cascade  tftypes.Object
+	typeName string
+	resource tftypes.Object
 	provider tftypes.Object
 	computed map[string]bool
 
@@ -39,42 +40,57 @@ func (a attributes) with(further attributes) attributes {
 	return all
 }
 
-const typeName = "rabbitmqdelay_cascade"
+// The types of the resources.
+const (
+	cascadeType     = "rabbitmqdelay_cascade"
+	ladderType      = "rabbitmqdelay_ladder"
+	destinationType = "rabbitmqdelay_destination"
+)
 
 // newServer is a provider that is not configured, as in terraform validate.
 func newServer(t testing.TB) *protocol {
+	t.Helper()
+	return newServerOf(t, cascadeType)
+}
+
+func newServerOf(t testing.TB, typeName string) *protocol {
 	t.Helper()
 	server, err := providerserver.NewProtocol6WithError(New("test")())()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &protocol{t: t, server: server, computed: map[string]bool{}}
+	p := &protocol{t: t, server: server, typeName: typeName, computed: map[string]bool{}}
 	schemas, err := server.GetProviderSchema(t.Context(), &tfprotov6.GetProviderSchemaRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.provider = objectType(t, schemas.Provider)
-	p.cascade = objectType(t, schemas.ResourceSchemas[typeName])
+	p.resource = objectType(t, schemas.ResourceSchemas[typeName])
 	for _, a := range schemas.ResourceSchemas[typeName].Block.Attributes {
 		p.computed[a.Name] = a.Computed
 	}
-	p.state = tftypes.NewValue(p.cascade, nil)
+	p.state = tftypes.NewValue(p.resource, nil)
 	return p
 }
 
 // newProtocol configures a provider for the broker, with further attributes of the provider.
 func newProtocol(t testing.TB, b *brokertest.Broker, further attributes) *protocol {
 	t.Helper()
-	p := newServer(t)
+	return newProtocolOf(t, cascadeType, b, further)
+}
+
+func newProtocolOf(t testing.TB, typeName string, b *brokertest.Broker, further attributes) *protocol {
+	t.Helper()
+	p := newServerOf(t, typeName)
 	configuration := attributes{"endpoint": b.Endpoint, "username": b.Username, "password": b.Password, "amqp_uri": b.AMQPURI}
 	noErrors(t, p.configure(configuration.with(further)))
 	return p
 }
 
-// with is the same cascade in the hands of another provider.
+// with is the same resource in the hands of another provider.
 func (p *protocol) with(b *brokertest.Broker, further attributes) *protocol {
 	p.t.Helper()
-	other := newProtocol(p.t, b, further)
+	other := newProtocolOf(p.t, p.typeName, b, further)
 	other.state, other.private = p.state, p.private
 	return other
 }
@@ -111,11 +127,11 @@ func (p planned) isEmpty(prior tftypes.Value) bool { return !p.replace && p.stat
 // plan plans the configuration on top of the state; a nil configuration plans a destroy.
 func (p *protocol) plan(ctx context.Context, configuration attributes) planned {
 	p.t.Helper()
-	config := tftypes.NewValue(p.cascade, nil)
+	config := tftypes.NewValue(p.resource, nil)
 	if configuration != nil {
-		config = object(p.t, p.cascade, configuration)
+		config = object(p.t, p.resource, configuration)
 	}
-	validated, err := p.server.ValidateResourceConfig(ctx, &tfprotov6.ValidateResourceConfigRequest{TypeName: typeName, Config: dynamic(p.t, p.cascade, config)})
+	validated, err := p.server.ValidateResourceConfig(ctx, &tfprotov6.ValidateResourceConfigRequest{TypeName: p.typeName, Config: dynamic(p.t, p.resource, config)})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -123,7 +139,7 @@ func (p *protocol) plan(ctx context.Context, configuration attributes) planned {
 		return planned{config: config, diagnostics: validated.Diagnostics}
 	}
 	if p.tainted && configuration != nil {
-		result := p.planOn(ctx, tftypes.NewValue(p.cascade, nil), nil, config)
+		result := p.planOn(ctx, tftypes.NewValue(p.resource, nil), nil, config)
 		result.replace = true
 		return result
 	}
@@ -133,8 +149,8 @@ func (p *protocol) plan(ctx context.Context, configuration attributes) planned {
 func (p *protocol) planOn(ctx context.Context, prior tftypes.Value, private []byte, config tftypes.Value) planned {
 	p.t.Helper()
 	resp, err := p.server.PlanResourceChange(ctx, &tfprotov6.PlanResourceChangeRequest{
-		TypeName: typeName, PriorState: dynamic(p.t, p.cascade, prior), Config: dynamic(p.t, p.cascade, config),
-		ProposedNewState: dynamic(p.t, p.cascade, p.proposed(prior, config)), PriorPrivate: private,
+		TypeName: p.typeName, PriorState: dynamic(p.t, p.resource, prior), Config: dynamic(p.t, p.resource, config),
+		ProposedNewState: dynamic(p.t, p.resource, p.proposed(prior, config)), PriorPrivate: private,
 	})
 	if err != nil {
 		p.t.Fatal(err)
@@ -166,7 +182,7 @@ func (p *protocol) proposed(prior, config tftypes.Value) tftypes.Value {
 			}
 		}
 	}
-	return tftypes.NewValue(p.cascade, values)
+	return tftypes.NewValue(p.resource, values)
 }
 
 // apply carries out a plan as Terraform would, a replacement as destroy and create, and keeps the
@@ -177,7 +193,7 @@ func (p *protocol) apply(ctx context.Context, plan planned) []*tfprotov6.Diagnos
 		return plan.diagnostics
 	}
 	if plan.replace {
-		null := tftypes.NewValue(p.cascade, nil)
+		null := tftypes.NewValue(p.resource, nil)
 		if diagnostics := p.applyOne(ctx, planned{config: null, state: null, private: p.private}); hasErrors(diagnostics) {
 			return diagnostics
 		}
@@ -192,8 +208,8 @@ func (p *protocol) apply(ctx context.Context, plan planned) []*tfprotov6.Diagnos
 func (p *protocol) applyOne(ctx context.Context, plan planned) []*tfprotov6.Diagnostic {
 	p.t.Helper()
 	resp, err := p.server.ApplyResourceChange(ctx, &tfprotov6.ApplyResourceChangeRequest{
-		TypeName: typeName, PriorState: dynamic(p.t, p.cascade, p.state), PlannedState: dynamic(p.t, p.cascade, plan.state),
-		Config: dynamic(p.t, p.cascade, plan.config), PlannedPrivate: plan.private,
+		TypeName: p.typeName, PriorState: dynamic(p.t, p.resource, p.state), PlannedState: dynamic(p.t, p.resource, plan.state),
+		Config: dynamic(p.t, p.resource, plan.config), PlannedPrivate: plan.private,
 	})
 	if err != nil {
 		p.t.Fatal(err)
@@ -220,7 +236,7 @@ func (p *protocol) refresh(ctx context.Context) []*tfprotov6.Diagnostic {
 	if p.state.IsNull() {
 		return nil
 	}
-	resp, err := p.server.ReadResource(ctx, &tfprotov6.ReadResourceRequest{TypeName: typeName, CurrentState: dynamic(p.t, p.cascade, p.state), Private: p.private})
+	resp, err := p.server.ReadResource(ctx, &tfprotov6.ReadResourceRequest{TypeName: p.typeName, CurrentState: dynamic(p.t, p.resource, p.state), Private: p.private})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -234,7 +250,7 @@ func (p *protocol) refresh(ctx context.Context) []*tfprotov6.Diagnostic {
 // importState imports by ID and refreshes, as Terraform does.
 func (p *protocol) importState(ctx context.Context, id string) []*tfprotov6.Diagnostic {
 	p.t.Helper()
-	return p.importBy(ctx, &tfprotov6.ImportResourceStateRequest{TypeName: typeName, ID: id})
+	return p.importBy(ctx, &tfprotov6.ImportResourceStateRequest{TypeName: p.typeName, ID: id})
 }
 
 // importIdentity does the same by identity.
@@ -242,7 +258,7 @@ func (p *protocol) importIdentity(ctx context.Context, vhost, entry string) []*t
 	p.t.Helper()
 	typ := tftypes.Object{AttributeTypes: map[string]tftypes.Type{"vhost": tftypes.String, "entry_exchange": tftypes.String}}
 	identity := dynamic(p.t, typ, object(p.t, typ, attributes{"vhost": vhost, "entry_exchange": entry}))
-	return p.importBy(ctx, &tfprotov6.ImportResourceStateRequest{TypeName: typeName, Identity: &tfprotov6.ResourceIdentityData{IdentityData: identity}})
+	return p.importBy(ctx, &tfprotov6.ImportResourceStateRequest{TypeName: p.typeName, Identity: &tfprotov6.ResourceIdentityData{IdentityData: identity}})
 }
 
 func (p *protocol) importBy(ctx context.Context, req *tfprotov6.ImportResourceStateRequest) []*tfprotov6.Diagnostic {
@@ -281,7 +297,7 @@ func (p *protocol) mustBeSettled(configuration attributes) {
 
 func (p *protocol) value(d *tfprotov6.DynamicValue) tftypes.Value {
 	p.t.Helper()
-	v, err := d.Unmarshal(p.cascade)
+	v, err := d.Unmarshal(p.resource)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -295,6 +311,15 @@ func objectType(t testing.TB, schema *tfprotov6.Schema) tftypes.Object {
 		t.Fatalf("a schema of type %s", schema.ValueType())
 	}
 	return typ
+}
+
+// textSet is a set of texts, as an attribute.
+func textSet(texts ...string) tftypes.Value {
+	values := make([]tftypes.Value, len(texts))
+	for i, text := range texts {
+		values[i] = tftypes.NewValue(tftypes.String, text)
+	}
+	return tftypes.NewValue(tftypes.Set{ElementType: tftypes.String}, values)
 }
 
 // object builds a value of all attributes, null where none is given.

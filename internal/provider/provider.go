@@ -1,6 +1,6 @@
 // Package provider is the glue between Terraform on one side and the pure expansion and the broker
-// on the other: schemas, models and lifecycle, one file for each resource, data source and
-// function. It decides nothing about topologies and sends no request of its own.
+// on the other: schemas, models and lifecycle, one file for each resource, data source, list resource,
+// action and function. It decides nothing about topologies and sends no request of its own.
 package provider
 
 import (
@@ -18,9 +18,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/list"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
@@ -32,7 +34,11 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 )
 
-var _ provider.ProviderWithFunctions = (*rabbitmqdelay)(nil)
+var (
+	_ provider.ProviderWithFunctions     = (*rabbitmqdelay)(nil)
+	_ provider.ProviderWithListResources = (*rabbitmqdelay)(nil)
+	_ provider.ProviderWithActions       = (*rabbitmqdelay)(nil)
+)
 
 // New returns the constructor of the provider in the given version.
 func New(version string) func() provider.Provider {
@@ -182,9 +188,11 @@ func (p *rabbitmqdelay) Configure(ctx context.Context, req provider.ConfigureReq
 	}
 	resp.ResourceData = connection
 	resp.DataSourceData = connection
+	resp.ListResourceData = connection
+	resp.ActionData = connection
 }
 
-// connection is what resources and data sources get from the provider. The client is nil while a
+// connection is what resources and all else that talks to the broker get from the provider. The client is nil while a
 // value of the provider's configuration is unknown, which happens in plans only.
 type connection struct{ client *broker.Client }
 
@@ -343,11 +351,19 @@ var variables = map[string]string{
 }
 
 func (p *rabbitmqdelay) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{newCascadeResource}
+	return []func() resource.Resource{newCascadeResource, newLadderResource, newDestinationResource}
 }
 
 func (p *rabbitmqdelay) DataSources(context.Context) []func() datasource.DataSource {
 	return []func() datasource.DataSource{newCascadeDataSource, newProbeDataSource}
+}
+
+func (p *rabbitmqdelay) ListResources(context.Context) []func() list.ListResource {
+	return []func() list.ListResource{newCascadeListResource, newLadderListResource}
+}
+
+func (p *rabbitmqdelay) Actions(context.Context) []func() action.Action {
+	return []func() action.Action{newPublishAction}
 }
 
 // undoTimeout bounds what has to be done although the operation's own time is over.

@@ -262,6 +262,15 @@ func expand(t testing.TB, config cascade.Config) topology.Topology {
 	return expanded
 }
 
+func expandLadder(t testing.TB, config cascade.Ladder) topology.Topology {
+	t.Helper()
+	expanded, err := config.Expand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return expanded
+}
+
 // publisher waits for the broker's confirmation of each message, and fails where none takes it.
 func (v *vhost) publisher() *brokertest.Publisher {
 	v.Helper()
@@ -327,6 +336,21 @@ func (v *vhost) depth(queue string) int {
 		v.Fatal(err)
 	}
 	return q.Messages
+}
+
+// take takes a message from a queue, and returns its body.
+func (v *vhost) take(queue string) string {
+	v.Helper()
+	channel, err := v.conn.Channel()
+	if err != nil {
+		v.Fatal(err)
+	}
+	defer func() { _ = channel.Close() }()
+	d, ok, err := channel.Get(queue, true)
+	if err != nil || !ok {
+		v.Fatalf("nothing to take from queue %q: %v", queue, err)
+	}
+	return string(d.Body)
 }
 
 // purge removes the messages that are ready in a queue.

@@ -233,6 +233,9 @@ func downstream(desired Topology, queues map[string]Queue) []Queue {
 	})
 }
 
+// Delays tells whether messages leave the queue after a time-to-live.
+func (q Queue) Delays() bool { return q.ttlMillis() >= 0 }
+
 // ttlMillis is the time-to-live in milliseconds, -1 if there is none.
 func (q Queue) ttlMillis() int64 {
 	if ttl, ok := q.Arguments["x-message-ttl"].(int64); ok {

@@ -47,7 +47,7 @@ func Existing(desired, actual Topology) []Object {
 	}
 	for _, b := range actual.Bindings.Sorted() {
 		if desired.Owns(b.Source) && !desired.Bindings.Has(b) {
-			objects = append(objects, Object{"binding of " + b.describe(), []Difference{{"it", "a part of the cascade", "somebody else's"}}})
+			objects = append(objects, Object{"binding of " + b.describe(), []Difference{{"it", "one of its own", "somebody else's"}}})
 		}
 	}
 	return objects

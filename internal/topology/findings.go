@@ -55,8 +55,6 @@ func (i *inspection) add(severity Severity, cause, format string, args ...any) {
 	i.found = append(i.found, Finding{severity, fmt.Sprintf("queue %q", i.queue.Name), cause, fmt.Sprintf(format, args...)})
 }
 
-func (i *inspection) delays() bool { return i.queue.ttlMillis() >= 0 }
-
 // availability reports a queue that moves no messages because of nodes that are down.
 func (i *inspection) availability() {
 	const effect = "messages wait in it beyond their time, and it takes no further ones, until "
@@ -78,7 +76,7 @@ func (i *inspection) policies() {
 		i.add(Warning, i.cause(), "RabbitMQ does not tell yet what it sets for a queue that is so new; the next refresh says what it does to messages")
 	}
 	if ttl, ok := i.lowers("message-ttl"); ok {
-		if i.delays() {
+		if i.queue.Delays() {
 			i.add(Error, i.cause(), "messages leave it after %s instead of %s", millis(ttl), millis(i.queue.ttlMillis()))
 		} else {
 			i.add(Error, i.cause(), "messages in it are %s after %s", i.removed(), millis(ttl))
@@ -94,11 +92,11 @@ func (i *inspection) policies() {
 			continue
 		}
 		switch {
-		case overflow == "reject-publish" && (i.queue.AtLeastOnce() || i.queue.Type() == "quorum" && !i.delays()):
+		case overflow == "reject-publish" && (i.queue.AtLeastOnce() || i.queue.Type() == "quorum" && !i.queue.Delays()):
 			i.add(Warning, i.cause(), "at %d %s it refuses further ones: publishers get a negative confirmation, and messages on their way into it are late", most, limit.unit)
 		case overflow == "reject-publish" || overflow == "reject-publish-dlx" && i.queue.Type() == "classic":
 			i.add(Error, i.cause(), "at %d %s, further ones that are dead-lettered into it are lost", most, limit.unit)
-		case i.delays():
+		case i.queue.Delays():
 			i.add(Error, i.cause(), "at %d %s, the oldest leave it early", most, limit.unit)
 		default:
 			i.add(Error, i.cause(), "at %d %s, the oldest are %s", most, limit.unit, i.removed())
@@ -107,10 +105,10 @@ func (i *inspection) policies() {
 	if i.queue.AtLeastOnce() && overflow != "reject-publish" {
 		i.add(Error, i.cause(), "overflow %q switches at-least-once dead-lettering off: messages that leave it can be lost", overflow)
 	}
-	if key, ok := policy["dead-letter-routing-key"].(string); ok && i.delays() && i.queue.Arguments["x-dead-letter-routing-key"] == nil {
+	if key, ok := policy["dead-letter-routing-key"].(string); ok && i.queue.Delays() && i.queue.Arguments["x-dead-letter-routing-key"] == nil {
 		i.add(Error, i.cause(), "messages leave it with the routing key %q in place of their own, so that they do not reach their destination", key)
 	}
-	if looks, ok := i.lowers("delivery-limit"); ok && !i.delays() && i.queue.Type() == "quorum" {
+	if looks, ok := i.lowers("delivery-limit"); ok && !i.queue.Delays() && i.queue.Type() == "quorum" {
 		i.add(Error, i.cause(), "a message in it that is looked at more than %d times is %s", looks, i.removed())
 	}
 }
@@ -128,7 +126,7 @@ func (i *inspection) removed() string {
 }
 
 func (i *inspection) consumers() {
-	if i.delays() && i.status.Consumers > 0 {
+	if i.queue.Delays() && i.status.Consumers > 0 {
 		i.add(Error, fmt.Sprintf("%d consumer(s)", i.status.Consumers), "messages in it are taken before their delay is over and do not reach their destination")
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 // restore is the plan that brings objects back as they were before, with all their bindings. It
 // leaves alone what is still there.
-func restore(before Topology, exchanges, queues []string) Plan {
+func restore(before Topology, exchanges, queues []string, bindings ...Binding) Plan {
 	without := before
 	without.Exchanges, without.Queues, without.Bindings = maps.Clone(before.Exchanges), maps.Clone(before.Queues), maps.Clone(before.Bindings)
 	for _, name := range exchanges {
@@ -25,5 +25,8 @@ func restore(before Topology, exchanges, queues []string) Plan {
 		}
 		return slices.Contains(queues, b.Destination)
 	})
+	for _, b := range bindings {
+		delete(without.Bindings, b)
+	}
 	return Diff(before, without)
 }

@@ -10,7 +10,7 @@ import (
 type Guard struct {
 	// Force deletes the queues with their messages.
 	Force bool
-	// Drain is how long the cascade may take to run empty once its entry is closed. Zero refuses
+	// Drain is how long the queues may take to run empty once nothing new gets in. Zero refuses
 	// at once if anything waits.
 	Drain time.Duration
 }
@@ -24,11 +24,14 @@ type Guard struct {
 //
 // Actual holds, besides what Diff wants, the bindings of others that lead to the exchanges and
 // queues: they are restored with them. What desired does not name is never removed.
+//
+// Where desired is only a part of a topology, without its entry (see Without), the bindings that lead into its queues
+// are removed in the place of the entry.
 func Teardown(desired, actual Topology, guard Guard) Plan {
 	t := newTeardown(desired, actual)
 	if guard.Force {
 		return Plan{}.
-			then(deleteExchanges(t.entry)...).
+			then(t.close...).
 			then(deleteExchanges(t.levels)...).
 			then(deleteQueues(t.delays, false)...).
 			then(deleteQueues(t.parking, false)...).
@@ -40,7 +43,7 @@ func Teardown(desired, actual Topology, guard Guard) Plan {
 		atFirst = nil // these run empty by waiting, parking queues do not
 	}
 	removal := Plan{}.
-		then(deleteExchanges(t.entry)...).
+		then(t.close...).
 		then(verify(guard.Drain, t.delays, t.parking)...).
 		then(deleteExchanges(t.levels)...)
 	if len(t.delays) > 0 {
@@ -83,8 +86,10 @@ func Undo(desired Topology, done []Step) Plan {
 
 // teardown is what exists of a topology, by the part that it plays.
 type teardown struct {
-	actual                             Topology
-	entry, levels, alternate, delivery []string
+	actual Topology
+	// close keeps new messages out.
+	close                       []Step
+	levels, alternate, delivery []string
 	// delays are in the direction in which messages move.
 	delays, parking []Queue
 }
@@ -102,7 +107,7 @@ func newTeardown(desired, actual Topology) teardown {
 		}
 		switch {
 		case name == desired.Entry:
-			t.entry = append(t.entry, name)
+			t.close = deleteExchanges([]string{name})
 		case name == desired.Delivery:
 			t.delivery = append(t.delivery, name)
 		case alternates[name]:
@@ -115,13 +120,37 @@ func newTeardown(desired, actual Topology) teardown {
 		want, exists := desired.Queues[q.Name]
 		switch {
 		case !exists:
-		case want.ttlMillis() < 0:
-			t.parking = append(t.parking, q)
-		default:
+		case want.Delays():
 			t.delays = append(t.delays, q)
+		default:
+			t.parking = append(t.parking, q)
+		}
+	}
+	if _, whole := desired.Exchanges[desired.Entry]; !whole {
+		for _, b := range actual.Bindings.Sorted() {
+			if _, delays := desired.Queues[b.Destination]; delays && b.DestinationType == ToQueue {
+				t.close = append(t.close, Unbind{b})
+			}
 		}
 	}
 	return t
+}
+
+// Without is the part of the topology that another one does not have: queues, with the bindings that lead into them.
+func (t Topology) Without(other Topology) Topology {
+	part := New()
+	part.Entry, part.Delivery = t.Entry, t.Delivery
+	for name, q := range t.Queues {
+		if _, common := other.Queues[name]; !common {
+			part.Queues[name] = q
+		}
+	}
+	for b := range t.Bindings {
+		if _, leads := part.Queues[b.Destination]; leads && b.DestinationType == ToQueue {
+			part.Bindings.Add(b)
+		}
+	}
+	return part
 }
 
 // verify makes sure, if there are queues, that they are empty.
@@ -130,12 +159,13 @@ func verify(wait time.Duration, queues ...[]Queue) []Step {
 	if len(all) == 0 {
 		return nil
 	}
-	return []Step{VerifyEmpty{Queues: all, Wait: wait, Why: "destroying the cascade"}}
+	return []Step{VerifyEmpty{Queues: all, Wait: wait, Why: "deleting them"}}
 }
 
 // undoable gives each phase an undo that restores what the phases up to it remove.
 func (t teardown) undoable(removal Plan) Plan {
 	var exchanges, queues []string
+	var bindings []Binding
 	for i, phase := range removal {
 		for _, step := range phase.Steps {
 			switch s := step.(type) {
@@ -143,9 +173,11 @@ func (t teardown) undoable(removal Plan) Plan {
 				exchanges = append(exchanges, s.Name)
 			case DeleteQueue:
 				queues = append(queues, s.Queue.Name)
+			case Unbind:
+				bindings = append(bindings, s.Binding)
 			}
 		}
-		removal[i].Undo = restore(t.actual, exchanges, queues)
+		removal[i].Undo = restore(t.actual, exchanges, queues, bindings...)
 	}
 	return removal
 }

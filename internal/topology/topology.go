@@ -99,6 +99,34 @@ func (t Topology) Owns(exchange string) bool {
 	return ok && exchange != t.Delivery
 }
 
+// Within is what there is of the wanted topology among these objects: its exchanges and queues, as they are, and all bindings of
+// the exchanges that it owns.
+func (t Topology) Within(want Topology) Topology {
+	part := New()
+	part.Entry, part.Delivery = want.Entry, want.Delivery
+	for name := range want.Exchanges {
+		if e, exists := t.Exchanges[name]; exists {
+			part.Exchanges[name] = e
+		}
+	}
+	for name := range want.Queues {
+		if q, exists := t.Queues[name]; exists {
+			part.Queues[name] = q
+		}
+	}
+	for b := range t.Bindings {
+		if part.Owns(b.Source) {
+			part.Bindings.Add(b)
+		}
+	}
+	return part
+}
+
+// SameObjects tells whether both have the same exchanges and queues, and deliver to the same exchange.
+func (t Topology) SameObjects(other Topology) bool {
+	return t.Delivery == other.Delivery && maps.EqualFunc(t.Exchanges, other.Exchanges, Exchange.Equal) && maps.EqualFunc(t.Queues, other.Queues, Queue.Equal)
+}
+
 // Equal tells whether RabbitMQ takes the two for the same exchange.
 func (e Exchange) Equal(other Exchange) bool {
 	return e.Name == other.Name && e.Type == other.Type && e.Durable == other.Durable &&

@@ -83,12 +83,17 @@ func config(name string, levels, lookahead int, queueType cascade.QueueType) cas
 
 // declare creates the cascade as the provider would.
 func (s *space) declare(ctx context.Context, name string, c cascade.Config) (*subject, error) {
+	return s.declareAs(ctx, name, c, cascade.Expand)
+}
+
+// declareAs creates it with another expansion.
+func (s *space) declareAs(ctx context.Context, name string, c cascade.Config, expand func(cascade.Config) (topology.Topology, error)) (*subject, error) {
 	c.Vhost = s.vhost
 	resolved, err := c.Resolve()
 	if err != nil {
 		return nil, err
 	}
-	want, err := cascade.Expand(c)
+	want, err := expand(c)
 	if err != nil {
 		return nil, err
 	}

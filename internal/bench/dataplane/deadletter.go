@@ -61,7 +61,7 @@ func (s *space) deadLetters(ctx context.Context, queueType cascade.QueueType, o 
 	for round := 1; round <= o.Rounds; round++ {
 		for _, kind := range kinds {
 			for _, of := range subjects {
-				if err := s.deadLetter(ctx, of, kind, round, queueType, o.Messages); err != nil {
+				if err := s.deadLetterAs(ctx, fmt.Sprintf("dead-letter %s %s", kind, queueType), of, kind, round, o.Messages); err != nil {
 					return err
 				}
 			}
@@ -86,7 +86,7 @@ func (s *space) loader(of *subject, level int) error {
 
 func loaderName(of *subject) string { return of.config.Name + ".loader" }
 
-func (s *space) deadLetter(ctx context.Context, of *subject, kind string, round int, queueType cascade.QueueType, n int) error {
+func (s *space) deadLetterAs(ctx context.Context, scenario string, of *subject, kind string, round, n int) error {
 	const patience = 2 * time.Minute
 	receiver, receiving, err := s.receive(of.Delivery, n)
 	if err != nil {
@@ -126,7 +126,6 @@ func (s *space) deadLetter(ctx context.Context, of *subject, kind string, round 
 	if err != nil {
 		return err
 	}
-	scenario := fmt.Sprintf("dead-letter %s %s", kind, queueType)
 	if kind == "round" {
 		err := s.add(sample.Sample{
 			Scenario: scenario, Subject: of.name, Parameter: "messages", X: float64(n),

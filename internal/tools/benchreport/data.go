@@ -135,6 +135,12 @@ func order(subject string) int {
 		return 10
 	case "chain, lax keys":
 		return 11
+	case "chain, entered at the first set bit":
+		return 12
+	case "full at the entry only":
+		return 80
+	case "full at the entry, lookahead 4 below":
+		return 81
 	case "full":
 		return 100
 	case "full, lax keys":

@@ -35,23 +35,7 @@ func (b *Broker) Snapshot() topology.Topology { return clone(b.Topology) }
 // Actual is what a reader of the broker hands to Diff: the objects that desired names, the bindings
 // of the exchanges that it owns, and those of others that lead to objects to be recreated.
 func (b *Broker) Actual(desired topology.Topology) topology.Topology {
-	actual := topology.New()
-	actual.Entry, actual.Delivery = desired.Entry, desired.Delivery
-	for name := range desired.Exchanges {
-		if e, exists := b.Exchanges[name]; exists {
-			actual.Exchanges[name] = e
-		}
-	}
-	for name := range desired.Queues {
-		if q, exists := b.Queues[name]; exists {
-			actual.Queues[name] = q
-		}
-	}
-	for binding := range b.Bindings {
-		if desired.Owns(binding.Source) {
-			actual.Bindings.Add(binding)
-		}
-	}
+	actual := b.Within(desired)
 	exchanges, queues := topology.Recreated(desired, actual)
 	maps.Copy(actual.Bindings, b.inbound(exchanges, queues))
 	return actual
@@ -240,7 +224,7 @@ func (b *Broker) dropBindings(gone func(topology.Binding) bool) {
 
 func (b *Broker) verifyEmpty(s topology.VerifyEmpty) error {
 	for _, q := range s.Queues {
-		if _, expires := q.Arguments["x-message-ttl"]; expires && b.Drains && s.Wait > 0 {
+		if q.Delays() && b.Drains && s.Wait > 0 {
 			b.Messages[q.Name] = 0
 		}
 		if waiting := b.Messages[q.Name]; waiting > 0 {

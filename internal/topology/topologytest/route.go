@@ -6,7 +6,6 @@ package topologytest
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -25,7 +24,7 @@ type Router struct {
 
 type target struct {
 	key     string
-	pattern []string
+	pattern topology.TopicKey
 	topology.Binding
 }
 
@@ -33,7 +32,7 @@ type target struct {
 func NewRouter(t topology.Topology) *Router {
 	r := &Router{topology: t, bound: map[string][]target{}}
 	for b := range t.Bindings {
-		r.bound[b.Source] = append(r.bound[b.Source], target{b.RoutingKey, words(b.RoutingKey), b})
+		r.bound[b.Source] = append(r.bound[b.Source], target{b.RoutingKey, topology.ParseTopicKey(b.RoutingKey), b})
 	}
 	return r
 }
@@ -53,7 +52,7 @@ func (r *Router) Route(exchange, key string) []string {
 		reached  = map[string]struct{}{}
 		seen     = map[string]bool{exchange: true}
 		worklist = []string{exchange}
-		message  = words(key)
+		message  = topology.ParseTopicKey(key)
 	)
 	visit := func(name string) {
 		if !seen[name] {
@@ -131,43 +130,15 @@ func (r *Router) follow(exchange, key string, sofar Arrival) []Arrival {
 	return arrivals
 }
 
-func (t target) takes(exchangeType, key string, message []string) bool {
+func (t target) takes(exchangeType, key string, message topology.TopicKey) bool {
 	switch exchangeType {
 	case "fanout":
 		return true
 	case "direct":
 		return t.key == key
 	case "topic":
-		return matches(t.pattern, message)
+		return t.pattern.Matches(message)
 	default:
 		panic("the model knows no exchanges of type " + exchangeType)
 	}
-}
-
-// words splits a key as RabbitMQ does: the empty key has no words, and there are empty words
-// before, between and behind dots (split_topic_key in rabbit_db_topic_exchange).
-func words(key string) []string {
-	if key == "" {
-		return nil
-	}
-	return strings.Split(key, ".")
-}
-
-// matches tells whether a topic pattern takes a key: "*" stands for one word, which may be empty,
-// "#" for any number of words.
-func matches(pattern, key []string) bool {
-	for i, word := range pattern {
-		if word == "#" {
-			for skip := i; skip <= len(key); skip++ {
-				if matches(pattern[i+1:], key[skip:]) {
-					return true
-				}
-			}
-			return false
-		}
-		if i >= len(key) || word != "*" && word != key[i] {
-			return false
-		}
-	}
-	return len(pattern) == len(key)
 }

@@ -1,0 +1,46 @@
+# A configuration of its own, for a scheduled plan: is the cascade as it was declared, and do messages arrive?
+# In one configuration with the cascade, a plan that repairs it looks only after the repair.
+terraform {
+  required_providers {
+    rabbitmqdelay = {
+      source = "rabbitmqdelay/rabbitmqdelay"
+    }
+  }
+}
+
+variable "vhost" {
+  type    = string
+  default = "/"
+}
+
+data "rabbitmqdelay_cascade" "tasks" {
+  vhost          = var.vhost
+  entry_exchange = "tasks.delay-16"
+}
+
+check "tasks_are_delayed_as_declared" {
+  assert {
+    condition = length(data.rabbitmqdelay_cascade.tasks.findings) == 0
+    error_message = join("\n", [
+      for f in data.rabbitmqdelay_cascade.tasks.findings : "${f.severity}: ${f.cause}, ${f.object}: ${f.effect}"
+    ])
+  }
+
+  assert {
+    condition     = coalesce(data.rabbitmqdelay_cascade.tasks.unroutable_messages, 0) == 0
+    error_message = "Messages with a malformed key or without a destination wait in tasks.unroutable."
+  }
+}
+
+check "tasks_arrive" {
+  data "rabbitmqdelay_probe" "tasks" {
+    vhost          = var.vhost
+    entry_exchange = "tasks.delay-16"
+    delay          = "1s"
+  }
+
+  assert {
+    condition     = data.rabbitmqdelay_probe.tasks.lateness_ms >= 0 && data.rabbitmqdelay_probe.tasks.lateness_ms < 5000
+    error_message = "A message for 1 s arrived after ${data.rabbitmqdelay_probe.tasks.measured_delay}."
+  }
+}

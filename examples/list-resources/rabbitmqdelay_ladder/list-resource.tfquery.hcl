@@ -1,0 +1,14 @@
+# All ladders that the user may look at; the first 100, unless there is a limit.
+list "rabbitmqdelay_ladder" "all" {
+  provider = rabbitmqdelay
+  limit    = 1000
+}
+
+# Those of one virtual host.
+list "rabbitmqdelay_ladder" "default" {
+  provider = rabbitmqdelay
+
+  config {
+    vhost = "/"
+  }
+}

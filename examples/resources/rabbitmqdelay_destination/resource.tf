@@ -1,0 +1,37 @@
+resource "rabbitmqdelay_cascade" "tasks" {
+  name   = "tasks"
+  levels = 17
+}
+
+# The queue "billing" gets the messages that are published with a key such as "0.1.….0.billing".
+resource "rabbitmqdelay_destination" "billing" {
+  delivery_exchange = rabbitmqdelay_cascade.tasks.delivery_exchange
+  levels            = rabbitmqdelay_cascade.tasks.levels
+  address           = "billing"
+  queue             = "billing"
+}
+
+# The same, bound again at once when a change replaces the cascade together with its delivery exchange.
+resource "rabbitmqdelay_destination" "reminders" {
+  delivery_exchange = rabbitmqdelay_cascade.tasks.delivery_exchange
+  levels            = rabbitmqdelay_cascade.tasks.levels
+  address           = "reminders"
+  queue             = "reminders"
+  triggers          = { cascade = sha1(jsonencode(rabbitmqdelay_cascade.tasks.queues)) }
+}
+
+# Another address, handed on to an exchange, which sees the routing key with its digits.
+resource "rabbitmqdelay_destination" "mails" {
+  delivery_exchange = rabbitmqdelay_cascade.tasks.delivery_exchange
+  levels            = rabbitmqdelay_cascade.tasks.levels
+  address           = "mails.urgent"
+  exchange          = "mails"
+}
+
+# An endpoint as NServiceBus binds it: it also takes messages for "Company.Sales".
+resource "rabbitmqdelay_destination" "sales" {
+  delivery_exchange = "nsb.v2.delay-delivery"
+  match             = "suffix"
+  address           = "Sales"
+  exchange          = "Sales"
+}

@@ -1,0 +1,7 @@
+import {
+  to = rabbitmqdelay_ladder.retry
+  identity = {
+    vhost          = "/"
+    entry_exchange = "retry.entry"
+  }
+}

@@ -1,0 +1,4 @@
+import {
+  to = rabbitmqdelay_ladder.retry
+  id = "%2F/retry.entry"
+}

@@ -1,0 +1,130 @@
+// Command retry takes messages from a queue and lets those that fail come back later and later, through a ladder:
+//
+//	go run . <queue> 5s,30s,5m,1h <command>
+//
+// The command gets the body on its standard input. If it fails, the message is published anew with the next of the delays,
+// and the old one is acknowledged when the broker has confirmed that; in doubt it comes twice, and it is never lost. When there is
+// no further delay, the message is rejected for good: give the queue a dead-letter exchange to keep it.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+const (
+	entry = "retry.entry"
+	// attemptHeader counts the attempts that failed.
+	attemptHeader = "x-attempts"
+)
+
+func main() {
+	if len(os.Args) != 4 {
+		log.Fatal("usage: retry <queue> <delays> <command>")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	w := worker{queue: os.Args[1], delays: strings.Split(os.Args[2], ","), command: os.Args[3]}
+	if err := w.run(ctx); err != nil && ctx.Err() == nil {
+		log.Fatal(err) //nolint:gocritic // The broker gives what is not acknowledged to another worker.
+	}
+}
+
+type worker struct {
+	queue, command string
+	delays         []string
+	channel        *amqp.Channel
+	returned       chan amqp.Return
+}
+
+func (w *worker) run(ctx context.Context) error {
+	connection, err := amqp.Dial(os.Getenv("RABBITMQ_AMQP_URI"))
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	if w.channel, err = connection.Channel(); err != nil {
+		return err
+	}
+	if err := w.channel.Confirm(false); err != nil {
+		return err
+	}
+	w.returned = w.channel.NotifyReturn(make(chan amqp.Return, 1))
+	// One at a time: how many messages wait for this worker.
+	if err := w.channel.Qos(1, 0, false); err != nil {
+		return err
+	}
+	const autoAck, exclusive, noLocal, noWait = false, false, false, false
+	deliveries, err := w.channel.ConsumeWithContext(ctx, w.queue, "", autoAck, exclusive, noLocal, noWait, nil)
+	if err != nil {
+		return err
+	}
+	for d := range deliveries {
+		if err := w.handle(ctx, d); err != nil {
+			return err
+		}
+	}
+	return errors.New("the connection is gone")
+}
+
+// handle runs the command and decides what becomes of the message.
+func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
+	command := exec.CommandContext(ctx, w.command)
+	command.Stdin, command.Stderr = bytes.NewReader(d.Body), os.Stderr
+	failure := command.Run()
+	if failure == nil {
+		return d.Ack(false)
+	}
+	attempts, _ := d.Headers[attemptHeader].(int64)
+	if attempts >= int64(len(w.delays)) {
+		log.Printf("given up after %d attempts: %v", attempts+1, failure)
+		return d.Reject(false)
+	}
+	delay := w.delays[attempts]
+	log.Printf("attempt %d failed, again in %s: %v", attempts+1, delay, failure)
+	if err := w.again(ctx, d, delay, attempts+1); err != nil {
+		return err
+	}
+	return d.Ack(false)
+}
+
+// again publishes the message for a further attempt, and returns when the broker has taken responsibility for it.
+func (w *worker) again(ctx context.Context, d amqp.Delivery, delay string, attempts int64) error {
+	headers := amqp.Table{attemptHeader: attempts}
+	for name, value := range d.Headers {
+		// What the broker wrote stays behind: it would take the message for one that goes in circles.
+		if name != attemptHeader && name != "x-death" && !strings.HasPrefix(name, "x-first-death-") && !strings.HasPrefix(name, "x-last-death-") {
+			headers[name] = value
+		}
+	}
+	const mandatory, immediate = true, false
+	confirmation, err := w.channel.PublishWithDeferredConfirmWithContext(ctx, entry, delay+"."+w.queue, mandatory, immediate, amqp.Publishing{
+		Headers: headers, ContentType: d.ContentType, DeliveryMode: amqp.Persistent, MessageId: d.MessageId, Timestamp: d.Timestamp, Body: d.Body,
+	})
+	if err != nil {
+		return err
+	}
+	confirmed, err := confirmation.WaitContext(ctx)
+	if err != nil {
+		return err
+	}
+	if !confirmed {
+		return errors.New("the broker refused the message")
+	}
+	select {
+	case r := <-w.returned: // it comes before the confirmation
+		return fmt.Errorf("no binding takes the key %q: %s", r.RoutingKey, r.ReplyText)
+	default:
+		return nil
+	}
+}

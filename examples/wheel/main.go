@@ -1,0 +1,215 @@
+// Command wheel is the controller of a wheel: after every wait of a message it decides, against the clock, whether and where the
+// message waits again, or delivers it.
+//
+//	go run . <delays of the ladder>, such as 1s,2s,4s,8s
+//
+// A message for the wheel goes to the exchange "wheel.delivery" with the key "new.<destination>" and the header "due", the time at which it
+// is to be delivered, in milliseconds since 1970. It is delivered to the exchange "wheel.due" with the key "<destination>": never before its time, and at most the
+// shortest delay after it, as long as a controller runs.
+//
+// A message is acknowledged when the broker has confirmed its successor, so whatever ends a controller, no message is lost, and one that was
+// between the two is delivered twice. Any number of controllers can run.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+const (
+	entry     = "wheel.entry"      // of the ladder
+	delivery  = "wheel.delivery"   // of the ladder
+	unrouted  = "wheel.unroutable" // of the ladder: what cannot be delivered is kept there
+	queue     = "wheel.control"    // of the controllers
+	due       = "wheel.due"        // where applications bind their queues
+	dueHeader = "due"
+	// atOnce is how many messages a controller works on at the same time, each with a channel of its own.
+	atOnce = 16
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: wheel <delays>")
+	}
+	delays, err := parseDelays(os.Args[1])
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	for ctx.Err() == nil {
+		if err := run(ctx, delays); err != nil && ctx.Err() == nil {
+			log.Printf("begin anew in a second: %v", err)
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// delay is one that the ladder has, with its label.
+type delay struct {
+	time.Duration
+	label string
+}
+
+// parseDelays returns them the longest first.
+func parseDelays(text string) ([]delay, error) {
+	var delays []delay
+	for label := range strings.SplitSeq(text, ",") {
+		d, err := time.ParseDuration(label)
+		if err != nil || d <= 0 {
+			return nil, fmt.Errorf("%q is no delay", label)
+		}
+		delays = append(delays, delay{d, label})
+	}
+	slices.SortFunc(delays, func(x, y delay) int { return int(y.Duration - x.Duration) })
+	return delays, nil
+}
+
+// run declares what belongs to the controllers and works until the connection or the context ends.
+func run(ctx context.Context, delays []delay) error {
+	connection, err := amqp.Dial(os.Getenv("RABBITMQ_AMQP_URI"))
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	if err := declare(connection); err != nil {
+		return err
+	}
+	ended := make(chan error, atOnce)
+	for range atOnce {
+		w := worker{delays: delays}
+		go func() { ended <- w.run(ctx, connection) }()
+	}
+	// One that ends takes the others along: the broker gives their messages to the next controller.
+	return <-ended
+}
+
+func declare(connection *amqp.Connection) error {
+	channel, err := connection.Channel()
+	if err != nil {
+		return err
+	}
+	defer channel.Close()
+	const durable, autoDelete, internal, exclusive, noWait = true, false, false, false, false
+	if err := channel.ExchangeDeclare(due, "topic", durable, autoDelete, internal, noWait, nil); err != nil {
+		return err
+	}
+	_, err = channel.QueueDeclare(queue, durable, autoDelete, exclusive, noWait, amqp.Table{
+		"x-queue-type": "quorum", "x-dead-letter-exchange": unrouted, "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
+		// A controller that is killed gives back what it held; that may happen often, and is no reason to drop it.
+		"x-delivery-limit": int32(1<<31 - 1),
+	})
+	if err != nil {
+		return err
+	}
+	return channel.QueueBind(queue, "#", delivery, noWait, nil)
+}
+
+// worker takes one message after the other.
+type worker struct {
+	delays   []delay
+	channel  *amqp.Channel
+	returned chan amqp.Return
+}
+
+func (w *worker) run(ctx context.Context, connection *amqp.Connection) (err error) {
+	if w.channel, err = connection.Channel(); err != nil {
+		return err
+	}
+	if err := w.channel.Confirm(false); err != nil {
+		return err
+	}
+	w.returned = w.channel.NotifyReturn(make(chan amqp.Return, 1))
+	if err := w.channel.Qos(1, 0, false); err != nil {
+		return err
+	}
+	const autoAck, exclusive, noLocal, noWait = false, false, false, false
+	deliveries, err := w.channel.ConsumeWithContext(ctx, queue, "", autoAck, exclusive, noLocal, noWait, nil)
+	if err != nil {
+		return err
+	}
+	for d := range deliveries {
+		if err := w.handle(ctx, d); err != nil {
+			return err
+		}
+	}
+	return errors.New("the connection is gone")
+}
+
+// handle lets the message wait again, or delivers it.
+func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
+	millis, timed := d.Headers[dueHeader].(int64)
+	_, destination, addressed := strings.Cut(d.RoutingKey, ".")
+	if !timed || !addressed {
+		log.Printf("rejected: a message with key %q and header %s = %v", d.RoutingKey, dueHeader, d.Headers[dueHeader])
+		return d.Reject(false)
+	}
+	// Anew each time: however long the message has waited for a controller, the clock decides.
+	exchange, key := due, destination
+	if left := time.Until(time.UnixMilli(millis)); left > 0 {
+		exchange, key = entry, w.next(left).label+"."+destination
+	}
+	routed, err := w.publish(ctx, exchange, key, d)
+	switch {
+	case err != nil:
+		return err
+	case !routed:
+		log.Printf("rejected: nothing at exchange %q takes the key %q", exchange, key)
+		return d.Reject(false)
+	}
+	return d.Ack(false)
+}
+
+// next is the longest delay that is not too long, or else the shortest: a message may be late by that, and is never early.
+func (w *worker) next(left time.Duration) delay {
+	for _, d := range w.delays {
+		if d.Duration <= left {
+			return d
+		}
+	}
+	return w.delays[len(w.delays)-1]
+}
+
+// publish returns when the broker has taken responsibility for the message, or has nothing that takes it.
+func (w *worker) publish(ctx context.Context, exchange, key string, d amqp.Delivery) (routed bool, err error) {
+	headers := amqp.Table{}
+	for name, value := range d.Headers {
+		// What the broker wrote stays behind: it would take the message for one that goes in circles.
+		if name != "x-death" && !strings.HasPrefix(name, "x-first-death-") && !strings.HasPrefix(name, "x-last-death-") {
+			headers[name] = value
+		}
+	}
+	const mandatory, immediate = true, false
+	confirmation, err := w.channel.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate, amqp.Publishing{
+		Headers: headers, ContentType: d.ContentType, DeliveryMode: amqp.Persistent, MessageId: d.MessageId, Timestamp: d.Timestamp, Body: d.Body,
+	})
+	if err != nil {
+		return false, err
+	}
+	confirmed, err := confirmation.WaitContext(ctx)
+	if err != nil {
+		return false, err
+	}
+	if !confirmed {
+		return false, errors.New("the broker refused a message")
+	}
+	select {
+	case <-w.returned: // it comes before the confirmation
+		return false, nil
+	default:
+		return true, nil
+	}
+}

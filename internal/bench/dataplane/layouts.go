@@ -1,0 +1,132 @@
+package dataplane
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// LayoutOptions say how Layouts measures.
+type LayoutOptions struct {
+	Time     time.Duration // of one sample of publishing
+	Messages int           // that wait, to be moved on
+	Rounds   int
+}
+
+// layout is a way to bind the exchanges of a cascade to its queues.
+type layout struct {
+	name string
+	// bind is the topology with 28 levels of quorum queues.
+	bind func(cascade.Config) (topology.Topology, error)
+	// atHighestBit lets publishers enter at the exchange of the first set bit.
+	atHighestBit bool
+}
+
+// layouts are the ways that were thought of: which bindings pay for themselves?
+var layouts = []layout{
+	{name: "chain", bind: withLookahead(1)},
+	{name: "chain, entered at the first set bit", bind: withLookahead(1), atHighestBit: true},
+	{name: "full at the entry only", bind: func(c cascade.Config) (topology.Topology, error) { return mixed(c, 1) }},
+	{name: "full at the entry, lookahead 4 below", bind: func(c cascade.Config) (topology.Topology, error) { return mixed(c, 4) }},
+	{name: "full", bind: withLookahead(full)},
+}
+
+// full is the lookahead of all levels.
+const full = 0
+
+func withLookahead(lookahead int) func(cascade.Config) (topology.Topology, error) {
+	return func(c cascade.Config) (topology.Topology, error) {
+		c.Lookahead = lookahead
+		return cascade.Expand(c)
+	}
+}
+
+// mixed has full lookahead at the entry, and another one below.
+func mixed(c cascade.Config, below int) (topology.Topology, error) {
+	entry, err := withLookahead(full)(c)
+	if err != nil {
+		return topology.Topology{}, err
+	}
+	rest, err := withLookahead(below)(c)
+	if err != nil {
+		return topology.Topology{}, err
+	}
+	bindings := topology.Bindings{}
+	for b := range entry.Bindings {
+		if b.Source == entry.Entry {
+			bindings.Add(b)
+		}
+	}
+	for b := range rest.Bindings {
+		if b.Source != rest.Entry {
+			bindings.Add(b)
+		}
+	}
+	rest.Bindings = bindings
+	return rest, nil
+}
+
+// Layouts compares ways to bind 28 levels of quorum queues: how fast messages of a single step get in, and how fast they move on from
+// the queue of level 10, see DeadLetter.
+func (b *Bench) Layouts(ctx context.Context, o LayoutOptions) error {
+	return b.in(ctx, func(ctx context.Context, s *space) error {
+		var subjects []*subject
+		for i, l := range layouts {
+			c := config(fmt.Sprintf("b%d", i), deadLetterLevels, full, cascade.Quorum)
+			c.Resolution = deadLetterResolution
+			of, err := s.declareAs(ctx, l.name, c, l.bind)
+			if err != nil {
+				return err
+			}
+			if err := s.loader(of, deadLetterLevel); err != nil {
+				return err
+			}
+			err = s.add(sample.Sample{
+				Scenario: "layouts", Subject: of.name, Parameter: "levels", X: deadLetterLevels, Metric: "bindings", Unit: "number", Round: 1, Value: float64(len(of.Bindings)),
+			})
+			if err != nil {
+				return err
+			}
+			subjects = append(subjects, of)
+		}
+		for round := 1; round <= o.Rounds; round++ {
+			for _, i := range rand.Perm(len(subjects)) {
+				if err := s.layout(ctx, layouts[i], subjects[i], round, o); err != nil {
+					return fmt.Errorf("%s: %w", layouts[i].name, err)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func (s *space) layout(ctx context.Context, l layout, of *subject, round int, o LayoutOptions) error {
+	// Eight steps wait 32 ms: a long queue would slow down what is measured.
+	const steps, level = 8, 3
+	entry := of.Entry
+	if l.atHighestBit {
+		entry = of.config.ExchangeName.Name(level)
+	}
+	key := of.key(steps)
+	rate, err := s.rate(ctx, publishing{of: of, exchange: entry, key: func() string { return key }}, o.Time)
+	if err != nil {
+		return err
+	}
+	err = s.add(sample.Sample{
+		Scenario: "layouts", Subject: of.name, Parameter: "levels", X: deadLetterLevels, Metric: "rate", Unit: "msg/s", Round: round, Value: rate,
+	})
+	if err != nil {
+		return err
+	}
+	for _, kind := range []string{"round", "random"} {
+		if err := s.deadLetterAs(ctx, "layouts "+kind, of, kind, round, o.Messages); err != nil {
+			return err
+		}
+	}
+	return nil
+}

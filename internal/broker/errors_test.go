@@ -1,0 +1,33 @@
+package broker_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// A node that has lost its at-least-once dead-lettering answers so, here in the words of 3.10.8: what helps is not what
+// the words say.
+func TestLostDeadLettering(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = fmt.Fprint(w, `{"error":"bad_request","reason":"Request to node rabbit@a failed with {'EXIT',\n {{noproc,\n {gen_server,call,\n [rabbit_fifo_dlx_sup,\n {start_child,\n [{resource,<<\"/\">>,queue,<<\"q\">>}]},\n infinity]}}}}"}`)
+	}))
+	t.Cleanup(server.Close)
+	client, err := broker.New(broker.Config{Endpoint: server.URL, Username: "u", Password: "secret", MaxRetries: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	_, err = client.Run(t.Context(), "/", topology.Plan{{Steps: []topology.Step{topology.DeclareQueue{Queue: topology.Queue{Name: "q", Durable: true}}}}})
+	if !broker.IsKind(err, broker.Unavailable) || !strings.Contains(err.Error(), "lasts until the node is restarted") {
+		t.Errorf("got %v", err)
+	}
+}

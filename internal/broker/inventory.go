@@ -1,0 +1,103 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Vhosts are the names of the vhosts that the user is told of, sorted. A user with the tag monitoring is told of all of them,
+// those included that the user may not look into.
+func (c *Client) Vhosts(ctx context.Context) ([]string, error) {
+	call := c.newCall(c.logging(ctx))
+	call.patient = true // for a broker that is starting
+	var vhosts []struct{ Name string }
+	_, err := c.request(call, http.MethodGet, "vhosts?columns=name", nil, &vhosts)
+	if isNotFound(err) || err == nil && vhosts == nil {
+		err = &notManagement{"/api/vhosts", errors.Join(errors.New("it is no list of vhosts"), err)}
+	}
+	if err != nil {
+		return nil, c.failed("list the vhosts", err)
+	}
+	names := make([]string, len(vhosts))
+	for i, v := range vhosts {
+		names[i] = v.Name
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Inventory reads all that there is in the vhost, to find out what of it is what. It makes one request for the exchanges and, if
+// any of them is worth it, one for all queues and one for all bindings, however many there are.
+func (c *Client) Inventory(ctx context.Context, vhost string, worth func(topology.Exchange) bool) (*cascade.Inventory, error) {
+	ctx = c.logging(ctx)
+	return again(func() (*cascade.Inventory, error) {
+		there, err := c.everything(ctx, vhost, worth)
+		if err != nil {
+			return nil, err
+		}
+		return cascade.NewInventory(vhost, there), nil
+	})
+}
+
+func (c *Client) everything(ctx context.Context, vhost string, worth func(topology.Exchange) bool) (topology.Topology, error) {
+	there := topology.New()
+	exchanges, err := c.exchanges(ctx, vhost)
+	if err != nil {
+		return there, err
+	}
+	goOn := false
+	for _, e := range exchanges {
+		there.Exchanges[e.Name] = e.exchange()
+		goOn = goOn || worth(there.Exchanges[e.Name])
+	}
+	if !goOn {
+		return there, nil
+	}
+	var queues []queueInfo
+	var bindings []rabbithole.BindingInfo
+	group, together := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.list(together, &queues, "queues", vhost, inventoryQueueColumns) })
+	group.Go(func() error { return c.list(together, &bindings, "bindings", vhost, inventoryBindingColumns) })
+	if err := group.Wait(); err != nil {
+		return there, err
+	}
+	for _, q := range queues {
+		there.Queues[q.Name] = q.queue()
+	}
+	for _, b := range bindings {
+		if b.Source != "" { // which all queues are bound to
+			there.Bindings.Add(binding(b))
+		}
+	}
+	return there, nil
+}
+
+const (
+	inventoryQueueColumns   = "name,durable,auto_delete,exclusive,arguments"
+	inventoryBindingColumns = "source,routing_key,destination,destination_type,arguments"
+)
+
+// list reads all objects of a kind. RabbitMQ counts no messages for it, which would take longer than all the rest.
+func (c *Client) list(ctx context.Context, result any, kind, vhost, columns string) error {
+	query := url.Values{"columns": {columns}, "disable_stats": {"true"}}
+	_, err := c.request(c.newCall(ctx), http.MethodGet, apiPath(kind, vhost)+"?"+query.Encode(), nil, result)
+	if isNotFound(err) {
+		if gone := c.confirm(ctx, vhost); gone != nil {
+			return gone
+		}
+	}
+	if err != nil {
+		return c.failed(fmt.Sprintf("list the %s of vhost %q", kind, vhost), err)
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package cascade
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Of any cascade its entry is found, and none of its lower levels.
+func TestInventoryFindsTheEntry(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := anyConfig().Draw(t, "config")
+		there := declared(t, c).there
+		if got := NewInventory(c.Vhost, there).Cascades(t.Context()); !slices.Equal(got, []string{there.Entry}) {
+			t.Fatalf("found %q, want %q", got, there.Entry)
+		}
+	})
+}
+
+// One vhost has cascades of every make, and much else. Each is found once, and recognized as what it is.
+func TestInventoryFindsAllAndNothingElse(t *testing.T) {
+	there := topology.New()
+	add := func(more topology.Topology) {
+		maps.Copy(there.Exchanges, more.Exchanges)
+		maps.Copy(there.Queues, more.Queues)
+		maps.Copy(there.Bindings, more.Bindings)
+	}
+	want := map[string]Config{}
+	for _, c := range []Config{
+		{Name: "full", Levels: 28, StrictKeys: true, ParkUnroutable: true},
+		{Name: "chain", Levels: 28, StrictKeys: true, ParkUnroutable: true, Lookahead: 1},
+		{Name: "lax", Levels: 12, ParkUnroutable: true},
+		{Name: "lax chain", Levels: 12, Lookahead: 1, QueueType: Classic},
+		{Name: "single", Levels: 1, StrictKeys: true, ParkUnroutable: true},
+		{Name: "lax single", Levels: 1, Lookahead: 1},
+		{ExchangeName: "wait.%d.to", QueueName: "waiting %d", DeliveryExchange: "full.delivery", Levels: 3},
+		{ExchangeName: "0to%d", QueueName: "0of%d", DeliveryExchange: "amq.topic", Levels: 11, Lookahead: 1},
+		{Preset: NServiceBus}, {Preset: NServiceBusV1}, {Preset: Celery},
+	} {
+		c.Vhost = "/"
+		c.CreateDeliveryExchange = c.DeliveryExchange == ""
+		expanded, err := Expand(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(expanded)
+		want[expanded.Entry] = c
+	}
+	add(readVector(t, "article_level3"))
+	want["EXCHANGE.TOPIC.SENDTASK.N3"] = vectors["article_level3"]
+
+	bind := func(source, key string, to topology.DestinationType, destination string) {
+		there.Bindings.Add(topology.Binding{Source: source, RoutingKey: key, DestinationType: to, Destination: destination})
+	}
+	topic := func(name string) { there.Exchanges[name] = topology.Exchange{Name: name, Type: "topic", Durable: true} }
+	there.Exchanges["amq.direct"] = topology.Exchange{Name: "amq.direct", Type: "direct", Durable: true}
+	there.Queues["plain"] = topology.Queue{Name: "plain", Durable: true}
+	there.Queues["retry"] = topology.Queue{Name: "retry", Durable: true, Arguments: topology.Arguments{"x-message-ttl": int64(5000), "x-dead-letter-exchange": "events-1"}}
+	for n := range 3000 {
+		name := fmt.Sprintf("events-%d", n)
+		topic(name)
+		bind(name, "#", topology.ToQueue, "plain")
+	}
+	bind("events-1", "1.#", topology.ToQueue, "plain")  // no time-to-live
+	bind("events-2", "1.#", topology.ToQueue, "retry")  // a retry queue of an application
+	bind("events-3", "1.#", topology.ToQueue, "absent") // gone since
+	bind("events-4", "1.#", topology.ToExchange, "events-1")
+	// Somebody publishes by hand into a lower level: that does not make it a cascade.
+	bind("lax.delay-05", "1.#", topology.ToQueue, "lax.delay-05")
+	bind("full.delay-07", "1"+strings.Repeat(".*", 8)+".#", topology.ToQueue, "full.delay-07")
+	bind("full.delay-00", "1.#", topology.ToQueue, "full.delay-00")
+
+	i := NewInventory("/", there)
+	got := i.Cascades(t.Context())
+	if wanted := slices.Sorted(maps.Keys(want)); !slices.Equal(got, wanted) {
+		t.Fatalf("found %q,\nwant %q", got, wanted)
+	}
+	for _, entry := range got {
+		c, err := Recognize(t.Context(), i, "/", entry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expandsTo(t, c, want[entry])
+	}
+}
+
+// The same for ladders, beside which cascades and retry queues of other kinds are.
+func TestInventoryFindsLadders(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := anyLadder().Draw(t, "ladder")
+		there, err := l.Expand()
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := NewInventory(l.Vhost, there)
+		if got := i.Ladders(t.Context()); !slices.Equal(got, []string{there.Entry}) {
+			t.Fatalf("found %q, want %q", got, there.Entry)
+		}
+		if got := i.Cascades(t.Context()); len(got) > 0 {
+			t.Fatalf("found the cascades %q", got)
+		}
+	})
+	for name := range vectors {
+		if got := NewInventory("/", readVector(t, name)).Ladders(t.Context()); len(got) > 0 {
+			t.Errorf("%s: found the ladders %q", name, got)
+		}
+	}
+	there := topology.New()
+	there.Exchanges["retry"] = topology.Exchange{Name: "retry", Type: "topic", Durable: true}
+	there.Exchanges["amq.topic"] = topology.Exchange{Name: "amq.topic", Type: "topic", Durable: true}
+	there.Queues["5s"] = topology.Queue{Name: "5s", Durable: true, Arguments: topology.Arguments{"x-message-ttl": int64(5000), "x-dead-letter-exchange": "retry"}}
+	for _, b := range []topology.Binding{{Source: "retry", RoutingKey: "5s"}, {Source: "retry", RoutingKey: "10s.#"}, {Source: "amq.topic", RoutingKey: "5s.#"}} {
+		b.DestinationType, b.Destination = topology.ToQueue, "5s"
+		there.Bindings.Add(b)
+	}
+	if got := NewInventory("/", there).Ladders(t.Context()); len(got) > 0 {
+		t.Errorf("found the ladders %q", got)
+	}
+}
+
+// What is damaged below the entry is found; an entry that shows nothing is not, nor are its lower levels.
+func TestInventoryOfDamagedCascades(t *testing.T) {
+	c := Config{Name: "t", Levels: 4, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+	for name, test := range map[string]struct {
+		damage func(*topology.Topology)
+		want   []string
+	}{
+		"a queue is missing":     {func(to *topology.Topology) { delete(to.Queues, "t.delay-01") }, []string{"t.delay-03"}},
+		"an exchange is missing": {func(to *topology.Topology) { delete(to.Exchanges, "t.delay-02") }, []string{"t.delay-03"}},
+		"no top queue": {func(to *topology.Topology) {
+			delete(to.Queues, "t.delay-03")
+			maps.DeleteFunc(to.Bindings, func(b topology.Binding, _ struct{}) bool { return b.Destination == "t.delay-03" })
+		}, nil},
+		"no entry": {func(to *topology.Topology) { delete(to.Exchanges, "t.delay-03") }, nil},
+		"an entry of another type": {func(to *topology.Topology) {
+			to.Exchanges["t.delay-03"] = topology.Exchange{Name: "t.delay-03", Type: "headers", Durable: true}
+		}, nil},
+		"an entry without bindings": {func(to *topology.Topology) {
+			maps.DeleteFunc(to.Bindings, func(b topology.Binding, _ struct{}) bool { return b.Source == "t.delay-03" })
+		}, nil},
+	} {
+		b := declared(t, c)
+		test.damage(&b.there)
+		if got := NewInventory("/", b.there).Cascades(t.Context()); !slices.Equal(got, test.want) {
+			t.Errorf("%s: found %q, want %q", name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework/list"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+var _ list.ListResourceWithConfigure = (*cascadeListResource)(nil)
+
+func newCascadeListResource() list.ListResource { return &cascadeListResource{} }
+
+type cascadeListResource struct {
+	lister[cascadeModel, *cascadeModel]
+}
+
+func (r *cascadeListResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_cascade"
+}
+
+func (r *cascadeListResource) ListResourceConfigSchema(_ context.Context, _ list.ListResourceSchemaRequest, resp *list.ListResourceSchemaResponse) {
+	resp.Schema = r.schema("Finds the delay cascades of a virtual host or of the whole broker, whoever declared them, for `terraform query`, which also writes " +
+		"`resource` and `import` blocks for them. Needs Terraform 1.14 or later.\n\n" +
+		"A cascade is found by its entry exchange and what that leads to, as an import recognizes it; damage below does not hide it. One whose entry is gone, or " +
+		"does not lead to the queue of the top level any more, is not found, but can often still be imported by its identity.")
+}
+
+func (*cascadeModel) canBeEntry(e topology.Exchange) bool { return cascade.CanBeEntry(e) }
+
+func (*cascadeModel) entries(ctx context.Context, vhost *cascade.Inventory) []string {
+	return vhost.Cascades(ctx)
+}
+
+func (m *cascadeModel) displayName() string {
+	name := m.Name.ValueString()
+	switch {
+	case m.Preset.ValueString() != "":
+		name = m.Preset.ValueString()
+	case name == "":
+		name = m.EntryExchange.ValueString()
+	}
+	levels := "1 level"
+	if n := m.Levels.ValueInt64(); n > 1 {
+		levels = fmt.Sprintf("%d levels", n)
+	}
+	return fmt.Sprintf("%s (%s, up to %s)", name, levels, m.MaxDelay.ValueString())
+}

@@ -1,0 +1,98 @@
+package provider
+
+import (
+	"context"
+	"maps"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+)
+
+// declaredAttributes adds those that every resource has which stands for a topology. Kind is what it is called,
+// and removal what deletes queues of it.
+func declaredAttributes(ctx context.Context, kind, removal string, p position, further map[string]schema.Attribute) map[string]schema.Attribute {
+	say := strings.NewReplacer("KIND", kind, "REMOVAL", removal).Replace
+	attributes := map[string]schema.Attribute{
+		"vhost": schema.StringAttribute{
+			Optional: true, Computed: true, Default: stringdefault.StaticString(defaultVhost),
+			MarkdownDescription: say("Virtual host. It has to exist. Default: `/`. A change replaces the KIND."),
+		},
+		"delivery_exchange": schema.StringAttribute{
+			Optional: true, Computed: true,
+			MarkdownDescription: say("Topic exchange at the end of the KIND. Applications bind their queues to it; those bindings are never touched or listed. " +
+				"Default: `<name>.delivery`. A change replaces the KIND."),
+		},
+		"create_delivery_exchange": schema.BoolAttribute{
+			Optional: true, Computed: true, Default: booldefault.StaticBool(true),
+			MarkdownDescription: say("Whether the delivery exchange belongs to the KIND. If `false`, it has to exist as a topic exchange. Default: `true`."),
+		},
+		"queue_type": schema.StringAttribute{
+			Optional: true, Computed: true,
+			MarkdownDescription: say("`quorum` or `classic`. Quorum queues hand a message on at least once: `x-dead-letter-strategy` is `at-least-once` and `x-overflow` is " +
+				"`reject-publish`. Classic queues dead-letter at most once. Default: `quorum`. A change replaces the KIND."),
+		},
+		"max_length": schema.Int64Attribute{
+			Optional: true,
+			MarkdownDescription: say("Largest number of messages in each delay queue, for quorum queues only. A full queue refuses publishers and holds back what is to be " +
+				"dead-lettered into it. Default: no limit. A change replaces the KIND."),
+		},
+		"park_unroutable": schema.BoolAttribute{
+			Optional: true, Computed: true,
+			MarkdownDescription: say("Whether every exchange of the KIND gets an alternate exchange with a queue, both named `<name>.unroutable`, where messages with a malformed " +
+				"key or without a destination are kept. Default: `true`. A change replaces the KIND."),
+		},
+		"adopt": schema.BoolAttribute{
+			Optional: true, Computed: true, Default: booldefault.StaticBool(false),
+			MarkdownDescription: "Whether to take over objects that exist already and match exactly. Otherwise existing objects are an error that names them, before anything is " +
+				"written. Default: `false`.",
+		},
+		"force_destroy": schema.BoolAttribute{
+			Optional: true, Computed: true, Default: booldefault.StaticBool(false),
+			MarkdownDescription: say("Whether REMOVAL deletes queues with the messages that wait in them. Has to be applied before a destroy. Default: `false`."),
+		},
+		"drain_timeout": schema.StringAttribute{
+			Optional: true, CustomType: timetypes.GoDurationType{},
+			MarkdownDescription: say("How long REMOVAL waits for the queues to run empty, with the entry closed, such as `10m`. If they do not, the entry is opened " +
+				"again and the error says what still waits. Has to be applied before a destroy. `timeouts`, if they are given, have to be longer. Default: no " +
+				"waiting, a queue that holds messages is not deleted."),
+		},
+		"timeouts": timeouts.Attributes(ctx, timeouts.Opts{Create: true, Read: true, Update: true, Delete: true}),
+		"exchanges": schema.MapNestedAttribute{
+			Computed:            true,
+			MarkdownDescription: say("The exchanges of the KIND by name."),
+			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+				"type":               schema.StringAttribute{Computed: true, MarkdownDescription: "Exchange type."},
+				"durable":            schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether the exchange survives a restart of the broker."},
+				"auto_delete":        schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether the exchange goes with its last binding."},
+				"internal":           schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether the exchange refuses publishers."},
+				"alternate_exchange": schema.StringAttribute{Computed: true, MarkdownDescription: "Exchange that takes what no binding takes."},
+				"arguments":          schema.MapAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "Further arguments; what is not text is written as JSON."},
+			}},
+		},
+		"queues": schema.MapNestedAttribute{
+			Computed:            true,
+			MarkdownDescription: say("The queues of the KIND by name."),
+			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+				p.attribute:            p.schema(),
+				"type":                 schema.StringAttribute{Computed: true, MarkdownDescription: "Queue type."},
+				"message_ttl":          schema.Int64Attribute{Computed: true, MarkdownDescription: "How long a message waits, in milliseconds (`x-message-ttl`)."},
+				"dead_letter_exchange": schema.StringAttribute{Computed: true, MarkdownDescription: "Where a message goes when it has waited (`x-dead-letter-exchange`)."},
+				"durable":              schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether the queue survives a restart of the broker."},
+				"auto_delete":          schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether the queue goes with its last consumer."},
+				"exclusive":            schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether the queue belongs to one connection."},
+				"arguments":            schema.MapAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "Further arguments; what is not text is written as JSON."},
+			}},
+		},
+		"bindings": schema.MapAttribute{
+			Computed: true, ElementType: linesType,
+			MarkdownDescription: say("The bindings of the KIND by source exchange, each as a line `<routing key> -> queue <name>` or `<routing key> -> exchange <name>`."),
+		},
+	}
+	maps.Copy(attributes, further)
+	return attributes
+}

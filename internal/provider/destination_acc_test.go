@@ -1,0 +1,219 @@
+package provider
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-version"
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/plancheck"
+	"github.com/hashicorp/terraform-plugin-testing/terraform"
+	"github.com/hashicorp/terraform-plugin-testing/tfversion"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// A destination's week: made together with its cascade, damaged, repaired, imported, moved to other messages. Its
+// messages arrive.
+func TestAccDestination(t *testing.T) {
+	const levels, unit = 3, 10 * time.Millisecond
+	v := newVhost(t)
+	v.declareQueue("orders", nil)
+	with := func(further string) string {
+		return requiring + on(v.broker, `
+resource "rabbitmqdelay_cascade" "t" {
+  vhost      = %[1]q
+  name       = "t"
+  levels     = %[2]d
+  resolution = %[3]q
+}
+
+resource "rabbitmqdelay_destination" "orders" {
+  vhost             = rabbitmqdelay_cascade.t.vhost
+  delivery_exchange = rabbitmqdelay_cascade.t.delivery_exchange
+  levels            = rabbitmqdelay_cascade.t.levels
+  queue             = "orders"
+  %[4]s
+}
+`, v.name, levels, unit.String(), further)
+	}
+	configuration := with(`address = "orders"`)
+	const address = "rabbitmqdelay_destination.orders"
+	arrives := func(to string) resource.TestCheckFunc {
+		return func(*terraform.State) error {
+			c := cascadeUnderTest{v, levels, unit, "t.delay-02", "t.delivery"}
+			sent := c.send(5, to)
+			c.eventually("the message has arrived", func() bool { return v.depth("orders") == 1 })
+			if took := time.Since(sent); took < 5*unit {
+				t.Errorf("a message with a delay of %s took %s", 5*unit, took)
+			}
+			v.purge("orders")
+			return nil
+		}
+	}
+	unbind := func() {
+		v.do(topology.Unbind{Binding: topology.Binding{Source: "t.delivery", RoutingKey: "*.*.*.orders", DestinationType: topology.ToQueue, Destination: "orders"}})
+	}
+	action := func(action plancheck.ResourceActionType) []plancheck.PlanCheck {
+		return []plancheck.PlanCheck{plancheck.ExpectResourceAction(address, action)}
+	}
+	resource.ParallelTest(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories,
+		CheckDestroy: func(*terraform.State) error {
+			own := topology.New()
+			own.Queues["orders"] = v.objects().Queues["orders"]
+			v.mustHold(own)
+			return nil
+		},
+		Steps: []resource.TestStep{
+			{
+				Config: configuration,
+				Check: resource.ComposeTestCheckFunc(
+					resource.TestCheckResourceAttr(address, "routing_key", "*.*.*.orders"), resource.TestCheckResourceAttr(address, "match", "exact"), arrives("orders")),
+			},
+			{
+				PreConfig: unbind, Config: configuration, PlanOnly: true, ExpectNonEmptyPlan: true,
+				ConfigPlanChecks: resource.ConfigPlanChecks{PostApplyPostRefresh: action(plancheck.ResourceActionCreate)},
+			},
+			{Config: configuration, ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: action(plancheck.ResourceActionCreate)}, Check: arrives("orders")},
+			{
+				Config: configuration, ResourceName: address, ImportState: true, ImportStateId: v.name + "/t.delivery/queue/orders/*.*.*.orders",
+				ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "routing_key",
+			},
+			{
+				Config:           with(`address = "orders.eu"`),
+				ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: action(plancheck.ResourceActionUpdate)},
+				Check:            arrives("orders.eu"),
+			},
+			{Config: configuration, Check: arrives("orders")},
+		},
+	})
+}
+
+// By a block, with an ID or an identity, nothing is planned but the import.
+func TestAccDestinationImportBlock(t *testing.T) {
+	for how, is := range map[string]struct {
+		by    func(vhost string) string
+		since *version.Version
+	}{
+		"ID": {func(vhost string) string {
+			return fmt.Sprintf("id = %q", vhost+"/t.delivery/queue/orders/%23.orders")
+		}, tfversion.Version1_5_0},
+		"identity": {func(vhost string) string {
+			return fmt.Sprintf("identity = {\n    vhost = %q\n    delivery_exchange = \"t.delivery\"\n    queue = \"orders\"\n    routing_key = \"#.orders\"\n  }", vhost)
+		}, tfversion.Version1_12_0},
+	} {
+		t.Run(how, func(t *testing.T) {
+			v := newVhost(t)
+			v.declareExchange("t.delivery", "topic")
+			v.declareQueue("orders", nil)
+			v.bind("t.delivery", "#.orders", "queue", "orders")
+			resource.ParallelTest(t, resource.TestCase{
+				TerraformVersionChecks:   []tfversion.TerraformVersionCheck{tfversion.SkipBelow(is.since)},
+				ProtoV6ProviderFactories: factories,
+				Steps: []resource.TestStep{{
+					Config: requiring + on(v.broker, `
+resource "rabbitmqdelay_destination" "orders" {
+  vhost             = %q
+  delivery_exchange = "t.delivery"
+  match             = "suffix"
+  address           = "orders"
+  queue             = "orders"
+}
+
+import {
+  to = rabbitmqdelay_destination.orders
+  %s
+}
+`, v.name, is.by(v.name)),
+					ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{imports("rabbitmqdelay_destination.orders")}},
+				}},
+			})
+		})
+	}
+}
+
+// A cascade that is replaced takes all that is bound to its delivery exchange with it. With triggers a destination is
+// bound again by the same apply, otherwise by the next one.
+func TestAccDestinationOfReplacedCascade(t *testing.T) {
+	v := newVhost(t)
+	v.declareQueue("orders", nil)
+	with := func(resolution, triggers string) string {
+		return on(v.broker, `
+resource "rabbitmqdelay_cascade" "t" {
+  vhost      = %q
+  name       = "t"
+  levels     = 2
+  resolution = %q
+}
+
+resource "rabbitmqdelay_destination" "orders" {
+  vhost             = rabbitmqdelay_cascade.t.vhost
+  delivery_exchange = rabbitmqdelay_cascade.t.delivery_exchange
+  levels            = rabbitmqdelay_cascade.t.levels
+  address           = "orders"
+  queue             = "orders"
+  %s
+}
+`, v.name, resolution, triggers)
+	}
+	const triggers = "triggers = { cascade = sha1(jsonencode(rabbitmqdelay_cascade.t.queues)) }"
+	bound := func(*terraform.State) error { v.mustBeBound("*.*.orders -> queue orders"); return nil }
+	resource.ParallelTest(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories,
+		Steps: []resource.TestStep{
+			{Config: with("1s", triggers), Check: bound},
+			{Config: with("2s", triggers), Check: bound},
+			{Config: with("2s", ""), Check: bound},
+			{Config: with("3s", ""), ExpectNonEmptyPlan: true},
+			{Config: with("3s", ""), Check: bound},
+		},
+	})
+}
+
+// A cascade that is resized while messages wait in it runs empty first, and the destination takes them; then it takes
+// those of the new one.
+func TestAccDestinationOfResizedCascade(t *testing.T) {
+	const unit = 200 * time.Millisecond
+	v := newVhost(t)
+	v.declareQueue("orders", nil)
+	with := func(levels int) string {
+		return on(v.broker, `
+resource "rabbitmqdelay_cascade" "t" {
+  vhost         = %q
+  name          = "t"
+  levels        = %d
+  resolution    = %q
+  queue_type    = "classic"
+  drain_timeout = "1m"
+}
+
+resource "rabbitmqdelay_destination" "orders" {
+  vhost             = rabbitmqdelay_cascade.t.vhost
+  delivery_exchange = rabbitmqdelay_cascade.t.delivery_exchange
+  levels            = rabbitmqdelay_cascade.t.levels
+  address           = "orders"
+  queue             = "orders"
+}
+`, v.name, levels, unit.String())
+	}
+	send := func(levels int) {
+		cascadeUnderTest{v, levels, unit, fmt.Sprintf("t.delay-%02d", levels-1), "t.delivery"}.send(7, "orders")
+	}
+	resource.ParallelTest(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories,
+		Steps: []resource.TestStep{
+			{Config: with(3), Check: func(*terraform.State) error { send(3); return nil }},
+			{Config: with(4), Check: func(*terraform.State) error {
+				if n := v.depth("orders"); n != 1 {
+					t.Errorf("of the message of the cascade before, %d arrived", n)
+				}
+				v.mustBeBound("*.*.*.*.orders -> queue orders")
+				send(4)
+				v.eventually("the second message has arrived", func() bool { return v.depth("orders") == 2 })
+				return nil
+			}},
+		},
+	})
+}

@@ -1,0 +1,101 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// destinationIdentity is what tells one binding from another on a broker.
+type destinationIdentity struct {
+	Vhost            types.String `tfsdk:"vhost"`
+	DeliveryExchange types.String `tfsdk:"delivery_exchange"`
+	Queue            types.String `tfsdk:"queue"`
+	Exchange         types.String `tfsdk:"exchange"`
+	RoutingKey       types.String `tfsdk:"routing_key"`
+}
+
+func (id destinationIdentity) binding() topology.Binding {
+	b := topology.Binding{
+		Source: id.DeliveryExchange.ValueString(), RoutingKey: id.RoutingKey.ValueString(),
+		DestinationType: topology.ToQueue, Destination: id.Queue.ValueString(),
+	}
+	if exchange := id.Exchange.ValueString(); exchange != "" {
+		b.DestinationType, b.Destination = topology.ToExchange, exchange
+	}
+	return b
+}
+
+// ImportState takes over a binding, whoever made it.
+func (r *destinationResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	var id destinationIdentity
+	if req.ID == "" {
+		resp.Diagnostics.Append(req.Identity.Get(ctx, &id)...)
+		if (id.Queue.ValueString() == "") == (id.Exchange.ValueString() == "") {
+			resp.Diagnostics.AddError("Invalid identity", "The identity has to have either queue or exchange.")
+		}
+	} else {
+		var err error
+		if id, err = parseDestinationID(req.ID); err != nil {
+			resp.Diagnostics.AddError("Invalid import ID", err.Error())
+		}
+	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if r.connection == nil || r.connection.client == nil {
+		resp.Diagnostics.Append(notImportable("destination"))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, defaultReadTimeout)
+	defer cancel()
+	o := &rebinding{client: r.connection.client, vhost: id.Vhost.ValueString(), binding: id.binding()}
+	there, err := o.read(ctx)
+	if err == nil && !o.isIn(there) {
+		err = o.missing(there)
+	}
+	model := destinationModel{Adopt: types.BoolValue(false), Triggers: types.MapNull(types.StringType), Timeouts: noTimeouts()}
+	if err == nil {
+		err = model.setBinding(o.vhost, o.binding)
+	}
+	if err != nil {
+		resp.Diagnostics.Append(o.failed("import", err))
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
+}
+
+// destinationID is the import ID: "<vhost>/<delivery exchange>/<queue or exchange>/<its name>/<routing key>" with each
+// part percent-encoded, but for the "*" of keys, which need it neither in a URL nor within quotes.
+func destinationID(vhost string, b topology.Binding) string {
+	parts := []string{vhost, b.Source, string(b.DestinationType), b.Destination, b.RoutingKey}
+	for i, part := range parts {
+		parts[i] = strings.ReplaceAll(url.PathEscape(part), "%2A", "*")
+	}
+	return strings.Join(parts, "/")
+}
+
+func parseDestinationID(id string) (destinationIdentity, error) {
+	parts, ok := splitID(id, 5)
+	if !ok || parts[2] != string(topology.ToQueue) && parts[2] != string(topology.ToExchange) {
+		return destinationIdentity{}, fmt.Errorf("the import ID is %q; it has to be <vhost>/<delivery exchange>/queue/<queue>/<routing key>, or with exchange in place of queue, each part percent-encoded, such as %s",
+			id, destinationID("/", topology.Binding{Source: "tasks.delivery", DestinationType: topology.ToQueue, Destination: "orders", RoutingKey: "*.*.*.*.orders"}))
+	}
+	parsed := destinationIdentity{
+		Vhost: types.StringValue(parts[0]), DeliveryExchange: types.StringValue(parts[1]), RoutingKey: types.StringValue(parts[4]),
+		Queue: types.StringNull(), Exchange: types.StringNull(),
+	}
+	if parts[2] == string(topology.ToQueue) {
+		parsed.Queue = types.StringValue(parts[3])
+	} else {
+		parsed.Exchange = types.StringValue(parts[3])
+	}
+	return parsed, nil
+}

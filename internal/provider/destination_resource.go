@@ -1,0 +1,358 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+var (
+	_ resource.ResourceWithConfigure      = (*destinationResource)(nil)
+	_ resource.ResourceWithValidateConfig = (*destinationResource)(nil)
+	_ resource.ResourceWithModifyPlan     = (*destinationResource)(nil)
+	_ resource.ResourceWithIdentity       = (*destinationResource)(nil)
+	_ resource.ResourceWithImportState    = (*destinationResource)(nil)
+)
+
+func newDestinationResource() resource.Resource { return &destinationResource{} }
+
+type destinationResource struct{ connection *connection }
+
+func (r *destinationResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_destination"
+	// It is the binding, and an update makes another one.
+	resp.ResourceBehavior.MutableIdentity = true
+}
+
+func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "Where delayed messages go: binds one queue or exchange to the delivery exchange of a cascade, for one address. The address is what publishers write " +
+			"behind the digits of the delay in a routing key.\n\n" +
+			"The key is known in the plan. A binding that is gone is made again by the next apply. Every refresh warns of other destinations at the exchange that also take " +
+			"messages for this address, or whose messages this one also takes.\n\n" +
+			"Every attribute but `vhost` changes in place, the new binding first and then the old one is removed, so that no message falls in between. While both are there, " +
+			"for some milliseconds, another queue gets messages as well as the one before it; the same queue gets each message once. Messages for an address that is " +
+			"changed, if they are on their way or still published, then find nobody: to move publishers, add a destination for the new address, and remove " +
+			"the one for the old address when nobody uses it any more.\n\n" +
+			"A destroy of both removes the destination before the cascade. What still waits then is unroutable when its time is over, so let the cascade run empty first.",
+		Attributes: map[string]schema.Attribute{
+			"vhost": schema.StringAttribute{
+				Optional: true, Computed: true, Default: stringdefault.StaticString(defaultVhost),
+				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
+				MarkdownDescription: "Virtual host. Default: `/`. A change replaces the destination.",
+			},
+			"delivery_exchange": schema.StringAttribute{
+				Required: true,
+				MarkdownDescription: "The topic exchange at the end of the cascade, its attribute `delivery_exchange`. It has to exist. The messages of a " +
+					"[ladder](ladder.md) can be received in the same way, with `levels = 1`, unless it has a `dead_letter_routing_key`.",
+			},
+			"levels": schema.Int64Attribute{
+				Optional:            true,
+				MarkdownDescription: fmt.Sprintf("Number of levels of the cascade, 1 to %d, its attribute `levels`. Required, unless `match` is `suffix`; then it is left out.", cascade.MaxLevels),
+			},
+			"address": schema.StringAttribute{
+				Required: true,
+				MarkdownDescription: "The address: one word, or several joined by dots, without the wildcards `*` and `#`. With its key it can have as many bytes as AMQP allows, 255 in all: with " +
+					"28 levels, 199 remain for it.",
+			},
+			"match": schema.StringAttribute{
+				Optional: true, Computed: true, Default: stringdefault.StaticString(string(cascade.Exact)),
+				MarkdownDescription: "`exact` takes the messages for this address. `suffix` binds with `#.<address>`, as NServiceBus and Celery do: `orders` then also takes the messages for " +
+					"`eu.orders`, and for any other address that ends with `.orders`. Default: `exact`.",
+			},
+			"queue": schema.StringAttribute{
+				Optional:            true,
+				MarkdownDescription: "Queue that takes the messages. It has to exist. Exactly one of `queue` and `exchange` is given.",
+			},
+			"exchange": schema.StringAttribute{
+				Optional:            true,
+				MarkdownDescription: "Exchange that takes the messages, with the routing key that they have at the delivery exchange, digits included. It has to exist.",
+			},
+			"adopt": schema.BoolAttribute{
+				Optional: true, Computed: true, Default: booldefault.StaticBool(false),
+				MarkdownDescription: "Whether to take over a binding that exists already. Otherwise it is an error, before anything is written. Default: `false`.",
+			},
+			"triggers": schema.MapAttribute{
+				Optional: true, ElementType: types.StringType,
+				MarkdownDescription: "Any values. When one of them changes, the apply makes sure that the binding is there. That is for a cascade that is replaced: its delivery exchange " +
+					"goes with all that is bound to it, which the destination otherwise does not see before the next plan.",
+			},
+			"timeouts": timeouts.Attributes(ctx, timeouts.Opts{Create: true, Read: true, Update: true, Delete: true}),
+			"routing_key": schema.StringAttribute{
+				Computed:            true,
+				MarkdownDescription: "Routing key of the binding: `*.` for each level, or `#.`, and then the address.",
+			},
+		},
+	}
+}
+
+func (r *destinationResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
+	resp.IdentitySchema = identityschema.Schema{Attributes: map[string]identityschema.Attribute{
+		"vhost":             identityschema.StringAttribute{RequiredForImport: true, Description: "Virtual host."},
+		"delivery_exchange": identityschema.StringAttribute{RequiredForImport: true, Description: "Exchange that the messages come from."},
+		"queue":             identityschema.StringAttribute{OptionalForImport: true, Description: "Queue that takes the messages. This or exchange is given."},
+		"exchange":          identityschema.StringAttribute{OptionalForImport: true, Description: "Exchange that takes the messages."},
+		"routing_key":       identityschema.StringAttribute{RequiredForImport: true, Description: "Routing key of the binding."},
+	}}
+}
+
+func (r *destinationResource) Configure(_ context.Context, req resource.ConfigureRequest, _ *resource.ConfigureResponse) {
+	if connection, ok := req.ProviderData.(*connection); ok {
+		r.connection = connection
+	}
+}
+
+// ValidateConfig reports what cannot be bound, on the attribute it concerns.
+func (r *destinationResource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
+	var config destinationModel
+	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	resp.Diagnostics.Append(config.emptyValues().diagnostics()...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	_, diags := config.forecast(ctx)
+	resp.Diagnostics.Append(diags...)
+}
+
+// ModifyPlan writes the key into the plan, and says whose messages a change leaves without a way.
+func (r *destinationResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	if req.Plan.Raw.IsNull() {
+		return
+	}
+	var plan destinationModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	computed, diags := plan.forecast(ctx)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	plan.RoutingKey = computed.RoutingKey
+	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("routing_key"), plan.RoutingKey)...)
+	if req.State.Raw.IsNull() {
+		return
+	}
+	var state destinationModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	if resp.Diagnostics.HasError() || plan.RoutingKey.IsUnknown() || plan.DeliveryExchange.IsUnknown() {
+		return
+	}
+	resp.Diagnostics.Append(state.leftBy(&plan)...)
+}
+
+// leftBy warns of the messages that nobody takes once the plan is carried out.
+func (m *destinationModel) leftBy(plan *destinationModel) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if m.DeliveryExchange.Equal(plan.DeliveryExchange) && plan.config().Takes(m.config()) {
+		return diags
+	}
+	from := ""
+	if !m.DeliveryExchange.Equal(plan.DeliveryExchange) {
+		from = fmt.Sprintf(" that arrive at exchange %q", m.DeliveryExchange.ValueString())
+	}
+	diags.AddWarning("Messages for the address before", fmt.Sprintf(
+		"The key changes from %q to %q. Messages for the address %q%s, if some are on their way or still published, are then unroutable unless something else is bound for them. To move "+
+			"publishers without that, add a second destination, and remove this one when nobody uses it any more.",
+		m.RoutingKey.ValueString(), plan.RoutingKey.ValueString(), m.Address.ValueString(), from))
+	return diags
+}
+
+// Create binds, unless the binding exists already.
+func (r *destinationResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var model destinationModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &model)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	timeout, diags := model.Timeouts.Create(ctx, defaultWriteTimeout)
+	resp.Diagnostics.Append(diags...)
+	o, diags := r.open(&model)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	outer := context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+
+	there, diags := o.prepare(ctx, "create", model.Adopt.ValueBool())
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	after, done, err := o.rebind(ctx, o.existing(there))
+	if err == nil {
+		resp.Diagnostics.Append(o.warnings(after)...)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
+		resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
+		return
+	}
+	resp.Diagnostics.Append(o.failed("create", err))
+	if err := o.undo(outer, done); err != nil {
+		resp.Diagnostics.AddError(notTakenBack, fmt.Sprintf("%s\n\nThe %s may still be there. It stays in the state, marked as tainted: the next apply removes it and creates it anew.", err, o))
+		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
+		resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
+	}
+}
+
+// Read looks whether the binding is there, and who else takes its messages.
+func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	var model destinationModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &model)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if r.connection == nil || r.connection.client == nil {
+		resp.Diagnostics.Append(notRefreshed("destination"))
+		return
+	}
+	timeout, diags := model.Timeouts.Read(ctx, defaultReadTimeout)
+	resp.Diagnostics.Append(diags...)
+	unfinished, diags := unfinishedUpdate(ctx, req.Private)
+	resp.Diagnostics.Append(diags...)
+	o, diags := r.open(&model)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	there, err := o.read(ctx)
+	if err == nil && !o.isIn(there) && unfinished != nil {
+		// An update got further than it could see: what it was to make may be all there is.
+		o.binding = *unfinished
+		if there, err = o.read(ctx); err == nil {
+			err = model.setBinding(o.vhost, o.binding)
+		}
+		resp.Diagnostics.Append(setUnfinished(ctx, resp.Private, nil)...)
+	}
+	if err != nil && !broker.IsKind(err, broker.VhostNotFound) {
+		resp.Diagnostics.Append(o.failed("read", err))
+		return
+	}
+	// The framework wants an identity even of what is gone, and Terraform before 1.12 brings none.
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
+	if err != nil || !o.isIn(there) {
+		resp.State.RemoveResource(ctx)
+		return
+	}
+	resp.Diagnostics.Append(o.warnings(there)...)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
+}
+
+// Update makes the planned binding and then removes the one before.
+func (r *destinationResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var prior, model destinationModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &model)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	timeout, diags := model.Timeouts.Update(ctx, defaultWriteTimeout)
+	resp.Diagnostics.Append(diags...)
+	unfinished, diags := unfinishedUpdate(ctx, req.Private)
+	resp.Diagnostics.Append(diags...)
+	before, diags := prior.binding()
+	resp.Diagnostics.Append(diags...)
+	o, diags := r.open(&model)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	outer := context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+
+	own := before == o.binding || unfinished != nil && *unfinished == o.binding
+	there, diags := o.prepare(ctx, "update", model.Adopt.ValueBool() || own)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	actual := o.existing(there)
+	for _, b := range []*topology.Binding{&before, unfinished} {
+		if b != nil && *b != o.binding {
+			actual.Add(*b)
+		}
+	}
+	after, done, err := o.rebind(ctx, actual)
+	if err != nil {
+		resp.Diagnostics.Append(o.failed("update", err))
+		made, kept, err := o.compare(outer, before)
+		if err == nil && (kept || !made) {
+			err = o.undo(outer, done)
+		}
+		if err != nil {
+			resp.Diagnostics.AddError(notTakenBack, fmt.Sprintf("%s\n\nThe %s may be there, besides the one before or in its place. The next apply goes on from there.", err, o))
+			resp.Diagnostics.Append(setUnfinished(ctx, resp.Private, &o.binding)...)
+		}
+		if err != nil || kept || !made {
+			return // with the state before
+		}
+	}
+	resp.Diagnostics.Append(o.warnings(after)...)
+	resp.Diagnostics.Append(setUnfinished(ctx, resp.Private, nil)...)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
+}
+
+// Delete removes this binding, and nothing else.
+func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var model destinationModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &model)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	timeout, diags := model.Timeouts.Delete(ctx, defaultWriteTimeout)
+	resp.Diagnostics.Append(diags...)
+	unfinished, diags := unfinishedUpdate(ctx, req.Private)
+	resp.Diagnostics.Append(diags...)
+	o, diags := r.open(&model)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	actual := bindingSet(o.binding)
+	if unfinished != nil {
+		actual.Add(*unfinished)
+	}
+	_, err := o.client.Run(ctx, o.vhost, topology.Rebind(bindingSet(), actual))
+	if err != nil && !broker.IsKind(err, broker.VhostNotFound) {
+		resp.Diagnostics.Append(o.failed("destroy", err))
+	}
+}
+
+// open gets the way to the broker for a model whose values are all known.
+func (r *destinationResource) open(model *destinationModel) (*rebinding, diag.Diagnostics) {
+	b, diags := model.binding()
+	if diags.HasError() {
+		return nil, diags
+	}
+	if r.connection == nil || r.connection.client == nil {
+		diags.Append(notConfigured())
+		return nil, diags
+	}
+	return &rebinding{client: r.connection.client, vhost: model.Vhost.ValueString(), binding: b}, diags
+}

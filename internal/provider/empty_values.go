@@ -1,0 +1,56 @@
+package provider
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+)
+
+// emptyValues are the errors on values that are given and say nothing.
+type emptyValues struct {
+	errs  cascade.Errors
+	diags diag.Diagnostics
+}
+
+func (e *emptyValues) add(attribute, format string, args ...any) {
+	e.errs = append(e.errs, cascade.AttributeError{Attribute: attribute, Message: fmt.Sprintf(format, args...)})
+}
+
+func (e *emptyValues) texts(given map[string]types.String) {
+	for _, attribute := range slices.Sorted(maps.Keys(given)) {
+		if value := given[attribute]; !value.IsNull() && !value.IsUnknown() && value.ValueString() == "" {
+			e.add(attribute, "is empty; give it a value or leave it out")
+		}
+	}
+}
+
+func (e *emptyValues) count(attribute string, value types.Int64) {
+	if n := value.ValueInt64(); !value.IsNull() && !value.IsUnknown() && n < 1 {
+		e.add(attribute, "is %d; it has to be 1 or more", n)
+	}
+}
+
+func (e *emptyValues) duration(attribute string, value timetypes.GoDuration) {
+	if value.IsNull() || value.IsUnknown() {
+		return
+	}
+	d, diags := value.ValueGoDuration()
+	e.diags.Append(diags...)
+	if !diags.HasError() && d <= 0 {
+		e.add(attribute, "is %s; it has to be positive", d)
+	}
+}
+
+func (e *emptyValues) diagnostics() diag.Diagnostics {
+	diags := e.diags
+	if len(e.errs) > 0 {
+		diags.Append(configErrors(e.errs)...)
+	}
+	return diags
+}

@@ -1,0 +1,283 @@
+package provider
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
+	"github.com/hashicorp/terraform-plugin-framework-validators/mapvalidator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/action"
+	"github.com/hashicorp/terraform-plugin-framework/action/schema"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+var (
+	_ action.ActionWithConfigure      = (*publishAction)(nil)
+	_ action.ActionWithValidateConfig = (*publishAction)(nil)
+)
+
+func newPublishAction() action.Action { return &publishAction{} }
+
+type publishAction struct{ connection *connection }
+
+type publishModel struct {
+	Vhost         types.String         `tfsdk:"vhost"`
+	EntryExchange types.String         `tfsdk:"entry_exchange"`
+	Levels        types.Int64          `tfsdk:"levels"`
+	Resolution    timetypes.GoDuration `tfsdk:"resolution"`
+	Delay         timetypes.GoDuration `tfsdk:"delay"`
+	Destination   types.String         `tfsdk:"destination"`
+	Body          types.String         `tfsdk:"body"`
+	ContentType   types.String         `tfsdk:"content_type"`
+	Headers       types.Map            `tfsdk:"headers"`
+}
+
+func (a *publishAction) Metadata(_ context.Context, req action.MetadataRequest, resp *action.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_publish"
+}
+
+func (a *publishAction) Schema(_ context.Context, _ action.SchemaRequest, resp *action.SchemaResponse) {
+	shortText := []validator.String{stringvalidator.LengthBetween(1, cascade.MaxKeyBytes)}
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "Publishes one message into a delay cascade, whoever declared that, to try it or a receiver out: with `terraform apply -invoke` or after a change. " +
+			"Needs Terraform 1.14 or later.\n\n" +
+			"It succeeds when the broker has confirmed the message, and does not wait until the delay is over; the data source `rabbitmqdelay_probe` does. Nothing is sent if the cascade cannot " +
+			"give the delay, or if no binding of the entry exchange or, already now, of the delivery exchange takes the message. The message is persistent and mandatory and has a `message_id`, which is reported, " +
+			"a `timestamp`, and the `app_id` `terraform-provider-rabbitmqdelay`.\n\n" +
+			"It takes AMQP (`amqp_uri`), and permission to write the entry exchange.",
+		Attributes: map[string]schema.Attribute{
+			"vhost":          schema.StringAttribute{Optional: true, MarkdownDescription: "Virtual host. Default: `/`.", Validators: notEmpty},
+			"entry_exchange": schema.StringAttribute{Required: true, MarkdownDescription: "The exchange that publishers use: that of the highest level.", Validators: notEmpty},
+			"levels": schema.Int64Attribute{
+				Optional: true,
+				MarkdownDescription: "Number of levels that the cascade is meant to have; it is an error if it has another. Together with `resolution` it has the delay checked in the plan already. " +
+					"Default: as many as it has.",
+			},
+			"resolution": schema.StringAttribute{
+				Optional: true, CustomType: timetypes.GoDurationType{},
+				MarkdownDescription: "Resolution that the cascade is meant to have, likewise. Default: what it has.",
+			},
+			"delay": schema.StringAttribute{
+				Required: true, CustomType: timetypes.GoDurationType{},
+				MarkdownDescription: "How long the message waits, such as `90s`; `0s` passes it straight on. Between two steps of the cascade it is rounded up.",
+			},
+			"destination":  schema.StringAttribute{Required: true, MarkdownDescription: "Address that the receiver has bound to the delivery exchange. It may have dots."},
+			"body":         schema.StringAttribute{Optional: true, MarkdownDescription: "Body of the message, as UTF-8. It is part of the plan: no place for secrets. Default: empty."},
+			"content_type": schema.StringAttribute{Optional: true, MarkdownDescription: "Property `content_type`, such as `application/json`. Default: none.", Validators: shortText},
+			"headers": schema.MapAttribute{
+				Optional: true, ElementType: types.StringType,
+				MarkdownDescription: "Headers of the message, for receivers that need some, all of them text. Default: none.",
+				Validators:          []validator.Map{mapvalidator.KeysAre(shortText...)},
+			},
+		},
+	}
+}
+
+func (a *publishAction) Configure(_ context.Context, req action.ConfigureRequest, _ *action.ConfigureResponse) {
+	if connection, ok := req.ProviderData.(*connection); ok {
+		a.connection = connection
+	}
+}
+
+// ValidateConfig reports what would be wrong whatever the values turn out to be that are not known yet.
+func (a *publishAction) ValidateConfig(ctx context.Context, req action.ValidateConfigRequest, resp *action.ValidateConfigResponse) {
+	var model publishModel
+	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	// What is not known has a value that every other one goes with.
+	levels, resolution, delay, destination := 1, time.Millisecond, time.Duration(0), "a"
+	given := func(value interface {
+		IsNull() bool
+		IsUnknown() bool
+	}) bool {
+		return !value.IsNull() && !value.IsUnknown()
+	}
+	if given(model.Levels) {
+		levels = int(model.Levels.ValueInt64())
+	}
+	var diags diag.Diagnostics
+	if given(model.Resolution) {
+		resolution, diags = model.Resolution.ValueGoDuration()
+		resp.Diagnostics.Append(diags...)
+	}
+	if given(model.Delay) {
+		delay, diags = model.Delay.ValueGoDuration()
+		resp.Diagnostics.Append(diags...)
+	}
+	if !given(model.Levels) || !given(model.Resolution) {
+		delay = min(delay, 0) // nobody knows how long it may be
+	}
+	if given(model.Destination) {
+		destination = model.Destination.ValueString()
+	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if _, err := cascade.RoutingKey(delay, levels, resolution, destination); err != nil {
+		resp.Diagnostics.Append(publishError(err))
+	}
+}
+
+// Invoke looks at the cascade and sends the message.
+func (a *publishAction) Invoke(ctx context.Context, req action.InvokeRequest, resp *action.InvokeResponse) {
+	var model publishModel
+	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if a.connection == nil || a.connection.client == nil {
+		resp.Diagnostics.AddError("Provider not configured", "The provider's configuration holds values that are not known, so that the broker cannot be reached.")
+		return
+	}
+	delay, diags := model.Delay.ValueGoDuration()
+	resp.Diagnostics.Append(diags...)
+	message := broker.Message{
+		Vhost: defaultVhost, Exchange: model.EntryExchange.ValueString(),
+		ID: rand.Text(), ContentType: model.ContentType.ValueString(), Body: model.Body.ValueString(),
+	}
+	if !model.Vhost.IsNull() {
+		message.Vhost = model.Vhost.ValueString()
+	}
+	resp.Diagnostics.Append(model.Headers.ElementsAs(ctx, &message.Headers, false)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	client := a.connection.client
+	o := operation{client: client, kind: "cascade", vhost: message.Vhost, desired: topology.Topology{Entry: message.Exchange}}
+	look := client.Lookup(message.Vhost)
+	config, err := cascade.Recognize(ctx, look, message.Vhost, message.Exchange)
+	if err == nil {
+		config, err = config.Resolve()
+	}
+	if err != nil {
+		resp.Diagnostics.Append(o.failed("publish into", err))
+		return
+	}
+	resp.Diagnostics.Append(model.checkCascade(config)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if message.RoutingKey, err = cascade.RoutingKey(delay, config.Levels, config.Resolution, model.Destination.ValueString()); err != nil {
+		resp.Diagnostics.Append(publishError(err))
+		return
+	}
+	wrong, err := model.checkBindings(ctx, look, config, message)
+	if err != nil {
+		resp.Diagnostics.Append(o.failed("publish into", err))
+		return
+	}
+	resp.Diagnostics.Append(wrong...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	due, _, err := cascade.ParseRoutingKey(message.RoutingKey, config.Levels, config.Resolution)
+	if err != nil {
+		resp.Diagnostics.Append(publishError(err))
+		return
+	}
+	report := func(format string, args ...any) {
+		resp.SendProgress(action.InvokeProgressEvent{Message: fmt.Sprintf(format, args...)})
+	}
+	report("Publishing message %s to exchange %q with routing key %q.", message.ID, message.Exchange, message.RoutingKey)
+	began := time.Now()
+	if err := client.Publish(ctx, message); err != nil {
+		resp.Diagnostics.Append(o.failed("publish into", err))
+		return
+	}
+	report("The broker has confirmed the message. It is due at destination %q after %s, at %s.", model.Destination.ValueString(), due, began.Add(due).UTC().Format(time.RFC3339))
+}
+
+// checkCascade makes sure that the cascade is the one that is meant. With another number of levels a key may wait for years.
+func (m publishModel) checkCascade(config cascade.Config) diag.Diagnostics {
+	var diags diag.Diagnostics
+	differs := func(attribute string, meant, is any) {
+		diags.AddAttributeError(path.Root(attribute), "Another "+attribute+" than the cascade has",
+			fmt.Sprintf("%s is %v, and that of the cascade with entry exchange %q in vhost %q is %v. Nothing was sent.", attribute, meant, m.EntryExchange.ValueString(), config.Vhost, is))
+	}
+	if levels := m.Levels.ValueInt64(); !m.Levels.IsNull() && levels != int64(config.Levels) {
+		differs("levels", levels, config.Levels)
+	}
+	if !m.Resolution.IsNull() {
+		resolution, more := m.Resolution.ValueGoDuration()
+		diags.Append(more...)
+		if resolution != config.Resolution && !more.HasError() {
+			differs("resolution", resolution, config.Resolution)
+		}
+	}
+	return diags
+}
+
+// checkBindings makes sure that the message gets into the cascade, and to somebody at its end. A broker that parks what no
+// binding takes confirms it and does not return it.
+func (m publishModel) checkBindings(ctx context.Context, look cascade.Lookup, config cascade.Config, message broker.Message) (diag.Diagnostics, error) {
+	var diags diag.Diagnostics
+	entry, _, err := look.Exchange(ctx, message.Exchange)
+	if err != nil {
+		return nil, err
+	}
+	delivery, delivers, err := look.Exchange(ctx, config.DeliveryExchange)
+	if err != nil {
+		return nil, err
+	}
+	entered, err := takes(ctx, look, entry, message.RoutingKey)
+	if err != nil {
+		return nil, err
+	}
+	if !entered || !delivers {
+		reason := fmt.Sprintf("no binding of the entry exchange %q takes the routing key %q", message.Exchange, message.RoutingKey)
+		if !delivers {
+			reason = fmt.Sprintf("there is no delivery exchange %q", config.DeliveryExchange)
+		}
+		diags.AddError("The cascade is damaged", fmt.Sprintf("In vhost %q %s. Nothing was sent. A plan of the cascade shows what is missing, and an apply repairs it.", message.Vhost, reason))
+		return diags, nil
+	}
+	delivered, err := takes(ctx, look, delivery, message.RoutingKey)
+	if err != nil || delivered {
+		return nil, err
+	}
+	binding, err := cascade.DestinationKey(config.Levels, m.Destination.ValueString())
+	if err != nil {
+		return nil, err
+	}
+	fate := "not get to anybody"
+	if alternate := delivery.AlternateExchange(); alternate != "" {
+		fate = fmt.Sprintf("be parked behind the alternate exchange %q", alternate)
+	}
+	diags.AddAttributeError(path.Root("destination"), "The destination is not bound", fmt.Sprintf(
+		"No binding of the delivery exchange %q in vhost %q takes the routing key %q: after its delay the message would %s. Nothing was sent. Bind the receiver's queue with the key %q before, or check the address.",
+		delivery.Name, message.Vhost, message.RoutingKey, fate, binding))
+	return diags, nil
+}
+
+// takes tells whether a binding of the exchange takes the key. For other types than topic that cannot be told from the key alone.
+func takes(ctx context.Context, look cascade.Lookup, e topology.Exchange, key string) (bool, error) {
+	if e.Type != "topic" {
+		return true, nil
+	}
+	bindings, err := look.BindingsFrom(ctx, e.Name)
+	words := topology.ParseTopicKey(key)
+	return slices.ContainsFunc(bindings, func(b topology.Binding) bool { return topology.ParseTopicKey(b.RoutingKey).Matches(words) }), err
+}
+
+// publishError puts the error on the attribute that it names.
+func publishError(err error) diag.Diagnostic {
+	var wrong cascade.AttributeError
+	if !errors.As(err, &wrong) {
+		return diag.NewErrorDiagnostic("Invalid message", err.Error()+".")
+	}
+	return diag.NewAttributeErrorDiagnostic(path.Root(wrong.Attribute), "Invalid "+wrong.Attribute, wrong.Error()+".")
+}

@@ -1,0 +1,206 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// rebinding is one operation on one destination: the binding that is wanted, and the way to the broker.
+type rebinding struct {
+	client  *broker.Client
+	vhost   string
+	binding topology.Binding
+}
+
+// String names the destination in messages.
+func (o *rebinding) String() string {
+	return fmt.Sprintf("binding of exchange %q to %s %q with key %q in vhost %q", o.binding.Source, o.binding.DestinationType, o.binding.Destination, o.binding.RoutingKey, o.vhost)
+}
+
+func (o *rebinding) failed(verb string, err error) diag.Diagnostic {
+	return failed(verb, "destination", o, err)
+}
+
+// read lists what is bound to the delivery exchange.
+func (o *rebinding) read(ctx context.Context) ([]topology.Binding, error) {
+	return o.client.Lookup(o.vhost).BindingsFrom(ctx, o.binding.Source)
+}
+
+func (o *rebinding) isIn(there []topology.Binding) bool { return slices.Contains(there, o.binding) }
+
+// existing is the binding, if it is there.
+func (o *rebinding) existing(there []topology.Binding) topology.Bindings {
+	if o.isIn(there) {
+		return bindingSet(o.binding)
+	}
+	return bindingSet()
+}
+
+func bindingSet(bindings ...topology.Binding) topology.Bindings {
+	set := topology.Bindings{}
+	for _, b := range bindings {
+		set.Add(b)
+	}
+	return set
+}
+
+// prepare looks whether the binding can be made, before anything is written.
+func (o *rebinding) prepare(ctx context.Context, verb string, adopt bool) ([]topology.Binding, diag.Diagnostics) {
+	diags := o.checkEnds(ctx, verb)
+	if diags.HasError() {
+		return nil, diags
+	}
+	there, err := o.read(ctx)
+	if err != nil {
+		diags.Append(o.failed(verb, err))
+	} else if o.isIn(there) && !adopt {
+		diags.AddError("Binding exists already", fmt.Sprintf("Nothing was written. There is a %s. If nobody else owns it, set adopt = true to take it over, or import it:\n\n"+
+			"  terraform import rabbitmqdelay_destination.<name in your configuration> '%s'", o, destinationID(o.vhost, o.binding)))
+	}
+	return there, diags
+}
+
+// checkEnds makes sure of what the binding is to connect.
+func (o *rebinding) checkEnds(ctx context.Context, verb string) diag.Diagnostics {
+	var diags diag.Diagnostics
+	look := o.client.Lookup(o.vhost)
+	const first = "Declare it first: refer to the resource that declares it, and Terraform does so."
+	source, exists, err := look.Exchange(ctx, o.binding.Source)
+	switch {
+	case err != nil:
+		diags.Append(o.failed(verb, err))
+		return diags
+	case !exists:
+		diags.AddAttributeError(path.Root("delivery_exchange"), "Delivery exchange does not exist", fmt.Sprintf("There is no exchange %q in vhost %q. %s", o.binding.Source, o.vhost, first))
+	case source.Type != "topic":
+		diags.AddAttributeError(path.Root("delivery_exchange"), "Delivery exchange has the wrong type", fmt.Sprintf(
+			"Exchange %q in vhost %q is of type %q. It has to be a topic exchange, such as that of a cascade: destinations are matched behind the digits of the routing key.", o.binding.Source, o.vhost, source.Type))
+	}
+	if o.binding.DestinationType == topology.ToQueue {
+		_, exists, err = look.Queue(ctx, o.binding.Destination)
+	} else {
+		_, exists, err = look.Exchange(ctx, o.binding.Destination)
+	}
+	switch kind := string(o.binding.DestinationType); {
+	case err != nil:
+		diags.Append(o.failed(verb, err))
+	case !exists:
+		diags.AddAttributeError(path.Root(kind), title(kind)+" does not exist", fmt.Sprintf("There is no %s %q in vhost %q. %s", kind, o.binding.Destination, o.vhost, first))
+	}
+	return diags
+}
+
+// rebind turns the actual bindings into the wanted one, and reads what there is then. Done are the steps that may
+// have had an effect.
+func (o *rebinding) rebind(ctx context.Context, actual topology.Bindings) (after []topology.Binding, done []topology.Step, err error) {
+	done, err = o.client.Run(ctx, o.vhost, topology.Rebind(bindingSet(o.binding), actual))
+	if err == nil {
+		after, err = o.read(ctx)
+	}
+	if err == nil && !o.isIn(after) {
+		err = errors.New("somebody else removed it meanwhile")
+	}
+	return after, done, err
+}
+
+// undo takes back the binding that was made.
+func (o *rebinding) undo(ctx context.Context, done []topology.Step) error {
+	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
+	defer cancel()
+	_, err := o.client.Run(ctx, o.vhost, topology.Undo(topology.New(), done))
+	return err
+}
+
+// compare tells whether the binding is there, and whether the one before still is.
+func (o *rebinding) compare(ctx context.Context, before topology.Binding) (made, kept bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
+	defer cancel()
+	old := &rebinding{client: o.client, vhost: o.vhost, binding: before}
+	there, err := o.read(ctx)
+	if err != nil {
+		return false, false, err
+	}
+	made = o.isIn(there)
+	there, err = old.read(ctx)
+	return made, old.isIn(there), err
+}
+
+// missing says what is bound to the destination instead.
+func (o *rebinding) missing(there []topology.Binding) error {
+	keys := map[string]bool{}
+	for _, b := range there {
+		if b.DestinationType == o.binding.DestinationType && b.Destination == o.binding.Destination {
+			keys[fmt.Sprintf("%q", b.RoutingKey)] = true
+		}
+	}
+	if len(keys) == 0 {
+		return fmt.Errorf("there is no such binding, nor any other of this exchange to this %s", o.binding.DestinationType)
+	}
+	return fmt.Errorf("there is no such binding; this exchange is bound to this %s with %s", o.binding.DestinationType, strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
+}
+
+// mostOverlaps is how many other destinations a warning names.
+const mostOverlaps = 10
+
+// warnings say who else takes messages of this destination, or which messages of others it takes.
+func (o *rebinding) warnings(there []topology.Binding) diag.Diagnostics {
+	var diags diag.Diagnostics
+	own, _ := cascade.RecognizeDestination(o.vhost, o.binding)
+	var lines []string
+	for _, overlap := range cascade.Overlaps(o.binding, bindingSet(there...).Sorted()) {
+		other := fmt.Sprintf("%s %q, bound with %q,", overlap.Other.DestinationType, overlap.Other.Destination, overlap.Other.RoutingKey)
+		if overlap.Takes {
+			lines = append(lines, fmt.Sprintf("%s also takes messages for %q", other, own.Address))
+		} else {
+			lines = append(lines, fmt.Sprintf("%s is there for %q, whose messages this destination also takes", other, overlap.Address))
+		}
+	}
+	if more := len(lines) - mostOverlaps; more > 0 {
+		lines = append(lines[:mostOverlaps], fmt.Sprintf("and %d more", more))
+	}
+	if len(lines) > 0 {
+		diags.AddWarning("Destinations take the same messages", fmt.Sprintf("This concerns the %s. Each of them gets a copy of such a message:\n\n  %s\n\n"+
+			"With match = \"exact\" a destination takes the messages for its own address only.", o, strings.Join(lines, "\n  ")))
+	}
+	return diags
+}
+
+// unfinishedKey is where the private state keeps the binding that an update may have made before it failed.
+const unfinishedKey = "unfinished"
+
+type private interface {
+	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
+	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
+}
+
+func unfinishedUpdate(ctx context.Context, from private) (*topology.Binding, diag.Diagnostics) {
+	text, diags := from.GetKey(ctx, unfinishedKey)
+	if len(text) == 0 {
+		return nil, diags
+	}
+	var b *topology.Binding
+	if err := json.Unmarshal(text, &b); err != nil {
+		diags.AddError("Unreadable private state", err.Error())
+	}
+	return b, diags
+}
+
+func setUnfinished(ctx context.Context, in private, b *topology.Binding) diag.Diagnostics {
+	text, err := json.Marshal(b)
+	if err != nil {
+		panic(err) // it is all text
+	}
+	return in.SetKey(ctx, unfinishedKey, text)
+}
