@@ -137,7 +137,10 @@ func (p *faultProxy) strikes(r *http.Request) fault {
 func (p *faultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch p.strikes(r) {
 	case "":
-		p.forward.ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
+		// Given a context that nothing can cancel, the proxy would ask the server whether the client has left.
+		ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+		defer cancel()
+		p.forward.ServeHTTP(w, r.WithContext(ctx))
 	case answers500:
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusInternalServerError)
