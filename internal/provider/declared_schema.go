@@ -57,8 +57,8 @@ func declaredAttributes(ctx context.Context, kind, removal string, p position, f
 		},
 		"drain_timeout": schema.StringAttribute{
 			Optional: true, CustomType: timetypes.GoDurationType{},
-			MarkdownDescription: say("How long REMOVAL waits for the queues to run empty, with the entry closed, such as `10m`. If they do not, the entry is opened " +
-				"again and the error says what still waits. Has to be applied before a destroy. `timeouts`, if they are given, have to be longer. Default: no " +
+			MarkdownDescription: say("How long REMOVAL waits for the queues to run empty, with the entry closed, such as `10m`. If they do not, or if a message comes to lie " +
+				"in the queue of unroutable ones and nobody takes it, the entry is opened again and the error says what still waits. Has to be applied before a destroy. `timeouts`, if they are given, have to be longer. Default: no " +
 				"waiting, a queue that holds messages is not deleted."),
 		},
 		"timeouts": timeouts.Attributes(ctx, timeouts.Opts{Create: true, Read: true, Update: true, Delete: true}),

@@ -215,6 +215,7 @@ func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest
 			resp.Diagnostics.Append(o.part(retired).notRemoved("change", err, guard))
 			return
 		}
+		state.Bindings.DeleteInto(retired.Queues)
 	}
 	if plan := topology.Diff(o.desired, state.Topology); len(plan) > 0 {
 		done, err := o.client.Run(ctx, o.vhost, plan)

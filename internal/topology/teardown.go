@@ -146,7 +146,7 @@ func (t Topology) Without(other Topology) Topology {
 		}
 	}
 	for b := range t.Bindings {
-		if _, leads := part.Queues[b.Destination]; leads && b.DestinationType == ToQueue {
+		if b.leadsInto(part.Queues) {
 			part.Bindings.Add(b)
 		}
 	}

@@ -85,6 +85,16 @@ func (b Bindings) Add(binding Binding) { b[binding] = struct{}{} }
 // Has tells whether the set holds the binding.
 func (b Bindings) Has(binding Binding) bool { _, ok := b[binding]; return ok }
 
+// DeleteInto takes those that lead into one of the queues out of the set.
+func (b Bindings) DeleteInto(queues map[string]Queue) {
+	maps.DeleteFunc(b, func(binding Binding, _ struct{}) bool { return binding.leadsInto(queues) })
+}
+
+func (b Binding) leadsInto(queues map[string]Queue) bool {
+	_, leads := queues[b.Destination]
+	return leads && b.DestinationType == ToQueue
+}
+
 // Sorted returns the bindings in an order that does not change between runs.
 func (b Bindings) Sorted() []Binding {
 	return slices.SortedFunc(maps.Keys(b), func(x, y Binding) int {
