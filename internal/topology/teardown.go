@@ -128,7 +128,7 @@ func newTeardown(desired, actual Topology) teardown {
 	}
 	if _, whole := desired.Exchanges[desired.Entry]; !whole {
 		for _, b := range actual.Bindings.Sorted() {
-			if _, delays := desired.Queues[b.Destination]; delays && b.DestinationType == ToQueue {
+			if b.leadsInto(desired.Queues) {
 				t.close = append(t.close, Unbind{b})
 			}
 		}
