@@ -81,9 +81,7 @@ func (s *space) backlog(ctx context.Context, queueType cascade.QueueType, o Back
 	key := store.key(1)
 	started := time.Now()
 	for range o.Messages {
-		body := make([]byte, payload)
-		stamp(body, time.Now().Add(o.Wait))
-		if err := sender.send(ctx, store.Entry, key, body); err != nil {
+		if err := sender.send(ctx, store.Entry, key, receiver.stamped(time.Now().Add(o.Wait))); err != nil {
 			return err
 		}
 	}

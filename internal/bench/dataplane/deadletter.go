@@ -103,10 +103,8 @@ func (s *space) deadLetterAs(ctx context.Context, scenario string, of *subject, 
 	}
 	started := time.Now()
 	for range n {
-		body := make([]byte, payload)
 		steps := delay()
-		stamp(body, time.Now().Add(time.Duration(steps)*deadLetterResolution))
-		if err := sender.send(ctx, loaderName(of), of.key(steps), body); err != nil {
+		if err := sender.send(ctx, loaderName(of), of.key(steps), receiver.stamped(time.Now().Add(time.Duration(steps)*deadLetterResolution))); err != nil {
 			return err
 		}
 	}

@@ -71,32 +71,36 @@ func mixed(c cascade.Config, below int) (topology.Topology, error) {
 	return rest, nil
 }
 
-// Layouts compares ways to bind 28 levels of quorum queues: how fast messages of a single step get in, and how fast they move on from
-// the queue of level 10, see DeadLetter.
+// Layouts compares ways to bind 28 levels of quorum queues: how fast messages of eight steps get in, see Publish, and how fast they
+// move on from the queue of level 10, see DeadLetter.
 func (b *Bench) Layouts(ctx context.Context, o LayoutOptions) error {
 	return b.in(ctx, func(ctx context.Context, s *space) error {
-		var subjects []*subject
+		// What is published is never due, so that it is gone with a purge.
+		var published, due []*subject
 		for i, l := range layouts {
-			c := config(fmt.Sprintf("b%d", i), deadLetterLevels, full, cascade.Quorum)
-			c.Resolution = deadLetterResolution
-			of, err := s.declareAs(ctx, l.name, c, l.bind)
-			if err != nil {
+			for _, of := range []struct {
+				prefix     string
+				resolution time.Duration
+				subjects   *[]*subject
+			}{{"p", publishResolution, &published}, {"d", deadLetterResolution, &due}} {
+				c := config(fmt.Sprintf("%s%d", of.prefix, i), deadLetterLevels, full, cascade.Quorum)
+				c.Resolution = of.resolution
+				declared, err := s.declareAs(ctx, l.name, c, l.bind)
+				if err != nil {
+					return err
+				}
+				*of.subjects = append(*of.subjects, declared)
+			}
+			if err := s.loader(due[i], deadLetterLevel); err != nil {
 				return err
 			}
-			if err := s.loader(of, deadLetterLevel); err != nil {
+			if err := s.addLayout(l, "bindings", "number", 1, float64(len(due[i].Bindings))); err != nil {
 				return err
 			}
-			err = s.add(sample.Sample{
-				Scenario: "layouts", Subject: of.name, Parameter: "levels", X: deadLetterLevels, Metric: "bindings", Unit: "number", Round: 1, Value: float64(len(of.Bindings)),
-			})
-			if err != nil {
-				return err
-			}
-			subjects = append(subjects, of)
 		}
 		for round := 1; round <= o.Rounds; round++ {
-			for _, i := range rand.Perm(len(subjects)) {
-				if err := s.layout(ctx, layouts[i], subjects[i], round, o); err != nil {
+			for _, i := range rand.Perm(len(layouts)) {
+				if err := s.layout(ctx, layouts[i], published[i], due[i], round, o); err != nil {
 					return fmt.Errorf("%s: %w", layouts[i].name, err)
 				}
 			}
@@ -105,28 +109,28 @@ func (b *Bench) Layouts(ctx context.Context, o LayoutOptions) error {
 	})
 }
 
-func (s *space) layout(ctx context.Context, l layout, of *subject, round int, o LayoutOptions) error {
-	// Eight steps wait 32 ms: a long queue would slow down what is measured.
+func (s *space) layout(ctx context.Context, l layout, published, due *subject, round int, o LayoutOptions) error {
 	const steps, level = 8, 3
-	entry := of.Entry
+	entry := published.Entry
 	if l.atHighestBit {
-		entry = of.config.ExchangeName.Name(level)
+		entry = published.config.ExchangeName.Name(level)
 	}
-	key := of.key(steps)
-	rate, err := s.rate(ctx, publishing{of: of, exchange: entry, key: func() string { return key }}, o.Time)
+	key := published.key(steps)
+	rate, err := s.rate(ctx, publishing{of: published, exchange: entry, key: func() string { return key }}, o.Time)
 	if err != nil {
 		return err
 	}
-	err = s.add(sample.Sample{
-		Scenario: "layouts", Subject: of.name, Parameter: "levels", X: deadLetterLevels, Metric: "rate", Unit: "msg/s", Round: round, Value: rate,
-	})
-	if err != nil {
+	if err := s.addLayout(l, "rate", "msg/s", round, rate); err != nil {
 		return err
 	}
 	for _, kind := range []string{"round", "random"} {
-		if err := s.deadLetterAs(ctx, "layouts "+kind, of, kind, round, o.Messages); err != nil {
+		if err := s.deadLetterAs(ctx, "layouts "+kind, due, kind, round, o.Messages); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (s *space) addLayout(l layout, metric, unit string, round int, value float64) error {
+	return s.add(sample.Sample{Scenario: "layouts", Subject: l.name, Parameter: "levels", X: deadLetterLevels, Metric: metric, Unit: unit, Round: round, Value: value})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -154,8 +155,10 @@ func perSecond(acks []time.Duration) (float64, error) {
 	return float64(last-first) / (acks[last] - acks[first]).Seconds(), nil
 }
 
-// A receiver measures how late messages are.
+// A receiver measures how late its messages are: those with its stamp. Others may be left of a measurement before, because a
+// purge does not reach what has expired and waits to be handed on (at-least-once).
 type receiver struct {
+	number  uint64
 	arrived atomic.Int64
 	late    chan time.Duration
 }
@@ -163,8 +166,21 @@ type receiver struct {
 // epoch is what due times in messages count from; it has a monotonic clock.
 var epoch = time.Now()
 
-// stamp writes into a body when its message is due.
-func stamp(body []byte, due time.Time) { binary.BigEndian.PutUint64(body, uint64(due.Sub(epoch))) }
+// stamped is the body of a message that is due at the time.
+func (r *receiver) stamped(due time.Time) []byte {
+	body := make([]byte, payload)
+	binary.BigEndian.PutUint64(body, r.number)
+	binary.BigEndian.PutUint64(body[8:], uint64(due.Sub(epoch)))
+	return body
+}
+
+// lateness is how late a message with this body is now, if it is the receiver's.
+func (r *receiver) lateness(body []byte) (late time.Duration, own bool) {
+	if len(body) != payload || binary.BigEndian.Uint64(body) != r.number {
+		return 0, false
+	}
+	return time.Since(epoch) - time.Duration(binary.BigEndian.Uint64(body[8:])), true //nolint:gosec // written by stamped
+}
 
 // receive consumes what the exchange delivers and measures how late it is. It ends with the channel that is returned.
 func (s *space) receive(exchange string, expected int) (*receiver, *amqp.Channel, error) {
@@ -183,16 +199,15 @@ func (s *space) receive(exchange string, expected int) (*receiver, *amqp.Channel
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &receiver{late: make(chan time.Duration, expected)}
+	r := &receiver{number: rand.Uint64(), late: make(chan time.Duration, expected)}
 	go func() {
 		for delivery := range deliveries {
-			now := time.Since(epoch)
-			if len(delivery.Body) != payload {
+			late, own := r.lateness(delivery.Body)
+			if !own {
 				continue
 			}
-			due := time.Duration(binary.BigEndian.Uint64(delivery.Body)) //nolint:gosec // written by stamp
 			select {
-			case r.late <- now - due:
+			case r.late <- late:
 			default: // more than expected: the count says so
 			}
 			r.arrived.Add(1)

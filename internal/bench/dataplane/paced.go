@@ -187,10 +187,8 @@ func (s *space) paced(ctx context.Context, of *subject, rate float64, o PacedOpt
 		if time.Now().After(giveUp) {
 			break // hopeless
 		}
-		body := make([]byte, payload)
 		steps := 1 + rand.Int64N(o.MaxSteps)
-		stamp(body, at.Add(time.Duration(steps)*pacedResolution))
-		if err := sender.send(ctx, of.Entry, keys[steps], body); err != nil {
+		if err := sender.send(ctx, of.Entry, keys[steps], receiver.stamped(at.Add(time.Duration(steps)*pacedResolution))); err != nil {
 			return lateness{}, err
 		}
 	}

@@ -22,7 +22,7 @@ type PublishOptions struct {
 	Time       time.Duration // of one sample
 }
 
-// publishResolution is longer than any sample: nothing leaves its queue while it is measured. It is the
+// publishResolution is longer than a sample: nothing leaves its queue while it is measured, but where confirmations are few. It is the
 // longest at which there can be 28 levels.
 const publishResolution = 2 * time.Second
 
