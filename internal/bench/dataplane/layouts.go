@@ -75,21 +75,20 @@ func mixed(c cascade.Config, below int) (topology.Topology, error) {
 // move on from the queue of level 10, see DeadLetter.
 func (b *Bench) Layouts(ctx context.Context, o LayoutOptions) error {
 	return b.in(ctx, func(ctx context.Context, s *space) error {
-		// What is published is never due, so that it is gone with a purge.
-		var published, due []*subject
+		declare := func(prefix string, i int, resolution time.Duration) (*subject, error) {
+			c := config(fmt.Sprintf("%s%d", prefix, i), deadLetterLevels, full, cascade.Quorum)
+			c.Resolution = resolution
+			return s.declareAs(ctx, layouts[i].name, c, layouts[i].bind)
+		}
+		published, due := make([]*subject, len(layouts)), make([]*subject, len(layouts))
 		for i, l := range layouts {
-			for _, of := range []struct {
-				prefix     string
-				resolution time.Duration
-				subjects   *[]*subject
-			}{{"p", publishResolution, &published}, {"d", deadLetterResolution, &due}} {
-				c := config(fmt.Sprintf("%s%d", of.prefix, i), deadLetterLevels, full, cascade.Quorum)
-				c.Resolution = of.resolution
-				declared, err := s.declareAs(ctx, l.name, c, l.bind)
-				if err != nil {
-					return err
-				}
-				*of.subjects = append(*of.subjects, declared)
+			var err error
+			// What is published is never due, so that it is gone with a purge.
+			if published[i], err = declare("p", i, publishResolution); err != nil {
+				return err
+			}
+			if due[i], err = declare("d", i, deadLetterResolution); err != nil {
+				return err
 			}
 			if err := s.loader(due[i], deadLetterLevel); err != nil {
 				return err
