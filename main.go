@@ -2,14 +2,14 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"log"
 	"os"
 	"runtime/debug"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6/tf6server"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider"
 )
@@ -24,10 +24,15 @@ func main() {
 	if !*debug {
 		keepQuiet()
 	}
-	err := providerserver.Serve(context.Background(), provider.New(version), providerserver.ServeOpts{
-		Address: "registry.terraform.io/rabbitmqdelay/rabbitmqdelay",
-		Debug:   *debug,
-	})
+	server, err := provider.NewServer(version)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var options []tf6server.ServeOpt
+	if *debug {
+		options = append(options, tf6server.WithManagedDebug())
+	}
+	err = tf6server.Serve("registry.terraform.io/rabbitmqdelay/rabbitmqdelay", func() tfprotov6.ProviderServer { return server }, options...)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -41,12 +41,10 @@ func (c *Client) Read(ctx context.Context, vhost string, want topology.Topology)
 func (c *Client) read(ctx context.Context, vhost string, want topology.Topology) (*State, error) {
 	state := &State{Topology: topology.New(), Status: map[string]topology.QueueStatus{}}
 	state.Entry, state.Delivery = want.Entry, want.Delivery
-	// First and by itself: if nothing can be read, the error is the same every time.
-	if err := c.readExchanges(ctx, vhost, want, state); err != nil {
-		return nil, err
-	}
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
 	var mutex sync.Mutex
-	group, together := errgroup.WithContext(ctx)
+	group, together := errgroup.WithContext(reading)
 	for _, name := range slices.Sorted(maps.Keys(want.Queues)) {
 		group.Go(func() error {
 			q, exists, err := c.queue(together, vhost, name)
@@ -55,7 +53,7 @@ func (c *Client) read(ctx context.Context, vhost string, want topology.Topology)
 			}
 			status := q.status()
 			if status.PolicyUnknown {
-				if status, err = c.newStatus(ctx, vhost, name, status); err != nil {
+				if status, err = c.newStatus(together, vhost, name, status); err != nil {
 					return err
 				}
 			}
@@ -64,6 +62,12 @@ func (c *Client) read(ctx context.Context, vhost string, want topology.Topology)
 			state.Queues[name], state.Status[name] = q.queue(), status
 			return nil
 		})
+	}
+	// What keeps these from being read concerns all: so that is the error, whatever else fails.
+	if err := c.readExchanges(ctx, vhost, want, state); err != nil {
+		stop()
+		_ = group.Wait()
+		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(want.Exchanges)) {
 		if _, exists := state.Exchanges[name]; !exists || !want.Owns(name) {

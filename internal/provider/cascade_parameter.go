@@ -77,7 +77,7 @@ func cascadeModelOf(ctx context.Context, value attr.Value) (model cascadeModel, 
 		return model, false, errors.New("it has to be an object with attributes of rabbitmqdelay_cascade, such as { name = \"tasks\", levels = 17 }")
 	}
 	var schema resource.SchemaResponse
-	newCascadeResource().Schema(ctx, resource.SchemaRequest{}, &schema)
+	newCascadeResource(true).Schema(ctx, resource.SchemaRequest{}, &schema)
 	attributes := schema.Schema.GetAttributes()
 	known = true
 	values := map[string]tftypes.Value{}

@@ -19,7 +19,9 @@ var (
 	_ resource.ResourceWithImportState    = (*cascadeResource)(nil)
 )
 
-func newCascadeResource() resource.Resource { return &cascadeResource{} }
+func newCascadeResource(packs bool) resource.Resource {
+	return &cascadeResource{lifecycle[cascadeModel, *cascadeModel]{packs: packs}}
+}
 
 type cascadeResource struct {
 	lifecycle[cascadeModel, *cascadeModel]
@@ -36,7 +38,7 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 			"delivery exchange when the delay is over.\n\n" +
 			"Every exchange, queue, argument and binding is known in the plan; the state holds what the broker has, so that every deviation shows as a " +
 			"difference, and one apply repairs it.",
-		Attributes: declaredAttributes(ctx, "cascade", "a destroy or replacement", levelPosition, map[string]schema.Attribute{
+		Attributes: r.attributes(ctx, "cascade", "a destroy or replacement", levelPosition, map[string]schema.Attribute{
 			"name": schema.StringAttribute{
 				Optional:            true,
 				MarkdownDescription: "Beginning of all names that are not given. Required unless there is a `preset`, or `exchange_name`, `queue_name` and `delivery_exchange` are given and `park_unroutable` is `false`.",

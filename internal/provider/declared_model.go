@@ -33,9 +33,9 @@ type declaredModel struct {
 	DrainTimeout           timetypes.GoDuration `tfsdk:"drain_timeout"`
 	Timeouts               timeouts.Value       `tfsdk:"timeouts"`
 	EntryExchange          types.String         `tfsdk:"entry_exchange"`
-	Exchanges              types.Map            `tfsdk:"exchanges"`
-	Queues                 types.Map            `tfsdk:"queues"`
-	Bindings               types.Map            `tfsdk:"bindings"`
+	Exchanges              types.String         `tfsdk:"exchanges"` // packed, as are the next two
+	Queues                 types.String         `tfsdk:"queues"`
+	Bindings               types.String         `tfsdk:"bindings"`
 }
 
 func (d *declaredModel) common() *declaredModel { return d }
@@ -151,7 +151,7 @@ func (d *declaredModel) setComputed(config declaredModel, c declaredComputed) {
 	fill(&d.QueueName, config.QueueName, c.QueueName)
 	fill(&d.DeliveryExchange, config.DeliveryExchange, c.DeliveryExchange)
 	fill(&d.EntryExchange, config.EntryExchange, c.EntryExchange)
-	d.Exchanges, d.Queues, d.Bindings = c.Exchanges, c.Queues, c.Bindings
+	d.Exchanges, d.Queues, d.Bindings = packed(c.Exchanges), packed(c.Queues), packed(c.Bindings)
 }
 
 // fill plans what was computed where the configuration says nothing.
@@ -164,7 +164,7 @@ func fill[T attr.Value](planned *T, config, computed T) {
 // setActual writes what a broker has into the model.
 func (d *declaredModel) setActual(actual topology.Topology, queues types.Map) {
 	d.EntryExchange = types.StringValue(actual.Entry)
-	d.Exchanges, d.Queues, d.Bindings = exchangesValue(actual), queues, bindingsValue(actual)
+	d.Exchanges, d.Queues, d.Bindings = packed(exchangesValue(actual)), packed(queues), packed(bindingsValue(actual))
 }
 
 func (d *declaredModel) identity() identity {

@@ -13,9 +13,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// declaredAttributes adds those that every resource has which stands for a topology. Kind is what it is called,
+// attributes adds those that every resource has which stands for a topology. Kind is what it is called,
 // and removal what deletes queues of it.
-func declaredAttributes(ctx context.Context, kind, removal string, p position, further map[string]schema.Attribute) map[string]schema.Attribute {
+func (r *lifecycle[M, P]) attributes(ctx context.Context, kind, removal string, p position, further map[string]schema.Attribute) map[string]schema.Attribute {
 	say := strings.NewReplacer("KIND", kind, "REMOVAL", removal).Replace
 	attributes := map[string]schema.Attribute{
 		"vhost": schema.StringAttribute{
@@ -94,5 +94,8 @@ func declaredAttributes(ctx context.Context, kind, removal string, p position, f
 		},
 	}
 	maps.Copy(attributes, further)
+	if r.packs {
+		packSchema(attributes)
+	}
 	return attributes
 }

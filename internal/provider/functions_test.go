@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
@@ -36,7 +35,7 @@ type failer interface {
 
 func newCaller(t testing.TB) *caller {
 	t.Helper()
-	server, err := providerserver.NewProtocol6WithError(New("test")())()
+	server, err := NewServer("test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,9 @@ var (
 	_ resource.ResourceWithImportState    = (*ladderResource)(nil)
 )
 
-func newLadderResource() resource.Resource { return &ladderResource{} }
+func newLadderResource(packs bool) resource.Resource {
+	return &ladderResource{lifecycle[ladderModel, *ladderModel]{packs: packs}}
+}
 
 type ladderResource struct {
 	lifecycle[ladderModel, *ladderModel]
@@ -33,7 +35,7 @@ func (r *ladderResource) Schema(ctx context.Context, _ resource.SchemaRequest, r
 			"delay has to be possible, take a [cascade](cascade.md).\n\n" +
 			"Every exchange, queue, argument and binding is known in the plan; the state holds what the broker has, so that every deviation shows as a " +
 			"difference, and one apply repairs it. Delays are added and removed in place.",
-		Attributes: declaredAttributes(ctx, "ladder", "a destroy, a replacement or the removal of a delay", delayPosition, map[string]schema.Attribute{
+		Attributes: r.attributes(ctx, "ladder", "a destroy, a replacement or the removal of a delay", delayPosition, map[string]schema.Attribute{
 			"name": schema.StringAttribute{
 				Optional:            true,
 				MarkdownDescription: "Beginning of all names that are not given. Required unless `entry_exchange`, `queue_name` and `delivery_exchange` are given and `park_unroutable` is `false`.",

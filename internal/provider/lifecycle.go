@@ -43,7 +43,10 @@ type declaration[M any] interface {
 type lifecycle[M any, P interface {
 	*M
 	declaration[M]
-}] struct{ connection *connection }
+}] struct {
+	connection *connection
+	packs      bool // see packedAttributes
+}
 
 // How long an operation may take unless the timeouts attribute says otherwise.
 const (

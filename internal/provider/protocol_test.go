@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
@@ -55,7 +54,7 @@ func newServer(t testing.TB) *protocol {
 
 func newServerOf(t testing.TB, typeName string) *protocol {
 	t.Helper()
-	server, err := providerserver.NewProtocol6WithError(New("test")())()
+	server, err := NewServer("test")
 	if err != nil {
 		t.Fatal(err)
 	}

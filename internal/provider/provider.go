@@ -40,12 +40,10 @@ var (
 	_ provider.ProviderWithActions       = (*rabbitmqdelay)(nil)
 )
 
-// New returns the constructor of the provider in the given version.
-func New(version string) func() provider.Provider {
-	return func() provider.Provider { return &rabbitmqdelay{version: version} }
+type rabbitmqdelay struct {
+	version string
+	packs   bool // see packedAttributes
 }
-
-type rabbitmqdelay struct{ version string }
 
 type providerModel struct {
 	Endpoint            types.String         `tfsdk:"endpoint"`
@@ -351,7 +349,11 @@ var variables = map[string]string{
 }
 
 func (p *rabbitmqdelay) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{newCascadeResource, newLadderResource, newDestinationResource}
+	return []func() resource.Resource{
+		func() resource.Resource { return newCascadeResource(p.packs) },
+		func() resource.Resource { return newLadderResource(p.packs) },
+		newDestinationResource,
+	}
 }
 
 func (p *rabbitmqdelay) DataSources(context.Context) []func() datasource.DataSource {

@@ -5,7 +5,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
@@ -21,7 +20,7 @@ func TestMain(m *testing.M) {
 
 // factories serve the provider within the test's own process.
 var factories = map[string]func() (tfprotov6.ProviderServer, error){
-	"rabbitmqdelay": providerserver.NewProtocol6WithError(New("test")()),
+	"rabbitmqdelay": func() (tfprotov6.ProviderServer, error) { return NewServer("test") },
 }
 
 // on is a configuration with a provider block for the broker.

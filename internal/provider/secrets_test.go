@@ -17,7 +17,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6/tf6server"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
@@ -326,8 +325,12 @@ func inner(secret string, skip int) string {
 
 // servePlugin is the test binary in the part of the provider.
 func servePlugin(mode string) {
+	server, err := NewServer("test")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	serve := func() tfprotov6.ProviderServer {
-		server := providerserver.NewProtocol6(New("test")())()
 		if mode == "panic" {
 			return faultyServer{server}
 		}

@@ -97,7 +97,8 @@ func (d differ) add() Plan {
 			fromNew = append(fromNew, Bind{b})
 		}
 	}
-	return Plan{}.then(exchanges...).then(queues...).then(fromNew...).then(fromExisting...).
+	// What is declared gets no message before it is bound.
+	return Plan{}.then(slices.Concat(exchanges, queues)...).then(fromNew...).then(fromExisting...).
 		then(entry...).then(fromEntry...).then(intoEntry...)
 }
 

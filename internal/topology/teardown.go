@@ -33,8 +33,7 @@ func Teardown(desired, actual Topology, guard Guard) Plan {
 		return Plan{}.
 			then(t.close...).
 			then(deleteExchanges(t.levels)...).
-			then(deleteQueues(t.delays, false)...).
-			then(deleteQueues(t.parking, false)...).
+			then(deleteQueues(t.queues(), false)...).
 			then(deleteExchanges(t.alternate)...).
 			then(deleteExchanges(t.delivery)...)
 	}
@@ -44,15 +43,14 @@ func Teardown(desired, actual Topology, guard Guard) Plan {
 	}
 	removal := Plan{}.
 		then(t.close...).
-		then(verify(guard.Drain, t.delays, t.parking)...).
+		then(verify(guard.Drain, t.queues())...).
 		then(deleteExchanges(t.levels)...)
 	if len(t.delays) > 0 {
 		// Publishers that enter below the entry may have come in since.
-		removal = removal.then(verify(0, t.delays, t.parking)...)
+		removal = removal.then(verify(0, t.queues())...)
 	}
 	removal = removal.
-		then(deleteQueues(t.delays, true)...).
-		then(deleteQueues(t.parking, true)...).
+		then(deleteQueues(t.queues(), true)...).
 		then(deleteExchanges(t.alternate)...).
 		then(deleteExchanges(t.delivery)...)
 	return append(Plan{}.then(verify(0, atFirst, t.parking)...), t.undoable(removal)...)
@@ -135,6 +133,9 @@ func newTeardown(desired, actual Topology) teardown {
 	}
 	return t
 }
+
+// queues are all of them: once the exchanges above are gone, nothing goes from one to another.
+func (t teardown) queues() []Queue { return slices.Concat(t.delays, t.parking) }
 
 // Without is the part of the topology that another one does not have: queues, with the bindings that lead into them.
 func (t Topology) Without(other Topology) Topology {

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	tfjson "github.com/hashicorp/terraform-json"
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"github.com/zclconf/go-cty/cty"
@@ -27,7 +26,11 @@ func main() {
 	log.SetFlags(0)
 	// tfplugindocs looks a provider up by its short name.
 	const name = "rabbitmqdelay"
-	schema, err := schemaOf(context.Background(), providerserver.NewProtocol6(provider.New("")())())
+	server, err := provider.NewServer("")
+	if err != nil {
+		log.Fatal(err)
+	}
+	schema, err := schemaOf(context.Background(), server)
 	if err != nil {
 		log.Fatalf("read the schemas of provider %s: %v", name, err)
 	}
