@@ -18,15 +18,19 @@ import (
 const (
 	// amqpDialTime is short: where AMQP cannot be reached, the management API takes over.
 	amqpDialTime = 3 * time.Second
+	// amqpCloseTime is how long the broker may take to say goodbye.
+	amqpCloseTime = time.Second
 	// amqpChannels is the number of queues that are asked at the same time.
 	amqpChannels = 32
 )
 
 // amqpSession asks queues over AMQP how much they hold. A passive declare is answered by the queue
 // itself, so its figures are those of this moment. It takes access to the vhost, and since 4.3 any
-// permission on the queue (TestPermissions).
+// permission on the queue (TestPermissions). It also binds, see overAMQP.
 type amqpSession struct {
 	connection *amqp.Connection
+	socket     net.Conn
+	ending     sync.Once
 	slots      chan struct{}
 
 	mutex     sync.Mutex
@@ -71,12 +75,42 @@ func (c *Client) onHost(ports map[string]int) *url.URL {
 	return &url.URL{Scheme: scheme, Host: net.JoinHostPort(c.endpoint.Hostname(), strconv.Itoa(ports[scheme]))}
 }
 
-// dialAt connects unless it is another broker that listens there.
+// dialAt connects unless it is another broker that listens there. What is compared comes over both ways at the same time:
+// whoever listens for AMQP gets the password before the comparison in any order, and it is the host of the endpoint, which gets
+// the same password, or one that was given.
 func (c *Client) dialAt(ctx context.Context, vhost string, uri *url.URL) (*amqpSession, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var (
+		session *amqpSession
+		failure error
+		dialing sync.WaitGroup
+	)
+	dialing.Go(func() { session, failure = c.connect(ctx, vhost, uri) })
 	cluster, err := c.management(c.newCall(ctx)).GetClusterName()
 	if err != nil {
+		cancel() // nobody waits for a port that does not answer
+	}
+	dialing.Wait()
+	if err == nil {
+		err = failure
+	}
+	if err == nil {
+		if name, _ := session.connection.Properties["cluster_name"].(string); name != cluster.Name {
+			err = fmt.Errorf("%s speaks AMQP for cluster %q, but the management API is that of %q", uri.Host, name, cluster.Name)
+		}
+	}
+	if err != nil {
+		if session != nil {
+			session.close()
+		}
 		return nil, err
 	}
+	return session, nil
+}
+
+// connect opens a connection. The end of the context ends that, but not what has been opened.
+func (c *Client) connect(ctx context.Context, vhost string, uri *url.URL) (*amqpSession, error) {
 	username, password := c.username, c.password
 	if uri.User != nil {
 		username = uri.User.Username()
@@ -84,32 +118,44 @@ func (c *Client) dialAt(ctx context.Context, vhost string, uri *url.URL) (*amqpS
 	}
 	tlsConfig := c.tls.Clone()
 	tlsConfig.ServerName = uri.Hostname()
+	var socket net.Conn
+	stop := func() bool { return true }
 	connection, err := amqp.DialConfig((&url.URL{Scheme: uri.Scheme, Host: uri.Host, Path: "/"}).String(), amqp.Config{
 		SASL:            []amqp.Authentication{&amqp.PlainAuth{Username: username, Password: password}},
 		Vhost:           vhost,
 		TLSClientConfig: tlsConfig,
 		Heartbeat:       10 * time.Second,
 		Properties:      amqp.Table{"connection_name": "terraform-provider-rabbitmqdelay"},
-		Dial: func(network, address string) (net.Conn, error) {
-			connection, err := (&net.Dialer{Timeout: amqpDialTime}).DialContext(ctx, network, address)
-			if err != nil {
+		Dial: func(network, address string) (_ net.Conn, err error) {
+			if socket, err = (&net.Dialer{Timeout: amqpDialTime}).DialContext(ctx, network, address); err != nil {
 				return nil, err
 			}
+			stop = context.AfterFunc(ctx, func() { _ = socket.Close() })
 			// The library takes the deadline off once the connection is open.
-			return connection, connection.SetDeadline(time.Now().Add(amqpDialTime))
+			return socket, socket.SetDeadline(time.Now().Add(amqpDialTime))
 		},
 	})
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
 	if err != nil {
+		if socket != nil {
+			_ = socket.Close()
+		}
 		return nil, fmt.Errorf("open an AMQP connection to %s: %w", uri.Host, err)
 	}
-	if name, _ := connection.Properties["cluster_name"].(string); name != cluster.Name {
-		_ = connection.Close()
-		return nil, fmt.Errorf("%s speaks AMQP for cluster %q, but the management API is that of %q", uri.Host, name, cluster.Name)
-	}
-	return &amqpSession{connection: connection, slots: make(chan struct{}, amqpChannels), roundTrip: math.MaxInt64 - prompt}, nil
+	return &amqpSession{connection: connection, socket: socket, slots: make(chan struct{}, amqpChannels), roundTrip: math.MaxInt64 - prompt}, nil
 }
 
-func (s *amqpSession) close() { _ = s.connection.CloseDeadline(time.Now().Add(time.Second)) }
+// close frees whoever waits for an answer. When it returns, the broker has done what it had been sent, unless it does
+// not answer in time: a connection ends after its channels, and a channel after what is in line for it (terminate_channels
+// in rabbit_reader).
+func (s *amqpSession) close() {
+	s.ending.Do(func() {
+		defer time.AfterFunc(amqpCloseTime, func() { _ = s.socket.Close() }).Stop()
+		_ = s.connection.Close()
+	})
+}
 
 // count asks a queue how many messages are ready, and how many consumers there are.
 func (s *amqpSession) count(ctx context.Context, queue string) (depth QueueDepth, exists bool, err error) {
@@ -166,9 +212,9 @@ func (s *amqpSession) ask(ctx context.Context, question func(*amqp.Channel) erro
 	if err != nil {
 		return false, err
 	}
+	s.keep(channel)
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.idle = append(s.idle, channel)
 	s.roundTrip = min(s.roundTrip, took)
 	return true, nil
 }
@@ -190,4 +236,11 @@ func (s *amqpSession) channel() (*amqp.Channel, error) {
 	}
 	s.mutex.Unlock()
 	return s.connection.Channel()
+}
+
+// keep has a channel used again.
+func (s *amqpSession) keep(channel *amqp.Channel) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.idle = append(s.idle, channel)
 }

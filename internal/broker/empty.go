@@ -7,10 +7,8 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-log/tflog"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 	"golang.org/x/sync/errgroup"
 
@@ -54,7 +52,7 @@ const (
 // verifyEmpty fails with a *NotEmptyError unless nothing waits in the queues. It gives up before its time where waiting does
 // not help: a message that came just when the entry was closed may be parked (RabbitMQ removes an exchange and its bindings one
 // after the other, TestDrain), and the entry would only stay closed for longer.
-func (r *run) verifyEmpty(ctx context.Context, step topology.VerifyEmpty) error {
+func (r *Runner) verifyEmpty(ctx context.Context, step topology.VerifyEmpty) error {
 	deadline := time.Now().Add(step.Wait)
 	for {
 		waiting, err := r.waiting(ctx, step.Queues)
@@ -82,8 +80,8 @@ func anyStays(queues []topology.Queue, waiting []QueueDepth) bool {
 // untilNextLook waits until it is worth looking at queues that hold messages. Without AMQP each look gets a message
 // and puts it back, and what is got for the 20th time leaves a quorum queue of RabbitMQ 4.0: so there the totals
 // have to say first that nothing is left.
-func (r *run) untilNextLook(ctx context.Context, queues []topology.Queue, deadline time.Time) error {
-	if r.session(ctx) != nil {
+func (r *Runner) untilNextLook(ctx context.Context, queues []topology.Queue, deadline time.Time) error {
+	if r.amqp(ctx) != nil {
 		return r.pause(ctx, polling)
 	}
 	for {
@@ -102,23 +100,13 @@ func (r *run) untilNextLook(ctx context.Context, queues []topology.Queue, deadli
 
 // depths is what a run knows about how much its queues hold.
 type depths struct {
-	mutex  sync.Mutex
-	dialed bool
-	amqp   *amqpSession // nil: only the management API can be asked
-
 	// proven is when the queues in provenEmpty certainly held nothing.
 	proven      time.Time
 	provenEmpty map[string]bool
 }
 
-func (d *depths) close() {
-	if d.amqp != nil {
-		d.amqp.close()
-	}
-}
-
 // waiting are the queues that hold messages. It is empty only if none does for certain.
-func (r *run) waiting(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error) {
+func (r *Runner) waiting(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error) {
 	if r.wereEmpty(queues) {
 		_, waiting, err := r.look(ctx, queues)
 		if err != nil || len(waiting) > 0 || r.proofHolds(queues) {
@@ -137,7 +125,7 @@ func (r *run) waiting(ctx context.Context, queues []topology.Queue) ([]QueueDept
 		)
 		group, together := errgroup.WithContext(ctx)
 		group.Go(func() (err error) {
-			r.session(ctx) // opening it is no part of the look
+			r.amqp(ctx) // opening it is no part of the look
 			started := time.Now()
 			counted, waiting, err = r.look(together, queues)
 			spent = time.Since(started)
@@ -223,24 +211,24 @@ func shortestTTL(queues []topology.Queue) time.Duration {
 }
 
 // prove remembers that the queues held nothing.
-func (r *run) prove(at time.Time, queues []topology.Queue) {
+func (r *Runner) prove(at time.Time, queues []topology.Queue) {
 	r.proven, r.provenEmpty = at, map[string]bool{}
 	for _, q := range queues {
 		r.provenEmpty[q.Name] = true
 	}
 }
 
-func (r *run) wereEmpty(queues []topology.Queue) bool {
+func (r *Runner) wereEmpty(queues []topology.Queue) bool {
 	return !slices.ContainsFunc(queues, func(q topology.Queue) bool { return !r.provenEmpty[q.Name] })
 }
 
 // proofHolds is true if the last proof is so fresh that what came in since cannot have left its
 // queue: a look that has found nothing proves the queues empty again.
-func (r *run) proofHolds(queues []topology.Queue) bool {
+func (r *Runner) proofHolds(queues []topology.Queue) bool {
 	return time.Since(r.proven) < shortestTTL(queues)
 }
 
-func (r *run) pause(ctx context.Context, d time.Duration) error {
+func (r *Runner) pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -253,7 +241,7 @@ func (r *run) pause(ctx context.Context, d time.Duration) error {
 
 // look counts the messages that are ready, and lists the queues that have any, but for streams, whose count may
 // be wrong at first.
-func (r *run) look(ctx context.Context, queues []topology.Queue) (counted map[string]QueueDepth, waiting []QueueDepth, err error) {
+func (r *Runner) look(ctx context.Context, queues []topology.Queue) (counted map[string]QueueDepth, waiting []QueueDepth, err error) {
 	depths, err := each(ctx, queues, r.ready)
 	if err != nil {
 		return nil, nil, err
@@ -269,7 +257,7 @@ func (r *run) look(ctx context.Context, queues []topology.Queue) (counted map[st
 }
 
 // held are the quorum queues that hold messages although they count none.
-func (r *run) held(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error) {
+func (r *Runner) held(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error) {
 	depths, err := each(ctx, queues, r.peek)
 	return slices.DeleteFunc(depths, func(depth QueueDepth) bool { return depth.Messages == 0 }), err
 }
@@ -289,8 +277,8 @@ func each[T any](ctx context.Context, queues []topology.Queue, ask func(context.
 
 // ready counts the messages of a queue that are ready: over AMQP, or through the management API
 // where there is no AMQP. A queue that does not exist holds nothing.
-func (r *run) ready(ctx context.Context, q topology.Queue) (QueueDepth, error) {
-	session := r.session(ctx)
+func (r *Runner) ready(ctx context.Context, q topology.Queue) (QueueDepth, error) {
+	session := r.amqp(ctx)
 	if session == nil {
 		return r.first(ctx, q.Name)
 	}
@@ -319,7 +307,7 @@ func (r *run) ready(ctx context.Context, q topology.Queue) (QueueDepth, error) {
 // no leader a moment ago, it asks again, for two reasons: what somebody had got from the one before is back
 // then; and a queue that is deleted in the first millisecond of its leader can cost the node its at-least-once
 // dead-lettering, for good (3.10.8; issue 16652 of RabbitMQ).
-func (r *run) peek(ctx context.Context, q topology.Queue) (QueueDepth, error) {
+func (r *Runner) peek(ctx context.Context, q topology.Queue) (QueueDepth, error) {
 	if q.Type() != "quorum" {
 		return QueueDepth{Name: q.Name}, nil // what ready counts is exact
 	}
@@ -328,7 +316,7 @@ func (r *run) peek(ctx context.Context, q topology.Queue) (QueueDepth, error) {
 	if err != nil || depth.Messages > 0 {
 		return depth, err
 	}
-	if session := r.session(ctx); session != nil && session.isPrompt(time.Since(began)) {
+	if session := r.amqp(ctx); session != nil && session.isPrompt(time.Since(began)) {
 		return depth, nil
 	}
 	if err := r.pause(ctx, settling); err != nil {
@@ -337,8 +325,8 @@ func (r *run) peek(ctx context.Context, q topology.Queue) (QueueDepth, error) {
 	return r.getFirst(ctx, q)
 }
 
-func (r *run) getFirst(ctx context.Context, q topology.Queue) (QueueDepth, error) {
-	session := r.session(ctx)
+func (r *Runner) getFirst(ctx context.Context, q topology.Queue) (QueueDepth, error) {
+	session := r.amqp(ctx)
 	if session == nil {
 		return r.first(ctx, q.Name)
 	}
@@ -353,7 +341,7 @@ func (r *run) getFirst(ctx context.Context, q topology.Queue) (QueueDepth, error
 	return depth, nil
 }
 
-func (r *run) uncountable(queue, why string) error {
+func (r *Runner) uncountable(queue, why string) error {
 	return &Error{Unavailable, fmt.Sprintf("count the messages of queue %q in vhost %q", queue, r.vhost), why,
 		"nothing is deleted while it is not certain that it is empty; look at the state of the queue and of the nodes that hold it; " + halfDone}
 }
@@ -362,34 +350,9 @@ func (r *run) uncountable(queue, why string) error {
 // (3.10.8), and keeps over a restart.
 const halfDone = "if a request to declare or to delete it was cut off before, the queue has no replicas and holds nothing: delete it with rabbitmqctl delete_queue"
 
-// session is the connection that all counts of the run share.
-func (r *run) session(ctx context.Context) *amqpSession {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	if !r.dialed {
-		r.dialed = true
-		var err error
-		if r.amqp, err = r.dialAMQP(ctx, r.vhost); err != nil {
-			tflog.SubsystemDebug(ctx, subsystem, "no AMQP, counting through the management API", map[string]any{"error": err.Error()})
-		}
-	}
-	return r.amqp
-}
-
-// abandon goes on without AMQP.
-func (r *run) abandon(ctx context.Context, session *amqpSession, err error) {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	if r.amqp == session {
-		tflog.SubsystemDebug(ctx, subsystem, "AMQP failed, counting through the management API", map[string]any{"error": err.Error()})
-		session.close()
-		r.amqp = nil
-	}
-}
-
 // first looks at the first message of a queue and puts it back. It says how many are behind it.
 // Consumers are as old as the statistics.
-func (r *run) first(ctx context.Context, queue string) (QueueDepth, error) {
+func (r *Runner) first(ctx context.Context, queue string) (QueueDepth, error) {
 	q, exists, err := r.queue(ctx, r.vhost, queue)
 	if err == nil && !exists {
 		err = r.confirm(ctx, r.vhost)
@@ -441,7 +404,7 @@ const (
 )
 
 // totals asks the management API for all that the queues hold.
-func (r *run) totals(ctx context.Context, queues []topology.Queue) (map[string]total, error) {
+func (r *Runner) totals(ctx context.Context, queues []topology.Queue) (map[string]total, error) {
 	answers, err := each(ctx, queues, r.total)
 	if err != nil {
 		return nil, err
@@ -463,7 +426,7 @@ func (r *run) totals(ctx context.Context, queues []topology.Queue) (map[string]t
 
 // total is nil for a classic queue of a broker that gives no fresh totals of single queues (3.10.8
 // does not, 4.0.5 does).
-func (r *run) total(ctx context.Context, q topology.Queue) (*total, error) {
+func (r *Runner) total(ctx context.Context, q topology.Queue) (*total, error) {
 	info, err := r.totalInfo(ctx, q, freshTotals)
 	if err != nil || info == nil {
 		return &total{}, err
@@ -489,7 +452,7 @@ func (r *run) total(ctx context.Context, q topology.Queue) (*total, error) {
 
 // totalInfo waits for a queue to have most of its members online: one that was declared just now may have
 // none, on a busy node for moments (4.3.6), and a stream until there are statistics of it (3.10.8).
-func (r *run) totalInfo(ctx context.Context, q topology.Queue, query string) (*totalInfo, error) {
+func (r *Runner) totalInfo(ctx context.Context, q topology.Queue, query string) (*totalInfo, error) {
 	for deadline := time.Now().Add(statistics); ; {
 		var info totalInfo
 		_, err := r.request(r.newCall(ctx), http.MethodGet, apiPath("queues", r.vhost, q.Name)+query, nil, &info)
@@ -515,7 +478,7 @@ func (r *run) totalInfo(ctx context.Context, q topology.Queue, query string) (*t
 
 // listTotals adds the classic queues that are not in the result yet. It is a list of the whole
 // vhost, because an older broker gives exact figures of classic queues nowhere else.
-func (r *run) listTotals(ctx context.Context, queues []topology.Queue, result map[string]total) error {
+func (r *Runner) listTotals(ctx context.Context, queues []topology.Queue, result map[string]total) error {
 	var list []totalInfo
 	if _, err := r.request(r.newCall(ctx), http.MethodGet, apiPath("queues", r.vhost)+freshTotals, nil, &list); err != nil {
 		return r.failed(fmt.Sprintf("count the messages in vhost %q", r.vhost), err)
@@ -537,7 +500,7 @@ func (r *run) listTotals(ctx context.Context, queues []topology.Queue, result ma
 
 // deadLettersArrive tells of which dead-letter exchanges it is certain that they route every
 // message: those with an alternate exchange that is a fanout with a queue bound to it.
-func (r *run) deadLettersArrive(ctx context.Context, queues []topology.Queue) (map[string]bool, error) {
+func (r *Runner) deadLettersArrive(ctx context.Context, queues []topology.Queue) (map[string]bool, error) {
 	wanted := map[string]bool{}
 	for _, q := range queues {
 		if q.AtLeastOnce() {
@@ -576,7 +539,7 @@ func (r *run) deadLettersArrive(ctx context.Context, queues []topology.Queue) (m
 
 // deleteQueue deletes a queue. Quorum queues refuse if-empty (3.10 to 4.3), so they are looked
 // into immediately before, and have to have a leader that can tell (TestQueueWithoutLeader).
-func (r *run) deleteQueue(ctx context.Context, step topology.DeleteQueue) (bool, error) {
+func (r *Runner) deleteQueue(ctx context.Context, step topology.DeleteQueue) (bool, error) {
 	options := rabbithole.QueueDeleteOptions{}
 	if step.IfEmpty {
 		if step.Queue.Type() == "classic" {
@@ -601,7 +564,7 @@ func (r *run) deleteQueue(ctx context.Context, step topology.DeleteQueue) (bool,
 }
 
 // readyNow counts the messages of a queue that are ready, and fails if there is nobody to know that.
-func (r *run) readyNow(ctx context.Context, q topology.Queue) (depth QueueDepth, err error) {
+func (r *Runner) readyNow(ctx context.Context, q topology.Queue) (depth QueueDepth, err error) {
 	group, together := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		_, err := r.total(together, q)
@@ -617,6 +580,6 @@ func (r *run) readyNow(ctx context.Context, q topology.Queue) (depth QueueDepth,
 	return r.peek(ctx, q)
 }
 
-func (r *run) notEmpty(step topology.Step, depth QueueDepth) error {
+func (r *Runner) notEmpty(step topology.Step, depth QueueDepth) error {
 	return &NotEmptyError{Vhost: r.vhost, Why: step.String(), Queues: []QueueDepth{depth}}
 }

@@ -20,16 +20,35 @@ import (
 // undoTime limits an undo, which goes on when the operation has been canceled.
 const undoTime = 30 * time.Second
 
+// Run runs a plan, see [Runner.Run].
+func (c *Client) Run(ctx context.Context, vhost string, plan topology.Plan) (done []topology.Step, err error) {
+	r := c.Begin(vhost)
+	defer r.Close()
+	return r.Run(ctx, plan)
+}
+
+// Runner runs plans in one vhost, all over one AMQP connection where they need one.
+type Runner struct {
+	*Client
+	vhost string
+	session
+	depths
+}
+
+// Begin is for several plans, and for one that is yet to be made: see [Runner.OpenAMQP].
+func (c *Client) Begin(vhost string) *Runner { return &Runner{Client: c, vhost: vhost} }
+
 // Run runs the phases of the plan one after the other, and the steps of a phase at the same time.
 // If a step fails, those that run are finished, no other begins, and the phase's undo runs.
 //
 // Done are the steps that had an effect, or may have had one because the answer got lost. That is
 // so with an error, too. A declaration that found its object there is not among them. The error is
 // an *Error, a *NotEmptyError, an *UndoError around one of these, or Refusals.
-func (c *Client) Run(ctx context.Context, vhost string, plan topology.Plan) (done []topology.Step, err error) {
-	ctx = c.logging(ctx)
-	r := &run{Client: c, vhost: vhost}
-	defer r.close()
+func (r *Runner) Run(ctx context.Context, plan topology.Plan) (done []topology.Step, err error) {
+	ctx = r.logging(ctx)
+	if slices.ContainsFunc(plan, func(phase topology.Phase) bool { return bindsMany(phase.Steps) }) {
+		r.openAMQP(ctx, true) // while the phases before run
+	}
 	var refused Refusals
 	left := map[string]bool{}
 	for _, phase := range plan {
@@ -60,15 +79,8 @@ func isRefusal(err error) bool {
 	return ok && e.Kind == InUse
 }
 
-// run is the execution of one plan.
-type run struct {
-	*Client
-	vhost string
-	depths
-}
-
 // undo runs the plan of the undo, and returns the failure with what could not be undone.
-func (r *run) undo(ctx context.Context, plan topology.Plan, failure error) error {
+func (r *Runner) undo(ctx context.Context, plan topology.Plan, failure error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
 	for i, phase := range plan {
@@ -82,37 +94,18 @@ func (r *run) undo(ctx context.Context, plan topology.Plan, failure error) error
 	return failure
 }
 
-// phase runs steps at the same time, as many as there may be requests and as the broker can take.
-func (r *run) phase(ctx context.Context, steps []topology.Step) (done []topology.Step, err error) {
-	var (
-		mutex   sync.Mutex
-		workers sync.WaitGroup
-		next    int
-		effects = make([]bool, len(steps))
-	)
-	take := func() (int, bool) {
-		mutex.Lock()
-		defer mutex.Unlock()
-		if err != nil || next == len(steps) {
-			return 0, false
+// phase runs steps at the same time: over HTTP, and as soon as there is a session for it, bindings over AMQP.
+func (r *Runner) phase(ctx context.Context, steps []topology.Step) (done []topology.Step, err error) {
+	effects := make([]bool, len(steps))
+	for begun := 0; begun < len(steps) && err == nil; {
+		if session := r.openFor(steps[begun:]); session == nil {
+			var n int
+			n, err = r.overHTTP(ctx, steps[begun:], effects[begun:])
+			begun += n
+		} else if r.overAMQP(ctx, session, steps[begun:], effects[begun:]) {
+			break
 		}
-		next++
-		return next - 1, true
 	}
-	for range r.parallel(ctx, steps) {
-		workers.Go(func() {
-			for i, ok := take(); ok; i, ok = take() {
-				effect, failure := r.step(ctx, steps[i])
-				mutex.Lock()
-				effects[i] = effect
-				if err == nil {
-					err = failure
-				}
-				mutex.Unlock()
-			}
-		})
-	}
-	workers.Wait()
 	for i, step := range steps {
 		if effects[i] {
 			done = append(done, step)
@@ -121,10 +114,43 @@ func (r *run) phase(ctx context.Context, steps []topology.Step) (done []topology
 	return done, err
 }
 
+// overHTTP runs steps at the same time, as many as there may be requests and as the broker can take. It tells how many
+// it has begun with, which are all unless one fails or the others can be made over AMQP.
+func (r *Runner) overHTTP(ctx context.Context, steps []topology.Step, effects []bool) (begun int, err error) {
+	var (
+		mutex   sync.Mutex
+		workers sync.WaitGroup
+	)
+	take := func() (int, bool) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		if err != nil || begun == len(steps) || r.openFor(steps[begun:]) != nil {
+			return 0, false
+		}
+		begun++
+		return begun - 1, true
+	}
+	for range r.parallel(ctx, steps) {
+		workers.Go(func() {
+			for i, ok := take(); ok; i, ok = take() {
+				effect, failure := r.step(ctx, steps[i])
+				mutex.Lock()
+				effects[i] = effects[i] || effect
+				if err == nil {
+					err = failure
+				}
+				mutex.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	return begun, err
+}
+
 // parallel is how many of the steps may run at the same time. Exchanges that are bound to each other are deleted one
 // after the other where they are kept in Mnesia, before 4.3: 3.10.8 keeps some although it says that it deleted
 // them, and 4.0.5 answers with an internal error (TestTeardownIsComplete).
-func (r *run) parallel(ctx context.Context, steps []topology.Step) int {
+func (r *Runner) parallel(ctx context.Context, steps []topology.Step) int {
 	deletions := 0
 	for _, step := range steps {
 		if _, deletes := step.(topology.DeleteExchange); deletes {
@@ -138,11 +164,8 @@ func (r *run) parallel(ctx context.Context, steps []topology.Step) int {
 }
 
 // version is that of the broker, empty if it cannot be found out. AMQP tells it without a further request.
-func (r *run) version(ctx context.Context) string {
-	r.mutex.Lock()
-	session := r.amqp
-	r.mutex.Unlock()
-	if session != nil {
+func (r *Runner) version(ctx context.Context) string {
+	if session := r.open(); session != nil {
 		version, _ := session.connection.Properties["version"].(string)
 		return version
 	}
@@ -163,7 +186,7 @@ func isAtLeast(version string, major, minor int) bool {
 }
 
 // step runs one step and tells whether it had an effect, or may have had one.
-func (r *run) step(ctx context.Context, step topology.Step) (effect bool, err error) {
+func (r *Runner) step(ctx context.Context, step topology.Step) (effect bool, err error) {
 	return again(func() (bool, error) {
 		had, err := r.once(ctx, step)
 		effect = effect || had
@@ -171,7 +194,7 @@ func (r *run) step(ctx context.Context, step topology.Step) (effect bool, err er
 	})
 }
 
-func (r *run) once(ctx context.Context, step topology.Step) (effect bool, err error) {
+func (r *Runner) once(ctx context.Context, step topology.Step) (effect bool, err error) {
 	call := r.newCall(ctx)
 	m := r.management(call)
 	var code int
@@ -205,7 +228,7 @@ func (r *run) once(ctx context.Context, step topology.Step) (effect bool, err er
 
 // effect tells what a call has done: nothing if the broker refused it, if it never reached the
 // broker, or if things were so already at the first attempt.
-func (r *run) effect(ctx context.Context, step topology.Step, call *call, code int, err error) (bool, error) {
+func (r *Runner) effect(ctx context.Context, step topology.Step, call *call, code int, err error) (bool, error) {
 	if err == nil && code == http.StatusNotFound {
 		// Either what was to be deleted is gone already, or nothing is found.
 		return call.attempts.Load() > 1, r.confirm(ctx, r.vhost)
@@ -240,7 +263,7 @@ func withHint(err error, permissions string) error {
 }
 
 // missing tells whether something is missing that the step needs beside the vhost.
-func (r *run) missing(ctx context.Context, step topology.Step) (bool, error) {
+func (r *Runner) missing(ctx context.Context, step topology.Step) (bool, error) {
 	bind, binds := step.(topology.Bind)
 	if !binds {
 		return !isDeclaration(step), nil
@@ -276,19 +299,19 @@ type declaration struct {
 	Arguments  topology.Arguments `json:"arguments"`
 }
 
-func (r *run) declareExchange(call *call, e topology.Exchange) (int, error) {
+func (r *Runner) declareExchange(call *call, e topology.Exchange) (int, error) {
 	return r.request(call, http.MethodPut, apiPath("exchanges", r.vhost, e.Name),
 		declaration{Type: e.Type, Durable: e.Durable, AutoDelete: e.AutoDelete, Internal: &e.Internal, Arguments: orEmpty(e.Arguments)}, nil)
 }
 
-func (r *run) declareQueue(call *call, q topology.Queue) (int, error) {
+func (r *Runner) declareQueue(call *call, q topology.Queue) (int, error) {
 	return r.request(call, http.MethodPut, apiPath("queues", r.vhost, q.Name),
 		declaration{Durable: q.Durable, AutoDelete: q.AutoDelete, Arguments: orEmpty(q.Arguments)}, nil)
 }
 
 // verifyServed fails for a queue without replicas: an attempt that was cut off may have left one, and RabbitMQ says of it that it
 // is there.
-func (r *run) verifyServed(ctx context.Context, step topology.DeclareQueue) error {
+func (r *Runner) verifyServed(ctx context.Context, step topology.DeclareQueue) error {
 	_, err := r.readyNow(ctx, step.Queue)
 	var e *Error
 	if errors.As(err, &e) && e.Kind == Unavailable {
@@ -314,7 +337,7 @@ func bindingInfo(b topology.Binding) rabbithole.BindingInfo {
 
 // unbind deletes a binding by what the management API calls its properties key. That of a binding
 // without arguments is the routing key; that of another has a hash in it and is looked up.
-func (r *run) unbind(ctx context.Context, step topology.Unbind) (bool, error) {
+func (r *Runner) unbind(ctx context.Context, step topology.Unbind) (bool, error) {
 	info := bindingInfo(step.Binding)
 	info.PropertiesKey = propertiesKey(step.Binding.RoutingKey)
 	if step.Binding.Arguments != "" {
@@ -337,7 +360,7 @@ func (r *run) unbind(ctx context.Context, step topology.Unbind) (bool, error) {
 	return r.effect(ctx, step, call, code, err)
 }
 
-func (r *run) bindingsBetween(call *call, info rabbithole.BindingInfo) ([]rabbithole.BindingInfo, error) {
+func (r *Runner) bindingsBetween(call *call, info rabbithole.BindingInfo) ([]rabbithole.BindingInfo, error) {
 	if info.DestinationType == string(topology.ToQueue) {
 		return listed(r.management(call).ListQueueBindingsBetween(r.vhost, info.Source, info.Destination))
 	}

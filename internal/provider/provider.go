@@ -94,8 +94,8 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 			"amqp_uri": schema.StringAttribute{
 				Optional: true, Sensitive: true,
 				MarkdownDescription: "AMQP URI, such as `amqps://user:password@host:5671`, for what the management API cannot say exactly: whether a queue is " +
-					"empty. Default: the environment variable `RABBITMQ_AMQP_URI`, else derived from the endpoint's host. Where AMQP cannot be " +
-					"reached, the management API is asked instead, which takes longer.",
+					"empty; and for what it takes longer for: more than 32 bindings at a time. Default: the environment variable `RABBITMQ_AMQP_URI`, else " +
+					"derived from the endpoint's host. Where AMQP cannot be reached, everything goes through the management API.",
 				Validators: notEmpty,
 			},
 			"cacert_file": schema.StringAttribute{
