@@ -184,9 +184,14 @@ func (o *operation) verify(state *broker.State) error {
 
 // remove deletes everything, unless messages wait in it.
 func (o *operation) remove(ctx context.Context, guard topology.Guard) error {
+	runner := o.client.Begin(o.vhost)
+	defer runner.Close()
+	if !guard.Force {
+		runner.OpenAMQP(ctx) // for the first look, while it reads
+	}
 	state, err := o.readForDelete(ctx)
 	if err == nil {
-		_, err = o.client.Run(ctx, o.vhost, topology.Teardown(o.desired, state.Topology, guard))
+		_, err = runner.Run(ctx, topology.Teardown(o.desired, state.Topology, guard))
 	}
 	return err
 }
