@@ -238,6 +238,23 @@ func (s *amqpSession) channel() (*amqp.Channel, error) {
 	return s.connection.Channel()
 }
 
+// openChannels has as many channels ready as so many questions can use. One that cannot be opened is left to the question.
+func (s *amqpSession) openChannels(ctx context.Context, questions int) {
+	defer context.AfterFunc(ctx, s.close)() // see ask
+	s.mutex.Lock()
+	missing := min(questions, amqpChannels) - len(s.idle)
+	s.mutex.Unlock()
+	var opening sync.WaitGroup
+	for range missing {
+		opening.Go(func() {
+			if channel, err := s.connection.Channel(); err == nil {
+				s.keep(channel)
+			}
+		})
+	}
+	opening.Wait()
+}
+
 // keep has a channel used again.
 func (s *amqpSession) keep(channel *amqp.Channel) {
 	s.mutex.Lock()

@@ -125,7 +125,9 @@ func (r *Runner) waiting(ctx context.Context, queues []topology.Queue) ([]QueueD
 		)
 		group, together := errgroup.WithContext(ctx)
 		group.Go(func() (err error) {
-			r.amqp(ctx) // opening it is no part of the look
+			if session := r.amqp(ctx); session != nil {
+				session.openChannels(together, len(queues)) // a look that has to do that says little of how fast the broker is
+			}
 			started := time.Now()
 			counted, waiting, err = r.look(together, queues)
 			spent = time.Since(started)

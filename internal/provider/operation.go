@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -64,23 +65,32 @@ func (o *operation) readForChange(ctx context.Context) (*broker.State, error) {
 		return nil, err
 	}
 	exchanges, queues := topology.Recreated(o.desired, state.Topology)
-	return o.withInbound(ctx, state, exchanges, queues)
-}
-
-// readForDelete adds what others have bound to the objects that a refused destroy has to bring back.
-func (o *operation) readForDelete(ctx context.Context) (*broker.State, error) {
-	state, err := o.read(ctx)
+	inbound, err := o.client.Inbound(ctx, o.vhost, exchanges, queues)
 	if err != nil {
 		return nil, err
 	}
-	return o.withInbound(ctx, state, slices.Collect(maps.Keys(state.Exchanges)), slices.Collect(maps.Keys(state.Queues)))
+	maps.Copy(state.Bindings, inbound)
+	return state, nil
 }
 
-func (o *operation) withInbound(ctx context.Context, state *broker.State, exchanges, queues []string) (*broker.State, error) {
-	if len(exchanges)+len(queues) == 0 {
-		return state, nil
+// readForDelete adds what others have bound to the objects that a refused destroy has to bring back. Both are read at the same
+// time, and what keeps the objects from being read is the error.
+func (o *operation) readForDelete(ctx context.Context) (*broker.State, error) {
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	var inbound topology.Bindings
+	var others errgroup.Group
+	others.Go(func() (err error) {
+		inbound, err = o.client.Inbound(reading, o.vhost, slices.Collect(maps.Keys(o.desired.Exchanges)), slices.Collect(maps.Keys(o.desired.Queues)))
+		return err
+	})
+	state, err := o.read(ctx)
+	if err != nil {
+		stop()
 	}
-	inbound, err := o.client.Inbound(ctx, o.vhost, exchanges, queues)
+	if othersErr := others.Wait(); err == nil {
+		err = othersErr
+	}
 	if err != nil {
 		return nil, err
 	}
