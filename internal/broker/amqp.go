@@ -157,6 +157,12 @@ func (s *amqpSession) close() {
 	})
 }
 
+// version is that of the broker.
+func (s *amqpSession) version() string {
+	version, _ := s.connection.Properties["version"].(string)
+	return version
+}
+
 // count asks a queue how many messages are ready, and how many consumers there are.
 func (s *amqpSession) count(ctx context.Context, queue string) (depth QueueDepth, exists bool, err error) {
 	exists, err = s.ask(ctx, func(channel *amqp.Channel) error {

@@ -1,6 +1,6 @@
 // Package broker talks to one RabbitMQ: it reads what the broker has of a topology, runs the steps
 // of a plan, and says in its errors what to do. It goes through the management API, and through
-// AMQP where only that gives an exact answer, and for many bindings, which it makes sooner.
+// AMQP where only that gives an exact answer, and for many bindings or exchanges at a time, which it is done with sooner.
 //
 // It never decides what to change, never lists a whole vhost's queues or bindings but for an inventory,
 // and never puts a secret into a log line or an error.

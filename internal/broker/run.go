@@ -98,11 +98,11 @@ func (r *Runner) undo(ctx context.Context, plan topology.Plan, failure error) er
 func (r *Runner) phase(ctx context.Context, steps []topology.Step) (done []topology.Step, err error) {
 	effects := make([]bool, len(steps))
 	for begun := 0; begun < len(steps) && err == nil; {
-		if session := r.openFor(steps[begun:]); session == nil {
+		if session, channels := r.openFor(steps[begun:]); session == nil {
 			var n int
 			n, err = r.overHTTP(ctx, steps[begun:], effects[begun:])
 			begun += n
-		} else if r.overAMQP(ctx, session, steps[begun:], effects[begun:]) {
+		} else if r.overAMQP(ctx, session, channels, steps[begun:], effects[begun:]) {
 			break
 		}
 	}
@@ -124,7 +124,10 @@ func (r *Runner) overHTTP(ctx context.Context, steps []topology.Step, effects []
 	take := func() (int, bool) {
 		mutex.Lock()
 		defer mutex.Unlock()
-		if err != nil || begun == len(steps) || r.openFor(steps[begun:]) != nil {
+		if err != nil || begun == len(steps) {
+			return 0, false
+		}
+		if session, _ := r.openFor(steps[begun:]); session != nil {
 			return 0, false
 		}
 		begun++
@@ -151,23 +154,19 @@ func (r *Runner) overHTTP(ctx context.Context, steps []topology.Step, effects []
 // after the other where they are kept in Mnesia, before 4.3: 3.10.8 keeps some although it says that it deleted
 // them, and 4.0.5 answers with an internal error (TestTeardownIsComplete).
 func (r *Runner) parallel(ctx context.Context, steps []topology.Step) int {
-	deletions := 0
-	for _, step := range steps {
-		if _, deletes := step.(topology.DeleteExchange); deletes {
-			deletions++
-		}
-	}
-	if deletions > 1 && !isAtLeast(r.version(ctx), 4, 3) {
+	if deletesExchanges(steps) && !deletesTogether(r.version(ctx)) {
 		return 1
 	}
 	return min(cap(r.http.slots), len(steps))
 }
 
+// deletesTogether tells whether a broker can delete exchanges at the same time.
+func deletesTogether(version string) bool { return isAtLeast(version, 4, 3) }
+
 // version is that of the broker, empty if it cannot be found out. AMQP tells it without a further request.
 func (r *Runner) version(ctx context.Context) string {
 	if session := r.open(); session != nil {
-		version, _ := session.connection.Properties["version"].(string)
-		return version
+		return session.version()
 	}
 	o, err := r.overview(r.newCall(ctx))
 	if err != nil {

@@ -37,6 +37,7 @@ func writeGuides(d *data, runs []run, directory string) error {
 			return short(r), nil
 		},
 		"controls": d.controls,
+		"shares":   d.shares,
 		// maybe is full lookahead against the chain, empty where that was not measured.
 		"maybe": func(broker, scenario, metric string, x float64) string {
 			r, ok := d.ratio(broker, scenario, metric, x, "full", "chain")

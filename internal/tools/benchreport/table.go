@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -144,6 +145,38 @@ func (d *data) controls(broker string) (string, error) {
 	}
 	if rows == 0 {
 		return "", fmt.Errorf("nothing was measured of Terraform on %s", broker)
+	}
+	return s.String(), nil
+}
+
+// shares compares the cascade with single resources: their times above the floor, for each operation.
+func (d *data) shares() (string, error) {
+	var s strings.Builder
+	operations := []string{"plan", "apply", "destroy"}
+	s.WriteString(row(append([]string{""}, operations...)))
+	s.WriteString(row([]string{"---", "---:", "---:", "---:"}))
+	for _, broker := range d.brokersOf("terraform plan") {
+		for _, more := range []string{"", ", latency"} {
+			for _, x := range d.xs(broker, "terraform plan"+more, "time") {
+				cells := []string{"RabbitMQ " + broker + condition(more, x)}
+				for _, operation := range operations {
+					const levels = "28 levels"
+					scenario := "terraform " + operation + more
+					floor, _ := d.floor(broker, scenario)
+					ours, measured := d.figure(broker, scenario, levels, x, "time")
+					theirs, compared := d.figure(broker, scenario, levels+", single resources", x, "time")
+					if measured && compared {
+						cells = append(cells, short((ours.median-floor)/(theirs.median-floor)))
+					}
+				}
+				if len(cells) > len(operations) {
+					s.WriteString(row(cells))
+				}
+			}
+		}
+	}
+	if !strings.Contains(s.String(), "RabbitMQ") {
+		return "", errors.New("the cascade was not compared with single resources")
 	}
 	return s.String(), nil
 }

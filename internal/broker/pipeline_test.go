@@ -100,10 +100,10 @@ func (l *link) over(t *testing.T) func(*broker.Config) {
 	return func(c *broker.Config) { c.AMQPURI = uri.String() }
 }
 
-// requests counts the bindings that a client makes over HTTP.
+// requests counts the bindings that a client makes over HTTP, and the exchanges that it deletes.
 type requests struct {
 	*httptest.Server
-	bindings atomic.Int32
+	bindings, deletions atomic.Int32
 }
 
 func countRequests(t *testing.T) *requests {
@@ -117,6 +117,9 @@ func countRequests(t *testing.T) *requests {
 	counted.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/api/bindings/") {
 			counted.bindings.Add(1)
+		}
+		if r.Method == http.MethodDelete && strings.HasPrefix(r.URL.Path, "/api/exchanges/") {
+			counted.deletions.Add(1)
 		}
 		proxy.ServeHTTP(w, r)
 	}))
@@ -225,6 +228,46 @@ func TestAMQPWhileBinding(t *testing.T) {
 	create(t, client, vhost, want)
 	if got := int(bindings.Load()); got < 32 || got == len(want.Bindings) {
 		t.Errorf("%d of %d bindings were made over HTTP", got, len(want.Bindings))
+	}
+}
+
+// TestExchangesDeletedOverAMQP deletes exchanges that are bound to each other, and counts the deletions that are requested over HTTP: all
+// where the broker can do several at the same time, none where it does one after the other, and again all when AMQP ends in the middle.
+func TestExchangesDeletedOverAMQP(t *testing.T) {
+	for name, limit := range map[string]int64{"all": -1, "until AMQP ends": 10_000} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := brokertest.Shared(t)
+			vhost := brokertest.Vhost(t, b)
+			counted, l := countRequests(t), newLink(t, limit, true)
+			client := connect(t, counted.over, l.over(t))
+			want, before := topology.New(), ""
+			var deletions []topology.Step
+			for i := range 100 {
+				e := topology.Exchange{Name: fmt.Sprintf("%0200d", i), Type: "topic", Durable: true}
+				want.Exchanges[e.Name] = e
+				deletions = append(deletions, topology.DeleteExchange{Name: e.Name})
+				if before != "" {
+					want.Bindings.Add(topology.Binding{Source: before, RoutingKey: "#", DestinationType: topology.ToExchange, Destination: e.Name})
+				}
+				before = e.Name
+			}
+			create(t, connect(t), vhost, want)
+			done, err := ready(t, client, vhost).Run(t.Context(), topology.Plan{{Steps: deletions}})
+			if err != nil || len(done) != len(deletions) {
+				t.Errorf("%d of %d are done: %v", len(done), len(deletions), err)
+			}
+			if left := read(t, client, vhost, want); len(left.Exchanges)+len(left.Bindings) > 0 {
+				t.Errorf("%d exchanges and %d bindings are left", len(left.Exchanges), len(left.Bindings))
+			}
+			wanted := len(deletions)
+			if oneByOne := strings.HasPrefix(b.Version, "3.") || strings.HasPrefix(b.Version, "4.0"); oneByOne && limit < 0 {
+				wanted = 0
+			}
+			if got := int(counted.deletions.Load()); got != wanted {
+				t.Errorf("%d exchanges were deleted over HTTP, not %d", got, wanted)
+			}
+		})
 	}
 }
 
