@@ -309,11 +309,11 @@ func (r *Runner) declareQueue(call *call, q topology.Queue) (int, error) {
 }
 
 // verifyServed fails for a queue without replicas: an attempt that was cut off may have left one, and RabbitMQ says of it that it
-// is there.
+// is there. Without AMQP, what shows is that nobody answers.
 func (r *Runner) verifyServed(ctx context.Context, step topology.DeclareQueue) error {
 	_, err := r.readyNow(ctx, step.Queue)
 	var e *Error
-	if errors.As(err, &e) && e.Kind == Unavailable {
+	if errors.As(err, &e) && (e.Kind == Unavailable || e.Kind == Timeout && ctx.Err() == nil) {
 		return &Error{Unavailable, fmt.Sprintf("%s in vhost %q", step, r.vhost), e.Reason, halfDone}
 	}
 	return err
