@@ -5,11 +5,12 @@ import (
 	"encoding/base64"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // secrets is what must not be in a log line or an error, in the forms in which it goes over the
-// wire: a gateway may repeat a request in its answer.
+// wire and in that of a quotation: a gateway may repeat a request in its answer, and an error quotes that.
 type secrets []string
 
 func (config Config) secrets() secrets {
@@ -40,7 +41,8 @@ func (s *secrets) addCredentials(username, password string) {
 func (s *secrets) add(secret string) {
 	if secret != "" {
 		_, inUserinfo, _ := strings.Cut(url.UserPassword("", secret).String(), ":")
-		*s = append(*s, secret, url.QueryEscape(secret), url.PathEscape(secret), inUserinfo)
+		quotation := strconv.Quote(secret)
+		*s = append(*s, secret, url.QueryEscape(secret), url.PathEscape(secret), inUserinfo, quotation[1:len(quotation)-1])
 	}
 }
 

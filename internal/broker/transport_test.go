@@ -524,3 +524,21 @@ func TestQueueWithoutReplicas(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+// TestQuotedSecret asks for a queue, and what answers names the request instead, secrets and all.
+func TestQuotedSecret(t *testing.T) {
+	t.Parallel()
+	const token = `token "with\quotes`
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]string{"name": "a request with " + r.Header.Get("X-Token")})
+	}))
+	t.Cleanup(gateway.Close)
+	client, err := broker.New(broker.Config{Endpoint: gateway.URL, Username: "guest", Password: "guest", Headers: map[string]string{"X-Token": token}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = client.Lookup("/").Queue(t.Context(), "q")
+	if err == nil || !strings.Contains(err.Error(), "a request with ***") || strings.Contains(err.Error(), "quotes") {
+		t.Errorf("the error is: %v", err)
+	}
+}
