@@ -94,7 +94,7 @@ func (r *Runner) undo(ctx context.Context, plan topology.Plan, failure error) er
 	return failure
 }
 
-// phase runs steps at the same time: over HTTP, and as soon as there is a session for it, bindings over AMQP.
+// phase runs steps at the same time: over HTTP, and as soon as there is a connection for it, what openFor names over AMQP.
 func (r *Runner) phase(ctx context.Context, steps []topology.Step) (done []topology.Step, err error) {
 	effects := make([]bool, len(steps))
 	for begun := 0; begun < len(steps) && err == nil; {
@@ -309,7 +309,7 @@ func (r *Runner) declareQueue(call *call, q topology.Queue) (int, error) {
 }
 
 // verifyServed fails for a queue without replicas: an attempt that was cut off may have left one, and RabbitMQ says of it that it
-// is there. Without AMQP, what shows is that nobody answers.
+// is there, or only does not answer.
 func (r *Runner) verifyServed(ctx context.Context, step topology.DeclareQueue) error {
 	_, err := r.readyNow(ctx, step.Queue)
 	var e *Error

@@ -269,6 +269,7 @@ func TestParallel(t *testing.T) {
 	t.Cleanup(server.Close)
 	c := client(t, server.URL, func(c *broker.Config) { c.MaxParallelRequests = limit })
 
+	// So few bindings that nobody asks for AMQP.
 	plan := topology.Diff(expand(t, cascade.Config{Name: "tasks", Levels: 10, Lookahead: 1}), topology.New())
 	var runs sync.WaitGroup
 	for range 3 { // resources of one provider share its limit

@@ -94,7 +94,7 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 			"amqp_uri": schema.StringAttribute{
 				Optional: true, Sensitive: true,
 				MarkdownDescription: "AMQP URI, such as `amqps://user:password@host:5671`, for what the management API cannot say exactly: whether a queue is " +
-					"empty; and for what it takes longer for: more than 32 bindings at a time. Default: the environment variable `RABBITMQ_AMQP_URI`, else " +
+					"empty; and for what it takes longer for: more than 32 bindings at a time, and the deletion of exchanges before RabbitMQ 4.3. Default: the environment variable `RABBITMQ_AMQP_URI`, else " +
 					"derived from the endpoint's host. Where AMQP cannot be reached, everything goes through the management API.",
 				Validators: notEmpty,
 			},
