@@ -291,6 +291,36 @@ func TestDeleteIfEmpty(t *testing.T) {
 	}
 }
 
+// TestDeleteAgain has a message come in when the first attempt to delete its queue has failed.
+func TestDeleteAgain(t *testing.T) {
+	b := brokertest.Shared(t)
+	vhost := brokertest.Vhost(t, b)
+	conn, _ := dial(t, vhost)
+	target, err := url.Parse(b.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "quorum"}}
+	var attempts atomic.Int32
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete && attempts.Add(1) == 1 {
+			publish(t, conn, "", q.Name)
+			answer(w, http.StatusServiceUnavailable, `{}`)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	client := connect(t, func(c *broker.Config) { c.Endpoint = server.URL })
+	run(t, client, vhost, topology.Plan{{Steps: []topology.Step{topology.DeclareQueue{Queue: q}}}})
+	_, err = client.Run(t.Context(), vhost, topology.Plan{{Steps: []topology.Step{topology.DeleteQueue{Queue: q, IfEmpty: true}}}})
+	var notEmpty *broker.NotEmptyError
+	if !errors.As(err, &notEmpty) || attempts.Load() != 1 {
+		t.Errorf("after %d attempts the error is %v", attempts.Load(), err)
+	}
+}
+
 // TestAnotherBrokersAMQP has an AMQP port that belongs to another cluster than the management API.
 func TestAnotherBrokersAMQP(t *testing.T) {
 	b := brokertest.Shared(t)

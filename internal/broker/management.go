@@ -215,7 +215,12 @@ type queueInfo struct {
 	Effective *loose[map[string]any] `json:"effective_policy_definition"`
 }
 
-const queueColumns = "name,durable,auto_delete,exclusive,arguments,messages,consumers,members,online,state,policy,operator_policy,effective_policy_definition"
+const (
+	queueQuery = "?columns=name,durable,auto_delete,exclusive,arguments,messages,consumers,members,online,state,policy,operator_policy,effective_policy_definition"
+	// newQueueQuery is for a queue of which there are no statistics. Without them, RabbitMQ says at once which policy
+	// applies (4.0), and of a quorum queue what it sets (4.3).
+	newQueueQuery = "?disable_stats=true"
+)
 
 func (q queueInfo) queue() topology.Queue {
 	return topology.Queue{

@@ -37,6 +37,17 @@ func deletesExchanges(steps []topology.Step) bool {
 	})
 }
 
+// usesAMQP tells whether a phase has steps for which an open connection is of use.
+func usesAMQP(phase topology.Phase) bool {
+	return bindsMany(phase.Steps) || deletesExchanges(phase.Steps) || slices.ContainsFunc(phase.Steps, func(step topology.Step) bool {
+		switch step.(type) {
+		case topology.VerifyEmpty, topology.DeleteQueue:
+			return true
+		}
+		return false
+	})
+}
+
 // openFor is the connection for steps that are worth it, if it is open by now: nobody waits for it. It says how many of the
 // steps the broker may take at the same time, each on a channel. Exchanges that it has to delete one after the other cost one
 // round trip together instead of one each.

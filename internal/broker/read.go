@@ -35,24 +35,55 @@ type State struct {
 // and one for each queue and each owned exchange that exists, whatever else there is in the vhost.
 func (c *Client) Read(ctx context.Context, vhost string, want topology.Topology) (*State, error) {
 	ctx = c.logging(ctx)
-	return again(func() (*State, error) { return c.read(ctx, vhost, want) })
+	return again(func() (*State, error) { return c.read(ctx, vhost, want, false, nil) })
 }
 
-func (c *Client) read(ctx context.Context, vhost string, want topology.Topology) (*State, error) {
+// ReadExisting is a Read of what is likely to be there: it asks for bindings before it has seen which exchanges exist. Done are
+// the steps that were run just before: there are no statistics yet of queues that they declared.
+func (c *Client) ReadExisting(ctx context.Context, vhost string, want topology.Topology, done ...topology.Step) (*State, error) {
+	ctx = c.logging(ctx)
+	declared := topology.New().After(done).Queues
+	return again(func() (*State, error) { return c.read(ctx, vhost, want, true, declared) })
+}
+
+func (c *Client) read(ctx context.Context, vhost string, want topology.Topology, likely bool, declared map[string]topology.Queue) (*State, error) {
 	state := &State{Topology: topology.New(), Status: map[string]topology.QueueStatus{}}
 	state.Entry, state.Delivery = want.Entry, want.Delivery
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	var mutex sync.Mutex
 	group, together := errgroup.WithContext(reading)
+	sources := map[string]bool{} // the exchanges whose bindings were found
+	readBindings := func(exchange string) {
+		group.Go(func() error {
+			bindings, err := c.bindingsFrom(together, vhost, exchange)
+			mutex.Lock()
+			defer mutex.Unlock()
+			for _, b := range bindings {
+				state.Bindings.Add(b)
+				sources[exchange] = true
+			}
+			return err
+		})
+	}
+	exchanges := slices.DeleteFunc(slices.Sorted(maps.Keys(want.Exchanges)), func(name string) bool { return !want.Owns(name) })
+	if likely {
+		for _, name := range exchanges {
+			readBindings(name)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(want.Queues)) {
 		group.Go(func() error {
-			q, exists, err := c.queue(together, vhost, name)
+			query := queueQuery
+			if _, isNew := declared[name]; isNew {
+				query = newQueueQuery
+			}
+			q, exists, err := c.queueBy(together, query, vhost, name)
 			if err != nil || !exists {
 				return err
 			}
 			status := q.status()
-			if status.PolicyUnknown {
+			if status.PolicyUnknown && query == queueQuery {
 				if status, err = c.newStatus(together, vhost, name, status); err != nil {
 					return err
 				}
@@ -69,23 +100,26 @@ func (c *Client) read(ctx context.Context, vhost string, want topology.Topology)
 		_ = group.Wait()
 		return nil, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(want.Exchanges)) {
-		if _, exists := state.Exchanges[name]; !exists || !want.Owns(name) {
-			continue
+	if likely {
+		if err := group.Wait(); err != nil {
+			return nil, err
 		}
-		group.Go(func() error {
-			bindings, err := c.bindingsFrom(together, vhost, name)
-			mutex.Lock()
-			defer mutex.Unlock()
-			for _, b := range bindings {
-				state.Bindings.Add(b)
-			}
-			return err
-		})
+		group, together = errgroup.WithContext(reading)
+	}
+	left := slices.DeleteFunc(exchanges, func(name string) bool {
+		_, exists := state.Exchanges[name]
+		return !exists || sources[name]
+	})
+	for _, name := range left {
+		readBindings(name)
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
+	maps.DeleteFunc(state.Bindings, func(b topology.Binding, _ struct{}) bool { // of what went away meanwhile
+		_, exists := state.Exchanges[b.Source]
+		return !exists
+	})
 	if len(state.Queues) < len(want.Queues) {
 		return state, c.confirm(ctx, vhost)
 	}
@@ -211,7 +245,11 @@ func (c *Client) exchange(ctx context.Context, vhost, name string) (e exchangeIn
 }
 
 func (c *Client) queue(ctx context.Context, vhost, name string) (q queueInfo, exists bool, err error) {
-	err = c.get(ctx, &q, queueColumns, "queues", vhost, name)
+	return c.queueBy(ctx, queueQuery, vhost, name)
+}
+
+func (c *Client) queueBy(ctx context.Context, query, vhost, name string) (q queueInfo, exists bool, err error) {
+	_, err = c.request(c.newCall(ctx), http.MethodGet, apiPath("queues", vhost, name)+query, nil, &q)
 	if isNotFound(err) {
 		return q, false, nil
 	}
@@ -232,18 +270,13 @@ func about(asked, answered string) error {
 	return &notManagement{fmt.Sprintf("the request for %q", asked), fmt.Errorf("it is about %q", answered)}
 }
 
-// newStatus asks for the policies of a queue that is so new that there are no statistics of it: without
-// them, RabbitMQ says at once which policy applies (4.0), and of a quorum queue what it sets (4.3).
+// newStatus asks for the policies of a queue that is so new that there are no statistics of it.
 func (c *Client) newStatus(ctx context.Context, vhost, name string, known topology.QueueStatus) (topology.QueueStatus, error) {
-	var q queueInfo
-	_, err := c.request(c.newCall(ctx), http.MethodGet, apiPath("queues", vhost, name)+"?disable_stats=true", nil, &q)
-	if err != nil && !isNotFound(err) {
-		return known, c.failed(fmt.Sprintf("read queue %q in vhost %q", name, vhost), err)
-	}
+	q, _, err := c.queueBy(ctx, newQueueQuery, vhost, name)
 	status := q.status()
 	known.Policy, known.OperatorPolicy = status.Policy, status.OperatorPolicy
 	known.EffectivePolicy, known.PolicyUnknown = status.EffectivePolicy, status.PolicyUnknown
-	return known, nil
+	return known, err
 }
 
 // bindingsFrom are the bindings of an exchange, none if it does not exist.

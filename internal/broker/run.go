@@ -35,7 +35,7 @@ type Runner struct {
 	depths
 }
 
-// Begin is for several plans, and for one that is yet to be made: see [Runner.OpenAMQP].
+// Begin is for several plans, and for one that is yet to be made: see [Runner.Look].
 func (c *Client) Begin(vhost string) *Runner { return &Runner{Client: c, vhost: vhost} }
 
 // Run runs the phases of the plan one after the other, and the steps of a phase at the same time.
@@ -51,9 +51,12 @@ func (r *Runner) Run(ctx context.Context, plan topology.Plan) (done []topology.S
 	}
 	var refused Refusals
 	left := map[string]bool{}
-	for _, phase := range plan {
+	for i, phase := range plan {
 		if left[phase.Recreates] {
 			continue
+		}
+		if !slices.ContainsFunc(plan[i:], usesAMQP) {
+			r.release()
 		}
 		changed, err := r.phase(ctx, phase.Steps)
 		done = append(done, changed...)
@@ -96,6 +99,9 @@ func (r *Runner) undo(ctx context.Context, plan topology.Plan, failure error) er
 
 // phase runs steps at the same time: over HTTP, and as soon as there is a connection for it, what openFor names over AMQP.
 func (r *Runner) phase(ctx context.Context, steps []topology.Step) (done []topology.Step, err error) {
+	if slices.ContainsFunc(steps, func(step topology.Step) bool { _, looks := step.(topology.VerifyEmpty); return !looks }) {
+		r.forgetLook() // what moved unseen at that time may have come in since
+	}
 	effects := make([]bool, len(steps))
 	for begun := 0; begun < len(steps) && err == nil; {
 		if session, channels := r.openFor(steps[begun:]); session == nil {
@@ -115,11 +121,12 @@ func (r *Runner) phase(ctx context.Context, steps []topology.Step) (done []topol
 }
 
 // overHTTP runs steps at the same time, as many as there may be requests and as the broker can take. It tells how many
-// it has begun with, which are all unless one fails or the others can be made over AMQP.
+// it has begun with, which are all unless one fails or the others can be made over AMQP. If several fail, the error is that of the first.
 func (r *Runner) overHTTP(ctx context.Context, steps []topology.Step, effects []bool) (begun int, err error) {
 	var (
-		mutex   sync.Mutex
-		workers sync.WaitGroup
+		mutex    sync.Mutex
+		workers  sync.WaitGroup
+		failedAt int
 	)
 	take := func() (int, bool) {
 		mutex.Lock()
@@ -139,8 +146,8 @@ func (r *Runner) overHTTP(ctx context.Context, steps []topology.Step, effects []
 				effect, failure := r.step(ctx, steps[i])
 				mutex.Lock()
 				effects[i] = effects[i] || effect
-				if err == nil {
-					err = failure
+				if failure != nil && (err == nil || i < failedAt) {
+					err, failedAt = failure, i
 				}
 				mutex.Unlock()
 			}

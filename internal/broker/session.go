@@ -14,15 +14,13 @@ type session struct {
 	tried   chan struct{}
 	giveUp  context.CancelFunc
 	current *amqpSession // nil: only the management API can be asked
+	closing sync.WaitGroup
 	// early is set where that was tried for bindings. Whoever has to look into a queue then tries once more.
 	early bool
 }
 
-// OpenAMQP begins to open a connection for a plan that looks into queues. It waits for nothing, and does not fail: without
-// AMQP, everything goes through the management API.
-func (r *Runner) OpenAMQP(ctx context.Context) { r.openAMQP(r.logging(ctx), false) }
-
-// openAMQP returns what is closed when there is a connection, or none can be had.
+// openAMQP begins to open a connection. It waits for nothing, and does not fail: without AMQP, everything goes through the
+// management API. It returns what is closed when there is a connection, or none can be had.
 func (r *Runner) openAMQP(ctx context.Context, early bool) (tried chan struct{}) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -39,6 +37,9 @@ func (r *Runner) openAMQP(ctx context.Context, early bool) (tried chan struct{})
 		if err != nil {
 			tflog.SubsystemDebug(ctx, subsystem, "no AMQP, everything goes through the management API", map[string]any{"error": err.Error()})
 			return
+		}
+		if early {
+			opened.openChannels(ctx, bindingChannels)
 		}
 		r.mutex.Lock()
 		defer r.mutex.Unlock()
@@ -91,19 +92,34 @@ func (s *session) abandon(ctx context.Context, failed *amqpSession, err error) {
 	}
 }
 
-// Close ends the connection, or the attempt to open one.
-func (r *Runner) Close() { r.end() }
+// release ends the connection in the background. Whoever wants one afterwards opens another.
+func (s *session) release() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if released := s.current; released != nil {
+		s.giveUp()
+		s.tried, s.early, s.current = nil, false, nil
+		s.closing.Go(released.close)
+	}
+}
+
+// Close ends what runs in the background: a look, and the connection or the attempt to open one.
+func (r *Runner) Close() {
+	if r.ahead != nil {
+		r.ahead.giveUp()
+		r.forgetLook()
+	}
+	r.end()
+}
 
 func (s *session) end() {
 	s.mutex.Lock()
 	tried, giveUp := s.tried, s.giveUp
 	s.mutex.Unlock()
-	if tried == nil {
-		return
+	if tried != nil {
+		giveUp()
+		<-tried
+		s.release()
 	}
-	giveUp()
-	<-tried
-	if opened := s.open(); opened != nil {
-		opened.close()
-	}
+	s.closing.Wait()
 }

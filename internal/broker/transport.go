@@ -75,8 +75,14 @@ func newTransport(config transportConfig) *transport {
 			Transport:     attempts{t},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		RetryMax:     config.retries,
-		CheckRetry:   worthRetrying,
+		RetryMax:   config.retries,
+		CheckRetry: worthRetrying,
+		PrepareRetry: func(request *http.Request) error {
+			if makeSure := callOf(request.Context()).makeSure; makeSure != nil {
+				return makeSure()
+			}
+			return nil
+		},
 		Backoff:      func(_, _ time.Duration, n int, _ *http.Response) time.Duration { return backoff(n) },
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}}
@@ -94,6 +100,8 @@ type call struct {
 	once bool
 	// patient is set for what has to be there: 404 may be gone at the next attempt.
 	patient bool
+	// makeSure has to succeed before each further attempt.
+	makeSure func() error
 
 	// attempts counts requests; sent tells whether one of them may have reached the broker.
 	attempts atomic.Int32

@@ -164,7 +164,7 @@ func unknownWithin(value attr.Value) bool {
 		inner = v.Elements()
 	case types.Object:
 		inner = v.Attributes()
-	case types.Set:
+	case types.List:
 		for _, element := range v.Elements() {
 			if unknownWithin(element) {
 				return true

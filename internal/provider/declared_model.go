@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
@@ -177,7 +178,9 @@ var (
 		"type": types.StringType, "durable": types.BoolType, "auto_delete": types.BoolType, "internal": types.BoolType,
 		"alternate_exchange": types.StringType, "arguments": argumentsType,
 	}}
-	linesType = types.SetType{ElemType: types.StringType}
+	// linesType is that of a set, except that Terraform compares the elements of two sets each with each, and writes an error for each
+	// pair that differs: that was 60 of the 290 ms that the apply of 28 levels takes more than that of one exchange (1.11.4).
+	linesType = types.ListType{ElemType: types.StringType}
 )
 
 func exchangesValue(t topology.Topology) types.Map {
@@ -243,15 +246,20 @@ func (p position) queues(positions map[string]attr.Value, t topology.Topology) t
 }
 
 func bindingsValue(t topology.Topology) types.Map {
-	lines := map[string][]attr.Value{}
+	lines := map[string][]string{}
 	for b := range t.Bindings {
 		if t.Owns(b.Source) {
-			lines[b.Source] = append(lines[b.Source], types.StringValue(b.Line()))
+			lines[b.Source] = append(lines[b.Source], b.Line())
 		}
 	}
 	values := map[string]attr.Value{}
 	for source, of := range lines {
-		values[source] = types.SetValueMust(types.StringType, of)
+		slices.Sort(of)
+		texts := make([]attr.Value, len(of))
+		for i, line := range of {
+			texts[i] = types.StringValue(line)
+		}
+		values[source] = types.ListValueMust(types.StringType, texts)
 	}
 	return types.MapValueMust(linesType, values)
 }

@@ -90,7 +90,7 @@ func (r *lifecycle[M, P]) attributes(ctx context.Context, kind, removal string, 
 		},
 		"bindings": schema.MapAttribute{
 			Computed: true, ElementType: linesType,
-			MarkdownDescription: say("The bindings of the KIND by source exchange, each as a line `<routing key> -> queue <name>` or `<routing key> -> exchange <name>`."),
+			MarkdownDescription: say("The bindings of the KIND by source exchange, each as a line `<routing key> -> queue <name>` or `<routing key> -> exchange <name>`, sorted."),
 		},
 	}
 	maps.Copy(attributes, further)

@@ -128,8 +128,8 @@ func commonValue(ctx context.Context, x, y attr.Value) attr.Value {
 			attributes[key] = commonValue(ctx, value, y.Attributes()[key])
 		}
 		return types.ObjectValueMust(x.AttributeTypes(ctx), attributes)
-	case types.Set:
-		return types.SetUnknown(x.ElementType(ctx))
+	case types.List:
+		return types.ListUnknown(x.ElementType(ctx))
 	case types.String:
 		return types.StringUnknown()
 	case types.Int64:

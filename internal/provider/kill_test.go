@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -121,7 +123,7 @@ func (o interrupted) killProcess(t *testing.T, at point) {
 	if output, err := tf.run(arguments...); err == nil || !proxy.hasStruck() {
 		t.Fatalf("%s is not killed: %v\n%s", arguments, err, output)
 	}
-	if left := v.objects(); o.verb == "create" && len(left.Exchanges) > 0 {
+	if left := v.objectsAtRest(); o.verb == "create" && len(left.Exchanges) > 0 {
 		output, err := tf.run(arguments...)
 		if err == nil || !strings.Contains(oneLine(output), "adopt = true") {
 			t.Errorf("the next apply does not say what to do: %v\n%s", err, output)
@@ -134,6 +136,19 @@ func (o interrupted) killProcess(t *testing.T, at point) {
 	if o.verb != "destroy" {
 		must(append([]string{"plan", "-detailed-exitcode"}, arguments[2:]...)...)
 	}
+}
+
+// objectsAtRest are the objects when none come any more: the broker may still be doing what a process had sent that was killed.
+func (v *vhost) objectsAtRest() topology.Topology {
+	v.Helper()
+	const quiet = 3 * time.Second
+	objects := v.objects()
+	for since := time.Now(); time.Since(since) < quiet; time.Sleep(100 * time.Millisecond) {
+		if now := v.objects(); !reflect.DeepEqual(now, objects) {
+			objects, since = now, time.Now()
+		}
+	}
+	return objects
 }
 
 // kill ends the processes that were started with the name.

@@ -87,7 +87,7 @@ func (r *lifecycle[M, P]) Create(ctx context.Context, req resource.CreateRequest
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 
-	before, err := o.read(ctx)
+	before, err := o.client.Read(ctx, o.vhost, o.desired)
 	if err != nil {
 		resp.Diagnostics.Append(o.failed("create", err))
 		return
@@ -100,7 +100,7 @@ func (r *lifecycle[M, P]) Create(ctx context.Context, req resource.CreateRequest
 	done, err := o.client.Run(ctx, o.vhost, topology.Diff(o.desired, before.Topology))
 	var after *broker.State
 	if err == nil {
-		after, err = o.read(ctx)
+		after, err = o.read(ctx, done...)
 	}
 	if err == nil {
 		err = o.verify(after)
@@ -235,7 +235,7 @@ func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest
 			resp.Diagnostics.Append(resp.State.Set(ctx, left)...)
 			return
 		}
-		if state, err = o.read(ctx); err == nil {
+		if state, err = o.read(ctx, done...); err == nil {
 			err = o.verify(state)
 		}
 		if err != nil {

@@ -267,7 +267,8 @@ func (l *load) finish(left whatIsLeft) {
 	for _, a := range l.collector.Arrivals() {
 		n := l.number(a)
 		times[n]++
-		if took, asked := a.At.Sub(l.sent[n].at), time.Duration(int64(l.sent[n].delay)*int64(loadUnit)); took < asked {
+		// RabbitMQ counts in whole milliseconds.
+		if took, asked := a.At.Sub(l.sent[n].at.Truncate(time.Millisecond)), time.Duration(int64(l.sent[n].delay)*int64(loadUnit)); took < asked {
 			l.vhost.Errorf("message %d took %s, asked was %s", n, took, asked)
 		}
 	}

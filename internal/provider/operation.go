@@ -54,8 +54,8 @@ func (o *operation) part(desired topology.Topology) *operation {
 	return &part
 }
 
-func (o *operation) read(ctx context.Context) (*broker.State, error) {
-	return o.client.Read(ctx, o.vhost, o.desired)
+func (o *operation) read(ctx context.Context, done ...topology.Step) (*broker.State, error) {
+	return o.client.ReadExisting(ctx, o.vhost, o.desired, done...)
 }
 
 // readForChange adds what others have bound to objects that have to be recreated.
@@ -197,7 +197,7 @@ func (o *operation) remove(ctx context.Context, guard topology.Guard) error {
 	runner := o.client.Begin(o.vhost)
 	defer runner.Close()
 	if !guard.Force {
-		runner.OpenAMQP(ctx) // for the first look, while it reads
+		runner.Look(ctx, o.desired.Downstream())
 	}
 	state, err := o.readForDelete(ctx)
 	if err == nil {

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
@@ -31,6 +32,18 @@ func BenchmarkPlan(b *testing.B) {
 		for b.Loop() {
 			config := object(p.t, p.resource, configuration)
 			_, err := p.server.ValidateResourceConfig(b.Context(), &tfprotov6.ValidateResourceConfigRequest{TypeName: p.typeName, Config: dynamic(p.t, p.resource, config)})
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("read the state", func(b *testing.B) {
+		state, err := json.Marshal(plain(b, created.state))
+		if err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			_, err := p.server.UpgradeResourceState(b.Context(), &tfprotov6.UpgradeResourceStateRequest{TypeName: p.typeName, RawState: &tfprotov6.RawState{JSON: state}})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -89,15 +89,30 @@ func (v *vhost) try(response *http.Response, err error) {
 	}
 }
 
-// get reads what rabbit-hole decodes, but writes blanks in names as %20: rabbit-hole's own export does not.
+// get reads what rabbit-hole decodes, but writes blanks in names as %20: rabbit-hole's own export does not. It asks again when
+// RabbitMQ fails: 3.10.8 may, for a moment, over a list with a queue in it that it has just declared or deleted.
 func (v *vhost) get(result any, path ...string) {
 	v.Helper()
-	if err := json.Unmarshal(v.request(http.MethodGet, nil, path...), result); err != nil {
-		v.Fatalf("GET %q: %v", path, err)
+	answer, status := v.ask(http.MethodGet, nil, path...)
+	for deadline := time.Now().Add(5 * time.Second); strings.HasPrefix(status, "500 ") && time.Now().Before(deadline); {
+		time.Sleep(100 * time.Millisecond)
+		answer, status = v.ask(http.MethodGet, nil, path...)
+	}
+	if err := json.Unmarshal(answer, result); err != nil || !strings.HasPrefix(status, "2") {
+		v.Fatalf("GET %q: %s %v %s", path, status, err, answer)
 	}
 }
 
 func (v *vhost) request(method string, body []byte, path ...string) (answer []byte) {
+	v.Helper()
+	answer, status := v.ask(method, body, path...)
+	if !strings.HasPrefix(status, "2") {
+		v.Fatalf("%s %q: %s %s", method, path, status, answer)
+	}
+	return answer
+}
+
+func (v *vhost) ask(method string, body []byte, path ...string) (answer []byte, status string) {
 	v.Helper()
 	address := v.broker.Endpoint + "/api"
 	for _, segment := range path {
@@ -114,11 +129,10 @@ func (v *vhost) request(method string, body []byte, path ...string) (answer []by
 		v.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	answer, err = io.ReadAll(response.Body)
-	if err != nil || response.StatusCode >= http.StatusMultipleChoices {
-		v.Fatalf("%s %s: %s %v %s", method, address, response.Status, err, answer)
+	if answer, err = io.ReadAll(response.Body); err != nil {
+		v.Fatal(err)
 	}
-	return answer
+	return answer, response.Status
 }
 
 // do does to the vhost what Terraform does not know of.

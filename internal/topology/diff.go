@@ -224,6 +224,9 @@ func (d differ) atMostOnceInto(exchange string) []Queue {
 	return downstream(d.desired, sources)
 }
 
+// Downstream are the queues in the direction in which messages move.
+func (t Topology) Downstream() []Queue { return downstream(t, t.Queues) }
+
 // downstream orders queues in the direction in which messages move, which is that of a falling
 // time-to-live in the desired topology. A queue without any, where messages end, comes last.
 func downstream(desired Topology, queues map[string]Queue) []Queue {

@@ -5,6 +5,7 @@
 package topology
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -97,9 +98,22 @@ func (b Binding) leadsInto(queues map[string]Queue) bool {
 
 // Sorted returns the bindings in an order that does not change between runs.
 func (b Bindings) Sorted() []Binding {
-	return slices.SortedFunc(maps.Keys(b), func(x, y Binding) int {
-		return strings.Compare(x.Source+"\x00"+x.Line(), y.Source+"\x00"+y.Line())
+	type lined struct {
+		Binding
+		line string
+	}
+	all := make([]lined, 0, len(b))
+	for binding := range b {
+		all = append(all, lined{binding, binding.Line()}) // once each, rather than for every comparison
+	}
+	slices.SortFunc(all, func(x, y lined) int {
+		return cmp.Or(strings.Compare(x.Source, y.Source), strings.Compare(x.line, y.line))
 	})
+	sorted := make([]Binding, len(all))
+	for i, each := range all {
+		sorted[i] = each.Binding
+	}
+	return sorted
 }
 
 // Owns tells whether the bindings of the exchange belong to the topology: those of its own

@@ -91,12 +91,12 @@ func subjects(o Options) []*subject {
 	}
 	most := o.Levels[len(o.Levels)-1]
 	if o.Other != "" {
-		all = append(all, plain(fmt.Sprintf("%d levels, single resources", most), most))
+		all = append(all, plain(fmt.Sprintf("%d levels, single resources", most), most), forced(most))
 	}
 	for _, latency := range o.Latency {
 		slow := []*subject{cascades(fmt.Sprintf("%d levels", most), most, 1)}
 		if o.Other != "" {
-			slow = append(slow, plain(fmt.Sprintf("%d levels, single resources", most), most))
+			slow = append(slow, plain(fmt.Sprintf("%d levels, single resources", most), most), forced(most))
 		}
 		for _, s := range slow {
 			s.latency, s.parameter, s.x = latency, "latency", float64(latency.Milliseconds())

@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"strings"
 )
 
 // alone is Terraform without any provider that is not built in.
@@ -30,6 +31,14 @@ resource "rabbitmqdelay_cascade" "tasks" {
 		s.address = "rabbitmqdelay_cascade.tasks[0]"
 		s.entry = fmt.Sprintf("tasks-0.delay-%02d", levels-1)
 	}
+	return s
+}
+
+// forced is one cascade that is destroyed without a look at what waits, as single resources are.
+func forced(levels int) *subject {
+	s := cascades(fmt.Sprintf("%d levels, force_destroy", levels), levels, 1)
+	s.configuration = strings.Replace(s.configuration, "  levels = ", "  force_destroy = true\n  levels = ", 1)
+	s.address, s.entry = "", ""
 	return s
 }
 

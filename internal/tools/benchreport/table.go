@@ -152,24 +152,32 @@ func (d *data) controls(broker string) (string, error) {
 // shares compares the cascade with single resources: their times above the floor, for each operation.
 func (d *data) shares() (string, error) {
 	var s strings.Builder
-	operations := []string{"plan", "apply", "destroy"}
-	s.WriteString(row(append([]string{""}, operations...)))
-	s.WriteString(row([]string{"---", "---:", "---:", "---:"}))
+	const levels = "28 levels"
+	columns := []struct{ title, operation, subject string }{
+		{"plan", "plan", levels}, {"apply", "apply", levels}, {"destroy", "destroy", levels}, {"destroy with `force_destroy`", "destroy", levels + ", force_destroy"},
+	}
+	head := []string{""}
+	for _, column := range columns {
+		head = append(head, column.title)
+	}
+	s.WriteString(row(head) + row(alignment(len(columns))))
 	for _, broker := range d.brokersOf("terraform plan") {
 		for _, more := range []string{"", ", latency"} {
 			for _, x := range d.xs(broker, "terraform plan"+more, "time") {
 				cells := []string{"RabbitMQ " + broker + condition(more, x)}
-				for _, operation := range operations {
-					const levels = "28 levels"
-					scenario := "terraform " + operation + more
+				compared := false
+				for _, column := range columns {
+					scenario := "terraform " + column.operation + more
 					floor, _ := d.floor(broker, scenario)
-					ours, measured := d.figure(broker, scenario, levels, x, "time")
-					theirs, compared := d.figure(broker, scenario, levels+", single resources", x, "time")
-					if measured && compared {
-						cells = append(cells, short((ours.median-floor)/(theirs.median-floor)))
+					ours, measured := d.figure(broker, scenario, column.subject, x, "time")
+					theirs, beside := d.figure(broker, scenario, levels+", single resources", x, "time")
+					share := ""
+					if measured && beside {
+						share, compared = short((ours.median-floor)/(theirs.median-floor)), true
 					}
+					cells = append(cells, share)
 				}
-				if len(cells) > len(operations) {
+				if compared {
 					s.WriteString(row(cells))
 				}
 			}
