@@ -100,7 +100,7 @@ func (r *Runner) undo(ctx context.Context, plan topology.Plan, failure error) er
 // phase runs steps at the same time: over HTTP, and as soon as there is a connection for it, what openFor names over AMQP.
 func (r *Runner) phase(ctx context.Context, steps []topology.Step) (done []topology.Step, err error) {
 	if slices.ContainsFunc(steps, func(step topology.Step) bool { _, looks := step.(topology.VerifyEmpty); return !looks }) {
-		r.forgetLook() // what moved unseen at that time may have come in since
+		r.endLook() // what moved unseen at that time may have come in since
 	}
 	effects := make([]bool, len(steps))
 	for begun := 0; begun < len(steps) && err == nil; {

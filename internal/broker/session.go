@@ -107,7 +107,7 @@ func (s *session) release() {
 func (r *Runner) Close() {
 	if r.ahead != nil {
 		r.ahead.giveUp()
-		r.forgetLook()
+		r.endLook()
 	}
 	r.end()
 }

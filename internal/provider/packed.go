@@ -74,19 +74,9 @@ func (s *server) GetProviderSchema(ctx context.Context, req *tfprotov6.GetProvid
 	return s.plain.GetProviderSchema(ctx, req)
 }
 
-// UpgradeResourceState gets a state in JSON, and does no more than to decode it. What is in it of the packed attributes passes by the
-// framework. A state whose values are not of their types is the framework's, which has the words for that.
+// UpgradeResourceState gets a state in JSON, and does no more than to decode it.
 func (s *server) UpgradeResourceState(ctx context.Context, req *tfprotov6.UpgradeResourceStateRequest) (*tfprotov6.UpgradeResourceStateResponse, error) {
-	inner := *req
-	values, err := withoutValues(&inner)
-	if err != nil {
-		return s.plain.UpgradeResourceState(ctx, req)
-	}
-	resp, err := s.packedServer.UpgradeResourceState(ctx, &inner)
-	if err != nil {
-		return nil, err
-	}
-	return resp, unpackAs(&resp.UpgradedState, func(name string) string { return values[name] })
+	return s.plain.UpgradeResourceState(ctx, req)
 }
 
 func (s *server) ValidateResourceConfig(ctx context.Context, req *tfprotov6.ValidateResourceConfigRequest) (*tfprotov6.ValidateResourceConfigResponse, error) {
@@ -189,17 +179,12 @@ func pack(objects ...**tfprotov6.DynamicValue) error {
 
 // unpack is the opposite.
 func unpack(object **tfprotov6.DynamicValue) error {
-	return unpackAs(object, func(text string) string { return text })
-}
-
-// unpackAs replaces each text by the MessagePack that it stands for.
-func unpackAs(object **tfprotov6.DynamicValue, value func(text string) string) error {
-	return rewrite(object, func(out *msgpack.Encoder, packed msgpack.RawMessage) error {
+	return rewrite(object, func(out *msgpack.Encoder, value msgpack.RawMessage) error {
 		var text string
-		if err := msgpack.Unmarshal(packed, &text); err != nil {
+		if err := msgpack.Unmarshal(value, &text); err != nil {
 			return err
 		}
-		return out.Encode(msgpack.RawMessage(value(text)))
+		return out.Encode(msgpack.RawMessage(text))
 	})
 }
 

@@ -2,9 +2,6 @@ package provider
 
 import (
 	"bytes"
-	"encoding/json"
-	"maps"
-	"slices"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
@@ -73,66 +70,4 @@ func TestUnreadablePacking(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-}
-
-// What comes out of a state is what the framework makes of it, whoever wrote it.
-func TestPackedState(t *testing.T) {
-	t.Parallel()
-	for typeName, configuration := range map[string]attributes{
-		cascadeType: {"name": "t", "levels": 3},
-		ladderType:  {"name": "t", "delays": textSet("5s", "1m")},
-	} {
-		p := newServerOf(t, typeName)
-		packing, ok := p.server.(*server)
-		if !ok {
-			t.Fatalf("a server of type %T", p.server)
-		}
-		known := p.plan(t.Context(), configuration).state
-		for name, alter := range map[string]func(state, queue map[string]any){
-			"as it is":             func(map[string]any, map[string]any) {},
-			"no values":            func(state, _ map[string]any) { state["queues"], state["bindings"] = nil, nil },
-			"an attribute missing": func(state, _ map[string]any) { delete(state, "exchanges") },
-			"less of a queue":      func(_, queue map[string]any) { delete(queue, "exclusive") },
-			"more of a queue":      func(_, queue map[string]any) { queue["further"] = []int{1} },
-			"a fraction":           func(_, queue map[string]any) { queue["message_ttl"] = 0.5 },
-			"no queue":             func(state, _ map[string]any) { state["queues"] = map[string]any{"t": nil} },
-			"a text as queue":      func(state, _ map[string]any) { state["queues"] = map[string]any{"t": "t"} },
-			"a number as line":     func(state, _ map[string]any) { state["bindings"] = map[string]any{"t": []int{1}} },
-			"a list as map":        func(state, _ map[string]any) { state["bindings"] = []string{"t"} },
-		} {
-			state := child(t, plain(t, known))
-			queues := child(t, state["queues"])
-			alter(state, child(t, queues[slices.Sorted(maps.Keys(queues))[0]]))
-			text, err := json.Marshal(state)
-			if err != nil {
-				t.Fatal(err)
-			}
-			upgraded := func(server tfprotov6.ProviderServer) *tfprotov6.UpgradeResourceStateResponse {
-				resp, err := server.UpgradeResourceState(t.Context(), &tfprotov6.UpgradeResourceStateRequest{TypeName: typeName, RawState: &tfprotov6.RawState{JSON: text}})
-				if err != nil {
-					t.Fatalf("%s, %s: %s", typeName, name, err)
-				}
-				return resp
-			}
-			ours, frameworks := upgraded(p.server), upgraded(packing.plain)
-			switch {
-			case !slices.EqualFunc(ours.Diagnostics, frameworks.Diagnostics, func(x, y *tfprotov6.Diagnostic) bool { return x.Detail == y.Detail }):
-				t.Errorf("%s, %s: the framework says %v instead of %v", typeName, name, frameworks.Diagnostics, ours.Diagnostics)
-			case len(ours.Diagnostics) == 0 && !p.value(ours.UpgradedState).Equal(p.value(frameworks.UpgradedState)):
-				t.Errorf("%s, %s: the framework makes another state of it", typeName, name)
-			case name == "as it is" && !p.value(ours.UpgradedState).Equal(known):
-				t.Errorf("%s: it is not what it was", typeName)
-			}
-		}
-	}
-}
-
-// child is an object in an object.
-func child(t *testing.T, value any) map[string]any {
-	t.Helper()
-	object, ok := value.(map[string]any)
-	if !ok {
-		t.Fatalf("%v is no object", value)
-	}
-	return object
 }

@@ -29,7 +29,8 @@ const (
 
 // DeadLetter puts messages into the queue of level 10, past the entry, and measures how long it takes from when
 // the first is due until the last is delivered. A round delay of 2^10 steps has ten clear bits behind the queue: the
-// chain passes ten exchanges, full lookahead one. Random delays have all bits behind the queue at random.
+// chain passes ten exchanges, full lookahead one. Random delays have all bits behind the queue at random. The limit, for a round delay, is a queue
+// that hands on to the delivery exchange.
 func (b *Bench) DeadLetter(ctx context.Context, o DeadLetterOptions) error {
 	for _, queueType := range o.QueueTypes {
 		err := b.in(ctx, func(ctx context.Context, s *space) error { return s.deadLetters(ctx, queueType, o) })
@@ -54,12 +55,21 @@ func (s *space) deadLetters(ctx context.Context, queueType cascade.QueueType, o 
 		}
 		subjects = append(subjects, of)
 	}
-	kinds := []string{"round"}
+	c := config("limit", 1, 1, queueType)
+	c.Resolution = deadLetterResolution << deadLetterLevel
+	limit, err := s.declare(ctx, "limit", c)
+	if err != nil {
+		return err
+	}
+	if err := s.loader(limit, 0); err != nil {
+		return err
+	}
+	measured := map[string][]*subject{"round": append(subjects, limit)}
 	if o.Random {
-		kinds = append(kinds, "random")
+		measured["random"] = subjects
 	}
 	for round := 1; round <= o.Rounds; round++ {
-		for _, kind := range kinds {
+		for kind, subjects := range measured {
 			for _, of := range subjects {
 				if err := s.deadLetterAs(ctx, fmt.Sprintf("dead-letter %s %s", kind, queueType), of, kind, round, o.Messages); err != nil {
 					return err

@@ -1,0 +1,67 @@
+package broker
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Look begins the first look for a plan that begins with a proof that the queues are empty, while what is needed for the plan
+// is read. It gives the look a head start: beside many requests it would take longer, and so would the wait for the next.
+// Without AMQP it does nothing: each look would get messages and put them back.
+func (r *Runner) Look(ctx context.Context, queues []topology.Queue) {
+	if len(queues) == 0 {
+		return
+	}
+	ctx, giveUp := context.WithCancel(r.logging(ctx))
+	ahead := &lookAhead{queues: queues, done: make(chan struct{}), giveUp: giveUp}
+	r.ahead = ahead
+	go func() {
+		defer close(ahead.done)
+		if r.amqp(ctx) != nil {
+			ahead.seen, ahead.err = r.look(ctx, queues, 1)
+		}
+	}()
+	select {
+	case <-ahead.done:
+	case <-time.After(headStart):
+	}
+}
+
+// headStart is more than a look takes where the broker is near.
+const headStart = 300 * time.Millisecond
+
+type lookAhead struct {
+	queues []topology.Queue
+	giveUp context.CancelFunc
+	done   chan struct{} // closed when there is a result; without AMQP there is none
+	seen   *sight
+	err    error
+}
+
+// endLook waits for the look that was begun ahead, and returns it, nil if there is none. Nobody gets it twice.
+func (r *Runner) endLook() *lookAhead {
+	ahead := r.ahead
+	if ahead != nil {
+		<-ahead.done
+		ahead.giveUp()
+		r.ahead = nil
+	}
+	return ahead
+}
+
+// firstLook is the one that was begun ahead, if that was at these queues and found nothing: what waited then may be gone.
+func (r *Runner) firstLook(ctx context.Context, queues []topology.Queue) (*sight, error) {
+	if ahead := r.endLook(); ahead != nil && ahead.covers(queues) {
+		if ahead.err != nil || ahead.seen != nil && len(ahead.seen.waiting) == 0 {
+			return ahead.seen, ahead.err
+		}
+	}
+	return r.look(ctx, queues, 1)
+}
+
+func (a *lookAhead) covers(queues []topology.Queue) bool {
+	return !slices.ContainsFunc(queues, func(q topology.Queue) bool { return !slices.ContainsFunc(a.queues, q.Equal) })
+}
