@@ -32,14 +32,16 @@ type State struct {
 
 // Read finds out what the broker has of the topology: its exchanges and queues as they are, all
 // bindings of the exchanges that it owns, and nothing else. It makes one request for all exchanges
-// and one for each queue and each owned exchange that exists, whatever else there is in the vhost.
+// and one for each queue and each owned exchange that exists, whatever else there is in the vhost. The list of exchanges shows that the
+// vhost is there to answer.
 func (c *Client) Read(ctx context.Context, vhost string, want topology.Topology) (*State, error) {
 	ctx = c.logging(ctx)
 	return again(func() (*State, error) { return c.read(ctx, vhost, want, false, nil) })
 }
 
-// ReadExisting is a Read of what is likely to be there: it asks for bindings before it has seen which exchanges exist. Done are
-// the steps that were run just before: there are no statistics yet of queues that they declared.
+// ReadExisting is a Read of what is likely to be there: it asks for bindings before it has seen which exchanges exist, and if a
+// queue is missing, it asks once more whether the broker still answers. Done are the steps that were run just before: there are no
+// statistics yet of queues that they declared.
 func (c *Client) ReadExisting(ctx context.Context, vhost string, want topology.Topology, done ...topology.Step) (*State, error) {
 	ctx = c.logging(ctx)
 	declared := topology.New().After(done).Queues
@@ -120,7 +122,7 @@ func (c *Client) read(ctx context.Context, vhost string, want topology.Topology,
 		_, exists := state.Exchanges[b.Source]
 		return !exists
 	})
-	if len(state.Queues) < len(want.Queues) {
+	if likely && len(state.Queues) < len(want.Queues) {
 		return state, c.confirm(ctx, vhost)
 	}
 	return state, nil

@@ -46,8 +46,10 @@ func writeGuides(d *data, runs []run, directory string) error {
 			}
 			return short(r) + " ×"
 		},
-		"hop":  d.hop,
-		"list": func(all ...string) []string { return all },
+		"hop":       d.hop,
+		"handingOn": d.handingOn,
+		"passing":   d.passing,
+		"list":      func(all ...string) []string { return all },
 		"newest": func(scenario string) (string, error) {
 			all := d.brokersOf(scenario)
 			if len(all) == 0 {
