@@ -109,7 +109,8 @@ func subjects(o Options) []*subject {
 	return all
 }
 
-// measure takes interleaved rounds of all subjects.
+// measure takes interleaved rounds of all subjects. No two of them exist at a time: RabbitMQ 4.3 goes through all bindings on the broker to
+// list those of an exchange.
 func (b *Bench) measure(ctx context.Context, t *terraform, o Options, foreign int, subjects []*subject) (err error) {
 	for _, s := range subjects {
 		closeSubject, err := b.open(ctx, t, foreign, s)
@@ -121,36 +122,36 @@ func (b *Bench) measure(ctx context.Context, t *terraform, o Options, foreign in
 	for round := 1; round <= o.Rounds; round++ {
 		rand.Shuffle(len(subjects), func(i, j int) { subjects[i], subjects[j] = subjects[j], subjects[i] })
 		for _, s := range subjects {
-			if err := b.step(ctx, s, round, "apply", "apply", "-auto-approve"); err != nil {
-				return err
-			}
-		}
-		if o.Settle {
-			// The broker takes up to nine seconds to tell which policies apply to a new queue; until then each
-			// takes a second request.
-			time.Sleep(10 * time.Second)
-		}
-		for _, s := range subjects {
-			if err := b.step(ctx, s, round, "plan", "plan", "-detailed-exitcode"); err != nil {
-				return err
-			}
-			if !o.Import || s.address == "" {
-				continue
-			}
-			if _, err := s.workspace.run(ctx, "state", "rm", s.address); err != nil {
-				return err
-			}
-			if err := b.step(ctx, s, round, "import", "import", s.address, s.vhost+"/"+s.entry); err != nil {
-				return err
-			}
-		}
-		for _, s := range subjects {
-			if err := b.step(ctx, s, round, "destroy", "destroy", "-auto-approve"); err != nil {
+			if err := b.life(ctx, s, o, round); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// life creates, plans, imports and destroys a subject.
+func (b *Bench) life(ctx context.Context, s *subject, o Options, round int) error {
+	if err := b.step(ctx, s, round, "apply", "apply", "-auto-approve"); err != nil {
+		return err
+	}
+	if o.Settle {
+		// The broker takes up to nine seconds to tell which policies apply to a new queue; until then each
+		// takes a second request.
+		time.Sleep(10 * time.Second)
+	}
+	if err := b.step(ctx, s, round, "plan", "plan", "-detailed-exitcode"); err != nil {
+		return err
+	}
+	if o.Import && s.address != "" {
+		if _, err := s.workspace.run(ctx, "state", "rm", s.address); err != nil {
+			return err
+		}
+		if err := b.step(ctx, s, round, "import", "import", s.address, s.vhost+"/"+s.entry); err != nil {
+			return err
+		}
+	}
+	return b.step(ctx, s, round, "destroy", "destroy", "-auto-approve")
 }
 
 // step runs one command and records what it took.
