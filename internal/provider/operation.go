@@ -73,9 +73,12 @@ func (o *operation) readForChange(ctx context.Context) (*broker.State, error) {
 	return state, nil
 }
 
-// readForDelete adds what others have bound to the objects that a refused destroy has to bring back. Both are read at the same
+// readForDelete adds what others have bound to the objects, as far as the teardown needs it. Both are read at the same
 // time, and what keeps the objects from being read is the error.
-func (o *operation) readForDelete(ctx context.Context) (*broker.State, error) {
+func (o *operation) readForDelete(ctx context.Context, guard topology.Guard) (*broker.State, error) {
+	if !topology.NeedsInbound(o.desired, guard) {
+		return o.read(ctx)
+	}
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	var inbound topology.Bindings
@@ -199,7 +202,7 @@ func (o *operation) remove(ctx context.Context, guard topology.Guard) error {
 	if !guard.Force {
 		runner.Look(ctx, o.desired.Downstream())
 	}
-	state, err := o.readForDelete(ctx)
+	state, err := o.readForDelete(ctx, guard)
 	if err == nil {
 		_, err = runner.Run(ctx, topology.Teardown(o.desired, state.Topology, guard))
 	}

@@ -23,7 +23,7 @@ type Guard struct {
 // way, what has been removed until then is restored.
 //
 // Actual holds, besides what Diff wants, the bindings of others that lead to the exchanges and
-// queues: they are restored with them. What desired does not name is never removed.
+// queues (see NeedsInbound): they are restored with them. What desired does not name is never removed.
 //
 // Where desired is only a part of a topology, without its entry (see Without), the bindings that lead into its queues
 // are removed in the place of the entry.
@@ -54,6 +54,16 @@ func Teardown(desired, actual Topology, guard Guard) Plan {
 		then(deleteExchanges(t.alternate)...).
 		then(deleteExchanges(t.delivery)...)
 	return append(Plan{}.then(verify(0, atFirst, t.parking)...), t.undoable(removal)...)
+}
+
+// NeedsInbound tells whether Teardown has to know what others have bound to the objects: to restore it with them, or, where
+// desired is only a part, to close it. With Force nothing is restored.
+func NeedsInbound(desired Topology, guard Guard) bool { return !guard.Force || !desired.isWhole() }
+
+// isWhole tells a topology from a part of one, see Without.
+func (t Topology) isWhole() bool {
+	_, whole := t.Exchanges[t.Entry]
+	return whole
 }
 
 // Undo is the plan that takes back what a create has done: only what it made, and only while that
@@ -124,7 +134,7 @@ func newTeardown(desired, actual Topology) teardown {
 			t.parking = append(t.parking, q)
 		}
 	}
-	if _, whole := desired.Exchanges[desired.Entry]; !whole {
+	if !desired.isWhole() {
 		for _, b := range actual.Bindings.Sorted() {
 			if b.leadsInto(desired.Queues) {
 				t.close = append(t.close, Unbind{b})

@@ -35,7 +35,7 @@ func TestTeardownRemovesTheCascadeAlone(t *testing.T) {
 				b.Messages["t.delay-00"] = 3
 			}
 		}
-		if err := b.Run(topology.Teardown(desired, b.ActualForTeardown(desired), guard)); err != nil {
+		if err := b.Run(b.Teardown(desired, guard)); err != nil {
 			t.Fatal(err)
 		}
 		same(t, b.Snapshot(), others, "after the teardown")
@@ -60,7 +60,7 @@ func TestTeardownRefusesWhileMessagesWait(t *testing.T) {
 		before := b.Snapshot()
 		touched := 0
 		b.After = func(topology.Step) { touched++ }
-		err := b.Run(topology.Teardown(desired, b.ActualForTeardown(desired), test.guard))
+		err := b.Run(b.Teardown(desired, test.guard))
 		if want := fmt.Sprintf("2 messages wait in %q", test.queue); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: got %v", test, err)
 		}
@@ -82,7 +82,7 @@ func TestTeardownRestoresTheEntryIfItDoesNotRunEmpty(t *testing.T) {
 			closed = true
 		}
 	}
-	err := b.Run(topology.Teardown(desired, b.ActualForTeardown(desired), topology.Guard{Drain: time.Minute}))
+	err := b.Run(b.Teardown(desired, topology.Guard{Drain: time.Minute}))
 	if err == nil || !strings.Contains(err.Error(), `2 messages wait in "t.delay-02"`) || !closed {
 		t.Errorf("got %v, entry closed: %t", err, closed)
 	}
@@ -96,7 +96,7 @@ func TestTeardownLosesNoMessage(t *testing.T) {
 		desired := expand(t, anyCascade().Draw(t, "cascade"))
 		b := deployed(t, desired)
 		before := b.Snapshot()
-		plan := topology.Teardown(desired, b.ActualForTeardown(desired), topology.Guard{})
+		plan := b.Teardown(desired, topology.Guard{})
 		queue := rapid.SampledFrom(slices.Sorted(maps.Keys(desired.Queues))).Draw(t, "queue")
 		at := rapid.IntRange(0, len(plan.Steps())).Draw(t, "moment")
 		inAnyOrder(t, b)
@@ -126,7 +126,7 @@ func TestTeardownRestoresWhatItRemovedIfItFails(t *testing.T) {
 		b := deployed(t, desired)
 		b.Bindings.Add(toQueue(desired.Entry, "foreign", audit))
 		before := b.Snapshot()
-		plan := topology.Teardown(desired, b.ActualForTeardown(desired), topology.Guard{})
+		plan := b.Teardown(desired, topology.Guard{})
 		inAnyOrder(t, b)
 		failAt(b, rapid.IntRange(0, len(plan.Steps())-1).Draw(t, "failing step"))
 		if err := b.Run(plan); !errors.Is(err, errInjected) {
@@ -142,7 +142,7 @@ func TestTeardownRestoresTheEntryBeforeWhatLeadsToIt(t *testing.T) {
 	desired := expand(t, c)
 	b := deployed(t, desired)
 	b.Bindings.Add(toExchange(feed, "1.0.1.#", desired.Entry))
-	plan := topology.Teardown(desired, b.ActualForTeardown(desired), topology.Guard{Drain: time.Minute})
+	plan := b.Teardown(desired, topology.Guard{Drain: time.Minute})
 	b.After = func(step topology.Step) {
 		if b.Bindings.Has(toExchange(feed, "1.0.1.#", desired.Entry)) {
 			if reached := topologytest.Route(b.Snapshot(), feed, "1.0.1.destination"); !slices.Equal(reached, []string{"t.delay-02"}) {

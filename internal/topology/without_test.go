@@ -33,7 +33,7 @@ func TestRetireAndAdd(t *testing.T) {
 		b := deployed(t, before)
 		inAnyOrder(t, b)
 		retired := before.Without(desired)
-		if err := b.Run(topology.Teardown(retired, b.ActualForTeardown(retired), topology.Guard{Force: rapid.Bool().Draw(t, "force")})); err != nil {
+		if err := b.Run(b.Teardown(retired, topology.Guard{Force: rapid.Bool().Draw(t, "force")})); err != nil {
 			t.Fatal(err)
 		}
 		if err := b.Run(topology.Diff(desired, b.Actual(desired))); err != nil {
@@ -54,7 +54,7 @@ func TestRetireLosesNoMessage(t *testing.T) {
 		b.Bindings.Add(toQueue(feed, "x", "t.delay-1h"))
 		before := b.Snapshot()
 		guard := topology.Guard{Drain: rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "drain")}
-		plan := topology.Teardown(retired, b.ActualForTeardown(retired), guard)
+		plan := b.Teardown(retired, guard)
 		at, fails := rapid.IntRange(0, len(plan.Steps())-1).Draw(t, "moment"), rapid.Bool().Draw(t, "fails")
 		inAnyOrder(t, b)
 		step, arrived := 0, false

@@ -41,13 +41,15 @@ func (b *Broker) Actual(desired topology.Topology) topology.Topology {
 	return actual
 }
 
-// ActualForTeardown adds what others have bound to the exchanges that desired owns, and to its
-// queues.
-func (b *Broker) ActualForTeardown(desired topology.Topology) topology.Topology {
-	actual := b.Actual(desired)
-	exchanges := slices.DeleteFunc(slices.Collect(maps.Keys(actual.Exchanges)), func(name string) bool { return !desired.Owns(name) })
-	maps.Copy(actual.Bindings, b.inbound(exchanges, slices.Collect(maps.Keys(actual.Queues))))
-	return actual
+// Teardown is the plan for what a reader of the broker hands to it: if it needs that, with what others have bound to the exchanges that
+// desired owns, and to its queues.
+func (b *Broker) Teardown(desired topology.Topology, guard topology.Guard) topology.Plan {
+	actual := b.Within(desired)
+	if topology.NeedsInbound(desired, guard) {
+		exchanges := slices.DeleteFunc(slices.Collect(maps.Keys(actual.Exchanges)), func(name string) bool { return !desired.Owns(name) })
+		maps.Copy(actual.Bindings, b.inbound(exchanges, slices.Collect(maps.Keys(actual.Queues))))
+	}
+	return topology.Teardown(desired, actual, guard)
 }
 
 func (b *Broker) inbound(exchanges, queues []string) topology.Bindings {
