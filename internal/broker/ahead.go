@@ -8,6 +8,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
+// Connect begins to open the AMQP connection of a plan that is yet to be made, while what is needed for it is read. It waits for nothing.
+func (r *Runner) Connect(ctx context.Context) { r.openAMQP(r.logging(ctx), false) }
+
 // Look begins the first look for a plan that begins with a proof that the queues are empty, while what is needed for the plan
 // is read. It gives the look a head start: beside many requests it would take longer, and so would the wait for the next.
 // Without AMQP it does nothing: each look would get messages and put them back.

@@ -271,6 +271,27 @@ func TestExchangesDeletedOverAMQP(t *testing.T) {
 	}
 }
 
+// TestConnect opens a connection before there is a plan, and the plan takes that one.
+func TestConnect(t *testing.T) {
+	t.Parallel()
+	vhost, l := brokertest.Vhost(t, brokertest.Shared(t)), newLink(t, -1, false)
+	runner := connect(t, l.over(t)).Begin(vhost)
+	t.Cleanup(runner.Close)
+	runner.Connect(t.Context())
+	for deadline := time.Now().Add(time.Minute); l.connections.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no connection is opened")
+		}
+	}
+	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "classic"}}
+	if _, err := runner.Run(t.Context(), topology.Plan{{Steps: []topology.Step{topology.VerifyEmpty{Queues: []topology.Queue{q}}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.connections.Load(); got != 1 {
+		t.Errorf("%d connections were opened", got)
+	}
+}
+
 // TestNoAMQP binds where AMQP cannot be reached or does not answer, and does not wait for it.
 func TestNoAMQP(t *testing.T) {
 	hangs := newLink(t, 0, false)

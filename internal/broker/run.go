@@ -35,7 +35,7 @@ type Runner struct {
 	depths
 }
 
-// Begin is for several plans, and for one that is yet to be made: see [Runner.Look].
+// Begin is for several plans, and for one that is yet to be made: see [Runner.Connect] and [Runner.Look].
 func (c *Client) Begin(vhost string) *Runner { return &Runner{Client: c, vhost: vhost} }
 
 // Run runs the phases of the plan one after the other, and the steps of a phase at the same time.

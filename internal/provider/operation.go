@@ -199,7 +199,9 @@ func (o *operation) verify(state *broker.State) error {
 func (o *operation) remove(ctx context.Context, guard topology.Guard) error {
 	runner := o.client.Begin(o.vhost)
 	defer runner.Close()
-	if !guard.Force {
+	if guard.Force {
+		runner.Connect(ctx)
+	} else {
 		runner.Look(ctx, o.desired.Downstream())
 	}
 	state, err := o.readForDelete(ctx, guard)
