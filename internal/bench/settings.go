@@ -56,7 +56,7 @@ func long(messages, given int) settings {
 			Lax: true, Day: true, Rounds: rounds(3), Time: 1200 * time.Millisecond,
 		},
 		deadLetter: dataplane.DeadLetterOptions{
-			Lookaheads: []int{1, 4, full}, QueueTypes: both, Random: true, Messages: 10_000, Rounds: rounds(2),
+			Lookaheads: []int{1, 4, full}, QueueTypes: both, Random: true, Limit: true, Messages: 10_000, Rounds: rounds(2),
 		},
 		layouts: dataplane.LayoutOptions{Time: 1200 * time.Millisecond, Messages: 10_000, Rounds: rounds(3)},
 		paced: dataplane.PacedOptions{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -17,6 +18,7 @@ type DeadLetterOptions struct {
 	Lookaheads []int
 	QueueTypes []cascade.QueueType
 	Random     bool // whether to measure random delays beside the round one
+	Limit      bool // whether to measure the limit, too
 	Messages   int
 	Rounds     int
 }
@@ -55,16 +57,19 @@ func (s *space) deadLetters(ctx context.Context, queueType cascade.QueueType, o 
 		}
 		subjects = append(subjects, of)
 	}
-	c := config("limit", 1, 1, queueType)
-	c.Resolution = deadLetterResolution << deadLetterLevel
-	limit, err := s.declare(ctx, "limit", c)
-	if err != nil {
-		return err
+	measured := map[string][]*subject{"round": subjects}
+	if o.Limit {
+		c := config("limit", 1, 1, queueType)
+		c.Resolution = deadLetterResolution << deadLetterLevel
+		limit, err := s.declare(ctx, "limit", c)
+		if err != nil {
+			return err
+		}
+		if err := s.loader(limit, 0); err != nil {
+			return err
+		}
+		measured["round"] = append(slices.Clone(subjects), limit)
 	}
-	if err := s.loader(limit, 0); err != nil {
-		return err
-	}
-	measured := map[string][]*subject{"round": append(subjects, limit)}
 	if o.Random {
 		measured["random"] = subjects
 	}
