@@ -55,14 +55,19 @@ func (r *Runner) endLook() *lookAhead {
 	return ahead
 }
 
-// firstLook is the one that was begun ahead, if that was at these queues and found nothing: what waited then may be gone.
+// firstLook is the one that was begun ahead, if that was at these queues and found nothing, for what waited then may be gone; and if it
+// was not so long ago that it would only take a third look, as long after the second.
 func (r *Runner) firstLook(ctx context.Context, queues []topology.Queue) (*sight, error) {
 	if ahead := r.endLook(); ahead != nil && ahead.covers(queues) {
-		if ahead.err != nil || ahead.seen != nil && len(ahead.seen.waiting) == 0 {
+		if ahead.err != nil || ahead.seen != nil && len(ahead.seen.waiting) == 0 && isRecent(queues, time.Since(ahead.seen.began)) {
 			return ahead.seen, ahead.err
 		}
 	}
 	return r.look(ctx, queues, 1)
+}
+
+func isRecent(queues []topology.Queue, age time.Duration) bool {
+	return twoAreEnough(queues, age) || age < 2*settling
 }
 
 func (a *lookAhead) covers(queues []topology.Queue) bool {
