@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -36,6 +35,7 @@ func (r *Runner) Look(ctx context.Context, queues []topology.Queue) {
 // headStart is more than a look takes where the broker is near.
 const headStart = 300 * time.Millisecond
 
+// lookAhead is a look that was made before the run began to change anything.
 type lookAhead struct {
 	queues []topology.Queue
 	giveUp context.CancelFunc
@@ -58,7 +58,7 @@ func (r *Runner) endLook() *lookAhead {
 // firstLook is the one that was begun ahead, if that was at these queues and found nothing, for what waited then may be gone; and if it
 // was not so long ago that it would only take a third look, as long after the second.
 func (r *Runner) firstLook(ctx context.Context, queues []topology.Queue) (*sight, error) {
-	if ahead := r.endLook(); ahead != nil && ahead.covers(queues) {
+	if ahead := r.endLook(); ahead != nil && covers(ahead.queues, queues) {
 		if ahead.err != nil || ahead.seen != nil && len(ahead.seen.waiting) == 0 && isRecent(queues, time.Since(ahead.seen.began)) {
 			return ahead.seen, ahead.err
 		}
@@ -68,8 +68,4 @@ func (r *Runner) firstLook(ctx context.Context, queues []topology.Queue) (*sight
 
 func isRecent(queues []topology.Queue, age time.Duration) bool {
 	return twoAreEnough(queues, age) || age < 2*settling
-}
-
-func (a *lookAhead) covers(queues []topology.Queue) bool {
-	return !slices.ContainsFunc(queues, func(q topology.Queue) bool { return !slices.ContainsFunc(a.queues, q.Equal) })
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -98,20 +97,11 @@ func (r *Runner) untilNextLook(ctx context.Context, queues []topology.Queue, dea
 	}
 }
 
-// depths is what a run knows about how much its queues hold.
-type depths struct {
-	// ahead is a look that was made before the run began to change anything.
-	ahead *lookAhead
-	// proven is when the queues in provenEmpty certainly held nothing.
-	proven      time.Time
-	provenEmpty map[string]bool
-}
-
 // waiting are the queues that hold messages. It is empty only if none does for certain.
 func (r *Runner) waiting(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error) {
-	if r.wereEmpty(queues) {
+	if r.proof.covers(queues) {
 		_, waiting, err := r.count(ctx, queues)
-		if err != nil || len(waiting) > 0 || r.proofHolds(queues) {
+		if err != nil || len(waiting) > 0 || r.proof.holds(queues) {
 			return waiting, err
 		}
 	}
@@ -124,16 +114,19 @@ func (r *Runner) waiting(ctx context.Context, queues []topology.Queue) ([]QueueD
 		if len(seen.waiting) > 0 {
 			return seen.waiting, nil
 		}
-		hidden, upToDate := judge(queues, seen, first.arrives, seen.began.Sub(first.began))
-		if upToDate && len(hidden) > 0 {
+		hidden, outdated := judge(queues, seen, first.arrives, seen.began.Sub(first.began))
+		if outdated == 0 && len(hidden) > 0 {
 			return hidden, nil
 		}
-		if upToDate && (looks > 2 || looks == 2 && twoAreEnough(queues, seen.ended.Sub(first.began))) {
-			r.prove(seen.began, queues)
+		if outdated == 0 && (looks > 2 || looks == 2 && twoAreEnough(queues, seen.ended.Sub(first.began))) {
+			r.proof = proof{queues: queues, at: seen.began}
 			return nil, nil
 		}
 		// A broker that is slow to answer is slow to move messages, too.
 		between = max(between, 4*seen.spent)
+		if looks > 1 {
+			between = max(between, outdated/(1+outdated/time.Second)) // equal parts, of at most a second each
+		}
 		if err := r.pause(ctx, time.Until(seen.ended.Add(between))); err != nil {
 			return nil, err
 		}
@@ -194,11 +187,9 @@ func (r *Runner) look(ctx context.Context, queues []topology.Queue, number int) 
 	return seen, group.Wait()
 }
 
-// judge lists the queues that hold messages though nothing is ready in them, and tells whether the
-// totals are so fresh that there can be no others. Since is the time from the first look to the
-// moment in which the totals were asked for.
-func judge(queues []topology.Queue, seen *sight, arrives map[string]bool, since time.Duration) (hidden []QueueDepth, upToDate bool) {
-	upToDate = true
+// judge lists the queues that hold messages though nothing is ready in them, and tells how much fresher the totals have to be
+// so that there can be no others. Since is the time from the first look to the moment in which the totals were asked for.
+func judge(queues []topology.Queue, seen *sight, arrives map[string]bool, since time.Duration) (hidden []QueueDepth, outdated time.Duration) {
 	for _, q := range queues {
 		t, consumers := seen.totals[q.Name], seen.counted[q.Name].Consumers
 		stuck := q.AtLeastOnce() && !arrives[q.DeadLetterExchange()]
@@ -211,42 +202,13 @@ func judge(queues []topology.Queue, seen *sight, arrives map[string]bool, since 
 		case t.messages > t.ready:
 			hidden = append(hidden, QueueDepth{Name: q.Name, Messages: t.messages - t.ready, Consumers: consumers})
 		case t.age == 0 && t.ready > 0:
-			upToDate = false // it left the queue just now, and may be with whoever took it
+			outdated = max(outdated, 1) // it left the queue just now, and may be with whoever took it
 		case !stuck && !unacknowledged && !stream:
 			continue // there is nothing that the totals could add
 		}
-		upToDate = upToDate && since >= t.age
+		outdated = max(outdated, t.age-since)
 	}
-	return hidden, upToDate
-}
-
-// shortestTTL is the shortest time that a message spends in one of the queues.
-func shortestTTL(queues []topology.Queue) time.Duration {
-	shortest := time.Duration(math.MaxInt64)
-	for _, q := range queues {
-		if millis, ok := q.Arguments["x-message-ttl"].(int64); ok {
-			shortest = min(shortest, time.Duration(millis)*time.Millisecond)
-		}
-	}
-	return shortest
-}
-
-// prove remembers that the queues held nothing.
-func (r *Runner) prove(at time.Time, queues []topology.Queue) {
-	r.proven, r.provenEmpty = at, map[string]bool{}
-	for _, q := range queues {
-		r.provenEmpty[q.Name] = true
-	}
-}
-
-func (r *Runner) wereEmpty(queues []topology.Queue) bool {
-	return !slices.ContainsFunc(queues, func(q topology.Queue) bool { return !r.provenEmpty[q.Name] })
-}
-
-// proofHolds is true if the last proof is so fresh that what came in since cannot have left its
-// queue: a look that has found nothing proves the queues empty again.
-func (r *Runner) proofHolds(queues []topology.Queue) bool {
-	return time.Since(r.proven) < shortestTTL(queues)
+	return hidden, outdated
 }
 
 func (r *Runner) pause(ctx context.Context, d time.Duration) error {

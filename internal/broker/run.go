@@ -32,7 +32,8 @@ type Runner struct {
 	*Client
 	vhost string
 	session
-	depths
+	ahead *lookAhead
+	proof proof
 }
 
 // Begin is for several plans, and for one that is yet to be made: see [Runner.Connect] and [Runner.Look].
@@ -101,6 +102,8 @@ func (r *Runner) undo(ctx context.Context, plan topology.Plan, failure error) er
 func (r *Runner) phase(ctx context.Context, steps []topology.Step) (done []topology.Step, err error) {
 	if slices.ContainsFunc(steps, func(step topology.Step) bool { _, looks := step.(topology.VerifyEmpty); return !looks }) {
 		r.endLook() // what moved unseen at that time may have come in since
+		r.proof = r.proof.without(steps)
+		defer r.keepProof(ctx)()
 	}
 	effects := make([]bool, len(steps))
 	for begun := 0; begun < len(steps) && err == nil; {

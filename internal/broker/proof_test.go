@@ -1,0 +1,77 @@
+package broker_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// TestProofIsKept deletes a queue's dead-letter exchange, which takes longer than messages stay in the queue. If none has come meanwhile,
+// the queue is known to be empty without waiting until the totals are up to date. If one has, it is found, though it has expired.
+func TestProofIsKept(t *testing.T) {
+	for name, comes := range map[string]bool{"nothing comes": false, "a message comes": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := brokertest.Shared(t)
+			vhost := brokertest.Vhost(t, b)
+			conn, _ := dial(t, vhost)
+			target, err := url.Parse(b.Endpoint)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var deleted atomic.Bool
+			var totals atomic.Int64 // that were asked for since
+			proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+			slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if deleted.Load() && strings.Contains(r.URL.RawQuery, "enable_queue_totals") {
+					totals.Add(1)
+				}
+				proxy.ServeHTTP(w, r)
+				if r.Method == http.MethodDelete && strings.HasPrefix(r.URL.Path, "/api/exchanges/") {
+					deleted.Store(true)
+					if comes {
+						publish(t, conn, "", "q")
+					}
+					time.Sleep(5 * time.Second)
+				}
+			}))
+			t.Cleanup(slow.Close)
+			client := connect(t, func(c *broker.Config) { c.Endpoint = slow.URL })
+
+			q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{
+				"x-queue-type": "quorum", "x-message-ttl": int64(4000), "x-dead-letter-exchange": "x",
+				"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
+			}}
+			collector := topology.Queue{Name: "collector", Durable: true, Arguments: topology.Arguments{"x-queue-type": "classic"}}
+			alternate := topology.Exchange{Name: "alternate", Type: "fanout", Durable: true}
+			run(t, client, vhost, topology.Plan{
+				{Steps: []topology.Step{
+					topology.DeclareQueue{Queue: q}, topology.DeclareQueue{Queue: collector}, topology.DeclareExchange{Exchange: alternate},
+					topology.DeclareExchange{Exchange: topology.Exchange{Name: "x", Type: "topic", Durable: true, Arguments: topology.Arguments{"alternate-exchange": "alternate"}}},
+				}},
+				{Steps: []topology.Step{topology.Bind{Binding: topology.Binding{Source: "alternate", DestinationType: topology.ToQueue, Destination: "collector"}}}},
+			})
+			verify := topology.Phase{Steps: []topology.Step{topology.VerifyEmpty{Queues: []topology.Queue{q}, Why: "deleting it"}}}
+			_, err = client.Run(t.Context(), vhost, topology.Plan{verify, {Steps: []topology.Step{topology.DeleteExchange{Name: "x"}}}, verify})
+			var notEmpty *broker.NotEmptyError
+			switch {
+			case comes && (!errors.As(err, &notEmpty) || len(notEmpty.Queues) != 1 || notEmpty.Queues[0].Messages != 1):
+				t.Errorf("the error is %v", err)
+			case !comes && err != nil:
+				t.Error(err)
+			case !comes && totals.Load() > 0:
+				t.Errorf("the totals were asked for %d times", totals.Load())
+			}
+		})
+	}
+}
