@@ -99,7 +99,7 @@ func (r *Runner) untilNextLook(ctx context.Context, queues []topology.Queue, dea
 
 // waiting are the queues that hold messages. It is empty only if none does for certain.
 func (r *Runner) waiting(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error) {
-	if r.proof.covers(queues) {
+	if covers(r.proof.queues, queues) {
 		_, waiting, err := r.count(ctx, queues)
 		if err != nil || len(waiting) > 0 || r.proof.holds(queues) {
 			return waiting, err

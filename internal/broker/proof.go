@@ -15,8 +15,6 @@ type proof struct {
 	at     time.Time
 }
 
-func (p proof) covers(queues []topology.Queue) bool { return covers(p.queues, queues) }
-
 // covers tells whether all of the queues are among those.
 func covers(those, queues []topology.Queue) bool {
 	return !slices.ContainsFunc(queues, func(q topology.Queue) bool { return !slices.ContainsFunc(those, q.Equal) })
