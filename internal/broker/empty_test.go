@@ -6,9 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -237,23 +234,16 @@ func TestLateMessage(t *testing.T) {
 		t.Run(key, func(t *testing.T) {
 			b := brokertest.Shared(t)
 			vhost := brokertest.Vhost(t, b)
-			target, err := url.Parse(b.Endpoint)
-			if err != nil {
-				t.Fatal(err)
-			}
 			want := expand(t, cascade.Config{Name: "tasks", Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true})
 			conn, _ := dial(t, vhost)
-			proxy := httputil.NewSingleHostReverseProxy(target)
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			client := connect(t, gateway(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 				if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/"+want.Entry) {
 					publish(t, conn, want.Entry, key)
 				}
-				proxy.ServeHTTP(w, r)
+				forward.ServeHTTP(w, r)
 			}))
-			t.Cleanup(server.Close)
-			client := connect(t, func(c *broker.Config) { c.Endpoint = server.URL })
 			state := create(t, client, vhost, want)
-			_, err = client.Run(t.Context(), vhost, topology.Teardown(want, state.Topology, late.guard))
+			_, err := client.Run(t.Context(), vhost, topology.Teardown(want, state.Topology, late.guard))
 			var waiting *broker.NotEmptyError
 			if !errors.As(err, &waiting) || waiting.Queues[0].Name != late.queue {
 				t.Fatalf("the error is %v", err)
@@ -296,25 +286,18 @@ func TestDeleteAgain(t *testing.T) {
 	b := brokertest.Shared(t)
 	vhost := brokertest.Vhost(t, b)
 	conn, _ := dial(t, vhost)
-	target, err := url.Parse(b.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
 	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "quorum"}}
 	var attempts atomic.Int32
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	client := connect(t, gateway(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 		if r.Method == http.MethodDelete && attempts.Add(1) == 1 {
 			publish(t, conn, "", q.Name)
 			answer(w, http.StatusServiceUnavailable, `{}`)
 			return
 		}
-		proxy.ServeHTTP(w, r)
+		forward.ServeHTTP(w, r)
 	}))
-	t.Cleanup(server.Close)
-	client := connect(t, func(c *broker.Config) { c.Endpoint = server.URL })
 	run(t, client, vhost, topology.Plan{{Steps: []topology.Step{topology.DeclareQueue{Queue: q}}}})
-	_, err = client.Run(t.Context(), vhost, topology.Plan{{Steps: []topology.Step{topology.DeleteQueue{Queue: q, IfEmpty: true}}}})
+	_, err := client.Run(t.Context(), vhost, topology.Plan{{Steps: []topology.Step{topology.DeleteQueue{Queue: q, IfEmpty: true}}}})
 	var notEmpty *broker.NotEmptyError
 	if !errors.As(err, &notEmpty) || attempts.Load() != 1 {
 		t.Errorf("after %d attempts the error is %v", attempts.Load(), err)
@@ -325,13 +308,8 @@ func TestDeleteAgain(t *testing.T) {
 func TestAnotherBrokersAMQP(t *testing.T) {
 	b := brokertest.Shared(t)
 	vhost := brokertest.Vhost(t, b)
-	target, err := url.Parse(b.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var lookedInto atomic.Bool
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	client := connect(t, gateway(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 		if strings.HasPrefix(r.URL.Path, "/api/cluster-name") {
 			answer(w, 200, `{"name":"another"}`)
 			return
@@ -339,10 +317,8 @@ func TestAnotherBrokersAMQP(t *testing.T) {
 		if strings.HasSuffix(r.URL.Path, "/get") {
 			lookedInto.Store(true)
 		}
-		proxy.ServeHTTP(w, r)
+		forward.ServeHTTP(w, r)
 	}))
-	t.Cleanup(server.Close)
-	client := connect(t, func(c *broker.Config) { c.Endpoint = server.URL })
 	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "classic"}}
 	run(t, client, vhost, topology.Plan{{Steps: []topology.Step{topology.DeclareQueue{Queue: q}}},
 		{Steps: []topology.Step{topology.VerifyEmpty{Queues: []topology.Queue{q}}}}})

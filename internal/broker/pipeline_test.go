@@ -7,8 +7,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
 	"slices"
 	"strings"
@@ -102,32 +100,24 @@ func (l *link) over(t *testing.T) func(*broker.Config) {
 
 // requests counts the bindings that a client makes over HTTP, and the exchanges that it deletes.
 type requests struct {
-	*httptest.Server
+	over                func(*broker.Config)
 	bindings, deletions atomic.Int32
 }
 
 func countRequests(t *testing.T) *requests {
 	t.Helper()
-	target, err := url.Parse(brokertest.Shared(t).Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
 	counted := &requests{}
-	counted.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	counted.over = gateway(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 		if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/api/bindings/") {
 			counted.bindings.Add(1)
 		}
 		if r.Method == http.MethodDelete && strings.HasPrefix(r.URL.Path, "/api/exchanges/") {
 			counted.deletions.Add(1)
 		}
-		proxy.ServeHTTP(w, r)
-	}))
-	t.Cleanup(counted.Close)
+		forward.ServeHTTP(w, r)
+	})
 	return counted
 }
-
-func (c *requests) over(config *broker.Config) { config.Endpoint = c.URL }
 
 // ready is a runner that has its AMQP connection, if it can have one.
 func ready(t *testing.T, client *broker.Client, vhost string) *broker.Runner {
@@ -206,23 +196,16 @@ func TestAMQPWhileBinding(t *testing.T) {
 	t.Parallel()
 	b := brokertest.Shared(t)
 	vhost := brokertest.Vhost(t, b)
-	target, err := url.Parse(b.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
 	var bindings atomic.Int32
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	client := connect(t, gateway(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 		if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/api/bindings/") && bindings.Add(1) > 32 {
 			time.Sleep(10 * time.Millisecond) // all of them would take a second
 		}
 		for strings.HasPrefix(r.URL.Path, "/api/cluster-name") && bindings.Load() < 32 {
 			time.Sleep(time.Millisecond)
 		}
-		proxy.ServeHTTP(w, r)
+		forward.ServeHTTP(w, r)
 	}))
-	t.Cleanup(server.Close)
-	client := connect(t, func(c *broker.Config) { c.Endpoint = server.URL })
 	want := manyBindings()
 	want.Queues["q"] = topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "classic"}}
 	create(t, client, vhost, want)

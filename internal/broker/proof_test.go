@@ -3,9 +3,6 @@ package broker_test
 import (
 	"errors"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,18 +22,13 @@ func TestProofIsKept(t *testing.T) {
 			b := brokertest.Shared(t)
 			vhost := brokertest.Vhost(t, b)
 			conn, _ := dial(t, vhost)
-			target, err := url.Parse(b.Endpoint)
-			if err != nil {
-				t.Fatal(err)
-			}
 			var deleted atomic.Bool
 			var totals atomic.Int64 // that were asked for since
-			proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
-			slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			client := connect(t, gateway(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 				if deleted.Load() && strings.Contains(r.URL.RawQuery, "enable_queue_totals") {
 					totals.Add(1)
 				}
-				proxy.ServeHTTP(w, r)
+				forward.ServeHTTP(w, r)
 				if r.Method == http.MethodDelete && strings.HasPrefix(r.URL.Path, "/api/exchanges/") {
 					deleted.Store(true)
 					if comes {
@@ -45,8 +37,6 @@ func TestProofIsKept(t *testing.T) {
 					time.Sleep(5 * time.Second)
 				}
 			}))
-			t.Cleanup(slow.Close)
-			client := connect(t, func(c *broker.Config) { c.Endpoint = slow.URL })
 
 			q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{
 				"x-queue-type": "quorum", "x-message-ttl": int64(4000), "x-dead-letter-exchange": "x",
@@ -62,7 +52,7 @@ func TestProofIsKept(t *testing.T) {
 				{Steps: []topology.Step{topology.Bind{Binding: topology.Binding{Source: "alternate", DestinationType: topology.ToQueue, Destination: "collector"}}}},
 			})
 			verify := topology.Phase{Steps: []topology.Step{topology.VerifyEmpty{Queues: []topology.Queue{q}, Why: "deleting it"}}}
-			_, err = client.Run(t.Context(), vhost, topology.Plan{verify, {Steps: []topology.Step{topology.DeleteExchange{Name: "x"}}}, verify})
+			_, err := client.Run(t.Context(), vhost, topology.Plan{verify, {Steps: []topology.Step{topology.DeleteExchange{Name: "x"}}}, verify})
 			var notEmpty *broker.NotEmptyError
 			switch {
 			case comes && (!errors.As(err, &notEmpty) || len(notEmpty.Queues) != 1 || notEmpty.Queues[0].Messages != 1):
