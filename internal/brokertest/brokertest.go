@@ -10,8 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"net/http"
+	"net/http/httputil"
 	"net/url"
 	"strings"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -223,6 +227,20 @@ func (b *Broker) Dial(vhost string) (*amqp.Connection, error) {
 		return nil, fmt.Errorf("connect to vhost %q: %w", vhost, err)
 	}
 	return conn, nil
+}
+
+// Forward returns a handler that passes requests on to the management API, for what stands between a client and the broker.
+// Where the broker does not answer, neither does the handler but with 502.
+func (b *Broker) Forward() (*httputil.ReverseProxy, error) {
+	target, err := url.Parse(b.Endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("endpoint of the broker: %w", err)
+	}
+	return &httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute}, // more than a client has open
+		ErrorLog:  log.New(io.Discard, "", 0),
+	}, nil
 }
 
 // String leaves out the credentials, so that a Broker may be printed.

@@ -5,8 +5,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -25,19 +23,14 @@ type writes struct {
 
 func countWrites(t testing.TB, b *brokertest.Broker) *writes {
 	t.Helper()
-	target, err := url.Parse(b.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := &writes{}
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
 	through := *b
-	through.Endpoint = serve(t, func(response http.ResponseWriter, request *http.Request) {
-		if request.Method != http.MethodGet {
+	through.Endpoint = newGateway(t, b, nil, func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet {
 			w.count.Add(1)
 		}
-		proxy.ServeHTTP(response, request)
-	})
+		return false
+	}).URL
 	w.Broker = &through
 	return w
 }

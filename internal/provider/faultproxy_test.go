@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
-	"net/url"
 	"slices"
 	"strconv"
 	"sync"
@@ -75,11 +74,11 @@ type faultProxy struct {
 
 func newFaultProxy(t testing.TB, b *brokertest.Broker) *faultProxy {
 	t.Helper()
-	target, err := url.Parse(b.Endpoint)
+	forward, err := b.Forward()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &faultProxy{broker: b, forward: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, ErrorLog: quietLog}}
+	p := &faultProxy{broker: b, forward: forward}
 	p.Server = httptest.NewUnstartedServer(p)
 	p.Config.ErrorLog = quietLog
 	p.Start()

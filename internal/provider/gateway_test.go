@@ -28,11 +28,10 @@ type gateway struct {
 // It listens with TLS if there is a certificate.
 func newGateway(t testing.TB, b *brokertest.Broker, certificate *pair, check func(http.ResponseWriter, *http.Request) (answered bool)) *gateway {
 	t.Helper()
-	target, err := url.Parse(b.Endpoint)
+	forward, err := b.Forward()
 	if err != nil {
 		t.Fatal(err)
 	}
-	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
 	g := &gateway{}
 	g.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.requests.Add(1)

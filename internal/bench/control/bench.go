@@ -220,7 +220,7 @@ func (b *Bench) open(ctx context.Context, t *terraform, foreign int, s *subject)
 			return nil, err
 		}
 	}
-	if s.gateway, err = newGateway(b.broker.Endpoint, s.latency); err != nil {
+	if s.gateway, err = newGateway(b.broker, s.latency); err != nil {
 		return nil, err
 	}
 	opened = append(opened, func() error { s.gateway.Close(); return nil })

@@ -2,14 +2,13 @@ package control
 
 import (
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"sync/atomic"
 	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 )
 
 // A gateway stands in front of the management API, counts, and makes the way longer: every request, and every
@@ -20,17 +19,12 @@ type gateway struct {
 	requests, connections atomic.Int64
 }
 
-func newGateway(endpoint string, latency time.Duration) (*gateway, error) {
-	target, err := url.Parse(endpoint)
+func newGateway(b *brokertest.Broker, latency time.Duration) (*gateway, error) {
+	forward, err := b.Forward()
 	if err != nil {
 		return nil, err
 	}
 	g := &gateway{latency: latency}
-	forward := &httputil.ReverseProxy{
-		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
-		ErrorLog:  log.New(io.Discard, "", 0),
-	}
 	g.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.requests.Add(1)
 		time.Sleep(latency)
