@@ -23,7 +23,7 @@ func (r *Runner) Look(ctx context.Context, queues []topology.Queue) {
 	go func() {
 		defer close(ahead.done)
 		if r.amqp(ctx) != nil {
-			ahead.seen, ahead.err = r.look(ctx, queues, 1)
+			ahead.seen, ahead.err = r.look(ctx, queues, nil)
 		}
 	}()
 	select {
@@ -63,7 +63,7 @@ func (r *Runner) firstLook(ctx context.Context, queues []topology.Queue) (*sight
 			return ahead.seen, ahead.err
 		}
 	}
-	return r.look(ctx, queues, 1)
+	return r.look(ctx, queues, nil)
 }
 
 func isRecent(queues []topology.Queue, age time.Duration) bool {

@@ -36,13 +36,13 @@ func (r *Runner) held(ctx context.Context, queues []topology.Queue) ([]QueueDept
 	return slices.DeleteFunc(depths, func(depth QueueDepth) bool { return depth.Messages == 0 }), err
 }
 
-// each asks for all queues at the same time, and begins with them in their order.
-func each[T any](ctx context.Context, queues []topology.Queue, ask func(context.Context, topology.Queue) (T, error)) ([]T, error) {
-	answers := make([]T, len(queues))
+// each asks for all at the same time, and begins with them in their order.
+func each[Q, A any](ctx context.Context, all []Q, ask func(context.Context, Q) (A, error)) ([]A, error) {
+	answers := make([]A, len(all))
 	group, ctx := errgroup.WithContext(ctx)
-	for i, q := range queues {
+	for i, one := range all {
 		group.Go(func() (err error) {
-			answers[i], err = ask(ctx, q)
+			answers[i], err = ask(ctx, one)
 			return err
 		})
 	}

@@ -24,7 +24,7 @@ import (
 //   - Unacknowledged messages are exact at once for classic queues in the totals of the management
 //     API. A quorum queue counts whoever holds one as a consumer, at once over AMQP.
 //   - A message that has expired and that nobody has taken over yet (at-least-once, while the
-//     dead-letter exchange is missing or routes to nowhere) is in no figure but the totals of the
+//     dead-letter exchange is missing or routes to nowhere, or the next queue is full) is in no figure but the totals of the
 //     management API, which a quorum queue updates every five seconds (quorum_tick_interval).
 //   - A message that is on its way from one queue to the next is, for some milliseconds, in none.
 //
@@ -114,7 +114,7 @@ func (r *Runner) waiting(ctx context.Context, queues []topology.Queue) ([]QueueD
 		if len(seen.waiting) > 0 {
 			return seen.waiting, nil
 		}
-		hidden, outdated := judge(queues, seen, first.arrives, seen.began.Sub(first.began))
+		hidden, outdated := judge(queues, seen, seen.began.Sub(first.began))
 		if outdated == 0 && len(hidden) > 0 {
 			return hidden, nil
 		}
@@ -131,7 +131,7 @@ func (r *Runner) waiting(ctx context.Context, queues []topology.Queue) ([]QueueD
 			return nil, err
 		}
 		between = max(between, time.Since(seen.ended))
-		if seen, err = r.look(ctx, queues, looks+1); err != nil {
+		if seen, err = r.look(ctx, queues, seen); err != nil {
 			return nil, err
 		}
 	}
@@ -153,13 +153,19 @@ type sight struct {
 	waiting []QueueDepth
 	counted map[string]QueueDepth
 	totals  map[string]total
-	arrives map[string]bool // from the first look only
+	keep    map[string]bool // the queues that may keep what has expired
 }
 
 // look finds out at the same time what the queues say, what the management API says, and with the first look what becomes of
-// messages that have expired. Each look but the first asks those that seem to be empty for a message, too.
-func (r *Runner) look(ctx context.Context, queues []topology.Queue, number int) (*sight, error) {
+// messages that have expired. Each look but the first, which is given the one before, asks those that seem to be empty for a message,
+// too, and the management API only for what it alone knows.
+func (r *Runner) look(ctx context.Context, queues []topology.Queue, before *sight) (*sight, error) {
 	seen := &sight{began: time.Now()}
+	totaled := queues
+	if before != nil {
+		seen.keep = before.keep
+		totaled = slices.DeleteFunc(slices.Clone(queues), func(q topology.Queue) bool { return !before.needsTotal(q) })
+	}
 	group, together := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
 		if session := r.amqp(ctx); session != nil {
@@ -169,42 +175,53 @@ func (r *Runner) look(ctx context.Context, queues []topology.Queue, number int) 
 		seen.counted, seen.waiting, err = r.count(together, queues)
 		seen.ended = time.Now()
 		seen.spent = seen.ended.Sub(started)
-		if err == nil && len(seen.waiting) == 0 && number > 1 {
+		if err == nil && len(seen.waiting) == 0 && before != nil {
 			seen.waiting, err = r.held(together, queues)
 		}
 		return err
 	})
 	group.Go(func() (err error) {
-		seen.totals, err = r.totals(together, queues)
+		seen.totals, err = r.totals(together, totaled)
 		return err
 	})
-	if number == 1 {
+	if before == nil {
 		group.Go(func() (err error) {
-			seen.arrives, err = r.deadLettersArrive(together, queues)
+			seen.keep, err = r.keepExpired(together, queues)
 			return err
 		})
 	}
 	return seen, group.Wait()
 }
 
+// needsTotal tells whether a queue may hold messages that only its total shows, or has shown.
+func (s *sight) needsTotal(q topology.Queue) bool {
+	t := s.totals[q.Name]
+	return q.Type() != "quorum" || s.keep[q.Name] || s.counted[q.Name].Consumers > 0 || t.messages > t.ready
+}
+
 // judge lists the queues that hold messages though nothing is ready in them, and tells how much fresher the totals have to be
 // so that there can be no others. Since is the time from the first look to the moment in which the totals were asked for.
-func judge(queues []topology.Queue, seen *sight, arrives map[string]bool, since time.Duration) (hidden []QueueDepth, outdated time.Duration) {
+func judge(queues []topology.Queue, seen *sight, since time.Duration) (hidden []QueueDepth, outdated time.Duration) {
 	for _, q := range queues {
-		t, consumers := seen.totals[q.Name], seen.counted[q.Name].Consumers
-		stuck := q.AtLeastOnce() && !arrives[q.DeadLetterExchange()]
-		unacknowledged := consumers > 0 && q.Type() != "classic"
-		stream := q.Type() == "stream"
-		if stream {
-			t.ready = 0 // count leaves them to the statistics
+		if !seen.needsTotal(q) {
+			continue
 		}
+		t, asked := seen.totals[q.Name]
+		if !asked {
+			t.age = tick // somebody has begun to consume
+		}
+		depth := QueueDepth{Name: q.Name, Consumers: seen.counted[q.Name].Consumers}
 		switch {
+		case q.Type() == "stream":
+			depth.Messages = t.messages // count leaves what is ready to the statistics
 		case t.messages > t.ready:
-			hidden = append(hidden, QueueDepth{Name: q.Name, Messages: t.messages - t.ready, Consumers: consumers})
+			depth.Messages = t.messages - t.ready
+			depth.Overdue = seen.keep[q.Name] && depth.Consumers == 0
 		case t.age == 0 && t.ready > 0:
 			outdated = max(outdated, 1) // it left the queue just now, and may be with whoever took it
-		case !stuck && !unacknowledged && !stream:
-			continue // there is nothing that the totals could add
+		}
+		if depth.Messages > 0 {
+			hidden = append(hidden, depth)
 		}
 		outdated = max(outdated, t.age-since)
 	}
@@ -220,45 +237,6 @@ func (r *Runner) pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return r.failed("wait for queues to run empty", ctx.Err())
 	}
-}
-
-// deadLettersArrive tells of which dead-letter exchanges it is certain that they route every
-// message: those with an alternate exchange that is a fanout with a queue bound to it.
-func (r *Runner) deadLettersArrive(ctx context.Context, queues []topology.Queue) (map[string]bool, error) {
-	wanted := map[string]bool{}
-	for _, q := range queues {
-		if q.AtLeastOnce() {
-			wanted[q.DeadLetterExchange()] = false
-		}
-	}
-	if len(wanted) == 0 {
-		return nil, nil
-	}
-	var list []exchangeInfo
-	if err := r.get(ctx, &list, exchangeColumns, "exchanges", r.vhost); err != nil {
-		return nil, r.failed(fmt.Sprintf("list the exchanges of vhost %q", r.vhost), err)
-	}
-	exchanges := map[string]topology.Exchange{}
-	for _, e := range list {
-		exchanges[e.Name] = e.exchange()
-	}
-	collects := map[string]bool{}
-	for name := range wanted {
-		e, exists := exchanges[name]
-		alternate := exchanges[e.AlternateExchange()]
-		if !exists || alternate.Type != "fanout" {
-			continue
-		}
-		if _, known := collects[alternate.Name]; !known {
-			bindings, err := r.bindingsFrom(ctx, r.vhost, alternate.Name)
-			if err != nil {
-				return nil, err
-			}
-			collects[alternate.Name] = slices.ContainsFunc(bindings, func(b topology.Binding) bool { return b.DestinationType == topology.ToQueue })
-		}
-		wanted[name] = collects[alternate.Name]
-	}
-	return wanted, nil
 }
 
 // deleteQueue deletes a queue. Quorum queues refuse if-empty (3.10 to 4.3), so they are looked

@@ -45,6 +45,7 @@ func TestNothingIsOverlooked(t *testing.T) {
 		"unacknowledged, classic":              {arguments: plain("classic"), then: takeFirst},
 		"expired, dead-letter exchange absent": {arguments: deadLetter("absent"), then: expire},
 		"expired, unroutable":                  {arguments: deadLetter("unbound"), then: expire},
+		"expired, refused":                     {arguments: deadLetter("full"), then: expire},
 	} {
 		for way, config := range map[string]func(*broker.Config){"AMQP": func(*broker.Config) {}, "management API": noAMQP} {
 			if test.overAMQP && way != "AMQP" {
@@ -59,6 +60,7 @@ func TestNothingIsOverlooked(t *testing.T) {
 					topology.DeclareQueue{Queue: q},
 					topology.DeclareExchange{Exchange: topology.Exchange{Name: "unbound", Type: "topic", Durable: true}},
 				}}})
+				fill(t, client, vhost)
 				verify := topology.Plan{{Steps: []topology.Step{topology.VerifyEmpty{Queues: []topology.Queue{q}, Why: "deleting it"}}}}
 				run(t, client, vhost, verify)
 
@@ -85,6 +87,29 @@ func TestNothingIsOverlooked(t *testing.T) {
 			})
 		}
 	}
+}
+
+// fill declares an exchange "full" that leads every message to a queue, but to one that refuses it.
+func fill(t *testing.T, client *broker.Client, vhost string) {
+	t.Helper()
+	run(t, client, vhost, topology.Plan{
+		{Steps: []topology.Step{
+			topology.DeclareQueue{Queue: topology.Queue{Name: "full", Durable: true, Arguments: topology.Arguments{
+				"x-queue-type": "classic", "x-max-length": int64(1), "x-overflow": "reject-publish",
+			}}},
+			topology.DeclareQueue{Queue: topology.Queue{Name: "rest", Durable: true, Arguments: topology.Arguments{"x-queue-type": "classic"}}},
+			topology.DeclareExchange{Exchange: topology.Exchange{Name: "rest", Type: "fanout", Durable: true}},
+			topology.DeclareExchange{Exchange: topology.Exchange{
+				Name: "full", Type: "topic", Durable: true, Arguments: topology.Arguments{"alternate-exchange": "rest"},
+			}},
+		}},
+		{Steps: []topology.Step{
+			topology.Bind{Binding: topology.Binding{Source: "full", Destination: "full", DestinationType: topology.ToQueue, RoutingKey: "#"}},
+			topology.Bind{Binding: topology.Binding{Source: "rest", Destination: "rest", DestinationType: topology.ToQueue}},
+		}},
+	})
+	conn, _ := dial(t, vhost)
+	publish(t, conn, "", "full")
 }
 
 // expire waits until the message is no longer ready.

@@ -94,6 +94,8 @@ type QueueDepth struct {
 	// Messages are ready, unacknowledged, or expired and waiting to be dead-lettered.
 	Messages  int64
 	Consumers int64
+	// Overdue is set for messages whose time is over, and which no queue has taken yet.
+	Overdue bool
 }
 
 func (e *NotEmptyError) Error() string {
@@ -107,11 +109,19 @@ func (e *NotEmptyError) Error() string {
 }
 
 func (q QueueDepth) String() string {
-	text := fmt.Sprintf("queue %q (%d", q.Name, q.Messages)
+	return fmt.Sprintf("queue %q (%s)", q.Name, q.Text())
+}
+
+// Text is what the queue holds, in words.
+func (q QueueDepth) Text() string {
+	text := fmt.Sprint(q.Messages)
+	if q.Overdue {
+		text += ", overdue"
+	}
 	if q.Consumers > 0 {
 		text += fmt.Sprintf(", consumers: %d", q.Consumers)
 	}
-	return text + ")"
+	return text
 }
 
 // Summary is the error in a few words.
@@ -121,10 +131,7 @@ func (e *NotEmptyError) Summary() string { return "RabbitMQ: messages are waitin
 func (e *NotEmptyError) Detail() string {
 	lines := make([]string, len(e.Queues))
 	for i, q := range e.Queues {
-		lines[i] = fmt.Sprintf("  %q: %d", q.Name, q.Messages)
-		if q.Consumers > 0 {
-			lines[i] += fmt.Sprintf(", consumers: %d", q.Consumers)
-		}
+		lines[i] = fmt.Sprintf("  %q: %s", q.Name, q.Text())
 	}
 	return fmt.Sprintf("%s in vhost %q is not possible while queues hold messages, which would be lost:\n\n%s",
 		e.Why, e.Vhost, strings.Join(lines, "\n"))

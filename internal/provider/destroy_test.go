@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
@@ -244,6 +245,47 @@ func TestDrainThatTakesTooLong(t *testing.T) {
 				t.Errorf("after %s: %s", took, text)
 			}
 			d.mustHold(d.before)
+		})
+	}
+}
+
+// A message whose time is over, and that the application's queue refuses because it is full, is in no count that is up to date.
+func TestDestroyWhileReceiverIsFull(t *testing.T) {
+	full := map[string]any{"x-max-length": 1, "x-overflow": "reject-publish"}
+	for name, build := range map[string]func(v *vhost){
+		"by its arguments": func(v *vhost) {
+			v.declareQueue("full", full)
+			v.bind("t.delivery", "#", "queue", "full")
+		},
+		"by a policy": func(v *vhost) {
+			v.try(v.api.PutPolicy(v.name, "full", rabbithole.Policy{
+				Pattern: "^full$", ApplyTo: "queues", Definition: rabbithole.PolicyDefinition{"max-length": 1, "overflow": "reject-publish"},
+			}))
+			v.declareQueue("full", nil)
+			v.bind("t.delivery", "#", "queue", "full")
+		},
+		"behind another exchange": func(v *vhost) {
+			v.declareQueue("full", full)
+			v.declareExchange("behind", "fanout")
+			v.bind("behind", "", "queue", "full")
+			v.bind("t.delivery", "#", "exchange", "behind")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := newVhost(t)
+			p := newProtocol(t, v.broker, nil)
+			p.mustApply(attributes{"vhost": v.name, "name": "t", "levels": 3, "resolution": "100ms"})
+			build(v)
+			before := v.objects()
+			v.publish("", "full", "in the way")
+			v.publish("t.delay-02", routingKey(t, 100*time.Millisecond, 3, 100*time.Millisecond, "address"), "x")
+			v.eventually("the message has left", func() bool { return v.depth("t.delay-00") == 0 })
+			text := errorText(p.apply(t.Context(), p.plan(t.Context(), nil)))
+			if !strings.Contains(text, `"t.delay-00": 1`) || !strings.Contains(text, "overdue") {
+				t.Errorf("got %s", text)
+			}
+			v.mustHold(before)
 		})
 	}
 }

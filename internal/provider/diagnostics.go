@@ -61,9 +61,10 @@ func (o *operation) notRemoved(verb string, err error, guard topology.Guard) dia
 // refused says what waits, and the ways out.
 func (o *operation) refused(verb string, err *broker.NotEmptyError, guard topology.Guard) diag.Diagnostic {
 	var lines, ways []string
-	var delayed, parked bool
+	var delayed, parked, overdue bool
 	for _, q := range err.Queues {
-		lines = append(lines, fmt.Sprintf("queue %q: %d", q.Name, q.Messages))
+		lines = append(lines, fmt.Sprintf("queue %q: %s", q.Name, q.Text()))
+		overdue = overdue || q.Overdue
 		delays := o.desired.Queues[q.Name].Delays()
 		delayed, parked = delayed || delays, parked || !delays
 	}
@@ -74,6 +75,9 @@ func (o *operation) refused(verb string, err *broker.NotEmptyError, guard topolo
 		ways = append(ways, "Wait until the delayed messages are delivered, or apply a longer drain_timeout, or apply force_destroy = true, which deletes them; then try again.")
 	case delayed:
 		ways = append(ways, "Wait until the delayed messages are delivered, or apply drain_timeout, which makes a destroy wait for them, or force_destroy = true, which makes it delete them; then try again.")
+	}
+	if overdue {
+		ways = append(ways, "What is overdue leads nowhere, or to a queue that is full: bind a queue, or make room; RabbitMQ tries again within three minutes.")
 	}
 	if parked {
 		ways = append(ways, "What is in the queue of unroutable messages does not leave it by itself: consume it, purge it, or apply force_destroy = true; then try again. While publishers go on, a message may get there in the moment in which the entry closes.")
