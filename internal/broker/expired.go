@@ -21,7 +21,7 @@ const mostReceivers = 100
 // keepExpired are the queues that may keep a message after its time, with at-least-once dead-lettering: all but those of which it is
 // certain that every message gets into a queue at once. For that, the dead-letter exchange has to have an alternate exchange that is a
 // fanout with a queue bound to it. And none of the queues that messages get to from there may refuse one, because it is full: what is
-// refused stays where it was, for three minutes until the next attempt (rabbit_fifo_dlx_worker, settle_timeout).
+// refused stays where it was until the next attempt, three minutes later (dead_letter_worker_publisher_confirm_timeout).
 func (r *Runner) keepExpired(ctx context.Context, queues []topology.Queue) (map[string]bool, error) {
 	if !slices.ContainsFunc(queues, func(q topology.Queue) bool { return q.Type() == "quorum" }) {
 		return nil, nil
@@ -31,19 +31,19 @@ func (r *Runner) keepExpired(ctx context.Context, queues []topology.Queue) (map[
 		return nil, err
 	}
 	keep := map[string]bool{}
-	certain := map[string]bool{} // the dead-letter exchanges that may route every message
+	routing := map[string]bool{} // the dead-letter exchanges that may route every message
 	for _, q := range queues {
 		if q.AtLeastOnce() || q.Type() == "quorum" && v.policies.set(q.Name, "dead-letter-strategy", "at-least-once") {
 			keep[q.Name] = true
 			if x, exists := v.exchanges[q.DeadLetterExchange()]; exists && v.exchanges[x.AlternateExchange()].Type == "fanout" {
-				certain[x.Name] = true
+				routing[x.Name] = true
 			}
 		}
 	}
-	if len(certain) == 0 {
+	if len(routing) == 0 {
 		return keep, nil
 	}
-	reached, err := r.reached(ctx, v, slices.Sorted(maps.Keys(certain)))
+	reached, err := r.reached(ctx, v, slices.Sorted(maps.Keys(routing)))
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (r *Runner) keepExpired(ctx context.Context, queues []topology.Queue) (map[
 	}
 	for _, q := range queues {
 		x := v.exchanges[q.DeadLetterExchange()]
-		if certain[x.Name] && slices.ContainsFunc(reached[x.AlternateExchange()], leadsToQueue) {
+		if routing[x.Name] && slices.ContainsFunc(reached[x.AlternateExchange()], leadsToQueue) {
 			delete(keep, q.Name)
 		}
 	}
@@ -106,7 +106,7 @@ var unreadable = policyInfo{Definition: loose[map[string]any]{map[string]any{
 	"max-length": 0, "overflow": "reject-publish", "dead-letter-strategy": "at-least-once",
 }}}
 
-// values are what policies may set for an object.
+// values are what policies may set a key of an object to.
 func (p policies) values(object, key string) (values []any) {
 	for _, policy := range p {
 		value, sets := policy.Definition.value[key]
@@ -129,8 +129,8 @@ func (p policies) set(object, key, begin string) bool {
 	})
 }
 
-// limit tells whether a queue may refuse messages because it is full.
-func (p policies) limit(queue string, arguments topology.Arguments) bool {
+// mayRefuse tells whether a queue may refuse messages because it is full.
+func (p policies) mayRefuse(queue string, arguments topology.Arguments) bool {
 	limited := len(p.values(queue, "max-length")) > 0 || len(p.values(queue, "max-length-bytes")) > 0
 	for _, key := range []string{"x-max-length", "x-max-length-bytes"} {
 		_, set := arguments[key]
@@ -186,7 +186,7 @@ func (r *Runner) anyRefuses(ctx context.Context, policies policies, reached map[
 		}
 	}
 	for _, q := range known {
-		if receivers[q.Name] && policies.limit(q.Name, q.Arguments) {
+		if receivers[q.Name] && policies.mayRefuse(q.Name, q.Arguments) {
 			return true, nil
 		}
 		delete(receivers, q.Name)
@@ -206,7 +206,7 @@ func (r *Runner) anyRefuses(ctx context.Context, policies policies, reached map[
 		if err != nil {
 			return false, r.failed(fmt.Sprintf("read queue %q in vhost %q", name, r.vhost), err)
 		}
-		return policies.limit(name, q.Arguments.value) || !q.isServed(), nil
+		return policies.mayRefuse(name, q.Arguments.value) || !q.isServed(), nil
 	})
 	return slices.Contains(answers, true), err
 }
