@@ -38,7 +38,7 @@ const (
 	// management API has them only from its database, which is filled every five seconds.
 	tick       = 6 * time.Second
 	statistics = 11 * time.Second
-	// polling is the time between two looks over AMQP while messages wait.
+	// polling is the time between two counts over AMQP while messages wait.
 	polling = 250 * time.Millisecond
 	// patience is how slow an answer may be: for a quorum queue whose leader does not answer,
 	// RabbitMQ says after five seconds that it is empty (stat in rabbit_quorum_queue).
@@ -76,12 +76,18 @@ func anyStays(queues []topology.Queue, waiting []QueueDepth) bool {
 	})
 }
 
-// untilNextLook waits until it is worth looking at queues that hold messages. Without AMQP each look gets a message
-// and puts it back, and what is got for the 20th time leaves a quorum queue of RabbitMQ 4.0: so there the totals
-// have to say first that nothing is left.
+// untilNextLook waits until it is worth looking at queues that hold messages: until none is ready, or one is where it stays. Without
+// AMQP to count with, each look gets a message and puts it back, and what is got for the 20th time leaves a quorum queue of
+// RabbitMQ 4.0: so there the totals have to say first that nothing is left.
 func (r *Runner) untilNextLook(ctx context.Context, queues []topology.Queue, deadline time.Time) error {
-	if r.amqp(ctx) != nil {
-		return r.pause(ctx, polling)
+	for r.amqp(ctx) != nil {
+		if err := r.pause(ctx, polling); err != nil || !time.Now().Before(deadline) {
+			return err
+		}
+		_, waiting, err := r.count(ctx, queues)
+		if err != nil || len(waiting) == 0 || anyStays(queues, waiting) {
+			return err
+		}
 	}
 	for {
 		if err := r.pause(ctx, min(tick, time.Until(deadline))); err != nil || !time.Now().Before(deadline) {

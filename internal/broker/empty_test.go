@@ -389,6 +389,33 @@ func TestDrainLeavesMessagesAlone(t *testing.T) {
 	}
 }
 
+// TestDrainCounts waits for a message to leave, with AMQP: as long as it is ready, the management API is not asked.
+func TestDrainCounts(t *testing.T) {
+	t.Parallel()
+	vhost := brokertest.Vhost(t, brokertest.Shared(t))
+	var requests atomic.Int32
+	client := connect(t, gateway(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+		requests.Add(1)
+		forward.ServeHTTP(w, r)
+	}))
+	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "quorum", "x-message-ttl": int64(5_000)}}
+	run(t, client, vhost, topology.Plan{{Steps: []topology.Step{topology.DeclareQueue{Queue: q}}}})
+	drain := topology.Plan{{Steps: []topology.Step{topology.VerifyEmpty{Queues: []topology.Queue{q}, Wait: time.Minute}}}}
+	requests.Store(0)
+	run(t, client, vhost, drain)
+	empty := requests.Swap(0)
+	conn, _ := dial(t, vhost)
+	publish(t, conn, "", "q")
+	began := time.Now()
+	run(t, client, vhost, drain)
+	if took := time.Since(began); took < 4*time.Second {
+		t.Errorf("it waited for %s", took)
+	}
+	if n := requests.Load(); n > 3*empty {
+		t.Errorf("%d requests, and %d where nothing waits", n, empty)
+	}
+}
+
 // TestQueueWithoutLeader holds messages, but RabbitMQ answers that nothing is in it.
 func TestQueueWithoutLeader(t *testing.T) {
 	b, err := brokertest.Start(t.Context(), t.Output(), brokertest.WithConfig("heartbeat = 60"))
