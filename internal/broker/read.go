@@ -80,15 +80,9 @@ func (c *Client) read(ctx context.Context, vhost string, want topology.Topology,
 			if _, isNew := declared[name]; isNew {
 				query = newQueueQuery
 			}
-			q, exists, err := c.queueBy(together, query, vhost, name)
+			q, status, exists, err := c.queueAndStatus(together, query, vhost, name)
 			if err != nil || !exists {
 				return err
-			}
-			status := q.status()
-			if status.PolicyUnknown && query == queueQuery {
-				if status, err = c.newStatus(together, vhost, name, status); err != nil {
-					return err
-				}
 			}
 			mutex.Lock()
 			defer mutex.Unlock()
@@ -262,6 +256,32 @@ func (c *Client) queueBy(ctx context.Context, query, vhost, name string) (q queu
 		return q, false, c.failed(fmt.Sprintf("read queue %q in vhost %q", name, vhost), err)
 	}
 	return q, true, nil
+}
+
+// Queue is a queue and what RabbitMQ says of it, and whether it exists.
+func (c *Client) Queue(ctx context.Context, vhost, name string) (queue topology.Queue, status topology.QueueStatus, exists bool, err error) {
+	ctx = c.logging(ctx)
+	_, err = again(func() (struct{}, error) {
+		var q queueInfo
+		q, status, exists, err = c.queueAndStatus(ctx, queueQuery, vhost, name)
+		if err == nil && !exists {
+			err = c.confirm(ctx, vhost)
+		}
+		queue = q.queue()
+		return struct{}{}, err
+	})
+	return queue, status, exists, err
+}
+
+func (c *Client) queueAndStatus(ctx context.Context, query, vhost, name string) (q queueInfo, status topology.QueueStatus, exists bool, err error) {
+	if q, exists, err = c.queueBy(ctx, query, vhost, name); err != nil || !exists {
+		return q, status, exists, err
+	}
+	status = q.status()
+	if status.PolicyUnknown && query == queueQuery {
+		status, err = c.newStatus(ctx, vhost, name, status)
+	}
+	return q, status, true, err
 }
 
 // about makes sure that an answer is about what was asked for.

@@ -44,7 +44,7 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 		MarkdownDescription: "Where delayed messages go: binds one queue or exchange to the delivery exchange of a cascade, for one address. The address is what publishers write " +
 			"behind the digits of the delay in a routing key.\n\n" +
 			"The key is known in the plan. A binding that is gone is made again by the next apply. Every refresh warns of other destinations at the exchange that also take " +
-			"messages for this address, or whose messages this one also takes.\n\n" +
+			"messages for this address, or whose messages this one also takes, and of a queue that refuses messages when it is full.\n\n" +
 			"Every attribute but `vhost` changes in place, the new binding first and then the old one is removed, so that no message falls in between. While both are there, " +
 			"for some milliseconds, another queue gets messages as well as the one before it; the same queue gets each message once. Messages for an address that is " +
 			"changed, if they are on their way or still published, then find nobody: to move publishers, add a destination for the new address, and remove " +
@@ -202,7 +202,7 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 	}
 	after, done, err := o.rebind(ctx, o.existing(there))
 	if err == nil {
-		resp.Diagnostics.Append(o.warnings(after)...)
+		resp.Diagnostics.Append(o.warnings(ctx, after)...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
 		return
@@ -256,7 +256,7 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 		resp.State.RemoveResource(ctx)
 		return
 	}
-	resp.Diagnostics.Append(o.warnings(there)...)
+	resp.Diagnostics.Append(o.warnings(ctx, there)...)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 }
 
@@ -310,7 +310,7 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 			return // with the state before
 		}
 	}
-	resp.Diagnostics.Append(o.warnings(after)...)
+	resp.Diagnostics.Append(o.warnings(ctx, after)...)
 	resp.Diagnostics.Append(setUnfinished(ctx, resp.Private, nil)...)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)

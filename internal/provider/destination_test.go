@@ -469,6 +469,49 @@ func TestDestinationOverlaps(t *testing.T) {
 	}
 }
 
+// A queue that refuses messages when it is full is warned of when it is bound, and on every refresh, with what limits it.
+func TestDestinationWithLimit(t *testing.T) {
+	t.Parallel()
+	v := newDestinations(t, 2)
+	c := client(t, v.broker)
+	v.try(v.api.PutPolicy(v.name, "limit", rabbithole.Policy{
+		Pattern: "^policy$", ApplyTo: "queues", Definition: rabbithole.PolicyDefinition{"max-length": 7, "overflow": "reject-publish"},
+	}))
+	for queue, test := range map[string]struct {
+		arguments map[string]any
+		limit     string // empty if there is no warning
+	}{
+		"argument":          {map[string]any{"x-max-length": 5, "x-overflow": "reject-publish"}, "x-max-length = 5"},
+		"bytes":             {map[string]any{"x-max-length-bytes": 500, "x-overflow": "reject-publish-dlx"}, "x-max-length-bytes = 500"},
+		"policy":            {nil, `max-length = 7 by policy "limit"`},
+		"drops":             {map[string]any{"x-max-length": 5}, ""},
+		"no limit":          {map[string]any{"x-queue-type": "quorum", "x-overflow": "reject-publish"}, ""},
+		"nothing":           {nil, ""},
+		"of a quorum queue": {map[string]any{"x-queue-type": "quorum", "x-max-length": 5, "x-overflow": "reject-publish"}, "x-max-length = 5"},
+	} {
+		v.declareQueue(queue, test.arguments)
+		p := v.destination()
+		applied := p.apply(t.Context(), p.plan(t.Context(), attributes{
+			"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 2, "address": queue, "queue": queue}))
+		noErrors(t, applied)
+		v.eventually("the policy is in force", func() bool {
+			_, status, _, err := c.Queue(t.Context(), v.name, queue)
+			return err == nil && !status.PolicyUnknown
+		})
+		refreshed := p.refresh(t.Context())
+		noErrors(t, refreshed)
+		texts := []string{warningText(refreshed)}
+		if queue != "policy" { // of which older versions do not tell at once what it sets
+			texts = append(texts, warningText(applied))
+		}
+		for _, text := range texts {
+			if (text != "") != (test.limit != "") || !strings.Contains(text, test.limit) {
+				t.Errorf("%s is warned of with: %s", queue, text)
+			}
+		}
+	}
+}
+
 // A user needs to write the destination and read the delivery exchange, and is told so.
 func TestDestinationPermissions(t *testing.T) {
 	t.Parallel()

@@ -154,8 +154,13 @@ func (o *rebinding) missing(there []topology.Binding) error {
 // mostOverlaps is how many other destinations a warning names.
 const mostOverlaps = 10
 
-// warnings say who else takes messages of this destination, or which messages of others it takes.
-func (o *rebinding) warnings(there []topology.Binding) diag.Diagnostics {
+// warnings are what may keep messages from this destination, or others from theirs.
+func (o *rebinding) warnings(ctx context.Context, there []topology.Binding) diag.Diagnostics {
+	return append(o.overlaps(there), o.limit(ctx)...)
+}
+
+// overlaps say who else takes messages of this destination, or which messages of others it takes.
+func (o *rebinding) overlaps(there []topology.Binding) diag.Diagnostics {
 	var diags diag.Diagnostics
 	own, _ := cascade.RecognizeDestination(o.vhost, o.binding)
 	var lines []string
@@ -173,6 +178,25 @@ func (o *rebinding) warnings(there []topology.Binding) diag.Diagnostics {
 	if len(lines) > 0 {
 		diags.AddWarning("Destinations take the same messages", fmt.Sprintf("This concerns the %s. Each of them gets a copy of such a message:\n\n  %s\n\n"+
 			"With match = \"exact\" a destination takes the messages for its own address only.", o, strings.Join(lines, "\n  ")))
+	}
+	return diags
+}
+
+// limit says that the destination is a queue that refuses messages when it is full.
+func (o *rebinding) limit(ctx context.Context) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if o.binding.DestinationType != topology.ToQueue {
+		return diags
+	}
+	queue, status, _, err := o.client.Queue(ctx, o.vhost, o.binding.Destination)
+	if err != nil {
+		// It is bound all the same.
+		failure := o.failed("look at the queue of", err)
+		diags.AddWarning(failure.Summary(), failure.Detail())
+	} else if limit := topology.Refuses(queue, status); limit != "" {
+		diags.AddAttributeWarning(path.Root("queue"), "Destination refuses messages when it is full", fmt.Sprintf(
+			"Queue %q in vhost %q refuses messages when it is full: %s. What it refuses, a cascade of quorum queues offers again three minutes later, and 32 refused messages keep all others from leaving the "+
+				"same delay queue, whatever their destination; a cascade of classic queues loses it. Let the queue take what comes, or give it a cascade of its own.", o.binding.Destination, o.vhost, limit))
 	}
 	return diags
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -150,6 +151,24 @@ func (i *inspection) overflow() string {
 		return "drop-head"
 	}
 	return argument
+}
+
+// Refuses says what makes a queue refuse messages when it is full, such as `x-max-length = 1000`, or with "by" a policy. It is empty
+// for a queue that takes all.
+func Refuses(queue Queue, status QueueStatus) string {
+	i := inspection{queue: queue, status: status}
+	if queue.Type() == "stream" || !strings.HasPrefix(i.overflow(), "reject-publish") { // or reject-publish-dlx
+		return ""
+	}
+	for _, key := range []string{"max-length", "max-length-bytes"} {
+		if limit, ok := i.lowers(key); ok {
+			return fmt.Sprintf("%s = %d by %s", key, limit, i.cause())
+		}
+		if limit, ok := queue.Arguments["x-"+key].(int64); ok {
+			return fmt.Sprintf("x-%s = %d", key, limit)
+		}
+	}
+	return ""
 }
 
 func (i *inspection) cause() string {
