@@ -214,9 +214,9 @@ func (r *Runner) anyRefuses(ctx context.Context, policies policies, reached map[
 // receiverInfo is what says whether a queue takes messages.
 type receiverInfo struct {
 	Name      string                `json:"name"`
-	Type      string                `json:"type"`
+	Type      loose[string]         `json:"type"`
 	Arguments loose[map[string]any] `json:"arguments"`
-	State     string                `json:"state"`
+	State     loose[string]         `json:"state"`
 	Members   loose[[]string]       `json:"members"`
 	Online    loose[[]string]       `json:"online"`
 }
@@ -226,7 +226,7 @@ const receiverQuery = "?disable_stats=true&columns=name,type,arguments,state,mem
 
 // isServed tells whether somebody is there to take messages: "live" is what 3.10 calls "running".
 func (q receiverInfo) isServed() bool {
-	return slices.Contains([]string{"classic", "quorum", "stream"}, q.Type) &&
-		slices.Contains([]string{"running", "live", "idle", "flow"}, q.State) &&
+	return slices.Contains([]string{"classic", "quorum", "stream"}, q.Type.value) &&
+		slices.Contains([]string{"running", "live", "idle", "flow"}, q.State.value) &&
 		(len(q.Members.value) == 0 || 2*len(q.Online.value) > len(q.Members.value))
 }

@@ -38,8 +38,8 @@ func (r *lifecycle[M, P]) attributes(ctx context.Context, kind, removal string, 
 		},
 		"max_length": schema.Int64Attribute{
 			Optional: true,
-			MarkdownDescription: say("Largest number of messages in each delay queue, for quorum queues only. A full queue refuses publishers and holds back what is to be " +
-				"dead-lettered into it. Default: no limit. A change replaces the KIND."),
+			MarkdownDescription: say("Largest number of messages in each delay queue, for quorum queues only. A full queue refuses publishers. What is to be " +
+				"dead-lettered into it waits for another three minutes where it is. Default: no limit. A change replaces the KIND."),
 		},
 		"park_unroutable": schema.BoolAttribute{
 			Optional: true, Computed: true,
