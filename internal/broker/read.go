@@ -258,19 +258,18 @@ func (c *Client) queueBy(ctx context.Context, query, vhost, name string) (q queu
 	return q, true, nil
 }
 
-// Queue is a queue and what RabbitMQ says of it, and whether it exists.
+// Queue is a queue and what RabbitMQ says of it, and whether it exists. For a new queue it takes a request more than Lookup does.
 func (c *Client) Queue(ctx context.Context, vhost, name string) (queue topology.Queue, status topology.QueueStatus, exists bool, err error) {
 	ctx = c.logging(ctx)
-	_, err = again(func() (struct{}, error) {
-		var q queueInfo
-		q, status, exists, err = c.queueAndStatus(ctx, queueQuery, vhost, name)
-		if err == nil && !exists {
-			err = c.confirm(ctx, vhost)
-		}
-		queue = q.queue()
-		return struct{}{}, err
+	q, err := again(func() (*queueInfo, error) {
+		var info queueInfo
+		info, status, exists, err = c.queueAndStatus(ctx, queueQuery, vhost, name)
+		return found(ctx, c, vhost, &info, exists, err)
 	})
-	return queue, status, exists, err
+	if err != nil || q == nil {
+		return topology.Queue{}, status, false, err
+	}
+	return q.queue(), status, true, nil
 }
 
 func (c *Client) queueAndStatus(ctx context.Context, query, vhost, name string) (q queueInfo, status topology.QueueStatus, exists bool, err error) {
@@ -332,7 +331,7 @@ func (l *lookup) Exchange(ctx context.Context, name string) (topology.Exchange, 
 	ctx = l.client.logging(ctx)
 	e, err := again(func() (*exchangeInfo, error) {
 		e, exists, err := l.client.exchange(ctx, l.vhost, name)
-		return found(ctx, l, &e, exists, err)
+		return found(ctx, l.client, l.vhost, &e, exists, err)
 	})
 	if err != nil || e == nil {
 		return topology.Exchange{}, false, err
@@ -344,7 +343,7 @@ func (l *lookup) Queue(ctx context.Context, name string) (topology.Queue, bool, 
 	ctx = l.client.logging(ctx)
 	q, err := again(func() (*queueInfo, error) {
 		q, exists, err := l.client.queue(ctx, l.vhost, name)
-		return found(ctx, l, &q, exists, err)
+		return found(ctx, l.client, l.vhost, &q, exists, err)
 	})
 	if err != nil || q == nil {
 		return topology.Queue{}, false, err
@@ -364,9 +363,9 @@ func (l *lookup) BindingsFrom(ctx context.Context, exchange string) ([]topology.
 }
 
 // found is nil for what is confirmed to be missing.
-func found[T any](ctx context.Context, l *lookup, info *T, exists bool, err error) (*T, error) {
+func found[T any](ctx context.Context, c *Client, vhost string, info *T, exists bool, err error) (*T, error) {
 	if err == nil && !exists {
-		return nil, l.client.confirm(ctx, l.vhost)
+		return nil, c.confirm(ctx, vhost)
 	}
 	return info, err
 }

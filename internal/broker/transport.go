@@ -59,6 +59,8 @@ func newTransport(config transportConfig) *transport {
 			TLSClientConfig:     config.tls.Clone(),
 			DialContext:         (&net.Dialer{Timeout: min(config.timeout, 5*time.Second), KeepAlive: 15 * time.Second}).DialContext,
 			MaxIdleConnsPerHost: config.parallel,
+			// Otherwise one more is opened where that of a request that has ended is not idle yet.
+			MaxConnsPerHost: config.parallel,
 			// RabbitMQ closes an idle connection after 60 s (Cowboy's idle_timeout).
 			IdleConnTimeout:    45 * time.Second,
 			DisableCompression: true,

@@ -202,7 +202,7 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 	}
 	after, done, err := o.rebind(ctx, o.existing(there))
 	if err == nil {
-		resp.Diagnostics.Append(o.warnings(ctx, after)...)
+		resp.Diagnostics.Append(o.overlaps(after)...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
 		return
@@ -256,7 +256,15 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 		resp.State.RemoveResource(ctx)
 		return
 	}
-	resp.Diagnostics.Append(o.warnings(ctx, there)...)
+	resp.Diagnostics.Append(o.overlaps(there)...)
+	if o.binding.DestinationType == topology.ToQueue {
+		_, limit, err := o.queue(ctx)
+		if err != nil {
+			resp.Diagnostics.Append(o.failed("read", err))
+			return
+		}
+		resp.Diagnostics.Append(o.limited(limit)...)
+	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 }
 
@@ -310,7 +318,7 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 			return // with the state before
 		}
 	}
-	resp.Diagnostics.Append(o.warnings(ctx, after)...)
+	resp.Diagnostics.Append(o.overlaps(after)...)
 	resp.Diagnostics.Append(setUnfinished(ctx, resp.Private, nil)...)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)

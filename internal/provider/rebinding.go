@@ -88,8 +88,9 @@ func (o *rebinding) checkEnds(ctx context.Context, verb string) diag.Diagnostics
 		diags.AddAttributeError(path.Root("delivery_exchange"), "Delivery exchange has the wrong type", fmt.Sprintf(
 			"Exchange %q in vhost %q is of type %q. It has to be a topic exchange, such as that of a cascade: destinations are matched behind the digits of the routing key.", o.binding.Source, o.vhost, source.Type))
 	}
+	var limit string
 	if o.binding.DestinationType == topology.ToQueue {
-		_, exists, err = look.Queue(ctx, o.binding.Destination)
+		exists, limit, err = o.queue(ctx)
 	} else {
 		_, exists, err = look.Exchange(ctx, o.binding.Destination)
 	}
@@ -98,6 +99,23 @@ func (o *rebinding) checkEnds(ctx context.Context, verb string) diag.Diagnostics
 		diags.Append(o.failed(verb, err))
 	case !exists:
 		diags.AddAttributeError(path.Root(kind), title(kind)+" does not exist", fmt.Sprintf("There is no %s %q in vhost %q. %s", kind, o.binding.Destination, o.vhost, first))
+	}
+	return append(diags, o.limited(limit)...)
+}
+
+// queue tells whether the queue that is the destination exists, and which limit makes it refuse messages.
+func (o *rebinding) queue(ctx context.Context) (exists bool, limit string, err error) {
+	queue, status, exists, err := o.client.Queue(ctx, o.vhost, o.binding.Destination)
+	return exists, topology.Refuses(queue, status), err
+}
+
+// limited warns of a destination that refuses messages when it is full.
+func (o *rebinding) limited(limit string) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if limit != "" {
+		diags.AddAttributeWarning(path.Root("queue"), "Destination refuses messages when it is full", fmt.Sprintf(
+			"Queue %q in vhost %q refuses messages when it is full: %s. What it refuses, a cascade of quorum queues offers again three minutes later, and 32 refused messages keep all others from leaving the "+
+				"same delay queue, whatever their destination; a cascade of classic queues loses it. Let the queue take what comes, or give it a cascade of its own.", o.binding.Destination, o.vhost, limit))
 	}
 	return diags
 }
@@ -154,11 +172,6 @@ func (o *rebinding) missing(there []topology.Binding) error {
 // mostOverlaps is how many other destinations a warning names.
 const mostOverlaps = 10
 
-// warnings are what may keep messages from this destination, or others from theirs.
-func (o *rebinding) warnings(ctx context.Context, there []topology.Binding) diag.Diagnostics {
-	return append(o.overlaps(there), o.limit(ctx)...)
-}
-
 // overlaps say who else takes messages of this destination, or which messages of others it takes.
 func (o *rebinding) overlaps(there []topology.Binding) diag.Diagnostics {
 	var diags diag.Diagnostics
@@ -178,25 +191,6 @@ func (o *rebinding) overlaps(there []topology.Binding) diag.Diagnostics {
 	if len(lines) > 0 {
 		diags.AddWarning("Destinations take the same messages", fmt.Sprintf("This concerns the %s. Each of them gets a copy of such a message:\n\n  %s\n\n"+
 			"With match = \"exact\" a destination takes the messages for its own address only.", o, strings.Join(lines, "\n  ")))
-	}
-	return diags
-}
-
-// limit says that the destination is a queue that refuses messages when it is full.
-func (o *rebinding) limit(ctx context.Context) diag.Diagnostics {
-	var diags diag.Diagnostics
-	if o.binding.DestinationType != topology.ToQueue {
-		return diags
-	}
-	queue, status, _, err := o.client.Queue(ctx, o.vhost, o.binding.Destination)
-	if err != nil {
-		// It is bound all the same.
-		failure := o.failed("look at the queue of", err)
-		diags.AddWarning(failure.Summary(), failure.Detail())
-	} else if limit := topology.Refuses(queue, status); limit != "" {
-		diags.AddAttributeWarning(path.Root("queue"), "Destination refuses messages when it is full", fmt.Sprintf(
-			"Queue %q in vhost %q refuses messages when it is full: %s. What it refuses, a cascade of quorum queues offers again three minutes later, and 32 refused messages keep all others from leaving the "+
-				"same delay queue, whatever their destination; a cascade of classic queues loses it. Let the queue take what comes, or give it a cascade of its own.", o.binding.Destination, o.vhost, limit))
 	}
 	return diags
 }

@@ -360,7 +360,7 @@ func (b burden) beyond(before burden) (excess []string) {
 		allowedExtra int
 	}{
 		{"bytes of heap", before.heap, b.heap, 16 << 20},
-		{"goroutines", before.goroutines, b.goroutines, 40},
+		{"goroutines", before.goroutines, b.goroutines, 20},
 		{"bytes of the broker's memory", before.memory, b.memory, before.memory/4 + 64<<20},
 		{"processes of the broker", before.processes, b.processes, 100},
 		{"connections to the broker", before.connections, b.connections, 2},
