@@ -10,26 +10,49 @@ import (
 // Connect begins to open the AMQP connection of a plan that is yet to be made, while what is needed for it is read. It waits for nothing.
 func (r *Runner) Connect(ctx context.Context) { r.openAMQP(r.logging(ctx), false) }
 
-// Look begins the first look for a plan that begins with a proof that the queues are empty, while what is needed for the plan
+// Look begins the first look for a plan that begins with a proof that the queues are empty, while what else is needed for the plan
 // is read. It gives the look a head start: beside many requests it would take longer, and so would the wait for the next.
+// Read is what has been read just now: the bindings of the exchanges that it owns are not asked for again.
 // Without AMQP it does nothing: each look would get messages and put them back.
-func (r *Runner) Look(ctx context.Context, queues []topology.Queue) {
+func (r *Runner) Look(ctx context.Context, queues []topology.Queue, read topology.Topology) {
 	if len(queues) == 0 {
 		return
 	}
+	known := ownBindings(read)
 	ctx, giveUp := context.WithCancel(r.logging(ctx))
 	ahead := &lookAhead{queues: queues, done: make(chan struct{}), giveUp: giveUp}
 	r.ahead = ahead
+	looked := make(chan struct{})
 	go func() {
 		defer close(ahead.done)
 		if r.amqp(ctx) != nil {
 			ahead.seen, ahead.err = r.look(ctx, queues, nil)
 		}
+		close(looked)
+		if ahead.seen != nil && ahead.err == nil {
+			ahead.err = r.learnWhatKeeps(ctx, queues, ahead.seen, known)
+		}
 	}()
 	select {
-	case <-ahead.done:
+	case <-looked:
 	case <-time.After(headStart):
 	}
+}
+
+// ownBindings are the bindings of the exchanges that a topology owns, by their source.
+func ownBindings(t topology.Topology) map[string][]topology.Binding {
+	own := map[string][]topology.Binding{}
+	for name := range t.Exchanges {
+		if t.Owns(name) {
+			own[name] = nil
+		}
+	}
+	for b := range t.Bindings {
+		if t.Owns(b.Source) {
+			own[b.Source] = append(own[b.Source], b)
+		}
+	}
+	return own
 }
 
 // headStart is more than a look takes where the broker is near.
@@ -63,7 +86,11 @@ func (r *Runner) firstLook(ctx context.Context, queues []topology.Queue) (*sight
 			return ahead.seen, ahead.err
 		}
 	}
-	return r.look(ctx, queues, nil)
+	seen, err := r.look(ctx, queues, nil)
+	if err == nil {
+		err = r.learnWhatKeeps(ctx, queues, seen, nil)
+	}
+	return seen, err
 }
 
 func isRecent(queues []topology.Queue, age time.Duration) bool {

@@ -162,9 +162,16 @@ type sight struct {
 	keep    map[string]bool // the queues that may keep what has expired
 }
 
-// look finds out at the same time what the queues say, what the management API says, and with the first look what becomes of
-// messages that have expired. Each look but the first, which is given the one before, asks those that seem to be empty for a message,
-// too, and the management API only for what it alone knows.
+// learnWhatKeeps adds to a first look, after it and so in the pause before the next, what becomes of messages that have expired.
+func (r *Runner) learnWhatKeeps(ctx context.Context, queues []topology.Queue, seen *sight, known map[string][]topology.Binding) (err error) {
+	if len(seen.waiting) == 0 {
+		seen.keep, err = r.keepExpired(ctx, queues, known)
+	}
+	return err
+}
+
+// look finds out at the same time what the queues say and what the management API says. Each look but the first, which is given the
+// one before, asks those that seem to be empty for a message, too, and the management API only for what it alone knows.
 func (r *Runner) look(ctx context.Context, queues []topology.Queue, before *sight) (*sight, error) {
 	seen := &sight{began: time.Now()}
 	totaled := queues
@@ -190,12 +197,6 @@ func (r *Runner) look(ctx context.Context, queues []topology.Queue, before *sigh
 		seen.totals, err = r.totals(together, totaled)
 		return err
 	})
-	if before == nil {
-		group.Go(func() (err error) {
-			seen.keep, err = r.keepExpired(together, queues)
-			return err
-		})
-	}
 	return seen, group.Wait()
 }
 

@@ -22,12 +22,14 @@ import (
 // noAMQP leaves only the management API, as behind a firewall.
 func noAMQP(c *broker.Config) { c.AMQPURI = "amqp://127.0.0.1:1" }
 
+// deadLetter are the arguments of a queue that keeps a message until the exchange has found a way for it.
+func deadLetter(exchange string) topology.Arguments {
+	return topology.Arguments{"x-queue-type": "quorum", "x-message-ttl": int64(10), "x-dead-letter-exchange": exchange,
+		"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
+}
+
 // TestNothingIsOverlooked sends a message to where it is hard to see, and asks at once.
 func TestNothingIsOverlooked(t *testing.T) {
-	deadLetter := func(exchange string) topology.Arguments {
-		return topology.Arguments{"x-queue-type": "quorum", "x-message-ttl": int64(10), "x-dead-letter-exchange": exchange,
-			"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
-	}
 	plain := func(queueType string) topology.Arguments { return topology.Arguments{"x-queue-type": queueType} }
 	takeFirst := func(t *testing.T, channel *amqp.Channel) {
 		if _, ok, err := channel.Get("q", false); err != nil || !ok {
@@ -86,6 +88,54 @@ func TestNothingIsOverlooked(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestExpiredRefusedByPolicy has the next queue refuse a message by a policy, which the user may read, as every one may, or something
+// on the way keeps from him.
+func TestExpiredRefusedByPolicy(t *testing.T) {
+	for name, readable := range map[string]bool{"readable": true, "unreadable": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, vhost := connect(t, gateway(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+				if !readable && strings.Contains(r.URL.Path, "policies") {
+					answer(w, http.StatusForbidden, `{"error":"not_authorized","reason":"not yours"}`)
+					return
+				}
+				forward.ServeHTTP(w, r)
+			})), brokertest.Vhost(t, brokertest.Shared(t))
+			q := topology.Queue{Name: "q", Durable: true, Arguments: deadLetter("next")}
+			next := topology.Queue{Name: "next", Durable: true, Arguments: topology.Arguments{"x-queue-type": "classic"}}
+			run(t, client, vhost, topology.Plan{
+				{Steps: []topology.Step{
+					topology.DeclareQueue{Queue: q}, topology.DeclareQueue{Queue: next},
+					topology.DeclareExchange{Exchange: topology.Exchange{
+						Name: "next", Type: "fanout", Durable: true, Arguments: topology.Arguments{"alternate-exchange": "next"},
+					}},
+				}},
+				{Steps: []topology.Step{topology.Bind{Binding: topology.Binding{Source: "next", Destination: "next", DestinationType: topology.ToQueue}}}},
+			})
+			admin(t, http.MethodPut, []string{"policies", vhost, "limit"}, map[string]any{
+				"pattern": "^next$", "apply-to": "queues", "definition": map[string]any{"max-length": 1, "overflow": "reject-publish"},
+			})
+			conn, channel := dial(t, vhost)
+			publisher, err := brokertest.NewPublisher(conn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for !errors.Is(err, brokertest.ErrNacked) { // the policy comes into force in the background
+				if err = publisher.Publish(t.Context(), "", "next", amqp.Publishing{}); err != nil && !errors.Is(err, brokertest.ErrNacked) {
+					t.Fatal(err)
+				}
+			}
+			publish(t, conn, "", "q")
+			expire(t, channel)
+			_, err = client.Run(t.Context(), vhost, topology.Plan{{Steps: []topology.Step{topology.VerifyEmpty{Queues: []topology.Queue{q}, Why: "deleting it"}}}})
+			var notEmpty *broker.NotEmptyError
+			if !errors.As(err, &notEmpty) || len(notEmpty.Queues) != 1 || notEmpty.Queues[0].Messages != 1 {
+				t.Errorf("the error is %v", err)
+			}
+		})
 	}
 }
 

@@ -21,8 +21,9 @@ const mostReceivers = 100
 // keepExpired are the queues that may keep a message after its time, with at-least-once dead-lettering: all but those of which it is
 // certain that every message gets into a queue at once. For that, the dead-letter exchange has to have an alternate exchange that is a
 // fanout with a queue bound to it. And none of the queues that messages get to from there may refuse one, because it is full: what is
-// refused stays where it was until the next attempt, three minutes later (dead_letter_worker_publisher_confirm_timeout).
-func (r *Runner) keepExpired(ctx context.Context, queues []topology.Queue) (map[string]bool, error) {
+// refused stays where it was until the next attempt, three minutes later (dead_letter_worker_publisher_confirm_timeout). Known are
+// the bindings of exchanges that need not be asked for.
+func (r *Runner) keepExpired(ctx context.Context, queues []topology.Queue, known map[string][]topology.Binding) (map[string]bool, error) {
 	if !slices.ContainsFunc(queues, func(q topology.Queue) bool { return q.Type() == "quorum" }) {
 		return nil, nil
 	}
@@ -43,7 +44,7 @@ func (r *Runner) keepExpired(ctx context.Context, queues []topology.Queue) (map[
 	if len(routing) == 0 {
 		return keep, nil
 	}
-	reached, err := r.reached(ctx, v, slices.Sorted(maps.Keys(routing)))
+	reached, err := r.reached(ctx, v, slices.Sorted(maps.Keys(routing)), known)
 	if err != nil {
 		return nil, err
 	}
@@ -141,20 +142,23 @@ func (p policies) mayRefuse(queue string, arguments topology.Arguments) bool {
 	return limited && (strings.HasPrefix(overflow, refuse) || p.set(queue, "overflow", refuse))
 }
 
-// reached are the bindings of all exchanges that messages get to from some, by their source.
-func (r *Runner) reached(ctx context.Context, v surroundings, from []string) (map[string][]topology.Binding, error) {
+// reached are the bindings of all exchanges that messages get to from some, by their source. Known are some of them.
+func (r *Runner) reached(ctx context.Context, v surroundings, from []string, known map[string][]topology.Binding) (map[string][]topology.Binding, error) {
 	reached := map[string][]topology.Binding{}
 	for next := from; len(next) > 0; {
 		for i := 0; i < len(next); i++ { // it grows
 			x := v.exchanges[next[i]]
 			for _, alternate := range append(v.policies.values(x.Name, "alternate-exchange"), x.AlternateExchange()) {
 				name, _ := alternate.(string)
-				if _, known := reached[name]; name != "" && !known && !slices.Contains(next, name) {
+				if _, seen := reached[name]; name != "" && !seen && !slices.Contains(next, name) {
 					next = append(next, name)
 				}
 			}
 		}
 		found, err := each(ctx, next, func(ctx context.Context, exchange string) ([]topology.Binding, error) {
+			if bindings, isKnown := known[exchange]; isKnown {
+				return bindings, nil
+			}
 			return r.bindingsFrom(ctx, r.vhost, exchange)
 		})
 		if err != nil {
@@ -165,7 +169,7 @@ func (r *Runner) reached(ctx context.Context, v surroundings, from []string) (ma
 		}
 		ahead := map[string]bool{}
 		for _, b := range slices.Concat(found...) {
-			if _, known := reached[b.Destination]; !leadsToQueue(b) && !known {
+			if _, seen := reached[b.Destination]; !leadsToQueue(b) && !seen {
 				ahead[b.Destination] = true
 			}
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// manyBindings are bound over AMQP, fewer over HTTP, which has no connection to open: by default so many go out
+	// manyBindings are worth an AMQP connection. Fewer go over HTTP, unless there is one already: by default so many go out
 	// at the same time, and take one round trip.
 	manyBindings = DefaultMaxParallelRequests
 	// bindingChannels is how many bindings the broker makes at the same time. For the 406 of a cascade of 28 levels
@@ -20,10 +20,13 @@ const (
 	bindingChannels = 16
 )
 
-// bindsMany tells whether all steps are bindings, and so many that they are worth an AMQP connection. One with arguments
-// goes through the management API, in whose words they are.
-func bindsMany(steps []topology.Step) bool {
-	return len(steps) > manyBindings && !slices.ContainsFunc(steps, func(step topology.Step) bool {
+// bindsMany tells whether the steps are bindings, and so many that they are worth an AMQP connection.
+func bindsMany(steps []topology.Step) bool { return len(steps) > manyBindings && binds(steps) }
+
+// binds tells whether all steps are bindings, and there are several. One with arguments goes through the management API, in whose
+// words they are.
+func binds(steps []topology.Step) bool {
+	return len(steps) > 1 && !slices.ContainsFunc(steps, func(step topology.Step) bool {
 		bind, ok := step.(topology.Bind)
 		return !ok || bind.Binding.Arguments != ""
 	})
@@ -39,7 +42,7 @@ func deletesExchanges(steps []topology.Step) bool {
 
 // usesAMQP tells whether a phase has steps for which an open connection is of use.
 func usesAMQP(phase topology.Phase) bool {
-	return bindsMany(phase.Steps) || deletesExchanges(phase.Steps) || slices.ContainsFunc(phase.Steps, func(step topology.Step) bool {
+	return binds(phase.Steps) || deletesExchanges(phase.Steps) || slices.ContainsFunc(phase.Steps, func(step topology.Step) bool {
 		switch step.(type) {
 		case topology.VerifyEmpty, topology.DeleteQueue:
 			return true
@@ -55,7 +58,7 @@ func (r *Runner) openFor(steps []topology.Step) (session *amqpSession, channels 
 	session = r.open()
 	switch {
 	case session == nil:
-	case bindsMany(steps):
+	case binds(steps):
 		return session, bindingChannels
 	case deletesExchanges(steps) && !deletesTogether(session.version()):
 		return session, 1

@@ -2,14 +2,19 @@ package broker_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"path"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -63,5 +68,34 @@ func TestProofIsKept(t *testing.T) {
 				t.Errorf("the totals were asked for %d times", totals.Load())
 			}
 		})
+	}
+}
+
+// TestLook looks at the queues of a cascade while more is read, and asks for the bindings only of the exchange whose bindings it has not
+// read before.
+func TestLook(t *testing.T) {
+	var asked sync.Map
+	client, vhost := connect(t, gateway(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+		if exchange, bindings := strings.CutSuffix(r.URL.Path, "/bindings/source"); bindings {
+			asked.Store(path.Base(exchange), true)
+		}
+		forward.ServeHTTP(w, r)
+	})), brokertest.Vhost(t, brokertest.Shared(t))
+	want := expand(t, cascade.Config{Name: "tasks", Levels: 4, CreateDeliveryExchange: true, ParkUnroutable: true})
+	create(t, client, vhost, want)
+	state := read(t, client, vhost, want)
+	asked.Clear()
+
+	runner := client.Begin(vhost)
+	defer runner.Close()
+	queues := want.Downstream(state.Queues)
+	runner.Look(t.Context(), queues, state.Topology)
+	if _, err := runner.Run(t.Context(), topology.Plan{{Steps: []topology.Step{topology.VerifyEmpty{Queues: queues, Why: "deleting them"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	asked.Range(func(name, _ any) bool { names = append(names, fmt.Sprint(name)); return true })
+	if !slices.Equal(names, []string{want.Delivery}) {
+		t.Errorf("the bindings of %v were read", names)
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -66,34 +65,6 @@ func (o *operation) readForChange(ctx context.Context) (*broker.State, error) {
 	}
 	exchanges, queues := topology.Recreated(o.desired, state.Topology)
 	inbound, err := o.client.Inbound(ctx, o.vhost, exchanges, queues)
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(state.Bindings, inbound)
-	return state, nil
-}
-
-// readForDelete adds what others have bound to the objects, as far as the teardown needs it. Both are read at the same
-// time, and what keeps the objects from being read is the error.
-func (o *operation) readForDelete(ctx context.Context, guard topology.Guard) (*broker.State, error) {
-	if !topology.NeedsInbound(o.desired, guard) {
-		return o.read(ctx)
-	}
-	reading, stop := context.WithCancel(ctx)
-	defer stop()
-	var inbound topology.Bindings
-	var others errgroup.Group
-	others.Go(func() (err error) {
-		inbound, err = o.client.Inbound(reading, o.vhost, slices.Collect(maps.Keys(o.desired.Exchanges)), slices.Collect(maps.Keys(o.desired.Queues)))
-		return err
-	})
-	state, err := o.read(ctx)
-	if err != nil {
-		stop()
-	}
-	if othersErr := others.Wait(); err == nil {
-		err = othersErr
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -195,19 +166,27 @@ func (o *operation) verify(state *broker.State) error {
 	return fmt.Errorf("somebody else changed the %s meanwhile; still to be done: %s", o.kind, strings.Join(texts, "; "))
 }
 
-// remove deletes everything, unless messages wait in it.
+// remove deletes everything, unless messages wait in it. AMQP is opened while the objects are read, and what others have bound to them
+// is read between two looks at the queues.
 func (o *operation) remove(ctx context.Context, guard topology.Guard) error {
 	runner := o.client.Begin(o.vhost)
 	defer runner.Close()
-	if guard.Force {
-		runner.Connect(ctx)
-	} else {
-		runner.Look(ctx, o.desired.Downstream())
+	runner.Connect(ctx)
+	state, err := o.read(ctx)
+	if err != nil {
+		return err
 	}
-	state, err := o.readForDelete(ctx, guard)
-	if err == nil {
-		_, err = runner.Run(ctx, topology.Teardown(o.desired, state.Topology, guard))
+	if !guard.Force {
+		runner.Look(ctx, o.desired.Downstream(state.Queues), state.Topology)
 	}
+	if topology.NeedsInbound(o.desired, guard) {
+		inbound, err := o.client.Inbound(ctx, o.vhost, slices.Collect(maps.Keys(state.Exchanges)), slices.Collect(maps.Keys(state.Queues)))
+		if err != nil {
+			return err
+		}
+		maps.Copy(state.Bindings, inbound)
+	}
+	_, err = runner.Run(ctx, topology.Teardown(o.desired, state.Topology, guard))
 	return err
 }
 

@@ -155,7 +155,7 @@ func (d differ) verifyRecreatable(name string) Step {
 			}
 		}
 	}
-	return VerifyEmpty{Queues: downstream(d.desired, check), Why: fmt.Sprintf("recreating queue %q, whose arguments cannot be changed,", name)}
+	return VerifyEmpty{Queues: d.desired.Downstream(check), Why: fmt.Sprintf("recreating queue %q, whose arguments cannot be changed,", name)}
 }
 
 // recreateQueue replaces an empty queue. Its bindings go first, so that nothing arrives between
@@ -221,18 +221,15 @@ func (d differ) atMostOnceInto(exchange string) []Queue {
 			sources[name] = q
 		}
 	}
-	return downstream(d.desired, sources)
+	return d.desired.Downstream(sources)
 }
 
-// Downstream are the queues in the direction in which messages move.
-func (t Topology) Downstream() []Queue { return downstream(t, t.Queues) }
-
-// downstream orders queues in the direction in which messages move, which is that of a falling
-// time-to-live in the desired topology. A queue without any, where messages end, comes last.
-func downstream(desired Topology, queues map[string]Queue) []Queue {
+// Downstream orders queues, as they are, in the direction in which messages move, which is that of a falling time-to-live
+// in the desired topology. A queue without any, where messages end, comes last.
+func (t Topology) Downstream(queues map[string]Queue) []Queue {
 	return slices.SortedFunc(maps.Values(queues), func(x, y Queue) int {
 		return cmp.Or(
-			cmp.Compare(desired.Queues[y.Name].ttlMillis(), desired.Queues[x.Name].ttlMillis()),
+			cmp.Compare(t.Queues[y.Name].ttlMillis(), t.Queues[x.Name].ttlMillis()),
 			cmp.Compare(x.Name, y.Name))
 	})
 }

@@ -124,7 +124,7 @@ func newTeardown(desired, actual Topology) teardown {
 			t.levels = append(t.levels, name)
 		}
 	}
-	for _, q := range downstream(desired, actual.Queues) {
+	for _, q := range desired.Downstream(actual.Queues) {
 		want, exists := desired.Queues[q.Name]
 		switch {
 		case !exists:
