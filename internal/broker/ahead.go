@@ -7,8 +7,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Connect begins to open the AMQP connection of a plan that is yet to be made, while what is needed for it is read. It waits for nothing.
-func (r *Runner) Connect(ctx context.Context) { r.openAMQP(r.logging(ctx), false) }
+// Connect begins to open the AMQP connection of a plan that is yet to be made, while what is needed for it is read, and as many
+// channels as it takes to look into so many queues. It waits for nothing.
+func (r *Runner) Connect(ctx context.Context, queues int) { r.openAMQP(r.logging(ctx), false, queues) }
 
 // Look begins the first look for a plan that begins with a proof that the queues are empty, while what else is needed for the plan
 // is read. It gives the look a head start: beside many requests it would take longer, and so would the wait for the next.

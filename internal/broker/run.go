@@ -48,7 +48,7 @@ func (c *Client) Begin(vhost string) *Runner { return &Runner{Client: c, vhost: 
 func (r *Runner) Run(ctx context.Context, plan topology.Plan) (done []topology.Step, err error) {
 	ctx = r.logging(ctx)
 	if slices.ContainsFunc(plan, func(phase topology.Phase) bool { return bindsMany(phase.Steps) }) {
-		r.openAMQP(ctx, true) // while the phases before run
+		r.openAMQP(ctx, true, bindingChannels) // while the phases before run
 	}
 	var refused Refusals
 	left := map[string]bool{}
@@ -57,7 +57,7 @@ func (r *Runner) Run(ctx context.Context, plan topology.Plan) (done []topology.S
 			continue
 		}
 		if !slices.ContainsFunc(plan[i:], usesAMQP) {
-			r.release()
+			r.Release()
 		}
 		changed, err := r.phase(ctx, phase.Steps)
 		done = append(done, changed...)

@@ -20,8 +20,8 @@ type session struct {
 }
 
 // openAMQP begins to open a connection. It waits for nothing, and does not fail: without AMQP, everything goes through the
-// management API. It returns what is closed when there is a connection, or none can be had.
-func (r *Runner) openAMQP(ctx context.Context, early bool) (tried chan struct{}) {
+// management API. It returns what is closed when there is a connection, with that many channels, or none can be had.
+func (r *Runner) openAMQP(ctx context.Context, early bool, channels int) (tried chan struct{}) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	if r.tried != nil {
@@ -38,9 +38,7 @@ func (r *Runner) openAMQP(ctx context.Context, early bool) (tried chan struct{})
 			tflog.SubsystemDebug(ctx, subsystem, "no AMQP, everything goes through the management API", map[string]any{"error": err.Error()})
 			return
 		}
-		if early {
-			opened.openChannels(ctx, bindingChannels)
-		}
+		opened.openChannels(ctx, channels)
 		r.mutex.Lock()
 		defer r.mutex.Unlock()
 		r.current = opened
@@ -51,7 +49,7 @@ func (r *Runner) openAMQP(ctx context.Context, early bool) (tried chan struct{})
 // amqp waits for the connection. It is nil if there is none.
 func (r *Runner) amqp(ctx context.Context) *amqpSession {
 	for {
-		tried := r.openAMQP(ctx, false)
+		tried := r.openAMQP(ctx, false, 0)
 		select {
 		case <-tried:
 		case <-ctx.Done():
@@ -92,8 +90,8 @@ func (s *session) abandon(ctx context.Context, failed *amqpSession, err error) {
 	}
 }
 
-// release ends the connection in the background. Whoever wants one afterwards opens another.
-func (s *session) release() {
+// Release ends the AMQP connection in the background, and Close waits for that. Whoever wants one afterwards opens another.
+func (s *session) Release() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if released := s.current; released != nil {
@@ -119,7 +117,7 @@ func (s *session) end() {
 	if tried != nil {
 		giveUp()
 		<-tried
-		s.release()
+		s.Release()
 	}
 	s.closing.Wait()
 }

@@ -97,7 +97,10 @@ func (r *lifecycle[M, P]) Create(ctx context.Context, req resource.CreateRequest
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	done, err := o.client.Run(ctx, o.vhost, topology.Diff(o.desired, before.Topology))
+	runner := o.client.Begin(o.vhost)
+	defer runner.Close()
+	done, err := runner.Run(ctx, topology.Diff(o.desired, before.Topology))
+	runner.Release()
 	var after *broker.State
 	if err == nil {
 		after, err = o.read(ctx, done...)
@@ -221,7 +224,10 @@ func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest
 		state.Bindings.DeleteInto(retired.Queues)
 	}
 	if plan := topology.Diff(o.desired, state.Topology); len(plan) > 0 {
-		done, err := o.client.Run(ctx, o.vhost, plan)
+		runner := o.client.Begin(o.vhost)
+		defer runner.Close()
+		done, err := runner.Run(ctx, plan)
+		runner.Release()
 		if err != nil {
 			resp.Diagnostics.Append(o.failed("update", err))
 			// Leave what really exists: the next plan shows what is still to be done.

@@ -171,7 +171,11 @@ func (o *operation) verify(state *broker.State) error {
 func (o *operation) remove(ctx context.Context, guard topology.Guard) error {
 	runner := o.client.Begin(o.vhost)
 	defer runner.Close()
-	runner.Connect(ctx)
+	inspected := 0
+	if !guard.Force {
+		inspected = len(o.desired.Queues)
+	}
+	runner.Connect(ctx, inspected)
 	state, err := o.read(ctx)
 	if err != nil {
 		return err
