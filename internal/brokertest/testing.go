@@ -29,6 +29,9 @@ var (
 	})
 )
 
+// testedVariable names a file for the version of RabbitMQ that the tests ran on, see internal/tools/each-broker.
+const testedVariable = "TESTED"
+
 // Main runs the tests, stops the shared broker and exits.
 func Main(m *testing.M) {
 	if label := os.Getenv(guardVariable); label != "" {
@@ -39,6 +42,12 @@ func Main(m *testing.M) {
 	code := m.Run()
 	if sharedStarted {
 		if b, err := shared(); err == nil {
+			if file := os.Getenv(testedVariable); file != "" {
+				if err := os.WriteFile(file, []byte(b.Version), 0o600); err != nil {
+					fmt.Fprintln(os.Stderr, err)
+					code = max(code, 1)
+				}
+			}
 			if err := b.Stop(); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				code = max(code, 1)
