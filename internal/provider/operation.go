@@ -171,9 +171,9 @@ func (o *operation) verify(state *broker.State) error {
 func (o *operation) remove(ctx context.Context, guard topology.Guard) error {
 	runner := o.client.Begin(o.vhost)
 	defer runner.Close()
-	inspected := 0
-	if !guard.Force {
-		inspected = len(o.desired.Queues)
+	inspected := len(o.desired.Queues)
+	if guard.Force {
+		inspected = 0
 	}
 	runner.Connect(ctx, inspected)
 	state, err := o.read(ctx)

@@ -224,8 +224,8 @@ func (d differ) atMostOnceInto(exchange string) []Queue {
 	return d.desired.Downstream(sources)
 }
 
-// Downstream orders queues, as they are, in the direction in which messages move, which is that of a falling time-to-live
-// in the desired topology. A queue without any, where messages end, comes last.
+// Downstream orders queues, as they are on a broker, in the direction in which messages move, which is that of the time-to-live
+// falling in the topology. A queue without any, where messages end, comes last.
 func (t Topology) Downstream(queues map[string]Queue) []Queue {
 	return slices.SortedFunc(maps.Values(queues), func(x, y Queue) int {
 		return cmp.Or(
