@@ -68,7 +68,7 @@ func long(messages, given int) settings {
 		},
 		control: control.Options{
 			Levels: []int{4, 17, 28}, Latency: []time.Duration{20 * time.Millisecond, 100 * time.Millisecond}, Foreign: []int{5000, 50_000},
-			Ten: true, Import: true, Settle: true, Rounds: rounds(5), Other: other(),
+			Ten: true, Import: true, Steps: true, Settle: true, Rounds: rounds(5), Other: other(),
 		},
 	}
 }

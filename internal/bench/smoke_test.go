@@ -24,7 +24,7 @@ func TestSuites(t *testing.T) {
 		publish:    dataplane.PublishOptions{Levels: []int{4}, Lookaheads: []int{1}, QueueTypes: quorum, Rounds: 1, Time: 300 * time.Millisecond},
 		deadLetter: dataplane.DeadLetterOptions{Lookaheads: []int{full}, QueueTypes: quorum, Messages: 50, Rounds: 1},
 		paced:      paced,
-		control:    control.Options{Levels: []int{4}, Rounds: 1},
+		control:    control.Options{Levels: []int{4}, Steps: true, Rounds: 1},
 		suites:     []string{"publish", "deadletter", "paced", "terraform"}, // the backlog takes half a minute at least
 	}
 	b := brokertest.Shared(t)

@@ -27,6 +27,7 @@ type Options struct {
 	Foreign []int           // queues and bindings of others in the vhost, likewise
 	Ten     bool            // whether to measure ten cascades in one configuration
 	Import  bool
+	Steps   bool // whether to measure what the broker takes for the objects alone
 	Settle  bool // whether to wait until a plan is as small as it gets
 	Rounds  int
 	Other   string // executable file of the provider cyrilgdn/rabbitmq, or empty
@@ -123,6 +124,11 @@ func (b *Bench) measure(ctx context.Context, t *terraform, o Options, foreign in
 		rand.Shuffle(len(subjects), func(i, j int) { subjects[i], subjects[j] = subjects[j], subjects[i] })
 		for _, s := range subjects {
 			if err := b.life(ctx, s, o, round); err != nil {
+				return err
+			}
+		}
+		if o.Steps && foreign == 0 {
+			if err := b.steps(ctx, o.Levels[len(o.Levels)-1], round); err != nil {
 				return err
 			}
 		}

@@ -73,8 +73,8 @@ type subject struct {
 	topology.Topology
 }
 
-// config is what all measured cascades have in common.
-func config(name string, levels, lookahead int, queueType cascade.QueueType) cascade.Config {
+// Config is what all measured cascades have in common.
+func Config(name string, levels, lookahead int, queueType cascade.QueueType) cascade.Config {
 	return cascade.Config{
 		Name: name, Levels: levels, Lookahead: lookahead, QueueType: queueType,
 		CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true,
