@@ -97,17 +97,7 @@ func (r *lifecycle[M, P]) Create(ctx context.Context, req resource.CreateRequest
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	runner := o.client.Begin(o.vhost)
-	defer runner.Close()
-	done, err := runner.Run(ctx, topology.Diff(o.desired, before.Topology))
-	runner.Release()
-	var after *broker.State
-	if err == nil {
-		after, err = o.read(ctx, done...)
-	}
-	if err == nil {
-		err = o.verify(after)
-	}
+	after, done, err := o.change(ctx, before)
 	if err == nil {
 		resp.Diagnostics.Append(o.warnings(after)...)
 		resp.Diagnostics.Append(P(&model).setActual(after.Topology)...)
@@ -223,35 +213,24 @@ func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest
 		}
 		state.Bindings.DeleteInto(retired.Queues)
 	}
-	if plan := topology.Diff(o.desired, state.Topology); len(plan) > 0 {
-		runner := o.client.Begin(o.vhost)
-		defer runner.Close()
-		done, err := runner.Run(ctx, plan)
-		runner.Release()
-		if err != nil {
-			resp.Diagnostics.Append(o.failed("update", err))
-			// Leave what really exists: the next plan shows what is still to be done.
-			ctx, cancelRead := context.WithTimeout(outer, undoTimeout)
-			defer cancelRead()
-			there := state.Topology.After(done)
-			if after, err := o.read(ctx); err == nil {
-				there = after.Topology
-			}
-			resp.Diagnostics.Append(P(left).setActual(there)...)
-			resp.Diagnostics.Append(resp.State.Set(ctx, left)...)
-			return
-		}
-		if state, err = o.read(ctx, done...); err == nil {
-			err = o.verify(state)
-		}
-		if err != nil {
-			resp.Diagnostics.Append(o.failed("update", err))
-		}
+	after, done, err := o.change(ctx, state)
+	if err != nil {
+		resp.Diagnostics.Append(o.failed("update", err))
 	}
-	if state != nil {
-		resp.Diagnostics.Append(o.warnings(state)...)
-		resp.Diagnostics.Append(P(&model).setActual(state.Topology)...)
+	if after == nil {
+		// Leave what really exists: the next plan shows what is still to be done.
+		ctx, cancelRead := context.WithTimeout(outer, undoTimeout)
+		defer cancelRead()
+		there := state.Topology.After(done)
+		if after, err := o.read(ctx); err == nil {
+			there = after.Topology
+		}
+		resp.Diagnostics.Append(P(left).setActual(there)...)
+		resp.Diagnostics.Append(resp.State.Set(ctx, left)...)
+		return
 	}
+	resp.Diagnostics.Append(o.warnings(after)...)
+	resp.Diagnostics.Append(P(&model).setActual(after.Topology)...)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
 }

@@ -166,6 +166,25 @@ func (o *operation) verify(state *broker.State) error {
 	return fmt.Errorf("somebody else changed the %s meanwhile; still to be done: %s", o.kind, strings.Join(texts, "; "))
 }
 
+// change turns what there is into what is wanted, and reads what there is then, nil if that is not known. Done are the steps that may
+// have had an effect.
+func (o *operation) change(ctx context.Context, state *broker.State) (after *broker.State, done []topology.Step, err error) {
+	plan := topology.Diff(o.desired, state.Topology)
+	if len(plan) == 0 {
+		return state, nil, nil
+	}
+	runner := o.client.Begin(o.vhost)
+	defer runner.Close()
+	if done, err = runner.Run(ctx, plan); err != nil {
+		return nil, done, err
+	}
+	runner.Release()
+	if after, err = o.read(ctx, done...); err != nil {
+		return nil, done, err
+	}
+	return after, done, o.verify(after)
+}
+
 // remove deletes everything, unless messages wait in it. AMQP is opened while the objects are read, and what others have bound to them
 // is read between two looks at the queues.
 func (o *operation) remove(ctx context.Context, guard topology.Guard) error {
