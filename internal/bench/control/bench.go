@@ -16,6 +16,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/dataplane"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 )
@@ -134,6 +135,15 @@ func (b *Bench) measure(ctx context.Context, t *terraform, o Options, foreign in
 		}
 	}
 	return nil
+}
+
+// steps measures, in the same rounds, what of all that is the broker's own time.
+func (b *Bench) steps(ctx context.Context, levels, round int) error {
+	bench, err := dataplane.New(b.broker, b.recorder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(bench.Steps(ctx, levels, round), bench.Close())
 }
 
 // life creates, plans, imports and destroys a subject.

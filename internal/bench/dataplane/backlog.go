@@ -45,13 +45,13 @@ func (s *space) backlog(ctx context.Context, queueType cascade.QueueType, o Back
 	}
 	// The messages wait in a cascade of one level whose time-to-live is just long enough: in a larger one the
 	// level above 128 × 100 ms would do the same.
-	waiting := Config("waiting", 1, 1, queueType)
+	waiting := config("waiting", 1, 1, queueType)
 	waiting.Resolution = o.Wait
 	store, err := s.declare(ctx, "full", waiting)
 	if err != nil {
 		return err
 	}
-	beside := Config("beside", pacedLevels, 0, queueType)
+	beside := config("beside", pacedLevels, 0, queueType)
 	beside.Resolution = pacedResolution
 	of, err := s.declare(ctx, "full", beside)
 	if err != nil {

@@ -1,5 +1,6 @@
 // Package dataplane measures messages on their way through a cascade: how fast they get in, how late they
-// come out, how fast they move between queues, and what it costs that they wait.
+// come out, how fast they move between queues, and what it costs that they wait; and how long the broker takes for the
+// cascade itself.
 //
 // One publisher with confirms sends persistent messages of 256 bytes, unless a measurement says otherwise.
 // Publisher, consumer and broker share one machine, so that only ratios inside one run count.
@@ -73,8 +74,8 @@ type subject struct {
 	topology.Topology
 }
 
-// Config is what all measured cascades have in common.
-func Config(name string, levels, lookahead int, queueType cascade.QueueType) cascade.Config {
+// config is what all measured cascades have in common.
+func config(name string, levels, lookahead int, queueType cascade.QueueType) cascade.Config {
 	return cascade.Config{
 		Name: name, Levels: levels, Lookahead: lookahead, QueueType: queueType,
 		CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true,

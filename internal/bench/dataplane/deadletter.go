@@ -46,7 +46,7 @@ func (b *Bench) DeadLetter(ctx context.Context, o DeadLetterOptions) error {
 func (s *space) deadLetters(ctx context.Context, queueType cascade.QueueType, o DeadLetterOptions) error {
 	var subjects []*subject
 	for _, lookahead := range o.Lookaheads {
-		c := Config(fmt.Sprintf("l%d", lookahead), deadLetterLevels, lookahead, queueType)
+		c := config(fmt.Sprintf("l%d", lookahead), deadLetterLevels, lookahead, queueType)
 		c.Resolution = deadLetterResolution
 		of, err := s.declare(ctx, lookaheadName(lookahead), c)
 		if err != nil {
@@ -59,7 +59,7 @@ func (s *space) deadLetters(ctx context.Context, queueType cascade.QueueType, o 
 	}
 	measured := map[string][]*subject{"round": subjects}
 	if o.Limit {
-		c := Config("limit", 1, 1, queueType)
+		c := config("limit", 1, 1, queueType)
 		c.Resolution = deadLetterResolution << deadLetterLevel
 		limit, err := s.declare(ctx, "limit", c)
 		if err != nil {

@@ -76,7 +76,7 @@ func mixed(c cascade.Config, below int) (topology.Topology, error) {
 func (b *Bench) Layouts(ctx context.Context, o LayoutOptions) error {
 	return b.in(ctx, func(ctx context.Context, s *space) error {
 		declare := func(prefix string, i int, resolution time.Duration) (*subject, error) {
-			c := Config(fmt.Sprintf("%s%d", prefix, i), deadLetterLevels, full, cascade.Quorum)
+			c := config(fmt.Sprintf("%s%d", prefix, i), deadLetterLevels, full, cascade.Quorum)
 			c.Resolution = resolution
 			return s.declareAs(ctx, layouts[i].name, c, layouts[i].bind)
 		}

@@ -69,7 +69,7 @@ func (s *space) publish(ctx context.Context, queueType cascade.QueueType, levels
 		if lookahead > levels {
 			continue
 		}
-		c := Config(fmt.Sprintf("l%d", lookahead), levels, lookahead, queueType)
+		c := config(fmt.Sprintf("l%d", lookahead), levels, lookahead, queueType)
 		c.Resolution = publishResolution
 		if err := add(lookaheadName(lookahead), c); err != nil {
 			return err
@@ -82,7 +82,7 @@ func (s *space) publish(ctx context.Context, queueType cascade.QueueType, levels
 		}
 	}
 	// The queue of level 0 of a cascade that nobody enters.
-	c := Config("limit", 1, 1, queueType)
+	c := config("limit", 1, 1, queueType)
 	c.Resolution = publishResolution
 	limit, err := s.declare(ctx, "limit", c)
 	if err != nil {
