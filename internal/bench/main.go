@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -89,6 +90,9 @@ func run(short bool, images []string, only, out string, messages, rounds int) er
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
+	if !slices.ContainsFunc(settings.suites, wanted.MatchString) {
+		return fmt.Errorf("nothing to measure: %q is none of %s", only, strings.Join(settings.suites, ", "))
+	}
 	for _, b := range brokers(images) {
 		if err := measure(ctx, b, settings, wanted, out); err != nil {
 			return err
@@ -139,7 +143,7 @@ func (s suite) run(ctx context.Context, b *brokertest.Broker, settings settings,
 		return err
 	}
 	m := describe(ctx)
-	m.Suite, m.Broker, m.LoadBefore = s.name, fmt.Sprintf("%s (%s)", b.Version, b.Source), loadAverage()
+	m.Suite, m.Broker, m.Erlang, m.LoadBefore = s.name, fmt.Sprintf("%s (%s)", b.Version, b.Source), erlang(ctx, b), loadAverage()
 	if err := s.measure(ctx, b, recorder, settings); err != nil {
 		return err
 	}
@@ -155,6 +159,7 @@ func (s suite) run(ctx context.Context, b *brokertest.Broker, settings settings,
 type machine struct {
 	Suite     string    `json:"suite"`
 	Broker    string    `json:"broker"`
+	Erlang    string    `json:"erlang"` // its release, empty for a broker that runs already
 	Date      time.Time `json:"date"`
 	Took      string    `json:"took"`
 	Commit    string    `json:"commit"`
@@ -169,17 +174,28 @@ type machine struct {
 	LoadAfter  string `json:"load_after"`
 }
 
+// release is a kernel's version without what its builder adds.
+var release = regexp.MustCompile(`^[0-9.]*[0-9]`)
+
 func describe(ctx context.Context) machine {
 	return machine{
 		Date:      time.Now().UTC().Truncate(time.Second),
-		Commit:    firstLine(ctx, "git", "rev-parse", "--short", "HEAD"),
+		Commit:    firstLine(ctx, "git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"),
 		Processor: field("/proc/cpuinfo", "model name"),
 		Cores:     runtime.NumCPU(),
 		Memory:    field("/proc/meminfo", "MemTotal"),
-		System:    firstLine(ctx, "uname", "-sr"),
+		System:    firstLine(ctx, "uname", "-s") + " " + release.FindString(firstLine(ctx, "uname", "-r")),
 		Go:        runtime.Version(),
 		Terraform: firstLine(ctx, os.Getenv("TF_ACC_TERRAFORM_PATH"), "version"),
 	}
+}
+
+func erlang(ctx context.Context, b *brokertest.Broker) string {
+	out, err := b.CLI(ctx, "rabbitmqctl", "eval", "erlang:system_info(otp_release).")
+	if err != nil {
+		return "" // like firstLine
+	}
+	return strings.Trim(strings.TrimSpace(string(out)), `"`)
 }
 
 // firstLine is empty where the command does not run: what it tells is not there to fail for.

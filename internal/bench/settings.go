@@ -53,7 +53,7 @@ func long(messages, given int) settings {
 		suites: names(),
 		publish: dataplane.PublishOptions{
 			Levels: []int{4, 8, 16, 28}, Lookaheads: []int{1, 2, 4, 8, full}, QueueTypes: both,
-			Lax: true, Day: true, Rounds: rounds(3), Time: 1200 * time.Millisecond,
+			Lax: true, Day: true, Together: 4, Rounds: rounds(3), Time: 1200 * time.Millisecond,
 		},
 		deadLetter: dataplane.DeadLetterOptions{
 			Lookaheads: []int{1, 4, full}, QueueTypes: both, Random: true, Limit: true, Messages: 10_000, Rounds: rounds(2),

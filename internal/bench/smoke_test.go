@@ -21,11 +21,11 @@ func TestSuites(t *testing.T) {
 	quorum := []cascade.QueueType{cascade.Quorum}
 	paced := dataplane.PacedOptions{Lookaheads: []int{full}, Rates: []float64{50}, Rounds: 1, Time: time.Second, MaxSteps: 3}
 	tiny := settings{
-		publish:    dataplane.PublishOptions{Levels: []int{4}, Lookaheads: []int{1}, QueueTypes: quorum, Rounds: 1, Time: 300 * time.Millisecond},
+		publish:    dataplane.PublishOptions{Levels: []int{4}, Lookaheads: []int{1}, QueueTypes: quorum, Together: 2, Rounds: 1, Time: 300 * time.Millisecond},
 		deadLetter: dataplane.DeadLetterOptions{Lookaheads: []int{full}, QueueTypes: quorum, Messages: 50, Rounds: 1},
 		paced:      paced,
 		control:    control.Options{Levels: []int{4}, Steps: true, Rounds: 1},
-		suites:     []string{"publish", "deadletter", "paced", "terraform"}, // the backlog takes half a minute at least
+		suites:     []string{"publish", "deadletter", "paced", "terraform"}, // the backlog and the layouts take a minute at least
 	}
 	b := brokertest.Shared(t)
 	out := t.TempDir()

@@ -84,11 +84,13 @@ func config(name string, levels, lookahead int, queueType cascade.QueueType) cas
 
 // declare creates the cascade as the provider would.
 func (s *space) declare(ctx context.Context, name string, c cascade.Config) (*subject, error) {
-	return s.declareAs(ctx, name, c, cascade.Expand)
+	return s.declareAs(ctx, name, c, cascade.Expand, topology.Diff)
 }
 
-// declareAs creates it with another expansion.
-func (s *space) declareAs(ctx context.Context, name string, c cascade.Config, expand func(cascade.Config) (topology.Topology, error)) (*subject, error) {
+// declareAs creates it with another expansion, or in another order.
+func (s *space) declareAs(ctx context.Context, name string, c cascade.Config, expand func(cascade.Config) (topology.Topology, error),
+	plan func(desired, actual topology.Topology) topology.Plan,
+) (*subject, error) {
 	c.Vhost = s.vhost
 	resolved, err := c.Resolve()
 	if err != nil {
@@ -98,7 +100,7 @@ func (s *space) declareAs(ctx context.Context, name string, c cascade.Config, ex
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.client.Run(ctx, s.vhost, topology.Diff(want, topology.New())); err != nil {
+	if _, err := s.client.Run(ctx, s.vhost, plan(want, topology.New())); err != nil {
 		return nil, err
 	}
 	return &subject{name: name, config: resolved, Topology: want}, nil
@@ -120,9 +122,11 @@ func (s *space) purge(of *subject) error {
 }
 
 // key is a routing key of the subject for a delay in steps of the resolution.
-func (of *subject) key(steps int64) string {
-	key := make([]byte, 0, 2*of.config.Levels+1)
-	for level := of.config.Levels - 1; level >= 0; level-- {
+func (of *subject) key(steps int64) string { return key(of.config.Levels, steps) }
+
+func key(levels int, steps int64) string {
+	key := make([]byte, 0, 2*levels+1)
+	for level := levels - 1; level >= 0; level-- {
 		key = append(key, '0'+byte(steps>>level&1), '.')
 	}
 	return string(append(key, destination...))

@@ -75,7 +75,8 @@ func (s *space) deadLetters(ctx context.Context, queueType cascade.QueueType, o 
 	}
 	for round := 1; round <= o.Rounds; round++ {
 		for kind, subjects := range measured {
-			for _, of := range subjects {
+			for _, i := range rand.Perm(len(subjects)) {
+				of := subjects[i]
 				if err := s.deadLetterAs(ctx, fmt.Sprintf("dead-letter %s %s", kind, queueType), of, kind, round, o.Messages); err != nil {
 					return err
 				}

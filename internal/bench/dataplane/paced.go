@@ -46,7 +46,8 @@ func (b *Bench) Paced(ctx context.Context, o PacedOptions) error {
 		}
 		for round := 1; round <= o.Rounds; round++ {
 			for _, rate := range o.Rates {
-				for _, of := range subjects {
+				for _, i := range rand.Perm(len(subjects)) {
+					of := subjects[i]
 					l, err := s.paced(ctx, of, rate, o)
 					if err != nil {
 						return err

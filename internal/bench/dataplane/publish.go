@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 )
@@ -18,6 +20,7 @@ type PublishOptions struct {
 	QueueTypes []cascade.QueueType
 	Lax        bool // whether to measure, with the most levels, lax keys beside strict ones
 	Day        bool // whether to measure, likewise, random delays of up to 2^16 steps beside a single step
+	Together   int  // how many publishers to measure, likewise, on quorum queues, each with a connection of its own, beside one; 0 is none
 	Rounds     int
 	Time       time.Duration // of one sample
 }
@@ -44,10 +47,11 @@ func (b *Bench) Publish(ctx context.Context, o PublishOptions) error {
 }
 
 type publishing struct {
-	scenario string
-	of       *subject
-	exchange string
-	key      func() string
+	scenario   string
+	of         *subject
+	exchange   string
+	key        func() string
+	publishers int // at the same time
 }
 
 func (s *space) publish(ctx context.Context, queueType cascade.QueueType, levels int, o PublishOptions) error {
@@ -59,9 +63,12 @@ func (s *space) publish(ctx context.Context, queueType cascade.QueueType, levels
 			return err
 		}
 		shortest := of.key(1)
-		all = append(all, publishing{"publish " + string(queueType), of, of.Entry, func() string { return shortest }})
+		all = append(all, publishing{"publish " + string(queueType), of, of.Entry, func() string { return shortest }, 1})
+		if most && queueType == cascade.Quorum && o.Together > 1 && c.StrictKeys && c.Lookahead <= 1 {
+			all = append(all, publishing{"publish together quorum", of, of.Entry, func() string { return shortest }, o.Together})
+		}
 		if o.Day && most && levels > 16 {
-			all = append(all, publishing{"publish up to a day " + string(queueType), of, of.Entry, func() string { return of.key(1 + rand.Int64N(1<<16-1)) }})
+			all = append(all, publishing{"publish up to a day " + string(queueType), of, of.Entry, func() string { return of.key(1 + rand.Int64N(1<<16-1)) }, 1})
 		}
 		return nil
 	}
@@ -89,7 +96,10 @@ func (s *space) publish(ctx context.Context, queueType cascade.QueueType, levels
 		return err
 	}
 	queue := limit.config.QueueName.Name(0)
-	all = append(all, publishing{"publish " + string(queueType), limit, "", func() string { return queue }})
+	all = append(all, publishing{"publish " + string(queueType), limit, "", func() string { return queue }, 1})
+	if most && queueType == cascade.Quorum && o.Together > 1 {
+		all = append(all, publishing{"publish together quorum", limit, "", func() string { return queue }, o.Together})
+	}
 
 	for round := 1; round <= o.Rounds; round++ {
 		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -110,19 +120,38 @@ func (s *space) publish(ctx context.Context, queueType cascade.QueueType, levels
 	return nil
 }
 
+// rate is that of all publishers together.
 func (s *space) rate(ctx context.Context, p publishing, d time.Duration) (float64, error) {
-	sender, err := newSender(s.conn)
-	if err != nil {
+	rates := make([]float64, p.publishers)
+	group, together := errgroup.WithContext(ctx)
+	for i := range rates {
+		group.Go(func() error {
+			conn := s.conn
+			if i > 0 {
+				var err error
+				if conn, err = s.broker.Dial(s.vhost); err != nil {
+					return err
+				}
+				defer conn.Close()
+			}
+			sender, err := newSender(conn)
+			if err != nil {
+				return err
+			}
+			if rates[i], err = sender.rate(together, p.exchange, p.key, d); err != nil {
+				return err
+			}
+			return sender.close(together)
+		})
+	}
+	if err := group.Wait(); err != nil {
 		return 0, err
 	}
-	rate, err := sender.rate(ctx, p.exchange, p.key, d)
-	if err != nil {
-		return 0, err
+	sum := 0.0
+	for _, rate := range rates {
+		sum += rate
 	}
-	if err := sender.close(ctx); err != nil {
-		return 0, err
-	}
-	return rate, s.purge(p.of)
+	return sum, s.purge(p.of)
 }
 
 func lookaheadName(lookahead int) string {

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/mod/semver"
@@ -32,6 +34,7 @@ type figure struct {
 type data struct {
 	figures map[point]figure
 	points  []point
+	rounds  map[string]int // of each file, by its name without the extension
 }
 
 // read computes a figure from the samples of each point in all files of a directory.
@@ -40,7 +43,7 @@ func read(directory string) (*data, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &data{figures: map[point]figure{}}
+	d := &data{figures: map[point]figure{}, rounds: map[string]int{}}
 	values := map[point][]float64{}
 	for _, file := range files {
 		if err := d.add(file, values); err != nil {
@@ -68,7 +71,7 @@ func (d *data) add(file string, values map[point][]float64) error {
 	if err != nil {
 		return err
 	}
-	const broker, scenario, subject, parameter, x, metric, unit, value = 0, 1, 2, 3, 4, 5, 6, 8
+	const broker, scenario, subject, parameter, x, metric, unit, round, value = 0, 1, 2, 3, 4, 5, 6, 7, 8
 	for _, row := range rows[min(1, len(rows)):] {
 		p := point{broker: row[broker], scenario: row[scenario], subject: row[subject], metric: row[metric]}
 		if p.x, err = strconv.ParseFloat(row[x], 64); err != nil {
@@ -78,6 +81,11 @@ func (d *data) add(file string, values map[point][]float64) error {
 		if err != nil {
 			return err
 		}
+		rounds, err := strconv.Atoi(row[round])
+		if err != nil {
+			return err
+		}
+		d.rounds[base(file)] = max(d.rounds[base(file)], rounds)
 		// What is measured against something else than the rest of its scenario has a name of its own.
 		if row[parameter] == "latency" || row[parameter] == "foreign queues" {
 			p.scenario += ", " + row[parameter]
@@ -90,6 +98,8 @@ func (d *data) add(file string, values map[point][]float64) error {
 	}
 	return nil
 }
+
+func base(file string) string { return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) }
 
 // median is that of sorted values.
 func median(sorted []float64) float64 {
@@ -141,10 +151,14 @@ func order(subject string) int {
 		return 80
 	case "full at the entry, lookahead 4 below":
 		return 81
+	case "full, bound in the opposite order":
+		return 101
+	case "full, direct exchanges for round delays":
+		return 102
 	case "full":
 		return 100
 	case "full, lax keys":
-		return 101
+		return 103
 	case "limit":
 		return 1000
 	}
@@ -172,6 +186,12 @@ func (d *data) figure(broker, scenario, subject string, x float64, metric string
 	return f, ok
 }
 
+// censored tells whether a percentile is only a lower bound, because some of what was sent did not arrive in time to be measured.
+func (d *data) censored(broker, scenario, subject string, x float64, metric string) bool {
+	arrived, ok := d.figure(broker, scenario, subject, x, "arrived")
+	return ok && arrived.low < 1 && metric != "arrived"
+}
+
 // only is the median of a metric of full lookahead that was measured at a single x.
 func (d *data) only(broker, scenario, metric string) (float64, error) {
 	for _, p := range d.points {
@@ -184,16 +204,29 @@ func (d *data) only(broker, scenario, metric string) (float64, error) {
 
 // run is what internal/bench says of where and when it measured.
 type run struct {
-	Suite, Broker                 string
+	Suite, Broker, Erlang         string
 	Date                          time.Time
 	Took, Commit, Processor       string
 	Cores                         int
 	Memory, System, Go, Terraform string
 	LoadBefore                    string `json:"load_before"`
 	LoadAfter                     string `json:"load_after"`
+	Rounds                        int    `json:"-"` // what its samples say
 }
 
-func readRuns(directory string) ([]run, error) {
+// Machine is what it ran on, in short.
+func (r run) Machine() (string, error) {
+	var kB float64
+	if _, err := fmt.Sscanf(r.Memory, "%f kB", &kB); err != nil {
+		return "", fmt.Errorf("memory %q: %w", r.Memory, err)
+	}
+	return fmt.Sprintf("%s, %d cores, %.0f GiB, %s", r.Processor, r.Cores, kB/(1<<20), release.FindString(r.System)), nil
+}
+
+// release is the system without what the builder of its kernel adds.
+var release = regexp.MustCompile(`^[^-]*[0-9]`)
+
+func readRuns(directory string, rounds map[string]int) ([]run, error) {
 	files, err := filepath.Glob(filepath.Join(directory, "*.json"))
 	if err != nil {
 		return nil, err
@@ -207,6 +240,7 @@ func readRuns(directory string) ([]run, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
+		runs[i].Rounds = rounds[base(file)]
 	}
 	return runs, nil
 }

@@ -38,6 +38,10 @@ func writeGuides(d *data, runs []run, directory string) error {
 		},
 		"controls": d.controls,
 		"shares":   d.shares,
+		"reached":  d.reached,
+		"word":     d.word,
+		"trips":    d.trips,
+		"ofApply":  d.ofApply,
 		// maybe is full lookahead against the chain, empty where that was not measured.
 		"maybe": func(broker, scenario, metric string, x float64) string {
 			r, ok := d.ratio(broker, scenario, metric, x, "full", "chain")
@@ -70,14 +74,25 @@ func writeGuides(d *data, runs []run, directory string) error {
 			v, err := d.only(broker, scenario, metric)
 			return short(v), err
 		},
+		// cost is for each message, of which parts of a byte cannot be told from none.
+		"cost": func(broker, scenario, metric string) (string, error) {
+			v, err := d.only(broker, scenario, metric)
+			if v < 1 {
+				return "< 1", err
+			}
+			return short(v), err
+		},
 		"million": func(broker, scenario, metric string) (string, error) {
 			v, err := d.only(broker, scenario, metric)
 			const gigabyte = 1e9
 			return short(math.Round(1e6*v/gigabyte*10) / 10), err
 		},
 		"hundredThousand": func(broker string) (string, error) {
-			v, err := d.only(broker, "backlog quorum", "rate when due")
-			return short(math.Round(1e5 / v)), err
+			f, ok := d.figure(broker, movingOn, "full", 10_000, "rate")
+			if !ok {
+				return "", fmt.Errorf("moving on was not measured on %s", broker)
+			}
+			return short(math.Round(1e5 / f.median)), nil
 		},
 	}).ParseFS(texts, "*.md.tmpl")
 	if err != nil {

@@ -12,16 +12,17 @@ import (
 
 func main() {
 	summary := flag.Bool("summary", false, "print ratios and write nothing")
-	samples := flag.String("samples", "internal/bench/results", "directory of the samples, and for the plots")
+	samples := flag.String("samples", "internal/bench/results", "directory of the samples")
+	plots := flag.String("plots", "internal/bench/results", "directory for the plots")
 	guides := flag.String("guides", "templates/guides", "directory for the guides")
 	flag.Parse()
-	if err := report(*summary, *samples, *guides); err != nil {
+	if err := report(*summary, *samples, *plots, *guides); err != nil {
 		fmt.Fprintln(os.Stderr, "benchreport:", err)
 		os.Exit(1)
 	}
 }
 
-func report(summary bool, directory, guides string) error {
+func report(summary bool, directory, plots, guides string) error {
 	measured, err := read(directory)
 	if err != nil {
 		return err
@@ -29,11 +30,11 @@ func report(summary bool, directory, guides string) error {
 	if summary {
 		return printSummary(os.Stdout, measured)
 	}
-	runs, err := readRuns(directory)
+	runs, err := readRuns(directory, measured.rounds)
 	if err != nil {
 		return err
 	}
-	if err := drawAll(measured, directory); err != nil {
+	if err := drawAll(measured, plots); err != nil {
 		return err
 	}
 	return writeGuides(measured, runs, guides)

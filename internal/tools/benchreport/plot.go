@@ -26,7 +26,6 @@ type drawing struct {
 var drawings = []drawing{
 	{"publish-quorum", "publish quorum", "rate", "Publish rate with confirms, quorum queues, delay of one step", "levels", "messages per second", false},
 	{"lateness-p99", "lateness", "p99", "Lateness of 99 of 100 messages, quorum queues, 28 levels", "messages per second", "milliseconds", true},
-	{"lateness-p50", "lateness", "p50", "Lateness of half of the messages, quorum queues, 28 levels", "messages per second", "milliseconds", true},
 }
 
 // drawAll makes an SVG file of each drawing for each broker that it was measured on.
@@ -69,7 +68,7 @@ func (each drawing) draw(d *data, broker, file string) error {
 	for _, subject := range d.subjects(broker, each.scenario, each.metric) {
 		var all spread
 		for _, x := range d.xs(broker, each.scenario, each.metric) {
-			if f, ok := d.figure(broker, each.scenario, subject, x, each.metric); ok && f.low > 0 {
+			if f, ok := d.figure(broker, each.scenario, subject, x, each.metric); ok && f.low > 0 && !d.censored(broker, each.scenario, subject, x, each.metric) {
 				all.XYs = append(all.XYs, plotter.XY{X: x, Y: f.median})
 				all.YErrors = append(all.YErrors, struct{ Low, High float64 }{f.median - f.low, f.high - f.median})
 			}

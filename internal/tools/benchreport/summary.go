@@ -48,10 +48,9 @@ func printSummary(w io.Writer, d *data) error {
 	return table.Flush()
 }
 
-// floor is the time that Terraform takes for next to nothing.
+// floor is the time that Terraform takes for next to nothing. It is not measured for an import.
 func (d *data) floor(broker, scenario string) (float64, bool) {
-	// An import has none of its own: it reads, as a plan does.
-	operation, _, _ := strings.Cut(strings.Replace(scenario, "import", "plan", 1), ",")
+	operation, _, _ := strings.Cut(scenario, ",")
 	for _, x := range d.xs(broker, operation, "time") {
 		if f, ok := d.figure(broker, operation, "floor", x, "time"); ok {
 			return f.median, true

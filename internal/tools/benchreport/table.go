@@ -27,7 +27,11 @@ func (d *data) table(broker, scenario, metric string) (string, error) {
 				continue
 			}
 			parameter, unit = f.parameter, f.unit
-			cells = append(cells, f.String())
+			cell := f.String()
+			if d.censored(broker, scenario, subject, x, metric) {
+				cell = "> " + cell
+			}
+			cells = append(cells, cell)
 		}
 		rows = append(rows, row(cells))
 	}
@@ -152,41 +156,61 @@ func (d *data) controls(broker string) (string, error) {
 // shares compares the cascade with single resources: their times above the floor, for each operation.
 func (d *data) shares() (string, error) {
 	var s strings.Builder
-	const levels = "28 levels"
-	columns := []struct{ title, operation, subject string }{
-		{"plan", "plan", levels}, {"apply", "apply", levels}, {"destroy", "destroy", levels}, {"destroy with `force_destroy`", "destroy", levels + ", force_destroy"},
-	}
 	head := []string{""}
-	for _, column := range columns {
+	for _, column := range operations {
 		head = append(head, column.title)
 	}
-	s.WriteString(row(head) + row(alignment(len(columns))))
+	s.WriteString(row(head) + row(alignment(len(operations))))
+	compared := false
 	for _, broker := range d.brokersOf("terraform plan") {
 		for _, more := range []string{"", ", latency"} {
 			for _, x := range d.xs(broker, "terraform plan"+more, "time") {
 				cells := []string{"RabbitMQ " + broker + condition(more, x)}
-				compared := false
-				for _, column := range columns {
-					scenario := "terraform " + column.operation + more
-					floor, _ := d.floor(broker, scenario)
-					ours, measured := d.figure(broker, scenario, column.subject, x, "time")
-					theirs, beside := d.figure(broker, scenario, levels+", single resources", x, "time")
-					share := ""
-					if measured && beside {
-						share, compared = short((ours.median-floor)/(theirs.median-floor)), true
+				some := false
+				for _, column := range operations {
+					f, ok := d.share(broker, column, more, x)
+					if !ok {
+						cells = append(cells, "")
+						continue
 					}
-					cells = append(cells, share)
+					cells, some = append(cells, f.String()), true
 				}
-				if compared {
+				if some {
 					s.WriteString(row(cells))
+					compared = true
 				}
 			}
 		}
 	}
-	if !strings.Contains(s.String(), "RabbitMQ") {
+	if !compared {
 		return "", errors.New("the cascade was not compared with single resources")
 	}
 	return s.String(), nil
+}
+
+// operation is one that the cascade is compared in with single resources.
+type operation struct{ title, name, subject string }
+
+const mostLevels = "28 levels"
+
+var operations = []operation{
+	{"plan", "plan", mostLevels}, {"apply", "apply", mostLevels}, {"destroy", "destroy", mostLevels},
+	{"destroy with `force_destroy`", "destroy", mostLevels + ", force_destroy"},
+}
+
+// share is what the cascade takes above the floor of what single resources take above it. Its range is that of the quickest cascade
+// against the slowest single resources, and the other way round.
+func (d *data) share(broker string, of operation, more string, x float64) (figure, bool) {
+	scenario := "terraform " + of.name + more
+	floor, known := d.floor(broker, scenario)
+	ours, measured := d.figure(broker, scenario, of.subject, x, "time")
+	theirs, beside := d.figure(broker, scenario, mostLevels+", single resources", x, "time")
+	return figure{
+		median: (ours.median - floor) / (theirs.median - floor),
+		low:    (ours.low - floor) / (theirs.high - floor),
+		high:   (ours.high - floor) / (theirs.low - floor),
+		rounds: min(ours.rounds, theirs.rounds),
+	}, known && measured && beside
 }
 
 // condition says what is special about a scenario.
@@ -217,6 +241,53 @@ func (d *data) hop(broker string) (string, error) {
 		return "", fmt.Errorf("the publish rate on %d levels was not measured on %s", levels, broker)
 	}
 	return short(1e6 * (1/chain.median - 1/full.median) / (levels - 1)), nil
+}
+
+// word is what each word more of a key costs the publisher, in microseconds: with full lookahead, one exchange is passed, whatever the
+// number of levels, so that the columns of that row differ by the key and the number of bindings.
+func (d *data) word(broker string) (string, error) {
+	const scenario, few, many = "publish quorum", 4, 28
+	least, ok := d.figure(broker, scenario, "full", few, "rate")
+	most, also := d.figure(broker, scenario, "full", many, "rate")
+	if !ok || !also {
+		return "", fmt.Errorf("the publish rate on %d and %d levels was not measured on %s", few, many, broker)
+	}
+	return short(1e6 * (1/most.median - 1/least.median) / (many - few)), nil
+}
+
+// ofApply is what of an apply, above the floor, is the broker's own time to make the objects, in percent.
+func (d *data) ofApply(broker string) (string, error) {
+	made, ok := d.figure(broker, "steps create", "full", 28, "time")
+	apply, also := d.figure(broker, "terraform apply", mostLevels, 28, "time")
+	floor, known := d.floor(broker, "terraform apply")
+	if !ok || !also || !known {
+		return "", fmt.Errorf("an apply was not measured on %s", broker)
+	}
+	return fmt.Sprintf("%.0f", 100*made.median/(apply.median-floor)), nil
+}
+
+// trips is a table of the round trips that an operation makes one after the other, by what 100 ms more for each adds.
+func (d *data) trips() (string, error) {
+	const more = 100 // ms
+	brokers := d.brokersOf("terraform plan, latency")
+	head := []string{"round trips in a row"}
+	for _, broker := range brokers {
+		head = append(head, "RabbitMQ "+broker)
+	}
+	s := row(head) + row(alignment(len(brokers)))
+	for _, of := range append([]operation{{"import", "import", mostLevels}}, operations...) {
+		cells := []string{of.title}
+		for _, broker := range brokers {
+			near, ok := d.figure(broker, "terraform "+of.name, of.subject, 28, "time")
+			far, also := d.figure(broker, "terraform "+of.name+", latency", of.subject, more, "time")
+			if !ok || !also {
+				return "", fmt.Errorf("%s with and without latency was not measured on %s", of.title, broker)
+			}
+			cells = append(cells, fmt.Sprintf("%.0f", (far.median-near.median)/(more/1000.0)))
+		}
+		s += row(cells)
+	}
+	return s, nil
 }
 
 const movingOn = "dead-letter round quorum"
