@@ -21,6 +21,7 @@ func TestAccModule(t *testing.T) {
 	if os.Getenv("TF_ACC") == "" {
 		t.Skip("runs Terraform: set TF_ACC")
 	}
+	t.Parallel()
 	v := newVhost(t)
 	tf := newCommandLine(t, "", readExample(t, moduleExample, "main.tf"), map[string]string{"vhost": v.name})
 	tf.environ = slices.DeleteFunc(tf.environ, func(variable string) bool { return strings.HasPrefix(variable, "TF_LOG") })
