@@ -2,6 +2,8 @@ module github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/containerd/errdefs v1.0.0
 	github.com/hashicorp/go-retryablehttp v0.7.8
