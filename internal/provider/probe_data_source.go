@@ -51,10 +51,10 @@ func (d *probeDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, 
 			"delay":          schema.StringAttribute{Required: true, CustomType: timetypes.GoDurationType{}, MarkdownDescription: "Delay to ask for, such as `1s`. Between two steps of the cascade it is rounded up."},
 			"tolerance": schema.StringAttribute{
 				Optional: true, CustomType: timetypes.GoDurationType{},
-				MarkdownDescription: fmt.Sprintf("How late the message may be before it counts as not arrived. Default: `%s`.", defaultTolerance),
+				MarkdownDescription: fmt.Sprintf("How late the message may be, as `lateness_ms` counts it, before it counts as not arrived. Default: `%s`.", defaultTolerance),
 			},
 			"measured_delay": schema.StringAttribute{Computed: true, CustomType: timetypes.GoDurationType{}, MarkdownDescription: "Time from publishing to arrival."},
-			"lateness_ms":    schema.Int64Attribute{Computed: true, MarkdownDescription: "How much longer that is than `delay`, in milliseconds; negative for a message that is early."},
+			"lateness_ms":    schema.Int64Attribute{Computed: true, MarkdownDescription: "How much longer that is than `delay`, rounded up to a step of the cascade, in milliseconds; negative for a message that is early."},
 		},
 	}
 }
@@ -108,14 +108,18 @@ func (d *probeDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 		resp.Diagnostics.AddAttributeError(path.Root("delay"), "Invalid delay", err.Error()+".")
 		return
 	}
-	binding, err := cascade.DestinationKey(config.Levels, address)
+	due, _, err := cascade.ParseRoutingKey(key, config.Levels, config.Resolution)
+	var binding string
+	if err == nil {
+		binding, err = cascade.DestinationKey(config.Levels, address)
+	}
 	if err == nil {
 		var took time.Duration
 		took, err = client.Probe(ctx, broker.Probe{
-			Vhost: vhost, Exchange: o.desired.Entry, RoutingKey: key, Delivery: config.DeliveryExchange, BindingKey: binding, Within: delay + tolerance,
+			Vhost: vhost, Exchange: o.desired.Entry, RoutingKey: key, Delivery: config.DeliveryExchange, BindingKey: binding, Within: due + tolerance,
 		})
 		model.MeasuredDelay = timetypes.NewGoDurationValue(took)
-		model.LatenessMS = types.Int64Value((took - delay).Milliseconds())
+		model.LatenessMS = types.Int64Value((took - due).Milliseconds())
 	}
 	if err != nil {
 		resp.Diagnostics.Append(o.failed("probe", err))

@@ -2,49 +2,53 @@ package provider
 
 import (
 	"testing"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
 	"github.com/hashicorp/terraform-plugin-testing/statecheck"
-	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// A probe is never early, leaves nothing behind, and says so when it does not arrive.
+// A probe is never early, waits for a delay that is rounded up, leaves nothing behind, and says so when it does not arrive.
 func TestAccProbeDataSource(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
 	config := cascade.Config{Name: "t", Vhost: v.name, Levels: 4, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+	coarse := config
+	coarse.Name, coarse.Resolution = "coarse", 2*time.Second
 	v.do(topology.Diff(expand(t, config), topology.New()).Steps()...)
-	look := func(entry, delay string) string {
+	v.do(topology.Diff(expand(t, coarse), topology.New()).Steps()...)
+	before := v.objects()
+	look := func(entry, delay, tolerance string) string {
 		return on(v.broker, `data "rabbitmqdelay_probe" "t" {
   vhost          = %s
   entry_exchange = %q
   delay          = %q
+  tolerance      = %s
 }
 
-output "never_early" {
-  value = data.rabbitmqdelay_probe.t.lateness_ms >= 0
+output "in_time" {
+  value = data.rabbitmqdelay_probe.t.lateness_ms >= 0 && data.rabbitmqdelay_probe.t.lateness_ms < 1500
 }
-`, quote(v.name), entry, delay)
+`, quote(v.name), entry, delay, tolerance)
 	}
+	inTime := []statecheck.StateCheck{statecheck.ExpectKnownOutputValue("in_time", knownvalue.Bool(true))}
 	resource.Test(t, resource.TestCase{
 		ProtoV6ProviderFactories: factories,
 		Steps: []resource.TestStep{
-			{
-				Config:            look("t.delay-03", "1s"),
-				ConfigStateChecks: []statecheck.StateCheck{statecheck.ExpectKnownOutputValueAtPath("never_early", tfjsonpath.Path{}, knownvalue.Bool(true))},
-			},
-			{Config: look("t.delay-03", "16s"), ExpectError: saying("delay is 16s, longer than 15s")},
-			{Config: look("amq.topic", "1s"), ExpectError: saying(`recognize the cascade behind exchange "amq.topic"`)},
+			{Config: look("t.delay-03", "1s", "null"), ConfigStateChecks: inTime},
+			{Config: look("coarse.delay-03", "100ms", `"1.5s"`), ConfigStateChecks: inTime},
+			{Config: look("t.delay-03", "16s", "null"), ExpectError: saying("delay is 16s, longer than 15s")},
+			{Config: look("amq.topic", "1s", "null"), ExpectError: saying(`recognize the cascade behind exchange "amq.topic"`)},
 			{
 				PreConfig: func() {
-					v.mustHold(expand(t, config))
+					v.mustHold(before)
 					v.do(topology.DeleteQueue{Queue: topology.Queue{Name: "t.delay-00"}})
 				},
-				Config: look("t.delay-03", "1s"), ExpectError: saying("it has not arrived after 6s"),
+				Config: look("t.delay-03", "1s", "null"), ExpectError: saying("it has not arrived after 6s"),
 			},
 		},
 	})
