@@ -371,7 +371,7 @@ func (c *Client) unreached(op string, err error) error {
 		if errors.Is(err, context.Canceled) {
 			return &Error{Canceled, op, "the operation was canceled", ""}
 		}
-		return &Error{Timeout, op, "the operation's time was over", "give it more with a timeouts block"}
+		return &Error{Timeout, op, "the operation's time was over", "in a resource, the attribute timeouts gives it more"}
 	case errors.As(err, &timeout):
 		return fail(Timeout, timeout.Error(), "check that the broker is well; request_timeout allows for more time")
 	case errors.As(err, &proxy):

@@ -1,11 +1,13 @@
 package broker_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -21,13 +23,30 @@ func TestLostDeadLettering(t *testing.T) {
 		_, _ = fmt.Fprint(w, `{"error":"bad_request","reason":"Request to node rabbit@a failed with {'EXIT',\n {{noproc,\n {gen_server,call,\n [rabbit_fifo_dlx_sup,\n {start_child,\n [{resource,<<\"/\">>,queue,<<\"q\">>}]},\n infinity]}}}}"}`)
 	}))
 	t.Cleanup(server.Close)
+	_, err := clientOf(t, server).Run(t.Context(), "/", topology.Plan{{Steps: []topology.Step{topology.DeclareQueue{Queue: topology.Queue{Name: "q", Durable: true}}}}})
+	if !broker.IsKind(err, broker.Unavailable) || !strings.Contains(err.Error(), "lasts until the node is restarted") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An operation whose time is over says where it gets more.
+func TestTimeIsOver(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(server.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := clientOf(t, server).Vhosts(ctx)
+	says(t, err, broker.Timeout, "the operation's time was over", "attribute timeouts")
+}
+
+// clientOf tries every request once.
+func clientOf(t *testing.T, server *httptest.Server) *broker.Client {
+	t.Helper()
 	client, err := broker.New(broker.Config{Endpoint: server.URL, Username: "u", Password: "secret", MaxRetries: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	_, err = client.Run(t.Context(), "/", topology.Plan{{Steps: []topology.Step{topology.DeclareQueue{Queue: topology.Queue{Name: "q", Durable: true}}}}})
-	if !broker.IsKind(err, broker.Unavailable) || !strings.Contains(err.Error(), "lasts until the node is restarted") {
-		t.Errorf("got %v", err)
-	}
+	return client
 }

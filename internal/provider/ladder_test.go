@@ -128,7 +128,7 @@ func TestLadderWithAFixedKey(t *testing.T) {
 		"vhost": v.name, "name": "order", "delays": textSet("500ms"), "queue_name": "order.delay.queue", "delivery_exchange": "order.close.exchange",
 		"create_delivery_exchange": false, "dead_letter_routing_key": "order.close.queue", "park_unroutable": false,
 	}
-	if text := errorText(p.apply(t.Context(), p.plan(t.Context(), given))); !strings.Contains(text, "does not exist, and create_delivery_exchange is false") {
+	if text := errorText(p.apply(t.Context(), p.plan(t.Context(), given))); !strings.Contains(text, "does not exist, and create_delivery_exchange is false. Declare it first, as a durable exchange, or let the ladder create it") {
 		t.Fatalf("without the delivery exchange: %q", text)
 	}
 	v.declareExchange("order.close.exchange", "direct")
@@ -225,6 +225,13 @@ func TestLadderReplacement(t *testing.T) {
 			t.Errorf("%s: replace is %t", name, plan.replace)
 		}
 	}
+	without := given.with(attributes{"create_delivery_exchange": false})
+	p.mustApply(without)
+	if text := errorText(p.apply(t.Context(), p.plan(t.Context(), given))); !strings.Contains(text, `there is exchange "t.delivery", exactly as the ladder would declare it`) {
+		t.Errorf("the takeover of the delivery exchange without adopt: %s", text)
+	}
+	p.mustApply(given.with(attributes{"adopt": true}))
+	p.mustApply(given)
 	fixed := given.with(attributes{"queue_name": "t.delay-1h"})
 	p.mustBeSettled(given)
 	if plan := p.plan(t.Context(), fixed.with(attributes{"delays": textSet("2h")})); !plan.replace {

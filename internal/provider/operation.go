@@ -78,11 +78,15 @@ func (o *operation) checkDelivery(state *broker.State) diag.Diagnostics {
 	if o.ownsDelivery() {
 		return diags
 	}
+	declare := "a durable topic exchange"
+	if o.fixedKey() {
+		declare = "a durable exchange"
+	}
 	where := fmt.Sprintf("delivery exchange %q in vhost %q", o.desired.Delivery, o.vhost)
 	switch {
 	case !state.DeliveryExists:
 		diags.AddAttributeError(path.Root("delivery_exchange"), "Delivery exchange does not exist",
-			fmt.Sprintf("The %s does not exist, and create_delivery_exchange is false. Declare it first, as a durable topic exchange, or let the %s create it.", where, o.kind))
+			fmt.Sprintf("The %s does not exist, and create_delivery_exchange is false. Declare it first, as %s, or let the %s create it.", where, declare, o.kind))
 	case state.DeliveryExchange.Type != "topic" && !o.fixedKey():
 		diags.AddAttributeError(path.Root("delivery_exchange"), "Delivery exchange has the wrong type",
 			fmt.Sprintf("The %s is of type %q. It has to be a topic exchange: destinations are matched behind the delay in the routing key.", where, state.DeliveryExchange.Type))
@@ -135,8 +139,8 @@ func (o *operation) checkTakeover(state *broker.State, adopt bool) diag.Diagnost
 					"Leave create_delivery_exchange at false, or let its owner delete it.", o.vhost, o.kind, object))
 		} else if !adopt {
 			diags.AddAttributeError(path.Root("create_delivery_exchange"), "Delivery exchange exists already", fmt.Sprintf(
-				"Nothing was written. In vhost %q there is %s, exactly as the cascade would declare it. "+
-					"If nobody else owns it, set adopt = true to take it over.", o.vhost, object))
+				"Nothing was written. In vhost %q there is %s, exactly as the %s would declare it. "+
+					"If nobody else owns it, set adopt = true to take it over.", o.vhost, object, o.kind))
 		}
 	}
 	return diags
