@@ -2,8 +2,8 @@
 // of a plan, and says in its errors what to do. It goes through the management API, and through
 // AMQP where only that gives an exact answer, and for many bindings or exchanges at a time, which it is done with sooner.
 //
-// It never decides what to change, never lists a whole vhost's queues or bindings but for an inventory,
-// and never puts a secret into a log line or an error.
+// It never decides what to change, lists a whole vhost's queues or bindings only for an inventory and where an
+// older broker gives the exact counts of classic queues nowhere else, and never puts a secret into a log line or an error.
 package broker
 
 import (

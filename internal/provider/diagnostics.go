@@ -18,14 +18,12 @@ import (
 // failed turns an error of the broker into a diagnostic that says which operation on what
 // it ended.
 func (o *operation) failed(verb string, err error) diag.Diagnostic {
-	return failed(verb, o.kind, o, err)
+	return failed(verb, o.kind, o.String(), err)
 }
 
-func failed(verb, kind string, what fmt.Stringer, err error) diag.Diagnostic {
-	var described interface {
-		Summary() string
-		Detail() string
-	}
+// failed has the kind in its summary, and what exactly it concerns in its detail.
+func failed(verb, kind, what string, err error) diag.Diagnostic {
+	var described broker.Described
 	if errors.As(err, &described) {
 		return diag.NewErrorDiagnostic(described.Summary(), fmt.Sprintf("Could not %s the %s.\n\n%s", verb, what, described.Detail()))
 	}

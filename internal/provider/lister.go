@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -139,13 +138,9 @@ func concernsVhost(err error) bool {
 
 // notListed says what could not be listed, in a vhost or at all.
 func notListed(kind, vhost string, err error) diag.Diagnostic {
-	what := fmt.Sprintf("the %ss", kind)
+	what := kind + "s"
 	if vhost != "" {
 		what += fmt.Sprintf(" of vhost %q", vhost)
 	}
-	var described broker.Described
-	if errors.As(err, &described) {
-		return diag.NewErrorDiagnostic(described.Summary(), fmt.Sprintf("Could not list %s.\n\n%s", what, described.Detail()))
-	}
-	return diag.NewErrorDiagnostic(fmt.Sprintf("Could not list the %ss", kind), fmt.Sprintf("%s: %s", what, err))
+	return failed("list", kind+"s", what, err)
 }

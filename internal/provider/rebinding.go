@@ -30,7 +30,7 @@ func (o *rebinding) String() string {
 }
 
 func (o *rebinding) failed(verb string, err error) diag.Diagnostic {
-	return failed(verb, "destination", o, err)
+	return failed(verb, "destination", o.String(), err)
 }
 
 // read lists what is bound to the delivery exchange.
