@@ -38,10 +38,11 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 			"delivery exchange when the delay is over.\n\n" +
 			"Every exchange, queue, argument and binding is known in the plan; the state holds what the broker has, so that every deviation shows as a " +
 			"difference, and one apply repairs it.",
-		Attributes: r.attributes(ctx, "cascade", "a destroy or replacement", levelPosition, map[string]schema.Attribute{
+		Attributes: r.attributes(ctx, "cascade", "a topic exchange", "a destroy or replacement", levelPosition, map[string]schema.Attribute{
 			"name": schema.StringAttribute{
-				Optional:            true,
-				MarkdownDescription: "Beginning of all names that are not given. Required unless there is a `preset`, or `exchange_name`, `queue_name` and `delivery_exchange` are given and `park_unroutable` is `false`.",
+				Optional: true,
+				MarkdownDescription: "Beginning of all names that are not given. Required unless there is a `preset`, or `exchange_name`, `queue_name` and `delivery_exchange` are given and `park_unroutable` is `false`. " +
+					"A change replaces the cascade unless the objects stay the same.",
 			},
 			"preset": schema.StringAttribute{
 				Optional: true,
@@ -58,7 +59,7 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 			"max_delay": schema.StringAttribute{
 				Optional: true, Computed: true, CustomType: timetypes.GoDurationType{},
 				MarkdownDescription: "Longest delay that has to be possible, such as `36h`: the cascade gets the smallest number of levels that reaches it. " +
-					"If `levels` is given, the longest delay that they can give.",
+					"If `levels` is given, the longest delay that they can give. A change replaces the cascade unless the number of levels stays the same.",
 			},
 			"resolution": schema.StringAttribute{
 				Optional: true, Computed: true, CustomType: timetypes.GoDurationType{},

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
@@ -13,10 +12,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// attributes adds those that every resource has which stands for a topology. Kind is what it is called,
-// and removal what deletes queues of it.
-func (r *lifecycle[M, P]) attributes(ctx context.Context, kind, removal string, p position, further map[string]schema.Attribute) map[string]schema.Attribute {
-	say := strings.NewReplacer("KIND", kind, "REMOVAL", removal).Replace
+// attributes adds those that every resource has which stands for a topology. Kind is what it is called, delivery
+// of which type its delivery exchange is, and removal what deletes queues of it.
+func (r *lifecycle[M, P]) attributes(ctx context.Context, kind, delivery, removal string, p position, further map[string]schema.Attribute) map[string]schema.Attribute {
+	say := strings.NewReplacer("KIND", kind, "DELIVERY", delivery, "REMOVAL", removal).Replace
 	attributes := map[string]schema.Attribute{
 		"vhost": schema.StringAttribute{
 			Optional: true, Computed: true, Default: stringdefault.StaticString(defaultVhost),
@@ -24,12 +23,12 @@ func (r *lifecycle[M, P]) attributes(ctx context.Context, kind, removal string, 
 		},
 		"delivery_exchange": schema.StringAttribute{
 			Optional: true, Computed: true,
-			MarkdownDescription: say("Topic exchange at the end of the KIND. Applications bind their queues to it; those bindings are never touched or listed. " +
+			MarkdownDescription: say("Exchange at the end of the KIND, DELIVERY. Applications bind their queues to it; those bindings are never touched or listed. " +
 				"Default: `<name>.delivery`. A change replaces the KIND."),
 		},
 		"create_delivery_exchange": schema.BoolAttribute{
 			Optional: true, Computed: true, Default: booldefault.StaticBool(true),
-			MarkdownDescription: say("Whether the delivery exchange belongs to the KIND. If `false`, it has to exist as a topic exchange. Default: `true`."),
+			MarkdownDescription: say("Whether the delivery exchange belongs to the KIND. If `false`, it has to exist. Default: `true`. Changes in place."),
 		},
 		"queue_type": schema.StringAttribute{
 			Optional: true, Computed: true,
@@ -61,7 +60,7 @@ func (r *lifecycle[M, P]) attributes(ctx context.Context, kind, removal string, 
 				"in the queue of unroutable ones and nobody takes it, the entry is opened again and the error says what still waits. Has to be applied before a destroy. `timeouts`, if they are given, have to be longer. Default: no " +
 				"waiting, a queue that holds messages is not deleted."),
 		},
-		"timeouts": timeouts.Attributes(ctx, timeouts.Opts{Create: true, Read: true, Update: true, Delete: true}),
+		"timeouts": timeoutsAttribute(ctx, " plus `drain_timeout`"),
 		"exchanges": schema.MapNestedAttribute{
 			Computed:            true,
 			MarkdownDescription: say("The exchanges of the KIND by name."),

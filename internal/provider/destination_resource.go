@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -92,7 +91,7 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 				MarkdownDescription: "Any values. When one of them changes, the apply makes sure that the binding is there. That is for a cascade that is replaced: its delivery exchange " +
 					"goes with all that is bound to it, which the destination otherwise does not see before the next plan.",
 			},
-			"timeouts": timeouts.Attributes(ctx, timeouts.Opts{Create: true, Read: true, Update: true, Delete: true}),
+			"timeouts": timeoutsAttribute(ctx, ""),
 			"routing_key": schema.StringAttribute{
 				Computed:            true,
 				MarkdownDescription: "Routing key of the binding: `*.` for each level, or `#.`, and then the address.",

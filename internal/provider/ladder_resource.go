@@ -35,10 +35,11 @@ func (r *ladderResource) Schema(ctx context.Context, _ resource.SchemaRequest, r
 			"delay has to be possible, take a [cascade](cascade.md).\n\n" +
 			"Every exchange, queue, argument and binding is known in the plan; the state holds what the broker has, so that every deviation shows as a " +
 			"difference, and one apply repairs it. Delays are added and removed in place.",
-		Attributes: r.attributes(ctx, "ladder", "a destroy, a replacement or the removal of a delay", delayPosition, map[string]schema.Attribute{
+		Attributes: r.attributes(ctx, "ladder", "a topic exchange; with `dead_letter_routing_key`, one that the ladder does not create may have any type", "a destroy, a replacement or the removal of a delay", delayPosition, map[string]schema.Attribute{
 			"name": schema.StringAttribute{
-				Optional:            true,
-				MarkdownDescription: "Beginning of all names that are not given. Required unless `entry_exchange`, `queue_name` and `delivery_exchange` are given and `park_unroutable` is `false`.",
+				Optional: true,
+				MarkdownDescription: "Beginning of all names that are not given. Required unless `entry_exchange`, `queue_name` and `delivery_exchange` are given and `park_unroutable` is `false`. " +
+					"A change replaces the ladder unless the objects stay the same.",
 			},
 			"delays": schema.SetAttribute{
 				Required: true, ElementType: types.StringType,
@@ -58,7 +59,7 @@ func (r *ladderResource) Schema(ctx context.Context, _ resource.SchemaRequest, r
 			"dead_letter_routing_key": schema.StringAttribute{
 				Optional: true,
 				MarkdownDescription: "Routing key with which every message gets to the delivery exchange, in the place of its own (`x-dead-letter-routing-key`). The delay alone is then enough as " +
-					"a key for publishers, and a delivery exchange that the ladder does not create may have any type. A change replaces the ladder.",
+					"a key for publishers. A change replaces the ladder.",
 			},
 		}),
 	}

@@ -6,10 +6,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
@@ -53,6 +55,19 @@ const (
 	defaultReadTimeout  = 2 * time.Minute
 	defaultWriteTimeout = 10 * time.Minute
 )
+
+// timeoutsAttribute is the timeouts attribute. Drained says what comes on top of the default where a drain may be waited for.
+func timeoutsAttribute(ctx context.Context, drained string) schema.Attribute {
+	say := func(operation string, limit time.Duration, more string) string {
+		return fmt.Sprintf("How long %s may take, such as `90s` or `1h30m`. Default: `%.0fm`%s.", operation, limit.Minutes(), more)
+	}
+	return timeouts.Attributes(ctx, timeouts.Opts{
+		Create: true, CreateDescription: say("a create", defaultWriteTimeout, ""),
+		Read: true, ReadDescription: say("a refresh", defaultReadTimeout, ""),
+		Update: true, UpdateDescription: say("an update", defaultWriteTimeout, drained),
+		Delete: true, DeleteDescription: say("a destroy", defaultWriteTimeout, drained) + " Has to be applied before a destroy.",
+	})
+}
 
 func (r *lifecycle[M, P]) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
 	resp.IdentitySchema = identityschema.Schema{Attributes: map[string]identityschema.Attribute{

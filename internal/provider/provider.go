@@ -83,19 +83,20 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 			"username": schema.StringAttribute{
 				Optional: true,
 				MarkdownDescription: "User name. Needs the tag `management` and some permissions, see the guide to permissions. Default: the environment variable " +
-					"`RABBITMQ_USERNAME`, else `guest` if the endpoint is on the loopback interface.",
+					"`RABBITMQ_USERNAME`, else `guest` if no password is given either and the endpoint is on the loopback interface.",
 				Validators: notEmpty,
 			},
 			"password": schema.StringAttribute{
 				Optional: true, Sensitive: true,
-				MarkdownDescription: "Password. Default: the environment variable `RABBITMQ_PASSWORD`, else `guest` if the endpoint is on the loopback interface.",
+				MarkdownDescription: "Password. Default: the environment variable `RABBITMQ_PASSWORD`, else `guest` if no user name is given either and the endpoint is on the loopback interface.",
 				Validators:          notEmpty,
 			},
 			"amqp_uri": schema.StringAttribute{
 				Optional: true, Sensitive: true,
 				MarkdownDescription: "AMQP URI, such as `amqps://user:password@host:5671`, for what the management API cannot say exactly: whether a queue is " +
 					"empty; and for what it takes longer for: more than 32 bindings at a time, and the deletion of exchanges before RabbitMQ 4.3. Default: the environment variable `RABBITMQ_AMQP_URI`, else " +
-					"derived from the endpoint's host. Where AMQP cannot be reached, everything goes through the management API.",
+					"derived from the endpoint's host. Where AMQP cannot be reached, resources do everything " +
+					"through the management API; the data source `rabbitmqdelay_probe` and the action `rabbitmqdelay_publish` need AMQP.",
 				Validators: notEmpty,
 			},
 			"cacert_file": schema.StringAttribute{
