@@ -11,11 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // TestLeastPrivilege lives a cascade's life as a user with nothing but the permissions that the page
@@ -180,6 +182,55 @@ func TestMissingPermission(t *testing.T) {
 	u.tag("management")
 	u.password("another")
 	missing("with a wrong password", "authentication failed", "Check username and password", b.Endpoint)
+}
+
+// TestMessagePermissions probes and publishes as users with nothing but the permissions that the page gives for that, and takes each name
+// out of each expression.
+func TestMessagePermissions(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	config := cascade.Config{Name: "tasks", Vhost: v.name, Levels: 4, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+	v.do(topology.Diff(expand(t, config), topology.New()).Steps()...)
+	arrivals := v.collect("tasks.delivery", destination(4, "billing"))
+	u := newUser(t, v.broker, v.name)
+	p := newProtocol(t, u.broker(), nil)
+	entry := attributes{"vhost": v.name, "entry_exchange": "tasks.delay-03", "delay": "0s"}
+	for name, is := range map[string]struct {
+		do      func() []*tfprotov6.Diagnostic
+		missing [3][]string
+		says    string
+	}{
+		"probes": {
+			func() []*tfprotov6.Diagnostic { return p.read(t.Context(), "rabbitmqdelay_probe", entry) },
+			[3][]string{{`amq\.gen-.*`}, {`amq\.gen-.*`, `tasks\.delay-03`}, {`amq\.gen-.*`, `tasks\.delivery`}}, "a probe takes permissions",
+		},
+		"publishers": {
+			func() []*tfprotov6.Diagnostic {
+				_, diagnostics := p.invoke(t.Context(), entry.with(attributes{"destination": "billing"}))
+				return diagnostics
+			},
+			[3][]string{1: {`tasks\.delay-03`}}, `publishing takes permission to write exchange "tasks.delay-03"`,
+		},
+	} {
+		page := regexp.MustCompile(`(?m)^rabbitmqctl set_permissions -p / ` + name + ` '(.*)' '(.*)' '(.*)'$`).FindStringSubmatch(permissionsPage(t))
+		if page == nil {
+			t.Fatalf("the page has no permissions for %s", name)
+		}
+		good := [3]string(page[1:])
+		u.grant(good)
+		noErrors(t, is.do())
+		for i, names := range is.missing {
+			for _, missing := range names {
+				permissions := good
+				permissions[i] = fmt.Sprintf("^(?!%s$)%s", missing, strings.TrimPrefix(good[i], "^"))
+				u.grant(permissions)
+				if text := errorText(is.do()); !strings.Contains(text, "permission denied") || !strings.Contains(strings.ToLower(text), strings.ToLower(is.says)) {
+					t.Errorf("%s with %q: %s", name, permissions, text)
+				}
+			}
+		}
+	}
+	v.arrived(arrivals, 1)
 }
 
 // permissionExample is a cascade on the page on permissions with the expressions below it.

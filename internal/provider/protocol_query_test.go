@@ -81,6 +81,18 @@ func (p *protocol) generated(ctx context.Context, resource tftypes.Value) attrib
 	return configuration
 }
 
+// read is what a plan does with a data source, without what it finds.
+func (p *protocol) read(ctx context.Context, typeName string, configuration attributes) []*tfprotov6.Diagnostic {
+	p.t.Helper()
+	schemas, _ := p.schemas(ctx)
+	typ := objectType(p.t, schemas.DataSourceSchemas[typeName])
+	resp, err := p.server.ReadDataSource(ctx, &tfprotov6.ReadDataSourceRequest{TypeName: typeName, Config: dynamic(p.t, typ, object(p.t, typ, configuration))})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return resp.Diagnostics
+}
+
 // actionType is the action that protocol invokes.
 const actionType = "rabbitmqdelay_publish"
 
