@@ -71,8 +71,8 @@ func (p *rabbitmqdelay) Metadata(_ context.Context, _ provider.MetadataRequest, 
 
 func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Declares delay cascades on RabbitMQ through the management HTTP API: delayed messages on every broker, " +
-			"in a cluster, with quorum queues and without any plugin.",
+		MarkdownDescription: "Declares delay cascades on RabbitMQ 3.10 or later, through the management HTTP API: delayed messages on every broker, " +
+			"in a cluster, with quorum queues and without a plugin for delays.",
 		Attributes: map[string]schema.Attribute{
 			"endpoint": schema.StringAttribute{
 				Optional: true,
