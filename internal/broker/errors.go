@@ -176,6 +176,29 @@ func (e Refusals) join(separator string, text func(error) string) string {
 	return strings.Join(texts, separator)
 }
 
+// LeftOutError is a refusal for whose sake more was left out.
+type LeftOutError struct {
+	Err error
+	// Left are the steps that would do harm without what was refused.
+	Left []topology.Step
+}
+
+func (e *LeftOutError) Error() string {
+	return fmt.Sprintf("%s; without that, messages could lose their way by these steps, which are left out: %s", e.Err, join(e.Left, "; "))
+}
+
+// Unwrap gives the refusal.
+func (e *LeftOutError) Unwrap() error { return e.Err }
+
+// Summary is the error in a few words.
+func (e *LeftOutError) Summary() string { return described(e.Err).Summary() }
+
+// Detail is the error with all that is known.
+func (e *LeftOutError) Detail() string {
+	return fmt.Sprintf("%s\n\nWithout that, messages could lose their way by these steps, which are left to do:\n\n  %s",
+		described(e.Err).Detail(), join(e.Left, "\n  "))
+}
+
 // UndoError is a failure after which something could not be taken back.
 type UndoError struct {
 	// Err is the failure, and Undo why it could not be undone.
@@ -185,7 +208,7 @@ type UndoError struct {
 }
 
 func (e *UndoError) Error() string {
-	return fmt.Sprintf("%s; afterwards this could not be done: %s: %s", e.Err, e.left("; "), e.Undo)
+	return fmt.Sprintf("%s; afterwards this could not be done: %s: %s", e.Err, join(e.Left, "; "), e.Undo)
 }
 
 // Unwrap gives both errors.
@@ -197,12 +220,12 @@ func (e *UndoError) Summary() string { return described(e.Err).Summary() }
 // Detail is the error with all that is known.
 func (e *UndoError) Detail() string {
 	return fmt.Sprintf("%s\n\nWhat had been closed before could not be opened again; these steps are left to do:\n\n  %s\n\n%s",
-		described(e.Err).Detail(), e.left("\n  "), described(e.Undo).Detail())
+		described(e.Err).Detail(), join(e.Left, "\n  "), described(e.Undo).Detail())
 }
 
-func (e *UndoError) left(separator string) string {
-	lines := make([]string, len(e.Left))
-	for i, step := range e.Left {
+func join(steps []topology.Step, separator string) string {
+	lines := make([]string, len(steps))
+	for i, step := range steps {
 		lines[i] = step.String()
 	}
 	return strings.Join(lines, separator)

@@ -44,7 +44,7 @@ func (c *Client) Begin(vhost string) *Runner { return &Runner{Client: c, vhost: 
 //
 // Done are the steps that had an effect, or may have had one because the answer got lost. That is
 // so with an error, too. A declaration that found its object there is not among them. The error is
-// an *Error, a *NotEmptyError, an *UndoError around one of these, or Refusals.
+// an *Error, a *NotEmptyError, an *UndoError or *LeftOutError around one of these, or Refusals.
 func (r *Runner) Run(ctx context.Context, plan topology.Plan) (done []topology.Step, err error) {
 	ctx = r.logging(ctx)
 	if slices.ContainsFunc(plan, func(phase topology.Phase) bool { return bindsMany(phase.Steps) }) {
@@ -54,6 +54,10 @@ func (r *Runner) Run(ctx context.Context, plan topology.Plan) (done []topology.S
 	left := map[string]bool{}
 	for i, phase := range plan {
 		if left[phase.Recreates] {
+			continue
+		}
+		if slices.ContainsFunc(phase.Needs, func(object string) bool { return left[object] }) {
+			refused[len(refused)-1] = &LeftOutError{Err: refused[len(refused)-1], Left: phase.Steps}
 			continue
 		}
 		if !slices.ContainsFunc(plan[i:], usesAMQP) {

@@ -44,6 +44,75 @@ func TestWrongQueueThatHoldsMessages(t *testing.T) {
 	}
 }
 
+// A change of lookahead beside a queue that cannot be recreated keeps the old way into it, the error says so, and what is published
+// then, and what has been on its way, arrives. When the queue is empty, the next apply finishes the change.
+func TestLookaheadBesideARefusal(t *testing.T) {
+	for _, queueType := range []cascade.QueueType{cascade.Quorum, cascade.Classic} {
+		t.Run(string(queueType), func(t *testing.T) {
+			t.Parallel()
+			const levels, unit = 3, time.Second
+			v := newVhost(t)
+			p := newProtocol(t, v.broker, nil)
+			given := attributes{"name": "tasks", "vhost": v.name, "levels": levels, "queue_type": string(queueType), "lookahead": 1}
+			of := func(lookahead int) topology.Topology {
+				return expand(t, cascade.Config{
+					Name: "tasks", Vhost: v.name, Levels: levels, QueueType: queueType, Lookahead: lookahead,
+					CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true,
+				})
+			}
+			p.mustApply(given)
+			r := &refused{vhost: v, protocol: p, given: given.with(attributes{"lookahead": levels}), desired: of(1)}
+			collector := v.collect("tasks.delivery", destination(levels, "here"))
+			// Its messages wait for an hour: somebody has set another time-to-live.
+			wrong := r.desired.Queues["tasks.delay-00"]
+			wrong.Arguments = maps.Clone(wrong.Arguments)
+			wrong.Arguments["x-message-ttl"] = int64(3_600_000)
+			r.replaceQueue(wrong)
+			send := func(after time.Duration) {
+				r.publish("tasks.delay-02", routingKey(t, after, levels, unit, "here"), after.String())
+			}
+			send(1 * unit)
+			send(5 * unit) // is on its way into the wrong queue during the apply
+
+			noErrors(t, r.refresh(t.Context()))
+			text := errorText(r.apply(t.Context(), r.plan(t.Context(), r.given)))
+			for _, part := range []string{`"tasks.delay-00": 1`, `unbind exchange "tasks.delay-02" to exchange "tasks.delay-01"`, "left to do"} {
+				if !strings.Contains(text, part) {
+					t.Errorf("the error does not say %q: %s", part, text)
+				}
+			}
+			send(1 * unit)
+			send(4 * unit)
+			v.arrived(collector, 1) // that of four seconds
+			v.eventually("three messages wait in the wrong queue", func() bool { return r.depth("tasks.delay-00") == 3 })
+			if n := r.depth("tasks.unroutable"); n != 0 {
+				t.Errorf("%d messages are parked", n)
+			}
+			if r.plan(t.Context(), r.given).replace {
+				t.Error("the next plan replaces the cascade")
+			}
+			r.purge("tasks.delay-00")
+			r.mustApply(r.given)
+			r.mustBeSettled(r.given)
+			send(1 * unit)
+			send(5 * unit)
+			v.arrived(collector, 3)
+			left := of(levels)
+			have := r.objects()
+			for b := range left.Bindings {
+				if !have.Bindings.Has(b) {
+					t.Errorf("%v is missing", b)
+				}
+			}
+			for b := range have.Bindings {
+				if left.Owns(b.Source) && !left.Bindings.Has(b) {
+					t.Errorf("%v is left", b)
+				}
+			}
+		})
+	}
+}
+
 // A stream in the place of a delay queue hands nothing on, and its messages are in no count but the
 // offsets.
 func TestStreamThatHoldsMessages(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 // removes: missing objects come first, from the delivery exchange up and the entry last, so that
 // a message meets either the old way or the new one, and both end in the same queue. Objects that
 // cannot be altered are then recreated one by one, each with its bindings, and foreign bindings
-// go last. What cannot be recreated without a loss stays as it is, and the rest is done all the same.
+// go last. What cannot be recreated without a loss stays as it is, and the rest is done all the same,
+// but for the old way of messages that have no new one without it (see staysForNow).
 //
 // What is missing stays missing for publishers until the way behind it is complete. The exception
 // is an exchange that is declared anew, because nothing can be bound to it before: for the moment
@@ -29,7 +30,7 @@ func Diff(desired, actual Topology) Plan {
 	for _, name := range d.wrongQueues {
 		plan = append(plan, d.recreateQueue(name)...)
 	}
-	return plan.then(d.unbindForeign()...)
+	return append(plan, d.unbindForeign()...)
 }
 
 // Recreated lists the exchanges and queues that exist with other properties than desired: what
@@ -43,6 +44,8 @@ type differ struct {
 	desired, actual Topology
 	// wrongExchanges and wrongQueues exist with other properties than desired.
 	wrongExchanges, wrongQueues []string
+	// deferred are those of them that bring a desired binding with them that is missing.
+	deferred []string
 }
 
 func newDiffer(desired, actual Topology) differ {
@@ -60,8 +63,31 @@ func newDiffer(desired, actual Topology) differ {
 	}
 	slices.Sort(d.wrongExchanges)
 	slices.Sort(d.wrongQueues)
+	d.deferred = d.findDeferred()
 	return d
 }
+
+func (d differ) findDeferred() []string {
+	var objects []string
+	for b := range d.desired.Bindings {
+		switch {
+		case d.actual.Bindings.Has(b):
+		case d.leadsToWrongQueue(b):
+			objects = append(objects, queueObject(b.Destination))
+		default:
+			for _, name := range d.wrongExchanges {
+				if b.Source == name || b.DestinationType == ToExchange && b.Destination == name {
+					objects = append(objects, exchangeObject(name))
+				}
+			}
+		}
+	}
+	slices.Sort(objects)
+	return slices.Compact(objects)
+}
+
+func exchangeObject(name string) string { return fmt.Sprintf("exchange %q", name) }
+func queueObject(name string) string    { return fmt.Sprintf("queue %q", name) }
 
 // add creates what is missing, except for bindings of objects that are recreated later: these
 // bring their bindings with them. An exchange that others lead to is bound onwards before that.
@@ -141,7 +167,7 @@ func (d differ) recreateExchange(name string) Plan {
 			return false // nothing new goes into a queue that has to be empty soon
 		}
 		return b.Source == name || b.DestinationType == ToExchange && b.Destination == name
-	})...).recreating(fmt.Sprintf("exchange %q", name))
+	})...).recreating(exchangeObject(name))
 }
 
 // verifyRecreatable checks that the queue is empty, and with it the queues whose messages could get
@@ -164,8 +190,7 @@ func (d differ) recreateQueue(name string) Plan {
 	leadsHere := func(b Binding) bool { return b.DestinationType == ToQueue && b.Destination == name }
 	var unbind []Step
 	for _, b := range d.actual.Bindings.Sorted() {
-		alreadyGone := d.isForeign(b) && slices.Contains(d.wrongExchanges, b.Source)
-		if leadsHere(b) && !alreadyGone {
+		if leadsHere(b) {
 			unbind = append(unbind, Unbind{b})
 		}
 	}
@@ -176,11 +201,11 @@ func (d differ) recreateQueue(name string) Plan {
 			plan = append(plan, Phase{Steps: steps, Undo: undo})
 		}
 	}
-	return plan.then(d.bindAgain(leadsHere)...).recreating(fmt.Sprintf("queue %q", name))
+	return plan.then(d.bindAgain(leadsHere)...).recreating(queueObject(name))
 }
 
-// bindAgain are the bindings that went with a recreated object: the desired ones, and those of
-// others that lead to it.
+// bindAgain are the bindings that went with a recreated object: the desired ones, those of others
+// that lead to it, and those foreign ones that have to stay until everything is recreated.
 func (d differ) bindAgain(affected func(Binding) bool) []Step {
 	var steps []Step
 	for _, b := range d.desired.Bindings.Sorted() {
@@ -189,7 +214,7 @@ func (d differ) bindAgain(affected func(Binding) bool) []Step {
 		}
 	}
 	for _, b := range d.actual.Bindings.Sorted() {
-		if affected(b) && !d.desired.Owns(b.Source) {
+		if affected(b) && (!d.desired.Owns(b.Source) || d.staysForNow(b)) {
 			steps = append(steps, Bind{b})
 		}
 	}
@@ -198,14 +223,37 @@ func (d differ) bindAgain(affected func(Binding) bool) []Step {
 
 // unbindForeign removes what others bound to the exchanges that belong to the topology alone, as
 // far as it has not gone with an object that was recreated.
-func (d differ) unbindForeign() []Step {
-	var steps []Step
+func (d differ) unbindForeign() Plan {
+	var inside, outside []Step
 	for _, b := range d.actual.Bindings.Sorted() {
-		if d.isForeign(b) && !d.isRecreated(b) {
-			steps = append(steps, Unbind{b})
+		switch {
+		case !d.isForeign(b):
+		case d.staysForNow(b):
+			inside = append(inside, Unbind{b})
+		case !d.isRecreated(b):
+			outside = append(outside, Unbind{b})
 		}
 	}
-	return steps
+	plan := Plan{}.then(outside...)
+	if len(inside) > 0 {
+		plan = append(plan, Phase{Steps: inside, Needs: d.deferred})
+	}
+	return plan
+}
+
+// staysForNow tells whether a foreign binding may be the only way that some messages have, the one before a change of lookahead for
+// example, until every desired binding is there. Recreated objects bring it back with them, because the next object may be refused.
+func (d differ) staysForNow(b Binding) bool {
+	return len(d.deferred) > 0 && d.isForeign(b) && d.leadsInside(b)
+}
+
+// leadsInside tells whether what takes the binding stays in the topology or gets to its end.
+func (d differ) leadsInside(b Binding) bool {
+	if b.DestinationType == ToQueue {
+		return b.leadsInto(d.desired.Queues)
+	}
+	_, inside := d.desired.Exchanges[b.Destination]
+	return inside || b.Destination == d.desired.Delivery
 }
 
 func (d differ) isForeign(b Binding) bool {

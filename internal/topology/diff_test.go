@@ -60,8 +60,15 @@ func TestDiffRepairs(t *testing.T) {
 		}
 		others := othersOf(b, desired)
 		inAnyOrder(t, b)
-		b.Before = func(step topology.Step) error { return needed(b, step) }
-		if err := b.Run(topology.Diff(desired, b.Actual(desired))); err != nil {
+		actual := b.Actual(desired)
+		exchanges, _ := topology.Recreated(desired, actual)
+		b.Before = func(step topology.Step) error {
+			if unbind, ok := step.(topology.Unbind); ok && slices.Contains(exchanges, unbind.Binding.Source) {
+				return nil // there is something to do if the exchange could not be recreated
+			}
+			return needed(b, step)
+		}
+		if err := b.Run(topology.Diff(desired, actual)); err != nil {
 			t.Fatal(err)
 		}
 		same(t, ownedBy(desired, b), desired, "after the repair")
@@ -197,6 +204,86 @@ func TestDiffUpdatesUnderTraffic(t *testing.T) {
 		}
 		same(t, ownedBy(desired, b), desired, "after the update")
 	})
+}
+
+// The same beside objects that cannot be recreated, or that are: in the end every key has its way, by the old bindings or by the
+// new ones, and once nothing is in the way any more, the next plan finishes the change.
+func TestDiffUpdatesBesideARefusal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := anyCascade().Draw(t, "cascade")
+		changed := c
+		changed.Lookahead = rapid.IntRange(1, c.Levels).Draw(t, "new lookahead")
+		changed.StrictKeys = rapid.Bool().Draw(t, "new strict keys")
+		b := deployed(t, expand(t, c))
+		desired := expand(t, changed)
+		for _, name := range slices.Sorted(maps.Keys(desired.Exchanges)) {
+			if rapid.IntRange(0, 3).Draw(t, "damage exchange "+name) == 0 {
+				e := b.Exchanges[name]
+				e.Internal = true
+				b.Exchanges[name] = e
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(desired.Queues)) {
+			if rapid.IntRange(0, 3).Draw(t, "damage queue "+name) == 0 {
+				q := b.Queues[name]
+				q.Arguments = maps.Clone(q.Arguments)
+				q.Arguments["x-expires"] = int64(3_600_000)
+				b.Queues[name] = q
+			}
+			if rapid.Bool().Draw(t, "message in "+name) {
+				b.Messages[name] = 1
+			}
+		}
+		inAnyOrder(t, b)
+		before := maps.Clone(b.Messages)
+		b.After = func(step topology.Step) {
+			everyKey(t, c, withApplication(b, desired), func(key string, delay time.Duration, arrivals []topologytest.Arrival) {
+				// While an exchange is away, one of both ways may end where it was.
+				arrived := slices.DeleteFunc(slices.Clone(arrivals), func(a topologytest.Arrival) bool { return isUnroutable([]topologytest.Arrival{a}) })
+				if len(arrived) > 0 && !isDelivered(arrived, delay) {
+					t.Fatalf("after %s: key %q goes %v", step, key, arrivals)
+				}
+			})
+		}
+		b.Before = func(step topology.Step) error {
+			if deletion, ok := step.(topology.DeleteQueue); ok {
+				return needed(b, deletion)
+			}
+			return nil
+		}
+		err := b.Run(topology.Diff(desired, b.Actual(desired)))
+		everyKey(t, c, withApplication(b, desired), func(key string, delay time.Duration, arrivals []topologytest.Arrival) {
+			if !isDelivered(arrivals, delay) {
+				t.Fatalf("after %v: key %q goes %v", err, key, arrivals)
+			}
+		})
+		if !maps.Equal(b.Messages, before) {
+			t.Fatalf("of the messages %v these are left: %v", before, b.Messages)
+		}
+		clear(b.Messages)
+		delete(b.Bindings, toQueue(desired.Delivery, "#", application))
+		if err := b.Run(topology.Diff(desired, b.Actual(desired))); err != nil {
+			t.Fatal(err)
+		}
+		same(t, ownedBy(desired, b), desired, "once nothing is in the way")
+	})
+}
+
+// A foreign binding that leads out of the cascade goes even so.
+func TestDiffUnbindsWhatLeadsOutBesideARefusal(t *testing.T) {
+	c := cascade.Config{Name: "t", Levels: 3, Lookahead: 1, CreateDeliveryExchange: true}
+	b := deployed(t, expand(t, c))
+	foreign := toQueue("t.delay-01", "#", audit)
+	b.Bindings.Add(foreign)
+	shortenTTL(b, "t.delay-00")
+	b.Messages["t.delay-00"] = 1
+	c.Lookahead = 3
+	if err := b.Run(topology.Diff(expand(t, c), b.Actual(expand(t, c)))); err == nil {
+		t.Error("the queue was recreated")
+	}
+	if b.Bindings.Has(foreign) || !b.Bindings.Has(toExchange("t.delay-02", "0.#", "t.delay-01")) {
+		t.Errorf("left are %v", b.Bindings.Sorted())
+	}
 }
 
 func TestDiffRecreatesAQueueOnlyWhileItIsEmpty(t *testing.T) {

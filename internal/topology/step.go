@@ -18,6 +18,8 @@ type Phase struct {
 	// refused because of messages or of what others have bound, the plan goes on without the further
 	// phases of the object, and fails at its end.
 	Recreates string
+	// Needs names objects without whose recreation the phase would do harm: where one of them is refused, the phase is left out.
+	Needs []string
 }
 
 // Step is one thing to do on a broker. It says in one line what that is.

@@ -78,7 +78,7 @@ func (b *Broker) Run(plan topology.Plan) error {
 	var refused error
 	left := map[string]bool{}
 	for _, phase := range plan {
-		if left[phase.Recreates] {
+		if left[phase.Recreates] || slices.ContainsFunc(phase.Needs, func(object string) bool { return left[object] }) {
 			continue
 		}
 		err := b.phase(phase)
