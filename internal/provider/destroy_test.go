@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -288,6 +290,70 @@ func TestDestroyWhileReceiverIsFull(t *testing.T) {
 			v.mustHold(before)
 		})
 	}
+}
+
+// Somebody's exchange leads into a queue, past the entry: when the queue is deleted, what is published there reaches it no more, so
+// that the broker confirms nothing that then goes with it.
+func TestDestroyWhileOthersPublishIntoAQueue(t *testing.T) {
+	for _, queue := range []string{"t.delay-00", "t.unroutable"} {
+		t.Run(queue, func(t *testing.T) {
+			t.Parallel()
+			d := newDestroyed(t, "quorum", nil)
+			d.bind("gateway", "theirs", "queue", queue)
+			d.do(topology.Unbind{Binding: topology.Binding{Source: "gateway", RoutingKey: "#", DestinationType: topology.ToExchange, Destination: "t.delay-02"}})
+			published := d.publishAtDeletion(queue, "gateway", "theirs")
+			noErrors(t, d.apply(t.Context(), d.plan(t.Context(), nil)))
+			if err := <-published; !errors.Is(err, brokertest.ErrReturned) {
+				t.Errorf("a message that was published when the queue was deleted: %v", err)
+			}
+			d.mustHold(topologyWithout(d.before, "t."))
+		})
+	}
+}
+
+// The same in a create that adopts a cascade that is in use, adds a queue to it, fails, and takes the queue back.
+func TestAdoptTakenBackUnderTraffic(t *testing.T) {
+	t.Parallel()
+	d := newDestroyed(t, "quorum", nil)
+	missing := topology.Binding{Source: "t.delay-02", RoutingKey: "1.*.*.*.#", DestinationType: topology.ToQueue, Destination: "t.delay-02"}
+	d.do(topology.DeleteQueue{Queue: d.before.Queues["t.delay-01"]}, topology.Unbind{Binding: missing})
+	before := d.objects()
+	d.protocol = newProtocol(t, d.broker, nil)
+	published := d.publishAtDeletion("t.delay-01", "t.delay-01", "0.1.0.address", func(w http.ResponseWriter, r *http.Request) bool {
+		fails := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/e/t.delay-02/q/t.delay-02")
+		if fails {
+			w.WriteHeader(http.StatusForbidden)
+		}
+		return fails
+	})
+	if text := errorText(d.apply(t.Context(), d.plan(t.Context(), d.given.with(attributes{"adopt": true})))); text == "" {
+		t.Error("the create succeeded")
+	}
+	if err := <-published; err != nil {
+		t.Error(err)
+	}
+	d.mustHold(before)
+	if n := d.depth("t.unroutable"); n != 1 {
+		t.Errorf("of the confirmed message %d are there", n)
+	}
+}
+
+// publishAtDeletion publishes a message in the moment between the last look into a queue and its deletion.
+func (d *destroyed) publishAtDeletion(queue, exchange, key string, others ...func(http.ResponseWriter, *http.Request) bool) (published <-chan error) {
+	d.vhost.Helper()
+	publisher, result := d.publisher(), make(chan error, 1)
+	var once sync.Once
+	through := *d.broker
+	through.Endpoint = newGateway(d.vhost, d.broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/api/queues/"+d.name+"/"+queue) {
+			once.Do(func() {
+				result <- publisher.Publish(d.Context(), exchange, key, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte("x")})
+			})
+		}
+		return slices.ContainsFunc(others, func(other func(http.ResponseWriter, *http.Request) bool) bool { return other(w, r) })
+	}).URL
+	d.protocol = d.with(&through, nil)
+	return result
 }
 
 // confirmed publishes until the context ends and returns the bodies that the broker has confirmed. Where

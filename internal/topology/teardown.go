@@ -17,8 +17,8 @@ type Guard struct {
 
 // Teardown is the plan that removes the topology, of which actual is what exists, without losing a
 // message. It refuses while messages wait, before anything is touched. Then it closes the entry
-// and looks again, because a message may have come in meanwhile. The level exchanges go before the
-// queues, so that a publisher who knows them gets an error rather than a lost message. The delivery
+// and looks again, because a message may have come in meanwhile. Whatever leads into the queues goes before them: the exchanges, so
+// that a publisher who knows them gets an error rather than a lost message, and the bindings of exchanges that stay. The delivery
 // exchange is the very last, because the applications' bindings go with it. Whatever fails on the
 // way, what has been removed until then is restored.
 //
@@ -44,14 +44,16 @@ func Teardown(desired, actual Topology, guard Guard) Plan {
 	removal := Plan{}.
 		then(t.close...).
 		then(verify(guard.Drain, t.queues())...).
+		then(t.cutOff...).
 		then(deleteExchanges(t.levels)...)
 	if len(t.delays) > 0 {
 		// Publishers that enter below the entry may have come in since.
 		removal = removal.then(verify(0, t.queues())...)
 	}
+	// What is parked is so for as long as possible.
 	removal = removal.
-		then(deleteQueues(t.queues(), true)...).
 		then(deleteExchanges(t.alternate)...).
+		then(deleteQueues(t.queues(), true)...).
 		then(deleteExchanges(t.delivery)...)
 	return append(Plan{}.then(verify(0, atFirst, t.parking)...), t.undoable(removal)...)
 }
@@ -95,8 +97,8 @@ func Undo(desired Topology, done []Step) Plan {
 // teardown is what exists of a topology, by the part that it plays.
 type teardown struct {
 	actual Topology
-	// close keeps new messages out.
-	close                       []Step
+	// close keeps new messages out, and cutOff those that come in beside the entry and the levels.
+	close, cutOff               []Step
 	levels, alternate, delivery []string
 	// delays are in the direction in which messages move.
 	delays, parking []Queue
@@ -134,11 +136,14 @@ func newTeardown(desired, actual Topology) teardown {
 			t.parking = append(t.parking, q)
 		}
 	}
-	if !desired.isWhole() {
-		for _, b := range actual.Bindings.Sorted() {
-			if b.leadsInto(desired.Queues) {
-				t.close = append(t.close, Unbind{b})
-			}
+	for _, b := range actual.Bindings.Sorted() {
+		_, isDeleted := actual.Exchanges[b.Source]
+		switch {
+		case b.Source == "" || !b.leadsInto(actual.Queues) || !b.leadsInto(desired.Queues): // the default exchange cannot be unbound
+		case !desired.isWhole():
+			t.close = append(t.close, Unbind{b})
+		case !isDeleted || !desired.Owns(b.Source):
+			t.cutOff = append(t.cutOff, Unbind{b})
 		}
 	}
 	return t
