@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -92,14 +93,33 @@ func (r *Runner) undo(ctx context.Context, plan topology.Plan, failure error) er
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
 	for i, phase := range plan {
-		if done, err := r.phase(ctx, phase.Steps); err != nil {
-			left := slices.DeleteFunc(plan[i:].Steps(), func(step topology.Step) bool {
-				return slices.ContainsFunc(done, func(d topology.Step) bool { return d.String() == step.String() })
-			})
-			return &UndoError{Err: failure, Undo: err, Left: left}
+		if left, err := r.each(ctx, phase.Steps); err != nil {
+			return &UndoError{Err: failure, Undo: err, Left: append(left, plan[i+1:].Steps()...)}
 		}
 	}
 	return failure
+}
+
+// each runs steps at the same time, and those that a failure has kept from it one by one, if the broker still does what it can. Left are those
+// that are not done, and the error is that of the first of them.
+func (r *Runner) each(ctx context.Context, steps []topology.Step) (left []topology.Step, err error) {
+	done, err := r.phase(ctx, steps)
+	var e *Error
+	if err == nil {
+		return nil, nil
+	} else if !errors.As(err, &e) || !slices.Contains([]Kind{NotFound, Forbidden, Conflict, Refused}, e.Kind) {
+		return slices.DeleteFunc(slices.Clone(steps), func(step topology.Step) bool {
+			return slices.ContainsFunc(done, func(d topology.Step) bool { return d.String() == step.String() })
+		}), err
+	}
+	err = nil
+	for _, step := range steps {
+		if _, failure := r.phase(ctx, []topology.Step{step}); failure != nil {
+			left = append(left, step)
+			err = cmp.Or(err, failure)
+		}
+	}
+	return left, err
 }
 
 // phase runs steps at the same time: over HTTP, and as soon as there is a connection for it, what openFor names over AMQP.

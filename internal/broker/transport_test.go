@@ -295,24 +295,25 @@ func TestParallel(t *testing.T) {
 func TestUndo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var asked sync.Map
+	oneByOne := func(config *broker.Config) { config.MaxParallelRequests = 1 }
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		asked.Store(r.Method+" "+r.URL.Path, true)
 		switch r.URL.Path {
 		case "/api/exchanges/v/fails":
 			cancel()
 			answer(w, 400, `{"error":"bad_request","reason":"inequivalent arg 'type'"}`)
-		case "/api/exchanges/v/restored":
+		case "/api/exchanges/v/restored", "/api/exchanges/v/restored too":
 			answer(w, 201, "")
 		default:
 			answer(w, 403, `{"error":"not_authorized","reason":"access refused"}`)
 		}
-	})
+	}, oneByOne)
 	declare := func(name string) topology.Step {
 		return topology.DeclareExchange{Exchange: topology.Exchange{Name: name, Type: "topic"}}
 	}
 	_, err := c.Run(ctx, "v", topology.Plan{
 		{Steps: []topology.Step{declare("fails")}, Undo: topology.Plan{
-			{Steps: []topology.Step{declare("restored")}}, {Steps: []topology.Step{declare("lost")}}, {Steps: []topology.Step{declare("later")}},
+			{Steps: []topology.Step{declare("restored")}}, {Steps: []topology.Step{declare("lost"), declare("restored too")}}, {Steps: []topology.Step{declare("later")}},
 		}},
 		{Steps: []topology.Step{declare("never")}},
 	})
@@ -326,7 +327,7 @@ func TestUndo(t *testing.T) {
 	if !strings.Contains(undo.Detail(), `declare exchange "lost"`) || !strings.Contains(undo.Detail(), "access refused") {
 		t.Errorf("the detail is %s", undo.Detail())
 	}
-	for path, want := range map[string]bool{"restored": true, "later": false, "never": false} {
+	for path, want := range map[string]bool{"restored": true, "restored too": true, "later": false, "never": false} {
 		if _, got := asked.Load("PUT /api/exchanges/v/" + path); got != want {
 			t.Errorf("declared %s: %v", path, got)
 		}

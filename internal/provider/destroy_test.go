@@ -338,6 +338,43 @@ func TestAdoptTakenBackUnderTraffic(t *testing.T) {
 	}
 }
 
+// A destroy is refused late, and meanwhile one of those who lead into the cascade has gone: the cascade is open again for all others, and the
+// error says what is left.
+func TestUndoWithoutAStranger(t *testing.T) {
+	t.Parallel()
+	d := newDestroyed(t, "classic", attributes{"resolution": "1h"})
+	d.declareExchange("another", "topic")
+	d.declareExchange("gone", "topic")
+	d.bind("another", "#", "exchange", "t.delay-00")
+	d.bind("gone", "#", "exchange", "t.delay-00")
+	d.bind("gone", "#", "exchange", "t.delay-02")
+	published := d.publishAtDeletion("t.delay-01", "", "t.delay-01", func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/t.delay-01") {
+			d.try(d.api.DeleteExchange(d.name, "gone"))
+		}
+		return false
+	})
+	text := errorText(d.apply(t.Context(), d.plan(t.Context(), nil)))
+	if err := <-published; err != nil {
+		t.Error(err)
+	}
+	for _, part := range []string{`"t.delay-01": 1`, `bind exchange "gone" to exchange "t.delay-00"`, `bind exchange "gone" to exchange "t.delay-02"`} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the error does not say %q: %s", part, text)
+		}
+	}
+	if strings.Contains(text, `bind exchange "another"`) {
+		t.Errorf("the error says that something else is left: %s", text)
+	}
+	d.before.Exchanges["another"] = topology.Exchange{Name: "another", Type: "topic", Durable: true}
+	d.before.Bindings.Add(topology.Binding{Source: "another", RoutingKey: "#", DestinationType: topology.ToExchange, Destination: "t.delay-00"})
+	d.mustHold(d.before)
+	d.publish("t.delay-02", routingKey(t, time.Hour, destroyLevels, time.Hour, "address"), "x")
+	if n := d.depth("t.delay-00"); n != 1 {
+		t.Errorf("%d messages wait where one should", n)
+	}
+}
+
 // publishAtDeletion publishes a message in the moment between the last look into a queue and its deletion.
 func (d *destroyed) publishAtDeletion(queue, exchange, key string, others ...func(http.ResponseWriter, *http.Request) bool) (published <-chan error) {
 	d.vhost.Helper()

@@ -12,7 +12,8 @@ type Plan []Phase
 // Phase is a set of steps that do not depend on each other and can run at the same time.
 type Phase struct {
 	Steps []Step
-	// Undo runs when a step of this phase fails: it opens again what an earlier phase had closed.
+	// Undo runs when a step of this phase fails: it opens again what an earlier phase had closed. It ends behind the first of its
+	// phases of which something fails, but each step of that phase is tried.
 	Undo Plan
 	// Recreates names the object that the phase takes part in recreating, if it does. Where that is
 	// refused because of messages or of what others have bound, the plan goes on without the further

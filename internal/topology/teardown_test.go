@@ -169,6 +169,33 @@ func TestTeardownRestoresTheEntryBeforeWhatLeadsToIt(t *testing.T) {
 	}
 }
 
+// What others had bound, and have removed or forbidden meanwhile, is all that a refused teardown does not restore.
+func TestTeardownRestoresBesidesWhatOthersRemoved(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		desired := expand(t, anyCascade().Draw(t, "cascade"))
+		b := deployed(t, desired)
+		wanted := b.Snapshot()
+		maps.DeleteFunc(wanted.Bindings, func(binding topology.Binding, _ struct{}) bool {
+			return binding.Source == feed && binding.RoutingKey == "lowest.#"
+		})
+		plan := b.Teardown(desired, topology.Guard{})
+		inAnyOrder(t, b)
+		fails := slices.IndexFunc(plan.Steps(), func(step topology.Step) bool { _, deletes := step.(topology.DeleteQueue); return deletes })
+		step := 0
+		b.Before = func(s topology.Step) error {
+			defer func() { step++ }()
+			if bind, ok := s.(topology.Bind); step == fails || ok && !wanted.Bindings.Has(bind.Binding) {
+				return errInjected
+			}
+			return nil
+		}
+		if err := b.Run(plan); !errors.Is(err, errInjected) {
+			t.Fatalf("got %v", err)
+		}
+		same(t, b.Snapshot(), wanted, "after the failure")
+	})
+}
+
 // What desired does not name is not removed, even if the reader brought it along.
 func TestTeardownRemovesOnlyWhatIsDesired(t *testing.T) {
 	desired := expand(t, cascade.Config{Name: "t", Levels: 2, DeliveryExchange: "company"})

@@ -95,16 +95,34 @@ func (b *Broker) Run(plan topology.Plan) error {
 }
 
 func (b *Broker) phase(phase topology.Phase) error {
-	steps := phase.Steps
-	if b.Arrange != nil {
-		steps = b.Arrange(steps)
-	}
-	for _, step := range steps {
+	for _, step := range b.arranged(phase.Steps) {
 		if err := b.step(step); err != nil {
 			err = fmt.Errorf("%s: %w", step, err)
-			if undo := b.Run(phase.Undo); undo != nil {
+			if undo := b.undo(phase.Undo); undo != nil {
 				err = fmt.Errorf("%w, and undo: %v", err, undo) //nolint:errorlint // what failed is the step
 			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Broker) arranged(steps []topology.Step) []topology.Step {
+	if b.Arrange == nil {
+		return steps
+	}
+	return b.Arrange(steps)
+}
+
+// undo runs the phases up to the first of which something fails, and all steps of that one.
+func (b *Broker) undo(plan topology.Plan) (err error) {
+	for _, phase := range plan {
+		for _, step := range b.arranged(phase.Steps) {
+			if failure := b.step(step); failure != nil {
+				err = errors.Join(err, fmt.Errorf("%s: %w", step, failure))
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
