@@ -2,6 +2,7 @@ package provider
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -132,6 +133,41 @@ func TestAccReplacementWithMessagesInFlight(t *testing.T) {
 	if text := warningText(p.plan(t.Context(), nil).diagnostics); !strings.Contains(text, "They will be deleted, because force_destroy is true") {
 		t.Errorf("the plan of a forced destroy: %s", text)
 	}
+	p.mustApply(nil)
+	v.mustHold(topology.New())
+}
+
+// A delivery exchange that an update makes belongs to the cascade, even if the update fails behind it: the next one goes on.
+func TestDeliveryExchangeOfAFailedUpdate(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	given := attributes{"vhost": v.name, "name": "t", "levels": 2, "create_delivery_exchange": false}
+	v.declareExchange("t.delivery", "topic")
+	p := newProtocol(t, v.broker, nil)
+	p.mustApply(given)
+	v.try(v.api.DeleteExchange(v.name, "t.delivery"))
+	noErrors(t, p.refresh(t.Context()))
+
+	through := *v.broker
+	through.Endpoint = newGateway(t, v.broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
+		fails := r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/api/bindings/")
+		if fails {
+			w.WriteHeader(http.StatusForbidden)
+		}
+		return fails
+	}).URL
+	delete(given, "create_delivery_exchange")
+	failing := p.with(&through, nil)
+	if text := errorText(failing.apply(t.Context(), failing.plan(t.Context(), given))); text == "" {
+		t.Fatal("the update succeeded")
+	}
+	if _, made := v.objects().Exchanges["t.delivery"]; !made {
+		t.Fatal("the update failed before it made the delivery exchange")
+	}
+	p = failing.with(v.broker, nil)
+	noErrors(t, p.refresh(t.Context()))
+	p.mustApply(given)
+	p.mustBeSettled(given)
 	p.mustApply(nil)
 	v.mustHold(topology.New())
 }

@@ -208,7 +208,8 @@ func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest
 		return
 	}
 	resp.Diagnostics.Append(o.checkDelivery(state)...)
-	if declared.CreateDeliveryExchange.ValueBool() && !P(&prior).common().CreateDeliveryExchange.ValueBool() {
+	takesOver := declared.CreateDeliveryExchange.ValueBool() && !P(&prior).common().CreateDeliveryExchange.ValueBool()
+	if takesOver {
 		resp.Diagnostics.Append(o.checkTakeover(state, declared.Adopt.ValueBool())...)
 	}
 	added, retired := o.desired.Without(before), before.Without(o.desired)
@@ -231,6 +232,9 @@ func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest
 	after, done, err := o.change(ctx, state)
 	if err != nil {
 		resp.Diagnostics.Append(o.failed("update", err))
+	}
+	if takesOver && o.madeDelivery(done) {
+		left = &model // or the next update would take it for somebody else's
 	}
 	if after == nil {
 		// Leave what really exists: the next plan shows what is still to be done.

@@ -36,6 +36,14 @@ func (o *operation) ownsDelivery() bool {
 	return owns
 }
 
+// madeDelivery tells whether the delivery exchange is, or may be, one of the things that have been done.
+func (o *operation) madeDelivery(done []topology.Step) bool {
+	return slices.ContainsFunc(done, func(step topology.Step) bool {
+		declared, ok := step.(topology.DeclareExchange)
+		return ok && declared.Exchange.Name == o.desired.Delivery
+	})
+}
+
 // fixedKey tells whether every message gets to the delivery exchange with one and the same key.
 func (o *operation) fixedKey() bool {
 	for _, q := range o.desired.Queues {
