@@ -136,7 +136,8 @@ func TestWrongAttributes(t *testing.T) {
 			"adopt":             onlyTrueFalse,
 			"triggers":          anythingGoes,
 			"timeouts":          anythingGoes, // as those of the cascade
-			"routing_key":       anythingGoes, // computed
+			"routing_key":       anythingGoes, // computed, as the one below
+			"leftover_bindings": anythingGoes,
 		}, func(wrong attributes) []*tfprotov6.Diagnostic {
 			configuration := attributes{"delivery_exchange": "t.delivery", "levels": 4, "address": "orders", "queue": "orders"}.with(wrong)
 			if _, ok := wrong["exchange"]; ok {

@@ -2,6 +2,8 @@ package provider
 
 import (
 	"fmt"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -168,6 +170,53 @@ resource "rabbitmqdelay_destination" "orders" {
 			{Config: with("2s", ""), Check: bound},
 			{Config: with("3s", ""), ExpectNonEmptyPlan: true},
 			{Config: with("3s", ""), Check: bound},
+		},
+	})
+}
+
+// An update to another queue breaks off, and the configuration is what it was before: the plan shows what was left, and
+// the apply removes it.
+func TestAccDestinationUnfinishedUpdate(t *testing.T) {
+	v := newDestinations(t, 2, "orders", "other")
+	proxy := newFaultProxy(t, v.broker)
+	with := func(queue string) string {
+		configuration := on(proxy.front(), `
+resource "rabbitmqdelay_destination" "orders" {
+  vhost             = %q
+  delivery_exchange = "t.delivery"
+  levels            = 2
+  address           = "orders"
+  queue             = %q
+}
+`, v.name, queue)
+		return strings.Replace(configuration, "{\n", "{\n  max_retries = 1\n", 1)
+	}
+	strike := func(at point, f failure) func() {
+		return func() {
+			proxy.mutex.Lock()
+			defer proxy.mutex.Unlock()
+			proxy.at, proxy.failure, proxy.struck = at, f, false
+		}
+	}
+	const address = "rabbitmqdelay_destination.orders"
+	resource.ParallelTest(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories,
+		CheckDestroy:             func(*terraform.State) error { v.mustBeBound(); return nil },
+		Steps: []resource.TestStep{
+			{Config: with("orders"), Check: resource.TestCheckNoResourceAttr(address, "leftover_bindings")},
+			{
+				PreConfig: strike(binds(v.name, "other"), failure{loses, fromHere}), Config: with("other"),
+				ExpectError: regexp.MustCompile(`one of\s+leftover_bindings`),
+			},
+			{PreConfig: strike(point{}, failure{}), Config: with("orders"), PlanOnly: true, ExpectNonEmptyPlan: true},
+			{
+				PreConfig: func() { v.mustBeBound("*.*.orders -> queue orders", "*.*.orders -> queue other") },
+				Config:    with("orders"),
+				ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{
+					plancheck.ExpectResourceAction(address, plancheck.ResourceActionUpdate),
+				}},
+				Check: func(*terraform.State) error { v.mustBeBound("*.*.orders -> queue orders"); return nil },
+			},
 		},
 	})
 }

@@ -60,7 +60,7 @@ func (r *destinationResource) ImportState(ctx context.Context, req resource.Impo
 	if err == nil && !o.isIn(there) {
 		err = o.missing(there)
 	}
-	model := destinationModel{Adopt: types.BoolValue(false), Triggers: types.MapNull(types.StringType), Timeouts: noTimeouts()}
+	model := destinationModel{Adopt: types.BoolValue(false), Triggers: types.MapNull(types.StringType), Timeouts: noTimeouts(), Leftovers: types.ListNull(types.StringType)}
 	if err == nil {
 		err = model.setBinding(o.vhost, o.binding)
 	}
@@ -80,6 +80,14 @@ func destinationID(vhost string, b topology.Binding) string {
 		parts[i] = strings.ReplaceAll(url.PathEscape(part), "%2A", "*")
 	}
 	return strings.Join(parts, "/")
+}
+
+func destinationIDs(vhost string, bindings []topology.Binding) []string {
+	ids := make([]string, len(bindings))
+	for i, b := range bindings {
+		ids[i] = destinationID(vhost, b)
+	}
+	return ids
 }
 
 func parseDestinationID(id string) (destinationIdentity, error) {

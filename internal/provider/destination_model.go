@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
@@ -24,6 +25,7 @@ type destinationModel struct {
 	Triggers         types.Map      `tfsdk:"triggers"`
 	Timeouts         timeouts.Value `tfsdk:"timeouts"`
 	RoutingKey       types.String   `tfsdk:"routing_key"`
+	Leftovers        types.List     `tfsdk:"leftover_bindings"`
 }
 
 func (m *destinationModel) identity() destinationIdentity {
@@ -80,6 +82,35 @@ func (m *destinationModel) setBinding(vhost string, b topology.Binding) error {
 		m.Exchange = types.StringValue(d.Exchange)
 	}
 	return nil
+}
+
+// leftovers are the bindings beside that of a state, the newest last.
+func (m *destinationModel) leftovers() ([]topology.Binding, diag.Diagnostics) {
+	var (
+		bindings []topology.Binding
+		diags    diag.Diagnostics
+	)
+	for _, each := range m.Leftovers.Elements() {
+		text, _ := each.(types.String)
+		id, err := parseDestinationID(text.ValueString())
+		if err != nil {
+			diags.AddError("Unreadable state", fmt.Sprintf("leftover_bindings: %s", err))
+			continue
+		}
+		bindings = append(bindings, id.binding())
+	}
+	return bindings, diags
+}
+
+func (m *destinationModel) setLeftovers(bindings []topology.Binding) {
+	m.Leftovers = types.ListNull(types.StringType)
+	if len(bindings) > 0 {
+		var ids []attr.Value
+		for _, id := range destinationIDs(m.Vhost.ValueString(), bindings) {
+			ids = append(ids, types.StringValue(id))
+		}
+		m.Leftovers = types.ListValueMust(types.StringType, ids)
+	}
 }
 
 // emptyValues reports what is given and says nothing: in a cascade.Destination it would stand for what is left out.

@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -96,6 +97,11 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 				Computed:            true,
 				MarkdownDescription: "Routing key of the binding: `*.` for each level, or `#.`, and then the address.",
 			},
+			"leftover_bindings": schema.ListAttribute{
+				Computed: true, ElementType: types.StringType,
+				MarkdownDescription: "Bindings that an update which broke off has left, or may have left, as import IDs. They take messages, too. Null if there are none. A refresh keeps those that are " +
+					"there, the plan shows them, and the next apply removes all that the configuration does not ask for, as does a destroy. Until then, adopt or import none of them elsewhere.",
+			},
 		},
 	}
 }
@@ -131,13 +137,15 @@ func (r *destinationResource) ValidateConfig(ctx context.Context, req resource.V
 	resp.Diagnostics.Append(diags...)
 }
 
-// ModifyPlan writes the key into the plan, and says whose messages a change leaves without a way.
+// ModifyPlan writes the key into the plan, and that nothing is left over, which makes it an update if something is. It says
+// whose messages a change leaves without a way.
 func (r *destinationResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	if req.Plan.Raw.IsNull() {
 		return
 	}
 	var plan destinationModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("leftover_bindings"), types.ListNull(types.StringType))...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -227,7 +235,7 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 	}
 	timeout, diags := model.Timeouts.Read(ctx, defaultReadTimeout)
 	resp.Diagnostics.Append(diags...)
-	unfinished, diags := unfinishedUpdate(ctx, req.Private)
+	leftovers, diags := model.leftovers()
 	resp.Diagnostics.Append(diags...)
 	o, diags := r.open(&model)
 	resp.Diagnostics.Append(diags...)
@@ -237,25 +245,29 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	there, err := o.read(ctx)
-	if err == nil && !o.isIn(there) && unfinished != nil {
-		// An update got further than it could see: what it was to make may be all there is.
-		o.binding = *unfinished
+	if err == nil {
+		leftovers, err = o.present(ctx, leftovers)
+	}
+	if last := len(leftovers) - 1; err == nil && !o.isIn(there) && last >= 0 {
+		// An update got further than it could see: what it was to make is there in place of the one before.
+		o.binding, leftovers = leftovers[last], leftovers[:last]
 		if there, err = o.read(ctx); err == nil {
 			err = model.setBinding(o.vhost, o.binding)
 		}
-		resp.Diagnostics.Append(setUnfinished(ctx, resp.Private, nil)...)
 	}
 	if err != nil && !broker.IsKind(err, broker.VhostNotFound) {
 		resp.Diagnostics.Append(o.failed("read", err))
 		return
 	}
+	model.setLeftovers(leftovers)
 	// The framework wants an identity even of what is gone, and Terraform before 1.12 brings none.
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
 	if err != nil || !o.isIn(there) {
 		resp.State.RemoveResource(ctx)
 		return
 	}
-	resp.Diagnostics.Append(o.overlaps(there)...)
+	resp.Diagnostics.Append(o.leftBehind(leftovers)...)
+	resp.Diagnostics.Append(o.overlaps(without(there, leftovers...))...)
 	if o.binding.DestinationType == topology.ToQueue {
 		_, limit, err := o.queue(ctx)
 		if err != nil {
@@ -267,7 +279,8 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 }
 
-// Update makes the planned binding and then removes the one before.
+// Update makes the planned binding and then removes the one before, and what earlier updates have left. If it fails, the
+// state holds whatever is still bound, or may be.
 func (r *destinationResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	var prior, model destinationModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
@@ -277,9 +290,9 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 	}
 	timeout, diags := model.Timeouts.Update(ctx, defaultWriteTimeout)
 	resp.Diagnostics.Append(diags...)
-	unfinished, diags := unfinishedUpdate(ctx, req.Private)
-	resp.Diagnostics.Append(diags...)
 	before, diags := prior.binding()
+	resp.Diagnostics.Append(diags...)
+	leftovers, diags := prior.leftovers()
 	resp.Diagnostics.Append(diags...)
 	o, diags := r.open(&model)
 	resp.Diagnostics.Append(diags...)
@@ -290,40 +303,54 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 
-	own := before == o.binding || unfinished != nil && *unfinished == o.binding
-	there, diags := o.prepare(ctx, "update", model.Adopt.ValueBool() || own)
+	own := append(without(leftovers, before), before)
+	there, diags := o.prepare(ctx, "update", model.Adopt.ValueBool() || slices.Contains(own, o.binding))
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	actual := o.existing(there)
-	for _, b := range []*topology.Binding{&before, unfinished} {
-		if b != nil && *b != o.binding {
-			actual.Add(*b)
-		}
+	for _, b := range without(own, o.binding) {
+		actual.Add(b)
 	}
 	after, done, err := o.rebind(ctx, actual)
-	if err != nil {
-		resp.Diagnostics.Append(o.failed("update", err))
-		made, kept, err := o.compare(outer, before)
-		if err == nil && (kept || !made) {
-			err = o.undo(outer, done)
-		}
-		if err != nil {
-			resp.Diagnostics.AddError(notTakenBack, fmt.Sprintf("%s\n\nThe %s may be there, besides the one before or in its place. The next apply goes on from there.", err, o))
-			resp.Diagnostics.Append(setUnfinished(ctx, resp.Private, &o.binding)...)
-		}
-		if err != nil || kept || !made {
-			return // with the state before
+	if err == nil {
+		resp.Diagnostics.Append(o.overlaps(after)...)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
+		resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
+		return
+	}
+	resp.Diagnostics.Append(o.failed("update", err))
+	if !o.isIn(own) {
+		own = append(own, o.binding)
+	}
+	left, err := o.present(outer, own)
+	made, kept := o.isIn(left), slices.Contains(left, before)
+	if err == nil && o.binding != before && !actual.Has(o.binding) && (kept || !made) {
+		if err = o.undo(outer, done); err == nil {
+			left = without(left, o.binding)
 		}
 	}
-	resp.Diagnostics.Append(o.overlaps(after)...)
-	resp.Diagnostics.Append(setUnfinished(ctx, resp.Private, nil)...)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
+	switch {
+	case err != nil:
+		left = without(own, before)
+		resp.Diagnostics.AddError(notTakenBack, fmt.Sprintf("%s\n\nThe %s may be there, besides the one before or in its place. It stays in the state as one of leftover_bindings: "+
+			"the next apply goes on from there, whatever the configuration is then.", err, o))
+	case made && !kept:
+		left = without(left, o.binding)
+		prior = model
+		resp.Diagnostics.Append(o.leftBehind(left)...)
+	default:
+		left = without(left, before)
+		o.binding = before
+		resp.Diagnostics.Append(o.leftBehind(left)...)
+	}
+	prior.setLeftovers(left)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &prior)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, prior.identity())...)
 }
 
-// Delete removes this binding, and nothing else.
+// Delete removes this binding and what updates have left of it, and nothing else.
 func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
 	var model destinationModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &model)...)
@@ -332,7 +359,7 @@ func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteReq
 	}
 	timeout, diags := model.Timeouts.Delete(ctx, defaultWriteTimeout)
 	resp.Diagnostics.Append(diags...)
-	unfinished, diags := unfinishedUpdate(ctx, req.Private)
+	leftovers, diags := model.leftovers()
 	resp.Diagnostics.Append(diags...)
 	o, diags := r.open(&model)
 	resp.Diagnostics.Append(diags...)
@@ -341,11 +368,7 @@ func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteReq
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	actual := bindingSet(o.binding)
-	if unfinished != nil {
-		actual.Add(*unfinished)
-	}
-	_, err := o.client.Run(ctx, o.vhost, topology.Rebind(bindingSet(), actual))
+	_, err := o.client.Run(ctx, o.vhost, topology.Rebind(bindingSet(), bindingSet(append(leftovers, o.binding)...)))
 	if err != nil && !broker.IsKind(err, broker.VhostNotFound) {
 		resp.Diagnostics.Append(o.failed("destroy", err))
 	}

@@ -550,33 +550,31 @@ func TestDestinationPermissions(t *testing.T) {
 }
 
 // TestDestinationFaults lets every request of a create, an update and a destroy go wrong in every way, as
-// TestFaultAtEveryRequest does. What lasts for one try is made good. In an update something is bound all the time. Afterwards one more apply converges, and nothing but the one binding is left.
+// TestFaultAtEveryRequest does. What lasts for one try is made good. In an update something is bound all the time. Whatever is bound is in
+// the state. Afterwards one more apply converges, also on the configuration before or on another one, and nothing but the one binding is left.
 func TestDestinationFaults(t *testing.T) {
 	t.Parallel()
-	v := newDestinations(t, 2, "orders")
+	v := newDestinations(t, 2, "orders", "other", "third")
 	given := attributes{"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders", "queue": "orders"}
-	const line, lineBefore = "*.*.orders -> queue orders", "*.*.before -> queue orders"
+	before, other, third := given.with(attributes{"address": "before"}), given.with(attributes{"queue": "other"}), given.with(attributes{"queue": "third"})
 	proxy := newFaultProxy(t, v.broker)
 	tried := 0
-	for verb, is := range map[string]struct{ before, after attributes }{
-		"create":  {nil, given},
-		"update":  {given.with(attributes{"address": "before"}), given},
-		"destroy": {given, nil},
+	for verb, is := range map[string]struct {
+		before, broken, after attributes
+		next                  []attributes
+	}{
+		"create":        {after: given, next: []attributes{given}},
+		"update":        {before: before, after: given, next: []attributes{given, before, third}},
+		"second update": {before: given, broken: other, after: third, next: []attributes{third, given, other, before}},
+		"destroy":       {before: given, next: []attributes{nil}},
 	} {
 		operate := func(at point, f failure) (*protocol, []*tfprotov6.Diagnostic) {
 			p := v.destination()
 			p.mustApply(is.before)
-			proxy.mutex.Lock()
-			proxy.written, proxy.seen, proxy.at, proxy.failure, proxy.struck = false, nil, at, f, false
-			proxy.mutex.Unlock()
-			patience := attributes{"max_retries": 1, "request_timeout": "1s"}
-			if f.lasts == once {
-				patience["max_retries"] = 3
+			if is.broken != nil {
+				p.breakOff(proxy, is.broken)
 			}
-			faulty := p.with(proxy.front(), patience)
-			diagnostics := faulty.apply(t.Context(), faulty.plan(t.Context(), is.after))
-			p.state, p.private, p.tainted = faulty.state, faulty.private, faulty.tainted
-			return p, diagnostics
+			return p, p.applyThrough(proxy, is.after, at, f)
 		}
 		p, diagnostics := operate(point{}, failure{})
 		noErrors(t, diagnostics)
@@ -589,7 +587,8 @@ func TestDestinationFaults(t *testing.T) {
 						continue
 					}
 					p, diagnostics := operate(at, failure{kind, lasts})
-					what := fmt.Sprintf("%s, %s, %s %s", verb, at, kind, lasts)
+					next := is.next[tried%len(is.next)]
+					what := fmt.Sprintf("%s, %s, %s %s, then %v", verb, at, kind, lasts, next)
 					tried++
 					switch text := errorText(diagnostics); {
 					case !proxy.hasStruck():
@@ -599,18 +598,22 @@ func TestDestinationFaults(t *testing.T) {
 					case p.state.IsNull() && is.after != nil && len(v.bound()) > 0:
 						t.Errorf("%s: nothing is in the state, and bound are %q: %s", what, v.bound(), text)
 					}
-					if there := v.bound(); verb == "update" && !slices.Contains(there, line) && !slices.Contains(there, lineBefore) {
+					there := v.bound()
+					if is.before != nil && is.after != nil && !slices.Contains(there, line(is.before)) && !slices.Contains(there, line(is.after)) {
 						t.Errorf("%s: nothing is bound any more", what)
 					}
-					p.mustApply(is.after)
-					if is.after == nil {
-						v.mustBeBound()
-						continue
+					if in := p.inState(); slices.ContainsFunc(there, func(line string) bool { return !slices.Contains(in, line) }) {
+						t.Errorf("%s: bound are %q, and in the state are %q", what, there, in)
 					}
-					v.mustBeBound(line)
-					p.mustBeSettled(is.after)
-					p.mustApply(nil)
-					v.mustBeBound()
+					p.converge(next)
+					if next == nil {
+						v.mustBeBound()
+					} else {
+						v.mustBeBound(line(next))
+						p.mustBeSettled(next)
+						p.mustApply(nil)
+						v.mustBeBound()
+					}
 					if t.Failed() {
 						t.Fatal(what)
 					}
@@ -619,6 +622,213 @@ func TestDestinationFaults(t *testing.T) {
 		}
 	}
 	t.Logf("%d faults", tried)
+}
+
+// line is how bound lists the binding of a destination with two levels.
+func line(given attributes) string {
+	return fmt.Sprintf("*.*.%s -> queue %s", given["address"], given["queue"])
+}
+
+// inState are the bindings that the state holds, as bound lists them.
+func (p *protocol) inState() []string {
+	p.t.Helper()
+	if p.state.IsNull() {
+		return nil
+	}
+	text := func(v tftypes.Value) (text string) {
+		if err := v.As(&text); err != nil {
+			p.t.Fatal(err)
+		}
+		return text
+	}
+	state := fields(p.t, p.state)
+	lines := []string{text(state["routing_key"]) + " -> queue " + text(state["queue"])}
+	var left []tftypes.Value
+	if list := state["leftover_bindings"]; list.Type() != nil {
+		if err := list.As(&left); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	for _, each := range left {
+		id, err := parseDestinationID(text(each))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		lines = append(lines, id.binding().Line())
+	}
+	return lines
+}
+
+// converge does what terraform apply does: a plan that is empty is not carried out.
+func (p *protocol) converge(configuration attributes) {
+	p.t.Helper()
+	noErrors(p.t, p.refresh(p.t.Context()))
+	if plan := p.plan(p.t.Context(), configuration); !plan.isEmpty(p.state) {
+		noErrors(p.t, p.apply(p.t.Context(), plan))
+	}
+}
+
+// applyThrough applies with something going wrong at one point.
+func (p *protocol) applyThrough(proxy *faultProxy, configuration attributes, at point, f failure) []*tfprotov6.Diagnostic {
+	p.t.Helper()
+	proxy.mutex.Lock()
+	proxy.written, proxy.seen, proxy.at, proxy.failure, proxy.struck = false, nil, at, f, false
+	proxy.mutex.Unlock()
+	patience := attributes{"max_retries": 1, "request_timeout": "1s"}
+	if f.lasts == once {
+		patience["max_retries"] = 3
+	}
+	faulty := p.with(proxy.front(), patience)
+	diagnostics := faulty.apply(p.t.Context(), faulty.plan(p.t.Context(), configuration))
+	p.state, p.private, p.tainted = faulty.state, faulty.private, faulty.tainted
+	return diagnostics
+}
+
+// binds is the request that binds a queue to the delivery exchange t.delivery, unbinds the one that takes that back.
+func binds(vhost, queue string) point {
+	return point{"POST", fmt.Sprintf("/api/bindings/%s/e/t.delivery/q/%s", vhost, queue), true}
+}
+
+func unbinds(vhost, queue string) point {
+	return point{"DELETE", binds(vhost, queue).path + "/%252A.%252A.orders", true}
+}
+
+// breakOff begins an update to another queue that gets as far as to bind it. The broker then stays away for longer than anybody waits.
+func (p *protocol) breakOff(proxy *faultProxy, configuration attributes) {
+	p.t.Helper()
+	at := binds(fmt.Sprint(configuration["vhost"]), fmt.Sprint(configuration["queue"]))
+	text := errorText(p.applyThrough(proxy, configuration, at, failure{loses, fromHere}))
+	if !proxy.hasStruck() || !strings.Contains(text, notTakenBack) {
+		p.t.Fatalf("the update did not break off: %s", text)
+	}
+}
+
+// An update that binds another queue and then does not reach the broker any more leaves both bound, and says so in the
+// plan. Whatever the configuration is then, the next apply leaves only what it says, and messages arrive once.
+func TestDestinationUnfinishedUpdate(t *testing.T) {
+	t.Parallel()
+	elsewhere := newVhost(t)
+	elsewhere.declareExchange("t.delivery", "topic")
+	elsewhere.declareQueue("orders", nil)
+	for name, is := range map[string]struct {
+		next    attributes // of what was to be other; nil destroys
+		refresh bool
+	}{
+		"as it was before":                    {attributes{"queue": "orders"}, true},
+		"as it was before, without a refresh": {attributes{"queue": "orders"}, false},
+		"as it was to be":                     {attributes{}, true},
+		"as it was to be, without a refresh":  {attributes{}, false},
+		"a third one":                         {attributes{"queue": "third"}, true},
+		"a third one, without a refresh":      {attributes{"queue": "third"}, false},
+		"another vhost":                       {attributes{"vhost": elsewhere.name, "queue": "orders"}, true},
+		"destroyed":                           {nil, true},
+		"destroyed without a refresh":         {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newDestinations(t, 2, "orders", "other", "third")
+			given := attributes{"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders", "queue": "orders"}
+			other := given.with(attributes{"queue": "other"})
+			var next attributes
+			if is.next != nil {
+				next = other.with(is.next)
+			}
+			p := v.destination()
+			p.mustApply(given)
+			p.breakOff(newFaultProxy(t, v.broker), other)
+			v.mustBeBound(line(given), line(other))
+			if is.refresh {
+				refreshed := p.refresh(t.Context())
+				noErrors(t, refreshed)
+				if text := warningText(refreshed); !strings.Contains(text, v.name+"/t.delivery/queue/other/*.*.orders") || strings.Contains(text, "take the same messages") {
+					t.Errorf("the warning is %q", text)
+				}
+			}
+			plan := p.plan(t.Context(), next)
+			if plan.isEmpty(p.state) {
+				t.Fatal("the plan is empty")
+			}
+			noErrors(t, p.apply(t.Context(), plan))
+			if next == nil || next["vhost"] != v.name {
+				v.mustBeBound()
+				p.mustApply(nil)
+				return
+			}
+			v.mustBeBound(line(next))
+			p.mustBeSettled(next)
+			if text := warningText(p.refresh(t.Context())); text != "" {
+				t.Errorf("it is warned of: %s", text)
+			}
+			const n = 20
+			for i := range n {
+				v.publish("t.delay-01", routingKey(t, time.Duration(i%4)*time.Millisecond, 2, time.Millisecond, "orders"), "")
+			}
+			v.arrived(v.consume(fmt.Sprint(next["queue"])), n)
+			for _, queue := range []string{"orders", "other", "third", "t.unroutable"} {
+				if got := v.depth(queue); queue != next["queue"] && got > 0 {
+					t.Errorf("queue %q got %d messages", queue, got)
+				}
+			}
+		})
+	}
+}
+
+// An update that removes the binding before and not what another update has left keeps it in the state, as does one that breaks off, too.
+func TestDestinationUnfinishedUpdates(t *testing.T) {
+	t.Parallel()
+	for name, is := range map[string]struct {
+		at    func(*vhost) point
+		fails failure
+		bound []string
+		state string
+	}{
+		"the leftover stays":        {func(v *vhost) point { return unbinds(v.name, "other") }, failure{answers500, always}, []string{"other", "third"}, "third"},
+		"the one before stays":      {func(v *vhost) point { return unbinds(v.name, "orders") }, failure{answers500, always}, []string{"orders"}, "orders"},
+		"broken off before unbinds": {func(v *vhost) point { return binds(v.name, "third") }, failure{loses, fromHere}, []string{"orders", "other", "third"}, "orders"},
+		"broken off in an unbind":   {func(v *vhost) point { return unbinds(v.name, "orders") }, failure{loses, fromHere}, nil, "orders"},
+	} {
+		for _, next := range []string{"orders", "other", "third"} {
+			t.Run(name+", then "+next, func(t *testing.T) {
+				v := newDestinations(t, 2, "orders", "other", "third")
+				to := func(queue string) attributes {
+					return attributes{"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders", "queue": queue}
+				}
+				proxy := newFaultProxy(t, v.broker)
+				p := v.destination()
+				p.mustApply(to("orders"))
+				p.breakOff(proxy, to("other"))
+				text := errorText(p.applyThrough(proxy, to("third"), is.at(v), is.fails))
+				if !proxy.hasStruck() || text == "" {
+					t.Fatalf("the second update did not fail: %s", text)
+				}
+				var lines []string
+				for _, queue := range is.bound {
+					lines = append(lines, line(to(queue)))
+				}
+				if is.bound != nil { // otherwise it depends on which request is made first
+					v.mustBeBound(lines...)
+				}
+				in := p.inState()
+				if in[0] != line(to(is.state)) {
+					t.Errorf("in the state is %q", in[0])
+				}
+				for _, line := range v.bound() {
+					if !slices.Contains(in, line) {
+						t.Errorf("bound is %q, and in the state are %q", line, in)
+					}
+				}
+				p.converge(to(next))
+				v.mustBeBound(line(to(next)))
+				p.mustBeSettled(to(next))
+				v.publish("t.delay-01", routingKey(t, time.Millisecond, 2, time.Millisecond, "orders"), "")
+				v.arrived(v.consume(next), 1)
+				for _, queue := range []string{"orders", "other", "third", "t.unroutable"} {
+					if got := v.depth(queue); queue != next && got > 0 {
+						t.Errorf("queue %q got %d messages", queue, got)
+					}
+				}
+			})
+		}
+	}
 }
 
 // A process that ends between the two steps of an update leaves both bindings. The next apply says which one it has not

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -141,18 +140,41 @@ func (o *rebinding) undo(ctx context.Context, done []topology.Step) error {
 	return err
 }
 
-// compare tells whether the binding is there, and whether the one before still is.
-func (o *rebinding) compare(ctx context.Context, before topology.Binding) (made, kept bool, err error) {
+// present are those of the bindings that are there, in the same order.
+func (o *rebinding) present(ctx context.Context, bindings []topology.Binding) ([]topology.Binding, error) {
 	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
 	defer cancel()
-	old := &rebinding{client: o.client, vhost: o.vhost, binding: before}
-	there, err := o.read(ctx)
-	if err != nil {
-		return false, false, err
+	from := map[string][]topology.Binding{}
+	var present []topology.Binding
+	for _, b := range bindings {
+		if _, known := from[b.Source]; !known {
+			there, err := o.client.Lookup(o.vhost).BindingsFrom(ctx, b.Source)
+			if err != nil {
+				return nil, err
+			}
+			from[b.Source] = there
+		}
+		if slices.Contains(from[b.Source], b) {
+			present = append(present, b)
+		}
 	}
-	made = o.isIn(there)
-	there, err = old.read(ctx)
-	return made, old.isIn(there), err
+	return present, nil
+}
+
+// without is what remains of bindings, as a copy.
+func without(bindings []topology.Binding, others ...topology.Binding) []topology.Binding {
+	return slices.DeleteFunc(slices.Clone(bindings), func(b topology.Binding) bool { return slices.Contains(others, b) })
+}
+
+// leftBehind warns of what updates that broke off have left beside the binding.
+func (o *rebinding) leftBehind(leftovers []topology.Binding) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if len(leftovers) > 0 {
+		diags.AddAttributeWarning(path.Root("leftover_bindings"), "Update is not finished", fmt.Sprintf(
+			"Besides the %s, an update that broke off has left what gets messages, too:\n\n  %s\n\nThe next apply removes what of it the configuration does not ask for.",
+			o, strings.Join(destinationIDs(o.vhost, leftovers), "\n  ")))
+	}
+	return diags
 }
 
 // missing says what is bound to the destination instead.
@@ -193,32 +215,4 @@ func (o *rebinding) overlaps(there []topology.Binding) diag.Diagnostics {
 			"With match = \"exact\" a destination takes the messages for its own address only.", o, strings.Join(lines, "\n  ")))
 	}
 	return diags
-}
-
-// unfinishedKey is where the private state keeps the binding that an update may have made before it failed.
-const unfinishedKey = "unfinished"
-
-type private interface {
-	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
-	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
-}
-
-func unfinishedUpdate(ctx context.Context, from private) (*topology.Binding, diag.Diagnostics) {
-	text, diags := from.GetKey(ctx, unfinishedKey)
-	if len(text) == 0 {
-		return nil, diags
-	}
-	var b *topology.Binding
-	if err := json.Unmarshal(text, &b); err != nil {
-		diags.AddError("Unreadable private state", err.Error())
-	}
-	return b, diags
-}
-
-func setUnfinished(ctx context.Context, in private, b *topology.Binding) diag.Diagnostics {
-	text, err := json.Marshal(b)
-	if err != nil {
-		panic(err) // it is all text
-	}
-	return in.SetKey(ctx, unfinishedKey, text)
 }
