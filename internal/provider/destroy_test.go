@@ -348,9 +348,10 @@ func TestUndoWithoutAStranger(t *testing.T) {
 	d.bind("another", "#", "exchange", "t.delay-00")
 	d.bind("gone", "#", "exchange", "t.delay-00")
 	d.bind("gone", "#", "exchange", "t.delay-02")
+	var leaves sync.Once
 	published := d.publishAtDeletion("t.delay-01", "", "t.delay-01", func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/t.delay-01") {
-			d.try(d.api.DeleteExchange(d.name, "gone"))
+		if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/api/queues/"+d.name+"/t.delay-01") {
+			leaves.Do(func() { d.try(d.api.DeleteExchange(d.name, "gone")) })
 		}
 		return false
 	})
