@@ -146,20 +146,49 @@ func (r *Runner) first(ctx context.Context, queue string) (QueueDepth, error) {
 
 // readyNow counts the messages of a queue that are ready, and fails if there is nobody to know that. A get alone is not enough: that
 // of a queue without a leader found nothing once, on a busy machine, where a message was (3.10.8, TestQueueWithoutLeader).
-func (r *Runner) readyNow(ctx context.Context, q topology.Queue) (depth QueueDepth, err error) {
+func (r *Runner) readyNow(ctx context.Context, q topology.Queue) (QueueDepth, error) {
+	depth, _, err := r.readyAndTotal(ctx, q)
+	if err != nil || depth.Messages > 0 {
+		return depth, err
+	}
+	return r.peek(ctx, q)
+}
+
+// leftNow counts what a queue holds that was found to be empty: that takes the time until the total is up to date only if it says something
+// else.
+func (r *Runner) leftNow(ctx context.Context, q topology.Queue) (QueueDepth, error) {
+	for began := time.Now(); ; {
+		asked := time.Now()
+		depth, t, err := r.readyAndTotal(ctx, q)
+		if err != nil || depth.Messages > 0 {
+			return depth, err
+		}
+		if t == nil || t.messages == 0 {
+			return r.peek(ctx, q)
+		}
+		seen := &sight{counted: map[string]QueueDepth{q.Name: depth}, totals: map[string]total{q.Name: *t}}
+		hidden, disputed, outdated := judge([]topology.Queue{q}, seen, asked.Sub(began))
+		if left := slices.Concat(hidden, disputed); outdated == 0 && len(left) > 0 {
+			return left[0], r.disagree(disputed)
+		}
+		if err := r.pause(ctx, polling); err != nil {
+			return depth, err
+		}
+	}
+}
+
+// readyAndTotal asks the queue and the management API at the same time.
+func (r *Runner) readyAndTotal(ctx context.Context, q topology.Queue) (depth QueueDepth, t *total, err error) {
 	group, together := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		_, err := r.total(together, q)
+	group.Go(func() (err error) {
+		t, err = r.total(together, q)
 		return err
 	})
 	group.Go(func() (err error) {
 		depth, err = r.ready(together, q)
 		return err
 	})
-	if err := group.Wait(); err != nil || depth.Messages > 0 {
-		return depth, err
-	}
-	return r.peek(ctx, q)
+	return depth, t, group.Wait()
 }
 
 // total is what the management API says of a queue.

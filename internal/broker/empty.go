@@ -27,6 +27,7 @@ import (
 //     dead-letter exchange is missing or routes to nowhere, or the next queue is full) is in no figure but the totals of the
 //     management API, which a quorum queue updates every five seconds (quorum_tick_interval).
 //   - A message that is on its way from one queue to the next is, for some milliseconds, in none.
+//   - All that AMQP says is of another broker, if the URI leads to a copy that has the cluster's name, too (TestBrokersDisagree).
 //
 // So a topology is looked at several times, and the seconds until the totals are up to date are
 // only spent where they could say something.
@@ -120,9 +121,12 @@ func (r *Runner) waiting(ctx context.Context, queues []topology.Queue) ([]QueueD
 		if len(seen.waiting) > 0 {
 			return seen.waiting, nil
 		}
-		hidden, outdated := judge(queues, seen, seen.began.Sub(first.began))
+		hidden, disputed, outdated := judge(queues, seen, seen.began.Sub(first.began))
 		if outdated == 0 && len(hidden) > 0 {
 			return hidden, nil
+		}
+		if outdated == 0 && len(disputed) > 0 {
+			return disputed, r.disagree(disputed)
 		}
 		if outdated == 0 && (looks > 2 || looks == 2 && twoAreEnough(queues, seen.ended.Sub(first.began))) {
 			r.proof = proof{queues: queues, at: seen.began}
@@ -203,12 +207,13 @@ func (r *Runner) look(ctx context.Context, queues []topology.Queue, before *sigh
 // needsTotal tells whether a queue may hold messages that only its total shows, or has shown.
 func (s *sight) needsTotal(q topology.Queue) bool {
 	t := s.totals[q.Name]
-	return q.Type() != "quorum" || s.keep[q.Name] || s.counted[q.Name].Consumers > 0 || t.messages > t.ready
+	return q.Type() != "quorum" || s.keep[q.Name] || s.counted[q.Name].Consumers > 0 || t.messages > 0
 }
 
-// judge lists the queues that hold messages though nothing is ready in them, and tells how much fresher the totals have to be
-// so that there can be no others. Since is the time from the first look to the moment in which the totals were asked for.
-func judge(queues []topology.Queue, seen *sight, since time.Duration) (hidden []QueueDepth, outdated time.Duration) {
+// judge lists the queues that hold messages though nothing is ready in them, and those in which something is ready by the totals alone, and
+// tells how much fresher these have to be so that there can be no others. Since is the time from the first look to the moment in which
+// the totals were asked for.
+func judge(queues []topology.Queue, seen *sight, since time.Duration) (hidden, disputed []QueueDepth, outdated time.Duration) {
 	for _, q := range queues {
 		if !seen.needsTotal(q) {
 			continue
@@ -224,15 +229,29 @@ func judge(queues []topology.Queue, seen *sight, since time.Duration) (hidden []
 		case t.messages > t.ready:
 			depth.Messages = t.messages - t.ready
 			depth.Overdue = seen.keep[q.Name] && depth.Consumers == 0
-		case t.age == 0 && t.ready > 0:
+		case t.ready > 0 && since < max(t.age, tick):
 			outdated = max(outdated, 1) // it left the queue just now, and may be with whoever took it
+		case t.ready > 0:
+			disputed = append(disputed, QueueDepth{Name: q.Name, Messages: t.ready, Consumers: depth.Consumers})
 		}
 		if depth.Messages > 0 {
 			hidden = append(hidden, depth)
 		}
 		outdated = max(outdated, t.age-since)
 	}
-	return hidden, outdated
+	return hidden, disputed, outdated
+}
+
+// disagree fails if messages are ready by the totals alone, unless there is no AMQP, where nobody else was asked.
+func (r *Runner) disagree(disputed []QueueDepth) error {
+	if len(disputed) == 0 || r.open() == nil {
+		return nil
+	}
+	q := disputed[0]
+	return &Error{Unavailable, fmt.Sprintf("count the messages of queue %q in vhost %q", q.Name, r.vhost),
+		fmt.Sprintf("the management API says that %d are ready, and AMQP that none is", q.Messages),
+		"nothing is deleted while it is not certain that it is empty; make sure that both reach the same broker: amqp_uri says where AMQP is spoken; " +
+			"if they do, messages pass through the queue: try again when none do"}
 }
 
 func (r *Runner) pause(ctx context.Context, d time.Duration) error {
@@ -257,7 +276,7 @@ func (r *Runner) deleteQueue(ctx context.Context, step topology.DeleteQueue) (bo
 		options.IfEmpty = true
 	case step.IfEmpty:
 		call.makeSure = func() error {
-			depth, err := r.readyNow(ctx, step.Queue)
+			depth, err := r.leftNow(ctx, step.Queue)
 			if err == nil && depth.Messages > 0 {
 				err = r.notEmpty(step, depth)
 			}
