@@ -78,8 +78,7 @@ func anyStays(queues []topology.Queue, waiting []QueueDepth) bool {
 }
 
 // untilNextLook waits until it is worth looking at queues that hold messages: until none is ready, or one is where it stays. Without
-// AMQP to count with, each look gets a message and puts it back, and what is got for the 20th time leaves a quorum queue of
-// RabbitMQ 4.0: so there the totals have to say first that nothing is left.
+// AMQP to count with, the totals have to say first that nothing is left, see first.
 func (r *Runner) untilNextLook(ctx context.Context, queues []topology.Queue, deadline time.Time) error {
 	for r.amqp(ctx) != nil {
 		if err := r.pause(ctx, polling); err != nil || !time.Now().Before(deadline) {

@@ -506,6 +506,49 @@ func TestDrainLeavesMessagesAlone(t *testing.T) {
 	}
 }
 
+// TestRefusalsLeaveMessagesAlone tries again and again to delete a queue that holds a message, without AMQP: it stays there for its time.
+func TestRefusalsLeaveMessagesAlone(t *testing.T) {
+	t.Parallel()
+	vhost := brokertest.Vhost(t, brokertest.Shared(t))
+	var gets atomic.Int32
+	client := connect(t, noAMQP, gateway(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+		if strings.HasSuffix(r.URL.Path, "/tasks.delay-00/get") {
+			gets.Add(1)
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	const ttl = 30 * time.Second
+	want := expand(t, cascade.Config{Name: "tasks", Levels: 1, Resolution: ttl, CreateDeliveryExchange: true, ParkUnroutable: true})
+	state := create(t, client, vhost, want)
+	conn, _ := dial(t, vhost)
+	arrivals, err := brokertest.CollectFrom(conn, want.Delivery, "#")
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, conn, want.Entry, "1.somewhere")
+	published := time.Now()
+	refuse := func() {
+		t.Helper()
+		_, err := client.Run(t.Context(), vhost, topology.Teardown(want, state.Topology, topology.Guard{}))
+		var waits *broker.NotEmptyError
+		if !errors.As(err, &waits) || waits.Queues[0].Messages != 1 {
+			t.Fatalf("the error is %v", err)
+		}
+	}
+	for refuse(); gets.Swap(0) > 0 && time.Since(published) < untilTotals; refuse() { // until the totals show it
+		time.Sleep(time.Second)
+	}
+	for range 25 {
+		refuse()
+	}
+	if n := gets.Load(); n > 0 {
+		t.Errorf("the message was got and put back %d times", n)
+	}
+	if all, err := arrivals.Wait(t.Context(), 1); err != nil || all[0].At.Sub(published) < ttl {
+		t.Errorf("the message arrived after %s: %v", time.Since(published), err)
+	}
+}
+
 // TestDrainCounts waits for a message to leave, with AMQP: as long as it is ready, the management API is not asked.
 func TestDrainCounts(t *testing.T) {
 	t.Parallel()
