@@ -33,7 +33,8 @@ import (
 // only spent where they could say something.
 const (
 	// settling is the time between two looks, more than a message takes from queue to queue: what
-	// moved unseen during the first waits in a queue by the second.
+	// moved unseen during the first waits in a queue by the second. It is more, too, than a message takes into a queue that a
+	// channel has routed just before an exchange or a binding was gone.
 	settling = 100 * time.Millisecond
 	// tick is how old a quorum queue's totals may be, and statistics how old they are where the
 	// management API has them only from its database, which is filled every five seconds.
@@ -106,6 +107,11 @@ func (r *Runner) untilNextLook(ctx context.Context, queues []topology.Queue, dea
 // waiting are the queues that hold messages. It is empty only if none does for certain.
 func (r *Runner) waiting(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error) {
 	if covers(r.proof.queues, queues) {
+		if r.mustSettle(queues) {
+			if err := r.settle(ctx); err != nil {
+				return nil, err
+			}
+		}
 		_, waiting, err := r.count(ctx, queues)
 		if err != nil || len(waiting) > 0 || r.proof.holds(queues) {
 			return waiting, err
@@ -144,6 +150,28 @@ func (r *Runner) waiting(ctx context.Context, queues []topology.Queue) ([]QueueD
 			return nil, err
 		}
 	}
+}
+
+// mustSettle tells whether what is on its way into one of the queues has to be there before they are looked at. The deletion of a queue waits
+// for that itself. But before, while exchanges go, a queue can lose what leaves it.
+func (r *Runner) mustSettle(queues []topology.Queue) bool {
+	looks := func(step topology.Step) bool { _, looks := step.(topology.VerifyEmpty); return looks }
+	losesSome := func(q topology.Queue) bool { return q.Delays() && !q.AtLeastOnce() }
+	return slices.ContainsFunc(r.next.Steps(), looks) && slices.ContainsFunc(queues, losesSome)
+}
+
+// settle waits until what was on its way into a queue when something was closed is there.
+func (r *Runner) settle(ctx context.Context) error {
+	return r.pause(ctx, time.Until(r.closed.Add(settling)))
+}
+
+// closes tells whether a step keeps messages out of queues.
+func closes(step topology.Step) bool {
+	switch step.(type) {
+	case topology.DeleteExchange, topology.Unbind:
+		return true
+	}
+	return false
 }
 
 // twoAreEnough tells whether every message stays in a queue for longer than both looks took, so that it cannot have left one
@@ -270,6 +298,11 @@ func (r *Runner) deleteQueue(ctx context.Context, step topology.DeleteQueue) (bo
 	call := r.newCall(ctx)
 	options := rabbithole.QueueDeleteOptions{}
 	var unsure error
+	if step.IfEmpty {
+		if err := r.settle(ctx); err != nil {
+			return false, err
+		}
+	}
 	switch {
 	case step.IfEmpty && step.Queue.Type() == "classic":
 		options.IfEmpty = true

@@ -360,6 +360,51 @@ func TestDeleteIfEmpty(t *testing.T) {
 	}
 }
 
+// TestMessageOnItsWay has a message get into its queue a moment after the last way there was closed, as one that a channel has routed before.
+func TestMessageOnItsWay(t *testing.T) {
+	for _, queueType := range []string{"quorum", "classic"} {
+		q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": queueType, "x-message-ttl": int64(3_600_000)}}
+		bound := topology.Binding{Source: "x", DestinationType: topology.ToQueue, Destination: "q"}
+		verify := topology.Phase{Steps: []topology.Step{topology.VerifyEmpty{Queues: []topology.Queue{q}}}}
+		deletion := topology.Phase{Steps: []topology.Step{topology.DeleteQueue{Queue: q, IfEmpty: true}}}
+		for name, plan := range map[string]topology.Plan{
+			"exchange": {verify, {Steps: []topology.Step{topology.DeleteExchange{Name: "x"}}}, verify, deletion},
+			"binding":  {verify, {Steps: []topology.Step{topology.Unbind{Binding: bound}}}, deletion},
+		} {
+			t.Run(queueType+" "+name, func(t *testing.T) {
+				t.Parallel()
+				vhost := brokertest.Vhost(t, brokertest.Shared(t))
+				conn, channel := dial(t, vhost)
+				publisher, err := brokertest.NewPublisher(conn)
+				if err != nil {
+					t.Fatal(err)
+				}
+				published := make(chan error, 1)
+				client := connect(t, gateway(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+					forward.ServeHTTP(w, r)
+					if r.Method == http.MethodDelete && !strings.HasPrefix(r.URL.Path, "/api/queues/") {
+						time.AfterFunc(60*time.Millisecond, func() { published <- publisher.Publish(t.Context(), "", "q", amqp.Publishing{}) })
+					}
+				}))
+				run(t, client, vhost, topology.Plan{
+					{Steps: []topology.Step{topology.DeclareQueue{Queue: q}, topology.DeclareExchange{Exchange: topology.Exchange{Name: "x", Type: "topic", Durable: true}}}},
+					{Steps: []topology.Step{topology.Bind{Binding: bound}}},
+				})
+				_, err = client.Run(t.Context(), vhost, plan)
+				var notEmpty *broker.NotEmptyError
+				if !errors.As(err, &notEmpty) {
+					t.Errorf("the error is %v", err)
+				}
+				if err := <-published; err != nil {
+					t.Errorf("the message was not confirmed: %v", err)
+				} else if n := count(t, channel, "q"); n != 1 {
+					t.Errorf("%d messages are left of one that was confirmed", n)
+				}
+			})
+		}
+	}
+}
+
 // TestDeleteAgain has a message come in when the first attempt to delete its queue has failed.
 func TestDeleteAgain(t *testing.T) {
 	b := brokertest.Shared(t)

@@ -35,6 +35,9 @@ type Runner struct {
 	session
 	ahead *lookAhead
 	proof proof
+	// closed is when a phase had last closed something, and next are the phases after the one that runs.
+	closed time.Time
+	next   topology.Plan
 }
 
 // Begin is for several plans, and for one that is yet to be made: see [Runner.Connect] and [Runner.Look].
@@ -64,6 +67,7 @@ func (r *Runner) Run(ctx context.Context, plan topology.Plan) (done []topology.S
 		if !slices.ContainsFunc(plan[i:], usesAMQP) {
 			r.Release()
 		}
+		r.next = plan[i+1:]
 		changed, err := r.phase(ctx, phase.Steps)
 		done = append(done, changed...)
 		if err == nil {
@@ -128,6 +132,9 @@ func (r *Runner) phase(ctx context.Context, steps []topology.Step) (done []topol
 		r.endLook() // what moved unseen at that time may have come in since
 		r.proof = r.proof.without(steps)
 		defer r.keepProof(ctx)()
+	}
+	if slices.ContainsFunc(steps, closes) {
+		defer func() { r.closed = time.Now() }()
 	}
 	effects := make([]bool, len(steps))
 	for begun := 0; begun < len(steps) && err == nil; {
