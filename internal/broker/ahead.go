@@ -31,7 +31,7 @@ func (r *Runner) Look(ctx context.Context, queues []topology.Queue, read topolog
 		}
 		close(looked)
 		if ahead.seen != nil && ahead.err == nil {
-			ahead.err = r.learnWhatKeeps(ctx, queues, ahead.seen, known)
+			ahead.err = r.learn(ctx, queues, ahead.seen, known)
 		}
 	}()
 	select {
@@ -83,17 +83,15 @@ func (r *Runner) endLook() *lookAhead {
 // was not so long ago that it would only take a third look, as long after the second.
 func (r *Runner) firstLook(ctx context.Context, queues []topology.Queue) (*sight, error) {
 	if ahead := r.endLook(); ahead != nil && covers(ahead.queues, queues) {
-		if ahead.err != nil || ahead.seen != nil && len(ahead.seen.waiting) == 0 && isRecent(queues, time.Since(ahead.seen.began)) {
+		if ahead.err != nil || ahead.seen != nil && len(ahead.seen.waiting) == 0 && isRecent(ahead.seen.policies.shortestStay(queues), time.Since(ahead.seen.began)) {
 			return ahead.seen, ahead.err
 		}
 	}
 	seen, err := r.look(ctx, queues, nil)
 	if err == nil {
-		err = r.learnWhatKeeps(ctx, queues, seen, nil)
+		err = r.learn(ctx, queues, seen, nil)
 	}
 	return seen, err
 }
 
-func isRecent(queues []topology.Queue, age time.Duration) bool {
-	return twoAreEnough(queues, age) || age < 2*settling
-}
+func isRecent(stay, age time.Duration) bool { return twoAreEnough(stay, age) || age < 2*settling }

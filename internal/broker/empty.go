@@ -112,8 +112,8 @@ func (r *Runner) waiting(ctx context.Context, queues []topology.Queue) ([]QueueD
 				return nil, err
 			}
 		}
-		_, waiting, err := r.count(ctx, queues)
-		if err != nil || len(waiting) > 0 || r.proof.holds(queues) {
+		counted, waiting, err := r.count(ctx, queues)
+		if err != nil || len(waiting) > 0 || r.proof.holds() && !areConsumed(counted) {
 			return waiting, err
 		}
 	}
@@ -133,9 +133,10 @@ func (r *Runner) waiting(ctx context.Context, queues []topology.Queue) ([]QueueD
 		if outdated == 0 && len(disputed) > 0 {
 			return disputed, r.disagree(disputed)
 		}
-		if outdated == 0 && (looks > 2 || looks == 2 && twoAreEnough(queues, seen.ended.Sub(first.began))) {
-			r.proof = proof{queues: queues, at: seen.began}
-			return nil, nil
+		if outdated == 0 && (looks > 2 || looks == 2 && twoAreEnough(seen.policies.shortestStay(queues), seen.ended.Sub(first.began))) {
+			stay, err := r.shortestStay(ctx, seen.policies, queues)
+			r.proof = proof{queues: queues, at: seen.began, stay: stay}
+			return nil, err
 		}
 		// A broker that is slow to answer is slow to move messages, too.
 		between = max(between, 4*seen.spent)
@@ -177,26 +178,31 @@ func closes(step topology.Step) bool {
 // twoAreEnough tells whether every message stays in a queue for longer than both looks took, so that it cannot have left one
 // again in which it arrived unseen. Otherwise it takes a third: time-to-live falls from queue to queue, so what is then left of its way
 // is shorter than the time between two looks, which does not fall, and the third finds it at the end.
-func twoAreEnough(queues []topology.Queue, took time.Duration) bool {
-	return took+settling < shortestTTL(queues)
-}
+func twoAreEnough(stay, took time.Duration) bool { return took+settling < stay }
 
 // sight is what a look has shown.
 type sight struct {
 	began time.Time
 	// spent is how long the queues took to say how much is ready in them, and ended when they had.
-	spent   time.Duration
-	ended   time.Time
-	waiting []QueueDepth
-	counted map[string]QueueDepth
-	totals  map[string]total
-	keep    map[string]bool // the queues that may keep what has expired
+	spent    time.Duration
+	ended    time.Time
+	waiting  []QueueDepth
+	counted  map[string]QueueDepth
+	totals   map[string]total
+	keep     map[string]bool // the queues that may keep what has expired
+	policies policies
 }
 
-// learnWhatKeeps adds to a first look, after it and so in the pause before the next, what becomes of messages that have expired.
-func (r *Runner) learnWhatKeeps(ctx context.Context, queues []topology.Queue, seen *sight, known map[string][]topology.Binding) (err error) {
-	if len(seen.waiting) == 0 {
-		seen.keep, err = r.keepExpired(ctx, queues, known)
+// learn adds to a first look, after it and so in the pause before the next, which policies there are, and what becomes of messages that have
+// expired.
+func (r *Runner) learn(ctx context.Context, queues []topology.Queue, seen *sight, known map[string][]topology.Binding) error {
+	if len(seen.waiting) > 0 {
+		return nil
+	}
+	v, err := r.surroundings(ctx, queues)
+	if err == nil {
+		seen.policies = v.policies
+		seen.keep, err = r.keepExpired(ctx, v, queues, known)
 	}
 	return err
 }
@@ -207,7 +213,7 @@ func (r *Runner) look(ctx context.Context, queues []topology.Queue, before *sigh
 	seen := &sight{began: time.Now()}
 	totaled := queues
 	if before != nil {
-		seen.keep = before.keep
+		seen.keep, seen.policies = before.keep, before.policies
 		totaled = slices.DeleteFunc(slices.Clone(queues), func(q topology.Queue) bool { return !before.needsTotal(q) })
 	}
 	group, together := errgroup.WithContext(ctx)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -23,13 +25,9 @@ const mostReceivers = 100
 // fanout with a queue bound to it. And none of the queues that messages get to from there may refuse one, because it is full: what is
 // refused stays where it was until the next attempt, three minutes later (dead_letter_worker_publisher_confirm_timeout). Known are
 // the bindings of exchanges that need not be asked for.
-func (r *Runner) keepExpired(ctx context.Context, queues []topology.Queue, known map[string][]topology.Binding) (map[string]bool, error) {
-	if !slices.ContainsFunc(queues, func(q topology.Queue) bool { return q.Type() == "quorum" }) {
+func (r *Runner) keepExpired(ctx context.Context, v surroundings, queues []topology.Queue, known map[string][]topology.Binding) (map[string]bool, error) {
+	if !slices.ContainsFunc(queues, isQuorum) {
 		return nil, nil
-	}
-	v, err := r.surroundings(ctx)
-	if err != nil {
-		return nil, err
 	}
 	keep := map[string]bool{}
 	routing := map[string]bool{} // the dead-letter exchanges that may route every message
@@ -60,6 +58,8 @@ func (r *Runner) keepExpired(ctx context.Context, queues []topology.Queue, known
 	return keep, nil
 }
 
+func isQuorum(q topology.Queue) bool { return q.Type() == "quorum" }
+
 func leadsToQueue(b topology.Binding) bool { return b.DestinationType == topology.ToQueue }
 
 // surroundings is what a vhost has that decides about messages, beside queues and bindings.
@@ -68,17 +68,20 @@ type surroundings struct {
 	policies  policies
 }
 
-func (r *Runner) surroundings(ctx context.Context) (surroundings, error) {
+// surroundings leaves out the exchanges where no queue waits for another one to confirm what it dead-letters.
+func (r *Runner) surroundings(ctx context.Context, queues []topology.Queue) (surroundings, error) {
 	v := surroundings{exchanges: map[string]topology.Exchange{}}
 	var users, operators policies
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		list, err := r.exchanges(ctx, r.vhost)
-		for _, e := range list {
-			v.exchanges[e.Name] = e.exchange()
-		}
-		return err
-	})
+	if slices.ContainsFunc(queues, isQuorum) {
+		group.Go(func() error {
+			list, err := r.exchanges(ctx, r.vhost)
+			for _, e := range list {
+				v.exchanges[e.Name] = e.exchange()
+			}
+			return err
+		})
+	}
 	for kind, list := range map[string]*policies{"policies": &users, "operator-policies": &operators} {
 		group.Go(func() error {
 			err := r.get(ctx, list, "", kind, r.vhost)
@@ -100,11 +103,12 @@ type policies []policyInfo
 type policyInfo struct {
 	Pattern    string                `json:"pattern"`
 	Definition loose[map[string]any] `json:"definition"`
+	unreadable bool
 }
 
 // unreadable stands for policies that the user may not read: at worst, they limit every queue.
-var unreadable = policyInfo{Definition: loose[map[string]any]{map[string]any{
-	"max-length": 0, "overflow": "reject-publish", "dead-letter-strategy": "at-least-once",
+var unreadable = policyInfo{unreadable: true, Definition: loose[map[string]any]{map[string]any{
+	"max-length": 0, "overflow": "reject-publish", "dead-letter-strategy": "at-least-once", "message-ttl": float64(0),
 }}}
 
 // values are what policies may set a key of an object to.
@@ -128,6 +132,41 @@ func (p policies) set(object, key, begin string) bool {
 		text, _ := value.(string)
 		return strings.HasPrefix(text, begin)
 	})
+}
+
+// shortestStay is the shortest time that a message spends in one of the queues: by their arguments and by the policies, of which RabbitMQ takes
+// the minimum. Of messages that have an expiration themselves it is not known, and where policies cannot be read it is none.
+func (p policies) shortestStay(queues []topology.Queue) time.Duration {
+	shortest := time.Duration(math.MaxInt64)
+	for _, q := range queues {
+		if millis, ok := q.Arguments["x-message-ttl"].(int64); ok {
+			shortest = min(shortest, time.Duration(millis)*time.Millisecond)
+		}
+		for _, value := range p.values(q.Name, "message-ttl") {
+			millis, _ := value.(float64)
+			shortest = min(shortest, time.Duration(millis)*time.Millisecond)
+		}
+	}
+	return shortest
+}
+
+// shortestStay asks the queues themselves, where the policies cannot be read: everybody is told what applies to a queue.
+func (r *Runner) shortestStay(ctx context.Context, known policies, queues []topology.Queue) (time.Duration, error) {
+	if !slices.ContainsFunc(known, func(policy policyInfo) bool { return policy.unreadable }) {
+		return known.shortestStay(queues), nil
+	}
+	told, err := each(ctx, queues, func(ctx context.Context, q topology.Queue) (policyInfo, error) {
+		_, status, _, err := r.queueAndStatus(ctx, queueQuery, r.vhost, q.Name)
+		definition := map[string]any{}
+		switch millis, sets := status.EffectivePolicy["message-ttl"].(int64); {
+		case sets:
+			definition["message-ttl"] = float64(millis)
+		case status.PolicyUnknown:
+			definition["message-ttl"] = float64(0)
+		}
+		return policyInfo{Pattern: "^" + regexp.QuoteMeta(q.Name) + "$", Definition: loose[map[string]any]{definition}}, err
+	})
+	return policies(told).shortestStay(queues), err
 }
 
 // mayRefuse tells whether a queue may refuse messages because it is full.

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -13,6 +12,8 @@ import (
 type proof struct {
 	queues []topology.Queue
 	at     time.Time
+	// stay is the shortest time that a message spends in one of the queues.
+	stay time.Duration
 }
 
 // covers tells whether all of the queues are among those.
@@ -20,19 +21,18 @@ func covers(those, queues []topology.Queue) bool {
 	return !slices.ContainsFunc(queues, func(q topology.Queue) bool { return !slices.ContainsFunc(those, q.Equal) })
 }
 
-// holds is true while what has come into one of the queues since cannot have left it again: to count nothing then says that they are
-// still empty.
-func (p proof) holds(queues []topology.Queue) bool { return time.Since(p.at) < shortestTTL(queues) }
+// holds is true while what has come into one of the queues since cannot have left it again, unless somebody consumes from it: to count
+// nothing then says that they are still empty.
+func (p proof) holds() bool { return time.Since(p.at) < p.stay }
 
-// shortestTTL is the shortest time that a message spends in one of the queues.
-func shortestTTL(queues []topology.Queue) time.Duration {
-	shortest := time.Duration(math.MaxInt64)
-	for _, q := range queues {
-		if millis, ok := q.Arguments["x-message-ttl"].(int64); ok {
-			shortest = min(shortest, time.Duration(millis)*time.Millisecond)
+// areConsumed tells whether there is somebody who takes messages out of one of the queues.
+func areConsumed(counted map[string]QueueDepth) bool {
+	for _, depth := range counted {
+		if depth.Consumers > 0 {
+			return true
 		}
 	}
-	return shortest
+	return false
 }
 
 // without is what is left of the proof when steps begin to run: nothing is known of a queue that they change.
@@ -59,15 +59,14 @@ func (r *Runner) keepProof(ctx context.Context) (stop func()) {
 	stopping, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		queues := r.proof.queues
-		for r.proof.holds(queues) && r.open() != nil {
+		for r.proof.holds() && r.open() != nil {
 			select {
-			case <-time.After(time.Until(r.proof.at.Add(shortestTTL(queues) / 4))):
+			case <-time.After(time.Until(r.proof.at.Add(r.proof.stay / 4))):
 			case <-stopping:
 				return
 			}
 			began := time.Now()
-			if !r.nothingCame(ctx, queues) || !r.proof.holds(queues) {
+			if !r.nothingCame(ctx, r.proof.queues) || !r.proof.holds() {
 				return
 			}
 			r.proof.at = began
@@ -82,13 +81,8 @@ func (r *Runner) keepProof(ctx context.Context) (stop func()) {
 // nothingCame tells whether queues are empty that certainly were a moment ago. There must be nobody who takes messages out of them.
 func (r *Runner) nothingCame(ctx context.Context, queues []topology.Queue) bool {
 	counted, waiting, err := r.count(ctx, queues)
-	if err != nil || len(waiting) > 0 {
+	if err != nil || len(waiting) > 0 || areConsumed(counted) {
 		return false
-	}
-	for _, depth := range counted {
-		if depth.Consumers > 0 {
-			return false
-		}
 	}
 	waiting, err = r.held(ctx, queues)
 	return err == nil && len(waiting) == 0

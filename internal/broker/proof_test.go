@@ -71,6 +71,66 @@ func TestProofIsKept(t *testing.T) {
 	}
 }
 
+// TestProofIsVoid has a message come in when a queue's dead-letter exchange is gone, and leave what can be counted at once, long before the
+// queue's time-to-live: a policy shortens that, or somebody consumes.
+func TestProofIsVoid(t *testing.T) {
+	policy := map[string]any{"pattern": "^q$", "apply-to": "queues", "definition": map[string]any{"message-ttl": 10}}
+	for name, test := range map[string]struct {
+		kind       string // of the policy
+		unreadable bool
+	}{
+		"policy":            {kind: "policies"},
+		"operator policy":   {kind: "operator-policies"},
+		"unreadable policy": {kind: "policies", unreadable: true},
+		"consumer":          {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			vhost := brokertest.Vhost(t, brokertest.Shared(t))
+			conn, channel := dial(t, vhost)
+			client := connect(t, gateway(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+				if test.unreadable && strings.Contains(r.URL.Path, "policies") {
+					answer(w, http.StatusForbidden, `{"error":"not_authorized","reason":"not yours"}`)
+					return
+				}
+				forward.ServeHTTP(w, r)
+				if r.Method != http.MethodDelete || !strings.HasPrefix(r.URL.Path, "/api/exchanges/") {
+					return
+				}
+				if test.kind != "" {
+					publish(t, conn, "", "q")
+					expire(t, channel)
+					return
+				}
+				deliveries, err := channel.Consume("q", "", false, false, false, false, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				publish(t, conn, "", "q")
+				<-deliveries
+			}))
+			q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{
+				"x-queue-type": "quorum", "x-message-ttl": int64(3_600_000), "x-dead-letter-exchange": "x",
+				"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
+			}}
+			run(t, client, vhost, topology.Plan{{Steps: []topology.Step{
+				topology.DeclareQueue{Queue: q},
+				topology.DeclareExchange{Exchange: topology.Exchange{Name: "x", Type: "topic", Durable: true}},
+			}}})
+			if test.kind != "" {
+				admin(t, http.MethodPut, []string{test.kind, vhost, "short"}, policy)
+			}
+			verify := topology.Phase{Steps: []topology.Step{topology.VerifyEmpty{Queues: []topology.Queue{q}, Why: "deleting it"}}}
+			_, err := client.Run(t.Context(), vhost, topology.Plan{verify, {Steps: []topology.Step{topology.DeleteExchange{Name: "x"}}}, verify})
+			var notEmpty *broker.NotEmptyError
+			if !errors.As(err, &notEmpty) || notEmpty.Queues[0].Messages != 1 {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+}
+
 // TestLook looks at the queues of a cascade while more is read, and asks for the bindings only of the exchange whose bindings it has not
 // read before.
 func TestLook(t *testing.T) {
