@@ -570,8 +570,8 @@ func TestRefusalsLeaveMessagesAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	publish(t, conn, want.Entry, "1.somewhere")
 	published := time.Now()
+	publish(t, conn, want.Entry, "1.somewhere")
 	refuse := func() {
 		t.Helper()
 		_, err := client.Run(t.Context(), vhost, topology.Teardown(want, state.Topology, topology.Guard{}))

@@ -103,11 +103,10 @@ type policies []policyInfo
 type policyInfo struct {
 	Pattern    string                `json:"pattern"`
 	Definition loose[map[string]any] `json:"definition"`
-	unreadable bool
 }
 
-// unreadable stands for policies that the user may not read: at worst, they limit every queue.
-var unreadable = policyInfo{unreadable: true, Definition: loose[map[string]any]{map[string]any{
+// unreadable stands for policies that the user may not read: at worst, they limit every queue, and no message stays in it.
+var unreadable = policyInfo{Definition: loose[map[string]any]{map[string]any{
 	"max-length": 0, "overflow": "reject-publish", "dead-letter-strategy": "at-least-once", "message-ttl": float64(0),
 }}}
 
@@ -148,25 +147,6 @@ func (p policies) shortestStay(queues []topology.Queue) time.Duration {
 		}
 	}
 	return shortest
-}
-
-// shortestStay asks the queues themselves, where the policies cannot be read: everybody is told what applies to a queue.
-func (r *Runner) shortestStay(ctx context.Context, known policies, queues []topology.Queue) (time.Duration, error) {
-	if !slices.ContainsFunc(known, func(policy policyInfo) bool { return policy.unreadable }) {
-		return known.shortestStay(queues), nil
-	}
-	told, err := each(ctx, queues, func(ctx context.Context, q topology.Queue) (policyInfo, error) {
-		_, status, _, err := r.queueAndStatus(ctx, queueQuery, r.vhost, q.Name)
-		definition := map[string]any{}
-		switch millis, sets := status.EffectivePolicy["message-ttl"].(int64); {
-		case sets:
-			definition["message-ttl"] = float64(millis)
-		case status.PolicyUnknown:
-			definition["message-ttl"] = float64(0)
-		}
-		return policyInfo{Pattern: "^" + regexp.QuoteMeta(q.Name) + "$", Definition: loose[map[string]any]{definition}}, err
-	})
-	return policies(told).shortestStay(queues), err
 }
 
 // mayRefuse tells whether a queue may refuse messages because it is full.
