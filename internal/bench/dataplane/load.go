@@ -17,7 +17,7 @@ import (
 // payload is the size of a message's body in bytes.
 const payload = 256
 
-// window is how many messages may wait for their confirmation.
+// window is how many messages may wait for their confirmation, of all publishers together.
 const window = 1000
 
 // A sender publishes with confirms, many messages at a time.
@@ -32,7 +32,9 @@ type sender struct {
 	ended chan struct{}
 }
 
-func newSender(conn *amqp.Connection) (*sender, error) {
+func newSender(conn *amqp.Connection) (*sender, error) { return newSenderWith(conn, window) }
+
+func newSenderWith(conn *amqp.Connection, window int) (*sender, error) {
 	channel, err := conn.Channel()
 	if err != nil {
 		return nil, err
@@ -76,7 +78,7 @@ func (s *sender) send(ctx context.Context, exchange, key string, body []byte) er
 
 // settle waits until all messages are confirmed.
 func (s *sender) settle(ctx context.Context) error {
-	for range window {
+	for range cap(s.tokens) {
 		select {
 		case s.tokens <- struct{}{}:
 		case <-s.ended:
@@ -85,7 +87,7 @@ func (s *sender) settle(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	for range window {
+	for range cap(s.tokens) {
 		<-s.tokens
 	}
 	if n := s.nacked.Load(); n > 0 {

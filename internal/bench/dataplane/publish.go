@@ -134,7 +134,7 @@ func (s *space) rate(ctx context.Context, p publishing, d time.Duration) (float6
 				}
 				defer conn.Close()
 			}
-			sender, err := newSender(conn)
+			sender, err := newSenderWith(conn, window/p.publishers)
 			if err != nil {
 				return err
 			}
