@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"time"
 )
 
 // NewVhost makes a vhost whose name begins as given, in which the broker's user may do everything, and returns what
@@ -26,7 +27,10 @@ func (b *Broker) NewVhost(ctx context.Context, prefix string) (name string, remo
 				return nil // now or by an earlier attempt, which took too long to say so: thousands of queues take more than a minute
 			}
 			if errors.As(err, &refused) {
-				break
+				if refused.status < http.StatusInternalServerError {
+					break
+				}
+				time.Sleep(time.Second) // RabbitMQ 3.10.8 says 500 now and then while queues of the vhost are busy
 			}
 		}
 		return fmt.Errorf("delete vhost %q: %w", name, err)
