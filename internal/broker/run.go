@@ -97,16 +97,16 @@ func (r *Runner) undo(ctx context.Context, plan topology.Plan, failure error) er
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
 	for i, phase := range plan {
-		if left, err := r.each(ctx, phase.Steps); err != nil {
+		if left, err := r.asFarAsPossible(ctx, phase.Steps); err != nil {
 			return &UndoError{Err: failure, Undo: err, Left: append(left, plan[i+1:].Steps()...)}
 		}
 	}
 	return failure
 }
 
-// each runs steps at the same time, and those that a failure has kept from it one by one, if the broker still does what it can. Left are those
+// asFarAsPossible runs steps at the same time, and those that a failure has kept from it one by one, if the broker still does what it can. Left are those
 // that are not done, and the error is that of the first of them.
-func (r *Runner) each(ctx context.Context, steps []topology.Step) (left []topology.Step, err error) {
+func (r *Runner) asFarAsPossible(ctx context.Context, steps []topology.Step) (left []topology.Step, err error) {
 	done, err := r.phase(ctx, steps)
 	var e *Error
 	if err == nil {

@@ -130,9 +130,7 @@ func (d differ) add() Plan {
 
 // exists tells whether the exchange is there; one that desired does not name is taken to be.
 func (d differ) exists(exchange string) bool {
-	_, wanted := d.desired.Exchanges[exchange]
-	_, exists := d.actual.Exchanges[exchange]
-	return exists || !wanted
+	return d.actual.has(exchange) || !d.desired.has(exchange)
 }
 
 // isRecreated tells whether the binding goes away with an object that is recreated.
@@ -252,8 +250,7 @@ func (d differ) leadsInside(b Binding) bool {
 	if b.DestinationType == ToQueue {
 		return b.leadsInto(d.desired.Queues)
 	}
-	_, inside := d.desired.Exchanges[b.Destination]
-	return inside || b.Destination == d.desired.Delivery
+	return d.desired.has(b.Destination) || b.Destination == d.desired.Delivery
 }
 
 func (d differ) isForeign(b Binding) bool {

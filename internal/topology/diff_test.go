@@ -180,16 +180,20 @@ func TestDiffBindsNewExchangesOnwardsFirst(t *testing.T) {
 	run(t, b, topology.Diff(desired, b.Actual(desired)))
 }
 
+// anyUpdate is a cascade, a broker that has it, and what it is to be with another lookahead and other keys.
+func anyUpdate(t *rapid.T) (c cascade.Config, b *topologytest.Broker, desired topology.Topology) {
+	c = anyCascade().Draw(t, "cascade")
+	changed := c
+	changed.Lookahead = rapid.IntRange(1, c.Levels).Draw(t, "new lookahead")
+	changed.StrictKeys = rapid.Bool().Draw(t, "new strict keys")
+	return c, deployed(t, expand(t, c)), expand(t, changed)
+}
+
 // A change of lookahead or of strict keys never touches a message: after each of its steps, every
 // key has exactly one way, with the right delay.
 func TestDiffUpdatesUnderTraffic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := anyCascade().Draw(t, "cascade")
-		changed := c
-		changed.Lookahead = rapid.IntRange(1, c.Levels).Draw(t, "new lookahead")
-		changed.StrictKeys = rapid.Bool().Draw(t, "new strict keys")
-		b := deployed(t, expand(t, c))
-		desired := expand(t, changed)
+		c, b, desired := anyUpdate(t)
 		inAnyOrder(t, b)
 		b.After = func(step topology.Step) {
 			there := withApplication(b, desired)
@@ -210,12 +214,7 @@ func TestDiffUpdatesUnderTraffic(t *testing.T) {
 // new ones, and once nothing is in the way any more, the next plan finishes the change.
 func TestDiffUpdatesBesideARefusal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := anyCascade().Draw(t, "cascade")
-		changed := c
-		changed.Lookahead = rapid.IntRange(1, c.Levels).Draw(t, "new lookahead")
-		changed.StrictKeys = rapid.Bool().Draw(t, "new strict keys")
-		b := deployed(t, expand(t, c))
-		desired := expand(t, changed)
+		c, b, desired := anyUpdate(t)
 		for _, name := range slices.Sorted(maps.Keys(desired.Exchanges)) {
 			if rapid.IntRange(0, 3).Draw(t, "damage exchange "+name) == 0 {
 				e := b.Exchanges[name]

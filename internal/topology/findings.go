@@ -186,7 +186,7 @@ func Damages(desired, actual Topology) []Finding {
 	var found []Finding
 	add := func(object, cause, effect string) { found = append(found, Finding{Error, object, cause, effect}) }
 	for _, name := range slices.Sorted(maps.Keys(desired.Exchanges)) {
-		if _, exists := actual.Exchanges[name]; !exists {
+		if !actual.has(name) {
 			add(fmt.Sprintf("exchange %q", name), "missing", "messages do not get on from here: publishers get an error, quorum queues keep what they hand on to it, and classic queues lose it")
 		}
 	}

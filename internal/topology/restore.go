@@ -44,8 +44,3 @@ func restore(before Topology, exchanges, queues []string, bindings ...Binding) P
 	}
 	return plan.then(others...)
 }
-
-func (t Topology) has(exchange string) bool {
-	_, exists := t.Exchanges[exchange]
-	return exists
-}

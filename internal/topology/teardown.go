@@ -64,8 +64,7 @@ func NeedsInbound(desired Topology, guard Guard) bool { return !guard.Force || !
 
 // isWhole tells a topology from a part of one, see Without.
 func (t Topology) isWhole() bool {
-	_, whole := t.Exchanges[t.Entry]
-	return whole
+	return t.has(t.Entry)
 }
 
 // Undo is the plan that takes back what a create has done: only what it made, and only while that
@@ -84,8 +83,7 @@ func Undo(desired Topology, done []Step) Plan {
 	}
 	var unbind []Step
 	for _, b := range made.Bindings.Sorted() {
-		_, source := made.Exchanges[b.Source]
-		_, exchange := made.Exchanges[b.Destination]
+		source, exchange := made.has(b.Source), made.has(b.Destination)
 		_, queue := made.Queues[b.Destination]
 		if goesAlong := source || exchange && b.DestinationType == ToExchange || queue && b.DestinationType == ToQueue; !goesAlong {
 			unbind = append(unbind, Unbind{b})
@@ -112,7 +110,7 @@ func newTeardown(desired, actual Topology) teardown {
 		alternates[e.AlternateExchange()] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(desired.Exchanges)) {
-		if _, exists := actual.Exchanges[name]; !exists {
+		if !actual.has(name) {
 			continue
 		}
 		switch {
@@ -137,12 +135,11 @@ func newTeardown(desired, actual Topology) teardown {
 		}
 	}
 	for _, b := range actual.Bindings.Sorted() {
-		_, isDeleted := actual.Exchanges[b.Source]
 		switch {
 		case b.Source == "" || !b.leadsInto(actual.Queues) || !b.leadsInto(desired.Queues): // the default exchange cannot be unbound
 		case !desired.isWhole():
 			t.close = append(t.close, Unbind{b})
-		case !isDeleted || !desired.Owns(b.Source):
+		case !actual.has(b.Source) || !desired.Owns(b.Source):
 			t.cutOff = append(t.cutOff, Unbind{b})
 		}
 	}

@@ -119,8 +119,13 @@ func (b Bindings) Sorted() []Binding {
 // Owns tells whether the bindings of the exchange belong to the topology: those of its own
 // exchanges do, those of the delivery exchange are the applications'.
 func (t Topology) Owns(exchange string) bool {
-	_, ok := t.Exchanges[exchange]
-	return ok && exchange != t.Delivery
+	return t.has(exchange) && exchange != t.Delivery
+}
+
+// has tells whether the exchange is one of the topology's.
+func (t Topology) has(exchange string) bool {
+	_, exists := t.Exchanges[exchange]
+	return exists
 }
 
 // Within is what there is of the wanted topology among these objects: its exchanges and queues, as they are, and all bindings of
