@@ -23,6 +23,9 @@ func (r *Runner) count(ctx context.Context, queues []topology.Queue) (counted ma
 	counted = map[string]QueueDepth{}
 	for i, depth := range depths {
 		counted[depth.Name] = depth
+		if depth.Messages > 0 && r.open() != nil {
+			r.filled.Store(depth.Name, true)
+		}
 		if depth.Messages > 0 && queues[i].Type() != "stream" {
 			waiting = append(waiting, depth)
 		}
@@ -175,10 +178,13 @@ func (r *Runner) leftNow(ctx context.Context, q topology.Queue) (QueueDepth, err
 		if t == nil || t.messages == 0 {
 			return r.peek(ctx, q)
 		}
-		seen := &sight{counted: map[string]QueueDepth{q.Name: depth}, totals: map[string]total{q.Name: *t}}
+		seen := &sight{counted: map[string]QueueDepth{q.Name: depth}, totals: map[string]total{q.Name: *t}, filled: &r.filled}
 		hidden, disputed, outdated := judge([]topology.Queue{q}, seen, asked.Sub(began))
-		if left := slices.Concat(hidden, disputed); outdated == 0 && len(left) > 0 {
-			return left[0], r.disagree(disputed)
+		if outdated == 0 {
+			if left := slices.Concat(hidden, disputed); len(left) > 0 {
+				return left[0], r.disagree(disputed)
+			}
+			return r.peek(ctx, q)
 		}
 		if err := r.pause(ctx, polling); err != nil {
 			return depth, err

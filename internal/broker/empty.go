@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
@@ -191,6 +192,7 @@ type sight struct {
 	totals   map[string]total
 	keep     map[string]bool // the queues that may keep what has expired
 	policies policies
+	filled   *sync.Map
 }
 
 // learn adds to a first look, after it and so in the pause before the next, which policies there are, and what becomes of messages that have
@@ -210,7 +212,7 @@ func (r *Runner) learn(ctx context.Context, queues []topology.Queue, seen *sight
 // look finds out at the same time what the queues say and what the management API says. Each look but the first, which is given the
 // one before, asks those that seem to be empty for a message, too, and the management API only for what it alone knows.
 func (r *Runner) look(ctx context.Context, queues []topology.Queue, before *sight) (*sight, error) {
-	seen := &sight{began: time.Now()}
+	seen := &sight{began: time.Now(), filled: &r.filled}
 	totaled := queues
 	if before != nil {
 		seen.keep, seen.policies = before.keep, before.policies
@@ -237,10 +239,12 @@ func (r *Runner) look(ctx context.Context, queues []topology.Queue, before *sigh
 	return seen, group.Wait()
 }
 
-// needsTotal tells whether a queue may hold messages that only its total shows, or has shown.
+// needsTotal tells whether a queue may hold messages that only its total shows, or has shown. What has been ready in it by AMQP, too, and is so no
+// longer, has left it, and its total is old.
 func (s *sight) needsTotal(q topology.Queue) bool {
 	t := s.totals[q.Name]
-	return q.Type() != "quorum" || s.keep[q.Name] || s.counted[q.Name].Consumers > 0 || t.messages > 0
+	_, filled := s.filled.Load(q.Name)
+	return q.Type() != "quorum" || s.keep[q.Name] || s.counted[q.Name].Consumers > 0 || t.messages > t.ready || t.ready > 0 && !filled
 }
 
 // judge lists the queues that hold messages though nothing is ready in them, and those in which something is ready by the totals alone, and

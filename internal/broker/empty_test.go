@@ -264,11 +264,7 @@ func verify(want topology.Topology) topology.Plan {
 	return topology.Teardown(want, want, topology.Guard{})[:1]
 }
 
-// untilTotals is how long it may take the totals to show that a queue is empty by now (3.10 has them from its statistics), and a drain to
-// see that.
-const untilTotals = 12 * time.Second
-
-// TestDrain waits for the cascade to run empty, and no longer than it takes the totals to show it.
+// TestDrain waits for the cascade to run empty, and no longer.
 func TestDrain(t *testing.T) {
 	client, vhost := connect(t), brokertest.Vhost(t, brokertest.Shared(t))
 	want := expand(t, cascade.Config{Name: "tasks", Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true})
@@ -292,7 +288,7 @@ func TestDrain(t *testing.T) {
 
 	started := time.Now()
 	run(t, client, vhost, topology.Teardown(want, state.Topology, topology.Guard{Drain: time.Minute}))
-	if took := time.Since(started); took > 4*time.Second+untilTotals {
+	if took := time.Since(started); took > 6*time.Second {
 		t.Errorf("it took %s until the cascade was found empty", took)
 	}
 	if got := len(arrivals.Arrivals()); got != 2 {
@@ -580,7 +576,7 @@ func TestRefusalsLeaveMessagesAlone(t *testing.T) {
 			t.Fatalf("the error is %v", err)
 		}
 	}
-	for refuse(); gets.Swap(0) > 0 && time.Since(published) < untilTotals; refuse() { // until the totals show it
+	for refuse(); gets.Swap(0) > 0 && time.Since(published) < 12*time.Second; refuse() { // until the totals show it (3.10 has them from its statistics)
 		time.Sleep(time.Second)
 	}
 	for range 25 {
@@ -612,13 +608,11 @@ func TestDrainCounts(t *testing.T) {
 	conn, _ := dial(t, vhost)
 	publish(t, conn, "", "q")
 	began := time.Now()
-	var meanwhile atomic.Int32
-	time.AfterFunc(4*time.Second, func() { meanwhile.Store(requests.Load()) })
 	run(t, client, vhost, drain)
-	if took := time.Since(began); took < 4*time.Second || took > 5*time.Second+untilTotals {
+	if took := time.Since(began); took < 4*time.Second {
 		t.Errorf("it waited for %s", took)
 	}
-	if n := meanwhile.Load(); n > empty {
+	if n := requests.Load(); n > 3*empty {
 		t.Errorf("%d requests, and %d where nothing waits", n, empty)
 	}
 }

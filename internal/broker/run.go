@@ -38,6 +38,8 @@ type Runner struct {
 	// closed is when a phase had last closed something, and next are the phases after the one that runs.
 	closed time.Time
 	next   topology.Plan
+	// filled has the queues in which AMQP has counted messages: so it reaches the broker that has them.
+	filled sync.Map
 }
 
 // Begin is for several plans, and for one that is yet to be made: see [Runner.Connect] and [Runner.Look].
