@@ -32,10 +32,12 @@ func main() {
 	messages := flag.Int("messages", 1_000_000, "size of the backlog")
 	rounds := flag.Int("rounds", 0, "number of rounds in place of the usual one of each suite")
 	flag.Parse()
+	began := time.Now()
 	if err := run(*short, strings.Fields(*images), *only, *out, *messages, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+	fmt.Printf("measured in %s\n", time.Since(began).Round(time.Second))
 }
 
 // suite is what is measured in one go on one broker.

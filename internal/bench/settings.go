@@ -26,7 +26,7 @@ func (s settings) has(suite string) bool { return slices.Contains(s.suites, suit
 // full is the lookahead of all levels.
 const full = 0
 
-// brief takes less than a minute, the start of a broker included.
+// brief takes less than a minute, the start of a broker included, but half a minute more beside another provider.
 func brief() settings {
 	return settings{
 		suites: []string{"publish", "deadletter", "terraform"},

@@ -101,6 +101,7 @@ func (b *Broker) api(ctx context.Context, method, path string, body, answer any)
 	}
 	req.SetBasicAuth(b.Username, b.Password)
 	req.Header.Set("Content-Type", "application/json")
+	req.Close = true // RabbitMQ closes a kept connection after a minute, which a request may meet
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err

@@ -52,11 +52,13 @@ type subject struct {
 	x         float64
 	latency   time.Duration
 	// configuration takes the vhost from a variable.
-	configuration  string
-	address, entry string // of what can be imported
+	configuration string
+	address       string                    // of what can be imported
+	importID      func(vhost string) string // its identifier
 
 	vhost     string
 	gateway   *gateway
+	relay     *relay
 	workspace *workspace
 }
 
@@ -72,8 +74,10 @@ func (b *Bench) Run(ctx context.Context, o Options) (err error) {
 	}
 	most := o.Levels[len(o.Levels)-1]
 	for _, foreign := range o.Foreign {
-		crowded := []*subject{cascades(fmt.Sprintf("%d levels", most), most, 1)}
-		crowded[0].parameter, crowded[0].x = "foreign queues", float64(foreign)
+		crowded := []*subject{floor(o), cascades(fmt.Sprintf("%d levels", most), most, 1)}
+		for _, s := range crowded {
+			s.parameter, s.x = "foreign queues", float64(foreign)
+		}
 		if err := b.measure(ctx, t, o, foreign, crowded); err != nil {
 			return fmt.Errorf("with %d foreign queues: %w", foreign, err)
 		}
@@ -83,11 +87,7 @@ func (b *Bench) Run(ctx context.Context, o Options) (err error) {
 
 // subjects are all but those with foreign queues.
 func subjects(o Options) []*subject {
-	floor := cascades("floor", 1, 1)
-	if o.Other != "" {
-		floor = plain("floor", 0)
-	}
-	all := []*subject{alone(), floor}
+	all := []*subject{alone(), floor(o)}
 	for _, levels := range o.Levels {
 		all = append(all, cascades(fmt.Sprintf("%d levels", levels), levels, 1))
 	}
@@ -109,6 +109,14 @@ func subjects(o Options) []*subject {
 		all = append(all, cascades(fmt.Sprintf("%d levels, ten cascades", most), most, 10))
 	}
 	return all
+}
+
+// floor is the least that a provider can be asked for.
+func floor(o Options) *subject {
+	if o.Other != "" {
+		return plain("floor", 0)
+	}
+	return cascades("floor", 1, 1)
 }
 
 // measure takes interleaved rounds of all subjects. No two of them exist at a time: RabbitMQ 4.3 goes through all bindings on the broker to
@@ -163,7 +171,7 @@ func (b *Bench) life(ctx context.Context, s *subject, o Options, round int) erro
 		if _, err := s.workspace.run(ctx, "state", "rm", s.address); err != nil {
 			return err
 		}
-		if err := b.step(ctx, s, round, "import", "import", s.address, s.vhost+"/"+s.entry); err != nil {
+		if err := b.step(ctx, s, round, "import", "import", s.address, s.importID(s.vhost)); err != nil {
 			return err
 		}
 	}
@@ -172,7 +180,7 @@ func (b *Bench) life(ctx context.Context, s *subject, o Options, round int) erro
 
 // step runs one command and records what it took.
 func (b *Bench) step(ctx context.Context, s *subject, round int, name string, args ...string) error {
-	requests, connections := s.gateway.requests.Load(), s.gateway.connections.Load()
+	requests, overHTTP, overAMQP := s.gateway.requests.Load(), s.gateway.connections.Load(), s.relay.connections.Load()
 	r, err := s.workspace.run(ctx, args...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.name, err)
@@ -184,7 +192,8 @@ func (b *Bench) step(ctx context.Context, s *subject, round int, name string, ar
 		{"time", "s", r.time.Seconds()},
 		{"processor time", "s", r.cpu.Seconds()},
 		{"requests", "", float64(s.gateway.requests.Load() - requests)},
-		{"connections", "", float64(s.gateway.connections.Load() - connections)},
+		{"connections", "", float64(s.gateway.connections.Load() - overHTTP + s.relay.connections.Load() - overAMQP)},
+		{"AMQP connections", "", float64(s.relay.connections.Load() - overAMQP)},
 		{"peak memory", "MiB", r.memory / (1 << 20)},
 	} {
 		err := b.recorder.Add(sample.Sample{
@@ -244,12 +253,11 @@ func (b *Bench) open(ctx context.Context, t *terraform, foreign int, s *subject)
 	if err != nil {
 		return nil, err
 	}
-	relay, err := newRelay(uri.Host, s.latency)
-	if err != nil {
+	if s.relay, err = newRelay(uri.Host, s.latency); err != nil {
 		return nil, err
 	}
-	opened = append(opened, relay.Close)
-	uri.Host = relay.Addr().String()
+	opened = append(opened, s.relay.Close)
+	uri.Host = s.relay.Addr().String()
 	environ := []string{
 		"RABBITMQ_ENDPOINT=" + s.gateway.URL, "RABBITMQ_USERNAME=" + b.broker.Username,
 		"RABBITMQ_PASSWORD=" + b.broker.Password, "RABBITMQ_AMQP_URI=" + uri.String(), "TF_VAR_vhost=" + vhost,

@@ -29,7 +29,7 @@ resource "rabbitmqdelay_cascade" "tasks" {
 `, n, levels)
 	if n == 1 {
 		s.address = "rabbitmqdelay_cascade.tasks[0]"
-		s.entry = fmt.Sprintf("tasks-0.delay-%02d", levels-1)
+		s.importID = func(vhost string) string { return fmt.Sprintf("%s/tasks-0.delay-%02d", vhost, levels-1) }
 	}
 	return s
 }
@@ -38,7 +38,7 @@ resource "rabbitmqdelay_cascade" "tasks" {
 func forced(levels int) *subject {
 	s := cascades(fmt.Sprintf("%d levels, force_destroy", levels), levels, 1)
 	s.configuration = strings.Replace(s.configuration, "  levels = ", "  force_destroy = true\n  levels = ", 1)
-	s.address, s.entry = "", ""
+	s.address = ""
 	return s
 }
 
@@ -106,5 +106,8 @@ resource "rabbitmq_binding" "pass" {
   depends_on       = [rabbitmq_exchange.level]
 }
 `, levels)
+	if levels == 0 {
+		s.address, s.importID = "rabbitmq_exchange.delivery", func(vhost string) string { return "tasks.delivery@" + vhost }
+	}
 	return s
 }

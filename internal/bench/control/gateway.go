@@ -58,8 +58,9 @@ func (l slowListener) Close() error   { return l.Listener.Close() }
 // A relay passes AMQP connections on over the same longer way.
 type relay struct {
 	net.Listener
-	target  string
-	latency time.Duration
+	target      string
+	latency     time.Duration
+	connections atomic.Int64
 }
 
 func newRelay(target string, latency time.Duration) (*relay, error) {
@@ -67,13 +68,14 @@ func newRelay(target string, latency time.Duration) (*relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &relay{listener, target, latency}
+	r := &relay{Listener: listener, target: target, latency: latency}
 	go func() {
 		for {
 			conn, err := r.Accept()
 			if err != nil {
 				return
 			}
+			r.connections.Add(1)
 			go r.pass(conn)
 		}
 	}()

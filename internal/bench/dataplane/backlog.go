@@ -17,12 +17,18 @@ import (
 type BacklogOptions struct {
 	QueueTypes []cascade.QueueType
 	Messages   int
-	Wait       time.Duration // how long the messages wait: longer than it takes to publish them
+	Wait       time.Duration // how long the messages wait, at least: longer than it takes to publish them
 	Paced      PacedOptions  // what is measured while they wait, at its first rate
 }
 
-// Backlog fills one level of a cascade with full lookahead and measures what waiting costs: memory and disk per
-// message, the rates beside them, and how fast they leave when all of them are due.
+const (
+	backlogLevels = 28
+	backlogLevel  = 10
+)
+
+// Backlog fills the queue of level 10 of a cascade with full lookahead, past the entry and with a round delay, and measures what waiting
+// costs: memory and disk per message, lateness and publish rate in another cascade beside them, and how fast they leave when all of them
+// are due.
 func (b *Bench) Backlog(ctx context.Context, o BacklogOptions) error {
 	for _, queueType := range o.QueueTypes {
 		// A process does not give back what another backlog took. Where it cannot be restarted, its memory says nothing.
@@ -43,15 +49,17 @@ func (s *space) backlog(ctx context.Context, queueType cascade.QueueType, o Back
 	add := func(metric, unit string, value float64) error {
 		return s.add(sample.Sample{Scenario: scenario, Subject: "full", Parameter: "messages", X: n, Metric: metric, Unit: unit, Round: 1, Value: value})
 	}
-	// The messages wait in a cascade of one level whose time-to-live is just long enough: in a larger one the
-	// level above 128 × 100 ms would do the same.
-	waiting := config("waiting", 1, 1, queueType)
-	waiting.Resolution = o.Wait
+	waiting := config("waiting", backlogLevels, full, queueType)
+	waiting.Resolution = (o.Wait >> backlogLevel).Truncate(time.Millisecond) + time.Millisecond
+	wait := waiting.Resolution << backlogLevel
 	store, err := s.declare(ctx, "full", waiting)
 	if err != nil {
 		return err
 	}
-	beside := config("beside", pacedLevels, 0, queueType)
+	if err := s.loader(store, backlogLevel); err != nil {
+		return err
+	}
+	beside := config("beside", pacedLevels, full, queueType)
 	beside.Resolution = pacedResolution
 	of, err := s.declare(ctx, "full", beside)
 	if err != nil {
@@ -62,9 +70,11 @@ func (s *space) backlog(ctx context.Context, queueType cascade.QueueType, o Back
 		return err
 	}
 	defer receiving.Close()
-	empty, err := s.paced(ctx, of, o.Paced.Rates[0], o.Paced)
-	if err != nil {
-		return err
+	var empty lateness
+	for range 2 { // the first time warms up a broker that was just restarted
+		if empty, err = s.paced(ctx, of, o.Paced.Rates[0], o.Paced); err != nil {
+			return err
+		}
 	}
 	if err := s.addLateness("lateness beside no backlog "+string(queueType), "full", "messages", n, 1, empty); err != nil {
 		return err
@@ -74,18 +84,8 @@ func (s *space) backlog(ctx context.Context, queueType cascade.QueueType, o Back
 		return err
 	}
 
-	sender, err := newSender(s.conn)
-	if err != nil {
-		return err
-	}
-	key := store.key(1)
 	started := time.Now()
-	for range o.Messages {
-		if err := sender.send(ctx, store.Entry, key, receiver.stamped(time.Now().Add(o.Wait))); err != nil {
-			return err
-		}
-	}
-	if err := sender.close(ctx); err != nil {
+	if err := s.fill(ctx, store, receiver, wait, o.Messages); err != nil {
 		return err
 	}
 	published := time.Since(started)
@@ -104,17 +104,20 @@ func (s *space) backlog(ctx context.Context, queueType cascade.QueueType, o Back
 			return err
 		}
 	}
-	full, err := s.paced(ctx, of, o.Paced.Rates[0], o.Paced)
+	standing, err := s.paced(ctx, of, o.Paced.Rates[0], o.Paced)
 	if err != nil {
 		return err
 	}
-	if err := s.addLateness("lateness beside a backlog "+string(queueType), "full", "messages", n, 1, full); err != nil {
+	if err := s.addLateness("lateness beside a backlog "+string(queueType), "full", "messages", n, 1, standing); err != nil {
+		return err
+	}
+	if err := s.besides(ctx, of, "publish beside a backlog "+string(queueType), n); err != nil {
 		return err
 	}
 
-	firstDue := started.Add(o.Wait)
+	firstDue := started.Add(wait)
 	if time.Now().After(firstDue) {
-		return fmt.Errorf("after %s the first messages are due, before everything is measured; let them wait longer than %s", time.Since(started), o.Wait)
+		return fmt.Errorf("after %s the first messages are due, before everything is measured; let them wait longer than %s", time.Since(started), wait)
 	}
 	late, err := receiver.wait(ctx, o.Messages, firstDue.Add(10*time.Minute))
 	if err != nil {
@@ -125,7 +128,42 @@ func (s *space) backlog(ctx context.Context, queueType cascade.QueueType, o Back
 		return err
 	}
 	// Messages are due as fast as they were published: a rate below that is the limit of dead-lettering.
-	return add("rate when due", "msg/s", float64(len(late))/took.Seconds())
+	if err := add("rate when due", "msg/s", float64(len(late))/took.Seconds()); err != nil {
+		return err
+	}
+	// Not before: what was published and purged takes memory for a while.
+	return s.besides(ctx, of, "publish beside no backlog "+string(queueType), n)
+}
+
+// fill puts messages with a round delay into the queue behind the loader.
+func (s *space) fill(ctx context.Context, of *subject, r *receiver, wait time.Duration, n int) error {
+	sender, err := newSender(s.conn)
+	if err != nil {
+		return err
+	}
+	key := of.key(1 << backlogLevel)
+	for range n {
+		if err := sender.send(ctx, loaderName(of), key, r.stamped(time.Now().Add(wait))); err != nil {
+			return err
+		}
+	}
+	return sender.close(ctx)
+}
+
+// besides measures how fast messages are published that wait for longer than everything here takes.
+func (s *space) besides(ctx context.Context, of *subject, scenario string, n float64) error {
+	const samples, each, level = 3, 1200 * time.Millisecond, 20
+	key := of.key(1 << level)
+	for i := range samples {
+		rate, err := s.rate(ctx, publishing{of: of, exchange: of.Entry, key: func() string { return key }, publishers: 1}, each)
+		if err != nil {
+			return err
+		}
+		if err := s.add(sample.Sample{Scenario: scenario, Subject: "full", Parameter: "messages", X: n, Metric: "rate", Unit: "msg/s", Round: i + 1, Value: rate}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // usage is what the broker takes, in bytes.

@@ -27,14 +27,11 @@ func printSummary(w io.Writer, d *data) error {
 		for _, scenario := range distinct(d, func(p point) bool {
 			return p.broker == broker && strings.HasPrefix(p.scenario, "terraform ") && p.metric == "time"
 		}, func(p point) string { return p.scenario }) {
-			floor, ok := d.floor(broker, scenario)
-			if !ok {
-				continue
-			}
 			for _, subject := range d.subjects(broker, scenario, "time") {
 				for _, x := range d.xs(broker, scenario, "time") {
 					f, ok := d.figure(broker, scenario, subject, x, "time")
-					if !ok || subject == "floor" || subject == "terraform alone" {
+					floor, known := d.floor(broker, scenario, x)
+					if !ok || !known || subject == "floor" || subject == "terraform alone" {
 						continue
 					}
 					requests, _ := d.figure(broker, scenario, subject, x, "requests")
@@ -48,8 +45,12 @@ func printSummary(w io.Writer, d *data) error {
 	return table.Flush()
 }
 
-// floor is the time that Terraform takes for next to nothing. It is not measured for an import.
-func (d *data) floor(broker, scenario string) (float64, bool) {
+// floor is the time that Terraform takes for next to nothing: beside the queues of others where it was measured there, otherwise
+// alone and without latency.
+func (d *data) floor(broker, scenario string, x float64) (float64, bool) {
+	if f, ok := d.figure(broker, scenario, "floor", x, "time"); ok {
+		return f.median, true
+	}
 	operation, _, _ := strings.Cut(scenario, ",")
 	for _, x := range d.xs(broker, operation, "time") {
 		if f, ok := d.figure(broker, operation, "floor", x, "time"); ok {

@@ -121,8 +121,8 @@ func short(v float64) string {
 // controls is a table of what Terraform takes on one broker for each operation and configuration.
 func (d *data) controls(broker string) (string, error) {
 	var s strings.Builder
-	s.WriteString(row([]string{"operation", "configuration", "time, s", "above the floor, s", "processor time, s", "requests", "connections", "peak memory, MiB"}))
-	s.WriteString(row([]string{"---", "---", "---:", "---:", "---:", "---:", "---:", "---:"}))
+	s.WriteString(row([]string{"operation", "configuration", "time, s", "above the floor, s", "processor time, s", "requests", "connections", "of them AMQP", "peak memory, MiB"}))
+	s.WriteString(row([]string{"---", "---", "---:", "---:", "---:", "---:", "---:", "---:", "---:"}))
 	rows := 0
 	for _, operation := range []string{"plan", "apply", "import", "destroy"} {
 		for _, more := range []string{"", ", latency", ", foreign queues"} {
@@ -134,10 +134,10 @@ func (d *data) controls(broker string) (string, error) {
 						continue
 					}
 					cells := []string{operation, subject + condition(more, x), time.String(), ""}
-					if floor, ok := d.floor(broker, scenario); ok && subject != "floor" && subject != "terraform alone" {
+					if floor, ok := d.floor(broker, scenario, x); ok && subject != "floor" && subject != "terraform alone" {
 						cells[3] = short(time.median - floor)
 					}
-					for _, metric := range []string{"processor time", "requests", "connections", "peak memory"} {
+					for _, metric := range []string{"processor time", "requests", "connections", "AMQP connections", "peak memory"} {
 						f, _ := d.figure(broker, scenario, subject, x, metric)
 						cells = append(cells, short(f.median))
 					}
@@ -202,7 +202,7 @@ var operations = []operation{
 // against the slowest single resources, and the other way round.
 func (d *data) share(broker string, of operation, more string, x float64) (figure, bool) {
 	scenario := "terraform " + of.name + more
-	floor, known := d.floor(broker, scenario)
+	floor, known := d.floor(broker, scenario, x)
 	ours, measured := d.figure(broker, scenario, of.subject, x, "time")
 	theirs, beside := d.figure(broker, scenario, mostLevels+", single resources", x, "time")
 	return figure{
@@ -259,7 +259,7 @@ func (d *data) word(broker string) (string, error) {
 func (d *data) ofApply(broker string) (string, error) {
 	made, ok := d.figure(broker, "steps create", "full", 28, "time")
 	apply, also := d.figure(broker, "terraform apply", mostLevels, 28, "time")
-	floor, known := d.floor(broker, "terraform apply")
+	floor, known := d.floor(broker, "terraform apply", 28)
 	if !ok || !also || !known {
 		return "", fmt.Errorf("an apply was not measured on %s", broker)
 	}
