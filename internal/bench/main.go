@@ -57,6 +57,9 @@ var suites = []suite{
 	{"terraform", func(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) error {
 		return control.New(b, r).Run(ctx, s.control)
 	}},
+	{"foreign", func(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) error {
+		return control.New(b, r).Beside(ctx, s.control)
+	}},
 }
 
 func names() []string {

@@ -24,8 +24,8 @@ func TestSuites(t *testing.T) {
 		publish:    dataplane.PublishOptions{Levels: []int{4}, Lookaheads: []int{1}, QueueTypes: quorum, Together: 2, Rounds: 1, Time: 300 * time.Millisecond},
 		deadLetter: dataplane.DeadLetterOptions{Lookaheads: []int{full}, QueueTypes: quorum, Messages: 50, Rounds: 1},
 		paced:      paced,
-		control:    control.Options{Levels: []int{4}, Steps: true, Rounds: 1},
-		suites:     []string{"publish", "deadletter", "paced", "terraform"}, // the backlog and the layouts take a minute at least
+		control:    control.Options{Levels: []int{4}, Foreign: []int{10}, Steps: true, Rounds: 1},
+		suites:     []string{"publish", "deadletter", "paced", "terraform", "foreign"}, // the backlog and the layouts take a minute at least
 	}
 	b := brokertest.Shared(t)
 	out := t.TempDir()
@@ -35,7 +35,7 @@ func TestSuites(t *testing.T) {
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {
-			if s.name == "terraform" && os.Getenv("TF_ACC_TERRAFORM_PATH") == "" {
+			if (s.name == "terraform" || s.name == "foreign") && os.Getenv("TF_ACC_TERRAFORM_PATH") == "" {
 				t.Skip("TF_ACC_TERRAFORM_PATH, the executable file of Terraform, is not set")
 			}
 			if err := s.run(t.Context(), b, tiny, out); err != nil {

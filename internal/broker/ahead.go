@@ -19,9 +19,8 @@ func (r *Runner) Look(ctx context.Context, queues []topology.Queue, read topolog
 	if len(queues) == 0 {
 		return
 	}
-	known := ownBindings(read)
 	ctx, giveUp := context.WithCancel(r.logging(ctx))
-	ahead := &lookAhead{queues: queues, done: make(chan struct{}), giveUp: giveUp}
+	ahead := &lookAhead{queues: queues, known: ownBindings(read), done: make(chan struct{}), giveUp: giveUp}
 	r.ahead = ahead
 	looked := make(chan struct{})
 	go func() {
@@ -31,7 +30,7 @@ func (r *Runner) Look(ctx context.Context, queues []topology.Queue, read topolog
 		}
 		close(looked)
 		if ahead.seen != nil && ahead.err == nil {
-			ahead.err = r.learn(ctx, queues, ahead.seen, known)
+			ahead.err = r.learn(ctx, queues, ahead.seen, ahead.known)
 		}
 	}()
 	select {
@@ -62,6 +61,7 @@ const headStart = 300 * time.Millisecond
 // lookAhead is a look that was made before the run began to change anything.
 type lookAhead struct {
 	queues []topology.Queue
+	known  map[string][]topology.Binding // read before, by their source
 	giveUp context.CancelFunc
 	done   chan struct{} // closed when there is a result; without AMQP there is none
 	seen   *sight
@@ -82,14 +82,16 @@ func (r *Runner) endLook() *lookAhead {
 // firstLook is the one that was begun ahead, if that was at these queues and found nothing, for what waited then may be gone; and if it
 // was not so long ago that it would only take a third look, as long after the second.
 func (r *Runner) firstLook(ctx context.Context, queues []topology.Queue) (*sight, error) {
+	var known map[string][]topology.Binding
 	if ahead := r.endLook(); ahead != nil && covers(ahead.queues, queues) {
+		known = ahead.known
 		if ahead.err != nil || ahead.seen != nil && len(ahead.seen.waiting) == 0 && isRecent(ahead.seen.policies.shortestStay(queues), time.Since(ahead.seen.began)) {
 			return ahead.seen, ahead.err
 		}
 	}
 	seen, err := r.look(ctx, queues, nil)
 	if err == nil {
-		err = r.learn(ctx, queues, seen, nil)
+		err = r.learn(ctx, queues, seen, known)
 	}
 	return seen, err
 }

@@ -25,7 +25,7 @@ import (
 type Options struct {
 	Levels  []int
 	Latency []time.Duration // added to every round trip, with the highest number of levels
-	Foreign []int           // queues and bindings of others in the vhost, likewise
+	Foreign []int           // queues and bindings of others in the vhost, likewise, for Beside
 	Ten     bool            // whether to measure ten cascades in one configuration
 	Import  bool
 	Steps   bool // whether to measure what the broker takes for the objects alone
@@ -51,6 +51,7 @@ type subject struct {
 	parameter string
 	x         float64
 	latency   time.Duration
+	foreign   int // queues of others in its vhost
 	// configuration takes the vhost from a variable.
 	configuration string
 	address       string                    // of what can be imported
@@ -62,30 +63,46 @@ type subject struct {
 	workspace *workspace
 }
 
-// Run measures all.
-func (b *Bench) Run(ctx context.Context, o Options) (err error) {
+// Run measures all but what Beside does.
+func (b *Bench) Run(ctx context.Context, o Options) error {
+	return b.with(ctx, o, func(t *terraform) error { return b.measure(ctx, t, o, subjects(o)) })
+}
+
+// Beside measures the highest number of levels beside queues and bindings of others.
+func (b *Bench) Beside(ctx context.Context, o Options) error {
+	return b.with(ctx, o, func(t *terraform) error {
+		for _, foreign := range o.Foreign {
+			beside := []*subject{floor(o), largest(o)}
+			for _, s := range beside {
+				s.parameter, s.x = "foreign queues", float64(foreign)
+			}
+			beside[1].foreign = foreign // RabbitMQ 4.3 goes through all bindings on the broker: there must not be twice as many
+			o := o
+			o.Steps = false
+			if err := b.measure(ctx, t, o, beside); err != nil {
+				return fmt.Errorf("with %d foreign queues: %w", foreign, err)
+			}
+		}
+		return nil
+	})
+}
+
+func (b *Bench) with(ctx context.Context, o Options, measure func(*terraform) error) (err error) {
 	t, err := newTerraform(ctx, o.Other)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
-	if err := b.measure(ctx, t, o, 0, subjects(o)); err != nil {
-		return err
-	}
-	most := o.Levels[len(o.Levels)-1]
-	for _, foreign := range o.Foreign {
-		crowded := []*subject{floor(o), cascades(fmt.Sprintf("%d levels", most), most, 1)}
-		for _, s := range crowded {
-			s.parameter, s.x = "foreign queues", float64(foreign)
-		}
-		if err := b.measure(ctx, t, o, foreign, crowded); err != nil {
-			return fmt.Errorf("with %d foreign queues: %w", foreign, err)
-		}
-	}
-	return nil
+	return measure(t)
 }
 
-// subjects are all but those with foreign queues.
+// largest is one cascade of the highest number of levels.
+func largest(o Options) *subject {
+	most := slices.Max(o.Levels)
+	return cascades(fmt.Sprintf("%d levels", most), most, 1)
+}
+
+// subjects are all but those beside foreign queues.
 func subjects(o Options) []*subject {
 	all := []*subject{alone(), floor(o)}
 	for _, levels := range o.Levels {
@@ -96,7 +113,7 @@ func subjects(o Options) []*subject {
 		all = append(all, plain(fmt.Sprintf("%d levels, single resources", most), most), forced(most))
 	}
 	for _, latency := range o.Latency {
-		slow := []*subject{cascades(fmt.Sprintf("%d levels", most), most, 1)}
+		slow := []*subject{largest(o)}
 		if o.Other != "" {
 			slow = append(slow, plain(fmt.Sprintf("%d levels, single resources", most), most), forced(most))
 		}
@@ -121,9 +138,9 @@ func floor(o Options) *subject {
 
 // measure takes interleaved rounds of all subjects. No two of them exist at a time: RabbitMQ 4.3 goes through all bindings on the broker to
 // list those of an exchange.
-func (b *Bench) measure(ctx context.Context, t *terraform, o Options, foreign int, subjects []*subject) (err error) {
+func (b *Bench) measure(ctx context.Context, t *terraform, o Options, subjects []*subject) (err error) {
 	for _, s := range subjects {
-		closeSubject, err := b.open(ctx, t, foreign, s)
+		closeSubject, err := b.open(ctx, t, s)
 		if err != nil {
 			return err
 		}
@@ -136,7 +153,7 @@ func (b *Bench) measure(ctx context.Context, t *terraform, o Options, foreign in
 				return err
 			}
 		}
-		if o.Steps && foreign == 0 {
+		if o.Steps {
 			if err := b.steps(ctx, o.Levels[len(o.Levels)-1], round); err != nil {
 				return err
 			}
@@ -207,8 +224,8 @@ func (b *Bench) step(ctx context.Context, s *subject, round int, name string, ar
 	return nil
 }
 
-// open gives a subject a vhost, in which there are so many queues of others, a way to the broker and a workspace.
-func (b *Bench) open(ctx context.Context, t *terraform, foreign int, s *subject) (_ func() error, err error) {
+// open gives a subject a vhost, with its queues of others, a way to the broker and a workspace.
+func (b *Bench) open(ctx context.Context, t *terraform, s *subject) (_ func() error, err error) {
 	var opened []func() error
 	closeAll := func() (err error) {
 		for _, each := range slices.Backward(opened) {
@@ -235,13 +252,13 @@ func (b *Bench) open(ctx context.Context, t *terraform, foreign int, s *subject)
 		}
 		return err
 	})
-	if foreign > 0 {
+	if s.foreign > 0 {
 		conn, err := b.broker.Dial(vhost)
 		if err != nil {
 			return nil, err
 		}
 		opened = append(opened, func() error { return conn.CloseDeadline(time.Now().Add(10 * time.Second)) })
-		if err := crowd(conn, foreign); err != nil {
+		if err := crowd(conn, s.foreign); err != nil {
 			return nil, err
 		}
 	}
