@@ -119,7 +119,7 @@ func (s *space) backlog(ctx context.Context, queueType cascade.QueueType, o Back
 	if time.Now().After(firstDue) {
 		return fmt.Errorf("after %s the first messages are due, before everything is measured; let them wait longer than %s", time.Since(started), wait)
 	}
-	late, err := receiver.wait(ctx, o.Messages, firstDue.Add(10*time.Minute))
+	late, err := receiver.wait(ctx, o.Messages, firstDue.Add(20*time.Minute))
 	if err != nil {
 		return err
 	}

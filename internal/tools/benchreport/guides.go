@@ -87,12 +87,14 @@ func writeGuides(d *data, runs []run, directory string) error {
 			const gigabyte = 1e9
 			return short(math.Round(1e6*v/gigabyte*10) / 10), err
 		},
+		// hundredThousand is how many seconds so many messages take that are due at once, by the rate of fewer and by that of more.
 		"hundredThousand": func(broker string) (string, error) {
 			f, ok := d.figure(broker, movingOn, "full", 10_000, "rate")
 			if !ok {
 				return "", fmt.Errorf("moving on was not measured on %s", broker)
 			}
-			return short(math.Round(1e5 / f.median)), nil
+			million, err := d.only(broker, "backlog quorum", "rate when due")
+			return fmt.Sprintf("%.0f to %.0f", 1e5/f.median, 1e5/million), err
 		},
 	}).ParseFS(texts, "*.md.tmpl")
 	if err != nil {
