@@ -80,7 +80,8 @@ func (r *Runner) endLook() *lookAhead {
 }
 
 // firstLook is the one that was begun ahead, if that was at these queues and found nothing, for what waited then may be gone; and if it
-// was not so long ago that it would only take a third look, as long after the second.
+// was not so long ago that it would only take a third look, as long after the second. One that is made instead of it does not ask for the
+// bindings that were read before.
 func (r *Runner) firstLook(ctx context.Context, queues []topology.Queue) (*sight, error) {
 	var known map[string][]topology.Binding
 	if ahead := r.endLook(); ahead != nil && covers(ahead.queues, queues) {

@@ -70,16 +70,16 @@ func (b *Bench) Run(ctx context.Context, o Options) error {
 
 // Beside measures the highest number of levels beside queues and bindings of others.
 func (b *Bench) Beside(ctx context.Context, o Options) error {
+	o.Steps = false
 	return b.with(ctx, o, func(t *terraform) error {
 		for _, foreign := range o.Foreign {
-			beside := []*subject{floor(o), largest(o)}
-			for _, s := range beside {
+			crowded := largest(o)
+			crowded.foreign = foreign // the floor has none: RabbitMQ 4.3 goes through all bindings on the broker, which would be twice as many
+			subjects := []*subject{floor(o), crowded}
+			for _, s := range subjects {
 				s.parameter, s.x = "foreign queues", float64(foreign)
 			}
-			beside[1].foreign = foreign // RabbitMQ 4.3 goes through all bindings on the broker: there must not be twice as many
-			o := o
-			o.Steps = false
-			if err := b.measure(ctx, t, o, beside); err != nil {
+			if err := b.measure(ctx, t, o, subjects); err != nil {
 				return fmt.Errorf("with %d foreign queues: %w", foreign, err)
 			}
 		}
@@ -96,9 +96,11 @@ func (b *Bench) with(ctx context.Context, o Options, measure func(*terraform) er
 	return measure(t)
 }
 
+func (o Options) mostLevels() int { return slices.Max(o.Levels) }
+
 // largest is one cascade of the highest number of levels.
 func largest(o Options) *subject {
-	most := slices.Max(o.Levels)
+	most := o.mostLevels()
 	return cascades(fmt.Sprintf("%d levels", most), most, 1)
 }
 
@@ -108,7 +110,7 @@ func subjects(o Options) []*subject {
 	for _, levels := range o.Levels {
 		all = append(all, cascades(fmt.Sprintf("%d levels", levels), levels, 1))
 	}
-	most := o.Levels[len(o.Levels)-1]
+	most := o.mostLevels()
 	if o.Other != "" {
 		all = append(all, plain(fmt.Sprintf("%d levels, single resources", most), most), forced(most))
 	}
@@ -154,7 +156,7 @@ func (b *Bench) measure(ctx context.Context, t *terraform, o Options, subjects [
 			}
 		}
 		if o.Steps {
-			if err := b.steps(ctx, o.Levels[len(o.Levels)-1], round); err != nil {
+			if err := b.steps(ctx, o.mostLevels(), round); err != nil {
 				return err
 			}
 		}
@@ -202,6 +204,7 @@ func (b *Bench) step(ctx context.Context, s *subject, round int, name string, ar
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
+	overHTTP, overAMQP = s.gateway.connections.Load()-overHTTP, s.relay.connections.Load()-overAMQP
 	for _, each := range []struct {
 		metric, unit string
 		value        float64
@@ -209,8 +212,8 @@ func (b *Bench) step(ctx context.Context, s *subject, round int, name string, ar
 		{"time", "s", r.time.Seconds()},
 		{"processor time", "s", r.cpu.Seconds()},
 		{"requests", "", float64(s.gateway.requests.Load() - requests)},
-		{"connections", "", float64(s.gateway.connections.Load() - overHTTP + s.relay.connections.Load() - overAMQP)},
-		{"AMQP connections", "", float64(s.relay.connections.Load() - overAMQP)},
+		{"connections", "", float64(overHTTP + overAMQP)},
+		{"AMQP connections", "", float64(overAMQP)},
 		{"peak memory", "MiB", r.memory / (1 << 20)},
 	} {
 		err := b.recorder.Add(sample.Sample{

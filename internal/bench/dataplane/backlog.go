@@ -154,12 +154,9 @@ func (s *space) fill(ctx context.Context, of *subject, r *receiver, wait time.Du
 func (s *space) besides(ctx context.Context, of *subject, scenario string, n float64) error {
 	const samples, each, level = 3, 1200 * time.Millisecond, 20
 	key := of.key(1 << level)
+	p := publishing{scenario, of, of.Entry, func() string { return key }, 1}
 	for i := range samples {
-		rate, err := s.rate(ctx, publishing{of: of, exchange: of.Entry, key: func() string { return key }, publishers: 1}, each)
-		if err != nil {
-			return err
-		}
-		if err := s.add(sample.Sample{Scenario: scenario, Subject: "full", Parameter: "messages", X: n, Metric: "rate", Unit: "msg/s", Round: i + 1, Value: rate}); err != nil {
+		if err := s.sampleRate(ctx, p, "messages", n, i+1, each); err != nil {
 			return err
 		}
 	}

@@ -104,20 +104,21 @@ func (s *space) publish(ctx context.Context, queueType cascade.QueueType, levels
 	for round := 1; round <= o.Rounds; round++ {
 		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		for _, p := range all {
-			rate, err := s.rate(ctx, p, o.Time)
-			if err != nil {
-				return err
-			}
-			err = s.add(sample.Sample{
-				Scenario: p.scenario, Subject: p.of.name,
-				Parameter: "levels", X: float64(levels), Metric: "rate", Unit: "msg/s", Round: round, Value: rate,
-			})
-			if err != nil {
+			if err := s.sampleRate(ctx, p, "levels", float64(levels), round, o.Time); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// sampleRate records a rate.
+func (s *space) sampleRate(ctx context.Context, p publishing, parameter string, x float64, round int, d time.Duration) error {
+	rate, err := s.rate(ctx, p, d)
+	if err != nil {
+		return err
+	}
+	return s.add(sample.Sample{Scenario: p.scenario, Subject: p.of.name, Parameter: parameter, X: x, Metric: "rate", Unit: "msg/s", Round: round, Value: rate})
 }
 
 // rate is that of all publishers together.
