@@ -159,19 +159,19 @@ func (r *Runner) first(ctx context.Context, from topology.Queue) (QueueDepth, er
 // readyNow counts the messages of a queue that are ready, and fails if there is nobody to know that. A get alone is not enough: that
 // of a queue without a leader found nothing once, on a busy machine, where a message was (3.10.8, TestQueueWithoutLeader).
 func (r *Runner) readyNow(ctx context.Context, q topology.Queue) (QueueDepth, error) {
-	depth, _, err := r.readyAndTotal(ctx, q)
+	depth, _, err := r.readyAndTotal(ctx, q, []string{})
 	if err != nil || depth.Messages > 0 {
 		return depth, err
 	}
 	return r.peek(ctx, q)
 }
 
-// leftNow counts what a queue holds that was found to be empty: that takes the time until the total is up to date only if it says something
-// else.
-func (r *Runner) leftNow(ctx context.Context, q topology.Queue) (QueueDepth, error) {
+// leftNow counts what a queue holds that was found to be empty, when what its sources had routed is there: that takes the time until the total
+// is up to date only if it says something else.
+func (r *Runner) leftNow(ctx context.Context, q topology.Queue, sources []string) (QueueDepth, error) {
 	for began := time.Now(); ; {
 		asked := time.Now()
-		depth, t, err := r.readyAndTotal(ctx, q)
+		depth, t, err := r.readyAndTotal(ctx, q, sources)
 		if err != nil || depth.Messages > 0 {
 			return depth, err
 		}
@@ -192,15 +192,17 @@ func (r *Runner) leftNow(ctx context.Context, q topology.Queue) (QueueDepth, err
 	}
 }
 
-// readyAndTotal asks the queue and the management API at the same time.
-func (r *Runner) readyAndTotal(ctx context.Context, q topology.Queue) (depth QueueDepth, t *total, err error) {
+// readyAndTotal asks the queue, once it has settled, and the management API at the same time.
+func (r *Runner) readyAndTotal(ctx context.Context, q topology.Queue, sources []string) (depth QueueDepth, t *total, err error) {
 	group, together := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
 		t, err = r.total(together, q)
 		return err
 	})
 	group.Go(func() (err error) {
-		depth, err = r.ready(together, q)
+		if err = r.settle(together, sources); err == nil {
+			depth, err = r.ready(together, q)
+		}
 		return err
 	})
 	return depth, t, group.Wait()

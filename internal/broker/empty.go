@@ -109,7 +109,7 @@ func (r *Runner) untilNextLook(ctx context.Context, queues []topology.Queue, dea
 func (r *Runner) waiting(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error) {
 	if covers(r.proof.queues, queues) {
 		if r.mustSettle(queues) {
-			if err := r.settle(ctx); err != nil {
+			if err := r.settle(ctx, nil); err != nil {
 				return nil, err
 			}
 		}
@@ -157,23 +157,42 @@ func (r *Runner) waiting(ctx context.Context, queues []topology.Queue) ([]QueueD
 // mustSettle tells whether what is on its way into one of the queues has to be there before they are looked at. The deletion of a queue waits
 // for that itself. But before, while exchanges go, a queue can lose what leaves it.
 func (r *Runner) mustSettle(queues []topology.Queue) bool {
-	looks := func(step topology.Step) bool { _, looks := step.(topology.VerifyEmpty); return looks }
 	losesSome := func(q topology.Queue) bool { return q.Delays() && !q.AtLeastOnce() }
-	return slices.ContainsFunc(r.next.Steps(), looks) && slices.ContainsFunc(queues, losesSome)
+	return r.looksLater() && slices.ContainsFunc(queues, losesSome)
 }
 
-// settle waits until what was on its way into a queue when something was closed is there.
-func (r *Runner) settle(ctx context.Context) error {
-	return r.pause(ctx, time.Until(r.closed.Add(settling)))
+// looksLater tells whether a later phase verifies that queues are empty.
+func (r *Runner) looksLater() bool {
+	return slices.ContainsFunc(r.next.Steps(), func(step topology.Step) bool { return !changes(step) })
 }
 
-// closes tells whether a step keeps messages out of queues.
-func closes(step topology.Step) bool {
-	switch step.(type) {
-	case topology.DeleteExchange, topology.Unbind:
-		return true
+// changes tells a step from one that only looks.
+func changes(step topology.Step) bool {
+	_, looks := step.(topology.VerifyEmpty)
+	return !looks
+}
+
+// settle waits until what exchanges had routed when they were closed, all of them if none is named, is in the queues.
+func (r *Runner) settle(ctx context.Context, sources []string) error {
+	var last time.Time
+	for source, at := range r.closed {
+		if (sources == nil || slices.Contains(sources, source)) && at.After(last) {
+			last = at
+		}
 	}
-	return false
+	return r.pause(ctx, time.Until(last.Add(settling)))
+}
+
+// noteClosed notes which exchanges no longer lead anywhere, or not to all that they did.
+func (r *Runner) noteClosed(steps []topology.Step) {
+	for _, step := range steps {
+		switch s := step.(type) {
+		case topology.DeleteExchange:
+			r.closed[s.Name] = time.Now()
+		case topology.Unbind:
+			r.closed[s.Binding.Source] = time.Now()
+		}
+	}
 }
 
 // twoAreEnough tells whether every message stays in a queue for longer than both looks took, so that it cannot have left one
@@ -308,17 +327,15 @@ func (r *Runner) deleteQueue(ctx context.Context, step topology.DeleteQueue) (bo
 	call := r.newCall(ctx)
 	options := rabbithole.QueueDeleteOptions{}
 	var unsure error
-	if step.IfEmpty {
-		if err := r.settle(ctx); err != nil {
-			return false, err
-		}
-	}
 	switch {
 	case step.IfEmpty && step.Queue.Type() == "classic":
+		if err := r.settle(ctx, step.Sources); err != nil {
+			return false, err
+		}
 		options.IfEmpty = true
 	case step.IfEmpty:
 		call.makeSure = func() error {
-			depth, err := r.leftNow(ctx, step.Queue)
+			depth, err := r.leftNow(ctx, step.Queue, step.Sources)
 			if err == nil && depth.Messages > 0 {
 				err = r.notEmpty(step, depth)
 			}

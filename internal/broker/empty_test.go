@@ -363,8 +363,10 @@ func TestMessageOnItsWay(t *testing.T) {
 		bound := topology.Binding{Source: "x", DestinationType: topology.ToQueue, Destination: "q"}
 		verify := topology.Phase{Steps: []topology.Step{topology.VerifyEmpty{Queues: []topology.Queue{q}}}}
 		deletion := topology.Phase{Steps: []topology.Step{topology.DeleteQueue{Queue: q, IfEmpty: true}}}
+		fromX := topology.Phase{Steps: []topology.Step{topology.DeleteQueue{Queue: q, IfEmpty: true, Sources: []string{"x"}}}}
 		for name, plan := range map[string]topology.Plan{
 			"exchange": {verify, {Steps: []topology.Step{topology.DeleteExchange{Name: "x"}}}, verify, deletion},
+			"source":   {{Steps: []topology.Step{topology.DeleteExchange{Name: "x"}}}, fromX},
 			"binding":  {verify, {Steps: []topology.Step{topology.Unbind{Binding: bound}}}, deletion},
 		} {
 			t.Run(queueType+" "+name, func(t *testing.T) {

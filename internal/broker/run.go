@@ -35,15 +35,17 @@ type Runner struct {
 	session
 	ahead *lookAhead
 	proof proof
-	// closed is when a phase had last closed something, and next are the phases after the one that runs.
-	closed time.Time
+	// closed is when exchanges were last deleted or unbound, by their names, and next are the phases after the one that runs.
+	closed map[string]time.Time
 	next   topology.Plan
 	// filled has the queues in which AMQP has counted messages: so it reaches the broker that has them.
 	filled sync.Map
 }
 
 // Begin is for several plans, and for one that is yet to be made: see [Runner.Connect] and [Runner.Look].
-func (c *Client) Begin(vhost string) *Runner { return &Runner{Client: c, vhost: vhost} }
+func (c *Client) Begin(vhost string) *Runner {
+	return &Runner{Client: c, vhost: vhost, closed: map[string]time.Time{}}
+}
 
 // Run runs the phases of the plan one after the other, and the steps of a phase at the same time.
 // If a step fails, those that run are finished, no other begins, and the phase's undo runs.
@@ -130,14 +132,14 @@ func (r *Runner) asFarAsPossible(ctx context.Context, steps []topology.Step) (le
 
 // phase runs steps at the same time: over HTTP, and as soon as there is a connection for it, what openFor names over AMQP.
 func (r *Runner) phase(ctx context.Context, steps []topology.Step) (done []topology.Step, err error) {
-	if slices.ContainsFunc(steps, func(step topology.Step) bool { _, looks := step.(topology.VerifyEmpty); return !looks }) {
+	if slices.ContainsFunc(steps, changes) {
 		r.endLook() // what moved unseen at that time may have come in since
 		r.proof = r.proof.without(steps)
-		defer r.keepProof(ctx)()
+		if r.looksLater() {
+			defer r.keepProof(ctx)()
+		}
 	}
-	if slices.ContainsFunc(steps, closes) {
-		defer func() { r.closed = time.Now() }()
-	}
+	defer r.noteClosed(steps)
 	effects := make([]bool, len(steps))
 	for begun := 0; begun < len(steps) && err == nil; {
 		if session, channels := r.openFor(steps[begun:]); session == nil {

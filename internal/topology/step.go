@@ -47,6 +47,9 @@ type (
 		Queue Queue
 		// IfEmpty refuses if the queue holds messages.
 		IfEmpty bool
+		// Sources are the exchanges that led into the queue: if it is to be empty, what they have routed has to be there. Where they are
+		// not known, all are meant.
+		Sources []string
 	}
 	// VerifyEmpty fails if one of the queues holds messages. The order is that in which messages
 	// move from queue to queue, so that none is overlooked because it moves meanwhile.

@@ -33,7 +33,7 @@ func Teardown(desired, actual Topology, guard Guard) Plan {
 		return Plan{}.
 			then(t.close...).
 			then(deleteExchanges(t.levels)...).
-			then(deleteQueues(t.queues(), false)...).
+			then(t.deleteQueues(false)...).
 			then(deleteExchanges(t.alternate)...).
 			then(deleteExchanges(t.delivery)...)
 	}
@@ -53,7 +53,7 @@ func Teardown(desired, actual Topology, guard Guard) Plan {
 	// What is parked is so for as long as possible.
 	removal = removal.
 		then(deleteExchanges(t.alternate)...).
-		then(deleteQueues(t.queues(), true)...).
+		then(t.deleteQueues(true)...).
 		then(deleteExchanges(t.delivery)...)
 	return append(Plan{}.then(verify(0, atFirst, t.parking)...), t.undoable(removal)...)
 }
@@ -203,10 +203,16 @@ func deleteExchanges(names []string) []Step {
 	return steps
 }
 
-func deleteQueues(queues []Queue, ifEmpty bool) []Step {
-	steps := make([]Step, len(queues))
-	for i, q := range queues {
-		steps[i] = DeleteQueue{Queue: q, IfEmpty: ifEmpty}
+func (t teardown) deleteQueues(ifEmpty bool) []Step {
+	sources := map[string][]string{}
+	for _, b := range t.actual.Bindings.Sorted() {
+		if b.leadsInto(t.actual.Queues) {
+			sources[b.Destination] = append(sources[b.Destination], b.Source)
+		}
+	}
+	var steps []Step
+	for _, q := range t.queues() {
+		steps = append(steps, DeleteQueue{Queue: q, IfEmpty: ifEmpty, Sources: sources[q.Name]})
 	}
 	return steps
 }

@@ -149,6 +149,43 @@ func TestTeardownRestoresWhatItRemovedIfItFails(t *testing.T) {
 	})
 }
 
+// Each queue is deleted with the names of all that led into it, which is closed by then.
+func TestTeardownNamesSources(t *testing.T) {
+	for _, lookahead := range []int{1, 3, 0} {
+		desired := expand(t, cascade.Config{Name: "t", Levels: 28, Lookahead: lookahead, CreateDeliveryExchange: true, ParkUnroutable: true})
+		b := deployed(t, desired)
+		closed := map[string]bool{}
+		deleted := 0
+		for _, step := range b.Teardown(desired, topology.Guard{}).Steps() {
+			switch s := step.(type) {
+			case topology.Unbind:
+				closed[s.Binding.Source] = true
+			case topology.DeleteExchange:
+				closed[s.Name] = true
+			case topology.DeleteQueue:
+				deleted++
+				sources := map[string]bool{}
+				for binding := range b.Bindings {
+					if binding.DestinationType == topology.ToQueue && binding.Destination == s.Queue.Name {
+						sources[binding.Source] = true
+					}
+				}
+				if want := slices.Sorted(maps.Keys(sources)); len(want) == 0 || !slices.Equal(slices.Sorted(slices.Values(s.Sources)), want) {
+					t.Errorf("%s names %q, not %q", s, s.Sources, want)
+				}
+				for _, source := range s.Sources {
+					if !closed[source] {
+						t.Errorf("%s while %q is open", s, source)
+					}
+				}
+			}
+		}
+		if deleted != len(desired.Queues) {
+			t.Errorf("%d of %d queues are deleted", deleted, len(desired.Queues))
+		}
+	}
+}
+
 // A restored exchange is bound onwards before others are bound to it.
 func TestTeardownRestoresTheEntryBeforeWhatLeadsToIt(t *testing.T) {
 	c := cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true}
