@@ -192,7 +192,7 @@ func (r *Runner) leftNow(ctx context.Context, q topology.Queue, sources []string
 	}
 }
 
-// readyAndTotal asks the queue, once it has settled, and the management API at the same time.
+// readyAndTotal asks the queue, once it has settled, see settle, and the management API at the same time.
 func (r *Runner) readyAndTotal(ctx context.Context, q topology.Queue, sources []string) (depth QueueDepth, t *total, err error) {
 	group, together := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {

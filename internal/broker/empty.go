@@ -172,7 +172,7 @@ func changes(step topology.Step) bool {
 	return !looks
 }
 
-// settle waits until what exchanges had routed when they were closed, all of them if none is named, is in the queues.
+// settle waits until what the sources had routed when they were closed is in the queues. Where sources is nil, all that were closed are meant.
 func (r *Runner) settle(ctx context.Context, sources []string) error {
 	var last time.Time
 	for source, at := range r.closed {

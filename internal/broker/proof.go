@@ -54,7 +54,7 @@ func (p proof) without(steps []topology.Step) proof {
 // delete the exchanges of ten cascades takes RabbitMQ 4.0.5 longer than the second that a message spends in the first queue, and
 // a proof that is made when they are gone takes as long as the totals take to be up to date. It does not say if something has come in:
 // that is for the next verification, which then has no proof to rely on. The broker is near enough for most phases to end before the
-// first time. Without AMQP it does nothing, see Look.
+// first time. Without AMQP it does nothing, see Look, and where no later phase verifies, nobody needs it.
 func (r *Runner) keepProof(ctx context.Context) (stop func()) {
 	stopping, stopped := make(chan struct{}), make(chan struct{})
 	go func() {

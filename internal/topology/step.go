@@ -47,8 +47,8 @@ type (
 		Queue Queue
 		// IfEmpty refuses if the queue holds messages.
 		IfEmpty bool
-		// Sources are the exchanges that led into the queue: if it is to be empty, what they have routed has to be there. Where they are
-		// not known, all are meant.
+		// Sources are the exchanges that led into the queue, nil if they are not known: if it is to be empty, what they have routed
+		// has to be there.
 		Sources []string
 	}
 	// VerifyEmpty fails if one of the queues holds messages. The order is that in which messages
