@@ -67,7 +67,7 @@ func long(messages, given int) settings {
 			Paced: dataplane.PacedOptions{Rates: []float64{1000}, Time: 5 * time.Second, MaxSteps: 31},
 		},
 		control: control.Options{
-			Levels: []int{4, 17, 28}, Latency: []time.Duration{20 * time.Millisecond, 100 * time.Millisecond}, Foreign: []int{5000, 50_000},
+			Levels: []int{4, 17, 28}, Latency: []time.Duration{20 * time.Millisecond, 100 * time.Millisecond}, Foreign: []int{0, 5000, 50_000},
 			Ten: true, Import: true, Steps: true, Settle: true, Rounds: rounds(5), Other: other(),
 		},
 	}

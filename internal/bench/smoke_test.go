@@ -24,7 +24,7 @@ func TestSuites(t *testing.T) {
 		publish:    dataplane.PublishOptions{Levels: []int{4}, Lookaheads: []int{1}, QueueTypes: quorum, Together: 2, Rounds: 1, Time: 300 * time.Millisecond},
 		deadLetter: dataplane.DeadLetterOptions{Lookaheads: []int{full}, QueueTypes: quorum, Messages: 50, Rounds: 1},
 		paced:      paced,
-		control:    control.Options{Levels: []int{4}, Foreign: []int{10}, Steps: true, Rounds: 1},
+		control:    control.Options{Levels: []int{4}, Foreign: []int{0, 10}, Steps: true, Rounds: 1},
 		suites:     []string{"publish", "deadletter", "paced", "terraform", "foreign"}, // the backlog and the layouts take a minute at least
 	}
 	b := brokertest.Shared(t)

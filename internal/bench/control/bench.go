@@ -25,7 +25,7 @@ import (
 type Options struct {
 	Levels  []int
 	Latency []time.Duration // added to every round trip, with the highest number of levels
-	Foreign []int           // queues and bindings of others in the vhost, likewise, for Beside
+	Foreign []int           // queues and bindings of others in the vhost, likewise, for Beside; 0 is what the others are compared with
 	Ten     bool            // whether to measure ten cascades in one configuration
 	Import  bool
 	Steps   bool // whether to measure what the broker takes for the objects alone
@@ -65,22 +65,25 @@ type subject struct {
 
 // Run measures all but what Beside does.
 func (b *Bench) Run(ctx context.Context, o Options) error {
-	return b.with(ctx, o, func(t *terraform) error { return b.measure(ctx, t, o, subjects(o)) })
+	return b.with(ctx, o, func(t *terraform) error { return b.measure(ctx, t, o, 1, o.Rounds, subjects(o)) })
 }
 
-// Beside measures the highest number of levels beside queues and bindings of others.
+// Beside measures the highest number of levels beside queues and bindings of others, which come and go in each round.
 func (b *Bench) Beside(ctx context.Context, o Options) error {
 	o.Steps = false
 	return b.with(ctx, o, func(t *terraform) error {
-		for _, foreign := range o.Foreign {
-			crowded := largest(o)
-			crowded.foreign = foreign // the floor has none: RabbitMQ 4.3 goes through all bindings on the broker, which would be twice as many
-			subjects := []*subject{floor(o), crowded}
-			for _, s := range subjects {
-				s.parameter, s.x = "foreign queues", float64(foreign)
-			}
-			if err := b.measure(ctx, t, o, subjects); err != nil {
-				return fmt.Errorf("with %d foreign queues: %w", foreign, err)
+		for round := 1; round <= o.Rounds; round++ {
+			for _, i := range rand.Perm(len(o.Foreign)) {
+				foreign := o.Foreign[i]
+				crowded := largest(o)
+				crowded.foreign = foreign // the floor has none: RabbitMQ 4.3 goes through all bindings on the broker, which would be twice as many
+				subjects := []*subject{floor(o), crowded}
+				for _, s := range subjects {
+					s.parameter, s.x = "foreign queues", float64(foreign)
+				}
+				if err := b.measure(ctx, t, o, round, round, subjects); err != nil {
+					return fmt.Errorf("with %d foreign queues: %w", foreign, err)
+				}
 			}
 		}
 		return nil
@@ -138,9 +141,9 @@ func floor(o Options) *subject {
 	return cascades("floor", 1, 1)
 }
 
-// measure takes interleaved rounds of all subjects. No two of them exist at a time: RabbitMQ 4.3 goes through all bindings on the broker to
+// measure takes interleaved rounds of all subjects, from the first to the last. No two of them exist at a time: RabbitMQ 4.3 goes through all bindings on the broker to
 // list those of an exchange.
-func (b *Bench) measure(ctx context.Context, t *terraform, o Options, subjects []*subject) (err error) {
+func (b *Bench) measure(ctx context.Context, t *terraform, o Options, first, last int, subjects []*subject) (err error) {
 	for _, s := range subjects {
 		closeSubject, err := b.open(ctx, t, s)
 		if err != nil {
@@ -148,7 +151,7 @@ func (b *Bench) measure(ctx context.Context, t *terraform, o Options, subjects [
 		}
 		defer func() { err = errors.Join(err, closeSubject()) }()
 	}
-	for round := 1; round <= o.Rounds; round++ {
+	for round := first; round <= last; round++ {
 		rand.Shuffle(len(subjects), func(i, j int) { subjects[i], subjects[j] = subjects[j], subjects[i] })
 		for _, s := range subjects {
 			if err := b.life(ctx, s, o, round); err != nil {
