@@ -29,7 +29,7 @@ type Options struct {
 	Ten     bool            // whether to measure ten cascades in one configuration
 	Import  bool
 	Steps   bool // whether to measure what the broker takes for the objects alone
-	Settle  bool // whether to wait until a plan is as small as it gets
+	Settle  bool // whether to wait until a plan is as small as it gets, and a broker at rest
 	Rounds  int
 	Other   string // executable file of the provider cyrilgdn/rabbitmq, or empty
 }
@@ -51,7 +51,8 @@ type subject struct {
 	parameter string
 	x         float64
 	latency   time.Duration
-	foreign   int // queues of others in its vhost
+	foreign   int           // queues of others in its vhost
+	rest      time.Duration // before the first round
 	// configuration takes the vhost from a variable.
 	configuration string
 	address       string                    // of what can be imported
@@ -65,23 +66,30 @@ type subject struct {
 
 // Run measures all but what Beside does.
 func (b *Bench) Run(ctx context.Context, o Options) error {
-	return b.with(ctx, o, func(t *terraform) error { return b.measure(ctx, t, o, 1, o.Rounds, subjects(o)) })
+	return b.with(ctx, o, func(t *terraform) error { return b.measure(ctx, t, o, 1, subjects(o)) })
 }
 
-// Beside measures the highest number of levels beside queues and bindings of others, which come and go in each round.
+// afterCrowds is for how long a broker is left alone after ten thousands of queues have come or gone, which keep it busy for some seconds
+// more.
+const afterCrowds = 30 * time.Second
+
+// Beside measures the highest number of levels beside queues and bindings of others. They come and go twice, each time for all rounds.
 func (b *Bench) Beside(ctx context.Context, o Options) error {
 	o.Steps = false
 	return b.with(ctx, o, func(t *terraform) error {
-		for round := 1; round <= o.Rounds; round++ {
+		for _, first := range []int{1, o.Rounds + 1} {
 			for _, i := range rand.Perm(len(o.Foreign)) {
 				foreign := o.Foreign[i]
 				crowded := largest(o)
 				crowded.foreign = foreign // the floor has none: RabbitMQ 4.3 goes through all bindings on the broker, which would be twice as many
+				if o.Settle {
+					crowded.rest = afterCrowds
+				}
 				subjects := []*subject{floor(o), crowded}
 				for _, s := range subjects {
 					s.parameter, s.x = "foreign queues", float64(foreign)
 				}
-				if err := b.measure(ctx, t, o, round, round, subjects); err != nil {
+				if err := b.measure(ctx, t, o, first, subjects); err != nil {
 					return fmt.Errorf("with %d foreign queues: %w", foreign, err)
 				}
 			}
@@ -141,9 +149,9 @@ func floor(o Options) *subject {
 	return cascades("floor", 1, 1)
 }
 
-// measure takes interleaved rounds of all subjects, from the first to the last. No two of them exist at a time: RabbitMQ 4.3 goes through all bindings on the broker to
-// list those of an exchange.
-func (b *Bench) measure(ctx context.Context, t *terraform, o Options, first, last int, subjects []*subject) (err error) {
+// measure takes interleaved rounds of all subjects, the first of which has that number. No two subjects exist at a time: RabbitMQ 4.3 goes
+// through all bindings on the broker to list those of an exchange.
+func (b *Bench) measure(ctx context.Context, t *terraform, o Options, first int, subjects []*subject) (err error) {
 	for _, s := range subjects {
 		closeSubject, err := b.open(ctx, t, s)
 		if err != nil {
@@ -151,7 +159,7 @@ func (b *Bench) measure(ctx context.Context, t *terraform, o Options, first, las
 		}
 		defer func() { err = errors.Join(err, closeSubject()) }()
 	}
-	for round := first; round <= last; round++ {
+	for round := first; round < first+o.Rounds; round++ {
 		rand.Shuffle(len(subjects), func(i, j int) { subjects[i], subjects[j] = subjects[j], subjects[i] })
 		for _, s := range subjects {
 			if err := b.life(ctx, s, o, round); err != nil {
@@ -268,6 +276,7 @@ func (b *Bench) open(ctx context.Context, t *terraform, s *subject) (_ func() er
 			return nil, err
 		}
 	}
+	time.Sleep(s.rest)
 	if s.gateway, err = newGateway(b.broker, s.latency); err != nil {
 		return nil, err
 	}
