@@ -69,7 +69,7 @@ func (b *Bench) Run(ctx context.Context, o Options) error {
 	return b.with(ctx, o, func(t *terraform) error { return b.measure(ctx, t, o, 1, subjects(o)) })
 }
 
-// afterCrowds is for how long a broker is left alone after ten thousands of queues have come or gone, which keep it busy for some seconds
+// afterCrowds is for how long a broker is left alone after tens of thousands of queues have come or gone, which keep it busy for some seconds
 // more.
 const afterCrowds = 30 * time.Second
 
