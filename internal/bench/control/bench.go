@@ -28,9 +28,9 @@ type Options struct {
 	Foreign []int           // queues and bindings of others in the vhost, likewise, for Beside; 0 is what the others are compared with
 	Ten     bool            // whether to measure ten cascades in one configuration
 	Import  bool
-	Steps   bool // whether to measure what the broker takes for the objects alone
-	Settle  bool // whether to wait until a plan is as small as it gets, and a broker at rest
-	Rounds  int
+	Steps   bool   // whether to measure what the broker takes for the objects alone
+	Settle  bool   // whether to wait until a plan is as small as it gets, and a broker at rest
+	Rounds  int    // Beside takes so many each time that the others come
 	Other   string // executable file of the provider cyrilgdn/rabbitmq, or empty
 }
 
