@@ -208,7 +208,7 @@ func answerOver(t testing.TB, w http.ResponseWriter, address string, b *brokerte
 }
 
 // onlySettings tells whether the plan leaves the broker alone.
-func onlySettings(t testing.TB, p *protocol, plan planned) bool {
+func onlySettings(t testing.TB, p *protocol, plan plannedChange) bool {
 	t.Helper()
 	noErrors(t, plan.diagnostics)
 	before, after := fields(t, p.state), fields(t, plan.state)

@@ -404,7 +404,7 @@ func (d *drift) try(t *testing.T, damage damage, detected, repaired *atomic.Int6
 }
 
 // showsExactly tells whether the plan leads from what the broker has to the cascade.
-func (d *drift) showsExactly(t *testing.T, plan planned, broker topology.Topology) bool {
+func (d *drift) showsExactly(t *testing.T, plan plannedChange, broker topology.Topology) bool {
 	damaged := map[string]any{}
 	if !d.state.IsNull() {
 		damaged = elements(t, d.state)

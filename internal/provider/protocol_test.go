@@ -22,6 +22,8 @@ type protocol struct {
 	resource tftypes.Object
 	provider tftypes.Object
 	computed map[string]bool
+	// run is the provider's configuration: each plan and each apply configures the provider anew, as Terraform does.
+	run *tfprotov6.ConfigureProviderRequest
 
 	// state, private and tainted are what Terraform would keep; state is null before the first apply.
 	state   tftypes.Value
@@ -105,15 +107,25 @@ func (p *protocol) configure(configuration attributes) []*tfprotov6.Diagnostic {
 	if hasErrors(validated.Diagnostics) {
 		return validated.Diagnostics
 	}
-	configured, err := p.server.ConfigureProvider(p.t.Context(), &tfprotov6.ConfigureProviderRequest{TerraformVersion: "1.11.0", Config: config})
+	p.run = &tfprotov6.ConfigureProviderRequest{TerraformVersion: "1.11.0", Config: config}
+	return append(validated.Diagnostics, p.newRun()...)
+}
+
+// newRun begins a plan or an apply with a provider that knows nothing of those before.
+func (p *protocol) newRun() []*tfprotov6.Diagnostic {
+	p.t.Helper()
+	if p.run == nil {
+		return nil
+	}
+	configured, err := p.server.ConfigureProvider(p.t.Context(), p.run)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return append(validated.Diagnostics, configured.Diagnostics...)
+	return configured.Diagnostics
 }
 
-// planned is a plan, with everything that an apply needs.
-type planned struct {
+// plannedChange is a plan, with everything that an apply needs.
+type plannedChange struct {
 	config, state tftypes.Value
 	replace       bool
 	private       []byte
@@ -121,11 +133,12 @@ type planned struct {
 }
 
 // isEmpty tells whether Terraform would say "No changes".
-func (p planned) isEmpty(prior tftypes.Value) bool { return !p.replace && p.state.Equal(prior) }
+func (p plannedChange) isEmpty(prior tftypes.Value) bool { return !p.replace && p.state.Equal(prior) }
 
 // plan plans the configuration on top of the state; a nil configuration plans a destroy.
-func (p *protocol) plan(ctx context.Context, configuration attributes) planned {
+func (p *protocol) plan(ctx context.Context, configuration attributes) plannedChange {
 	p.t.Helper()
+	p.newRun()
 	config := tftypes.NewValue(p.resource, nil)
 	if configuration != nil {
 		config = object(p.t, p.resource, configuration)
@@ -135,7 +148,7 @@ func (p *protocol) plan(ctx context.Context, configuration attributes) planned {
 		p.t.Fatal(err)
 	}
 	if configuration != nil && hasErrors(validated.Diagnostics) {
-		return planned{config: config, diagnostics: validated.Diagnostics}
+		return plannedChange{config: config, diagnostics: validated.Diagnostics}
 	}
 	if p.tainted && configuration != nil {
 		result := p.planOn(ctx, tftypes.NewValue(p.resource, nil), nil, config)
@@ -145,7 +158,7 @@ func (p *protocol) plan(ctx context.Context, configuration attributes) planned {
 	return p.planOn(ctx, p.state, p.private, config)
 }
 
-func (p *protocol) planOn(ctx context.Context, prior tftypes.Value, private []byte, config tftypes.Value) planned {
+func (p *protocol) planOn(ctx context.Context, prior tftypes.Value, private []byte, config tftypes.Value) plannedChange {
 	p.t.Helper()
 	resp, err := p.server.PlanResourceChange(ctx, &tfprotov6.PlanResourceChangeRequest{
 		TypeName: p.typeName, PriorState: dynamic(p.t, p.resource, prior), Config: dynamic(p.t, p.resource, config),
@@ -154,7 +167,7 @@ func (p *protocol) planOn(ctx context.Context, prior tftypes.Value, private []by
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	result := planned{config: config, replace: len(resp.RequiresReplace) > 0, private: resp.PlannedPrivate, diagnostics: resp.Diagnostics}
+	result := plannedChange{config: config, replace: len(resp.RequiresReplace) > 0, private: resp.PlannedPrivate, diagnostics: resp.Diagnostics}
 	if !hasErrors(resp.Diagnostics) {
 		result.state = p.value(resp.PlannedState)
 	}
@@ -186,14 +199,15 @@ func (p *protocol) proposed(prior, config tftypes.Value) tftypes.Value {
 
 // apply carries out a plan as Terraform would, a replacement as destroy and create, and keeps the
 // state that comes of it.
-func (p *protocol) apply(ctx context.Context, plan planned) []*tfprotov6.Diagnostic {
+func (p *protocol) apply(ctx context.Context, plan plannedChange) []*tfprotov6.Diagnostic {
 	p.t.Helper()
+	p.newRun()
 	if hasErrors(plan.diagnostics) || p.state.IsNull() && plan.state.IsNull() {
 		return plan.diagnostics
 	}
 	if plan.replace {
 		null := tftypes.NewValue(p.resource, nil)
-		if diagnostics := p.applyOne(ctx, planned{config: null, state: null, private: p.private}); hasErrors(diagnostics) {
+		if diagnostics := p.applyOne(ctx, plannedChange{config: null, state: null, private: p.private}); hasErrors(diagnostics) {
 			return diagnostics
 		}
 		plan = p.planOn(ctx, null, nil, plan.config)
@@ -204,7 +218,7 @@ func (p *protocol) apply(ctx context.Context, plan planned) []*tfprotov6.Diagnos
 	return p.applyOne(ctx, plan)
 }
 
-func (p *protocol) applyOne(ctx context.Context, plan planned) []*tfprotov6.Diagnostic {
+func (p *protocol) applyOne(ctx context.Context, plan plannedChange) []*tfprotov6.Diagnostic {
 	p.t.Helper()
 	resp, err := p.server.ApplyResourceChange(ctx, &tfprotov6.ApplyResourceChangeRequest{
 		TypeName: p.typeName, PriorState: dynamic(p.t, p.resource, p.state), PlannedState: dynamic(p.t, p.resource, plan.state),

@@ -32,6 +32,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
 )
 
 var (
@@ -181,7 +182,7 @@ func (p *rabbitmqdelay) Configure(ctx context.Context, req provider.ConfigureReq
 		}
 		resp.Diagnostics.Append(d)
 	}
-	connection := &connection{}
+	connection := &connection{claims: claims.New(), planned: &plannedTopologies{}}
 	if known {
 		connection.client = client
 	}
@@ -191,9 +192,15 @@ func (p *rabbitmqdelay) Configure(ctx context.Context, req provider.ConfigureReq
 	resp.ActionData = connection
 }
 
-// connection is what resources and all else that talks to the broker get from the provider. The client is nil while a
-// value of the provider's configuration is unknown, which happens in plans only.
-type connection struct{ client *broker.Client }
+// connection is what resources and all else that talks to the broker get from the provider. Terraform configures a provider once
+// for a plan and once for an apply, so that a connection lives as long as one of these.
+type connection struct {
+	// client is nil while a value of the provider's configuration is unknown, which happens in plans only.
+	client *broker.Client
+	// claims are those of an apply, and planned is what a plan has.
+	claims  *claims.Table
+	planned *plannedTopologies
+}
 
 // assume puts harmless values in the place of those that are not known yet, so that the others can
 // be checked, and returns the names of these attributes.
