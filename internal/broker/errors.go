@@ -31,8 +31,10 @@ const (
 	Unavailable      Kind = "broker not available"
 	Conflict         Kind = "object exists with other properties"
 	InUse            Kind = "object in use"
-	Refused          Kind = "request refused"
-	Canceled         Kind = "canceled"
+	// Exists is for a declaration that finds what it was to make, see topology.Create.
+	Exists   Kind = "object exists"
+	Refused  Kind = "request refused"
+	Canceled Kind = "canceled"
 )
 
 // IsKind tells whether the error is, or wraps, an *Error of the kind.

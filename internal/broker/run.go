@@ -279,7 +279,11 @@ func (r *Runner) effect(ctx context.Context, step topology.Step, call *call, cod
 	}
 	if err == nil {
 		wasSo := code == http.StatusNoContent && isDeclaration(step)
-		return !wasSo || call.attempts.Load() > 1, nil
+		retried := call.attempts.Load() > 1 // the first answer may have been lost
+		if wasSo && !retried && topology.MustBeNew(step) {
+			err = &Error{Exists, fmt.Sprintf("%s in vhost %q", step, r.vhost), "somebody else has declared it just now", ""}
+		}
+		return !wasSo || retried, err
 	}
 	var refused *refusal
 	lost := call.sent.Load() && (!errors.As(err, &refused) || refused.status >= 500 || call.attempts.Load() > 1)

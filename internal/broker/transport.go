@@ -266,6 +266,14 @@ func (c *Client) logging(ctx context.Context) context.Context {
 	return tflog.SubsystemMaskAllFieldValuesStrings(ctx, subsystem, c.http.secrets...)
 }
 
+// hasty marks the context of requests that are not repeated.
+type hasty struct{}
+
+// WithoutRetries is for requests whose answer is welcome but not needed: what fails is not tried again.
+func WithoutRetries(ctx context.Context) context.Context {
+	return context.WithValue(ctx, hasty{}, true)
+}
+
 // worthRetrying is true for what a second attempt may mend: all our requests but one, see
 // call.once, do the same when they are repeated.
 func worthRetrying(ctx context.Context, response *http.Response, err error) (bool, error) {
@@ -273,7 +281,7 @@ func worthRetrying(ctx context.Context, response *http.Response, err error) (boo
 		return false, ctx.Err()
 	}
 	call := callOf(ctx)
-	if call.once {
+	if call.once || ctx.Value(hasty{}) != nil {
 		return false, nil
 	}
 	if err == nil {

@@ -102,6 +102,16 @@ func (r *lifecycle[M, P]) Create(ctx context.Context, req resource.CreateRequest
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 
+	claim, err := o.claim(ctx, o.desired)
+	if err != nil {
+		resp.Diagnostics.Append(o.failed("create", err))
+		return
+	}
+	defer claim.End()
+	resp.Diagnostics.Append(o.held(claim.Held(o.own(o.desired)))...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
 	before, err := o.client.Read(ctx, o.vhost, o.desired)
 	if err != nil {
 		resp.Diagnostics.Append(o.failed("create", err))
@@ -110,10 +120,12 @@ func (r *lifecycle[M, P]) Create(ctx context.Context, req resource.CreateRequest
 	resp.Diagnostics.Append(o.checkDelivery(before)...)
 	resp.Diagnostics.Append(o.checkExisting(ctx, before, declared.Adopt.ValueBool())...)
 	if resp.Diagnostics.HasError() {
+		claim.FailFor(o.existing(before.Topology))
 		return
 	}
-	after, done, err := o.change(ctx, before)
+	after, done, err := o.create(ctx, before, declared.Adopt.ValueBool())
 	if err == nil {
+		claim.Take(o.own(o.desired))
 		resp.Diagnostics.Append(o.warnings(after)...)
 		resp.Diagnostics.Append(P(&model).setActual(after.Topology)...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
@@ -121,14 +133,15 @@ func (r *lifecycle[M, P]) Create(ctx context.Context, req resource.CreateRequest
 		return
 	}
 
-	resp.Diagnostics.Append(o.failed("create", err))
 	ctx, cancelUndo := context.WithTimeout(outer, undoTimeout)
 	defer cancelUndo()
-	left, err := o.undo(ctx, done)
+	left, undoErr := o.undo(ctx, done)
+	resp.Diagnostics.Append(o.notCreated(ctx, claim, err)...)
 	if left == nil {
 		return
 	}
-	detail := fmt.Sprintf("%s\n\nThese objects are still there: %s.", err, objectNames(left))
+	claim.Take(o.own(*left))
+	detail := fmt.Sprintf("%s\n\nThese objects are still there: %s.", undoErr, objectNames(left))
 	if declared.Adopt.ValueBool() {
 		// Some of them may have been there before. A tainted state would have them deleted.
 		resp.Diagnostics.AddError(notTakenBack, detail+" None of them is in the state: the next apply adopts them and adds what is missing.")
@@ -202,19 +215,32 @@ func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 
+	claim, err := o.claim(ctx, before, o.desired)
+	if err != nil {
+		resp.Diagnostics.Append(o.failed("update", err))
+		return
+	}
+	defer func() { o.endUpdate(claim, before, resp.Diagnostics.HasError()) }()
+	retired := before.Without(o.desired)
+	resp.Diagnostics.Append(o.held(claim.Held(o.own(o.desired)))...)
+	resp.Diagnostics.Append(o.askedInVain("changed", claim.AskedInVain(o.own(retired)))...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
 	state, err := o.readForChange(ctx)
 	if err != nil {
 		resp.Diagnostics.Append(o.failed("update", err))
 		return
 	}
 	resp.Diagnostics.Append(o.checkDelivery(state)...)
-	takesOver := declared.CreateDeliveryExchange.ValueBool() && !P(&prior).common().CreateDeliveryExchange.ValueBool()
-	if takesOver {
-		resp.Diagnostics.Append(o.checkTakeover(state, declared.Adopt.ValueBool())...)
+	if declared.CreateDeliveryExchange.ValueBool() && !P(&prior).common().CreateDeliveryExchange.ValueBool() {
+		resp.Diagnostics.Append(o.checkTakeover(state)...)
 	}
-	added, retired := o.desired.Without(before), before.Without(o.desired)
+	added := o.desired.Without(before)
+	retired = o.spare(retired, claim.Taken(o.own(retired)))
 	resp.Diagnostics.Append(o.part(added).checkExisting(ctx, state, declared.Adopt.ValueBool())...)
 	if resp.Diagnostics.HasError() {
+		claim.FailFor(o.part(added).existing(state.Topology))
 		return
 	}
 	// If it fails, the state has to name all that there may be.
@@ -232,9 +258,6 @@ func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest
 	after, done, err := o.change(ctx, state)
 	if err != nil {
 		resp.Diagnostics.Append(o.failed("update", err))
-	}
-	if takesOver && o.madeDelivery(done) {
-		left = &model // or the next update would take it for somebody else's
 	}
 	if after == nil {
 		// Leave what really exists: the next plan shows what is still to be done.
@@ -273,9 +296,33 @@ func (r *lifecycle[M, P]) Delete(ctx context.Context, req resource.DeleteRequest
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if err := o.remove(ctx, guard); err != nil && !broker.IsKind(err, broker.VhostNotFound) {
-		resp.Diagnostics.Append(o.notRemoved("destroy", err, guard))
+	claim, err := o.claim(ctx, o.desired)
+	if err != nil {
+		resp.Diagnostics.Append(o.failed("destroy", err))
+		return
 	}
+	defer claim.End()
+	own := o.own(o.desired)
+	if wanted := claim.AskedInVain(own); len(wanted) > 0 {
+		claim.Keep(own)
+		resp.Diagnostics.Append(o.askedInVain("destroyed", wanted)...)
+		return
+	}
+	taken := claim.Taken(own)
+	resp.Diagnostics.Append(o.takenOver(taken)...)
+	if len(taken) == len(own) {
+		return
+	}
+	o.desired = o.spare(o.desired, taken)
+	own = o.own(o.desired)
+	users, err := o.destroy(ctx, guard)
+	if err != nil && !broker.IsKind(err, broker.VhostNotFound) {
+		claim.Keep(own)
+		resp.Diagnostics.Append(o.notRemoved("destroy", err, guard))
+		return
+	}
+	claim.LetGo(own)
+	resp.Diagnostics.Append(o.leftStanding(users)...)
 }
 
 // open expands a model whose values are all known, and gets the way to the broker.
@@ -288,7 +335,7 @@ func (r *lifecycle[M, P]) open(model P) (*operation, diag.Diagnostics) {
 		diags.Append(notConfigured())
 		return nil, diags
 	}
-	o := &operation{client: r.connection.client, kind: model.kind(), vhost: model.common().Vhost.ValueString(), desired: desired}
+	o := &operation{client: r.connection.client, claims: r.connection.claims, kind: model.kind(), vhost: model.common().Vhost.ValueString(), desired: desired}
 	o.importable = func(ctx context.Context) (topology.Topology, bool) {
 		var found M
 		if err := P(&found).recognize(ctx, o.client.Lookup(o.vhost), o.vhost, desired.Entry); err != nil {

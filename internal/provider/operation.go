@@ -12,12 +12,14 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // operation is one operation on one topology: what is wanted, and the way to the broker.
 type operation struct {
 	client  *broker.Client
+	claims  *claims.Table
 	kind    string // what the resource is called in messages
 	vhost   string
 	desired topology.Topology
@@ -34,14 +36,6 @@ func (o *operation) String() string {
 func (o *operation) ownsDelivery() bool {
 	_, owns := o.desired.Exchanges[o.desired.Delivery]
 	return owns
-}
-
-// madeDelivery tells whether the delivery exchange is, or may be, one of the things that have been done.
-func (o *operation) madeDelivery(done []topology.Step) bool {
-	return slices.ContainsFunc(done, func(step topology.Step) bool {
-		declared, ok := step.(topology.DeclareExchange)
-		return ok && declared.Exchange.Name == o.desired.Delivery
-	})
 }
 
 // fixedKey tells whether every message gets to the delivery exchange with one and the same key.
@@ -105,14 +99,7 @@ func (o *operation) checkDelivery(state *broker.State) diag.Diagnostics {
 // checkExisting refuses to touch what is there already, unless it is to be adopted and is exactly right.
 func (o *operation) checkExisting(ctx context.Context, state *broker.State, adopt bool) diag.Diagnostics {
 	var diags diag.Diagnostics
-	var equal, different []string
-	for _, object := range topology.Existing(o.desired, state.Topology) {
-		if len(object.Differences) > 0 {
-			different = append(different, object.String())
-		} else {
-			equal = append(equal, object.String())
-		}
-	}
+	equal, different := o.sortExisting(state)
 	switch {
 	case len(different) > 0:
 		also := ""
@@ -127,13 +114,31 @@ func (o *operation) checkExisting(ctx context.Context, state *broker.State, adop
 		diags.AddError(fmt.Sprintf("Objects of the %s exist already", o.kind), fmt.Sprintf(
 			"Nothing was written. In vhost %q these objects exist, exactly as the %s would declare them:\n\n  %s\n\n%s",
 			o.vhost, o.kind, strings.Join(equal, "\n  "),
-			o.orImport(ctx, "If nobody else owns them, set adopt = true to take them over", "import the "+o.kind)))
+			o.orImport(ctx, "If nobody else owns them, set adopt = true to take them over", "import the "+o.kind)+waysOfOthers))
 	}
 	return diags
 }
 
-// checkTakeover does the same for a delivery exchange that is to become part of the resource.
-func (o *operation) checkTakeover(state *broker.State, adopt bool) diag.Diagnostics {
+// waysOfOthers are the ways out where the objects are those of another resource.
+const waysOfOthers = "\n\nIf they are those of a resource that has got another address, a moved block says so. " +
+	"If it replaces itself with create_before_destroy, these are its own: remove that, or set adopt = true."
+
+// sortExisting lists what is there of the desired topology, exactly as it is to be or different. A delivery exchange that is as it
+// is to be does not count: others may use it.
+func (o *operation) sortExisting(state *broker.State) (equal, different []string) {
+	for _, object := range topology.Existing(o.desired, state.Topology) {
+		switch {
+		case len(object.Differences) > 0:
+			different = append(different, object.String())
+		case object.Name != topology.ExchangeObject(o.desired.Delivery):
+			equal = append(equal, object.String())
+		}
+	}
+	return equal, different
+}
+
+// checkTakeover refuses a delivery exchange that is to become part of the resource and is not what the resource would declare.
+func (o *operation) checkTakeover(state *broker.State) diag.Diagnostics {
 	var diags diag.Diagnostics
 	want, have := topology.New(), topology.New()
 	want.Exchanges[o.desired.Delivery] = o.desired.Exchanges[o.desired.Delivery]
@@ -145,10 +150,6 @@ func (o *operation) checkTakeover(state *broker.State, adopt bool) diag.Diagnost
 			diags.AddAttributeError(path.Root("create_delivery_exchange"), "Delivery exchange differs", fmt.Sprintf(
 				"Nothing was written. In vhost %q the delivery exchange is not what the %s would declare:\n\n  %s\n\n"+
 					"Leave create_delivery_exchange at false, or let its owner delete it.", o.vhost, o.kind, object))
-		} else if !adopt {
-			diags.AddAttributeError(path.Root("create_delivery_exchange"), "Delivery exchange exists already", fmt.Sprintf(
-				"Nothing was written. In vhost %q there is %s, exactly as the %s would declare it. "+
-					"If nobody else owns it, set adopt = true to take it over.", o.vhost, object, o.kind))
 		}
 	}
 	return diags
@@ -181,7 +182,18 @@ func (o *operation) verify(state *broker.State) error {
 // change turns what there is into what is wanted, and reads what there is then, nil if that is not known. Done are the steps that may
 // have had an effect.
 func (o *operation) change(ctx context.Context, state *broker.State) (after *broker.State, done []topology.Step, err error) {
-	plan := topology.Diff(o.desired, state.Topology)
+	return o.carryOut(ctx, topology.Diff(o.desired, state.Topology), state)
+}
+
+// create does the same for what is to be new. What exists may be taken over if it is adopted.
+func (o *operation) create(ctx context.Context, state *broker.State, adopt bool) (after *broker.State, done []topology.Step, err error) {
+	if adopt {
+		return o.change(ctx, state)
+	}
+	return o.carryOut(ctx, topology.Create(o.desired, state.Topology), state)
+}
+
+func (o *operation) carryOut(ctx context.Context, plan topology.Plan, state *broker.State) (after *broker.State, done []topology.Step, err error) {
 	if len(plan) == 0 {
 		return state, nil, nil
 	}
@@ -215,7 +227,8 @@ func (o *operation) remove(ctx context.Context, guard topology.Guard) error {
 		runner.Look(ctx, o.desired.Downstream(state.Queues), state.Topology)
 	}
 	if topology.NeedsInbound(o.desired, guard) {
-		inbound, err := o.client.Inbound(ctx, o.vhost, slices.Collect(maps.Keys(state.Exchanges)), slices.Collect(maps.Keys(state.Queues)))
+		exchanges := slices.DeleteFunc(slices.Collect(maps.Keys(state.Exchanges)), func(name string) bool { return !o.desired.Owns(name) })
+		inbound, err := o.client.Inbound(ctx, o.vhost, exchanges, slices.Collect(maps.Keys(state.Queues)))
 		if err != nil {
 			return err
 		}
@@ -225,12 +238,51 @@ func (o *operation) remove(ctx context.Context, guard topology.Guard) error {
 	return err
 }
 
+// destroy removes everything, and then the delivery exchange, unless others use it: it tells who does.
+func (o *operation) destroy(ctx context.Context, guard topology.Guard) (users []string, err error) {
+	if err := o.remove(ctx, guard); err != nil {
+		return nil, err
+	}
+	return o.letGo(ctx, guard.Force)
+}
+
+// letGo deletes the delivery exchange if it belongs to the resource, unless others use it: it tells who does.
+func (o *operation) letGo(ctx context.Context, force bool) (users []string, err error) {
+	if !o.ownsDelivery() {
+		return nil, nil
+	}
+	name := o.desired.Delivery
+	if !force {
+		if users, err = o.client.Users(ctx, o.vhost, name); err != nil || len(users) > 0 {
+			return users, err
+		}
+	}
+	if _, err = o.client.Run(ctx, o.vhost, topology.LetGo(name, force)); broker.IsKind(err, broker.InUse) {
+		users, err = o.client.Bound(ctx, o.vhost, name)
+	}
+	return users, err
+}
+
+// leftStanding says why the delivery exchange is still there.
+func (o *operation) leftStanding(users []string) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if len(users) > 0 {
+		diags.AddWarning("Delivery exchange left standing", fmt.Sprintf(
+			"Exchange %q in vhost %q is still there, because others use it:\n\n  %s\n\nforce_destroy = true deletes it all the same.",
+			o.desired.Delivery, o.vhost, strings.Join(atMost(users, mostObjects), "\n  ")))
+	}
+	return diags
+}
+
 // undo takes back what a create made. It returns what is left of it, nil for nothing.
 func (o *operation) undo(ctx context.Context, done []topology.Step) (*topology.Topology, error) {
 	if len(done) == 0 {
 		return nil, nil
 	}
 	_, err := o.client.Run(ctx, o.vhost, topology.Undo(o.desired, done))
+	if err == nil && o.declaresDelivery(done) {
+		_, err = o.letGo(ctx, false)
+	}
 	if err == nil {
 		return nil, nil
 	}
@@ -243,6 +295,34 @@ func (o *operation) undo(ctx context.Context, done []topology.Step) (*topology.T
 		return nil, nil
 	}
 	return &state.Topology, err
+}
+
+// notCreated says why a create failed. What others have declared meanwhile is listed, and was asked for in vain.
+func (o *operation) notCreated(ctx context.Context, claim *claims.Operation, err error) diag.Diagnostics {
+	diags := diag.Diagnostics{o.failed("create", err)}
+	if !broker.IsKind(err, broker.Exists) {
+		return diags
+	}
+	state, err := o.client.Read(ctx, o.vhost, o.desired)
+	if err != nil {
+		return append(diags, o.failed("create", err))
+	}
+	claim.FailFor(o.existing(state.Topology))
+	equal, different := o.sortExisting(state)
+	if there := append(equal, different...); len(there) > 0 {
+		diags.AddError(fmt.Sprintf("Objects of the %s were declared meanwhile", o.kind), fmt.Sprintf(
+			"What this create made is removed again. In vhost %q, somebody else has these objects now:\n\n  %s\n\nUse other names, or see who declares them.",
+			o.vhost, strings.Join(there, "\n  ")))
+	}
+	return diags
+}
+
+// declaresDelivery tells whether the delivery exchange is, or may be, one of the things that have been declared.
+func (o *operation) declaresDelivery(done []topology.Step) bool {
+	return slices.ContainsFunc(done, func(step topology.Step) bool {
+		declared, ok := step.(topology.DeclareExchange)
+		return ok && declared.Exchange.Name == o.desired.Delivery
+	})
 }
 
 // inFlight is the number of messages that wait, by the broker's lagging count.

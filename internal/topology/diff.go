@@ -73,11 +73,11 @@ func (d differ) findDeferred() []string {
 		switch {
 		case d.actual.Bindings.Has(b):
 		case d.leadsToWrongQueue(b):
-			objects = append(objects, queueObject(b.Destination))
+			objects = append(objects, QueueObject(b.Destination))
 		default:
 			for _, name := range d.wrongExchanges {
 				if b.Source == name || b.DestinationType == ToExchange && b.Destination == name {
-					objects = append(objects, exchangeObject(name))
+					objects = append(objects, ExchangeObject(name))
 				}
 			}
 		}
@@ -86,8 +86,11 @@ func (d differ) findDeferred() []string {
 	return slices.Compact(objects)
 }
 
-func exchangeObject(name string) string { return fmt.Sprintf("exchange %q", name) }
-func queueObject(name string) string    { return fmt.Sprintf("queue %q", name) }
+// ExchangeObject is an exchange in words.
+func ExchangeObject(name string) string { return fmt.Sprintf("exchange %q", name) }
+
+// QueueObject is a queue in words.
+func QueueObject(name string) string { return fmt.Sprintf("queue %q", name) }
 
 // add creates what is missing, except for bindings of objects that are recreated later: these
 // bring their bindings with them. An exchange that others lead to is bound onwards before that.
@@ -97,7 +100,7 @@ func (d differ) add() Plan {
 		if d.exists(name) {
 			continue
 		}
-		if step := (DeclareExchange{d.desired.Exchanges[name]}); name == d.desired.Entry {
+		if step := (DeclareExchange{Exchange: d.desired.Exchanges[name]}); name == d.desired.Entry {
 			entry = append(entry, step)
 		} else {
 			exchanges = append(exchanges, step)
@@ -105,7 +108,7 @@ func (d differ) add() Plan {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.desired.Queues)) {
 		if _, exists := d.actual.Queues[name]; !exists {
-			queues = append(queues, DeclareQueue{d.desired.Queues[name]})
+			queues = append(queues, DeclareQueue{Queue: d.desired.Queues[name]})
 		}
 	}
 	for _, b := range d.desired.Bindings.Sorted() {
@@ -159,13 +162,13 @@ func (d differ) recreateExchange(name string) Plan {
 	plan = append(plan,
 		// The applications' bindings of a delivery exchange are not ours to remove.
 		Phase{Steps: []Step{DeleteExchange{Name: name, IfUnused: name == d.desired.Delivery}}, Undo: undo},
-		Phase{Steps: []Step{DeclareExchange{want}}, Undo: undo})
+		Phase{Steps: []Step{DeclareExchange{Exchange: want}}, Undo: undo})
 	return plan.then(d.bindAgain(func(b Binding) bool {
 		if d.leadsToWrongQueue(b) && !d.actual.Bindings.Has(b) {
 			return false // nothing new goes into a queue that has to be empty soon
 		}
 		return b.Source == name || b.DestinationType == ToExchange && b.Destination == name
-	})...).recreating(exchangeObject(name))
+	})...).recreating(ExchangeObject(name))
 }
 
 // verifyRecreatable checks that the queue is empty, and with it the queues whose messages could get
@@ -194,12 +197,12 @@ func (d differ) recreateQueue(name string) Plan {
 	}
 	undo := restore(d.actual, nil, []string{name})
 	plan := Plan{}.then(d.verifyRecreatable(name))
-	for _, steps := range [][]Step{unbind, {DeleteQueue{Queue: d.actual.Queues[name], IfEmpty: true}}, {DeclareQueue{d.desired.Queues[name]}}} {
+	for _, steps := range [][]Step{unbind, {DeleteQueue{Queue: d.actual.Queues[name], IfEmpty: true}}, {DeclareQueue{Queue: d.desired.Queues[name]}}} {
 		if len(steps) > 0 {
 			plan = append(plan, Phase{Steps: steps, Undo: undo})
 		}
 	}
-	return plan.then(d.bindAgain(leadsHere)...).recreating(queueObject(name))
+	return plan.then(d.bindAgain(leadsHere)...).recreating(QueueObject(name))
 }
 
 // bindAgain are the bindings that went with a recreated object: the desired ones, those of others

@@ -29,9 +29,17 @@ type Step interface{ fmt.Stringer }
 // The steps.
 type (
 	// DeclareExchange creates an exchange; an equal one is left as it is.
-	DeclareExchange struct{ Exchange Exchange }
+	DeclareExchange struct {
+		Exchange Exchange
+		// New refuses an equal one: it is somebody else's.
+		New bool
+	}
 	// DeclareQueue creates a queue; an equal one is left as it is.
-	DeclareQueue struct{ Queue Queue }
+	DeclareQueue struct {
+		Queue Queue
+		// New refuses an equal one: it is somebody else's.
+		New bool
+	}
 	// Bind creates a binding.
 	Bind struct{ Binding Binding }
 	// Unbind deletes a binding.

@@ -18,9 +18,10 @@ type Guard struct {
 // Teardown is the plan that removes the topology, of which actual is what exists, without losing a
 // message. It refuses while messages wait, before anything is touched. Then it closes the entry
 // and looks again, because a message may have come in meanwhile. Whatever leads into the queues goes before them: the exchanges, so
-// that a publisher who knows them gets an error rather than a lost message, and the bindings of exchanges that stay. The delivery
-// exchange is the very last, because the applications' bindings go with it. Whatever fails on the
-// way, what has been removed until then is restored.
+// that a publisher who knows them gets an error rather than a lost message, and the bindings of exchanges that stay.
+// Whatever fails on the way, what has been removed until then is restored.
+//
+// The delivery exchange stays: others may use it (see LetGo).
 //
 // Actual holds, besides what Diff wants, the bindings of others that lead to the exchanges and
 // queues (see NeedsInbound): they are restored with them. What desired does not name is never removed.
@@ -34,8 +35,7 @@ func Teardown(desired, actual Topology, guard Guard) Plan {
 			then(t.close...).
 			then(deleteExchanges(t.levels)...).
 			then(t.deleteQueues(false)...).
-			then(deleteExchanges(t.alternate)...).
-			then(deleteExchanges(t.delivery)...)
+			then(deleteExchanges(t.alternate)...)
 	}
 	atFirst := t.delays
 	if guard.Drain > 0 {
@@ -53,9 +53,14 @@ func Teardown(desired, actual Topology, guard Guard) Plan {
 	// What is parked is so for as long as possible.
 	removal = removal.
 		then(deleteExchanges(t.alternate)...).
-		then(t.deleteQueues(true)...).
-		then(deleteExchanges(t.delivery)...)
+		then(t.deleteQueues(true)...)
 	return append(Plan{}.then(verify(0, atFirst, t.parking)...), t.undoable(removal)...)
+}
+
+// LetGo is the plan that deletes an exchange that others may use. Unless it is forced, the broker refuses that while anything is bound
+// to the exchange as its source.
+func LetGo(exchange string, force bool) Plan {
+	return Plan{}.then(DeleteExchange{Name: exchange, IfUnused: !force})
 }
 
 // NeedsInbound tells whether Teardown has to know what others have bound to the objects: to restore it with them, or, where
@@ -68,7 +73,7 @@ func (t Topology) isWhole() bool {
 }
 
 // Undo is the plan that takes back what a create has done: only what it made, and only while that
-// is empty. Done are the steps that may have had an effect.
+// is empty. Like Teardown, it leaves the delivery exchange. Done are the steps that may have had an effect.
 func Undo(desired Topology, done []Step) Plan {
 	made := New()
 	for _, step := range done {
@@ -96,8 +101,8 @@ func Undo(desired Topology, done []Step) Plan {
 type teardown struct {
 	actual Topology
 	// close keeps new messages out, and cutOff those that come in beside the entry and the levels.
-	close, cutOff               []Step
-	levels, alternate, delivery []string
+	close, cutOff     []Step
+	levels, alternate []string
 	// delays are in the direction in which messages move.
 	delays, parking []Queue
 }
@@ -117,7 +122,6 @@ func newTeardown(desired, actual Topology) teardown {
 		case name == desired.Entry:
 			t.close = deleteExchanges([]string{name})
 		case name == desired.Delivery:
-			t.delivery = append(t.delivery, name)
 		case alternates[name]:
 			t.alternate = append(t.alternate, name)
 		default:

@@ -16,7 +16,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
 
-// A teardown leaves nothing behind and touches nothing else.
+// A teardown leaves nothing behind but the delivery exchange and touches nothing else. That goes afterwards, unless
+// something is bound to it.
 func TestTeardownRemovesTheCascadeAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		desired := expand(t, anyCascade().Draw(t, "cascade"))
@@ -44,12 +45,24 @@ func TestTeardownRemovesTheCascadeAlone(t *testing.T) {
 			}
 			return nil
 		}
+		bound := slices.ContainsFunc(b.Bindings.Sorted(), func(b topology.Binding) bool { return b.Source == desired.Delivery })
 		plan := b.Teardown(desired, guard)
 		if guard.Force && slices.ContainsFunc(plan.Steps(), func(step topology.Step) bool { _, unbinds := step.(topology.Unbind); return unbinds }) {
 			t.Fatal("a forced teardown unbinds what it deletes")
 		}
 		if err := b.Run(plan); err != nil {
 			t.Fatal(err)
+		}
+		if _, owned := desired.Exchanges[desired.Delivery]; owned {
+			err := b.Run(topology.LetGo(desired.Delivery, guard.Force))
+			if refused := err != nil; refused != (bound && !guard.Force) {
+				t.Fatalf("something is bound to the delivery exchange: %t; to let go of it: %v", bound, err)
+			}
+			if err != nil {
+				if err := b.Run(topology.LetGo(desired.Delivery, true)); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 		same(t, b.Snapshot(), others, "after the teardown")
 	})
@@ -263,7 +276,7 @@ func TestUndoRemovesOnlyWhatWasMade(t *testing.T) {
 			b = around(desired)
 		}
 		before := b.Snapshot()
-		plan := topology.Diff(desired, b.Actual(desired))
+		plan := topology.Create(desired, b.Actual(desired))
 		if len(plan) == 0 {
 			return
 		}
@@ -286,7 +299,11 @@ func TestUndoRemovesOnlyWhatWasMade(t *testing.T) {
 			}
 			return nil
 		}
-		if err := b.Run(topology.Undo(desired, done)); err != nil {
+		undo := topology.Undo(desired, done)
+		if _, was := before.Exchanges[desired.Delivery]; !was {
+			undo = append(undo, topology.LetGo(desired.Delivery, false)...)
+		}
+		if err := b.Run(undo); err != nil {
 			t.Fatal(err)
 		}
 		same(t, b.Snapshot(), before, "after the undo")

@@ -1,0 +1,59 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Users are those who need an exchange, in words: the exchanges that are bound to it, those whose alternate exchange it is, and the
+// queues that dead-letter into it. None of them is in an exchange's own list of bindings, so that RabbitMQ's if-unused does not
+// see them. To find the queues takes a list of all queues of the vhost, without statistics.
+func (c *Client) Users(ctx context.Context, vhost, exchange string) ([]string, error) {
+	ctx = c.logging(ctx)
+	inbound, err := c.Inbound(ctx, vhost, []string{exchange}, nil)
+	if err != nil {
+		return nil, err
+	}
+	var users []string
+	for _, b := range inbound.Sorted() {
+		users = append(users, fmt.Sprintf("exchange %q, bound to it with key %q", b.Source, b.RoutingKey))
+	}
+	exchanges, err := c.exchanges(ctx, vhost)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range exchanges {
+		if e.exchange().AlternateExchange() == exchange {
+			users = append(users, fmt.Sprintf("exchange %q, whose alternate exchange it is", e.Name))
+		}
+	}
+	var queues []queueInfo
+	if err := c.list(ctx, &queues, "queues", vhost, "name,arguments"); err != nil {
+		return nil, err
+	}
+	for _, q := range queues {
+		if q.queue().DeadLetterExchange() == exchange {
+			users = append(users, fmt.Sprintf("queue %q, which dead-letters into it", q.Name))
+		}
+	}
+	slices.Sort(users)
+	return users, nil
+}
+
+// Bound are the bindings of an exchange, in words.
+func (c *Client) Bound(ctx context.Context, vhost, exchange string) ([]string, error) {
+	bindings, err := c.Lookup(vhost).BindingsFrom(ctx, exchange)
+	var lines []string
+	for _, b := range bindings {
+		if b.DestinationType == topology.ToQueue {
+			lines = append(lines, fmt.Sprintf("queue %q, bound with key %q", b.Destination, b.RoutingKey))
+		} else {
+			lines = append(lines, fmt.Sprintf("exchange %q, bound with key %q", b.Destination, b.RoutingKey))
+		}
+	}
+	slices.Sort(lines)
+	return lines, err
+}
