@@ -35,8 +35,8 @@ type declaration[M any] interface {
 	validate(ctx context.Context) diag.Diagnostics
 	// complete writes into the planned model what its configuration leaves to the provider.
 	complete(ctx context.Context, config *M) diag.Diagnostics
-	// replacedBy lists the attributes for whose sake what is planned cannot be made out of the model.
-	replacedBy(plan *M) (path.Paths, diag.Diagnostics)
+	// alteredBy lists the attributes for whose sake exchanges or queues get other arguments or names by the plan.
+	alteredBy(plan *M) (path.Paths, diag.Diagnostics)
 	// loses tells whether the plan removes queues and keeps the rest.
 	loses(plan *M) bool
 }
@@ -223,6 +223,23 @@ func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest
 	defer func() { o.endUpdate(claim, before, resp.Diagnostics.HasError()) }()
 	retired := before.Without(o.desired)
 	resp.Diagnostics.Append(o.held(claim.Held(o.own(o.desired)))...)
+	altered, diags := P(&prior).alteredBy(&model)
+	resp.Diagnostics.Append(diags...)
+	if len(altered) > 0 && !resp.Diagnostics.HasError() {
+		takesOver := declared.CreateDeliveryExchange.ValueBool() && !P(&prior).common().CreateDeliveryExchange.ValueBool()
+		rebuilt, diags := (&rebuild{o, claim, before, guard, declared.Adopt.ValueBool(), takesOver}).run(ctx)
+		resp.Diagnostics.Append(diags...)
+		left := &prior
+		if rebuilt.isNew {
+			left = &model
+		}
+		if rebuilt.there != nil {
+			resp.Diagnostics.Append(P(left).setActual(*rebuilt.there)...)
+			resp.Diagnostics.Append(resp.State.Set(ctx, left)...)
+		}
+		resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
+		return
+	}
 	resp.Diagnostics.Append(o.askedInVain("changed", claim.AskedInVain(o.own(retired)))...)
 	if resp.Diagnostics.HasError() {
 		return
