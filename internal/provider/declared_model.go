@@ -41,6 +41,12 @@ type declaredModel struct {
 
 func (d *declaredModel) common() *declaredModel { return d }
 
+// isKnown tells whether these values and the further ones are known.
+func (d *declaredModel) isKnown(further ...attr.Value) bool {
+	values := append(further, d.Name, d.Vhost, d.QueueName, d.DeliveryExchange, d.CreateDeliveryExchange, d.QueueType, d.MaxLength, d.ParkUnroutable)
+	return !slices.ContainsFunc(values, attr.Value.IsUnknown)
+}
+
 // guard is what a destroy does about messages that wait.
 func (d *declaredModel) guard() (topology.Guard, diag.Diagnostics) {
 	guard := topology.Guard{Force: d.ForceDestroy.ValueBool()}

@@ -216,7 +216,7 @@ func TestKilledCreate(t *testing.T) {
 			t.Run(string(queueType), func(t *testing.T) {
 				t.Parallel()
 				e := newExisting(t, queueType)
-				steps := topology.Create(e.desired, topology.New()).Steps()
+				steps := topology.Create(e.desired, topology.New(), "mark").Steps()
 				for made := 1; made <= len(steps); made++ {
 					t.Run(fmt.Sprint(made), func(t *testing.T) {
 						e.vhost.TB = t

@@ -37,6 +37,10 @@ type declaration[M any] interface {
 	complete(ctx context.Context, config *M) diag.Diagnostics
 	// replacedBy lists the attributes for whose sake what is planned cannot be made out of the model.
 	replacedBy(plan *M) (path.Paths, diag.Diagnostics)
+	// isKnown tells whether all values are known that the topology depends on.
+	isKnown() bool
+	// digits is the number of words before the address in a routing key.
+	digits() int
 	// loses tells whether the plan removes queues and keeps the rest.
 	loses(plan *M) bool
 }

@@ -24,7 +24,11 @@ func (r *lifecycle[M, P]) ValidateConfig(ctx context.Context, req resource.Valid
 // queues. It takes everything from the configuration and nothing from the broker.
 func (r *lifecycle[M, P]) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	if req.Plan.Raw.IsNull() {
+		var state M
+		resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 		resp.Diagnostics.Append(r.warnInFlight(ctx, req, "destroyed")...)
+		resp.Diagnostics.Append(r.lookForInbound(ctx, &state, "destroyed")...)
+		r.notePrior(&state)
 		return
 	}
 	var config, plan M
@@ -38,7 +42,16 @@ func (r *lifecycle[M, P]) ModifyPlan(ctx context.Context, req resource.ModifyPla
 		return
 	}
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, &plan)...)
-	if req.State.Raw.IsNull() || resp.Diagnostics.HasError() {
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if req.State.Raw.IsNull() {
+		resp.Diagnostics.Append(r.notePlan(&plan, true)...)
+		if counted, _ := req.Private.GetKey(ctx, inFlightKey); counted != nil {
+			resp.Diagnostics.Append(r.lookForReplacement(ctx, &plan)...)
+		} else if !resp.Diagnostics.HasError() {
+			resp.Diagnostics.Append(r.lookForCreate(ctx, &plan)...)
+		}
 		return
 	}
 
@@ -50,9 +63,17 @@ func (r *lifecycle[M, P]) ModifyPlan(ctx context.Context, req resource.ModifyPla
 	replaced, diags := P(&state).replacedBy(&plan)
 	resp.Diagnostics.Append(diags...)
 	resp.RequiresReplace = append(resp.RequiresReplace, replaced...)
+	r.notePrior(&state)
+	if len(replaced) == 0 {
+		resp.Diagnostics.Append(r.notePlan(&plan, false)...)
+	}
 	switch {
 	case len(replaced) > 0:
 		resp.Diagnostics.Append(r.warnInFlight(ctx, req, "replaced")...)
+		resp.Diagnostics.Append(r.lookForInbound(ctx, &state, "replaced")...)
+		if before := P(&state).common().DeliveryExchange; before.Equal(P(&plan).common().DeliveryExchange) && P(&plan).isKnown() {
+			resp.Diagnostics.Append(layoutChange(before.ValueString(), P(&state).digits(), P(&plan).digits())...)
+		}
 	case P(&state).loses(&plan):
 		resp.Diagnostics.Append(r.warnInFlight(ctx, req, "rid of some of its queues")...)
 	}

@@ -151,6 +151,24 @@ func (t Topology) Within(want Topology) Topology {
 	return part
 }
 
+// And has the objects of both. Where both have one of a name, it is that of the other.
+func (t Topology) And(other Topology) Topology {
+	t.Exchanges, t.Queues, t.Bindings = maps.Clone(t.Exchanges), maps.Clone(t.Queues), maps.Clone(t.Bindings)
+	maps.Copy(t.Exchanges, other.Exchanges)
+	maps.Copy(t.Queues, other.Queues)
+	maps.Copy(t.Bindings, other.Bindings)
+	return t
+}
+
+// Except is the topology without the exchanges and queues whose names the other one has, and without the bindings of these exchanges.
+func (t Topology) Except(other Topology) Topology {
+	t.Exchanges, t.Queues, t.Bindings = maps.Clone(t.Exchanges), maps.Clone(t.Queues), maps.Clone(t.Bindings)
+	maps.DeleteFunc(t.Exchanges, func(name string, _ Exchange) bool { return other.has(name) })
+	maps.DeleteFunc(t.Queues, func(name string, _ Queue) bool { _, has := other.Queues[name]; return has })
+	maps.DeleteFunc(t.Bindings, func(b Binding, _ struct{}) bool { return other.has(b.Source) })
+	return t
+}
+
 // SameObjects tells whether both have the same exchanges and queues, and deliver to the same exchange.
 func (t Topology) SameObjects(other Topology) bool {
 	return t.Delivery == other.Delivery && maps.EqualFunc(t.Exchanges, other.Exchanges, Exchange.Equal) && maps.EqualFunc(t.Queues, other.Queues, Queue.Equal)
