@@ -39,16 +39,6 @@ func (o *operation) ownsDelivery() bool {
 	return owns
 }
 
-// fixedKey tells whether every message gets to the delivery exchange with one and the same key.
-func (o *operation) fixedKey() bool {
-	for _, q := range o.desired.Queues {
-		if _, fixed := q.Arguments["x-dead-letter-routing-key"]; fixed {
-			return true
-		}
-	}
-	return false
-}
-
 // part is the operation on a part of what is wanted.
 func (o *operation) part(desired topology.Topology) *operation {
 	part := *o
@@ -82,7 +72,8 @@ func (o *operation) checkDelivery(state *broker.State) diag.Diagnostics {
 		return diags
 	}
 	declare := "a durable topic exchange"
-	if o.fixedKey() {
+	anyType := o.desired.DeliveryType == ""
+	if anyType {
 		declare = "a durable exchange"
 	}
 	where := fmt.Sprintf("delivery exchange %q in vhost %q", o.desired.Delivery, o.vhost)
@@ -90,7 +81,7 @@ func (o *operation) checkDelivery(state *broker.State) diag.Diagnostics {
 	case !state.DeliveryExists:
 		diags.AddAttributeError(path.Root("delivery_exchange"), "Delivery exchange does not exist",
 			fmt.Sprintf("The %s does not exist, and create_delivery_exchange is false. Declare it first, as %s, or let the %s create it.", where, declare, o.kind))
-	case state.DeliveryExchange.Type != "topic" && !o.fixedKey():
+	case state.DeliveryExchange.Type != o.desired.DeliveryType && !anyType:
 		diags.AddAttributeError(path.Root("delivery_exchange"), "Delivery exchange has the wrong type",
 			fmt.Sprintf("The %s is of type %q. It has to be a topic exchange: destinations are matched behind the delay in the routing key.", where, state.DeliveryExchange.Type))
 	}

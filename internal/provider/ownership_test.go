@@ -325,3 +325,161 @@ func repeated(usual int) int {
 	}
 	return rounds
 }
+
+// A delivery exchange of others that is deleted, or comes back with another type, is a difference, and an apply says why it cannot
+// repair that.
+func TestForeignDeliveryExchangeIsDrift(t *testing.T) {
+	for _, typeName := range []string{cascadeType, ladderType} {
+		t.Run(typeName, func(t *testing.T) {
+			t.Parallel()
+			v := newVhost(t)
+			v.declareExchange("events", "topic")
+			given := attributes{"vhost": v.name, "name": "t", "delivery_exchange": "events", "create_delivery_exchange": false}
+			if typeName == ladderType {
+				given["delays"] = textSet("1h", "2h")
+			} else {
+				given["levels"] = 2
+			}
+			p := newProtocolOf(t, typeName, v.broker, nil)
+			p.mustApply(given)
+			p.mustBeSettled(given)
+			differs := func(says string) {
+				t.Helper()
+				noErrors(t, p.refresh(t.Context()))
+				plan := p.plan(t.Context(), given)
+				if plan.isEmpty(p.state) {
+					t.Error("the plan is empty")
+				}
+				if text := errorText(p.apply(t.Context(), plan)); !strings.Contains(text, says) {
+					t.Errorf("the error does not say %q: %s", says, text)
+				}
+			}
+			v.try(v.api.DeleteExchange(v.name, "events"))
+			differs("Delivery exchange does not exist")
+			v.declareExchange("events", "direct")
+			differs("Delivery exchange has the wrong type")
+			v.try(v.api.DeleteExchange(v.name, "events"))
+			v.declareExchange("events", "topic")
+			p.mustApply(given)
+			p.mustBeSettled(given)
+		})
+	}
+}
+
+// Where a fixed key makes any type do, only a missing exchange is a difference.
+func TestForeignDeliveryExchangeOfAnyType(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	v.declareExchange("events", "direct")
+	given := attributes{
+		"vhost": v.name, "name": "t", "delivery_exchange": "events", "create_delivery_exchange": false, "dead_letter_routing_key": "k", "delays": textSet("1h"),
+	}
+	p := newProtocolOf(t, ladderType, v.broker, nil)
+	p.mustApply(given)
+	p.mustBeSettled(given)
+	v.try(v.api.DeleteExchange(v.name, "events"))
+	noErrors(t, p.refresh(t.Context()))
+	if plan := p.plan(t.Context(), given); plan.isEmpty(p.state) {
+		t.Error("the plan is empty although the exchange is gone")
+	}
+	v.declareExchange("events", "fanout")
+	p.mustApply(given)
+	p.mustBeSettled(given)
+}
+
+// A replacement leaves the bindings of applications where they are, and its plan says that the keys change.
+func TestReplacementKeepsBindings(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	p := newProtocol(t, v.broker, nil)
+	given := attributes{"vhost": v.name, "name": "t", "levels": 2}
+	p.mustApply(given)
+	v.declareQueue("application", nil)
+	v.bind("t.delivery", "#.application", "queue", "application")
+	v.declareExchange("theirs", "topic")
+	v.bind("theirs", "#", "exchange", "t.delay-01")
+	v.bind("theirs", "low.#", "exchange", "t.delay-00")
+	more := given.with(attributes{"levels": 3})
+	plan := p.plan(t.Context(), more)
+	for _, says := range []string{
+		`Routing keys get 3 digits in place of 2`, `exchange "theirs", bound to exchange "t.delay-01" with key "#"`, `"low.#"`,
+	} {
+		if text := warningText(plan.diagnostics); !strings.Contains(text, says) {
+			t.Errorf("the plan does not warn %q: %s", says, text)
+		}
+	}
+	noErrors(t, p.apply(t.Context(), plan))
+	v.mustBeBound("#.application -> queue application")
+	p.mustBeSettled(more)
+	text := warningText(p.apply(t.Context(), p.plan(t.Context(), nil)))
+	if !strings.Contains(text, `queue "application", bound with key "#.application"`) {
+		t.Errorf("the destroy does not say why the delivery exchange stays: %s", text)
+	}
+	v.mustBeBound("#.application -> queue application")
+	p.mustApply(given)
+	p.mustApply(given.with(attributes{"force_destroy": true}))
+	p.mustApply(nil)
+	if _, exists := v.objects().Exchanges["t.delivery"]; exists {
+		t.Error("force_destroy leaves the delivery exchange")
+	}
+}
+
+// A classic ladder of others ends in the delivery exchange of a cascade without any binding. The destroy of the cascade leaves the
+// exchange, and the ladder's messages arrive.
+func TestDestroyLeavesWhereOthersEnd(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	owner, other := newProtocol(t, v.broker, nil), newProtocolOf(t, ladderType, v.broker, nil)
+	owner.mustApply(attributes{"vhost": v.name, "name": "t", "levels": 2, "park_unroutable": false})
+	other.mustApply(attributes{
+		"vhost": v.name, "name": "l", "delays": textSet("500ms"), "queue_type": "classic", "delivery_exchange": "t.delivery", "create_delivery_exchange": false,
+	})
+	text := warningText(owner.apply(t.Context(), owner.plan(t.Context(), nil)))
+	if !strings.Contains(text, `queue "l.delay-500ms", which dead-letters into it`) {
+		t.Errorf("the destroy does not name the ladder's queue: %s", text)
+	}
+	arrivals := v.collect("t.delivery", "#.application")
+	v.publish("l.entry", "500ms.application", "x")
+	v.arrived(arrivals, 1)
+}
+
+// A replacement that cannot succeed is refused in the plan, and nothing is destroyed.
+func TestReplacementThatCannotSucceed(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	p := newProtocol(t, v.broker, nil)
+	given := attributes{"vhost": v.name, "name": "t", "levels": 2}
+	p.mustApply(given)
+	v.declareExchange("direct", "direct")
+	v.declareQueue("u.delay-01", nil)
+	before := v.objects()
+	for name, test := range map[string]struct {
+		change attributes
+		says   string
+	}{
+		"a delivery exchange that is missing": {attributes{"delivery_exchange": "missing", "create_delivery_exchange": false, "levels": 3}, "does not exist"},
+		"one of another type":                 {attributes{"delivery_exchange": "direct", "create_delivery_exchange": false, "levels": 3}, "wrong type"},
+		"one that differs":                    {attributes{"delivery_exchange": "direct", "levels": 3}, `exchange "direct": type is direct, not topic`},
+		"names of others":                     {attributes{"name": "u"}, `queue "u.delay-01"`},
+		"a missing vhost":                     {attributes{"vhost": v.name + "-missing"}, "There is no vhost"},
+	} {
+		noErrors(t, p.refresh(t.Context()))
+		plan := p.plan(t.Context(), given.with(test.change))
+		if text := errorText(plan.diagnostics); !strings.Contains(text, test.says) || !strings.Contains(text, "Nothing was destroyed") {
+			t.Errorf("%s: the plan does not say %q: %s", name, test.says, text)
+		}
+	}
+	v.mustHold(before)
+	p.mustBeSettled(given)
+}
+
+// A broker that does not answer in the plan does not fail a create.
+func TestCreateIsPlannedWithoutABroker(t *testing.T) {
+	t.Parallel()
+	b := *newVhost(t).broker
+	b.Endpoint = "http://127.0.0.1:1"
+	p := newProtocol(t, &b, nil)
+	if text := errorText(p.plan(t.Context(), attributes{"name": "t", "levels": 2}).diagnostics); text != "" {
+		t.Error(text)
+	}
+}

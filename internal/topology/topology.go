@@ -24,6 +24,9 @@ type Topology struct {
 	// bindings are never read, listed or changed. It is in Exchanges only if it belongs to
 	// the topology; otherwise it has to exist.
 	Delivery string
+	// DeliveryType is the type of the delivery exchange, whoever it belongs to. It is empty for one that does not exist, and where
+	// any type will do.
+	DeliveryType string
 
 	Exchanges map[string]Exchange
 	Queues    map[string]Queue
@@ -133,6 +136,7 @@ func (t Topology) has(exchange string) bool {
 func (t Topology) Within(want Topology) Topology {
 	part := New()
 	part.Entry, part.Delivery = want.Entry, want.Delivery
+	part.DeliveryType = t.Exchanges[want.Delivery].Type
 	for name := range want.Exchanges {
 		if e, exists := t.Exchanges[name]; exists {
 			part.Exchanges[name] = e
