@@ -168,8 +168,11 @@ func (r *Runner) looksLater() bool {
 
 // changes tells a step from one that only looks.
 func changes(step topology.Step) bool {
-	_, looks := step.(topology.VerifyEmpty)
-	return !looks
+	switch step.(type) {
+	case topology.VerifyEmpty, topology.VerifyAlone:
+		return false
+	}
+	return true
 }
 
 // settle waits until what the sources had routed when they were closed is in the queues. Where sources is nil, all that were closed are meant.

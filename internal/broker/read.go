@@ -133,6 +133,7 @@ func (c *Client) readExchanges(ctx context.Context, vhost string, want topology.
 		}
 		if e.Name == want.Delivery && e.Name != "" {
 			state.DeliveryExists, state.DeliveryExchange = true, e.exchange()
+			state.DeliveryType = e.Type
 			state.DeliveryPolicy = e.Policy.value
 		}
 	}

@@ -262,6 +262,8 @@ func (r *Runner) once(ctx context.Context, step topology.Step) (effect bool, err
 		}
 	case topology.DeleteQueue:
 		return r.deleteQueue(ctx, s)
+	case topology.VerifyAlone:
+		return false, r.verifyAlone(ctx, s)
 	case topology.VerifyEmpty:
 		return false, r.verifyEmpty(ctx, s)
 	default:
@@ -281,7 +283,7 @@ func (r *Runner) effect(ctx context.Context, step topology.Step, call *call, cod
 		wasSo := code == http.StatusNoContent && isDeclaration(step)
 		retried := call.attempts.Load() > 1 // the first answer may have been lost
 		if wasSo && !retried && topology.MustBeNew(step) {
-			err = &Error{Exists, fmt.Sprintf("%s in vhost %q", step, r.vhost), "somebody else has declared it just now", ""}
+			err = r.exists(step)
 		}
 		return !wasSo || retried, err
 	}
@@ -299,6 +301,20 @@ func (r *Runner) effect(ctx context.Context, step topology.Step, call *call, cod
 		}
 	}
 	return lost, withHint(r.failed(fmt.Sprintf("%s in vhost %q", step, r.vhost), err), needs(step))
+}
+
+// exists is for what somebody else has made, and nobody had seen before.
+func (r *Runner) exists(step topology.Step) error {
+	return &Error{Exists, fmt.Sprintf("%s in vhost %q", step, r.vhost), "somebody else has declared it just now", ""}
+}
+
+// verifyAlone looks at what is bound to an exchange beside one binding.
+func (r *Runner) verifyAlone(ctx context.Context, step topology.VerifyAlone) error {
+	bindings, err := r.bindingsFrom(ctx, r.vhost, step.Binding.Source)
+	if err == nil && (len(bindings) != 1 || bindings[0] != step.Binding) {
+		err = r.exists(step)
+	}
+	return err
 }
 
 // withHint says which permissions were needed, if the broker refused something and nothing else is known of why.

@@ -11,9 +11,8 @@ func Expand(config Config) (topology.Topology, error) {
 	}
 	t := topology.New()
 	t.Entry = c.exchange(c.Levels - 1)
-	t.Delivery = c.DeliveryExchange
 	p := c.parts()
-	p.addAround(t)
+	p.addAround(&t)
 	for level := range c.Levels {
 		t.Exchanges[c.exchange(level)] = p.topicExchange(c.exchange(level))
 		c.addQueue(t, level)

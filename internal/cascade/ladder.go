@@ -198,9 +198,12 @@ func (l Ladder) Expand() (topology.Topology, error) {
 		return topology.Topology{}, err
 	}
 	t := topology.New()
-	t.Entry, t.Delivery = l.EntryExchange, l.DeliveryExchange
+	t.Entry = l.EntryExchange
 	p := l.parts()
-	p.addAround(t)
+	p.addAround(&t)
+	if l.DeadLetterRoutingKey != "" && !l.CreateDeliveryExchange {
+		t.DeliveryType = "" // nothing behind the delay has to be matched
+	}
 	t.Exchanges[l.EntryExchange] = p.topicExchange(l.EntryExchange)
 	for _, label := range l.Delays {
 		arguments := p.delayArguments(rung(label), l.DeliveryExchange)

@@ -38,7 +38,8 @@ func (p parts) parking() string { return p.name + parkingSuffix }
 
 // addAround adds what is not specific: the delivery exchange, and the alternate exchange with its queue, where
 // a message that no binding takes is kept until somebody looks at it.
-func (p parts) addAround(t topology.Topology) {
+func (p parts) addAround(t *topology.Topology) {
+	t.Delivery, t.DeliveryType = p.delivery, "topic"
 	if p.createsDelivery {
 		t.Exchanges[p.delivery] = p.topicExchange(p.delivery)
 	}

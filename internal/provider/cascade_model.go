@@ -26,6 +26,14 @@ type cascadeModel struct {
 
 func (*cascadeModel) kind() string { return "cascade" }
 
+// isKnown implements declaration.
+func (m *cascadeModel) isKnown() bool {
+	return m.declaredModel.isKnown(m.Preset, m.Levels, m.MaxDelay, m.Resolution, m.ExchangeName, m.Lookahead, m.StrictKeys)
+}
+
+// digits implements declaration.
+func (m *cascadeModel) digits() int { return int(m.Levels.ValueInt64()) }
+
 // expand is the cascade that a state or a known plan stands for.
 func (m *cascadeModel) expand() (topology.Topology, diag.Diagnostics) {
 	config, diags := m.stateConfig()

@@ -34,12 +34,19 @@ type declaredModel struct {
 	DrainTimeout           timetypes.GoDuration `tfsdk:"drain_timeout"`
 	Timeouts               timeouts.Value       `tfsdk:"timeouts"`
 	EntryExchange          types.String         `tfsdk:"entry_exchange"`
+	DeliveryExchangeType   types.String         `tfsdk:"delivery_exchange_type"`
 	Exchanges              types.String         `tfsdk:"exchanges"` // packed, as are the next two
 	Queues                 types.String         `tfsdk:"queues"`
 	Bindings               types.String         `tfsdk:"bindings"`
 }
 
 func (d *declaredModel) common() *declaredModel { return d }
+
+// isKnown tells whether these values and the further ones are known.
+func (d *declaredModel) isKnown(further ...attr.Value) bool {
+	values := append(further, d.Name, d.Vhost, d.QueueName, d.DeliveryExchange, d.CreateDeliveryExchange, d.QueueType, d.MaxLength, d.ParkUnroutable)
+	return !slices.ContainsFunc(values, attr.Value.IsUnknown)
+}
 
 // guard is what a destroy does about messages that wait.
 func (d *declaredModel) guard() (topology.Guard, diag.Diagnostics) {
@@ -104,44 +111,48 @@ type declaredComputed struct {
 	QueueName        types.String
 	DeliveryExchange types.String
 	EntryExchange    types.String
-	Exchanges        types.Map
-	Queues           types.Map
-	Bindings         types.Map
+	// DeliveryExchangeType is unknown where any type will do.
+	DeliveryExchangeType types.String
+	Exchanges            types.Map
+	Queues               types.Map
+	Bindings             types.Map
 }
 
 // computeDeclared takes the place of the queues' kind from whoever expanded the topology.
 func computeDeclared(t topology.Topology, queueType cascade.QueueType, parks bool, queueName string, queues types.Map) declaredComputed {
 	return declaredComputed{
-		QueueType:        types.StringValue(string(queueType)),
-		ParkUnroutable:   types.BoolValue(parks),
-		QueueName:        types.StringValue(queueName),
-		DeliveryExchange: types.StringValue(t.Delivery),
-		EntryExchange:    types.StringValue(t.Entry),
-		Exchanges:        exchangesValue(t),
-		Queues:           queues,
-		Bindings:         bindingsValue(t),
+		QueueType:            types.StringValue(string(queueType)),
+		ParkUnroutable:       types.BoolValue(parks),
+		QueueName:            types.StringValue(queueName),
+		DeliveryExchange:     types.StringValue(t.Delivery),
+		EntryExchange:        types.StringValue(t.Entry),
+		DeliveryExchangeType: textOr(t.DeliveryType, types.StringUnknown()),
+		Exchanges:            exchangesValue(t),
+		Queues:               queues,
+		Bindings:             bindingsValue(t),
 	}
 }
 
 func unknownDeclared(p position) declaredComputed {
 	return declaredComputed{
 		QueueType: types.StringUnknown(), ParkUnroutable: types.BoolUnknown(), QueueName: types.StringUnknown(), DeliveryExchange: types.StringUnknown(),
-		EntryExchange: types.StringUnknown(),
-		Exchanges:     types.MapUnknown(exchangeType), Queues: types.MapUnknown(p.queueType()), Bindings: types.MapUnknown(linesType),
+		EntryExchange: types.StringUnknown(), DeliveryExchangeType: types.StringUnknown(),
+		Exchanges: types.MapUnknown(exchangeType), Queues: types.MapUnknown(p.queueType()), Bindings: types.MapUnknown(linesType),
 	}
 }
 
 // merge implements merger.
 func (c declaredComputed) merge(ctx context.Context, other declaredComputed) declaredComputed {
 	return declaredComputed{
-		QueueType:        common(ctx, c.QueueType, other.QueueType),
-		ParkUnroutable:   common(ctx, c.ParkUnroutable, other.ParkUnroutable),
-		QueueName:        common(ctx, c.QueueName, other.QueueName),
-		DeliveryExchange: common(ctx, c.DeliveryExchange, other.DeliveryExchange),
-		EntryExchange:    common(ctx, c.EntryExchange, other.EntryExchange),
-		Exchanges:        common(ctx, c.Exchanges, other.Exchanges),
-		Queues:           common(ctx, c.Queues, other.Queues),
-		Bindings:         common(ctx, c.Bindings, other.Bindings),
+		QueueType:            common(ctx, c.QueueType, other.QueueType),
+		ParkUnroutable:       common(ctx, c.ParkUnroutable, other.ParkUnroutable),
+		QueueName:            common(ctx, c.QueueName, other.QueueName),
+		DeliveryExchange:     common(ctx, c.DeliveryExchange, other.DeliveryExchange),
+		EntryExchange:        common(ctx, c.EntryExchange, other.EntryExchange),
+		DeliveryExchangeType: common(ctx, c.DeliveryExchangeType, other.DeliveryExchangeType),
+		Exchanges:            common(ctx, c.Exchanges, other.Exchanges),
+		Queues:               common(ctx, c.Queues, other.Queues),
+		Bindings:             common(ctx, c.Bindings, other.Bindings),
 	}
 }
 
@@ -152,7 +163,18 @@ func (d *declaredModel) setComputed(config declaredModel, c declaredComputed) {
 	fill(&d.QueueName, config.QueueName, c.QueueName)
 	fill(&d.DeliveryExchange, config.DeliveryExchange, c.DeliveryExchange)
 	fill(&d.EntryExchange, config.EntryExchange, c.EntryExchange)
+	if !c.DeliveryExchangeType.IsUnknown() || d.DeliveryExchangeType.IsNull() {
+		d.DeliveryExchangeType = c.DeliveryExchangeType
+	}
 	d.Exchanges, d.Queues, d.Bindings = packed(c.Exchanges), packed(c.Queues), packed(c.Bindings)
+}
+
+// textOr is the text, or something else if there is none.
+func textOr(text string, otherwise types.String) types.String {
+	if text == "" {
+		return otherwise
+	}
+	return types.StringValue(text)
 }
 
 // fill plans what was computed where the configuration says nothing.
@@ -165,6 +187,7 @@ func fill[T attr.Value](planned *T, config, computed T) {
 // setActual writes what a broker has into the model.
 func (d *declaredModel) setActual(actual topology.Topology, queues types.Map) {
 	d.EntryExchange = types.StringValue(actual.Entry)
+	d.DeliveryExchangeType = textOr(actual.DeliveryType, types.StringNull())
 	d.Exchanges, d.Queues, d.Bindings = packed(exchangesValue(actual)), packed(queues), packed(bindingsValue(actual))
 }
 

@@ -8,7 +8,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
@@ -26,9 +28,14 @@ func (r *lifecycle[M, P]) attributes(ctx context.Context, kind, delivery, remova
 			MarkdownDescription: say("Exchange at the end of the KIND, DELIVERY. Applications bind their queues to it; those bindings are never touched or listed. " +
 				"Default: `<name>.delivery`. A change replaces the KIND."),
 		},
+		"delivery_exchange_type": schema.StringAttribute{
+			Computed: true, PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
+			MarkdownDescription: "Type of the delivery exchange, null if there is none. So a plan shows it if somebody has deleted or replaced an exchange that is not declared here.",
+		},
 		"create_delivery_exchange": schema.BoolAttribute{
 			Optional: true, Computed: true, Default: booldefault.StaticBool(true),
-			MarkdownDescription: say("Whether the delivery exchange belongs to the KIND. If `false`, it has to exist. Default: `true`. Changes in place."),
+			MarkdownDescription: say("Whether the KIND declares the delivery exchange if it is missing, and deletes it in the end unless others use it. One that exists has to be as the KIND " +
+				"would declare it. If `false`, it has to exist. Default: `true`. Changes in place."),
 		},
 		"queue_type": schema.StringAttribute{
 			Optional: true, Computed: true,

@@ -130,7 +130,7 @@ func (d *destroyed) round(t *testing.T, number int) (refused bool) {
 			// It came through when everything was gone? No queue can have taken it.
 			t.Error("the destroy succeeded, and a confirmed message is gone")
 		}
-		d.mustHold(topologyWithout(d.before, "t."))
+		d.mustHold(afterDestroy(d.before))
 		return false
 	}
 	d.mustHold(d.before)
@@ -151,9 +151,12 @@ func (d *destroyed) round(t *testing.T, number int) (refused bool) {
 	return true
 }
 
-// topologyWithout is the topology without the objects whose names begin so.
-func topologyWithout(all topology.Topology, prefix string) topology.Topology {
+// afterDestroy is what a destroy leaves of what there was: all but the cascade, and its delivery exchange, to which the application
+// is bound.
+func afterDestroy(all topology.Topology) topology.Topology {
+	const prefix, delivery = "t.", "t.delivery"
 	rest := topology.New()
+	rest.Exchanges[delivery] = all.Exchanges[delivery]
 	for name, e := range all.Exchanges {
 		if !strings.HasPrefix(name, prefix) {
 			rest.Exchanges[name] = e
@@ -165,7 +168,7 @@ func topologyWithout(all topology.Topology, prefix string) topology.Topology {
 		}
 	}
 	for b := range all.Bindings {
-		if !strings.HasPrefix(b.Source, prefix) && !strings.HasPrefix(b.Destination, prefix) {
+		if (b.Source == delivery || !strings.HasPrefix(b.Source, prefix)) && !strings.HasPrefix(b.Destination, prefix) {
 			rest.Bindings.Add(b)
 		}
 	}
@@ -199,7 +202,7 @@ func TestDrain(t *testing.T) {
 			noErrors(t, diagnostics)
 			stop()
 			confirmed := <-sent
-			d.mustHold(topologyWithout(d.before, "t."))
+			d.mustHold(afterDestroy(d.before))
 			d.eventually("all confirmed messages have arrived", func() bool {
 				seen := maps.Clone(parked)
 				for _, a := range collector.Arrivals() {
@@ -306,7 +309,7 @@ func TestDestroyWhileOthersPublishIntoAQueue(t *testing.T) {
 			if err := <-published; !errors.Is(err, brokertest.ErrReturned) {
 				t.Errorf("a message that was published when the queue was deleted: %v", err)
 			}
-			d.mustHold(topologyWithout(d.before, "t."))
+			d.mustHold(afterDestroy(d.before))
 		})
 	}
 }

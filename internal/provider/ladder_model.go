@@ -63,11 +63,13 @@ func (m *ladderModel) delaysKnown() bool {
 	return !m.Delays.IsUnknown()
 }
 
-// isKnown tells whether the plan of the ladder has no gap.
+// isKnown implements declaration.
 func (m *ladderModel) isKnown() bool {
-	return m.delaysKnown() && !m.Queues.IsUnknown() && !m.DeadLetterRoutingKey.IsUnknown() && !m.EntryExchange.IsUnknown() && !m.QueueName.IsUnknown() &&
-		!m.DeliveryExchange.IsUnknown() && !m.QueueType.IsUnknown() && !m.MaxLength.IsUnknown() && !m.ParkUnroutable.IsUnknown() && !m.Vhost.IsUnknown() && !m.Name.IsUnknown()
+	return m.declaredModel.isKnown(m.DeadLetterRoutingKey, m.EntryExchange) && m.delaysKnown()
 }
+
+// digits implements declaration: the label of the delay stands before the address.
+func (*ladderModel) digits() int { return 1 }
 
 // delayPosition is what tells the queues of a ladder from each other.
 var delayPosition = position{"delay", "Delay as it stands in `delays`, null for the queue of unroutable messages.", types.StringNull()}

@@ -37,6 +37,10 @@ type declaration[M any] interface {
 	complete(ctx context.Context, config *M) diag.Diagnostics
 	// alteredBy lists the attributes for whose sake exchanges or queues get other arguments or names by the plan.
 	alteredBy(plan *M) (path.Paths, diag.Diagnostics)
+	// isKnown tells whether all values are known that the topology depends on.
+	isKnown() bool
+	// digits is the number of words before the address in a routing key.
+	digits() int
 	// loses tells whether the plan removes queues and keeps the rest.
 	loses(plan *M) bool
 }
@@ -226,8 +230,7 @@ func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest
 	altered, diags := P(&prior).alteredBy(&model)
 	resp.Diagnostics.Append(diags...)
 	if len(altered) > 0 && !resp.Diagnostics.HasError() {
-		takesOver := declared.CreateDeliveryExchange.ValueBool() && !P(&prior).common().CreateDeliveryExchange.ValueBool()
-		rebuilt, diags := (&rebuild{o, claim, before, guard, declared.Adopt.ValueBool(), takesOver}).run(ctx)
+		rebuilt, diags := (&rebuild{o, claim, before, guard, declared.Adopt.ValueBool()}).run(ctx)
 		resp.Diagnostics.Append(diags...)
 		left := &prior
 		if rebuilt.isNew {

@@ -22,7 +22,11 @@ func (r *lifecycle[M, P]) ValidateConfig(ctx context.Context, req resource.Valid
 // removes queues. It takes everything from the configuration and nothing from the broker.
 func (r *lifecycle[M, P]) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	if req.Plan.Raw.IsNull() {
+		var state M
+		resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 		resp.Diagnostics.Append(r.warnInFlight(ctx, req, "destroyed")...)
+		resp.Diagnostics.Append(r.lookForInbound(ctx, &state, "destroyed")...)
+		r.notePrior(&state)
 		return
 	}
 	var config, plan M
@@ -36,7 +40,16 @@ func (r *lifecycle[M, P]) ModifyPlan(ctx context.Context, req resource.ModifyPla
 		return
 	}
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, &plan)...)
-	if req.State.Raw.IsNull() || resp.Diagnostics.HasError() {
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if req.State.Raw.IsNull() {
+		resp.Diagnostics.Append(r.notePlan(&plan, true)...)
+		if counted, _ := req.Private.GetKey(ctx, inFlightKey); counted != nil {
+			resp.Diagnostics.Append(r.lookForReplacement(ctx, &plan)...)
+		} else if !resp.Diagnostics.HasError() {
+			resp.Diagnostics.Append(r.lookForCreate(ctx, &plan)...)
+		}
 		return
 	}
 
@@ -47,10 +60,20 @@ func (r *lifecycle[M, P]) ModifyPlan(ctx context.Context, req resource.ModifyPla
 	}
 	altered, diags := P(&state).alteredBy(&plan)
 	resp.Diagnostics.Append(diags...)
+	replaced := len(altered) > 0 && !P(&state).common().hasPlaceOf(P(&plan).common())
+	r.notePrior(&state)
+	if !replaced {
+		resp.Diagnostics.Append(r.notePlan(&plan, false)...)
+	}
+	if before := P(&state).common().DeliveryExchange; len(altered) > 0 && P(&plan).isKnown() &&
+		before.Equal(P(&plan).common().DeliveryExchange) {
+		resp.Diagnostics.Append(layoutChange(before.ValueString(), P(&state).digits(), P(&plan).digits())...)
+	}
 	switch {
-	case len(altered) > 0 && !P(&state).common().hasPlaceOf(P(&plan).common()):
+	case replaced:
 		resp.RequiresReplace = append(resp.RequiresReplace, altered...)
 		resp.Diagnostics.Append(r.warnInFlight(ctx, req, "replaced")...)
+		resp.Diagnostics.Append(r.lookForInbound(ctx, &state, "replaced")...)
 	case len(altered) > 0:
 		resp.Diagnostics.Append(r.warnRebuild(ctx, req, &plan, altered)...)
 	case P(&state).loses(&plan):

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -38,16 +39,6 @@ func (o *operation) ownsDelivery() bool {
 	return owns
 }
 
-// fixedKey tells whether every message gets to the delivery exchange with one and the same key.
-func (o *operation) fixedKey() bool {
-	for _, q := range o.desired.Queues {
-		if _, fixed := q.Arguments["x-dead-letter-routing-key"]; fixed {
-			return true
-		}
-	}
-	return false
-}
-
 // part is the operation on a part of what is wanted.
 func (o *operation) part(desired topology.Topology) *operation {
 	part := *o
@@ -81,7 +72,8 @@ func (o *operation) checkDelivery(state *broker.State) diag.Diagnostics {
 		return diags
 	}
 	declare := "a durable topic exchange"
-	if o.fixedKey() {
+	anyType := o.desired.DeliveryType == ""
+	if anyType {
 		declare = "a durable exchange"
 	}
 	where := fmt.Sprintf("delivery exchange %q in vhost %q", o.desired.Delivery, o.vhost)
@@ -89,7 +81,7 @@ func (o *operation) checkDelivery(state *broker.State) diag.Diagnostics {
 	case !state.DeliveryExists:
 		diags.AddAttributeError(path.Root("delivery_exchange"), "Delivery exchange does not exist",
 			fmt.Sprintf("The %s does not exist, and create_delivery_exchange is false. Declare it first, as %s, or let the %s create it.", where, declare, o.kind))
-	case state.DeliveryExchange.Type != "topic" && !o.fixedKey():
+	case state.DeliveryExchange.Type != o.desired.DeliveryType && !anyType:
 		diags.AddAttributeError(path.Root("delivery_exchange"), "Delivery exchange has the wrong type",
 			fmt.Sprintf("The %s is of type %q. It has to be a topic exchange: destinations are matched behind the delay in the routing key.", where, state.DeliveryExchange.Type))
 	}
@@ -107,12 +99,12 @@ func (o *operation) checkExisting(ctx context.Context, state *broker.State, adop
 			also = fmt.Sprintf("Exactly as the %s would declare them:\n\n  %s\n\n", o.kind, strings.Join(equal, "\n  "))
 		}
 		diags.AddError(fmt.Sprintf("Objects of the %s exist and differ", o.kind), fmt.Sprintf(
-			"Nothing was written. In vhost %q these objects exist and are not what the %s would declare:\n\n  %s\n\n%s%s",
+			nothingWritten+"In vhost %q these objects exist and are not what the %s would declare:\n\n  %s\n\n%s%s",
 			o.vhost, o.kind, strings.Join(different, "\n  "), also,
 			o.orImport(ctx, "Use other names or remove these objects", "import the "+o.kind+" and let an apply bring it into line")))
 	case len(equal) > 0 && !adopt:
 		diags.AddError(fmt.Sprintf("Objects of the %s exist already", o.kind), fmt.Sprintf(
-			"Nothing was written. In vhost %q these objects exist, exactly as the %s would declare them:\n\n  %s\n\n%s",
+			nothingWritten+"In vhost %q these objects exist, exactly as the %s would declare them:\n\n  %s\n\n%s",
 			o.vhost, o.kind, strings.Join(equal, "\n  "),
 			o.orImport(ctx, "If nobody else owns them, set adopt = true to take them over", "import the "+o.kind)+waysOfOthers))
 	}
@@ -190,7 +182,7 @@ func (o *operation) create(ctx context.Context, state *broker.State, adopt bool)
 	if adopt {
 		return o.change(ctx, state)
 	}
-	return o.carryOut(ctx, topology.Create(o.desired, state.Topology), state)
+	return o.carryOut(ctx, topology.Create(o.desired, state.Topology, rand.Text()), state)
 }
 
 func (o *operation) carryOut(ctx context.Context, plan topology.Plan, state *broker.State) (after *broker.State, done []topology.Step, err error) {
@@ -227,8 +219,7 @@ func (o *operation) remove(ctx context.Context, guard topology.Guard) error {
 		runner.Look(ctx, o.desired.Downstream(state.Queues), state.Topology)
 	}
 	if topology.NeedsInbound(o.desired, guard) {
-		exchanges := slices.DeleteFunc(slices.Collect(maps.Keys(state.Exchanges)), func(name string) bool { return !o.desired.Owns(name) })
-		inbound, err := o.client.Inbound(ctx, o.vhost, exchanges, slices.Collect(maps.Keys(state.Queues)))
+		inbound, err := o.client.Inbound(ctx, o.vhost, o.ownedExchanges(state.Topology), slices.Collect(maps.Keys(state.Queues)))
 		if err != nil {
 			return err
 		}
@@ -244,6 +235,11 @@ func (o *operation) destroy(ctx context.Context, guard topology.Guard) (users []
 		return nil, err
 	}
 	return o.letGo(ctx, guard.Force)
+}
+
+// ownedExchanges are those of the exchanges whose bindings belong to the resource.
+func (o *operation) ownedExchanges(t topology.Topology) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(t.Exchanges)), func(name string) bool { return !o.desired.Owns(name) })
 }
 
 // letGo deletes the delivery exchange if it belongs to the resource, unless others use it: it tells who does.
@@ -280,6 +276,9 @@ func (o *operation) undo(ctx context.Context, done []topology.Step) (*topology.T
 		return nil, nil
 	}
 	_, err := o.client.Run(ctx, o.vhost, topology.Undo(o.desired, done))
+	if broker.IsKind(err, broker.InUse) {
+		err = nil // another create has declared it at the same moment, and goes on
+	}
 	if err == nil && o.declaresDelivery(done) {
 		_, err = o.letGo(ctx, false)
 	}

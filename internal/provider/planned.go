@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -17,23 +18,71 @@ type planned struct {
 	isNew bool
 }
 
-// plannedTopologies are all cascades and ladders of one plan that were planned so far, and whose values are known. A resource is
-// planned after those that it refers to.
+// plannedTopologies are the cascades and ladders of one plan that were planned so far, and whose values are known. Terraform plans
+// a resource after those that it refers to.
 type plannedTopologies struct {
 	mutex sync.Mutex
 	all   []planned
+	// prior are those that the state has.
+	prior []planned
 }
 
-// add notes one more.
-func (p *plannedTopologies) add(one planned) {
+// add notes one more, and returns another one that is new, too, and has objects in common with it, in words.
+func (p *plannedTopologies) add(one planned) (other planned, common []string) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
+	if one.isNew {
+		for _, other = range p.all {
+			if common = one.common(other); other.isNew && len(common) > 0 {
+				break
+			}
+			common = nil
+		}
+	}
 	p.all = append(p.all, one)
+	return other, common
+}
+
+// common are the objects that both would declare, but for a delivery exchange: two may have the same one.
+func (one planned) common(other planned) []string {
+	if one.vhost != other.vhost {
+		return nil
+	}
+	var common []string
+	for _, name := range slices.Sorted(maps.Keys(one.Exchanges)) {
+		if _, both := other.Exchanges[name]; both && name != one.Delivery && name != other.Delivery {
+			common = append(common, topology.ExchangeObject(name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(one.Queues)) {
+		if _, both := other.Queues[name]; both {
+			common = append(common, topology.QueueObject(name))
+		}
+	}
+	return common
+}
+
+// addPrior notes what the state has.
+func (p *plannedTopologies) addPrior(one planned) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.prior = append(p.prior, one)
 }
 
 // in are those of a vhost.
 func (p *plannedTopologies) in(vhost string) []planned {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	return slices.DeleteFunc(slices.Clone(p.all), func(one planned) bool { return one.vhost != vhost })
+	return of(vhost, p.all)
+}
+
+// priorIn are those of a vhost that the state has.
+func (p *plannedTopologies) priorIn(vhost string) []planned {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return of(vhost, p.prior)
+}
+
+func of(vhost string, all []planned) []planned {
+	return slices.DeleteFunc(slices.Clone(all), func(one planned) bool { return one.vhost != vhost })
 }

@@ -155,7 +155,13 @@ func (p *protocol) plan(ctx context.Context, configuration attributes) plannedCh
 		result.replace = true
 		return result
 	}
-	return p.planOn(ctx, p.state, p.private, config)
+	result := p.planOn(ctx, p.state, p.private, config)
+	if result.replace && !hasErrors(result.diagnostics) {
+		// Terraform plans the second half like a create, with what the first half has noted.
+		create := p.planOn(ctx, tftypes.NewValue(p.resource, nil), result.private, config)
+		result.diagnostics = append(result.diagnostics, create.diagnostics...)
+	}
+	return result
 }
 
 func (p *protocol) planOn(ctx context.Context, prior tftypes.Value, private []byte, config tftypes.Value) plannedChange {

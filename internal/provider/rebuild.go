@@ -25,8 +25,6 @@ type rebuild struct {
 	before topology.Topology
 	guard  topology.Guard
 	adopt  bool
-	// takesOver is set if the delivery exchange was not part of the resource and is to be.
-	takesOver bool
 }
 
 // outcome is what a rebuild has come to.
@@ -93,18 +91,12 @@ func (r *rebuild) retired() []claims.Object {
 // check refuses what cannot be, before anything is written.
 func (r *rebuild) check(ctx context.Context, state *broker.State) diag.Diagnostics {
 	diags := r.checkDelivery(state)
-	if r.takesOver {
-		diags.Append(r.checkTakeover(state)...)
+	had := r.before
+	if had.Delivery != r.desired.Delivery {
+		had.Exchanges = maps.Clone(had.Exchanges)
+		delete(had.Exchanges, had.Delivery)
 	}
-	added := r.desired
-	added.Exchanges, added.Queues = maps.Clone(added.Exchanges), maps.Clone(added.Queues)
-	maps.DeleteFunc(added.Exchanges, func(name string, _ topology.Exchange) bool {
-		return r.before.Owns(name) || name == r.before.Delivery && name == r.desired.Delivery
-	})
-	maps.DeleteFunc(added.Queues, func(name string, _ topology.Queue) bool {
-		_, had := r.before.Queues[name]
-		return had
-	})
+	added := r.desired.Except(had)
 	part := r.part(added)
 	if diags.Append(part.checkExisting(ctx, state, r.adopt)...); diags.HasError() {
 		r.claim.FailFor(part.existing(state.Topology))
@@ -115,8 +107,7 @@ func (r *rebuild) check(ctx context.Context, state *broker.State) diag.Diagnosti
 // readBound adds what others have bound to what is to be torn down.
 func (r *rebuild) readBound(ctx context.Context, state *broker.State) error {
 	there := state.Within(r.before)
-	exchanges := slices.Collect(maps.Keys(there.Exchanges))
-	exchanges = slices.DeleteFunc(exchanges, func(name string) bool { return !r.before.Owns(name) })
+	exchanges := r.part(r.before).ownedExchanges(there)
 	if topology.RebuildsDelivery(r.before, r.desired, state.Topology) {
 		exchanges = append(exchanges, r.desired.Delivery)
 		bindings, err := r.client.Lookup(r.vhost).BindingsFrom(ctx, r.desired.Delivery)
@@ -150,20 +141,17 @@ func (r *rebuild) left(ctx context.Context, state *broker.State, done []topology
 		})
 		return outcome{&there, declared}
 	}
+	there, isNew := before.Topology, r.isNew(before.Topology)
 	after, err := r.read(ctx)
-	if err != nil {
-		there := state.After(done)
-		return outcome{&there, r.isNew(before.Topology)}
-	}
-	there := before.Topology
-	if r.isNew(there) {
+	switch {
+	case err != nil:
+		there = state.After(done)
+	case isNew:
 		there = after.Topology
-	} else {
-		maps.Copy(there.Exchanges, after.Exchanges)
-		maps.Copy(there.Queues, after.Queues)
-		maps.Copy(there.Bindings, after.Bindings)
+	default:
+		there = there.And(after.Topology)
 	}
-	return outcome{&there, r.isNew(before.Topology)}
+	return outcome{&there, isNew}
 }
 
 // isNew tells whether nothing is there of the topology before that is not as it is to be.

@@ -46,7 +46,7 @@ func Existing(desired, actual Topology) []Object {
 		}
 	}
 	for _, b := range actual.Bindings.Sorted() {
-		if desired.Owns(b.Source) && !desired.Bindings.Has(b) {
+		if desired.Owns(b.Source) && !desired.Bindings.Has(b) && !b.isClaim() {
 			objects = append(objects, Object{"binding of " + b.describe(), []Difference{{"it", "one of its own", "somebody else's"}}})
 		}
 	}

@@ -59,6 +59,8 @@ type (
 		// has to be there.
 		Sources []string
 	}
+	// VerifyAlone fails if anything else is bound to the binding's source.
+	VerifyAlone struct{ Binding Binding }
 	// VerifyEmpty fails if one of the queues holds messages. The order is that in which messages
 	// move from queue to queue, so that none is overlooked because it moves meanwhile.
 	VerifyEmpty struct {
@@ -76,6 +78,9 @@ func (s Bind) String() string            { return "bind " + s.Binding.describe()
 func (s Unbind) String() string          { return "unbind " + s.Binding.describe() }
 func (s DeleteExchange) String() string  { return fmt.Sprintf("delete exchange %q", s.Name) }
 func (s DeleteQueue) String() string     { return fmt.Sprintf("delete queue %q", s.Queue.Name) }
+func (s VerifyAlone) String() string {
+	return "verify that only this is bound: " + s.Binding.describe()
+}
 func (s VerifyEmpty) String() string {
 	names := make([]string, len(s.Queues))
 	for i, q := range s.Queues {

@@ -100,15 +100,33 @@ func Undo(desired Topology, done []Step) Plan {
 			made.Bindings.Add(s.Binding)
 		}
 	}
+	// What was declared first may be declared by another create, too: if that has bound anything to it, it stays.
+	first := firstNew(done)
+	delete(made.Exchanges, first)
 	var unbind []Step
 	for _, b := range made.Bindings.Sorted() {
 		source, exchange := made.has(b.Source), made.has(b.Destination)
 		_, queue := made.Queues[b.Destination]
-		if goesAlong := source || exchange && b.DestinationType == ToExchange || queue && b.DestinationType == ToQueue; !goesAlong {
+		if goesAlong := b.Source != first && (source || exchange && b.DestinationType == ToExchange || queue && b.DestinationType == ToQueue); !goesAlong {
 			unbind = append(unbind, Unbind{b})
 		}
 	}
-	return append(Teardown(desired, made, Guard{}), Plan{}.then(unbind...)...)
+	plan := append(Teardown(desired, made, Guard{}), Plan{}.then(unbind...)...)
+	if first == "" {
+		return plan
+	}
+	return plan.then(DeleteExchange{Name: first, IfUnused: true})
+}
+
+// firstNew is the exchange that a create has declared before all else, if it has, see Create.
+func firstNew(done []Step) string {
+	if len(done) == 0 {
+		return ""
+	}
+	if declare, is := done[0].(DeclareExchange); is && declare.New {
+		return declare.Exchange.Name
+	}
+	return ""
 }
 
 // teardown is what exists of a topology, by the part that it plays.

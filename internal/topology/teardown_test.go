@@ -276,7 +276,7 @@ func TestUndoRemovesOnlyWhatWasMade(t *testing.T) {
 			b = around(desired)
 		}
 		before := b.Snapshot()
-		plan := topology.Create(desired, b.Actual(desired))
+		plan := topology.Create(desired, b.Actual(desired), "mark")
 		if len(plan) == 0 {
 			return
 		}

@@ -24,6 +24,9 @@ type Topology struct {
 	// bindings are never read, listed or changed. It is in Exchanges only if it belongs to
 	// the topology; otherwise it has to exist.
 	Delivery string
+	// DeliveryType is the type of the delivery exchange, whoever it belongs to. It is empty for one that does not exist, and where
+	// any type will do.
+	DeliveryType string
 
 	Exchanges map[string]Exchange
 	Queues    map[string]Queue
@@ -133,6 +136,7 @@ func (t Topology) has(exchange string) bool {
 func (t Topology) Within(want Topology) Topology {
 	part := New()
 	part.Entry, part.Delivery = want.Entry, want.Delivery
+	part.DeliveryType = t.Exchanges[want.Delivery].Type
 	for name := range want.Exchanges {
 		if e, exists := t.Exchanges[name]; exists {
 			part.Exchanges[name] = e
@@ -149,6 +153,24 @@ func (t Topology) Within(want Topology) Topology {
 		}
 	}
 	return part
+}
+
+// And has the objects of both. Where both have one of a name, it is that of the other.
+func (t Topology) And(other Topology) Topology {
+	t.Exchanges, t.Queues, t.Bindings = maps.Clone(t.Exchanges), maps.Clone(t.Queues), maps.Clone(t.Bindings)
+	maps.Copy(t.Exchanges, other.Exchanges)
+	maps.Copy(t.Queues, other.Queues)
+	maps.Copy(t.Bindings, other.Bindings)
+	return t
+}
+
+// Except is the topology without the exchanges and queues whose names the other one has, and without the bindings of these exchanges.
+func (t Topology) Except(other Topology) Topology {
+	t.Exchanges, t.Queues, t.Bindings = maps.Clone(t.Exchanges), maps.Clone(t.Queues), maps.Clone(t.Bindings)
+	maps.DeleteFunc(t.Exchanges, func(name string, _ Exchange) bool { return other.has(name) })
+	maps.DeleteFunc(t.Queues, func(name string, _ Queue) bool { _, has := other.Queues[name]; return has })
+	maps.DeleteFunc(t.Bindings, func(b Binding, _ struct{}) bool { return other.has(b.Source) })
+	return t
 }
 
 // SameObjects tells whether both have the same exchanges and queues, and deliver to the same exchange.

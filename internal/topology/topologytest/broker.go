@@ -146,6 +146,9 @@ func (b *Broker) undo(plan topology.Plan) (err error) {
 	return nil
 }
 
+// Step runs one step, without an undo.
+func (b *Broker) Step(step topology.Step) error { return b.step(step) }
+
 func (b *Broker) step(step topology.Step) error {
 	if b.Before != nil {
 		if err := b.Before(step); err != nil {
@@ -164,9 +167,9 @@ func (b *Broker) step(step topology.Step) error {
 func (b *Broker) execute(step topology.Step) error {
 	switch s := step.(type) {
 	case topology.DeclareExchange:
-		return b.declareExchange(s.Exchange)
+		return b.declareExchange(s)
 	case topology.DeclareQueue:
-		return b.declareQueue(s.Queue)
+		return b.declareQueue(s)
 	case topology.Bind:
 		return b.bind(s.Binding)
 	case topology.Unbind:
@@ -178,24 +181,46 @@ func (b *Broker) execute(step topology.Step) error {
 		return b.deleteQueue(s)
 	case topology.VerifyEmpty:
 		return b.verifyEmpty(s)
+	case topology.VerifyAlone:
+		return b.verifyAlone(s)
 	default:
 		return fmt.Errorf("the model knows no step %T", step)
 	}
 }
 
-func (b *Broker) declareExchange(e topology.Exchange) error {
-	if have, exists := b.Exchanges[e.Name]; exists && !have.Equal(e) {
+func (b *Broker) declareExchange(s topology.DeclareExchange) error {
+	have, exists := b.Exchanges[s.Exchange.Name]
+	switch {
+	case exists && !have.Equal(s.Exchange):
 		return errors.New("inequivalent arg")
+	case exists && s.New:
+		return ErrExists
 	}
-	b.Exchanges[e.Name] = e
+	b.Exchanges[s.Exchange.Name] = s.Exchange
 	return nil
 }
 
-func (b *Broker) declareQueue(q topology.Queue) error {
-	if have, exists := b.Queues[q.Name]; exists && !have.Equal(q) {
+func (b *Broker) declareQueue(s topology.DeclareQueue) error {
+	have, exists := b.Queues[s.Queue.Name]
+	switch {
+	case exists && !have.Equal(s.Queue):
 		return errors.New("inequivalent arg")
+	case exists && s.New:
+		return ErrExists
 	}
-	b.Queues[q.Name] = q
+	b.Queues[s.Queue.Name] = s.Queue
+	return nil
+}
+
+// ErrExists is the error of a declaration that must not find what it declares.
+var ErrExists = errors.New("it exists already")
+
+func (b *Broker) verifyAlone(s topology.VerifyAlone) error {
+	for binding := range b.Bindings {
+		if binding.Source == s.Binding.Source && binding != s.Binding {
+			return ErrExists
+		}
+	}
 	return nil
 }
 

@@ -1,0 +1,197 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// lookTimeout is how long a plan looks at the broker. The look only says earlier what the apply would say, so that a broker that
+// does not answer is no error.
+const lookTimeout = 5 * time.Second
+
+// forPlan is the operation on a planned or prior topology for a look at the broker, nil if no look is possible.
+func (r *lifecycle[M, P]) forPlan(ctx context.Context, model P) (context.Context, context.CancelFunc, *operation) {
+	ctx, cancel := context.WithTimeout(broker.WithoutRetries(ctx), lookTimeout)
+	if r.connection == nil || r.connection.client == nil || !model.isKnown() {
+		return ctx, cancel, nil
+	}
+	o, diags := r.open(model)
+	if diags.HasError() {
+		return ctx, cancel, nil
+	}
+	return ctx, cancel, o
+}
+
+// plannedOf is the model as the plan notes it.
+func plannedOf[M any, P interface {
+	*M
+	declaration[M]
+}](model P, isNew bool) (planned, bool) {
+	if !model.isKnown() {
+		return planned{}, false
+	}
+	expanded, diags := model.expand()
+	return planned{model.kind(), model.common().Vhost.ValueString(), expanded, model.digits(), isNew}, !diags.HasError()
+}
+
+// notePrior notes what the state has.
+func (r *lifecycle[M, P]) notePrior(state P) {
+	if one, ok := plannedOf(state, false); ok && r.connection != nil {
+		r.connection.planned.addPrior(one)
+	}
+}
+
+// notePlan notes what is planned, and refuses two new resources that would declare the same.
+func (r *lifecycle[M, P]) notePlan(plan P, isNew bool) diag.Diagnostics {
+	var diags diag.Diagnostics
+	one, ok := plannedOf(plan, isNew)
+	if !ok || r.connection == nil {
+		return diags
+	}
+	if other, common := r.connection.planned.add(one); len(common) > 0 {
+		diags.AddError("Two resources declare the same objects", fmt.Sprintf(
+			"The %s with entry exchange %q and another resource of this configuration, a %s with entry exchange %q, would both declare in vhost %q:"+
+				"\n\n  %s\n\nGive one of the two other names.",
+			one.kind, one.Entry, other.kind, other.Entry, one.vhost, strings.Join(atMost(common, mostObjects), "\n  ")))
+	}
+	return diags
+}
+
+// lookForCreate warns of what exists already. If none of the exchanges does, it is content with that.
+func (r *lifecycle[M, P]) lookForCreate(ctx context.Context, plan P) diag.Diagnostics {
+	var diags diag.Diagnostics
+	ctx, cancel, o := r.forPlan(ctx, plan)
+	defer cancel()
+	if o == nil || plan.common().Adopt.IsUnknown() {
+		return diags
+	}
+	exchanges := o.desired
+	exchanges.Queues, exchanges.Bindings = nil, nil
+	if there, err := o.client.Read(ctx, o.vhost, exchanges); err != nil || len(there.Exchanges) == 0 {
+		return diags
+	}
+	state, err := o.client.Read(ctx, o.vhost, o.desired)
+	if err != nil {
+		return diags
+	}
+	for _, found := range o.checkExisting(ctx, state, plan.common().Adopt.ValueBool()) {
+		detail := "The apply will be refused, as things are. " + strings.TrimPrefix(found.Detail(), nothingWritten)
+		diags.AddWarning(found.Summary(), detail)
+	}
+	return diags
+}
+
+// lookForReplacement refuses a replacement that would destroy what there is and then could not make what is planned. What the
+// state has goes first, and is not in the way.
+func (r *lifecycle[M, P]) lookForReplacement(ctx context.Context, plan P) diag.Diagnostics {
+	var diags diag.Diagnostics
+	ctx, cancel, o := r.forPlan(ctx, plan)
+	defer cancel()
+	if o == nil || plan.common().Adopt.IsUnknown() || plan.common().CreateDeliveryExchange.IsUnknown() {
+		return diags
+	}
+	const refused = "Nothing was destroyed: the replacement could not be completed. "
+	state, err := o.client.Read(ctx, o.vhost, o.desired)
+	switch {
+	case broker.IsKind(err, broker.VhostNotFound):
+		diags.AddAttributeError(path.Root("vhost"), "Vhost does not exist", fmt.Sprintf(
+			refused+"There is no vhost %q. Declare it in an apply before this one.", o.vhost))
+		return diags
+	case err != nil:
+		return diags
+	}
+	own := topology.New()
+	for _, prior := range r.connection.planned.priorIn(o.vhost) {
+		own = own.And(prior.Topology)
+	}
+	if !slices.ContainsFunc(r.connection.planned.in(o.vhost), func(one planned) bool {
+		_, declares := one.Exchanges[o.desired.Delivery]
+		return declares
+	}) {
+		diags.Append(o.checkDelivery(state)...)
+	}
+	foreign := *state
+	foreign.Topology = state.Except(own)
+	diags.Append(o.part(o.desired.Except(own)).checkExisting(ctx, &foreign, plan.common().Adopt.ValueBool())...)
+	diags.Append(o.checkKept(ctx, own)...)
+	return refusedWith(diags, refused)
+}
+
+// checkKept refuses a delivery exchange that would be left standing, because others use it, and is not what is planned.
+func (o *operation) checkKept(ctx context.Context, own topology.Topology) diag.Diagnostics {
+	var diags diag.Diagnostics
+	have, had := own.Exchanges[o.desired.Delivery]
+	want, owned := o.desired.Exchanges[o.desired.Delivery]
+	if !had || !owned || have.Equal(want) {
+		return diags
+	}
+	if bound, err := o.client.Bound(ctx, o.vhost, o.desired.Delivery); err == nil && len(bound) > 0 {
+		diags.AddAttributeError(path.Root("delivery_exchange"), "Delivery exchange would be left standing", fmt.Sprintf(
+			"Exchange %q stays, because others use it:\n\n  %s\n\nIt has other arguments than the %s would declare. Apply the change of these first, without "+
+				"the replacement, or give another delivery_exchange.", o.desired.Delivery, strings.Join(atMost(bound, mostObjects), "\n  "), o.kind))
+	}
+	return diags
+}
+
+// refusedWith begins the details of all errors with the same words.
+func refusedWith(diags diag.Diagnostics, words string) diag.Diagnostics {
+	var all diag.Diagnostics
+	for _, d := range diags {
+		detail := words + strings.TrimPrefix(strings.TrimPrefix(d.Detail(), words), nothingWritten)
+		if at, ok := d.(diag.DiagnosticWithPath); ok {
+			all.AddAttributeError(at.Path(), d.Summary(), detail)
+		} else {
+			all.AddError(d.Summary(), detail)
+		}
+	}
+	return all
+}
+
+// nothingWritten begins what an apply says of existing objects.
+const nothingWritten = "Nothing was written. "
+
+// lookForInbound warns of what others have bound into the exchanges that go.
+func (r *lifecycle[M, P]) lookForInbound(ctx context.Context, state P, verb string) diag.Diagnostics {
+	var diags diag.Diagnostics
+	ctx, cancel, o := r.forPlan(ctx, state)
+	defer cancel()
+	if o == nil {
+		return diags
+	}
+	inbound, err := o.client.Inbound(ctx, o.vhost, o.ownedExchanges(o.desired), nil)
+	if err != nil {
+		return diags
+	}
+	var lines []string
+	for _, b := range inbound.Sorted() {
+		if !o.desired.Owns(b.Source) {
+			lines = append(lines, "exchange "+fmt.Sprintf("%q, bound to exchange %q with key %q", b.Source, b.Destination, b.RoutingKey))
+		}
+	}
+	if len(lines) > 0 {
+		diags.AddWarning("Bindings of others go, too", fmt.Sprintf(
+			"The %s is to be %s. These bindings of others lead into it, and go with it:\n\n  %s\n\nWhoever made them has to bind again.",
+			o, verb, strings.Join(atMost(lines, mostObjects), "\n  ")))
+	}
+	return diags
+}
+
+// layoutChange warns of bindings on the delivery exchange that match nothing any more.
+func layoutChange(delivery string, before, after int) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if before != after {
+		diags.AddWarning("Bindings on the delivery exchange change", fmt.Sprintf(
+			"Routing keys get %d digits in place of %d. What applications have bound to exchange %q with a \"*\" for each of the %d digits then matches no "+
+				"message: they have to bind with %d. The bindings that are there stay.", after, before, delivery, before, after))
+	}
+	return diags
+}
