@@ -37,18 +37,19 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 			"bindings. An application publishes to the entry exchange with a routing key that carries the delay in binary, and the message arrives at the " +
 			"delivery exchange when the delay is over.\n\n" +
 			"Every exchange, queue, argument and binding is known in the plan; the state holds what the broker has, so that every deviation shows as a " +
-			"difference, and one apply repairs it.",
-		Attributes: r.attributes(ctx, "cascade", "a topic exchange", "a destroy or replacement", levelPosition, map[string]schema.Attribute{
+			"difference, and one apply repairs it.\n\n" +
+			rebuildDescription("cascade"),
+		Attributes: r.attributes(ctx, "cascade", "a topic exchange", "a destroy, a replacement or a rebuild", levelPosition, map[string]schema.Attribute{
 			"name": schema.StringAttribute{
 				Optional: true,
 				MarkdownDescription: "Beginning of all names that are not given. Required unless there is a `preset`, or `exchange_name`, `queue_name` and `delivery_exchange` are given and `park_unroutable` is `false`. " +
-					"A change replaces the cascade unless the objects stay the same.",
+					"A change replaces the cascade if the entry exchange gets another name, and rebuilds it if other objects do.",
 			},
 			"preset": schema.StringAttribute{
 				Optional: true,
 				MarkdownDescription: "A cascade exactly as a framework declares it when it starts: `nservicebus` (7 and later), `nservicebus_v1` (4.3 to 6), `celery` (5.5 and later, " +
 					"quorum queues) or `celery_classic`. It fixes everything but `vhost`, `create_delivery_exchange` and what concerns Terraform alone. A change " +
-					"replaces the cascade unless the objects stay the same.",
+					"replaces the cascade if the entry exchange gets another name, and rebuilds it if other objects change.",
 			},
 			"levels": schema.Int64Attribute{
 				Optional: true, Computed: true,
@@ -63,16 +64,16 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 			},
 			"resolution": schema.StringAttribute{
 				Optional: true, Computed: true, CustomType: timetypes.GoDurationType{},
-				MarkdownDescription: "Time-to-live of level 0 and step of all delays, `1ms` or a multiple of it. Default: `1s`. A change replaces the cascade.",
+				MarkdownDescription: "Time-to-live of level 0 and step of all delays, `1ms` or a multiple of it. Default: `1s`. A change rebuilds the cascade.",
 			},
 			"exchange_name": schema.StringAttribute{
 				Optional: true, Computed: true,
 				MarkdownDescription: "Names of the level exchanges, as a format with one integer verb for the level, such as `%d` or `%02d`; a literal percent sign is `%%`. " +
-					"Default: `<name>.delay-%02d`. A change replaces the cascade.",
+					"Default: `<name>.delay-%02d`. A change replaces the cascade, or rebuilds it if the entry exchange keeps its name.",
 			},
 			"queue_name": schema.StringAttribute{
 				Optional: true, Computed: true,
-				MarkdownDescription: "Names of the delay queues, likewise. Default: `<name>.delay-%02d`. A change replaces the cascade.",
+				MarkdownDescription: "Names of the delay queues, likewise. Default: `<name>.delay-%02d`. A change rebuilds the cascade.",
 			},
 			"lookahead": schema.Int64Attribute{
 				Optional: true, Computed: true,

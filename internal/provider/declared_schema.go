@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"strings"
 
@@ -25,8 +26,8 @@ func (r *lifecycle[M, P]) attributes(ctx context.Context, kind, delivery, remova
 		},
 		"delivery_exchange": schema.StringAttribute{
 			Optional: true, Computed: true,
-			MarkdownDescription: say("Exchange at the end of the KIND, DELIVERY. Applications bind their queues to it; those bindings are never touched or listed. " +
-				"Default: `<name>.delivery`. A change replaces the KIND."),
+			MarkdownDescription: say("Exchange at the end of the KIND, DELIVERY. Applications bind their queues to it; those bindings stay and are never listed. " +
+				"Default: `<name>.delivery`. A change rebuilds the KIND; the exchange before is deleted unless others use it."),
 		},
 		"delivery_exchange_type": schema.StringAttribute{
 			Computed: true, PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
@@ -40,17 +41,18 @@ func (r *lifecycle[M, P]) attributes(ctx context.Context, kind, delivery, remova
 		"queue_type": schema.StringAttribute{
 			Optional: true, Computed: true,
 			MarkdownDescription: say("`quorum` or `classic`. Quorum queues hand a message on at least once: `x-dead-letter-strategy` is `at-least-once` and `x-overflow` is " +
-				"`reject-publish`. Classic queues dead-letter at most once. Default: `quorum`. A change replaces the KIND."),
+				"`reject-publish`. Classic queues dead-letter at most once. Default: `quorum`. A change rebuilds the KIND."),
 		},
 		"max_length": schema.Int64Attribute{
 			Optional: true,
 			MarkdownDescription: say("Largest number of messages in each delay queue, for quorum queues only. A full queue refuses publishers. What is to be " +
-				"dead-lettered into it waits for another three minutes where it is. Default: no limit. A change replaces the KIND."),
+				"dead-lettered into it waits for another three minutes where it is. Default: no limit. A change rebuilds the KIND."),
 		},
 		"park_unroutable": schema.BoolAttribute{
 			Optional: true, Computed: true,
 			MarkdownDescription: say("Whether every exchange of the KIND gets an alternate exchange with a queue, both named `<name>.unroutable`, where messages with a malformed " +
-				"key or without a destination are kept. Default: `true`. A change replaces the KIND."),
+				"key or without a destination are kept. Default: `true`. A change rebuilds the KIND, its delivery exchange included, " +
+				"and binds again what is bound there."),
 		},
 		"adopt": schema.BoolAttribute{
 			Optional: true, Computed: true, Default: booldefault.StaticBool(false),
@@ -104,4 +106,12 @@ func (r *lifecycle[M, P]) attributes(ctx context.Context, kind, delivery, remova
 		packSchema(attributes)
 	}
 	return attributes
+}
+
+// rebuildDescription says what a change means that rebuilds.
+func rebuildDescription(kind string) string {
+	return fmt.Sprintf("A change that gives exchanges or queues other arguments or names *rebuilds* the %s, if the entry "+
+		"exchange keeps its name. One update closes the entry, so that publishers get an error and try again. It waits "+
+		"for what is on its way (`drain_timeout`), or is refused. Then it makes the objects anew, binds again what others "+
+		"had bound, and opens the entry. A step that fails is undone. See [Resizing a cascade](../guides/resizing.md).", kind)
 }

@@ -136,18 +136,19 @@ import {
 	}
 }
 
-// A cascade that is replaced takes all that is bound to its delivery exchange with it. With triggers a destination is
-// bound again by the same apply, otherwise by the next one.
-func TestAccDestinationOfReplacedCascade(t *testing.T) {
+// A cascade that is rebuilt keeps what is bound to its delivery exchange: there is nothing to do for the destination.
+func TestAccDestinationOfRebuiltCascade(t *testing.T) {
 	v := newVhost(t)
 	v.declareQueue("orders", nil)
-	with := func(resolution, triggers string) string {
+	with := func(resolution, parks string) string {
 		return on(v.broker, `
 resource "rabbitmqdelay_cascade" "t" {
   vhost      = %q
   name       = "t"
   levels     = 2
   resolution = %q
+
+  park_unroutable = %s
 }
 
 resource "rabbitmqdelay_destination" "orders" {
@@ -156,20 +157,17 @@ resource "rabbitmqdelay_destination" "orders" {
   levels            = rabbitmqdelay_cascade.t.levels
   address           = "orders"
   queue             = "orders"
-  %s
 }
-`, v.name, resolution, triggers)
+`, v.name, resolution, parks)
 	}
-	const triggers = "triggers = { cascade = sha1(jsonencode(rabbitmqdelay_cascade.t.queues)) }"
 	bound := func(*terraform.State) error { v.mustBeBound("*.*.orders -> queue orders"); return nil }
 	resource.ParallelTest(t, resource.TestCase{
 		ProtoV6ProviderFactories: factories,
 		Steps: []resource.TestStep{
-			{Config: with("1s", triggers), Check: bound},
-			{Config: with("2s", triggers), Check: bound},
-			{Config: with("2s", ""), Check: bound},
-			{Config: with("3s", ""), ExpectNonEmptyPlan: true},
-			{Config: with("3s", ""), Check: bound},
+			{Config: with("1s", "true"), Check: bound},
+			{Config: with("2s", "true"), Check: bound},
+			{Config: with("2s", "false"), Check: bound},
+			{Config: with("3s", "true"), Check: bound},
 		},
 	})
 }

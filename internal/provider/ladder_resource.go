@@ -34,12 +34,13 @@ func (r *ladderResource) Schema(ctx context.Context, _ resource.SchemaRequest, r
 			"routing key `<delay>.<destination>`, such as `30s.orders`, and the message arrives at the delivery exchange, with that key, when the delay is over. Where any " +
 			"delay has to be possible, take a [cascade](cascade.md).\n\n" +
 			"Every exchange, queue, argument and binding is known in the plan; the state holds what the broker has, so that every deviation shows as a " +
-			"difference, and one apply repairs it. Delays are added and removed in place.",
-		Attributes: r.attributes(ctx, "ladder", "a topic exchange; with `dead_letter_routing_key`, one that the ladder does not create may have any type", "a destroy, a replacement or the removal of a delay", delayPosition, map[string]schema.Attribute{
+			"difference, and one apply repairs it. Delays are added and removed in place.\n\n" +
+			rebuildDescription("ladder"),
+		Attributes: r.attributes(ctx, "ladder", "a topic exchange; with `dead_letter_routing_key`, one that the ladder does not create may have any type", "a destroy, a replacement, a rebuild or the removal of a delay", delayPosition, map[string]schema.Attribute{
 			"name": schema.StringAttribute{
 				Optional: true,
 				MarkdownDescription: "Beginning of all names that are not given. Required unless `entry_exchange`, `queue_name` and `delivery_exchange` are given and `park_unroutable` is `false`. " +
-					"A change replaces the ladder unless the objects stay the same.",
+					"A change replaces the ladder if the entry exchange gets another name, and rebuilds it if other objects do.",
 			},
 			"delays": schema.SetAttribute{
 				Required: true, ElementType: types.StringType,
@@ -54,12 +55,12 @@ func (r *ladderResource) Schema(ctx context.Context, _ resource.SchemaRequest, r
 			"queue_name": schema.StringAttribute{
 				Optional: true, Computed: true,
 				MarkdownDescription: "Names of the delay queues, as a format with `%s` in the place of the delay; a literal percent sign is `%%`. With a single delay, a name without `%s` " +
-					"will do. Default: `<name>.delay-%s`. A change replaces the ladder.",
+					"will do. Default: `<name>.delay-%s`. A change rebuilds the ladder.",
 			},
 			"dead_letter_routing_key": schema.StringAttribute{
 				Optional: true,
 				MarkdownDescription: "Routing key with which every message gets to the delivery exchange, in the place of its own (`x-dead-letter-routing-key`). The delay alone is then enough as " +
-					"a key for publishers. A change replaces the ladder.",
+					"a key for publishers. A change rebuilds the ladder.",
 			},
 		}),
 	}

@@ -60,6 +60,9 @@ func (r *lifecycle[M, P]) ModifyPlan(ctx context.Context, req resource.ModifyPla
 	}
 	altered, diags := P(&state).alteredBy(&plan)
 	resp.Diagnostics.Append(diags...)
+	if !P(&state).common().DeliveryExchange.Equal(P(&plan).common().DeliveryExchange) {
+		resp.Diagnostics.Append(r.planDeliveryType(ctx, resp, &plan)...)
+	}
 	replaced := len(altered) > 0 && !P(&state).common().hasPlaceOf(P(&plan).common())
 	r.notePrior(&state)
 	if !replaced {

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
@@ -225,6 +226,20 @@ func (d *declaredModel) hasPlaceOf(plan *declaredModel) bool {
 	return d.Vhost.Equal(plan.Vhost) && d.EntryExchange.Equal(plan.EntryExchange)
 }
 
+// planDeliveryType plans the type of another delivery exchange than before, which is not that of the one before.
+func (r *lifecycle[M, P]) planDeliveryType(ctx context.Context, resp *resource.ModifyPlanResponse, plan P) diag.Diagnostics {
+	planned := plan.common()
+	planned.DeliveryExchangeType = types.StringUnknown()
+	if plan.isKnown() {
+		expanded, diags := plan.expand()
+		if diags.HasError() {
+			return diags
+		}
+		planned.DeliveryExchangeType = textOr(expanded.DeliveryType, types.StringUnknown())
+	}
+	return resp.Plan.Set(ctx, plan)
+}
+
 // warnRebuild says what an update does that rebuilds.
 func (r *lifecycle[M, P]) warnRebuild(
 	ctx context.Context, req resource.ModifyPlanRequest, plan P, altered path.Paths,
@@ -240,16 +255,17 @@ func (r *lifecycle[M, P]) warnRebuild(
 	case declared.ForceDestroy.ValueBool():
 		then = "Messages that wait are deleted, because force_destroy is true."
 	case !declared.DrainTimeout.IsNull():
-		then = fmt.Sprintf("The apply waits up to %s for the messages that wait. If they are not all delivered by then, "+
-			"it is refused and the entry is opened again.", declared.DrainTimeout.ValueString())
+		then = fmt.Sprintf("The apply waits up to %s for the messages that wait. If they are not all delivered by "+
+			"then, it is refused and the entry is opened again.", declared.DrainTimeout.ValueString())
 	}
 	messages, err := strconv.ParseInt(string(counted), 10, 64)
 	if err == nil {
-		then += fmt.Sprintf(" Messages that wait, by the broker's last count, which may be some seconds old: %d.", messages)
+		then += fmt.Sprintf(
+			" Messages that wait, by the broker's last count, which may be some seconds old: %d.", messages)
 	}
 	diags.AddWarning(title(kind)+" is rebuilt", fmt.Sprintf(
-		"The %s with entry exchange %q gets other exchanges or queues, because of a change of %s. It is rebuilt in one go, "+
-			"with all that others have bound. Its entry is closed meanwhile: publishers get an error and have to try "+
-			"again. %s", kind, declared.EntryExchange.ValueString(), strings.Join(names, ", "), then))
+		"The %s with entry exchange %q gets other exchanges or queues, because of a change of %s. It is rebuilt in one "+
+			"go, with all that others have bound. Its entry is closed meanwhile: publishers get an error and have to "+
+			"try again. %s", kind, declared.EntryExchange.ValueString(), strings.Join(names, ", "), then))
 	return diags
 }
