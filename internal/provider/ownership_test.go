@@ -288,7 +288,7 @@ func TestTwoStatesAtOnce(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
 	a, b := newWorkspace(t, v), newWorkspace(t, v)
-	whole, _ := a.expected(3)
+	whole, _ := a.expected()
 	for _, w := range []*workspace{a, b} {
 		w.configure(fmt.Sprintf(oneCascade, ""))
 	}
