@@ -18,6 +18,7 @@ func (m *cascadeModel) validate(ctx context.Context) diag.Diagnostics {
 		return diags
 	}
 	diags.Append(m.checkDrainTimeout(ctx, "delete", m.Timeouts.Delete)...)
+	diags.Append(m.checkDrainTimeout(ctx, "update", m.Timeouts.Update)...)
 	return diags
 }
 
@@ -43,8 +44,8 @@ func (m *cascadeModel) setComputed(config cascadeModel, c computed) {
 	fill(&m.ExchangeName, config.ExchangeName, c.ExchangeName)
 }
 
-func (m *cascadeModel) replacedBy(plan *cascadeModel) (path.Paths, diag.Diagnostics) {
-	return m.declaredModel.replacedBy(&plan.declaredModel, []change{
+func (m *cascadeModel) alteredBy(plan *cascadeModel) (path.Paths, diag.Diagnostics) {
+	return m.declaredModel.alteredBy(&plan.declaredModel, []change{
 		{"preset", m.Preset, plan.Preset},
 		{"levels", m.Levels, plan.Levels},
 		{"resolution", m.Resolution, plan.Resolution},
@@ -52,7 +53,7 @@ func (m *cascadeModel) replacedBy(plan *cascadeModel) (path.Paths, diag.Diagnost
 	}, func() (bool, diag.Diagnostics) { return m.sameObjects(*plan) })
 }
 
-// loses is false: a cascade with other queues is a new one.
+// loses is false: a cascade with other queues is rebuilt.
 func (m *cascadeModel) loses(*cascadeModel) bool { return false }
 
 // sameObjects tells whether both models stand for the same exchanges and queues.

@@ -66,13 +66,16 @@ func (o *operation) refused(verb string, err *broker.NotEmptyError, guard topolo
 		delays := o.desired.Queues[q.Name].Delays()
 		delayed, parked = delayed || delays, parked || !delays
 	}
-	after := ""
+	after, waits := "", "a destroy"
+	if verb != "destroy" {
+		waits = "an update"
+	}
 	switch {
 	case delayed && !parked && guard.Drain > 0:
 		after = fmt.Sprintf(" after the entry was closed for %s", guard.Drain)
 		ways = append(ways, "Wait until the delayed messages are delivered, or apply a longer drain_timeout, or apply force_destroy = true, which deletes them; then try again.")
 	case delayed:
-		ways = append(ways, "Wait until the delayed messages are delivered, or apply drain_timeout, which makes a destroy wait for them, or force_destroy = true, which makes it delete them; then try again.")
+		ways = append(ways, "Wait until the delayed messages are delivered, or apply drain_timeout, which makes "+waits+" wait for them, or force_destroy = true, which makes it delete them; then try again.")
 	}
 	if overdue {
 		ways = append(ways, "What is overdue leads nowhere, or to a queue that is full: bind a queue, or make room; RabbitMQ tries again within three minutes.")

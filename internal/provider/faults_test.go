@@ -73,7 +73,7 @@ func atEveryPoint(t *testing.T, try func(interrupted, *vhost, point, failure), f
 		typeName  string
 		queueType cascade.QueueType
 	}{{cascadeType, cascade.Quorum}, {cascadeType, cascade.Classic}, {ladderType, cascade.Quorum}} {
-		for _, verb := range []string{"create", "update", "destroy"} {
+		for _, verb := range []string{"create", "update", "rebuild", "destroy"} {
 			o := interrupted{resource.typeName, resource.queueType, verb}
 			for i, at := range o.points(newVhost(t)) {
 				for _, f := range failures(i) {
@@ -147,6 +147,11 @@ func (o interrupted) prepareLadder(a *trial) {
 		config.Delays = []string{"2h", "3h"}
 		a.given, a.desired = given.with(attributes{"delays": textSet("2h", "3h")}), expandLadder(a, config)
 		noErrors(a, a.sound.refresh(a.Context()))
+	case "rebuild":
+		a.sound.mustApply(given)
+		config.DeadLetterRoutingKey, config.Delays = "late", []string{"2h", "3h"}
+		a.given = given.with(attributes{"dead_letter_routing_key": "late", "delays": textSet("2h", "3h")})
+		a.desired = expandLadder(a, config)
 	case "destroy":
 		a.sound.mustApply(given)
 	}
@@ -172,6 +177,17 @@ func (o interrupted) prepareCascade(a *trial) {
 		config.Lookahead, config.StrictKeys = 1, false
 		a.given, a.desired = given.with(attributes{"lookahead": 1, "strict_keys": false}), expand(v, config)
 		noErrors(v, a.sound.refresh(v.Context()))
+	case "rebuild":
+		// The delivery exchange has to be recreated, or queues get other names.
+		a.sound.mustApply(given)
+		if o.queueType == cascade.Quorum {
+			config.Resolution, config.ParkUnroutable = 2*time.Hour, false
+			given = given.with(attributes{"resolution": "2h", "park_unroutable": false})
+		} else {
+			config.QueueName = "t.wait-%d"
+			given = given.with(attributes{"queue_name": "t.wait-%d"})
+		}
+		a.given, a.desired = given, expand(v, config)
 	case "destroy":
 		a.sound.mustApply(given)
 	}
@@ -277,13 +293,13 @@ func (o interrupted) kill(v *vhost, at point, f failure) {
 		v.Fatal("this request was not made")
 	}
 	left := a.objects()
+	// What the operation made under names that were not there before.
 	surprises := inventoryNames(left)
-	surprises = slices.DeleteFunc(surprises, func(name string) bool { return name == `exchange "t.delivery"` }) // which others may use
-	if _, added := left.Queues["t.delay-3h"]; o.verb == "update" && added {
-		surprises = []string{`queue "t.delay-3h"`}
-	} else if o.verb != "create" {
-		surprises = nil
-	}
+	before := inventoryNames(a.before)
+	surprises = slices.DeleteFunc(surprises, func(object string) bool {
+		shared := object == `exchange "t.delivery"`
+		return shared || slices.Contains(before, object) || o.verb == "update" && object != `queue "t.delay-3h"`
+	})
 	if len(surprises) == 0 {
 		a.converge()
 		return
@@ -302,7 +318,7 @@ func (o interrupted) kill(v *vhost, at point, f failure) {
 	case f.fault == resets && id != nil:
 		a.sound = newProtocolOf(v, o.typeName, a.broker, nil)
 		noErrors(v, a.sound.importState(v.Context(), id[1]))
-	case id == nil && shown && o.typeName == cascadeType: // type and resolution; what there is of a ladder, only its entry shows
+	case id == nil && shown && o.typeName == cascadeType && o.verb == "create": // type and resolution; what there is of a ladder, only its entry shows
 		v.Errorf("no import is offered: %s", text)
 	default:
 		a.given = a.given.with(attributes{"adopt": true})

@@ -28,10 +28,10 @@ func (m *ladderModel) complete(ctx context.Context, config *ladderModel) diag.Di
 	return diags
 }
 
-// replacedBy implements declaration. Delays come and go in place,
+// alteredBy implements declaration. Delays come and go in place,
 // unless a queue would have to get another time-to-live under its name.
-func (m *ladderModel) replacedBy(plan *ladderModel) (path.Paths, diag.Diagnostics) {
-	replaced, diags := m.declaredModel.replacedBy(&plan.declaredModel, []change{
+func (m *ladderModel) alteredBy(plan *ladderModel) (path.Paths, diag.Diagnostics) {
+	altered, diags := m.declaredModel.alteredBy(&plan.declaredModel, []change{
 		{"entry_exchange", m.EntryExchange, plan.EntryExchange},
 		{"dead_letter_routing_key", m.DeadLetterRoutingKey, plan.DeadLetterRoutingKey},
 	}, func() (bool, diag.Diagnostics) {
@@ -42,8 +42,8 @@ func (m *ladderModel) replacedBy(plan *ladderModel) (path.Paths, diag.Diagnostic
 		diags.Append(more...)
 		return before.SameObjects(after), diags
 	})
-	if len(replaced) > 0 || diags.HasError() || m.Delays.Equal(plan.Delays) || !plan.isKnown() {
-		return replaced, diags
+	if len(altered) > 0 || diags.HasError() || m.Delays.Equal(plan.Delays) || !plan.isKnown() {
+		return altered, diags
 	}
 	before, diags := m.expand()
 	after, more := plan.expand()

@@ -194,7 +194,7 @@ func TestLadderLosesNoMessageWithADelay(t *testing.T) {
 	}
 }
 
-// What a change of the ladder means: delays come and go in place, all else that alters objects is a new ladder.
+// What a change of the ladder means: another entry is a new ladder, all else changes in place.
 func TestLadderReplacement(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
@@ -210,15 +210,15 @@ func TestLadderReplacement(t *testing.T) {
 		"the same under its name": {attributes{"queue_name": "t.delay-%s"}, false},
 		"other settings":          {attributes{"adopt": true, "force_destroy": true, "drain_timeout": "1m"}, false},
 		"the delivery exchange":   {attributes{"create_delivery_exchange": false}, false},
-		"other names":             {attributes{"queue_name": "t.rung-%s"}, true},
+		"other names":             {attributes{"queue_name": "t.rung-%s"}, false},
 		"another entry":           {attributes{"entry_exchange": "t.in"}, true},
-		"another delivery":        {attributes{"delivery_exchange": "t.out"}, true},
-		"a fixed key":             {attributes{"dead_letter_routing_key": "k"}, true},
-		"another type":            {attributes{"queue_type": "classic"}, true},
-		"a limit":                 {attributes{"max_length": 5}, true},
-		"no parking":              {attributes{"park_unroutable": false}, true},
+		"another delivery":        {attributes{"delivery_exchange": "t.out"}, false},
+		"a fixed key":             {attributes{"dead_letter_routing_key": "k"}, false},
+		"another type":            {attributes{"queue_type": "classic"}, false},
+		"a limit":                 {attributes{"max_length": 5}, false},
+		"no parking":              {attributes{"park_unroutable": false}, false},
 		"a new name":              {attributes{"name": "u"}, true},
-		"names and a delay":       {attributes{"queue_name": "t.rung-%s", "delays": textSet("2h")}, true},
+		"names and a delay":       {attributes{"queue_name": "t.rung-%s", "delays": textSet("2h")}, false},
 	} {
 		plan := p.plan(t.Context(), given.with(test.change))
 		if noErrors(t, plan.diagnostics); plan.replace != test.replace {
@@ -230,9 +230,13 @@ func TestLadderReplacement(t *testing.T) {
 	p.mustApply(given)
 	fixed := given.with(attributes{"queue_name": "t.delay-1h"})
 	p.mustBeSettled(given)
-	if plan := p.plan(t.Context(), fixed.with(attributes{"delays": textSet("2h")})); !plan.replace {
-		t.Error("a queue with a fixed name can get another time-to-live")
+	other := fixed.with(attributes{"delays": textSet("2h")})
+	plan := p.plan(t.Context(), other)
+	if text := warningText(plan.diagnostics); plan.replace || !strings.Contains(text, "because of a change of delays") {
+		t.Errorf("a queue with a fixed name gets another time-to-live: replaced %t, %s", plan.replace, text)
 	}
+	p.mustApply(other)
+	p.mustBeSettled(other)
 }
 
 // What of the plan depends on a value that is not known yet is unknown, and nothing else; what no value would

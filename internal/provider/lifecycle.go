@@ -35,8 +35,8 @@ type declaration[M any] interface {
 	validate(ctx context.Context) diag.Diagnostics
 	// complete writes into the planned model what its configuration leaves to the provider.
 	complete(ctx context.Context, config *M) diag.Diagnostics
-	// replacedBy lists the attributes for whose sake what is planned cannot be made out of the model.
-	replacedBy(plan *M) (path.Paths, diag.Diagnostics)
+	// alteredBy lists the attributes for whose sake exchanges or queues get other arguments or names by the plan.
+	alteredBy(plan *M) (path.Paths, diag.Diagnostics)
 	// isKnown tells whether all values are known that the topology depends on.
 	isKnown() bool
 	// digits is the number of words before the address in a routing key.
@@ -230,6 +230,22 @@ func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest
 	defer func() { o.endUpdate(claim, before, resp.Diagnostics.HasError()) }()
 	retired := before.Without(o.desired)
 	resp.Diagnostics.Append(o.held(claim.Held(o.own(o.desired)))...)
+	altered, diags := P(&prior).alteredBy(&model)
+	resp.Diagnostics.Append(diags...)
+	if len(altered) > 0 && !resp.Diagnostics.HasError() {
+		rebuilt, diags := (&rebuild{o, claim, before, guard, declared.Adopt.ValueBool()}).run(ctx)
+		resp.Diagnostics.Append(diags...)
+		left := &prior
+		if rebuilt.isNew {
+			left = &model
+		}
+		if rebuilt.there != nil {
+			resp.Diagnostics.Append(P(left).setActual(*rebuilt.there)...)
+			resp.Diagnostics.Append(resp.State.Set(ctx, left)...)
+		}
+		resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
+		return
+	}
 	resp.Diagnostics.Append(o.askedInVain("changed", claim.AskedInVain(o.own(retired)))...)
 	if resp.Diagnostics.HasError() {
 		return

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 )
 
@@ -20,8 +18,8 @@ func (r *lifecycle[M, P]) ValidateConfig(ctx context.Context, req resource.Valid
 	}
 }
 
-// ModifyPlan writes the expansion into the plan, and says when a change replaces what there is or removes
-// queues. It takes everything from the configuration and nothing from the broker.
+// ModifyPlan writes the expansion into the plan, and says when a change replaces or rebuilds what there is, or
+// removes queues. It takes everything from the configuration and nothing from the broker.
 func (r *lifecycle[M, P]) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	if req.Plan.Raw.IsNull() {
 		var state M
@@ -60,59 +58,27 @@ func (r *lifecycle[M, P]) ModifyPlan(ctx context.Context, req resource.ModifyPla
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	replaced, diags := P(&state).replacedBy(&plan)
+	altered, diags := P(&state).alteredBy(&plan)
 	resp.Diagnostics.Append(diags...)
-	resp.RequiresReplace = append(resp.RequiresReplace, replaced...)
+	replaced := len(altered) > 0 && !P(&state).common().hasPlaceOf(P(&plan).common())
 	r.notePrior(&state)
-	if len(replaced) == 0 {
+	if !replaced {
 		resp.Diagnostics.Append(r.notePlan(&plan, false)...)
 	}
+	if before := P(&state).common().DeliveryExchange; len(altered) > 0 && P(&plan).isKnown() &&
+		before.Equal(P(&plan).common().DeliveryExchange) {
+		resp.Diagnostics.Append(layoutChange(before.ValueString(), P(&state).digits(), P(&plan).digits())...)
+	}
 	switch {
-	case len(replaced) > 0:
+	case replaced:
+		resp.RequiresReplace = append(resp.RequiresReplace, altered...)
 		resp.Diagnostics.Append(r.warnInFlight(ctx, req, "replaced")...)
 		resp.Diagnostics.Append(r.lookForInbound(ctx, &state, "replaced")...)
-		if before := P(&state).common().DeliveryExchange; before.Equal(P(&plan).common().DeliveryExchange) && P(&plan).isKnown() {
-			resp.Diagnostics.Append(layoutChange(before.ValueString(), P(&state).digits(), P(&plan).digits())...)
-		}
+	case len(altered) > 0:
+		resp.Diagnostics.Append(r.warnRebuild(ctx, req, &plan, altered)...)
 	case P(&state).loses(&plan):
 		resp.Diagnostics.Append(r.warnInFlight(ctx, req, "rid of some of its queues")...)
 	}
-}
-
-// change is an attribute in the state and in the plan.
-type change struct {
-	attribute      string
-	prior, planned attr.Value
-}
-
-// replacedBy lists the attributes for whose sake what is planned cannot be made out of what is in the
-// state: those that change, if an exchange or queue changes with them. Bindings can change in
-// place, and whether the delivery exchange belongs to the resource is a matter of the state alone.
-func (d *declaredModel) replacedBy(plan *declaredModel, further []change, sameObjects func() (bool, diag.Diagnostics)) (path.Paths, diag.Diagnostics) {
-	var changed path.Paths
-	known := true
-	for _, c := range append(further,
-		change{"vhost", d.Vhost, plan.Vhost},
-		change{"name", d.Name, plan.Name},
-		change{"queue_name", d.QueueName, plan.QueueName},
-		change{"delivery_exchange", d.DeliveryExchange, plan.DeliveryExchange},
-		change{"queue_type", d.QueueType, plan.QueueType},
-		change{"max_length", d.MaxLength, plan.MaxLength},
-		change{"park_unroutable", d.ParkUnroutable, plan.ParkUnroutable},
-	) {
-		if !c.prior.Equal(c.planned) {
-			changed = append(changed, path.Root(c.attribute))
-			known = known && !c.planned.IsUnknown()
-		}
-	}
-	if len(changed) == 0 || !known || !d.Vhost.Equal(plan.Vhost) {
-		return changed, nil
-	}
-	same, diags := sameObjects()
-	if same {
-		return nil, diags
-	}
-	return changed, diags
 }
 
 // warnInFlight says what a destroy or replacement has in its way, by what the last refresh counted.

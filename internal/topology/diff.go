@@ -158,7 +158,7 @@ func (d differ) recreateExchange(name string) Plan {
 			plan = plan.then(VerifyEmpty{Queues: sources, Why: "recreating exchange \"" + name + "\", into which they dead-letter at most once"})
 		}
 	}
-	undo := restore(d.actual, []string{name}, nil)
+	undo := restore(d.actual, d.actual.without([]Step{DeleteExchange{Name: name}}))
 	plan = append(plan,
 		// The applications' bindings of a delivery exchange are not ours to remove.
 		Phase{Steps: []Step{DeleteExchange{Name: name, IfUnused: name == d.desired.Delivery}}, Undo: undo},
@@ -195,7 +195,7 @@ func (d differ) recreateQueue(name string) Plan {
 			unbind = append(unbind, Unbind{b})
 		}
 	}
-	undo := restore(d.actual, nil, []string{name})
+	undo := restore(d.actual, d.actual.without([]Step{DeleteQueue{Queue: d.actual.Queues[name]}}))
 	plan := Plan{}.then(d.verifyRecreatable(name))
 	for _, steps := range [][]Step{unbind, {DeleteQueue{Queue: d.actual.Queues[name], IfEmpty: true}}, {DeclareQueue{Queue: d.desired.Queues[name]}}} {
 		if len(steps) > 0 {

@@ -1,37 +1,14 @@
 package topology
 
-import (
-	"maps"
-	"slices"
-)
+import "maps"
 
-// restore is the plan that brings objects back as they were before, with all their bindings. It
-// leaves alone what is still there. What others have bound comes last: if they have removed it meanwhile, or do not
-// let it be bound, the rest is there all the same.
-func restore(before Topology, exchanges, queues []string, bindings ...Binding) Plan {
-	without := before
-	without.Exchanges, without.Queues, without.Bindings = maps.Clone(before.Exchanges), maps.Clone(before.Queues), maps.Clone(before.Bindings)
-	for _, name := range exchanges {
-		delete(without.Exchanges, name)
-	}
-	for _, name := range queues {
-		delete(without.Queues, name)
-	}
-	maps.DeleteFunc(without.Bindings, func(b Binding, _ struct{}) bool {
-		if slices.Contains(exchanges, b.Source) {
-			return true
-		}
-		if b.DestinationType == ToExchange {
-			return slices.Contains(exchanges, b.Destination)
-		}
-		return slices.Contains(queues, b.Destination)
-	})
-	for _, b := range bindings {
-		delete(without.Bindings, b)
-	}
+// restore is the plan that brings what is left of a topology back to what it was before, with all bindings.
+// What others have bound comes last: if they have removed it meanwhile, or do not let it be bound, the rest
+// is there all the same.
+func restore(before, left Topology) Plan {
 	var plan Plan
 	var others []Step
-	for _, phase := range Diff(before, without) {
+	for _, phase := range Diff(before, left) {
 		var own []Step
 		for _, step := range phase.Steps {
 			if bind, ok := step.(Bind); ok && !before.has(bind.Binding.Source) {
@@ -43,4 +20,29 @@ func restore(before Topology, exchanges, queues []string, bindings ...Binding) P
 		plan = plan.then(own...)
 	}
 	return plan.then(others...)
+}
+
+// without is what is left of the topology once the steps have removed something.
+func (t Topology) without(removed []Step) Topology {
+	t.Exchanges, t.Queues, t.Bindings = maps.Clone(t.Exchanges), maps.Clone(t.Queues), maps.Clone(t.Bindings)
+	exchanges, queues := map[string]bool{}, map[string]bool{}
+	for _, step := range removed {
+		switch s := step.(type) {
+		case DeleteExchange:
+			delete(t.Exchanges, s.Name)
+			exchanges[s.Name] = true
+		case DeleteQueue:
+			delete(t.Queues, s.Queue.Name)
+			queues[s.Queue.Name] = true
+		case Unbind:
+			delete(t.Bindings, s.Binding)
+		}
+	}
+	maps.DeleteFunc(t.Bindings, func(b Binding, _ struct{}) bool {
+		if b.DestinationType == ToExchange {
+			return exchanges[b.Source] || exchanges[b.Destination]
+		}
+		return exchanges[b.Source] || queues[b.Destination]
+	})
+	return t
 }

@@ -31,15 +31,30 @@ type Guard struct {
 func Teardown(desired, actual Topology, guard Guard) Plan {
 	t := newTeardown(desired, actual)
 	if guard.Force {
+		return t.removal(guard)
+	}
+	return append(t.look(guard), t.undoable(t.removal(guard))...)
+}
+
+// look makes sure, before anything is touched, of what must not wait.
+func (t teardown) look(guard Guard) Plan {
+	switch {
+	case guard.Force:
+		return nil
+	case guard.Drain > 0:
+		return Plan{}.then(verify(0, t.parking)...) // the others run empty by waiting
+	}
+	return Plan{}.then(verify(0, t.queues())...)
+}
+
+// removal takes everything away, beginning with the entry.
+func (t teardown) removal(guard Guard) Plan {
+	if guard.Force {
 		return Plan{}.
 			then(t.close...).
 			then(deleteExchanges(t.levels)...).
 			then(t.deleteQueues(false)...).
 			then(deleteExchanges(t.alternate)...)
-	}
-	atFirst := t.delays
-	if guard.Drain > 0 {
-		atFirst = nil // these run empty by waiting, parking queues do not
 	}
 	removal := Plan{}.
 		then(t.close...).
@@ -51,10 +66,9 @@ func Teardown(desired, actual Topology, guard Guard) Plan {
 		removal = removal.then(verify(0, t.queues())...)
 	}
 	// What is parked is so for as long as possible.
-	removal = removal.
+	return removal.
 		then(deleteExchanges(t.alternate)...).
 		then(t.deleteQueues(true)...)
-	return append(Plan{}.then(verify(0, atFirst, t.parking)...), t.undoable(removal)...)
 }
 
 // LetGo is the plan that deletes an exchange that others may use. Unless it is forced, the broker refuses that while anything is bound
@@ -199,20 +213,8 @@ func verify(wait time.Duration, queues ...[]Queue) []Step {
 
 // undoable gives each phase an undo that restores what the phases up to it remove.
 func (t teardown) undoable(removal Plan) Plan {
-	var exchanges, queues []string
-	var bindings []Binding
-	for i, phase := range removal {
-		for _, step := range phase.Steps {
-			switch s := step.(type) {
-			case DeleteExchange:
-				exchanges = append(exchanges, s.Name)
-			case DeleteQueue:
-				queues = append(queues, s.Queue.Name)
-			case Unbind:
-				bindings = append(bindings, s.Binding)
-			}
-		}
-		removal[i].Undo = restore(t.actual, exchanges, queues, bindings...)
+	for i := range removal {
+		removal[i].Undo = restore(t.actual, t.actual.without(removal[:i+1].Steps()))
 	}
 	return removal
 }

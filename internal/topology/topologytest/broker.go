@@ -52,6 +52,23 @@ func (b *Broker) Teardown(desired topology.Topology, guard topology.Guard) topol
 	return topology.Teardown(desired, actual, guard)
 }
 
+// Rebuild is the plan for what a reader of the broker hands to it.
+func (b *Broker) Rebuild(before, after topology.Topology, guard topology.Guard) topology.Plan {
+	actual := b.Within(topology.Union(before, after))
+	exchanges, queues := slices.Collect(maps.Keys(before.Exchanges)), slices.Collect(maps.Keys(before.Queues))
+	exchanges = slices.DeleteFunc(exchanges, func(name string) bool { return !before.Owns(name) })
+	if topology.RebuildsDelivery(before, after, actual) {
+		exchanges = append(exchanges, after.Delivery)
+		for binding := range b.Bindings {
+			if binding.Source == after.Delivery {
+				actual.Bindings.Add(binding)
+			}
+		}
+	}
+	maps.Copy(actual.Bindings, b.inbound(exchanges, queues))
+	return topology.Rebuild(before, after, actual, guard)
+}
+
 func (b *Broker) inbound(exchanges, queues []string) topology.Bindings {
 	found := topology.Bindings{}
 	for binding := range b.Bindings {
