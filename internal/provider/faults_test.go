@@ -162,7 +162,7 @@ func (o interrupted) prepareCascade(a *trial) {
 	v.Helper()
 	given := attributes{"vhost": v.name, "name": "t", "levels": faultLevels, "resolution": "1h", "queue_type": string(o.queueType)}
 	config := cascade.Config{Name: "t", Vhost: v.name, Levels: faultLevels, Resolution: time.Hour, QueueType: o.queueType,
-		CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+		CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	switch o.verb {
 	case "create":
 		a.given, a.desired = given, expand(v, config)
