@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -87,12 +88,25 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 				Optional: true, Computed: true, Default: booldefault.StaticBool(false),
 				MarkdownDescription: "Whether to take over a binding that exists already. Otherwise it is an error, before anything is written. Default: `false`.",
 			},
+			"force_destroy": schema.BoolAttribute{
+				Optional: true, Computed: true, Default: booldefault.StaticBool(false),
+				MarkdownDescription: "Whether a binding is taken away at once, whatever is on its way. What then arrives for the address is unroutable: it is parked in the cascade's queue of " +
+					"unroutable messages, or, without one, a quorum queue keeps it and a classic queue loses it. That is for one application of many on a cascade that is always busy. Has to be " +
+					"applied before a destroy. Default: `false`.",
+			},
+			"drain_timeout": schema.StringAttribute{
+				Optional: true, CustomType: timetypes.GoDurationType{},
+				MarkdownDescription: "How long a destroy, a replacement, or a change of `address`, `levels`, `match` or `delivery_exchange` waits, before it takes a binding away, for the delay queues of all " +
+					"cascades and ladders that end in the delivery exchange to run empty, such as `10m`. Any message there counts, because nobody can tell whom it is for without reading it. Entries stay open. " +
+					"If messages are left, the binding stays and the error says where they wait. Has to be applied before a destroy. `timeouts`, if they are given, have to be " +
+					"longer. Default: no waiting, a binding that messages may be on their way to is not taken away.",
+			},
 			"triggers": schema.MapAttribute{
 				Optional: true, ElementType: types.StringType,
 				MarkdownDescription: "Any values. When one of them changes, the apply makes sure that the binding is there. That is for a cascade that is replaced: its delivery exchange " +
 					"goes with all that is bound to it, which the destination otherwise does not see before the next plan.",
 			},
-			"timeouts": timeoutsAttribute(ctx, ""),
+			"timeouts": timeoutsAttribute(ctx, " plus `drain_timeout`"),
 			"routing_key": schema.StringAttribute{
 				Computed:            true,
 				MarkdownDescription: "Routing key of the binding: `*.` for each level, or `#.`, and then the address.",
@@ -135,6 +149,7 @@ func (r *destinationResource) ValidateConfig(ctx context.Context, req resource.V
 	}
 	_, diags := config.forecast(ctx)
 	resp.Diagnostics.Append(diags...)
+	resp.Diagnostics.Append(config.checkDrainTimeout(ctx)...)
 }
 
 // ModifyPlan writes the key into the plan, and that nothing is left over, which makes it an update if something is. It says
@@ -157,6 +172,9 @@ func (r *destinationResource) ModifyPlan(ctx context.Context, req resource.Modif
 	plan.RoutingKey = computed.RoutingKey
 	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("routing_key"), plan.RoutingKey)...)
 	if req.State.Raw.IsNull() {
+		if r.connection != nil && resp.Plan.Raw.IsFullyKnown() {
+			resp.Diagnostics.Append(plan.checkPlannedOnce(r.connection.bindings)...)
+		}
 		return
 	}
 	var state destinationModel
@@ -170,7 +188,7 @@ func (r *destinationResource) ModifyPlan(ctx context.Context, req resource.Modif
 // leftBy warns of the messages that nobody takes once the plan is carried out.
 func (m *destinationModel) leftBy(plan *destinationModel) diag.Diagnostics {
 	var diags diag.Diagnostics
-	if m.DeliveryExchange.Equal(plan.DeliveryExchange) && plan.config().Takes(m.config()) {
+	if m.DeliveryExchange.Equal(plan.DeliveryExchange) && plan.config().TakesAll(m.config()) {
 		return diags
 	}
 	from := ""
@@ -202,13 +220,19 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 
-	there, diags := o.prepare(ctx, "create", model.Adopt.ValueBool())
+	if err := o.begin(ctx, model.who("created"), o.binding); err != nil {
+		resp.Diagnostics.Append(o.failed("create", err))
+		return
+	}
+	defer o.claim.End()
+	there, diags := o.prepare(ctx, "create", model.Adopt.ValueBool(), nil)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	after, done, err := o.rebind(ctx, o.existing(there))
 	if err == nil {
+		o.take()
 		resp.Diagnostics.Append(o.overlaps(after)...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
@@ -216,6 +240,7 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 	}
 	resp.Diagnostics.Append(o.failed("create", err))
 	if err := o.undo(outer, done); err != nil {
+		o.take()
 		resp.Diagnostics.AddError(notTakenBack, fmt.Sprintf("%s\n\nThe %s may still be there. It stays in the state, marked as tainted: the next apply removes it and creates it anew.", err, o))
 		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
@@ -288,7 +313,9 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	timeout, diags := model.Timeouts.Update(ctx, defaultWriteTimeout)
+	guard, diags := model.guard()
+	resp.Diagnostics.Append(diags...)
+	timeout, diags := model.Timeouts.Update(ctx, defaultWriteTimeout+guard.Drain)
 	resp.Diagnostics.Append(diags...)
 	before, diags := prior.binding()
 	resp.Diagnostics.Append(diags...)
@@ -304,18 +331,42 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 	defer cancel()
 
 	own := append(without(leftovers, before), before)
-	there, diags := o.prepare(ctx, "update", model.Adopt.ValueBool() || slices.Contains(own, o.binding))
-	resp.Diagnostics.Append(diags...)
-	if resp.Diagnostics.HasError() {
+	if err := o.begin(ctx, prior.who("updated"), append(own, o.binding)...); err != nil {
+		resp.Diagnostics.Append(o.failed("update", err))
 		return
 	}
+	defer o.claim.End()
+	spared := o.among(without(own, o.binding), o.claim.Taken)
+	if shared, _ := req.Private.GetKey(ctx, sharedKey); string(shared) == "true" && before != o.binding {
+		spared = append(spared, before)
+	}
+	own = without(own, spared...)
+	resp.Diagnostics.Append(resp.Private.SetKey(ctx, sharedKey, fmt.Append(nil, slices.Contains(spared, before)))...)
+	there, diags := o.prepare(ctx, "update", model.Adopt.ValueBool(), own)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		o.keep(own...)
+		return
+	}
+	wanted := o.among(without(own, o.binding), o.claim.AskedInVain)
+	gone := without(own, append(wanted, o.binding)...)
 	actual := o.existing(there)
-	for _, b := range without(own, o.binding) {
+	for _, b := range gone {
 		actual.Add(b)
+	}
+	resp.Diagnostics.Append(o.vacate(ctx, "update", o.uncovered(gone), guard)...)
+	if resp.Diagnostics.HasError() {
+		o.keep(own...)
+		return
 	}
 	after, done, err := o.rebind(ctx, actual)
 	if err == nil {
-		resp.Diagnostics.Append(o.overlaps(after)...)
+		o.take(gone...)
+		resp.Diagnostics.Append(o.checkNotWanted(wanted)...)
+		o.keep(wanted...)
+		model.setLeftovers(wanted)
+		resp.Diagnostics.Append(resp.Private.SetKey(ctx, sharedKey, []byte("false"))...)
+		resp.Diagnostics.Append(o.overlaps(without(after, wanted...))...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
 		return
@@ -331,14 +382,17 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 			left = without(left, o.binding)
 		}
 	}
+	o.keep(left...)
 	switch {
 	case err != nil:
+		o.keep(own...)
 		left = without(own, before)
 		resp.Diagnostics.AddError(notTakenBack, fmt.Sprintf("%s\n\nThe %s may be there, besides the one before or in its place. It stays in the state as one of leftover_bindings: "+
 			"the next apply goes on from there, whatever the configuration is then.", err, o))
 	case made && !kept:
 		left = without(left, o.binding)
 		prior = model
+		resp.Diagnostics.Append(resp.Private.SetKey(ctx, sharedKey, []byte("false"))...)
 		resp.Diagnostics.Append(o.leftBehind(left)...)
 	default:
 		left = without(left, before)
@@ -357,7 +411,9 @@ func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteReq
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	timeout, diags := model.Timeouts.Delete(ctx, defaultWriteTimeout)
+	guard, diags := model.guard()
+	resp.Diagnostics.Append(diags...)
+	timeout, diags := model.Timeouts.Delete(ctx, defaultWriteTimeout+guard.Drain)
 	resp.Diagnostics.Append(diags...)
 	leftovers, diags := model.leftovers()
 	resp.Diagnostics.Append(diags...)
@@ -368,10 +424,30 @@ func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteReq
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	_, err := o.client.Run(ctx, o.vhost, topology.Rebind(bindingSet(), bindingSet(append(leftovers, o.binding)...)))
-	if err != nil && !broker.IsKind(err, broker.VhostNotFound) {
+	own := append(leftovers, o.binding)
+	if err := o.begin(ctx, model.who("destroyed"), own...); err != nil {
 		resp.Diagnostics.Append(o.failed("destroy", err))
+		return
 	}
+	defer o.claim.End()
+	gone := without(own, o.among(own, o.claim.Taken)...)
+	if shared, _ := req.Private.GetKey(ctx, sharedKey); string(shared) == "true" {
+		gone = without(gone, o.binding)
+	}
+	resp.Diagnostics.Append(o.checkNotWanted(gone)...)
+	if !resp.Diagnostics.HasError() {
+		resp.Diagnostics.Append(o.vacate(ctx, "destroy", gone, guard)...)
+	}
+	if resp.Diagnostics.HasError() {
+		o.keep(own...)
+		return
+	}
+	if _, err := o.client.Run(ctx, o.vhost, topology.Rebind(bindingSet(), bindingSet(gone...))); err != nil && !broker.IsKind(err, broker.VhostNotFound) {
+		o.keep(own...)
+		resp.Diagnostics.Append(o.failed("destroy", err))
+		return
+	}
+	o.claim.LetGo(bindingObjects(o.vhost, gone))
 }
 
 // open gets the way to the broker for a model whose values are all known.
@@ -384,5 +460,5 @@ func (r *destinationResource) open(model *destinationModel) (*rebinding, diag.Di
 		diags.Append(notConfigured())
 		return nil, diags
 	}
-	return &rebinding{client: r.connection.client, vhost: model.Vhost.ValueString(), binding: b}, diags
+	return &rebinding{client: r.connection.client, claims: r.connection.claims, vhost: model.Vhost.ValueString(), binding: b}, diags
 }

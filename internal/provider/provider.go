@@ -182,7 +182,7 @@ func (p *rabbitmqdelay) Configure(ctx context.Context, req provider.ConfigureReq
 		}
 		resp.Diagnostics.Append(d)
 	}
-	connection := &connection{claims: claims.New(), planned: &plannedTopologies{}}
+	connection := &connection{claims: claims.New(), planned: &plannedTopologies{}, bindings: &plannedBindings{}}
 	if known {
 		connection.client = client
 	}
@@ -197,9 +197,10 @@ func (p *rabbitmqdelay) Configure(ctx context.Context, req provider.ConfigureReq
 type connection struct {
 	// client is nil while a value of the provider's configuration is unknown, which happens in plans only.
 	client *broker.Client
-	// claims are those of an apply, and planned is what a plan has.
-	claims  *claims.Table
-	planned *plannedTopologies
+	// claims are those of an apply, planned is what a plan has, and bindings are those of its destinations that are new.
+	claims   *claims.Table
+	planned  *plannedTopologies
+	bindings *plannedBindings
 }
 
 // assume puts harmless values in the place of those that are not known yet, so that the others can
