@@ -152,8 +152,8 @@ func (r *destinationResource) ValidateConfig(ctx context.Context, req resource.V
 	resp.Diagnostics.Append(config.checkDrainTimeout(ctx)...)
 }
 
-// ModifyPlan writes the key into the plan, and that nothing is left over, which makes it an update if something is. It says
-// whose messages a change leaves without a way.
+// ModifyPlan writes the key into the plan, and that nothing is left over, which makes it an update if something is. It checks the
+// names, and says whose messages a change leaves without a way.
 func (r *destinationResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	if req.Plan.Raw.IsNull() {
 		return
@@ -171,14 +171,17 @@ func (r *destinationResource) ModifyPlan(ctx context.Context, req resource.Modif
 	}
 	plan.RoutingKey = computed.RoutingKey
 	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("routing_key"), plan.RoutingKey)...)
+	var state destinationModel
+	if !req.State.Raw.IsNull() {
+		resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	}
+	resp.Diagnostics.Append(r.checkNames(ctx, &plan, req.State.Raw.IsNull() || state.identity() != plan.identity())...)
 	if req.State.Raw.IsNull() {
 		if r.connection != nil && resp.Plan.Raw.IsFullyKnown() {
 			resp.Diagnostics.Append(plan.checkPlannedOnce(r.connection.bindings)...)
 		}
 		return
 	}
-	var state destinationModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	if resp.Diagnostics.HasError() || plan.RoutingKey.IsUnknown() || plan.DeliveryExchange.IsUnknown() {
 		return
 	}

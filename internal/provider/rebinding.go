@@ -83,6 +83,17 @@ func (o *rebinding) prepare(ctx context.Context, verb string, adopt bool, own []
 	if diags.HasError() {
 		return nil, diags
 	}
+	found := &misnamed{vhost: o.vhost}
+	err := o.checkNames(ctx, found)
+	if err == nil && !found.HasError() {
+		err = o.checkLevels(ctx, found)
+	}
+	if diags.Append(found.Diagnostics...); err != nil {
+		diags.Append(o.failed(verb, err))
+	}
+	if diags.HasError() {
+		return nil, diags
+	}
 	there, err := o.read(ctx)
 	if err != nil {
 		diags.Append(o.failed(verb, err))
@@ -120,7 +131,8 @@ func (o *rebinding) checkEnds(ctx context.Context, verb string) diag.Diagnostics
 	case err != nil:
 		diags.Append(o.failed(verb, err))
 	case !exists:
-		diags.AddAttributeError(path.Root(kind), title(kind)+" does not exist", fmt.Sprintf("There is no %s %q in vhost %q. %s", kind, o.binding.Destination, o.vhost, first))
+		diags.AddAttributeError(path.Root(kind), title(kind)+" does not exist", fmt.Sprintf("There is no %s %q in vhost %q. This provider declares none: an application does, or "+
+			"rabbitmq_%s of the cyrilgdn/rabbitmq provider, see the guide \"Beside another RabbitMQ provider\". %s", kind, o.binding.Destination, o.vhost, kind, first))
 	}
 	return append(diags, o.limited(limit)...)
 }
