@@ -46,11 +46,20 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 			"behind the digits of the delay in a routing key.\n\n" +
 			"The key is known in the plan. A binding that is gone is made again by the next apply. Every refresh warns of other destinations at the exchange that also take " +
 			"messages for this address, or whose messages this one also takes, and of a queue that refuses messages when it is full.\n\n" +
-			"Every attribute but `vhost` changes in place, the new binding first and then the old one is removed, so that no message falls in between. While both are there, " +
-			"for some milliseconds, another queue gets messages as well as the one before it; the same queue gets each message once. Messages for an address that is " +
-			"changed, if they are on their way or still published, then find nobody: to move publishers, add a destination for the new address, and remove " +
+			"Every attribute but `vhost` changes in place, the new binding first and then the old one is removed, so that " +
+			"no message falls in between. While both are there, for some milliseconds, another queue gets messages as well " +
+			"as the one before it; the same queue gets each message once.\n\n" +
+			"Before a binding is taken away, by a destroy, a replacement or a change of its key or exchange, nothing may wait " +
+			"in what ends in the delivery exchange: see `drain_timeout` and `force_destroy`. Messages that are still published for the address " +
+			"afterwards find nobody: to move publishers, add a destination for the new address, and remove " +
 			"the one for the old address when nobody uses it any more.\n\n" +
-			"A destroy of both removes the destination before the cascade. What still waits then is unroutable when its time is over, so let the cascade run empty first.",
+			"A destroy of both removes the destination before the cascade. Give both a `drain_timeout`: the destination then waits " +
+			"until its messages have arrived, and the cascade finds nothing left. Without it, a destroy while messages wait is refused, and both stay as they are.\n\n" +
+			"A binding has one destination. Where it passes to another one, in a list that gets shorter, a swap, or under another key of `for_each`, " +
+			"set `adopt`, or write a `moved` block, which changes nothing on the broker. Otherwise the apply may be refused, " +
+			"but no binding goes that is declared before and after it.\n\n" +
+			"A name that leads into a cascade or ladder rather than behind it is an error, in the plan if it is known there, and `levels` " +
+			"that are not those of the cascade are warned of.",
 		Attributes: map[string]schema.Attribute{
 			"vhost": schema.StringAttribute{
 				Optional: true, Computed: true, Default: stringdefault.StaticString(defaultVhost),
