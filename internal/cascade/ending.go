@@ -41,9 +41,9 @@ func (i *Inventory) All(ctx context.Context) []Found {
 	return all
 }
 
-// Upstream are the delay queues in which a message may wait that one of the bindings will take, in the direction in which
-// messages move. Of bindings that are not there they are none. The keys for another number of levels match no message of
-// a cascade, so its queues are not among them.
+// Upstream are the delay queues in which a message may wait that one of the bindings will take, in the direction in
+// which messages move. Of bindings that are not there they are none. The keys for another number of levels match no
+// message of a cascade, so its queues are not among them.
 func (i *Inventory) Upstream(ctx context.Context, bindings []topology.Binding) []topology.Queue {
 	all := i.All(ctx)
 	upstream := map[string]topology.Queue{}
@@ -75,8 +75,8 @@ func (i *Inventory) Upstream(ctx context.Context, bindings []topology.Binding) [
 // delayKey is a key under which the exchange of a level leads on, with all words up to the last digit in front.
 var delayKey = regexp.MustCompile(`^((?:\*\.)*[0-9a-f](?:\.[0-9a-f])*)(?:\.\*)*\.#$`)
 
-// LevelsOf is the number of levels that the binding of a level's exchange to the delivery exchange shows. Not ok is any other
-// binding.
+// LevelsOf is the number of levels that the binding of a level's exchange to the delivery exchange shows. Not ok is any
+// other binding.
 func LevelsOf(b topology.Binding) (levels int, ok bool) {
 	words := delayKey.FindStringSubmatch(b.RoutingKey)
 	if words == nil || b.DestinationType != topology.ToExchange || b.Arguments != "" {
@@ -92,7 +92,8 @@ func LeadsOn(b topology.Binding) bool {
 	return b.Arguments == "" && (delayKey.MatchString(b.RoutingKey) || isLabel && err == nil)
 }
 
-// Delays tells whether an exchange leads into delay queues: that of a level, or the entry of a ladder. Its name says nothing.
+// Delays tells whether an exchange leads into delay queues: that of a level, or the entry of a ladder. Its name says
+// nothing.
 func Delays(ctx context.Context, look Lookup, exchange string) (bool, error) {
 	delays, _, err := next(ctx, look, exchange)
 	return delays, err

@@ -196,7 +196,8 @@ func (m *observedModel) observe(ctx context.Context, o *operation) error {
 // mostAstray is how many bindings for another number of levels are among the findings.
 const mostAstray = 10
 
-// astray are the bindings of the delivery exchange that are made for another number of levels than anything that ends there has.
+// astray are the bindings of the delivery exchange that are made for another number of levels than anything that ends
+// there has.
 func astray(ctx context.Context, o *operation, config cascade.Config) ([]topology.Finding, error) {
 	bindings, err := o.client.Lookup(o.vhost).BindingsFrom(ctx, config.DeliveryExchange)
 	if err != nil {
@@ -221,8 +222,10 @@ func astray(ctx context.Context, o *operation, config cascade.Config) ([]topolog
 			continue
 		}
 		found = append(found, topology.Finding{
-			Severity: topology.Error, Object: bindingObject(o.vhost, b).Name, Cause: fmt.Sprintf("made for levels = %d, not %d", d.Levels, config.Levels),
-			Effect: fmt.Sprintf("it takes no message of the cascade: those for %q are unroutable unless something else is bound for them", d.Address),
+			Severity: topology.Error, Object: bindingObject(o.vhost, b).Name,
+			Cause: fmt.Sprintf("made for levels = %d, not %d", d.Levels, config.Levels),
+			Effect: fmt.Sprintf("it takes no message of the cascade: those for %q are unroutable unless something "+
+				"else is bound for them", d.Address),
 		})
 	}
 	return found, nil

@@ -27,17 +27,20 @@ type misnamed struct {
 
 func (m *misnamed) delivery(exchange, of string) {
 	m.AddAttributeError(path.Root("delivery_exchange"), "Not a delivery exchange", fmt.Sprintf(
-		"Exchange %q in vhost %q leads into the delay queues of %s. What is bound there gets messages before their time. Give the attribute delivery_exchange.", exchange, m.vhost, of))
+		"Exchange %q in vhost %q leads into the delay queues of %s. What is bound there gets messages before their "+
+			"time. Give the attribute delivery_exchange.", exchange, m.vhost, of))
 }
 
 func (m *misnamed) queue(queue, of string) {
 	m.AddAttributeError(path.Root("queue"), "Not a queue for delivered messages", fmt.Sprintf(
-		"Queue %q in vhost %q is one of the delay queues of %s: nothing stays in it, nor may anybody consume from it. Give the queue of an application.", queue, m.vhost, of))
+		"Queue %q in vhost %q is one of the delay queues of %s: nothing stays in it, nor may anybody consume from "+
+			"it. Give the queue of an application.", queue, m.vhost, of))
 }
 
 func (m *misnamed) exchange(exchange, delivery, of string) {
 	m.AddAttributeError(path.Root("exchange"), "Messages would go in circles", fmt.Sprintf(
-		"Exchange %q in vhost %q leads into the delay queues of %s, which ends in exchange %q. Messages that it gets from there would come back. Give another exchange.",
+		"Exchange %q in vhost %q leads into the delay queues of %s, which ends in exchange %q. Messages that it gets "+
+			"from there would come back. Give another exchange.",
 		exchange, m.vhost, of, delivery))
 }
 
@@ -50,12 +53,14 @@ func (m *misnamed) levels(d cascade.Destination, there map[int]bool) {
 		texts = append(texts, fmt.Sprint(levels))
 	}
 	m.AddAttributeWarning(path.Root("levels"), "Levels are not those of the cascade", fmt.Sprintf(
-		"What ends in exchange %q in vhost %q has this number of levels: %s; the destination has levels = %d. Its key matches none of the messages for %q, so that they are unroutable. "+
-			"Give the attribute levels of the cascade.", d.DeliveryExchange, m.vhost, strings.Join(texts, ", "), d.Levels, d.Address))
+		"What ends in exchange %q in vhost %q has this number of levels: %s; the destination has levels = %d. Its "+
+			"key matches none of the messages for %q, so that they are unroutable. "+
+			"Give the attribute levels of the cascade.",
+		d.DeliveryExchange, m.vhost, strings.Join(texts, ", "), d.Levels, d.Address))
 }
 
-// planned checks the names by what the plan has, and tells whether that includes what ends in the delivery exchange. Names that
-// are not known yet are empty.
+// planned checks the names by what the plan has, and tells whether that includes what ends in the delivery exchange.
+// Names that are not known yet are empty.
 func (m *misnamed) planned(d cascade.Destination, all []planned) (ends bool) {
 	there := map[int]bool{}
 	for _, one := range all {
@@ -78,7 +83,8 @@ func (m *misnamed) planned(d cascade.Destination, all []planned) (ends bool) {
 	return len(there) > 0
 }
 
-// checkNames checks the names of a plan: by what else is planned, and by the broker if it answers. What has not changed is not asked for.
+// checkNames checks the names of a plan: by what else is planned, and by the broker if it answers. What has not changed
+// is not asked for.
 func (r *destinationResource) checkNames(ctx context.Context, plan *destinationModel, changed bool) diag.Diagnostics {
 	if r.connection == nil || plan.Vhost.IsUnknown() {
 		return nil
@@ -107,7 +113,8 @@ func (r *destinationResource) checkNames(ctx context.Context, plan *destinationM
 
 // hasUnknownName tells whether the binding is not known yet.
 func (m *destinationModel) hasUnknownName() bool {
-	return m.Vhost.IsUnknown() || m.DeliveryExchange.IsUnknown() || m.Queue.IsUnknown() || m.Exchange.IsUnknown() || m.RoutingKey.IsUnknown()
+	return m.Vhost.IsUnknown() || m.DeliveryExchange.IsUnknown() || m.Queue.IsUnknown() || m.Exchange.IsUnknown() ||
+		m.RoutingKey.IsUnknown()
 }
 
 // checkNames checks the names by the keys that lead to them and from them.
@@ -139,8 +146,8 @@ func (o *rebinding) checkNames(ctx context.Context, found *misnamed) error {
 	return err
 }
 
-// checkLevels compares the levels with those of what ends in the delivery exchange. The bindings to it show these at once, but not
-// that a ladder ends there, too, so that what seems wrong is looked at once more.
+// checkLevels compares the levels with those of what ends in the delivery exchange. The bindings to it show these at
+// once, but not that a ladder ends there, too, so that what seems wrong is looked at once more.
 func (o *rebinding) checkLevels(ctx context.Context, found *misnamed) error {
 	d, err := cascade.RecognizeDestination(o.vhost, o.binding)
 	if err != nil || d.Match != cascade.Exact {

@@ -13,8 +13,9 @@ import (
 )
 
 // ifItMoved are the ways out for a binding that passes from one resource of the configuration to another.
-const ifItMoved = "If another resource of this configuration has it, and is to lose it or was renamed, write a moved block, which changes nothing " +
-	"on the broker. With adopt = true, whichever of the two Terraform calls first, the binding stays; create_before_destroy needs that, too."
+const ifItMoved = "If another resource of this configuration has it, and is to lose it or was renamed, write a moved " +
+	"block, which changes nothing on the broker. With adopt = true, whichever of the two Terraform calls first, the " +
+	"binding stays; create_before_destroy needs that, too."
 
 // plannedBindings are those that one plan makes.
 type plannedBindings struct {
@@ -41,14 +42,15 @@ func (m *destinationModel) checkPlannedOnce(planned *plannedBindings) diag.Diagn
 		return diags
 	}
 	if object := bindingObject(m.Vhost.ValueString(), b); planned.add(object) {
-		diags.AddError("Binding is planned twice", fmt.Sprintf("The %s in vhost %q is planned twice: another resource of this configuration is to make it, too. "+
-			"Two destinations cannot have one binding: change or remove one of them.", object.Name, object.Vhost))
+		diags.AddError("Binding is planned twice", fmt.Sprintf(
+			"The %s in vhost %q is planned twice: another resource of this configuration is to make it, too. "+
+				"Two destinations cannot have one binding: change or remove one of them.", object.Name, object.Vhost))
 	}
 	return diags
 }
 
-// sharedKey is where the private state keeps that another resource has taken the binding, which an update could not leave behind. Whoever
-// has the binding in the state then has it no more.
+// sharedKey is where the private state keeps that another resource has taken the binding, which an update could not
+// leave behind. Whoever has the binding in the state then has it no more.
 const sharedKey = "shared"
 
 // begin waits until no other resource works on any of the bindings. Who names this one in the errors of others.
@@ -63,11 +65,14 @@ func (m *destinationModel) who(doing string) string {
 	if name == "" {
 		kind, name = topology.ToExchange, m.Exchange.ValueString()
 	}
-	return fmt.Sprintf("the destination for address %q and %s %q, which is %s", m.Address.ValueString(), kind, name, doing)
+	address := m.Address.ValueString()
+	return fmt.Sprintf("the destination for address %q and %s %q, which is %s", address, kind, name, doing)
 }
 
 // among are those of the bindings which others have such a claim on.
-func (o *rebinding) among(bindings []topology.Binding, claimed func([]claims.Object) map[claims.Object]string) []topology.Binding {
+func (o *rebinding) among(
+	bindings []topology.Binding, claimed func([]claims.Object) map[claims.Object]string,
+) []topology.Binding {
 	found := claimed(bindingObjects(o.vhost, bindings))
 	return slices.DeleteFunc(slices.Clone(bindings), func(b topology.Binding) bool {
 		_, is := found[bindingObject(o.vhost, b)]
@@ -92,7 +97,8 @@ func (o *rebinding) checkNotHeld() diag.Diagnostics {
 	for object, who := range o.claim.Held(bindingObjects(o.vhost, []topology.Binding{o.binding})) {
 		diags.AddError("Binding belongs to another resource", fmt.Sprintf(
 			"Nothing was written. The %s in vhost %q belongs to another resource of this configuration: %s. "+
-				"Two destinations cannot have one binding: change or remove one of them. If that one is to lose it, apply again; "+
+				"Two destinations cannot have one binding: change or remove one of them. If that one is to lose it, "+
+				"apply again; "+
 				"a moved block spares the detour.", object.Name, o.vhost, who))
 	}
 	return diags
@@ -103,7 +109,8 @@ func (o *rebinding) checkNotWanted(bindings []topology.Binding) diag.Diagnostics
 	var diags diag.Diagnostics
 	for object, who := range o.claim.AskedInVain(bindingObjects(o.vhost, bindings)) {
 		diags.AddError("Binding is declared elsewhere", fmt.Sprintf(
-			"The %s in vhost %q stays, because another resource of this configuration has asked for it: %s. %s", object.Name, o.vhost, who, ifItMoved))
+			"The %s in vhost %q stays, because another resource of this configuration has asked for it: %s. %s",
+			object.Name, o.vhost, who, ifItMoved))
 	}
 	return diags
 }

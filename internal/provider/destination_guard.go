@@ -23,7 +23,8 @@ func (m *destinationModel) guard() (topology.Guard, diag.Diagnostics) {
 // checkDrainTimeout makes sure that each operation that takes a binding away has the time to wait.
 func (m *destinationModel) checkDrainTimeout(ctx context.Context) diag.Diagnostics {
 	drain := declaredModel{DrainTimeout: m.DrainTimeout}
-	return append(drain.checkDrainTimeout(ctx, "delete", m.Timeouts.Delete), drain.checkDrainTimeout(ctx, "update", m.Timeouts.Update)...)
+	diags := drain.checkDrainTimeout(ctx, "delete", m.Timeouts.Delete)
+	return append(diags, drain.checkDrainTimeout(ctx, "update", m.Timeouts.Update)...)
 }
 
 // uncovered are those of the bindings whose messages the new binding does not take.
@@ -36,7 +37,9 @@ func (o *rebinding) uncovered(bindings []topology.Binding) []topology.Binding {
 }
 
 // vacate makes sure that no message is on its way to what is to be unbound. Nothing is closed while it waits.
-func (o *rebinding) vacate(ctx context.Context, verb string, gone []topology.Binding, guard topology.Guard) diag.Diagnostics {
+func (o *rebinding) vacate(
+	ctx context.Context, verb string, gone []topology.Binding, guard topology.Guard,
+) diag.Diagnostics {
 	if guard.Force || len(gone) == 0 {
 		return nil
 	}
@@ -69,7 +72,9 @@ func (o *rebinding) verifyVacant(ctx context.Context, gone []topology.Binding, w
 }
 
 // onTheirWay says what waits, and the ways out.
-func (o *rebinding) onTheirWay(verb string, err *broker.NotEmptyError, gone []topology.Binding, guard topology.Guard) diag.Diagnostic {
+func (o *rebinding) onTheirWay(
+	verb string, err *broker.NotEmptyError, gone []topology.Binding, guard topology.Guard,
+) diag.Diagnostic {
 	lines := make([]string, len(err.Queues))
 	for i, q := range err.Queues {
 		lines[i] = fmt.Sprintf("queue %q: %s", q.Name, q.Text())
@@ -84,8 +89,11 @@ func (o *rebinding) onTheirWay(verb string, err *broker.NotEmptyError, gone []to
 	}
 	return diag.NewErrorDiagnostic("Messages are on their way", fmt.Sprintf(
 		"The destination was not %sed, and nothing is unbound. In vhost %q this stands:\n\n  %s\n\n"+
-			"Messages that wait for a delivery there may be for its address; nobody can tell without reading them. These wait%s:\n\n  %s\n\n"+
-			"Wait until they are delivered, or apply %s, or force_destroy = true, which unbinds at once and leaves what then arrives for the address "+
-			"without a way; then try again. Publishers may go on for other addresses: then only force_destroy helps while messages are always on their way.",
-		strings.TrimSuffix(verb, "e"), o.vhost, strings.Join(stand, "\n  "), after, strings.Join(lines, "\n  "), longer))
+			"Messages that wait for a delivery there may be for its address; nobody can tell without reading them. "+
+			"These wait%s:\n\n  %s\n\n"+
+			"Wait until they are delivered, or apply %s, or force_destroy = true, which unbinds at once and leaves "+
+			"what then arrives for the address without a way; then try again. Where messages are always on their way, "+
+			"only force_destroy helps.",
+		strings.TrimSuffix(verb, "e"), o.vhost, strings.Join(stand, "\n  "), after,
+		strings.Join(lines, "\n  "), longer))
 }

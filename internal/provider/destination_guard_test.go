@@ -10,15 +10,19 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// guarded is a vhost with a cascade t of four levels of a second, a destination of queue orders there, and further queues.
+// guarded is a vhost with a cascade t of four levels of a second, a destination of queue orders there, and further
+// queues.
 func guarded(t *testing.T, queueType string, further attributes) (v *vhost, p *protocol, given attributes) {
 	t.Helper()
 	v = newVhost(t)
 	for _, name := range []string{"orders", "other"} {
 		v.declareQueue(name, map[string]any{"x-queue-type": "classic"})
 	}
-	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "t", "levels": 4, "queue_type": queueType})
-	given = attributes{"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 4, "address": "orders", "queue": "orders"}.with(further)
+	tasks := attributes{"vhost": v.name, "name": "t", "levels": 4, "queue_type": queueType}
+	newProtocol(t, v.broker, nil).mustApply(tasks)
+	given = attributes{
+		"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 4, "address": "orders", "queue": "orders",
+	}.with(further)
 	p = v.destination()
 	p.mustApply(given)
 	return v, p, given
@@ -29,8 +33,9 @@ func (v *vhost) delayed(steps int, address string) {
 	v.publish("t.delay-03", routingKey(v, time.Duration(steps)*time.Second, 4, time.Second, address), address)
 }
 
-// While a message is on its way, to whatever address, no binding is taken away that may be the one for it: each such change and the destroy are
-// refused with queue, count and both ways out, and everything stands. A change that leaves the message its way is made.
+// While a message is on its way, to whatever address, no binding is taken away that may be the one for it: each such
+// change and the destroy are refused with queue, count and both ways out, and everything stands. A change that leaves
+// the message its way is made.
 func TestDestinationOnTheWay(t *testing.T) {
 	for _, queueType := range []string{"quorum", "classic"} {
 		t.Run(queueType, func(t *testing.T) {
@@ -44,8 +49,9 @@ func TestDestinationOnTheWay(t *testing.T) {
 			v.publish("t.delay-03", "malformed", "") // parked, which does not count
 			const stands = "*.*.*.*.orders -> queue orders"
 			for name, change := range map[string]attributes{
-				"destroyed": nil, "address": {"address": "mails"}, "levels": {"levels": 3}, "delivery_exchange": {"delivery_exchange": "second"},
-				"vhost": {"vhost": elsewhere.name}, "drain_timeout": {"address": "mails", "drain_timeout": "300ms"},
+				"destroyed": nil, "address": {"address": "mails"}, "levels": {"levels": 3},
+				"delivery_exchange": {"delivery_exchange": "second"}, "vhost": {"vhost": elsewhere.name},
+				"drain_timeout": {"address": "mails", "drain_timeout": "300ms"},
 			} {
 				var next attributes
 				if change != nil {
@@ -53,7 +59,8 @@ func TestDestinationOnTheWay(t *testing.T) {
 				}
 				noErrors(t, p.refresh(t.Context()))
 				text := errorText(p.apply(t.Context(), p.plan(t.Context(), next)))
-				for _, says := range []string{"Messages are on their way", `queue "t.delay-03": 1`, "drain_timeout", "force_destroy = true", `queue "orders" with key "*.*.*.*.orders"`} {
+				for _, says := range []string{"Messages are on their way", `queue "t.delay-03": 1`, "drain_timeout",
+					"force_destroy = true", `queue "orders" with key "*.*.*.*.orders"`} {
 					if !strings.Contains(text, says) {
 						t.Errorf("%s: the error does not say %q: %s", name, says, text)
 					}
@@ -67,10 +74,10 @@ func TestDestinationOnTheWay(t *testing.T) {
 			if n := len(elsewhere.objects().Bindings); n > 0 {
 				t.Errorf("in the other vhost there are %d bindings", n)
 			}
-			for _, next := range []attributes{given.with(attributes{"queue": "other"}), given.with(attributes{"match": "suffix", "levels": nil})} {
-				p.mustApply(next)
-				v.mustBeBound(strings.TrimPrefix(fmt.Sprintf("%s -> queue %s", map[bool]string{true: "#.orders", false: "*.*.*.*.orders"}[next["match"] != nil], next["queue"]), " "))
-			}
+			p.mustApply(given.with(attributes{"queue": "other"}))
+			v.mustBeBound("*.*.*.*.orders -> queue other")
+			p.mustApply(given.with(attributes{"match": "suffix", "levels": nil}))
+			v.mustBeBound("#.orders -> queue orders")
 			if v.depth("t.delay-03") != 1 {
 				t.Error("the message has left its queue: the test was too slow to show anything")
 			}
@@ -115,24 +122,28 @@ func TestDestinationDrains(t *testing.T) {
 	}
 }
 
-// What counts is what ends in the delivery exchange: ladders, a cascade without its entry, and a queue that nobody knows; and not what ends
-// elsewhere, has another number of levels, or where the binding is gone already.
+// What counts is what ends in the delivery exchange: ladders, a cascade without its entry, and a queue that nobody
+// knows; and not what ends elsewhere, has another number of levels, or where the binding is gone already.
 func TestDestinationUpstream(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
 	v.declareQueue("orders", nil)
 	v.declareExchange("d", "topic")
-	classic := attributes{"vhost": v.name, "queue_type": "classic", "delivery_exchange": "d", "create_delivery_exchange": false}
+	classic := attributes{"vhost": v.name, "queue_type": "classic", "delivery_exchange": "d",
+		"create_delivery_exchange": false}
 	newProtocol(t, v.broker, nil).mustApply(classic.with(attributes{"name": "one", "levels": 4}))
 	newProtocol(t, v.broker, nil).mustApply(classic.with(attributes{"name": "other", "levels": 5}))
-	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "elsewhere", "levels": 4, "queue_type": "classic"})
-	newProtocolOf(t, ladderType, v.broker, nil).mustApply(classic.with(attributes{"name": "ladder", "delays": textSet("1h")}))
+	elsewhere := attributes{"vhost": v.name, "name": "elsewhere", "levels": 4, "queue_type": "classic"}
+	newProtocol(t, v.broker, nil).mustApply(elsewhere)
+	ladder := classic.with(attributes{"name": "ladder", "delays": textSet("1h")})
+	newProtocolOf(t, ladderType, v.broker, nil).mustApply(ladder)
 	v.declareQueue("alone", map[string]any{"x-message-ttl": 3600000, "x-dead-letter-exchange": "d"})
 	v.declareQueue("another", map[string]any{"x-message-ttl": 3600000, "x-dead-letter-exchange": "amq.topic"})
 	given := attributes{"vhost": v.name, "delivery_exchange": "d", "levels": 4, "address": "orders", "queue": "orders"}
 	for queue, counts := range map[string]bool{
 		"one.delay-02": true, "one.delay-03": true, "ladder.delay-1h": true, "alone": true,
-		"other.delay-04": false, "elsewhere.delay-03": false, "another": false, "orders": false, "one.unroutable": false,
+		"other.delay-04": false, "elsewhere.delay-03": false, "another": false, "orders": false,
+		"one.unroutable": false,
 	} {
 		p := v.destination()
 		p.mustApply(given)
@@ -147,12 +158,14 @@ func TestDestinationUpstream(t *testing.T) {
 	p := v.destination()
 	p.mustApply(given)
 	v.publish("one.delay-03", "1.0.0.0.orders", "")
-	v.do(topology.Unbind{Binding: topology.Binding{Source: "d", RoutingKey: "*.*.*.*.orders", DestinationType: topology.ToQueue, Destination: "orders"}})
+	v.do(topology.Unbind{Binding: topology.Binding{
+		Source: "d", RoutingKey: "*.*.*.*.orders", DestinationType: topology.ToQueue, Destination: "orders",
+	}})
 	noErrors(t, p.apply(t.Context(), p.plan(t.Context(), nil)))
 }
 
-// A cascade goes together with its destination while a message is on its way: with drain_timeout it arrives and both go, without it
-// both stay as they are, and nothing is parked.
+// A cascade goes together with its destination while a message is on its way: with drain_timeout it arrives and both
+// go, without it both stay as they are, and nothing is parked.
 func TestAccDestinationGoesWithItsCascade(t *testing.T) {
 	if os.Getenv("TF_ACC") == "" {
 		t.Skip("runs Terraform: set TF_ACC")
@@ -210,7 +223,8 @@ resource "rabbitmqdelay_destination" "orders" {
 					want.Queues["orders"] = there.Queues["orders"]
 					v.mustHold(want)
 				} else {
-					if err == nil || !strings.Contains(oneLine(output), "Messages are on their way") || strings.Contains(output, "Cascade holds messages") {
+					if err == nil || !strings.Contains(oneLine(output), "Messages are on their way") ||
+						strings.Contains(output, "Cascade holds messages") {
 						t.Errorf("%v\n%s", err, output)
 					}
 					v.mustHold(there)
@@ -218,7 +232,8 @@ resource "rabbitmqdelay_destination" "orders" {
 						t.Errorf("%d are parked", n)
 					}
 				}
-				if took := v.arrived(orders, 1)[0].At.Sub(sent); took < time.Duration(delay)*time.Second-100*time.Millisecond {
+				took := v.arrived(orders, 1)[0].At.Sub(sent)
+				if took < time.Duration(delay)*time.Second-100*time.Millisecond {
 					t.Errorf("the message took %s", took)
 				}
 			})

@@ -62,8 +62,10 @@ func (r *destinationResource) ImportState(ctx context.Context, req resource.Impo
 		err = o.missing(there)
 	}
 	model := destinationModel{
-		Adopt: types.BoolValue(false), ForceDestroy: types.BoolValue(false), DrainTimeout: timetypes.NewGoDurationNull(),
-		Triggers: types.MapNull(types.StringType), Timeouts: noTimeouts(), Leftovers: types.ListNull(types.StringType),
+		Adopt: types.BoolValue(false), ForceDestroy: types.BoolValue(false),
+		DrainTimeout: timetypes.NewGoDurationNull(),
+		Triggers:     types.MapNull(types.StringType), Timeouts: noTimeouts(),
+		Leftovers: types.ListNull(types.StringType),
 	}
 	if err == nil {
 		err = model.setBinding(o.vhost, o.binding)

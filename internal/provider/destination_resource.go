@@ -46,20 +46,21 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 			"behind the digits of the delay in a routing key.\n\n" +
 			"The key is known in the plan. A binding that is gone is made again by the next apply. Every refresh warns of other destinations at the exchange that also take " +
 			"messages for this address, or whose messages this one also takes, and of a queue that refuses messages when it is full.\n\n" +
-			"Every attribute but `vhost` changes in place, the new binding first and then the old one is removed, so that " +
-			"no message falls in between. While both are there, for some milliseconds, another queue gets messages as well " +
-			"as the one before it; the same queue gets each message once.\n\n" +
-			"Before a binding is taken away, by a destroy, a replacement or a change of its key or exchange, nothing may wait " +
-			"in what ends in the delivery exchange: see `drain_timeout` and `force_destroy`. Messages that are still published for the address " +
-			"afterwards find nobody: to move publishers, add a destination for the new address, and remove " +
-			"the one for the old address when nobody uses it any more.\n\n" +
-			"A destroy of both removes the destination before the cascade. Give both a `drain_timeout`: the destination then waits " +
-			"until its messages have arrived, and the cascade finds nothing left. Without it, a destroy while messages wait is refused, and both stay as they are.\n\n" +
-			"A binding has one destination. Where it passes to another one, in a list that gets shorter, a swap, or under another key of `for_each`, " +
-			"set `adopt`, or write a `moved` block, which changes nothing on the broker. Otherwise the apply may be refused, " +
-			"but no binding goes that is declared before and after it.\n\n" +
-			"A name that leads into a cascade or ladder rather than behind it is an error, in the plan if it is known there, and `levels` " +
-			"that are not those of the cascade are warned of.",
+			"Every attribute but `vhost` changes in place, the new binding first and then the old one is removed, so " +
+			"that no message falls in between. While both are there, for some milliseconds, another queue gets " +
+			"messages as well as the one before it; the same queue gets each message once.\n\nBefore a binding is " +
+			"taken away, by a destroy, a replacement or a change of its key or exchange, nothing may wait in what " +
+			"ends in the delivery exchange: see `drain_timeout` and `force_destroy`. Messages that are still " +
+			"published for the address afterwards find nobody: to move publishers, add a destination for the new " +
+			"address, and remove the one for the old address when nobody uses it any more.\n\nA destroy of both " +
+			"removes the destination before the cascade. Give both a `drain_timeout`: the destination then waits " +
+			"until its messages have arrived, and the cascade finds nothing left. Without it, a destroy while " +
+			"messages wait is refused, and both stay as they are.\n\nA binding has one destination. Where it passes " +
+			"to another one, in a list that gets shorter, a swap, or under another key of `for_each`, set `adopt`, " +
+			"or write a `moved` block, which changes nothing on the broker. Otherwise the apply may be refused, but " +
+			"no binding goes that is declared before and after it.\n\nA name that leads into a cascade or ladder " +
+			"rather than behind it is an error, in the plan if it is known there, and `levels` that are not those of " +
+			"the cascade are warned of.",
 		Attributes: map[string]schema.Attribute{
 			"vhost": schema.StringAttribute{
 				Optional: true, Computed: true, Default: stringdefault.StaticString(defaultVhost),
@@ -99,16 +100,21 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 			},
 			"force_destroy": schema.BoolAttribute{
 				Optional: true, Computed: true, Default: booldefault.StaticBool(false),
-				MarkdownDescription: "Whether a binding is taken away at once, whatever is on its way. What then arrives for the address is unroutable: it is parked in the cascade's queue of " +
-					"unroutable messages, or, without one, a quorum queue keeps it and a classic queue loses it. That is for one application of many on a cascade that is always busy. Has to be " +
-					"applied before a destroy. Default: `false`.",
+				MarkdownDescription: "Whether a binding is taken away at once, whatever is on its way. What then " +
+					"arrives for the address is unroutable: it is parked in the cascade's queue of unroutable " +
+					"messages, or, without one, a quorum queue keeps it and a classic queue loses it. That is for " +
+					"one application of many on a cascade that is always busy. Has to be applied before a destroy. " +
+					"Default: `false`.",
 			},
 			"drain_timeout": schema.StringAttribute{
 				Optional: true, CustomType: timetypes.GoDurationType{},
-				MarkdownDescription: "How long a destroy, a replacement, or a change of `address`, `levels`, `match` or `delivery_exchange` waits, before it takes a binding away, for the delay queues of all " +
-					"cascades and ladders that end in the delivery exchange to run empty, such as `10m`. Any message there counts, because nobody can tell whom it is for without reading it. Entries stay open. " +
-					"If messages are left, the binding stays and the error says where they wait. Has to be applied before a destroy. `timeouts`, if they are given, have to be " +
-					"longer. Default: no waiting, a binding that messages may be on their way to is not taken away.",
+				MarkdownDescription: "How long a destroy, a replacement, or a change of `address`, `levels`, `match` " +
+					"or `delivery_exchange` waits, before it takes a binding away, for the delay queues of all " +
+					"cascades and ladders that end in the delivery exchange to run empty, such as `10m`. Any message " +
+					"there counts, because nobody can tell whom it is for without reading it. Entries stay open. If " +
+					"messages are left, the binding stays and the error says where they wait. Has to be applied " +
+					"before a destroy. `timeouts`, if they are given, have to be longer. Default: no waiting, a " +
+					"binding that messages may be on their way to is not taken away.",
 			},
 			"triggers": schema.MapAttribute{
 				Optional: true, ElementType: types.StringType,
@@ -161,8 +167,8 @@ func (r *destinationResource) ValidateConfig(ctx context.Context, req resource.V
 	resp.Diagnostics.Append(config.checkDrainTimeout(ctx)...)
 }
 
-// ModifyPlan writes the key into the plan, and that nothing is left over, which makes it an update if something is. It checks the
-// names, and says whose messages a change leaves without a way.
+// ModifyPlan writes the key into the plan, and that nothing is left over, which makes it an update if something is. It
+// checks the names, and says whose messages a change leaves without a way.
 func (r *destinationResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	if req.Plan.Raw.IsNull() {
 		return
@@ -454,7 +460,8 @@ func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteReq
 		o.keep(own...)
 		return
 	}
-	if _, err := o.client.Run(ctx, o.vhost, topology.Rebind(bindingSet(), bindingSet(gone...))); err != nil && !broker.IsKind(err, broker.VhostNotFound) {
+	_, err := o.client.Run(ctx, o.vhost, topology.Rebind(bindingSet(), bindingSet(gone...)))
+	if err != nil && !broker.IsKind(err, broker.VhostNotFound) {
 		o.keep(own...)
 		resp.Diagnostics.Append(o.failed("destroy", err))
 		return
@@ -472,5 +479,7 @@ func (r *destinationResource) open(model *destinationModel) (*rebinding, diag.Di
 		diags.Append(notConfigured())
 		return nil, diags
 	}
-	return &rebinding{client: r.connection.client, claims: r.connection.claims, vhost: model.Vhost.ValueString(), binding: b}, diags
+	return &rebinding{
+		client: r.connection.client, claims: r.connection.claims, vhost: model.Vhost.ValueString(), binding: b,
+	}, diags
 }

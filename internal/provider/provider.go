@@ -197,7 +197,7 @@ func (p *rabbitmqdelay) Configure(ctx context.Context, req provider.ConfigureReq
 type connection struct {
 	// client is nil while a value of the provider's configuration is unknown, which happens in plans only.
 	client *broker.Client
-	// claims are those of an apply, planned is what a plan has, and bindings are those of its destinations that are new.
+	// claims are those of an apply, planned is what a plan has, and bindings are those of its new destinations.
 	claims   *claims.Table
 	planned  *plannedTopologies
 	bindings *plannedBindings

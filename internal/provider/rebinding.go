@@ -74,7 +74,9 @@ func bindingSet(bindings ...topology.Binding) topology.Bindings {
 }
 
 // prepare looks whether the binding can be made, before anything is written. One of its own may be there.
-func (o *rebinding) prepare(ctx context.Context, verb string, adopt bool, own []topology.Binding) ([]topology.Binding, diag.Diagnostics) {
+func (o *rebinding) prepare(
+	ctx context.Context, verb string, adopt bool, own []topology.Binding,
+) ([]topology.Binding, diag.Diagnostics) {
 	diags := o.checkNotHeld()
 	if diags.HasError() {
 		return nil, diags
@@ -100,7 +102,8 @@ func (o *rebinding) prepare(ctx context.Context, verb string, adopt bool, own []
 	} else if o.isIn(there) && !adopt && !o.isIn(own) {
 		o.claim.FailFor(bindingObjects(o.vhost, []topology.Binding{o.binding}))
 		diags.AddError("Binding exists already", fmt.Sprintf("Nothing was written. There is a %s. If nobody else owns it, set adopt = true to take it over, or import it:\n\n"+
-			"  terraform import rabbitmqdelay_destination.<name in your configuration> '%s'\n\n%s", o, destinationID(o.vhost, o.binding), ifItMoved))
+			"  terraform import rabbitmqdelay_destination.<name in your configuration> '%s'\n\n%s",
+			o, destinationID(o.vhost, o.binding), ifItMoved))
 	}
 	return there, diags
 }
@@ -131,8 +134,10 @@ func (o *rebinding) checkEnds(ctx context.Context, verb string) diag.Diagnostics
 	case err != nil:
 		diags.Append(o.failed(verb, err))
 	case !exists:
-		diags.AddAttributeError(path.Root(kind), title(kind)+" does not exist", fmt.Sprintf("There is no %s %q in vhost %q. This provider declares none: an application does, or "+
-			"rabbitmq_%s of the cyrilgdn/rabbitmq provider, see the guide \"Beside another RabbitMQ provider\". %s", kind, o.binding.Destination, o.vhost, kind, first))
+		diags.AddAttributeError(path.Root(kind), title(kind)+" does not exist",
+			fmt.Sprintf("There is no %s %q in vhost %q. This provider declares none: an application does, or "+
+				"rabbitmq_%s of the cyrilgdn/rabbitmq provider, see the guide \"Beside another RabbitMQ provider\". %s",
+				kind, o.binding.Destination, o.vhost, kind, first))
 	}
 	return append(diags, o.limited(limit)...)
 }
