@@ -3,6 +3,7 @@ package cascade
 import (
 	"context"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -64,12 +65,22 @@ func (i *Inventory) Upstream(ctx context.Context, bindings []topology.Binding) [
 		}
 		// What nobody recognizes may be all that is left of a cascade.
 		for name, q := range i.there.Queues {
-			if !known[name] && q.Delays() && q.DeadLetterExchange() == b.Source {
+			if !known[name] && q.Delays() && i.handsOn(ctx, q.DeadLetterExchange(), b.Source) {
 				upstream[name] = q
 			}
 		}
 	}
 	return topology.Topology{Queues: upstream}.Downstream(upstream)
+}
+
+// handsOn tells whether a delay queue that dead-letters into the exchange can be one of a cascade or ladder that ends
+// in another one. The queues of applications may dead-letter into an entry, those of a cascade do not.
+func (i *Inventory) handsOn(ctx context.Context, exchange, end string) bool {
+	isLower := slices.ContainsFunc(i.from[exchange], func(b topology.Binding) bool {
+		return LeadsOn(b) && strings.HasPrefix(b.RoutingKey, "*.")
+	})
+	leads, err := LeadsTo(ctx, i, exchange, end)
+	return exchange == end || isLower && leads && err == nil
 }
 
 // delayKey is a key under which the exchange of a level leads on, with all words up to the last digit in front.

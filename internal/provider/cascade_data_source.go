@@ -82,7 +82,9 @@ func (d *cascadeDataSource) Schema(_ context.Context, _ datasource.SchemaRequest
 			"messages":            schema.Int64Attribute{Computed: true, MarkdownDescription: "Messages that wait in all delay queues together."},
 			"unroutable_messages": schema.Int64Attribute{Computed: true, MarkdownDescription: "Messages in the queue of unroutable messages; null if the cascade has none."},
 			"findings": schema.ListNestedAttribute{
-				Computed: true, MarkdownDescription: "What changes what happens to messages; empty for a healthy cascade.",
+				Computed: true,
+				MarkdownDescription: "What changes what happens to messages; empty for a healthy cascade. Bindings of the " +
+					"delivery exchange for another number of levels are among it, the first ten.",
 				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 					"severity": schema.StringAttribute{Computed: true, MarkdownDescription: "`error` if messages are lost, leave early, arrive twice or do not get on; `warning` if they may be late, or if it is not known."},
 					"object":   schema.StringAttribute{Computed: true, MarkdownDescription: "What it was found on, such as `queue \"tasks.delay-03\"`."},

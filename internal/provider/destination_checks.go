@@ -91,7 +91,8 @@ func (r *destinationResource) checkNames(ctx context.Context, plan *destinationM
 	}
 	found := &misnamed{vhost: plan.Vhost.ValueString()}
 	ends := found.planned(plan.config(), r.connection.planned.in(found.vhost))
-	if found.HasError() || !changed || r.connection.client == nil || plan.hasUnknownName() {
+	asks := changed && r.connection.client != nil && !r.connection.silent.Load() && !plan.hasUnknownName()
+	if found.HasError() || !asks {
 		return found.Diagnostics
 	}
 	o, diags := r.open(plan)
@@ -106,6 +107,9 @@ func (r *destinationResource) checkNames(ctx context.Context, plan *destinationM
 		err = o.checkLevels(ctx, seen)
 	}
 	if err != nil {
+		if ctx.Err() != nil || broker.IsKind(err, broker.Unreachable) {
+			r.connection.silent.Store(true)
+		}
 		return found.Diagnostics // the apply asks again
 	}
 	return append(found.Diagnostics, seen.Diagnostics...)
@@ -173,7 +177,7 @@ func (o *rebinding) checkLevels(ctx context.Context, found *misnamed) error {
 
 // levelsInto are the numbers of levels of all that ends in the delivery exchange.
 func levelsInto(ctx context.Context, client *broker.Client, vhost, delivery string) (map[int]bool, error) {
-	inventory, err := client.Inventory(ctx, vhost, func(topology.Exchange) bool { return true })
+	inventory, err := client.Inventory(ctx, vhost, func(e topology.Exchange) bool { return e.Name == delivery })
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,9 @@ func (o *rebinding) vacate(
 }
 
 func (o *rebinding) verifyVacant(ctx context.Context, gone []topology.Binding, wait time.Duration) error {
-	inventory, err := o.client.Inventory(ctx, o.vhost, func(topology.Exchange) bool { return true })
+	inventory, err := o.client.Inventory(ctx, o.vhost, func(e topology.Exchange) bool {
+		return slices.ContainsFunc(gone, func(b topology.Binding) bool { return b.Source == e.Name })
+	})
 	if broker.IsKind(err, broker.VhostNotFound) {
 		return nil
 	}

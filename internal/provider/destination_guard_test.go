@@ -137,11 +137,15 @@ func TestDestinationUpstream(t *testing.T) {
 	newProtocol(t, v.broker, nil).mustApply(elsewhere)
 	ladder := classic.with(attributes{"name": "ladder", "delays": textSet("1h")})
 	newProtocolOf(t, ladderType, v.broker, nil).mustApply(ladder)
+	newProtocol(t, v.broker, nil).mustApply(classic.with(attributes{"name": "cut", "levels": 4}))
+	v.do(topology.DeleteExchange{Name: "cut.delay-03"})
+	v.declareQueue("retries", map[string]any{"x-message-ttl": 3600000, "x-dead-letter-exchange": "one.delay-03"})
 	v.declareQueue("alone", map[string]any{"x-message-ttl": 3600000, "x-dead-letter-exchange": "d"})
 	v.declareQueue("another", map[string]any{"x-message-ttl": 3600000, "x-dead-letter-exchange": "amq.topic"})
 	given := attributes{"vhost": v.name, "delivery_exchange": "d", "levels": 4, "address": "orders", "queue": "orders"}
 	for queue, counts := range map[string]bool{
 		"one.delay-02": true, "one.delay-03": true, "ladder.delay-1h": true, "alone": true,
+		"cut.delay-03": true, "retries": false,
 		"other.delay-04": false, "elsewhere.delay-03": false, "another": false, "orders": false,
 		"one.unroutable": false,
 	} {

@@ -442,7 +442,7 @@ func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteReq
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	own := append(leftovers, o.binding)
+	own := append(without(leftovers, o.binding), o.binding)
 	if err := o.begin(ctx, model.who("destroyed"), own...); err != nil {
 		resp.Diagnostics.Append(o.failed("destroy", err))
 		return

@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
@@ -201,6 +202,8 @@ type connection struct {
 	claims   *claims.Table
 	planned  *plannedTopologies
 	bindings *plannedBindings
+	// silent is set when the broker did not answer a plan, so that not each resource waits for it.
+	silent atomic.Bool
 }
 
 // assume puts harmless values in the place of those that are not known yet, so that the others can
