@@ -13,7 +13,8 @@ import (
 // BenchmarkParallel is what DefaultMaxParallelRequests was chosen by: 28 levels with full
 // lookahead, made, read and removed.
 func BenchmarkParallel(b *testing.B) {
-	want := expand(b, cascade.Config{Name: "tasks", Levels: 28, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true})
+	want := expand(b, cascade.Config{Name: "tasks", Levels: 28, CreateDeliveryExchange: true,
+		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
 	for _, limit := range []int{1, 4, 8, 16, 32, 64} {
 		client, vhost := connect(b, func(c *broker.Config) { c.MaxParallelRequests = limit }), brokertest.Vhost(b, brokertest.Shared(b))
 		b.Run(fmt.Sprintf("create/%d", limit), func(b *testing.B) {

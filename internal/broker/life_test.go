@@ -24,7 +24,8 @@ import (
 // TestLife takes a cascade from its creation to its end.
 func TestLife(t *testing.T) {
 	for _, config := range []cascade.Config{
-		{Name: "tasks", Levels: 28, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true},
+		{Name: "tasks", Levels: 28, CreateDeliveryExchange: true,
+			StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
 		{Name: "tasks", Levels: 5, CreateDeliveryExchange: true, QueueType: cascade.Classic},
 		{Name: `every/thing %2F?a=b&c#d*@é~_+"日`, Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true},
 	} {

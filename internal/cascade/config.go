@@ -59,6 +59,8 @@ type Config struct {
 	Lookahead int
 	// StrictKeys makes the entry exchange take only keys with all digits and a destination.
 	StrictKeys bool
+	// InternalLevels makes the exchanges below the entry refuse publishers.
+	InternalLevels bool
 	// ParkUnroutable adds an alternate exchange and a queue for what no binding takes.
 	ParkUnroutable bool
 }

@@ -206,3 +206,11 @@ func (d Destination) Takes(other Destination) bool {
 	}
 	return true
 }
+
+// TakesAll tells whether the destination takes every message that the other one takes at the same exchange.
+func (d Destination) TakesAll(other Destination) bool {
+	if d.Match == Suffix {
+		return d.Address == other.Address || strings.HasSuffix(other.Address, "."+d.Address)
+	}
+	return d.Match == other.Match && d.Levels == other.Levels && d.Address == other.Address
+}

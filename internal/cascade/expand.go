@@ -14,7 +14,9 @@ func Expand(config Config) (topology.Topology, error) {
 	p := c.parts()
 	p.addAround(&t)
 	for level := range c.Levels {
-		t.Exchanges[c.exchange(level)] = p.topicExchange(c.exchange(level))
+		e := p.topicExchange(c.exchange(level))
+		e.Internal = c.InternalLevels && e.Name != t.Entry
+		t.Exchanges[e.Name] = e
 		c.addQueue(t, level)
 		c.addBindings(t, level)
 	}

@@ -131,6 +131,30 @@ func compareObjects[K comparable, V any](t *testing.T, kind string, got, want ma
 	}
 }
 
+// Only what lies between the entry and the delivery exchange is internal.
+func TestExpandInternalLevels(t *testing.T) {
+	for levels := 1; levels <= 4; levels++ {
+		c := Config{Name: "t", Levels: levels, CreateDeliveryExchange: true, InternalLevels: true, ParkUnroutable: true}
+		got, err := Expand(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.InternalLevels = false
+		want, err := Expand(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for level := range levels - 1 {
+			e := want.Exchanges[fmt.Sprintf("t.delay-%02d", level)]
+			e.Internal = true
+			want.Exchanges[e.Name] = e
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%d levels: got %v, want %v", levels, got, want)
+		}
+	}
+}
+
 func TestExpandParking(t *testing.T) {
 	for _, queueType := range []QueueType{Quorum, Classic} {
 		got, err := Expand(Config{Name: "t", Levels: 2, QueueType: queueType, CreateDeliveryExchange: true, ParkUnroutable: true})
@@ -241,7 +265,8 @@ func TestMalformedKeysAreParked(t *testing.T) {
 // A topic pattern cannot tell an empty word from another one. So a key whose destination is empty
 // goes its way, and nothing takes it at the delivery exchange.
 func TestEmptyDestinationIsParkedAtTheEnd(t *testing.T) {
-	expanded, err := Expand(Config{Name: "t", Levels: 3, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true})
+	expanded, err := Expand(Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
+		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ func anyConfig() *rapid.Generator[Config] {
 			CreateDeliveryExchange: rapid.Bool().Draw(t, "create delivery exchange"),
 			QueueType:              rapid.SampledFrom([]QueueType{Quorum, Classic}).Draw(t, "queue type"),
 			StrictKeys:             rapid.Bool().Draw(t, "strict keys"),
+			InternalLevels:         rapid.Bool().Draw(t, "internal levels"),
 			ParkUnroutable:         rapid.Bool().Draw(t, "park unroutable"),
 		}
 		c.Levels = rapid.IntRange(1, mostLevels(c.Resolution)).Draw(t, "levels")

@@ -33,11 +33,11 @@ func TestInventoryFindsAllAndNothingElse(t *testing.T) {
 	}
 	want := map[string]Config{}
 	for _, c := range []Config{
-		{Name: "full", Levels: 28, StrictKeys: true, ParkUnroutable: true},
-		{Name: "chain", Levels: 28, StrictKeys: true, ParkUnroutable: true, Lookahead: 1},
+		{Name: "full", Levels: 28, StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
+		{Name: "chain", Levels: 28, StrictKeys: true, InternalLevels: true, ParkUnroutable: true, Lookahead: 1},
 		{Name: "lax", Levels: 12, ParkUnroutable: true},
 		{Name: "lax chain", Levels: 12, Lookahead: 1, QueueType: Classic},
-		{Name: "single", Levels: 1, StrictKeys: true, ParkUnroutable: true},
+		{Name: "single", Levels: 1, StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
 		{Name: "lax single", Levels: 1, Lookahead: 1},
 		{ExchangeName: "wait.%d.to", QueueName: "waiting %d", DeliveryExchange: "full.delivery", Levels: 3},
 		{ExchangeName: "0to%d", QueueName: "0of%d", DeliveryExchange: "amq.topic", Levels: 11, Lookahead: 1},
@@ -126,7 +126,8 @@ func TestInventoryFindsLadders(t *testing.T) {
 
 // What is damaged below the entry is found; an entry that shows nothing is not, nor are its lower levels.
 func TestInventoryOfDamagedCascades(t *testing.T) {
-	c := Config{Name: "t", Levels: 4, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+	c := Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
+		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	for name, test := range map[string]struct {
 		damage func(*topology.Topology)
 		want   []string

@@ -17,7 +17,8 @@ func TestMermaid(t *testing.T) {
 		config Config
 		want   string
 	}{
-		"defaults": {Config{Vhost: "/", Name: "tasks", Levels: 2, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}, `flowchart LR
+		"defaults": {Config{Vhost: "/", Name: "tasks", Levels: 2, CreateDeliveryExchange: true,
+			StrictKeys: true, InternalLevels: true, ParkUnroutable: true}, `flowchart LR
   publisher(["publisher"]) -- "2-digit delay, then the destination" --> E1
   subgraph cascade["vhost #47;, delays up to 3s in steps of 1s<br/>lookahead 2, straight to the queue of the next 1"]
     E1{{"tasks.delay-01"}}

@@ -62,6 +62,7 @@ func (c *Config) applyPreset(errs *Errors) {
 	fix(errs, c.Preset, "max_length", &c.MaxLength, 0)
 	fix(errs, c.Preset, "lookahead", &c.Lookahead, 1)
 	fix(errs, c.Preset, "strict_keys", &c.StrictKeys, false)
+	fix(errs, c.Preset, "internal_levels", &c.InternalLevels, false)
 	fix(errs, c.Preset, "park_unroutable", &c.ParkUnroutable, false)
 	if c.MaxDelay == 0 || c.Levels != 0 {
 		fix(errs, c.Preset, "levels", &c.Levels, presetLevels)

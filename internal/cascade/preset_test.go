@@ -74,6 +74,7 @@ func TestPresetFixes(t *testing.T) {
 		"max_length":        {Preset: Celery, MaxLength: 5},
 		"lookahead":         {Preset: Celery, Lookahead: 28},
 		"strict_keys":       {Preset: Celery, StrictKeys: true},
+		"internal_levels":   {Preset: Celery, InternalLevels: true},
 		"park_unroutable":   {Preset: Celery, ParkUnroutable: true},
 	} {
 		_, err := Expand(c)

@@ -82,6 +82,11 @@ func (r *recognizer) recognize(ctx context.Context, name string) (Config, error)
 		}
 		c.Preset = c.recognizePreset(top)
 	}
+	if c.Preset == "" {
+		if c.InternalLevels, err = r.internalLevels(ctx, c); err != nil {
+			return Config{}, err
+		}
+	}
 	if _, err := c.Resolve(); err != nil {
 		return Config{}, fmt.Errorf("what is there does not make a valid cascade: %w", err)
 	}
@@ -379,6 +384,20 @@ func (r *recognizer) delivery(ctx context.Context, c Config) (string, error) {
 		return name, nil
 	}
 	return "", fmt.Errorf("nothing shows its delivery exchange: neither queue %q nor exchange %q leads to one", c.QueueName.Name(0), c.exchange(0))
+}
+
+// internalLevels tells whether an exchange below the entry is internal. Where there is none at all, the default
+// holds.
+func (r *recognizer) internalLevels(ctx context.Context, c Config) (bool, error) {
+	none := true
+	for level := c.Levels - 2; level >= 0; level-- {
+		e, exists, err := r.look.Exchange(ctx, c.exchange(level))
+		if err != nil || e.Internal {
+			return err == nil, err
+		}
+		none = none && !exists
+	}
+	return none, nil
 }
 
 // parking reads the cascade's name off the alternate exchange of the entry. An alternate exchange

@@ -39,8 +39,8 @@ func TestRecognizeGivesBackTheConfiguration(t *testing.T) {
 				for _, strict := range []bool{false, true} {
 					for _, parks := range []bool{false, true} {
 						c := Config{
-							Vhost: "/", Name: name, Levels: levels, Lookahead: min(lookahead, levels),
-							StrictKeys: strict, ParkUnroutable: parks, CreateDeliveryExchange: true,
+							Vhost: "/", Name: name, Levels: levels, Lookahead: min(lookahead, levels), StrictKeys: strict,
+							InternalLevels: parks || levels == 1, ParkUnroutable: parks, CreateDeliveryExchange: true,
 						}
 						want, err := c.Resolve()
 						if err != nil {
@@ -52,7 +52,11 @@ func TestRecognizeGivesBackTheConfiguration(t *testing.T) {
 						if err != nil || got != want {
 							t.Fatalf("got %+v (%v), want %+v", got, err, want)
 						}
-						if b.lookups > levels+5 {
+						most := levels + 6
+						if !c.InternalLevels {
+							most += levels - 2 // any of them could be internal
+						}
+						if b.lookups > most {
 							t.Errorf("%+v took %d lookups", c, b.lookups)
 						}
 					}
@@ -135,7 +139,8 @@ func TestRecognizeName(t *testing.T) {
 
 // Damage that leaves the information somewhere does not keep a cascade from being recognized.
 func TestRecognizeDamaged(t *testing.T) {
-	chain := Config{Name: "t", Levels: 28, Lookahead: 1, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+	chain := Config{Name: "t", Levels: 28, Lookahead: 1, CreateDeliveryExchange: true,
+		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	full := chain
 	full.Lookahead = 28
 	lax := full
@@ -219,6 +224,37 @@ func TestRecognizeDamaged(t *testing.T) {
 			}
 			expandsTo(t, got, test.config)
 		})
+	}
+}
+
+// One internal exchange below the entry shows that all of them are to be internal.
+func TestRecognizeInternalLevels(t *testing.T) {
+	plain := Config{Name: "t", Levels: 4, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
+	internal := plain
+	internal.InternalLevels = true
+	for _, test := range []struct {
+		name     string
+		config   Config
+		internal map[string]bool
+		want     bool
+	}{
+		{"as declared", internal, nil, true},
+		{"plain", plain, nil, false},
+		{"all but one made plain", internal, map[string]bool{"t.delay-02": false, "t.delay-01": false}, true},
+		{"one made internal", plain, map[string]bool{"t.delay-00": true}, true},
+		{"the entry made internal", plain, map[string]bool{"t.delay-03": true}, false},
+		{"what is around made internal", plain, map[string]bool{"t.delivery": true, "t.unroutable": true}, false},
+	} {
+		b := declared(t, test.config)
+		for name, internal := range test.internal {
+			e := b.there.Exchanges[name]
+			e.Internal = internal
+			b.there.Exchanges[name] = e
+		}
+		got, err := Recognize(t.Context(), b, "/", b.there.Entry)
+		if err != nil || got.InternalLevels != test.want {
+			t.Errorf("%s: got %+v (%v)", test.name, got, err)
+		}
 	}
 }
 

@@ -39,6 +39,9 @@ func (r *recognizer) remains(ctx context.Context, entry string) (c Config, found
 	if c.CreateDeliveryExchange, err = r.ownsDelivery(ctx, c.parts()); err != nil {
 		return Config{}, false, err
 	}
+	if c.InternalLevels, err = r.internalLevels(ctx, c); err != nil {
+		return Config{}, false, err
+	}
 	_, err = c.Resolve()
 	return c, err == nil, nil
 }

@@ -12,10 +12,13 @@ import (
 // shows type and resolution.
 func TestRecognizeRemains(t *testing.T) {
 	for _, c := range []Config{
-		{Name: "t", Levels: 4, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true},
-		{Name: "50%.t", Levels: 1, Resolution: 7 * time.Millisecond, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true},
-		{Name: "t.delay-01", Levels: 12, Resolution: time.Minute, QueueType: Classic, StrictKeys: true, CreateDeliveryExchange: true},
-		{Name: "t", Levels: 2, MaxLength: 5, StrictKeys: true, ParkUnroutable: true},
+		{Name: "t", Levels: 4,
+			StrictKeys: true, InternalLevels: true, ParkUnroutable: true, CreateDeliveryExchange: true},
+		{Name: "50%.t", Levels: 1, Resolution: 7 * time.Millisecond,
+			StrictKeys: true, InternalLevels: true, ParkUnroutable: true, CreateDeliveryExchange: true},
+		{Name: "t.delay-01", Levels: 12, Resolution: time.Minute, QueueType: Classic,
+			StrictKeys: true, InternalLevels: true, CreateDeliveryExchange: true},
+		{Name: "t", Levels: 2, MaxLength: 5, StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			complete := declared(t, c)

@@ -221,7 +221,8 @@ func TestTwoApplies(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
 	given := attributes{"vhost": v.name, "name": "t", "levels": 2, "adopt": true}
-	config := cascade.Config{Name: "t", Vhost: v.name, Levels: 2, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+	config := cascade.Config{Name: "t", Vhost: v.name, Levels: 2, CreateDeliveryExchange: true,
+		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	together := func(x, y *protocol, ofX, ofY attributes) (errors []string) {
 		var applies sync.WaitGroup
 		diagnostics := make([][]*tfprotov6.Diagnostic, 2)

@@ -19,7 +19,8 @@ import (
 // What gives the entry another name replaces the cascade; everything else is changed in place. Either way the broker
 // then has what the new configuration stands for.
 func TestAccReplaceOrUpdate(t *testing.T) {
-	base := cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+	base := cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
+		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	for name, is := range map[string]struct {
 		change  attributes
 		config  func(*cascade.Config)
@@ -272,7 +273,8 @@ resource "rabbitmqdelay_cascade" "t" {
 `, v.broker.Endpoint, v.broker.Username, v.broker.Password, v.name),
 			ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{nothingUnknown("rabbitmqdelay_cascade.t")}},
 			Check: func(*terraform.State) error {
-				v.mustHold(expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}))
+				v.mustHold(expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
+					StrictKeys: true, InternalLevels: true, ParkUnroutable: true}))
 				return nil
 			},
 		}},

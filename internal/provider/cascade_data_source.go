@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
@@ -81,7 +82,9 @@ func (d *cascadeDataSource) Schema(_ context.Context, _ datasource.SchemaRequest
 			"messages":            schema.Int64Attribute{Computed: true, MarkdownDescription: "Messages that wait in all delay queues together."},
 			"unroutable_messages": schema.Int64Attribute{Computed: true, MarkdownDescription: "Messages in the queue of unroutable messages; null if the cascade has none."},
 			"findings": schema.ListNestedAttribute{
-				Computed: true, MarkdownDescription: "What changes what happens to messages; empty for a healthy cascade.",
+				Computed: true,
+				MarkdownDescription: "What changes what happens to messages; empty for a healthy cascade. Bindings of the " +
+					"delivery exchange for another number of levels are among it, the first ten.",
 				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 					"severity": schema.StringAttribute{Computed: true, MarkdownDescription: "`error` if messages are lost, leave early, arrive twice or do not get on; `warning` if they may be late, or if it is not known."},
 					"object":   schema.StringAttribute{Computed: true, MarkdownDescription: "What it was found on, such as `queue \"tasks.delay-03\"`."},
@@ -179,11 +182,53 @@ func (m *observedModel) observe(ctx context.Context, o *operation) error {
 	if !o.ownsDelivery() && !state.DeliveryExists {
 		found = append(found, topology.Finding{Severity: topology.Error, Object: fmt.Sprintf("exchange %q", o.desired.Delivery), Cause: "missing", Effect: "messages do not get to their destination"})
 	}
-	for _, f := range found {
+	astray, err := astray(ctx, o, config)
+	if err != nil {
+		return err
+	}
+	for _, f := range append(found, astray...) {
 		m.Findings = append(m.Findings, observedFinding{
 			Severity: types.StringValue(string(f.Severity)), Object: types.StringValue(f.Object),
 			Cause: types.StringValue(f.Cause), Effect: types.StringValue(f.Effect),
 		})
 	}
 	return nil
+}
+
+// mostAstray is how many bindings for another number of levels are among the findings.
+const mostAstray = 10
+
+// astray are the bindings of the delivery exchange that are made for another number of levels than anything that ends
+// there has.
+func astray(ctx context.Context, o *operation, config cascade.Config) ([]topology.Finding, error) {
+	bindings, err := o.client.Lookup(o.vhost).BindingsFrom(ctx, config.DeliveryExchange)
+	if err != nil {
+		return nil, err
+	}
+	there := map[int]bool{config.Levels: true}
+	var found []topology.Finding
+	for _, b := range bindingSet(bindings...).Sorted() {
+		d, err := cascade.RecognizeDestination(o.vhost, b)
+		if err != nil || d.Match != cascade.Exact || there[d.Levels] {
+			continue
+		}
+		if len(there) == 1 { // something else may end there, too
+			others, err := levelsInto(ctx, o.client, o.vhost, config.DeliveryExchange)
+			if err != nil {
+				return nil, err
+			}
+			maps.Copy(there, others)
+			there[0] = true // so that nobody looks again
+		}
+		if there[d.Levels] || len(found) == mostAstray {
+			continue
+		}
+		found = append(found, topology.Finding{
+			Severity: topology.Error, Object: bindingObject(o.vhost, b).Name,
+			Cause: fmt.Sprintf("made for levels = %d, not %d", d.Levels, config.Levels),
+			Effect: fmt.Sprintf("it takes no message of the cascade: those for %q are unroutable unless something "+
+				"else is bound for them", d.Address),
+		})
+	}
+	return found, nil
 }

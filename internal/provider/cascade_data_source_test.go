@@ -20,7 +20,8 @@ func TestAccCascadeDataSource(t *testing.T) {
 		t.Run(string(queueType), func(t *testing.T) {
 			t.Parallel()
 			v := newVhost(t)
-			config := cascade.Config{Name: "t", Vhost: v.name, Levels: 12, QueueType: queueType, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+			config := cascade.Config{Name: "t", Vhost: v.name, Levels: 12, QueueType: queueType, CreateDeliveryExchange: true,
+				StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 			v.do(topology.Diff(expand(t, config), topology.New()).Steps()...)
 			for range 3 {
 				v.publish("t.delay-11", "1.0.0.0.0.0.0.0.0.0.0.0.later", "")

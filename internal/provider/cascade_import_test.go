@@ -24,16 +24,23 @@ var declared = map[string]struct {
 	"article_level3": {"EXCHANGE.TOPIC.SENDTASK.N3", attributes{
 		"levels": 4, "exchange_name": "EXCHANGE.TOPIC.SENDTASK.N%d", "queue_name": "QUEUE.DELAY.SENDTASK.N%d",
 		"delivery_exchange": "EXCHANGE.DELAY.DIRECT.SENDTASK", "queue_type": "classic", "lookahead": 1, "strict_keys": false, "park_unroutable": false,
+		"internal_levels": false,
 	}},
 	"nservicebus_v2": {"nsb.v2.delay-level-27", attributes{
 		"levels": 28, "exchange_name": "nsb.v2.delay-level-%02d", "queue_name": "nsb.v2.delay-level-%02d",
 		"delivery_exchange": "nsb.v2.delay-delivery", "lookahead": 1, "strict_keys": false, "park_unroutable": false,
+		"internal_levels": false,
 	}},
 	"quorum_5_levels_lookahead_2_100ms": {"t.delay-04", attributes{
 		"name": "t", "max_delay": "3.1s", "resolution": "100ms", "lookahead": 2, "strict_keys": false, "park_unroutable": false,
+		"internal_levels": false,
 	}},
-	"quorum_5_levels_lookahead_5":        {"t.delay-04", attributes{"name": "t", "levels": 5, "strict_keys": false, "park_unroutable": false}},
-	"quorum_5_levels_lookahead_5_strict": {"t.delay-04", attributes{"name": "t", "levels": 5, "park_unroutable": false}},
+	"quorum_5_levels_lookahead_5": {"t.delay-04", attributes{
+		"name": "t", "levels": 5, "strict_keys": false, "park_unroutable": false, "internal_levels": false,
+	}},
+	"quorum_5_levels_lookahead_5_strict": {"t.delay-04", attributes{
+		"name": "t", "levels": 5, "park_unroutable": false, "internal_levels": false,
+	}},
 }
 
 // One import, and the plan is empty.

@@ -15,20 +15,21 @@ import (
 
 type cascadeModel struct {
 	declaredModel
-	Preset       types.String         `tfsdk:"preset"`
-	Levels       types.Int64          `tfsdk:"levels"`
-	MaxDelay     timetypes.GoDuration `tfsdk:"max_delay"`
-	Resolution   timetypes.GoDuration `tfsdk:"resolution"`
-	ExchangeName types.String         `tfsdk:"exchange_name"`
-	Lookahead    types.Int64          `tfsdk:"lookahead"`
-	StrictKeys   types.Bool           `tfsdk:"strict_keys"`
+	Preset         types.String         `tfsdk:"preset"`
+	Levels         types.Int64          `tfsdk:"levels"`
+	MaxDelay       timetypes.GoDuration `tfsdk:"max_delay"`
+	Resolution     timetypes.GoDuration `tfsdk:"resolution"`
+	ExchangeName   types.String         `tfsdk:"exchange_name"`
+	Lookahead      types.Int64          `tfsdk:"lookahead"`
+	StrictKeys     types.Bool           `tfsdk:"strict_keys"`
+	InternalLevels types.Bool           `tfsdk:"internal_levels"`
 }
 
 func (*cascadeModel) kind() string { return "cascade" }
 
 // isKnown implements declaration.
 func (m *cascadeModel) isKnown() bool {
-	return m.declaredModel.isKnown(m.Preset, m.Levels, m.MaxDelay, m.Resolution, m.ExchangeName, m.Lookahead, m.StrictKeys)
+	return m.declaredModel.isKnown(m.Preset, m.Levels, m.MaxDelay, m.Resolution, m.ExchangeName, m.Lookahead, m.StrictKeys, m.InternalLevels)
 }
 
 // digits implements declaration.
@@ -59,7 +60,7 @@ func (m cascadeModel) config() (cascade.Config, diag.Diagnostics) {
 		diags.Append(more...)
 		return d
 	}
-	// A preset has neither strict keys nor parking.
+	// A preset has neither strict keys nor internal levels nor parking.
 	unlessPreset := func(value types.Bool) bool { return value.IsNull() && m.Preset.IsNull() || value.ValueBool() }
 	config := cascade.Config{
 		Vhost:                  defaultVhost,
@@ -76,6 +77,7 @@ func (m cascadeModel) config() (cascade.Config, diag.Diagnostics) {
 		MaxLength:              m.MaxLength.ValueInt64(),
 		Lookahead:              int(m.Lookahead.ValueInt64()),
 		StrictKeys:             unlessPreset(m.StrictKeys),
+		InternalLevels:         unlessPreset(m.InternalLevels),
 		ParkUnroutable:         unlessPreset(m.ParkUnroutable),
 	}
 	if !m.Vhost.IsNull() {
@@ -110,12 +112,13 @@ var levelPosition = position{"level", "Level of a delay queue, null for the queu
 // computed is what the provider works out from a configuration.
 type computed struct {
 	declaredComputed
-	Levels       types.Int64
-	Resolution   timetypes.GoDuration
-	StrictKeys   types.Bool
-	MaxDelay     timetypes.GoDuration
-	Lookahead    types.Int64
-	ExchangeName types.String
+	Levels         types.Int64
+	Resolution     timetypes.GoDuration
+	StrictKeys     types.Bool
+	InternalLevels types.Bool
+	MaxDelay       timetypes.GoDuration
+	Lookahead      types.Int64
+	ExchangeName   types.String
 }
 
 // compute expands a configuration. An error is of type cascade.Errors.
@@ -133,6 +136,7 @@ func compute(config cascade.Config) (computed, error) {
 		Levels:           types.Int64Value(int64(resolved.Levels)),
 		Resolution:       timetypes.NewGoDurationValue(resolved.Resolution),
 		StrictKeys:       types.BoolValue(resolved.StrictKeys),
+		InternalLevels:   types.BoolValue(resolved.InternalLevels),
 		MaxDelay:         timetypes.NewGoDurationValue(resolved.MaxDelay),
 		Lookahead:        types.Int64Value(int64(resolved.Lookahead)),
 		ExchangeName:     types.StringValue(string(resolved.ExchangeName)),
@@ -150,7 +154,25 @@ func (m *cascadeModel) setActual(actual topology.Topology) diag.Diagnostics {
 		return configErrors(err)
 	}
 	m.declaredModel.setActual(actual, levelPosition.queues(levelsOf(resolved), actual))
+	if m.InternalLevels.IsNull() {
+		// The state is of a version that did not know the attribute.
+		m.InternalLevels = types.BoolValue(internalLevels(resolved, actual))
+	}
 	return nil
+}
+
+// internalLevels tells whether an exchange below the entry is internal. Where there is none at all, what is
+// configured holds.
+func internalLevels(resolved cascade.Config, actual topology.Topology) bool {
+	none := true
+	for level := range resolved.Levels - 1 {
+		e, exists := actual.Exchanges[resolved.ExchangeName.Name(level)]
+		if e.Internal {
+			return true
+		}
+		none = none && !exists
+	}
+	return none && resolved.InternalLevels
 }
 
 // levelsOf is the level of each delay queue by its name.
@@ -222,6 +244,8 @@ func (m cascadeModel) trials(base cascade.Config) []cascade.Config {
 	add(m.MaxLength, func(c *cascade.Config) { c.MaxLength = 0 }, func(c *cascade.Config) { c.MaxLength = 1 })
 	add(m.Lookahead, func(c *cascade.Config) { c.Lookahead = 1 }, func(c *cascade.Config) { c.Lookahead = 2 })
 	add(m.StrictKeys, func(c *cascade.Config) { c.StrictKeys = true }, func(c *cascade.Config) { c.StrictKeys = false })
+	add(m.InternalLevels, func(c *cascade.Config) { c.InternalLevels = true },
+		func(c *cascade.Config) { c.InternalLevels = false })
 	add(m.ParkUnroutable, func(c *cascade.Config) { c.ParkUnroutable = true }, func(c *cascade.Config) { c.ParkUnroutable = false })
 
 	return unknown.trials(base)
@@ -231,7 +255,8 @@ func unknownComputed() computed {
 	return computed{
 		declaredComputed: unknownDeclared(levelPosition),
 		Levels:           types.Int64Unknown(), MaxDelay: timetypes.NewGoDurationUnknown(), Lookahead: types.Int64Unknown(),
-		Resolution: timetypes.NewGoDurationUnknown(), StrictKeys: types.BoolUnknown(), ExchangeName: types.StringUnknown(),
+		Resolution: timetypes.NewGoDurationUnknown(), StrictKeys: types.BoolUnknown(),
+		InternalLevels: types.BoolUnknown(), ExchangeName: types.StringUnknown(),
 	}
 }
 
@@ -242,6 +267,7 @@ func (c computed) merge(ctx context.Context, other computed) computed {
 		Levels:           common(ctx, c.Levels, other.Levels),
 		Resolution:       common(ctx, c.Resolution, other.Resolution),
 		StrictKeys:       common(ctx, c.StrictKeys, other.StrictKeys),
+		InternalLevels:   common(ctx, c.InternalLevels, other.InternalLevels),
 		MaxDelay:         common(ctx, c.MaxDelay, other.MaxDelay),
 		Lookahead:        common(ctx, c.Lookahead, other.Lookahead),
 		ExchangeName:     common(ctx, c.ExchangeName, other.ExchangeName),

@@ -33,7 +33,8 @@ func TestAccNames(t *testing.T) {
 				Vhost: name, Name: "name " + odd, Levels: levels, Resolution: unit,
 				ExchangeName:     cascade.Format(cascade.Escape("exchange "+odd) + "%d" + cascade.Escape(odd)),
 				QueueName:        cascade.Format(cascade.Escape("queue "+odd) + " %02d"),
-				DeliveryExchange: "delivery " + odd, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true,
+				DeliveryExchange: "delivery " + odd, CreateDeliveryExchange: true,
+				StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
 			}
 			want := expand(t, config)
 			configuration := on(b, `

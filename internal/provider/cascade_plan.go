@@ -40,6 +40,7 @@ func (m *cascadeModel) setComputed(config cascadeModel, c computed) {
 	fill(&m.MaxDelay, config.MaxDelay, c.MaxDelay)
 	fill(&m.Resolution, config.Resolution, c.Resolution)
 	fill(&m.StrictKeys, config.StrictKeys, c.StrictKeys)
+	fill(&m.InternalLevels, config.InternalLevels, c.InternalLevels)
 	fill(&m.Lookahead, config.Lookahead, c.Lookahead)
 	fill(&m.ExchangeName, config.ExchangeName, c.ExchangeName)
 }
@@ -50,6 +51,7 @@ func (m *cascadeModel) alteredBy(plan *cascadeModel) (path.Paths, diag.Diagnosti
 		{"levels", m.Levels, plan.Levels},
 		{"resolution", m.Resolution, plan.Resolution},
 		{"exchange_name", m.ExchangeName, plan.ExchangeName},
+		{"internal_levels", m.InternalLevels, plan.InternalLevels},
 	}, func() (bool, diag.Diagnostics) { return m.sameObjects(*plan) })
 }
 

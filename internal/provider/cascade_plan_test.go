@@ -21,7 +21,8 @@ import (
 // apply the broker has exactly that.
 func TestAccPlanShowsEverything(t *testing.T) {
 	v := newVhost(t)
-	want := expand(t, cascade.Config{Name: "tasks", Levels: 17, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true})
+	want := expand(t, cascade.Config{Name: "tasks", Levels: 17, CreateDeliveryExchange: true,
+		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
 	configuration := on(v.broker, `
 resource "rabbitmqdelay_cascade" "tasks" {
   vhost  = %q

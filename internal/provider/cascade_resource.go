@@ -85,6 +85,11 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 				MarkdownDescription: "Whether the entry exchange takes only routing keys with all digits and a destination. Otherwise a malformed key may wait for half " +
 					"the range before it goes astray. Default: `true`. Changes in place.",
 			},
+			"internal_levels": schema.BoolAttribute{
+				Optional: true, Computed: true,
+				MarkdownDescription: "Whether the exchanges below the entry are internal: they take messages from the cascade alone, " +
+					"and the broker refuses those of publishers. Default: `true`, with a `preset` `false`. A change replaces the cascade.",
+			},
 			"entry_exchange": schema.StringAttribute{
 				Computed:            true,
 				MarkdownDescription: "The exchange to publish to: that of the highest level.",

@@ -25,7 +25,8 @@ func TestAccChecks(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
 	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "tasks", "levels": 17})
-	expanded := expand(t, cascade.Config{Vhost: v.name, Name: "tasks", Levels: 17, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true})
+	expanded := expand(t, cascade.Config{Vhost: v.name, Name: "tasks", Levels: 17, CreateDeliveryExchange: true,
+		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
 	tf := newCommandLine(t, "", readExample(t, checksExample, "main.tf"), map[string]string{"vhost": v.name})
 	tf.environ = slices.DeleteFunc(tf.environ, func(variable string) bool { return strings.HasPrefix(variable, "TF_LOG") })
 	tf.environ = append(tf.environ, v.broker.Environ()...)

@@ -98,6 +98,13 @@ func (o *operation) askedInVain(verb string, by map[claims.Object]string) diag.D
 const useMoved = "If it is one and the same under a new address, say so in the configuration, and remove what this apply has left " +
 	"undone:\n\n  moved {\n    from = <address before>\n    to   = <address now>\n  }\n\n"
 
+// twice warns of two resources of a state that stand for the same.
+func (o *operation) twice() diag.Diagnostic {
+	return diag.NewWarningDiagnostic(fmt.Sprintf("Two resources have the same %s", o.kind), fmt.Sprintf(
+		"Another resource of this state has the %s, too. A destroy of one of them deletes it for both. Take one of them out of the state with "+
+			"a removed block that has destroy = false, or with terraform state rm.", o))
+}
+
 // takenOver says that a destroy left what another resource has by now.
 func (o *operation) takenOver(by map[claims.Object]string) diag.Diagnostics {
 	var diags diag.Diagnostics
@@ -117,13 +124,13 @@ func claimLines(by map[claims.Object]string) string {
 		lines = append(lines, fmt.Sprintf("%s: %s", object.Name, who))
 	}
 	slices.Sort(lines)
-	return strings.Join(atMost(lines, mostObjects), "\n  ")
+	return strings.Join(atMost(lines), "\n  ")
 }
 
 // atMost leaves out what is too much and says how much that is.
-func atMost(lines []string, most int) []string {
-	if more := len(lines) - most; more > 0 {
-		return append(slices.Clone(lines[:most]), fmt.Sprintf("and %d more", more))
+func atMost(lines []string) []string {
+	if more := len(lines) - mostObjects; more > 0 {
+		return append(slices.Clone(lines[:mostObjects]), fmt.Sprintf("and %d more", more))
 	}
 	return lines
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -60,7 +61,12 @@ func (r *destinationResource) ImportState(ctx context.Context, req resource.Impo
 	if err == nil && !o.isIn(there) {
 		err = o.missing(there)
 	}
-	model := destinationModel{Adopt: types.BoolValue(false), Triggers: types.MapNull(types.StringType), Timeouts: noTimeouts(), Leftovers: types.ListNull(types.StringType)}
+	model := destinationModel{
+		Adopt: types.BoolValue(false), ForceDestroy: types.BoolValue(false),
+		DrainTimeout: timetypes.NewGoDurationNull(),
+		Triggers:     types.MapNull(types.StringType), Timeouts: noTimeouts(),
+		Leftovers: types.ListNull(types.StringType),
+	}
 	if err == nil {
 		err = model.setBinding(o.vhost, o.binding)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -14,18 +15,20 @@ import (
 )
 
 type destinationModel struct {
-	Vhost            types.String   `tfsdk:"vhost"`
-	DeliveryExchange types.String   `tfsdk:"delivery_exchange"`
-	Levels           types.Int64    `tfsdk:"levels"`
-	Address          types.String   `tfsdk:"address"`
-	Match            types.String   `tfsdk:"match"`
-	Queue            types.String   `tfsdk:"queue"`
-	Exchange         types.String   `tfsdk:"exchange"`
-	Adopt            types.Bool     `tfsdk:"adopt"`
-	Triggers         types.Map      `tfsdk:"triggers"`
-	Timeouts         timeouts.Value `tfsdk:"timeouts"`
-	RoutingKey       types.String   `tfsdk:"routing_key"`
-	Leftovers        types.List     `tfsdk:"leftover_bindings"`
+	Vhost            types.String         `tfsdk:"vhost"`
+	DeliveryExchange types.String         `tfsdk:"delivery_exchange"`
+	Levels           types.Int64          `tfsdk:"levels"`
+	Address          types.String         `tfsdk:"address"`
+	Match            types.String         `tfsdk:"match"`
+	Queue            types.String         `tfsdk:"queue"`
+	Exchange         types.String         `tfsdk:"exchange"`
+	Adopt            types.Bool           `tfsdk:"adopt"`
+	ForceDestroy     types.Bool           `tfsdk:"force_destroy"`
+	DrainTimeout     timetypes.GoDuration `tfsdk:"drain_timeout"`
+	Triggers         types.Map            `tfsdk:"triggers"`
+	Timeouts         timeouts.Value       `tfsdk:"timeouts"`
+	RoutingKey       types.String         `tfsdk:"routing_key"`
+	Leftovers        types.List           `tfsdk:"leftover_bindings"`
 }
 
 func (m *destinationModel) identity() destinationIdentity {
@@ -118,6 +121,7 @@ func (m *destinationModel) emptyValues() *emptyValues {
 	var empty emptyValues
 	empty.texts(map[string]types.String{"vhost": m.Vhost, "match": m.Match, "queue": m.Queue, "exchange": m.Exchange})
 	empty.count("levels", m.Levels)
+	empty.duration("drain_timeout", m.DrainTimeout)
 	return &empty
 }
 

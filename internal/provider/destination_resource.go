@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -45,11 +46,21 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 			"behind the digits of the delay in a routing key.\n\n" +
 			"The key is known in the plan. A binding that is gone is made again by the next apply. Every refresh warns of other destinations at the exchange that also take " +
 			"messages for this address, or whose messages this one also takes, and of a queue that refuses messages when it is full.\n\n" +
-			"Every attribute but `vhost` changes in place, the new binding first and then the old one is removed, so that no message falls in between. While both are there, " +
-			"for some milliseconds, another queue gets messages as well as the one before it; the same queue gets each message once. Messages for an address that is " +
-			"changed, if they are on their way or still published, then find nobody: to move publishers, add a destination for the new address, and remove " +
-			"the one for the old address when nobody uses it any more.\n\n" +
-			"A destroy of both removes the destination before the cascade. What still waits then is unroutable when its time is over, so let the cascade run empty first.",
+			"Every attribute but `vhost` changes in place, the new binding first and then the old one is removed, so " +
+			"that no message falls in between. While both are there, for some milliseconds, another queue gets " +
+			"messages as well as the one before it; the same queue gets each message once.\n\nBefore a binding is " +
+			"taken away, by a destroy, a replacement or a change of its key or exchange, nothing may wait in what " +
+			"ends in the delivery exchange: see `drain_timeout` and `force_destroy`. Messages that are still " +
+			"published for the address afterwards find nobody: to move publishers, add a destination for the new " +
+			"address, and remove the one for the old address when nobody uses it any more.\n\nA destroy of both " +
+			"removes the destination before the cascade. Give both a `drain_timeout`: the destination then waits " +
+			"until its messages have arrived, and the cascade finds nothing left. Without it, a destroy while " +
+			"messages wait is refused, and both stay as they are.\n\nA binding has one destination. Where it passes " +
+			"to another one, in a list that gets shorter, a swap, or under another key of `for_each`, set `adopt`, " +
+			"or write a `moved` block, which changes nothing on the broker. Otherwise the apply may be refused, but " +
+			"no binding goes that is declared before and after it.\n\nA name that leads into a cascade or ladder " +
+			"rather than behind it is an error, in the plan if it is known there, and `levels` that are not those of " +
+			"the cascade are warned of.",
 		Attributes: map[string]schema.Attribute{
 			"vhost": schema.StringAttribute{
 				Optional: true, Computed: true, Default: stringdefault.StaticString(defaultVhost),
@@ -87,12 +98,30 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 				Optional: true, Computed: true, Default: booldefault.StaticBool(false),
 				MarkdownDescription: "Whether to take over a binding that exists already. Otherwise it is an error, before anything is written. Default: `false`.",
 			},
+			"force_destroy": schema.BoolAttribute{
+				Optional: true, Computed: true, Default: booldefault.StaticBool(false),
+				MarkdownDescription: "Whether a binding is taken away at once, whatever is on its way. What then " +
+					"arrives for the address is unroutable: it is parked in the cascade's queue of unroutable " +
+					"messages, or, without one, a quorum queue keeps it and a classic queue loses it. That is for " +
+					"one application of many on a cascade that is always busy. Has to be applied before a destroy. " +
+					"Default: `false`.",
+			},
+			"drain_timeout": schema.StringAttribute{
+				Optional: true, CustomType: timetypes.GoDurationType{},
+				MarkdownDescription: "How long a destroy, a replacement, or a change of `address`, `levels`, `match` " +
+					"or `delivery_exchange` waits, before it takes a binding away, for the delay queues of all " +
+					"cascades and ladders that end in the delivery exchange to run empty, such as `10m`. Any message " +
+					"there counts, because nobody can tell whom it is for without reading it. Entries stay open. If " +
+					"messages are left, the binding stays and the error says where they wait. Has to be applied " +
+					"before a destroy. `timeouts`, if they are given, have to be longer. Default: no waiting, a " +
+					"binding that messages may be on their way to is not taken away.",
+			},
 			"triggers": schema.MapAttribute{
 				Optional: true, ElementType: types.StringType,
 				MarkdownDescription: "Any values. When one of them changes, the apply makes sure that the binding is there. That is for a cascade that is replaced: its delivery exchange " +
 					"goes with all that is bound to it, which the destination otherwise does not see before the next plan.",
 			},
-			"timeouts": timeoutsAttribute(ctx, ""),
+			"timeouts": timeoutsAttribute(ctx, " plus `drain_timeout`"),
 			"routing_key": schema.StringAttribute{
 				Computed:            true,
 				MarkdownDescription: "Routing key of the binding: `*.` for each level, or `#.`, and then the address.",
@@ -135,10 +164,11 @@ func (r *destinationResource) ValidateConfig(ctx context.Context, req resource.V
 	}
 	_, diags := config.forecast(ctx)
 	resp.Diagnostics.Append(diags...)
+	resp.Diagnostics.Append(config.checkDrainTimeout(ctx)...)
 }
 
-// ModifyPlan writes the key into the plan, and that nothing is left over, which makes it an update if something is. It says
-// whose messages a change leaves without a way.
+// ModifyPlan writes the key into the plan, and that nothing is left over, which makes it an update if something is. It
+// checks the names, and says whose messages a change leaves without a way.
 func (r *destinationResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	if req.Plan.Raw.IsNull() {
 		return
@@ -156,11 +186,17 @@ func (r *destinationResource) ModifyPlan(ctx context.Context, req resource.Modif
 	}
 	plan.RoutingKey = computed.RoutingKey
 	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("routing_key"), plan.RoutingKey)...)
+	var state destinationModel
+	if !req.State.Raw.IsNull() {
+		resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	}
+	resp.Diagnostics.Append(r.checkNames(ctx, &plan, req.State.Raw.IsNull() || state.identity() != plan.identity())...)
 	if req.State.Raw.IsNull() {
+		if r.connection != nil && resp.Plan.Raw.IsFullyKnown() {
+			resp.Diagnostics.Append(plan.checkPlannedOnce(r.connection.bindings)...)
+		}
 		return
 	}
-	var state destinationModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	if resp.Diagnostics.HasError() || plan.RoutingKey.IsUnknown() || plan.DeliveryExchange.IsUnknown() {
 		return
 	}
@@ -170,7 +206,7 @@ func (r *destinationResource) ModifyPlan(ctx context.Context, req resource.Modif
 // leftBy warns of the messages that nobody takes once the plan is carried out.
 func (m *destinationModel) leftBy(plan *destinationModel) diag.Diagnostics {
 	var diags diag.Diagnostics
-	if m.DeliveryExchange.Equal(plan.DeliveryExchange) && plan.config().Takes(m.config()) {
+	if m.DeliveryExchange.Equal(plan.DeliveryExchange) && plan.config().TakesAll(m.config()) {
 		return diags
 	}
 	from := ""
@@ -202,13 +238,19 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 
-	there, diags := o.prepare(ctx, "create", model.Adopt.ValueBool())
+	if err := o.begin(ctx, model.who("created"), o.binding); err != nil {
+		resp.Diagnostics.Append(o.failed("create", err))
+		return
+	}
+	defer o.claim.End()
+	there, diags := o.prepare(ctx, "create", model.Adopt.ValueBool(), nil)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	after, done, err := o.rebind(ctx, o.existing(there))
 	if err == nil {
+		o.take()
 		resp.Diagnostics.Append(o.overlaps(after)...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
@@ -216,6 +258,7 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 	}
 	resp.Diagnostics.Append(o.failed("create", err))
 	if err := o.undo(outer, done); err != nil {
+		o.take()
 		resp.Diagnostics.AddError(notTakenBack, fmt.Sprintf("%s\n\nThe %s may still be there. It stays in the state, marked as tainted: the next apply removes it and creates it anew.", err, o))
 		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
@@ -288,7 +331,9 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	timeout, diags := model.Timeouts.Update(ctx, defaultWriteTimeout)
+	guard, diags := model.guard()
+	resp.Diagnostics.Append(diags...)
+	timeout, diags := model.Timeouts.Update(ctx, defaultWriteTimeout+guard.Drain)
 	resp.Diagnostics.Append(diags...)
 	before, diags := prior.binding()
 	resp.Diagnostics.Append(diags...)
@@ -304,18 +349,42 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 	defer cancel()
 
 	own := append(without(leftovers, before), before)
-	there, diags := o.prepare(ctx, "update", model.Adopt.ValueBool() || slices.Contains(own, o.binding))
-	resp.Diagnostics.Append(diags...)
-	if resp.Diagnostics.HasError() {
+	if err := o.begin(ctx, prior.who("updated"), append(own, o.binding)...); err != nil {
+		resp.Diagnostics.Append(o.failed("update", err))
 		return
 	}
+	defer o.claim.End()
+	spared := o.among(without(own, o.binding), o.claim.Taken)
+	if shared, _ := req.Private.GetKey(ctx, sharedKey); string(shared) == "true" && before != o.binding {
+		spared = append(spared, before)
+	}
+	own = without(own, spared...)
+	resp.Diagnostics.Append(resp.Private.SetKey(ctx, sharedKey, fmt.Append(nil, slices.Contains(spared, before)))...)
+	there, diags := o.prepare(ctx, "update", model.Adopt.ValueBool(), own)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		o.keep(own...)
+		return
+	}
+	wanted := o.among(without(own, o.binding), o.claim.AskedInVain)
+	gone := without(own, append(wanted, o.binding)...)
 	actual := o.existing(there)
-	for _, b := range without(own, o.binding) {
+	for _, b := range gone {
 		actual.Add(b)
+	}
+	resp.Diagnostics.Append(o.vacate(ctx, "update", o.uncovered(gone), guard)...)
+	if resp.Diagnostics.HasError() {
+		o.keep(own...)
+		return
 	}
 	after, done, err := o.rebind(ctx, actual)
 	if err == nil {
-		resp.Diagnostics.Append(o.overlaps(after)...)
+		o.take(gone...)
+		resp.Diagnostics.Append(o.checkNotWanted(wanted)...)
+		o.keep(wanted...)
+		model.setLeftovers(wanted)
+		resp.Diagnostics.Append(resp.Private.SetKey(ctx, sharedKey, []byte("false"))...)
+		resp.Diagnostics.Append(o.overlaps(without(after, wanted...))...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
 		return
@@ -331,14 +400,17 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 			left = without(left, o.binding)
 		}
 	}
+	o.keep(left...)
 	switch {
 	case err != nil:
+		o.keep(own...)
 		left = without(own, before)
 		resp.Diagnostics.AddError(notTakenBack, fmt.Sprintf("%s\n\nThe %s may be there, besides the one before or in its place. It stays in the state as one of leftover_bindings: "+
 			"the next apply goes on from there, whatever the configuration is then.", err, o))
 	case made && !kept:
 		left = without(left, o.binding)
 		prior = model
+		resp.Diagnostics.Append(resp.Private.SetKey(ctx, sharedKey, []byte("false"))...)
 		resp.Diagnostics.Append(o.leftBehind(left)...)
 	default:
 		left = without(left, before)
@@ -357,7 +429,9 @@ func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteReq
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	timeout, diags := model.Timeouts.Delete(ctx, defaultWriteTimeout)
+	guard, diags := model.guard()
+	resp.Diagnostics.Append(diags...)
+	timeout, diags := model.Timeouts.Delete(ctx, defaultWriteTimeout+guard.Drain)
 	resp.Diagnostics.Append(diags...)
 	leftovers, diags := model.leftovers()
 	resp.Diagnostics.Append(diags...)
@@ -368,10 +442,31 @@ func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteReq
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	_, err := o.client.Run(ctx, o.vhost, topology.Rebind(bindingSet(), bindingSet(append(leftovers, o.binding)...)))
-	if err != nil && !broker.IsKind(err, broker.VhostNotFound) {
+	own := append(without(leftovers, o.binding), o.binding)
+	if err := o.begin(ctx, model.who("destroyed"), own...); err != nil {
 		resp.Diagnostics.Append(o.failed("destroy", err))
+		return
 	}
+	defer o.claim.End()
+	gone := without(own, o.among(own, o.claim.Taken)...)
+	if shared, _ := req.Private.GetKey(ctx, sharedKey); string(shared) == "true" {
+		gone = without(gone, o.binding)
+	}
+	resp.Diagnostics.Append(o.checkNotWanted(gone)...)
+	if !resp.Diagnostics.HasError() {
+		resp.Diagnostics.Append(o.vacate(ctx, "destroy", gone, guard)...)
+	}
+	if resp.Diagnostics.HasError() {
+		o.keep(own...)
+		return
+	}
+	_, err := o.client.Run(ctx, o.vhost, topology.Rebind(bindingSet(), bindingSet(gone...)))
+	if err != nil && !broker.IsKind(err, broker.VhostNotFound) {
+		o.keep(own...)
+		resp.Diagnostics.Append(o.failed("destroy", err))
+		return
+	}
+	o.claim.LetGo(bindingObjects(o.vhost, gone))
 }
 
 // open gets the way to the broker for a model whose values are all known.
@@ -384,5 +479,7 @@ func (r *destinationResource) open(model *destinationModel) (*rebinding, diag.Di
 		diags.Append(notConfigured())
 		return nil, diags
 	}
-	return &rebinding{client: r.connection.client, vhost: model.Vhost.ValueString(), binding: b}, diags
+	return &rebinding{
+		client: r.connection.client, claims: r.connection.claims, vhost: model.Vhost.ValueString(), binding: b,
+	}, diags
 }

@@ -212,6 +212,8 @@ func TestDestinationChangesUnderTraffic(t *testing.T) {
 			v.declareExchange("onwards", "fanout")
 			v.bind("onwards", "", "queue", "other")
 			given := attributes{"vhost": v.name, "delivery_exchange": "t.delivery", "levels": levels, "address": "orders", "queue": "orders"}
+			// Back from a suffix, messages for longer addresses would be left without a way; there are none.
+			given["force_destroy"] = name == "key"
 			changed := given.with(is.change)
 			p := v.destination()
 			p.mustApply(given)
@@ -516,8 +518,9 @@ func TestDestinationWithLimit(t *testing.T) {
 func TestDestinationPermissions(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
-	v.declareExchange("tasks.delivery", "topic")
+	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "tasks", "levels": 2})
 	v.declareQueue("billing", nil)
+	before := v.objects()
 	u := newUser(t, v.broker, v.name)
 	given := attributes{"vhost": v.name, "delivery_exchange": "tasks.delivery", "levels": 2, "address": "orders", "queue": "billing"}
 	page := regexp.MustCompile(`(?m)^rabbitmqctl set_permissions -p / destinations '(.*)' '(.*)' '(.*)'$`).FindStringSubmatch(permissionsPage(t))
@@ -543,9 +546,7 @@ func TestDestinationPermissions(t *testing.T) {
 		if !strings.Contains(text, `write on queue "billing" and read on exchange "tasks.delivery"`) || !p.state.IsNull() {
 			t.Errorf("with %q: %s", is.permissions, text)
 		}
-		if left := v.objects().Bindings; len(left) > 0 {
-			t.Errorf("with %q there is %v", is.permissions, left)
-		}
+		v.mustHold(before)
 	}
 }
 

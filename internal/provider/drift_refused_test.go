@@ -57,7 +57,7 @@ func TestLookaheadBesideARefusal(t *testing.T) {
 			of := func(lookahead int) topology.Topology {
 				return expand(t, cascade.Config{
 					Name: "tasks", Vhost: v.name, Levels: levels, QueueType: queueType, Lookahead: lookahead,
-					CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true,
+					CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
 				})
 			}
 			p.mustApply(given)
@@ -201,7 +201,7 @@ func newRefused(t *testing.T, queueType cascade.QueueType) *refused {
 		given:    attributes{"name": "tasks", "vhost": v.name, "levels": 3, "resolution": "1h", "queue_type": string(queueType)},
 		desired: expand(t, cascade.Config{
 			Name: "tasks", Vhost: v.name, Levels: 3, Resolution: time.Hour, QueueType: queueType,
-			CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true,
+			CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
 		}),
 	}
 	r.mustApply(r.given)

@@ -32,7 +32,7 @@ func TestDriftMatrix(t *testing.T) {
 	t.Run("shapes", func(t *testing.T) {
 		for _, shape := range driftShapes {
 			desired := expand(t, cascade.Config{Name: "tasks", Levels: shape.levels, Lookahead: shape.lookahead, QueueType: shape.queueType,
-				CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true})
+				CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
 			matrix := driftMatrix(desired)
 			cases.Add(int64(len(matrix)))
 			t.Run(fmt.Sprintf("%s, %d levels, lookahead %d", shape.queueType, shape.levels, shape.lookahead), func(t *testing.T) {

@@ -50,7 +50,8 @@ func newExisting(t *testing.T, queueType cascade.QueueType) *existing {
 		vhost:  v,
 		writes: countWrites(t, v.broker),
 		desired: expand(t, cascade.Config{
-			Name: "a b/ü", Vhost: v.name, Levels: 3, QueueType: queueType, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true,
+			Name: "a b/ü", Vhost: v.name, Levels: 3, QueueType: queueType, CreateDeliveryExchange: true,
+			StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
 		}),
 		given: attributes{"name": "a b/ü", "vhost": v.name, "levels": 3, "queue_type": string(queueType)},
 	}

@@ -32,7 +32,8 @@ func TestExpandFunction(t *testing.T) {
 	}{
 		"defaults": {
 			attributes{"name": "t", "levels": 4, "adopt": true, "lookahead": nil},
-			cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}, "/",
+			cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
+				StrictKeys: true, InternalLevels: true, ParkUnroutable: true}, "/",
 		},
 		"all given": {
 			attributes{
@@ -45,11 +46,13 @@ func TestExpandFunction(t *testing.T) {
 		},
 		"the largest": {
 			attributes{"name": "t", "levels": 39, "resolution": "1ms", "max_length": 5},
-			cascade.Config{Name: "t", Levels: 39, Resolution: time.Millisecond, MaxLength: 5, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}, "/",
+			cascade.Config{Name: "t", Levels: 39, Resolution: time.Millisecond, MaxLength: 5, CreateDeliveryExchange: true,
+				StrictKeys: true, InternalLevels: true, ParkUnroutable: true}, "/",
 		},
 		"a resource": {
 			attributes{"name": "t", "levels": 4, "max_delay": "15s", "entry_exchange": "t.delay-03", "queues": objectOf(attributes{})},
-			cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}, "/",
+			cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
+				StrictKeys: true, InternalLevels: true, ParkUnroutable: true}, "/",
 		},
 	} {
 		got := c.mustCall(t, "expand", objectOf(test.given))
@@ -80,20 +83,22 @@ func TestAccExpandIsWhatABrokerLoads(t *testing.T) {
 	}{
 		"defaults by the API, imported": {
 			attributes{"name": "t", "levels": 4},
-			cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true},
+			cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
+				StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
 			"t.delay-03", loadByAPI, false,
 		},
 		"classic by the API, adopted": {
 			attributes{"name": "ü \"1\"", "max_delay": "10s", "resolution": "100ms", "queue_type": "classic", "lookahead": 2},
 			cascade.Config{
 				Name: "ü \"1\"", Levels: 7, Resolution: 100 * time.Millisecond, QueueType: cascade.Classic, Lookahead: 2,
-				CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true,
+				CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
 			},
 			"", loadByAPI, true,
 		},
 		"the longest by rabbitmqctl, imported": {
 			attributes{"name": "t", "levels": 29, "max_length": 1000, "lookahead": 1},
-			cascade.Config{Name: "t", Levels: 29, MaxLength: 1000, Lookahead: 1, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true},
+			cascade.Config{Name: "t", Levels: 29, MaxLength: 1000, Lookahead: 1, CreateDeliveryExchange: true,
+				StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
 			"t.delay-28", loadByCtl, false,
 		},
 		"own names by rabbitmqctl, adopted": {

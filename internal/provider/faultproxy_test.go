@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
+	"regexp"
 	"slices"
 	"strconv"
 	"sync"
@@ -111,7 +112,8 @@ func (p *faultProxy) hasStruck() bool {
 func (p *faultProxy) strikes(r *http.Request) fault {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	here := point{r.Method, r.URL.EscapedPath(), p.written}
+	// The mark of a create is another one each time, and with it the hash of its binding's arguments.
+	here := point{r.Method, hashOfArguments.ReplaceAllString(r.URL.EscapedPath(), "~{hash}"), p.written}
 	p.written = p.written || r.Method != http.MethodGet
 	if here.method != http.MethodGet {
 		here.afterWrite = true // which of several that go out together is the first does not matter
@@ -130,6 +132,8 @@ func (p *faultProxy) strikes(r *http.Request) fault {
 	}
 	return ""
 }
+
+var hashOfArguments = regexp.MustCompile(`~[\w-]+$`)
 
 // ServeHTTP lets the broker finish what has reached it, also for a client that is killed meanwhile. What becomes of it
 // otherwise, TestFaultyBroker shows.

@@ -162,7 +162,7 @@ func (o interrupted) prepareCascade(a *trial) {
 	v.Helper()
 	given := attributes{"vhost": v.name, "name": "t", "levels": faultLevels, "resolution": "1h", "queue_type": string(o.queueType)}
 	config := cascade.Config{Name: "t", Vhost: v.name, Levels: faultLevels, Resolution: time.Hour, QueueType: o.queueType,
-		CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+		CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	switch o.verb {
 	case "create":
 		a.given, a.desired = given, expand(v, config)
@@ -297,7 +297,8 @@ func (o interrupted) kill(v *vhost, at point, f failure) {
 	surprises := inventoryNames(left)
 	before := inventoryNames(a.before)
 	surprises = slices.DeleteFunc(surprises, func(object string) bool {
-		return slices.Contains(before, object) || o.verb == "update" && object != `queue "t.delay-3h"`
+		shared := object == `exchange "t.delivery"`
+		return shared || slices.Contains(before, object) || o.verb == "update" && object != `queue "t.delay-3h"`
 	})
 	if len(surprises) == 0 {
 		a.converge()

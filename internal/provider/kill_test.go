@@ -89,7 +89,8 @@ func (o interrupted) killProcess(t *testing.T, at point) {
 		"endpoint": b.Endpoint, "username": b.Username, "password": b.Password, "amqp_uri": b.AMQPURI,
 		"vhost": v.name, "queue_type": string(o.queueType),
 	})
-	config := cascade.Config{Name: "t", Vhost: v.name, Levels: 2, QueueType: o.queueType, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+	config := cascade.Config{Name: "t", Vhost: v.name, Levels: 2, QueueType: o.queueType, CreateDeliveryExchange: true,
+		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	arguments := []string{"apply", "-auto-approve"}
 	must := func(arguments ...string) {
 		t.Helper()

@@ -190,6 +190,9 @@ func (r *lifecycle[M, P]) Read(ctx context.Context, req resource.ReadRequest, re
 		return
 	}
 	resp.Diagnostics.Append(o.warnings(state)...)
+	if r.connection.planned.refresh(o.vhost, o.desired.Entry) {
+		resp.Diagnostics.Append(o.twice())
+	}
 	resp.Diagnostics.Append(P(&model).setActual(state.Topology)...)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 	resp.Diagnostics.Append(resp.Private.SetKey(ctx, inFlightKey, []byte(strconv.FormatInt(inFlight(state), 10)))...)

@@ -102,7 +102,7 @@ func newLoad(t *testing.T, queueType cascade.QueueType) *load {
 		vhost: v, protocol: newProtocol(t, v.broker, nil), stop: stop,
 		given: attributes{"vhost": v.name, "name": "t", "levels": loadLevels, "resolution": loadUnit.String(), "queue_type": string(queueType), "lookahead": loadLevels},
 		desired: expand(t, cascade.Config{Name: "t", Vhost: v.name, Levels: loadLevels, Resolution: loadUnit, QueueType: queueType,
-			CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}),
+			CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true}),
 		random: rand.New(rand.NewPCG(3, uint64(len(queueType)))), //nolint:gosec // to be repeatable
 	}
 	l.mustApply(l.given)

@@ -265,7 +265,7 @@ func (o *operation) leftStanding(users []string) diag.Diagnostics {
 	if len(users) > 0 {
 		diags.AddWarning("Delivery exchange left standing", fmt.Sprintf(
 			"Exchange %q in vhost %q is still there, because others use it:\n\n  %s\n\nforce_destroy = true deletes it all the same.",
-			o.desired.Delivery, o.vhost, strings.Join(atMost(users, mostObjects), "\n  ")))
+			o.desired.Delivery, o.vhost, strings.Join(atMost(users), "\n  ")))
 	}
 	return diags
 }
@@ -308,7 +308,7 @@ func (o *operation) notCreated(ctx context.Context, claim *claims.Operation, err
 	}
 	claim.FailFor(o.existing(state.Topology))
 	equal, different := o.sortExisting(state)
-	if there := append(equal, different...); len(there) > 0 {
+	if there := slices.Concat(equal, different); len(there) > 0 {
 		diags.AddError(fmt.Sprintf("Objects of the %s were declared meanwhile", o.kind), fmt.Sprintf(
 			"What this create made is removed again. In vhost %q, somebody else has these objects now:\n\n  %s\n\nUse other names, or see who declares them.",
 			o.vhost, strings.Join(there, "\n  ")))

@@ -88,9 +88,9 @@ func (w *workspace) addresses() []string {
 }
 
 // expected are the whole cascade and the whole ladder of the tests.
-func (w *workspace) expected(levels int) (cascadeObjects, ladderObjects topology.Topology) {
+func (w *workspace) expected() (cascadeObjects, ladderObjects topology.Topology) {
 	w.Helper()
-	return expand(w, cascade.Config{Name: "t", Vhost: w.name, Levels: levels, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}),
+	return expand(w, cascade.Config{Name: "t", Vhost: w.name, Levels: 3, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}),
 		expandLadder(w, cascade.Ladder{Name: "t", Vhost: w.name, Delays: []string{"1h"}, CreateDeliveryExchange: true, ParkUnroutable: true})
 }
 
@@ -137,7 +137,7 @@ func TestTwoDeclareTheSame(t *testing.T) {
 			}
 			w.mustRefuse(late(test.two))
 			made := w.objects()
-			theCascade, theLadder := w.expected(3)
+			theCascade, theLadder := w.expected()
 			addresses := slices.DeleteFunc(w.addresses(), func(address string) bool { return !strings.HasPrefix(address, "rabbitmqdelay_") })
 			if len(addresses) != 1 {
 				t.Fatalf("the state has %s", addresses)
@@ -202,7 +202,7 @@ func TestRenamedKey(t *testing.T) {
 				configuration := func(key string) string {
 					return fmt.Sprintf(keyed, test.kind, key, test.arguments, fmt.Sprintf("adopt = %t", adopt))
 				}
-				whole, ladder := w.expected(3)
+				whole, ladder := w.expected()
 				if test.kind == "ladder" {
 					whole = ladder
 				}
@@ -240,7 +240,7 @@ func TestCreateBeforeDestroy(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t, newVhost(t))
 	const first = "lifecycle {\n    create_before_destroy = true\n  }\n"
-	whole, _ := w.expected(3)
+	whole, _ := w.expected()
 	w.mustApply(fmt.Sprintf(oneCascade, first))
 	if output, err := w.apply("-replace=rabbitmqdelay_cascade.t"); err == nil || !strings.Contains(output, "create_before_destroy") {
 		t.Errorf("the replacement without adopt: %v %s", err, output)
@@ -260,7 +260,7 @@ func TestCascadeBecomesLadder(t *testing.T) {
 		t.Run(adopt, func(t *testing.T) {
 			t.Parallel()
 			w := newWorkspace(t, newVhost(t))
-			whole, ladder := w.expected(3)
+			whole, ladder := w.expected()
 			w.mustApply(fmt.Sprintf(oneCascade, ""))
 			w.bind("t.delivery", "#.there", "exchange", "t.delivery")
 			w.configure(fmt.Sprintf(oneLadder, adopt))
@@ -288,7 +288,7 @@ func TestTwoStatesAtOnce(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
 	a, b := newWorkspace(t, v), newWorkspace(t, v)
-	whole, _ := a.expected(3)
+	whole, _ := a.expected()
 	for _, w := range []*workspace{a, b} {
 		w.configure(fmt.Sprintf(oneCascade, ""))
 	}
@@ -482,4 +482,25 @@ func TestCreateIsPlannedWithoutABroker(t *testing.T) {
 	if text := errorText(p.plan(t.Context(), attributes{"name": "t", "levels": 2}).diagnostics); text != "" {
 		t.Error(text)
 	}
+}
+
+// A cascade that two resources of a state have, as two imports leave it: every refresh says so.
+func TestStateHasItTwice(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, newVhost(t))
+	whole, _ := w.expected()
+	w.mustApply(fmt.Sprintf(oneCascade, "count = 1"))
+	w.configure(fmt.Sprintf(oneCascade, "count = 2"))
+	if output, err := w.tf.run("import", "rabbitmqdelay_cascade.t[1]", importID(w.name, "t.delay-02")); err != nil {
+		t.Fatal(output)
+	}
+	if output := w.mustApply(fmt.Sprintf(oneCascade, "count = 2")); !strings.Contains(output, "Two resources have the same cascade") {
+		t.Errorf("the apply does not say that two resources have it: %s", output)
+	}
+	if output, err := w.tf.run("state", "rm", "rabbitmqdelay_cascade.t[1]"); err != nil {
+		t.Fatal(output)
+	}
+	w.mustApply(fmt.Sprintf(oneCascade, "count = 1"))
+	w.mustHold(whole)
+	w.mustBeSettled()
 }

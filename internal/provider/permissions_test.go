@@ -189,7 +189,8 @@ func TestMissingPermission(t *testing.T) {
 func TestMessagePermissions(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
-	config := cascade.Config{Name: "tasks", Vhost: v.name, Levels: 4, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+	config := cascade.Config{Name: "tasks", Vhost: v.name, Levels: 4, CreateDeliveryExchange: true,
+		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	v.do(topology.Diff(expand(t, config), topology.New()).Steps()...)
 	arrivals := v.collect("tasks.delivery", destination(4, "billing"))
 	u := newUser(t, v.broker, v.name)

@@ -23,7 +23,8 @@ func BenchmarkPlan(b *testing.B) {
 	})
 	b.Run("expand", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := compute(cascade.Config{Vhost: "/", Name: "t", Levels: 28, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}); err != nil {
+			if _, err := compute(cascade.Config{Vhost: "/", Name: "t", Levels: 28, CreateDeliveryExchange: true,
+				StrictKeys: true, InternalLevels: true, ParkUnroutable: true}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -61,7 +61,7 @@ func (r *lifecycle[M, P]) notePlan(plan P, isNew bool) diag.Diagnostics {
 		diags.AddError("Two resources declare the same objects", fmt.Sprintf(
 			"The %s with entry exchange %q and another resource of this configuration, a %s with entry exchange %q, would both declare in vhost %q:"+
 				"\n\n  %s\n\nGive one of the two other names.",
-			one.kind, one.Entry, other.kind, other.Entry, one.vhost, strings.Join(atMost(common, mostObjects), "\n  ")))
+			one.kind, one.Entry, other.kind, other.Entry, one.vhost, strings.Join(atMost(common), "\n  ")))
 	}
 	return diags
 }
@@ -137,7 +137,7 @@ func (o *operation) checkKept(ctx context.Context, own topology.Topology) diag.D
 	if bound, err := o.client.Bound(ctx, o.vhost, o.desired.Delivery); err == nil && len(bound) > 0 {
 		diags.AddAttributeError(path.Root("delivery_exchange"), "Delivery exchange would be left standing", fmt.Sprintf(
 			"Exchange %q stays, because others use it:\n\n  %s\n\nIt has other arguments than the %s would declare. Apply the change of these first, without "+
-				"the replacement, or give another delivery_exchange.", o.desired.Delivery, strings.Join(atMost(bound, mostObjects), "\n  "), o.kind))
+				"the replacement, or give another delivery_exchange.", o.desired.Delivery, strings.Join(atMost(bound), "\n  "), o.kind))
 	}
 	return diags
 }
@@ -180,7 +180,7 @@ func (r *lifecycle[M, P]) lookForInbound(ctx context.Context, state P, verb stri
 	if len(lines) > 0 {
 		diags.AddWarning("Bindings of others go, too", fmt.Sprintf(
 			"The %s is to be %s. These bindings of others lead into it, and go with it:\n\n  %s\n\nWhoever made them has to bind again.",
-			o, verb, strings.Join(atMost(lines, mostObjects), "\n  ")))
+			o, verb, strings.Join(atMost(lines), "\n  ")))
 	}
 	return diags
 }

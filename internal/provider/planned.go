@@ -25,6 +25,20 @@ type plannedTopologies struct {
 	all   []planned
 	// prior are those that the state has.
 	prior []planned
+	// refreshed are the vhost and entry exchange of those that were refreshed.
+	refreshed map[[2]string]bool
+}
+
+// refresh notes a refresh, and tells whether it is the second one of the same.
+func (p *plannedTopologies) refresh(vhost, entry string) (again bool) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.refreshed == nil {
+		p.refreshed = map[[2]string]bool{}
+	}
+	again = p.refreshed[[2]string{vhost, entry}]
+	p.refreshed[[2]string{vhost, entry}] = true
+	return again
 }
 
 // add notes one more, and returns another one that is new, too, and has objects in common with it, in words.

@@ -16,7 +16,8 @@ import (
 func TestAccProbeDataSource(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
-	config := cascade.Config{Name: "t", Vhost: v.name, Levels: 4, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+	config := cascade.Config{Name: "t", Vhost: v.name, Levels: 4, CreateDeliveryExchange: true,
+		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	coarse := config
 	coarse.Name, coarse.Resolution = "coarse", 2*time.Second
 	v.do(topology.Diff(expand(t, config), topology.New()).Steps()...)

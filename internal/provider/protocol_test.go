@@ -255,6 +255,7 @@ func (p *protocol) refresh(ctx context.Context) []*tfprotov6.Diagnostic {
 	if p.state.IsNull() {
 		return nil
 	}
+	p.newRun()
 	resp, err := p.server.ReadResource(ctx, &tfprotov6.ReadResourceRequest{TypeName: p.typeName, CurrentState: dynamic(p.t, p.resource, p.state), Private: p.private})
 	if err != nil {
 		p.t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
@@ -182,7 +183,7 @@ func (p *rabbitmqdelay) Configure(ctx context.Context, req provider.ConfigureReq
 		}
 		resp.Diagnostics.Append(d)
 	}
-	connection := &connection{claims: claims.New(), planned: &plannedTopologies{}}
+	connection := &connection{claims: claims.New(), planned: &plannedTopologies{}, bindings: &plannedBindings{}}
 	if known {
 		connection.client = client
 	}
@@ -197,9 +198,12 @@ func (p *rabbitmqdelay) Configure(ctx context.Context, req provider.ConfigureReq
 type connection struct {
 	// client is nil while a value of the provider's configuration is unknown, which happens in plans only.
 	client *broker.Client
-	// claims are those of an apply, and planned is what a plan has.
-	claims  *claims.Table
-	planned *plannedTopologies
+	// claims are those of an apply, planned is what a plan has, and bindings are those of its new destinations.
+	claims   *claims.Table
+	planned  *plannedTopologies
+	bindings *plannedBindings
+	// silent is set when the broker did not answer a plan, so that not each resource waits for it.
+	silent atomic.Bool
 }
 
 // assume puts harmless values in the place of those that are not known yet, so that the others can

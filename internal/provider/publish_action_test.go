@@ -20,7 +20,7 @@ import (
 func TestPublish(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]cascade.Config{
-		"quorum, all defaults": {Name: "t", Levels: 5, StrictKeys: true, ParkUnroutable: true},
+		"quorum, all defaults": {Name: "t", Levels: 5, StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
 		"classic, a chain":     {Name: "t", Levels: 5, QueueType: cascade.Classic, Lookahead: 1},
 		"that of a framework":  {Preset: cascade.Celery},
 	} {
@@ -80,7 +80,8 @@ func TestPublish(t *testing.T) {
 func TestPublishErrors(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
-	own := expand(t, cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true, MaxLength: 1})
+	own := expand(t, cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
+		StrictKeys: true, InternalLevels: true, ParkUnroutable: true, MaxLength: 1})
 	v.do(topology.Diff(own, topology.New()).Steps()...)
 	bare := expand(t, cascade.Config{Name: "bare", Levels: 4, CreateDeliveryExchange: true})
 	v.do(topology.Diff(bare, topology.New()).Steps()...)

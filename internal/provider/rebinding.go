@@ -13,19 +13,37 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // rebinding is one operation on one destination: the binding that is wanted, and the way to the broker.
 type rebinding struct {
 	client  *broker.Client
+	claims  *claims.Table
 	vhost   string
 	binding topology.Binding
+	// claim is what the operation has in the table of claims, once it has begun.
+	claim *claims.Operation
 }
 
 // String names the destination in messages.
 func (o *rebinding) String() string {
-	return fmt.Sprintf("binding of exchange %q to %s %q with key %q in vhost %q", o.binding.Source, o.binding.DestinationType, o.binding.Destination, o.binding.RoutingKey, o.vhost)
+	return fmt.Sprintf("%s in vhost %q", bindingObject(o.vhost, o.binding).Name, o.vhost)
+}
+
+// bindingObject is a binding as the table of claims has it.
+func bindingObject(vhost string, b topology.Binding) claims.Object {
+	return claims.Object{Vhost: vhost, Name: fmt.Sprintf(
+		"binding of exchange %q to %s %q with key %q", b.Source, b.DestinationType, b.Destination, b.RoutingKey)}
+}
+
+func bindingObjects(vhost string, bindings []topology.Binding) []claims.Object {
+	objects := make([]claims.Object, len(bindings))
+	for i, b := range bindings {
+		objects[i] = bindingObject(vhost, b)
+	}
+	return objects
 }
 
 func (o *rebinding) failed(verb string, err error) diag.Diagnostic {
@@ -55,18 +73,37 @@ func bindingSet(bindings ...topology.Binding) topology.Bindings {
 	return set
 }
 
-// prepare looks whether the binding can be made, before anything is written.
-func (o *rebinding) prepare(ctx context.Context, verb string, adopt bool) ([]topology.Binding, diag.Diagnostics) {
-	diags := o.checkEnds(ctx, verb)
+// prepare looks whether the binding can be made, before anything is written. One of its own may be there.
+func (o *rebinding) prepare(
+	ctx context.Context, verb string, adopt bool, own []topology.Binding,
+) ([]topology.Binding, diag.Diagnostics) {
+	diags := o.checkNotHeld()
+	if diags.HasError() {
+		return nil, diags
+	}
+	diags.Append(o.checkEnds(ctx, verb)...)
+	if diags.HasError() {
+		return nil, diags
+	}
+	found := &misnamed{vhost: o.vhost}
+	err := o.checkNames(ctx, found)
+	if err == nil && !found.HasError() {
+		err = o.checkLevels(ctx, found)
+	}
+	if diags.Append(found.Diagnostics...); err != nil {
+		diags.Append(o.failed(verb, err))
+	}
 	if diags.HasError() {
 		return nil, diags
 	}
 	there, err := o.read(ctx)
 	if err != nil {
 		diags.Append(o.failed(verb, err))
-	} else if o.isIn(there) && !adopt {
+	} else if o.isIn(there) && !adopt && !o.isIn(own) {
+		o.claim.FailFor(bindingObjects(o.vhost, []topology.Binding{o.binding}))
 		diags.AddError("Binding exists already", fmt.Sprintf("Nothing was written. There is a %s. If nobody else owns it, set adopt = true to take it over, or import it:\n\n"+
-			"  terraform import rabbitmqdelay_destination.<name in your configuration> '%s'", o, destinationID(o.vhost, o.binding)))
+			"  terraform import rabbitmqdelay_destination.<name in your configuration> '%s'\n\n%s",
+			o, destinationID(o.vhost, o.binding), ifItMoved))
 	}
 	return there, diags
 }
@@ -97,7 +134,10 @@ func (o *rebinding) checkEnds(ctx context.Context, verb string) diag.Diagnostics
 	case err != nil:
 		diags.Append(o.failed(verb, err))
 	case !exists:
-		diags.AddAttributeError(path.Root(kind), title(kind)+" does not exist", fmt.Sprintf("There is no %s %q in vhost %q. %s", kind, o.binding.Destination, o.vhost, first))
+		diags.AddAttributeError(path.Root(kind), title(kind)+" does not exist",
+			fmt.Sprintf("There is no %s %q in vhost %q. This provider declares none: an application does, or "+
+				"rabbitmq_%s of the cyrilgdn/rabbitmq provider, see the guide \"Beside another RabbitMQ provider\". %s",
+				kind, o.binding.Destination, o.vhost, kind, first))
 	}
 	return append(diags, o.limited(limit)...)
 }

@@ -223,7 +223,7 @@ func (c *soakCascade) anyBinding() topology.Binding {
 // desired is what the configuration stands for.
 func (c *soakCascade) desired() topology.Topology {
 	config := cascade.Config{Name: c.name, Vhost: c.soak.vhost, Levels: soakLevels, Resolution: soakUnit, QueueType: cascade.Quorum,
-		CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+		CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	if lookahead, ok := c.given["lookahead"].(int); ok {
 		config.Lookahead = lookahead
 	}

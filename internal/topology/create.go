@@ -1,6 +1,9 @@
 package topology
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Create is the Diff of a topology that nobody else may have a part in: what it declares has to be new. The delivery exchange is
 // shared by nature and may be there.
@@ -33,7 +36,7 @@ func Create(desired, actual Topology, mark string) Plan {
 		return plan
 	}
 	declare, _ := steps[first].(DeclareExchange)
-	claim := claimOn(declare.Exchange.Name, mark)
+	claim := desired.claimOn(declare.Exchange.Name, mark)
 	plan[last].Steps = append(plan[last].Steps, Unbind{claim})
 	rest := slices.Delete(slices.Clone(steps), first, first+1)
 	return append(Plan{}.then(declare).then(Bind{claim}).then(VerifyAlone{claim}).then(rest...), plan[1:]...)
@@ -47,17 +50,22 @@ func (t Topology) declaresEntry(step Step) bool {
 // claimArgument is the argument of a binding that marks what a create makes.
 const claimArgument = "rabbitmqdelay-claim"
 
-// claimOn is a mark on an exchange: it leads back to the exchange itself, and no message has its key.
-func claimOn(exchange, mark string) Binding {
-	return Binding{
-		Source: exchange, RoutingKey: claimArgument, DestinationType: ToExchange, Destination: exchange,
-		Arguments: Arguments{claimArgument: mark}.JSON(),
+// claimOn is a mark on an exchange: a binding that leads back to the exchange itself. Its key is one that the exchange will have, so that
+// it takes no further topic permission.
+func (t Topology) claimOn(exchange, mark string) Binding {
+	claim := Binding{Source: exchange, DestinationType: ToExchange, Destination: exchange, Arguments: Arguments{claimArgument: mark}.JSON()}
+	for _, b := range t.Bindings.Sorted() {
+		if b.Source == exchange {
+			claim.RoutingKey = b.RoutingKey
+			break
+		}
 	}
+	return claim
 }
 
 // isClaim tells whether a binding is a mark. One may be left by a create that was killed.
 func (b Binding) isClaim() bool {
-	return b.RoutingKey == claimArgument && b.DestinationType == ToExchange && b.Destination == b.Source
+	return b.DestinationType == ToExchange && b.Destination == b.Source && strings.Contains(b.Arguments, claimArgument)
 }
 
 // MustBeNew tells whether a step is a declaration that must not find what it declares.

@@ -30,6 +30,7 @@ func anyCascade() *rapid.Generator[cascade.Config] {
 			Name: "t", Levels: levels,
 			Lookahead:              rapid.IntRange(1, levels).Draw(t, "lookahead"),
 			StrictKeys:             rapid.Bool().Draw(t, "strict keys"),
+			InternalLevels:         rapid.Bool().Draw(t, "internal levels"),
 			ParkUnroutable:         rapid.Bool().Draw(t, "park unroutable"),
 			CreateDeliveryExchange: rapid.Bool().Draw(t, "create delivery exchange"),
 			QueueType:              rapid.SampledFrom([]cascade.QueueType{cascade.Quorum, cascade.Classic}).Draw(t, "queue type"),

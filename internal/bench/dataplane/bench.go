@@ -78,7 +78,7 @@ type subject struct {
 func config(name string, levels, lookahead int, queueType cascade.QueueType) cascade.Config {
 	return cascade.Config{
 		Name: name, Levels: levels, Lookahead: lookahead, QueueType: queueType,
-		CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true,
+		CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
 	}
 }
 
