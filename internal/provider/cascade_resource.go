@@ -88,7 +88,7 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 			"internal_levels": schema.BoolAttribute{
 				Optional: true, Computed: true,
 				MarkdownDescription: "Whether the exchanges below the entry are internal: they take messages from the cascade alone, " +
-					"and the broker refuses those of publishers. Default: `true`, with a `preset` `false`. A change replaces the cascade.",
+					"and the broker refuses those of publishers. Default: `true`, with a `preset` `false`. A change rebuilds the cascade.",
 			},
 			"entry_exchange": schema.StringAttribute{
 				Computed:            true,

@@ -227,7 +227,9 @@ func (d *declaredModel) hasPlaceOf(plan *declaredModel) bool {
 }
 
 // planDeliveryType plans the type of another delivery exchange than before, which is not that of the one before.
-func (r *lifecycle[M, P]) planDeliveryType(ctx context.Context, resp *resource.ModifyPlanResponse, plan P) diag.Diagnostics {
+func (r *lifecycle[M, P]) planDeliveryType(
+	ctx context.Context, resp *resource.ModifyPlanResponse, plan P,
+) diag.Diagnostics {
 	planned := plan.common()
 	planned.DeliveryExchangeType = types.StringUnknown()
 	if plan.isKnown() {
@@ -264,8 +266,8 @@ func (r *lifecycle[M, P]) warnRebuild(
 			" Messages that wait, by the broker's last count, which may be some seconds old: %d.", messages)
 	}
 	diags.AddWarning(title(kind)+" is rebuilt", fmt.Sprintf(
-		"The %s with entry exchange %q gets other exchanges or queues, because of a change of %s. It is rebuilt in one "+
-			"go, with all that others have bound. Its entry is closed meanwhile: publishers get an error and have to "+
+		"The %s with entry exchange %q gets other exchanges or queues, because of a change of %s. It is rebuilt in "+
+			"one go, with all that others have bound. Its entry is closed meanwhile: publishers get an error and have to "+
 			"try again. %s", kind, declared.EntryExchange.ValueString(), strings.Join(names, ", "), then))
 	return diags
 }

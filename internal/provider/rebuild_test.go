@@ -25,14 +25,16 @@ type rebuilt struct {
 
 const rebuiltLevels = 3
 
-func newRebuilt(t *testing.T, queueType string, further attributes) *rebuilt {
+func newRebuilt(t *testing.T, queueType string) *rebuilt {
 	t.Helper()
 	v := newVhost(t)
 	r := &rebuilt{vhost: v, protocol: newProtocol(t, v.broker, nil)}
-	r.given = attributes{"vhost": v.name, "name": "t", "levels": rebuiltLevels, "resolution": "500ms", "queue_type": queueType}
-	r.given = r.given.with(further)
+	r.given = attributes{
+		"vhost": v.name, "name": "t", "levels": rebuiltLevels, "resolution": "500ms", "queue_type": queueType,
+	}
 	r.config = cascade.Config{Name: "t", Vhost: v.name, Levels: rebuiltLevels, Resolution: 500 * time.Millisecond,
-		QueueType: cascade.QueueType(queueType), CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+		QueueType: cascade.QueueType(queueType), CreateDeliveryExchange: true, StrictKeys: true,
+		InternalLevels: true, ParkUnroutable: true}
 	r.mustApply(r.given)
 	v.declareQueue("application", nil)
 	v.bind("t.delivery", "#.address", "queue", "application")
@@ -49,10 +51,10 @@ func newRebuilt(t *testing.T, queueType string, further attributes) *rebuilt {
 func (r *rebuilt) strangers() topology.Topology {
 	all := r.objects()
 	own := expand(r, r.config)
-	maps.DeleteFunc(all.Exchanges, func(name string, _ topology.Exchange) bool { _, is := own.Exchanges[name]; return is })
-	maps.DeleteFunc(all.Queues, func(name string, _ topology.Queue) bool { _, is := own.Queues[name]; return is })
+	rest := all.Except(own)
 	maps.DeleteFunc(all.Bindings, func(b topology.Binding, _ struct{}) bool { return own.Owns(b.Source) })
-	return all
+	rest.Bindings = all.Bindings // those of the delivery exchange included
+	return rest
 }
 
 // arrives sends a message through the feed and the cascade, and checks when it comes.
@@ -67,29 +69,35 @@ func (r *rebuilt) arrives(resolution time.Duration) {
 	}
 }
 
-// Each of these is an update that keeps what others have bound, also on a delivery exchange that gets other arguments, and what is
-// parked, where the queue for that stays. Its plan says what happens.
+// Each of these is an update that keeps what others have bound, also on a delivery exchange that gets other arguments,
+// and what is parked, where the queue for that stays. Its plan says what happens.
 func TestRebuild(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
+		other := map[string]cascade.QueueType{"quorum": cascade.Classic, "classic": cascade.Quorum}[queueType]
 		for name, is := range map[string]struct {
 			change attributes
 			config func(*cascade.Config)
 			parks  bool // keeps what is parked
 		}{
-			"resolution": {attributes{"resolution": "250ms"}, func(c *cascade.Config) { c.Resolution /= 2 }, true},
-			"queue_type": {attributes{"queue_type": map[string]string{"quorum": "classic", "classic": "quorum"}[queueType]}, func(c *cascade.Config) {
-				c.QueueType = map[cascade.QueueType]cascade.QueueType{cascade.Quorum: cascade.Classic, cascade.Classic: cascade.Quorum}[c.QueueType]
-			}, false},
-			"park_unroutable":                 {attributes{"park_unroutable": false}, func(c *cascade.Config) { c.ParkUnroutable = false }, false},
-			"queue_name":                      {attributes{"queue_name": "t.wait-%d"}, func(c *cascade.Config) { c.QueueName = "t.wait-%d" }, true},
-			"delivery_exchange":               {attributes{"delivery_exchange": "t.end"}, func(c *cascade.Config) { c.DeliveryExchange = "t.end" }, true},
-			"queue_name, resolution":          {attributes{"queue_name": "q%d", "resolution": "250ms"}, func(c *cascade.Config) { c.QueueName, c.Resolution = "q%d", c.Resolution/2 }, true},
-			"queue_name, lookahead, unparked": {attributes{"queue_name": "q%d", "lookahead": 1, "park_unroutable": false}, func(c *cascade.Config) { c.QueueName, c.Lookahead, c.ParkUnroutable = "q%d", 1, false }, false},
+			"resolution":        {attributes{"resolution": "250ms"}, func(c *cascade.Config) { c.Resolution /= 2 }, true},
+			"queue_type":        {attributes{"queue_type": string(other)}, func(c *cascade.Config) { c.QueueType = other }, false},
+			"queue_name":        {attributes{"queue_name": "q%d"}, func(c *cascade.Config) { c.QueueName = "q%d" }, true},
+			"delivery_exchange": {attributes{"delivery_exchange": "e"}, func(c *cascade.Config) { c.DeliveryExchange = "e" }, true},
+			"internal_levels":   {attributes{"internal_levels": false}, func(c *cascade.Config) { c.InternalLevels = false }, true},
+			"park_unroutable":   {attributes{"park_unroutable": false}, func(c *cascade.Config) { c.ParkUnroutable = false }, false},
+			"queue_name, resolution": {
+				attributes{"queue_name": "q%d", "resolution": "250ms"},
+				func(c *cascade.Config) { c.QueueName, c.Resolution = "q%d", c.Resolution/2 }, true,
+			},
+			"queue_name, lookahead, park_unroutable": {
+				attributes{"queue_name": "q%d", "lookahead": 1, "park_unroutable": false},
+				func(c *cascade.Config) { c.QueueName, c.Lookahead, c.ParkUnroutable = "q%d", 1, false }, false,
+			},
 		} {
 			t.Run(fmt.Sprintf("%s, %s", queueType, name), func(t *testing.T) {
 				t.Parallel()
-				r := newRebuilt(t, queueType, nil)
+				r := newRebuilt(t, queueType)
 				if is.parks {
 					r.publish("t.delay-02", "malformed", "parked")
 				}
@@ -127,7 +135,8 @@ func (r *rebuilt) rebuild(change attributes, others, before topology.Topology) {
 	}
 	text := warningText(plan.diagnostics)
 	for _, part := range []string{
-		"Cascade is rebuilt", `entry exchange "t.delay-02"`, "publishers get an error and have to try again", "While any message waits, the apply is refused",
+		"Cascade is rebuilt", `entry exchange "t.delay-02"`, "publishers get an error and have to try again",
+		"While any message waits, the apply is refused",
 	} {
 		if !strings.Contains(text, part) {
 			r.Errorf("the plan does not say %q: %s", part, text)
@@ -151,14 +160,14 @@ func (r *rebuilt) rebuild(change attributes, others, before topology.Topology) {
 	r.mustBeSettled(changed)
 }
 
-// While a message is on its way, a rebuild is refused, and the cascade works on. With drain_timeout it waits, and messages that are
-// too long on their way open the old cascade again.
+// While a message is on its way, a rebuild is refused, and the cascade works on. With drain_timeout it waits, and
+// messages that are too long on their way open the old cascade again.
 func TestRebuildWithMessagesOnTheirWay(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
 		t.Run(queueType, func(t *testing.T) {
 			t.Parallel()
-			r := newRebuilt(t, queueType, nil)
+			r := newRebuilt(t, queueType)
 			resolution := r.config.Resolution
 			before := r.objects()
 			apply := func(change attributes) string {
@@ -178,13 +187,16 @@ func TestRebuildWithMessagesOnTheirWay(t *testing.T) {
 			}
 			sent := send()
 			text := apply(attributes{"resolution": "100ms"})
-			if !strings.Contains(text, "was not updated, and nothing of it is gone") || !strings.Contains(text, "makes an update wait for them") {
-				t.Errorf("without drain_timeout: %s", text)
+			for _, part := range []string{"was not updated, and nothing of it is gone", "makes an update wait for them"} {
+				if !strings.Contains(text, part) {
+					t.Errorf("without drain_timeout it does not say %q: %s", part, text)
+				}
 			}
 			r.mustHold(before)
 			inTime(1, sent)
 			sent = send()
-			if text := apply(attributes{"resolution": "100ms", "drain_timeout": "200ms"}); !strings.Contains(text, "after the entry was closed for 200ms") {
+			text = apply(attributes{"resolution": "100ms", "drain_timeout": "200ms"})
+			if !strings.Contains(text, "after the entry was closed for 200ms") {
 				t.Errorf("with a short drain_timeout: %s", text)
 			}
 			r.mustHold(before)
@@ -202,7 +214,8 @@ func TestRebuildWithMessagesOnTheirWay(t *testing.T) {
 	}
 }
 
-// Publishers with confirms try again while the entry is closed. Whatever is confirmed arrives once and not early, or is parked once.
+// Publishers with confirms try again while the entry is closed. Whatever is confirmed arrives once and not early, or is
+// parked once.
 func TestRebuildBesidesPublishers(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
@@ -211,11 +224,18 @@ func TestRebuildBesidesPublishers(t *testing.T) {
 			const levels, unit = 4, 100 * time.Millisecond
 			v := newVhost(t)
 			p := newProtocol(t, v.broker, nil)
-			given := attributes{"vhost": v.name, "name": "t", "levels": levels, "resolution": "100ms", "queue_type": queueType, "drain_timeout": "1m"}
+			given := attributes{
+				"vhost": v.name, "name": "t", "levels": levels, "resolution": "100ms", "queue_type": queueType,
+				"drain_timeout": "1m",
+			}
 			p.mustApply(given)
-			f := newTraffic(t, trafficConfig{uris: []string{v.broker.AMQPURI}, vhost: v.name, name: "t", levels: levels, unit: unit, publishers: 3,
-				pause: 5 * time.Millisecond, delay: anyDelay(levels, unit)})
-			for _, change := range []attributes{{"queue_name": "t.wait-%d"}, {"queue_name": "t.rung-%d", "lookahead": 2}, {"queue_name": nil, "lookahead": nil}} {
+			f := newTraffic(t, trafficConfig{
+				uris: []string{v.broker.AMQPURI}, vhost: v.name, name: "t", levels: levels, unit: unit, publishers: 3,
+				pause: 5 * time.Millisecond, delay: anyDelay(levels, unit),
+			})
+			for _, change := range []attributes{
+				{"queue_name": "t.wait-%d"}, {"queue_name": "t.rung-%d", "lookahead": 2}, {"queue_name": nil},
+			} {
 				f.goesOn()
 				p.mustApply(given.with(change))
 				f.goesOn()
@@ -232,31 +252,27 @@ func TestRebuildBesidesPublishers(t *testing.T) {
 	}
 }
 
-// A rebuild that may not bind again what others have bound is refused before anything is closed; one that fails later is undone.
+// A rebuild that may not bind again what others have bound is refused before anything is closed. One that fails later is
+// undone.
 func TestRebuildThatIsRefused(t *testing.T) {
 	t.Parallel()
+	request := func(method, path string) func(*http.Request) bool {
+		return func(r *http.Request) bool { return r.Method == method && strings.HasSuffix(r.URL.Path, path) }
+	}
 	for name, refuses := range map[string]func(r *http.Request) bool{
-		"a binding of others": func(r *http.Request) bool {
-			return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/q/application")
-		},
-		"a queue": func(r *http.Request) bool {
-			return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/t.delay-01")
-		},
-		"the delivery exchange": func(r *http.Request) bool {
-			return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/t.delivery")
-		},
-		"the entry": func(r *http.Request) bool {
-			return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/e/t.delay-02/q/t.delay-00")
-		},
+		"a binding of others":   request(http.MethodPost, "/q/application"),
+		"a queue":               request(http.MethodPut, "/t.delay-01"),
+		"the delivery exchange": request(http.MethodPut, "/t.delivery"),
+		"the entry":             request(http.MethodPost, "/e/t.delay-02/q/t.delay-00"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRebuilt(t, "quorum", nil)
+			r := newRebuilt(t, "quorum")
 			before := r.objects()
 			through := *r.vhost.broker
 			var mutex sync.Mutex
 			var struck, closed bool
-			through.Endpoint = newGateway(t, r.vhost.broker, nil, func(w http.ResponseWriter, request *http.Request) bool {
+			check := func(w http.ResponseWriter, request *http.Request) bool {
 				mutex.Lock()
 				defer mutex.Unlock()
 				refused := !struck && refuses(request)
@@ -266,7 +282,8 @@ func TestRebuildThatIsRefused(t *testing.T) {
 				}
 				closed = closed || request.Method == http.MethodDelete && !struck
 				return refused
-			}).URL
+			}
+			through.Endpoint = newGateway(t, r.vhost.broker, nil, check).URL
 			failing := r.with(&through, attributes{"max_parallel_requests": 1, "amqp_uri": "amqp://127.0.0.1:1"})
 			plan := failing.plan(t.Context(), r.given.with(attributes{"park_unroutable": false, "resolution": "1s"}))
 			text := errorText(failing.apply(t.Context(), plan))
