@@ -118,8 +118,9 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 			},
 			"triggers": schema.MapAttribute{
 				Optional: true, ElementType: types.StringType,
-				MarkdownDescription: "Any values. When one of them changes, the apply makes sure that the binding is there. That is for a cascade that is replaced: its delivery exchange " +
-					"goes with all that is bound to it, which the destination otherwise does not see before the next plan.",
+				MarkdownDescription: "Any values. When one of them changes, the apply makes sure that the binding is there. That is for " +
+					"a cascade with `force_destroy` that is replaced: its delivery exchange goes with all that is bound to it, " +
+					"which the destination otherwise does not see before the next plan.",
 			},
 			"timeouts": timeoutsAttribute(ctx, " plus `drain_timeout`"),
 			"routing_key": schema.StringAttribute{
