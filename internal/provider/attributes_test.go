@@ -80,6 +80,7 @@ func TestWrongAttributes(t *testing.T) {
 			"max_length":               noCount,
 			"lookahead":                append(noCount, 5, 1<<40),
 			"strict_keys":              onlyTrueFalse,
+			"internal_levels":          onlyTrueFalse,
 			"park_unroutable":          onlyTrueFalse,
 			"adopt":                    onlyTrueFalse,
 			"force_destroy":            onlyTrueFalse,
