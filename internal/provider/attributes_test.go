@@ -135,6 +135,8 @@ func TestWrongAttributes(t *testing.T) {
 			"queue":             noReference,
 			"exchange":          append(noReference, "t.delivery"),
 			"adopt":             onlyTrueFalse,
+			"force_destroy":     onlyTrueFalse,
+			"drain_timeout":     noDuration,
 			"triggers":          anythingGoes,
 			"timeouts":          anythingGoes, // as those of the cascade
 			"routing_key":       anythingGoes, // computed, as the one below
