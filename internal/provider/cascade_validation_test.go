@@ -49,10 +49,13 @@ var invalid = map[string]struct {
 	"a max_length of nothing":   {attributes{"name": "t", "levels": 4, "max_length": 0}, "max_length", "max_length is 0; it has to be 1 or more"},
 	"too far a lookahead":       {attributes{"name": "t", "levels": 4, "lookahead": 5}, "lookahead", "lookahead is 5; with 4 levels it can be 1 (the classic chain) to 4"},
 	"no lookahead":              {attributes{"name": "t", "levels": 4, "lookahead": 0}, "lookahead", "lookahead is 0; it has to be 1 or more"},
-	"an impossible drain":       {attributes{"name": "t", "levels": 4, "drain_timeout": "-1m"}, "drain_timeout", "it has to be positive"},
-	"no drain":                  {attributes{"name": "t", "levels": 4, "drain_timeout": "soon"}, "drain_timeout", "duration"},
-	"a vhost of dots":           {attributes{"name": "t", "vhost": "..", "levels": 4}, "vhost", "management API"},
-	"an exchange of dots":       {attributes{"name": "t", "delivery_exchange": "..", "levels": 4}, "delivery_exchange", "management API"},
+	"internal levels of a preset": {
+		attributes{"preset": "celery", "internal_levels": true}, "internal_levels", `preset "celery" has false`,
+	},
+	"an impossible drain": {attributes{"name": "t", "levels": 4, "drain_timeout": "-1m"}, "drain_timeout", "it has to be positive"},
+	"no drain":            {attributes{"name": "t", "levels": 4, "drain_timeout": "soon"}, "drain_timeout", "duration"},
+	"a vhost of dots":     {attributes{"name": "t", "vhost": "..", "levels": 4}, "vhost", "management API"},
+	"an exchange of dots": {attributes{"name": "t", "delivery_exchange": "..", "levels": 4}, "delivery_exchange", "management API"},
 }
 
 func TestValidation(t *testing.T) {

@@ -194,7 +194,7 @@ func TestStateWithoutInternalLevels(t *testing.T) {
 			plan := p.plan(t.Context(), given)
 			noErrors(t, plan.diagnostics)
 			if plan.isEmpty(p.state) != (test.shown == true) {
-				t.Errorf("the plan of the default: replace %t, %s", plan.replace, plan.state)
+				t.Errorf("the plan of the default is empty: %t", plan.isEmpty(p.state))
 			}
 		})
 	}
