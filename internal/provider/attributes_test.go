@@ -80,6 +80,7 @@ func TestWrongAttributes(t *testing.T) {
 			"max_length":               noCount,
 			"lookahead":                append(noCount, 5, 1<<40),
 			"strict_keys":              onlyTrueFalse,
+			"internal_levels":          onlyTrueFalse,
 			"park_unroutable":          onlyTrueFalse,
 			"adopt":                    onlyTrueFalse,
 			"force_destroy":            onlyTrueFalse,
@@ -134,6 +135,8 @@ func TestWrongAttributes(t *testing.T) {
 			"queue":             noReference,
 			"exchange":          append(noReference, "t.delivery"),
 			"adopt":             onlyTrueFalse,
+			"force_destroy":     onlyTrueFalse,
+			"drain_timeout":     noDuration,
 			"triggers":          anythingGoes,
 			"timeouts":          anythingGoes, // as those of the cascade
 			"routing_key":       anythingGoes, // computed, as the one below

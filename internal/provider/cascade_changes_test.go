@@ -39,6 +39,9 @@ func TestAccReplaceOrUpdate(t *testing.T) {
 		"queue_type":               {attributes{"queue_type": "classic"}, func(c *cascade.Config) { c.QueueType = cascade.Classic }, false},
 		"max_length":               {attributes{"max_length": 7}, func(c *cascade.Config) { c.MaxLength = 7 }, false},
 		"park_unroutable":          {attributes{"park_unroutable": false}, func(c *cascade.Config) { c.ParkUnroutable = false }, false},
+		"internal_levels": {attributes{"internal_levels": false}, func(c *cascade.Config) {
+			c.InternalLevels = false
+		}, false},
 		"lookahead":                {attributes{"lookahead": 2}, func(c *cascade.Config) { c.Lookahead = 2 }, false},
 		"strict_keys":              {attributes{"strict_keys": false}, func(c *cascade.Config) { c.StrictKeys = false }, false},
 		"adopt":                    {attributes{"adopt": true}, func(*cascade.Config) {}, false},

@@ -54,7 +54,10 @@ func TestForecastOfUnknownValues(t *testing.T) {
 		"max_length":               {func(m *cascadeModel) { m.MaxLength = types.Int64Unknown() }, []string{"queues"}},
 		"lookahead":                {func(m *cascadeModel) { m.Lookahead = types.Int64Unknown() }, []string{"lookahead", "bindings"}},
 		"strict_keys":              {func(m *cascadeModel) { m.StrictKeys = types.BoolUnknown() }, []string{"strict_keys", "bindings"}},
-		"park_unroutable":          {func(m *cascadeModel) { m.ParkUnroutable = types.BoolUnknown() }, []string{"park_unroutable", "exchanges", "queues", "bindings"}},
+		"internal_levels": {func(m *cascadeModel) { m.InternalLevels = types.BoolUnknown() }, []string{
+			"internal_levels", "exchanges",
+		}},
+		"park_unroutable": {func(m *cascadeModel) { m.ParkUnroutable = types.BoolUnknown() }, []string{"park_unroutable", "exchanges", "queues", "bindings"}},
 	}
 	for attribute, test := range tests {
 		t.Run(attribute, func(t *testing.T) {
@@ -148,7 +151,8 @@ func TestForecastDefersChecks(t *testing.T) {
 
 func (c computed) values() map[string]attr.Value {
 	return map[string]attr.Value{
-		"resolution": c.Resolution, "queue_type": c.QueueType, "strict_keys": c.StrictKeys, "park_unroutable": c.ParkUnroutable,
+		"resolution": c.Resolution, "queue_type": c.QueueType, "strict_keys": c.StrictKeys,
+		"internal_levels": c.InternalLevels, "park_unroutable": c.ParkUnroutable,
 		"levels": c.Levels, "max_delay": c.MaxDelay, "lookahead": c.Lookahead, "exchange_name": c.ExchangeName, "queue_name": c.QueueName,
 		"delivery_exchange": c.DeliveryExchange, "entry_exchange": c.EntryExchange, "exchanges": c.Exchanges, "queues": c.Queues, "bindings": c.Bindings,
 	}

@@ -88,7 +88,9 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 			"internal_levels": schema.BoolAttribute{
 				Optional: true, Computed: true,
 				MarkdownDescription: "Whether the exchanges below the entry are internal: they take messages from the cascade alone, " +
-					"and the broker refuses those of publishers. Default: `true`, with a `preset` `false`. A change rebuilds the cascade.",
+					"and the broker refuses those of publishers. After a change of `levels` an old entry does so, too. RabbitMQ leaves such " +
+					"exchanges out of exported definitions, see [the limits](../guides/guarantees.md#where-the-limits-are). " +
+					"Default: `true`, with a `preset` `false`. A change rebuilds the cascade.",
 			},
 			"entry_exchange": schema.StringAttribute{
 				Computed:            true,

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -273,6 +274,30 @@ resource "rabbitmqdelay_destination" "map" {
 			})
 		}
 	}
+}
+
+// Terraform's own plan says that a binding is there twice.
+func TestAccDestinationsWithOneBinding(t *testing.T) {
+	v := newVhost(t)
+	v.declareExchange("t.delivery", "topic")
+	v.declareQueue("orders", nil)
+	resource.ParallelTest(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories,
+		Steps: []resource.TestStep{{
+			Config: on(v.broker, `
+resource "rabbitmqdelay_destination" "orders" {
+  count             = 2
+  vhost             = %q
+  delivery_exchange = "t.delivery"
+  levels            = 2
+  address           = "orders"
+  queue             = "orders"
+}
+`, v.name),
+			PlanOnly:    true,
+			ExpectError: saying("is planned twice: another resource of this configuration is to make it, too"),
+		}},
+	})
 }
 
 func hclList(texts []string) string {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -241,6 +243,25 @@ resource "rabbitmqdelay_destination" "orders" {
 					t.Errorf("the message took %s", took)
 				}
 			})
+		}
+	}
+}
+
+// An operation that is to wait needs the time for it.
+func TestDestinationDrainTimeoutFits(t *testing.T) {
+	p := newServerOf(t, destinationType)
+	typ, ok := p.resource.AttributeTypes["timeouts"].(tftypes.Object)
+	if !ok {
+		t.Fatalf("timeouts are of type %s", p.resource.AttributeTypes["timeouts"])
+	}
+	given := attributes{"delivery_exchange": "d", "levels": 4, "address": "orders", "queue": "orders", "drain_timeout": "10m"}
+	noErrors(t, p.plan(t.Context(), given).diagnostics)
+	for _, operation := range []string{"delete", "update"} {
+		timeouts := object(t, typ, attributes{operation: "10m"})
+		diagnostics := p.plan(t.Context(), given.with(attributes{"timeouts": timeouts})).diagnostics
+		says := "drain_timeout is 10m0s, which does not fit into timeouts." + operation
+		if text := errorText(diagnostics); len(diagnostics) != 1 || !strings.Contains(text, says) {
+			t.Errorf("%s: %s", operation, text)
 		}
 	}
 }

@@ -361,10 +361,15 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 	}
 	own = without(own, spared...)
 	resp.Diagnostics.Append(resp.Private.SetKey(ctx, sharedKey, fmt.Append(nil, slices.Contains(spared, before)))...)
+	refuse := func() {
+		o.keep(own...)
+		prior.setLeftovers(without(own, before))
+		resp.Diagnostics.Append(resp.State.Set(ctx, &prior)...)
+	}
 	there, diags := o.prepare(ctx, "update", model.Adopt.ValueBool(), own)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
-		o.keep(own...)
+		refuse()
 		return
 	}
 	wanted := o.among(without(own, o.binding), o.claim.AskedInVain)
@@ -375,7 +380,7 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 	}
 	resp.Diagnostics.Append(o.vacate(ctx, "update", o.uncovered(gone), guard)...)
 	if resp.Diagnostics.HasError() {
-		o.keep(own...)
+		refuse()
 		return
 	}
 	after, done, err := o.rebind(ctx, actual)

@@ -337,7 +337,7 @@ func TestDestinationErrors(t *testing.T) {
 	}{
 		{attributes{"delivery_exchange": "nowhere"}, "delivery_exchange", `There is no exchange "nowhere" in vhost "` + v.name + `". Declare it first`},
 		{attributes{"delivery_exchange": "amq.direct"}, "delivery_exchange", `Exchange "amq.direct" in vhost "` + v.name + `" is of type "direct". It has to be a topic exchange`},
-		{attributes{"queue": "nowhere"}, "queue", `There is no queue "nowhere"`},
+		{attributes{"queue": "nowhere"}, "queue", `There is no queue "nowhere" in vhost "` + v.name + `". This provider declares none: an application does, or rabbitmq_queue`},
 		{attributes{"queue": nil, "exchange": "nowhere"}, "exchange", `There is no exchange "nowhere"`},
 		{attributes{"vhost": "nowhere"}, "", "no such vhost"},
 	} {

@@ -317,7 +317,7 @@ func TestDestroyWhileOthersPublishIntoAQueue(t *testing.T) {
 // The same in a create that adopts a cascade that is in use, adds a queue to it, fails, and takes the queue back.
 func TestAdoptTakenBackUnderTraffic(t *testing.T) {
 	t.Parallel()
-	d := newDestroyed(t, "quorum", nil)
+	d := newDestroyed(t, "quorum", attributes{"internal_levels": false}) // to publish half-way
 	missing := topology.Binding{Source: "t.delay-02", RoutingKey: "1.*.*.*.#", DestinationType: topology.ToQueue, Destination: "t.delay-02"}
 	d.do(topology.DeleteQueue{Queue: d.before.Queues["t.delay-01"]}, topology.Unbind{Binding: missing})
 	before := d.objects()

@@ -124,7 +124,11 @@ func exchangeDamages(desired topology.Topology, e topology.Exchange) []damage {
 	}
 	recreate("transient", func(x *topology.Exchange) { x.Durable = false })
 	recreate("auto-delete", func(x *topology.Exchange) { x.AutoDelete = true })
-	recreate("internal", func(x *topology.Exchange) { x.Internal = true })
+	internal := "internal"
+	if e.Internal {
+		internal = "open to publishers"
+	}
+	recreate(internal, func(x *topology.Exchange) { x.Internal = !x.Internal })
 	for key := range e.Arguments {
 		recreate("without "+key, func(x *topology.Exchange) { delete(x.Arguments, key) })
 		recreate("with another "+key, func(x *topology.Exchange) { x.Arguments[key] = "amq.fanout" })

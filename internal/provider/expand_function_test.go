@@ -38,7 +38,7 @@ func TestExpandFunction(t *testing.T) {
 		"all given": {
 			attributes{
 				"vhost": "v", "max_delay": "1h", "resolution": "100ms", "exchange_name": "x%d", "queue_name": "q%d", "delivery_exchange": "d", "create_delivery_exchange": false,
-				"queue_type": "classic", "lookahead": 1, "strict_keys": false, "park_unroutable": false,
+				"queue_type": "classic", "lookahead": 1, "strict_keys": false, "internal_levels": false, "park_unroutable": false,
 			},
 			cascade.Config{
 				Vhost: "v", MaxDelay: time.Hour, Resolution: 100 * time.Millisecond, ExchangeName: "x%d", QueueName: "q%d", DeliveryExchange: "d", QueueType: cascade.Classic, Lookahead: 1,
@@ -103,7 +103,8 @@ func TestAccExpandIsWhatABrokerLoads(t *testing.T) {
 		},
 		"own names by rabbitmqctl, adopted": {
 			attributes{"levels": 3, "exchange_name": "x.%d", "queue_name": "q.%d", "delivery_exchange": "d", "park_unroutable": false, "strict_keys": false},
-			cascade.Config{Levels: 3, ExchangeName: "x.%d", QueueName: "q.%d", DeliveryExchange: "d", CreateDeliveryExchange: true},
+			cascade.Config{Levels: 3, ExchangeName: "x.%d", QueueName: "q.%d", DeliveryExchange: "d",
+				CreateDeliveryExchange: true, InternalLevels: true},
 			"", loadByCtl, true,
 		},
 	} {

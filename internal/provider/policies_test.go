@@ -230,7 +230,10 @@ func TestPolicyConsequences(t *testing.T) {
 				v := newVhost(t)
 				v.policy("p", 0, test.definition)(".*")
 				u := &underPolicy{vhost: v, protocol: newProtocol(t, v.broker, nil), unit: 1500 * time.Millisecond}
-				u.given = attributes{"vhost": v.name, "name": "t", "levels": 2, "resolution": u.unit.String(), "queue_type": queueType}
+				u.given = attributes{
+					"vhost": v.name, "name": "t", "levels": 2, "resolution": u.unit.String(), "queue_type": queueType,
+					"internal_levels": false, // to publish half-way
+				}
 				u.mustApply(u.given)
 				u.collector = v.collect("t.delivery", "#")
 				test.happens(u)

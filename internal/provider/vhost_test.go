@@ -178,11 +178,18 @@ func (v *vhost) bind(source, key, destinationType, destination string) {
 }
 
 // exported is what the management API exports of the vhost. That leaves out what RabbitMQ has in each
-// vhost by itself.
+// vhost by itself. It leaves out internal exchanges as well, so these come from the list.
 func (v *vhost) exported() topology.Topology {
 	v.Helper()
 	var definitions rabbithole.ExportedDefinitions
 	v.get(&definitions, "definitions", v.name)
+	var exchanges []rabbithole.ExchangeInfo
+	v.get(&exchanges, "exchanges", v.name)
+	for _, e := range exchanges {
+		if e.Internal && !strings.HasPrefix(e.Name, "amq.") {
+			*definitions.Exchanges = append(*definitions.Exchanges, e)
+		}
+	}
 	return topologyOf(*definitions.Exchanges, *definitions.Queues, *definitions.Bindings)
 }
 

@@ -218,7 +218,7 @@ func TestDiffUpdatesBesideARefusal(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(desired.Exchanges)) {
 			if rapid.IntRange(0, 3).Draw(t, "damage exchange "+name) == 0 {
 				e := b.Exchanges[name]
-				e.Internal = true
+				e.Internal = !e.Internal
 				b.Exchanges[name] = e
 			}
 		}

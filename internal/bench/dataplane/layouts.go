@@ -47,7 +47,7 @@ const full = 0
 
 func withLookahead(lookahead int) func(cascade.Config) (topology.Topology, error) {
 	return func(c cascade.Config) (topology.Topology, error) {
-		c.Lookahead = lookahead
+		c.Lookahead, c.InternalLevels = lookahead, false // in one of the layouts publishers enter below the entry
 		return cascade.Expand(c)
 	}
 }
