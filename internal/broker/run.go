@@ -18,8 +18,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// undoTime limits an undo, which goes on when the operation has been canceled.
-const undoTime = 30 * time.Second
+// undoTime limits an undo, which goes on when the operation has been canceled. Without AMQP, that of a rebuild of 28
+// levels takes half of it.
+const undoTime = time.Minute
 
 // Run runs a plan, see [Runner.Run].
 func (c *Client) Run(ctx context.Context, vhost string, plan topology.Plan) (done []topology.Step, err error) {

@@ -78,18 +78,21 @@ func TestValidation(t *testing.T) {
 	}
 }
 
-// A destroy whose time is over before the cascade may have run empty could never do what it is to.
-func TestDrainFitsIntoDelete(t *testing.T) {
-	for timeout, fits := range map[string]bool{"5m": false, "10m": false, "11m": true} {
-		p := newServer(t)
-		typ, ok := p.resource.AttributeTypes["timeouts"].(tftypes.Object)
-		if !ok {
-			t.Fatalf("timeouts are of type %s", p.resource.AttributeTypes["timeouts"])
-		}
-		timeouts := object(t, typ, attributes{"delete": timeout})
-		plan := p.plan(t.Context(), attributes{"name": "t", "levels": 4, "drain_timeout": "10m", "timeouts": timeouts})
-		if got := errorText(plan.diagnostics); (got == "") != fits || !fits && !strings.Contains(got, "does not fit into timeouts.delete") {
-			t.Errorf("with timeouts.delete = %s: %q", timeout, got)
+// A destroy or a rebuild whose time is over before the cascade may have run empty could never do what it is to.
+func TestDrainFitsIntoTimeouts(t *testing.T) {
+	for _, operation := range []string{"delete", "update"} {
+		for timeout, fits := range map[string]bool{"5m": false, "10m": false, "11m": true} {
+			p := newServer(t)
+			typ, ok := p.resource.AttributeTypes["timeouts"].(tftypes.Object)
+			if !ok {
+				t.Fatalf("timeouts are of type %s", p.resource.AttributeTypes["timeouts"])
+			}
+			timeouts := object(t, typ, attributes{operation: timeout})
+			plan := p.plan(t.Context(), attributes{"name": "t", "levels": 4, "drain_timeout": "10m", "timeouts": timeouts})
+			want := "does not fit into timeouts." + operation
+			if got := errorText(plan.diagnostics); (got == "") != fits || !fits && !strings.Contains(got, want) {
+				t.Errorf("with timeouts.%s = %s: %q", operation, timeout, got)
+			}
 		}
 	}
 }

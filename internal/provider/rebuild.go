@@ -67,7 +67,7 @@ func (r *rebuild) run(ctx context.Context) (outcome, diag.Diagnostics) {
 	done, err := runner.Run(ctx, topology.Rebuild(r.before, r.desired, state.Topology, r.guard))
 	if err != nil {
 		diags.Append(r.part(r.before).notRemoved("update", err, r.guard))
-		return r.left(ctx, state, done), diags
+		return r.brokenOff(ctx, state, done, diags)
 	}
 	runner.Release()
 	after, err := r.read(ctx, done...)
@@ -76,7 +76,7 @@ func (r *rebuild) run(ctx context.Context) (outcome, diag.Diagnostics) {
 	}
 	if err != nil {
 		diags.Append(r.failed("update", err))
-		return r.left(ctx, state, done), diags
+		return r.brokenOff(ctx, state, done, diags)
 	}
 	diags.Append(r.warnings(after)...)
 	diags.Append(r.letGoOfDelivery(ctx)...)
@@ -122,13 +122,24 @@ func (r *rebuild) readBound(ctx context.Context, state *broker.State) error {
 	return err
 }
 
-// left is what there is after a failure. Done are the steps that may have had an effect.
-func (r *rebuild) left(ctx context.Context, state *broker.State, done []topology.Step) outcome {
+// brokenOff is what a rebuild has come to that failed. Done are the steps that may have had an effect.
+func (r *rebuild) brokenOff(
+	ctx context.Context, state *broker.State, done []topology.Step, diags diag.Diagnostics,
+) (outcome, diag.Diagnostics) {
 	if len(done) == 0 {
-		return outcome{}
+		return outcome{}, diags
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
+	left := r.left(ctx, state, done)
+	if left.isNew { // so that the next apply does not know of the delivery exchange before
+		diags.Append(r.letGoOfDelivery(ctx)...)
+	}
+	return left, diags
+}
+
+// left is what there is after a failure.
+func (r *rebuild) left(ctx context.Context, state *broker.State, done []topology.Step) outcome {
 	before, err := r.part(r.before).read(ctx)
 	if err != nil {
 		// Nobody can say what exists: the state names all that may. Nothing is declared before all is torn down.
