@@ -49,26 +49,19 @@ func CanBeEntry(e topology.Exchange) bool {
 	return e.Type == "topic" && strings.ContainsAny(e.Name, "0123456789")
 }
 
-// Cascades are the entry exchanges of the cascades in the vhost, sorted, whoever declared them: all that Recognize understands
-// and that are no lower level of another one. A cascade whose entry does not lead to its top queue any more is not among
-// them, because nothing tells its levels from the entry of a shorter one.
+// Cascades are the entry exchanges of the cascades in the vhost, sorted, whoever declared them: all that
+// Recognize understands. An entry that leads nowhere is not among them.
 func (i *Inventory) Cascades(ctx context.Context) []string {
 	var entries []string
-	lower := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(i.there.Exchanges)) {
-		if !CanBeEntry(i.there.Exchanges[name]) || !slices.ContainsFunc(i.from[name], leadsToTop) {
+		if !CanBeEntry(i.there.Exchanges[name]) {
 			continue
 		}
-		c, err := Recognize(ctx, i, i.vhost, name)
-		if err != nil {
-			continue // it is something else
-		}
-		entries = append(entries, name)
-		for level := range c.Levels - 1 {
-			lower[c.exchange(level)] = true
+		if _, err := (&recognizer{look: i, vhost: i.vhost, hopsOnly: true}).cascade(ctx, name); err == nil {
+			entries = append(entries, name)
 		}
 	}
-	return slices.DeleteFunc(entries, func(name string) bool { return lower[name] })
+	return entries
 }
 
 // CanBeLadderEntry tells whether an exchange can be the entry of a ladder, which may have any name.

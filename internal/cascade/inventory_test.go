@@ -124,7 +124,7 @@ func TestInventoryFindsLadders(t *testing.T) {
 	}
 }
 
-// What is damaged below the entry is found; an entry that shows nothing is not, nor are its lower levels.
+// What is damaged below the entry is found; an entry that leads nowhere is not, nor are its lower levels.
 func TestInventoryOfDamagedCascades(t *testing.T) {
 	c := Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
@@ -137,7 +137,7 @@ func TestInventoryOfDamagedCascades(t *testing.T) {
 		"no top queue": {func(to *topology.Topology) {
 			delete(to.Queues, "t.delay-03")
 			maps.DeleteFunc(to.Bindings, func(b topology.Binding, _ struct{}) bool { return b.Destination == "t.delay-03" })
-		}, nil},
+		}, []string{"t.delay-03"}},
 		"no entry": {func(to *topology.Topology) { delete(to.Exchanges, "t.delay-03") }, nil},
 		"an entry of another type": {func(to *topology.Topology) {
 			to.Exchanges["t.delay-03"] = topology.Exchange{Name: "t.delay-03", Type: "headers", Durable: true}

@@ -2,7 +2,6 @@ package cascade
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,8 +14,10 @@ import (
 // entry say which delays there are; a rung whose queue is missing or damaged is recognized as long as another
 // one is not. A rung that the entry does not lead to cannot be found.
 func RecognizeLadder(ctx context.Context, look Lookup, vhost, entry string) (Ladder, error) {
-	l, err := (&recognizer{look: look, vhost: vhost}).recognizeLadder(ctx, entry)
+	r := &recognizer{look: look, vhost: vhost}
+	l, err := r.recognizeLadder(ctx, entry)
 	if err != nil {
+		err = r.elsewhere(ctx, KindLadder, entry, err)
 		return Ladder{}, fmt.Errorf("recognize the ladder behind exchange %q in vhost %q: %w", entry, vhost, err)
 	}
 	return l, nil
@@ -40,7 +41,8 @@ func (r *recognizer) recognizeLadder(ctx context.Context, name string) (Ladder, 
 		}
 	}
 	if shows == nil {
-		return Ladder{}, errors.New("no queue behind it has the x-message-ttl that its binding's key names, and an x-dead-letter-exchange")
+		return Ladder{}, notThis("no queue behind it has the x-message-ttl that its binding's key names, " +
+			"and an x-dead-letter-exchange")
 	}
 	l.QueueType = QueueType(shows.Type())
 	l.DeliveryExchange = shows.DeadLetterExchange()
@@ -65,7 +67,7 @@ func (r *recognizer) recognizeLadder(ctx context.Context, name string) (Ladder, 
 		l.Name = l.derivedName()
 	}
 	if _, err := l.Resolve(); err != nil {
-		return Ladder{}, fmt.Errorf("what is there does not make a valid ladder: %w", err)
+		return Ladder{}, notThisf("what is there does not make a valid ladder: %s", err)
 	}
 	return l, nil
 }
@@ -93,7 +95,7 @@ func (r *recognizer) rungs(ctx context.Context) (map[string]topology.Queue, erro
 		rungs[label] = q
 	}
 	if len(rungs) == 0 {
-		return nil, errors.New(`it has no binding like that of a ladder's rung, to a queue with a key such as "30s.*.#"`)
+		return nil, notThis(`it has no binding like that of a ladder's rung, to a queue with a key such as "30s.*.#"`)
 	}
 	return rungs, nil
 }
@@ -115,7 +117,8 @@ func labelFormat(names map[string]string) (LabelFormat, error) {
 	if len(names) == 1 {
 		return LabelFormat(Escape(name)), nil
 	}
-	return "", fmt.Errorf("no format with %%s in the place of the delay names all its queues: %s", strings.Join(slices.Sorted(maps.Values(names)), ", "))
+	return "", notThisf("no format with %%s in the place of the delay names all its queues: %s",
+		strings.Join(slices.Sorted(maps.Values(names)), ", "))
 }
 
 // derivedName is the name from which the default names would be the names that are there.

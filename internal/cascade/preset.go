@@ -94,11 +94,11 @@ func (c Config) adjust(arguments topology.Arguments) {
 	}
 }
 
-// recognizePreset finds the preset without which the configuration would not give the queue's arguments.
-func (c Config) recognizePreset(queue topology.Queue) Preset {
+// recognizePreset finds the preset without which the configuration would not give the arguments of the level's queue.
+func (c Config) recognizePreset(queue topology.Queue, level int) Preset {
 	for _, name := range slices.Sorted(maps.Keys(presets)) {
 		p := presets[name]
-		plain := c.plainArguments(c.Levels - 1)
+		plain := c.plainArguments(level)
 		fits := c.Levels == presetLevels && c.Resolution == time.Second && c.QueueName == Format(p.names) && c.ExchangeName == Format(p.names) &&
 			c.DeliveryExchange == p.delivery && c.QueueType == p.queueType && c.Lookahead == 1 && !c.StrictKeys && !c.ParkUnroutable && c.MaxLength == 0
 		if !fits || plain.Equal(queue.Arguments) {

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -22,15 +20,19 @@ type Lookup interface {
 }
 
 // Recognize reads the configuration of the cascade behind the entry exchange off a broker, whoever
-// declared it. What is missing or damaged below the top level does not matter as long as the rest
-// says what it was: expanded, the result is the cascade as it should be.
+// declared it. The keys of the bindings say which level an exchange is and how many there are; names
+// only tell what format they have. What is missing or damaged does not matter as long as the rest says
+// what it was: expanded, the result is the cascade as it should be. An entry of something else is an
+// ElsewhereError.
 //
-// The entry, its bindings, the top and the lowest queue, the delivery and the alternate exchange
-// are enough for most cascades; a few lower queues are looked for where names leave a choice. The
-// bindings of the delivery exchange are never read.
+// The entry, its bindings, the top and the lowest queue, the delivery and the alternate exchange are
+// enough for full lookahead, beside the look for internal exchanges. With less, the bindings of every
+// exchange on the way are read, too; those of the delivery exchange are not.
 func Recognize(ctx context.Context, look Lookup, vhost, entry string) (Config, error) {
-	c, err := (&recognizer{look: look, vhost: vhost}).recognize(ctx, entry)
+	r := &recognizer{look: look, vhost: vhost}
+	c, err := r.cascade(ctx, entry)
 	if err != nil {
+		err = r.elsewhere(ctx, KindCascade, entry, err)
 		return Config{}, fmt.Errorf("recognize the cascade behind exchange %q in vhost %q: %w", entry, vhost, err)
 	}
 	return c, nil
@@ -41,56 +43,47 @@ type recognizer struct {
 	vhost    string
 	entry    topology.Exchange
 	bindings []topology.Binding // those of the entry
+	// hopsOnly leaves out entries that show nothing, which only the exchanges below can prove.
+	hopsOnly bool
 }
 
-func (r *recognizer) recognize(ctx context.Context, name string) (Config, error) {
-	err := r.readEntry(ctx, name)
-	if errors.Is(err, errNoEntry) {
-		return r.orRemains(ctx, name, err)
+// cascade is Recognize without a look for what else the exchange may belong to.
+func (r *recognizer) cascade(ctx context.Context, name string) (Config, error) {
+	missing := r.readEntry(ctx, name)
+	if missing != nil && !errors.Is(missing, errNoEntry) {
+		return Config{}, missing
 	}
-	if err != nil {
-		return Config{}, err
+	hops, stars := hopsOf(r.bindings)
+	if stars > 0 {
+		return Config{}, inMiddle(stars)
 	}
-	readings, err := r.readings(ctx)
-	if errors.Is(err, errNoTop) {
-		return r.orRemains(ctx, name, err)
+	unlike := missing
+	if unlike == nil && len(hops) == 0 {
+		unlike = errNoHops
 	}
-	if err != nil {
-		return Config{}, err
+	if len(hops) == 0 && r.hopsOnly {
+		return Config{}, unlike
 	}
-	c, err := r.choose(ctx, readings)
-	if err != nil {
-		return Config{}, err
-	}
-	c.Lookahead = r.lookahead(c)
-	if c.DeliveryExchange, err = r.delivery(ctx, c); err != nil {
-		return Config{}, err
-	}
-	if c.Name, c.ParkUnroutable, err = r.parking(ctx); err != nil {
-		return Config{}, err
-	}
-	if c.CreateDeliveryExchange, err = r.ownsDelivery(ctx, c.parts()); err != nil {
-		return Config{}, err
-	}
-	if c.Name == "" {
-		c.Name = c.derivedName()
-	}
-	if c.Levels == presetLevels {
-		top, _, err := r.look.Queue(ctx, c.QueueName.Name(c.Levels-1))
-		if err != nil {
-			return Config{}, err
+	for levels := MaxLevels; levels > 0; levels-- {
+		formats := formatsOf(name, levels-1)
+		if len(formats) == 0 {
+			continue
 		}
-		c.Preset = c.recognizePreset(top)
-	}
-	if c.Preset == "" {
-		if c.InternalLevels, err = r.internalLevels(ctx, c); err != nil {
+		c, err := (&reading{recognizer: r, levels: levels, hops: hops, exchanges: formats}).read(ctx)
+		var refused notThis
+		switch {
+		case err == nil:
+			return c, nil
+		case !errors.As(err, &refused):
 			return Config{}, err
+		case unlike == nil:
+			unlike = err
 		}
 	}
-	if _, err := c.Resolve(); err != nil {
-		return Config{}, fmt.Errorf("what is there does not make a valid cascade: %w", err)
+	if unlike == nil {
+		unlike = notThis("its name has no number of a level")
 	}
-	return c, nil
+	return Config{}, unlike
 }
 
 // readEntry reads the entry exchange and its bindings.
@@ -103,287 +96,47 @@ func (r *recognizer) readEntry(ctx context.Context, name string) (err error) {
 	case !exists:
 		return errNoEntry
 	case r.entry.Type != "topic":
-		return fmt.Errorf("it is a %s exchange, and the entry of a cascade or a ladder is a topic exchange", r.entry.Type)
+		return notThisf("it is a %s exchange, and the entry of a cascade or a ladder is a topic exchange", r.entry.Type)
 	}
 	r.bindings, err = r.look.BindingsFrom(ctx, name)
 	return err
 }
 
-var errNoEntry = errors.New("there is no such exchange")
-
-// reading is one way to understand the entry exchange and the queue of the top level.
-type reading struct {
-	// Config has what the top level shows, except for the names.
-	Config
-	// exchanges and queues are the formats that fit what was seen so far, the likeliest first.
-	exchanges, queues []Format
-	// deadLetters is where the top queue's messages go, for a single level the delivery exchange.
-	deadLetters string
-}
-
-// topKey is the key under which an entry exchange leads to the queue of the top level. A strict one
-// has a "*" for each digit left and one for the first word of the destination.
-var topKey = regexp.MustCompile(`^1(?:\.\*)*\.#$`)
-
-// leadsToTop tells whether a binding is like that of an entry exchange to the queue of the top level.
-func leadsToTop(b topology.Binding) bool {
-	return topKey.MatchString(b.RoutingKey) && b.DestinationType == topology.ToQueue && b.Arguments == ""
-}
-
-// readings are the ways to understand the top level, the likeliest first. There is more than one
-// where others have bound a queue with the same key, or where digits stand before the level: level
-// 16 of "t.delay-%d" could be level 6 of "t.delay-1%d".
-func (r *recognizer) readings(ctx context.Context) ([]reading, error) {
-	var (
-		readings []reading
-		unlike   error
-	)
-	for _, b := range r.bindings {
-		if !leadsToTop(b) {
-			continue
-		}
-		queue, exists, err := r.look.Queue(ctx, b.Destination)
-		if err != nil {
-			return nil, err
-		}
-		if !exists {
-			continue // gone since the bindings were read
-		}
-		found, err := r.read(queue, strings.Count(b.RoutingKey, "*"))
-		if err != nil && unlike == nil {
-			unlike = fmt.Errorf("queue %q, bound with key %q, is not like that of a cascade's top level: %w", queue.Name, b.RoutingKey, err)
-		}
-		readings = append(readings, found...)
-	}
-	switch {
-	case len(readings) > 0:
-		slices.SortStableFunc(readings, likelier)
-		return readings, nil
-	case unlike != nil:
-		return nil, unlike
-	default:
-		return nil, errNoTop
-	}
-}
-
-var errNoTop = errors.New(`it has no binding like that of a cascade's top level, to a queue with key "1.#" or "1.*.….#"`)
-
-// orRemains is for an entry that shows nothing: what remains of the cascade below may still do.
-func (r *recognizer) orRemains(ctx context.Context, entry string, otherwise error) (Config, error) {
-	c, found, err := r.remains(ctx, entry)
-	switch {
-	case err != nil:
+// read understands the entry as that of a cascade with so many levels.
+func (s *reading) read(ctx context.Context) (Config, error) {
+	if err := s.walk(ctx); err != nil {
 		return Config{}, err
-	case !found:
-		return Config{}, otherwise
 	}
-	return c, nil
-}
-
-// likelier puts readings of strict keys first, which show the number of levels, then those with
-// more levels.
-func likelier(x, y reading) int {
-	if x.StrictKeys != y.StrictKeys {
-		if x.StrictKeys {
-			return -1
-		}
-		return 1
+	if err := s.readQueues(ctx); err != nil {
+		return Config{}, err
 	}
-	return y.Levels - x.Levels
-}
-
-// read understands a queue as that of the top level. Strict keys show the number of levels, for lax
-// ones it is 0.
-func (r *recognizer) read(queue topology.Queue, strictLevels int) ([]reading, error) {
-	ttl, expires := queue.Arguments["x-message-ttl"].(int64)
-	queueType := QueueType(queue.Type())
-	switch {
-	case !expires || ttl < 1 || ttl > MaxTTL.Milliseconds():
-		return nil, errors.New("it has no valid x-message-ttl")
-	case queue.DeadLetterExchange() == "":
-		return nil, errors.New("it has no x-dead-letter-exchange")
-	case queueType != Quorum && queueType != Classic:
-		return nil, fmt.Errorf("it is a %s queue, and those of a cascade are quorum or classic queues", queueType)
+	if err := s.settleExchanges(ctx); err != nil {
+		return Config{}, err
 	}
-	shown := reading{
-		Config:      Config{Vhost: r.vhost, QueueType: queueType, StrictKeys: strictLevels > 0},
-		deadLetters: queue.DeadLetterExchange(),
+	c := s.config()
+	if err := s.prove(ctx, &c); err != nil {
+		return Config{}, err
 	}
-	if limit, ok := queue.Arguments["x-max-length"].(int64); ok && queueType == Quorum {
-		shown.MaxLength = limit
+	var err error
+	if c.Name, c.ParkUnroutable, err = s.parking(ctx); err != nil {
+		return Config{}, err
 	}
-	most, fewest := strictLevels, strictLevels
-	if !shown.StrictKeys {
-		most, fewest = MaxLevels, 2
+	if c.CreateDeliveryExchange, err = s.ownsDelivery(ctx, c.parts()); err != nil {
+		return Config{}, err
 	}
-	var readings []reading
-	named := false
-	for levels := most; levels >= fewest; levels-- {
-		shown.Levels = levels
-		if !r.named(&shown, queue.Name) {
-			continue
-		}
-		named = true
-		step := ttl >> (levels - 1)
-		if step<<(levels-1) == ttl {
-			shown.Resolution = time.Duration(step) * time.Millisecond
-			readings = append(readings, shown)
-		}
+	if c.Name == "" {
+		c.Name = c.derivedName()
 	}
-	if !named && !shown.StrictKeys {
-		// A single level is the last thing to think of: every name with a 0 could be its name.
-		shown.Levels, shown.Resolution = 1, time.Duration(ttl)*time.Millisecond
-		passes := slices.Contains(destinations(r.bindings, shown.passKey(0, 1), topology.ToExchange), shown.deadLetters)
-		if passes && r.named(&shown, queue.Name) {
-			readings = append(readings, shown)
-		}
-	}
-	switch {
-	case len(readings) > 0:
-		return readings, nil
-	case named:
-		return nil, fmt.Errorf("its x-message-ttl of %d is not a whole number of milliseconds times a power of two, as its name and that of the exchange want it", ttl)
-	default:
-		return nil, fmt.Errorf("its name, that of the exchange and its x-dead-letter-exchange %q do not show which level it has", shown.deadLetters)
-	}
-}
-
-// named finds the formats of a reading with so many levels, and tells whether there are any. The
-// top queue dead-letters to the exchange of the next level.
-func (r *recognizer) named(shown *reading, queue string) bool {
-	shown.exchanges, shown.queues = formatsOf(r.entry.Name, shown.Levels-1), formatsOf(queue, shown.Levels-1)
-	if shown.Levels > 1 {
-		shown.exchanges = with(shown.exchanges, shown.Levels-2, shown.deadLetters)
-	}
-	return len(shown.exchanges) > 0 && len(shown.queues) > 0
-}
-
-// choose is the first reading that a lower level confirms, or else the first.
-func (r *recognizer) choose(ctx context.Context, readings []reading) (Config, error) {
-	for i := range readings {
-		confirmed, err := r.narrow(ctx, &readings[i], len(readings) == 1)
-		if err != nil {
+	c.Preset = c.recognizePreset(s.sample, s.sampleLevel)
+	if c.Preset == "" {
+		if c.InternalLevels, err = s.internalLevels(ctx, c); err != nil {
 			return Config{}, err
 		}
-		if confirmed {
-			return readings[i].config(), nil
-		}
 	}
-	return readings[0].config(), nil
-}
-
-// narrow settles the formats by what lower levels are called, and tells whether any of them
-// confirms the reading. Above level 9, names with and without padding are the same.
-func (r *recognizer) narrow(ctx context.Context, shown *reading, confirmed bool) (bool, error) {
-	top := shown.Levels - 1
-	for level := top - 1; level >= 0; level-- {
-		shown.queues = prefer(shown.queues, level, destinations(r.bindings, shown.waitKey(top, top-level), topology.ToQueue)...)
-		shown.exchanges = prefer(shown.exchanges, level, destinations(r.bindings, shown.passKey(top, top-level), topology.ToExchange)...)
+	if _, err := c.Resolve(); err != nil {
+		return Config{}, notThisf("what is there does not make a valid cascade: %s", err)
 	}
-	settled := func() bool {
-		return confirmed && sameNames(shown.exchanges, shown.Levels) && sameNames(shown.queues, shown.Levels)
-	}
-	lastPadded := min(top-1, 9)
-	for level := lastPadded; level >= 0 && !settled(); level-- {
-		for _, name := range names(shown.queues, level) {
-			queue, exists, err := r.look.Queue(ctx, name)
-			if err != nil {
-				return false, err
-			}
-			if !exists || queue.Arguments["x-message-ttl"] != shown.TTL(level).Milliseconds() {
-				continue
-			}
-			confirmed = true
-			shown.queues = with(shown.queues, level, name)
-			if level > 0 {
-				shown.exchanges = prefer(shown.exchanges, level-1, queue.DeadLetterExchange())
-			}
-			break
-		}
-	}
-	for level := lastPadded; level >= 0 && !settled(); level-- {
-		for _, name := range names(shown.exchanges, level) {
-			_, exists, err := r.look.Exchange(ctx, name)
-			if err != nil {
-				return false, err
-			}
-			if exists {
-				confirmed = true
-				shown.exchanges = with(shown.exchanges, level, name)
-				break
-			}
-		}
-	}
-	return confirmed, nil
-}
-
-func destinations(bindings []topology.Binding, key string, to topology.DestinationType) []string {
-	var destinations []string
-	for _, b := range bindings {
-		if b.RoutingKey == key && b.DestinationType == to && b.Arguments == "" {
-			destinations = append(destinations, b.Destination)
-		}
-	}
-	return destinations
-}
-
-func (shown reading) config() Config {
-	c := shown.Config
-	c.ExchangeName, c.QueueName = shown.exchanges[0], shown.queues[0]
-	if c.Levels == 1 {
-		c.DeliveryExchange = shown.deadLetters
-	}
-	return c
-}
-
-// lookahead is the furthest queue that the entry leads to.
-func (r *recognizer) lookahead(c Config) int {
-	top := c.Levels - 1
-	for level := range top {
-		if slices.Contains(destinations(r.bindings, c.waitKey(top, top-level), topology.ToQueue), c.QueueName.Name(level)) {
-			return c.Levels - level
-		}
-	}
-	return 1
-}
-
-// delivery is the exchange to which level 0 leads, by the first of three things that show it: the
-// entry itself, if it looks at all digits, the lowest queue, and the lowest exchange.
-func (r *recognizer) delivery(ctx context.Context, c Config) (string, error) {
-	if c.DeliveryExchange != "" {
-		return c.DeliveryExchange, nil
-	}
-	beyond := func(names ...string) (name string, shown bool) {
-		for level := range c.Levels {
-			names = slices.DeleteFunc(names, func(name string) bool { return name == c.ExchangeName.Name(level) })
-		}
-		if len(names) != 1 || names[0] == "" {
-			return "", false
-		}
-		return names[0], true
-	}
-	if name, shown := beyond(destinations(r.bindings, c.passKey(c.Levels-1, c.Levels), topology.ToExchange)...); shown {
-		return name, nil
-	}
-	queue, _, err := r.look.Queue(ctx, c.QueueName.Name(0))
-	if err != nil {
-		return "", err
-	}
-	if name, shown := beyond(queue.DeadLetterExchange()); shown {
-		return name, nil
-	}
-	var lowest []topology.Binding
-	if _, exists, err := r.look.Exchange(ctx, c.exchange(0)); err != nil {
-		return "", err
-	} else if exists {
-		if lowest, err = r.look.BindingsFrom(ctx, c.exchange(0)); err != nil {
-			return "", err
-		}
-	}
-	if name, shown := beyond(destinations(lowest, c.passKey(0, 1), topology.ToExchange)...); shown {
-		return name, nil
-	}
-	return "", fmt.Errorf("nothing shows its delivery exchange: neither queue %q nor exchange %q leads to one", c.QueueName.Name(0), c.exchange(0))
+	return c, nil
 }
 
 // internalLevels tells whether an exchange below the entry is internal. Where there is none at all, the default
@@ -459,7 +212,8 @@ func formatsOf(name string, level int) []Format {
 				first--
 			}
 			for ; first < start || first == start && len(digits) > 1; first++ {
-				verbs = append(verbs, fmt.Sprintf("%s%%%s%dd%s", Escape(name[:first]), flag, end-first, Escape(name[end:])))
+				f := fmt.Sprintf("%s%%%s%dd%s", Escape(name[:first]), flag, end-first, Escape(name[end:]))
+				verbs = append(verbs, f)
 			}
 		}
 		padded('0', "0")
@@ -481,14 +235,6 @@ func with(formats []Format, level int, names ...string) []Format {
 		}
 	}
 	return kept
-}
-
-// prefer is with, unless that leaves none: the names are then those of something else.
-func prefer(formats []Format, level int, names ...string) []Format {
-	if kept := with(formats, level, names...); len(kept) > 0 {
-		return kept
-	}
-	return formats
 }
 
 // names are what the formats call the level.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -309,63 +310,128 @@ func TestRecognizeDeliveryExchange(t *testing.T) {
 }
 
 func TestRecognizeErrors(t *testing.T) {
-	changeTop := func(change func(*topology.Queue)) func(*fakeBroker) {
+	change := func(key string, value any) func(*fakeBroker) {
 		return func(b *fakeBroker) {
-			q := b.there.Queues["t.delay-03"]
+			q := b.there.Queues["t.delay-00"]
 			q.Arguments = maps.Clone(q.Arguments)
-			change(&q)
+			q.Arguments[key] = value
 			b.there.Queues[q.Name] = q
 		}
 	}
-	named := Config{Name: "t", Levels: 4, Lookahead: 1}
-	elsewhere := named
-	elsewhere.ExchangeName = "wait.%d"
 	for _, test := range []struct {
 		name   string
+		levels int
 		change func(*fakeBroker)
 		want   string
 	}{
-		{"nothing", func(b *fakeBroker) { b.there = topology.New() }, "there is no such exchange"},
-		{"other type", func(b *fakeBroker) {
-			b.there.Exchanges["t.delay-03"] = topology.Exchange{Name: "t.delay-03", Type: "fanout"}
+		{"nothing", 1, func(b *fakeBroker) { b.there = topology.New() }, "there is no such exchange"},
+		{"no entry above one without keys", 2, func(b *fakeBroker) {
+			delete(b.there.Exchanges, "t.delay-01")
+			clear(b.there.Bindings)
+		}, "there is no such exchange"},
+		{"other type", 1, func(b *fakeBroker) {
+			b.there.Exchanges["t.delay-00"] = topology.Exchange{Name: "t.delay-00", Type: "fanout"}
 		}, "it is a fanout exchange, and the entry of a cascade or a ladder is a topic exchange"},
-		{"no time-to-live", changeTop(func(q *topology.Queue) { delete(q.Arguments, "x-message-ttl") }), `queue "t.delay-03", bound with key "1.#", is not like that of a cascade's top level: it has no valid x-message-ttl`},
-		{"time-to-live of nothing", changeTop(func(q *topology.Queue) { q.Arguments["x-message-ttl"] = int64(0) }), "it has no valid x-message-ttl"},
-		{"time-to-live that cannot be halved", changeTop(func(q *topology.Queue) { q.Arguments["x-message-ttl"] = int64(8001) }), "its x-message-ttl of 8001 is not a whole number of milliseconds times a power of two"},
-		{"no dead-letter exchange", changeTop(func(q *topology.Queue) { delete(q.Arguments, "x-dead-letter-exchange") }), "it has no x-dead-letter-exchange"},
-		{"another dead-letter exchange", changeTop(func(q *topology.Queue) { q.Arguments["x-dead-letter-exchange"] = "elsewhere" }), `its name, that of the exchange and its x-dead-letter-exchange "elsewhere" do not show which level it has`},
-		{"a stream", changeTop(func(q *topology.Queue) { q.Arguments["x-queue-type"] = "stream" }), "it is a stream queue"},
-		{"nothing below", func(b *fakeBroker) {
+		{"no bindings", 1, func(b *fakeBroker) { clear(b.there.Bindings) },
+			`it has no binding like that of a cascade's top level, with a key such as "1.#"`},
+		{"no queue", 1, func(b *fakeBroker) { delete(b.there.Queues, "t.delay-00") },
+			`there is no queue such as "t.delay-00"`},
+		{"no time-to-live", 1, change("x-message-ttl", nil),
+			`queue "t.delay-00" is not like that of level 0 of 1: it has no valid x-message-ttl`},
+		{"time-to-live of nothing", 1, change("x-message-ttl", int64(0)), "it has no valid x-message-ttl"},
+		{"no dead-letter exchange", 1, change("x-dead-letter-exchange", ""), "it has no x-dead-letter-exchange"},
+		{"another dead-letter exchange", 1, change("x-dead-letter-exchange", "elsewhere"),
+			"nothing shows its delivery exchange"},
+		{"a stream", 1, change("x-queue-type", "stream"), "it is a stream queue"},
+		{"times that do not agree", 2, change("x-message-ttl", int64(7)),
+			"its queues do not agree on the x-message-ttl of the lowest level, which can be 1s or 7ms"},
+		{"nothing shows the end", 4, func(b *fakeBroker) {
 			delete(b.there.Queues, "t.delay-00")
-			delete(b.there.Exchanges, "t.delay-00")
-		}, `nothing shows its delivery exchange: neither queue "t.delay-00" nor exchange "t.delay-00" leads to one`},
-		{"the broker fails", func(b *fakeBroker) { b.failure = errors.New("connection refused") }, "connection refused"},
+			unbindAll(b.there, "t.delay-00")
+		}, `nothing shows its delivery exchange: queue "t.delay-00" and exchange "t.delay-00" do not lead to one and the same`},
+		{"the broker fails", 4, func(b *fakeBroker) { b.failure = errors.New("connection refused") }, "connection refused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			b := declared(t, named)
+			b := declared(t, Config{Name: "t", Levels: test.levels, Lookahead: 1})
+			entry := b.there.Entry
 			test.change(b)
-			got, err := Recognize(t.Context(), b, "orders", "t.delay-03")
-			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), `recognize the cascade behind exchange "t.delay-03" in vhost "orders": `) {
-				t.Errorf("got %+v and %q, want %q", got, err, test.want)
+			got, err := Recognize(t.Context(), b, "orders", entry)
+			prefix := fmt.Sprintf("recognize the cascade behind exchange %q in vhost %q: ", entry, "orders")
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), prefix) {
+				t.Errorf("got %+v and %v, want %q", got, err, test.want)
 			}
 		})
 	}
-	for name, test := range map[string]struct {
-		change func(*fakeBroker)
-		want   string
+}
+
+// What is not the entry of a cascade is refused with the name of the one that is, where there is one.
+func TestRecognizeNamesTheEntry(t *testing.T) {
+	full := Config{Name: "m", Levels: 5, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
+	chain := Config{ExchangeName: "10-%02d", QueueName: "10-%02d", DeliveryExchange: "amq.topic", Levels: 12, Lookahead: 1}
+	remove := func(there topology.Topology, name string) {
+		delete(there.Exchanges, name)
+		maps.DeleteFunc(there.Bindings, func(b topology.Binding, _ struct{}) bool {
+			return b.Source == name || b.DestinationType == topology.ToExchange && b.Destination == name
+		})
+	}
+	for _, test := range []struct {
+		config Config
+		gone   string
+		asked  string
+		want   string // the entry named in the error
+		reason string
 	}{
-		"no exchange": {func(b *fakeBroker) { delete(b.there.Exchanges, "wait.3") }, "there is no such exchange"},
-		"no bindings": {func(b *fakeBroker) { clear(b.there.Bindings) }, `it has no binding like that of a cascade's top level, to a queue with key "1.#" or "1.*.….#"`},
-		"no queue":    {func(b *fakeBroker) { delete(b.there.Queues, "t.delay-03") }, "it has no binding like that of a cascade's top level"},
+		{full, "", "m.delay-05", "m.delay-04", "there is no such exchange"},
+		{full, "", "m.delay-06", "m.delay-04", "there is no such exchange"},
+		{full, "", "m.delay-02", "m.delay-04", "skip 2 digits, so it is a level in the middle of a cascade"},
+		{full, "", "m.delay-00", "m.delay-04", "skip 4 digits"},
+		{full, "m.delay-02", "m.delay-02", "m.delay-04", "there is no such exchange"},
+		{full, "m.delay-04", "m.delay-03", "", "skip 1 digits"},
+		{full, "m.delay-04", "m.delay-05", "", "there is no such exchange"},
+		{full, "", "m.delivery", "", "it has no binding"},
+		{chain, "", "10-12", "10-11", "there is no such exchange"},
+		{chain, "", "10-05", "10-11", "skip 6 digits"},
+		{chain, "", "11-00", "10-11", "there is no such exchange"},
 	} {
-		t.Run("names of its own, "+name, func(t *testing.T) {
-			b := declared(t, elsewhere)
-			test.change(b)
-			got, err := Recognize(t.Context(), b, "orders", "wait.3")
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %+v and %q, want %q", got, err, test.want)
+		t.Run(test.asked+" without "+test.gone, func(t *testing.T) {
+			b := declared(t, test.config)
+			b.delivery = "" // it may be asked for itself
+			remove(b.there, test.gone)
+			got, err := Recognize(t.Context(), b, "/", test.asked)
+			var elsewhere *ElsewhereError
+			found := errors.As(err, &elsewhere)
+			if err == nil || found != (test.want != "") || found && elsewhere.Entry != test.want ||
+				!strings.Contains(err.Error(), test.reason) {
+				t.Errorf("got %+v and %v, want %q and %q", got, err, test.want, test.reason)
 			}
 		})
+	}
+}
+
+// An entry that is gone, or leads nowhere, is one as long as the exchange below proves it.
+func TestRecognizeWithoutEntry(t *testing.T) {
+	for _, c := range []Config{
+		{Name: "t", Levels: 4, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true},
+		{Name: "50%.t", Levels: 2, StrictKeys: true, ParkUnroutable: true},
+		{Name: "t", Levels: 28, StrictKeys: true, CreateDeliveryExchange: true, Lookahead: 1},
+		{ExchangeName: "x-%d", QueueName: "q-%d", DeliveryExchange: "d", Levels: 12, StrictKeys: true, QueueType: Classic,
+			Resolution: time.Minute},
+	} {
+		for _, gone := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%+v gone %t", c, gone), func(t *testing.T) {
+				b := declared(t, c)
+				entry := b.there.Entry
+				unbindAll(b.there, entry)
+				if gone {
+					delete(b.there.Exchanges, entry)
+				}
+				got, err := Recognize(t.Context(), b, "", entry)
+				if err != nil {
+					t.Fatal(err)
+				}
+				expandsTo(t, got, c)
+			})
+		}
 	}
 }
 
@@ -484,6 +550,10 @@ func (b *fakeBroker) lookup() error {
 		return b.failure
 	}
 	return nil
+}
+
+func unbindAll(there topology.Topology, source string) {
+	maps.DeleteFunc(there.Bindings, func(b topology.Binding, _ struct{}) bool { return b.Source == source })
 }
 
 func expandsTo(t tester, got, want Config) {

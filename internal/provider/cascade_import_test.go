@@ -2,6 +2,7 @@ package provider
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/terraform"
 	"github.com/hashicorp/terraform-plugin-testing/tfversion"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -164,7 +166,7 @@ func TestAccImportOfNothing(t *testing.T) {
 		"%/tasks.delay-16":      {`"%/tasks.delay-16"`, looksLike},
 		"nowhere/tasks":         {`vhost "nowhere"`, "no such vhost"},
 		v.name + "/nothing":     {`exchange "nothing" in vhost "` + v.name + `"`, "there is no such exchange"},
-		v.name + "/plain":       {`exchange "plain"`, `queue "plain"`, "x-message-ttl"},
+		v.name + "/plain":       {`exchange "plain"`, "its name has no number of a level"},
 		v.name + "/amq.topic":   {`exchange "amq.topic"`, "no binding like that of a cascade's top level"},
 		v.name + "/amq.fanout":  {`exchange "amq.fanout"`, "it is a fanout exchange"},
 		v.name + "/amq%2Etopic": {`exchange "amq.topic"`},
@@ -180,6 +182,121 @@ func TestAccImportOfNothing(t *testing.T) {
 				t.Errorf("%s: the error does not say %q:\n%s", id, part, text)
 			}
 		}
+	}
+}
+
+// With one cascade of five levels, no import takes another exchange for its entry, and neither do the data
+// sources and the action. Each error names the entry, and the import that it recommends works.
+func TestImportBelievesKeys(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	given := attributes{"vhost": v.name, "name": "m", "levels": 5}
+	newProtocol(t, v.broker, nil).mustApply(given)
+	rungs := attributes{"vhost": v.name, "name": "retry.0", "delays": textSet("5s", "1m")}
+	newProtocolOf(t, ladderType, v.broker, nil).mustApply(rungs)
+	before := v.objects()
+	const none = ""
+	for _, test := range []struct{ resource, asked, reason, found, entry string }{
+		{cascadeType, "m.delay-06", "there is no such exchange", cascadeType, "m.delay-04"},
+		{cascadeType, "m.delay-05", "there is no such exchange", cascadeType, "m.delay-04"},
+		{cascadeType, "m.delay-02", "a level in the middle of a cascade", cascadeType, "m.delay-04"},
+		{cascadeType, "m.delay-00", "a level in the middle of a cascade", cascadeType, "m.delay-04"},
+		{cascadeType, "m.delivery", "no binding like that of a cascade's top level", none, ""},
+		{cascadeType, "retry.0.entry", "no binding like that of a cascade's top level", ladderType, "retry.0.entry"},
+		{ladderType, "m.delay-04", "no binding like that of a ladder's rung", cascadeType, "m.delay-04"},
+		{ladderType, "m.delay-02", "no binding like that of a ladder's rung", cascadeType, "m.delay-04"},
+		{ladderType, "m.delay-05", "there is no such exchange", cascadeType, "m.delay-04"},
+		{ladderType, "retry.0.delivery", "no binding like that of a ladder's rung", none, ""},
+	} {
+		by := newProtocolOf(t, test.resource, v.broker, nil)
+		text := errorText(by.importState(t.Context(), importID(v.name, test.asked)))
+		command := importCommand.FindStringSubmatch(text)
+		if !strings.Contains(text, test.reason) || (command != nil) != (test.found != none) {
+			t.Errorf("the import of %s as a %s says %s", test.asked, test.resource, text)
+		}
+		if command == nil {
+			continue
+		}
+		if command[1] != importID(v.name, test.entry) || !strings.Contains(command[0], "import "+test.found+".") {
+			t.Errorf("the import of %s recommends %s, not %s %s", test.asked, command[0], test.found, test.entry)
+		}
+		noErrors(t, newProtocolOf(t, test.found, v.broker, nil).importState(t.Context(), command[1]))
+	}
+	p := newProtocol(t, v.broker, nil)
+	at := attributes{"vhost": v.name, "entry_exchange": "m.delay-03", "delay": "1s"}
+	_, invoked := p.invoke(t.Context(), at.with(attributes{"levels": 4, "destination": "billing", "body": "x"}))
+	for what, diagnostics := range map[string][]*tfprotov6.Diagnostic{
+		"the data source": p.read(t.Context(), cascadeType, attributes{"vhost": v.name, "entry_exchange": "m.delay-03"}),
+		"the probe":       p.read(t.Context(), "rabbitmqdelay_probe", at),
+		"the action":      invoked,
+	} {
+		if text := errorText(diagnostics); !strings.Contains(text, `the entry of the cascade there is exchange "m.delay-04"`) {
+			t.Errorf("%s says %s", what, text)
+		}
+	}
+	v.mustHold(before)
+}
+
+// A damaged cascade is imported by its entry, which may be gone, and by nothing else. The plan shows what is
+// missing, and one apply brings it back.
+func TestImportOfADamagedCascade(t *testing.T) {
+	for name, damage := range map[string]func(v *vhost, desired topology.Topology){
+		"objects are gone": func(v *vhost, desired topology.Topology) {
+			v.do(topology.DeleteQueue{Queue: desired.Queues["m.delay-04"]},
+				topology.DeleteQueue{Queue: desired.Queues["m.delay-01"]},
+				topology.DeleteExchange{Name: "m.delay-02"}, topology.DeleteExchange{Name: "m.unroutable"})
+		},
+		"others have bound": func(v *vhost, _ topology.Topology) {
+			v.declareQueue("audit", map[string]any{"x-message-ttl": 7000, "x-dead-letter-exchange": "m.delay-02"})
+			for _, exchange := range []string{"m.delay-04", "m.delay-02"} {
+				for _, key := range []string{"1.#", "*.1.#", "1.*.#"} {
+					v.bind(exchange, key, "queue", "audit")
+				}
+			}
+		},
+		"a time is wrong": func(v *vhost, desired topology.Topology) {
+			q := desired.Queues["m.delay-04"]
+			v.do(topology.DeleteQueue{Queue: q})
+			q.Arguments = maps.Clone(q.Arguments)
+			q.Arguments["x-message-ttl"] = int64(8000)
+			v.do(topology.DeclareQueue{Queue: q})
+		},
+		"the entry is gone": func(v *vhost, _ topology.Topology) { v.do(topology.DeleteExchange{Name: "m.delay-04"}) },
+		"the entry is a new, empty one": func(v *vhost, desired topology.Topology) {
+			v.do(topology.DeleteExchange{Name: "m.delay-04"},
+				topology.DeclareExchange{Exchange: desired.Exchanges["m.delay-04"]})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := newVhost(t)
+			desired := expand(t, cascade.Config{
+				Name: "m", Vhost: v.name, Levels: 5, StrictKeys: true, InternalLevels: true,
+				ParkUnroutable: true, CreateDeliveryExchange: true,
+			})
+			v.do(topology.Diff(desired, topology.New()).Steps()...)
+			damage(v, desired)
+			for _, wrong := range []string{"m.delay-06", "m.delay-05", "m.delay-03", "m.delay-02", "m.delay-00"} {
+				p := newProtocol(t, v.broker, nil)
+				text := errorText(p.importState(t.Context(), importID(v.name, wrong)))
+				command := importCommand.FindStringSubmatch(text)
+				if text == "" || command != nil && command[1] != importID(v.name, "m.delay-04") {
+					t.Errorf("the import of %s says %q", wrong, text)
+				}
+			}
+			p := newProtocol(t, v.broker, nil)
+			given := attributes{"vhost": v.name, "name": "m", "levels": 5}
+			noErrors(t, p.importState(t.Context(), importID(v.name, "m.delay-04")))
+			plan := p.plan(t.Context(), given)
+			if hasErrors(plan.diagnostics) || plan.replace || plan.isEmpty(p.state) {
+				t.Errorf("replace %t, empty %t: %s", plan.replace, plan.isEmpty(p.state), errorText(plan.diagnostics))
+			}
+			p.mustApply(given)
+			p.mustBeSettled(given)
+			have := v.objects()
+			delete(have.Queues, "audit")
+			v.compare(desired, have)
+		})
 	}
 }
 

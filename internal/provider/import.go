@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -45,11 +47,19 @@ func (r *lifecycle[M, P]) ImportState(ctx context.Context, req resource.ImportSt
 	vhost, entry := id.Vhost.ValueString(), id.EntryExchange.ValueString()
 	if err := P(&model).recognize(ctx, r.connection.client.Lookup(vhost), vhost, entry); err != nil {
 		o := operation{kind: kind, vhost: vhost, desired: topology.Topology{Entry: entry}}
+		var elsewhere *cascade.ElsewhereError
+		if errors.As(err, &elsewhere) {
+			err = fmt.Errorf("%w. Import that:\n\n  %s", err, commandToImport(elsewhere.Kind, vhost, elsewhere.Entry))
+		}
 		resp.Diagnostics.Append(o.failed("import", err))
 		return
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, P(&model).common().identity())...)
+}
+
+func commandToImport(kind, vhost, entry string) string {
+	return fmt.Sprintf("terraform import rabbitmqdelay_%s.<name in your configuration> '%s'", kind, importID(vhost, entry))
 }
 
 // importID is "<vhost>/<entry exchange>" with each part percent-encoded.

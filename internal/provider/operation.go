@@ -154,8 +154,7 @@ func (o *operation) orImport(ctx context.Context, otherwise, purpose string) str
 	if !ok || !recognized.SameObjects(o.desired) {
 		return otherwise + "."
 	}
-	return fmt.Sprintf("%s, or %s:\n\n  terraform import rabbitmqdelay_%s.<name in your configuration> '%s'",
-		otherwise, purpose, o.kind, importID(o.vhost, o.desired.Entry))
+	return fmt.Sprintf("%s, or %s:\n\n  %s", otherwise, purpose, commandToImport(o.kind, o.vhost, o.desired.Entry))
 }
 
 // verify makes sure that what was written is there.
