@@ -102,12 +102,18 @@ func TestDestinationsInAnyOrder(t *testing.T) {
 					return all
 				}
 				refused := 0
-				for _, order := range orders(len(is.before)) {
+				for i, order := range orders(len(is.before)) {
+					if os.Getenv("FAULTS") != "all" && len(order) > 3 && i%4 > 0 {
+						continue
+					}
 					all := v.destination().siblings(len(is.before))
 					if text := applyAll(all, refreshAll(all, given(is.before)), order); text != "" {
 						t.Fatal(text)
 					}
 					for round := range 4 {
+						if round > 0 { // Terraform's order is another one each time
+							slices.Reverse(order)
+						}
 						text := applyAll(all, refreshAll(all, given(is.after)), order)
 						there := v.bound()
 						for i, g := range given(is.after) {
