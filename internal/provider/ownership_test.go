@@ -90,7 +90,7 @@ func (w *workspace) addresses() []string {
 // expected are the whole cascade and the whole ladder of the tests.
 func (w *workspace) expected() (cascadeObjects, ladderObjects topology.Topology) {
 	w.Helper()
-	return expand(w, cascade.Config{Name: "t", Vhost: w.name, Levels: 3, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}),
+	return expand(w, cascade.Config{Name: "t", Vhost: w.name, Levels: 3, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true, InternalLevels: true}),
 		expandLadder(w, cascade.Ladder{Name: "t", Vhost: w.name, Delays: []string{"1h"}, CreateDeliveryExchange: true, ParkUnroutable: true})
 }
 
@@ -503,4 +503,46 @@ func TestStateHasItTwice(t *testing.T) {
 	w.mustApply(fmt.Sprintf(oneCascade, "count = 1"))
 	w.mustHold(whole)
 	w.mustBeSettled()
+}
+
+// The same without Terraform, whose start leaves some time between the two: now and then both declare an object within the same
+// millisecond, and RabbitMQ tells both that it is new.
+func TestTwoCreatesAtOnce(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	given := attributes{"vhost": v.name, "name": "t", "levels": 3}
+	whole := expand(t, cascade.Config{
+		Name: "t", Vhost: v.name, Levels: 3, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true, InternalLevels: true,
+	})
+	won := 0
+	for range repeated(20) {
+		runs := []*protocol{newProtocol(t, v.broker, nil), newProtocol(t, v.broker, nil)}
+		var texts [2]string
+		var both sync.WaitGroup
+		for i, p := range runs {
+			plan := p.plan(t.Context(), given)
+			both.Go(func() { texts[i] = errorText(p.apply(t.Context(), plan)) })
+		}
+		both.Wait()
+		var winners []*protocol
+		for i, p := range runs {
+			if texts[i] == "" {
+				winners = append(winners, p)
+			} else if !p.state.IsNull() {
+				t.Errorf("what was refused is in the state: %s", texts[i])
+			}
+		}
+		switch len(winners) {
+		case 0:
+			v.mustHold(topology.New())
+		case 1:
+			won++
+			v.mustHold(whole)
+			winners[0].mustBeSettled(given)
+			winners[0].mustApply(nil)
+		default:
+			t.Fatal("both succeed")
+		}
+	}
+	t.Logf("one of the two succeeded in %d of %d rounds", won, repeated(20))
 }
