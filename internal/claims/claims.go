@@ -109,11 +109,19 @@ func (o *Operation) Take(objects []Object) { o.note(objects, o.table.taken) }
 // FailFor notes that the resource has asked for the objects in vain.
 func (o *Operation) FailFor(objects []Object) { o.note(objects, o.table.vain) }
 
-// Keep notes that the resource still has the objects, because it could not let go of them.
-func (o *Operation) Keep(objects []Object) { o.note(objects, o.table.kept) }
+// Keep notes that the resource still has the objects, because it could not let go of them. What another one has taken stays taken.
+func (o *Operation) Keep(objects []Object) { o.note(o.notTaken(objects), o.table.kept) }
 
-// LetGo notes that nobody has the objects any more.
-func (o *Operation) LetGo(objects []Object) { o.note(objects, nil) }
+// LetGo notes that nobody has the objects any more, but for what another one has taken.
+func (o *Operation) LetGo(objects []Object) { o.note(o.notTaken(objects), nil) }
+
+func (o *Operation) notTaken(objects []Object) []Object {
+	taken := o.Taken(objects)
+	return slices.DeleteFunc(slices.Clone(objects), func(object Object) bool {
+		_, is := taken[object]
+		return is
+	})
+}
 
 func (o *Operation) note(objects []Object, claims map[Object]string) {
 	o.table.mutex.Lock()

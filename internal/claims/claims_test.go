@@ -44,13 +44,18 @@ func TestClaims(t *testing.T) {
 	if held := b.Held([]Object{{"other", "x"}}); len(held) != 0 {
 		t.Errorf("held in another vhost: %v", held)
 	}
-	b.Keep(objects("y"))
-	b.LetGo(objects("x"))
-	if held := b.Held(objects("x", "y")); len(held) != 1 || held[Object{"/", "y"}] != "b" {
+	b.Keep(objects("x", "y"))
+	b.LetGo(objects("x", "z"))
+	held := b.Held(objects("x", "y", "z"))
+	if len(held) != 2 || held[Object{"/", "x"}] != "a" || held[Object{"/", "y"}] != "b" {
 		t.Errorf("held: %v", held)
 	}
-	if taken, vain := b.Taken(objects("x", "y")), b.AskedInVain(objects("y")); len(taken)+len(vain) != 0 {
+	if taken, vain := b.Taken(objects("x", "y")), b.AskedInVain(objects("y")); len(taken) != 1 || len(vain) != 0 {
 		t.Errorf("taken: %v, asked for in vain: %v", taken, vain)
+	}
+	b.LetGo(objects("y"))
+	if held := b.Held(objects("y")); len(held) != 0 {
+		t.Errorf("held after it was let go: %v", held)
 	}
 	b.End()
 }

@@ -43,10 +43,7 @@ func (o *operation) endUpdate(claim *claims.Operation, before topology.Topology,
 	if failed {
 		claim.Keep(prior)
 	} else {
-		claim.LetGo(slices.DeleteFunc(prior, func(object claims.Object) bool {
-			_, taken := claim.Taken(prior)[object]
-			return taken
-		}))
+		claim.LetGo(prior)
 		claim.Take(own)
 	}
 	claim.End()

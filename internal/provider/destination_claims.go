@@ -88,7 +88,7 @@ func (o *rebinding) take(gone ...topology.Binding) {
 
 // keep notes what the destination still has, but for what others have taken over.
 func (o *rebinding) keep(bindings ...topology.Binding) {
-	o.claim.Keep(bindingObjects(o.vhost, without(bindings, o.among(bindings, o.claim.Taken)...)))
+	o.claim.Keep(bindingObjects(o.vhost, bindings))
 }
 
 // checkNotHeld refuses a binding that another resource has taken or keeps.
