@@ -275,6 +275,7 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 	}
 	if r.connection == nil || r.connection.client == nil {
 		resp.Diagnostics.Append(notRefreshed("destination"))
+		resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
 		return
 	}
 	timeout, diags := model.Timeouts.Read(ctx, defaultReadTimeout)

@@ -167,6 +167,7 @@ func (r *lifecycle[M, P]) Read(ctx context.Context, req resource.ReadRequest, re
 	declared := P(&model).common()
 	if r.connection == nil || r.connection.client == nil {
 		resp.Diagnostics.Append(notRefreshed(P(&model).kind()))
+		resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
 		return
 	}
 	timeout, diags := declared.Timeouts.Read(ctx, defaultReadTimeout)

@@ -32,7 +32,11 @@ func newWorkspace(t *testing.T, v *vhost) *workspace {
 // configure writes the configuration: a provider for the broker, and what is given. VHOST stands for the test's vhost.
 func (w *workspace) configure(configuration string) {
 	w.Helper()
-	text := requiring + on(w.broker, "%s", strings.ReplaceAll(configuration, "VHOST", fmt.Sprintf("vhost = %q", w.name)))
+	w.write(requiring + on(w.broker, "%s", strings.ReplaceAll(configuration, "VHOST", fmt.Sprintf("vhost = %q", w.name))))
+}
+
+func (w *workspace) write(text string) {
+	w.Helper()
 	if err := os.WriteFile(filepath.Join(w.tf.directory, "main.tf"), []byte(text), 0o600); err != nil {
 		w.Fatal(err)
 	}
@@ -545,4 +549,76 @@ func TestTwoCreatesAtOnce(t *testing.T) {
 		}
 	}
 	t.Logf("one of the two succeeded in %d of %d rounds", won, repeated(20))
+}
+
+// The password of the provider is known in the apply only, as that of a resource that is replaced. The plan is made without a refresh,
+// with a warning that says so, and the apply goes on.
+func TestProviderConfigurationOfAnotherResource(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, newVhost(t))
+	const all = `resource "terraform_data" "password" {
+  input            = %q
+  triggers_replace = %q
+}
+
+provider "rabbitmqdelay" {
+  endpoint = %q
+  username = %q
+  password = terraform_data.password.output
+  amqp_uri = %q
+}
+
+resource "rabbitmqdelay_cascade" "t" {
+  vhost     = %[6]q
+  name      = "t"
+  levels    = 2
+  lookahead = %[7]d
+}
+
+resource "rabbitmqdelay_ladder" "l" {
+  vhost  = %[6]q
+  name   = "l"
+  delays = ["1h"]
+}
+
+resource "rabbitmqdelay_destination" "d" {
+  vhost             = %[6]q
+  delivery_exchange = rabbitmqdelay_cascade.t.delivery_exchange
+  levels            = rabbitmqdelay_cascade.t.levels
+  address           = "orders"
+  queue             = "orders"
+}
+`
+	w.declareQueue("orders", nil)
+	apply := func(round string, lookahead int) string {
+		t.Helper()
+		b := w.broker
+		w.write(requiring + fmt.Sprintf(all, b.Password, round, b.Endpoint, b.Username, b.AMQPURI, w.name, lookahead))
+		output, err := w.apply()
+		if err != nil {
+			t.Fatal(output)
+		}
+		return output
+	}
+	apply("first", 2)
+	if output := apply("second", 1); !strings.Contains(output, "Cascade not refreshed") || !strings.Contains(output, "Destination not refreshed") {
+		t.Errorf("the plan does not say what was not refreshed: %s", output)
+	}
+	w.mustBeSettled()
+}
+
+// A destination that names the entry as its delivery exchange, in the plan that makes the cascade: nothing is there to look at yet.
+func TestMisnamedInOnePlan(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, newVhost(t))
+	w.mustRefuse(fmt.Sprintf(oneCascade, "")+`
+resource "rabbitmqdelay_destination" "d" {
+  VHOST
+  delivery_exchange = rabbitmqdelay_cascade.t.entry_exchange
+  levels            = 3
+  address           = "orders"
+  queue             = "orders"
+}
+`, "t.delay-02", "delivery_exchange")
+	w.mustHold(topology.New())
 }
