@@ -48,6 +48,7 @@ func TestLife(t *testing.T) {
 			}
 
 			run(t, client, vhost, topology.Teardown(want, state.Topology, topology.Guard{}))
+			run(t, client, vhost, topology.LetGo(want.Delivery, false))
 			if state := read(t, client, vhost, want); len(state.Exchanges)+len(state.Queues)+len(state.Bindings) != 0 {
 				t.Errorf("after the teardown there are still %v %v %v", state.Exchanges, state.Queues, state.Bindings)
 			}
@@ -97,6 +98,7 @@ func TestVhostNames(t *testing.T) {
 				t.Errorf("it is recognized as %v, %v", got, err)
 			}
 			run(t, client, vhost, topology.Teardown(want, state.Topology, topology.Guard{}))
+			run(t, client, vhost, topology.LetGo(want.Delivery, false))
 		})
 	}
 }
@@ -267,7 +269,8 @@ func comeAndGo(ctx context.Context, client *broker.Client, vhost string, want to
 	if plan := topology.Diff(want, state.Topology); len(plan) > 0 {
 		return fmt.Errorf("after the create these steps are left: %v", plan.Steps())
 	}
-	_, err = client.Run(ctx, vhost, topology.Teardown(want, want, topology.Guard{Force: true}))
+	destroy := append(topology.Teardown(want, want, topology.Guard{Force: true}), topology.LetGo(want.Delivery, true)...)
+	_, err = client.Run(ctx, vhost, destroy)
 	return err
 }
 
@@ -279,6 +282,7 @@ func TestTeardownIsComplete(t *testing.T) {
 	for range 5 {
 		state := create(t, client, vhost, want)
 		run(t, client, vhost, topology.Teardown(want, state.Topology, topology.Guard{Force: true}))
+		run(t, client, vhost, topology.LetGo(want.Delivery, true))
 		if left := read(t, client, vhost, want); len(left.Exchanges)+len(left.Queues)+len(left.Bindings) != 0 {
 			t.Fatalf("after the teardown there are still %v %v %v", left.Exchanges, left.Queues, left.Bindings)
 		}

@@ -22,12 +22,13 @@ func (b *Bench) Steps(ctx context.Context, levels, round int) error {
 			if err != nil {
 				return err
 			}
+			destroy := append(topology.Teardown(objects, objects, topology.Guard{Force: true}), topology.LetGo(objects.Delivery, true)...)
 			for _, each := range []struct {
 				operation string
 				plan      topology.Plan
 			}{
 				{"create", topology.Diff(objects, topology.New())},
-				{"destroy", topology.Teardown(objects, objects, topology.Guard{Force: true})},
+				{"destroy", destroy},
 			} {
 				took, err := s.timed(ctx, each.plan)
 				if err != nil {
