@@ -8,8 +8,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Users are those who need an exchange, in words: the exchanges that are bound to it, those whose alternate exchange it is, and the
-// queues that dead-letter into it. None of them is in an exchange's own list of bindings, so that RabbitMQ's if-unused does not
+// Users are those who need an exchange, in words: the exchanges that are bound to it, those whose alternate exchange it
+// is, and the queues that dead-letter into it. None of them is in an exchange's own list of bindings, so that
+// RabbitMQ's if-unused does not
 // see them. To find the queues takes a list of all queues of the vhost, without statistics.
 func (c *Client) Users(ctx context.Context, vhost, exchange string) ([]string, error) {
 	ctx = c.logging(ctx)

@@ -1,6 +1,7 @@
-// Package claims keeps what the resources of one Terraform run have done with the objects of one broker, because Terraform
-// calls them in any order and tells none of the others. It makes operations on the same object wait for each other, and it
-// remembers which objects were taken, asked for in vain, or kept by a destroy that was refused. It never talks to a broker.
+// Package claims keeps what the resources of one Terraform run have done with the objects of one broker, because
+// Terraform calls them in any order and tells none of the others. It makes operations on the same object wait for each
+// other, and it remembers which objects were taken, asked for in vain, or kept by a destroy that was refused. It never
+// talks to a broker.
 package claims
 
 import (
@@ -42,7 +43,8 @@ type Operation struct {
 	objects []Object
 }
 
-// Begin waits until no other operation works on any of the objects. Who names the resource in the errors of others. An error is
+// Begin waits until no other operation works on any of the objects. Who names the resource in the errors of others. An
+// error is
 // that of the context.
 func (t *Table) Begin(ctx context.Context, who string, objects []Object) (*Operation, error) {
 	for {
@@ -109,7 +111,8 @@ func (o *Operation) Take(objects []Object) { o.note(objects, o.table.taken) }
 // FailFor notes that the resource has asked for the objects in vain.
 func (o *Operation) FailFor(objects []Object) { o.note(objects, o.table.vain) }
 
-// Keep notes that the resource still has the objects, because it could not let go of them. What another one has taken stays taken.
+// Keep notes that the resource still has the objects, because it could not let go of them. What another one has taken
+// stays taken.
 func (o *Operation) Keep(objects []Object) { o.note(o.notTaken(objects), o.table.kept) }
 
 // LetGo notes that nobody has the objects any more, but for what another one has taken.

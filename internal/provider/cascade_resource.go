@@ -43,13 +43,15 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 			"name": schema.StringAttribute{
 				Optional: true,
 				MarkdownDescription: "Beginning of all names that are not given. Required unless there is a `preset`, or `exchange_name`, `queue_name` and `delivery_exchange` are given and `park_unroutable` is `false`. " +
-					"A change replaces the cascade if the entry exchange gets another name, and rebuilds it if other objects do.",
+					"A change replaces the cascade if the entry exchange gets another name, and rebuilds it if other " +
+					"objects do.",
 			},
 			"preset": schema.StringAttribute{
 				Optional: true,
 				MarkdownDescription: "A cascade exactly as a framework declares it when it starts: `nservicebus` (7 and later), `nservicebus_v1` (4.3 to 6), `celery` (5.5 and later, " +
 					"quorum queues) or `celery_classic`. It fixes everything but `vhost`, `create_delivery_exchange` and what concerns Terraform alone. A change " +
-					"replaces the cascade if the entry exchange gets another name, and rebuilds it if other objects change.",
+					"replaces the cascade if the entry exchange gets another name, and rebuilds it if other objects " +
+					"change.",
 			},
 			"levels": schema.Int64Attribute{
 				Optional: true, Computed: true,
@@ -64,16 +66,19 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 			},
 			"resolution": schema.StringAttribute{
 				Optional: true, Computed: true, CustomType: timetypes.GoDurationType{},
-				MarkdownDescription: "Time-to-live of level 0 and step of all delays, `1ms` or a multiple of it. Default: `1s`. A change rebuilds the cascade.",
+				MarkdownDescription: "Time-to-live of level 0 and step of all delays, `1ms` or a multiple of it. " +
+					"Default: `1s`. A change rebuilds the cascade.",
 			},
 			"exchange_name": schema.StringAttribute{
 				Optional: true, Computed: true,
 				MarkdownDescription: "Names of the level exchanges, as a format with one integer verb for the level, such as `%d` or `%02d`; a literal percent sign is `%%`. " +
-					"Default: `<name>.delay-%02d`. A change replaces the cascade, or rebuilds it if the entry exchange keeps its name.",
+					"Default: `<name>.delay-%02d`. A change replaces the cascade, or rebuilds it if the entry " +
+					"exchange keeps its name.",
 			},
 			"queue_name": schema.StringAttribute{
 				Optional: true, Computed: true,
-				MarkdownDescription: "Names of the delay queues, likewise. Default: `<name>.delay-%02d`. A change rebuilds the cascade.",
+				MarkdownDescription: "Names of the delay queues, likewise. Default: `<name>.delay-%02d`. A change " +
+					"rebuilds the cascade.",
 			},
 			"lookahead": schema.Int64Attribute{
 				Optional: true, Computed: true,
@@ -87,9 +92,12 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 			},
 			"internal_levels": schema.BoolAttribute{
 				Optional: true, Computed: true,
-				MarkdownDescription: "Whether the exchanges below the entry are internal: they take messages from the cascade alone, " +
-					"and the broker refuses those of publishers. After a change of `levels` an old entry does so, too. RabbitMQ leaves such " +
-					"exchanges out of exported definitions, see [the limits](../guides/guarantees.md#where-the-limits-are). " +
+				MarkdownDescription: "Whether the exchanges below the entry are internal: they take messages from " +
+					"the cascade alone, " +
+					"and the broker refuses those of publishers. After a change of `levels` an old entry does so, " +
+					"too. RabbitMQ leaves such " +
+					"exchanges out of exported definitions, see [the " +
+					"limits](../guides/guarantees.md#where-the-limits-are). " +
 					"Default: `true`, with a `preset` `false`. A change rebuilds the cascade.",
 			},
 			"entry_exchange": schema.StringAttribute{

@@ -74,7 +74,8 @@ func (o *operation) held(by map[claims.Object]string) diag.Diagnostics {
 	if len(by) > 0 {
 		diags.AddError(fmt.Sprintf("Objects of the %s are those of another resource", o.kind), fmt.Sprintf(
 			"Nothing was written. In vhost %q, another resource of this apply has these objects:\n\n  %s\n\n"+
-				"Two resources cannot share them: give one of the two other names. %s", o.vhost, claimLines(by), useMoved))
+				"Two resources cannot share them: give one of the two other names. "+
+				"%s", o.vhost, claimLines(by), useMoved))
 	}
 	return diags
 }
@@ -84,22 +85,31 @@ func (o *operation) askedInVain(verb string, by map[claims.Object]string) diag.D
 	var diags diag.Diagnostics
 	if len(by) > 0 {
 		diags.AddError(fmt.Sprintf("Another resource wants the objects of the %s", o.kind), fmt.Sprintf(
-			"The %s was not %s, and nothing of it is gone. In this apply, another resource asked for these objects in vain:\n\n  %s\n\n%s "+
+			"The %s was not %s, and nothing of it is gone. In this apply, another resource asked for these objects "+
+				"in vain:\n\n  %s\n\n%s "+
 				"If it is another one, apply the destroy first, or let the other one take over with adopt = true.",
-			o, verb, claimLines(by), useMoved))
+			o,
+			verb,
+			claimLines(by),
+			useMoved,
+		))
 	}
 	return diags
 }
 
 // useMoved is the way to give a resource another address.
-const useMoved = "If it is one and the same under a new address, say so in the configuration, and remove what this apply has left " +
+const useMoved = "If it is one and the same under a new address, say so in the configuration, and remove what this " +
+	"apply has left " +
 	"undone:\n\n  moved {\n    from = <address before>\n    to   = <address now>\n  }\n\n"
 
 // twice warns of two resources of a state that stand for the same.
 func (o *operation) twice() diag.Diagnostic {
 	return diag.NewWarningDiagnostic(fmt.Sprintf("Two resources have the same %s", o.kind), fmt.Sprintf(
-		"Another resource of this state has the %s, too. A destroy of one of them deletes it for both. Take one of them out of the state with "+
-			"a removed block that has destroy = false, or with terraform state rm.", o))
+		"Another resource of this state has the %s, too. A destroy of one of them deletes it for both. Take one of "+
+			"them out of the state with "+
+			"a removed block that has destroy = false, or with terraform state rm.",
+		o,
+	))
 }
 
 // takenOver says that a destroy left what another resource has by now.
@@ -107,7 +117,11 @@ func (o *operation) takenOver(by map[claims.Object]string) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if len(by) > 0 {
 		diags.AddWarning(fmt.Sprintf("Objects of the %s were taken over", o.kind), fmt.Sprintf(
-			"The destroy of the %s left these objects, because another resource of this apply has taken them over:\n\n  %s", o, claimLines(by)))
+			"The destroy of the %s left these objects, because another resource of this apply has taken them "+
+				"over:\n\n  %s",
+			o,
+			claimLines(by),
+		))
 	}
 	return diags
 }

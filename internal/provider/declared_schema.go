@@ -26,32 +26,39 @@ func (r *lifecycle[M, P]) attributes(ctx context.Context, kind, delivery, remova
 		},
 		"delivery_exchange": schema.StringAttribute{
 			Optional: true, Computed: true,
-			MarkdownDescription: say("Exchange at the end of the KIND, DELIVERY. Applications bind their queues to it; those bindings stay and are never listed. " +
-				"Default: `<name>.delivery`. A change rebuilds the KIND; the exchange before is deleted unless others use it."),
+			MarkdownDescription: say("Exchange at the end of the KIND, DELIVERY. Applications bind their queues to " +
+				"it; those bindings stay and are never listed. " +
+				"Default: `<name>.delivery`. A change rebuilds the KIND; the exchange before is deleted unless " +
+				"others use it."),
 		},
 		"delivery_exchange_type": schema.StringAttribute{
 			Computed: true, PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
-			MarkdownDescription: "Type of the delivery exchange, null if there is none. So a plan shows it if somebody has deleted or replaced an exchange that is not declared here.",
+			MarkdownDescription: "Type of the delivery exchange, null if there is none. So a plan shows it if " +
+				"somebody has deleted or replaced an exchange that is not declared here.",
 		},
 		"create_delivery_exchange": schema.BoolAttribute{
 			Optional: true, Computed: true, Default: booldefault.StaticBool(true),
-			MarkdownDescription: say("Whether the KIND declares the delivery exchange if it is missing, and deletes it in the end unless others use it. One that exists has to be as the KIND " +
+			MarkdownDescription: say("Whether the KIND declares the delivery exchange if it is missing, and deletes " +
+				"it in the end unless others use it. One that exists has to be as the KIND " +
 				"would declare it. If `false`, it has to exist. Default: `true`. Changes in place."),
 		},
 		"queue_type": schema.StringAttribute{
 			Optional: true, Computed: true,
 			MarkdownDescription: say("`quorum` or `classic`. Quorum queues hand a message on at least once: `x-dead-letter-strategy` is `at-least-once` and `x-overflow` is " +
-				"`reject-publish`. Classic queues dead-letter at most once. Default: `quorum`. A change rebuilds the KIND."),
+				"`reject-publish`. Classic queues dead-letter at most once. Default: `quorum`. A change rebuilds the " +
+				"KIND."),
 		},
 		"max_length": schema.Int64Attribute{
 			Optional: true,
 			MarkdownDescription: say("Largest number of messages in each delay queue, for quorum queues only. A full queue refuses publishers. What is to be " +
-				"dead-lettered into it waits for another three minutes where it is. Default: no limit. A change rebuilds the KIND."),
+				"dead-lettered into it waits for another three minutes where it is. Default: no limit. A change " +
+				"rebuilds the KIND."),
 		},
 		"park_unroutable": schema.BoolAttribute{
 			Optional: true, Computed: true,
 			MarkdownDescription: say("Whether every exchange of the KIND gets an alternate exchange with a queue, both named `<name>.unroutable`, where messages with a malformed " +
-				"key or without a destination are kept. Default: `true`. A change rebuilds the KIND, its delivery exchange included, " +
+				"key or without a destination are kept. Default: `true`. A change rebuilds the KIND, its delivery " +
+				"exchange included, " +
 				"and binds again what is bound there."),
 		},
 		"adopt": schema.BoolAttribute{
@@ -110,8 +117,12 @@ func (r *lifecycle[M, P]) attributes(ctx context.Context, kind, delivery, remova
 
 // rebuildDescription says what a change means that rebuilds.
 func rebuildDescription(kind string) string {
-	return fmt.Sprintf("A change that gives exchanges or queues other arguments or names *rebuilds* the %s, if the entry "+
-		"exchange keeps its name. One update closes the entry, so that publishers get an error and try again. It waits "+
-		"for what is on its way (`drain_timeout`), or is refused. Then it makes the objects anew, binds again what others "+
-		"had bound, and opens the entry. A step that fails is undone. See [Resizing a cascade](../guides/resizing.md).", kind)
+	return fmt.Sprintf("A change that gives exchanges or queues other arguments or names *rebuilds* the %s, if the "+
+		"entry "+
+		"exchange keeps its name. One update closes the entry, so that publishers get an error and try again. It "+
+		"waits "+
+		"for what is on its way (`drain_timeout`), or is refused. Then it makes the objects anew, binds again what "+
+		"others "+
+		"had bound, and opens the entry. A step that fails is undone. See [Resizing a "+
+		"cascade](../guides/resizing.md).", kind)
 }

@@ -106,7 +106,8 @@ func (o *operation) checkExisting(ctx context.Context, state *broker.State, adop
 		diags.AddError(fmt.Sprintf("Objects of the %s exist already", o.kind), fmt.Sprintf(
 			nothingWritten+"In vhost %q these objects exist, exactly as the %s would declare them:\n\n  %s\n\n%s",
 			o.vhost, o.kind, strings.Join(equal, "\n  "),
-			o.orImport(ctx, "If nobody else owns them, set adopt = true to take them over", "import the "+o.kind)+waysOfOthers))
+			o.orImport(ctx, "If nobody else owns them, set adopt = true to take them "+
+				"over", "import the "+o.kind)+waysOfOthers))
 	}
 	return diags
 }
@@ -115,7 +116,8 @@ func (o *operation) checkExisting(ctx context.Context, state *broker.State, adop
 const waysOfOthers = "\n\nIf they are those of a resource that has got another address, a moved block says so. " +
 	"If it replaces itself with create_before_destroy, these are its own: remove that, or set adopt = true."
 
-// sortExisting lists what is there of the desired topology, exactly as it is to be or different. A delivery exchange that is as it
+// sortExisting lists what is there of the desired topology, exactly as it is to be or different. A delivery exchange
+// that is as it
 // is to be does not count: others may use it.
 func (o *operation) sortExisting(state *broker.State) (equal, different []string) {
 	for _, object := range topology.Existing(o.desired, state.Topology) {
@@ -129,7 +131,8 @@ func (o *operation) sortExisting(state *broker.State) (equal, different []string
 	return equal, different
 }
 
-// checkTakeover refuses a delivery exchange that is to become part of the resource and is not what the resource would declare.
+// checkTakeover refuses a delivery exchange that is to become part of the resource and is not what the resource would
+// declare.
 func (o *operation) checkTakeover(state *broker.State) diag.Diagnostics {
 	var diags diag.Diagnostics
 	want, have := topology.New(), topology.New()
@@ -263,7 +266,8 @@ func (o *operation) leftStanding(users []string) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if len(users) > 0 {
 		diags.AddWarning("Delivery exchange left standing", fmt.Sprintf(
-			"Exchange %q in vhost %q is still there, because others use it:\n\n  %s\n\nforce_destroy = true deletes it all the same.",
+			"Exchange %q in vhost %q is still there, because others use it:\n\n  %s\n\nforce_destroy = true deletes "+
+				"it all the same.",
 			o.desired.Delivery, o.vhost, strings.Join(atMost(users), "\n  ")))
 	}
 	return diags
@@ -309,7 +313,8 @@ func (o *operation) notCreated(ctx context.Context, claim *claims.Operation, err
 	equal, different := o.sortExisting(state)
 	if there := slices.Concat(equal, different); len(there) > 0 {
 		diags.AddError(fmt.Sprintf("Objects of the %s were declared meanwhile", o.kind), fmt.Sprintf(
-			"What this create made is removed again. In vhost %q, somebody else has these objects now:\n\n  %s\n\nUse other names, or see who declares them.",
+			"What this create made is removed again. In vhost %q, somebody else has these objects now:\n\n  "+
+				"%s\n\nUse other names, or see who declares them.",
 			o.vhost, strings.Join(there, "\n  ")))
 	}
 	return diags

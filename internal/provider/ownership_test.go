@@ -25,14 +25,19 @@ func newWorkspace(t *testing.T, v *vhost) *workspace {
 		t.Skip("runs Terraform: set TF_ACC")
 	}
 	w := &workspace{v, newCommandLine(t, "", "", nil)}
-	w.tf.environ = slices.DeleteFunc(w.tf.environ, func(variable string) bool { return strings.HasPrefix(variable, "TF_LOG") })
+	w.tf.environ = slices.DeleteFunc(
+		w.tf.environ,
+		func(variable string) bool { return strings.HasPrefix(variable, "TF_LOG") },
+	)
 	return w
 }
 
 // configure writes the configuration: a provider for the broker, and what is given. VHOST stands for the test's vhost.
 func (w *workspace) configure(configuration string) {
 	w.Helper()
-	w.write(requiring + on(w.broker, "%s", strings.ReplaceAll(configuration, "VHOST", fmt.Sprintf("vhost = %q", w.name))))
+	w.write(
+		requiring + on(w.broker, "%s", strings.ReplaceAll(configuration, "VHOST", fmt.Sprintf("vhost = %q", w.name))),
+	)
 }
 
 func (w *workspace) write(text string) {
@@ -94,8 +99,28 @@ func (w *workspace) addresses() []string {
 // expected are the whole cascade and the whole ladder of the tests.
 func (w *workspace) expected() (cascadeObjects, ladderObjects topology.Topology) {
 	w.Helper()
-	return expand(w, cascade.Config{Name: "t", Vhost: w.name, Levels: 3, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true, InternalLevels: true}),
-		expandLadder(w, cascade.Ladder{Name: "t", Vhost: w.name, Delays: []string{"1h"}, CreateDeliveryExchange: true, ParkUnroutable: true})
+	return expand(
+			w,
+			cascade.Config{
+				Name:                   "t",
+				Vhost:                  w.name,
+				Levels:                 3,
+				CreateDeliveryExchange: true,
+				StrictKeys:             true,
+				ParkUnroutable:         true,
+				InternalLevels:         true,
+			},
+		),
+		expandLadder(
+			w,
+			cascade.Ladder{
+				Name:                   "t",
+				Vhost:                  w.name,
+				Delays:                 []string{"1h"},
+				CreateDeliveryExchange: true,
+				ParkUnroutable:         true,
+			},
+		)
 }
 
 const (
@@ -120,7 +145,8 @@ const (
 `
 )
 
-// Two resources that declare the same objects: where the names are known, the plan refuses; otherwise one of the two is made, and the
+// Two resources that declare the same objects: where the names are known, the plan refuses; otherwise one of the two is
+// made, and the
 // other is refused. It can then be taken out without harm.
 func TestTwoDeclareTheSame(t *testing.T) {
 	for name, test := range map[string]struct{ two, one string }{
@@ -142,7 +168,10 @@ func TestTwoDeclareTheSame(t *testing.T) {
 			w.mustRefuse(late(test.two))
 			made := w.objects()
 			theCascade, theLadder := w.expected()
-			addresses := slices.DeleteFunc(w.addresses(), func(address string) bool { return !strings.HasPrefix(address, "rabbitmqdelay_") })
+			addresses := slices.DeleteFunc(
+				w.addresses(),
+				func(address string) bool { return !strings.HasPrefix(address, "rabbitmqdelay_") },
+			)
 			if len(addresses) != 1 {
 				t.Fatalf("the state has %s", addresses)
 			}
@@ -151,7 +180,9 @@ func TestTwoDeclareTheSame(t *testing.T) {
 			} else {
 				w.mustHold(theCascade)
 			}
-			if strings.HasSuffix(addresses[0], "[1]") || strings.HasPrefix(test.one, `resource "rabbitmqdelay_cascade`) && strings.HasPrefix(addresses[0], "rabbitmqdelay_ladder") {
+			if strings.HasSuffix(addresses[0], "[1]") ||
+				strings.HasPrefix(test.one, `resource "rabbitmqdelay_cascade`) &&
+					strings.HasPrefix(addresses[0], "rabbitmqdelay_ladder") {
 				return // the other one was made: to take that out deletes what was made
 			}
 			w.mustApply(late(test.one))
@@ -187,7 +218,8 @@ func TestSharedDeliveryExchange(t *testing.T) {
 	w.mustHold(topology.New())
 }
 
-// A key of for_each is renamed, and the cascade is to be the same. Terraform destroys and creates in any order. Either the cascade is
+// A key of for_each is renamed, and the cascade is to be the same. Terraform destroys and creates in any order. Either
+// the cascade is
 // whole and has its new address, or the apply is refused and the cascade is whole.
 func TestRenamedKey(t *testing.T) {
 	const keyed = `resource "rabbitmqdelay_%s" "t" {
@@ -215,7 +247,8 @@ func TestRenamedKey(t *testing.T) {
 				for round := range 4 {
 					before, after := keys[round%2], keys[(round+1)%2]
 					w.configure(configuration(after))
-					if output, err := w.tf.run("plan"); err != nil || !adopt && !strings.Contains(oneLine(output), "a moved block says so") {
+					if output, err := w.tf.run("plan"); err != nil ||
+						!adopt && !strings.Contains(oneLine(output), "a moved block says so") {
 						t.Errorf("the plan does not warn of what exists: %v %s", err, output)
 					}
 					output, err := w.apply()
@@ -230,7 +263,12 @@ func TestRenamedKey(t *testing.T) {
 					if !strings.Contains(output, "moved {") {
 						t.Errorf("the error does not name moved: %s", output)
 					}
-					moved := fmt.Sprintf("\nmoved {\n  from = rabbitmqdelay_%[1]s.t[%[2]q]\n  to   = rabbitmqdelay_%[1]s.t[%[3]q]\n}\n", test.kind, before, after)
+					moved := fmt.Sprintf(
+						"\nmoved {\n  from = rabbitmqdelay_%[1]s.t[%[2]q]\n  to   = rabbitmqdelay_%[1]s.t[%[3]q]\n}\n",
+						test.kind,
+						before,
+						after,
+					)
 					w.mustApply(configuration(after) + moved)
 					w.mustHold(whole)
 				}
@@ -239,14 +277,16 @@ func TestRenamedKey(t *testing.T) {
 	}
 }
 
-// A replacement that creates before it destroys meets its own objects: it is refused with a word on why, or it takes them over.
+// A replacement that creates before it destroys meets its own objects: it is refused with a word on why, or it takes
+// them over.
 func TestCreateBeforeDestroy(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t, newVhost(t))
 	const first = "lifecycle {\n    create_before_destroy = true\n  }\n"
 	whole, _ := w.expected()
 	w.mustApply(fmt.Sprintf(oneCascade, first))
-	if output, err := w.apply("-replace=rabbitmqdelay_cascade.t"); err == nil || !strings.Contains(output, "create_before_destroy") {
+	if output, err := w.apply("-replace=rabbitmqdelay_cascade.t"); err == nil ||
+		!strings.Contains(output, "create_before_destroy") {
 		t.Errorf("the replacement without adopt: %v %s", err, output)
 	}
 	w.mustHold(whole)
@@ -268,8 +308,22 @@ func TestCascadeBecomesLadder(t *testing.T) {
 			w.mustApply(fmt.Sprintf(oneCascade, ""))
 			w.bind("t.delivery", "#.there", "exchange", "t.delivery")
 			w.configure(fmt.Sprintf(oneLadder, adopt))
-			whole.Bindings.Add(topology.Binding{Source: "t.delivery", RoutingKey: "#.there", DestinationType: topology.ToExchange, Destination: "t.delivery"})
-			ladder.Bindings.Add(topology.Binding{Source: "t.delivery", RoutingKey: "#.there", DestinationType: topology.ToExchange, Destination: "t.delivery"})
+			whole.Bindings.Add(
+				topology.Binding{
+					Source:          "t.delivery",
+					RoutingKey:      "#.there",
+					DestinationType: topology.ToExchange,
+					Destination:     "t.delivery",
+				},
+			)
+			ladder.Bindings.Add(
+				topology.Binding{
+					Source:          "t.delivery",
+					RoutingKey:      "#.there",
+					DestinationType: topology.ToExchange,
+					Destination:     "t.delivery",
+				},
+			)
 			output, err := w.apply()
 			switch {
 			case err == nil:
@@ -330,7 +384,8 @@ func repeated(usual int) int {
 	return rounds
 }
 
-// A delivery exchange of others that is deleted, or comes back with another type, is a difference, and an apply says why it cannot
+// A delivery exchange of others that is deleted, or comes back with another type, is a difference, and an apply says
+// why it cannot
 // repair that.
 func TestForeignDeliveryExchangeIsDrift(t *testing.T) {
 	for _, typeName := range []string{cascadeType, ladderType} {
@@ -338,7 +393,12 @@ func TestForeignDeliveryExchangeIsDrift(t *testing.T) {
 			t.Parallel()
 			v := newVhost(t)
 			v.declareExchange("events", "topic")
-			given := attributes{"vhost": v.name, "name": "t", "delivery_exchange": "events", "create_delivery_exchange": false}
+			given := attributes{
+				"vhost":                    v.name,
+				"name":                     "t",
+				"delivery_exchange":        "events",
+				"create_delivery_exchange": false,
+			}
 			if typeName == ladderType {
 				given["delays"] = textSet("1h", "2h")
 			} else {
@@ -428,7 +488,8 @@ func TestReplacementKeepsBindings(t *testing.T) {
 	}
 }
 
-// A classic ladder of others ends in the delivery exchange of a cascade without any binding. The destroy of the cascade leaves the
+// A classic ladder of others ends in the delivery exchange of a cascade without any binding. The destroy of the cascade
+// leaves the
 // exchange, and the ladder's messages arrive.
 func TestDestroyLeavesWhereOthersEnd(t *testing.T) {
 	t.Parallel()
@@ -469,7 +530,8 @@ func TestReplacementThatCannotSucceed(t *testing.T) {
 	} {
 		noErrors(t, p.refresh(t.Context()))
 		plan := p.plan(t.Context(), given.with(test.change))
-		if text := errorText(plan.diagnostics); !strings.Contains(text, test.says) || !strings.Contains(text, "Nothing was destroyed") {
+		if text := errorText(plan.diagnostics); !strings.Contains(text, test.says) ||
+			!strings.Contains(text, "Nothing was destroyed") {
 			t.Errorf("%s: the plan does not say %q: %s", name, test.says, text)
 		}
 	}
@@ -498,7 +560,10 @@ func TestStateHasItTwice(t *testing.T) {
 	if output, err := w.tf.run("import", "rabbitmqdelay_cascade.t[1]", importID(w.name, "t.delay-02")); err != nil {
 		t.Fatal(output)
 	}
-	if output := w.mustApply(fmt.Sprintf(oneCascade, "count = 2")); !strings.Contains(output, "Two resources have the same cascade") {
+	if output := w.mustApply(fmt.Sprintf(oneCascade, "count = 2")); !strings.Contains(
+		output,
+		"Two resources have the same cascade",
+	) {
 		t.Errorf("the apply does not say that two resources have it: %s", output)
 	}
 	if output, err := w.tf.run("state", "rm", "rabbitmqdelay_cascade.t[1]"); err != nil {
@@ -509,7 +574,8 @@ func TestStateHasItTwice(t *testing.T) {
 	w.mustBeSettled()
 }
 
-// The same without Terraform, whose start leaves some time between the two: now and then both declare an object within the same
+// The same without Terraform, whose start leaves some time between the two: now and then both declare an object within
+// the same
 // millisecond, and RabbitMQ tells both that it is new.
 func TestTwoCreatesAtOnce(t *testing.T) {
 	t.Parallel()
@@ -551,7 +617,8 @@ func TestTwoCreatesAtOnce(t *testing.T) {
 	t.Logf("one of the two succeeded in %d of %d rounds", won, repeated(20))
 }
 
-// The password of the provider is known in the apply only, as that of a resource that is replaced. The plan is made without a refresh,
+// The password of the provider is known in the apply only, as that of a resource that is replaced. The plan is made
+// without a refresh,
 // with a warning that says so, and the apply goes on.
 func TestProviderConfigurationOfAnotherResource(t *testing.T) {
 	t.Parallel()
@@ -601,13 +668,15 @@ resource "rabbitmqdelay_destination" "d" {
 		return output
 	}
 	apply("first", 2)
-	if output := apply("second", 1); !strings.Contains(output, "Cascade not refreshed") || !strings.Contains(output, "Destination not refreshed") {
+	if output := apply("second", 1); !strings.Contains(output, "Cascade not refreshed") ||
+		!strings.Contains(output, "Destination not refreshed") {
 		t.Errorf("the plan does not say what was not refreshed: %s", output)
 	}
 	w.mustBeSettled()
 }
 
-// A destination that names the entry as its delivery exchange, in the plan that makes the cascade: nothing is there to look at yet.
+// A destination that names the entry as its delivery exchange, in the plan that makes the cascade: nothing is there to
+// look at yet.
 func TestMisnamedInOnePlan(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t, newVhost(t))

@@ -14,7 +14,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// lookTimeout is how long a plan looks at the broker. The look only says earlier what the apply would say, so that a broker that
+// lookTimeout is how long a plan looks at the broker. The look only says earlier what the apply would say, so that a
+// broker that
 // does not answer is no error.
 const lookTimeout = 5 * time.Second
 
@@ -59,9 +60,16 @@ func (r *lifecycle[M, P]) notePlan(plan P, isNew bool) diag.Diagnostics {
 	}
 	if other, common := r.connection.planned.add(one); len(common) > 0 {
 		diags.AddError("Two resources declare the same objects", fmt.Sprintf(
-			"The %s with entry exchange %q and another resource of this configuration, a %s with entry exchange %q, would both declare in vhost %q:"+
+			"The %s with entry exchange %q and another resource of this configuration, a %s with entry exchange %q, "+
+				"would both declare in vhost %q:"+
 				"\n\n  %s\n\nGive one of the two other names.",
-			one.kind, one.Entry, other.kind, other.Entry, one.vhost, strings.Join(atMost(common), "\n  ")))
+			one.kind,
+			one.Entry,
+			other.kind,
+			other.Entry,
+			one.vhost,
+			strings.Join(atMost(common), "\n  "),
+		))
 	}
 	return diags
 }
@@ -90,7 +98,8 @@ func (r *lifecycle[M, P]) lookForCreate(ctx context.Context, plan P) diag.Diagno
 	return diags
 }
 
-// lookForReplacement refuses a replacement that would destroy what there is and then could not make what is planned. What the
+// lookForReplacement refuses a replacement that would destroy what there is and then could not make what is planned.
+// What the
 // state has goes first, and is not in the way.
 func (r *lifecycle[M, P]) lookForReplacement(ctx context.Context, plan P) diag.Diagnostics {
 	var diags diag.Diagnostics
@@ -136,8 +145,13 @@ func (o *operation) checkKept(ctx context.Context, own topology.Topology) diag.D
 	}
 	if bound, err := o.client.Bound(ctx, o.vhost, o.desired.Delivery); err == nil && len(bound) > 0 {
 		diags.AddAttributeError(path.Root("delivery_exchange"), "Delivery exchange would be left standing", fmt.Sprintf(
-			"Exchange %q stays, because others use it:\n\n  %s\n\nIt has other arguments than the %s would declare. Apply the change of these first, without "+
-				"the replacement, or give another delivery_exchange.", o.desired.Delivery, strings.Join(atMost(bound), "\n  "), o.kind))
+			"Exchange %q stays, because others use it:\n\n  %s\n\nIt has other arguments than the %s would declare. "+
+				"Apply the change of these first, without "+
+				"the replacement, or give another delivery_exchange.",
+			o.desired.Delivery,
+			strings.Join(atMost(bound), "\n  "),
+			o.kind,
+		))
 	}
 	return diags
 }
@@ -174,13 +188,20 @@ func (r *lifecycle[M, P]) lookForInbound(ctx context.Context, state P, verb stri
 	var lines []string
 	for _, b := range inbound.Sorted() {
 		if !o.desired.Owns(b.Source) {
-			lines = append(lines, "exchange "+fmt.Sprintf("%q, bound to exchange %q with key %q", b.Source, b.Destination, b.RoutingKey))
+			lines = append(
+				lines,
+				"exchange "+fmt.Sprintf("%q, bound to exchange %q with key %q", b.Source, b.Destination, b.RoutingKey),
+			)
 		}
 	}
 	if len(lines) > 0 {
 		diags.AddWarning("Bindings of others go, too", fmt.Sprintf(
-			"The %s is to be %s. These bindings of others lead into it, and go with it:\n\n  %s\n\nWhoever made them has to bind again.",
-			o, verb, strings.Join(atMost(lines), "\n  ")))
+			"The %s is to be %s. These bindings of others lead into it, and go with it:\n\n  %s\n\nWhoever made them "+
+				"has to bind again.",
+			o,
+			verb,
+			strings.Join(atMost(lines), "\n  "),
+		))
 	}
 	return diags
 }
@@ -190,8 +211,15 @@ func layoutChange(delivery string, before, after int) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if before != after {
 		diags.AddWarning("Bindings on the delivery exchange change", fmt.Sprintf(
-			"Routing keys get %d digits in place of %d. What applications have bound to exchange %q with a \"*\" for each of the %d digits then matches no "+
-				"message: they have to bind with %d. The bindings that are there stay.", after, before, delivery, before, after))
+			"Routing keys get %d digits in place of %d. What applications have bound to exchange %q with a \"*\" for "+
+				"each of the %d digits then matches no "+
+				"message: they have to bind with %d. The bindings that are there stay.",
+			after,
+			before,
+			delivery,
+			before,
+			after,
+		))
 	}
 	return diags
 }

@@ -18,7 +18,8 @@ type planned struct {
 	isNew bool
 }
 
-// plannedTopologies are the cascades and ladders of one plan that were planned so far, and whose values are known. Terraform plans
+// plannedTopologies are the cascades and ladders of one plan that were planned so far, and whose values are known.
+// Terraform plans
 // a resource after those that it refers to.
 type plannedTopologies struct {
 	mutex sync.Mutex

@@ -278,7 +278,8 @@ func (r *lifecycle[M, P]) warnRebuild(
 	}
 	diags.AddWarning(title(kind)+" is rebuilt", fmt.Sprintf(
 		"The %s with entry exchange %q gets other exchanges or queues, because of a change of %s. It is rebuilt in "+
-			"one go, with all that others have bound. Its entry is closed meanwhile: publishers get an error and have to "+
+			"one go, with all that others have bound. Its entry is closed meanwhile: publishers get an error and "+
+			"have to "+
 			"try again. %s", kind, declared.EntryExchange.ValueString(), strings.Join(names, ", "), then))
 	return diags
 }

@@ -187,7 +187,8 @@ func TestRebuildWithMessagesOnTheirWay(t *testing.T) {
 			}
 			sent := send()
 			text := apply(attributes{"resolution": "100ms"})
-			for _, part := range []string{"was not updated, and nothing of it is gone", "makes an update wait for them"} {
+			for _, part := range []string{"was not updated, and nothing of it is " +
+				"gone", "makes an update wait for them"} {
 				if !strings.Contains(text, part) {
 					t.Errorf("without drain_timeout it does not say %q: %s", part, text)
 				}
@@ -252,7 +253,8 @@ func TestRebuildBesidesPublishers(t *testing.T) {
 	}
 }
 
-// A rebuild that may not bind again what others have bound is refused before anything is closed. One that fails later is
+// A rebuild that may not bind again what others have bound is refused before anything is closed. One that fails later
+// is
 // undone.
 func TestRebuildThatIsRefused(t *testing.T) {
 	t.Parallel()

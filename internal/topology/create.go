@@ -5,13 +5,15 @@ import (
 	"strings"
 )
 
-// Create is the Diff of a topology that nobody else may have a part in: what it declares has to be new. The delivery exchange is
+// Create is the Diff of a topology that nobody else may have a part in: what it declares has to be new. The delivery
+// exchange is
 // shared by nature and may be there.
 //
-// Of several creates at once, one goes on at the most. RabbitMQ tells two of them that an object is new, if they declare it within
-// the same millisecond (3.10.8, 4.3.6). So each declares one exchange before all else and binds a mark of its own to it. If it then
-// sees anything else bound there, it stops. The mark stays until everything is declared, and whoever comes later meets that.
-// A ladder or a single level without parking has no exchange that could be declared before its entry, and goes without a mark.
+// Of several creates at once, one goes on at the most. RabbitMQ tells two of them that an object is new, if they
+// declare it within the same millisecond (3.10.8, 4.3.6). So each declares one exchange before all else and binds a
+// mark of its own to it. If it then sees anything else bound there, it stops. The mark stays until everything is
+// declared, and whoever comes later meets that. A ladder or a single level without parking has no exchange that could
+// be declared before its entry, and goes without a mark.
 func Create(desired, actual Topology, mark string) Plan {
 	plan := Diff(desired, actual)
 	for _, phase := range plan {
@@ -26,7 +28,10 @@ func Create(desired, actual Topology, mark string) Plan {
 			}
 		}
 	}
-	last := slices.IndexFunc(plan, func(phase Phase) bool { return slices.ContainsFunc(phase.Steps, desired.declaresEntry) })
+	last := slices.IndexFunc(
+		plan,
+		func(phase Phase) bool { return slices.ContainsFunc(phase.Steps, desired.declaresEntry) },
+	)
 	if len(plan) == 0 || last <= 0 {
 		return plan
 	}
@@ -50,10 +55,16 @@ func (t Topology) declaresEntry(step Step) bool {
 // claimArgument is the argument of a binding that marks what a create makes.
 const claimArgument = "rabbitmqdelay-claim"
 
-// claimOn is a mark on an exchange: a binding that leads back to the exchange itself. Its key is one that the exchange will have, so that
+// claimOn is a mark on an exchange: a binding that leads back to the exchange itself. Its key is one that the exchange
+// will have, so that
 // it takes no further topic permission.
 func (t Topology) claimOn(exchange, mark string) Binding {
-	claim := Binding{Source: exchange, DestinationType: ToExchange, Destination: exchange, Arguments: Arguments{claimArgument: mark}.JSON()}
+	claim := Binding{
+		Source:          exchange,
+		DestinationType: ToExchange,
+		Destination:     exchange,
+		Arguments:       Arguments{claimArgument: mark}.JSON(),
+	}
 	for _, b := range t.Bindings.Sorted() {
 		if b.Source == exchange {
 			claim.RoutingKey = b.RoutingKey

@@ -47,7 +47,8 @@ func TestCreateDeclaresWhatIsNew(t *testing.T) {
 	})
 }
 
-// Two creates of the same run at once, step by step in any order, and the broker tells both that the first exchange is new. One of
+// Two creates of the same run at once, step by step in any order, and the broker tells both that the first exchange is
+// new. One of
 // them succeeds at the most, and what it has made is whole.
 func TestTwoCreatesAtOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -56,7 +57,11 @@ func TestTwoCreatesAtOnce(t *testing.T) {
 		before := b.Snapshot()
 		var creates [2]racer
 		for i, mark := range []string{"a", "b"} {
-			creates[i] = racer{broker: b, desired: desired, left: topology.Create(desired, b.Actual(desired), mark).Steps()}
+			creates[i] = racer{
+				broker:  b,
+				desired: desired,
+				left:    topology.Create(desired, b.Actual(desired), mark).Steps(),
+			}
 		}
 		for len(creates[0].left)+len(creates[1].left) > 0 {
 			one := &creates[rapid.IntRange(0, 1).Draw(t, "next")]
@@ -93,7 +98,8 @@ type racer struct {
 func (r *racer) next(t *rapid.T) {
 	step := r.left[0]
 	r.left = r.left[1:]
-	if declare, is := step.(topology.DeclareExchange); is && len(r.done) == 0 && !r.failed && rapid.Bool().Draw(t, "told that it is new") {
+	if declare, is := step.(topology.DeclareExchange); is && len(r.done) == 0 && !r.failed &&
+		rapid.Bool().Draw(t, "told that it is new") {
 		declare.New = false
 		r.done = append(r.done, step)
 		step = declare

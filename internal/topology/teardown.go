@@ -71,7 +71,8 @@ func (t teardown) removal(guard Guard) Plan {
 		then(t.deleteQueues(true)...)
 }
 
-// LetGo is the plan that deletes an exchange that others may use. Unless it is forced, the broker refuses that while anything is bound
+// LetGo is the plan that deletes an exchange that others may use. Unless it is forced, the broker refuses that while
+// anything is bound
 // to the exchange as its source.
 func LetGo(exchange string, force bool) Plan {
 	return Plan{}.then(DeleteExchange{Name: exchange, IfUnused: !force})

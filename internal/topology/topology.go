@@ -24,7 +24,8 @@ type Topology struct {
 	// bindings are never read, listed or changed. It is in Exchanges only if it belongs to
 	// the topology; otherwise it has to exist.
 	Delivery string
-	// DeliveryType is the type of the delivery exchange, whoever it belongs to. It is empty for one that does not exist, and where
+	// DeliveryType is the type of the delivery exchange, whoever it belongs to. It is empty for one that does not
+	// exist, and where
 	// any type will do.
 	DeliveryType string
 
@@ -164,7 +165,8 @@ func (t Topology) And(other Topology) Topology {
 	return t
 }
 
-// Except is the topology without the exchanges and queues whose names the other one has, and without the bindings of these exchanges.
+// Except is the topology without the exchanges and queues whose names the other one has, and without the bindings of
+// these exchanges.
 func (t Topology) Except(other Topology) Topology {
 	t.Exchanges, t.Queues, t.Bindings = maps.Clone(t.Exchanges), maps.Clone(t.Queues), maps.Clone(t.Bindings)
 	maps.DeleteFunc(t.Exchanges, func(name string, _ Exchange) bool { return other.has(name) })
