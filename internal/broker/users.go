@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -14,26 +16,30 @@ import (
 // see them. To find the queues takes a list of all queues of the vhost, without statistics.
 func (c *Client) Users(ctx context.Context, vhost, exchange string) ([]string, error) {
 	ctx = c.logging(ctx)
-	inbound, err := c.Inbound(ctx, vhost, []string{exchange}, nil)
-	if err != nil {
+	var inbound topology.Bindings
+	var exchanges []exchangeInfo
+	var queues []queueInfo
+	group, together := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		inbound, err = c.Inbound(together, vhost, []string{exchange}, nil)
+		return err
+	})
+	group.Go(func() (err error) {
+		exchanges, err = c.exchanges(together, vhost)
+		return err
+	})
+	group.Go(func() error { return c.list(together, &queues, "queues", vhost, "name,arguments") })
+	if err := group.Wait(); err != nil {
 		return nil, err
 	}
 	var users []string
 	for _, b := range inbound.Sorted() {
 		users = append(users, fmt.Sprintf("exchange %q, bound to it with key %q", b.Source, b.RoutingKey))
 	}
-	exchanges, err := c.exchanges(ctx, vhost)
-	if err != nil {
-		return nil, err
-	}
 	for _, e := range exchanges {
 		if e.exchange().AlternateExchange() == exchange {
 			users = append(users, fmt.Sprintf("exchange %q, whose alternate exchange it is", e.Name))
 		}
-	}
-	var queues []queueInfo
-	if err := c.list(ctx, &queues, "queues", vhost, "name,arguments"); err != nil {
-		return nil, err
 	}
 	for _, q := range queues {
 		if q.queue().DeadLetterExchange() == exchange {
