@@ -116,6 +116,12 @@ func (s *reading) walk(ctx context.Context) error {
 		}
 		level = next
 	}
+	// An entry that has lost all but its way past the queues.
+	for level := s.levels - 2; level >= 0 && len(s.waits) == 0; level-- {
+		if _, err := s.step(ctx, level); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

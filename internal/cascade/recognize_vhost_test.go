@@ -317,3 +317,21 @@ func (v *randomVhost) asked() []string {
 	slices.Sort(names)
 	return slices.Compact(names)
 }
+
+// An entry that has lost the bindings to its queues still shows how many digits it looks at.
+func TestRecognizeEntryWithoutQueues(t *testing.T) {
+	config := Config{Name: "t", Levels: 3, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
+	whole, err := Expand(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for b := range whole.Bindings {
+		if b.Source == whole.Entry && b.DestinationType == topology.ToQueue {
+			delete(whole.Bindings, b)
+		}
+	}
+	got, err := Recognize(t.Context(), NewInventory("/", whole), "/", whole.Entry)
+	if err != nil || got.Levels != 3 || got.Name != "t" || got.DeliveryExchange != "t.delivery" {
+		t.Errorf("recognized as %+v: %v", got, err)
+	}
+}

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -313,17 +312,32 @@ func (o interrupted) kill(v *vhost, at point, f failure) {
 	}
 	a.mustHold(left)
 	id := importCommand.FindStringSubmatch(text)
-	shown := slices.ContainsFunc(slices.Collect(maps.Values(left.Queues)), func(q topology.Queue) bool { return q.Arguments["x-message-ttl"] != nil })
+	// The keys of the exchange below prove the entry, once they are there and all that they lead to.
+	shown := o.typeName == cascadeType && o.verb == "create" && isWholeBelow(a.desired, left)
 	switch {
 	case f.fault == resets && id != nil:
 		a.sound = newProtocolOf(v, o.typeName, a.broker, nil)
 		noErrors(v, a.sound.importState(v.Context(), id[1]))
-	case id == nil && shown && o.typeName == cascadeType && o.verb == "create": // type and resolution; what there is of a ladder, only its entry shows
+	case id == nil && shown:
 		v.Errorf("no import is offered: %s", text)
 	default:
 		a.given = a.given.with(attributes{"adopt": true})
 	}
 	a.converge()
+}
+
+// isWholeBelow tells whether all is there but the entry and its bindings.
+func isWholeBelow(want, have topology.Topology) bool {
+	for _, step := range topology.Diff(want, have.Within(want)).Steps() {
+		declare, isExchange := step.(topology.DeclareExchange)
+		bind, isBinding := step.(topology.Bind)
+		ofEntry := isExchange && declare.Exchange.Name == want.Entry || isBinding && bind.Binding.Source == want.Entry
+		_, unbinds := step.(topology.Unbind)
+		if !ofEntry && !unbinds {
+			return false
+		}
+	}
+	return true
 }
 
 // inventoryNames are the exchanges and queues as errors name them.
