@@ -10,12 +10,13 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Users are those who need an exchange, in words: the exchanges that are bound to it, those whose alternate exchange it
-// is, and the queues that dead-letter into it. None of them is in an exchange's own list of bindings, so that
-// RabbitMQ's if-unused does not
-// see them. To find the queues takes a list of all queues of the vhost, without statistics.
+// Users are those who need an exchange, in words: what is bound to it, the exchanges that lead into it or have it as
+// their alternate exchange, and the queues that dead-letter into it. RabbitMQ's if-unused sees the first of them alone,
+// and RabbitMQ 4.3.6 answers 500 for them if the name is not in Latin-1. To find the queues takes a list of all queues
+// of the vhost, without statistics.
 func (c *Client) Users(ctx context.Context, vhost, exchange string) ([]string, error) {
 	ctx = c.logging(ctx)
+	var users []string
 	var inbound topology.Bindings
 	var exchanges []exchangeInfo
 	var queues []queueInfo
@@ -28,11 +29,14 @@ func (c *Client) Users(ctx context.Context, vhost, exchange string) ([]string, e
 		exchanges, err = c.exchanges(together, vhost)
 		return err
 	})
+	group.Go(func() (err error) {
+		users, err = c.Bound(together, vhost, exchange)
+		return err
+	})
 	group.Go(func() error { return c.list(together, &queues, "queues", vhost, "name,arguments") })
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	var users []string
 	for _, b := range inbound.Sorted() {
 		users = append(users, fmt.Sprintf("exchange %q, bound to it with key %q", b.Source, b.RoutingKey))
 	}

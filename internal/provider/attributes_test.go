@@ -86,7 +86,8 @@ func TestWrongAttributes(t *testing.T) {
 			"force_destroy":            onlyTrueFalse,
 			"drain_timeout":            noDuration,
 			"timeouts":                 anythingGoes, // see TestWrongTimeouts
-			"entry_exchange":           anythingGoes, // computed, as the three below
+			"entry_exchange":           anythingGoes, // computed, as the four below
+			"delivery_exchange_type":   anythingGoes,
 			"exchanges":                anythingGoes,
 			"queues":                   anythingGoes,
 			"bindings":                 anythingGoes,
@@ -116,6 +117,7 @@ func TestWrongAttributes(t *testing.T) {
 			"force_destroy":            onlyTrueFalse,
 			"drain_timeout":            noDuration,
 			"timeouts":                 anythingGoes, // as those of the cascade
+			"delivery_exchange_type":   anythingGoes,
 			"exchanges":                anythingGoes, // computed, as the two below
 			"queues":                   anythingGoes,
 			"bindings":                 anythingGoes,

@@ -22,6 +22,9 @@ func (r *lifecycle[M, P]) ValidateConfig(ctx context.Context, req resource.Valid
 // removes queues. It takes everything from the configuration and nothing from the broker.
 func (r *lifecycle[M, P]) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	if req.Plan.Raw.IsNull() {
+		if req.State.Raw.IsNull() {
+			return
+		}
 		var state M
 		resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 		resp.Diagnostics.Append(r.warnInFlight(ctx, req, "destroyed")...)

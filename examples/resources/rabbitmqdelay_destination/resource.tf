@@ -3,22 +3,22 @@ resource "rabbitmqdelay_cascade" "tasks" {
   levels = 17
 }
 
-# The queue "billing" gets the messages that are published with a key such as "0.1.….0.billing". Before the binding goes,
-# they have ten minutes to arrive.
+# The queue "billing" gets the messages that are published with a key such as "0.1.….0.billing".
 resource "rabbitmqdelay_destination" "billing" {
   delivery_exchange = rabbitmqdelay_cascade.tasks.delivery_exchange
   levels            = rabbitmqdelay_cascade.tasks.levels
   address           = "billing"
   queue             = "billing"
-  drain_timeout     = "10m"
 }
 
-# The same, bound again at once when a change replaces the cascade together with its delivery exchange.
+# The same. Before the binding goes, messages on their way have ten minutes to arrive. It is bound again at once when a change
+# replaces the cascade together with its delivery exchange.
 resource "rabbitmqdelay_destination" "reminders" {
   delivery_exchange = rabbitmqdelay_cascade.tasks.delivery_exchange
   levels            = rabbitmqdelay_cascade.tasks.levels
   address           = "reminders"
   queue             = "reminders"
+  drain_timeout     = "10m"
   triggers          = { cascade = sha1(jsonencode(rabbitmqdelay_cascade.tasks.queues)) }
 }
 
