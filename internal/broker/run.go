@@ -19,8 +19,8 @@ import (
 )
 
 // undoTime limits an undo, which goes on when the operation has been canceled. Without AMQP, that of a rebuild of 28
-// levels takes half of it.
-const undoTime = time.Minute
+// levels takes half a minute, and several times as long beside much else.
+const undoTime = 3 * time.Minute
 
 // Run runs a plan, see [Runner.Run].
 func (c *Client) Run(ctx context.Context, vhost string, plan topology.Plan) (done []topology.Step, err error) {
