@@ -29,7 +29,8 @@ func (*cascadeModel) kind() string { return "cascade" }
 
 // isKnown implements declaration.
 func (m *cascadeModel) isKnown() bool {
-	return m.declaredModel.isKnown(m.Preset, m.Levels, m.MaxDelay, m.Resolution, m.ExchangeName, m.Lookahead, m.StrictKeys, m.InternalLevels)
+	return m.declaredModel.isKnown(m.Preset, m.Levels, m.MaxDelay, m.Resolution, m.ExchangeName, m.Lookahead,
+		m.StrictKeys, m.InternalLevels)
 }
 
 // digits implements declaration.

@@ -44,7 +44,8 @@ func (d *declaredModel) common() *declaredModel { return d }
 
 // isKnown tells whether these values and the further ones are known.
 func (d *declaredModel) isKnown(further ...attr.Value) bool {
-	values := append(slices.Clone(further), d.Name, d.Vhost, d.QueueName, d.DeliveryExchange, d.CreateDeliveryExchange, d.QueueType, d.MaxLength, d.ParkUnroutable)
+	values := append(slices.Clone(further), d.Name, d.Vhost, d.QueueName, d.DeliveryExchange,
+		d.CreateDeliveryExchange, d.QueueType, d.MaxLength, d.ParkUnroutable)
 	return !slices.ContainsFunc(values, attr.Value.IsUnknown)
 }
 

@@ -359,7 +359,10 @@ func (r *lifecycle[M, P]) open(model P) (*operation, diag.Diagnostics) {
 		diags.Append(notConfigured())
 		return nil, diags
 	}
-	o := &operation{client: r.connection.client, claims: r.connection.claims, kind: model.kind(), vhost: model.common().Vhost.ValueString(), desired: desired}
+	o := &operation{
+		client: r.connection.client, claims: r.connection.claims,
+		kind: model.kind(), vhost: model.common().Vhost.ValueString(), desired: desired,
+	}
 	o.importable = func(ctx context.Context) (topology.Topology, bool) {
 		var found M
 		if err := P(&found).recognize(ctx, o.client.Lookup(o.vhost), o.vhost, desired.Entry); err != nil {

@@ -180,14 +180,18 @@ func (o *operation) change(ctx context.Context, state *broker.State) (after *bro
 }
 
 // create does the same for what is to be new. What exists may be taken over if it is adopted.
-func (o *operation) create(ctx context.Context, state *broker.State, adopt bool) (after *broker.State, done []topology.Step, err error) {
+func (o *operation) create(
+	ctx context.Context, state *broker.State, adopt bool,
+) (after *broker.State, done []topology.Step, err error) {
 	if adopt {
 		return o.change(ctx, state)
 	}
 	return o.carryOut(ctx, topology.Create(o.desired, state.Topology, rand.Text()), state)
 }
 
-func (o *operation) carryOut(ctx context.Context, plan topology.Plan, state *broker.State) (after *broker.State, done []topology.Step, err error) {
+func (o *operation) carryOut(
+	ctx context.Context, plan topology.Plan, state *broker.State,
+) (after *broker.State, done []topology.Step, err error) {
 	if len(plan) == 0 {
 		return state, nil, nil
 	}

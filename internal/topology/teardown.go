@@ -108,7 +108,8 @@ func Undo(desired Topology, done []Step) Plan {
 	for _, b := range made.Bindings.Sorted() {
 		source, exchange := made.has(b.Source), made.has(b.Destination)
 		_, queue := made.Queues[b.Destination]
-		if goesAlong := b.Source != first && (source || exchange && b.DestinationType == ToExchange || queue && b.DestinationType == ToQueue); !goesAlong {
+		goesAlong := source || exchange && b.DestinationType == ToExchange || queue && b.DestinationType == ToQueue
+		if b.Source == first || !goesAlong {
 			unbind = append(unbind, Unbind{b})
 		}
 	}

@@ -22,7 +22,8 @@ func (b *Bench) Steps(ctx context.Context, levels, round int) error {
 			if err != nil {
 				return err
 			}
-			destroy := append(topology.Teardown(objects, objects, topology.Guard{Force: true}), topology.LetGo(objects.Delivery, true)...)
+			destroy := topology.Teardown(objects, objects, topology.Guard{Force: true})
+			destroy = append(destroy, topology.LetGo(objects.Delivery, true)...)
 			for _, each := range []struct {
 				operation string
 				plan      topology.Plan
