@@ -32,14 +32,15 @@ func main() {
 	if *debug {
 		options = append(options, tf6server.WithManagedDebug())
 	}
-	err = tf6server.Serve("registry.terraform.io/rabbitmqdelay/rabbitmqdelay", func() tfprotov6.ProviderServer { return server }, options...)
+	err = tf6server.Serve("registry.terraform.io/rabbitmqdelay/rabbitmqdelay",
+		func() tfprotov6.ProviderServer { return server }, options...)
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-// collectLess makes garbage collections rarer, unless GOGC is set. A provider lives for a second and its heap is small, so that
-// by default it is collected again and again.
+// collectLess makes garbage collections rarer, unless GOGC is set. A provider lives for a second and its heap is small,
+// so that by default it is collected again and again.
 func collectLess() {
 	const percent = 200
 	if os.Getenv("GOGC") == "" {
@@ -47,8 +48,9 @@ func collectLess() {
 	}
 }
 
-// keepQuiet switches the log off where nobody reads it. The SDK writes everything unless it is told not to, some thousand lines for
-// the plan of a large cascade, all of which Terraform parses and then drops unless one of these variables asks for it.
+// keepQuiet switches the log off where nobody reads it. The SDK writes everything unless it is told not to, some
+// thousand lines for the plan of a large cascade, all of which Terraform parses and then drops unless one of these
+// variables asks for it.
 func keepQuiet() {
 	if isRead("TF_LOG") || isRead("TF_LOG_PROVIDER") {
 		return

@@ -11,13 +11,15 @@ provider "rabbitmqdelay" {}
 
 resource "rabbitmqdelay_cascade" "demo" {
   name   = "demo"
-  levels = 4 # any delay up to 15 s, to the second
-}
-
-output "entry_exchange" {
-  value = rabbitmqdelay_cascade.demo.entry_exchange
+  base   = 10
+  levels = 2 # any delay up to 99 s, to the second
 }
 
 output "delivery_exchange" {
   value = rabbitmqdelay_cascade.demo.delivery_exchange
+}
+
+# What publishers need to compute routing keys.
+output "publisher" {
+  value = rabbitmqdelay_cascade.demo.publisher
 }

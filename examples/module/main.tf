@@ -21,13 +21,13 @@ variable "vhost" {
 }
 
 variable "levels" {
-  description = "Number of levels: the longest delay is 2^levels - 1 seconds."
+  description = "Number of levels: the longest delay is 10^levels - 1 seconds."
   type        = number
-  default     = 17
+  default     = 6
 
   validation {
-    condition     = var.levels >= 4 && var.levels <= 28
-    error_message = "Between 4 levels (15 s) and 28 (8 years and a half)."
+    condition     = var.levels >= 2 && var.levels <= 8
+    error_message = "Between 2 levels (99 s) and 8 (three years)."
   }
 }
 
@@ -40,12 +40,13 @@ variable "receivers" {
 resource "rabbitmqdelay_cascade" "this" {
   name   = "${var.name}.delays"
   vhost  = var.vhost
+  base   = 10
   levels = var.levels
 }
 
-output "publish_to" {
-  description = "Exchange for publishers."
-  value       = rabbitmqdelay_cascade.this.entry_exchange
+output "publisher" {
+  description = "What publishers need to compute routing keys; hand it over with jsonencode."
+  value       = rabbitmqdelay_cascade.this.publisher
 }
 
 output "receive_from" {

@@ -2,9 +2,10 @@
 //
 //	go run . <queue> 5s,30s,5m,1h <command>
 //
-// The command gets the body on its standard input. If it fails, the message is published anew with the next of the delays,
-// and the old one is acknowledged when the broker has confirmed that; in doubt it comes twice, and it is never lost. When there is
-// no further delay, the message is rejected for good: give the queue a dead-letter exchange to keep it.
+// The command gets the body on its standard input. If it fails, the message is published anew with the next of the
+// delays, and the old one is acknowledged when the broker has confirmed that; in doubt it comes twice, and it is never
+// lost. When there is no further delay, the message is rejected for good: give the queue a dead-letter exchange to keep
+// it.
 package main
 
 import (
@@ -103,14 +104,17 @@ func (w *worker) again(ctx context.Context, d amqp.Delivery, delay string, attem
 	headers := amqp.Table{attemptHeader: attempts}
 	for name, value := range d.Headers {
 		// What the broker wrote stays behind: it would take the message for one that goes in circles.
-		if name != attemptHeader && name != "x-death" && !strings.HasPrefix(name, "x-first-death-") && !strings.HasPrefix(name, "x-last-death-") {
+		if name != attemptHeader && name != "x-death" && !strings.HasPrefix(name, "x-first-death-") &&
+			!strings.HasPrefix(name, "x-last-death-") {
 			headers[name] = value
 		}
 	}
 	const mandatory, immediate = true, false
-	confirmation, err := w.channel.PublishWithDeferredConfirmWithContext(ctx, entry, delay+"."+w.queue, mandatory, immediate, amqp.Publishing{
-		Headers: headers, ContentType: d.ContentType, DeliveryMode: amqp.Persistent, MessageId: d.MessageId, Timestamp: d.Timestamp, Body: d.Body,
-	})
+	confirmation, err := w.channel.PublishWithDeferredConfirmWithContext(ctx, entry, delay+"."+w.queue, mandatory,
+		immediate, amqp.Publishing{
+			Headers: headers, ContentType: d.ContentType, DeliveryMode: amqp.Persistent, MessageId: d.MessageId,
+			Timestamp: d.Timestamp, Body: d.Body,
+		})
 	if err != nil {
 		return err
 	}

@@ -1,14 +1,15 @@
-// Command wheel is the controller of a wheel: after every wait of a message it decides, against the clock, whether and where the
-// message waits again, or delivers it.
+// Command wheel is the controller of a wheel: after every wait of a message it decides, against the clock, whether and
+// where the message waits again, or delivers it.
 //
 //	go run . <delays of the ladder>, such as 1s,2s,4s,8s
 //
-// A message for the wheel goes to the exchange "wheel.delivery" with the key "new.<destination>" and the header "due", the time at which it
-// is to be delivered, in milliseconds since 1970. It is delivered to the exchange "wheel.due" with the key "<destination>": never before its time, and at most the
-// shortest delay after it, as long as a controller runs.
+// A message for the wheel goes to the exchange "wheel.delivery" with the key "new.<destination>" and the header "due",
+// the time at which it is to be delivered, in milliseconds since 1970. It is delivered to the exchange "wheel.due" with
+// the key "<destination>": never before its time, and at most the shortest delay after it, as long as a controller
+// runs.
 //
-// A message is acknowledged when the broker has confirmed its successor, so whatever ends a controller, no message is lost, and one that was
-// between the two is delivered twice. Any number of controllers can run.
+// A message is acknowledged when the broker has confirmed its successor, so whatever ends a controller, no message is
+// lost, and one that was between the two is delivered twice. Any number of controllers can run.
 package main
 
 import (
@@ -108,7 +109,8 @@ func declare(connection *amqp.Connection) error {
 		return err
 	}
 	_, err = channel.QueueDeclare(queue, durable, autoDelete, exclusive, noWait, amqp.Table{
-		"x-queue-type": "quorum", "x-dead-letter-exchange": unrouted, "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
+		"x-queue-type": "quorum", "x-dead-letter-exchange": unrouted, "x-dead-letter-strategy": "at-least-once",
+		"x-overflow": "reject-publish",
 		// A controller that is killed gives back what it held; that may happen often, and is no reason to drop it.
 		"x-delivery-limit": int32(1<<31 - 1),
 	})
@@ -173,7 +175,8 @@ func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
 	return d.Ack(false)
 }
 
-// next is the longest delay that is not too long, or else the shortest: a message may be late by that, and is never early.
+// next is the longest delay that is not too long, or else the shortest: a message may be late by that, and is never
+// early.
 func (w *worker) next(left time.Duration) delay {
 	for _, d := range w.delays {
 		if d.Duration <= left {
@@ -188,14 +191,17 @@ func (w *worker) publish(ctx context.Context, exchange, key string, d amqp.Deliv
 	headers := amqp.Table{}
 	for name, value := range d.Headers {
 		// What the broker wrote stays behind: it would take the message for one that goes in circles.
-		if name != "x-death" && !strings.HasPrefix(name, "x-first-death-") && !strings.HasPrefix(name, "x-last-death-") {
+		if name != "x-death" && !strings.HasPrefix(name, "x-first-death-") &&
+			!strings.HasPrefix(name, "x-last-death-") {
 			headers[name] = value
 		}
 	}
 	const mandatory, immediate = true, false
-	confirmation, err := w.channel.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate, amqp.Publishing{
-		Headers: headers, ContentType: d.ContentType, DeliveryMode: amqp.Persistent, MessageId: d.MessageId, Timestamp: d.Timestamp, Body: d.Body,
-	})
+	confirmation, err := w.channel.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate,
+		amqp.Publishing{
+			Headers: headers, ContentType: d.ContentType, DeliveryMode: amqp.Persistent, MessageId: d.MessageId,
+			Timestamp: d.Timestamp, Body: d.Body,
+		})
 	if err != nil {
 		return false, err
 	}

@@ -25,8 +25,9 @@ import (
 )
 
 func main() {
-	short := flag.Bool("short", false, "measure in under a minute what a change can be judged by")
-	images := flag.String("images", "", "container images of RabbitMQ, separated by spaces, to measure in turn; otherwise one broker as the tests find it")
+	short := flag.Bool("short", false, "measure in two minutes what a change can be judged by")
+	images := flag.String("images", "", "container images of RabbitMQ, separated by spaces, to measure in turn; "+
+		"otherwise one broker as the tests find it")
 	only := flag.String("only", ".", "measure only what matches: "+strings.Join(names(), ", "))
 	out := flag.String("out", ".cache/bench", "directory for the samples, a file for each suite and broker")
 	messages := flag.Int("messages", 1_000_000, "size of the backlog")
@@ -47,18 +48,28 @@ type suite struct {
 }
 
 var suites = []suite{
-	{"publish", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error { return b.Publish(ctx, s.publish) })},
+	{"publish", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error {
+		return b.Publish(ctx, s.publish)
+	})},
 	{"deadletter", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error {
 		return b.DeadLetter(ctx, s.deadLetter)
 	})},
-	{"layouts", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error { return b.Layouts(ctx, s.layouts) })},
+	{"layouts", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error {
+		return b.Layouts(ctx, s.layouts)
+	})},
 	{"paced", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error { return b.Paced(ctx, s.paced) })},
-	{"backlog", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error { return b.Backlog(ctx, s.backlog) })},
+	{"backlog", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error {
+		return b.Backlog(ctx, s.backlog)
+	})},
+	{"bases", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error { return b.Bases(ctx, s.bases) })},
 	{"terraform", func(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) error {
 		return control.New(b, r).Run(ctx, s.control)
 	}},
 	{"foreign", func(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) error {
 		return control.New(b, r).Beside(ctx, s.control)
+	}},
+	{"terraform-bases", func(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) error {
+		return control.New(b, r).ByBase(ctx, s.control)
 	}},
 }
 
@@ -70,7 +81,9 @@ func names() []string {
 	return names
 }
 
-func onData(measure func(context.Context, *dataplane.Bench, settings) error) func(context.Context, *brokertest.Broker, *sample.Recorder, settings) error {
+func onData(
+	measure func(context.Context, *dataplane.Bench, settings) error,
+) func(context.Context, *brokertest.Broker, *sample.Recorder, settings) error {
 	return func(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) (err error) {
 		bench, err := dataplane.New(b, r)
 		if err != nil {
@@ -119,7 +132,9 @@ func brokers(images []string) [][]brokertest.Option {
 }
 
 // measure runs the suites on one broker.
-func measure(ctx context.Context, options []brokertest.Option, s settings, wanted *regexp.Regexp, out string) (err error) {
+func measure(
+	ctx context.Context, options []brokertest.Option, s settings, wanted *regexp.Regexp, out string,
+) (err error) {
 	b, err := brokertest.Start(ctx, os.Stdout, options...)
 	if err != nil {
 		return err
@@ -148,7 +163,8 @@ func (s suite) run(ctx context.Context, b *brokertest.Broker, settings settings,
 		return err
 	}
 	m := describe(ctx)
-	m.Suite, m.Broker, m.Erlang, m.LoadBefore = s.name, fmt.Sprintf("%s (%s)", b.Version, b.Source), erlang(ctx, b), loadAverage()
+	m.Suite, m.Broker, m.Erlang, m.LoadBefore = s.name, fmt.Sprintf("%s (%s)", b.Version, b.Source), erlang(ctx, b),
+		loadAverage()
 	if err := s.measure(ctx, b, recorder, settings); err != nil {
 		return err
 	}

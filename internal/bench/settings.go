@@ -17,6 +17,7 @@ type settings struct {
 	layouts    dataplane.LayoutOptions
 	paced      dataplane.PacedOptions
 	backlog    dataplane.BacklogOptions
+	bases      dataplane.BaseOptions
 	control    control.Options
 	suites     []string
 }
@@ -26,17 +27,28 @@ func (s settings) has(suite string) bool { return slices.Contains(s.suites, suit
 // full is the lookahead of all levels.
 const full = 0
 
-// brief takes less than a minute, the start of a broker included, but half a minute more beside another provider.
+// bases have, each, so many digits for an equal range: 28 binary ones. The report compares the others with base 2.
+var bases = []dataplane.Digits{{Base: 2, Levels: dataplane.BinaryDigits}, {Base: 4, Levels: 14}, {Base: 10, Levels: 8},
+	{Base: 16, Levels: 7}}
+
+// brief takes two minutes, the start of a broker included, but half a minute more beside another provider.
 func brief() settings {
+	twoAndTen := []dataplane.Digits{bases[0], bases[2]}
 	return settings{
-		suites: []string{"publish", "deadletter", "terraform"},
+		suites: []string{"publish", "deadletter", "bases", "terraform", "terraform-bases"},
 		publish: dataplane.PublishOptions{
-			Levels: []int{28}, Lookaheads: []int{1, full}, QueueTypes: []cascade.QueueType{cascade.Quorum}, Rounds: 3, Time: 1500 * time.Millisecond,
+			Levels: []int{28}, Lookaheads: []int{1, full}, QueueTypes: []cascade.QueueType{cascade.Quorum}, Rounds: 3,
+			Time: 1500 * time.Millisecond,
 		},
 		deadLetter: dataplane.DeadLetterOptions{
 			Lookaheads: []int{1, full}, QueueTypes: []cascade.QueueType{cascade.Classic}, Messages: 5000, Rounds: 1,
 		},
-		control: control.Options{Levels: []int{28}, Latency: []time.Duration{20 * time.Millisecond}, Rounds: 2, Other: other()},
+		bases: dataplane.BaseOptions{
+			Digits: twoAndTen, Rounds: 2, Time: time.Second,
+			Paced: dataplane.PacedOptions{Search: true, Rounds: 1, Time: time.Second, MaxSteps: 100},
+		},
+		control: control.Options{Levels: []int{28}, Latency: []time.Duration{20 * time.Millisecond},
+			Bases: twoAndTen, Rounds: 2, Other: other()},
 	}
 }
 
@@ -56,18 +68,26 @@ func long(messages, given int) settings {
 			Lax: true, Day: true, Together: 4, Rounds: rounds(3), Time: 1200 * time.Millisecond,
 		},
 		deadLetter: dataplane.DeadLetterOptions{
-			Lookaheads: []int{1, 4, full}, QueueTypes: both, Random: true, Limit: true, Messages: 10_000, Rounds: rounds(2),
+			Lookaheads: []int{1, 4, full}, QueueTypes: both, Random: true, Limit: true, Messages: 10_000,
+			Rounds: rounds(2),
 		},
 		layouts: dataplane.LayoutOptions{Time: 1200 * time.Millisecond, Messages: 10_000, Rounds: rounds(3)},
 		paced: dataplane.PacedOptions{
-			Lookaheads: []int{1, full}, Rates: []float64{300, 1000, 2000, 5000, 10_000}, Search: true, Rounds: rounds(2), Time: 4 * time.Second, MaxSteps: 31,
+			Lookaheads: []int{1, full}, Rates: []float64{300, 1000, 2000, 5000, 10_000}, Search: true,
+			Rounds: rounds(2), Time: 4 * time.Second, MaxSteps: 31,
 		},
 		backlog: dataplane.BacklogOptions{
 			QueueTypes: both, Messages: messages, Wait: time.Minute + time.Duration(messages)*120*time.Microsecond,
 			Paced: dataplane.PacedOptions{Rates: []float64{1000}, Time: 5 * time.Second, MaxSteps: 31},
 		},
+		bases: dataplane.BaseOptions{
+			Digits: bases, Rounds: rounds(3), Time: time.Second, Idle: 5,
+			Paced: dataplane.PacedOptions{Rates: []float64{1000, 2000, 4000}, Search: true, Rounds: rounds(2),
+				Time: 4 * time.Second, MaxSteps: 400},
+		},
 		control: control.Options{
-			Levels: []int{4, 17, 28}, Latency: []time.Duration{20 * time.Millisecond, 100 * time.Millisecond}, Foreign: []int{0, 5000, 50_000},
+			Levels: []int{4, 17, 28}, Latency: []time.Duration{20 * time.Millisecond, 100 * time.Millisecond},
+			Foreign: []int{0, 5000, 50_000}, Bases: bases,
 			Ten: true, Import: true, Steps: true, Settle: true, Rounds: rounds(5), Other: other(),
 		},
 	}

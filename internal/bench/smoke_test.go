@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -19,14 +20,20 @@ func TestMain(m *testing.M) { brokertest.Main(m) }
 // Every suite that can be short measures something on a real broker. How much is no matter of a test.
 func TestSuites(t *testing.T) {
 	quorum := []cascade.QueueType{cascade.Quorum}
-	paced := dataplane.PacedOptions{Lookaheads: []int{full}, Rates: []float64{50}, Rounds: 1, Time: time.Second, MaxSteps: 3}
+	paced := dataplane.PacedOptions{Lookaheads: []int{full}, Rates: []float64{50}, Rounds: 1, Time: time.Second,
+		MaxSteps: 3}
+	bases := []dataplane.Digits{{Base: 10, Levels: 2}}
 	tiny := settings{
-		publish:    dataplane.PublishOptions{Levels: []int{4}, Lookaheads: []int{1}, QueueTypes: quorum, Together: 2, Rounds: 1, Time: 300 * time.Millisecond},
+		publish: dataplane.PublishOptions{Levels: []int{4}, Lookaheads: []int{1}, QueueTypes: quorum, Together: 2,
+			Rounds: 1, Time: 300 * time.Millisecond},
 		deadLetter: dataplane.DeadLetterOptions{Lookaheads: []int{full}, QueueTypes: quorum, Messages: 50, Rounds: 1},
 		paced:      paced,
-		control:    control.Options{Levels: []int{4}, Foreign: []int{0, 10}, Steps: true, Rounds: 1},
-		suites:     []string{"publish", "deadletter", "paced", "terraform", "foreign"}, // the backlog and the layouts take a minute at least
+		bases:      dataplane.BaseOptions{Digits: bases, Rounds: 1, Time: 300 * time.Millisecond, Paced: paced},
+		control:    control.Options{Levels: []int{4}, Foreign: []int{0, 10}, Bases: bases, Steps: true, Rounds: 1},
+		// the backlog and the layouts take a minute at least
+		suites: []string{"publish", "deadletter", "paced", "bases", "terraform", "foreign", "terraform-bases"},
 	}
+	ofTerraform := []string{"terraform", "foreign", "terraform-bases"}
 	b := brokertest.Shared(t)
 	out := t.TempDir()
 	t.Chdir("../..") // where make runs it
@@ -35,7 +42,7 @@ func TestSuites(t *testing.T) {
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {
-			if (s.name == "terraform" || s.name == "foreign") && os.Getenv("TF_ACC_TERRAFORM_PATH") == "" {
+			if slices.Contains(ofTerraform, s.name) && os.Getenv("TF_ACC_TERRAFORM_PATH") == "" {
 				t.Skip("TF_ACC_TERRAFORM_PATH, the executable file of Terraform, is not set")
 			}
 			if err := s.run(t.Context(), b, tiny, out); err != nil {

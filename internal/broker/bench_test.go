@@ -7,6 +7,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -16,16 +17,17 @@ func BenchmarkParallel(b *testing.B) {
 	want := expand(b, cascade.Config{Name: "tasks", Levels: 28, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
 	for _, limit := range []int{1, 4, 8, 16, 32, 64} {
-		client, vhost := connect(b, func(c *broker.Config) { c.MaxParallelRequests = limit }), brokertest.Vhost(b, brokertest.Shared(b))
+		client, vhost := connect(b, func(c *broker.Config) { c.MaxParallelRequests = limit }),
+			brokertest.Vhost(b, brokertest.Shared(b))
 		b.Run(fmt.Sprintf("create/%d", limit), func(b *testing.B) {
 			for b.Loop() {
-				run(b, client, vhost, topology.Diff(want, topology.New()))
+				run(b, client, vhost, plans.Repair(want, topology.New()))
 				b.StopTimer()
-				run(b, client, vhost, topology.Teardown(want, want, topology.Guard{Force: true}))
+				run(b, client, vhost, plans.Teardown(want, want, plans.Guard{Force: true}))
 				b.StartTimer()
 			}
 		})
-		run(b, client, vhost, topology.Diff(want, topology.New()))
+		run(b, client, vhost, plans.Repair(want, topology.New()))
 		b.Run(fmt.Sprintf("read/%d", limit), func(b *testing.B) {
 			for b.Loop() {
 				read(b, client, vhost, want)
@@ -33,9 +35,9 @@ func BenchmarkParallel(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("destroy/%d", limit), func(b *testing.B) {
 			for b.Loop() {
-				run(b, client, vhost, topology.Teardown(want, want, topology.Guard{}))
+				run(b, client, vhost, plans.Teardown(want, want, plans.Guard{}))
 				b.StopTimer()
-				run(b, client, vhost, topology.Diff(want, topology.New()))
+				run(b, client, vhost, plans.Repair(want, topology.New()))
 				b.StartTimer()
 			}
 		})

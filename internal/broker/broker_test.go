@@ -6,6 +6,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -14,8 +15,13 @@ func TestMain(m *testing.M) { brokertest.Main(m) }
 // connect is a client of the shared broker.
 func connect(t testing.TB, with ...func(*broker.Config)) *broker.Client {
 	t.Helper()
-	b := brokertest.Shared(t)
-	config := broker.Config{Endpoint: b.Endpoint, Username: b.Username, Password: b.Password, AMQPURI: b.AMQPURI, MaxRetries: -1}
+	return clientFor(t, brokertest.Shared(t), with...)
+}
+
+func clientFor(t testing.TB, b *brokertest.Broker, with ...func(*broker.Config)) *broker.Client {
+	t.Helper()
+	config := broker.Config{Endpoint: b.Endpoint, Username: b.Username, Password: b.Password, AMQPURI: b.AMQPURI,
+		RetryTimeout: -1}
 	for _, change := range with {
 		change(&config)
 	}
@@ -29,11 +35,11 @@ func connect(t testing.TB, with ...func(*broker.Config)) *broker.Client {
 
 func expand(t testing.TB, config cascade.Config) topology.Topology {
 	t.Helper()
-	want, err := cascade.Expand(config)
+	resolved, err := config.Resolve()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return want
+	return resolved.Expand()
 }
 
 func read(t testing.TB, client *broker.Client, vhost string, want topology.Topology) *broker.State {
@@ -45,7 +51,7 @@ func read(t testing.TB, client *broker.Client, vhost string, want topology.Topol
 	return state
 }
 
-func run(t testing.TB, client *broker.Client, vhost string, plan topology.Plan) []topology.Step {
+func run(t testing.TB, client *broker.Client, vhost string, plan plans.Plan) []plans.Step {
 	t.Helper()
 	done, err := client.Run(t.Context(), vhost, plan)
 	if err != nil {
@@ -57,9 +63,9 @@ func run(t testing.TB, client *broker.Client, vhost string, plan topology.Plan) 
 // create makes the topology and makes sure that it is there.
 func create(t testing.TB, client *broker.Client, vhost string, want topology.Topology) *broker.State {
 	t.Helper()
-	run(t, client, vhost, topology.Diff(want, read(t, client, vhost, want).Topology))
+	run(t, client, vhost, plans.Repair(want, read(t, client, vhost, want).Topology))
 	state := read(t, client, vhost, want)
-	if plan := topology.Diff(want, state.Topology); len(plan) > 0 {
+	if plan := plans.Repair(want, state.Topology); len(plan) > 0 {
 		t.Fatalf("after the create these steps are left: %v", plan.Steps())
 	}
 	return state

@@ -1,18 +1,29 @@
-// Package broker talks to one RabbitMQ: it reads what the broker has of a topology, runs the steps
-// of a plan, and says in its errors what to do. It goes through the management API, and through
-// AMQP where only that gives an exact answer, and for many bindings or exchanges at a time, which it is done with sooner.
+// Package broker talks to one RabbitMQ: it reads what the broker has of a topology, runs the steps of a plan, and says
+// in its errors what to do. It goes through the management API, and through AMQP where only that gives an exact answer,
+// and for many bindings or exchanges at a time, which it is done with sooner.
 //
-// It never decides what to change, lists a whole vhost's queues or bindings only for an inventory and where an
-// older broker gives the exact counts of classic queues nowhere else, and never puts a secret into a log line or an error.
+// It never decides what to change, lists a whole vhost's queues or bindings only for an inventory and where an older
+// broker gives the exact counts of classic queues nowhere else, and never puts a secret into a log line or an error.
+//
+// Read run.go first. Each of its rooms is a type that knows only those below it:
+//
+//	Runner          the steps of a plan, and their undo     run.go, pipeline.go
+//	inspector       whether queues are empty                inspector.go, observation.go
+//	session         AMQP of a run: how deep a queue is      session.go, amqp.go
+//	vhostAPI        the management API of one vhost         vhost.go, totals.go, surroundings.go
+//	Client          the management API of a broker          client.go, management.go, read.go, transport.go;
+//	                and one message over AMQP               publish.go, probe.go
 package broker
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,7 +34,7 @@ import (
 // What Config leaves to defaults.
 const (
 	DefaultRequestTimeout      = 10 * time.Second
-	DefaultMaxRetries          = 4
+	DefaultRetryTimeout        = time.Minute
 	DefaultMaxParallelRequests = 32
 )
 
@@ -44,8 +55,8 @@ type Config struct {
 	Headers map[string]string
 	// RequestTimeout limits one attempt, DefaultRequestTimeout if 0.
 	RequestTimeout time.Duration
-	// MaxRetries is the number of attempts after the first, DefaultMaxRetries if negative.
-	MaxRetries int
+	// RetryTimeout is how long what fails is tried again, DefaultRetryTimeout if negative.
+	RetryTimeout time.Duration
 	// MaxParallelRequests limits all operations together, DefaultMaxParallelRequests if 0.
 	MaxParallelRequests int
 	UserAgent           string
@@ -101,9 +112,9 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	retries := config.MaxRetries
-	if retries < 0 {
-		retries = DefaultMaxRetries
+	retryTimeout := config.RetryTimeout
+	if retryTimeout < 0 {
+		retryTimeout = DefaultRetryTimeout
 	}
 	return &Client{
 		endpoint: endpoint,
@@ -112,8 +123,9 @@ func New(config Config) (*Client, error) {
 		amqpURI:  amqpURI,
 		tls:      tlsConfig,
 		http: newTransport(transportConfig{
-			tls: tlsConfig, proxy: proxy, headers: headers, secrets: config.secrets(),
-			timeout: timeout, retries: retries, parallel: parallel,
+			endpoint: endpoint.String(),
+			tls:      tlsConfig, proxy: proxy, headers: headers, secrets: config.secrets(),
+			timeout: timeout, retryTimeout: retryTimeout, parallel: parallel,
 		}),
 	}, nil
 }
@@ -136,7 +148,8 @@ func (c *Client) management(call *call) *rabbithole.Client {
 func parseEndpoint(text string) (*url.URL, error) {
 	refuse := func(message string) (*url.URL, error) {
 		// The text is not repeated: it may hold a password.
-		return nil, &ConfigError{"endpoint", message + "; it is the base URL of the management API, such as http://127.0.0.1:15672"}
+		return nil, &ConfigError{"endpoint", message + "; it is the base URL of the management API, such as " +
+			"http://127.0.0.1:15672"}
 	}
 	u, err := url.Parse(text)
 	switch {
@@ -148,13 +161,24 @@ func parseEndpoint(text string) (*url.URL, error) {
 		return refuse("does not begin with http:// or https://")
 	case u.Hostname() == "":
 		return refuse("names no host")
+	case !hasPort(u):
+		return refuse("has a port that is none")
 	case u.User != nil:
 		return refuse("contains credentials, which belong into username and password")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return refuse("has a query or a fragment")
 	}
 	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
+	if strings.HasSuffix(u.Path, "/api") {
+		return refuse("ends in /api, which the provider adds itself; leave it out")
+	}
 	return u, nil
+}
+
+// hasPort tells whether the port, if one is given, can be one: url.Parse takes any number.
+func hasPort(u *url.URL) bool {
+	_, err := strconv.ParseUint(cmp.Or(u.Port(), "0"), 10, 16)
+	return err == nil
 }
 
 func parseAMQPURI(text string) (*url.URL, error) {
@@ -162,7 +186,7 @@ func parseAMQPURI(text string) (*url.URL, error) {
 		return nil, nil
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "amqp" && u.Scheme != "amqps" || u.Hostname() == "" {
+	if err != nil || u.Scheme != "amqp" && u.Scheme != "amqps" || u.Hostname() == "" || !hasPort(u) {
 		return nil, &ConfigError{"amqp_uri", "is not an AMQP URI, such as amqps://rabbitmq.example.com:5671"}
 	}
 	return u, nil
@@ -174,7 +198,8 @@ func (config Config) proxy() (func(*http.Request) (*url.URL, error), error) {
 	}
 	u, err := url.Parse(config.Proxy)
 	if err != nil || u.Hostname() == "" || !slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme) {
-		return nil, &ConfigError{"proxy", "is not the URL of a proxy, such as http://proxy.example.com:3128 or socks5://127.0.0.1:1080"}
+		return nil, &ConfigError{"proxy", "is not the URL of a proxy, such as http://proxy.example.com:3128 or " +
+			"socks5://127.0.0.1:1080"}
 	}
 	return http.ProxyURL(u), nil
 }
@@ -186,7 +211,8 @@ func (config Config) headers() (http.Header, error) {
 			return nil, &ConfigError{"headers", fmt.Sprintf("has %q, which is no name of an HTTP header", name)}
 		}
 		if !httpguts.ValidHeaderFieldValue(config.Headers[name]) {
-			return nil, &ConfigError{"headers", fmt.Sprintf("has a value for %q that an HTTP header cannot have", name)}
+			return nil, &ConfigError{"headers", fmt.Sprintf("has a value for %q that an HTTP header cannot have; "+
+				"give one without line breaks and other control characters", name)}
 		}
 		headers.Set(name, config.Headers[name])
 	}

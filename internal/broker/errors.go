@@ -10,9 +10,13 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -31,7 +35,9 @@ const (
 	Unavailable      Kind = "broker not available"
 	Conflict         Kind = "object exists with other properties"
 	InUse            Kind = "object in use"
-	// Exists is for a declaration that finds what it was to make, see topology.Create.
+	LimitReached     Kind = "limit reached"
+	NotArrived       Kind = "message has not arrived"
+	// Exists is for a declaration that finds what it was to make, see plans.Create.
 	Exists   Kind = "object exists"
 	Refused  Kind = "request refused"
 	Canceled Kind = "canceled"
@@ -41,6 +47,13 @@ const (
 func IsKind(err error, kind Kind) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Kind == kind
+}
+
+// SameCause tells whether two errors, of an operation and of its undo, are both that the broker does not answer.
+func SameCause(err, other error) bool {
+	var first, second *Error
+	isAway := func(e *Error) bool { return slices.Contains([]Kind{Unreachable, Timeout, Unavailable}, e.Kind) }
+	return errors.As(err, &first) && errors.As(other, &second) && isAway(first) && isAway(second)
 }
 
 // Error is a failed operation on a broker.
@@ -107,7 +120,8 @@ func (e *NotEmptyError) Error() string {
 		parts[i] = q.String()
 		total += q.Messages
 	}
-	return fmt.Sprintf("%s in vhost %q is not possible while messages wait: %d in %s", e.Why, e.Vhost, total, strings.Join(parts, ", "))
+	return fmt.Sprintf("%s in vhost %q is not possible while messages wait: %d in %s", e.Why, e.Vhost, total,
+		strings.Join(parts, ", "))
 }
 
 func (q QueueDepth) String() string {
@@ -182,11 +196,12 @@ func (e Refusals) join(separator string, text func(error) string) string {
 type LeftOutError struct {
 	Err error
 	// Left are the steps that would do harm without what was refused.
-	Left []topology.Step
+	Left []plans.Step
 }
 
 func (e *LeftOutError) Error() string {
-	return fmt.Sprintf("%s; without that, messages could lose their way by these steps, which are left out: %s", e.Err, join(e.Left, "; "))
+	return fmt.Sprintf("%s; without that, messages could lose their way by these steps, which are left out: %s", e.Err,
+		join(e.Left, "; "))
 }
 
 // Unwrap gives the refusal.
@@ -197,7 +212,8 @@ func (e *LeftOutError) Summary() string { return described(e.Err).Summary() }
 
 // Detail is the error with all that is known.
 func (e *LeftOutError) Detail() string {
-	return fmt.Sprintf("%s\n\nWithout that, messages could lose their way by these steps, which are left to do:\n\n  %s",
+	return fmt.Sprintf("%s\n\nWithout that, messages could lose their way by these steps, which are left to "+
+		"do:\n\n  %s",
 		described(e.Err).Detail(), join(e.Left, "\n  "))
 }
 
@@ -205,8 +221,8 @@ func (e *LeftOutError) Detail() string {
 type UndoError struct {
 	// Err is the failure, and Undo why it could not be undone.
 	Err, Undo error
-	// Left are the steps that would have brought back what was there before.
-	Left []topology.Step
+	// Done are the steps that brought something back, and Left those that would have brought back the rest.
+	Done, Left []plans.Step
 }
 
 func (e *UndoError) Error() string {
@@ -221,11 +237,41 @@ func (e *UndoError) Summary() string { return described(e.Err).Summary() }
 
 // Detail is the error with all that is known.
 func (e *UndoError) Detail() string {
-	return fmt.Sprintf("%s\n\nWhat had been closed before could not be opened again; these steps are left to do:\n\n  %s\n\n%s",
-		described(e.Err).Detail(), join(e.Left, "\n  "), described(e.Undo).Detail())
+	text := described(e.Err).Detail() + "\n\n"
+	if back := objects(e.Done); back != "" {
+		text += fmt.Sprintf("Of what had been removed before, this is there again: %s. ", back)
+	} else {
+		text += "What had been removed before could not be brought back. "
+	}
+	text += "These steps are left to do:\n\n  " + join(e.Left, "\n  ")
+	if SameCause(e.Err, e.Undo) {
+		return text
+	}
+	return text + "\n\n" + described(e.Undo).Detail()
 }
 
-func join(steps []topology.Step, separator string) string {
+// objects are what steps have brought back.
+func objects(steps []plans.Step) string {
+	var names []string
+	bindings := 0
+	for _, step := range steps {
+		switch step.(type) {
+		case plans.DeclareExchange, plans.DeclareQueue:
+			names = append(names, plans.Needed(step))
+		case plans.Bind:
+			bindings++
+		}
+	}
+	switch {
+	case bindings == 1:
+		names = append(names, "1 binding")
+	case bindings > 1:
+		names = append(names, fmt.Sprintf("%d bindings", bindings))
+	}
+	return strings.Join(names, ", ")
+}
+
+func join(steps []plans.Step, separator string) string {
 	lines := make([]string, len(steps))
 	for i, step := range steps {
 		lines[i] = step.String()
@@ -260,7 +306,7 @@ func (c *Client) failed(op string, err error) error {
 	}
 	var not *notManagement
 	if errors.As(err, &not) {
-		return &Error{NotManagementAPI, op, c.http.secrets.mask(not.Error()), c.endpointHint()}
+		return &Error{NotManagementAPI, op, c.http.secrets.clean(not.Error()), c.endpointHint()}
 	}
 	var decoding *url.Error
 	if errors.As(err, &decoding) { // its text repeats the URL
@@ -270,7 +316,8 @@ func (c *Client) failed(op string, err error) error {
 }
 
 func (c *Client) endpointHint() string {
-	return fmt.Sprintf("endpoint is %s; it has to be the base URL of the management API, without /api, by default on port 15672", c.endpoint)
+	return fmt.Sprintf("endpoint is %s; it has to be the base URL of the management API, without /api, by default on "+
+		"port 15672", c.endpoint)
 }
 
 // refused is for an answer that is not a success.
@@ -280,26 +327,34 @@ func (c *Client) refused(op string, r *refusal) error {
 		reason = r.Error()
 	}
 	switch {
+	case limit.MatchString(r.reason):
+		return &Error{LimitReached, op, reason, limitHint}
 	case r.status == http.StatusUnauthorized && !permission.MatchString(r.reason):
 		return &Error{Unauthorized, op, fmt.Sprintf("%s refused user %q: %s", c.endpoint, c.username, reason),
-			"check username and password, or RABBITMQ_USERNAME and RABBITMQ_PASSWORD; the user guest is only let in from the broker's own host"}
+			"check username and password, or RABBITMQ_USERNAME and RABBITMQ_PASSWORD; the user guest is only let in " +
+				"from the broker's own host"}
 	case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden:
-		return &Error{Forbidden, op, fmt.Sprintf("user %q may not do this: %s", c.username, reason), permissionHint(reason)}
+		return &Error{Forbidden, op, fmt.Sprintf("user %q may not do this: %s", c.username, reason),
+			permissionHint(reason)}
 	case r.status == http.StatusProxyAuthRequired:
 		return &Error{Unreachable, op, r.Error(), proxyHint(r.status)}
 	case r.location != "" && r.status >= 300 && r.status < 400:
-		return &Error{NotManagementAPI, op, fmt.Sprintf("%s redirects to %s", c.endpoint, withoutCredentials(r.location)), c.endpointHint()}
+		return &Error{NotManagementAPI, op, fmt.Sprintf("%s redirects to %s", c.endpoint,
+			withoutCredentials(r.location)), c.endpointHint()}
 	case deadLettering.MatchString(r.reason):
 		return &Error{Unavailable, op, "this node has lost its at-least-once dead-lettering",
-			"that is a bug of RabbitMQ (rabbitmq-server issue 16652), and lasts until the node is restarted; no message is lost by it"}
+			"that is a bug of RabbitMQ (rabbitmq-server issue 16652), and lasts until the node is restarted; no " +
+				"message is lost by it"}
 	case r.status == http.StatusTooManyRequests, r.status >= 500:
-		return &Error{Unavailable, op, r.Error(), "the broker or a proxy before it is overloaded or not ready; look at its log, and try again"}
+		return &Error{Unavailable, op, r.Error(), "the broker or a proxy before it is overloaded or not ready; look " +
+			"at its log, and try again"}
 	case r.reason == "":
 		return &Error{NotManagementAPI, op, r.Error(), c.endpointHint()}
 	case r.status == http.StatusNotFound:
 		return &Error{NotFound, op, reason, ""}
 	case inequivalent.MatchString(r.reason):
-		return &Error{Conflict, op, reason, "an object of this name exists with other properties, which cannot be changed"}
+		return &Error{Conflict, op, reason, "an object of this name exists with other properties, which cannot " +
+			"be changed"}
 	case inUse.MatchString(r.reason):
 		return &Error{InUse, op, reason, "something is bound to it"}
 	}
@@ -311,15 +366,22 @@ var (
 	permission   = regexp.MustCompile(`(?i)access|not (management|administrator|monitor\w*|policymaker) user`)
 	inequivalent = regexp.MustCompile(`(?i)inequivalent`)
 	inUse        = regexp.MustCompile(`(?i)in use`)
+	// limit is for those of a vhost, a user, a node and the cluster, on connections, channels, queues and exchanges.
+	limit = regexp.MustCompile(`(?i)\blimit\b.*\breached\b|\breached\b.*\blimit\b`)
 
-	// deadLettering is the supervisor of what hands on messages at least once. After many failures within a second, as when a
-	// queue is deleted that has just got a leader, it is gone for good, and every queue that needs it fails (3.10.8 to 4.2).
+	// deadLettering is the supervisor of what hands on messages at least once. After many failures within a second, as
+	// when a queue is deleted that has just got a leader, it is gone for good, and every queue that needs it fails
+	// (3.10.8 to 4.2).
 	deadLettering = regexp.MustCompile(`rabbit_fifo_dlx_sup`)
 
 	notEmptyReason = regexp.MustCompile(`(?i)not empty`)
 )
 
-const vhostHint = "the user needs permissions in this vhost: rabbitmqctl set_permissions -p <vhost> <user> <configure> <write> <read>"
+const limitHint = "close what is not needed, or raise the limit: rabbitmqctl set_vhost_limits -p <vhost>, " +
+	"rabbitmqctl set_user_limits <user>, or the broker's configuration"
+
+const vhostHint = "the user needs permissions in this vhost: rabbitmqctl set_permissions -p <vhost> <user> " +
+	"<configure> <write> <read>"
 
 func permissionHint(reason string) string {
 	lower := strings.ToLower(reason)
@@ -332,28 +394,58 @@ func permissionHint(reason string) string {
 	return ""
 }
 
+// notConnected is for an AMQP connection that could not be opened.
+func (c *Client) notConnected(ctx context.Context, op string, err error) error {
+	reason := c.http.secrets.mask(err.Error())
+	var closed *amqp.Error
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return &Error{Canceled, op, "the operation was canceled", ""}
+	case !errors.As(err, &closed) || errors.Is(err, amqp.ErrSASL):
+	case isLimit(err):
+		return &Error{LimitReached, op, reason, limitHint}
+	case errors.Is(err, amqp.ErrCredentials) && c.amqpURI != nil && c.amqpURI.User != nil:
+		return &Error{Unauthorized, op, reason, "amqp_uri or RABBITMQ_AMQP_URI has a user and a password of its own: " +
+			"correct them there, or leave them out, and username and password are used for AMQP as well"}
+	case errors.Is(err, amqp.ErrCredentials):
+		return &Error{Unauthorized, op, reason, "the management API accepts this user and password: check that AMQP " +
+			"does, too, for this user and from this host; amqp_uri or RABBITMQ_AMQP_URI can have others"}
+	case closed.Code == amqp.NotAllowed, errors.Is(err, amqp.ErrVhost):
+		return &Error{Forbidden, op, reason, vhostHint}
+	}
+	return &Error{Unreachable, op, reason, "this takes AMQP: check amqp_uri or RABBITMQ_AMQP_URI, and the user's " +
+		"access to the vhost"}
+}
+
+// isLimit tells whether AMQP was refused because of a limit.
+func isLimit(err error) bool {
+	var closed *amqp.Error
+	return errors.As(err, &closed) && limit.MatchString(closed.Reason)
+}
+
 // needs are the permissions that a step takes. The broker's answer does not name them (3.10 to 4.3).
-func needs(step topology.Step) string {
+func needs(step plans.Step) string {
 	permissions := ""
 	switch s := step.(type) {
-	case topology.DeclareExchange:
+	case plans.DeclareExchange:
 		permissions = declarationNeeds(topology.ToExchange, s.Exchange.Name, s.Exchange.AlternateExchange())
-	case topology.DeclareQueue:
+	case plans.DeclareQueue:
 		permissions = declarationNeeds(topology.ToQueue, s.Queue.Name, s.Queue.DeadLetterExchange())
-	case topology.Bind:
+	case plans.Bind:
 		permissions = bindingNeeds(s.Binding)
-	case topology.Unbind:
+	case plans.Unbind:
 		permissions = bindingNeeds(s.Binding)
-	case topology.DeleteExchange:
+	case plans.DeleteExchange:
 		permissions = fmt.Sprintf("configure on exchange %q", s.Name)
-	case topology.DeleteQueue:
+	case plans.DeleteQueue:
 		permissions = fmt.Sprintf("configure on queue %q", s.Queue.Name)
 	}
 	return takes(permissions)
 }
 
 func takes(permissions string) string {
-	return fmt.Sprintf("this takes %s, and RabbitMQ does not say what is missing; the guide to permissions has the expressions for rabbitmqctl set_permissions", permissions)
+	return fmt.Sprintf("this takes %s, and RabbitMQ does not say what is missing; the guide to permissions has the "+
+		"expressions for rabbitmqctl set_permissions", permissions)
 }
 
 // declarationNeeds is for an object from which messages go on to another exchange.
@@ -365,7 +457,8 @@ func declarationNeeds(kind topology.DestinationType, name, next string) string {
 }
 
 func bindingNeeds(b topology.Binding) string {
-	return fmt.Sprintf("write on %s %q and read on exchange %q, where topic permissions, if there are any, have to include the key %q", b.DestinationType, b.Destination, b.Source, b.RoutingKey)
+	return fmt.Sprintf("write on %s %q and read on exchange %q, where topic permissions, if there are any, have to "+
+		"include the key %q", b.DestinationType, b.Destination, b.Source, b.RoutingKey)
 }
 
 func withoutCredentials(location string) string {
@@ -381,6 +474,7 @@ func withoutCredentials(location string) string {
 func (c *Client) unreached(op string, err error) error {
 	var (
 		timeout  attemptTimeout
+		inVain   *waiting
 		unknown  x509.UnknownAuthorityError
 		host     x509.HostnameError
 		invalid  x509.CertificateInvalidError
@@ -389,24 +483,32 @@ func (c *Client) unreached(op string, err error) error {
 		netError net.Error
 	)
 	fail := func(kind Kind, reason, hint string) error {
-		return &Error{kind, op, fmt.Sprintf("%s: %s", c.endpoint, c.http.secrets.mask(reason)), hint}
+		return &Error{kind, op, fmt.Sprintf("%s: %s", c.endpoint, c.http.secrets.clean(reason)), hint}
 	}
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		if errors.Is(err, context.Canceled) {
-			return &Error{Canceled, op, "the operation was canceled", ""}
+		meanwhile := ""
+		if errors.As(err, &inVain) {
+			meanwhile = fmt.Sprintf(" while it waited for %s: %s", c.endpoint,
+				c.http.secrets.mask(inVain.failure.Error()))
 		}
-		return &Error{Timeout, op, "the operation's time was over", "in a resource, the attribute timeouts gives it more"}
+		if errors.Is(err, context.Canceled) {
+			return &Error{Canceled, op, "the operation was canceled" + meanwhile, ""}
+		}
+		return &Error{Timeout, op, "the operation's time was over" + meanwhile, "in a resource, the attribute " +
+			"timeouts gives it more"}
 	case errors.As(err, &timeout):
 		return fail(Timeout, timeout.Error(), "check that the broker is well; request_timeout allows for more time")
 	case errors.As(err, &proxy):
 		return fail(Unreachable, proxy.Error(), proxyHint(proxy.status))
 	case errors.As(err, &unknown):
-		return fail(Unreachable, err.Error(), "give the certificate of the authority that issued the broker's with cacert_file or RABBITMQ_CACERT")
+		return fail(Unreachable, err.Error(), "give the certificate of the authority that issued the broker's with "+
+			"cacert_file or RABBITMQ_CACERT")
 	case errors.As(err, &host):
 		return fail(Unreachable, err.Error(), "use a host name in endpoint for which the broker's certificate is valid")
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return fail(Unreachable, err.Error(), "the broker's certificate has to be renewed, or the clock of this machine set")
+		return fail(Unreachable, err.Error(), "the broker's certificate has to be renewed, or the clock of this "+
+			"machine set")
 	case isAMQP(err):
 		return &Error{NotManagementAPI, op, fmt.Sprintf("%s is a port for AMQP", c.endpoint), c.endpointHint()}
 	case errors.Is(err, http.ErrSchemeMismatch):
@@ -418,7 +520,8 @@ func (c *Client) unreached(op string, err error) error {
 	case errors.As(err, &network) && network.Op == "proxyconnect":
 		return fail(Unreachable, err.Error(), proxyHint(0))
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fail(Unreachable, err.Error(), "check that the broker runs, that its management plugin is enabled, and the port in endpoint; the default is 15672")
+		return fail(Unreachable, err.Error(), "check that the broker runs, that its management plugin is enabled, "+
+			"and the port in endpoint; the default is 15672")
 	case errors.As(err, &netError) && netError.Timeout():
 		return fail(Timeout, err.Error(), "check the host and port in endpoint, and the firewalls on the way")
 	}
@@ -427,7 +530,8 @@ func (c *Client) unreached(op string, err error) error {
 
 func proxyHint(status int) string {
 	if status == http.StatusProxyAuthRequired {
-		return "the proxy asks for a user name and a password, which belong into proxy: http://user:password@proxy.example.com:3128"
+		return "the proxy asks for a user name and a password, which belong into proxy: " +
+			"http://user:password@proxy.example.com:3128"
 	}
 	return "check proxy or RABBITMQ_PROXY, or else HTTP_PROXY, HTTPS_PROXY and NO_PROXY"
 }
@@ -435,7 +539,8 @@ func proxyHint(status int) string {
 func tlsHint(err error) string {
 	var alert tls.AlertError
 	if errors.As(err, &alert) || strings.Contains(err.Error(), "remote error") {
-		return "the broker did not accept the connection; if it asks for a client certificate, give clientcert_file and clientkey_file"
+		return "the broker did not accept the connection; if it asks for a client certificate, give clientcert_file " +
+			"and clientkey_file"
 	}
 	return "check endpoint, cacert_file and the broker's certificate"
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -20,10 +21,13 @@ func TestLostDeadLettering(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
-		_, _ = fmt.Fprint(w, `{"error":"bad_request","reason":"Request to node rabbit@a failed with {'EXIT',\n {{noproc,\n {gen_server,call,\n [rabbit_fifo_dlx_sup,\n {start_child,\n [{resource,<<\"/\">>,queue,<<\"q\">>}]},\n infinity]}}}}"}`)
+		_, _ = fmt.Fprint(w, `{"error":"bad_request","reason":"Request to node rabbit@a failed with {'EXIT',\n `+
+			`{{noproc,\n {gen_server,call,\n [rabbit_fifo_dlx_sup,\n {start_child,\n `+
+			`[{resource,<<\"/\">>,queue,<<\"q\">>}]},\n infinity]}}}}"}`)
 	}))
 	t.Cleanup(server.Close)
-	_, err := clientOf(t, server).Run(t.Context(), "/", topology.Plan{{Steps: []topology.Step{topology.DeclareQueue{Queue: topology.Queue{Name: "q", Durable: true}}}}})
+	_, err := clientOf(t, server).Run(t.Context(), "/",
+		plans.Plan{{Steps: []plans.Step{plans.DeclareQueue{Queue: topology.Queue{Name: "q", Durable: true}}}}})
 	if !broker.IsKind(err, broker.Unavailable) || !strings.Contains(err.Error(), "lasts until the node is restarted") {
 		t.Errorf("got %v", err)
 	}
@@ -32,7 +36,10 @@ func TestLostDeadLettering(t *testing.T) {
 // An operation whose time is over says where it gets more.
 func TestTimeIsOver(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,
+		r *http.Request) {
+		<-r.Context().Done()
+	}))
 	t.Cleanup(server.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -43,7 +50,7 @@ func TestTimeIsOver(t *testing.T) {
 // clientOf tries every request once.
 func clientOf(t *testing.T, server *httptest.Server) *broker.Client {
 	t.Helper()
-	client, err := broker.New(broker.Config{Endpoint: server.URL, Username: "u", Password: "secret", MaxRetries: -1})
+	client, err := broker.New(broker.Config{Endpoint: server.URL, Username: "u", Password: "secret", RetryTimeout: 0})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,13 +10,25 @@ import (
 )
 
 // gateway has all requests to the broker handled by that, which may forward them.
-func gateway(t *testing.T, handle func(w http.ResponseWriter, r *http.Request, forward http.Handler)) func(*broker.Config) {
+func gateway(
+	t *testing.T, handle func(w http.ResponseWriter, r *http.Request, forward http.Handler),
+) func(*broker.Config) {
 	t.Helper()
-	forward, err := brokertest.Shared(t).Forward()
+	return gatewayTo(t, brokertest.Shared(t), handle)
+}
+
+// gatewayTo is a gateway to another broker than the shared one.
+func gatewayTo(
+	t *testing.T, b *brokertest.Broker, handle func(w http.ResponseWriter, r *http.Request, forward http.Handler),
+) func(*broker.Config) {
+	t.Helper()
+	forward, err := b.Forward()
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handle(w, r, forward) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handle(w, r, forward)
+	}))
 	t.Cleanup(server.Close)
 	return func(config *broker.Config) { config.Endpoint = server.URL }
 }

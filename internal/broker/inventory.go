@@ -11,12 +11,11 @@ import (
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Vhosts are the names of the vhosts that the user is told of, sorted. A user with the tag monitoring is told of all of them,
-// those included that the user may not look into.
+// Vhosts are the names of the vhosts that the user is told of, sorted. A user with the tag monitoring is told of all of
+// them, those included that the user may not look into.
 func (c *Client) Vhosts(ctx context.Context) ([]string, error) {
 	call := c.newCall(c.logging(ctx))
 	call.patient = true // for a broker that is starting
@@ -36,20 +35,20 @@ func (c *Client) Vhosts(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Inventory reads all that there is in the vhost, to find out what of it is what. It makes one request for the exchanges and, if
-// any of them is worth it, one for all queues and one for all bindings, however many there are.
-func (c *Client) Inventory(ctx context.Context, vhost string, worth func(topology.Exchange) bool) (*cascade.Inventory, error) {
+// Inventory reads all that there is in the vhost, to find out what of it is what. Where no exchange is worth it, queues
+// and bindings are left out. It makes one request for the exchanges and, if any of them is worth it, one for all queues
+// and one for all bindings, however many there are.
+func (c *Client) Inventory(
+	ctx context.Context, vhost string, worth func(topology.Exchange) bool,
+) (topology.Topology, error) {
 	ctx = c.logging(ctx)
-	return again(func() (*cascade.Inventory, error) {
-		there, err := c.everything(ctx, vhost, worth)
-		if err != nil {
-			return nil, err
-		}
-		return cascade.NewInventory(vhost, there), nil
-	})
+	return repeat(ctx, c, func() (topology.Topology, error) { return c.everything(ctx, vhost, worth) },
+		func(err error) bool { return errors.Is(err, errStarting) })
 }
 
-func (c *Client) everything(ctx context.Context, vhost string, worth func(topology.Exchange) bool) (topology.Topology, error) {
+func (c *Client) everything(
+	ctx context.Context, vhost string, worth func(topology.Exchange) bool,
+) (topology.Topology, error) {
 	there := topology.New()
 	exchanges, err := c.exchanges(ctx, vhost)
 	if err != nil {

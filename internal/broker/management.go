@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,11 +9,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -100,6 +103,8 @@ func status(response *http.Response, err error) (int, error) {
 type overview struct {
 	Version   string     `json:"rabbitmq_version"`
 	Listeners []listener `json:"listeners"`
+	// DisableStats is set where nothing is collected for the statistics.
+	DisableStats bool `json:"disable_stats"`
 }
 
 type listener struct {
@@ -109,7 +114,8 @@ type listener struct {
 
 func (c *Client) overview(call *call) (overview, error) {
 	var result overview
-	if _, err := c.request(call, http.MethodGet, "overview?columns=rabbitmq_version,listeners", nil, &result); err != nil {
+	if _, err := c.request(call, http.MethodGet, "overview?columns=rabbitmq_version,listeners,disable_stats", nil,
+		&result); err != nil {
 		return overview{}, err
 	}
 	if result.Version == "" {
@@ -147,30 +153,68 @@ func (c *Client) confirm(ctx context.Context, vhost string) error {
 		return errStarting
 	}
 	var r *refusal
-	if errors.As(err, &r) && r.code != "Object Not Found" { // which is what is said of a vhost that does not exist (TestPermissions)
-		return &Error{Forbidden, fmt.Sprintf("look at vhost %q", vhost), fmt.Sprintf("user %q may not use it, or it does not exist: %s", c.username, r.reason), vhostHint}
+	// which is what is said of a vhost that does not exist (TestPermissions)
+	if errors.As(err, &r) && r.code != "" && r.code != "Object Not Found" {
+		return &Error{Forbidden, fmt.Sprintf("look at vhost %q", vhost),
+			fmt.Sprintf("user %q may not use it, or it does not exist: %s", c.username, r.reason), vhostHint}
+	}
+	if r != nil && r.code == "" {
+		return c.losesSlash(vhost, r.Error()+", and RabbitMQ does not say it")
+	}
+	if strings.Contains(vhost, "/") {
+		if vhosts, err := c.Vhosts(ctx); err != nil || slices.Contains(vhosts, vhost) {
+			return cmp.Or(err, c.losesSlash(vhost, "it is in the list of vhosts, and is not found"))
+		}
 	}
 	return &Error{VhostNotFound, fmt.Sprintf("find vhost %q", vhost), fmt.Sprintf("%s has no such vhost", c.endpoint),
 		"create it before, or check the attribute vhost"}
+}
+
+// losesSlash is for a gateway that does not find a vhost which may be there.
+func (c *Client) losesSlash(vhost, reason string) error {
+	hint := c.endpointHint()
+	if strings.Contains(vhost, "/") {
+		hint = "a gateway before the management API has to pass on %2F in a path as it is: nginx does with a " +
+			"proxy_pass of a host alone, Apache httpd with AllowEncodedSlashes NoDecode and ProxyPass nocanon"
+	}
+	return &Error{NotManagementAPI, fmt.Sprintf("look at vhost %q", vhost), c.http.secrets.clean(reason), hint}
 }
 
 // errStarting is for a broker that answered 404 to everything, as it does for some moments when it
 // starts and stops (TestRestart), and then no longer did.
 var errStarting = &Error{Unavailable, "read from the management API", "RabbitMQ is starting or stopping", "try again"}
 
-// again repeats what a start or stop of the broker has come in between.
-func again[T any](do func() (T, error)) (T, error) {
-	for n := 0; ; n++ {
-		result, err := do()
-		if !errors.Is(err, errStarting) || n == startingRetries {
-			return result, err
-		}
-		time.Sleep(backoff(n)) // whoever cancels waits for some seconds at the most
-	}
+// again repeats what a start or stop of the broker has come in between, or the deletion of the vhost: while that goes
+// on, RabbitMQ says of the vhost what it says of one that the user may not use (3.10 to 4.3,
+// TestVhostIsDeletedMeanwhile).
+func again[T any](ctx context.Context, c *Client, do func() (T, error)) (T, error) {
+	began := time.Now()
+	return repeat(ctx, c, do, func(err error) bool {
+		return errors.Is(err, errStarting) || isBarred(err) && time.Since(began) < startingTime
+	})
 }
 
-// startingRetries is for a broker that answers in between: 0.1, 0.4, 1.6 and 3 s.
-const startingRetries = 4
+// isBarred tells whether the user may not use the vhost at all.
+func isBarred(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Kind == Forbidden && e.Hint == vhostHint
+}
+
+// repeat does something until it is no longer worth repeating, or the time for retries is over.
+func repeat[T any](ctx context.Context, c *Client, do func() (T, error), isWorthIt func(error) bool) (T, error) {
+	deadline := time.Now().Add(c.http.retryTimeout)
+	for n := 0; ; n++ {
+		result, err := do()
+		if err == nil || !isWorthIt(err) || isHasty(ctx) || !time.Now().Add(backoff(n)).Before(deadline) {
+			return result, err
+		}
+		select {
+		case <-time.After(backoff(n)):
+		case <-ctx.Done():
+			return result, c.failed("wait for RabbitMQ to start", ctx.Err())
+		}
+	}
+}
 
 func isNotFound(err error) bool {
 	var r *refusal
@@ -193,13 +237,15 @@ const exchangeColumns = "name,type,durable,auto_delete,internal,arguments,policy
 
 func (e exchangeInfo) exchange() topology.Exchange {
 	return topology.Exchange{
-		Name: e.Name, Type: e.Type, Durable: e.Durable.value, AutoDelete: e.AutoDelete.value, Internal: e.Internal.value,
+		Name: e.Name, Type: e.Type, Durable: e.Durable.value, AutoDelete: e.AutoDelete.value,
+		Internal:  e.Internal.value,
 		Arguments: topology.NormalizeArguments(e.Arguments.value),
 	}
 }
 
 type queueInfo struct {
 	Name           string                `json:"name"`
+	Type           loose[string]         `json:"type"`
 	Durable        loose[bool]           `json:"durable"`
 	AutoDelete     loose[bool]           `json:"auto_delete"`
 	Exclusive      loose[bool]           `json:"exclusive"`
@@ -216,7 +262,8 @@ type queueInfo struct {
 }
 
 const (
-	queueQuery = "?columns=name,durable,auto_delete,exclusive,arguments,messages,consumers,members,online,state,policy,operator_policy,effective_policy_definition"
+	queueQuery = "?columns=name,durable,auto_delete,exclusive,arguments,messages,consumers,members,online," +
+		"state,policy,operator_policy,effective_policy_definition"
 	// newQueueQuery is for a queue of which there are no statistics. Without them, RabbitMQ says at once which policy
 	// applies (4.0), and of a quorum queue what it sets (4.3).
 	newQueueQuery = "?disable_stats=true"
@@ -229,8 +276,8 @@ func (q queueInfo) queue() topology.Queue {
 	}
 }
 
-func (q queueInfo) status() topology.QueueStatus {
-	status := topology.QueueStatus{
+func (q queueInfo) status() health.QueueStatus {
+	status := health.QueueStatus{
 		Messages: q.Messages.value, Consumers: q.Consumers.value,
 		Replicas: len(q.Members.value), Online: len(q.Online.value), Down: q.State.value == "down",
 		Policy: q.Policy.value, OperatorPolicy: q.OperatorPolicy.value,

@@ -9,6 +9,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -33,6 +34,7 @@ func allow(pattern string) map[string]string {
 
 // TestPermissions does with as little as possible, and without.
 func TestPermissions(t *testing.T) {
+	t.Parallel()
 	b := brokertest.Shared(t)
 	want := expand(t, cascade.Config{Name: "tasks", Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true})
 	q := topology.Queue{Name: "tasks.delay-00", Durable: true, Arguments: topology.Arguments{"x-queue-type": "classic"}}
@@ -41,34 +43,40 @@ func TestPermissions(t *testing.T) {
 		vhost := brokertest.Vhost(t, b)
 		client := connect(t, user(t, "management", vhost, allow(`^tasks\.`)))
 		state := create(t, client, vhost, want)
-		run(t, client, vhost, topology.Teardown(want, state.Topology, topology.Guard{}))
+		run(t, client, vhost, plans.Teardown(want, state.Topology, plans.Guard{}))
 	})
 	t.Run("to read, and to count messages", func(t *testing.T) {
 		vhost := brokertest.Vhost(t, b)
 		create(t, connect(t), vhost, want)
-		client := connect(t, user(t, "management", vhost, map[string]string{"configure": "^$", "write": "^$", "read": `^tasks\.`}))
-		if plan := topology.Diff(want, read(t, client, vhost, want).Topology); len(plan) > 0 {
+		client := connect(t, user(t, "management", vhost, map[string]string{"configure": "^$", "write": "^$",
+			"read": `^tasks\.`}))
+		if plan := plans.Repair(want, read(t, client, vhost, want).Topology); len(plan) > 0 {
 			t.Errorf("these steps are left: %v", plan.Steps())
 		}
 		run(t, client, vhost, verify(want))
 	})
-	t.Run("not to count messages", func(t *testing.T) {
+	t.Run("not to get messages", func(t *testing.T) { // then the counts of the management API have to do
 		vhost := brokertest.Vhost(t, b)
 		create(t, connect(t), vhost, want)
-		client := connect(t, user(t, "management", vhost, map[string]string{"configure": `^tasks\.`, "write": "^$", "read": "^$"}))
-		_, err := client.Run(t.Context(), vhost, verify(want))
-		says(t, err, broker.Forbidden, `look into queue "tasks.`, `read on queue "tasks.`)
+		client := connect(t, user(t, "management", vhost, map[string]string{"configure": `^tasks\.`, "write": "^$",
+			"read": "^$"}))
+		run(t, client, vhost, verify(want))
 	})
 	t.Run("not to declare", func(t *testing.T) {
 		vhost := brokertest.Vhost(t, b)
 		client := connect(t, user(t, "management", vhost, allow("^others$")))
-		binding := topology.Binding{Source: "amq.topic", RoutingKey: "k", DestinationType: topology.ToExchange, Destination: "amq.fanout"}
-		_, err := client.Run(t.Context(), vhost, topology.Plan{{Steps: []topology.Step{topology.Bind{Binding: binding}}}})
+		binding := topology.Binding{Source: "amq.topic", RoutingKey: "k", DestinationType: topology.ToExchange,
+			Destination: "amq.fanout"}
+		_, err := client.Run(t.Context(), vhost, plans.Plan{{Steps: []plans.Step{plans.Bind{Binding: binding}}}})
 		says(t, err, broker.Forbidden, `write on exchange "amq.fanout"`, `read on exchange "amq.topic"`)
-		_, err = client.Run(t.Context(), vhost, topology.Plan{{Steps: []topology.Step{topology.DeclareQueue{Queue: want.Queues["tasks.delay-01"]}}}})
-		says(t, err, broker.Forbidden, `configure and read on queue "tasks.delay-01"`, `write on exchange "tasks.delay-00"`)
-		_, err = client.Run(t.Context(), vhost, topology.Plan{{Steps: []topology.Step{topology.DeclareExchange{Exchange: want.Exchanges[want.Entry]}}}})
-		says(t, err, broker.Forbidden, `declare exchange "tasks.delay-02"`, `configure and read on exchange "tasks.delay-02"`, `"tasks.unroutable"`)
+		_, err = client.Run(t.Context(), vhost,
+			plans.Plan{{Steps: []plans.Step{plans.DeclareQueue{Queue: want.Queues["tasks.delay-01"]}}}})
+		says(t, err, broker.Forbidden, `configure and read on queue "tasks.delay-01"`,
+			`write on exchange "tasks.delay-00"`)
+		_, err = client.Run(t.Context(), vhost,
+			plans.Plan{{Steps: []plans.Step{plans.DeclareExchange{Exchange: want.Exchanges[want.Entry]}}}})
+		says(t, err, broker.Forbidden, `declare exchange "tasks.delay-02"`, `configure and read on exchange `+
+			`"tasks.delay-02"`, `"tasks.unroutable"`)
 	})
 	t.Run("no tag", func(t *testing.T) {
 		vhost := brokertest.Vhost(t, b)
@@ -82,7 +90,7 @@ func TestPermissions(t *testing.T) {
 		says(t, err, broker.Forbidden, vhost, "permissions in this vhost")
 		_, _, err = client.Lookup(vhost).Queue(t.Context(), "q")
 		says(t, err, broker.Forbidden, "permissions in this vhost")
-		_, err = client.Run(t.Context(), vhost, topology.Plan{{Steps: []topology.Step{topology.DeclareQueue{Queue: q}}}})
+		_, err = client.Run(t.Context(), vhost, plans.Plan{{Steps: []plans.Step{plans.DeclareQueue{Queue: q}}}})
 		says(t, err, broker.Forbidden)
 	})
 	t.Run("no vhost", func(t *testing.T) {
@@ -91,20 +99,22 @@ func TestPermissions(t *testing.T) {
 		says(t, err, broker.VhostNotFound, `"absent"`)
 		_, err = client.Lookup("absent").BindingsFrom(t.Context(), "e")
 		says(t, err, broker.VhostNotFound)
-		_, err = client.Run(t.Context(), "absent", topology.Plan{{Steps: []topology.Step{topology.DeclareQueue{Queue: q}}}})
+		_, err = client.Run(t.Context(), "absent", plans.Plan{{Steps: []plans.Step{plans.DeclareQueue{Queue: q}}}})
 		says(t, err, broker.VhostNotFound)
-		_, err = client.Run(t.Context(), "absent", topology.Plan{{Steps: []topology.Step{topology.VerifyEmpty{Queues: []topology.Queue{q}}}}})
+		_, err = client.Run(t.Context(), "absent",
+			plans.Plan{{Steps: []plans.Step{plans.VerifyEmpty{Queues: []topology.Queue{q}}}}})
 		says(t, err, broker.VhostNotFound)
 	})
 	t.Run("wrong password", func(t *testing.T) {
 		_, err := connect(t, func(c *broker.Config) { c.Password = secret }).Read(t.Context(), "/", want)
 		says(t, err, broker.Unauthorized, b.Username, b.Endpoint, "RABBITMQ_USERNAME")
-		if strings.Contains(err.Error(), secret) || strings.Count(err.Error(), "Could not")+strings.Count(err.Error(), "401") > 1 {
+		if strings.Contains(err.Error(), secret) || strings.Count(err.Error(), "Could not")+
+			strings.Count(err.Error(), "401") > 1 {
 			t.Errorf("the error is %v", err)
 		}
 	})
 	t.Run("wrong base path", func(t *testing.T) {
-		client := connect(t, func(c *broker.Config) { c.Endpoint += "/api" })
+		client := connect(t, func(c *broker.Config) { c.Endpoint += "/elsewhere" })
 		_, err := client.Read(t.Context(), "/", want)
 		says(t, err, broker.NotManagementAPI, "without /api")
 	})
@@ -114,25 +124,32 @@ func TestPermissions(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	client, vhost := connect(t), brokertest.Vhost(t, brokertest.Shared(t))
 	exchange := topology.Exchange{Name: "e", Type: "topic", Durable: true}
-	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "quorum", "x-message-ttl": int64(1)}}
+	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "quorum",
+		"x-message-ttl": int64(1)}}
 	binding := topology.Binding{Source: "e", RoutingKey: "k", DestinationType: topology.ToQueue, Destination: "q"}
-	run(t, client, vhost, topology.Plan{{Steps: []topology.Step{topology.DeclareExchange{Exchange: exchange}, topology.DeclareQueue{Queue: q}}}, {Steps: []topology.Step{topology.Bind{Binding: binding}}}})
+	run(t, client, vhost, plans.Plan{{Steps: []plans.Step{plans.DeclareExchange{Exchange: exchange},
+		plans.DeclareQueue{Queue: q}}}, {Steps: []plans.Step{plans.Bind{Binding: binding}}}})
 
-	attempt := func(step topology.Step) error {
-		done, err := client.Run(t.Context(), vhost, topology.Plan{{Steps: []topology.Step{step}}})
+	attempt := func(step plans.Step) error {
+		done, err := client.Run(t.Context(), vhost, plans.Plan{{Steps: []plans.Step{step}}})
 		if len(done) > 0 {
 			t.Errorf("%s counts as done", step)
 		}
 		return err
 	}
 	exchange.Type = "direct"
-	says(t, attempt(topology.DeclareExchange{Exchange: exchange}), broker.Conflict, `declare exchange "e" in vhost`, "received 'direct' but current is 'topic'")
+	says(t, attempt(plans.DeclareExchange{Exchange: exchange}), broker.Conflict, `declare exchange "e" in vhost`,
+		"received 'direct' but current is 'topic'")
 	q.Arguments = topology.Arguments{"x-queue-type": "quorum", "x-message-ttl": int64(2)}
-	says(t, attempt(topology.DeclareQueue{Queue: q}), broker.Conflict, `declare queue "q" in vhost`, "inequivalent arg 'x-message-ttl'")
-	says(t, attempt(topology.DeleteExchange{Name: "e", IfUnused: true}), broker.InUse, `delete exchange "e" in vhost`, "in use")
-	says(t, attempt(topology.DeclareQueue{Queue: topology.Queue{Name: "new", Durable: true, Arguments: topology.Arguments{"x-message-ttl": int64(999999999999)}}}), broker.Refused, "value_too_large")
+	says(t, attempt(plans.DeclareQueue{Queue: q}), broker.Conflict, `declare queue "q" in vhost`,
+		"inequivalent arg 'x-message-ttl'")
+	says(t, attempt(plans.DeleteExchange{Name: "e", IfUnused: true}), broker.InUse, `delete exchange "e" in vhost`,
+		"in use")
+	says(t, attempt(plans.DeclareQueue{Queue: topology.Queue{Name: "new", Durable: true,
+		Arguments: topology.Arguments{"x-message-ttl": int64(999999999999)}}}), broker.Refused, "value_too_large")
 	binding.Destination = "absent"
-	says(t, attempt(topology.Bind{Binding: binding}), broker.NotFound, `bind exchange "e" to queue "absent" with key "k"`, "absent")
+	says(t, attempt(plans.Bind{Binding: binding}), broker.NotFound, `bind exchange "e" to queue "absent" `+
+		`with key "k"`, "absent")
 }
 
 // says checks the kind of an error and what people get to read.

@@ -8,53 +8,56 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 const (
-	// manyBindings are worth an AMQP connection. Fewer go over HTTP, unless there is one already: by default so many go out
-	// at the same time, and take one round trip.
+	// manyBindings are worth an AMQP connection. Fewer go over HTTP, unless there is one already: by default so many go
+	// out at the same time, and take one round trip.
 	manyBindings = DefaultMaxParallelRequests
 	// bindingChannels is how many bindings the broker makes at the same time. For the 406 of a cascade of 28 levels
-	// it takes 400 ms on one channel, 160 ms on four, and 90 ms on 16, where HTTP takes 235 ms (4.3.6).
+	// it takes 400 ms on one channel, 160 ms on four, and 90 ms on 16, where HTTP takes 235 ms (4.3.6). On a busy
+	// machine, a create over HTTP alone takes twice as long.
 	bindingChannels = 16
 )
 
 // bindsMany tells whether the steps are bindings, and so many that they are worth an AMQP connection.
-func bindsMany(steps []topology.Step) bool { return len(steps) > manyBindings && binds(steps) }
+func bindsMany(steps []plans.Step) bool { return len(steps) > manyBindings && binds(steps) }
 
-// binds tells whether all steps are bindings, and there are several. One with arguments goes through the management API, in whose
-// words they are.
-func binds(steps []topology.Step) bool {
-	return len(steps) > 1 && !slices.ContainsFunc(steps, func(step topology.Step) bool {
-		bind, ok := step.(topology.Bind)
+// binds tells whether all steps are bindings, and there are several. One with arguments goes through the management
+// API, in whose words they are.
+func binds(steps []plans.Step) bool {
+	return len(steps) > 1 && !slices.ContainsFunc(steps, func(step plans.Step) bool {
+		bind, ok := step.(plans.Bind)
 		return !ok || bind.Binding.Arguments != ""
 	})
 }
 
 // deletesExchanges tells whether all steps do that, and there are several.
-func deletesExchanges(steps []topology.Step) bool {
-	return len(steps) > 1 && !slices.ContainsFunc(steps, func(step topology.Step) bool {
-		exchange, ok := step.(topology.DeleteExchange)
+func deletesExchanges(steps []plans.Step) bool {
+	return len(steps) > 1 && !slices.ContainsFunc(steps, func(step plans.Step) bool {
+		exchange, ok := step.(plans.DeleteExchange)
 		return !ok || exchange.IfUnused
 	})
 }
 
 // usesAMQP tells whether a phase has steps for which an open connection is of use.
-func usesAMQP(phase topology.Phase) bool {
-	return binds(phase.Steps) || deletesExchanges(phase.Steps) || slices.ContainsFunc(phase.Steps, func(step topology.Step) bool {
-		switch step.(type) {
-		case topology.VerifyEmpty, topology.DeleteQueue:
-			return true
-		}
-		return false
-	})
+func usesAMQP(phase plans.Phase) bool {
+	return binds(phase.Steps) || deletesExchanges(phase.Steps) || slices.ContainsFunc(phase.Steps,
+		func(step plans.Step) bool {
+			switch step.(type) {
+			case plans.VerifyEmpty, plans.DeleteQueue:
+				return true
+			}
+			return false
+		})
 }
 
-// openFor is the connection for steps that are worth it, if it is open by now: nobody waits for it. It says how many of the
-// steps the broker may take at the same time, each on a channel. Exchanges that it has to delete one after the other cost one
-// round trip together instead of one each.
-func (r *Runner) openFor(steps []topology.Step) (session *amqpSession, channels int) {
+// openFor is the connection for steps that are worth it, if it is open by now: nobody waits for it. It says how many of
+// the steps the broker may take at the same time, each on a channel. Exchanges that it has to delete one after the
+// other cost one round trip together instead of one each.
+func (r *Runner) openFor(steps []plans.Step) (session *amqpSession, channels int) {
 	session = r.open()
 	switch {
 	case session == nil:
@@ -66,14 +69,16 @@ func (r *Runner) openFor(steps []topology.Step) (session *amqpSession, channels 
 	return nil, 0
 }
 
-// overAMQP runs the steps of one phase, and tells whether all of them are done. If they are not, whatever the reason, AMQP is
-// over for the run, and the management API does it again: what is done already does not matter to it, it tries again what
-// broke off, and it says what is wrong. Effects are all that may have been sent.
+// overAMQP runs the steps of one phase, and tells whether all of them are done. If they are not, whatever the reason,
+// AMQP is over for the run, and the management API does it again: what is done already does not matter to it, it tries
+// again what broke off, and it says what is wrong. Effects are all that may have been sent.
 //
 // That is as safe as the requests that it replaces: the steps of a phase are in no order, the next phase begins when
 // the broker has done the last one, and whoever builds something reads afterwards what there is. Each channel takes
 // the place of a request, because the broker does what comes on it one after the other.
-func (r *Runner) overAMQP(ctx context.Context, session *amqpSession, channels int, steps []topology.Step, effects []bool) bool {
+func (r *Runner) overAMQP(
+	ctx context.Context, session *amqpSession, channels int, steps []plans.Step, effects []bool,
+) bool {
 	group, together := errgroup.WithContext(ctx)
 	share := (len(steps) + channels - 1) / channels
 	for first := 0; first < len(steps); first += share {
@@ -99,9 +104,9 @@ func (r *Runner) overAMQP(ctx context.Context, session *amqpSession, channels in
 	return true
 }
 
-// run runs steps on one channel, which the broker does one after the other. So it waits only for the answer to the last: if
-// one before had failed, the channel would be closed by then.
-func (s *amqpSession) run(steps []topology.Step, effects []bool) error {
+// run runs steps on one channel, which the broker does one after the other. So it waits only for the answer to the
+// last: if one before had failed, the channel would be closed by then.
+func (s *amqpSession) run(steps []plans.Step, effects []bool) error {
 	channel, err := s.channel()
 	if err != nil {
 		return err
@@ -116,15 +121,15 @@ func (s *amqpSession) run(steps []topology.Step, effects []bool) error {
 	return nil
 }
 
-func runOn(channel *amqp.Channel, step topology.Step, noWait bool) error {
+func runOn(channel *amqp.Channel, step plans.Step, noWait bool) error {
 	switch s := step.(type) {
-	case topology.Bind:
+	case plans.Bind:
 		b := s.Binding
 		if b.DestinationType == topology.ToQueue {
 			return channel.QueueBind(b.Destination, b.RoutingKey, b.Source, noWait, nil)
 		}
 		return channel.ExchangeBind(b.Destination, b.RoutingKey, b.Source, noWait, nil)
-	case topology.DeleteExchange:
+	case plans.DeleteExchange:
 		return channel.ExchangeDelete(s.Name, s.IfUnused, noWait)
 	default:
 		return fmt.Errorf("%s is nothing for AMQP", step)

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,12 +20,13 @@ type Probe struct {
 	Within time.Duration
 }
 
-// Probe sends the message, over AMQP, and returns how long it took to arrive. The queue that it arrives in is exclusive: it goes
-// with the connection. An error is an *Error.
+// Probe sends the message, over AMQP, and returns how long it took to arrive. The queue that it arrives in is
+// exclusive: it goes with the connection. An error is an *Error.
 func (c *Client) Probe(ctx context.Context, p Probe) (took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Within+amqpDialTime)
 	defer cancel()
-	needs := fmt.Sprintf("a probe takes permissions to configure, write and read queues ^amq\\.gen-, to write exchange %q, and to read exchange %q", p.Exchange, p.Delivery)
+	needs := fmt.Sprintf("a probe takes permissions to configure, write and read queues ^amq\\.gen-, to write "+
+		"exchange %q, and to read exchange %q", p.Exchange, p.Delivery)
 	err = c.overAMQP(ctx, p.Vhost, sending(p.Exchange, p.Vhost), needs, func(connection *amqp.Connection) error {
 		took, err = p.send(ctx, connection)
 		return err
@@ -50,23 +52,32 @@ func (p Probe) send(ctx context.Context, connection *amqp.Connection) (time.Dura
 		return 0, err
 	}
 	began := time.Now()
-	if err := publish(ctx, channel, p.Exchange, p.RoutingKey, amqp.Publishing{Type: "rabbitmqdelay.probe", DeliveryMode: amqp.Persistent}); err != nil {
+	if err := publish(ctx, channel, p.Exchange, p.RoutingKey, amqp.Publishing{Type: "rabbitmqdelay.probe",
+		DeliveryMode: amqp.Persistent}); err != nil {
 		return 0, err
 	}
 	timeout := time.NewTimer(time.Until(began.Add(p.Within)))
 	defer timeout.Stop()
 	select {
 	case _, open := <-arrivals:
-		if !open {
+		if open {
+			return time.Since(began), nil
+		}
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return 0, amqp.ErrClosed
 		}
-		return time.Since(began), nil
 	case <-timeout.C:
-		// A classic queue that goes away while a message comes into it holds up the cascade for three minutes (4.0.5, 4.3.6).
+		// A classic queue that goes away while a message comes into it holds up the cascade for three to six minutes
+		// (4.0.5, 4.3.6).
 		if err := channel.QueueUnbind(queue.Name, p.BindingKey, p.Delivery, nil); err != nil {
 			return 0, err
 		}
-		return 0, &Error{Timeout, "", fmt.Sprintf("it has not arrived after %s", p.Within),
-			"terraform plan shows what is missing or damaged; the message itself is late, lost, or parked as unroutable, with the type rabbitmqdelay.probe"}
+	}
+	return 0, &Error{
+		NotArrived, fmt.Sprintf("receive the message that was sent through exchange %q in vhost %q", p.Exchange,
+			p.Vhost),
+		fmt.Sprintf("the broker took it, and it has not arrived after %s", p.Within),
+		"terraform plan shows what is missing or damaged; the message itself is late, lost, or parked as unroutable, " +
+			"with the type rabbitmqdelay.probe",
 	}
 }

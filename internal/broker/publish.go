@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,12 +20,12 @@ type Message struct {
 	Body        string
 }
 
-// confirmTime is how long the broker may take to confirm a message. Quorum queues without a majority, and a broker with an
-// alarm, take forever.
+// confirmTime is how long the broker may take to confirm a message. Quorum queues without a majority, and a broker with
+// an alarm, take forever.
 const confirmTime = 30 * time.Second
 
-// Publish publishes the message, over AMQP, persistent and mandatory, and waits for the broker's confirmation. It is not tried
-// again: it would be another message. An error is an *Error.
+// Publish publishes the message, over AMQP, persistent and mandatory, and waits for the broker's confirmation. It is
+// not tried again: it would be another message. An error is an *Error.
 func (c *Client) Publish(ctx context.Context, m Message) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTime+amqpDialTime)
 	defer cancel()
@@ -32,7 +33,8 @@ func (c *Client) Publish(ctx context.Context, m Message) error {
 	for name, value := range m.Headers {
 		headers[name] = value
 	}
-	needs := fmt.Sprintf("publishing takes permission to write exchange %q, where topic permissions, if there are any, have to include the key %q", m.Exchange, m.RoutingKey)
+	needs := fmt.Sprintf("publishing takes permission to write exchange %q, where topic permissions, if there are "+
+		"any, have to include the key %q", m.Exchange, m.RoutingKey)
 	return c.overAMQP(ctx, m.Vhost, sending(m.Exchange, m.Vhost), needs, func(connection *amqp.Connection) error {
 		channel, err := connection.Channel()
 		if err != nil {
@@ -57,7 +59,8 @@ func publish(ctx context.Context, channel *amqp.Channel, exchange, key string, m
 	}
 	closed := channel.NotifyClose(make(chan *amqp.Error, 1))
 	returns := channel.NotifyReturn(make(chan amqp.Return, 1))
-	confirmation, err := channel.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate, message)
+	confirmation, err := channel.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate,
+		message)
 	if err != nil {
 		return err
 	}
@@ -79,7 +82,8 @@ func publish(ctx context.Context, channel *amqp.Channel, exchange, key string, m
 	select {
 	case returned, open := <-returns:
 		if open {
-			return &Error{Refused, "", fmt.Sprintf("it was returned: %s", returned.ReplyText), "no binding takes the key; terraform plan shows what is missing"}
+			return &Error{Refused, "", fmt.Sprintf("it was returned: %s", returned.ReplyText), "no binding takes the " +
+				"key; terraform plan shows what is missing"}
 		}
 	default:
 	}
@@ -94,7 +98,7 @@ func (c *Client) overAMQP(ctx context.Context, vhost, op, needs string, do func(
 	ctx = c.logging(ctx)
 	session, err := c.dialAMQP(ctx, vhost)
 	if err != nil {
-		return &Error{Unreachable, op, c.http.secrets.mask(err.Error()), "this takes AMQP: check amqp_uri or RABBITMQ_AMQP_URI, and the user's access to the vhost"}
+		return c.notConnected(ctx, op, err)
 	}
 	defer session.close()
 	// The library knows no contexts: whoever waits is freed by the end of the connection.
@@ -106,16 +110,19 @@ func (c *Client) overAMQP(ctx context.Context, vhost, op, needs string, do func(
 	case err == nil:
 		return nil
 	case errors.As(err, &known):
-		known.Op = op
+		known.Op, known.Reason = cmp.Or(known.Op, op), c.http.secrets.clean(known.Reason)
 		return known
 	case errors.Is(ctx.Err(), context.Canceled):
 		return &Error{Canceled, op, "the operation was canceled", ""}
 	case ctx.Err() != nil:
-		return &Error{Timeout, op, "the broker has not confirmed it in time", "a queue may lack its majority of nodes, or the broker have an alarm; the message may still arrive"}
+		return &Error{Timeout, op, "the broker has not confirmed it in time", "a queue may lack its majority of " +
+			"nodes, or the broker have an alarm; the message may still arrive"}
+	case errors.As(err, &closed) && isLimit(err):
+		return &Error{LimitReached, op, c.http.secrets.clean(closed.Reason), limitHint}
 	case errors.As(err, &closed) && closed.Code == amqp.AccessRefused:
-		return &Error{Forbidden, op, closed.Reason, needs}
+		return &Error{Forbidden, op, c.http.secrets.clean(closed.Reason), needs}
 	case errors.As(err, &closed) && closed.Code == amqp.NotFound:
-		return &Error{NotFound, op, closed.Reason, ""}
+		return &Error{NotFound, op, c.http.secrets.clean(closed.Reason), ""}
 	}
-	return &Error{Unavailable, op, c.http.secrets.mask(err.Error()), "try again"}
+	return &Error{Unavailable, op, c.http.secrets.clean(err.Error()), "try again"}
 }

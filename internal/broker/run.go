@@ -1,91 +1,116 @@
 package broker
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
-
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
 )
 
-// undoTime limits an undo, which goes on when the operation has been canceled. Without AMQP, that of a rebuild of 28
-// levels takes half a minute, and several times as long beside much else.
-const undoTime = 3 * time.Minute
-
 // Run runs a plan, see [Runner.Run].
-func (c *Client) Run(ctx context.Context, vhost string, plan topology.Plan) (done []topology.Step, err error) {
+func (c *Client) Run(ctx context.Context, vhost string, plan plans.Plan) (done []plans.Step, err error) {
 	r := c.Begin(vhost)
 	defer r.Close()
 	return r.Run(ctx, plan)
 }
 
-// Runner runs plans in one vhost, all over one AMQP connection where they need one.
-type Runner struct {
-	*Client
-	vhost string
-	session
-	ahead *lookAhead
-	proof proof
-	// closed is when exchanges were last deleted or unbound, by their names, and next are the phases after the one that runs.
-	closed map[string]time.Time
-	next   topology.Plan
-	// filled has the queues in which AMQP has counted messages: so it reaches the broker that has them.
-	filled sync.Map
-}
+// Runner runs plans in one vhost, all over one AMQP connection where they need one. It is an inspector, which has the
+// session and, by that, the vhostAPI.
+type Runner struct{ inspector }
 
-// Begin is for several plans, and for one that is yet to be made: see [Runner.Connect] and [Runner.Look].
+// Begin is for several plans.
 func (c *Client) Begin(vhost string) *Runner {
-	return &Runner{Client: c, vhost: vhost, closed: map[string]time.Time{}}
+	r := &Runner{}
+	r.vhostAPI, r.closed = vhostAPI{c, vhost}, map[string]time.Time{}
+	return r
 }
 
 // Run runs the phases of the plan one after the other, and the steps of a phase at the same time.
 // If a step fails, those that run are finished, no other begins, and the phase's undo runs.
 //
 // Done are the steps that had an effect, or may have had one because the answer got lost. That is
-// so with an error, too. A declaration that found its object there is not among them. The error is
-// an *Error, a *NotEmptyError, an *UndoError or *LeftOutError around one of these, or Refusals.
-func (r *Runner) Run(ctx context.Context, plan topology.Plan) (done []topology.Step, err error) {
+// so with an error, too, unless all has been undone. A declaration that found its object there is not among them. The
+// error is an *Error, a *NotEmptyError, an *UndoError or *LeftOutError around one of these, or Refusals.
+func (r *Runner) Run(ctx context.Context, plan plans.Plan) (done []plans.Step, err error) {
 	ctx = r.logging(ctx)
-	if slices.ContainsFunc(plan, func(phase topology.Phase) bool { return bindsMany(phase.Steps) }) {
-		r.openAMQP(ctx, true, bindingChannels) // while the phases before run
+	if slices.ContainsFunc(plan, func(phase plans.Phase) bool { return bindsMany(phase.Steps) }) {
+		r.openAMQP(ctx, bindingChannels) // while the phases before run
 	}
-	var refused Refusals
-	left := map[string]bool{}
+	var refused recreations
 	for i, phase := range plan {
-		if left[phase.Recreates] {
+		if refused.has(phase.Recreates) {
 			continue
 		}
-		if slices.ContainsFunc(phase.Needs, func(object string) bool { return left[object] }) {
-			refused[len(refused)-1] = &LeftOutError{Err: refused[len(refused)-1], Left: phase.Steps}
+		if refused.leaveOut(phase) {
 			continue
 		}
 		if !slices.ContainsFunc(plan[i:], usesAMQP) {
 			r.Release()
 		}
-		r.next = plan[i+1:]
 		changed, err := r.phase(ctx, phase.Steps)
 		done = append(done, changed...)
 		if err == nil {
 			continue
 		}
-		err = r.undo(ctx, phase.Undo, err)
+		isUndone, err := r.undo(ctx, phase, done, err)
+		if phase.Recreates == "" && isUndone {
+			return nil, err
+		}
 		if phase.Recreates == "" || !isRefusal(err) {
 			return done, refused.and(err)
 		}
-		left[phase.Recreates] = true
-		refused = append(refused, err)
+		refused.errors = append(refused.errors, recreation{phase.Recreates, err, false})
 	}
 	return done, refused.and(nil)
+}
+
+// recreations are those that were refused, and what was left out for their sake.
+type recreations struct {
+	errors  []recreation
+	leftOut []plans.Step
+}
+
+type recreation struct {
+	object   string
+	err      error
+	isNeeded bool
+}
+
+func (r *recreations) has(object string) bool {
+	return slices.ContainsFunc(r.errors, func(refused recreation) bool { return refused.object == object })
+}
+
+// leaveOut tells whether a phase needs what was refused.
+func (r *recreations) leaveOut(phase plans.Phase) (needs bool) {
+	for i := range r.errors {
+		if slices.Contains(phase.Needs, r.errors[i].object) {
+			r.errors[i].isNeeded, needs = true, true
+		}
+	}
+	if needs {
+		r.leftOut = append(r.leftOut, phase.Steps...)
+	}
+	return needs
+}
+
+// and is all of it with one more error, nil if there is none at all.
+func (r *recreations) and(err error) error {
+	var all, needed Refusals
+	for _, refused := range r.errors {
+		if refused.isNeeded {
+			needed = append(needed, refused.err)
+		} else {
+			all = append(all, refused.err)
+		}
+	}
+	if len(needed) > 0 {
+		all = append(all, &LeftOutError{Err: needed.and(nil), Left: r.leftOut})
+	}
+	return all.and(err)
 }
 
 // isRefusal tells whether the broker is well and only keeps a step from losing something.
@@ -97,50 +122,10 @@ func isRefusal(err error) bool {
 	return ok && e.Kind == InUse
 }
 
-// undo runs the plan of the undo, and returns the failure with what could not be undone.
-func (r *Runner) undo(ctx context.Context, plan topology.Plan, failure error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
-	defer cancel()
-	for i, phase := range plan {
-		if left, err := r.asFarAsPossible(ctx, phase.Steps); err != nil {
-			return &UndoError{Err: failure, Undo: err, Left: append(left, plan[i+1:].Steps()...)}
-		}
-	}
-	return failure
-}
-
-// asFarAsPossible runs steps at the same time, and those that a failure has kept from it one by one, if the broker still does what it can. Left are those
-// that are not done, and the error is that of the first of them.
-func (r *Runner) asFarAsPossible(ctx context.Context, steps []topology.Step) (left []topology.Step, err error) {
-	done, err := r.phase(ctx, steps)
-	var e *Error
-	if err == nil {
-		return nil, nil
-	} else if !errors.As(err, &e) || !slices.Contains([]Kind{NotFound, Forbidden, Conflict, Refused}, e.Kind) {
-		return slices.DeleteFunc(slices.Clone(steps), func(step topology.Step) bool {
-			return slices.ContainsFunc(done, func(d topology.Step) bool { return d.String() == step.String() })
-		}), err
-	}
-	err = nil
-	for _, step := range steps {
-		if _, failure := r.phase(ctx, []topology.Step{step}); failure != nil {
-			left = append(left, step)
-			err = cmp.Or(err, failure)
-		}
-	}
-	return left, err
-}
-
-// phase runs steps at the same time: over HTTP, and as soon as there is a connection for it, what openFor names over AMQP.
-func (r *Runner) phase(ctx context.Context, steps []topology.Step) (done []topology.Step, err error) {
-	if slices.ContainsFunc(steps, changes) {
-		r.endLook() // what moved unseen at that time may have come in since
-		r.proof = r.proof.without(steps)
-		if r.looksLater() {
-			defer r.keepProof(ctx)()
-		}
-	}
-	defer r.noteClosed(steps)
+// phase runs steps at the same time: over HTTP, and as soon as there is a connection for it, what openFor names over
+// AMQP.
+func (r *Runner) phase(ctx context.Context, steps []plans.Step) (done []plans.Step, err error) {
+	defer r.note(steps)
 	effects := make([]bool, len(steps))
 	for begun := 0; begun < len(steps) && err == nil; {
 		if session, channels := r.openFor(steps[begun:]); session == nil {
@@ -160,8 +145,9 @@ func (r *Runner) phase(ctx context.Context, steps []topology.Step) (done []topol
 }
 
 // overHTTP runs steps at the same time, as many as there may be requests and as the broker can take. It tells how many
-// it has begun with, which are all unless one fails or the others can be made over AMQP. If several fail, the error is that of the first.
-func (r *Runner) overHTTP(ctx context.Context, steps []topology.Step, effects []bool) (begun int, err error) {
+// it has begun with, which are all unless one fails or the others can be made over AMQP. If several fail, the error is
+// that of the first.
+func (r *Runner) overHTTP(ctx context.Context, steps []plans.Step, effects []bool) (begun int, err error) {
 	var (
 		mutex    sync.Mutex
 		workers  sync.WaitGroup
@@ -199,7 +185,7 @@ func (r *Runner) overHTTP(ctx context.Context, steps []topology.Step, effects []
 // parallel is how many of the steps may run at the same time. Exchanges that are bound to each other are deleted one
 // after the other where they are kept in Mnesia, before 4.3: 3.10.8 keeps some although it says that it deleted
 // them, and 4.0.5 answers with an internal error (TestTeardownIsComplete).
-func (r *Runner) parallel(ctx context.Context, steps []topology.Step) int {
+func (r *Runner) parallel(ctx context.Context, steps []plans.Step) int {
 	if deletesExchanges(steps) && !deletesTogether(r.version(ctx)) {
 		return 1
 	}
@@ -231,226 +217,38 @@ func isAtLeast(version string, major, minor int) bool {
 }
 
 // step runs one step and tells whether it had an effect, or may have had one.
-func (r *Runner) step(ctx context.Context, step topology.Step) (effect bool, err error) {
-	return again(func() (bool, error) {
+func (r *Runner) step(ctx context.Context, step plans.Step) (effect bool, err error) {
+	return again(ctx, r.Client, func() (bool, error) {
 		had, err := r.once(ctx, step)
 		effect = effect || had
 		return effect, err
 	})
 }
 
-func (r *Runner) once(ctx context.Context, step topology.Step) (effect bool, err error) {
-	call := r.newCall(ctx)
-	m := r.management(call)
-	var code int
+func (r *Runner) once(ctx context.Context, step plans.Step) (effect bool, err error) {
 	switch s := step.(type) {
-	case topology.DeclareExchange:
-		code, err = r.declareExchange(call, s.Exchange)
-	case topology.DeclareQueue:
-		code, err = r.declareQueue(call, s.Queue)
+	case plans.VerifyEmpty:
+		return false, r.verifyEmpty(ctx, s)
+	case plans.DeleteQueue:
+		return r.deleteQueue(ctx, s)
+	case plans.DeclareQueue:
+		call := r.newCall(ctx)
+		code, err := r.declareQueue(call, s.Queue)
 		if err == nil && call.attempts.Load() > 1 {
 			err = r.verifyServed(ctx, s)
 		}
-	case topology.Bind:
-		code, err = status(m.DeclareBinding(r.vhost, bindingInfo(s.Binding)))
-	case topology.Unbind:
-		return r.unbind(ctx, s)
-	case topology.DeleteExchange:
-		if s.IfUnused {
-			code, err = r.request(call, http.MethodDelete, apiPath("exchanges", r.vhost, s.Name)+"?if-unused=true", nil, nil)
-		} else {
-			code, err = status(m.DeleteExchange(r.vhost, s.Name))
-		}
-	case topology.DeleteQueue:
-		return r.deleteQueue(ctx, s)
-	case topology.VerifyAlone:
-		return false, r.verifyAlone(ctx, s)
-	case topology.VerifyEmpty:
-		return false, r.verifyEmpty(ctx, s)
-	default:
-		panic(fmt.Sprintf("unknown step %T", step))
+		return r.effect(ctx, step, call, code, err)
 	}
-	return r.effect(ctx, step, call, code, err)
+	return r.write(ctx, step)
 }
 
-// effect tells what a call has done: nothing if the broker refused it, if it never reached the
-// broker, or if things were so already at the first attempt.
-func (r *Runner) effect(ctx context.Context, step topology.Step, call *call, code int, err error) (bool, error) {
-	if err == nil && code == http.StatusNotFound {
-		// Either what was to be deleted is gone already, or nothing is found.
-		return call.attempts.Load() > 1, r.confirm(ctx, r.vhost)
-	}
-	if err == nil {
-		wasSo := code == http.StatusNoContent && isDeclaration(step)
-		retried := call.attempts.Load() > 1 // the first answer may have been lost
-		if wasSo && !retried && topology.MustBeNew(step) {
-			err = r.exists(step)
-		}
-		return !wasSo || retried, err
-	}
-	var refused *refusal
-	lost := call.sent.Load() && (!errors.As(err, &refused) || refused.status >= 500 || call.attempts.Load() > 1)
-	if isNotFound(err) {
-		// Either an object that the step needs is missing, or everything.
-		if confirmed := r.confirm(ctx, r.vhost); confirmed != nil {
-			return lost, confirmed
-		}
-		if missing, unknown := r.missing(ctx, step); unknown != nil {
-			return lost, unknown
-		} else if !missing {
-			return lost, errStarting
-		}
-	}
-	return lost, withHint(r.failed(fmt.Sprintf("%s in vhost %q", step, r.vhost), err), needs(step))
-}
-
-// exists is for what somebody else has made, and nobody had seen before.
-func (r *Runner) exists(step topology.Step) error {
-	return &Error{Exists, fmt.Sprintf("%s in vhost %q", step, r.vhost), "somebody else has declared it just now", ""}
-}
-
-// verifyAlone looks at what is bound to an exchange beside one binding.
-func (r *Runner) verifyAlone(ctx context.Context, step topology.VerifyAlone) error {
-	bindings, err := r.bindingsFrom(ctx, r.vhost, step.Binding.Source)
-	if err == nil && (len(bindings) != 1 || bindings[0] != step.Binding) {
-		err = r.exists(step)
-	}
-	return err
-}
-
-// withHint says which permissions were needed, if the broker refused something and nothing else is known of why.
-func withHint(err error, permissions string) error {
-	var failure *Error
-	if errors.As(err, &failure) && failure.Kind == Forbidden && failure.Hint == "" {
-		failure.Hint = permissions
-	}
-	return err
-}
-
-// missing tells whether something is missing that the step needs beside the vhost.
-func (r *Runner) missing(ctx context.Context, step topology.Step) (bool, error) {
-	bind, binds := step.(topology.Bind)
-	if !binds {
-		return !isDeclaration(step), nil
-	}
-	look := r.Lookup(r.vhost)
-	_, exists, err := look.Exchange(ctx, bind.Binding.Source)
-	if err != nil || !exists {
-		return true, err
-	}
-	if bind.Binding.DestinationType == topology.ToQueue {
-		_, exists, err = look.Queue(ctx, bind.Binding.Destination)
-	} else {
-		_, exists, err = look.Exchange(ctx, bind.Binding.Destination)
-	}
-	return !exists, err
-}
-
-func isDeclaration(step topology.Step) bool {
-	switch step.(type) {
-	case topology.DeclareExchange, topology.DeclareQueue:
-		return true
-	}
-	return false
-}
-
-// declaration has every property in it: RabbitMQ's default is not durable, and rabbit-hole leaves
-// out auto_delete and internal.
-type declaration struct {
-	Type       string             `json:"type,omitempty"`
-	Durable    bool               `json:"durable"`
-	AutoDelete bool               `json:"auto_delete"`
-	Internal   *bool              `json:"internal,omitempty"`
-	Arguments  topology.Arguments `json:"arguments"`
-}
-
-func (r *Runner) declareExchange(call *call, e topology.Exchange) (int, error) {
-	return r.request(call, http.MethodPut, apiPath("exchanges", r.vhost, e.Name),
-		declaration{Type: e.Type, Durable: e.Durable, AutoDelete: e.AutoDelete, Internal: &e.Internal, Arguments: orEmpty(e.Arguments)}, nil)
-}
-
-func (r *Runner) declareQueue(call *call, q topology.Queue) (int, error) {
-	return r.request(call, http.MethodPut, apiPath("queues", r.vhost, q.Name),
-		declaration{Durable: q.Durable, AutoDelete: q.AutoDelete, Arguments: orEmpty(q.Arguments)}, nil)
-}
-
-// verifyServed fails for a queue without replicas: an attempt that was cut off may have left one, and RabbitMQ says of it that it
-// is there, or only does not answer.
-func (r *Runner) verifyServed(ctx context.Context, step topology.DeclareQueue) error {
-	_, err := r.readyNow(ctx, step.Queue)
+// verifyServed fails for a queue without replicas: an attempt that was cut off may have left one, and RabbitMQ says of
+// it that it is there, or only does not answer.
+func (r *Runner) verifyServed(ctx context.Context, step plans.DeclareQueue) error {
+	err := r.served(ctx, step.Queue)
 	var e *Error
 	if errors.As(err, &e) && (e.Kind == Unavailable || e.Kind == Timeout && ctx.Err() == nil) {
 		return &Error{Unavailable, fmt.Sprintf("%s in vhost %q", step, r.vhost), e.Reason, halfDone}
 	}
 	return err
-}
-
-func orEmpty(arguments topology.Arguments) topology.Arguments {
-	if arguments == nil {
-		return topology.Arguments{}
-	}
-	return arguments
-}
-
-func bindingInfo(b topology.Binding) rabbithole.BindingInfo {
-	return rabbithole.BindingInfo{
-		Source: b.Source, RoutingKey: b.RoutingKey,
-		DestinationType: string(b.DestinationType), Destination: b.Destination,
-		Arguments: argumentsOf(b),
-	}
-}
-
-// unbind deletes a binding by what the management API calls its properties key. That of a binding
-// without arguments is the routing key; that of another has a hash in it and is looked up.
-func (r *Runner) unbind(ctx context.Context, step topology.Unbind) (bool, error) {
-	info := bindingInfo(step.Binding)
-	info.PropertiesKey = propertiesKey(step.Binding.RoutingKey)
-	if step.Binding.Arguments != "" {
-		call := r.newCall(ctx)
-		found, err := r.bindingsBetween(call, info)
-		if err != nil {
-			if isNotFound(err) {
-				return false, r.confirm(ctx, r.vhost)
-			}
-			return r.effect(ctx, step, call, 0, err)
-		}
-		i := slices.IndexFunc(found, func(b rabbithole.BindingInfo) bool { return binding(b) == step.Binding })
-		if i < 0 {
-			return false, nil
-		}
-		info.PropertiesKey = found[i].PropertiesKey
-	}
-	call := r.newCall(ctx)
-	code, err := status(r.management(call).DeleteBinding(r.vhost, info))
-	return r.effect(ctx, step, call, code, err)
-}
-
-func (r *Runner) bindingsBetween(call *call, info rabbithole.BindingInfo) ([]rabbithole.BindingInfo, error) {
-	if info.DestinationType == string(topology.ToQueue) {
-		return listed(r.management(call).ListQueueBindingsBetween(r.vhost, info.Source, info.Destination))
-	}
-	return listed(r.management(call).ListExchangeBindingsBetween(r.vhost, info.Source, info.Destination))
-}
-
-// propertiesKey is how the management API encodes a routing key: a tilde separates it from a hash
-// of arguments and stands for the empty key. rabbit-hole encodes it once more for the path.
-func propertiesKey(routingKey string) string {
-	if routingKey == "" {
-		return "~"
-	}
-	return strings.ReplaceAll(url.QueryEscape(routingKey), "~", "%7E")
-}
-
-// argumentsOf decodes the arguments that the binding carries as text.
-func argumentsOf(b topology.Binding) map[string]any {
-	if b.Arguments == "" {
-		return nil
-	}
-	var arguments map[string]any
-	decoder := json.NewDecoder(strings.NewReader(b.Arguments))
-	decoder.UseNumber() // 134217728000 has to stay an integer on the wire
-	if err := decoder.Decode(&arguments); err != nil {
-		panic(err) // see topology.Binding: it is the text of arguments that were read or expanded
-	}
-	return arguments
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
 // secrets is what must not be in a log line or an error, in the forms in which it goes over the
@@ -42,11 +44,16 @@ func (s *secrets) add(secret string) {
 	if secret != "" {
 		_, inUserinfo, _ := strings.Cut(url.UserPassword("", secret).String(), ":")
 		quotation := strconv.Quote(secret)
-		*s = append(*s, secret, url.QueryEscape(secret), url.PathEscape(secret), inUserinfo, quotation[1:len(quotation)-1])
+		*s = append(*s, secret, url.QueryEscape(secret), url.PathEscape(secret), inUserinfo,
+			quotation[1:len(quotation)-1])
 	}
 }
 
-// mask replaces secrets in a text that somebody else has written.
+// clean is what errors say of a text that somebody else has written: without secrets, and in one line that nothing
+// obeys.
+func (s secrets) clean(text string) string { return plaintext.Line(s.mask(text)) }
+
+// mask replaces secrets in a text.
 func (s secrets) mask(text string) string {
 	for _, secret := range s {
 		text = strings.ReplaceAll(text, secret, "***")

@@ -29,7 +29,8 @@ func (config Config) tls() (*tls.Config, error) {
 	case config.ClientKeyPEM == nil:
 		return nil, &ConfigError{"clientkey_file", "is missing; clientcert_file needs the key that belongs to it"}
 	case config.ClientCertPEM == nil:
-		return nil, &ConfigError{"clientcert_file", "is missing; clientkey_file needs the certificate that belongs to it"}
+		return nil, &ConfigError{"clientcert_file", "is missing; clientkey_file needs the certificate that " +
+			"belongs to it"}
 	}
 	if _, err := certificates("clientcert_file", config.ClientCertPEM); err != nil {
 		return nil, err
@@ -39,7 +40,8 @@ func (config Config) tls() (*tls.Config, error) {
 	}
 	certificate, err := tls.X509KeyPair(config.ClientCertPEM, config.ClientKeyPEM)
 	if err != nil {
-		return nil, &ConfigError{"clientkey_file", "is not the key of the certificate in clientcert_file: " + strings.TrimPrefix(err.Error(), "tls: ")}
+		return nil, &ConfigError{"clientkey_file", "is not the key of the certificate in clientcert_file: " +
+			strings.TrimPrefix(err.Error(), "tls: ")}
 	}
 	result.Certificates = []tls.Certificate{certificate}
 	return result, nil
@@ -54,7 +56,8 @@ func certificates(attribute string, text []byte) ([]*x509.Certificate, error) {
 		}
 		certificate, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, &ConfigError{attribute, fmt.Sprintf("has a certificate, number %d, that cannot be read: %s", len(result)+1, strings.TrimPrefix(err.Error(), "x509: "))}
+			return nil, &ConfigError{attribute, fmt.Sprintf("has a certificate, number %d, that cannot be read: %s",
+				len(result)+1, strings.TrimPrefix(err.Error(), "x509: "))}
 		}
 		result = append(result, certificate)
 	}
@@ -62,7 +65,8 @@ func certificates(attribute string, text []byte) ([]*x509.Certificate, error) {
 		return nil, &ConfigError{attribute, "contains no certificate in PEM format"}
 	}
 	if begun := bytes.Count(text, []byte("-----BEGIN CERTIFICATE-----")); begun != len(result) {
-		return nil, &ConfigError{attribute, fmt.Sprintf("has %d certificates, of which %d are damaged: the text between BEGIN and END is not what PEM allows", begun, begun-len(result))}
+		return nil, &ConfigError{attribute, fmt.Sprintf("has %d certificates, of which %d are damaged: the text "+
+			"between BEGIN and END is not what PEM allows", begun, begun-len(result))}
 	}
 	return result, nil
 }
@@ -75,7 +79,8 @@ func checkKey(attribute string, text []byte) error {
 		return &ConfigError{attribute, "contains no private key in PEM format"}
 	}
 	if found[i].Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(found[i].Headers["Proc-Type"], "ENCRYPTED") {
-		return &ConfigError{attribute, "is encrypted, and there is no way to give the passphrase; give a key that is not, such as one that openssl pkey -in <file> -out <file> has decrypted"}
+		return &ConfigError{attribute, "is encrypted, and there is no way to give the passphrase; give a key that is " +
+			"not, such as one that openssl pkey -in <file> -out <file> has decrypted"}
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -33,8 +34,10 @@ type authority struct {
 func newAuthority(t *testing.T) authority {
 	t.Helper()
 	a := authority{certificate: &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour),
 	}}
 	var err error
 	if a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
@@ -52,8 +55,10 @@ func newAuthority(t *testing.T) authority {
 func (a authority) issue(t *testing.T, change func(*x509.Certificate)) (certificate, key []byte) {
 	t.Helper()
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "guest"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "guest"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	if change != nil {
@@ -71,7 +76,8 @@ func (a authority) issue(t *testing.T, change func(*x509.Certificate)) (certific
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
 }
 
 // TestTLSFailures has each of them fail at once, with what to do.
@@ -83,12 +89,19 @@ func TestTLSFailures(t *testing.T) {
 		client      func(*broker.Config)
 		words       string
 	}{
-		"unknown authority":     {client: func(c *broker.Config) { c.CACertPEM = unknown.pem }, words: "cacert_file"},
-		"system authorities":    {client: func(c *broker.Config) { c.CACertPEM = nil }, words: "cacert_file"},
-		"another host":          {certificate: func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 2)} }, words: "host name in endpoint"},
-		"expired":               {certificate: func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }, words: "renewed"},
-		"no client certificate": {server: func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }, words: "clientcert_file"},
-		"old version":           {server: func(c *tls.Config) { c.MaxVersion = tls.VersionTLS11; c.MinVersion = tls.VersionTLS10 }, words: "protocol version"}, //nolint:gosec // to be refused
+		"unknown authority":  {client: func(c *broker.Config) { c.CACertPEM = unknown.pem }, words: "cacert_file"},
+		"system authorities": {client: func(c *broker.Config) { c.CACertPEM = nil }, words: "cacert_file"},
+		"another host": {certificate: func(c *x509.Certificate) {
+			c.IPAddresses = []net.IP{net.IPv4(127, 0, 0,
+				2)}
+		}, words: "host name in endpoint"},
+		"expired": {certificate: func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) },
+			words: "renewed"},
+		"no client certificate": {server: func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert },
+			words: "clientcert_file"},
+		"old version": {server: func(c *tls.Config) {
+			c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 //nolint:gosec // to be refused
+		}, words: "protocol version"},
 		"https to an http port": {client: func(c *broker.Config) {
 			c.Endpoint = "https" + strings.TrimPrefix(plainServer(t), "http")
 		}, words: "http:// is spoken there"},
@@ -139,28 +152,31 @@ func TestUnknownHost(t *testing.T) {
 func TestTLS(t *testing.T) {
 	a := newAuthority(t)
 	certificate, key := a.issue(t, nil)
-	b, err := brokertest.Start(t.Context(), t.Output(), brokertest.WithTLS(brokertest.TLS{CA: a.pem, Cert: certificate, Key: key, RequireClientCert: true}))
+	b, err := brokertest.Start(t.Context(), t.Output(), brokertest.WithTLS(brokertest.TLS{CA: a.pem, Cert: certificate,
+		Key: key, RequireClientCert: true}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.Stop() })
-	config := broker.Config{Endpoint: b.TLSEndpoint, AMQPURI: b.TLSAMQPURI, Username: b.Username, Password: b.Password, CACertPEM: a.pem}
+	config := broker.Config{Endpoint: b.TLSEndpoint, AMQPURI: b.TLSAMQPURI, Username: b.Username, Password: b.Password,
+		CACertPEM: a.pem}
 	config.ClientCertPEM, config.ClientKeyPEM = a.issue(t, nil)
 	c, err := broker.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "quorum"}}
-	run(t, c, "/", topology.Plan{{Steps: []topology.Step{topology.DeclareQueue{Queue: q}}}})
+	run(t, c, "/", plans.Plan{{Steps: []plans.Step{plans.DeclareQueue{Queue: q}}}})
 	conn, channel := dialTo(t, b, "/")
 	publish(t, conn, "", "q")
 	if _, ok, err := channel.Get("q", false); err != nil || !ok { // now only AMQP shows the message
 		t.Fatal(ok, err)
 	}
-	if _, err := c.Run(t.Context(), "/", topology.Plan{{Steps: []topology.Step{topology.VerifyEmpty{Queues: []topology.Queue{q}}}}}); err == nil {
+	if _, err := c.Run(t.Context(), "/",
+		plans.Plan{{Steps: []plans.Step{plans.VerifyEmpty{Queues: []topology.Queue{q}}}}}); err == nil {
 		t.Error("the queue was called empty")
 	}
 	want := expand(t, cascade.Config{Name: "tasks", Levels: 28, CreateDeliveryExchange: true, ParkUnroutable: true})
 	state := create(t, c, "/", want)
-	run(t, c, "/", topology.Teardown(want, state.Topology, topology.Guard{}))
+	run(t, c, "/", plans.Teardown(want, state.Topology, plans.Guard{}))
 }

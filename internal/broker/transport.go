@@ -8,41 +8,50 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/hashicorp/terraform-plugin-log/tflog"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
 // transport is the way of all requests to the management API: kept-alive connections, a limit on
 // parallel requests, a time limit for each attempt, and retries.
 type transport struct {
-	base    *http.Transport
-	headers http.Header
-	secrets secrets
-	timeout time.Duration
-	slots   chan struct{}
-	retry   *retryablehttp.RoundTripper
-}
-
-type transportConfig struct {
-	tls      *tls.Config
-	proxy    func(*http.Request) (*url.URL, error)
+	base *http.Transport
+	// endpoint is for logs.
+	endpoint string
 	headers  http.Header
 	secrets  secrets
 	timeout  time.Duration
-	retries  int
-	parallel int
+	slots    chan struct{}
+	retry    *retryablehttp.RoundTripper
+
+	retryTimeout time.Duration
+	outage       outage
 }
 
-// Backoff: 0.1, 0.4, 1.6 and 3 s with the default of four retries. A closed port is reported after
-// 5.1 s; a broker that restarts in less is waited for.
+type transportConfig struct {
+	endpoint     string
+	tls          *tls.Config
+	proxy        func(*http.Request) (*url.URL, error)
+	headers      http.Header
+	secrets      secrets
+	timeout      time.Duration
+	retryTimeout time.Duration
+	parallel     int
+}
+
+// Backoff: 0.1, 0.4, 1.6 s, and then 3 s again and again.
 const (
 	firstBackoff   = 100 * time.Millisecond
 	longestBackoff = 3 * time.Second
@@ -50,21 +59,25 @@ const (
 
 func newTransport(config transportConfig) *transport {
 	t := &transport{
-		headers: config.headers,
-		secrets: config.secrets,
-		timeout: config.timeout,
-		slots:   make(chan struct{}, config.parallel),
+		endpoint:     config.endpoint,
+		headers:      config.headers,
+		secrets:      config.secrets,
+		timeout:      config.timeout,
+		retryTimeout: config.retryTimeout,
+		slots:        make(chan struct{}, config.parallel),
 		base: &http.Transport{
-			Proxy:               config.proxy,
-			TLSClientConfig:     config.tls.Clone(),
-			DialContext:         (&net.Dialer{Timeout: min(config.timeout, 5*time.Second), KeepAlive: 15 * time.Second}).DialContext,
+			Proxy:           config.proxy,
+			TLSClientConfig: config.tls.Clone(),
+			DialContext: (&net.Dialer{Timeout: min(config.timeout, 5*time.Second),
+				KeepAlive: 15 * time.Second}).DialContext,
 			MaxIdleConnsPerHost: config.parallel,
 			// Otherwise one more is opened where that of a request that has ended is not idle yet.
 			MaxConnsPerHost: config.parallel,
 			// RabbitMQ closes an idle connection after 60 s (Cowboy's idle_timeout).
 			IdleConnTimeout:    45 * time.Second,
 			DisableCompression: true,
-			OnProxyConnectResponse: func(_ context.Context, proxy *url.URL, _ *http.Request, response *http.Response) error {
+			OnProxyConnectResponse: func(_ context.Context, proxy *url.URL, _ *http.Request,
+				response *http.Response) error {
 				if response.StatusCode != http.StatusOK {
 					return &proxyRefusal{proxy: proxy.Host, status: response.StatusCode}
 				}
@@ -77,8 +90,8 @@ func newTransport(config transportConfig) *transport {
 			Transport:     attempts{t},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		RetryMax:   config.retries,
-		CheckRetry: worthRetrying,
+		RetryMax:   math.MaxInt32, // worthRetrying ends it
+		CheckRetry: t.worthRetrying,
 		PrepareRetry: func(request *http.Request) error {
 			if makeSure := callOf(request.Context()).makeSure; makeSure != nil {
 				return makeSure()
@@ -98,12 +111,14 @@ func (t *transport) close() { t.base.CloseIdleConnections() }
 type call struct {
 	transport *transport
 	ctx       context.Context
-	// once is set for what must not be repeated.
-	once bool
 	// patient is set for what has to be there: 404 may be gone at the next attempt.
 	patient bool
 	// makeSure has to succeed before each further attempt.
 	makeSure func() error
+	// failing is when the requests began to fail that this one waits with, and failure is what its last attempt came
+	// to.
+	failing time.Time
+	failure error
 
 	// attempts counts requests; sent tells whether one of them may have reached the broker.
 	attempts atomic.Int32
@@ -126,19 +141,36 @@ func (c *call) RoundTrip(request *http.Request) (*http.Response, error) {
 	request.Close = false
 	response, err := c.transport.retry.RoundTrip(request)
 	if err != nil {
-		return nil, err
+		return nil, c.waitedInVain(err)
 	}
 	if response.StatusCode < 300 || request.Method == http.MethodDelete && response.StatusCode == http.StatusNotFound {
+		if err := isAnswer(request, response); err != nil {
+			return nil, err
+		}
 		return response, nil
 	}
 	refused := newRefusal(request, response)
 	for _, text := range []*string{&refused.code, &refused.reason, &refused.location} {
-		*text = c.transport.secrets.mask(*text)
+		*text = c.transport.secrets.clean(*text)
 		if runes := []rune(*text); len(runes) > longestReason {
 			*text = string(runes[:longestReason]) + " …"
 		}
 	}
 	return nil, refused
+}
+
+// isAnswer fails for a success that is not one of RabbitMQ's, which answers a write with 201 or 204: a gateway that
+// asks people to sign in says 200, and has done nothing.
+func isAnswer(request *http.Request, response *http.Response) error {
+	switch response.StatusCode {
+	case http.StatusCreated, http.StatusNoContent, http.StatusNotFound:
+		return nil
+	}
+	if request.Method == http.MethodGet {
+		return nil
+	}
+	return &notManagement{request.URL.EscapedPath(), fmt.Errorf(
+		"to %s it says %d %s", request.Method, response.StatusCode, http.StatusText(response.StatusCode))}
 }
 
 // longestReason is more than RabbitMQ ever says, and less than a gateway may repeat of a request.
@@ -155,7 +187,8 @@ type refusal struct {
 }
 
 func newRefusal(request *http.Request, response *http.Response) *refusal {
-	r := &refusal{method: request.Method, path: request.URL.EscapedPath(), status: response.StatusCode, location: response.Header.Get("Location")}
+	r := &refusal{method: request.Method, path: request.URL.EscapedPath(), status: response.StatusCode,
+		location: response.Header.Get("Location")}
 	var body struct {
 		Error, Reason loose[string]
 	}
@@ -243,12 +276,13 @@ func (a attempts) RoundTrip(request *http.Request) (*http.Response, error) {
 			response.Header.Del("Location") // net/http fails on it, although nobody follows it
 		}
 	}
-	fields := map[string]any{"method": request.Method, "path": request.URL.EscapedPath(), "duration_ms": time.Since(started).Milliseconds(), "attempt": call.attempts.Load()}
+	fields := map[string]any{"method": request.Method, "path": request.URL.EscapedPath(),
+		"duration_ms": time.Since(started).Milliseconds(), "attempt": call.attempts.Load()}
 	if err != nil {
 		if ctx.Err() != nil && operation.Err() == nil {
 			err = attemptTimeout{a.timeout}
 		}
-		fields["error"] = err.Error()
+		fields["error"] = plaintext.Line(err.Error())
 		tflog.SubsystemDebug(operation, subsystem, "request failed", fields)
 		return nil, err
 	}
@@ -274,23 +308,125 @@ func WithoutRetries(ctx context.Context) context.Context {
 	return context.WithValue(ctx, hasty{}, true)
 }
 
-// worthRetrying is true for what a second attempt may mend: all our requests but one, see
-// call.once, do the same when they are repeated.
-func worthRetrying(ctx context.Context, response *http.Response, err error) (bool, error) {
+// isHasty tells whether nothing is to be repeated.
+func isHasty(ctx context.Context) bool { return ctx.Value(hasty{}) != nil }
+
+// worthRetrying is true for what a further attempt may mend, while there is time for it: all our requests do the same
+// when they are repeated.
+func (t *transport) worthRetrying(ctx context.Context, response *http.Response, err error) (bool, error) {
+	call := callOf(ctx)
+	starting := err == nil && call.patient && response.StatusCode == http.StatusNotFound
+	passes := starting || mayPass(response, err)
+	if err == nil && !passes {
+		t.outage.end()
+	}
 	if ctx.Err() != nil && (err != nil || response.StatusCode >= 300) {
 		return false, ctx.Err()
 	}
-	call := callOf(ctx)
-	if call.once || ctx.Value(hasty{}) != nil {
+	if !passes || isHasty(ctx) {
 		return false, nil
 	}
-	if err == nil {
-		return call.patient && response.StatusCode == http.StatusNotFound ||
-			response.StatusCode == http.StatusTooManyRequests ||
-			response.StatusCode >= 500 && response.StatusCode != http.StatusNotImplemented, nil
+	if call.failure = err; err == nil {
+		call.failure = fmt.Errorf("it answers %d %s", response.StatusCode, http.StatusText(response.StatusCode))
 	}
-	return !isTLS(err) && !isUnknownHost(err) && !isAMQP(err) && !isRefusedByProxy(err) && !isNotManagement(err), nil
+	now, limit := time.Now(), t.retryTimeout
+	switch {
+	case starting:
+		limit = min(limit, startingTime)
+		if call.failing.IsZero() {
+			call.failing = now
+		}
+	case call.failing.IsZero():
+		call.failing = t.outage.begin(now)
+	}
+	if !now.Add(backoff(int(call.attempts.Load()) - 1)).Before(call.failing.Add(limit)) {
+		return false, nil
+	}
+	if !starting && t.outage.isNews() {
+		tflog.SubsystemWarn(ctx, subsystem,
+			fmt.Sprintf("RabbitMQ does not answer as it should; what fails is tried again for up to %s", limit),
+			map[string]any{"endpoint": t.endpoint, "error": call.failure.Error()})
+	}
+	return true, nil
 }
+
+// startingTime is how long an address that answers 404 may be that of a broker that starts or stops (TestRestart).
+// After that it is a wrong one.
+const startingTime = 6 * time.Second
+
+// mayPass tells whether an answer, or none, may be another one the next time.
+func mayPass(response *http.Response, err error) bool {
+	if err == nil {
+		return response.StatusCode == http.StatusTooManyRequests ||
+			response.StatusCode >= 500 && response.StatusCode != http.StatusNotImplemented
+	}
+	return !isTLS(err) && !isUnknownHost(err) && !isAMQP(err) && !isRefusedByProxy(err) && !isNotManagement(err)
+}
+
+// outage is the time in which no request succeeds. All wait for its end together, so that it is waited for once,
+// however many requests meet it.
+type outage struct {
+	mutex sync.Mutex
+	since time.Time // zero while the broker answers
+	told  bool
+}
+
+// begin is when the outage began, which is now if it was not known before.
+func (o *outage) begin(now time.Time) time.Time {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	if o.since.IsZero() {
+		o.since, o.told = now, false
+	}
+	return o.since
+}
+
+func (o *outage) end() {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.since = time.Time{}
+}
+
+// isNews is true once for each outage.
+func (o *outage) isNews() bool {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	isNews := !o.told && !o.since.IsZero()
+	o.told = o.told || isNews
+	return isNews
+}
+
+// giveUp leaves no time for further attempts until the broker answers.
+func (o *outage) giveUp() {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	if !o.since.IsZero() {
+		o.since = time.Unix(0, 0)
+	}
+}
+
+// waitedInVain adds to the end of an operation what it was waiting for. Whoever interrupts it does not want the undo
+// to wait for that either.
+func (c *call) waitedInVain(err error) error {
+	if c.failure == nil || !errors.Is(err, c.ctx.Err()) {
+		return err
+	}
+	// not because of what became of another request, see errgroup
+	if errors.Is(context.Cause(c.ctx), context.Canceled) {
+		c.transport.outage.giveUp()
+	}
+	return &waiting{err, c.failure}
+}
+
+// waiting is the end of an operation's context while a request waited for its next attempt.
+type waiting struct{ ended, failure error }
+
+func (e *waiting) Error() string {
+	return fmt.Sprintf("%s, while it waited for RabbitMQ: %s", e.ended, e.failure)
+}
+
+// Unwrap gives the context's error alone.
+func (e *waiting) Unwrap() error { return e.ended }
 
 func backoff(attempt int) time.Duration {
 	return min(firstBackoff<<(2*min(attempt, 10)), longestBackoff)

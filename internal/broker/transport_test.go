@@ -22,10 +22,14 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 const secret = "s3cret-password"
+
+// onceMore is the time for a second attempt, and for no third.
+const onceMore = 200 * time.Millisecond
 
 // serve is a client of a server that answers in place of a broker.
 func serve(t *testing.T, handler http.HandlerFunc, with ...func(*broker.Config)) *broker.Client {
@@ -37,7 +41,7 @@ func serve(t *testing.T, handler http.HandlerFunc, with ...func(*broker.Config))
 
 func client(t *testing.T, endpoint string, with ...func(*broker.Config)) *broker.Client {
 	t.Helper()
-	config := broker.Config{Endpoint: endpoint, Username: "terraform", Password: secret, MaxRetries: -1}
+	config := broker.Config{Endpoint: endpoint, Username: "terraform", Password: secret, RetryTimeout: -1}
 	for _, change := range with {
 		change(&config)
 	}
@@ -65,7 +69,8 @@ func abort(w http.ResponseWriter) {
 
 // TestRetry has every request fail in one way before it succeeds.
 func TestRetry(t *testing.T) {
-	failures := map[string]http.HandlerFunc{
+	t.Parallel()
+	for name, failure := range map[string]http.HandlerFunc{
 		"unavailable":    func(w http.ResponseWriter, _ *http.Request) { answer(w, 503, "busy") },
 		"internal error": func(w http.ResponseWriter, _ *http.Request) { answer(w, 500, `{"error":"timeout"}`) },
 		"too many requests": func(w http.ResponseWriter, _ *http.Request) {
@@ -74,54 +79,61 @@ func TestRetry(t *testing.T) {
 		},
 		"truncated answer": func(w http.ResponseWriter, _ *http.Request) { abort(w) },
 		"no answer":        func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"hang":             func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() },
-	}
-	want := topology.Exchange{Name: "e", Type: "topic", Durable: true}
-	for name, failure := range failures {
+		"hang": func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var first sync.Map
-			var bodies sync.Map
-			c := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				if _, seen := first.LoadOrStore(r.Method+r.URL.Path, true); !seen {
-					failure(w, r)
-					return
-				}
-				body, _ := io.ReadAll(r.Body)
-				bodies.Store(r.Method, string(body))
-				switch r.Method {
-				case http.MethodGet:
-					answer(w, 200, `{"name":"e","type":"topic","durable":true}`)
-				default:
-					answer(w, 204, "")
-				}
-			}, func(c *broker.Config) { c.RequestTimeout = 200 * time.Millisecond })
-
-			got, exists, err := c.Lookup("/").Exchange(t.Context(), "e")
-			if err != nil || !exists || !got.Equal(want) {
-				t.Errorf("read %v %v %v", got, exists, err)
-			}
-			steps := []topology.Step{
-				topology.DeclareExchange{Exchange: want},
-				topology.Bind{Binding: topology.Binding{Source: "e", DestinationType: topology.ToQueue, Destination: "q"}},
-				topology.DeleteExchange{Name: "f"},
-			}
-			done, err := c.Run(t.Context(), "/", topology.Plan{{Steps: steps}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			// The answer 204 to a second attempt does not tell that the exchange existed before.
-			if !slices.Equal(names(done), names(steps)) {
-				t.Errorf("done are %v", names(done))
-			}
-			if body, _ := bodies.Load(http.MethodPut); !strings.Contains(fmt.Sprint(body), `"auto_delete":false`) {
-				t.Errorf("the second attempt sent %v", body)
-			}
+			retry(t, failure)
 		})
 	}
 }
 
-func names(steps []topology.Step) []string {
+// retry reads and runs steps where the first attempt of each request fails.
+func retry(t *testing.T, failure http.HandlerFunc) {
+	var first sync.Map
+	var bodies sync.Map
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if _, seen := first.LoadOrStore(r.Method+r.URL.Path, true); !seen {
+			failure(w, r)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		bodies.Store(r.Method, string(body))
+		switch r.Method {
+		case http.MethodGet:
+			answer(w, 200, `{"name":"e","type":"topic","durable":true}`)
+		default:
+			answer(w, 204, "")
+		}
+	}, func(c *broker.Config) { c.RequestTimeout = 200 * time.Millisecond })
+
+	want := topology.Exchange{Name: "e", Type: "topic", Durable: true}
+	got, exists, err := c.Lookup("/").Exchange(t.Context(), "e")
+	if err != nil || !exists || !got.Equal(want) {
+		t.Errorf("read %v %v %v", got, exists, err)
+	}
+	steps := []plans.Step{
+		plans.DeclareExchange{Exchange: want},
+		plans.Bind{Binding: topology.Binding{Source: "e", DestinationType: topology.ToQueue, Destination: "q"}},
+		plans.DeleteExchange{Name: "f"},
+	}
+	done, err := c.Run(t.Context(), "/", plans.Plan{{Steps: steps}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The answer 204 to a second attempt does not tell that the exchange existed before.
+	if !slices.Equal(names(done), names(steps)) {
+		t.Errorf("done are %v", names(done))
+	}
+	if body, _ := bodies.Load(http.MethodPut); !strings.Contains(fmt.Sprint(body), `"auto_delete":false`) {
+		t.Errorf("the second attempt sent %v", body)
+	}
+}
+
+func names(steps []plans.Step) []string {
 	texts := make([]string, len(steps))
 	for i, s := range steps {
 		texts[i] = s.String()
@@ -131,7 +143,8 @@ func names(steps []topology.Step) []string {
 
 func TestNoRetry(t *testing.T) {
 	for status, kind := range map[int]broker.Kind{
-		400: broker.Refused, 401: broker.Unauthorized, 403: broker.Forbidden, 501: broker.Unavailable, 302: broker.NotManagementAPI,
+		400: broker.Refused, 401: broker.Unauthorized, 403: broker.Forbidden, 501: broker.Unavailable,
+		302: broker.NotManagementAPI,
 	} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			var requests atomic.Int32
@@ -153,31 +166,35 @@ func TestNoRetry(t *testing.T) {
 
 // TestDone tells what a step did from how it was answered.
 func TestDone(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		handler http.HandlerFunc
 		done    bool
 		fails   bool
 	}{
-		"created":            {func(w http.ResponseWriter, _ *http.Request) { answer(w, 201, "") }, true, false},
-		"existed":            {func(w http.ResponseWriter, _ *http.Request) { answer(w, 204, "") }, false, false},
-		"refused":            {func(w http.ResponseWriter, _ *http.Request) { answer(w, 400, `{"reason":"inequivalent arg"}`) }, false, true},
+		"created": {func(w http.ResponseWriter, _ *http.Request) { answer(w, 201, "") }, true, false},
+		"existed": {func(w http.ResponseWriter, _ *http.Request) { answer(w, 204, "") }, false, false},
+		"refused": {func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, 400,
+				`{"reason":"inequivalent arg"}`)
+		}, false, true},
 		"answer always lost": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true, true},
 		"internal error":     {func(w http.ResponseWriter, _ *http.Request) { answer(w, 500, "") }, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := serve(t, test.handler, func(c *broker.Config) { c.MaxRetries = 1 })
-			step := topology.DeclareExchange{Exchange: topology.Exchange{Name: "e", Type: "topic"}}
-			done, err := c.Run(t.Context(), "/", topology.Plan{{Steps: []topology.Step{step}}})
+			c := serve(t, test.handler, func(c *broker.Config) { c.RetryTimeout = onceMore })
+			step := plans.DeclareExchange{Exchange: topology.Exchange{Name: "e", Type: "topic"}}
+			done, err := c.Run(t.Context(), "/", plans.Plan{{Steps: []plans.Step{step}}})
 			if (len(done) == 1) != test.done || (err != nil) != test.fails {
 				t.Errorf("done %v, error %v", done, err)
 			}
 		})
 	}
 	t.Run("never sent", func(t *testing.T) {
-		c := client(t, closedPort(t), func(c *broker.Config) { c.MaxRetries = 0 })
-		step := topology.DeclareExchange{Exchange: topology.Exchange{Name: "e", Type: "topic"}}
-		done, err := c.Run(t.Context(), "/", topology.Plan{{Steps: []topology.Step{step}}})
+		c := client(t, closedPort(t), func(c *broker.Config) { c.RetryTimeout = 0 })
+		step := plans.DeclareExchange{Exchange: topology.Exchange{Name: "e", Type: "topic"}}
+		done, err := c.Run(t.Context(), "/", plans.Plan{{Steps: []plans.Step{step}}})
 		if len(done) != 0 || !broker.IsKind(err, broker.Unreachable) {
 			t.Errorf("done %v, error %v", done, err)
 		}
@@ -194,17 +211,47 @@ func closedPort(t *testing.T) string {
 	return "http://" + listener.Addr().String()
 }
 
-// TestClosedPort is about the patience of the defaults.
-func TestClosedPort(t *testing.T) {
-	endpoint := closedPort(t)
+// TestOutage has a broker that does not answer. All requests wait for it together, one line of the log says so, and
+// one error comes of it.
+func TestOutage(t *testing.T) {
+	t.Setenv("TF_LOG", "info")
+	var log bytes.Buffer
+	ctx := tflogtest.RootLogger(t.Context(), &log)
+	const patience = 3 * time.Second
+	c := client(t, closedPort(t), func(c *broker.Config) { c.RetryTimeout = patience })
 	want := expand(t, cascade.Config{Name: "tasks", Levels: 28, CreateDeliveryExchange: true})
-	started := time.Now()
-	_, err := client(t, endpoint).Read(t.Context(), "/", want)
-	if took := time.Since(started); took < 4*time.Second || took > 6*time.Second {
-		t.Errorf("it took %s", took)
+	read := func(ctx context.Context) (took time.Duration, err error) {
+		started := time.Now()
+		_, err = c.Read(ctx, "/", want)
+		return time.Since(started), err
 	}
-	if !broker.IsKind(err, broker.Unreachable) || strings.Count(err.Error(), "refused") != 1 {
-		t.Errorf("28 failures in parallel give %v", err)
+
+	interrupted, interrupt := context.WithCancel(ctx)
+	time.AfterFunc(time.Second, interrupt)
+	if took, err := read(interrupted); took < time.Second || took > 1500*time.Millisecond ||
+		!broker.IsKind(err, broker.Canceled) || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("after %s, the interrupt gives %v", took, err)
+	}
+	if took, err := read(ctx); took > 500*time.Millisecond || !broker.IsKind(err, broker.Unreachable) {
+		t.Errorf("what is to be taken back waits for %s, and gives %v", took, err)
+	}
+
+	c = client(t, closedPort(t), func(c *broker.Config) { c.RetryTimeout = patience })
+	limited, cancel := context.WithTimeout(ctx, 700*time.Millisecond)
+	defer cancel()
+	if took, err := read(limited); took > time.Second || !broker.IsKind(err, broker.Timeout) ||
+		!strings.Contains(err.Error(), "refused") {
+		t.Errorf("after %s, the operation's timeout gives %v", took, err)
+	}
+	if took, err := read(ctx); took < patience/2 || took > patience || !broker.IsKind(err, broker.Unreachable) ||
+		strings.Count(err.Error(), "refused") != 1 {
+		t.Errorf("after %s, 28 failures in parallel give %v", took, err)
+	}
+	if took, err := read(ctx); took > 500*time.Millisecond || !broker.IsKind(err, broker.Unreachable) {
+		t.Errorf("once it was waited for, it takes %s to give %v", took, err)
+	}
+	if lines := strings.Count(log.String(), "tried again for up to 3s"); lines != 2 {
+		t.Errorf("for two outages, the log says %d times that it waits:\n%s", lines, &log)
 	}
 }
 
@@ -214,7 +261,8 @@ func TestCanceled(t *testing.T) {
 		cancel()
 		<-r.Context().Done()
 	})
-	if _, err := c.Read(ctx, "/", expand(t, cascade.Config{Name: "tasks", Levels: 5})); !broker.IsKind(err, broker.Canceled) {
+	if _, err := c.Read(ctx, "/", expand(t, cascade.Config{Name: "tasks", Levels: 5})); !broker.IsKind(err,
+		broker.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -234,10 +282,11 @@ func TestCanceledWrite(t *testing.T) {
 			answer(w, 201, "")
 		}
 	})
-	phase := func(name string) topology.Phase {
-		return topology.Phase{Steps: []topology.Step{topology.DeclareExchange{Exchange: topology.Exchange{Name: name, Type: "topic"}}}}
+	phase := func(name string) plans.Phase {
+		return plans.Phase{Steps: []plans.Step{plans.DeclareExchange{Exchange: topology.Exchange{Name: name,
+			Type: "topic"}}}}
 	}
-	done, err := c.Run(ctx, "/", topology.Plan{phase("first"), phase("second")})
+	done, err := c.Run(ctx, "/", plans.Plan{phase("first"), phase("second")})
 	if !broker.IsKind(err, broker.Canceled) || !slices.Equal(names(done), []string{`declare exchange "first"`}) {
 		t.Errorf("done is %s, the error %v", names(done), err)
 	}
@@ -270,7 +319,7 @@ func TestParallel(t *testing.T) {
 	c := client(t, server.URL, func(c *broker.Config) { c.MaxParallelRequests = limit })
 
 	// So few bindings that nobody asks for AMQP.
-	plan := topology.Diff(expand(t, cascade.Config{Name: "tasks", Levels: 10, Lookahead: 1}), topology.New())
+	plan := plans.Repair(expand(t, cascade.Config{Name: "tasks", Levels: 10, Lookahead: 1}), topology.New())
 	var runs sync.WaitGroup
 	for range 3 { // resources of one provider share its limit
 		runs.Go(func() {
@@ -302,32 +351,46 @@ func TestUndo(t *testing.T) {
 		case "/api/exchanges/v/fails":
 			cancel()
 			answer(w, 400, `{"error":"bad_request","reason":"inequivalent arg 'type'"}`)
-		case "/api/exchanges/v/restored", "/api/exchanges/v/restored too":
+		case "/api/exchanges/v/restored", "/api/exchanges/v/restored too", "/api/exchanges/v/restored later":
 			answer(w, 201, "")
 		default:
 			answer(w, 403, `{"error":"not_authorized","reason":"access refused"}`)
 		}
 	}, oneByOne)
-	declare := func(name string) topology.Step {
-		return topology.DeclareExchange{Exchange: topology.Exchange{Name: name, Type: "topic"}}
+	declare := func(name string) plans.Step {
+		return plans.DeclareExchange{Exchange: topology.Exchange{Name: name, Type: "topic"}}
 	}
-	_, err := c.Run(ctx, "v", topology.Plan{
-		{Steps: []topology.Step{declare("fails")}, Undo: topology.Plan{
-			{Steps: []topology.Step{declare("restored")}}, {Steps: []topology.Step{declare("lost"), declare("restored too")}}, {Steps: []topology.Step{declare("later")}},
+	_, err := c.Run(ctx, "v", plans.Plan{
+		{Steps: []plans.Step{declare("fails")}, Undo: func([]plans.Step) plans.Plan {
+			return plans.Plan{
+				{Steps: []plans.Step{declare("restored")}},
+				{Steps: []plans.Step{declare("lost"), declare("restored too")}},
+				{Steps: []plans.Step{declare("leads to what is lost")},
+					Needs: []string{topology.ExchangeObject("lost")}},
+				{Steps: []plans.Step{declare("restored later")}},
+			}
 		}},
-		{Steps: []topology.Step{declare("never")}},
+		{Steps: []plans.Step{declare("never")}},
 	})
 	if !broker.IsKind(err, broker.Canceled) {
 		t.Fatalf("the error is %v", err)
 	}
 	var undo *broker.UndoError
-	if !errors.As(err, &undo) || !slices.Equal(names(undo.Left), []string{`declare exchange "lost"`, `declare exchange "later"`}) {
+	if !errors.As(err, &undo) || !slices.Equal(names(undo.Left), []string{`declare exchange "lost"`,
+		`declare exchange "leads to what is lost"`}) {
 		t.Errorf("the error is %#v", err)
 	}
-	if !strings.Contains(undo.Detail(), `declare exchange "lost"`) || !strings.Contains(undo.Detail(), "access refused") {
-		t.Errorf("the detail is %s", undo.Detail())
+	for _, says := range []string{
+		`this is there again: exchange "restored", exchange "restored too", exchange "restored later"`,
+		"steps are left to do:\n\n  declare exchange \"lost\"\n  declare exchange \"leads to what is lost\"\n",
+		"access refused",
+	} {
+		if !strings.Contains(undo.Detail(), says) {
+			t.Errorf("the detail does not say %q: %s", says, undo.Detail())
+		}
 	}
-	for path, want := range map[string]bool{"restored": true, "restored too": true, "later": false, "never": false} {
+	for path, want := range map[string]bool{"restored": true, "restored too": true, "restored later": true,
+		"leads to what is lost": false, "never": false} {
 		if _, got := asked.Load("PUT /api/exchanges/v/" + path); got != want {
 			t.Errorf("declared %s: %v", path, got)
 		}
@@ -345,17 +408,18 @@ func TestSecretsInLog(t *testing.T) {
 		}
 		answer(w, 201, "")
 	}, func(c *broker.Config) {
-		c.MaxRetries = 0
+		c.RetryTimeout = 0
 		c.Headers = map[string]string{"X-Api-Key": secret}
 		c.AMQPURI = "amqp://u:" + secret + "@127.0.0.1:1"
 	})
 	_, _, _ = c.Lookup("/").Exchange(ctx, "e")
-	_, _ = c.Run(ctx, "a vhost", topology.Plan{{Steps: []topology.Step{
-		topology.DeclareExchange{Exchange: topology.Exchange{Name: "e/e", Type: "topic"}}}}})
+	_, _ = c.Run(ctx, "a vhost", plans.Plan{{Steps: []plans.Step{
+		plans.DeclareExchange{Exchange: topology.Exchange{Name: "e/e", Type: "topic"}}}}})
 	if strings.Contains(log.String(), secret) {
 		t.Errorf("the log contains a secret:\n%s", &log)
 	}
-	for _, want := range []string{`"@module":"provider.rabbitmq"`, `"method":"PUT"`, `"path":"/api/exchanges/a%20vhost/e%2Fe"`, `"status":201`, `"duration_ms"`} {
+	for _, want := range []string{`"@module":"provider.rabbitmq"`, `"method":"PUT"`,
+		`"path":"/api/exchanges/a%20vhost/e%2Fe"`, `"status":201`, `"duration_ms"`} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log lacks %s:\n%s", want, &log)
 		}
@@ -377,11 +441,14 @@ func TestRequests(t *testing.T) {
 			}
 		}
 		got = append(got, request{r.Method, r.RequestURI, body.String()})
-		if user, password, _ := r.BasicAuth(); user != "terraform" || password != secret || r.Header.Get("X-Tenant") != "a" || r.UserAgent() != "agent" {
+		if user, password, _ := r.BasicAuth(); user != "terraform" || password != secret ||
+			r.Header.Get("X-Tenant") != "a" || r.UserAgent() != "agent" {
 			t.Errorf("the headers are %v", r.Header)
 		}
 		if r.Method == http.MethodGet {
-			answer(w, 200, `[{"source":"a/b","routing_key":"k","destination":"q?","destination_type":"queue","arguments":{"x":1},"properties_key":"k~h%20h"}]`)
+			answer(w, 200,
+				`[{"source":"a/b","routing_key":"k","destination":"q?","destination_type":"queue",`+
+					`"arguments":{"x":1},"properties_key":"k~h%20h"}]`)
 			return
 		}
 		answer(w, 201, "")
@@ -391,39 +458,45 @@ func TestRequests(t *testing.T) {
 		c.UserAgent = "agent"
 	})
 	for _, test := range []struct {
-		step topology.Step
+		step plans.Step
 		want []request
 	}{
 		{
-			topology.DeclareExchange{Exchange: topology.Exchange{Name: "a/b %#", Type: "topic", Internal: true}},
-			[]request{{"PUT", "/rabbit/api/exchanges/v%2F%C3%A9/a%2Fb%20%25%23", `{"type":"topic","durable":false,"auto_delete":false,"internal":true,"arguments":{}}`}},
+			plans.DeclareExchange{Exchange: topology.Exchange{Name: "a/b %#", Type: "topic", Internal: true}},
+			[]request{{"PUT", "/rabbit/api/exchanges/v%2F%C3%A9/a%2Fb%20%25%23",
+				`{"type":"topic","durable":false,"auto_delete":false,"internal":true,"arguments":{}}`}},
 		},
 		{
-			topology.DeclareQueue{Queue: topology.Queue{Name: "q?", Durable: true, Arguments: topology.Arguments{"x-message-ttl": int64(134217728000)}}},
-			[]request{{"PUT", "/rabbit/api/queues/v%2F%C3%A9/q%3F", `{"durable":true,"auto_delete":false,"arguments":{"x-message-ttl":134217728000}}`}},
+			plans.DeclareQueue{Queue: topology.Queue{Name: "q?", Durable: true,
+				Arguments: topology.Arguments{"x-message-ttl": int64(134217728000)}}},
+			[]request{{"PUT", "/rabbit/api/queues/v%2F%C3%A9/q%3F",
+				`{"durable":true,"auto_delete":false,"arguments":{"x-message-ttl":134217728000}}`}},
 		},
 		{
-			topology.Unbind{Binding: topology.Binding{Source: "a/b", RoutingKey: "*.1~ #", DestinationType: topology.ToQueue, Destination: "q?"}},
+			plans.Unbind{Binding: topology.Binding{Source: "a/b", RoutingKey: "*.1~ #",
+				DestinationType: topology.ToQueue, Destination: "q?"}},
 			[]request{{"DELETE", "/rabbit/api/bindings/v%2F%C3%A9/e/a%2Fb/q/q%3F/%252A.1%257E+%2523", ""}},
 		},
 		{
-			topology.Unbind{Binding: topology.Binding{Source: "a/b", DestinationType: topology.ToExchange, Destination: "c"}},
+			plans.Unbind{Binding: topology.Binding{Source: "a/b", DestinationType: topology.ToExchange,
+				Destination: "c"}},
 			[]request{{"DELETE", "/rabbit/api/bindings/v%2F%C3%A9/e/a%2Fb/e/c/~", ""}},
 		},
 		{
-			topology.Unbind{Binding: topology.Binding{Source: "a/b", RoutingKey: "k", DestinationType: topology.ToQueue, Destination: "q?", Arguments: `{"x":1}`}},
+			plans.Unbind{Binding: topology.Binding{Source: "a/b", RoutingKey: "k", DestinationType: topology.ToQueue,
+				Destination: "q?", Arguments: `{"x":1}`}},
 			[]request{
 				{"GET", "/rabbit/api/bindings/v%2F%C3%A9/e/a%2Fb/q/q%3F", ""},
 				{"DELETE", "/rabbit/api/bindings/v%2F%C3%A9/e/a%2Fb/q/q%3F/k~h%2520h", ""},
 			},
 		},
 		{
-			topology.DeleteExchange{Name: "a/b", IfUnused: true},
+			plans.DeleteExchange{Name: "a/b", IfUnused: true},
 			[]request{{"DELETE", "/rabbit/api/exchanges/v%2F%C3%A9/a%2Fb?if-unused=true", ""}},
 		},
 	} {
 		got = nil
-		if _, err := c.Run(t.Context(), "v/é", topology.Plan{{Steps: []topology.Step{test.step}}}); err != nil {
+		if _, err := c.Run(t.Context(), "v/é", plans.Plan{{Steps: []plans.Step{test.step}}}); err != nil {
 			t.Errorf("%s: %v", test.step, err)
 		}
 		if !slices.Equal(got, test.want) {
@@ -437,10 +510,12 @@ func TestOddJSON(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/api/queues/v/tasks.delay-00":
-			answer(w, 200, `{"name":"tasks.delay-00","durable":true,"auto_delete":"undefined","exclusive":null,"arguments":[],
-				"messages":null,"consumers":"","policy":null,"operator_policy":"","effective_policy_definition":[],"garbage_collection":"what"}`)
+			answer(w, 200, `{"name":"tasks.delay-00","durable":true,"auto_delete":"undefined","exclusive":null,
+				"arguments":[],"messages":null,"consumers":"","policy":null,"operator_policy":"",
+				"effective_policy_definition":[],"garbage_collection":"what"}`)
 		case "/api/exchanges/v":
-			answer(w, 200, `[{"name":"amq.direct"},{"name":"tasks.delay-00","type":"topic","durable":true,"arguments":[]}]`)
+			answer(w, 200,
+				`[{"name":"amq.direct"},{"name":"tasks.delay-00","type":"topic","durable":true,"arguments":[]}]`)
 		default:
 			answer(w, 200, `[]`)
 		}
@@ -452,7 +527,8 @@ func TestOddJSON(t *testing.T) {
 	if want := (topology.Queue{Name: "tasks.delay-00", Durable: true}); !state.Queues["tasks.delay-00"].Equal(want) {
 		t.Errorf("the queue is read as %v", state.Queues)
 	}
-	if !state.Exchanges["tasks.delay-00"].Equal(topology.Exchange{Name: "tasks.delay-00", Type: "topic", Durable: true}) {
+	if !state.Exchanges["tasks.delay-00"].Equal(topology.Exchange{Name: "tasks.delay-00", Type: "topic",
+		Durable: true}) {
 		t.Errorf("the exchange is read as %v", state.Exchanges)
 	}
 }
@@ -470,7 +546,7 @@ func TestNotManagementAPI(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := serve(t, handler, func(c *broker.Config) { c.MaxRetries = 1 })
+			c := serve(t, handler, func(c *broker.Config) { c.RetryTimeout = onceMore })
 			_, err := c.Read(t.Context(), "/", expand(t, cascade.Config{Name: "tasks", Levels: 3}))
 			if !broker.IsKind(err, broker.NotManagementAPI) {
 				t.Errorf("Read gives %v", err)
@@ -482,12 +558,16 @@ func TestNotManagementAPI(t *testing.T) {
 	}
 }
 
-// TestStartingBroker answers 404 to writes for a while, as RabbitMQ does when it starts, and loses the answer of one before.
+// TestStartingBroker answers 404 to writes for a while, as RabbitMQ does when it starts, and loses the answer of one
+// before.
 func TestStartingBroker(t *testing.T) {
-	for name, step := range map[string]topology.Step{
-		"declaration":            topology.DeclareExchange{Exchange: topology.Exchange{Name: "e", Type: "topic", Durable: true}},
-		"binding to an exchange": topology.Bind{Binding: topology.Binding{Source: "e", RoutingKey: "k", DestinationType: topology.ToExchange, Destination: "e"}},
-		"binding to a queue":     topology.Bind{Binding: topology.Binding{Source: "e", RoutingKey: "k", DestinationType: topology.ToQueue, Destination: "q"}},
+	for name, step := range map[string]plans.Step{
+		"declaration": plans.DeclareExchange{Exchange: topology.Exchange{Name: "e", Type: "topic",
+			Durable: true}},
+		"binding to an exchange": plans.Bind{Binding: topology.Binding{Source: "e", RoutingKey: "k",
+			DestinationType: topology.ToExchange, Destination: "e"}},
+		"binding to a queue": plans.Bind{Binding: topology.Binding{Source: "e", RoutingKey: "k",
+			DestinationType: topology.ToQueue, Destination: "q"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var writes atomic.Int32
@@ -502,8 +582,8 @@ func TestStartingBroker(t *testing.T) {
 				default:
 					w.WriteHeader(http.StatusNoContent) // it is there already
 				}
-			}, func(c *broker.Config) { c.MaxRetries = 1 })
-			done, err := c.Run(t.Context(), "v", topology.Plan{{Steps: []topology.Step{step}}})
+			}, func(c *broker.Config) { c.RetryTimeout = 5 * time.Second })
+			done, err := c.Run(t.Context(), "v", plans.Plan{{Steps: []plans.Step{step}}})
 			if err != nil || len(done) != 1 {
 				t.Errorf("done %v, error %v; the first attempt may have had an effect", done, err)
 			}
@@ -511,19 +591,28 @@ func TestStartingBroker(t *testing.T) {
 	}
 }
 
-// TestQueueWithoutReplicas is what RabbitMQ 4.0.5 says of a queue whose deletion was cut off.
+// TestQueueWithoutReplicas has a queue whose deletion was cut off, as RabbitMQ 4.0.5 shows it: nobody counts it.
 func TestQueueWithoutReplicas(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			answer(w, 200, fmt.Sprintf(`{"name":%q,"messages":0,"messages_ready":0,"members":["a"],"online":["a"]}`, path.Base(r.URL.Path)))
-			return
+		switch name := path.Base(r.URL.Path); {
+		case strings.Contains(r.URL.Path, "/queues/"):
+			answer(w, 200, fmt.Sprintf(`{"name":%q,"messages":0,"messages_ready":0,"members":["a"],"online":["a"]}`,
+				name))
+		case strings.Contains(r.URL.Path, "/exchanges/"):
+			answer(w, 200, `[{"name":"amq.direct","type":"direct"}]`)
+		case name == "overview":
+			answer(w, 200, `{"rabbitmq_version":"3.10.8"}`)
+		default:
+			answer(w, 200, `[]`)
 		}
-		answer(w, 400, `{"error":"bad_request","reason":"541 Cannot get a message from queue 'queue 'q' in vhost 'v'': noproc"}`)
 	}, noAMQP)
 	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "quorum"}}
-	_, err := c.Run(t.Context(), "v", topology.Plan{{Steps: []topology.Step{topology.DeleteQueue{Queue: q, IfEmpty: true}}}})
-	if !broker.IsKind(err, broker.Unavailable) || !strings.Contains(err.Error(), "noproc") || !strings.Contains(err.Error(), "rabbitmqctl delete_queue") {
-		t.Errorf("the error is %v", err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	done, err := c.Run(ctx, "v", plans.Plan{{Steps: []plans.Step{plans.DeleteQueue{Queue: q, IfEmpty: true}}}})
+	if len(done) > 0 || !broker.IsKind(err, broker.Unavailable) || !strings.Contains(err.Error(), "has not counted") ||
+		!strings.Contains(err.Error(), "rabbitmqctl delete_queue") {
+		t.Errorf("done %v, the error is %v", done, err)
 	}
 }
 
@@ -535,12 +624,71 @@ func TestQuotedSecret(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(map[string]string{"name": "a request with " + r.Header.Get("X-Token")})
 	}))
 	t.Cleanup(gateway.Close)
-	client, err := broker.New(broker.Config{Endpoint: gateway.URL, Username: "guest", Password: "guest", Headers: map[string]string{"X-Token": token}})
+	client, err := broker.New(broker.Config{Endpoint: gateway.URL, Username: "guest", Password: "guest",
+		Headers: map[string]string{"X-Token": token}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, _, err = client.Lookup("/").Queue(t.Context(), "q")
 	if err == nil || !strings.Contains(err.Error(), "a request with ***") || strings.Contains(err.Error(), "quotes") {
 		t.Errorf("the error is: %v", err)
+	}
+}
+
+// TestLeftOut has two recreations that are refused, and a phase that needs the first of them, or both: each error
+// says what was left out for its sake, and no other.
+func TestLeftOut(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, 400, `{"error":"bad_request","reason":"exchange in use"}`)
+	})
+	recreates := func(name string) plans.Phase {
+		return plans.Phase{Steps: []plans.Step{plans.DeleteExchange{Name: name, IfUnused: true}},
+			Recreates: topology.ExchangeObject(name)}
+	}
+	later := []plans.Step{plans.DeleteExchange{Name: "later"}}
+	for name, needs := range map[string][]string{"the first": {"a"}, "both": {"a", "b"}} {
+		t.Run(name, func(t *testing.T) {
+			objects := make([]string, len(needs))
+			for i, n := range needs {
+				objects[i] = topology.ExchangeObject(n)
+			}
+			_, err := c.Run(t.Context(), "v", plans.Plan{recreates("a"), recreates("b"),
+				{Steps: later, Needs: objects}})
+			var leftOut *broker.LeftOutError
+			if !errors.As(err, &leftOut) || !slices.Equal(names(leftOut.Left), names(later)) {
+				t.Fatalf("the error is %v", err)
+			}
+			for _, n := range []string{"a", "b"} {
+				object := topology.ExchangeObject(n)
+				if blamed := strings.Contains(leftOut.Err.Error(), object); blamed != slices.Contains(objects,
+					object) || strings.Count(err.Error(), object) != 1 {
+					t.Errorf("%s is blamed: %t: %s", object, blamed, err)
+				}
+			}
+		})
+	}
+}
+
+// TestWriteThatNobodyMade has a gateway answer writes in RabbitMQ's place, with a success that is not one of
+// RabbitMQ's.
+func TestWriteThatNobodyMade(t *testing.T) {
+	t.Parallel()
+	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "classic"}}
+	b := topology.Binding{Source: "e", RoutingKey: "k", DestinationType: topology.ToQueue, Destination: "q"}
+	for _, step := range []plans.Step{
+		plans.DeclareExchange{Exchange: topology.Exchange{Name: "e", Type: "topic"}},
+		plans.DeclareQueue{Queue: q},
+		plans.Bind{Binding: b}, plans.Unbind{Binding: b}, plans.DeleteExchange{Name: "e"},
+		plans.DeleteQueue{Queue: q},
+	} {
+		for _, status := range []int{http.StatusOK, http.StatusAccepted, http.StatusResetContent} {
+			client := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				answer(w, status, "<html>Sign in</html>")
+			})
+			_, err := client.Run(t.Context(), "v", plans.Plan{{Steps: []plans.Step{step}}})
+			if !broker.IsKind(err, broker.NotManagementAPI) {
+				t.Errorf("%s, answered %d: %v", step, status, err)
+			}
+		}
 	}
 }

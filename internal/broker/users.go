@@ -16,13 +16,17 @@ import (
 // of the vhost, without statistics.
 func (c *Client) Users(ctx context.Context, vhost, exchange string) ([]string, error) {
 	ctx = c.logging(ctx)
+	return again(ctx, c, func() ([]string, error) { return c.users(ctx, vhost, exchange) })
+}
+
+func (c *Client) users(ctx context.Context, vhost, exchange string) ([]string, error) {
 	var users []string
 	var inbound topology.Bindings
 	var exchanges []exchangeInfo
 	var queues []queueInfo
 	group, together := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		inbound, err = c.Inbound(together, vhost, []string{exchange}, nil)
+		inbound, err = c.inbound(together, vhost, []string{exchange}, nil)
 		return err
 	})
 	group.Go(func() (err error) {

@@ -2,7 +2,8 @@
 // had: an existing one, a container, or a private node of an installed rabbitmq-server.
 //
 // What it starts listens on loopback only and is gone when its process is, however that ends. It never
-// imitates a broker, never stops or reconfigures one that it did not start, and never prints a password.
+// imitates a broker, never stops or reconfigures one that it did not start, and never prints a password. Read this file
+// first, then testing.go.
 package brokertest
 
 import (
@@ -229,16 +230,17 @@ func (b *Broker) Dial(vhost string) (*amqp.Connection, error) {
 	return conn, nil
 }
 
-// Forward returns a handler that passes requests on to the management API, for what stands between a client and the broker.
-// Where the broker does not answer, neither does the handler but with 502.
+// Forward returns a handler that passes requests on to the management API, for what stands between a client and the
+// broker. Where the broker does not answer, neither does the handler but with 502.
 func (b *Broker) Forward() (*httputil.ReverseProxy, error) {
 	target, err := url.Parse(b.Endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("endpoint of the broker: %w", err)
 	}
 	return &httputil.ReverseProxy{
-		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute}, // more than a client has open
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		// more than a client has open
+		Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute},
 		ErrorLog:  log.New(io.Discard, "", 0),
 	}, nil
 }

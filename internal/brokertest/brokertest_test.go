@@ -51,30 +51,8 @@ func TestLife(t *testing.T) {
 		}
 		reachableOnlyByLoopback(t, b)
 
-		t.Run("tools", func(t *testing.T) {
-			out, err := b.CLI(t.Context(), "rabbitmqctl", "--quiet", "list_users")
-			if err != nil || !strings.Contains(string(out), "guest") {
-				t.Errorf("list_users: %q, %v", out, err)
-			}
-			if _, err := b.CLI(t.Context(), "rabbitmqctl", "authenticate_user", "nobody", "x"); err == nil || !strings.Contains(err.Error(), "authenticate user") {
-				t.Errorf("a tool that fails: %v", err)
-			}
-		})
-
-		t.Run("restart", func(t *testing.T) {
-			vhost := Vhost(t, b)
-			publishDurably(t, b, vhost, "kept")
-			if err := b.Restart(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			collector, err := Collect(dial(t, b, vhost), "kept")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := collector.Wait(soon(t), 1); err != nil {
-				t.Error(err)
-			}
-		})
+		t.Run("tools", func(t *testing.T) { useTools(t, b) })
+		t.Run("restart", func(t *testing.T) { restart(t, b) })
 
 		remains := remainsOf(b)
 		if remains.left() == nil {
@@ -94,11 +72,39 @@ func TestLife(t *testing.T) {
 	})
 }
 
+func useTools(t *testing.T, b *Broker) {
+	out, err := b.CLI(t.Context(), "rabbitmqctl", "--quiet", "list_users")
+	if err != nil || !strings.Contains(string(out), "guest") {
+		t.Errorf("list_users: %q, %v", out, err)
+	}
+	if _, err := b.CLI(t.Context(), "rabbitmqctl", "authenticate_user", "nobody", "x"); err == nil ||
+		!strings.Contains(err.Error(), "authenticate user") {
+		t.Errorf("a tool that fails: %v", err)
+	}
+}
+
+// restart keeps what is durable.
+func restart(t *testing.T, b *Broker) {
+	vhost := Vhost(t, b)
+	publishDurably(t, b, vhost, "kept")
+	if err := b.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	collector, err := Collect(dial(t, b, vhost), "kept")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := collector.Wait(soon(t), 1); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestBrokersSideBySide(t *testing.T) {
 	eachKind(t, func(t *testing.T, kind Option) {
 		a, b := startOne(t, kind), startOne(t, kind)
 		publishDurably(t, a, "/", "only in a")
-		if _, err := openChannel(t, b, "/").QueueDeclarePassive("only in a", true, false, false, false, nil); err == nil {
+		if _, err := openChannel(t, b, "/").QueueDeclarePassive("only in a", true, false, false, false,
+			nil); err == nil {
 			t.Error("the second broker has the first one's queue")
 		}
 		if err := a.Stop(); err != nil {
@@ -163,7 +169,8 @@ func TestKilled(t *testing.T) {
 		var o options
 		kind(&o)
 		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), "BROKERTEST_HOLD=yes", "BROKERTEST_IMAGE="+o.image, "BROKERTEST_SERVER="+o.server)
+		child.Env = append(os.Environ(), "BROKERTEST_HOLD=yes", "BROKERTEST_IMAGE="+o.image, "BROKERTEST_SERVER="+
+			o.server)
 		child.Stderr = os.Stderr
 		stdout, err := child.StdoutPipe()
 		if err != nil {
@@ -254,11 +261,12 @@ func TestInstallation(t *testing.T) {
 		euid         int
 		fails        string
 	}{
-		"Debian as root":      {release: debian, apt: apt},
-		"a derivative":        {release: "ID=pop\nID_LIKE=\"ubuntu debian\"\n", apt: apt},
-		"not as root":         {release: debian, apt: apt, euid: 1000, fails: "only done as root"},
-		"another system":      {release: fedora, apt: apt, fails: "only done on Debian and Ubuntu"},
-		"apt-get has no luck": {release: debian, apt: "#!/bin/sh\necho E: no mirror; exit 100\n", fails: "E: no mirror"},
+		"Debian as root": {release: debian, apt: apt},
+		"a derivative":   {release: "ID=pop\nID_LIKE=\"ubuntu debian\"\n", apt: apt},
+		"not as root":    {release: debian, apt: apt, euid: 1000, fails: "only done as root"},
+		"another system": {release: fedora, apt: apt, fails: "only done on Debian and Ubuntu"},
+		"apt-get has no luck": {release: debian, apt: "#!/bin/sh\necho E: no mirror; exit 100\n",
+			fails: "E: no mirror"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -332,7 +340,8 @@ func TestExisting(t *testing.T) {
 	}
 
 	env["RABBITMQ_PASSWORD"] = "a wrong one"
-	if _, err := start(t.Context(), m, io.Discard); err == nil || !strings.Contains(err.Error(), "401") || strings.Contains(err.Error(), "wrong") {
+	if _, err := start(t.Context(), m, io.Discard); err == nil || !strings.Contains(err.Error(), "401") ||
+		strings.Contains(err.Error(), "wrong") {
 		t.Errorf("with a wrong password: %v", err)
 	}
 }
@@ -588,17 +597,7 @@ func livingIn(group int) string {
 func reachableOnlyByLoopback(t *testing.T, b *Broker) {
 	t.Helper()
 	if c, ok := b.host.(*runningContainer); ok {
-		inspected, err := c.created.Inspect(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for inside, bindings := range inspected.NetworkSettings.Ports {
-			for _, published := range bindings {
-				if !published.HostIP.IsLoopback() {
-					t.Errorf("port %s is published on %s", inside, published.HostIP)
-				}
-			}
-		}
+		publishedByLoopback(t, c)
 		return
 	}
 	addresses, err := net.InterfaceAddrs()
@@ -616,6 +615,21 @@ func reachableOnlyByLoopback(t *testing.T, b *Broker) {
 			if conn, err := net.DialTimeout("tcp", outside, time.Second); err == nil {
 				conn.Close()
 				t.Errorf("%s is open to the network", outside)
+			}
+		}
+	}
+}
+
+func publishedByLoopback(t *testing.T, c *runningContainer) {
+	t.Helper()
+	inspected, err := c.created.Inspect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for inside, bindings := range inspected.NetworkSettings.Ports {
+		for _, published := range bindings {
+			if !published.HostIP.IsLoopback() {
+				t.Errorf("port %s is published on %s", inside, published.HostIP)
 			}
 		}
 	}

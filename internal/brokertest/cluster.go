@@ -54,7 +54,9 @@ const clusterLabel = "rabbitmqdelay.brokertest.cluster"
 
 // StartCluster starts a cluster of so many members from an image that is there or can be pulled. It needs a Docker
 // daemon on a Linux machine, where all of 127.0.0.0/8 is loopback, and a TestMain that calls [Main].
-func StartCluster(ctx context.Context, log io.Writer, image string, members int, opts ...Option) (_ *Cluster, err error) {
+func StartCluster(
+	ctx context.Context, log io.Writer, image string, members int, opts ...Option,
+) (_ *Cluster, err error) {
 	if !guarded {
 		return nil, errors.New("start a cluster: TestMain does not call brokertest.Main")
 	}
@@ -85,7 +87,8 @@ func StartCluster(ctx context.Context, log io.Writer, image string, members int,
 	c.network = created.ID
 
 	addresses := make([]string, members)
-	conf := []string{"cluster_formation.peer_discovery_backend = classic_config", "cluster_partition_handling = pause_minority", "net_ticktime = 10"}
+	conf := []string{"cluster_formation.peer_discovery_backend = classic_config", "cluster_partition_handling = " +
+		"pause_minority", "net_ticktime = 10"}
 	for i := range addresses {
 		addresses[i] = fmt.Sprintf("127.0.0.%d", i+2)
 		conf = append(conf, fmt.Sprintf("cluster_formation.classic_config.nodes.%d = rabbit@rabbit-%d", i+1, i+1))
@@ -101,7 +104,8 @@ func StartCluster(ctx context.Context, log io.Writer, image string, members int,
 		m := &Member{Name: "rabbit@" + hostname, cluster: c, hostname: hostname, ports: p, opts: o}
 		m.ports.address, m.opts.member = address, m
 		c.Members = append(c.Members, m)
-		if _, err := c.docker.VolumeCreate(ctx, client.VolumeCreateOptions{Name: m.volume(), Labels: c.labels()}); err != nil {
+		if _, err := c.docker.VolumeCreate(ctx, client.VolumeCreateOptions{Name: m.volume(),
+			Labels: c.labels()}); err != nil {
 			return nil, err
 		}
 		together.Go(func() error { return m.Start(ctx, image) })
@@ -112,7 +116,8 @@ func StartCluster(ctx context.Context, log io.Writer, image string, members int,
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(log, "broker: cluster of %d × RabbitMQ %s at %s\n", members, c.Members[0].Version, c.Members[0].Endpoint)
+	fmt.Fprintf(log, "broker: cluster of %d × RabbitMQ %s at %s\n", members, c.Members[0].Version,
+		c.Members[0].Endpoint)
 	return c, nil
 }
 
@@ -143,36 +148,51 @@ func (c *Cluster) WaitWhole(ctx context.Context) error {
 	defer cancel()
 	return poll(ctx, nil, func() error {
 		for _, m := range c.Members {
-			var nodes []struct {
-				Name    string
-				Running bool
-			}
-			if err := m.api(ctx, http.MethodGet, "/api/nodes?columns=name,running", nil, &nodes); err != nil {
+			if err := m.seesAll(ctx); err != nil {
 				return err
 			}
-			for _, n := range nodes {
-				if !n.Running {
-					return fmt.Errorf("%s does not see %s", m.Name, n.Name)
-				}
-			}
-			if len(nodes) != len(c.Members) {
-				return fmt.Errorf("%s sees %d nodes", m.Name, len(nodes))
-			}
 		}
-		var queues []struct {
-			Name, Leader    string
-			Members, Online []string
-		}
-		if err := c.Members[0].api(ctx, http.MethodGet, "/api/queues?columns=name,leader,members,online", nil, &queues); err != nil {
-			return err
-		}
-		for _, q := range queues {
-			if len(q.Online) < len(q.Members) || len(q.Members) > 0 && !slices.Contains(q.Online, q.Leader) {
-				return fmt.Errorf("queue %q has the members %v, the leader %q and online are %v", q.Name, q.Members, q.Leader, q.Online)
-			}
-		}
-		return nil
+		return c.Members[0].seesWholeQueues(ctx)
 	})
+}
+
+// seesAll is an error unless the member sees every member of its cluster.
+func (m *Member) seesAll(ctx context.Context) error {
+	var nodes []struct {
+		Name    string
+		Running bool
+	}
+	if err := m.api(ctx, http.MethodGet, "/api/nodes?columns=name,running", nil, &nodes); err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if !n.Running {
+			return fmt.Errorf("%s does not see %s", m.Name, n.Name)
+		}
+	}
+	if len(nodes) != len(m.cluster.Members) {
+		return fmt.Errorf("%s sees %d nodes", m.Name, len(nodes))
+	}
+	return nil
+}
+
+// seesWholeQueues is an error unless every quorum queue has all of its members online.
+func (m *Member) seesWholeQueues(ctx context.Context) error {
+	var queues []struct {
+		Name, Leader    string
+		Members, Online []string
+	}
+	err := m.api(ctx, http.MethodGet, "/api/queues?columns=name,leader,members,online", nil, &queues)
+	if err != nil {
+		return err
+	}
+	for _, q := range queues {
+		if len(q.Online) < len(q.Members) || len(q.Members) > 0 && !slices.Contains(q.Online, q.Leader) {
+			return fmt.Errorf("queue %q has the members %v, the leader %q and online are %v", q.Name, q.Members,
+				q.Leader, q.Online)
+		}
+	}
+	return nil
 }
 
 // Leaders counts the quorum queues that each member leads.
@@ -232,7 +252,8 @@ func (m *Member) Shutdown(ctx context.Context) error {
 		return err
 	}
 	patience := 60
-	if _, err := m.cluster.docker.ContainerStop(ctx, id, client.ContainerStopOptions{Timeout: &patience}); err != nil && !errdefs.IsNotFound(err) {
+	if _, err := m.cluster.docker.ContainerStop(ctx, id, client.ContainerStopOptions{Timeout: &patience}); err != nil &&
+		!errdefs.IsNotFound(err) {
 		return fmt.Errorf("shut down member %s: %w", m.Name, err)
 	}
 	return m.Kill()
@@ -242,7 +263,8 @@ func (m *Member) Shutdown(ctx context.Context) error {
 func (m *Member) Cut(ctx context.Context) error {
 	id, err := m.container(ctx)
 	if err == nil {
-		_, err = m.cluster.docker.NetworkDisconnect(ctx, m.cluster.network, client.NetworkDisconnectOptions{Container: id, Force: true})
+		_, err = m.cluster.docker.NetworkDisconnect(ctx, m.cluster.network,
+			client.NetworkDisconnectOptions{Container: id, Force: true})
 	}
 	return err
 }
@@ -303,37 +325,57 @@ func (m *Member) adjust(request *testcontainers.ContainerRequest) (erl string) {
 func sweep(ctx context.Context, docker *testcontainers.DockerClient, label string) error {
 	labelled := client.Filters{}.Add("label", label)
 	return poll(ctx, nil, func() error {
-		containers, err := docker.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: labelled})
-		if err != nil {
+		if err := removeContainers(ctx, docker, labelled); err != nil {
 			return err
 		}
-		for _, c := range containers.Items {
-			_, err = docker.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-			// The daemon's own removal may be the first.
-			if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
-				return err
-			}
-		}
-		volumes, err := docker.VolumeList(ctx, client.VolumeListOptions{Filters: labelled})
-		if err != nil {
+		if err := removeVolumes(ctx, docker, labelled); err != nil {
 			return err
 		}
-		for _, v := range volumes.Items {
-			if _, err := docker.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{}); err != nil && !errdefs.IsNotFound(err) {
-				return err
-			}
-		}
-		networks, err := docker.NetworkList(ctx, client.NetworkListOptions{Filters: labelled})
-		if err != nil {
-			return err
-		}
-		for _, n := range networks.Items {
-			if _, err := docker.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{}); err != nil && !errdefs.IsNotFound(err) {
-				return err
-			}
-		}
-		return nil
+		return removeNetworks(ctx, docker, labelled)
 	})
+}
+
+func removeContainers(ctx context.Context, docker *testcontainers.DockerClient, labelled client.Filters) error {
+	containers, err := docker.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: labelled})
+	if err != nil {
+		return err
+	}
+	for _, c := range containers.Items {
+		_, err = docker.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		// The daemon's own removal may be the first.
+		if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func removeVolumes(ctx context.Context, docker *testcontainers.DockerClient, labelled client.Filters) error {
+	volumes, err := docker.VolumeList(ctx, client.VolumeListOptions{Filters: labelled})
+	if err != nil {
+		return err
+	}
+	for _, v := range volumes.Items {
+		if _, err := docker.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{}); err != nil &&
+			!errdefs.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func removeNetworks(ctx context.Context, docker *testcontainers.DockerClient, labelled client.Filters) error {
+	networks, err := docker.NetworkList(ctx, client.NetworkListOptions{Filters: labelled})
+	if err != nil {
+		return err
+	}
+	for _, n := range networks.Items {
+		if _, err := docker.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{}); err != nil &&
+			!errdefs.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // The daemon removes the containers of a process that was killed, see holdScript, but neither volumes nor networks.

@@ -76,7 +76,8 @@ func TestCluster(t *testing.T) {
 	}
 	sent(cut)
 
-	if err := errors.Join(cut.Shutdown(t.Context()), cut.Start(t.Context(), image), c.WaitWhole(t.Context())); err != nil {
+	if err := errors.Join(cut.Shutdown(t.Context()), cut.Start(t.Context(), image),
+		c.WaitWhole(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	if leads, err := c.Leaders(t.Context()); err != nil || len(leads) != 1 {
@@ -90,6 +91,12 @@ func TestCluster(t *testing.T) {
 		t.Error(err)
 	}
 
+	mustStop(t, c, label)
+}
+
+// mustStop stops the cluster twice and looks for what is left of it.
+func mustStop(t *testing.T, c *Cluster, label string) {
+	t.Helper()
 	if labelled(label) == nil {
 		t.Error("nothing to look for after Stop")
 	}

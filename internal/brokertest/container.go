@@ -40,7 +40,8 @@ func startContainer(ctx context.Context, m machine, log io.Writer, image string,
 		if b, err = tryContainer(ctx, docker, log, image, o); err == nil {
 			return b, nil
 		}
-		if !strings.Contains(err.Error(), "port is already allocated") && !strings.Contains(err.Error(), "address already in use") {
+		if !strings.Contains(err.Error(), "port is already allocated") && !strings.Contains(err.Error(),
+			"address already in use") {
 			break
 		}
 	}
@@ -66,7 +67,8 @@ func dockerDaemon(ctx context.Context) (_ *testcontainers.DockerClient, err erro
 		return nil, fmt.Errorf("no Docker daemon answers: %w", err)
 	}
 	if !isHere(docker.DaemonHost()) {
-		return nil, fmt.Errorf("the loopback ports of the Docker daemon %s cannot be reached from here", docker.DaemonHost())
+		return nil, fmt.Errorf("the loopback ports of the Docker daemon %s cannot be reached from here",
+			docker.DaemonHost())
 	}
 	return docker, nil
 }
@@ -88,7 +90,9 @@ var quiet = sync.OnceFunc(func() {
 	tclog.SetDefault(tclog.NewNoopLogger())
 })
 
-func tryContainer(ctx context.Context, docker *testcontainers.DockerClient, log io.Writer, image string, o options) (*Broker, error) {
+func tryContainer(
+	ctx context.Context, docker *testcontainers.DockerClient, log io.Writer, image string, o options,
+) (*Broker, error) {
 	command, err := imageCommand(ctx, docker, log, image)
 	if err != nil {
 		return nil, err
@@ -101,19 +105,24 @@ func tryContainer(ctx context.Context, docker *testcontainers.DockerClient, log 
 }
 
 // runContainer runs a broker with the image's command.
-func runContainer(ctx context.Context, docker *testcontainers.DockerClient, image string, command []string, p ports, o options) (*Broker, error) {
+func runContainer(
+	ctx context.Context, docker *testcontainers.DockerClient, image string, command []string, p ports, o options,
+) (*Broker, error) {
 	const dir = "/etc/rabbitmq"
 	conf := o.conf(dir)
 	published := publishing{"5672/tcp": p.amqp, "15672/tcp": p.management}
 	if o.tls != nil {
-		conf = append(conf, "listeners.ssl.default = 5671", "management.tcp.port = 15672", "management.ssl.port = 15671")
+		conf = append(conf, "listeners.ssl.default = 5671", "management.tcp.port = 15672",
+			"management.ssl.port = 15671")
 		published["5671/tcp"], published["15671/tcp"] = p.amqpTLS, p.managementTLS
 	}
 	files := []testcontainers.ContainerFile{
-		{ContainerFilePath: dir + "/conf.d/90-brokertest.conf", FileMode: 0o644, Reader: strings.NewReader(strings.Join(conf, "\n") + "\n")},
+		{ContainerFilePath: dir + "/conf.d/90-brokertest.conf", FileMode: 0o644,
+			Reader: strings.NewReader(strings.Join(conf, "\n") + "\n")},
 	}
 	for name, content := range o.files() {
-		files = append(files, testcontainers.ContainerFile{ContainerFilePath: dir + "/" + name, FileMode: 0o644, Reader: bytes.NewReader(content)})
+		files = append(files, testcontainers.ContainerFile{ContainerFilePath: dir + "/" + name, FileMode: 0o644,
+			Reader: bytes.NewReader(content)})
 	}
 
 	request := testcontainers.ContainerRequest{
@@ -140,7 +149,8 @@ func runContainer(ctx context.Context, docker *testcontainers.DockerClient, imag
 	if len(erl) > 0 {
 		request.Env["RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS"] = strings.Join(erl, " ")
 	}
-	created, err := testcontainers.GenericContainer(ctx, testcontainers.GenericContainerRequest{ContainerRequest: request})
+	created, err := testcontainers.GenericContainer(ctx,
+		testcontainers.GenericContainerRequest{ContainerRequest: request})
 	c := &runningContainer{docker: docker}
 	if created != nil {
 		c.created, c.id = created, created.GetContainerID()
@@ -207,7 +217,9 @@ func (published publishing) on(address string) network.PortMap {
 }
 
 // imageCommand returns what an image runs, and pulls the image if it is not there.
-func imageCommand(ctx context.Context, docker *testcontainers.DockerClient, log io.Writer, image string) ([]string, error) {
+func imageCommand(
+	ctx context.Context, docker *testcontainers.DockerClient, log io.Writer, image string,
+) ([]string, error) {
 	inspected, err := docker.ImageInspect(ctx, image)
 	if errdefs.IsNotFound(err) {
 		if err := pull(ctx, docker, log, image); err != nil {
@@ -278,7 +290,8 @@ func (c *runningContainer) hold(ctx context.Context) error {
 		return fmt.Errorf("attach to container %.12s: %w", c.id, err)
 	}
 	ended := make(chan struct{})
-	exit := c.docker.ContainerWait(context.WithoutCancel(ctx), c.id, client.ContainerWaitOptions{Condition: container.WaitConditionNextExit})
+	exit := c.docker.ContainerWait(context.WithoutCancel(ctx), c.id,
+		client.ContainerWaitOptions{Condition: container.WaitConditionNextExit})
 	go func() {
 		defer close(ended)
 		select {

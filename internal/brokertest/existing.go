@@ -14,7 +14,8 @@ import (
 func existing(ctx context.Context, m machine, endpoint string) (*Broker, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.User != nil {
-		return nil, fmt.Errorf("RABBITMQ_ENDPOINT is not a URL such as http://127.0.0.1:15672 (credentials go into RABBITMQ_USERNAME and RABBITMQ_PASSWORD)")
+		return nil, fmt.Errorf("RABBITMQ_ENDPOINT is not a URL such as http://127.0.0.1:15672 (credentials go into " +
+			"RABBITMQ_USERNAME and RABBITMQ_PASSWORD)")
 	}
 	b := &Broker{
 		Endpoint: strings.TrimRight(endpoint, "/"),

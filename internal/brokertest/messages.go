@@ -50,7 +50,8 @@ func (p *Publisher) Publish(ctx context.Context, exchange, routingKey string, me
 
 func (p *Publisher) publish(ctx context.Context, exchange, routingKey string, message amqp.Publishing) error {
 	const mandatory, immediate = true, false
-	confirmation, err := p.channel.PublishWithDeferredConfirmWithContext(ctx, exchange, routingKey, mandatory, immediate, message)
+	confirmation, err := p.channel.PublishWithDeferredConfirmWithContext(ctx, exchange, routingKey, mandatory,
+		immediate, message)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,8 @@ func freePorts(addresses ...string) (ports, error) {
 	for _, port := range []*int{&p.amqp, &p.amqpTLS, &p.management, &p.managementTLS, &p.distribution, &p.epmd} {
 		for range 1000 {
 			candidate := 20000 + rand.IntN(12000)
-			if !taken[candidate] && !slices.ContainsFunc(addresses, func(a string) bool { return !isFree(a, candidate) }) {
+			if !taken[candidate] && !slices.ContainsFunc(addresses,
+				func(a string) bool { return !isFree(a, candidate) }) {
 				*port = candidate
 				break
 			}

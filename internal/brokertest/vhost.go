@@ -12,7 +12,9 @@ import (
 
 // NewVhost makes a vhost whose name begins as given, in which the broker's user may do everything, and returns what
 // removes it with all that is in it.
-func (b *Broker) NewVhost(ctx context.Context, prefix string) (name string, remove func(context.Context) error, err error) {
+func (b *Broker) NewVhost(
+	ctx context.Context, prefix string,
+) (name string, remove func(context.Context) error, err error) {
 	name = fmt.Sprintf("%.60s-%06x", prefix, rand.IntN(1<<24))
 	vhost := "/api/vhosts/" + url.PathEscape(name)
 	if err := b.api(ctx, http.MethodPut, vhost, struct{}{}, nil); err != nil {
@@ -24,7 +26,9 @@ func (b *Broker) NewVhost(ctx context.Context, prefix string) (name string, remo
 			var refused *statusError
 			err = b.api(ctx, http.MethodDelete, vhost, nil, nil)
 			if err == nil || errors.As(err, &refused) && refused.status == http.StatusNotFound {
-				return nil // now or by an earlier attempt, which took too long to say so: thousands of queues take more than a minute
+				// now or by an earlier attempt, which took too long to say so: thousands of queues take more than a
+				// minute
+				return nil
 			}
 			if errors.As(err, &refused) {
 				if refused.status < http.StatusInternalServerError {

@@ -1,16 +1,11 @@
-// Package cascade expands the few words that describe a delay cascade into every exchange,
-// queue, argument and binding it consists of, and computes the routing keys that go with it.
-//
-// It is pure: it imports nothing of Terraform and never talks to a broker. What RabbitMQ would
-// refuse, and what can be known beforehand, is an error here.
+// Package cascade turns the few words that describe a delay cascade or a ladder into every exchange, queue and binding
+// it consists of, and computes the routing keys that go with it; and it recognizes a cascade or ladder among what a
+// vhost has. Read config.go first, where a configuration is resolved, and then expand.go, where the resolved cascade
+// becomes a topology; recognize.go goes the opposite way. The package is pure: it imports nothing of Terraform and
+// never talks to a broker. What RabbitMQ would refuse, and what can be known beforehand, is an error of Resolve.
 package cascade
 
-import (
-	"fmt"
-	"math"
-	"strings"
-	"time"
-)
+import "time"
 
 // QueueType is the type of the queues of a cascade.
 type QueueType string
@@ -21,17 +16,8 @@ const (
 	Classic QueueType = "classic"
 )
 
-const (
-	// MaxTTL is the longest time-to-live of a queue: ten years, for classic and quorum queues,
-	// since RabbitMQ 3.10.2 (MAX_EXPIRY_TIMER in rabbit_misc).
-	MaxTTL = 315_360_000_000 * time.Millisecond
-	// MaxLevels is the largest number of levels: with the finest resolution of 1 ms the queue of
-	// a 40th level would exceed MaxTTL.
-	MaxLevels = 39
-)
-
-// Config describes a cascade. The zero values of Levels, MaxDelay, Resolution, ExchangeName,
-// QueueName, DeliveryExchange, QueueType and Lookahead stand for what Resolve puts there; the
+// Config describes a cascade as it is given. The zero values of Base, Levels, MaxDelay, Resolution,
+// ExchangeName, QueueName, DeliveryExchange, QueueType and Lookahead stand for what Resolve puts there; the
 // others mean what they say.
 type Config struct {
 	Vhost string
@@ -39,11 +25,13 @@ type Config struct {
 	Preset Preset
 	// Name is the beginning of all names that are not given.
 	Name string
-	// Levels is the number of queues, 1 to 39. It or MaxDelay is given, or both if they agree.
+	// Base is what the delays are written in, 2 to 16; 0 stands for 2.
+	Base int
+	// Levels is the number of levels, 1 to MaxLevels. It or MaxDelay is given, or both if MaxDelay takes so many.
 	Levels int
 	// MaxDelay is the longest delay that has to be possible.
 	MaxDelay time.Duration
-	// Resolution is the time-to-live of level 0, in whole milliseconds. Level k has 2^k times as much.
+	// Resolution is the shortest time-to-live of level 0, in whole milliseconds. Level k has Base^k times as much.
 	Resolution time.Duration
 
 	ExchangeName     Format
@@ -65,160 +53,106 @@ type Config struct {
 	ParkUnroutable bool
 }
 
-// Resolve fills in what the configuration leaves to defaults and checks the result. An error is
-// of type Errors.
-func (c Config) Resolve() (Config, error) {
-	given := c
+// Cascade is a configuration in which everything is decided and checked. Resolve and Recognize make it.
+type Cascade Config
+
+// Resolve decides what the configuration leaves to a preset or to defaults, and checks the result. An error is of type
+// Errors.
+func (given Config) Resolve() (Cascade, error) {
+	c := Cascade(given)
 	var errs Errors
 	c.applyPreset(&errs)
-	if c.Resolution == 0 {
-		c.Resolution = time.Second
+	if len(errs) > 0 {
+		return Cascade{}, errs // what else seems to be missing or wrong, the preset that is meant may have
 	}
-	if c.QueueType == "" {
-		c.QueueType = Quorum
-	}
-	if c.ExchangeName == "" && c.Name != "" {
-		c.ExchangeName = Format(Escape(c.Name) + defaultLevel)
-	}
-	if c.QueueName == "" && c.Name != "" {
-		c.QueueName = Format(Escape(c.Name) + defaultLevel)
-	}
-	if c.DeliveryExchange == "" && c.Name != "" {
-		c.DeliveryExchange = c.Name + defaultDelivery
+	c.applyDefaults()
+	if err := checkBase(c.Base); err != nil {
+		errs.append(err)
+		return Cascade{}, errs // names and levels depend on it
 	}
 	c.resolveLevels(&errs)
-	if c.Lookahead == 0 {
-		c.Lookahead = c.Levels
-	}
-	if len(errs) == 0 {
-		c.checkLookahead(&errs)
-	}
-	c.parts().check(&errs)
+	c.resolveLookahead(&errs)
+	c.shared().check(&errs)
 	c.checkNames(&errs, given)
 	if len(errs) > 0 {
-		return Config{}, errs
+		return Cascade{}, errs
 	}
 	return c, nil
 }
 
-// defaultLevel is what the default names add to the name of the cascade.
-const defaultLevel = ".delay-%02d"
+// What the default names add to the name of the cascade. Those of queues have the digit, too, in a base over 2.
+const (
+	defaultLevel = ".delay-%02d"
+	defaultDigit = "-%x"
+)
 
-// TTL is the time-to-live of the queue of the level.
-func (c Config) TTL(level int) time.Duration { return c.Resolution << level }
+func (c *Cascade) applyDefaults() {
+	setDefault(&c.Base, DefaultBase)
+	setDefault(&c.Resolution, time.Second)
+	setDefault(&c.QueueType, Quorum)
+	if c.Name == "" {
+		return
+	}
+	setDefault(&c.ExchangeName, Format(Escape(c.Name)+defaultLevel))
+	setDefault(&c.QueueName, Format(Escape(c.Name)+defaultQueue(c.Base)))
+	setDefault(&c.DeliveryExchange, c.Name+defaultDelivery)
+}
+
+// defaultQueue is what the default name of a queue adds to the name of the cascade.
+func defaultQueue(base int) string {
+	if base == DefaultBase {
+		return defaultLevel
+	}
+	return defaultLevel + defaultDigit
+}
+
+func setDefault[T comparable](value *T, otherwise T) {
+	var unset T
+	if *value == unset {
+		*value = otherwise
+	}
+}
 
 // resolveLevels derives the number of levels and the longest delay from each other.
-func (c *Config) resolveLevels(errs *Errors) {
-	if wrong, ok := checkResolution(c.Resolution); !ok {
-		*errs = append(*errs, wrong)
+func (c *Cascade) resolveLevels(errs *Errors) {
+	err := c.Scale().checkSteps()
+	if err == nil && c.Levels != 0 {
+		err = c.Scale().checkLevels()
+	}
+	if err != nil {
+		errs.append(err)
 		return
 	}
 	switch {
-	case c.MaxDelay != 0 && c.Levels == 0:
-		levels, wrong, ok := levelsFor(c.MaxDelay, c.Resolution)
-		if !ok {
-			*errs = append(*errs, wrong)
+	case c.MaxDelay != 0:
+		levels, err := LevelsFor(c.Base, c.MaxDelay, c.Resolution)
+		if err != nil {
+			errs.append(err)
+		} else if c.Levels != 0 && c.Levels != levels {
+			errs.add("levels", "is %d, but the max_delay beside it, %s, takes %d; leave one of the two out, it is "+
+				"computed. "+
+				"What ignore_changes lists counts as given", c.Levels, c.MaxDelay, levels)
 		}
 		c.Levels = levels
 	case c.Levels == 0:
 		errs.add("levels", "is missing; give it or max_delay")
 	default:
-		if wrong, ok := checkLevelCount(c.Levels, c.Resolution); !ok {
-			*errs = append(*errs, wrong)
-			return
-		}
-		longest := longestDelay(c.Levels, c.Resolution)
-		if c.MaxDelay != 0 && c.MaxDelay != longest {
-			errs.add("levels", "is given beside max_delay, and reaches %s, not %s; leave one of the two out, it is computed", longest, c.MaxDelay)
-		}
-		c.MaxDelay = longest
+		c.MaxDelay = c.Scale().Longest()
 	}
 }
 
-// checkLevels returns an error unless there can be a cascade of so many levels.
-func checkLevels(levels int, resolution time.Duration) error {
-	if wrong, ok := checkResolution(resolution); !ok {
-		return wrong
-	}
-	if wrong, ok := checkLevelCount(levels, resolution); !ok {
-		return wrong
-	}
-	return nil
-}
-
-func checkResolution(resolution time.Duration) (wrong AttributeError, ok bool) {
-	switch {
-	case resolution < time.Millisecond || resolution%time.Millisecond != 0:
-		return attributeError("resolution", "is %s; RabbitMQ counts time-to-live in whole milliseconds, so give 1ms or a multiple of it", resolution), false
-	case resolution > MaxTTL:
-		return attributeError("resolution", "is %s; give at most %s, the longest time-to-live that RabbitMQ accepts", resolution, MaxTTL), false
-	}
-	return AttributeError{}, true
-}
-
-func checkLevelCount(levels int, resolution time.Duration) (wrong AttributeError, ok bool) {
-	if most := mostLevels(resolution); levels < 1 || levels > most {
-		return attributeError("levels", "is %d; at a resolution of %s it can be 1 to %d: RabbitMQ accepts no time-to-live over %s",
-			levels, resolution, most, MaxTTL), false
-	}
-	return AttributeError{}, true
-}
-
-// mostLevels is the number of levels at which the longest time-to-live is still below the
-// broker's ceiling.
-func mostLevels(resolution time.Duration) int {
-	levels := 1
-	for levels < MaxLevels && resolution<<levels <= MaxTTL {
-		levels++
-	}
-	return levels
-}
-
-// LevelsFor is the smallest number of levels that reaches the delay. An error is of type AttributeError.
-func LevelsFor(maxDelay, resolution time.Duration) (int, error) {
-	if wrong, ok := checkResolution(resolution); !ok {
-		return 0, wrong
-	}
-	levels, wrong, ok := levelsFor(maxDelay, resolution)
-	if !ok {
-		return 0, wrong
-	}
-	return levels, nil
-}
-
-func levelsFor(maxDelay, resolution time.Duration) (levels int, wrong AttributeError, ok bool) {
-	if maxDelay <= 0 {
-		return 0, attributeError("max_delay", "is %s; it has to be positive", maxDelay), false
-	}
-	most := mostLevels(resolution)
-	levels = 1
-	for levels <= most && longestDelay(levels, resolution) < maxDelay {
-		levels++
-	}
-	if levels > most {
-		return levels, attributeError("max_delay", "is %s, more than %s, the longest delay at a resolution of %s: RabbitMQ accepts no time-to-live over %s; a coarser resolution reaches further",
-			maxDelay, longestDelay(most, resolution), resolution, MaxTTL), false
-	}
-	return levels, AttributeError{}, true
-}
-
-// longestDelay is the longest delay of so many levels, or the longest duration if that is shorter.
-func longestDelay(levels int, resolution time.Duration) time.Duration {
-	if maxSteps(levels) > math.MaxInt64/int64(resolution) {
-		return math.MaxInt64
-	}
-	return time.Duration(maxSteps(levels)) * resolution
-}
-
-func (c Config) checkLookahead(errs *Errors) {
-	if c.Lookahead < 1 || c.Lookahead > c.Levels {
-		errs.add("lookahead", "is %d; with %d levels it can be 1 (the classic chain) to %d (every hop is routed once)", c.Lookahead, c.Levels, c.Levels)
+// resolveLookahead takes the largest that is possible where none is given.
+func (c *Cascade) resolveLookahead(errs *Errors) {
+	setDefault(&c.Lookahead, c.Levels)
+	if len(*errs) == 0 && (c.Lookahead < 1 || c.Lookahead > c.Levels) {
+		errs.add("lookahead", "is %d; with %d levels it can be 1 (the classic chain) to %d (every hop is routed once)",
+			c.Lookahead, c.Levels, c.Levels)
 	}
 }
 
 // checkNames checks every name of the cascade, each on the attribute that gives it.
-func (c Config) checkNames(errs *Errors, given Config) {
-	p := c.parts()
+func (c *Cascade) checkNames(errs *Errors, given Config) {
+	p := c.shared()
 	p.checkMissing(errs, otherwise{"exchange_name", c.ExchangeName == ""}, otherwise{"queue_name", c.QueueName == ""})
 	exchangeName := origin("exchange_name", string(given.ExchangeName))
 	queueName := origin("queue_name", string(given.QueueName))
@@ -226,12 +160,16 @@ func (c Config) checkNames(errs *Errors, given Config) {
 	for _, each := range []struct {
 		attribute string
 		format    Format
-	}{{exchangeName, c.ExchangeName}, {queueName, c.QueueName}} {
+		err       error
+	}{
+		{exchangeName, c.ExchangeName, c.ExchangeName.Check()},
+		{queueName, c.QueueName, c.QueueName.checkQueue(c.Base)},
+	} {
 		if each.format == "" {
 			return
 		}
-		if err := each.format.Check(); err != nil {
-			errs.add(each.attribute, "is %q, which %s", each.format, err)
+		if each.err != nil {
+			errs.add(each.attribute, "is %q, which %s", each.format, each.err)
 			return
 		}
 	}
@@ -240,43 +178,10 @@ func (c Config) checkNames(errs *Errors, given Config) {
 	}
 	objects := p.objectsAround(deliveryExchange)
 	for level := range c.Levels {
-		objects = append(objects,
-			object{exchangeName, "exchange", c.ExchangeName.Name(level)},
-			object{queueName, "queue", c.QueueName.Name(level)})
+		objects = append(objects, object{exchangeName, "exchange", c.Exchange(level)})
+		for _, q := range c.DelayQueues(level) {
+			objects = append(objects, object{queueName, "queue", q.Name})
+		}
 	}
 	p.checkNames(errs, objects)
 }
-
-// Errors lists what is wrong with a configuration.
-type Errors []AttributeError
-
-// AttributeError says what is wrong with one attribute or parameter and what to do.
-type AttributeError struct {
-	// Attribute is the name of the resource's attribute or of the function's parameter in Terraform.
-	Attribute string
-	// Message continues a sentence that begins with the attribute's name.
-	Message string
-}
-
-func (e *Errors) add(attribute, format string, args ...any) {
-	for _, known := range *e {
-		if known.Attribute == attribute {
-			return // one error per attribute: the first is the one to mend
-		}
-	}
-	*e = append(*e, attributeError(attribute, format, args...))
-}
-
-func attributeError(attribute, format string, args ...any) AttributeError {
-	return AttributeError{attribute, fmt.Sprintf(format, args...)}
-}
-
-func (e Errors) Error() string {
-	lines := make([]string, len(e))
-	for i, each := range e {
-		lines[i] = each.Error()
-	}
-	return strings.Join(lines, "\n")
-}
-
-func (e AttributeError) Error() string { return e.Attribute + " " + e.Message }

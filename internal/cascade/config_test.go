@@ -2,10 +2,14 @@ package cascade
 
 import (
 	"errors"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 func TestResolveDefaults(t *testing.T) {
@@ -13,8 +17,9 @@ func TestResolveDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Config{
-		Name: "100%", Levels: 17, MaxDelay: 36*time.Hour + 24*time.Minute + 31*time.Second, Resolution: time.Second,
+	want := Cascade{
+		Name: "100%", Base: 2, Levels: 17, MaxDelay: 36*time.Hour + 24*time.Minute + 31*time.Second,
+		Resolution:   time.Second,
 		ExchangeName: "100%%.delay-%02d", QueueName: "100%%.delay-%02d", DeliveryExchange: "100%.delivery",
 		QueueType: Quorum, Lookahead: 17,
 	}
@@ -43,7 +48,8 @@ func TestMaxDelayTakesTheFewestLevels(t *testing.T) {
 	} {
 		got, err := Config{Name: "t", MaxDelay: test.maxDelay, Resolution: test.resolution}.Resolve()
 		if err != nil || got.Levels != test.want || got.Lookahead != test.want {
-			t.Errorf("%s at %s: got %d levels (%v), want %d", test.maxDelay, test.resolution, got.Levels, err, test.want)
+			t.Errorf("%s at %s: got %d levels (%v), want %d", test.maxDelay, test.resolution, got.Levels, err,
+				test.want)
 		}
 	}
 }
@@ -62,7 +68,7 @@ func TestMostLevels(t *testing.T) {
 		if _, err := c.Resolve(); err != nil {
 			t.Errorf("%d levels at %s: %v", test.want, test.resolution, err)
 		}
-		if ttl := c.TTL(test.want - 1); ttl > MaxTTL {
+		if ttl := (Scale{2, test.want, test.resolution}).TTL(test.want-1, 1); ttl > MaxTTL {
 			t.Errorf("%d levels at %s have a time-to-live of %s", test.want, test.resolution, ttl)
 		}
 		c.Levels++
@@ -80,70 +86,124 @@ func TestResolveErrors(t *testing.T) {
 		attribute, want string
 	}{
 		{"no levels", func(c *Config) { c.Levels = 0 }, "levels", "is missing; give it or max_delay"},
-		{"levels and longest delay", func(c *Config) { c.MaxDelay = time.Hour }, "levels", "and reaches 15s, not 1h0m0s; leave one of the two out"},
-		{"negative levels", func(c *Config) { c.Levels = -1 }, "levels", "is -1; at a resolution of 1s it can be 1 to 29"},
-		{"too many levels", func(c *Config) { c.Levels = 30 }, "levels", "it can be 1 to 29: RabbitMQ accepts no time-to-live over 87600h0m0s"},
-		{"too many levels for a fine resolution", func(c *Config) { c.Levels, c.Resolution = 40, time.Millisecond }, "levels", "it can be 1 to 39"},
-		{"too many levels for a coarse resolution", func(c *Config) { c.Levels, c.Resolution = 2, MaxTTL }, "levels", "it can be 1 to 1"},
+		{"levels and longest delay", func(c *Config) { c.MaxDelay = time.Hour }, "levels", "is 4, but the max_delay " +
+			"beside it, 1h, takes 12; leave one of the two out"},
+		{"negative levels", func(c *Config) { c.Levels = -1 }, "levels", "is -1; at a resolution of 1s it can " +
+			"be 1 to 29"},
+		{"too many levels", func(c *Config) { c.Levels = 30 }, "levels", "it can be 1 to 29: RabbitMQ accepts no " +
+			"time-to-live over 87600h"},
+		{"too many levels for a fine resolution", func(c *Config) { c.Levels, c.Resolution = 40, time.Millisecond },
+			"levels", "it can be 1 to 39"},
+		{"too many levels for a coarse resolution", func(c *Config) { c.Levels, c.Resolution = 2, MaxTTL }, "levels",
+			"it can be 1 to 1"},
 		{"as many levels as can be written", func(c *Config) { c.Levels = math.MaxInt }, "levels", "it can be 1 to 29"},
-		{"negative longest delay", func(c *Config) { c.Levels, c.MaxDelay = 0, -time.Second }, "max_delay", "is -1s; it has to be positive"},
-		{"least longest delay", func(c *Config) { c.Levels, c.MaxDelay = 0, math.MinInt64 }, "max_delay", "it has to be positive"},
-		{"too long a delay", func(c *Config) { c.Levels, c.MaxDelay = 0, 1<<29*time.Second }, "max_delay", "more than 149130h48m31s, the longest delay at a resolution of 1s"},
-		{"longest duration", func(c *Config) { c.Levels, c.MaxDelay, c.Resolution = 0, math.MaxInt64, time.Millisecond }, "max_delay", "a coarser resolution reaches further"},
-		{"longest duration, coarsest resolution", func(c *Config) { c.Levels, c.MaxDelay, c.Resolution = 0, math.MaxInt64, MaxTTL }, "max_delay", "more than 87600h0m0s"},
-		{"negative resolution", func(c *Config) { c.Resolution = -time.Second }, "resolution", "give 1ms or a multiple of it"},
-		{"resolution below a millisecond", func(c *Config) { c.Resolution = time.Microsecond }, "resolution", "give 1ms or a multiple of it"},
-		{"resolution between milliseconds", func(c *Config) { c.Resolution = 1500 * time.Microsecond }, "resolution", "is 1.5ms; RabbitMQ counts time-to-live in whole milliseconds"},
-		{"resolution over the ceiling", func(c *Config) { c.Resolution = MaxTTL + time.Millisecond }, "resolution", "give at most 87600h0m0s"},
-		{"negative lookahead", func(c *Config) { c.Lookahead = -1 }, "lookahead", "with 4 levels it can be 1 (the classic chain) to 4"},
-		{"lookahead beyond the levels", func(c *Config) { c.Lookahead = 5 }, "lookahead", "is 5; with 4 levels it can be 1"},
-		{"other queue type", func(c *Config) { c.QueueType = "stream" }, "queue_type", `is "stream"; it can be "quorum" or "classic"`},
+		{"negative longest delay", func(c *Config) { c.Levels, c.MaxDelay = 0, -time.Second }, "max_delay",
+			"is -1s; it has to be positive"},
+		{"least longest delay", func(c *Config) { c.Levels, c.MaxDelay = 0, math.MinInt64 }, "max_delay",
+			"it has to be positive"},
+		{"too long a delay", func(c *Config) { c.Levels, c.MaxDelay = 0, 1<<29*time.Second }, "max_delay",
+			"more than 536870911s, the longest delay at a resolution of 1s"},
+		{"longest duration", func(c *Config) {
+			c.Levels, c.MaxDelay, c.Resolution = 0, math.MaxInt64,
+				time.Millisecond
+		}, "max_delay", "a coarser resolution reaches further"},
+		{"longest duration, coarsest resolution", func(c *Config) {
+			c.Levels, c.MaxDelay, c.Resolution = 0,
+				math.MaxInt64, MaxTTL
+		}, "max_delay", "more than 87600h"},
+		{"negative resolution", func(c *Config) { c.Resolution = -time.Second }, "resolution",
+			"give 1ms or a multiple of it"},
+		{"resolution below a millisecond", func(c *Config) { c.Resolution = time.Microsecond }, "resolution",
+			"give 1ms or a multiple of it"},
+		{"resolution between milliseconds", func(c *Config) { c.Resolution = 1500 * time.Microsecond }, "resolution",
+			"is 1.5ms; RabbitMQ counts time-to-live in whole milliseconds"},
+		{"resolution over the ceiling", func(c *Config) { c.Resolution = MaxTTL + time.Millisecond }, "resolution",
+			"give at most 87600h"},
+		{"negative lookahead", func(c *Config) { c.Lookahead = -1 }, "lookahead", "with 4 levels it can be 1 (the " +
+			"classic chain) to 4"},
+		{"lookahead beyond the levels", func(c *Config) { c.Lookahead = 5 }, "lookahead", "is 5; with 4 levels it " +
+			"can be 1"},
+		{"other queue type", func(c *Config) { c.QueueType = "stream" }, "queue_type", `is "stream"; it can be ` +
+			`"quorum" or "classic"`},
 		{"negative length", func(c *Config) { c.MaxLength = -1 }, "max_length", "is -1; it has to be 1 or more"},
-		{"length of classic queues", func(c *Config) { c.MaxLength, c.QueueType = 5, Classic }, "max_length", `needs queue_type = "quorum"`},
+		{"length of classic queues", func(c *Config) { c.MaxLength, c.QueueType = 5, Classic }, "max_length",
+			`needs queue_type = "quorum"`},
 
-		{"no name", func(c *Config) { c.Name = "" }, "name", "is missing; give it, or else exchange_name, queue_name, delivery_exchange, park_unroutable = false"},
+		{"no name", func(c *Config) { c.Name = "" }, "name", "is missing; give it, or else exchange_name, " +
+			"queue_name, delivery_exchange, park_unroutable = false"},
 		{"no name for parking", func(c *Config) {
 			c.Name, c.ExchangeName, c.QueueName, c.DeliveryExchange = "", "x%d", "q%d", "d"
 		}, "name", "is missing; give it, or else park_unroutable = false"},
-		{"exchange format without verb", func(c *Config) { c.ExchangeName = "x" }, "exchange_name", "has 0 integer verbs; exactly one is needed, %d or %02d"},
-		{"exchange format with two verbs", func(c *Config) { c.ExchangeName = "%d.%02d" }, "exchange_name", "has 2 integer verbs"},
-		{"queue format with another verb", func(c *Config) { c.QueueName = "%s.%d" }, "queue_name", "a percent sign that begins no %d; the level is written %d or %02d, a literal percent sign %%"},
-		{"queue format that ends in a percent sign", func(c *Config) { c.QueueName = "%d%" }, "queue_name", "a percent sign that begins no %d"},
-		{"queue format with a flag", func(c *Config) { c.QueueName = "%-2d" }, "queue_name", "a percent sign that begins no %d"},
-		{"queue format with an index", func(c *Config) { c.QueueName = "%[1]d" }, "queue_name", "a percent sign that begins no %d"},
-		{"exchange format too wide", func(c *Config) { c.ExchangeName = "%300d" }, "exchange_name", "a percent sign that begins no %d"},
+		{"exchange format without verb", func(c *Config) { c.ExchangeName = "x" }, "exchange_name",
+			"has 0 integer verbs; exactly one is needed, %d or %02d"},
+		{"exchange format with two verbs", func(c *Config) { c.ExchangeName = "%d.%02d" }, "exchange_name",
+			"has 2 integer verbs"},
+		{"queue format with another verb", func(c *Config) { c.QueueName = "%s.%d" }, "queue_name",
+			"a percent sign that begins no %d; the level is written %d or %02d, a literal percent sign %%"},
+		{"queue format that ends in a percent sign", func(c *Config) { c.QueueName = "%d%" }, "queue_name",
+			"a percent sign that begins no %d"},
+		{"queue format with a flag", func(c *Config) { c.QueueName = "%-2d" }, "queue_name", "a percent sign that " +
+			"begins no %d"},
+		{"queue format with an index", func(c *Config) { c.QueueName = "%[1]d" }, "queue_name", "a percent sign that " +
+			"begins no %d"},
+		{"exchange format too wide", func(c *Config) { c.ExchangeName = "%300d" }, "exchange_name",
+			"a percent sign that begins no %d"},
 
-		{"long name", func(c *Config) { c.Name = strings.Repeat("n", 247) }, "name", "of 256 bytes; RabbitMQ allows 255"},
-		{"long name in bytes", func(c *Config) { c.Name = strings.Repeat("é", 125) }, "name", "of 259 bytes; RabbitMQ allows 255"},
-		{"long exchange format", func(c *Config) { c.ExchangeName = Format(strings.Repeat("x", 255) + "%d") }, "exchange_name", "of 256 bytes"},
-		{"long queue format", func(c *Config) { c.QueueName, c.QueueType = Format(strings.Repeat("x", 255)+"%d"), Classic }, "queue_name", "of 256 bytes"},
-		{"name that grows with the level", func(c *Config) { c.Levels, c.ExchangeName = 11, Format(strings.Repeat("x", 254)+"%d") }, "exchange_name", "of 256 bytes"},
-		{"long delivery exchange", func(c *Config) { c.DeliveryExchange = strings.Repeat("x", 256) }, "delivery_exchange", "of 256 bytes"},
-		{"long quorum queue name", func(c *Config) { c.QueueName = Format(strings.Repeat("q", 251) + "%d") }, "queue_name", "with the vhost it has 256 bytes inside RabbitMQ"},
-		{"long vhost before a quorum queue name", func(c *Config) { c.Vhost = strings.Repeat("v", 243) }, "name", "use a shorter name"},
+		{"long name", func(c *Config) { c.Name = strings.Repeat("n", 247) }, "name", "of 256 bytes; RabbitMQ " +
+			"allows 255"},
+		{"long name in bytes", func(c *Config) { c.Name = strings.Repeat("é", 125) }, "name",
+			"of 259 bytes; RabbitMQ allows 255"},
+		{"long exchange format", func(c *Config) { c.ExchangeName = Format(strings.Repeat("x", 255) + "%d") },
+			"exchange_name", "of 256 bytes"},
+		{"long queue format", func(c *Config) {
+			c.QueueName, c.QueueType = Format(strings.Repeat("x", 255)+"%d"),
+				Classic
+		}, "queue_name", "of 256 bytes"},
+		{"name that grows with the level", func(c *Config) {
+			c.Levels, c.ExchangeName = 11,
+				Format(strings.Repeat("x", 254)+"%d")
+		}, "exchange_name", "of 256 bytes"},
+		{"long delivery exchange", func(c *Config) { c.DeliveryExchange = strings.Repeat("x", 256) },
+			"delivery_exchange", "of 256 bytes"},
+		{"long quorum queue name", func(c *Config) { c.QueueName = Format(strings.Repeat("q", 251) + "%d") },
+			"queue_name", "with the vhost it has 256 bytes inside RabbitMQ"},
+		{"long vhost before a quorum queue name", func(c *Config) { c.Vhost = strings.Repeat("v", 243) }, "name",
+			"use a shorter name"},
 
 		{"reserved name", func(c *Config) { c.Name = "amq.t" }, "name", `names that begin with "amq." are reserved`},
 		{"reserved exchange format", func(c *Config) { c.ExchangeName = "amq.%d" }, "exchange_name", "reserved"},
 		{"reserved queue format", func(c *Config) { c.QueueName = "amq.%d" }, "queue_name", "reserved"},
-		{"reserved delivery exchange", func(c *Config) { c.DeliveryExchange = "amq.topic" }, "delivery_exchange", "reserved"},
+		{"reserved delivery exchange", func(c *Config) { c.DeliveryExchange = "amq.topic" }, "delivery_exchange",
+			"reserved"},
 		{"control character", func(c *Config) { c.Name = "a\nb" }, "name", "control character"},
-		{"control character in a format", func(c *Config) { c.QueueName = "a\x00%d" }, "queue_name", "control character"},
-		{"control character in the delivery exchange", func(c *Config) { c.DeliveryExchange = "a\x7f" }, "delivery_exchange", "control character"},
+		{"control character in a format", func(c *Config) { c.QueueName = "a\x00%d" }, "queue_name",
+			"control character"},
+		{"control character in the delivery exchange", func(c *Config) { c.DeliveryExchange = "a\x7f" },
+			"delivery_exchange", "control character"},
 		{"not a text", func(c *Config) { c.Name = "\xff" }, "name", "is not valid UTF-8"},
 
-		{"delivery exchange like a level", func(c *Config) { c.DeliveryExchange = "t.delay-02" }, "delivery_exchange", `gives the name "t.delay-02" to a second exchange`},
-		{"level like the delivery exchange", func(c *Config) { c.ExchangeName, c.DeliveryExchange = "x%d", "x0" }, "exchange_name", `gives the name "x0" to a second exchange`},
-		{"foreign delivery exchange like a level", func(c *Config) { c.CreateDeliveryExchange, c.DeliveryExchange = false, "t.delay-00" }, "delivery_exchange", "second exchange"},
-		{"delivery exchange like parking", func(c *Config) { c.DeliveryExchange = "t.unroutable" }, "delivery_exchange", `gives the name "t.unroutable" to a second exchange`},
-		{"level exchange like parking", func(c *Config) { c.Name, c.ExchangeName = "3", "%d.unroutable" }, "exchange_name", `gives the name "3.unroutable" to a second exchange`},
-		{"exchange that URLs cannot name", func(c *Config) { c.DeliveryExchange = ".." }, "delivery_exchange", "the management API cannot reach"},
+		{"delivery exchange like a level", func(c *Config) { c.DeliveryExchange = "t.delay-02" }, "delivery_exchange",
+			`gives the name "t.delay-02" to a second exchange`},
+		{"level like the delivery exchange", func(c *Config) { c.ExchangeName, c.DeliveryExchange = "x%d", "x0" },
+			"exchange_name", `gives the name "x0" to a second exchange`},
+		{"foreign delivery exchange like a level", func(c *Config) {
+			c.CreateDeliveryExchange,
+				c.DeliveryExchange = false, "t.delay-00"
+		}, "delivery_exchange", "second exchange"},
+		{"delivery exchange like parking", func(c *Config) { c.DeliveryExchange = "t.unroutable" }, "delivery_exchange",
+			`gives the name "t.unroutable" to a second exchange`},
+		{"level exchange like parking", func(c *Config) { c.Name, c.ExchangeName = "3", "%d.unroutable" },
+			"exchange_name", `gives the name "3.unroutable" to a second exchange`},
+		{"exchange that URLs cannot name", func(c *Config) { c.DeliveryExchange = ".." }, "delivery_exchange",
+			"the management API cannot reach"},
 		{"vhost that URLs cannot name", func(c *Config) { c.Vhost = "." }, "vhost", "the management API cannot reach"},
-		{"level queue like parking", func(c *Config) { c.Name, c.QueueName = "3", "%d.unroutable" }, "queue_name", `gives the name "3.unroutable" to a second queue`},
+		{"level queue like parking", func(c *Config) { c.Name, c.QueueName = "3", "%d.unroutable" }, "queue_name",
+			`gives the name "3.unroutable" to a second queue`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := valid
 			test.change(&c)
-			_, err := Expand(c)
+			_, err := c.Resolve()
 			var errs Errors
 			if !errors.As(err, &errs) {
 				t.Fatalf("got %v", err)
@@ -156,7 +216,8 @@ func TestResolveErrors(t *testing.T) {
 }
 
 func TestResolveReportsEveryAttribute(t *testing.T) {
-	_, err := Config{Name: "t", Levels: 99, QueueType: "stream", MaxLength: -1, ExchangeName: "x", QueueName: "%d"}.Resolve()
+	_, err := Config{Name: "t", Levels: 99, QueueType: "stream", MaxLength: -1, ExchangeName: "x",
+		QueueName: "%d"}.Resolve()
 	var errs Errors
 	if !errors.As(err, &errs) {
 		t.Fatalf("got %v", err)
@@ -174,14 +235,46 @@ func TestResolveAccepts(t *testing.T) {
 	for name, c := range map[string]Config{
 		"a delivery exchange of the broker's own": {Name: "t", Levels: 4, DeliveryExchange: "amq.topic"},
 		"names that fit exactly":                  {Vhost: "/", Name: strings.Repeat("n", 242), Levels: 4},
-		"classic queues with the longest names":   {Vhost: "orders", Name: strings.Repeat("n", 246), Levels: 4, QueueType: Classic},
-		"one name for exchanges and queues":       {Levels: 4, ExchangeName: "x%d", QueueName: "x%d", DeliveryExchange: "d"},
-		"a limit as large as can be written":      {Name: "t", Levels: 4, MaxLength: math.MaxInt64},
-		"levels beside what they reach":           {Name: "t", Levels: 4, MaxDelay: 15 * time.Second},
-		"any other character":                     {Name: `a/b "ü" <é> %d`, Levels: 4},
+		"classic queues with the longest names": {Vhost: "orders", Name: strings.Repeat("n", 246), Levels: 4,
+			QueueType: Classic},
+		"one name for exchanges and queues": {Levels: 4, ExchangeName: "x%d", QueueName: "x%d",
+			DeliveryExchange: "d"},
+		"a limit as large as can be written": {Name: "t", Levels: 4, MaxLength: math.MaxInt64},
+		"levels beside what they reach":      {Name: "t", Levels: 4, MaxDelay: 15 * time.Second},
+		"any other character":                {Name: `a/b "ü" <é> %d`, Levels: 4},
 	} {
-		if _, err := Expand(c); err != nil {
+		if _, err := c.Resolve(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// What Resolve works out can be given, too, as a generated configuration and ignore_changes do: all of it, and each
+// value alone.
+func TestResolvedIsAConfiguration(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := anyConfig().Draw(t, "config")
+		if rapid.Bool().Draw(t, "preset") {
+			preset := rapid.SampledFrom(slices.Sorted(maps.Keys(presets))).Draw(t, "which")
+			c = Config{Vhost: c.Vhost, Preset: preset, CreateDeliveryExchange: c.CreateDeliveryExchange}
+		} else if rapid.Bool().Draw(t, "by delay") {
+			longest := Scale{c.Base, c.Levels, c.Resolution}.Longest()
+			shorter := Scale{c.Base, c.Levels - 1, c.Resolution}.Longest()
+			c.MaxDelay = time.Duration(rapid.Int64Range(int64(shorter)+1, int64(longest)).Draw(t, "longest delay"))
+			c.Levels = rapid.SampledFrom([]int{0, c.Levels}).Draw(t, "levels beside it")
+		}
+		resolved := resolve(t, c)
+		beside, both := c, c
+		beside.Levels, both.MaxDelay = resolved.Levels, resolved.MaxDelay
+		for _, again := range []Config{Config(resolved), beside, both} {
+			if got, err := again.Resolve(); err != nil || got != resolved {
+				t.Fatalf("%+v resolves to %+v, %v", again, got, err)
+			}
+		}
+		more := Config(resolved)
+		more.Levels++
+		if _, err := more.Resolve(); err == nil {
+			t.Fatalf("%+v is accepted", more)
+		}
+	})
 }

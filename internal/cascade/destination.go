@@ -1,7 +1,6 @@
 package cascade
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -41,7 +40,8 @@ func (d Destination) Binding() (topology.Binding, error) {
 	if len(errs) > 0 {
 		return topology.Binding{}, errs
 	}
-	b := topology.Binding{Source: d.DeliveryExchange, RoutingKey: key, DestinationType: topology.ToQueue, Destination: d.Queue}
+	b := topology.Binding{Source: d.DeliveryExchange, RoutingKey: key, DestinationType: topology.ToQueue,
+		Destination: d.Queue}
 	if d.Exchange != "" {
 		b.DestinationType, b.Destination = topology.ToExchange, d.Exchange
 	}
@@ -58,7 +58,8 @@ func (d Destination) key(errs *Errors) string {
 	case d.Match == Suffix && d.Levels != 0:
 		errs.add("levels", "is given, but with match = %q the key holds for any number of levels; leave it out", Suffix)
 	case d.Match == Exact && d.Levels == 0:
-		errs.add("levels", "is missing; with match = %q the key has a word for each level: give the attribute levels of the cascade", Exact)
+		errs.add("levels", "is missing; with match = %q the key has a word for each level: give the attribute levels "+
+			"of the cascade", Exact)
 	}
 	d.checkAddress(errs)
 	if len(*errs) > 0 {
@@ -68,9 +69,8 @@ func (d Destination) key(errs *Errors) string {
 		return anyLevels + d.Address
 	}
 	key, err := DestinationKey(d.Levels, d.Address)
-	var wrong AttributeError
-	if errors.As(err, &wrong) {
-		*errs = append(*errs, wrong)
+	if err != nil {
+		errs.append(err)
 	}
 	return key
 }
@@ -81,11 +81,13 @@ func (d Destination) checkAddress(errs *Errors) {
 	}
 	// Behind the digits of a message there is as much room as for the shortest cascade.
 	if most := MaxKeyBytes - len(anyLevels); len(d.Address) > most {
-		errs.add("address", "is %q of %d bytes; it can have %d at the most, because AMQP allows a key %d", d.Address, len(d.Address), most, MaxKeyBytes)
+		errs.add("address", "is %q of %d bytes; it can have %d at the most, because AMQP allows a key %d", d.Address,
+			len(d.Address), most, MaxKeyBytes)
 	}
 	for word := range strings.SplitSeq(d.Address, ".") {
 		if word == "*" || word == "#" {
-			errs.add("address", "is %q, whose word %q would stand for any word and take the messages of others; write one destination for each address, "+
+			errs.add("address", "is %q, whose word %q would stand for any word and take the messages of others; "+
+				"write one destination for each address, "+
 				"or match = %q for all that end with the same words", d.Address, word, Suffix)
 		}
 	}
@@ -98,15 +100,17 @@ func (d Destination) checkEnds(errs *Errors) {
 	case d.Queue == "" && d.Exchange == "":
 		errs.add("queue", "is missing; give it, or exchange, to say who takes the messages")
 	case d.Exchange != "" && d.Exchange == d.DeliveryExchange:
-		errs.add("exchange", "is %q, the delivery exchange itself; give the exchange that is to take the messages", d.Exchange)
+		errs.add("exchange", "is %q, the delivery exchange itself; give the exchange that is to take the messages",
+			d.Exchange)
 	}
 	if hidesFromURLs(d.Vhost) {
-		errs.add("vhost", "is %q, which the management API cannot reach", d.Vhost)
+		errs.add("vhost", "is %q, which the management API cannot reach; use another vhost", d.Vhost)
 	}
 	if d.DeliveryExchange == "" {
 		errs.add("delivery_exchange", "is empty; give the attribute delivery_exchange of the cascade")
 	}
-	for _, end := range []object{{"delivery_exchange", "exchange", d.DeliveryExchange}, {"queue", "queue", d.Queue}, {"exchange", "exchange", d.Exchange}} {
+	for _, end := range []object{{"delivery_exchange", "exchange", d.DeliveryExchange}, {"queue", "queue", d.Queue},
+		{"exchange", "exchange", d.Exchange}} {
 		checkReference(errs, end)
 	}
 }
@@ -115,7 +119,8 @@ func (d Destination) checkEnds(errs *Errors) {
 func RecognizeDestination(vhost string, b topology.Binding) (Destination, error) {
 	d, ok := parseDestinationKey(b.RoutingKey)
 	if !ok {
-		return Destination{}, fmt.Errorf("its key %q is neither one \"*\" for each level nor \"#\", and then an address without either", b.RoutingKey)
+		return Destination{}, fmt.Errorf("its key %q is neither one \"*\" for each level nor \"#\", and then an "+
+			"address without either", b.RoutingKey)
 	}
 	if b.Arguments != "" {
 		return Destination{}, fmt.Errorf("it has the arguments %s, and a destination has none", b.Arguments)
@@ -159,10 +164,10 @@ type Overlap struct {
 }
 
 // Overlaps lists, in the order of the others, where a destination takes messages that are meant for another one
-// alone, and the other way round. Not listed are those for the same address, which are to take the same messages;
-// keys with wildcards within an address, whose owner wants just that; and a second key of the same queue or
-// exchange, which gets a message only once.
-func Overlaps(own topology.Binding, others []topology.Binding) []Overlap {
+// alone, and the other way round. The digits of the messages are those of the base. Not listed are those for the same
+// address, which are to take the same messages; keys with wildcards within an address, whose owner wants just that; and
+// a second key of the same queue or exchange, which gets a message only once.
+func Overlaps(base int, own topology.Binding, others []topology.Binding) []Overlap {
 	mine, ok := parseDestinationKey(own.RoutingKey)
 	if !ok {
 		return nil
@@ -174,19 +179,19 @@ func Overlaps(own topology.Binding, others []topology.Binding) []Overlap {
 		if !ok || sameEnd || b.Source != own.Source || theirs.Address == mine.Address {
 			continue
 		}
-		if mine.Takes(theirs) {
+		if mine.takes(base, theirs) {
 			found = append(found, Overlap{Other: b, Address: theirs.Address})
 		}
-		if theirs.Takes(mine) {
+		if theirs.takes(base, mine) {
 			found = append(found, Overlap{Other: b, Address: theirs.Address, Takes: true})
 		}
 	}
 	return found
 }
 
-// Takes tells whether the key matches some message for the address of the other. How many digits such a message
-// has, a suffix does not say: it is taken to be what the key expects, or any number.
-func (d Destination) Takes(other Destination) bool {
+// takes tells whether the key matches some message in the base for the address of the other. How many digits such a
+// message has, a suffix does not say: it is taken to be what the key expects, or any number.
+func (d Destination) takes(base int, other Destination) bool {
 	levels := other.Levels
 	if other.Match == Suffix {
 		levels = MaxLevels
@@ -200,7 +205,8 @@ func (d Destination) Takes(other Destination) bool {
 		return false
 	}
 	for i, word := range own {
-		if at := before + i - levels; at >= 0 && words[at] != word || at < 0 && word != "0" && word != "1" {
+		_, isDigit := parseDigit(base, word)
+		if at := before + i - levels; at >= 0 && words[at] != word || at < 0 && !isDigit {
 			return false
 		}
 	}

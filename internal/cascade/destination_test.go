@@ -2,6 +2,7 @@ package cascade
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,13 +14,21 @@ import (
 
 func TestDestinationBinding(t *testing.T) {
 	for want, d := range map[topology.Binding]Destination{
-		{Source: "d", RoutingKey: "*.*.*.*.orders", DestinationType: topology.ToQueue, Destination: "q"}:                           {Address: "orders", Match: Exact, Levels: 4, Queue: "q"},
-		{Source: "d", RoutingKey: "*.eu.orders", DestinationType: topology.ToExchange, Destination: "e"}:                           {Address: "eu.orders", Match: Exact, Levels: 1, Exchange: "e"},
-		{Source: "d", RoutingKey: "#.orders", DestinationType: topology.ToQueue, Destination: "q"}:                                 {Address: "orders", Match: Suffix, Queue: "q"},
-		{Source: "d", RoutingKey: "#.#a.*b.c*", DestinationType: topology.ToQueue, Destination: "amq.gen-X"}:                       {Address: "#a.*b.c*", Match: Suffix, Queue: "amq.gen-X"},
-		{Source: "d", RoutingKey: "*.*.1..", DestinationType: topology.ToExchange, Destination: "amq.topic"}:                       {Address: "1..", Match: Exact, Levels: 2, Exchange: "amq.topic"},
-		{Source: "d", RoutingKey: strings.Repeat("*.", 39) + strings.Repeat("a", 177), DestinationType: "queue", Destination: "q"}: {Address: strings.Repeat("a", 177), Match: Exact, Levels: 39, Queue: "q"},
-		{Source: "d", RoutingKey: "#." + strings.Repeat("a", 253), DestinationType: topology.ToQueue, Destination: "q"}:            {Address: strings.Repeat("a", 253), Match: Suffix, Queue: "q"},
+		{Source: "d", RoutingKey: "*.*.*.*.orders", DestinationType: topology.ToQueue,
+			Destination: "q"}: {Address: "orders", Match: Exact, Levels: 4, Queue: "q"},
+		{Source: "d", RoutingKey: "*.eu.orders", DestinationType: topology.ToExchange,
+			Destination: "e"}: {Address: "eu.orders", Match: Exact, Levels: 1, Exchange: "e"},
+		{Source: "d", RoutingKey: "#.orders", DestinationType: topology.ToQueue,
+			Destination: "q"}: {Address: "orders", Match: Suffix, Queue: "q"},
+		{Source: "d", RoutingKey: "#.#a.*b.c*", DestinationType: topology.ToQueue,
+			Destination: "amq.gen-X"}: {Address: "#a.*b.c*", Match: Suffix, Queue: "amq.gen-X"},
+		{Source: "d", RoutingKey: "*.*.1..", DestinationType: topology.ToExchange,
+			Destination: "amq.topic"}: {Address: "1..", Match: Exact, Levels: 2,
+			Exchange: "amq.topic"},
+		{Source: "d", RoutingKey: strings.Repeat("*.", 39) + strings.Repeat("a", 177), DestinationType: "queue",
+			Destination: "q"}: {Address: strings.Repeat("a", 177), Match: Exact, Levels: 39, Queue: "q"},
+		{Source: "d", RoutingKey: "#." + strings.Repeat("a", 253), DestinationType: topology.ToQueue,
+			Destination: "q"}: {Address: strings.Repeat("a", 253), Match: Suffix, Queue: "q"},
 	} {
 		d.Vhost, d.DeliveryExchange = "/", "d"
 		if got, err := d.Binding(); err != nil || got != want {
@@ -38,20 +47,26 @@ func TestDestinationErrors(t *testing.T) {
 		want   string
 	}{
 		{func(d *Destination) { d.Match = "Exact" }, `match is "Exact"; it can be "exact" or "suffix"`},
-		{func(d *Destination) { d.Levels = 0 }, "levels is missing; with match = \"exact\" the key has a word for each level: give the attribute levels of the cascade"},
-		{func(d *Destination) { d.Levels = 40 }, "levels is 40; at a resolution of 1ms it can be 1 to 39"},
-		{func(d *Destination) { d.Match = Suffix }, `levels is given, but with match = "suffix" the key holds for any number of levels; leave it out`},
+		{func(d *Destination) { d.Levels = 0 }, "levels is missing; with match = \"exact\" the key has a word for " +
+			"each level: give the attribute levels of the cascade"},
+		{func(d *Destination) { d.Levels = 40 }, "levels is 40; it can be 1 to 39"},
+		{func(d *Destination) { d.Match = Suffix }, `levels is given, but with match = "suffix" the key holds for ` +
+			`any number of levels; leave it out`},
 		{func(d *Destination) { d.Address = "" }, "address is empty; give the word or words"},
 		{func(d *Destination) { d.Address = "eu.*" }, `address is "eu.*", whose word "*" would stand for any word`},
 		{func(d *Destination) { d.Address = "#" }, `address is "#", whose word "#" would stand for any word`},
-		{func(d *Destination) { d.Address = strings.Repeat("a", 248) }, "of 248 bytes; behind 4 levels it can have 247, because AMQP allows a key 255"},
-		{func(d *Destination) { d.Address = strings.Repeat("é", 127) }, "of 254 bytes; it can have 253 at the most, because AMQP allows a key 255"},
+		{func(d *Destination) { d.Address = strings.Repeat("a", 248) }, "of 248 bytes; behind 4 levels it can have " +
+			"247, because AMQP allows a key 255"},
+		{func(d *Destination) { d.Address = strings.Repeat("é", 127) }, "of 254 bytes; it can have 253 at the most, " +
+			"because AMQP allows a key 255"},
 		{func(d *Destination) { d.Queue = "" }, "queue is missing; give it, or exchange"},
 		{func(d *Destination) { d.Exchange = "e" }, "queue is given beside exchange; give one of the two"},
 		{func(d *Destination) { d.Queue, d.Exchange = "", "d" }, `exchange is "d", the delivery exchange itself`},
 		{func(d *Destination) { d.Vhost = ".." }, `vhost is "..", which the management API cannot reach`},
-		{func(d *Destination) { d.DeliveryExchange = "" }, "delivery_exchange is empty; give the attribute delivery_exchange of the cascade"},
-		{func(d *Destination) { d.DeliveryExchange = "." }, `delivery_exchange gives the exchange name ".", which the management API cannot reach`},
+		{func(d *Destination) { d.DeliveryExchange = "" }, "delivery_exchange is empty; give the attribute " +
+			"delivery_exchange of the cascade"},
+		{func(d *Destination) { d.DeliveryExchange = "." }, `delivery_exchange gives the exchange name ".", which ` +
+			`the management API cannot reach`},
 		{func(d *Destination) { d.Queue = strings.Repeat("q", 256) }, `of 256 bytes; RabbitMQ allows 255`},
 		{func(d *Destination) { d.Queue = "q\n" }, "with a control character"},
 	} {
@@ -65,13 +80,16 @@ func TestDestinationErrors(t *testing.T) {
 }
 
 func TestRecognizeDestinationErrors(t *testing.T) {
-	for _, key := range []string{"", "orders", "*", "#", "*.", "#.", "*.*", "#.#", "#.*.orders", "*.#.orders", "*.eu.*", "eu.#", strings.Repeat("*.", 40) + "orders"} {
+	for _, key := range []string{"", "orders", "*", "#", "*.", "#.", "*.*", "#.#", "#.*.orders", "*.#.orders", "*.eu.*",
+		"eu.#", strings.Repeat("*.", 40) + "orders"} {
 		b := topology.Binding{Source: "d", RoutingKey: key, DestinationType: topology.ToQueue, Destination: "q"}
-		if d, err := RecognizeDestination("/", b); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", key)) {
+		if d, err := RecognizeDestination("/", b); err == nil || !strings.Contains(err.Error(),
+			fmt.Sprintf("%q", key)) {
 			t.Errorf("%q is recognized as %+v (%v)", key, d, err)
 		}
 	}
-	b := topology.Binding{Source: "d", RoutingKey: "*.orders", DestinationType: topology.ToQueue, Destination: "q", Arguments: `{"x":1}`}
+	b := topology.Binding{Source: "d", RoutingKey: "*.orders", DestinationType: topology.ToQueue, Destination: "q",
+		Arguments: `{"x":1}`}
 	if d, err := RecognizeDestination("/", b); err == nil || !strings.Contains(err.Error(), `{"x":1}`) {
 		t.Errorf("%+v is recognized as %+v (%v)", b, d, err)
 	}
@@ -113,14 +131,21 @@ func TestOverlaps(t *testing.T) {
 		if is.gives {
 			want = append(want, Overlap{Other: to("other", is.other), Address: is.othersAddress, Takes: true})
 		}
-		if got := Overlaps(to("own", is.own), []topology.Binding{to("own", is.own), to("other", is.other)}); fmt.Sprint(got) != fmt.Sprint(want) {
+		bound := []topology.Binding{to("own", is.own), to("other", is.other)}
+		if got := Overlaps(2, bound[0], bound); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%q beside %q: %+v, want %+v", is.own, is.other, got, want)
 		}
 	}
+	for base, overlaps := range map[int]bool{7: false, 8: true, 16: true} {
+		got := Overlaps(base, to("own", "#.7.orders"), []topology.Binding{to("other", "*.*.orders")})
+		if len(got) > 0 != overlaps {
+			t.Errorf("base %d: %+v", base, got)
+		}
+	}
 	second := to("own", "*.*.eu.orders")
-	elsewhere := to("other", "*.*.eu.orders")
-	elsewhere.Source = "e"
-	if got := Overlaps(to("own", "#.orders"), []topology.Binding{second, elsewhere}); len(got) > 0 {
+	another := to("other", "*.*.eu.orders")
+	another.Source = "e"
+	if got := Overlaps(2, to("own", "#.orders"), []topology.Binding{second, another}); len(got) > 0 {
 		t.Errorf("a second key of the queue, and a binding of another exchange: %+v", got)
 	}
 }
@@ -131,45 +156,22 @@ func TestOverlapsAreWhatIsRouted(t *testing.T) {
 	overlapping := 0
 	rapid.Check(t, func(t *rapid.T) {
 		own, other := anyDestinationOf("own").Draw(t, "own"), anyDestinationOf("other").Draw(t, "other")
-		world := topology.New()
-		world.Exchanges["d"] = topology.Exchange{Name: "d", Type: "topic"}
-		var bound []topology.Binding
-		for _, d := range []Destination{own, other} {
-			b, err := d.Binding()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if back, err := RecognizeDestination("/", b); err != nil || back != d {
-				t.Fatalf("%+v is recognized as %+v (%v)", d, back, err)
-			}
-			world.Queues[d.Queue] = topology.Queue{Name: d.Queue}
-			world.Bindings.Add(b)
-			bound = append(bound, b)
-		}
-		router := topologytest.NewRouter(world)
+		bound, router := bindDestinations(t, own, other)
 		takes := func(taker, of Destination) bool {
-			for _, key := range messagesFor(of, taker) {
-				reached := router.Route("d", key)
-				if len(reached) == 0 || own.Address == other.Address {
-					continue
-				}
-				for _, queue := range reached {
-					if queue == taker.Queue {
-						return true
-					}
-				}
-			}
-			return false
+			return own.Address != other.Address && slices.ContainsFunc(messagesFor(of, taker),
+				func(key string) bool { return slices.Contains(router.Route("d", key), taker.Queue) })
 		}
 		found := map[bool]bool{}
-		for _, o := range Overlaps(bound[0], bound) {
+		for _, o := range Overlaps(2, bound[0], bound) {
 			found[o.Takes] = true
 		}
 		if want := takes(own, other); found[false] != want {
-			t.Fatalf("%q takes messages of %q: %t, want %t", bound[0].RoutingKey, bound[1].RoutingKey, found[false], want)
+			t.Fatalf("%q takes messages of %q: %t, want %t", bound[0].RoutingKey, bound[1].RoutingKey, found[false],
+				want)
 		}
 		if want := takes(other, own); found[true] != want {
-			t.Fatalf("%q takes messages of %q: %t, want %t", bound[1].RoutingKey, bound[0].RoutingKey, found[true], want)
+			t.Fatalf("%q takes messages of %q: %t, want %t", bound[1].RoutingKey, bound[0].RoutingKey, found[true],
+				want)
 		}
 		if len(found) > 0 {
 			overlapping++
@@ -180,11 +182,33 @@ func TestOverlapsAreWhatIsRouted(t *testing.T) {
 	}
 }
 
+// bindDestinations binds the queues of both to their exchange.
+func bindDestinations(t tester, both ...Destination) ([]topology.Binding, *topologytest.Router) {
+	t.Helper()
+	world := topology.New()
+	world.Exchanges["d"] = topology.Exchange{Name: "d", Type: "topic"}
+	var bound []topology.Binding
+	for _, d := range both {
+		b, err := d.Binding()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := RecognizeDestination("/", b); err != nil || back != d {
+			t.Fatalf("%+v is recognized as %+v (%v)", d, back, err)
+		}
+		world.Queues[d.Queue] = topology.Queue{Name: d.Queue}
+		world.Bindings.Add(b)
+		bound = append(bound, b)
+	}
+	return bound, topologytest.NewRouter(world)
+}
+
 // anyDestinationOf draws destinations of short words, digits among them, so that many overlap.
 func anyDestinationOf(queue string) *rapid.Generator[Destination] {
 	return rapid.Custom(func(t *rapid.T) Destination {
 		words := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "0", "1", ""}), 1, 3).Draw(t, "words")
-		d := Destination{Vhost: "/", DeliveryExchange: "d", Queue: queue, Match: Suffix, Address: strings.Join(words, ".")}
+		d := Destination{Vhost: "/", DeliveryExchange: "d", Queue: queue, Match: Suffix, Address: strings.Join(words,
+			".")}
 		if rapid.Bool().Draw(t, "exact") {
 			d.Match, d.Levels = Exact, rapid.IntRange(1, 3).Draw(t, "levels")
 		}
@@ -210,4 +234,46 @@ func messagesFor(d, taker Destination) []string {
 		}
 	}
 	return keys
+}
+
+// What takes all that another destination takes has a key that matches each of its messages.
+func TestTakesAll(t *testing.T) {
+	taken := 0
+	rapid.Check(t, func(t *rapid.T) {
+		one, other := anyDestinationOf("q").Draw(t, "one"), anyDestinationOf("q").Draw(t, "other")
+		if !one.TakesAll(other) {
+			return
+		}
+		taken++
+		b, err := one.Binding()
+		theirs, otherErr := other.Binding()
+		if err != nil || otherErr != nil {
+			t.Skip("no destination")
+		}
+		for _, key := range messagesFor(other, other) {
+			words := topology.ParseTopicKey(key)
+			theirsMatches := topology.ParseTopicKey(theirs.RoutingKey).Matches(words)
+			if theirsMatches && !topology.ParseTopicKey(b.RoutingKey).Matches(words) {
+				t.Fatalf("%q matches %q, and %q does not", theirs.RoutingKey, key, b.RoutingKey)
+			}
+		}
+	})
+	if taken == 0 {
+		t.Error("none takes all of another")
+	}
+	exact := Destination{Match: Exact, Levels: 2, Address: "eu.orders"}
+	for _, is := range []struct {
+		Destination
+		want bool
+	}{
+		{exact, true},
+		{Destination{Match: Suffix, Address: "orders"}, true},
+		{Destination{Match: Suffix, Address: "u.orders"}, false},
+		{Destination{Match: Exact, Levels: 3, Address: "eu.orders"}, false},
+		{Destination{Match: Exact, Levels: 2, Address: "orders"}, false},
+	} {
+		if is.TakesAll(exact) != is.want || is.Match == Suffix && exact.TakesAll(is.Destination) {
+			t.Errorf("%v and %v", is.Destination, exact)
+		}
+	}
 }

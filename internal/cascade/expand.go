@@ -1,62 +1,101 @@
 package cascade
 
-import "github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+import (
+	"slices"
+	"strings"
+	"time"
 
-// Expand is the full set of objects that the configuration stands for. An error is of type
-// Errors: one entry for every attribute that is wrong.
-func Expand(config Config) (topology.Topology, error) {
-	c, err := config.Resolve()
-	if err != nil {
-		return topology.Topology{}, err
-	}
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Expand is the full set of objects that the cascade stands for.
+func (c Cascade) Expand() topology.Topology {
 	t := topology.New()
-	t.Entry = c.exchange(c.Levels - 1)
-	p := c.parts()
-	p.addAround(&t)
+	t.Entry = c.Exchange(c.Levels - 1)
+	c.shared().addAround(&t)
 	for level := range c.Levels {
-		e := p.topicExchange(c.exchange(level))
-		e.Internal = c.InternalLevels && e.Name != t.Entry
-		t.Exchanges[e.Name] = e
-		c.addQueue(t, level)
+		c.addExchange(t, level)
+		for _, q := range c.DelayQueues(level) {
+			t.Queues[q.Name] = topology.Queue{Name: q.Name, Durable: true, Arguments: c.arguments(q)}
+		}
 		c.addBindings(t, level)
 	}
-	return t, nil
+	return t
 }
 
-// exchange is the exchange of the level; what is below level 0 is the delivery exchange.
-func (c Config) exchange(level int) string {
+// Exchange is the exchange of the level; what is below level 0 is the delivery exchange.
+func (c Cascade) Exchange(level int) string {
 	if level < 0 {
 		return c.DeliveryExchange
 	}
 	return c.ExchangeName.Name(level)
 }
 
-func (c Config) addQueue(t topology.Topology, level int) {
-	arguments := c.plainArguments(level)
-	c.adjust(arguments)
-	name := c.QueueName.Name(level)
-	t.Queues[name] = topology.Queue{Name: name, Durable: true, Arguments: arguments}
+func (c Cascade) addExchange(t topology.Topology, level int) {
+	e := c.shared().topicExchange(c.Exchange(level))
+	e.Internal = c.InternalLevels && e.Name != t.Entry
+	t.Exchanges[e.Name] = e
 }
 
-// plainArguments are those of the queue of the level without a preset.
-func (c Config) plainArguments(level int) topology.Arguments {
-	return c.parts().delayArguments(c.TTL(level), c.exchange(level-1))
+// DelayQueue is where a message waits that has the digit at the level.
+type DelayQueue struct {
+	Name         string
+	Level, Digit int
+	TTL          time.Duration
 }
 
-// addBindings binds the exchange of the level to the queue of each next set bit within the
-// lookahead, and on to the exchange behind as many clear bits. The keys exclude each other, so
+// DelayQueues are those of a level: one for each digit but 0.
+func (c Cascade) DelayQueues(level int) []DelayQueue {
+	var queues []DelayQueue
+	for digit := 1; digit < c.Base; digit++ {
+		name := c.QueueName.queue(c.Base, level, digit)
+		queues = append(queues, DelayQueue{name, level, digit, c.Scale().TTL(level, digit)})
+	}
+	return queues
+}
+
+func (c Cascade) arguments(q DelayQueue) topology.Arguments {
+	arguments := c.plainArguments(q)
+	if p, ok := presets[c.Preset]; ok {
+		p.adjust(arguments)
+	}
+	return arguments
+}
+
+// plainArguments are those of the queue without a preset.
+func (c Cascade) plainArguments(q DelayQueue) topology.Arguments {
+	return c.shared().delayArguments(q.TTL, c.Exchange(q.Level-1))
+}
+
+// addBindings binds the exchange of the level to the queues of each next digit that is not 0 within the
+// lookahead, and on to the exchange behind as many zeros. The keys exclude each other, so
 // every message takes exactly one way.
-func (c Config) addBindings(t topology.Topology, level int) {
-	source := c.exchange(level)
+func (c Cascade) addBindings(t topology.Topology, level int) {
+	source := c.Exchange(level)
 	reach := min(c.Lookahead, level+1)
 	for zeros := range reach {
-		t.Bindings.Add(topology.Binding{
-			Source: source, RoutingKey: c.waitKey(level, zeros),
-			DestinationType: topology.ToQueue, Destination: c.QueueName.Name(level - zeros),
-		})
+		for _, q := range c.DelayQueues(level - zeros) {
+			t.Bindings.Add(topology.Binding{
+				Source: source, RoutingKey: c.bindingKey(level, zeros, digitWord(q.Digit)),
+				DestinationType: topology.ToQueue, Destination: q.Name,
+			})
+		}
 	}
 	t.Bindings.Add(topology.Binding{
-		Source: source, RoutingKey: c.passKey(level, reach),
-		DestinationType: topology.ToExchange, Destination: c.exchange(level - reach),
+		Source: source, RoutingKey: c.bindingKey(level, reach),
+		DestinationType: topology.ToExchange, Destination: c.Exchange(level - reach),
 	})
 }
+
+// bindingKey matches, at the exchange of the level, the messages with so many zeros and then these digits. It takes the
+// digits of the levels above as they are.
+func (c Cascade) bindingKey(level, zeros int, digits ...string) string {
+	words := slices.Concat(repeat("*", c.Levels-1-level), repeat("0", zeros), digits)
+	if c.StrictKeys && level == c.Levels-1 {
+		const firstWordOfDestination = 1
+		words = append(words, repeat("*", c.Levels-len(words)+firstWordOfDestination)...)
+	}
+	return strings.Join(append(words, "#"), ".")
+}
+
+func repeat(word string, times int) []string { return slices.Repeat([]string{word}, times) }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math/bits"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -22,11 +21,20 @@ import (
 var vectors = map[string]Config{
 	"article_level3": {
 		Levels: 4, ExchangeName: "EXCHANGE.TOPIC.SENDTASK.N%d", QueueName: "QUEUE.DELAY.SENDTASK.N%d",
-		DeliveryExchange: "EXCHANGE.DELAY.DIRECT.SENDTASK", CreateDeliveryExchange: true, QueueType: Classic, Lookahead: 1,
+		DeliveryExchange: "EXCHANGE.DELAY.DIRECT.SENDTASK", CreateDeliveryExchange: true, QueueType: Classic,
+		Lookahead: 1,
 	},
 	"nservicebus_v2": {
 		Levels: 28, ExchangeName: "nsb.v2.delay-level-%02d", QueueName: "nsb.v2.delay-level-%02d",
 		DeliveryExchange: "nsb.v2.delay-delivery", CreateDeliveryExchange: true, QueueType: Quorum, Lookahead: 1,
+	},
+	"quorum_base_10_3_levels": {Name: "t", Base: 10, Levels: 3, CreateDeliveryExchange: true, StrictKeys: true},
+	"quorum_base_16_4_levels_lookahead_2_10ms": {
+		Name: "t", Base: 16, Levels: 4, Resolution: 10 * time.Millisecond, CreateDeliveryExchange: true, Lookahead: 2,
+		StrictKeys: true,
+	},
+	"classic_base_4_5_levels_lax": {
+		Name: "t", Base: 4, Levels: 5, CreateDeliveryExchange: true, QueueType: Classic,
 	},
 	"quorum_5_levels_lookahead_5":        {Name: "t", Levels: 5, CreateDeliveryExchange: true},
 	"quorum_5_levels_lookahead_5_strict": {Name: "t", Levels: 5, CreateDeliveryExchange: true, StrictKeys: true},
@@ -38,10 +46,7 @@ var vectors = map[string]Config{
 func TestExpandVectors(t *testing.T) {
 	for name, config := range vectors {
 		t.Run(name, func(t *testing.T) {
-			got, err := Expand(config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := expand(t, config)
 			want := readVector(t, name)
 			if name == "article_level3" {
 				// It leaves the type to the broker, which takes classic; we always send it.
@@ -103,7 +108,8 @@ func readVector(t *testing.T, name string) topology.Topology {
 	}
 	for _, q := range definitions.Queues {
 		want.Queues[q.Name] = topology.Queue{
-			Name: q.Name, Durable: q.Durable, AutoDelete: q.AutoDelete, Arguments: topology.NormalizeArguments(q.Arguments),
+			Name: q.Name, Durable: q.Durable, AutoDelete: q.AutoDelete, Arguments: topology.NormalizeArguments(
+				q.Arguments),
 		}
 	}
 	for _, b := range definitions.Bindings {
@@ -135,15 +141,9 @@ func compareObjects[K comparable, V any](t *testing.T, kind string, got, want ma
 func TestExpandInternalLevels(t *testing.T) {
 	for levels := 1; levels <= 4; levels++ {
 		c := Config{Name: "t", Levels: levels, CreateDeliveryExchange: true, InternalLevels: true, ParkUnroutable: true}
-		got, err := Expand(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := expand(t, c)
 		c.InternalLevels = false
-		want, err := Expand(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := expand(t, c)
 		for level := range levels - 1 {
 			e := want.Exchanges[fmt.Sprintf("t.delay-%02d", level)]
 			e.Internal = true
@@ -157,10 +157,8 @@ func TestExpandInternalLevels(t *testing.T) {
 
 func TestExpandParking(t *testing.T) {
 	for _, queueType := range []QueueType{Quorum, Classic} {
-		got, err := Expand(Config{Name: "t", Levels: 2, QueueType: queueType, CreateDeliveryExchange: true, ParkUnroutable: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := expand(t, Config{Name: "t", Levels: 2, QueueType: queueType, CreateDeliveryExchange: true,
+			ParkUnroutable: true})
 		for _, name := range []string{"t.delay-00", "t.delay-01", "t.delivery"} {
 			if got.Exchanges[name].AlternateExchange() != "t.unroutable" {
 				t.Errorf("exchange %q has the alternate exchange %q", name, got.Exchanges[name].AlternateExchange())
@@ -180,12 +178,12 @@ func TestExpandParking(t *testing.T) {
 }
 
 // Whatever the configuration, a key leads to the delivery exchange by exactly one way, after
-// exactly its delay, through one queue for every set bit.
+// exactly its delay, through one queue for every digit that is not zero.
 func TestEveryDelayArrivesOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyConfig().Draw(t, "config")
 		r := deployed(t, c)
-		most := maxSteps(c.Levels)
+		most := r.Scale().maxSteps()
 		steps := []int64{0, 1, most / 2, most/2 + 1, most - 1, most}
 		for range 20 {
 			steps = append(steps, rapid.Int64Range(0, most).Draw(t, "steps"))
@@ -198,43 +196,48 @@ func TestEveryDelayArrivesOnce(t *testing.T) {
 }
 
 func TestEveryDelayArrivesOnceExhaustively(t *testing.T) {
-	for levels := 1; levels <= 12; levels++ {
-		for _, lookahead := range []int{1, 2, levels - 1, levels} {
-			for _, strict := range []bool{false, true} {
-				c := Config{Name: "t", Levels: levels, Lookahead: lookahead, StrictKeys: strict, CreateDeliveryExchange: true}
-				if lookahead < 1 || lookahead > levels {
-					continue
-				}
-				r := deployed(t, c)
-				for steps := range maxSteps(levels) + 1 {
-					r.arrives(t, steps, "a.b")
+	for base, most := range map[int]int{2: 12, 3: 6, 5: 4, 10: 3, 11: 3, 16: 3} {
+		for levels := 1; levels <= most; levels++ {
+			for lookahead := range levels {
+				for _, strict := range []bool{false, true} {
+					everyDelayArrivesOnce(t, Config{Name: "t", Base: base, Levels: levels, Lookahead: lookahead + 1,
+						StrictKeys: strict, CreateDeliveryExchange: true})
 				}
 			}
 		}
 	}
 }
 
+func everyDelayArrivesOnce(t *testing.T, c Config) {
+	r := deployed(t, c)
+	for steps := range r.Scale().maxSteps() + 1 {
+		r.arrives(t, steps, "a.b")
+	}
+}
+
 // A change of lookahead or of strict keys adds bindings before it removes others: all together
 // they still lead to each queue once.
 func TestEveryDelayArrivesOnceWithAllBindings(t *testing.T) {
-	const levels = 8
-	c := Config{Name: "t", Levels: levels, CreateDeliveryExchange: true}
+	for base, levels := range map[int]int{2: 8, 10: 3, 16: 2} {
+		everyDelayArrivesOnceWithAllBindings(t, base, levels)
+	}
+}
+
+func everyDelayArrivesOnceWithAllBindings(t *testing.T, base, levels int) {
+	c := Config{Name: "t", Base: base, Levels: levels, CreateDeliveryExchange: true}
 	together := topology.New()
 	for lookahead := 1; lookahead <= levels; lookahead++ {
 		for _, strict := range []bool{false, true} {
 			c.Lookahead, c.StrictKeys = lookahead, strict
-			expanded, err := Expand(c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expanded := expand(t, c)
 			maps.Copy(together.Exchanges, expanded.Exchanges)
 			maps.Copy(together.Queues, expanded.Queues)
 			maps.Copy(together.Bindings, expanded.Bindings)
 			together.Entry, together.Delivery = expanded.Entry, expanded.Delivery
 		}
 	}
-	r := deploy(c, together)
-	for steps := range maxSteps(levels) + 1 {
+	r := deploy(resolve(t, c), together)
+	for steps := range r.Scale().maxSteps() + 1 {
 		r.arrives(t, steps, "a.b")
 	}
 }
@@ -245,8 +248,10 @@ func TestMalformedKeysAreParked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyConfig().Filter(func(c Config) bool { return c.StrictKeys && c.ParkUnroutable }).Draw(t, "config")
 		r := deployed(t, c)
-		digits := rapid.SliceOfN(rapid.SampledFrom([]string{"0", "1"}), c.Levels, c.Levels).Draw(t, "digits")
-		wrong := rapid.SampledFrom([]string{"", "2", "00", "x", "*", "#", "é"}).Draw(t, "wrong")
+		digit := rapid.Map(rapid.IntRange(0, r.Base-1), digitWord)
+		digits := rapid.SliceOfN(digit, c.Levels, c.Levels).Draw(t, "digits")
+		wrong := rapid.SampledFrom([]string{"", digitWord(r.Base), "A", "F", "00", "x", "*", "#", "é"}).Draw(t,
+			"wrong")
 		at := rapid.IntRange(0, c.Levels-1).Draw(t, "at")
 		withWrong := append(append(append([]string{}, digits[:at]...), wrong), digits[at+1:]...)
 		for _, key := range []string{
@@ -265,13 +270,11 @@ func TestMalformedKeysAreParked(t *testing.T) {
 // A topic pattern cannot tell an empty word from another one. So a key whose destination is empty
 // goes its way, and nothing takes it at the delivery exchange.
 func TestEmptyDestinationIsParkedAtTheEnd(t *testing.T) {
-	expanded, err := Expand(Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
+	expanded := expand(t, Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
-	if err != nil {
-		t.Fatal(err)
-	}
 	arrivals := topologytest.NewRouter(expanded).Follow(expanded.Entry, "1.0.1.")
-	want := []topologytest.Arrival{{Queue: "t.unroutable", Path: []string{"t.delay-02", "t.delay-00"}, Delay: 5 * time.Second}}
+	want := []topologytest.Arrival{{Queue: "t.unroutable", Path: []string{"t.delay-02", "t.delay-00"},
+		Delay: 5 * time.Second}}
 	if !reflect.DeepEqual(arrivals, want) {
 		t.Errorf("it went %v, want %v", arrivals, want)
 	}
@@ -297,27 +300,20 @@ type tester interface {
 // running is a cascade with an application's queue behind it.
 type running struct {
 	*topologytest.Router
-	Config
+	Cascade
 	entry string
 }
 
 const application = "the application's queue"
 
-func deployed(t tester, c Config) running {
+func deployed(t tester, config Config) running {
 	t.Helper()
-	expanded, err := Expand(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return deploy(c, expanded)
+	c := resolve(t, config)
+	return deploy(c, c.Expand())
 }
 
 // deploy binds the application's queue to the delivery exchange for everything that comes there.
-func deploy(c Config, expanded topology.Topology) running {
-	resolved, err := c.Resolve()
-	if err != nil {
-		panic(err) // it has been expanded
-	}
+func deploy(c Cascade, expanded topology.Topology) running {
 	if _, own := expanded.Exchanges[expanded.Delivery]; !own {
 		expanded.Exchanges[expanded.Delivery] = topology.Exchange{Name: expanded.Delivery, Type: "topic", Durable: true}
 	}
@@ -325,18 +321,24 @@ func deploy(c Config, expanded topology.Topology) running {
 	expanded.Bindings.Add(topology.Binding{
 		Source: expanded.Delivery, RoutingKey: "#", DestinationType: topology.ToQueue, Destination: application,
 	})
-	return running{topologytest.NewRouter(expanded), resolved, expanded.Entry}
+	return running{topologytest.NewRouter(expanded), c, expanded.Entry}
 }
 
 func (r running) arrives(t tester, steps int64, destination string) {
 	t.Helper()
-	key, err := RoutingKey(time.Duration(steps)*r.Resolution, r.Levels, r.Resolution, destination)
+	key, err := r.Scale().RoutingKey(time.Duration(steps)*r.Resolution, destination)
 	if err != nil {
 		t.Fatal(err)
 	}
 	arrivals := r.Follow(r.entry, key)
+	waits := 0
+	for left := steps; left > 0; left /= int64(r.Base) {
+		if left%int64(r.Base) > 0 {
+			waits++
+		}
+	}
 	if len(arrivals) != 1 || arrivals[0].Queue != application ||
-		arrivals[0].Delay != time.Duration(steps)*r.Resolution || len(arrivals[0].Path) != bits.OnesCount64(uint64(steps)) {
+		arrivals[0].Delay != time.Duration(steps)*r.Resolution || len(arrivals[0].Path) != waits {
 		t.Fatalf("key %q went %s", key, fmt.Sprint(arrivals))
 	}
 }
@@ -344,7 +346,7 @@ func (r running) arrives(t tester, steps int64, destination string) {
 func (r running) parked(t tester, key string, atOnce bool) {
 	t.Helper()
 	arrivals := r.Follow(r.entry, key)
-	if len(arrivals) != 1 || arrivals[0].Queue != r.parts().parking() || atOnce && len(arrivals[0].Path) > 0 {
+	if len(arrivals) != 1 || arrivals[0].Queue != r.shared().parking() || atOnce && len(arrivals[0].Path) > 0 {
 		t.Fatalf("key %q went %s", key, fmt.Sprint(arrivals))
 	}
 }

@@ -4,21 +4,38 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
+
+// resolve is the cascade or ladder that the configuration stands for.
+func resolve[Resolved any](t tester, given interface{ Resolve() (Resolved, error) }) Resolved {
+	t.Helper()
+	resolved, err := given.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resolved
+}
+
+func expand(t tester, c Config) topology.Topology {
+	t.Helper()
+	return resolve(t, c).Expand()
+}
 
 // anyConfig draws valid configurations of all kinds.
 func anyConfig() *rapid.Generator[Config] {
 	return rapid.Custom(func(t *rapid.T) Config {
 		c := Config{
 			Vhost:                  rapid.SampledFrom([]string{"/", "orders", "a/b"}).Draw(t, "vhost"),
-			Resolution:             anyResolution().Draw(t, "resolution"),
 			CreateDeliveryExchange: rapid.Bool().Draw(t, "create delivery exchange"),
 			QueueType:              rapid.SampledFrom([]QueueType{Quorum, Classic}).Draw(t, "queue type"),
 			StrictKeys:             rapid.Bool().Draw(t, "strict keys"),
 			InternalLevels:         rapid.Bool().Draw(t, "internal levels"),
 			ParkUnroutable:         rapid.Bool().Draw(t, "park unroutable"),
 		}
-		c.Levels = rapid.IntRange(1, mostLevels(c.Resolution)).Draw(t, "levels")
+		s := anyScale().Draw(t, "scale")
+		c.Base, c.Levels, c.Resolution = s.Base, s.Levels, s.Resolution
 		c.Lookahead = rapid.IntRange(1, c.Levels).Draw(t, "lookahead")
 		if c.QueueType == Quorum && rapid.Bool().Draw(t, "limited") {
 			c.MaxLength = rapid.Int64Range(1, 1<<40).Draw(t, "max length")
@@ -30,7 +47,7 @@ func anyConfig() *rapid.Generator[Config] {
 			c.ExchangeName = anyFormat().Draw(t, "exchange name")
 		}
 		if c.Name == "" || rapid.Bool().Draw(t, "queue named") {
-			c.QueueName = anyFormat().Draw(t, "queue name")
+			c.QueueName = anyQueueFormat(c.Base).Draw(t, "queue name")
 		}
 		if c.Name == "" || rapid.Bool().Draw(t, "delivery named") {
 			c.DeliveryExchange = anyText(1).Draw(t, "delivery exchange")
@@ -55,9 +72,30 @@ func anyFormat() *rapid.Generator[Format] {
 	})
 }
 
+// anyQueueFormat draws formats with a verb for the digit, too, in a base over 2.
+func anyQueueFormat(base int) *rapid.Generator[Format] {
+	if base == 2 {
+		return anyFormat()
+	}
+	return rapid.Custom(func(t *rapid.T) Format {
+		verb := rapid.SampledFrom([]string{"%x", "%d", "%02x", "%2d", "%03d"}).Draw(t, "digit's verb")
+		return anyFormat().Draw(t, "before the digit") + Format(verb+Escape(anyText(0).Draw(t, "behind the digit")))
+	})
+}
+
+func anyScale() *rapid.Generator[Scale] {
+	return rapid.Custom(func(t *rapid.T) Scale {
+		s := Scale{rapid.IntRange(MinBase, MaxBase).Draw(t, "base"), 1, anyResolution().Draw(t, "resolution")}
+		s.Resolution = min(s.Resolution, (MaxTTL / time.Duration(s.Base-1)).Truncate(time.Millisecond))
+		s.Levels = rapid.IntRange(1, s.mostLevels()).Draw(t, "levels")
+		return s
+	})
+}
+
 func anyResolution() *rapid.Generator[time.Duration] {
 	return rapid.Custom(func(t *rapid.T) time.Duration {
-		common := rapid.SampledFrom([]time.Duration{time.Millisecond, 100 * time.Millisecond, time.Second, 1024 * time.Second, time.Hour, MaxTTL})
+		common := rapid.SampledFrom([]time.Duration{time.Millisecond, 100 * time.Millisecond, time.Second,
+			1024 * time.Second, time.Hour, MaxTTL})
 		if rapid.Bool().Draw(t, "common") {
 			return common.Draw(t, "resolution")
 		}

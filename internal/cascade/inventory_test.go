@@ -37,6 +37,9 @@ func TestInventoryFindsAllAndNothingElse(t *testing.T) {
 		{Name: "chain", Levels: 28, StrictKeys: true, InternalLevels: true, ParkUnroutable: true, Lookahead: 1},
 		{Name: "lax", Levels: 12, ParkUnroutable: true},
 		{Name: "lax chain", Levels: 12, Lookahead: 1, QueueType: Classic},
+		{Name: "decimal", Base: 10, Levels: 8, StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
+		{Name: "lax hexadecimal chain", Base: 16, Levels: 4, Lookahead: 1, QueueType: Classic},
+		{Name: "single ternary", Base: 3, Levels: 1, StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
 		{Name: "single", Levels: 1, StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
 		{Name: "lax single", Levels: 1, Lookahead: 1},
 		{ExchangeName: "wait.%d.to", QueueName: "waiting %d", DeliveryExchange: "full.delivery", Levels: 3},
@@ -45,10 +48,7 @@ func TestInventoryFindsAllAndNothingElse(t *testing.T) {
 	} {
 		c.Vhost = "/"
 		c.CreateDeliveryExchange = c.DeliveryExchange == ""
-		expanded, err := Expand(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expanded := expand(t, c)
 		add(expanded)
 		want[expanded.Entry] = c
 	}
@@ -56,12 +56,14 @@ func TestInventoryFindsAllAndNothingElse(t *testing.T) {
 	want["EXCHANGE.TOPIC.SENDTASK.N3"] = vectors["article_level3"]
 
 	bind := func(source, key string, to topology.DestinationType, destination string) {
-		there.Bindings.Add(topology.Binding{Source: source, RoutingKey: key, DestinationType: to, Destination: destination})
+		there.Bindings.Add(topology.Binding{Source: source, RoutingKey: key, DestinationType: to,
+			Destination: destination})
 	}
 	topic := func(name string) { there.Exchanges[name] = topology.Exchange{Name: name, Type: "topic", Durable: true} }
 	there.Exchanges["amq.direct"] = topology.Exchange{Name: "amq.direct", Type: "direct", Durable: true}
 	there.Queues["plain"] = topology.Queue{Name: "plain", Durable: true}
-	there.Queues["retry"] = topology.Queue{Name: "retry", Durable: true, Arguments: topology.Arguments{"x-message-ttl": int64(5000), "x-dead-letter-exchange": "events-1"}}
+	there.Queues["retry"] = topology.Queue{Name: "retry", Durable: true,
+		Arguments: topology.Arguments{"x-message-ttl": int64(5000), "x-dead-letter-exchange": "events-1"}}
 	for n := range 3000 {
 		name := fmt.Sprintf("events-%d", n)
 		topic(name)
@@ -73,6 +75,7 @@ func TestInventoryFindsAllAndNothingElse(t *testing.T) {
 	bind("events-4", "1.#", topology.ToExchange, "events-1")
 	// Somebody publishes by hand into a lower level: that does not make it a cascade.
 	bind("lax.delay-05", "1.#", topology.ToQueue, "lax.delay-05")
+	bind("decimal.delay-05", "7.#", topology.ToQueue, "decimal.delay-05-7")
 	bind("full.delay-07", "1"+strings.Repeat(".*", 8)+".#", topology.ToQueue, "full.delay-07")
 	bind("full.delay-00", "1.#", topology.ToQueue, "full.delay-00")
 
@@ -94,10 +97,7 @@ func TestInventoryFindsAllAndNothingElse(t *testing.T) {
 func TestInventoryFindsLadders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := anyLadder().Draw(t, "ladder")
-		there, err := l.Expand()
-		if err != nil {
-			t.Fatal(err)
-		}
+		there := resolve(t, l).Expand()
 		i := NewInventory(l.Vhost, there)
 		if got := i.Ladders(t.Context()); !slices.Equal(got, []string{there.Entry}) {
 			t.Fatalf("found %q, want %q", got, there.Entry)
@@ -114,8 +114,10 @@ func TestInventoryFindsLadders(t *testing.T) {
 	there := topology.New()
 	there.Exchanges["retry"] = topology.Exchange{Name: "retry", Type: "topic", Durable: true}
 	there.Exchanges["amq.topic"] = topology.Exchange{Name: "amq.topic", Type: "topic", Durable: true}
-	there.Queues["5s"] = topology.Queue{Name: "5s", Durable: true, Arguments: topology.Arguments{"x-message-ttl": int64(5000), "x-dead-letter-exchange": "retry"}}
-	for _, b := range []topology.Binding{{Source: "retry", RoutingKey: "5s"}, {Source: "retry", RoutingKey: "10s.#"}, {Source: "amq.topic", RoutingKey: "5s.#"}} {
+	there.Queues["5s"] = topology.Queue{Name: "5s", Durable: true,
+		Arguments: topology.Arguments{"x-message-ttl": int64(5000), "x-dead-letter-exchange": "retry"}}
+	for _, b := range []topology.Binding{{Source: "retry", RoutingKey: "5s"}, {Source: "retry", RoutingKey: "10s.#"},
+		{Source: "amq.topic", RoutingKey: "5s.#"}} {
 		b.DestinationType, b.Destination = topology.ToQueue, "5s"
 		there.Bindings.Add(b)
 	}
@@ -132,11 +134,16 @@ func TestInventoryOfDamagedCascades(t *testing.T) {
 		damage func(*topology.Topology)
 		want   []string
 	}{
-		"a queue is missing":     {func(to *topology.Topology) { delete(to.Queues, "t.delay-01") }, []string{"t.delay-03"}},
-		"an exchange is missing": {func(to *topology.Topology) { delete(to.Exchanges, "t.delay-02") }, []string{"t.delay-03"}},
+		"a queue is missing": {func(to *topology.Topology) { delete(to.Queues, "t.delay-01") },
+			[]string{"t.delay-03"}},
+		"an exchange is missing": {func(to *topology.Topology) { delete(to.Exchanges, "t.delay-02") },
+			[]string{"t.delay-03"}},
 		"no top queue": {func(to *topology.Topology) {
 			delete(to.Queues, "t.delay-03")
-			maps.DeleteFunc(to.Bindings, func(b topology.Binding, _ struct{}) bool { return b.Destination == "t.delay-03" })
+			maps.DeleteFunc(to.Bindings, func(b topology.Binding,
+				_ struct{}) bool {
+				return b.Destination == "t.delay-03"
+			})
 		}, []string{"t.delay-03"}},
 		"no entry": {func(to *topology.Topology) { delete(to.Exchanges, "t.delay-03") }, nil},
 		"an entry of another type": {func(to *topology.Topology) {

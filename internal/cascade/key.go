@@ -1,8 +1,6 @@
 package cascade
 
 import (
-	"fmt"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -12,59 +10,88 @@ import (
 const MaxKeyBytes = 255
 
 // RoutingKey is the key that sends a message to the destination after the delay: the delay in
-// steps of the resolution, in binary with one digit for each level, most significant first, then
+// steps of the resolution, with one digit for each level, most significant first, then
 // the destination. A delay between two steps is rounded up, so that no message is early. A delay
-// out of range, an empty destination and a key of more than 255 bytes are errors, as is a number
-// of levels that no cascade of the resolution can have. They are of type AttributeError and name
-// the parameter that is wrong.
-func RoutingKey(delay time.Duration, levels int, resolution time.Duration, destination string) (string, error) {
-	if err := checkLevels(levels, resolution); err != nil {
-		return "", err
-	}
+// out of range, an empty destination and a key of more than 255 bytes are errors. They are of type AttributeError and
+// name the parameter that is wrong.
+func (s Scale) RoutingKey(delay time.Duration, destination string) (string, error) {
 	if delay < 0 {
 		return "", attributeError("delay", "is %s; a message cannot be delivered before it is sent", delay)
 	}
-	steps := int64(delay / resolution)
-	if delay%resolution != 0 {
+	steps := int64(delay / s.Resolution)
+	if delay%s.Resolution != 0 {
 		steps++
 	}
-	if steps > maxSteps(levels) {
-		return "", attributeError("delay", "is %s, longer than %s, the longest that %d levels of %s can give",
-			delay, longestDelay(levels, resolution), levels, resolution)
+	if steps > s.maxSteps() {
+		return "", attributeError("delay", "is %s, longer than %s, the longest that %d levels of %s%s can give",
+			delay, s.Longest(), s.Levels, s.Resolution, s.inBase())
 	}
-	if err := checkAddress("destination", destination, levels); err != nil {
+	if err := checkAddress("destination", destination, s.Levels); err != nil {
 		return "", err
 	}
 	var key strings.Builder
-	for level := levels - 1; level >= 0; level-- {
-		fmt.Fprintf(&key, "%d.", steps>>level&1)
+	for level := s.Levels - 1; level >= 0; level-- {
+		digit := steps / s.weight(level) % int64(s.Base)
+		key.WriteString(digitWord(int(digit)) + ".")
 	}
 	key.WriteString(destination)
 	return key.String(), nil
 }
 
-// BindingKey is the key of the two bindings that the exchange of a level needs, as frameworks declare
-// them: with bit 1 the one to the level's queue, with bit 0 the one to the exchange below. It takes the
-// digits of the levels above as they are. An error is of type AttributeError and names the parameter.
-func BindingKey(level, levels, bit int) (string, error) {
-	// No cascade has more levels than one of the finest resolution.
-	if err := checkLevels(levels, time.Millisecond); err != nil {
+// ParseRoutingKey is the inverse of RoutingKey: what a cascade makes of a key. The first words are
+// the digits, one for each level; all that follows is the destination, dots included. An error is of
+// type AttributeError.
+func (s Scale) ParseRoutingKey(key string) (delay time.Duration, destination string, err error) {
+	if key == "" {
+		return 0, "", attributeError("key", "is empty")
+	}
+	if len(key) > MaxKeyBytes {
+		return 0, "", attributeError("key", "is %q of %d bytes; AMQP allows %d", key, len(key), MaxKeyBytes)
+	}
+	words := strings.SplitN(key, ".", s.Levels+1)
+	var steps int64
+	for i, word := range words[:min(s.Levels, len(words))] {
+		digit, ok := parseDigit(s.Base, word)
+		if !ok {
+			return 0, "", attributeError("key", "is %q, whose word %d is %q; the first %d words, one for each level, "+
+				"have to be %s",
+				key, i+1, word, s.Levels, digitsText(s.Base))
+		}
+		steps = steps*int64(s.Base) + int64(digit)
+	}
+	switch {
+	case len(words) < s.Levels:
+		return 0, "", attributeError("key", "is %q, which has only %d digits; %d levels need as many, then the "+
+			"destination", key, len(words), s.Levels)
+	case len(words) == s.Levels || words[s.Levels] == "":
+		return 0, "", attributeError("key", "is %q, which has no destination behind its %d digits", key, s.Levels)
+	}
+	return time.Duration(steps) * s.Resolution, words[s.Levels], nil
+}
+
+// BindingKey is the key of the bindings that the exchange of a level needs, as frameworks declare
+// them: with digit 0 the one to the exchange below, with another digit the one to the level's queue for it. It takes
+// the digits of the levels above as they are. An error is of type AttributeError and names the parameter.
+func BindingKey(level, levels, digit int) (string, error) {
+	if err := checkAnyLevels(levels); err != nil {
 		return "", err
 	}
 	if level < 0 || level >= levels {
-		return "", attributeError("level", "is %d; with %d levels it can be 0, the lowest, to %d, the entry", level, levels, levels-1)
+		return "", attributeError("level", "is %d; with %d levels it can be 0, the lowest, to %d, the entry", level,
+			levels, levels-1)
 	}
-	if bit != 0 && bit != 1 {
-		return "", attributeError("bit", "is %d; it can be 1, which leads to the queue, or 0, which leads past it", bit)
+	if digit < 0 || digit >= MaxBase {
+		return "", attributeError("digit", "is %d; it can be 1 to %d, each of which leads to its queue, or 0, which "+
+			"leads past them", digit, MaxBase-1)
 	}
-	return Config{Levels: levels}.bindingKey(level, []string{strconv.Itoa(bit)}), nil
+	return Cascade{Levels: levels}.bindingKey(level, 0, digitWord(digit)), nil
 }
 
 // DestinationKey is the key with which the delivery exchange is bound to what takes the messages for one
 // address: a "*" for each digit, then the address. It matches no other address, unless the address has
 // a word "*" or "#" itself. An error is of type AttributeError and names the parameter.
 func DestinationKey(levels int, address string) (string, error) {
-	if err := checkLevels(levels, time.Millisecond); err != nil {
+	if err := checkAnyLevels(levels); err != nil {
 		return "", err
 	}
 	if err := checkAddress("address", address, levels); err != nil {
@@ -73,47 +100,23 @@ func DestinationKey(levels int, address string) (string, error) {
 	return strings.Repeat("*.", levels) + address, nil
 }
 
+// checkAnyLevels is for where the resolution does not matter: no cascade has more levels than one of the finest.
+func checkAnyLevels(levels int) error {
+	if levels < 1 || levels > MaxLevels {
+		return attributeError("levels", "is %d; it can be 1 to %d", levels, MaxLevels)
+	}
+	return nil
+}
+
 // checkAddress checks what follows the digits of a key.
 func checkAddress(parameter, address string, levels int) error {
 	if address == "" {
 		return attributeError(parameter, "is empty; without it no key says where a message goes")
 	}
 	if most := MaxKeyBytes - 2*levels; len(address) > most {
-		return attributeError(parameter, "is %q of %d bytes; behind %d levels it can have %d, because AMQP allows a key %d",
+		return attributeError(parameter, "is %q of %d bytes; behind %d levels it can have %d, because AMQP allows "+
+			"a key %d",
 			address, len(address), levels, most, MaxKeyBytes)
 	}
 	return nil
-}
-
-// maxSteps is the longest delay of a cascade in steps of its resolution.
-func maxSteps(levels int) int64 { return 1<<levels - 1 }
-
-// waitKey matches, at the exchange of the level, the messages whose next set bit is `zeros` levels
-// further down.
-func (c Config) waitKey(level, zeros int) string {
-	return c.bindingKey(level, append(repeat("0", zeros), "1"))
-}
-
-// passKey matches, at the exchange of the level, the messages whose next `zeros` bits are clear.
-func (c Config) passKey(level, zeros int) string {
-	return c.bindingKey(level, repeat("0", zeros))
-}
-
-// bindingKey is the key of a binding of the level's exchange that looks at the digits from the
-// level downwards.
-func (c Config) bindingKey(level int, digits []string) string {
-	words := append(repeat("*", c.Levels-1-level), digits...)
-	if c.StrictKeys && level == c.Levels-1 {
-		const firstWordOfDestination = 1
-		words = append(words, repeat("*", c.Levels-len(words)+firstWordOfDestination)...)
-	}
-	return strings.Join(append(words, "#"), ".")
-}
-
-func repeat(word string, times int) []string {
-	words := make([]string, times, times+2)
-	for i := range words {
-		words[i] = word
-	}
-	return words
 }

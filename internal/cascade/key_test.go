@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 func TestRoutingKey(t *testing.T) {
@@ -26,9 +28,10 @@ func TestRoutingKey(t *testing.T) {
 		{(1<<39 - 1) * time.Millisecond, 39, time.Millisecond, "d", strings.Repeat("1.", 39) + "d"},
 		{0, 28, time.Second, strings.Repeat("d", 199), strings.Repeat("0.", 28) + strings.Repeat("d", 199)},
 	} {
-		got, err := RoutingKey(test.delay, test.levels, test.resolution, test.destination)
+		got, err := routingKey(test.delay, test.levels, test.resolution, test.destination)
 		if err != nil || got != test.want {
-			t.Errorf("%s on %d levels of %s: got %q (%v), want %q", test.delay, test.levels, test.resolution, got, err, test.want)
+			t.Errorf("%s on %d levels of %s: got %q (%v), want %q", test.delay, test.levels, test.resolution, got, err,
+				test.want)
 		}
 	}
 }
@@ -42,11 +45,13 @@ func TestRoutingKeyErrors(t *testing.T) {
 		want        string
 	}{
 		{-1, 4, time.Second, "d", "delay is -1ns; a message cannot be delivered before it is sent"},
-		{15*time.Second + 1, 4, time.Second, "d", "delay is 15.000000001s, longer than 15s, the longest that 4 levels of 1s can give"},
-		{math.MaxInt64, 29, time.Second, "d", ", longer than 149130h48m31s"},
+		{15*time.Second + 1, 4, time.Second, "d", "delay is 15.000000001s, longer than 15s, the longest that 4 " +
+			"levels of 1s can give"},
+		{math.MaxInt64, 29, time.Second, "d", ", longer than 536870911s"},
 		{math.MinInt64, 29, time.Second, "d", "before it is sent"},
 		{0, 4, time.Second, "", "destination is empty"},
-		{0, 28, time.Second, strings.Repeat("d", 200), "of 200 bytes; behind 28 levels it can have 199, because AMQP allows a key 255"},
+		{0, 28, time.Second, strings.Repeat("d", 200), "of 200 bytes; behind 28 levels it can have 199, because AMQP " +
+			"allows a key 255"},
 		{0, 0, time.Second, "d", "levels is 0; at a resolution of 1s it can be 1 to 29"},
 		{0, -1, time.Second, "d", "levels is -1"},
 		{0, 30, time.Second, "d", "levels is 30; at a resolution of 1s it can be 1 to 29"},
@@ -54,42 +59,48 @@ func TestRoutingKeyErrors(t *testing.T) {
 		{0, 4, 0, "d", "resolution is 0s"},
 		{0, 4, -time.Second, "d", "resolution is -1s"},
 		{0, 4, time.Microsecond, "d", "resolution is 1µs; RabbitMQ counts time-to-live in whole milliseconds"},
-		{0, 1, MaxTTL + time.Millisecond, "d", "give at most 87600h0m0s"},
+		{0, 1, MaxTTL + time.Millisecond, "d", "give at most 87600h"},
 	} {
-		if got, err := RoutingKey(test.delay, test.levels, test.resolution, test.destination); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s on %d levels of %s: got %q and error %q, want %q", test.delay, test.levels, test.resolution, got, err, test.want)
+		if got, err := routingKey(test.delay, test.levels, test.resolution, test.destination); err == nil ||
+			!strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s on %d levels of %s: got %q and error %q, want %q", test.delay, test.levels, test.resolution,
+				got, err, test.want)
 		}
 	}
 }
 
 func TestBindingKey(t *testing.T) {
 	for _, test := range []struct {
-		level, levels, bit int
-		want               string
+		level, levels, digit int
+		want                 string
 	}{
 		{3, 4, 1, "1.#"},
 		{3, 4, 0, "0.#"},
 		{0, 4, 1, "*.*.*.1.#"},
 		{0, 1, 0, "0.#"},
+		{1, 3, 15, "*.f.#"},
 		{0, 39, 1, strings.Repeat("*.", 38) + "1.#"},
 	} {
-		if got, err := BindingKey(test.level, test.levels, test.bit); err != nil || got != test.want {
-			t.Errorf("level %d of %d, bit %d: got %q (%v), want %q", test.level, test.levels, test.bit, got, err, test.want)
+		if got, err := BindingKey(test.level, test.levels, test.digit); err != nil || got != test.want {
+			t.Errorf("level %d of %d, digit %d: got %q (%v), want %q", test.level, test.levels, test.digit, got, err,
+				test.want)
 		}
 	}
 	for _, test := range []struct {
-		level, levels, bit int
-		want               string
+		level, levels, digit int
+		want                 string
 	}{
 		{4, 4, 1, "level is 4; with 4 levels it can be 0, the lowest, to 3, the entry"},
 		{-1, 4, 1, "level is -1"},
 		{0, 0, 1, "levels is 0"},
-		{0, 40, 1, "levels is 40; at a resolution of 1ms it can be 1 to 39"},
-		{0, 4, 2, "bit is 2; it can be 1, which leads to the queue, or 0, which leads past it"},
-		{0, 4, -1, "bit is -1"},
+		{0, 40, 1, "levels is 40; it can be 1 to 39"},
+		{0, 4, 16, "digit is 16; it can be 1 to 15, each of which leads to its queue, or 0, which leads past them"},
+		{0, 4, -1, "digit is -1"},
 	} {
-		if got, err := BindingKey(test.level, test.levels, test.bit); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("level %d of %d, bit %d: got %q and error %v, want %q", test.level, test.levels, test.bit, got, err, test.want)
+		if got, err := BindingKey(test.level, test.levels, test.digit); err == nil || !strings.Contains(err.Error(),
+			test.want) {
+			t.Errorf("level %d of %d, digit %d: got %q and error %v, want %q", test.level, test.levels, test.digit, got,
+				err, test.want)
 		}
 	}
 }
@@ -108,8 +119,10 @@ func TestDestinationKey(t *testing.T) {
 		{0, "d", "levels is 0"},
 		{40, "d", "levels is 40"},
 	} {
-		if got, err := DestinationKey(test.levels, test.address); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%q behind %d levels: got %q and error %v, want %q", test.address, test.levels, got, err, test.want)
+		if got, err := DestinationKey(test.levels, test.address); err == nil || !strings.Contains(err.Error(),
+			test.want) {
+			t.Errorf("%q behind %d levels: got %q and error %v, want %q", test.address, test.levels, got, err,
+				test.want)
 		}
 	}
 }
@@ -126,7 +139,7 @@ func TestLevelsFor(t *testing.T) {
 		{15 * time.Second, time.Millisecond, 14},
 		{(1<<39 - 1) * time.Millisecond, time.Millisecond, 39},
 	} {
-		if got, err := LevelsFor(test.maxDelay, test.resolution); err != nil || got != test.want {
+		if got, err := LevelsFor(2, test.maxDelay, test.resolution); err != nil || got != test.want {
 			t.Errorf("%s at %s: got %d (%v), want %d", test.maxDelay, test.resolution, got, err, test.want)
 		}
 	}
@@ -135,13 +148,100 @@ func TestLevelsFor(t *testing.T) {
 		want                 string
 	}{
 		{0, time.Second, "max_delay is 0s; it has to be positive"},
-		{-time.Hour, time.Second, "max_delay is -1h0m0s; it has to be positive"},
+		{-time.Hour, time.Second, "max_delay is -1h; it has to be positive"},
 		{(1 << 39) * time.Millisecond, time.Millisecond, "a coarser resolution reaches further"},
 		{200_000 * time.Hour, time.Second, "a coarser resolution reaches further"},
 		{time.Hour, time.Microsecond, "resolution is 1µs"},
 	} {
-		if got, err := LevelsFor(test.maxDelay, test.resolution); err == nil || !strings.Contains(err.Error(), test.want) {
+		if got, err := LevelsFor(2, test.maxDelay, test.resolution); err == nil || !strings.Contains(err.Error(),
+			test.want) {
 			t.Errorf("%s at %s: got %d and error %v, want %q", test.maxDelay, test.resolution, got, err, test.want)
 		}
 	}
+}
+
+func TestParseRoutingKey(t *testing.T) {
+	for _, test := range []struct {
+		key         string
+		levels      int
+		delay       time.Duration
+		destination string
+	}{
+		{"1.0.1.0.destination", 4, 10 * time.Second, "destination"},
+		{"0.0.orders.eu", 2, 0, "orders.eu"},
+		{"0.1.0.1", 2, time.Second, "0.1"},
+		{"1..a", 1, time.Second, ".a"},
+	} {
+		delay, destination, err := parseRoutingKey(test.key, test.levels, time.Second)
+		if err != nil || delay != test.delay || destination != test.destination {
+			t.Errorf("%q: got %s, %q, %v", test.key, delay, destination, err)
+		}
+	}
+}
+
+func TestParseRoutingKeyErrors(t *testing.T) {
+	for _, test := range []struct {
+		key    string
+		levels int
+		want   string
+	}{
+		{"", 4, "key is empty"},
+		{"1.0.d", 4, `key is "1.0.d", whose word 3 is "d"; the first 4 words, one for each level, have to be 0 or 1`},
+		{"1.0", 4, `key is "1.0", which has only 2 digits; 4 levels need as many, then the destination`},
+		{"1.0.1.1", 4, `key is "1.0.1.1", which has no destination behind its 4 digits`},
+		{"1.0.1.1.", 4, "has no destination"},
+		{"1.0.2.1.d", 4, `key is "1.0.2.1.d", whose word 3 is "2"`},
+		{"1..1.1.d", 4, `key is "1..1.1.d", whose word 2 is ""`},
+		{"01.0.d", 2, `is "01"`},
+		{"1." + strings.Repeat("d", 254), 1, "of 256 bytes; AMQP allows 255"},
+		{"1.d", 0, "levels is 0"},
+		{"1.d", 30, "levels is 30"},
+	} {
+		if _, _, err := parseRoutingKey(test.key, test.levels, time.Second); err == nil ||
+			!strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q on %d levels: got %q, want %q", test.key, test.levels, err, test.want)
+		}
+	}
+	if _, _, err := parseRoutingKey("1.d", 1, 0); err == nil || !strings.Contains(err.Error(), "resolution is 0s") {
+		t.Errorf("without resolution: %v", err)
+	}
+}
+
+// A key says the delay rounded up to a step: never early, and late by less than one step.
+func TestRoutingKeyRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := anyScale().Draw(t, "scale")
+		delay := time.Duration(rapid.Int64Range(0, int64(s.Longest())).Draw(t, "delay"))
+		destination := anyDestination(s.Levels).Draw(t, "destination")
+		key, err := s.RoutingKey(delay, destination)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, gotDestination, err := s.ParseRoutingKey(key)
+		if err != nil || gotDestination != destination || got < delay || got-delay >= s.Resolution ||
+			got%s.Resolution != 0 {
+			t.Fatalf("%s to %q: %q is %s to %q (%v)", delay, destination, key, got, gotDestination, err)
+		}
+		if again, err := s.RoutingKey(got, gotDestination); err != nil || again != key {
+			t.Fatalf("%q comes back as %q (%v)", key, again, err)
+		}
+	})
+}
+
+// routingKey is the key of a scale in base 2.
+func routingKey(delay time.Duration, levels int, resolution time.Duration, destination string) (string, error) {
+	s, err := NewScale(DefaultBase, levels, resolution)
+	if err != nil {
+		return "", err
+	}
+	return s.RoutingKey(delay, destination)
+}
+
+// parseRoutingKey is the inverse of routingKey.
+func parseRoutingKey(key string, levels int, resolution time.Duration) (time.Duration, string, error) {
+	s, err := NewScale(DefaultBase, levels, resolution)
+	if err != nil {
+		return 0, "", err
+	}
+	return s.ParseRoutingKey(key)
 }

@@ -3,7 +3,6 @@ package cascade
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -11,9 +10,10 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Ladder describes a ladder: a set of fixed delays, each with a queue of its own. The zero values of QueueName,
-// EntryExchange, DeliveryExchange and QueueType stand for what Resolve puts there; the others mean what they say.
-type Ladder struct {
+// LadderConfig describes a ladder as it is given: a set of fixed delays, each with a queue of its own. The zero values
+// of QueueName, EntryExchange, DeliveryExchange and QueueType stand for what Resolve puts there; the others mean what
+// they say.
+type LadderConfig struct {
 	Vhost string
 	// Name is the beginning of all names that are not given.
 	Name string
@@ -26,7 +26,8 @@ type Ladder struct {
 	DeliveryExchange string
 	// CreateDeliveryExchange makes the delivery exchange a part of the ladder.
 	CreateDeliveryExchange bool
-	// DeadLetterRoutingKey is the routing key with which every message leaves the ladder; empty for the one it came with.
+	// DeadLetterRoutingKey is the routing key with which every message leaves the ladder; empty for the one it came
+	// with.
 	DeadLetterRoutingKey string
 
 	QueueType QueueType
@@ -36,77 +37,20 @@ type Ladder struct {
 	ParkUnroutable bool
 }
 
-// LabelFormat names the queues of a ladder by the labels of their delays: a text with one verb, %s, such as
-// "retry.delay-%s". A literal percent sign is written %%. A ladder with a single rung needs no verb.
-type LabelFormat string
+// Ladder is a configuration in which everything is decided and checked, with the delays from the shortest to the
+// longest. Resolve and RecognizeLadder make it.
+type Ladder LadderConfig
 
-// Name is the name of the queue with the label. The format has to be valid.
-func (f LabelFormat) Name(label string) string {
-	return labelVerb.ReplaceAllStringFunc(string(f), func(found string) string {
-		if found == "%s" {
-			return label
-		}
-		return "%"
-	})
-}
-
-// labelVerb is what may follow a percent sign.
-var labelVerb = regexp.MustCompile(`%[%s]?`)
-
-// check says what is wrong with the format, nothing if it suits so many rungs.
-func (f LabelFormat) check(rungs int) string {
-	verbs := 0
-	for _, found := range labelVerb.FindAllString(string(f), -1) {
-		switch found {
-		case "%":
-			return "has a percent sign that begins no %s; the delay is written %s, a literal percent sign %%"
-		case "%s":
-			verbs++
-		}
-	}
-	switch {
-	case verbs > 1:
-		return fmt.Sprintf("has %%s %d times; once is enough, in the place of the delay", verbs)
-	case verbs == 0 && rungs > 1:
-		return fmt.Sprintf("has no %%s in the place of the delay; without it, all %d delays would have the same queue", rungs)
-	}
-	return ""
-}
-
-// What the default names add to the name of the ladder.
-const (
-	defaultEntryName = ".entry"
-	defaultRung      = ".delay-%s"
-)
-
-func (l Ladder) parts() parts {
-	return parts{l.Vhost, l.Name, l.DeliveryExchange, l.CreateDeliveryExchange, l.QueueType, l.MaxLength, l.ParkUnroutable}
-}
-
-// Resolve fills in what the configuration leaves to defaults and checks the result. An error is
-// of type Errors.
-func (l Ladder) Resolve() (Ladder, error) {
-	given := l
+// Resolve decides what the configuration leaves to defaults, and checks the result. An error is of type Errors.
+func (given LadderConfig) Resolve() (Ladder, error) {
+	l := Ladder(given)
 	var errs Errors
-	if l.QueueType == "" {
-		l.QueueType = Quorum
-	}
-	if l.Name != "" {
-		if l.EntryExchange == "" {
-			l.EntryExchange = l.Name + defaultEntryName
-		}
-		if l.QueueName == "" {
-			l.QueueName = LabelFormat(Escape(l.Name) + defaultRung)
-		}
-		if l.DeliveryExchange == "" {
-			l.DeliveryExchange = l.Name + defaultDelivery
-		}
-	}
+	l.applyDefaults()
 	l.Delays = slices.Sorted(slices.Values(l.Delays))
 	if checkDelays(&errs, l.Delays) {
 		slices.SortStableFunc(l.Delays, func(x, y string) int { return cmp.Compare(rung(x), rung(y)) })
 	}
-	l.parts().check(&errs)
+	l.shared().check(&errs)
 	if len(l.DeadLetterRoutingKey) > MaxKeyBytes {
 		errs.add("dead_letter_routing_key", "has %d bytes; AMQP allows %d", len(l.DeadLetterRoutingKey), MaxKeyBytes)
 	}
@@ -115,6 +59,22 @@ func (l Ladder) Resolve() (Ladder, error) {
 		return Ladder{}, errs
 	}
 	return l, nil
+}
+
+// What the default names add to the name of the ladder.
+const (
+	defaultEntryName = ".entry"
+	defaultRung      = ".delay-%s"
+)
+
+func (l *Ladder) applyDefaults() {
+	setDefault(&l.QueueType, Quorum)
+	if l.Name == "" {
+		return
+	}
+	setDefault(&l.EntryExchange, l.Name+defaultEntryName)
+	setDefault(&l.QueueName, LabelFormat(Escape(l.Name)+defaultRung))
+	setDefault(&l.DeliveryExchange, l.Name+defaultDelivery)
 }
 
 func checkDelays(errs *Errors, delays []string) bool {
@@ -137,8 +97,8 @@ func checkDelays(errs *Errors, delays []string) bool {
 	return len(*errs) == before
 }
 
-// ParseLabel is the delay that a label stands for: a Go duration of whole milliseconds, 1 ms to ten years. It is a single
-// word of a routing key, so it has no dot. The error continues a sentence on the label.
+// ParseLabel is the delay that a label stands for: a Go duration of whole milliseconds, 1 ms to ten years. It is a
+// single word of a routing key, so it has no dot. The error continues a sentence on the label.
 func ParseLabel(label string) (time.Duration, error) {
 	ttl, err := time.ParseDuration(label)
 	switch {
@@ -149,7 +109,7 @@ func ParseLabel(label string) (time.Duration, error) {
 	case ttl < time.Millisecond || ttl%time.Millisecond != 0:
 		return 0, fmt.Errorf("but RabbitMQ counts time-to-live in whole milliseconds, from 1ms on")
 	case ttl > MaxTTL:
-		return 0, fmt.Errorf("but RabbitMQ accepts no time-to-live over %s", MaxTTL)
+		return 0, fmt.Errorf("but RabbitMQ accepts no time-to-live over %s", DurationText(MaxTTL))
 	}
 	return ttl, nil
 }
@@ -157,7 +117,7 @@ func ParseLabel(label string) (time.Duration, error) {
 // withoutDot writes a duration with whole numbers only.
 func withoutDot(d time.Duration) string {
 	if d%time.Second == 0 {
-		return d.String()
+		return DurationText(d)
 	}
 	return fmt.Sprintf("%dms", d.Milliseconds())
 }
@@ -168,8 +128,8 @@ func rung(label string) time.Duration {
 	return ttl
 }
 
-func (l Ladder) checkNames(errs *Errors, given Ladder) {
-	p := l.parts()
+func (l *Ladder) checkNames(errs *Errors, given LadderConfig) {
+	p := l.shared()
 	p.checkMissing(errs, otherwise{"entry_exchange", l.EntryExchange == ""}, otherwise{"queue_name", l.QueueName == ""})
 	queueName := origin("queue_name", string(given.QueueName))
 	if wrong := l.QueueName.check(len(l.Delays)); wrong != "" {
@@ -190,16 +150,11 @@ func (l Ladder) checkNames(errs *Errors, given Ladder) {
 	p.checkNames(errs, objects)
 }
 
-// Expand is the full set of objects that the ladder stands for. An error is of type Errors: one
-// entry for every attribute that is wrong.
-func (l Ladder) Expand() (topology.Topology, error) {
-	l, err := l.Resolve()
-	if err != nil {
-		return topology.Topology{}, err
-	}
+// Expand is the full set of objects that the ladder stands for.
+func (l Ladder) Expand() topology.Topology {
 	t := topology.New()
 	t.Entry = l.EntryExchange
-	p := l.parts()
+	p := l.shared()
 	p.addAround(&t)
 	if l.DeadLetterRoutingKey != "" && !l.CreateDeliveryExchange {
 		t.DeliveryType = "" // nothing behind the delay has to be matched
@@ -212,9 +167,10 @@ func (l Ladder) Expand() (topology.Topology, error) {
 		}
 		name := l.QueueName.Name(label)
 		t.Queues[name] = topology.Queue{Name: name, Durable: true, Arguments: arguments}
-		t.Bindings.Add(topology.Binding{Source: l.EntryExchange, RoutingKey: l.rungKey(label), DestinationType: topology.ToQueue, Destination: name})
+		t.Bindings.Add(topology.Binding{Source: l.EntryExchange, RoutingKey: l.rungKey(label),
+			DestinationType: topology.ToQueue, Destination: name})
 	}
-	return t, nil
+	return t
 }
 
 // rungKey is the key under which the entry leads to a rung: the label and a destination, or, where the

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -37,7 +38,8 @@ func TestMermaid(t *testing.T) {
   cascade -. "no binding" .-> XU{{"tasks.unroutable"}}
   XU --> QU[("tasks.unroutable<br/>quorum")]
 `},
-		"a classic chain": {Config{Vhost: "a b", Name: "end", Levels: 1, Lookahead: 1, DeliveryExchange: "amq.topic", QueueType: Classic}, `flowchart LR
+		"a classic chain": {Config{Vhost: "a b", Name: "end", Levels: 1, Lookahead: 1, DeliveryExchange: "amq.topic",
+			QueueType: Classic}, `flowchart LR
   publisher(["publisher"]) -- "1-digit delay, then the destination" --> E0
   subgraph cascade["vhost a#32;b, delays up to 1s in steps of 1s"]
     E0{{"end.delay-00"}}
@@ -50,11 +52,12 @@ func TestMermaid(t *testing.T) {
   delivery --> applications(["queues of the applications"])
 `},
 	} {
-		if got, err := Mermaid(test.config); err != nil || got != test.want {
-			t.Errorf("%s: got %v\n%s", name, err, got)
+		if got := resolve(t, test.config).Mermaid(); got != test.want {
+			t.Errorf("%s: got\n%s", name, got)
 		}
 	}
-	if _, err := Mermaid(Config{Name: "t", Levels: 40}); err == nil || !strings.Contains(err.Error(), "levels is 40") {
+	_, err := Config{Name: "t", Levels: 40}.Resolve()
+	if err == nil || !strings.Contains(err.Error(), "levels is 40") {
 		t.Errorf("40 levels: %v", err)
 	}
 }
@@ -76,6 +79,7 @@ func TestMermaidText(t *testing.T) {
 		"_a_":                   "#95;a#95;",
 		"😀":                     "#128512;",
 		"NServiceBus@machine\\": "NServiceBus#64;machine#92;",
+		"\x1b[2J\n\u202ea":      `#92;x1b#91;2J#92;n#92;u202ea`,
 	} {
 		if got := mermaidText(name); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
@@ -87,7 +91,7 @@ func TestMermaidText(t *testing.T) {
 // a label there are letters, digits, dots, hyphens and underscores between them, and entity codes.
 var mermaidLine = func() []*regexp.Regexp {
 	const (
-		id    = `(?:publisher|delivery|applications|cascade|XU|QU|[EQ]\d+)`
+		id    = `(?:publisher|delivery|applications|cascade|XU|QU|E\d+|Q\d+(?:_[1-9a-f])?)`
 		name  = `(?:[\p{L}\p{Nd}]|#\d+;|[._-])+`
 		label = `"[\p{L}\p{Nd} ,._-]+"`
 	)
@@ -95,10 +99,12 @@ var mermaidLine = func() []*regexp.Regexp {
 	for _, statement := range []string{
 		`flowchart LR`,
 		`  end`,
-		`  subgraph cascade\["vhost ` + name + `, delays up to \w[\w.]* in steps of [\w.]+(?:<br/>lookahead \d+, straight to the queue of the next 1)?"\]`,
+		`  subgraph cascade\["vhost ` + name + `, delays up to \w[\w.]* in steps of [\w.]+(?:<br/>lookahead \d+, ` +
+			`straight to the queue of the next (?:1|digit but 0))?"\]`,
 		` {2,4}` + id + `\{\{"(` + name + `)"\}\}`,
-		`    Q\d+\[\("(` + name + `)<br/>(?:quorum|classic), [\w.µ]+"\)\]`,
-		`  ` + id + `(?:\(\[` + label + `\]\))? (?:-->|-- ` + label + ` -->|-\. ` + label + ` \.->) ` + id + `(?:\(\[` + label + `\]\)|\{\{"(` + name + `)"\}\}|\[\("(` + name + `)<br/>(?:quorum|classic)"\)\])?`,
+		`    Q\d+(?:_[1-9a-f])?\[\("(` + name + `)<br/>(?:quorum|classic), [\w.µ]+"\)\]`,
+		`  ` + id + `(?:\(\[` + label + `\]\))? (?:-->|-- ` + label + ` -->|-\. ` + label + ` \.->) ` + id + `(?:\(\[` +
+			label + `\]\)|\{\{"(` + name + `)"\}\}|\[\("(` + name + `)<br/>(?:quorum|classic)"\)\])?`,
 	} {
 		lines = append(lines, regexp.MustCompile(`^`+statement+`$`))
 	}
@@ -107,61 +113,72 @@ var mermaidLine = func() []*regexp.Regexp {
 
 var entity = regexp.MustCompile(`#(\d+);`)
 
-// Whatever the names are, the diagram consists of known statements, and shows exactly the names that
+// Whatever the names are, the diagram consists of known statements, and shows exactly the names, as plain text, that
 // the cascade has, and the ways that it has with a lookahead of 1.
 func TestMermaidOfAnyCascade(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		config := anyConfig().Draw(t, "config")
-		chart, err := Mermaid(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		chart := resolve(t, config).Mermaid()
 		names := map[string]string{} // by node
-		var shown []string
-		for _, line := range strings.Split(strings.TrimSuffix(chart, "\n"), "\n") {
-			matched := false
-			for _, statement := range mermaidLine {
-				if found := statement.FindStringSubmatch(line); found != nil {
-					matched = true
-					for _, name := range found[1:] {
-						if name != "" {
-							// What Mermaid does with entity codes before it hands them to the browser.
-							decoded := html.UnescapeString(entity.ReplaceAllString(name, "&#$1;"))
-							names[regexp.MustCompile(`\w+(?:\{\{|\[\()`).FindString(line)] = decoded
-							shown = append(shown, decoded)
-						}
-					}
-				}
-			}
-			if !matched {
-				t.Fatalf("no statement of a flowchart: %q", line)
+		shown := 0
+		for line := range strings.SplitSeq(strings.TrimSuffix(chart, "\n"), "\n") {
+			for _, name := range namesIn(t, line) {
+				names[regexp.MustCompile(`\w+(?:\{\{|\[\()`).FindString(line)] = name
+				shown++
 			}
 		}
 		config.Lookahead = 1
-		resolved, err := config.Resolve()
-		if err != nil {
-			t.Fatal(err)
-		}
-		chain, err := Expand(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := resolve(t, config)
+		chain := c.Expand()
 		want := len(chain.Exchanges) + len(chain.Queues)
 		if !config.CreateDeliveryExchange {
 			want++
 		}
-		if len(shown) != want {
-			t.Fatalf("%d names are shown, want %d: %q", len(shown), want, shown)
+		if shown != want {
+			t.Fatalf("%d names are shown, want %d: %q", shown, want, names)
 		}
 		for binding := range chain.Bindings {
-			if binding.DestinationType == topology.ToQueue && binding.RoutingKey != "#" {
-				above, _, _ := strings.Cut(binding.RoutingKey, "1")
-				level := resolved.Levels - 1 - strings.Count(above, "*")
-				way := fmt.Sprintf("  E%d -- \"1\" --> Q%d\n", level, level)
-				if !strings.Contains(chart, way) || names[fmt.Sprintf("E%d{{", level)] != binding.Source || names[fmt.Sprintf("Q%d[(", level)] != binding.Destination {
-					t.Fatalf("%v is not shown as %q: %q", binding, way, names)
-				}
+			if binding.DestinationType != topology.ToQueue || binding.RoutingKey == "#" {
+				continue
+			}
+			level, digit, queue := nodeOf(c, binding)
+			way := fmt.Sprintf("  E%d -- \"%s\" --> %s\n", level, digit, queue)
+			if !strings.Contains(chart, way) || names[fmt.Sprintf("E%d{{", level)] != plaintext.Line(
+				binding.Source) || names[queue+"[("] != plaintext.Line(binding.Destination) {
+				t.Fatalf("%v is not shown as %q: %q", binding, way, names)
 			}
 		}
 	})
+}
+
+// nodeOf is what a chain's binding leads to, and the node of the queue.
+func nodeOf(c Cascade, b topology.Binding) (level int, digit, queue string) {
+	at := strings.IndexFunc(b.RoutingKey, func(r rune) bool { return r != '*' && r != '.' })
+	level, digit = c.Levels-1-at/len("*."), b.RoutingKey[at:at+1]
+	if c.Base == 2 {
+		return level, digit, fmt.Sprintf("Q%d", level)
+	}
+	return level, digit, fmt.Sprintf("Q%d_%s", level, digit)
+}
+
+// namesIn are the names that a known statement shows, as Mermaid hands them to the browser.
+func namesIn(t tester, line string) (names []string) {
+	t.Helper()
+	matched := false
+	for _, statement := range mermaidLine {
+		found := statement.FindStringSubmatch(line)
+		if found == nil {
+			continue
+		}
+		matched = true
+		for _, name := range found[1:] {
+			if name != "" {
+				names = append(names, html.UnescapeString(entity.ReplaceAllString(name, "&#$1;")))
+			}
+		}
+	}
+	if !matched {
+		t.Fatalf("no statement of a flowchart: %q", line)
+	}
+	return names
 }

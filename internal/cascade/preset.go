@@ -45,7 +45,7 @@ var presets = map[Preset]struct {
 const presetLevels = 28
 
 // applyPreset fills in what the preset fixes. What is given beside it has to be the same.
-func (c *Config) applyPreset(errs *Errors) {
+func (c *Cascade) applyPreset(errs *Errors) {
 	if c.Preset == "" {
 		return
 	}
@@ -53,6 +53,11 @@ func (c *Config) applyPreset(errs *Errors) {
 	if !known {
 		errs.add("preset", "is %q; it can be %s", c.Preset, orList(slices.Sorted(maps.Keys(presets))))
 		return
+	}
+	setDefault(&c.Base, DefaultBase)
+	if c.Base != DefaultBase {
+		errs.add("base", "is %d; presets are base %d, leave base out", c.Base, DefaultBase)
+		c.Base = DefaultBase
 	}
 	fix(errs, c.Preset, "resolution", &c.Resolution, time.Second)
 	fix(errs, c.Preset, "exchange_name", &c.ExchangeName, Format(p.names))
@@ -66,8 +71,9 @@ func (c *Config) applyPreset(errs *Errors) {
 	fix(errs, c.Preset, "park_unroutable", &c.ParkUnroutable, false)
 	if c.MaxDelay == 0 || c.Levels != 0 {
 		fix(errs, c.Preset, "levels", &c.Levels, presetLevels)
-	} else if levels, _, ok := levelsFor(c.MaxDelay, time.Second); !ok || levels != presetLevels {
-		errs.add("max_delay", "is %s; preset %q reaches %s, leave max_delay out", c.MaxDelay, c.Preset, longestDelay(presetLevels, time.Second))
+	} else if levels, err := LevelsFor(DefaultBase, c.MaxDelay, time.Second); err != nil || levels != presetLevels {
+		errs.add("max_delay", "is %s; preset %q reaches %s, leave max_delay out", c.MaxDelay, c.Preset,
+			Scale{DefaultBase, presetLevels, time.Second}.Longest())
 	}
 }
 
@@ -87,25 +93,18 @@ func orList[T ~string](values []T) string {
 	return strings.Join(quoted, " or ")
 }
 
-// adjust changes a queue's arguments to those of the preset, if there is one.
-func (c Config) adjust(arguments topology.Arguments) {
-	if p, ok := presets[c.Preset]; ok {
-		p.adjust(arguments)
-	}
-}
-
-// recognizePreset finds the preset without which the configuration would not give the arguments of the level's queue.
-func (c Config) recognizePreset(queue topology.Queue, level int) Preset {
+// recognizePreset finds the preset without which the cascade would not have the arguments of the level's queue.
+func (c Cascade) recognizePreset(queue topology.Queue, level int) Preset {
 	for _, name := range slices.Sorted(maps.Keys(presets)) {
-		p := presets[name]
-		plain := c.plainArguments(level)
-		fits := c.Levels == presetLevels && c.Resolution == time.Second && c.QueueName == Format(p.names) && c.ExchangeName == Format(p.names) &&
-			c.DeliveryExchange == p.delivery && c.QueueType == p.queueType && c.Lookahead == 1 && !c.StrictKeys && !c.ParkUnroutable && c.MaxLength == 0
-		if !fits || plain.Equal(queue.Arguments) {
+		want, err := Config{Vhost: c.Vhost, Preset: name, Name: c.Name,
+			CreateDeliveryExchange: c.CreateDeliveryExchange}.Resolve()
+		c.Preset = name
+		if err != nil || c != want {
 			continue
 		}
-		p.adjust(plain)
-		if queue.Equal(topology.Queue{Name: queue.Name, Durable: true, Arguments: plain}) {
+		q := c.DelayQueues(level)[0]
+		if !c.plainArguments(q).Equal(queue.Arguments) &&
+			queue.Equal(topology.Queue{Name: queue.Name, Durable: true, Arguments: c.arguments(q)}) {
 			return name
 		}
 	}

@@ -17,18 +17,21 @@ func TestPresets(t *testing.T) {
 		name, delivery string
 		further        topology.Arguments
 	}{
-		NServiceBus:   {"nsb.v2.delay-level-%02d", "nsb.v2.delay-delivery", topology.Arguments{"x-queue-type": "quorum", "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}},
+		NServiceBus: {"nsb.v2.delay-level-%02d", "nsb.v2.delay-delivery", topology.Arguments{"x-queue-type": "quorum",
+			"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}},
 		NServiceBusV1: {"nsb.delay-level-%02d", "nsb.delay-delivery", topology.Arguments{"x-queue-mode": "lazy"}},
-		Celery:        {"celery_delayed_%d", "celery_delayed_delivery", topology.Arguments{"x-queue-type": "quorum", "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}},
-		CeleryClassic: {"celery_delayed_%d", "celery_delayed_delivery", topology.Arguments{"x-queue-type": "classic", "x-overflow": "reject-publish"}},
+		Celery: {"celery_delayed_%d", "celery_delayed_delivery", topology.Arguments{"x-queue-type": "quorum",
+			"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}},
+		CeleryClassic: {"celery_delayed_%d", "celery_delayed_delivery", topology.Arguments{"x-queue-type": "classic",
+			"x-overflow": "reject-publish"}},
 	} {
 		t.Run(string(preset), func(t *testing.T) {
-			got, err := Expand(Config{Preset: preset, CreateDeliveryExchange: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := expand(t, Config{Preset: preset, CreateDeliveryExchange: true})
 			want := topology.New()
-			topic := func(name string) { want.Exchanges[name] = topology.Exchange{Name: name, Type: "topic", Durable: true} }
+			topic := func(name string) {
+				want.Exchanges[name] = topology.Exchange{Name: name, Type: "topic",
+					Durable: true}
+			}
 			next := declares.delivery
 			topic(next)
 			for level := range 28 {
@@ -38,8 +41,10 @@ func TestPresets(t *testing.T) {
 				topic(name)
 				want.Queues[name] = topology.Queue{Name: name, Durable: true, Arguments: arguments}
 				stars := strings.Repeat("*.", 27-level)
-				want.Bindings.Add(topology.Binding{Source: name, RoutingKey: stars + "1.#", DestinationType: topology.ToQueue, Destination: name})
-				want.Bindings.Add(topology.Binding{Source: name, RoutingKey: stars + "0.#", DestinationType: topology.ToExchange, Destination: next})
+				want.Bindings.Add(topology.Binding{Source: name, RoutingKey: stars + "1.#",
+					DestinationType: topology.ToQueue, Destination: name})
+				want.Bindings.Add(topology.Binding{Source: name, RoutingKey: stars + "0.#",
+					DestinationType: topology.ToExchange, Destination: next})
 				next = name
 			}
 			compareObjects(t, "exchange", got.Exchanges, want.Exchanges)
@@ -77,17 +82,18 @@ func TestPresetFixes(t *testing.T) {
 		"internal_levels":   {Preset: Celery, InternalLevels: true},
 		"park_unroutable":   {Preset: Celery, ParkUnroutable: true},
 	} {
-		_, err := Expand(c)
+		_, err := c.Resolve()
 		var errs Errors
 		if !errors.As(err, &errs) || len(errs) == 0 || errs[0].Attribute != attribute {
 			t.Errorf("%s: the error is %v", attribute, err)
 		}
 	}
-	same := Config{Preset: Celery, Levels: 28, Resolution: time.Second, QueueName: "celery_delayed_%d", QueueType: Quorum, Lookahead: 1}
-	if _, err := Expand(same); err != nil {
+	same := Config{Preset: Celery, Levels: 28, Resolution: time.Second, QueueName: "celery_delayed_%d",
+		QueueType: Quorum, Lookahead: 1}
+	if _, err := same.Resolve(); err != nil {
 		t.Errorf("what the preset has anyway is refused: %v", err)
 	}
-	if _, err := Expand(Config{Preset: Celery, MaxDelay: 1 << 27 * time.Second}); err != nil {
+	if _, err := (Config{Preset: Celery, MaxDelay: 1 << 27 * time.Second}).Resolve(); err != nil {
 		t.Errorf("a longest delay that takes 28 levels is refused: %v", err)
 	}
 }

@@ -5,35 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Lookup reads single objects off a broker. The bool tells whether the object exists.
-type Lookup interface {
-	Exchange(ctx context.Context, name string) (topology.Exchange, bool, error)
-	Queue(ctx context.Context, name string) (topology.Queue, bool, error)
-	// BindingsFrom lists the bindings whose source is the exchange.
-	BindingsFrom(ctx context.Context, exchange string) ([]topology.Binding, error)
-}
-
-// Recognize reads the configuration of the cascade behind the entry exchange off a broker, whoever
-// declared it. The keys of the bindings say which level an exchange is and how many there are; names
-// only tell what format they have. What is missing or damaged does not matter as long as the rest says
-// what it was: expanded, the result is the cascade as it should be. An entry of something else is an
-// ElsewhereError.
+// Recognize reads the cascade behind the entry exchange off a broker, whoever declared it. The keys of the bindings say
+// which level an exchange is and how many there are, and the times to live in which base; names only tell what format
+// they have. What is missing or damaged
+// does not matter as long as the rest says what it was: expanded, the result is the cascade as it should be. The entry
+// of something else is an OtherEntryError.
 //
 // The entry, its bindings, the top and the lowest queue, the delivery and the alternate exchange are
 // enough for full lookahead, beside the look for internal exchanges. With less, the bindings of every
 // exchange on the way are read, too; those of the delivery exchange are not.
-func Recognize(ctx context.Context, look Lookup, vhost, entry string) (Config, error) {
+func Recognize(ctx context.Context, look Lookup, vhost, entry string) (Cascade, error) {
 	r := &recognizer{look: look, vhost: vhost}
 	c, err := r.cascade(ctx, entry)
 	if err != nil {
-		err = r.elsewhere(ctx, KindCascade, entry, err)
-		return Config{}, fmt.Errorf("recognize the cascade behind exchange %q in vhost %q: %w", entry, vhost, err)
+		err = r.otherEntry(ctx, KindCascade, entry, err)
+		return Cascade{}, fmt.Errorf("recognize the cascade behind exchange %q in vhost %q: %w", entry, vhost, err)
 	}
 	return c, nil
 }
@@ -47,35 +38,43 @@ type recognizer struct {
 	hopsOnly bool
 }
 
+// Lookup reads single objects off a broker. The bool tells whether the object exists.
+type Lookup interface {
+	Exchange(ctx context.Context, name string) (topology.Exchange, bool, error)
+	Queue(ctx context.Context, name string) (topology.Queue, bool, error)
+	// BindingsFrom lists the bindings whose source is the exchange.
+	BindingsFrom(ctx context.Context, exchange string) ([]topology.Binding, error)
+}
+
 // cascade is Recognize without a look for what else the exchange may belong to.
-func (r *recognizer) cascade(ctx context.Context, name string) (Config, error) {
+func (r *recognizer) cascade(ctx context.Context, name string) (Cascade, error) {
 	missing := r.readEntry(ctx, name)
 	if missing != nil && !errors.Is(missing, errNoEntry) {
-		return Config{}, missing
+		return Cascade{}, missing
 	}
 	hops, stars := hopsOf(r.bindings)
 	if stars > 0 {
-		return Config{}, inMiddle(stars)
+		return Cascade{}, inMiddle(stars)
 	}
 	unlike := missing
 	if unlike == nil && len(hops) == 0 {
 		unlike = errNoHops
 	}
 	if len(hops) == 0 && r.hopsOnly {
-		return Config{}, unlike
+		return Cascade{}, unlike
 	}
 	for levels := MaxLevels; levels > 0; levels-- {
 		formats := formatsOf(name, levels-1)
 		if len(formats) == 0 {
 			continue
 		}
-		c, err := (&reading{recognizer: r, levels: levels, hops: hops, exchanges: formats}).read(ctx)
+		c, err := (&attempt{recognizer: r, levels: levels, hops: hops, exchanges: formats}).read(ctx)
 		var refused notThis
 		switch {
 		case err == nil:
 			return c, nil
 		case !errors.As(err, &refused):
-			return Config{}, err
+			return Cascade{}, err
 		case unlike == nil:
 			unlike = err
 		}
@@ -83,7 +82,23 @@ func (r *recognizer) cascade(ctx context.Context, name string) (Config, error) {
 	if unlike == nil {
 		unlike = notThis("its name has no number of a level")
 	}
-	return Config{}, unlike
+	return Cascade{}, unlike
+}
+
+// notThis says why an exchange is not the entry that was asked for. Other errors are the broker's.
+type notThis string
+
+func (e notThis) Error() string { return string(e) }
+
+func notThisf(format string, args ...any) notThis { return notThis(fmt.Sprintf(format, args...)) }
+
+const (
+	errNoEntry notThis = "there is no such exchange"
+	errNoHops  notThis = `it has no binding like that of a cascade's top level, with a key such as "1.#" or "0.1.*.*.#"`
+)
+
+func inMiddle(stars int) error {
+	return notThisf("the keys of its bindings skip %d digits, so it is a level in the middle of a cascade", stars)
 }
 
 // readEntry reads the entry exchange and its bindings.
@@ -100,57 +115,6 @@ func (r *recognizer) readEntry(ctx context.Context, name string) (err error) {
 	}
 	r.bindings, err = r.look.BindingsFrom(ctx, name)
 	return err
-}
-
-// read understands the entry as that of a cascade with so many levels.
-func (s *reading) read(ctx context.Context) (Config, error) {
-	if err := s.walk(ctx); err != nil {
-		return Config{}, err
-	}
-	if err := s.readQueues(ctx); err != nil {
-		return Config{}, err
-	}
-	if err := s.settleExchanges(ctx); err != nil {
-		return Config{}, err
-	}
-	c := s.config()
-	if err := s.prove(ctx, &c); err != nil {
-		return Config{}, err
-	}
-	var err error
-	if c.Name, c.ParkUnroutable, err = s.parking(ctx); err != nil {
-		return Config{}, err
-	}
-	if c.CreateDeliveryExchange, err = s.ownsDelivery(ctx, c.parts()); err != nil {
-		return Config{}, err
-	}
-	if c.Name == "" {
-		c.Name = c.derivedName()
-	}
-	c.Preset = c.recognizePreset(s.sample, s.sampleLevel)
-	if c.Preset == "" {
-		if c.InternalLevels, err = s.internalLevels(ctx, c); err != nil {
-			return Config{}, err
-		}
-	}
-	if _, err := c.Resolve(); err != nil {
-		return Config{}, notThisf("what is there does not make a valid cascade: %s", err)
-	}
-	return c, nil
-}
-
-// internalLevels tells whether an exchange below the entry is internal. Where there is none at all, the default
-// holds.
-func (r *recognizer) internalLevels(ctx context.Context, c Config) (bool, error) {
-	none := true
-	for level := c.Levels - 2; level >= 0; level-- {
-		e, exists, err := r.look.Exchange(ctx, c.exchange(level))
-		if err != nil || e.Internal {
-			return err == nil, err
-		}
-		none = none && !exists
-	}
-	return none, nil
 }
 
 // parking reads the cascade's name off the alternate exchange of the entry. An alternate exchange
@@ -170,7 +134,7 @@ func (r *recognizer) parking(ctx context.Context) (name string, parks bool, err 
 
 // ownsDelivery tells whether the cascade or ladder can have declared the delivery exchange. If there is none,
 // it is the cascade that has to bring it back.
-func (r *recognizer) ownsDelivery(ctx context.Context, p parts) (bool, error) {
+func (r *recognizer) ownsDelivery(ctx context.Context, p shared) (bool, error) {
 	if strings.HasPrefix(p.delivery, reservedPrefix) {
 		return false, nil
 	}
@@ -183,8 +147,11 @@ func (r *recognizer) ownsDelivery(ctx context.Context, p parts) (bool, error) {
 
 // derivedName is the name from which the default names would be the names that are there.
 func (c Config) derivedName() string {
-	for _, format := range []Format{c.ExchangeName, c.QueueName} {
-		if name, ok := strings.CutSuffix(string(format), defaultLevel); ok {
+	for _, given := range []struct {
+		format Format
+		suffix string
+	}{{c.ExchangeName, defaultLevel}, {c.QueueName, defaultQueue(c.Base)}} {
+		if name, ok := strings.CutSuffix(string(given.format), given.suffix); ok {
 			return strings.ReplaceAll(name, "%%", "%")
 		}
 	}
@@ -193,37 +160,6 @@ func (c Config) derivedName() string {
 		return ""
 	}
 	return name
-}
-
-// formatsOf are the formats that give a name to a level, the likeliest first: the level stands
-// rather at the end, and rather padded with zeros than without padding or with blanks.
-func formatsOf(name string, level int) []Format {
-	digits := strconv.Itoa(level)
-	var formats []Format
-	for end := len(name); end >= len(digits); end-- {
-		start := end - len(digits)
-		if name[start:end] != digits {
-			continue
-		}
-		var verbs []string
-		padded := func(padding byte, flag string) {
-			first := start
-			for first > 0 && name[first-1] == padding && end-first < 99 {
-				first--
-			}
-			for ; first < start || first == start && len(digits) > 1; first++ {
-				f := fmt.Sprintf("%s%%%s%dd%s", Escape(name[:first]), flag, end-first, Escape(name[end:]))
-				verbs = append(verbs, f)
-			}
-		}
-		padded('0', "0")
-		verbs = append(verbs, Escape(name[:start])+"%d"+Escape(name[end:]))
-		padded(' ', "")
-		for _, verb := range verbs {
-			formats = append(formats, Format(verb))
-		}
-	}
-	return formats
 }
 
 // with are the formats that give one of the names to the level.

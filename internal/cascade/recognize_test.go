@@ -39,27 +39,11 @@ func TestRecognizeGivesBackTheConfiguration(t *testing.T) {
 			for _, lookahead := range []int{1, 2, 10, levels} {
 				for _, strict := range []bool{false, true} {
 					for _, parks := range []bool{false, true} {
-						c := Config{
-							Vhost: "/", Name: name, Levels: levels, Lookahead: min(lookahead, levels), StrictKeys: strict,
+						comesBack(t, Config{
+							Vhost: "/", Name: name, Levels: levels, Lookahead: min(lookahead, levels),
+							StrictKeys:     strict,
 							InternalLevels: parks || levels == 1, ParkUnroutable: parks, CreateDeliveryExchange: true,
-						}
-						want, err := c.Resolve()
-						if err != nil {
-							t.Fatal(err)
-						}
-						want.MaxDelay = 0
-						b := declared(t, c)
-						got, err := Recognize(t.Context(), b, "/", b.there.Entry)
-						if err != nil || got != want {
-							t.Fatalf("got %+v (%v), want %+v", got, err, want)
-						}
-						most := levels + 6
-						if !c.InternalLevels {
-							most += levels - 2 // any of them could be internal
-						}
-						if b.lookups > most {
-							t.Errorf("%+v took %d lookups", c, b.lookups)
-						}
+						})
 					}
 				}
 			}
@@ -67,16 +51,30 @@ func TestRecognizeGivesBackTheConfiguration(t *testing.T) {
 	}
 }
 
+func comesBack(t *testing.T, c Config) {
+	t.Helper()
+	want := resolve(t, c)
+	b := declared(t, c)
+	got, err := Recognize(t.Context(), b, "/", b.there.Entry)
+	if err != nil || got != want {
+		t.Fatalf("got %+v (%v), want %+v", got, err, want)
+	}
+	most := c.Levels + 6
+	if !c.InternalLevels {
+		most += c.Levels - 2 // any of them could be internal
+	}
+	if b.lookups > most {
+		t.Errorf("%+v took %d lookups", c, b.lookups)
+	}
+}
+
 func TestRecognizeVectors(t *testing.T) {
 	for name, want := range vectors {
 		t.Run(name, func(t *testing.T) {
-			resolved, err := want.Resolve()
-			if err != nil {
-				t.Fatal(err)
-			}
-			resolved.MaxDelay, resolved.Vhost = 0, "delays"
+			resolved := resolve(t, want)
+			resolved.Vhost = "delays"
 			b := &fakeBroker{t: t, there: readVector(t, name), delivery: resolved.DeliveryExchange}
-			got, err := Recognize(t.Context(), b, "delays", resolved.exchange(resolved.Levels-1))
+			got, err := Recognize(t.Context(), b, "delays", resolved.Exchange(resolved.Levels-1))
 			if err != nil || got != resolved {
 				t.Errorf("got %+v (%v), want %+v", got, err, resolved)
 			}
@@ -176,7 +174,8 @@ func TestRecognizeDamaged(t *testing.T) {
 	}
 	bind := func(source, key string, to topology.DestinationType, destination string) func(*topology.Topology) {
 		return func(there *topology.Topology) {
-			there.Bindings.Add(topology.Binding{Source: source, RoutingKey: key, DestinationType: to, Destination: destination})
+			there.Bindings.Add(topology.Binding{Source: source, RoutingKey: key, DestinationType: to,
+				Destination: destination})
 		}
 	}
 	all := func(damages ...func(*topology.Topology)) func(*topology.Topology) {
@@ -199,21 +198,28 @@ func TestRecognizeDamaged(t *testing.T) {
 		{"the lowest exchange is missing", chain, deleteExchange("t.delay-00")},
 		{"a time-to-live is wrong", chain, changeQueue(9, "x-message-ttl", int64(1))},
 		{"a dead-letter exchange is wrong", chain, changeQueue(9, "x-dead-letter-exchange", "elsewhere")},
-		{"all queues below the top are missing", chain, deleteQueues(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26)},
+		{"all queues below the top are missing", chain, deleteQueues(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
+			15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26)},
 		{"the entry leads nowhere else", full, func(to *topology.Topology) {
 			maps.DeleteFunc(to.Bindings, func(b topology.Binding, _ struct{}) bool {
-				return b.Source == "t.delay-27" && b.RoutingKey != "1"+strings.Repeat(".*", 28)+".#" && b.RoutingKey != strings.Repeat("0.", 27)+"1.*.#"
+				return b.Source == "t.delay-27" && b.RoutingKey != "1"+strings.Repeat(".*", 28)+".#" &&
+					b.RoutingKey != strings.Repeat("0.", 27)+"1.*.#"
 			})
 		}},
-		{"all queues but the top and the lowest are missing, without strict keys", lax, deleteQueues(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)},
+		{"all queues but the top and the lowest are missing, without strict keys", lax, deleteQueues(1, 2, 3, 4, 5, 6,
+			7, 8, 9, 10, 11, 12)},
 		{"the exchange at the next level is missing", full, deleteExchange("t.delay-26")},
 		{"the delivery exchange is missing", chain, deleteExchange("t.delivery")},
 		{"the parking exchange is missing", chain, deleteExchange("t.unroutable")},
 		{"the parking queue is missing", chain, func(to *topology.Topology) { delete(to.Queues, "t.unroutable") }},
-		{"a stranger is bound like the top queue", short, all(audit, bind("t.delay-03", "1.*.*.*.*.#", topology.ToQueue, "audit"))},
-		{"a stranger is bound like the top queue of a lax entry", short, all(audit, bind("t.delay-03", "1.#", topology.ToQueue, "audit"))},
-		{"a stranger is bound like a further queue", short, all(audit, bind("t.delay-03", "0.1.*.*.*.#", topology.ToQueue, "audit"))},
-		{"an exchange is bound beside the delivery exchange", full, bind("t.delay-27", strings.Repeat("0.", 28)+"*.#", topology.ToExchange, "amq.topic")},
+		{"a stranger is bound like the top queue", short, all(audit, bind("t.delay-03", "1.*.*.*.*.#", topology.ToQueue,
+			"audit"))},
+		{"a stranger is bound like the top queue of a lax entry", short,
+			all(audit, bind("t.delay-03", "1.#", topology.ToQueue, "audit"))},
+		{"a stranger is bound like a further queue", short,
+			all(audit, bind("t.delay-03", "0.1.*.*.*.#", topology.ToQueue, "audit"))},
+		{"an exchange is bound beside the delivery exchange", full, bind("t.delay-27", strings.Repeat("0.", 28)+"*.#",
+			topology.ToExchange, "amq.topic")},
 		{"the lax key of the top queue is left over", short, bind("t.delay-03", "1.#", topology.ToQueue, "t.delay-03")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -348,8 +354,10 @@ func TestRecognizeErrors(t *testing.T) {
 		{"nothing shows the end", 4, func(b *fakeBroker) {
 			delete(b.there.Queues, "t.delay-00")
 			unbindAll(b.there, "t.delay-00")
-		}, `nothing shows its delivery exchange: queue "t.delay-00" and exchange "t.delay-00" do not lead to one and the same`},
-		{"the broker fails", 4, func(b *fakeBroker) { b.failure = errors.New("connection refused") }, "connection refused"},
+		}, `nothing shows its delivery exchange: queue "t.delay-00" and exchange "t.delay-00" do not lead to one and ` +
+			`the same`},
+		{"the broker fails", 4, func(b *fakeBroker) { b.failure = errors.New("connection refused") },
+			"connection refused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := declared(t, Config{Name: "t", Levels: test.levels, Lookahead: 1})
@@ -367,7 +375,8 @@ func TestRecognizeErrors(t *testing.T) {
 // What is not the entry of a cascade is refused with the name of the one that is, where there is one.
 func TestRecognizeNamesTheEntry(t *testing.T) {
 	full := Config{Name: "m", Levels: 5, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
-	chain := Config{ExchangeName: "10-%02d", QueueName: "10-%02d", DeliveryExchange: "amq.topic", Levels: 12, Lookahead: 1}
+	chain := Config{ExchangeName: "10-%02d", QueueName: "10-%02d", DeliveryExchange: "amq.topic", Levels: 12,
+		Lookahead: 1}
 	remove := func(there topology.Topology, name string) {
 		delete(there.Exchanges, name)
 		maps.DeleteFunc(there.Bindings, func(b topology.Binding, _ struct{}) bool {
@@ -398,9 +407,9 @@ func TestRecognizeNamesTheEntry(t *testing.T) {
 			b.delivery = "" // it may be asked for itself
 			remove(b.there, test.gone)
 			got, err := Recognize(t.Context(), b, "/", test.asked)
-			var elsewhere *ElsewhereError
-			found := errors.As(err, &elsewhere)
-			if err == nil || found != (test.want != "") || found && elsewhere.Entry != test.want ||
+			var other *OtherEntryError
+			found := errors.As(err, &other)
+			if err == nil || found != (test.want != "") || found && other.Entry != test.want ||
 				!strings.Contains(err.Error(), test.reason) {
 				t.Errorf("got %+v and %v, want %q and %q", got, err, test.want, test.reason)
 			}
@@ -414,7 +423,8 @@ func TestRecognizeWithoutEntry(t *testing.T) {
 		{Name: "t", Levels: 4, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true},
 		{Name: "50%.t", Levels: 2, StrictKeys: true, ParkUnroutable: true},
 		{Name: "t", Levels: 28, StrictKeys: true, CreateDeliveryExchange: true, Lookahead: 1},
-		{ExchangeName: "x-%d", QueueName: "q-%d", DeliveryExchange: "d", Levels: 12, StrictKeys: true, QueueType: Classic,
+		{ExchangeName: "x-%d", QueueName: "q-%d", DeliveryExchange: "d", Levels: 12, StrictKeys: true,
+			QueueType:  Classic,
 			Resolution: time.Minute},
 	} {
 		for _, gone := range []bool{false, true} {
@@ -470,11 +480,14 @@ func TestRecognizeSurvivesAnyDamage(t *testing.T) {
 			case 2:
 				q := b.there.Queues[queue]
 				q.Arguments = maps.Clone(q.Arguments)
-				key := rapid.SampledFrom([]string{"x-message-ttl", "x-dead-letter-exchange", "x-queue-type", "x-max-length"}).Draw(t, "argument")
-				q.Arguments[key] = rapid.SampledFrom([]any{nil, int64(-1), int64(0), int64(1) << 62, "", "stream", exchange, b.there.Delivery, true}).Draw(t, "value")
+				key := rapid.SampledFrom([]string{"x-message-ttl", "x-dead-letter-exchange", "x-queue-type",
+					"x-max-length"}).Draw(t, "argument")
+				q.Arguments[key] = rapid.SampledFrom([]any{nil, int64(-1), int64(0), int64(1) << 62, "", "stream",
+					exchange, b.there.Delivery, true}).Draw(t, "value")
 				b.there.Queues[queue] = q
 			case 3:
-				binding.RoutingKey = rapid.SampledFrom([]string{"1.#", "1.*.#", "1" + strings.Repeat(".*", 126) + ".#", "", "#"}).Draw(t, "key")
+				binding.RoutingKey = rapid.SampledFrom([]string{"1.#", "1.*.#", "1" + strings.Repeat(".*", 126) + ".#",
+					"", "#"}).Draw(t, "key")
 				binding.Source = b.there.Entry
 				b.there.Bindings.Add(binding)
 			case 4:
@@ -487,8 +500,8 @@ func TestRecognizeSurvivesAnyDamage(t *testing.T) {
 		if err != nil {
 			return
 		}
-		if _, err := got.Resolve(); err != nil {
-			t.Fatalf("recognized %+v: %v", got, err)
+		if again, err := Config(got).Resolve(); err != nil || again != got {
+			t.Fatalf("recognized %+v, which resolves to %+v (%v)", got, again, err)
 		}
 	})
 }
@@ -509,17 +522,15 @@ type fakeBroker struct {
 // differs from what it would create.
 func declared(t tester, c Config) *fakeBroker {
 	t.Helper()
-	expanded, err := Expand(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expanded := expand(t, c)
 	return holding(t, expanded)
 }
 
 func holding(t tester, expanded topology.Topology) *fakeBroker {
 	if _, creates := expanded.Exchanges[expanded.Delivery]; !creates {
 		expanded.Exchanges[expanded.Delivery] = topology.Exchange{
-			Name: expanded.Delivery, Type: "topic", Durable: true, Arguments: topology.Arguments{"alternate-exchange": "elsewhere"},
+			Name: expanded.Delivery, Type: "topic", Durable: true,
+			Arguments: topology.Arguments{"alternate-exchange": "elsewhere"},
 		}
 	}
 	return &fakeBroker{t: t, there: expanded, delivery: expanded.Delivery}
@@ -540,7 +551,8 @@ func (b *fakeBroker) BindingsFrom(_ context.Context, exchange string) ([]topolog
 	if exchange == b.delivery {
 		b.t.Fatal("the delivery exchange was asked for its bindings")
 	}
-	from := slices.DeleteFunc(b.there.Bindings.Sorted(), func(binding topology.Binding) bool { return binding.Source != exchange })
+	from := slices.DeleteFunc(b.there.Bindings.Sorted(),
+		func(binding topology.Binding) bool { return binding.Source != exchange })
 	return from, b.lookup()
 }
 
@@ -556,17 +568,9 @@ func unbindAll(there topology.Topology, source string) {
 	maps.DeleteFunc(there.Bindings, func(b topology.Binding, _ struct{}) bool { return b.Source == source })
 }
 
-func expandsTo(t tester, got, want Config) {
+func expandsTo(t tester, got Cascade, want Config) {
 	t.Helper()
-	expanded, err := Expand(got)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wanted, err := Expand(want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(expanded, wanted) {
+	if !reflect.DeepEqual(got.Expand(), expand(t, want)) {
 		t.Fatalf("recognized %+v, which is not %+v", got, want)
 	}
 }

@@ -19,7 +19,7 @@ import (
 type randomVhost struct {
 	*rand.Rand
 	there    topology.Topology
-	cascades map[string]Config
+	cascades map[string]Cascade
 	ladders  map[string]Ladder
 	damaged  map[string]bool
 	gone     []string
@@ -43,7 +43,7 @@ func TestRecognizeInRandomVhosts(t *testing.T) {
 			case err == nil && !v.damaged[name]:
 				healthy++
 				want.CreateDeliveryExchange = got.CreateDeliveryExchange // several may end in it
-				expandsTo(t, got, want)
+				expandsTo(t, got, Config(want))
 			case err == nil:
 				mended++
 			case declared && !v.damaged[name]:
@@ -69,7 +69,7 @@ func (v *randomVhost) askForLadder(t *testing.T, i *Inventory, seed uint64, name
 	t.Helper()
 	want, declared := v.ladders[name]
 	got, err := RecognizeLadder(t.Context(), i, "/", name)
-	var elsewhere *ElsewhereError
+	var other *OtherEntryError
 	right := got.QueueName == want.QueueName && got.DeliveryExchange == want.DeliveryExchange &&
 		subset(got.Delays, want.Delays)
 	switch {
@@ -78,7 +78,7 @@ func (v *randomVhost) askForLadder(t *testing.T, i *Inventory, seed uint64, name
 	case err != nil && declared && !v.damaged[name]:
 		t.Errorf("seed %d: the ladder %q is healthy: %v", seed, name, err)
 	case err == nil || v.damaged[name] || v.cascades[name].Levels == 0:
-	case !errors.As(err, &elsewhere) || elsewhere.Kind != KindCascade || elsewhere.Entry != name:
+	case !errors.As(err, &other) || other.Kind != KindCascade || other.Entry != name:
 		t.Errorf("seed %d: %q is no ladder but a cascade: %v", seed, name, err)
 	}
 }
@@ -87,31 +87,31 @@ func (v *randomVhost) askForLadder(t *testing.T, i *Inventory, seed uint64, name
 // to a ladder.
 func (v *randomVhost) namesTheEntry(t *testing.T, seed uint64, name string, err error) {
 	t.Helper()
-	var elsewhere *ElsewhereError
-	found := errors.As(err, &elsewhere)
-	if found && v.cascades[elsewhere.Entry].Levels == 0 && v.ladders[elsewhere.Entry].Delays == nil {
+	var other *OtherEntryError
+	found := errors.As(err, &other)
+	if found && v.cascades[other.Entry].Levels == 0 && v.ladders[other.Entry].Delays == nil {
 		t.Errorf("seed %d: %q is said to belong to what was not declared: %v", seed, name, err)
 	}
 	for entry, c := range v.cascades {
 		for level := range c.Levels {
-			if !v.damaged[entry] && name == c.exchange(level) && (!found || elsewhere.Entry != entry) {
+			if !v.damaged[entry] && name == c.Exchange(level) && (!found || other.Entry != entry) {
 				t.Errorf("seed %d: the error for %q does not name its entry %q: %v", seed, name, entry, err)
 			}
 		}
 	}
 	_, isLadder := v.ladders[name]
-	if isLadder && (!found || elsewhere.Kind != KindLadder || elsewhere.Entry != name) {
+	if isLadder && (!found || other.Kind != KindLadder || other.Entry != name) {
 		t.Errorf("seed %d: the error for %q does not say that it is a ladder: %v", seed, name, err)
 	}
 }
 
 // sameObjects tells whether what matters most is the same: levels, names, times and the end.
-func sameObjects(x, y Config) bool {
+func sameObjects(x, y Cascade) bool {
 	if x.Levels != y.Levels || x.Resolution != y.Resolution || x.DeliveryExchange != y.DeliveryExchange {
 		return false
 	}
 	for level := range x.Levels {
-		if x.exchange(level) != y.exchange(level) || x.QueueName.Name(level) != y.QueueName.Name(level) {
+		if x.Exchange(level) != y.Exchange(level) || x.QueueName.Name(level) != y.QueueName.Name(level) {
 			return false
 		}
 	}
@@ -135,31 +135,25 @@ func (v *randomVhost) healthy() []string {
 func newRandomVhost(t *testing.T, seed uint64) *randomVhost {
 	v := &randomVhost{
 		rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // to be repeatable
-		topology.New(), map[string]Config{}, map[string]Ladder{}, map[string]bool{}, nil,
+		topology.New(), map[string]Cascade{}, map[string]Ladder{}, map[string]bool{}, nil,
 	}
 	for range 1 + v.IntN(4) {
-		c := v.config()
-		expanded, err := Expand(c)
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
+		c := resolve(t, v.config())
+		expanded := c.Expand()
 		if v.add(expanded) {
-			v.cascades[expanded.Entry], _ = c.Resolve()
+			v.cascades[expanded.Entry] = c
 		}
 	}
 	for range v.IntN(3) {
 		name := oneOf(v, "m", "retry", "x-1", "m.delay-07")
-		l := Ladder{
+		l := resolve(t, LadderConfig{
 			Vhost: "/", Name: name, EntryExchange: oneOf(v, "", name+".delay-03", "x-3"),
 			Delays:                 []string{"5s", "1m", "10m", "1h"}[:1+v.IntN(4)],
 			CreateDeliveryExchange: true, ParkUnroutable: v.IntN(2) == 0,
-		}
-		expanded, err := l.Expand()
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
+		})
+		expanded := l.Expand()
 		if v.add(expanded) {
-			v.ladders[expanded.Entry], _ = l.Resolve()
+			v.ladders[expanded.Entry] = l
 		}
 	}
 	for range v.IntN(6) {
@@ -261,9 +255,9 @@ func (v *randomVhost) bindStranger(source string) {
 
 // damage does one thing to a cascade. Whoever changes most of the times that queues show makes another
 // cascade of it.
-func (v *randomVhost) damage(c Config, before int) {
+func (v *randomVhost) damage(c Cascade, before int) {
 	level := v.IntN(c.Levels)
-	exchange, queue := c.exchange(level), c.QueueName.Name(level)
+	exchange, queue := c.Exchange(level), c.QueueName.Name(level)
 	switch v.IntN(5) {
 	case 0:
 		delete(v.there.Queues, queue)
@@ -285,7 +279,7 @@ func (v *randomVhost) damage(c Config, before int) {
 	case 3:
 		if q, there := v.there.Queues[queue]; there && before == 0 && c.Levels > 4 {
 			q.Arguments = maps.Clone(q.Arguments)
-			q.Arguments["x-message-ttl"] = oneOf(v, int64(1), int64(8000), 2*c.TTL(level).Milliseconds())
+			q.Arguments["x-message-ttl"] = oneOf(v, int64(1), int64(8000), 2*c.DelayQueues(level)[0].TTL.Milliseconds())
 			v.there.Queues[queue] = q
 		}
 	case 4:
@@ -321,10 +315,7 @@ func (v *randomVhost) asked() []string {
 // An entry that has lost the bindings to its queues still shows how many digits it looks at.
 func TestRecognizeEntryWithoutQueues(t *testing.T) {
 	config := Config{Name: "t", Levels: 3, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
-	whole, err := Expand(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := expand(t, config)
 	for b := range whole.Bindings {
 		if b.Source == whole.Entry && b.DestinationType == topology.ToQueue {
 			delete(whole.Bindings, b)

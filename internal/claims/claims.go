@@ -1,7 +1,7 @@
 // Package claims keeps what the resources of one Terraform run have done with the objects of one broker, because
 // Terraform calls them in any order and tells none of the others. It makes operations on the same object wait for each
 // other, and it remembers which objects were taken, asked for in vain, or kept by a destroy that was refused. It never
-// talks to a broker.
+// talks to a broker. It is one file.
 package claims
 
 import (
@@ -44,8 +44,7 @@ type Operation struct {
 }
 
 // Begin waits until no other operation works on any of the objects. Who names the resource in the errors of others. An
-// error is
-// that of the context.
+// error is that of the context.
 func (t *Table) Begin(ctx context.Context, who string, objects []Object) (*Operation, error) {
 	for {
 		t.mutex.Lock()

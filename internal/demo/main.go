@@ -26,9 +26,10 @@ import (
 
 // What examples/demo declares.
 const (
-	levels     = 4
+	base       = 10
+	levels     = 2
 	resolution = time.Second
-	entry      = "demo.delay-03"
+	entry      = "demo.delay-01"
 	delivery   = "demo.delivery"
 )
 
@@ -105,7 +106,8 @@ func newTerraform(ctx context.Context, environ []string) (*terraform, error) {
 func (t *terraform) setUp(ctx context.Context) error {
 	mirror := filepath.Join(t.directory, "mirror")
 	for _, host := range []string{"registry.terraform.io", "registry.opentofu.org"} {
-		target := filepath.Join(mirror, host, "rabbitmqdelay", "rabbitmqdelay", "0.0.1", runtime.GOOS+"_"+runtime.GOARCH, "terraform-provider-rabbitmqdelay_v0.0.1")
+		target := filepath.Join(mirror, host, "rabbitmqdelay", "rabbitmqdelay", "0.0.1", runtime.GOOS+"_"+
+			runtime.GOARCH, "terraform-provider-rabbitmqdelay_v0.0.1")
 		build := exec.CommandContext(ctx, "go", "build", "-o", target, ".")
 		build.Stdout, build.Stderr = os.Stdout, os.Stderr
 		if err := build.Run(); err != nil {
@@ -113,7 +115,8 @@ func (t *terraform) setUp(ctx context.Context) error {
 		}
 	}
 	config := filepath.Join(t.directory, "terraformrc")
-	text := fmt.Sprintf("disable_checkpoint = true\nprovider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", mirror)
+	text := fmt.Sprintf("disable_checkpoint = true\nprovider_installation {\n  filesystem_mirror {\n    path = "+
+		"%q\n  }\n}\n", mirror)
 	if err := os.WriteFile(config, []byte(text), fs.FileMode(0o600)); err != nil {
 		return err
 	}
@@ -143,7 +146,11 @@ func (t *terraform) run(ctx context.Context, args ...string) error {
 // send publishes messages with several delays and prints when each arrives.
 func send(ctx context.Context, broker *brokertest.Broker) error {
 	delays := []time.Duration{13 * time.Second, 10 * time.Second, 5 * time.Second, time.Second, 0}
-	title("Messages, the longest delay sent first")
+	title("Messages, the longest delay sent first; a routing key has the seconds, digit by digit, then the destination")
+	scale, err := cascade.NewScale(base, levels, resolution)
+	if err != nil {
+		return err
+	}
 	conn, err := broker.Dial("/")
 	if err != nil {
 		return err
@@ -160,7 +167,7 @@ func send(ctx context.Context, broker *brokertest.Broker) error {
 	sent := make([]time.Time, len(delays))
 	keys := make([]string, len(delays))
 	for i, delay := range delays {
-		if keys[i], err = cascade.RoutingKey(delay, levels, resolution, "demo"); err != nil {
+		if keys[i], err = scale.RoutingKey(delay, "demo"); err != nil {
 			return err
 		}
 		sent[i] = time.Now()
@@ -184,13 +191,17 @@ func send(ctx context.Context, broker *brokertest.Broker) error {
 			return err
 		}
 		measured := arrival.At.Sub(sent[i])
-		fmt.Fprintf(table, "%s\t%s\t%.3f s\t%d ms\t\n", delays[i], keys[i], measured.Seconds(), (measured - delays[i]).Milliseconds())
+		fmt.Fprintf(table, "%s\t%s\t%.3f s\t%d ms\t\n", delays[i], keys[i], measured.Seconds(),
+			(measured - delays[i]).Milliseconds())
 		if measured < delays[i] {
 			early = fmt.Errorf("the message with a delay of %s arrived after %s", delays[i], measured)
 		}
 	}
 	return errors.Join(early, table.Flush())
 }
+
+// damaged is the queue of the digit 1 at level 1.
+const damaged = "demo.delay-01-1"
 
 func damage(broker *brokertest.Broker) error {
 	conn, err := broker.Dial("/")
@@ -202,10 +213,10 @@ func damage(broker *brokertest.Broker) error {
 	if err != nil {
 		return err
 	}
-	if _, err := channel.QueueDelete("demo.delay-02", false, false, false); err != nil {
+	if _, err := channel.QueueDelete(damaged, false, false, false); err != nil {
 		return err
 	}
-	fmt.Println(`deleted queue "demo.delay-02"`)
+	fmt.Printf("deleted queue %q, in which messages wait for ten seconds\n", damaged)
 	if err := channel.ExchangeBind("amq.fanout", "*.#", entry, false, nil); err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework/list"
-	"github.com/hashicorp/terraform-plugin-framework/resource"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -16,18 +15,19 @@ var _ list.ListResourceWithConfigure = (*cascadeListResource)(nil)
 func newCascadeListResource() list.ListResource { return &cascadeListResource{} }
 
 type cascadeListResource struct {
-	lister[cascadeModel, *cascadeModel]
+	declaredLister[cascadeModel, *cascadeModel]
 }
 
-func (r *cascadeListResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
-	resp.TypeName = req.ProviderTypeName + "_cascade"
-}
-
-func (r *cascadeListResource) ListResourceConfigSchema(_ context.Context, _ list.ListResourceSchemaRequest, resp *list.ListResourceSchemaResponse) {
-	resp.Schema = r.schema("Finds the delay cascades of a virtual host or of the whole broker, whoever declared them, for `terraform query`, which also writes " +
-		"`resource` and `import` blocks for them. Needs Terraform 1.14 or later.\n\n" +
-		"A cascade is found by the keys of its entry exchange and what that leads to, as an import recognizes it; damage does not hide it as long as the keys say " +
-		"what it was. One whose entry is gone, or leads nowhere, is not found, but can be imported by its identity if the exchange below proves it.")
+func (r *cascadeListResource) ListResourceConfigSchema(
+	_ context.Context, _ list.ListResourceSchemaRequest, resp *list.ListResourceSchemaResponse,
+) {
+	resp.Schema = r.schema("Finds the delay cascades of a virtual host or of the whole broker, whoever declared "+
+		"them, for `terraform query`, which also writes "+
+		"`resource` and `import` blocks for them. Needs Terraform 1.14 or later.\n\n"+
+		"A cascade is found by the keys of its entry exchange and what that leads to, as an import recognizes it; "+
+		"damage does not hide it as long as the keys say "+
+		"what it was. One whose entry is gone, or leads nowhere, is not found, but can be imported by its identity "+
+		"if the exchange below proves it.", nil)
 }
 
 func (*cascadeModel) canBeEntry(e topology.Exchange) bool { return cascade.CanBeEntry(e) }

@@ -27,41 +27,65 @@ func cascadeParameter() function.Parameter {
 		Name: "cascade",
 		// What is known may be wrong already.
 		AllowUnknownValues: true,
-		MarkdownDescription: "Object with attributes of [`rabbitmqdelay_cascade`](../resources/cascade.md), such as `{ name = \"tasks\", levels = 17 }`. What is left out or `null` has the " +
-			"resource's default. It can also be such a resource itself; then its `levels` count, and what it has on the broker does not.",
+		MarkdownDescription: "Object with attributes of [`rabbitmqdelay_cascade`](../resources/cascade.md), such as " +
+			"`{ name = \"tasks\", levels = 17 }`. What is left out or `null` has the resource's default. It can also " +
+			"be such a resource itself; then its `levels` count, and what it has on the broker does not.",
 	}
 }
 
-// cascadeArgument is the configuration that the argument describes. It is not known while a value
+// ofCascade is what a function makes of its only argument, a cascade. It is unknown as long as that is.
+func ofCascade(
+	unknown attr.Value, run func(cascade.Cascade) (any, error),
+) func(context.Context, function.ArgumentsData) (any, error) {
+	return func(ctx context.Context, arguments function.ArgumentsData) (any, error) {
+		var argument types.Dynamic
+		if wrong := arguments.Get(ctx, &argument); wrong != nil {
+			return nil, wrong
+		}
+		resolved, known, err := cascadeArgument(ctx, argument)
+		if err != nil {
+			return nil, function.NewArgumentFuncError(0, err.Error())
+		}
+		if !known {
+			return unknown, nil
+		}
+		return run(resolved)
+	}
+}
+
+// cascadeArgument is the cascade that the argument describes. It is not known while a value
 // that it depends on is unknown; what is wrong whatever that turns out to be is an error already.
-func cascadeArgument(ctx context.Context, argument types.Dynamic) (config cascade.Config, known bool, wrong *function.FuncError) {
+func cascadeArgument(
+	ctx context.Context, argument types.Dynamic,
+) (resolved cascade.Cascade, known bool, err error) {
 	if argument.IsUnknown() || argument.IsUnderlyingValueUnknown() {
-		return config, false, nil
+		return resolved, false, nil
 	}
 	model, known, err := cascadeModelOf(ctx, argument.UnderlyingValue())
 	if err != nil {
-		return config, false, cascadeError(err)
+		return resolved, false, err
 	}
 	empty := model.emptyValues()
 	if len(empty.errs) > 0 {
-		return config, false, cascadeError(empty.errs)
+		return resolved, false, empty.errs
 	}
 	if err := firstError(empty.diags); err != nil {
-		return config, false, cascadeError(err)
+		return resolved, false, err
 	}
 	if !model.EntryExchange.IsNull() {
 		model.MaxDelay = timetypes.NewGoDurationNull() // a resource has both
 	}
 	_, errs, diags := model.forecast(ctx)
 	if len(errs) > 0 {
-		return config, false, cascadeError(errs)
+		return resolved, false, errs
 	}
-	config, more := model.config()
-	diags.Append(more...)
+	if known && !diags.HasError() {
+		resolved, diags = model.resolve()
+	}
 	if err := firstError(diags); err != nil {
-		return config, false, cascadeError(err)
+		return resolved, false, err
 	}
-	return config, known, nil
+	return resolved, known, nil
 }
 
 // cascadeModelOf reads the object as the resource's own configuration is read, and tells whether all
@@ -74,10 +98,11 @@ func cascadeModelOf(ctx context.Context, value attr.Value) (model cascadeModel, 
 	case types.Map:
 		given = v.Elements()
 	default:
-		return model, false, errors.New("it has to be an object with attributes of rabbitmqdelay_cascade, such as { name = \"tasks\", levels = 17 }")
+		return model, false, errors.New("it has to be an object with attributes of rabbitmqdelay_cascade, such as { " +
+			"name = \"tasks\", levels = 17 }")
 	}
 	var schema resource.SchemaResponse
-	newCascadeResource(true).Schema(ctx, resource.SchemaRequest{}, &schema)
+	newCascadeResource().Schema(ctx, resource.SchemaRequest{}, &schema)
 	attributes := schema.Schema.GetAttributes()
 	known = true
 	values := map[string]tftypes.Value{}
@@ -89,7 +114,8 @@ func cascadeModelOf(ctx context.Context, value attr.Value) (model cascadeModel, 
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		attribute, ok := attributes[name]
 		if !ok {
-			return model, false, fmt.Errorf("the object has an attribute %q, which rabbitmqdelay_cascade has not; its attributes are %s", name, strings.Join(slices.Sorted(maps.Keys(attributes)), ", "))
+			return model, false, fmt.Errorf("the object has an attribute %q, which rabbitmqdelay_cascade has not; "+
+				"its attributes are %s", name, strings.Join(slices.Sorted(maps.Keys(attributes)), ", "))
 		}
 		if !attribute.IsOptional() && name != "entry_exchange" || valueTypes[name].Is(tftypes.Object{}) {
 			continue // what a broker has, and timeouts
@@ -103,17 +129,21 @@ func cascadeModelOf(ctx context.Context, value attr.Value) (model cascadeModel, 
 			values[name] = tftypes.NewValue(valueTypes[name], tftypes.UnknownValue)
 			known = false
 		case !converted.Type().Equal(valueTypes[name]):
-			return model, false, cascade.AttributeError{Attribute: name, Message: fmt.Sprintf("is a %s; it has to be a %s", typeText(converted.Type()), typeText(valueTypes[name]))}
+			return model, false, cascade.AttributeError{Attribute: name,
+				Message: fmt.Sprintf("is a %s; it has to be a %s", typeText(converted.Type()),
+					typeText(valueTypes[name]))}
 		default:
 			values[name] = converted
 		}
-		if text, ok := given[name].(types.String); ok && attribute.GetType().Equal(timetypes.GoDurationType{}) && text.ValueString() != "" {
+		if text, ok := given[name].(types.String); ok && attribute.GetType().Equal(timetypes.GoDurationType{}) &&
+			text.ValueString() != "" {
 			if _, err := parseDuration(name, text.ValueString()); err != nil {
 				return model, false, err
 			}
 		}
 	}
-	config := tfsdk.Config{Schema: schema.Schema, Raw: tftypes.NewValue(schema.Schema.Type().TerraformType(ctx), values)}
+	config := tfsdk.Config{Schema: schema.Schema, Raw: tftypes.NewValue(schema.Schema.Type().TerraformType(ctx),
+		values)}
 	diags := config.Get(ctx, &model)
 	return model, known, firstError(diags)
 }
@@ -133,19 +163,17 @@ func typeText(t tftypes.Type) string {
 	return "list"
 }
 
-// firstError is the first error among the diagnostics, with the attribute that it concerns.
+// firstError is the first error among the diagnostics. It names the attribute that it concerns, and Terraform ends the
+// sentence.
 func firstError(diags diag.Diagnostics) error {
 	if !diags.HasError() {
 		return nil
 	}
 	d := diags.Errors()[0]
-	if at, ok := d.(diag.DiagnosticWithPath); ok {
+	if at, ok := d.(diag.DiagnosticWithPath); ok && strings.HasPrefix(d.Detail(), at.Path().String()+" ") {
+		return errors.New(strings.TrimSuffix(d.Detail(), "."))
+	} else if ok {
 		return fmt.Errorf("%s: %s: %s", at.Path(), d.Summary(), d.Detail())
 	}
 	return fmt.Errorf("%s: %s", d.Summary(), d.Detail())
-}
-
-// cascadeError is the error on the only argument of a function.
-func cascadeError(err error) *function.FuncError {
-	return function.NewArgumentFuncError(0, err.Error())
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
@@ -16,6 +17,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -35,9 +38,9 @@ type declaredModel struct {
 	Timeouts               timeouts.Value       `tfsdk:"timeouts"`
 	EntryExchange          types.String         `tfsdk:"entry_exchange"`
 	DeliveryExchangeType   types.String         `tfsdk:"delivery_exchange_type"`
-	Exchanges              types.String         `tfsdk:"exchanges"` // packed, as are the next two
-	Queues                 types.String         `tfsdk:"queues"`
-	Bindings               types.String         `tfsdk:"bindings"`
+	Exchanges              types.Map            `tfsdk:"exchanges"`
+	Queues                 types.Map            `tfsdk:"queues"`
+	Bindings               types.Map            `tfsdk:"bindings"`
 }
 
 func (d *declaredModel) common() *declaredModel { return d }
@@ -49,10 +52,20 @@ func (d *declaredModel) isKnown(further ...attr.Value) bool {
 	return !slices.ContainsFunc(values, attr.Value.IsUnknown)
 }
 
+const defaultVhost = "/"
+
+// vhostOf is the vhost that an attribute names.
+func vhostOf(attribute types.String) string {
+	if attribute.IsNull() {
+		return defaultVhost
+	}
+	return attribute.ValueString()
+}
+
 // guard is what a destroy does about messages that wait.
-func (d *declaredModel) guard() (topology.Guard, diag.Diagnostics) {
-	guard := topology.Guard{Force: d.ForceDestroy.ValueBool()}
-	if d.DrainTimeout.IsNull() {
+func (d *declaredModel) guard() (plans.Guard, diag.Diagnostics) {
+	guard := plans.Guard{Force: d.ForceDestroy.ValueBool()}
+	if !isGiven(d.DrainTimeout) {
 		return guard, nil
 	}
 	drain, diags := d.DrainTimeout.ValueGoDuration()
@@ -64,16 +77,25 @@ func (d *declaredModel) guard() (topology.Guard, diag.Diagnostics) {
 func (d *declaredModel) emptyValues() emptyValues {
 	var empty emptyValues
 	empty.texts(map[string]types.String{
-		"name": d.Name, "vhost": d.Vhost, "queue_name": d.QueueName, "delivery_exchange": d.DeliveryExchange, "queue_type": d.QueueType,
+		"name": d.Name, "vhost": d.Vhost, "queue_name": d.QueueName, "delivery_exchange": d.DeliveryExchange,
+		"queue_type": d.QueueType,
 	})
 	empty.count("max_length", d.MaxLength)
 	empty.duration("drain_timeout", d.DrainTimeout)
 	return empty
 }
 
-// checkDrainTimeout makes sure that an operation that removes queues has the time to wait as long as it is to.
-func (d *declaredModel) checkDrainTimeout(ctx context.Context, operation string, timeout func(context.Context, time.Duration) (time.Duration, diag.Diagnostics)) diag.Diagnostics {
-	if d.DrainTimeout.IsNull() || d.DrainTimeout.IsUnknown() {
+// checkDrainTimeout makes sure that each operation that waits has the time for it.
+func (d *declaredModel) checkDrainTimeout(ctx context.Context) diag.Diagnostics {
+	return append(d.checkDrainFits(ctx, "delete", d.Timeouts.Delete),
+		d.checkDrainFits(ctx, "update", d.Timeouts.Update)...)
+}
+
+func (d *declaredModel) checkDrainFits(
+	ctx context.Context, operation string, timeout func(context.Context, time.Duration) (time.Duration,
+		diag.Diagnostics),
+) diag.Diagnostics {
+	if !isGiven(d.DrainTimeout) {
 		return nil
 	}
 	drain, diags := d.DrainTimeout.ValueGoDuration()
@@ -83,17 +105,21 @@ func (d *declaredModel) checkDrainTimeout(ctx context.Context, operation string,
 	limit, diags := timeout(ctx, defaultWriteTimeout+drain)
 	if limit <= drain && !diags.HasError() {
 		diags.AddAttributeError(path.Root("drain_timeout"), "Invalid drain_timeout",
-			fmt.Sprintf("drain_timeout is %s, which does not fit into timeouts.%s, %s. Make that longer, or leave it out.", drain, operation, limit))
+			fmt.Sprintf("drain_timeout is %s, which does not fit into timeouts.%s, %s. Make that longer, or "+
+				"leave it out.",
+				cascade.DurationText(drain), operation, cascade.DurationText(limit)))
 	}
 	return diags
 }
 
 // imported is the state of something that was just recognized, before its objects are read.
-func imported(name, vhost string, createsDelivery bool, maxLength int64, c declaredComputed) declaredModel {
+func imported(name, vhost string, createsDelivery bool, maxLength int64, c computed) declaredModel {
 	d := declaredModel{
-		Name: types.StringNull(), Vhost: types.StringValue(vhost), CreateDeliveryExchange: types.BoolValue(createsDelivery), MaxLength: types.Int64Null(),
-		Adopt: types.BoolValue(false), ForceDestroy: types.BoolValue(false), DrainTimeout: timetypes.NewGoDurationNull(),
-		Timeouts: noTimeouts(),
+		Name: types.StringNull(), Vhost: types.StringValue(vhost), CreateDeliveryExchange: types.BoolValue(
+			createsDelivery), MaxLength: types.Int64Null(),
+		Adopt: types.BoolValue(false), ForceDestroy: types.BoolValue(false),
+		DrainTimeout: timetypes.NewGoDurationNull(),
+		Timeouts:     noTimeouts(),
 	}
 	if name != "" {
 		d.Name = types.StringValue(name)
@@ -101,73 +127,43 @@ func imported(name, vhost string, createsDelivery bool, maxLength int64, c decla
 	if maxLength > 0 {
 		d.MaxLength = types.Int64Value(maxLength)
 	}
-	d.setComputed(declaredModel{}, c)
+	d.setComputed(&declaredModel{}, c)
 	return d
 }
 
-// declaredComputed is what the provider works out for every such resource.
-type declaredComputed struct {
-	QueueType        types.String
-	ParkUnroutable   types.Bool
-	QueueName        types.String
-	DeliveryExchange types.String
-	EntryExchange    types.String
-	// DeliveryExchangeType is unknown where any type will do.
-	DeliveryExchangeType types.String
-	Exchanges            types.Map
-	Queues               types.Map
-	Bindings             types.Map
-}
-
-// computeDeclared takes the place of the queues' kind from whoever expanded the topology.
-func computeDeclared(t topology.Topology, queueType cascade.QueueType, parks bool, queueName string, queues types.Map) declaredComputed {
-	return declaredComputed{
-		QueueType:            types.StringValue(string(queueType)),
-		ParkUnroutable:       types.BoolValue(parks),
-		QueueName:            types.StringValue(queueName),
-		DeliveryExchange:     types.StringValue(t.Delivery),
-		EntryExchange:        types.StringValue(t.Entry),
-		DeliveryExchangeType: textOr(t.DeliveryType, types.StringUnknown()),
-		Exchanges:            exchangesValue(t),
-		Queues:               queues,
-		Bindings:             bindingsValue(t),
-	}
-}
-
-func unknownDeclared(p position) declaredComputed {
-	return declaredComputed{
-		QueueType: types.StringUnknown(), ParkUnroutable: types.BoolUnknown(), QueueName: types.StringUnknown(), DeliveryExchange: types.StringUnknown(),
-		EntryExchange: types.StringUnknown(), DeliveryExchangeType: types.StringUnknown(),
-		Exchanges: types.MapUnknown(exchangeType), Queues: types.MapUnknown(p.queueType()), Bindings: types.MapUnknown(linesType),
-	}
-}
-
-// merge implements merger.
-func (c declaredComputed) merge(ctx context.Context, other declaredComputed) declaredComputed {
-	return declaredComputed{
-		QueueType:            common(ctx, c.QueueType, other.QueueType),
-		ParkUnroutable:       common(ctx, c.ParkUnroutable, other.ParkUnroutable),
-		QueueName:            common(ctx, c.QueueName, other.QueueName),
-		DeliveryExchange:     common(ctx, c.DeliveryExchange, other.DeliveryExchange),
-		EntryExchange:        common(ctx, c.EntryExchange, other.EntryExchange),
-		DeliveryExchangeType: common(ctx, c.DeliveryExchangeType, other.DeliveryExchangeType),
-		Exchanges:            common(ctx, c.Exchanges, other.Exchanges),
-		Queues:               common(ctx, c.Queues, other.Queues),
-		Bindings:             common(ctx, c.Bindings, other.Bindings),
+// computeDeclared are the attributes that all such resources compute. The queues come from whoever expanded the
+// topology, who knows their positions. The type of the delivery exchange is unknown where any type will do.
+func computeDeclared(
+	t topology.Topology, queueType cascade.QueueType, parks bool, queueName string, queues types.Map,
+) computed {
+	return computed{
+		"queue_type":             types.StringValue(string(queueType)),
+		"park_unroutable":        types.BoolValue(parks),
+		"queue_name":             types.StringValue(queueName),
+		"delivery_exchange":      types.StringValue(t.Delivery),
+		"entry_exchange":         types.StringValue(t.Entry),
+		"delivery_exchange_type": textOr(t.DeliveryType, types.StringUnknown()),
+		"exchanges":              exchangesValue(t),
+		"queues":                 queues,
+		"bindings":               bindingsValue(t),
 	}
 }
 
 // setComputed plans what the configuration leaves to the provider.
-func (d *declaredModel) setComputed(config declaredModel, c declaredComputed) {
-	fill(&d.QueueType, config.QueueType, c.QueueType)
-	fill(&d.ParkUnroutable, config.ParkUnroutable, c.ParkUnroutable)
-	fill(&d.QueueName, config.QueueName, c.QueueName)
-	fill(&d.DeliveryExchange, config.DeliveryExchange, c.DeliveryExchange)
-	fill(&d.EntryExchange, config.EntryExchange, c.EntryExchange)
-	if !c.DeliveryExchangeType.IsUnknown() || d.DeliveryExchangeType.IsNull() {
-		d.DeliveryExchangeType = c.DeliveryExchangeType
+func (d *declaredModel) setComputed(config *declaredModel, c computed) {
+	fill(&d.QueueType, config.QueueType, c, "queue_type")
+	fill(&d.ParkUnroutable, config.ParkUnroutable, c, "park_unroutable")
+	fill(&d.QueueName, config.QueueName, c, "queue_name")
+	fill(&d.DeliveryExchange, config.DeliveryExchange, c, "delivery_exchange")
+	fill(&d.EntryExchange, config.EntryExchange, c, "entry_exchange")
+	fill(&d.Exchanges, config.Exchanges, c, "exchanges")
+	fill(&d.Queues, config.Queues, c, "queues")
+	fill(&d.Bindings, config.Bindings, c, "bindings")
+	before := d.DeliveryExchangeType
+	fill(&d.DeliveryExchangeType, config.DeliveryExchangeType, c, "delivery_exchange_type")
+	if d.DeliveryExchangeType.IsUnknown() && !before.IsNull() {
+		d.DeliveryExchangeType = before
 	}
-	d.Exchanges, d.Queues, d.Bindings = packed(c.Exchanges), packed(c.Queues), packed(c.Bindings)
 }
 
 // textOr is the text, or something else if there is none.
@@ -178,18 +174,11 @@ func textOr(text string, otherwise types.String) types.String {
 	return types.StringValue(text)
 }
 
-// fill plans what was computed where the configuration says nothing.
-func fill[T attr.Value](planned *T, config, computed T) {
-	if config.IsNull() {
-		*planned = computed
-	}
-}
-
 // setActual writes what a broker has into the model.
 func (d *declaredModel) setActual(actual topology.Topology, queues types.Map) {
 	d.EntryExchange = types.StringValue(actual.Entry)
 	d.DeliveryExchangeType = textOr(actual.DeliveryType, types.StringNull())
-	d.Exchanges, d.Queues, d.Bindings = packed(exchangesValue(actual)), packed(queues), packed(bindingsValue(actual))
+	d.Exchanges, d.Queues, d.Bindings = exchangesValue(actual), queues, bindingsValue(actual)
 }
 
 func (d *declaredModel) identity() identity {
@@ -202,8 +191,9 @@ var (
 		"type": types.StringType, "durable": types.BoolType, "auto_delete": types.BoolType, "internal": types.BoolType,
 		"alternate_exchange": types.StringType, "arguments": argumentsType,
 	}}
-	// linesType is that of a set, except that Terraform compares the elements of two sets each with each, and writes an error for each
-	// pair that differs: that was 60 of the 290 ms that the apply of 28 levels takes more than that of one exchange (1.11.4).
+	// linesType is that of a set, except that Terraform compares the elements of two sets each with each, and writes an
+	// error for each pair that differs: that was 60 of the 290 ms that the apply of 28 levels takes more than that of
+	// one exchange (1.11.4).
 	linesType = types.ListType{ElemType: types.StringType}
 )
 
@@ -223,8 +213,8 @@ func exchangesValue(t topology.Topology) types.Map {
 	return types.MapValueMust(exchangeType, values)
 }
 
-// position is the attribute that tells a delay queue from the others of its kind. It is null for the queue of unroutable
-// messages.
+// position is the attribute that tells a delay queue from the others of its kind. It is null for the queue of
+// unroutable messages.
 type position struct {
 	attribute, description string
 	null                   attr.Value
@@ -239,8 +229,10 @@ func (p position) schema() schema.Attribute {
 
 func (p position) queueType() types.ObjectType {
 	return types.ObjectType{AttrTypes: map[string]attr.Type{
-		p.attribute: p.null.Type(context.Background()), "type": types.StringType, "message_ttl": types.Int64Type, "dead_letter_exchange": types.StringType,
-		"durable": types.BoolType, "auto_delete": types.BoolType, "exclusive": types.BoolType, "arguments": argumentsType,
+		p.attribute: p.null.Type(context.Background()), "type": types.StringType, "message_ttl": types.Int64Type,
+		"dead_letter_exchange": types.StringType,
+		"durable":              types.BoolType, "auto_delete": types.BoolType, "exclusive": types.BoolType,
+		"arguments": argumentsType,
 	}}
 }
 
@@ -273,7 +265,7 @@ func bindingsValue(t topology.Topology) types.Map {
 	lines := map[string][]string{}
 	for b := range t.Bindings {
 		if t.Owns(b.Source) {
-			lines[b.Source] = append(lines[b.Source], b.Line())
+			lines[b.Source] = append(lines[b.Source], plaintext.Line(b.Line())) // it may be somebody else's
 		}
 	}
 	values := map[string]attr.Value{}
@@ -295,6 +287,9 @@ func takeString(arguments topology.Arguments, key string) types.String {
 		return types.StringNull()
 	}
 	delete(arguments, key)
+	if strings.Contains(text, "\n") { // which no name has, and Terraform would print it as it is
+		text = plaintext.Line(text)
+	}
 	return types.StringValue(text)
 }
 
@@ -313,7 +308,7 @@ func argumentsValue(arguments topology.Arguments) types.Map {
 	}
 	values := map[string]attr.Value{}
 	for key, value := range arguments {
-		values[key] = types.StringValue(topology.ValueText(value))
+		values[plaintext.Line(key)] = types.StringValue(plaintext.Line(topology.ValueText(value)))
 	}
 	return types.MapValueMust(types.StringType, values)
 }

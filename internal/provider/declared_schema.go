@@ -6,7 +6,6 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
@@ -17,7 +16,9 @@ import (
 
 // attributes adds those that every resource has which stands for a topology. Kind is what it is called, delivery
 // of which type its delivery exchange is, and removal what deletes queues of it.
-func (r *lifecycle[M, P]) attributes(ctx context.Context, kind, delivery, removal string, p position, further map[string]schema.Attribute) map[string]schema.Attribute {
+func (r *lifecycle[M, P]) attributes(
+	ctx context.Context, kind, delivery, removal string, p position, further map[string]schema.Attribute,
+) map[string]schema.Attribute {
 	say := strings.NewReplacer("KIND", kind, "DELIVERY", delivery, "REMOVAL", removal).Replace
 	attributes := map[string]schema.Attribute{
 		"vhost": schema.StringAttribute{
@@ -27,9 +28,8 @@ func (r *lifecycle[M, P]) attributes(ctx context.Context, kind, delivery, remova
 		"delivery_exchange": schema.StringAttribute{
 			Optional: true, Computed: true,
 			MarkdownDescription: say("Exchange at the end of the KIND, DELIVERY. Applications bind their queues to " +
-				"it; those bindings stay and are never listed. " +
-				"Default: `<name>.delivery`. A change rebuilds the KIND; the exchange before is deleted unless " +
-				"others use it."),
+				"it; those bindings stay and are never listed. Default: `<name>.delivery`. A change rebuilds the " +
+				"KIND; the exchange before is deleted unless others use it."),
 		},
 		"delivery_exchange_type": schema.StringAttribute{
 			Computed: true, PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
@@ -39,79 +39,92 @@ func (r *lifecycle[M, P]) attributes(ctx context.Context, kind, delivery, remova
 		"create_delivery_exchange": schema.BoolAttribute{
 			Optional: true, Computed: true, Default: booldefault.StaticBool(true),
 			MarkdownDescription: say("Whether the KIND declares the delivery exchange if it is missing, and deletes " +
-				"it in the end unless others use it. One that exists has to be as the KIND " +
-				"would declare it. If `false`, it has to exist. Default: `true`. Changes in place."),
+				"it in the end unless others use it. One that exists has to be as the KIND would declare it. If " +
+				"`false`, it has to exist. Default: `true`. Changes in place."),
 		},
 		"queue_type": schema.StringAttribute{
 			Optional: true, Computed: true,
-			MarkdownDescription: say("`quorum` or `classic`. Quorum queues hand a message on at least once: `x-dead-letter-strategy` is `at-least-once` and `x-overflow` is " +
-				"`reject-publish`. Classic queues dead-letter at most once. Default: `quorum`. A change rebuilds the " +
-				"KIND."),
+			MarkdownDescription: say("`quorum` or `classic`. Quorum queues hand a message on at least once: " +
+				"`x-dead-letter-strategy` is `at-least-once` and `x-overflow` is `reject-publish`. Classic queues " +
+				"dead-letter at most once. Default: `quorum`. A change rebuilds the KIND."),
 		},
 		"max_length": schema.Int64Attribute{
-			Optional: true,
-			MarkdownDescription: say("Largest number of messages in each delay queue, for quorum queues only. A full queue refuses publishers. What is to be " +
-				"dead-lettered into it waits for another three minutes where it is. Default: no limit. A change " +
-				"rebuilds the KIND."),
+			CustomType: wholeNumberType{}, Optional: true,
+			MarkdownDescription: say("Largest number of messages in each delay queue, for quorum queues only. A full " +
+				"queue refuses publishers. What is to be dead-lettered into it waits where it is, and is offered " +
+				"again three to six minutes later, then every three minutes. Default: no limit. A change rebuilds " +
+				"the KIND."),
 		},
 		"park_unroutable": schema.BoolAttribute{
 			Optional: true, Computed: true,
-			MarkdownDescription: say("Whether every exchange of the KIND gets an alternate exchange with a queue, both named `<name>.unroutable`, where messages with a malformed " +
-				"key or without a destination are kept. Default: `true`. A change rebuilds the KIND, its delivery " +
-				"exchange included, " +
-				"and binds again what is bound there."),
+			MarkdownDescription: say("Whether every exchange of the KIND gets an alternate exchange with a queue, " +
+				"both named `<name>.unroutable`, where messages with a malformed key or without a destination are " +
+				"kept. Default: `true`. A change rebuilds the KIND, its delivery exchange included, and binds again " +
+				"what is bound there."),
 		},
 		"adopt": schema.BoolAttribute{
 			Optional: true, Computed: true, Default: booldefault.StaticBool(false),
-			MarkdownDescription: "Whether to take over objects that exist already and match exactly. Otherwise existing objects are an error that names them, before anything is " +
-				"written. Default: `false`.",
+			MarkdownDescription: "Whether to take over objects that exist already and match exactly. Otherwise " +
+				"existing objects are an error that names them, before anything is written. Default: `false`.",
 		},
 		"force_destroy": schema.BoolAttribute{
 			Optional: true, Computed: true, Default: booldefault.StaticBool(false),
-			MarkdownDescription: say("Whether REMOVAL deletes queues with the messages that wait in them. Has to be applied before a destroy. Default: `false`."),
+			MarkdownDescription: say("Whether REMOVAL deletes queues with the messages that wait in them. Has to be " +
+				"applied before a destroy. Default: `false`."),
 		},
 		"drain_timeout": schema.StringAttribute{
-			Optional: true, CustomType: timetypes.GoDurationType{},
-			MarkdownDescription: say("How long REMOVAL waits for the queues to run empty, with the entry closed, such as `10m`. If they do not, or if a message comes to lie " +
-				"in the queue of unroutable ones and nobody takes it, the entry is opened again and the error says what still waits. Has to be applied before a destroy. `timeouts`, if they are given, have to be longer. Default: no " +
-				"waiting, a queue that holds messages is not deleted."),
+			Optional: true, CustomType: durationType{},
+			MarkdownDescription: say("How long REMOVAL waits for the queues to run empty, with the entry closed, " +
+				"such as `10m`. If they do not, or if a message comes to lie in the queue of unroutable ones and " +
+				"nobody takes it, the entry is opened again and the error says what still waits. Has to be applied " +
+				"before a destroy. `timeouts`, if they are given, have to be longer. Default: no waiting, a queue " +
+				"that holds messages is not deleted."),
 		},
 		"timeouts": timeoutsAttribute(ctx, " plus `drain_timeout`"),
 		"exchanges": schema.MapNestedAttribute{
 			Computed:            true,
 			MarkdownDescription: say("The exchanges of the KIND by name."),
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-				"type":               schema.StringAttribute{Computed: true, MarkdownDescription: "Exchange type."},
-				"durable":            schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether the exchange survives a restart of the broker."},
-				"auto_delete":        schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether the exchange goes with its last binding."},
-				"internal":           schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether the exchange refuses publishers."},
-				"alternate_exchange": schema.StringAttribute{Computed: true, MarkdownDescription: "Exchange that takes what no binding takes."},
-				"arguments":          schema.MapAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "Further arguments; what is not text is written as JSON."},
+				"type": schema.StringAttribute{Computed: true, MarkdownDescription: "Exchange type."},
+				"durable": schema.BoolAttribute{Computed: true,
+					MarkdownDescription: "Whether the exchange survives a restart of the broker."},
+				"auto_delete": schema.BoolAttribute{Computed: true,
+					MarkdownDescription: "Whether the exchange goes with its last binding."},
+				"internal": schema.BoolAttribute{Computed: true,
+					MarkdownDescription: "Whether the exchange refuses publishers."},
+				"alternate_exchange": schema.StringAttribute{Computed: true,
+					MarkdownDescription: "Exchange that takes what no binding takes."},
+				"arguments": schema.MapAttribute{Computed: true, ElementType: types.StringType,
+					MarkdownDescription: "Further arguments; what is not text is written as JSON."},
 			}},
 		},
 		"queues": schema.MapNestedAttribute{
 			Computed:            true,
 			MarkdownDescription: say("The queues of the KIND by name."),
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-				p.attribute:            p.schema(),
-				"type":                 schema.StringAttribute{Computed: true, MarkdownDescription: "Queue type."},
-				"message_ttl":          schema.Int64Attribute{Computed: true, MarkdownDescription: "How long a message waits, in milliseconds (`x-message-ttl`)."},
-				"dead_letter_exchange": schema.StringAttribute{Computed: true, MarkdownDescription: "Where a message goes when it has waited (`x-dead-letter-exchange`)."},
-				"durable":              schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether the queue survives a restart of the broker."},
-				"auto_delete":          schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether the queue goes with its last consumer."},
-				"exclusive":            schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether the queue belongs to one connection."},
-				"arguments":            schema.MapAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "Further arguments; what is not text is written as JSON."},
+				p.attribute: p.schema(),
+				"type":      schema.StringAttribute{Computed: true, MarkdownDescription: "Queue type."},
+				"message_ttl": schema.Int64Attribute{Computed: true,
+					MarkdownDescription: "How long a message waits, in milliseconds (`x-message-ttl`)."},
+				"dead_letter_exchange": schema.StringAttribute{Computed: true,
+					MarkdownDescription: "Where a message goes when it has waited (`x-dead-letter-exchange`)."},
+				"durable": schema.BoolAttribute{Computed: true,
+					MarkdownDescription: "Whether the queue survives a restart of the broker."},
+				"auto_delete": schema.BoolAttribute{Computed: true,
+					MarkdownDescription: "Whether the queue goes with its last consumer."},
+				"exclusive": schema.BoolAttribute{Computed: true,
+					MarkdownDescription: "Whether the queue belongs to one connection."},
+				"arguments": schema.MapAttribute{Computed: true, ElementType: types.StringType,
+					MarkdownDescription: "Further arguments; what is not text is written as JSON."},
 			}},
 		},
 		"bindings": schema.MapAttribute{
 			Computed: true, ElementType: linesType,
-			MarkdownDescription: say("The bindings of the KIND by source exchange, each as a line `<routing key> -> queue <name>` or `<routing key> -> exchange <name>`, sorted."),
+			MarkdownDescription: say("The bindings of the KIND by source exchange, each as a line `<routing key> -> " +
+				"queue <name>` or `<routing key> -> exchange <name>`, sorted."),
 		},
 	}
 	maps.Copy(attributes, further)
-	if r.packs {
-		packSchema(attributes)
-	}
 	return attributes
 }
 

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -34,9 +36,11 @@ func (id destinationIdentity) binding() topology.Binding {
 }
 
 // ImportState takes over a binding, whoever made it.
-func (r *destinationResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+func (r *destinationResource) ImportState(
+	ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse,
+) {
 	var id destinationIdentity
-	if req.ID == "" {
+	if byIdentity(req) {
 		resp.Diagnostics.Append(req.Identity.Get(ctx, &id)...)
 		if (id.Queue.ValueString() == "") == (id.Exchange.ValueString() == "") {
 			resp.Diagnostics.AddError("Invalid identity", "The identity has to have either queue or exchange.")
@@ -44,31 +48,27 @@ func (r *destinationResource) ImportState(ctx context.Context, req resource.Impo
 	} else {
 		var err error
 		if id, err = parseDestinationID(req.ID); err != nil {
-			resp.Diagnostics.AddError("Invalid import ID", err.Error())
+			resp.Diagnostics.AddError("Invalid import ID", err.Error()+".")
 		}
 	}
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	if r.connection == nil || r.connection.client == nil {
+	if !r.connection.isKnown() {
 		resp.Diagnostics.Append(notImportable("destination"))
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, defaultReadTimeout)
 	defer cancel()
-	o := &rebinding{client: r.connection.client, vhost: id.Vhost.ValueString(), binding: id.binding()}
-	there, err := o.read(ctx)
-	if err == nil && !o.isIn(there) {
-		err = o.missing(there)
+	o := &bindingOperation{Destination: deploy.Destination{Client: r.connection.client,
+		Vhost: id.Vhost.ValueString(), Binding: id.binding()}}
+	there, err := o.Read(ctx)
+	if err == nil && !slices.Contains(there, o.Binding) {
+		err = o.notFound(there)
 	}
-	model := destinationModel{
-		Adopt: types.BoolValue(false), ForceDestroy: types.BoolValue(false),
-		DrainTimeout: timetypes.NewGoDurationNull(),
-		Triggers:     types.MapNull(types.StringType), Timeouts: noTimeouts(),
-		Leftovers: types.ListNull(types.StringType),
-	}
+	var model destinationModel
 	if err == nil {
-		err = model.setBinding(o.vhost, o.binding)
+		model, err = importedDestination(o.Vhost, o.Binding)
 	}
 	if err != nil {
 		resp.Diagnostics.Append(o.failed("import", err))
@@ -76,6 +76,17 @@ func (r *destinationResource) ImportState(ctx context.Context, req resource.Impo
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
+}
+
+// importedDestination is the state of a binding that was found on a broker.
+func importedDestination(vhost string, b topology.Binding) (destinationModel, error) {
+	model := destinationModel{
+		Adopt: types.BoolValue(false), ForceDestroy: types.BoolValue(false),
+		DrainTimeout: timetypes.NewGoDurationNull(),
+		Triggers:     types.MapNull(types.StringType), Timeouts: noTimeouts(),
+		Leftovers: types.ListNull(types.StringType),
+	}
+	return model, model.setBinding(vhost, b)
 }
 
 // destinationID is the import ID: "<vhost>/<delivery exchange>/<queue or exchange>/<its name>/<routing key>" with each
@@ -99,12 +110,16 @@ func destinationIDs(vhost string, bindings []topology.Binding) []string {
 func parseDestinationID(id string) (destinationIdentity, error) {
 	parts, ok := splitID(id, 5)
 	if !ok || parts[2] != string(topology.ToQueue) && parts[2] != string(topology.ToExchange) {
-		return destinationIdentity{}, fmt.Errorf("the import ID is %q; it has to be <vhost>/<delivery exchange>/queue/<queue>/<routing key>, or with exchange in place of queue, each part percent-encoded, such as %s",
-			id, destinationID("/", topology.Binding{Source: "tasks.delivery", DestinationType: topology.ToQueue, Destination: "orders", RoutingKey: "*.*.*.*.orders"}))
+		return destinationIdentity{}, fmt.Errorf("the import ID is %q; it has to be <vhost>/<delivery "+
+			"exchange>/queue/<queue>/<routing key>, or with exchange in place of queue, each part percent-encoded, "+
+			"such as %s",
+			id, destinationID("/", topology.Binding{Source: "tasks.delivery", DestinationType: topology.ToQueue,
+				Destination: "orders", RoutingKey: "*.*.*.*.orders"}))
 	}
 	parsed := destinationIdentity{
-		Vhost: types.StringValue(parts[0]), DeliveryExchange: types.StringValue(parts[1]), RoutingKey: types.StringValue(parts[4]),
-		Queue: types.StringNull(), Exchange: types.StringNull(),
+		Vhost: types.StringValue(parts[0]), DeliveryExchange: types.StringValue(parts[1]),
+		RoutingKey: types.StringValue(parts[4]),
+		Queue:      types.StringNull(), Exchange: types.StringNull(),
 	}
 	if parts[2] == string(topology.ToQueue) {
 		parsed.Queue = types.StringValue(parts[3])

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -38,16 +39,13 @@ func (m *destinationModel) identity() destinationIdentity {
 // config is the destination that the model describes, as far as it is known. What is null is left to the defaults.
 func (m *destinationModel) config() cascade.Destination {
 	config := cascade.Destination{
-		Vhost:            defaultVhost,
+		Vhost:            vhostOf(m.Vhost),
 		DeliveryExchange: m.DeliveryExchange.ValueString(),
 		Address:          m.Address.ValueString(),
 		Match:            cascade.Exact,
 		Levels:           int(m.Levels.ValueInt64()),
 		Queue:            m.Queue.ValueString(),
 		Exchange:         m.Exchange.ValueString(),
-	}
-	if !m.Vhost.IsNull() {
-		config.Vhost = m.Vhost.ValueString()
 	}
 	if !m.Match.IsNull() {
 		config.Match = cascade.Match(m.Match.ValueString())
@@ -125,51 +123,49 @@ func (m *destinationModel) emptyValues() *emptyValues {
 	return &empty
 }
 
-// destinationComputed is what the provider works out from a configuration.
-type destinationComputed struct{ RoutingKey types.String }
-
-func (c destinationComputed) merge(ctx context.Context, other destinationComputed) destinationComputed {
-	return destinationComputed{common(ctx, c.RoutingKey, other.RoutingKey)}
-}
-
 // computeDestination expands a configuration. An error is of type cascade.Errors.
-func computeDestination(config cascade.Destination) (destinationComputed, error) {
+func computeDestination(config cascade.Destination) (computed, error) {
 	b, err := config.Binding()
-	return destinationComputed{types.StringValue(b.RoutingKey)}, err
+	return computed{"routing_key": types.StringValue(b.RoutingKey)}, err
 }
 
 // forecast is what can be said of a configuration some of whose values are not known yet.
-func (m *destinationModel) forecast(ctx context.Context) (destinationComputed, diag.Diagnostics) {
-	var diags diag.Diagnostics
-	result, errs, err := forecast(ctx, m.trials(), computeDestination)
-	if err != nil {
-		diags.AddError("Computing the destination failed", err.Error())
-	}
-	if len(errs) > 0 {
-		diags.Append(configErrors(errs)...)
-	}
-	if result == nil {
-		return destinationComputed{types.StringUnknown()}, diags
-	}
-	return *result, diags
+func (m *destinationModel) forecast(ctx context.Context) (computed, diag.Diagnostics) {
+	result, errs, diags := forecast(ctx, "Computing the destination failed", m.trials(), computeDestination)
+	diags.Append(configErrors(errs)...)
+	return result, diags
 }
 
 // trials are configurations that differ in what is unknown in the model, which may turn out to be null.
 func (m *destinationModel) trials() []cascade.Destination {
-	var unknown variants[cascade.Destination]
-	add := func(value attr.Value, set func(*cascade.Destination, string), texts ...string) {
-		var each []func(*cascade.Destination)
-		for _, text := range texts {
-			each = append(each, func(d *cascade.Destination) { set(d, text) })
-		}
-		unknown.add(value, each...)
-	}
-	add(m.Vhost, func(d *cascade.Destination, v string) { d.Vhost = v }, "a")
-	add(m.DeliveryExchange, func(d *cascade.Destination, v string) { d.DeliveryExchange = v }, "delivery~a")
-	add(m.Address, func(d *cascade.Destination, v string) { d.Address = v }, "a", "b")
-	add(m.Match, func(d *cascade.Destination, v string) { d.Match = cascade.Match(v) }, string(cascade.Exact), string(cascade.Suffix))
-	add(m.Queue, func(d *cascade.Destination, v string) { d.Queue = v }, "", "queue~a")
-	add(m.Exchange, func(d *cascade.Destination, v string) { d.Exchange = v }, "", "exchange~a")
-	unknown.add(m.Levels, func(d *cascade.Destination) { d.Levels = 1 }, func(d *cascade.Destination) { d.Levels = 2 }, func(d *cascade.Destination) { d.Levels = 0 })
+	type config = cascade.Destination
+	var unknown variants[config]
+	try(&unknown, m.Vhost, func(c *config, v string) { c.Vhost = v }, "a")
+	try(&unknown, m.DeliveryExchange, func(c *config, v string) { c.DeliveryExchange = v }, "delivery~a")
+	try(&unknown, m.Address, func(c *config, v string) { c.Address = v }, "a", "b")
+	try(&unknown, m.Match, func(c *config, v cascade.Match) { c.Match = v }, cascade.Exact, cascade.Suffix)
+	try(&unknown, m.Queue, func(c *config, v string) { c.Queue = v }, "", "queue~a")
+	try(&unknown, m.Exchange, func(c *config, v string) { c.Exchange = v }, "", "exchange~a")
+	try(&unknown, m.Levels, func(c *config, v int) { c.Levels = v }, 1, 2, 0)
 	return unknown.combinations(m.config())
+}
+
+// who names a destination in the errors of others, for whom all that is known of it is what it stands for.
+func (m *destinationModel) who(doing string) string {
+	kind, name := topology.ToQueue, m.Queue.ValueString()
+	if name == "" {
+		kind, name = topology.ToExchange, m.Exchange.ValueString()
+	}
+	address := m.Address.ValueString()
+	return fmt.Sprintf("the destination for address %q and %s %q, which is %s", address, kind, name, doing)
+}
+
+// guard is what a destination does about messages on their way before it takes a binding away.
+func (m *destinationModel) guard() (plans.Guard, diag.Diagnostics) {
+	return (&declaredModel{ForceDestroy: m.ForceDestroy, DrainTimeout: m.DrainTimeout}).guard()
+}
+
+// checkDrainTimeout makes sure that each operation that takes a binding away has the time to wait.
+func (m *destinationModel) checkDrainTimeout(ctx context.Context) diag.Diagnostics {
+	return (&declaredModel{DrainTimeout: m.DrainTimeout, Timeouts: m.Timeouts}).checkDrainTimeout(ctx)
 }

@@ -24,33 +24,29 @@ func (e *emptyValues) add(attribute, format string, args ...any) {
 
 func (e *emptyValues) texts(given map[string]types.String) {
 	for _, attribute := range slices.Sorted(maps.Keys(given)) {
-		if value := given[attribute]; !value.IsNull() && !value.IsUnknown() && value.ValueString() == "" {
+		if value := given[attribute]; isGiven(value) && value.ValueString() == "" {
 			e.add(attribute, "is empty; give it a value or leave it out")
 		}
 	}
 }
 
 func (e *emptyValues) count(attribute string, value types.Int64) {
-	if n := value.ValueInt64(); !value.IsNull() && !value.IsUnknown() && n < 1 {
+	if n := value.ValueInt64(); isGiven(value) && n < 1 {
 		e.add(attribute, "is %d; it has to be 1 or more", n)
 	}
 }
 
 func (e *emptyValues) duration(attribute string, value timetypes.GoDuration) {
-	if value.IsNull() || value.IsUnknown() {
+	if !isGiven(value) {
 		return
 	}
 	d, diags := value.ValueGoDuration()
 	e.diags.Append(diags...)
 	if !diags.HasError() && d <= 0 {
-		e.add(attribute, "is %s; it has to be positive", d)
+		e.add(attribute, "is %s; it has to be positive", cascade.DurationText(d))
 	}
 }
 
 func (e *emptyValues) diagnostics() diag.Diagnostics {
-	diags := e.diags
-	if len(e.errs) > 0 {
-		diags.Append(configErrors(e.errs)...)
-	}
-	return diags
+	return append(e.diags, configErrors(e.errs)...)
 }

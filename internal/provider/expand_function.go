@@ -14,51 +14,25 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 )
 
-func newExpandFunction() function.Function { return expandFunction{} }
-
-type expandFunction struct{}
-
-func (expandFunction) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
-	resp.Name = "expand"
-}
-
-func (expandFunction) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
-	resp.Definition = function.Definition{
-		Summary: "All objects of a cascade, in the shape of RabbitMQ definitions",
-		MarkdownDescription: "An object with the `exchanges`, `queues` and `bindings` of a cascade in the shape of RabbitMQ definitions: as JSON it is a file, or a part of " +
-			"one, that a broker loads (`rabbitmqctl import_definitions`, `POST /api/definitions`, `load_definitions`). A `rabbitmqdelay_cascade` with the same " +
-			"attributes takes the objects over by `adopt = true` or import, and plans no change.\n\n" +
-			"The vhost has to exist, or be in the file. With `create_delivery_exchange = false`, the delivery exchange has to exist as well.",
-		Parameters: []function.Parameter{cascadeParameter()},
-		Return:     function.DynamicReturn{},
+func newExpandFunction() function.Function {
+	return pureFunction{
+		name: "expand",
+		definition: function.Definition{
+			Summary: "All objects of a cascade, in the shape of RabbitMQ definitions",
+			MarkdownDescription: "An object with the `exchanges`, `queues` and `bindings` of a cascade in the shape " +
+				"of RabbitMQ definitions: as JSON it is a file, or a part of one, that a broker loads (`rabbitmqctl " +
+				"import_definitions`, `POST /api/definitions`, `load_definitions`). A `rabbitmqdelay_cascade` with " +
+				"the same attributes takes the objects over by `adopt = true` or import, and plans no change.\n\n" +
+				"The vhost has to exist, or be in the file. With `create_delivery_exchange = false`, the delivery " +
+				"exchange has to exist as well.",
+			Parameters: []function.Parameter{cascadeParameter()},
+			Return:     function.DynamicReturn{},
+		},
+		run: ofCascade(types.DynamicUnknown(), func(c cascade.Cascade) (any, error) {
+			value, err := valueOf(c.Expand().Definitions(c.Vhost))
+			return types.DynamicValue(value), err
+		}),
 	}
-}
-
-func (expandFunction) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
-	var argument types.Dynamic
-	if resp.Error = req.Arguments.Get(ctx, &argument); resp.Error != nil {
-		return
-	}
-	config, known, wrong := cascadeArgument(ctx, argument)
-	if wrong != nil {
-		resp.Error = wrong
-		return
-	}
-	if !known {
-		resp.Error = resp.Result.Set(ctx, types.DynamicUnknown())
-		return
-	}
-	objects, err := cascade.Expand(config)
-	if err != nil {
-		resp.Error = cascadeError(err)
-		return
-	}
-	value, err := valueOf(objects.Definitions(config.Vhost))
-	if err != nil {
-		resp.Error = function.NewFuncError(err.Error())
-		return
-	}
-	resp.Error = resp.Result.Set(ctx, types.DynamicValue(value))
 }
 
 // valueOf is what Terraform's jsondecode makes of the value's JSON.

@@ -6,9 +6,10 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 )
@@ -16,50 +17,73 @@ import (
 // forecast is what can be said of a configuration some of whose values are not known yet. It is
 // found by trying: the known part is expanded with several values in the place of each unknown one,
 // and what comes out the same every time does not depend on what is unknown. Errors are those that
-// no value would mend; then the result is nil, as it is if no trial passes.
-func forecast[Config any, Computed merger[Computed]](ctx context.Context, trials []Config, compute func(Config) (Computed, error)) (result *Computed, common cascade.Errors, err error) {
+// no value would mend; then the result is nil, as it is if no trial passes. Failed is the summary of any other error.
+func forecast[Config any](
+	ctx context.Context, failed string, trials []Config, compute func(Config) (computed, error),
+) (result computed, common cascade.Errors, diags diag.Diagnostics) {
 	for i, trial := range trials {
 		got, err := compute(trial)
 		var errs cascade.Errors
 		if err != nil && !errors.As(err, &errs) {
-			return nil, nil, err
+			diags.AddError(failed, err.Error())
+			return nil, nil, diags
 		}
 		if i == 0 {
 			common = errs
 		}
 		common = slices.DeleteFunc(common, func(e cascade.AttributeError) bool {
-			return !slices.ContainsFunc(errs, func(other cascade.AttributeError) bool { return other.Attribute == e.Attribute })
+			return !slices.ContainsFunc(errs,
+				func(other cascade.AttributeError) bool { return other.Attribute == e.Attribute })
 		})
 		switch {
 		case err != nil:
 		case result == nil:
-			result = &got
+			result = got
 		default:
-			merged := (*result).merge(ctx, got)
-			result = &merged
+			result = result.merge(ctx, got)
 		}
 	}
 	return result, common, nil
 }
 
-// merger keeps, of what two trials give, what is the same in both, and makes the rest unknown.
-type merger[Computed any] interface {
-	merge(ctx context.Context, other Computed) Computed
+// computed are the attributes that the provider works out from a configuration, by name. It is nil if nothing can be
+// said of any of them.
+type computed map[string]attr.Value
+
+// merge keeps, of what two trials give, what is the same in both, and makes the rest unknown.
+func (c computed) merge(ctx context.Context, other computed) computed {
+	merged := computed{}
+	for attribute, value := range c {
+		merged[attribute] = common(ctx, value, other[attribute])
+	}
+	return merged
 }
 
-var (
-	_ merger[computed]         = computed{}
-	_ merger[declaredComputed] = declaredComputed{}
-)
+// fill plans what was computed where the configuration says nothing.
+func fill[T attr.Value](planned *T, config T, c computed, attribute string) {
+	if !config.IsNull() {
+		return
+	}
+	value, known := c[attribute]
+	if !known {
+		value = unknownLike(context.Background(), *planned)
+	}
+	*planned, _ = value.(T)
+}
 
 // variants are the values that are tried in the place of each unknown one.
 type variants[Config any] [][]func(*Config)
 
-// add adds an attribute if its value is unknown.
-func (v *variants[Config]) add(value attr.Value, each ...func(*Config)) {
-	if value.IsUnknown() {
-		*v = append(*v, each)
+// try adds an attribute, if its value is unknown, with the values that are tried in its place.
+func try[Config, Value any](v *variants[Config], unknown attr.Value, set func(*Config, Value), values ...Value) {
+	if !unknown.IsUnknown() {
+		return
 	}
+	var each []func(*Config)
+	for _, value := range values {
+		each = append(each, func(c *Config) { set(c, value) })
+	}
+	*v = append(*v, each)
 }
 
 // trials are the configurations: one with the first value of each, and those in which one of them has another.
@@ -98,12 +122,7 @@ func (v variants[Config]) combinations(base Config) []Config {
 
 // common is the value if both are equal, a map or object with the common part if they have the same
 // keys, and unknown otherwise.
-func common[T attr.Value](ctx context.Context, x, y T) T {
-	merged, _ := commonValue(ctx, x, y).(T)
-	return merged
-}
-
-func commonValue(ctx context.Context, x, y attr.Value) attr.Value {
+func common(ctx context.Context, x, y attr.Value) attr.Value {
 	if x.Equal(y) {
 		return x
 	}
@@ -111,34 +130,32 @@ func commonValue(ctx context.Context, x, y attr.Value) attr.Value {
 	case types.Map:
 		y, ok := y.(types.Map)
 		if !ok || x.IsUnknown() || y.IsUnknown() || !sameKeys(x.Elements(), y.Elements()) {
-			return types.MapUnknown(x.ElementType(ctx))
+			break
 		}
 		elements := map[string]attr.Value{}
 		for key, value := range x.Elements() {
-			elements[key] = commonValue(ctx, value, y.Elements()[key])
+			elements[key] = common(ctx, value, y.Elements()[key])
 		}
 		return types.MapValueMust(x.ElementType(ctx), elements)
 	case types.Object:
 		y, ok := y.(types.Object)
 		if !ok || x.IsUnknown() || y.IsUnknown() {
-			return types.ObjectUnknown(x.AttributeTypes(ctx))
+			break
 		}
 		attributes := map[string]attr.Value{}
 		for key, value := range x.Attributes() {
-			attributes[key] = commonValue(ctx, value, y.Attributes()[key])
+			attributes[key] = common(ctx, value, y.Attributes()[key])
 		}
 		return types.ObjectValueMust(x.AttributeTypes(ctx), attributes)
-	case types.List:
-		return types.ListUnknown(x.ElementType(ctx))
-	case types.String:
-		return types.StringUnknown()
-	case types.Int64:
-		return types.Int64Unknown()
-	case types.Bool:
-		return types.BoolUnknown()
-	default:
-		return timetypes.NewGoDurationUnknown()
 	}
+	return unknownLike(ctx, x)
+}
+
+// unknownLike is the unknown value of the same type.
+func unknownLike(ctx context.Context, value attr.Value) attr.Value {
+	of := value.Type(ctx)
+	unknown, _ := of.ValueFromTerraform(ctx, tftypes.NewValue(of.TerraformType(ctx), tftypes.UnknownValue))
+	return unknown
 }
 
 func sameKeys(x, y map[string]attr.Value) bool {

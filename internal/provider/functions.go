@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/function"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
@@ -20,36 +22,101 @@ func (p *rabbitmqdelay) Functions(context.Context) []func() function.Function {
 	}
 }
 
-// levelsParameter and resolutionParameter mean the same wherever they occur.
+// pureFunction is a function of its arguments alone.
+type pureFunction struct {
+	name       string
+	definition function.Definition
+	// run returns the result. A cascade.AttributeError names the parameter that is wrong.
+	run func(ctx context.Context, arguments function.ArgumentsData) (any, error)
+}
+
+func (f pureFunction) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
+	resp.Name = f.name
+}
+
+func (f pureFunction) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
+	resp.Definition = f.definition
+}
+
+func (f pureFunction) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
+	result, err := f.run(ctx, req.Arguments)
+	if err != nil {
+		resp.Error = f.explain(err)
+		return
+	}
+	resp.Error = resp.Result.Set(ctx, result)
+}
+
+// explain puts an error on the argument that it concerns. Terraform ends the sentence.
+func (f pureFunction) explain(err error) *function.FuncError {
+	var onArgument *function.FuncError
+	if errors.As(err, &onArgument) {
+		return onArgument
+	}
+	var wrong cascade.AttributeError
+	if !errors.As(err, &wrong) {
+		return function.NewFuncError(err.Error())
+	}
+	position := slices.IndexFunc(f.definition.Parameters,
+		func(p function.Parameter) bool { return p.GetName() == wrong.Attribute })
+	if position < 0 {
+		position = len(f.definition.Parameters) // the optional ones
+		if wrong.Attribute == "base" {
+			position++
+		}
+	}
+	return function.NewArgumentFuncError(int64(position), wrong.Error())
+}
+
+// levelsParameter and scaleParameter mean the same wherever they occur.
 func levelsParameter() function.Parameter {
 	return function.Int64Parameter{
-		Name:                "levels",
-		MarkdownDescription: fmt.Sprintf("Number of levels of the cascade, 1 to %d, as its attribute `levels` has it.", cascade.MaxLevels),
+		CustomType: wholeNumberType{}, Name: "levels",
+		MarkdownDescription: fmt.Sprintf("Number of levels of the cascade, 1 to %d, as its attribute `levels` has it.",
+			cascade.MaxLevels),
 	}
 }
 
-// resolutionParameter is optional and therefore variadic: Terraform has no other optional parameters.
-func resolutionParameter() function.Parameter {
+// scaleParameter stands for resolution and base, which are optional and therefore variadic: Terraform has no other
+// optional parameters. It makes a text of a number.
+func scaleParameter() function.Parameter {
 	return function.StringParameter{
-		Name: "resolution",
+		Name: "resolution_and_base",
 		// Null is not allowed: OpenTofu 1.12 sends a null argument as nothing, which the framework cannot read.
-		MarkdownDescription: "Resolution of the cascade, `1ms` or a multiple of it. May be left out; then it is `1s`. Of a variable that may be `null`, write `var.resolution[*]...`.",
+		MarkdownDescription: fmt.Sprintf("Resolution of the cascade, `1ms` or a multiple of it, and behind that its "+
+			"base, %d to %d. Both may be left out, and the base alone; then they are `1s` and `2`. Of a variable that "+
+			"may be `null`, write `var.resolution[*]...`.", cascade.MinBase, cascade.MaxBase),
 	}
 }
 
-// optionalResolution reads what is given for the parameter at the position.
-func optionalResolution(position int, given []string) (time.Duration, *function.FuncError) {
-	switch {
-	case len(given) > 1:
-		return 0, function.NewArgumentFuncError(int64(position+1), fmt.Sprintf("resolution is given %d times; give it once or leave it out", len(given)))
-	case len(given) == 0:
-		return time.Second, nil
+// optionalScale reads the resolution and the base, if they are given behind so many other arguments.
+func optionalScale(others int, given []string) (base int, resolution time.Duration, err error) {
+	base, resolution = cascade.DefaultBase, time.Second
+	if len(given) > 0 {
+		if resolution, err = parseDuration("resolution", given[0]); err != nil {
+			return 0, 0, err
+		}
 	}
-	resolution, err := parseDuration("resolution", given[0])
+	if len(given) > 1 {
+		if base, err = strconv.Atoi(given[1]); err != nil {
+			return 0, 0, function.NewArgumentFuncError(int64(others+1), fmt.Sprintf("base is %q; it can be %d to %d",
+				given[1], cascade.MinBase, cascade.MaxBase))
+		}
+	}
+	if len(given) > 2 {
+		return 0, 0, function.NewArgumentFuncError(int64(others+2),
+			"it is one too many: the last two arguments are resolution and base")
+	}
+	return base, resolution, nil
+}
+
+// scaleOf is the scale of so many levels, with the optional resolution and base behind so many other arguments.
+func scaleOf(levels int64, others int, given []string) (cascade.Scale, error) {
+	base, resolution, err := optionalScale(others, given)
 	if err != nil {
-		return 0, function.NewArgumentFuncError(int64(position), err.Error())
+		return cascade.Scale{}, err
 	}
-	return resolution, nil
+	return cascade.NewScale(base, int(levels), resolution)
 }
 
 // parseDuration reads the Go duration that a parameter or attribute has as text.
@@ -57,24 +124,14 @@ func parseDuration(name, text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil {
 		return 0, cascade.AttributeError{
-			Attribute: name, Message: fmt.Sprintf(`is %q; write a number and its unit, h, m, s or ms, such as "90s", "1h30m" or "500ms"`, text),
+			Attribute: name, Message: fmt.Sprintf(`is %q; write a number and its unit, h, m, s or ms, such as "90s", `+
+				`"1h30m" or "500ms"`, text),
 		}
 	}
 	return d, nil
 }
 
-// argumentError is the error on the argument for the parameter that a cascade.AttributeError names.
-// Terraform ends the sentence.
-func argumentError(ctx context.Context, f function.Function, err error) *function.FuncError {
-	var wrong cascade.AttributeError
-	if !errors.As(err, &wrong) {
-		return function.NewFuncError(err.Error())
-	}
-	var definition function.DefinitionResponse
-	f.Definition(ctx, function.DefinitionRequest{}, &definition)
-	position := slices.IndexFunc(definition.Definition.Parameters, func(p function.Parameter) bool { return p.GetName() == wrong.Attribute })
-	if position < 0 {
-		position = len(definition.Definition.Parameters) // the optional one
-	}
-	return function.NewArgumentFuncError(int64(position), wrong.Error())
+// durationValue is a duration that the provider works out.
+func durationValue(d time.Duration) timetypes.GoDuration {
+	return timetypes.NewGoDurationValueFromStringMust(cascade.DurationText(d))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -22,23 +23,31 @@ type identity struct {
 }
 
 // ImportState reads the configuration off the broker, whoever declared it.
-func (r *lifecycle[M, P]) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	var id identity
-	if req.ID == "" {
+func (r *lifecycle[M, P]) ImportState(
+	ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse,
+) {
+	var (
+		id    identity
+		model M
+	)
+	kind := P(&model).kind()
+	if byIdentity(req) {
 		resp.Diagnostics.Append(req.Identity.Get(ctx, &id)...)
+		if id.Vhost.ValueString() == "" || id.EntryExchange.ValueString() == "" {
+			resp.Diagnostics.AddError("Invalid identity", "The identity has to have both vhost and entry_exchange, "+
+				"and neither may be empty.")
+		}
 	} else {
-		vhost, entry, err := parseImportID(req.ID)
+		vhost, entry, err := parseImportID(req.ID, P(&model).exampleEntry())
 		if err != nil {
-			resp.Diagnostics.AddError("Invalid import ID", err.Error())
+			resp.Diagnostics.AddError("Invalid import ID", err.Error()+".")
 		}
 		id = identity{Vhost: types.StringValue(vhost), EntryExchange: types.StringValue(entry)}
 	}
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	var model M
-	kind := P(&model).kind()
-	if r.connection == nil || r.connection.client == nil {
+	if !r.connection.isKnown() {
 		resp.Diagnostics.Append(notImportable(kind))
 		return
 	}
@@ -46,20 +55,29 @@ func (r *lifecycle[M, P]) ImportState(ctx context.Context, req resource.ImportSt
 	defer cancel()
 	vhost, entry := id.Vhost.ValueString(), id.EntryExchange.ValueString()
 	if err := P(&model).recognize(ctx, r.connection.client.Lookup(vhost), vhost, entry); err != nil {
-		o := operation{kind: kind, vhost: vhost, desired: topology.Topology{Entry: entry}}
-		var elsewhere *cascade.ElsewhereError
-		if errors.As(err, &elsewhere) {
-			err = fmt.Errorf("%w. Import that:\n\n  %s", err, commandToImport(elsewhere.Kind, vhost, elsewhere.Entry))
+		o := deploy.Deployment{Kind: kind, Vhost: vhost, Desired: topology.Topology{Entry: entry}}
+		var other *cascade.OtherEntryError
+		if errors.As(err, &other) {
+			err = fmt.Errorf("%w. Import that:\n\n%s", err, waysToImport(other.Kind, importID(vhost, other.Entry)))
 		}
-		resp.Diagnostics.Append(o.failed("import", err))
+		resp.Diagnostics.Append(failed("import", kind, o.String(), err))
 		return
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, P(&model).common().identity())...)
 }
 
-func commandToImport(kind, vhost, entry string) string {
-	return fmt.Sprintf("terraform import rabbitmqdelay_%s.<name in your configuration> '%s'", kind, importID(vhost, entry))
+// byIdentity tells an import by identity from one by ID, which may be empty.
+func byIdentity(req resource.ImportStateRequest) bool {
+	return req.ID == "" && req.Identity != nil && !req.Identity.Raw.IsNull()
+}
+
+// waysToImport are the block and the command that import something. An ID holds nothing that has to be escaped in
+// either.
+func waysToImport(kind, id string) string {
+	to := fmt.Sprintf("rabbitmqdelay_%s.<name in your configuration>", kind)
+	return fmt.Sprintf("  import {\n    to = %s\n    id = \"%s\"\n  }\n\nor, as a command:\n\n  terraform "+
+		"import %s '%s'", to, id, to, id)
 }
 
 // importID is "<vhost>/<entry exchange>" with each part percent-encoded.
@@ -67,10 +85,12 @@ func importID(vhost, entry string) string {
 	return url.PathEscape(vhost) + "/" + url.PathEscape(entry)
 }
 
-func parseImportID(id string) (vhost, entry string, err error) {
+// parseImportID has the name of an entry for its example.
+func parseImportID(id, example string) (vhost, entry string, err error) {
 	parts, ok := splitID(id, 2)
 	if !ok {
-		return "", "", fmt.Errorf("the import ID is %q; it has to be <vhost>/<entry exchange>, each part percent-encoded, such as %s", id, importID("/", "tasks.delay-16"))
+		return "", "", fmt.Errorf("the import ID is %q; it has to be <vhost>/<entry exchange>, each part "+
+			"percent-encoded, such as %s", id, importID("/", example))
 	}
 	return parts[0], parts[1], nil
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/list"
-	"github.com/hashicorp/terraform-plugin-framework/resource"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -17,17 +16,18 @@ var _ list.ListResourceWithConfigure = (*ladderListResource)(nil)
 func newLadderListResource() list.ListResource { return &ladderListResource{} }
 
 type ladderListResource struct {
-	lister[ladderModel, *ladderModel]
+	declaredLister[ladderModel, *ladderModel]
 }
 
-func (r *ladderListResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
-	resp.TypeName = req.ProviderTypeName + "_ladder"
-}
-
-func (r *ladderListResource) ListResourceConfigSchema(_ context.Context, _ list.ListResourceSchemaRequest, resp *list.ListResourceSchemaResponse) {
-	resp.Schema = r.schema("Finds the ladders of a virtual host or of the whole broker, whoever declared them, for `terraform query`, which also writes " +
-		"`resource` and `import` blocks for them. Needs Terraform 1.14 or later.\n\n" +
-		"A ladder is found by its entry exchange and the keys that lead from there to queues, such as `30s.*.#`, as an import recognizes it, as long as the queue of one delay is whole.")
+func (r *ladderListResource) ListResourceConfigSchema(
+	_ context.Context, _ list.ListResourceSchemaRequest, resp *list.ListResourceSchemaResponse,
+) {
+	resp.Schema = r.schema("Finds the ladders of a virtual host or of the whole broker, whoever declared them, for "+
+		"`terraform query`, which also writes "+
+		"`resource` and `import` blocks for them. Needs Terraform 1.14 or later.\n\n"+
+		"A ladder is found by its entry exchange and the keys that lead from there to queues, such as `30s.*.#`, as "+
+		"an import recognizes it, as long as the queue of one delay is whole. "+
+		"Bindings to other queues, such as those of another ladder, do not hide it; a plan shows them as drift.", nil)
 }
 
 func (*ladderModel) canBeEntry(e topology.Exchange) bool { return cascade.CanBeLadderEntry(e) }
@@ -37,13 +37,13 @@ func (*ladderModel) entries(ctx context.Context, vhost *cascade.Inventory) []str
 }
 
 func (m *ladderModel) displayName() string {
-	config := m.config()
-	if resolved, err := config.Resolve(); err == nil {
-		config = resolved // from the shortest delay to the longest
-	}
-	name := config.Name
+	name := m.Name.ValueString()
 	if name == "" {
-		name = config.EntryExchange
+		name = m.EntryExchange.ValueString()
 	}
-	return fmt.Sprintf("%s (%s)", name, strings.Join(config.Delays, ", "))
+	delays := m.config().Delays
+	if resolved, err := m.config().Resolve(); err == nil {
+		delays = resolved.Delays // from the shortest to the longest
+	}
+	return fmt.Sprintf("%s (%s)", name, strings.Join(delays, ", "))
 }

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -19,19 +20,21 @@ type ladderModel struct {
 
 func (*ladderModel) kind() string { return "ladder" }
 
+func (*ladderModel) exampleEntry() string { return "retry.entry" }
+
 // expand is the ladder that a state or a known plan stands for.
 func (m *ladderModel) expand() (topology.Topology, diag.Diagnostics) {
-	t, err := m.config().Expand()
+	resolved, err := m.config().Resolve()
 	if err != nil {
 		return topology.Topology{}, configErrors(err)
 	}
-	return t, nil
+	return resolved.Expand(), nil
 }
 
 // config is the ladder that the model describes, as far as it is known. What is null is left to the defaults.
-func (m *ladderModel) config() cascade.Ladder {
-	config := cascade.Ladder{
-		Vhost:                  defaultVhost,
+func (m *ladderModel) config() cascade.LadderConfig {
+	config := cascade.LadderConfig{
+		Vhost:                  vhostOf(m.Vhost),
 		Name:                   m.Name.ValueString(),
 		EntryExchange:          m.EntryExchange.ValueString(),
 		QueueName:              cascade.LabelFormat(m.QueueName.ValueString()),
@@ -41,9 +44,6 @@ func (m *ladderModel) config() cascade.Ladder {
 		QueueType:              cascade.QueueType(m.QueueType.ValueString()),
 		MaxLength:              m.MaxLength.ValueInt64(),
 		ParkUnroutable:         m.ParkUnroutable.IsNull() || m.ParkUnroutable.ValueBool(),
-	}
-	if !m.Vhost.IsNull() {
-		config.Vhost = m.Vhost.ValueString()
 	}
 	for _, element := range m.Delays.Elements() {
 		if label, ok := element.(types.String); ok && !label.IsUnknown() {
@@ -69,10 +69,11 @@ func (m *ladderModel) isKnown() bool {
 }
 
 // digits implements declaration: the label of the delay stands before the address.
-func (*ladderModel) digits() int { return 1 }
+func (*ladderModel) scale() cascade.Scale { return cascade.Scale{Levels: 1} }
 
 // delayPosition is what tells the queues of a ladder from each other.
-var delayPosition = position{"delay", "Delay as it stands in `delays`, null for the queue of unroutable messages.", types.StringNull()}
+var delayPosition = position{"delay", "Delay as it stands in `delays`, null for the queue of unroutable messages.",
+	types.StringNull()}
 
 // labelsOf is the label of each delay queue by its name.
 func labelsOf(resolved cascade.Ladder) map[string]attr.Value {
@@ -83,17 +84,19 @@ func labelsOf(resolved cascade.Ladder) map[string]attr.Value {
 	return labels
 }
 
-// computeLadder expands a configuration. An error is of type cascade.Errors.
-func computeLadder(config cascade.Ladder) (declaredComputed, error) {
+// computeLadder resolves and expands a configuration. An error is of type cascade.Errors.
+func computeLadder(config cascade.LadderConfig) (computed, error) {
 	resolved, err := config.Resolve()
 	if err != nil {
-		return declaredComputed{}, err
+		return nil, err
 	}
-	t, err := resolved.Expand()
-	if err != nil {
-		return declaredComputed{}, err
-	}
-	return computeDeclared(t, resolved.QueueType, resolved.ParkUnroutable, string(resolved.QueueName), delayPosition.queues(labelsOf(resolved), t)), nil
+	return computedOfLadder(resolved), nil
+}
+
+func computedOfLadder(resolved cascade.Ladder) computed {
+	t := resolved.Expand()
+	return computeDeclared(t, resolved.QueueType, resolved.ParkUnroutable, string(resolved.QueueName),
+		delayPosition.queues(labelsOf(resolved), t))
 }
 
 // setActual writes what a broker has into the model.
@@ -108,78 +111,51 @@ func (m *ladderModel) setActual(actual topology.Topology) diag.Diagnostics {
 
 // recognize is the state of a ladder that is on a broker, before its objects are read.
 func (m *ladderModel) recognize(ctx context.Context, look cascade.Lookup, vhost, entry string) error {
-	config, err := cascade.RecognizeLadder(ctx, look, vhost, entry)
+	found, err := cascade.RecognizeLadder(ctx, look, vhost, entry)
 	if err != nil {
 		return err
 	}
-	c, err := computeLadder(config)
-	if err != nil {
-		return err
-	}
-	*m = ladderModel{declaredModel: imported(config.Name, config.Vhost, config.CreateDeliveryExchange, config.MaxLength, c)}
-	delays := make([]attr.Value, len(config.Delays))
-	for i, label := range config.Delays {
+	*m = ladderModel{declaredModel: imported(found.Name, found.Vhost, found.CreateDeliveryExchange, found.MaxLength,
+		computedOfLadder(found))}
+	delays := make([]attr.Value, len(found.Delays))
+	for i, label := range found.Delays {
 		delays[i] = types.StringValue(label)
 	}
 	m.Delays = types.SetValueMust(types.StringType, delays)
-	if config.DeadLetterRoutingKey != "" {
-		m.DeadLetterRoutingKey = types.StringValue(config.DeadLetterRoutingKey)
+	if found.DeadLetterRoutingKey != "" {
+		m.DeadLetterRoutingKey = types.StringValue(found.DeadLetterRoutingKey)
 	}
 	return nil
 }
 
 // forecast is what can be said of a configuration some of whose values are not known yet.
-func (m *ladderModel) forecast(ctx context.Context) (declaredComputed, diag.Diagnostics) {
-	var diags diag.Diagnostics
-	result, errs, err := forecast(ctx, m.trials(m.config()), computeLadder)
-	if err != nil {
-		diags.AddError("Expanding the ladder failed", err.Error())
-	}
-	if result == nil {
-		if len(errs) > 0 {
-			diags.Append(configErrors(errs)...)
-		}
-		return unknownDeclared(delayPosition), diags
-	}
-	return *result, diags
+func (m *ladderModel) forecast(ctx context.Context) (computed, cascade.Errors, diag.Diagnostics) {
+	return forecast(ctx, "Expanding the ladder failed", m.trials(m.config()), computeLadder)
 }
 
 // trials are configurations that differ in what is unknown in the model. The values are chosen so
 // that some of them pass every check and any two of them give different objects.
-func (m *ladderModel) trials(base cascade.Ladder) []cascade.Ladder {
-	type vary = func(*cascade.Ladder)
-	texts := func(set func(*cascade.Ladder, string), values ...string) []vary {
-		var each []vary
-		for _, value := range values {
-			each = append(each, func(l *cascade.Ladder) { set(l, value) })
-		}
-		return each
-	}
-	flags := func(set func(*cascade.Ladder, bool)) []vary {
-		return []vary{func(l *cascade.Ladder) { set(l, true) }, func(l *cascade.Ladder) { set(l, false) }}
-	}
-	var unknown variants[cascade.Ladder]
-	unknown.add(m.Vhost, texts(func(l *cascade.Ladder, v string) { l.Vhost = v }, "a")...)
-	unknown.add(m.Name, texts(func(l *cascade.Ladder, v string) { l.Name = v }, "name~a", "name~b")...)
-	unknown.add(m.EntryExchange, texts(func(l *cascade.Ladder, v string) { l.EntryExchange = v }, "entry~a", "entry~b")...)
-	unknown.add(m.QueueName, texts(func(l *cascade.Ladder, v string) { l.QueueName = cascade.LabelFormat(v) }, "queue~a%s", "queue~b%s")...)
-	unknown.add(m.DeliveryExchange, texts(func(l *cascade.Ladder, v string) { l.DeliveryExchange = v }, "delivery~a", "delivery~b")...)
-	unknown.add(m.DeadLetterRoutingKey, texts(func(l *cascade.Ladder, v string) { l.DeadLetterRoutingKey = v }, "key~a", "")...)
-	unknown.add(m.QueueType, texts(func(l *cascade.Ladder, v string) { l.QueueType = cascade.QueueType(v) }, string(cascade.Quorum), string(cascade.Classic))...)
-	unknown.add(m.CreateDeliveryExchange, flags(func(l *cascade.Ladder, v bool) { l.CreateDeliveryExchange = v })...)
-	unknown.add(m.ParkUnroutable, flags(func(l *cascade.Ladder, v bool) { l.ParkUnroutable = v })...)
-	unknown.add(m.MaxLength, func(l *cascade.Ladder) { l.MaxLength = 0 }, func(l *cascade.Ladder) { l.MaxLength = 1 })
+func (m *ladderModel) trials(base cascade.LadderConfig) []cascade.LadderConfig {
+	type config = cascade.LadderConfig
+	var unknown variants[config]
+	try(&unknown, m.Vhost, func(c *config, v string) { c.Vhost = v }, "a")
+	try(&unknown, m.Name, func(c *config, v string) { c.Name = v }, "name~a", "name~b")
+	try(&unknown, m.EntryExchange, func(c *config, v string) { c.EntryExchange = v }, "entry~a", "entry~b")
+	try(&unknown, m.QueueName, func(c *config, v cascade.LabelFormat) { c.QueueName = v }, "queue~a%s", "queue~b%s")
+	try(&unknown, m.DeliveryExchange, func(c *config, v string) { c.DeliveryExchange = v }, "delivery~a", "delivery~b")
+	try(&unknown, m.DeadLetterRoutingKey, func(c *config, v string) { c.DeadLetterRoutingKey = v }, "key~a", "")
+	try(&unknown, m.QueueType, func(c *config, v cascade.QueueType) { c.QueueType = v },
+		cascade.Quorum, cascade.Classic)
+	try(&unknown, m.CreateDeliveryExchange, func(c *config, v bool) { c.CreateDeliveryExchange = v }, true, false)
+	try(&unknown, m.ParkUnroutable, func(c *config, v bool) { c.ParkUnroutable = v }, true, false)
+	try(&unknown, m.MaxLength, func(c *config, v int64) { c.MaxLength = v }, 0, 1)
 	if !m.delaysKnown() {
 		known := base.Delays
-		var delays []vary
-		// A single known delay may be all there is, so that the name of its queue needs no verb.
-		for _, further := range [][]string{{"11119ms"}, {"22229ms"}} {
-			delays = append(delays, func(l *cascade.Ladder) { l.Delays = append(append([]string(nil), known...), further...) })
+		delays := [][]string{append(slices.Clone(known), "11119ms"), append(slices.Clone(known), "22229ms")}
+		if len(known) > 0 { // a single one may be all there is, so that the name of its queue needs no verb
+			delays = append(delays, known)
 		}
-		if len(known) > 0 {
-			delays = append(delays, func(l *cascade.Ladder) { l.Delays = known })
-		}
-		unknown = append(unknown, delays)
+		try(&unknown, types.SetUnknown(types.StringType), func(c *config, v []string) { c.Delays = v }, delays...)
 	}
 	return unknown.trials(base)
 }

@@ -10,38 +10,29 @@ import (
 
 func (m *ladderModel) validate(ctx context.Context) diag.Diagnostics {
 	empty := m.declaredModel.emptyValues()
-	empty.texts(map[string]types.String{"entry_exchange": m.EntryExchange, "dead_letter_routing_key": m.DeadLetterRoutingKey})
+	empty.texts(map[string]types.String{"entry_exchange": m.EntryExchange,
+		"dead_letter_routing_key": m.DeadLetterRoutingKey})
 	if diags := empty.diagnostics(); diags.HasError() {
 		return diags
 	}
-	_, diags := m.forecast(ctx)
-	diags.Append(m.checkDrainTimeout(ctx, "delete", m.Timeouts.Delete)...)
-	diags.Append(m.checkDrainTimeout(ctx, "update", m.Timeouts.Update)...)
-	return diags
+	_, errs, diags := m.forecast(ctx)
+	diags.Append(configErrors(errs)...)
+	return append(diags, m.checkDrainTimeout(ctx)...)
 }
 
-func (m *ladderModel) complete(ctx context.Context, config *ladderModel) diag.Diagnostics {
-	computed, diags := config.forecast(ctx)
-	if !diags.HasError() {
-		m.setComputed(config.declaredModel, computed)
-	}
-	return diags
+func (m *ladderModel) setComputed(config *ladderModel, c computed) {
+	m.declaredModel.setComputed(&config.declaredModel, c)
 }
 
-// alteredBy implements declaration. Delays come and go in place,
-// unless a queue would have to get another time-to-live under its name.
+// alteredBy implements declaration. Delays come and go in place, unless a queue would have to get another time-to-live
+// under its name.
 func (m *ladderModel) alteredBy(plan *ladderModel) (path.Paths, diag.Diagnostics) {
+	sameDelays := *plan
+	sameDelays.Delays, sameDelays.CreateDeliveryExchange = m.Delays, m.CreateDeliveryExchange
 	altered, diags := m.declaredModel.alteredBy(&plan.declaredModel, []change{
 		{"entry_exchange", m.EntryExchange, plan.EntryExchange},
 		{"dead_letter_routing_key", m.DeadLetterRoutingKey, plan.DeadLetterRoutingKey},
-	}, func() (bool, diag.Diagnostics) {
-		sameDelays := *plan
-		sameDelays.Delays, sameDelays.CreateDeliveryExchange = m.Delays, m.CreateDeliveryExchange
-		before, diags := m.expand()
-		after, more := sameDelays.expand()
-		diags.Append(more...)
-		return before.SameObjects(after), diags
-	})
+	}, m.expand, sameDelays.expand)
 	if len(altered) > 0 || diags.HasError() || m.Delays.Equal(plan.Delays) || !plan.isKnown() {
 		return altered, diags
 	}

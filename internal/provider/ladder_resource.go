@@ -16,52 +16,58 @@ var (
 	_ resource.ResourceWithImportState    = (*ladderResource)(nil)
 )
 
-func newLadderResource(packs bool) resource.Resource {
-	return &ladderResource{lifecycle[ladderModel, *ladderModel]{packs: packs}}
-}
+func newLadderResource() resource.Resource { return &ladderResource{} }
 
 type ladderResource struct {
 	lifecycle[ladderModel, *ladderModel]
 }
 
-func (r *ladderResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
-	resp.TypeName = req.ProviderTypeName + "_ladder"
-}
-
 func (r *ladderResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "A set of fixed delays, each with a queue of its own, for retries with backoff and the like. An application publishes to the entry exchange with the " +
-			"routing key `<delay>.<destination>`, such as `30s.orders`, and the message arrives at the delivery exchange, with that key, when the delay is over. Where any " +
-			"delay has to be possible, take a [cascade](cascade.md).\n\n" +
-			"Every exchange, queue, argument and binding is known in the plan; the state holds what the broker has, so that every deviation shows as a " +
-			"difference, and one apply repairs it. Delays are added and removed in place.\n\n" +
+		MarkdownDescription: "A set of fixed delays, each with a queue of its own, for retries with backoff and the " +
+			"like. An application publishes to the entry exchange with the routing key `<delay>.<destination>`, such " +
+			"as `30s.orders`, and the message arrives at the delivery exchange, with that key, when the delay is " +
+			"over. Where any delay has to be possible, take a [cascade](cascade.md).\n\n" +
+			"Every exchange, queue, argument and binding is known in the plan; the state holds what the broker has, " +
+			"so that every deviation shows as a difference, and one apply repairs it. Delays are added and removed " +
+			"in place.\n\n" +
 			rebuildDescription("ladder"),
-		Attributes: r.attributes(ctx, "ladder", "a topic exchange; with `dead_letter_routing_key`, one that the ladder does not create may have any type", "a destroy, a replacement, a rebuild or the removal of a delay", delayPosition, map[string]schema.Attribute{
-			"name": schema.StringAttribute{
-				Optional: true,
-				MarkdownDescription: "Beginning of all names that are not given. Required unless `entry_exchange`, `queue_name` and `delivery_exchange` are given and `park_unroutable` is `false`. " +
-					"A change replaces the ladder if the entry exchange gets another name, and rebuilds it if other objects do.",
-			},
-			"delays": schema.SetAttribute{
-				Required: true, ElementType: types.StringType,
-				MarkdownDescription: "The delays, such as `[\"5s\", \"30s\", \"5m\", \"1h\"]`: durations of whole milliseconds up to ten years (`87600h`), without a dot. As it is written, a " +
-					"delay is the first word of the routing keys that ask for it. A delay that is added gets its queue in place. One that is removed takes no further " +
-					"messages, and its queue is deleted as soon as it is empty; a queue that holds messages is guarded as in a destroy.",
-			},
-			"entry_exchange": schema.StringAttribute{
-				Optional: true, Computed: true,
-				MarkdownDescription: "The topic exchange to publish to. Default: `<name>.entry`. A change replaces the ladder.",
-			},
-			"queue_name": schema.StringAttribute{
-				Optional: true, Computed: true,
-				MarkdownDescription: "Names of the delay queues, as a format with `%s` in the place of the delay; a literal percent sign is `%%`. With a single delay, a name without `%s` " +
-					"will do. Default: `<name>.delay-%s`. A change rebuilds the ladder.",
-			},
-			"dead_letter_routing_key": schema.StringAttribute{
-				Optional: true,
-				MarkdownDescription: "Routing key with which every message gets to the delivery exchange, in the place of its own (`x-dead-letter-routing-key`). The delay alone is then enough as " +
-					"a key for publishers. A change rebuilds the ladder.",
-			},
-		}),
+		Attributes: r.attributes(ctx, "ladder", "a topic exchange; with `dead_letter_routing_key`, one that the "+
+			"ladder does not create may have any type", "a destroy, a replacement, a rebuild or the removal of a delay",
+			delayPosition, map[string]schema.Attribute{
+				"name": schema.StringAttribute{
+					Optional: true,
+					MarkdownDescription: "Beginning of all names that are not given. Required unless " +
+						"`entry_exchange`, `queue_name` and `delivery_exchange` are given and `park_unroutable` is " +
+						"`false`. A change replaces the ladder if the entry exchange gets another name, and rebuilds " +
+						"it if other objects do.",
+				},
+				"delays": schema.SetAttribute{
+					Required: true, ElementType: types.StringType,
+					MarkdownDescription: "The delays, such as `[\"5s\", \"30s\", \"5m\", \"1h\"]`: durations " +
+						"of whole milliseconds up to ten years (`87600h`), without a dot. As it is written, a delay " +
+						"is the first word of the routing keys that ask for it: a change from `60s` to `1m` removes " +
+						"one delay and adds another. A delay that is added gets its queue in place. One that is " +
+						"removed takes no further messages, and its queue is deleted as soon as it is empty; a queue " +
+						"that holds messages is guarded as in a destroy.",
+				},
+				"entry_exchange": schema.StringAttribute{
+					Optional: true, Computed: true,
+					MarkdownDescription: "The topic exchange to publish to. Default: `<name>.entry`. A change " +
+						"replaces the ladder.",
+				},
+				"queue_name": schema.StringAttribute{
+					Optional: true, Computed: true,
+					MarkdownDescription: "Names of the delay queues, as a format with `%s` in the place of the " +
+						"delay; a literal percent sign is `%%`. With a single delay, a name without `%s` will do. " +
+						"Default: `<name>.delay-%s`. A change rebuilds the ladder.",
+				},
+				"dead_letter_routing_key": schema.StringAttribute{
+					Optional: true,
+					MarkdownDescription: "Routing key with which every message gets to the delivery exchange, in the " +
+						"place of its own (`x-dead-letter-routing-key`). The delay alone is then enough as " +
+						"a key for publishers. A change rebuilds the ladder.",
+				},
+			}),
 	}
 }

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -12,9 +13,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -22,6 +25,8 @@ import (
 type declaration[M any] interface {
 	// kind is what the resource is called in messages.
 	kind() string
+	// exampleEntry is how the entry of such a thing may be called.
+	exampleEntry() string
 	// common is the part of the model that all such resources have.
 	common() *declaredModel
 	// expand is the topology that the model stands for; all values of the model are known.
@@ -33,14 +38,20 @@ type declaration[M any] interface {
 
 	// validate reports what the broker would refuse in the configuration, as far as that is known.
 	validate(ctx context.Context) diag.Diagnostics
-	// complete writes into the planned model what its configuration leaves to the provider.
-	complete(ctx context.Context, config *M) diag.Diagnostics
+	// forecast is what can be said of a configuration some of whose values are not known yet, and what is wrong with it
+	// whatever they turn out to be.
+	forecast(ctx context.Context) (computed, cascade.Errors, diag.Diagnostics)
+	// setComputed plans what the configuration leaves to the provider.
+	setComputed(config *M, c computed)
+	// keep keeps in the plan what the state says in other words.
+	keep(state *M)
 	// alteredBy lists the attributes for whose sake exchanges or queues get other arguments or names by the plan.
 	alteredBy(plan *M) (path.Paths, diag.Diagnostics)
 	// isKnown tells whether all values are known that the topology depends on.
 	isKnown() bool
-	// digits is the number of words before the address in a routing key.
-	digits() int
+	// scale is what the delays are written in: its levels are the words before the address in a routing key. A ladder,
+	// whose one word is a label, has neither base nor resolution.
+	scale() cascade.Scale
 	// loses tells whether the plan removes queues and keeps the rest.
 	loses(plan *M) bool
 }
@@ -49,9 +60,10 @@ type declaration[M any] interface {
 type lifecycle[M any, P interface {
 	*M
 	declaration[M]
-}] struct {
-	connection *connection
-	packs      bool // see packedAttributes
+}] struct{ connected }
+
+func (r *lifecycle[M, P]) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_" + P(new(M)).kind()
 }
 
 // How long an operation may take unless the timeouts attribute says otherwise.
@@ -60,34 +72,40 @@ const (
 	defaultWriteTimeout = 10 * time.Minute
 )
 
-// timeoutsAttribute is the timeouts attribute. Drained says what comes on top of the default where a drain may be waited for.
+// timeoutsAttribute is the timeouts attribute. Drained says what comes on top of the default where a drain may be
+// waited for.
 func timeoutsAttribute(ctx context.Context, drained string) schema.Attribute {
 	say := func(operation string, limit time.Duration, more string) string {
-		return fmt.Sprintf("How long %s may take, such as `90s` or `1h30m`. Default: `%.0fm`%s.", operation, limit.Minutes(), more)
+		return fmt.Sprintf("How long %s may take, such as `90s` or `1h30m`. Default: `%.0fm`%s.", operation,
+			limit.Minutes(), more)
 	}
-	return timeouts.Attributes(ctx, timeouts.Opts{
+	attribute, _ := timeouts.Attributes(ctx, timeouts.Opts{
 		Create: true, CreateDescription: say("a create", defaultWriteTimeout, ""),
 		Read: true, ReadDescription: say("a refresh", defaultReadTimeout, ""),
 		Update: true, UpdateDescription: say("an update", defaultWriteTimeout, drained),
-		Delete: true, DeleteDescription: say("a destroy", defaultWriteTimeout, drained) + " Has to be applied before a destroy.",
-	})
+		Delete: true, DeleteDescription: say("a destroy", defaultWriteTimeout, drained) + " Has to be applied before " +
+			"a destroy.",
+	}).(schema.SingleNestedAttribute)
+	for name, each := range attribute.Attributes {
+		text, _ := each.(schema.StringAttribute)
+		text.Validators = []validator.String{positiveDuration{}}
+		attribute.Attributes[name] = text
+	}
+	return attribute
 }
 
-func (r *lifecycle[M, P]) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
+func (r *lifecycle[M, P]) IdentitySchema(
+	_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse,
+) {
 	resp.IdentitySchema = identityschema.Schema{Attributes: map[string]identityschema.Attribute{
-		"vhost":          identityschema.StringAttribute{RequiredForImport: true, Description: "Virtual host."},
-		"entry_exchange": identityschema.StringAttribute{RequiredForImport: true, Description: "Exchange that publishers use."},
+		"vhost": identityschema.StringAttribute{RequiredForImport: true, Description: "Virtual host."},
+		"entry_exchange": identityschema.StringAttribute{RequiredForImport: true,
+			Description: "Exchange that publishers use."},
 	}}
 }
 
-func (r *lifecycle[M, P]) Configure(_ context.Context, req resource.ConfigureRequest, _ *resource.ConfigureResponse) {
-	if connection, ok := req.ProviderData.(*connection); ok {
-		r.connection = connection
-	}
-}
-
-// Create builds what is declared if nothing of it exists, or takes over what exists and adds the rest.
-// If that fails it takes back what it made; only what cannot be taken back is left in the state.
+// Create builds what is declared if nothing of it exists, or takes over what exists and adds the rest. If that fails,
+// only what could not be taken back is left in the state, unless it may have been there before.
 func (r *lifecycle[M, P]) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var model M
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &model)...)
@@ -102,70 +120,36 @@ func (r *lifecycle[M, P]) Create(ctx context.Context, req resource.CreateRequest
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	outer := context.WithoutCancel(ctx)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-
-	claim, err := o.claim(ctx, o.desired)
-	if err != nil {
-		resp.Diagnostics.Append(o.failed("create", err))
-		return
+	state, err := o.Create(ctx, o.options.Adopt)
+	resp.Diagnostics.Append(o.explain(ctx, "create", err)...)
+	resp.Diagnostics.Append(o.warnings(state)...)
+	var there *topology.Topology
+	var notCreated *deploy.NotCreatedError
+	switch {
+	case err == nil:
+		there = &state.Topology
+	case errors.As(err, &notCreated) && !o.options.Adopt:
+		there = notCreated.Left
 	}
-	defer claim.End()
-	resp.Diagnostics.Append(o.held(claim.Held(o.own(o.desired)))...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	before, err := o.client.Read(ctx, o.vhost, o.desired)
-	if err != nil {
-		resp.Diagnostics.Append(o.failed("create", err))
-		return
-	}
-	resp.Diagnostics.Append(o.checkDelivery(before)...)
-	resp.Diagnostics.Append(o.checkExisting(ctx, before, declared.Adopt.ValueBool())...)
-	if resp.Diagnostics.HasError() {
-		claim.FailFor(o.existing(before.Topology))
-		return
-	}
-	after, done, err := o.create(ctx, before, declared.Adopt.ValueBool())
-	if err == nil {
-		claim.Take(o.own(o.desired))
-		resp.Diagnostics.Append(o.warnings(after)...)
-		resp.Diagnostics.Append(P(&model).setActual(after.Topology)...)
+	if there != nil {
+		resp.Diagnostics.Append(P(&model).setActual(*there)...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
-		return
 	}
-
-	ctx, cancelUndo := context.WithTimeout(outer, undoTimeout)
-	defer cancelUndo()
-	left, undoErr := o.undo(ctx, done)
-	resp.Diagnostics.Append(o.notCreated(ctx, claim, err)...)
-	if left == nil {
-		return
-	}
-	claim.Take(o.own(*left))
-	detail := fmt.Sprintf("%s\n\nThese objects are still there: %s.", undoErr, objectNames(left))
-	if declared.Adopt.ValueBool() {
-		// Some of them may have been there before. A tainted state would have them deleted.
-		resp.Diagnostics.AddError(notTakenBack, detail+" None of them is in the state: the next apply adopts them and adds what is missing.")
-		return
-	}
-	resp.Diagnostics.AddError(notTakenBack, detail+" They stay in the state, marked as tainted: the next apply removes them, as soon as nothing waits in them, and creates everything anew.")
-	resp.Diagnostics.Append(P(&model).setActual(*left)...)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
 }
 
 // Read writes what the broker has into the state.
 func (r *lifecycle[M, P]) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	defer func() { resp.Diagnostics = ofState(resp.Diagnostics) }()
 	var model M
 	resp.Diagnostics.Append(req.State.Get(ctx, &model)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	declared := P(&model).common()
-	if r.connection == nil || r.connection.client == nil {
+	if !r.connection.isKnown() {
 		resp.Diagnostics.Append(notRefreshed(P(&model).kind()))
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
 		return
@@ -179,7 +163,7 @@ func (r *lifecycle[M, P]) Read(ctx context.Context, req resource.ReadRequest, re
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	state, err := o.read(ctx)
+	state, err := o.Read(ctx)
 	if err != nil && !broker.IsKind(err, broker.VhostNotFound) {
 		resp.Diagnostics.Append(o.failed("read", err))
 		return
@@ -191,7 +175,7 @@ func (r *lifecycle[M, P]) Read(ctx context.Context, req resource.ReadRequest, re
 		return
 	}
 	resp.Diagnostics.Append(o.warnings(state)...)
-	if r.connection.planned.refresh(o.vhost, o.desired.Entry) {
+	if r.connection.planned.refresh(o.Vhost, o.Desired.Entry) {
 		resp.Diagnostics.Append(o.twice())
 	}
 	resp.Diagnostics.Append(P(&model).setActual(state.Topology)...)
@@ -202,170 +186,103 @@ func (r *lifecycle[M, P]) Read(ctx context.Context, req resource.ReadRequest, re
 // Update brings the broker from whatever it has to what is planned.
 func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	var prior, model M
-	resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
+	resp.Diagnostics.Append(ofState(req.State.Get(ctx, &prior))...)
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &model)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	declared := P(&model).common()
-	guard, diags := declared.guard()
-	resp.Diagnostics.Append(diags...)
-	timeout, diags := declared.Timeouts.Update(ctx, defaultWriteTimeout+guard.Drain)
-	resp.Diagnostics.Append(diags...)
 	o, diags := r.open(&model)
 	resp.Diagnostics.Append(diags...)
 	before, diags := P(&prior).expand()
-	resp.Diagnostics.Append(diags...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	outer := context.WithoutCancel(ctx)
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-
-	claim, err := o.claim(ctx, before, o.desired)
-	if err != nil {
-		resp.Diagnostics.Append(o.failed("update", err))
-		return
-	}
-	defer func() { o.endUpdate(claim, before, resp.Diagnostics.HasError()) }()
-	retired := before.Without(o.desired)
-	resp.Diagnostics.Append(o.held(claim.Held(o.own(o.desired)))...)
+	resp.Diagnostics.Append(ofState(diags)...)
 	altered, diags := P(&prior).alteredBy(&model)
 	resp.Diagnostics.Append(diags...)
-	if len(altered) > 0 && !resp.Diagnostics.HasError() {
-		rebuilt, diags := (&rebuild{o, claim, before, guard, declared.Adopt.ValueBool()}).run(ctx)
-		resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	timeout, diags := declared.Timeouts.Update(ctx, defaultWriteTimeout+o.options.Guard.Drain)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	update := o.Update
+	if len(altered) > 0 {
+		update = o.Rebuild
+	}
+	outcome, err := update(ctx, before, o.options)
+	resp.Diagnostics.Append(o.explain(ctx, "update", err)...)
+	resp.Diagnostics.Append(o.warnings(outcome.State)...)
+	resp.Diagnostics.Append(o.leftStanding(before.Delivery, outcome.Users)...)
+	if outcome.There != nil {
 		left := &prior
-		if rebuilt.isNew {
+		if outcome.IsNew {
 			left = &model
 		}
-		if rebuilt.there != nil {
-			resp.Diagnostics.Append(P(left).setActual(*rebuilt.there)...)
-			resp.Diagnostics.Append(resp.State.Set(ctx, left)...)
-		}
-		resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
-		return
-	}
-	resp.Diagnostics.Append(o.askedInVain("changed", claim.AskedInVain(o.own(retired)))...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	state, err := o.readForChange(ctx)
-	if err != nil {
-		resp.Diagnostics.Append(o.failed("update", err))
-		return
-	}
-	resp.Diagnostics.Append(o.checkDelivery(state)...)
-	if declared.CreateDeliveryExchange.ValueBool() && !P(&prior).common().CreateDeliveryExchange.ValueBool() {
-		resp.Diagnostics.Append(o.checkTakeover(state)...)
-	}
-	added := o.desired.Without(before)
-	retired = o.spare(retired, claim.Taken(o.own(retired)))
-	resp.Diagnostics.Append(o.part(added).checkExisting(ctx, state, declared.Adopt.ValueBool())...)
-	if resp.Diagnostics.HasError() {
-		claim.FailFor(o.part(added).existing(state.Topology))
-		return
-	}
-	// If it fails, the state has to name all that there may be.
-	left := &prior
-	if len(added.Queues)+len(retired.Queues) > 0 {
-		left = &model
-	}
-	if len(retired.Queues) > 0 {
-		if err := o.part(retired).remove(ctx, guard); err != nil {
-			resp.Diagnostics.Append(o.part(retired).notRemoved("change", err, guard))
-			return
-		}
-		state.Bindings.DeleteInto(retired.Queues)
-	}
-	after, done, err := o.change(ctx, state)
-	if err != nil {
-		resp.Diagnostics.Append(o.failed("update", err))
-	}
-	if after == nil {
-		// Leave what really exists: the next plan shows what is still to be done.
-		ctx, cancelRead := context.WithTimeout(outer, undoTimeout)
-		defer cancelRead()
-		there := state.Topology.After(done)
-		if after, err := o.read(ctx); err == nil {
-			there = after.Topology
-		}
-		resp.Diagnostics.Append(P(left).setActual(there)...)
+		resp.Diagnostics.Append(P(left).setActual(*outcome.There)...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, left)...)
-		return
 	}
-	resp.Diagnostics.Append(o.warnings(after)...)
-	resp.Diagnostics.Append(P(&model).setActual(after.Topology)...)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
 }
 
 // Delete removes what is declared, unless messages wait in it.
 func (r *lifecycle[M, P]) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	defer func() { resp.Diagnostics = ofState(resp.Diagnostics) }()
 	var model M
 	resp.Diagnostics.Append(req.State.Get(ctx, &model)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	declared := P(&model).common()
-	guard, diags := declared.guard()
-	resp.Diagnostics.Append(diags...)
-	timeout, diags := declared.Timeouts.Delete(ctx, defaultWriteTimeout+guard.Drain)
-	resp.Diagnostics.Append(diags...)
 	o, diags := r.open(&model)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	timeout, diags := P(&model).common().Timeouts.Delete(ctx, defaultWriteTimeout+o.options.Guard.Drain)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	claim, err := o.claim(ctx, o.desired)
-	if err != nil {
-		resp.Diagnostics.Append(o.failed("destroy", err))
-		return
-	}
-	defer claim.End()
-	own := o.own(o.desired)
-	if wanted := claim.AskedInVain(own); len(wanted) > 0 {
-		claim.Keep(own)
-		resp.Diagnostics.Append(o.askedInVain("destroyed", wanted)...)
-		return
-	}
-	taken := claim.Taken(own)
-	resp.Diagnostics.Append(o.takenOver(taken)...)
-	if len(taken) == len(own) {
-		return
-	}
-	o.desired = o.spare(o.desired, taken)
-	own = o.own(o.desired)
-	users, err := o.destroy(ctx, guard)
-	if err != nil && !broker.IsKind(err, broker.VhostNotFound) {
-		claim.Keep(own)
-		resp.Diagnostics.Append(o.notRemoved("destroy", err, guard))
-		return
-	}
-	claim.LetGo(own)
-	resp.Diagnostics.Append(o.leftStanding(users)...)
+	result, err := o.Destroy(ctx, o.options.Guard)
+	resp.Diagnostics.Append(o.takenOver(result.TakenOver)...)
+	resp.Diagnostics.Append(o.explain(ctx, "destroy", err)...)
+	resp.Diagnostics.Append(o.leftStanding(o.Desired.Delivery, result.Users)...)
+}
+
+// operation is one operation on a deployment, and the words for what comes of it.
+type operation struct {
+	deploy.Deployment
+	options deploy.Options
+	// importable is what an import would make of what the broker has, if it would recognize it.
+	importable func(context.Context) (topology.Topology, bool)
 }
 
 // open expands a model whose values are all known, and gets the way to the broker.
 func (r *lifecycle[M, P]) open(model P) (*operation, diag.Diagnostics) {
 	desired, diags := model.expand()
+	guard, more := model.common().guard()
+	diags.Append(more...)
 	if diags.HasError() {
 		return nil, diags
 	}
-	if r.connection == nil || r.connection.client == nil {
+	if !r.connection.isKnown() {
 		diags.Append(notConfigured())
 		return nil, diags
 	}
 	o := &operation{
-		client: r.connection.client, claims: r.connection.claims,
-		kind: model.kind(), vhost: model.common().Vhost.ValueString(), desired: desired,
+		Deployment: deploy.Deployment{
+			Client: r.connection.client, Claims: r.connection.claims,
+			Kind: model.kind(), Vhost: model.common().Vhost.ValueString(), Desired: desired,
+		},
+		options: deploy.Options{Adopt: model.common().Adopt.ValueBool(), Guard: guard},
 	}
 	o.importable = func(ctx context.Context) (topology.Topology, bool) {
 		var found M
-		if err := P(&found).recognize(ctx, o.client.Lookup(o.vhost), o.vhost, desired.Entry); err != nil {
+		if err := P(&found).recognize(ctx, o.Client.Lookup(o.Vhost), o.Vhost, desired.Entry); err != nil {
 			return topology.Topology{}, false
 		}
 		recognized, diags := P(&found).expand()
@@ -373,3 +290,15 @@ func (r *lifecycle[M, P]) open(model P) (*operation, diag.Diagnostics) {
 	}
 	return o, diags
 }
+
+// inFlight is the number of messages that wait, by the broker's lagging count.
+func inFlight(state *broker.State) int64 {
+	var sum int64
+	for _, status := range state.Status {
+		sum += status.Messages
+	}
+	return sum
+}
+
+// inFlightKey is where the private state keeps what Read counted, for the warning of a replacement.
+const inFlightKey = "in_flight"

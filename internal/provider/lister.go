@@ -3,6 +3,8 @@ package provider
 import (
 	"context"
 	"fmt"
+	"iter"
+	"maps"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/list"
@@ -12,6 +14,8 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -26,86 +30,125 @@ type listed[M any] interface {
 	displayName() string
 }
 
-// lister finds the resources of one kind, whoever declared them: all of it but its name and description.
-type lister[M any, P interface {
+// lister is what all list resources have in common.
+type lister struct{ connected }
+
+// schema is that of something that is found by vhost, and by further attributes.
+func (*lister) schema(description string, further map[string]schema.Attribute) schema.Schema {
+	attributes := map[string]schema.Attribute{
+		"vhost": schema.StringAttribute{
+			Optional:   true,
+			Validators: notEmpty,
+			MarkdownDescription: "Virtual host to look into. Default: all that the user is told of. One that the " +
+				"user may not look into is a warning then, and an error if it is named here.",
+		},
+	}
+	maps.Copy(attributes, further)
+	return schema.Schema{MarkdownDescription: description, Attributes: attributes}
+}
+
+// vhostLister lists what there is in one vhost.
+type vhostLister func(ctx context.Context, client *broker.Client, vhost string) ([]list.ListResult, error)
+
+// list reads the broker vhost by vhost, as long as more is asked for.
+func (r *lister) list(
+	ctx context.Context, kind string, only types.String, limit int64, in vhostLister,
+) iter.Seq[list.ListResult] {
+	return func(push func(list.ListResult) bool) { r.push(ctx, kind, only, limit, in, push) }
+}
+
+func (r *lister) push(
+	ctx context.Context, kind string, only types.String, limit int64, in vhostLister,
+	push func(list.ListResult) bool,
+) {
+	vhosts, problem := r.vhosts(ctx, kind, only)
+	if problem != nil {
+		push(list.ListResult{Diagnostics: diag.Diagnostics{problem}})
+		return
+	}
+	left := limit // as many as there are, if it is 0
+	for _, vhost := range vhosts {
+		results, err := in(ctx, r.connection.client, vhost)
+		if err != nil {
+			problem := notListed(kind, vhost, err)
+			goOn := only.IsNull() && concernsVhost(err)
+			if goOn {
+				problem = diag.NewWarningDiagnostic(problem.Summary(), problem.Detail())
+			}
+			if !push(list.ListResult{Diagnostics: diag.Diagnostics{problem}}) || !goOn {
+				return
+			}
+		}
+		for _, result := range results {
+			if left--; !push(result) || left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// vhosts are those to look into, or why nothing can be listed.
+func (r *lister) vhosts(ctx context.Context, kind string, only types.String) ([]string, diag.Diagnostic) {
+	switch {
+	case only.IsUnknown():
+		return nil, diag.NewErrorDiagnostic("Vhost not known",
+			fmt.Sprintf("The value of vhost is not known yet, so that no %ss can be listed.", kind))
+	case !r.connection.isKnown():
+		return nil, diag.NewErrorDiagnostic("Provider not configured", fmt.Sprintf(
+			"The provider's configuration holds values that are not known, so that no %ss can be listed.", kind))
+	case !only.IsNull():
+		return []string{only.ValueString()}, nil
+	}
+	vhosts, err := r.connection.client.Vhosts(ctx)
+	if err != nil {
+		return nil, notListed(kind, "", err)
+	}
+	return vhosts, nil
+}
+
+// declaredLister finds the cascades or ladders, whoever declared them: all of their list resource but its name and
+// description.
+type declaredLister[M any, P interface {
 	*M
 	listed[M]
-}] struct{ connection *connection }
+}] struct{ lister }
+
+func (r *declaredLister[M, P]) Metadata(
+	_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse,
+) {
+	resp.TypeName = req.ProviderTypeName + "_" + P(new(M)).kind()
+}
 
 type listerModel struct {
 	Vhost types.String `tfsdk:"vhost"`
 }
 
-// schema is the same for everything that is found by vhost.
-func (r *lister[M, P]) schema(description string) schema.Schema {
-	return schema.Schema{
-		MarkdownDescription: description,
-		Attributes: map[string]schema.Attribute{
-			"vhost": schema.StringAttribute{
-				Optional: true, Validators: notEmpty,
-				MarkdownDescription: "Virtual host to look into. Default: all that the user is told of. One that the user may not look into is a warning then, and an error if it is named here.",
-			},
+// List implements list.ListResource.
+func (r *declaredLister[M, P]) List(ctx context.Context, req list.ListRequest, stream *list.ListResultsStream) {
+	var model listerModel
+	if diags := req.Config.Get(ctx, &model); diags.HasError() {
+		stream.Results = list.ListResultsStreamDiagnostics(diags)
+		return
+	}
+	stream.Results = r.list(
+		ctx,
+		P(new(M)).kind(),
+		model.Vhost,
+		req.Limit,
+		func(ctx context.Context, client *broker.Client, vhost string) ([]list.ListResult, error) {
+			return r.in(ctx, client, vhost, req)
 		},
-	}
-}
-
-func (r *lister[M, P]) Configure(_ context.Context, req resource.ConfigureRequest, _ *resource.ConfigureResponse) {
-	if connection, ok := req.ProviderData.(*connection); ok {
-		r.connection = connection
-	}
-}
-
-// List reads the broker vhost by vhost, as long as more is asked for.
-func (r *lister[M, P]) List(ctx context.Context, req list.ListRequest, stream *list.ListResultsStream) {
-	stream.Results = func(push func(list.ListResult) bool) {
-		kind := P(new(M)).kind()
-		var model listerModel
-		diags := req.Config.Get(ctx, &model)
-		switch {
-		case diags.HasError():
-		case model.Vhost.IsUnknown():
-			diags.AddError("Vhost not known", fmt.Sprintf("The value of vhost is not known yet, so that no %ss can be listed.", kind))
-		case r.connection == nil || r.connection.client == nil:
-			diags.AddError("Provider not configured", fmt.Sprintf("The provider's configuration holds values that are not known, so that no %ss can be listed.", kind))
-		}
-		if diags.HasError() {
-			push(list.ListResult{Diagnostics: diags})
-			return
-		}
-		client := r.connection.client
-		vhosts := []string{model.Vhost.ValueString()}
-		if model.Vhost.IsNull() {
-			var err error
-			if vhosts, err = client.Vhosts(ctx); err != nil {
-				push(list.ListResult{Diagnostics: diag.Diagnostics{notListed(kind, "", err)}})
-				return
-			}
-		}
-		left := req.Limit // as many as there are, if it is 0
-		for _, vhost := range vhosts {
-			results, err := r.in(ctx, client, vhost, req)
-			if err != nil {
-				problem := notListed(kind, vhost, err)
-				goOn := model.Vhost.IsNull() && concernsVhost(err)
-				if goOn {
-					problem = diag.NewWarningDiagnostic(problem.Summary(), problem.Detail())
-				}
-				if !push(list.ListResult{Diagnostics: diag.Diagnostics{problem}}) || !goOn {
-					return
-				}
-			}
-			for _, result := range results {
-				if left--; !push(result) || left == 0 {
-					return
-				}
-			}
-		}
-	}
+	)
 }
 
 // in lists what there is in one vhost.
-func (r *lister[M, P]) in(ctx context.Context, client *broker.Client, vhost string, req list.ListRequest) ([]list.ListResult, error) {
-	inventory, err := client.Inventory(ctx, vhost, P(new(M)).canBeEntry)
+func (r *declaredLister[M, P]) in(
+	ctx context.Context,
+	client *broker.Client,
+	vhost string,
+	req list.ListRequest,
+) ([]list.ListResult, error) {
+	inventory, err := deploy.Inventory(ctx, client, vhost, P(new(M)).canBeEntry)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +159,7 @@ func (r *lister[M, P]) in(ctx context.Context, client *broker.Client, vhost stri
 			return nil, err
 		}
 		result := req.NewListResult(ctx)
-		result.DisplayName = P(&model).displayName()
+		result.DisplayName = plaintext.Line(P(&model).displayName())
 		result.Diagnostics.Append(result.Identity.Set(ctx, P(&model).common().identity())...)
 		if req.IncludeResource {
 			desired, diags := P(&model).expand()
@@ -129,10 +172,11 @@ func (r *lister[M, P]) in(ctx context.Context, client *broker.Client, vhost stri
 	return results, nil
 }
 
-// concernsVhost tells whether an error says nothing of other vhosts: one that the user may not look into, that is gone by now, or that
-// is down or too large.
+// concernsVhost tells whether an error says nothing of other vhosts: one that the user may not look into, that is gone
+// by now, or that is down or too large.
 func concernsVhost(err error) bool {
-	return broker.IsKind(err, broker.Forbidden) || broker.IsKind(err, broker.VhostNotFound) || broker.IsKind(err, broker.Unavailable) ||
+	return broker.IsKind(err, broker.Forbidden) || broker.IsKind(err, broker.VhostNotFound) ||
+		broker.IsKind(err, broker.Unavailable) ||
 		broker.IsKind(err, broker.Timeout)
 }
 

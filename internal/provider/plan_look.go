@@ -15,14 +15,13 @@ import (
 )
 
 // lookTimeout is how long a plan looks at the broker. The look only says earlier what the apply would say, so that a
-// broker that
-// does not answer is no error.
+// broker that does not answer is no error.
 const lookTimeout = 5 * time.Second
 
 // forPlan is the operation on a planned or prior topology for a look at the broker, nil if no look is possible.
 func (r *lifecycle[M, P]) forPlan(ctx context.Context, model P) (context.Context, context.CancelFunc, *operation) {
 	ctx, cancel := context.WithTimeout(broker.WithoutRetries(ctx), lookTimeout)
-	if r.connection == nil || r.connection.client == nil || !model.isKnown() {
+	if !r.connection.isKnown() || !model.isKnown() {
 		return ctx, cancel, nil
 	}
 	o, diags := r.open(model)
@@ -41,7 +40,7 @@ func plannedOf[M any, P interface {
 		return planned{}, false
 	}
 	expanded, diags := model.expand()
-	return planned{model.kind(), model.common().Vhost.ValueString(), expanded, model.digits(), isNew}, !diags.HasError()
+	return planned{model.kind(), model.common().Vhost.ValueString(), expanded, model.scale(), isNew}, !diags.HasError()
 }
 
 // notePrior notes what the state has.
@@ -74,7 +73,7 @@ func (r *lifecycle[M, P]) notePlan(plan P, isNew bool) diag.Diagnostics {
 	return diags
 }
 
-// lookForCreate warns of what exists already. If none of the exchanges does, it is content with that.
+// lookForCreate warns of what exists already.
 func (r *lifecycle[M, P]) lookForCreate(ctx context.Context, plan P) diag.Diagnostics {
 	var diags diag.Diagnostics
 	ctx, cancel, o := r.forPlan(ctx, plan)
@@ -82,16 +81,7 @@ func (r *lifecycle[M, P]) lookForCreate(ctx context.Context, plan P) diag.Diagno
 	if o == nil || plan.common().Adopt.IsUnknown() {
 		return diags
 	}
-	exchanges := o.desired
-	exchanges.Queues, exchanges.Bindings = nil, nil
-	if there, err := o.client.Read(ctx, o.vhost, exchanges); err != nil || len(there.Exchanges) == 0 {
-		return diags
-	}
-	state, err := o.client.Read(ctx, o.vhost, o.desired)
-	if err != nil {
-		return diags
-	}
-	for _, found := range o.checkExisting(ctx, state, plan.common().Adopt.ValueBool()) {
+	for _, found := range o.explain(ctx, "create", o.PreviewCreate(ctx, o.options.Adopt)) {
 		detail := "The apply will be refused, as things are. " + strings.TrimPrefix(found.Detail(), nothingWritten)
 		diags.AddWarning(found.Summary(), detail)
 	}
@@ -99,8 +89,7 @@ func (r *lifecycle[M, P]) lookForCreate(ctx context.Context, plan P) diag.Diagno
 }
 
 // lookForReplacement refuses a replacement that would destroy what there is and then could not make what is planned.
-// What the
-// state has goes first, and is not in the way.
+// What the state has goes first, and is not in the way.
 func (r *lifecycle[M, P]) lookForReplacement(ctx context.Context, plan P) diag.Diagnostics {
 	var diags diag.Diagnostics
 	ctx, cancel, o := r.forPlan(ctx, plan)
@@ -109,51 +98,19 @@ func (r *lifecycle[M, P]) lookForReplacement(ctx context.Context, plan P) diag.D
 		return diags
 	}
 	const refused = "Nothing was destroyed: the replacement could not be completed. "
-	state, err := o.client.Read(ctx, o.vhost, o.desired)
-	switch {
-	case broker.IsKind(err, broker.VhostNotFound):
-		diags.AddAttributeError(path.Root("vhost"), "Vhost does not exist", fmt.Sprintf(
-			refused+"There is no vhost %q. Declare it in an apply before this one.", o.vhost))
-		return diags
-	case err != nil:
-		return diags
-	}
 	own := topology.New()
-	for _, prior := range r.connection.planned.priorIn(o.vhost) {
+	for _, prior := range r.connection.planned.priorIn(o.Vhost) {
 		own = own.And(prior.Topology)
 	}
-	if !slices.ContainsFunc(r.connection.planned.in(o.vhost), func(one planned) bool {
-		_, declares := one.Exchanges[o.desired.Delivery]
-		return declares
-	}) {
-		diags.Append(o.checkDelivery(state)...)
-	}
-	foreign := *state
-	foreign.Topology = state.Except(own)
-	diags.Append(o.part(o.desired.Except(own)).checkExisting(ctx, &foreign, plan.common().Adopt.ValueBool())...)
-	diags.Append(o.checkKept(ctx, own)...)
-	return refusedWith(diags, refused)
-}
-
-// checkKept refuses a delivery exchange that would be left standing, because others use it, and is not what is planned.
-func (o *operation) checkKept(ctx context.Context, own topology.Topology) diag.Diagnostics {
-	var diags diag.Diagnostics
-	have, had := own.Exchanges[o.desired.Delivery]
-	want, owned := o.desired.Exchanges[o.desired.Delivery]
-	if !had || !owned || have.Equal(want) {
+	deliveryPlanned := slices.ContainsFunc(r.connection.planned.in(o.Vhost),
+		func(one planned) bool { return one.Has(o.Desired.Delivery) })
+	err := o.PreviewReplacement(ctx, own, deliveryPlanned, o.options.Adopt)
+	if broker.IsKind(err, broker.VhostNotFound) {
+		diags.AddAttributeError(path.Root("vhost"), "Vhost does not exist", fmt.Sprintf(
+			refused+"There is no vhost %q. Declare it in an apply before this one.", o.Vhost))
 		return diags
 	}
-	if bound, err := o.client.Bound(ctx, o.vhost, o.desired.Delivery); err == nil && len(bound) > 0 {
-		diags.AddAttributeError(path.Root("delivery_exchange"), "Delivery exchange would be left standing", fmt.Sprintf(
-			"Exchange %q stays, because others use it:\n\n  %s\n\nIt has other arguments than the %s would declare. "+
-				"Apply the change of these first, without "+
-				"the replacement, or give another delivery_exchange.",
-			o.desired.Delivery,
-			strings.Join(atMost(bound), "\n  "),
-			o.kind,
-		))
-	}
-	return diags
+	return refusedWith(o.explain(ctx, "create", err), refused)
 }
 
 // refusedWith begins the details of all errors with the same words.
@@ -170,9 +127,6 @@ func refusedWith(diags diag.Diagnostics, words string) diag.Diagnostics {
 	return all
 }
 
-// nothingWritten begins what an apply says of existing objects.
-const nothingWritten = "Nothing was written. "
-
 // lookForInbound warns of what others have bound into the exchanges that go.
 func (r *lifecycle[M, P]) lookForInbound(ctx context.Context, state P, verb string) diag.Diagnostics {
 	var diags diag.Diagnostics
@@ -181,18 +135,14 @@ func (r *lifecycle[M, P]) lookForInbound(ctx context.Context, state P, verb stri
 	if o == nil {
 		return diags
 	}
-	inbound, err := o.client.Inbound(ctx, o.vhost, o.ownedExchanges(o.desired), nil)
+	inbound, err := o.PreviewRemoval(ctx)
 	if err != nil {
 		return diags
 	}
 	var lines []string
-	for _, b := range inbound.Sorted() {
-		if !o.desired.Owns(b.Source) {
-			lines = append(
-				lines,
-				"exchange "+fmt.Sprintf("%q, bound to exchange %q with key %q", b.Source, b.Destination, b.RoutingKey),
-			)
-		}
+	for _, b := range inbound {
+		lines = append(lines,
+			fmt.Sprintf("exchange %q, bound to exchange %q with key %q", b.Source, b.Destination, b.RoutingKey))
 	}
 	if len(lines) > 0 {
 		diags.AddWarning("Bindings of others go, too", fmt.Sprintf(

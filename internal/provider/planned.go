@@ -1,10 +1,16 @@
 package provider
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -12,15 +18,13 @@ import (
 type planned struct {
 	kind, vhost string
 	topology.Topology
-	// levels is how many digits there are before the address, 1 for a ladder.
-	levels int
+	scale cascade.Scale
 	// isNew tells a create, or the second half of a replacement.
 	isNew bool
 }
 
 // plannedTopologies are the cascades and ladders of one plan that were planned so far, and whose values are known.
-// Terraform plans
-// a resource after those that it refers to.
+// Terraform plans a resource after those that it refers to.
 type plannedTopologies struct {
 	mutex sync.Mutex
 	all   []planned
@@ -77,6 +81,16 @@ func (one planned) common(other planned) []string {
 	return common
 }
 
+// scale is what a message has to fit into, if the cascade with the entry exchange is among those that were planned.
+func (p *plannedTopologies) scale(vhost, entry string) (found cascade.Scale, ok bool) {
+	for _, one := range p.in(vhost) {
+		if one.kind == "cascade" && one.Entry == entry {
+			return one.scale, true
+		}
+	}
+	return cascade.Scale{}, false
+}
+
 // addPrior notes what the state has.
 func (p *plannedTopologies) addPrior(one planned) {
 	p.mutex.Lock()
@@ -100,4 +114,36 @@ func (p *plannedTopologies) priorIn(vhost string) []planned {
 
 func of(vhost string, all []planned) []planned {
 	return slices.DeleteFunc(slices.Clone(all), func(one planned) bool { return one.vhost != vhost })
+}
+
+// plannedBindings are those that one plan makes.
+type plannedBindings struct {
+	mutex sync.Mutex
+	all   map[claims.Object]bool
+}
+
+// add notes one more, and tells whether it was planned before.
+func (p *plannedBindings) add(b claims.Object) (twice bool) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.all == nil {
+		p.all = map[claims.Object]bool{}
+	}
+	twice = p.all[b]
+	p.all[b] = true
+	return twice
+}
+
+// checkPlannedOnce refuses a second new destination with the binding of another one in the same plan.
+func (m *destinationModel) checkPlannedOnce(planned *plannedBindings) diag.Diagnostics {
+	b, diags := m.binding()
+	if diags.HasError() {
+		return diags
+	}
+	if object := deploy.BindingObject(m.Vhost.ValueString(), b); planned.add(object) {
+		diags.AddError("Binding is planned twice", fmt.Sprintf(
+			"The %s in vhost %q is planned twice: another resource of this configuration is to make it, too. "+
+				"Two destinations cannot have one binding: change or remove one of them.", object.Name, object.Vhost))
+	}
+	return diags
 }

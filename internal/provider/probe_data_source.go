@@ -14,6 +14,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -21,7 +22,7 @@ var _ datasource.DataSourceWithConfigure = (*probeDataSource)(nil)
 
 func newProbeDataSource() datasource.DataSource { return &probeDataSource{} }
 
-type probeDataSource struct{ connection *connection }
+type probeDataSource struct{ connectedData }
 
 type probeModel struct {
 	Vhost         types.String         `tfsdk:"vhost"`
@@ -34,34 +35,41 @@ type probeModel struct {
 
 const defaultTolerance = 5 * time.Second
 
-func (d *probeDataSource) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
+func (d *probeDataSource) Metadata(
+	_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse,
+) {
 	resp.TypeName = req.ProviderTypeName + "_probe"
 }
 
 func (d *probeDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Sends one real message through a delay cascade, to a queue of its own that is gone afterwards, and measures how long it takes. " +
-			"For `check` blocks, where a message that does not arrive is a warning; elsewhere it is an error.\n\n" +
-			"Every read, so every plan, sends a message and waits for it: choose a short delay. It takes AMQP (`amqp_uri`), and permissions to configure, write and read " +
-			"queues `^amq\\.gen-`, to write the entry exchange and to read the delivery exchange. A message that does not arrive in time can end among the unroutable " +
-			"ones later; its type is `rabbitmqdelay.probe`.",
+		MarkdownDescription: "Sends one real message through a delay cascade, to a queue of its own that is gone " +
+			"afterwards, and measures how long it takes. For `check` blocks, where a message that does not arrive is " +
+			"a warning; elsewhere it is an error.\n\n" +
+			"Every read, so every plan, sends a message and waits for it: choose a short delay. It takes AMQP " +
+			"(`amqp_uri`), and permissions to configure, write and read queues `^amq\\.gen-`, to write the entry " +
+			"exchange and to read the delivery exchange. A message that does not arrive in time can end among the " +
+			"unroutable ones later; its type is `rabbitmqdelay.probe`.",
 		Attributes: map[string]schema.Attribute{
-			"vhost":          schema.StringAttribute{Optional: true, MarkdownDescription: "Virtual host. Default: `/`."},
-			"entry_exchange": schema.StringAttribute{Required: true, MarkdownDescription: "The exchange that publishers use: that of the highest level.", Validators: notEmpty},
-			"delay":          schema.StringAttribute{Required: true, CustomType: timetypes.GoDurationType{}, MarkdownDescription: "Delay to ask for, such as `1s`. Between two steps of the cascade it is rounded up."},
+			"vhost": schema.StringAttribute{Optional: true, MarkdownDescription: "Virtual host. Default: `/`.",
+				Validators: notEmpty},
+			"entry_exchange": schema.StringAttribute{Required: true,
+				MarkdownDescription: "The exchange that publishers use: that of the highest level.",
+				Validators:          notEmpty},
+			"delay": schema.StringAttribute{Required: true, CustomType: durationType{},
+				MarkdownDescription: "Delay to ask for, such as `1s`. Between two steps of the cascade it is " +
+					"rounded up."},
 			"tolerance": schema.StringAttribute{
-				Optional: true, CustomType: timetypes.GoDurationType{},
-				MarkdownDescription: fmt.Sprintf("How late the message may be, as `lateness_ms` counts it, before it counts as not arrived. Default: `%s`.", defaultTolerance),
+				Optional: true, CustomType: durationType{},
+				MarkdownDescription: fmt.Sprintf("How late the message may be, as `lateness_ms` counts it, before it "+
+					"counts as not arrived. Default: `%s`.", defaultTolerance),
 			},
-			"measured_delay": schema.StringAttribute{Computed: true, CustomType: timetypes.GoDurationType{}, MarkdownDescription: "Time from publishing to arrival."},
-			"lateness_ms":    schema.Int64Attribute{Computed: true, MarkdownDescription: "How much longer that is than `delay`, rounded up to a step of the cascade, in milliseconds; negative for a message that is early."},
+			"measured_delay": schema.StringAttribute{Computed: true, CustomType: durationType{},
+				MarkdownDescription: "Time from publishing to arrival."},
+			"lateness_ms": schema.Int64Attribute{Computed: true, MarkdownDescription: "How much longer that is " +
+				"than `delay`, rounded up to a step of the cascade, in milliseconds; negative for a message that " +
+				"is early."},
 		},
-	}
-}
-
-func (d *probeDataSource) Configure(_ context.Context, req datasource.ConfigureRequest, _ *datasource.ConfigureResponse) {
-	if connection, ok := req.ProviderData.(*connection); ok {
-		d.connection = connection
 	}
 }
 
@@ -79,46 +87,43 @@ func (d *probeDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 		tolerance, diags = model.Tolerance.ValueGoDuration()
 		resp.Diagnostics.Append(diags...)
 		if tolerance <= 0 {
-			resp.Diagnostics.AddAttributeError(path.Root("tolerance"), "Invalid tolerance", fmt.Sprintf("tolerance is %s; it has to be positive.", tolerance))
+			resp.Diagnostics.AddAttributeError(path.Root("tolerance"), "Invalid tolerance",
+				fmt.Sprintf("tolerance is %s; it has to be positive.", tolerance))
 		}
 	}
-	if d.connection == nil || d.connection.client == nil {
-		resp.Diagnostics.Append(notConfigured())
+	if !d.connection.isKnown() {
+		resp.Diagnostics.Append(notReadable())
 	}
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	vhost := defaultVhost
-	if !model.Vhost.IsNull() {
-		vhost = model.Vhost.ValueString()
-	}
+	vhost := vhostOf(model.Vhost)
 	client := d.connection.client
-	o := operation{client: client, kind: "cascade", vhost: vhost, desired: topology.Topology{Entry: model.EntryExchange.ValueString()}}
-	config, err := cascade.Recognize(ctx, client.Lookup(vhost), vhost, o.desired.Entry)
-	if err == nil {
-		config, err = config.Resolve()
-	}
+	o := operation{Deployment: deploy.Deployment{Client: client, Kind: "cascade", Vhost: vhost,
+		Desired: topology.Topology{Entry: model.EntryExchange.ValueString()}}}
+	found, err := cascade.Recognize(ctx, client.Lookup(vhost), vhost, o.Desired.Entry)
 	if err != nil {
-		resp.Diagnostics.Append(o.failed("probe", err))
+		resp.Diagnostics.Append(o.notRecognized("probe", err))
 		return
 	}
 	address := "probe-" + rand.Text()
-	key, err := cascade.RoutingKey(delay, config.Levels, config.Resolution, address)
+	key, err := found.Scale().RoutingKey(delay, address)
 	if err != nil {
 		resp.Diagnostics.AddAttributeError(path.Root("delay"), "Invalid delay", err.Error()+".")
 		return
 	}
-	due, _, err := cascade.ParseRoutingKey(key, config.Levels, config.Resolution)
+	due, _, err := found.Scale().ParseRoutingKey(key)
 	var binding string
 	if err == nil {
-		binding, err = cascade.DestinationKey(config.Levels, address)
+		binding, err = cascade.DestinationKey(found.Levels, address)
 	}
 	if err == nil {
 		var took time.Duration
 		took, err = client.Probe(ctx, broker.Probe{
-			Vhost: vhost, Exchange: o.desired.Entry, RoutingKey: key, Delivery: config.DeliveryExchange, BindingKey: binding, Within: due + tolerance,
+			Vhost: vhost, Exchange: o.Desired.Entry, RoutingKey: key, Delivery: found.DeliveryExchange,
+			BindingKey: binding, Within: due + tolerance,
 		})
-		model.MeasuredDelay = timetypes.NewGoDurationValue(took)
+		model.MeasuredDelay = durationValue(took)
 		model.LatenessMS = types.Int64Value((took - due).Milliseconds())
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
-// Package provider is the glue between Terraform on one side and the pure expansion and the broker
-// on the other: schemas, models and lifecycle, one file for each resource, data source, list resource,
-// action and function. It decides nothing about topologies and sends no request of its own.
+// Package provider is what Terraform sees: schemas, models and words, one file for each resource, data source, list
+// resource, action and function. It decides nothing about topologies: internal/cascade expands a model, internal/deploy
+// brings that onto a broker, and what they return is put into the state and into words here. Read lifecycle.go first,
+// which cascades and ladders share, then words.go.
 package provider
 
 import (
@@ -14,10 +15,10 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/mapvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
@@ -44,7 +45,6 @@ var (
 
 type rabbitmqdelay struct {
 	version string
-	packs   bool // see packedAttributes
 }
 
 type providerModel struct {
@@ -60,7 +60,7 @@ type providerModel struct {
 	Proxy               types.String         `tfsdk:"proxy"`
 	Headers             types.Map            `tfsdk:"headers"`
 	RequestTimeout      timetypes.GoDuration `tfsdk:"request_timeout"`
-	MaxRetries          types.Int64          `tfsdk:"max_retries"`
+	RetryTimeout        timetypes.GoDuration `tfsdk:"retry_timeout"`
 	MaxParallelRequests types.Int64          `tfsdk:"max_parallel_requests"`
 }
 
@@ -73,38 +73,44 @@ func (p *rabbitmqdelay) Metadata(_ context.Context, _ provider.MetadataRequest, 
 
 func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Declares delay cascades on RabbitMQ 3.10 or later, through the management HTTP API: delayed messages on every broker, " +
-			"in a cluster, with quorum queues and without a plugin for delays.",
+		MarkdownDescription: "Declares delay cascades on RabbitMQ 3.10 or later, through the management HTTP API: " +
+			"delayed messages on every broker, in a cluster, with quorum queues and without a plugin for delays.",
 		Attributes: map[string]schema.Attribute{
 			"endpoint": schema.StringAttribute{
 				Optional: true,
-				MarkdownDescription: "Base URL of the management API. A path prefix and a trailing `/` both work. Default: the environment variable " +
+				MarkdownDescription: "Base URL of the management API, without `/api`. A path prefix and a trailing " +
+					"`/` both work. Default: the environment variable " +
 					"`RABBITMQ_ENDPOINT`, else `" + defaultEndpoint + "`.",
 				Validators: notEmpty,
 			},
 			"username": schema.StringAttribute{
 				Optional: true,
-				MarkdownDescription: "User name. Needs the tag `management` and some permissions, see the guide to permissions. Default: the environment variable " +
-					"`RABBITMQ_USERNAME`, else `guest` if no password is given either and the endpoint is on the loopback interface.",
+				MarkdownDescription: "User name. Needs the tag `management` and some permissions, see the guide to " +
+					"permissions. Default: the environment variable `RABBITMQ_USERNAME`, else `guest` if no password " +
+					"is given either and the endpoint is on the loopback interface.",
 				Validators: notEmpty,
 			},
 			"password": schema.StringAttribute{
 				Optional: true, Sensitive: true,
-				MarkdownDescription: "Password. Default: the environment variable `RABBITMQ_PASSWORD`, else `guest` if no user name is given either and the endpoint is on the loopback interface.",
-				Validators:          notEmpty,
+				MarkdownDescription: "Password. Default: the environment variable `RABBITMQ_PASSWORD`, else `guest` " +
+					"if no user name is given either and the endpoint is on the loopback interface.",
+				Validators: notEmpty,
 			},
 			"amqp_uri": schema.StringAttribute{
 				Optional: true, Sensitive: true,
-				MarkdownDescription: "AMQP URI, such as `amqps://user:password@host:5671`, for what the management API cannot say exactly: whether a queue is " +
-					"empty; and for what it takes longer for: more than 32 bindings at a time, and the deletion of exchanges before RabbitMQ 4.3. Default: the environment variable `RABBITMQ_AMQP_URI`, else " +
-					"derived from the endpoint's host. Where AMQP cannot be reached, resources do everything " +
-					"through the management API; the data source `rabbitmqdelay_probe` and the action `rabbitmqdelay_publish` need AMQP.",
+				MarkdownDescription: "AMQP URI, such as `amqps://user:password@host:5671`, for what the management " +
+					"API cannot say exactly: whether a queue is empty; and for what it takes longer for: more than " +
+					"32 bindings at a time, and the deletion of exchanges before RabbitMQ 4.3. Default: the " +
+					"environment variable `RABBITMQ_AMQP_URI`, else derived from the endpoint's host. Where AMQP " +
+					"cannot be reached, resources do everything through the management API; the data source " +
+					"`rabbitmqdelay_probe` and the action `rabbitmqdelay_publish` need AMQP.",
 				Validators: notEmpty,
 			},
 			"cacert_file": schema.StringAttribute{
 				Optional: true,
-				MarkdownDescription: "File with the certificates, in PEM, of the authorities that may have signed the broker's certificate. " +
-					"Default: the environment variable `RABBITMQ_CACERT`, else those of the operating system.",
+				MarkdownDescription: "File with the certificates, in PEM, of the authorities that may have signed " +
+					"the broker's certificate. Default: the environment variable `RABBITMQ_CACERT`, else those of " +
+					"the operating system.",
 				Validators: append(notEmpty, stringvalidator.ConflictsWith(path.MatchRoot("cacert_pem"))),
 			},
 			"cacert_pem": schema.StringAttribute{
@@ -113,42 +119,50 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 				Validators:          notEmpty,
 			},
 			"clientcert_file": schema.StringAttribute{
-				Optional:            true,
-				MarkdownDescription: "File with the client certificate in PEM. Default: the environment variable `RABBITMQ_CLIENTCERT`.",
-				Validators:          notEmpty,
+				Optional: true,
+				MarkdownDescription: "File with the client certificate in PEM. Default: the environment variable " +
+					"`RABBITMQ_CLIENTCERT`.",
+				Validators: notEmpty,
 			},
 			"clientkey_file": schema.StringAttribute{
-				Optional:            true,
-				MarkdownDescription: "File with the key of the client certificate in PEM, not encrypted. Default: the environment variable `RABBITMQ_CLIENTKEY`.",
-				Validators:          notEmpty,
+				Optional: true,
+				MarkdownDescription: "File with the key of the client certificate in PEM, not encrypted. Default: " +
+					"the environment variable `RABBITMQ_CLIENTKEY`.",
+				Validators: notEmpty,
 			},
 			"insecure": schema.BoolAttribute{
-				Optional:            true,
-				MarkdownDescription: "Do not verify the broker's certificate. Default: the environment variable `RABBITMQ_INSECURE`, else `false`.",
+				Optional: true,
+				MarkdownDescription: "Do not verify the broker's certificate. Every plan and every apply warns of " +
+					"that. Default: the environment variable `RABBITMQ_INSECURE`, else `false`.",
 			},
 			"proxy": schema.StringAttribute{
 				Optional: true, Sensitive: true,
-				MarkdownDescription: "URL of the HTTP or SOCKS5 proxy to the management API; AMQP does not use it. Default: the environment variable " +
-					"`RABBITMQ_PROXY`, else `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`.",
+				MarkdownDescription: "URL of the HTTP or SOCKS5 proxy to the management API; AMQP does not use it. " +
+					"Default: the environment variable `RABBITMQ_PROXY`, else `HTTPS_PROXY`, `HTTP_PROXY` and " +
+					"`NO_PROXY`.",
 				Validators: notEmpty,
 			},
 			"headers": schema.MapAttribute{
 				Optional: true, Sensitive: true, ElementType: types.StringType,
-				MarkdownDescription: "Further HTTP headers for every request, for a gateway in front of the management API.",
+				MarkdownDescription: "Further HTTP headers for every request, for a gateway in front of the " +
+					"management API.",
+				Validators: []validator.Map{mapvalidator.NoNullValues()},
 			},
 			"request_timeout": schema.StringAttribute{
-				Optional: true, CustomType: timetypes.GoDurationType{},
-				MarkdownDescription: fmt.Sprintf("How long one try of a request may take. Default: `%s`.", broker.DefaultRequestTimeout),
+				Optional: true, CustomType: durationType{},
+				MarkdownDescription: fmt.Sprintf("How long one try of a request may take. Default: `%s`.",
+					broker.DefaultRequestTimeout),
 			},
-			"max_retries": schema.Int64Attribute{
-				Optional: true,
-				MarkdownDescription: fmt.Sprintf("How often a request that met a broken connection, a timeout or a server error is tried again. Default: `%d`.",
-					broker.DefaultMaxRetries),
-				Validators: []validator.Int64{int64validator.Between(0, 100)},
+			"retry_timeout": schema.StringAttribute{
+				Optional: true, CustomType: durationType{},
+				MarkdownDescription: "How long requests are tried again that met a broken connection, a timeout or a " +
+					"server error, such as those to a broker that restarts. All that is under way waits for the " +
+					"broker together. `0s` tries nothing again. Default: `1m`.",
 			},
 			"max_parallel_requests": schema.Int64Attribute{
-				Optional: true,
-				MarkdownDescription: fmt.Sprintf("How many requests may be under way at once, for all resources of this provider together. Default: `%d`.",
+				CustomType: wholeNumberType{}, Optional: true,
+				MarkdownDescription: fmt.Sprintf("How many requests may be under way at once, for all resources of "+
+					"this provider together. Default: `%d`.",
 					broker.DefaultMaxParallelRequests),
 				Validators: []validator.Int64{int64validator.Between(1, 1000)},
 			},
@@ -159,7 +173,9 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 // notEmpty makes an empty text an error: it is not the same as none, and must not be ignored.
 var notEmpty = []validator.String{stringvalidator.LengthAtLeast(1)}
 
-func (p *rabbitmqdelay) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
+func (p *rabbitmqdelay) Configure(
+	ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse,
+) {
 	var model providerModel
 	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
 	if resp.Diagnostics.HasError() {
@@ -168,7 +184,8 @@ func (p *rabbitmqdelay) Configure(ctx context.Context, req provider.ConfigureReq
 	unknown := model.assume()
 	known := len(unknown) == 0
 	config, diags := model.brokerConfig(ctx)
-	config.UserAgent = fmt.Sprintf("terraform-provider-rabbitmqdelay/%s (Terraform %s)", p.version, req.TerraformVersion)
+	config.UserAgent = fmt.Sprintf("terraform-provider-rabbitmqdelay/%s (Terraform %s)", p.version,
+		req.TerraformVersion)
 	client, err := broker.New(config)
 	if err != nil {
 		diags.Append(configDiagnostic(ctx, req.Config, err))
@@ -183,6 +200,9 @@ func (p *rabbitmqdelay) Configure(ctx context.Context, req provider.ConfigureReq
 		}
 		resp.Diagnostics.Append(d)
 	}
+	if config.Insecure && !resp.Diagnostics.HasError() {
+		resp.Diagnostics.Append(insecureWarning(model.Insecure))
+	}
 	connection := &connection{claims: claims.New(), planned: &plannedTopologies{}, bindings: &plannedBindings{}}
 	if known {
 		connection.client = client
@@ -193,8 +213,8 @@ func (p *rabbitmqdelay) Configure(ctx context.Context, req provider.ConfigureReq
 	resp.ActionData = connection
 }
 
-// connection is what resources and all else that talks to the broker get from the provider. Terraform configures a provider once
-// for a plan and once for an apply, so that a connection lives as long as one of these.
+// connection is what resources and all else that talks to the broker get from the provider. Terraform configures a
+// provider once for a plan and once for an apply, so that a connection lives as long as one of these.
 type connection struct {
 	// client is nil while a value of the provider's configuration is unknown, which happens in plans only.
 	client *broker.Client
@@ -206,13 +226,35 @@ type connection struct {
 	silent atomic.Bool
 }
 
+// isKnown tells whether there is a way to the broker. It may be asked of a resource that was not configured.
+func (c *connection) isKnown() bool { return c != nil && c.client != nil }
+
+// connected is what resources and list resources have in common.
+type connected struct{ connection *connection }
+
+func (c *connected) Configure(_ context.Context, req resource.ConfigureRequest, _ *resource.ConfigureResponse) {
+	if connection, ok := req.ProviderData.(*connection); ok {
+		c.connection = connection
+	}
+}
+
+// connectedData is what data sources have in common.
+type connectedData struct{ connection *connection }
+
+func (c *connectedData) Configure(_ context.Context, req datasource.ConfigureRequest, _ *datasource.ConfigureResponse) {
+	if connection, ok := req.ProviderData.(*connection); ok {
+		c.connection = connection
+	}
+}
+
 // assume puts harmless values in the place of those that are not known yet, so that the others can
 // be checked, and returns the names of these attributes.
 func (m *providerModel) assume() map[string]bool {
 	unknown := map[string]bool{}
 	for name, value := range map[string]*types.String{
 		"endpoint": &m.Endpoint, "username": &m.Username, "password": &m.Password, "amqp_uri": &m.AMQPURI,
-		"cacert_file": &m.CACertFile, "cacert_pem": &m.CACertPEM, "clientcert_file": &m.ClientCertFile, "clientkey_file": &m.ClientKeyFile, "proxy": &m.Proxy,
+		"cacert_file": &m.CACertFile, "cacert_pem": &m.CACertPEM, "clientcert_file": &m.ClientCertFile,
+		"clientkey_file": &m.ClientKeyFile, "proxy": &m.Proxy,
 	} {
 		if value.IsUnknown() {
 			unknown[name], *value = true, types.StringNull()
@@ -224,15 +266,17 @@ func (m *providerModel) assume() map[string]bool {
 	if m.Insecure.IsUnknown() {
 		unknown["insecure"], m.Insecure = true, types.BoolNull()
 	}
-	if m.RequestTimeout.IsUnknown() {
-		unknown["request_timeout"], m.RequestTimeout = true, timetypes.NewGoDurationNull()
-	}
-	for name, value := range map[string]*types.Int64{"max_retries": &m.MaxRetries, "max_parallel_requests": &m.MaxParallelRequests} {
+	for name, value := range map[string]*timetypes.GoDuration{"request_timeout": &m.RequestTimeout,
+		"retry_timeout": &m.RetryTimeout} {
 		if value.IsUnknown() {
-			unknown[name], *value = true, types.Int64Null()
+			unknown[name], *value = true, timetypes.NewGoDurationNull()
 		}
 	}
-	if m.Headers.IsUnknown() || slices.ContainsFunc(slices.Collect(maps.Values(m.Headers.Elements())), attr.Value.IsUnknown) {
+	if m.MaxParallelRequests.IsUnknown() {
+		unknown["max_parallel_requests"], m.MaxParallelRequests = true, types.Int64Null()
+	}
+	if m.Headers.IsUnknown() || slices.ContainsFunc(slices.Collect(maps.Values(m.Headers.Elements())),
+		attr.Value.IsUnknown) {
 		unknown["headers"], m.Headers = true, types.MapNull(types.StringType)
 	}
 	return unknown
@@ -247,9 +291,8 @@ func (m providerModel) brokerConfig(ctx context.Context) (broker.Config, diag.Di
 		Password:            stringOrEnv(m.Password, "password"),
 		AMQPURI:             stringOrEnv(m.AMQPURI, "amqp_uri"),
 		Proxy:               stringOrEnv(m.Proxy, "proxy"),
-		Insecure:            m.Insecure.ValueBool(),
 		RequestTimeout:      broker.DefaultRequestTimeout,
-		MaxRetries:          broker.DefaultMaxRetries,
+		RetryTimeout:        broker.DefaultRetryTimeout,
 		MaxParallelRequests: broker.DefaultMaxParallelRequests,
 	}
 	if config.Endpoint == "" {
@@ -258,21 +301,17 @@ func (m providerModel) brokerConfig(ctx context.Context) (broker.Config, diag.Di
 	if isLoopback(config.Endpoint) && config.Username == "" && config.Password == "" {
 		config.Username, config.Password = "guest", "guest"
 	}
-	for _, credential := range []struct{ attribute, value string }{{"username", config.Username}, {"password", config.Password}} {
-		if credential.value == "" {
+	for _, credential := range []struct{ attribute, value string }{{"username", config.Username},
+		{"password", config.Password}} {
+		// Without a host nobody knows whether there is a default, and it is the endpoint that has to be mended.
+		if credential.value == "" && hostIn(config.Endpoint) != "" {
 			diags.AddAttributeError(path.Root(credential.attribute), "Missing "+credential.attribute,
-				fmt.Sprintf("Set the attribute or the environment variable %s. There is a default, guest, only where neither user name nor password "+
+				fmt.Sprintf("Set the attribute or the environment variable %s. There is a default, guest, only where "+
+					"neither user name nor password "+
 					"is given and the endpoint is on the loopback interface.", variables[credential.attribute]))
 		}
 	}
-	if text := os.Getenv(variables["insecure"]); m.Insecure.IsNull() && text != "" {
-		insecure, err := strconv.ParseBool(text)
-		if err != nil {
-			diags.AddAttributeError(path.Root("insecure"), "Invalid environment variable",
-				fmt.Sprintf("RABBITMQ_INSECURE is %q; it has to be true or false.", text))
-		}
-		config.Insecure = insecure
-	}
+	config.Insecure = m.isInsecure(&diags)
 	if !m.CACertPEM.IsNull() {
 		config.CACertPEM = []byte(m.CACertPEM.ValueString())
 	} else {
@@ -285,21 +324,60 @@ func (m providerModel) brokerConfig(ctx context.Context) (broker.Config, diag.Di
 		diags.Append(m.Headers.ElementsAs(ctx, &headers, false)...)
 		config.Headers = maps.Clone(headers)
 	}
-	if !m.RequestTimeout.IsNull() {
-		timeout, more := m.RequestTimeout.ValueGoDuration()
-		diags.Append(more...)
-		if timeout <= 0 {
-			diags.AddAttributeError(path.Root("request_timeout"), "Invalid request timeout", fmt.Sprintf("request_timeout is %s; it has to be positive.", timeout))
-		}
-		config.RequestTimeout = timeout
-	}
-	if !m.MaxRetries.IsNull() {
-		config.MaxRetries = int(m.MaxRetries.ValueInt64())
-	}
+	m.setTimeouts(&config, &diags)
 	if !m.MaxParallelRequests.IsNull() {
 		config.MaxParallelRequests = int(m.MaxParallelRequests.ValueInt64())
 	}
 	return config, diags
+}
+
+// isInsecure asks the environment if the attribute is not given.
+func (m providerModel) isInsecure(diags *diag.Diagnostics) bool {
+	text := os.Getenv(variables["insecure"])
+	if !m.Insecure.IsNull() || text == "" {
+		return m.Insecure.ValueBool()
+	}
+	insecure, err := strconv.ParseBool(text)
+	if err != nil {
+		diags.AddAttributeError(path.Root("insecure"), "Invalid environment variable",
+			fmt.Sprintf("RABBITMQ_INSECURE is %q; it has to be true or false.", text))
+	}
+	return insecure
+}
+
+func (m providerModel) setTimeouts(config *broker.Config, diags *diag.Diagnostics) {
+	if !m.RequestTimeout.IsNull() {
+		timeout, more := m.RequestTimeout.ValueGoDuration()
+		diags.Append(more...)
+		if timeout <= 0 {
+			diags.AddAttributeError(path.Root("request_timeout"), "Invalid request timeout",
+				fmt.Sprintf("request_timeout is %s; it has to be positive.", timeout))
+		}
+		config.RequestTimeout = timeout
+	}
+	if !m.RetryTimeout.IsNull() {
+		timeout, more := m.RetryTimeout.ValueGoDuration()
+		diags.Append(more...)
+		if timeout < 0 {
+			diags.AddAttributeError(path.Root("retry_timeout"), "Invalid retry timeout",
+				fmt.Sprintf("retry_timeout is %s; it must not be negative. To try nothing again, write 0s.", timeout))
+		}
+		config.RetryTimeout = timeout
+	}
+}
+
+// insecureWarning comes once for each plan and each apply, as these configure the provider.
+func insecureWarning(attribute types.Bool) diag.Diagnostic {
+	source := "insecure"
+	if attribute.IsNull() {
+		source = "The environment variable " + variables["insecure"]
+	}
+	return diag.NewAttributeWarningDiagnostic(path.Root("insecure"), "The broker's certificate is not verified", source+
+		" is true. "+
+		"For HTTPS and for AMQP with TLS, nothing checks who has issued the certificate, for which host, and until "+
+		"when it is valid. "+
+		"Whoever answers in the broker's place gets the user name and the password. "+
+		"Give the certificate of the authority with cacert_file or cacert_pem, and remove insecure.")
 }
 
 func stringOrEnv(value types.String, attribute string) string {
@@ -310,12 +388,18 @@ func stringOrEnv(value types.String, attribute string) string {
 }
 
 func isLoopback(endpoint string) bool {
+	host := hostIn(endpoint)
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// hostIn is empty where the endpoint is no URL.
+func hostIn(endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		return false
+		return ""
 	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	return u.Hostname()
 }
 
 func readFile(diags *diag.Diagnostics, attribute, name string) []byte {
@@ -327,7 +411,8 @@ func readFile(diags *diag.Diagnostics, attribute, name string) []byte {
 		err = errors.New("the file is empty")
 	}
 	if err != nil {
-		diags.AddAttributeError(path.Root(attribute), "Unreadable certificate or key file", fmt.Sprintf("%s: %s", attribute, err))
+		diags.AddAttributeError(path.Root(attribute), "Unreadable certificate or key file",
+			fmt.Sprintf("%s: %s", attribute, err))
 	}
 	return content
 }
@@ -355,30 +440,28 @@ func configDiagnostic(ctx context.Context, config tfsdk.Config, err error) diag.
 
 // variables are the environment variables that stand in for attributes.
 var variables = map[string]string{
-	"endpoint": "RABBITMQ_ENDPOINT", "username": "RABBITMQ_USERNAME", "password": "RABBITMQ_PASSWORD", "amqp_uri": "RABBITMQ_AMQP_URI",
+	"endpoint": "RABBITMQ_ENDPOINT", "username": "RABBITMQ_USERNAME", "password": "RABBITMQ_PASSWORD",
+	"amqp_uri":    "RABBITMQ_AMQP_URI",
 	"cacert_file": "RABBITMQ_CACERT", "clientcert_file": "RABBITMQ_CLIENTCERT", "clientkey_file": "RABBITMQ_CLIENTKEY",
 	"insecure": "RABBITMQ_INSECURE", "proxy": "RABBITMQ_PROXY",
 }
 
 func (p *rabbitmqdelay) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{
-		func() resource.Resource { return newCascadeResource(p.packs) },
-		func() resource.Resource { return newLadderResource(p.packs) },
+		newCascadeResource,
+		newLadderResource,
 		newDestinationResource,
 	}
 }
 
 func (p *rabbitmqdelay) DataSources(context.Context) []func() datasource.DataSource {
-	return []func() datasource.DataSource{newCascadeDataSource, newProbeDataSource}
+	return []func() datasource.DataSource{newCascadeDataSource, newLadderDataSource, newProbeDataSource}
 }
 
 func (p *rabbitmqdelay) ListResources(context.Context) []func() list.ListResource {
-	return []func() list.ListResource{newCascadeListResource, newLadderListResource}
+	return []func() list.ListResource{newCascadeListResource, newLadderListResource, newDestinationListResource}
 }
 
 func (p *rabbitmqdelay) Actions(context.Context) []func() action.Action {
 	return []func() action.Action{newPublishAction}
 }
-
-// undoTimeout bounds what has to be done although the operation's own time is over.
-const undoTimeout = time.Minute

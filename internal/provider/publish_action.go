@@ -20,12 +20,14 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 var (
 	_ action.ActionWithConfigure      = (*publishAction)(nil)
 	_ action.ActionWithValidateConfig = (*publishAction)(nil)
+	_ action.ActionWithModifyPlan     = (*publishAction)(nil)
 )
 
 func newPublishAction() action.Action { return &publishAction{} }
@@ -35,6 +37,7 @@ type publishAction struct{ connection *connection }
 type publishModel struct {
 	Vhost         types.String         `tfsdk:"vhost"`
 	EntryExchange types.String         `tfsdk:"entry_exchange"`
+	Base          types.Int64          `tfsdk:"base"`
 	Levels        types.Int64          `tfsdk:"levels"`
 	Resolution    timetypes.GoDuration `tfsdk:"resolution"`
 	Delay         timetypes.GoDuration `tfsdk:"delay"`
@@ -51,35 +54,50 @@ func (a *publishAction) Metadata(_ context.Context, req action.MetadataRequest, 
 func (a *publishAction) Schema(_ context.Context, _ action.SchemaRequest, resp *action.SchemaResponse) {
 	shortText := []validator.String{stringvalidator.LengthBetween(1, cascade.MaxKeyBytes)}
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Publishes one message into a delay cascade, whoever declared that, to try it or a receiver out: with `terraform apply -invoke` or after a change. " +
-			"Needs Terraform 1.14 or later.\n\n" +
-			"It succeeds when the broker has confirmed the message, and does not wait until the delay is over; the data source `rabbitmqdelay_probe` does. Nothing is sent if the cascade cannot " +
-			"give the delay, or if no binding of the entry exchange or, already now, of the delivery exchange takes the message. The message is persistent and mandatory and has a `message_id`, which is reported, " +
-			"a `timestamp`, and the `app_id` `terraform-provider-rabbitmqdelay`.\n\n" +
+		MarkdownDescription: "Publishes one message into a delay cascade, whoever declared that, to try it or a " +
+			"receiver out: with `terraform apply -invoke` or after a change. Needs Terraform 1.14 or later.\n\n" +
+			"It succeeds when the broker has confirmed the message, and does not wait until the delay is over; the " +
+			"data source `rabbitmqdelay_probe` does. A plan fails if the cascade, as planned or as it is, cannot " +
+			"give the delay. Nothing is sent if no binding of the entry exchange or, already now, of the delivery " +
+			"exchange takes the message. The message is persistent and mandatory and has a `message_id`, which is " +
+			"reported, a `timestamp`, and the `app_id` `terraform-provider-rabbitmqdelay`.\n\n" +
 			"It takes AMQP (`amqp_uri`), and permission to write the entry exchange.",
 		Attributes: map[string]schema.Attribute{
-			"vhost":          schema.StringAttribute{Optional: true, MarkdownDescription: "Virtual host. Default: `/`.", Validators: notEmpty},
-			"entry_exchange": schema.StringAttribute{Required: true, MarkdownDescription: "The exchange that publishers use: that of the highest level.", Validators: notEmpty},
+			"vhost": schema.StringAttribute{Optional: true, MarkdownDescription: "Virtual host. Default: `/`.",
+				Validators: notEmpty},
+			"entry_exchange": schema.StringAttribute{Required: true,
+				MarkdownDescription: "The exchange that publishers use: that of the highest level.",
+				Validators:          notEmpty},
 			"levels": schema.Int64Attribute{
-				Optional: true,
-				MarkdownDescription: "Number of levels that the cascade is meant to have; it is an error if it has another. Together with `resolution` it has the delay checked in the plan already. " +
-					"Default: as many as it has.",
+				CustomType: wholeNumberType{}, Optional: true,
+				MarkdownDescription: "Number of levels that the cascade is meant to have; it is an error if it has " +
+					"another. Together with `base` and `resolution` it has the delay checked by `terraform validate` " +
+					"already. Default: as many as it has.",
+			},
+			"base": schema.Int64Attribute{
+				CustomType: wholeNumberType{}, Optional: true,
+				MarkdownDescription: "Base that the cascade is meant to have, likewise. Default: what it has.",
 			},
 			"resolution": schema.StringAttribute{
-				Optional: true, CustomType: timetypes.GoDurationType{},
+				Optional: true, CustomType: durationType{},
 				MarkdownDescription: "Resolution that the cascade is meant to have, likewise. Default: what it has.",
 			},
 			"delay": schema.StringAttribute{
-				Required: true, CustomType: timetypes.GoDurationType{},
-				MarkdownDescription: "How long the message waits, such as `90s`; `0s` passes it straight on. Between two steps of the cascade it is rounded up.",
+				Required: true, CustomType: durationType{},
+				MarkdownDescription: "How long the message waits, such as `90s`; `0s` passes it straight on. Between " +
+					"two steps of the cascade it is rounded up.",
 			},
-			"destination":  schema.StringAttribute{Required: true, MarkdownDescription: "Address that the receiver has bound to the delivery exchange. It may have dots."},
-			"body":         schema.StringAttribute{Optional: true, MarkdownDescription: "Body of the message, as UTF-8. It is part of the plan: no place for secrets. Default: empty."},
-			"content_type": schema.StringAttribute{Optional: true, MarkdownDescription: "Property `content_type`, such as `application/json`. Default: none.", Validators: shortText},
+			"destination": schema.StringAttribute{Required: true, MarkdownDescription: "Address that the receiver " +
+				"has bound to the delivery exchange. It may have dots."},
+			"body": schema.StringAttribute{Optional: true, MarkdownDescription: "Body of the message, as " +
+				"UTF-8. It is part of the plan: no place for secrets. Default: empty."},
+			"content_type": schema.StringAttribute{Optional: true, MarkdownDescription: "Property `content_type`, " +
+				"such as `application/json`. Default: none.", Validators: shortText},
 			"headers": schema.MapAttribute{
 				Optional: true, ElementType: types.StringType,
-				MarkdownDescription: "Headers of the message, for receivers that need some, all of them text. Default: none.",
-				Validators:          []validator.Map{mapvalidator.KeysAre(shortText...)},
+				MarkdownDescription: "Headers of the message, for receivers that need some, all of them text. " +
+					"Default: none.",
+				Validators: []validator.Map{mapvalidator.KeysAre(shortText...), mapvalidator.NoNullValues()},
 			},
 		},
 	}
@@ -92,44 +110,91 @@ func (a *publishAction) Configure(_ context.Context, req action.ConfigureRequest
 }
 
 // ValidateConfig reports what would be wrong whatever the values turn out to be that are not known yet.
-func (a *publishAction) ValidateConfig(ctx context.Context, req action.ValidateConfigRequest, resp *action.ValidateConfigResponse) {
+func (a *publishAction) ValidateConfig(
+	ctx context.Context, req action.ValidateConfigRequest, resp *action.ValidateConfigResponse,
+) {
 	var model publishModel
 	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	// What is not known has a value that every other one goes with.
-	levels, resolution, delay, destination := 1, time.Millisecond, time.Duration(0), "a"
-	given := func(value interface {
-		IsNull() bool
-		IsUnknown() bool
-	}) bool {
-		return !value.IsNull() && !value.IsUnknown()
+	resp.Diagnostics.Append(model.check()...)
+}
+
+// ModifyPlan reports what does not go with the cascade: as this plan has it, or else as the broker has it, if that
+// answers.
+func (a *publishAction) ModifyPlan(ctx context.Context, req action.ModifyPlanRequest, resp *action.ModifyPlanResponse) {
+	var model publishModel
+	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
+	if resp.Diagnostics.HasError() || a.connection == nil || model.Vhost.IsUnknown() ||
+		model.EntryExchange.IsUnknown() {
+		return
 	}
-	if given(model.Levels) {
-		levels = int(model.Levels.ValueInt64())
+	scale, ok := a.connection.planned.scale(vhostOf(model.Vhost), model.EntryExchange.ValueString())
+	if !ok {
+		scale, ok = a.look(ctx, model)
 	}
-	var diags diag.Diagnostics
-	if given(model.Resolution) {
-		resolution, diags = model.Resolution.ValueGoDuration()
-		resp.Diagnostics.Append(diags...)
+	if !ok {
+		return // the apply looks again
 	}
-	if given(model.Delay) {
-		delay, diags = model.Delay.ValueGoDuration()
-		resp.Diagnostics.Append(diags...)
-	}
-	if !given(model.Levels) || !given(model.Resolution) {
-		delay = min(delay, 0) // nobody knows how long it may be
-	}
-	if given(model.Destination) {
-		destination = model.Destination.ValueString()
-	}
+	resp.Diagnostics.Append(model.checkScale(scale)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	if _, err := cascade.RoutingKey(delay, levels, resolution, destination); err != nil {
-		resp.Diagnostics.Append(publishError(err))
+	model.Base, model.Levels = types.Int64Value(int64(scale.Base)), types.Int64Value(int64(scale.Levels))
+	model.Resolution = timetypes.NewGoDurationValue(scale.Resolution)
+	resp.Diagnostics.Append(model.check()...)
+}
+
+// look reads the scale of the cascade off the broker for a plan.
+func (a *publishAction) look(ctx context.Context, model publishModel) (cascade.Scale, bool) {
+	if a.connection.client == nil || a.connection.silent.Load() {
+		return cascade.Scale{}, false
 	}
+	ctx, cancel := context.WithTimeout(broker.WithoutRetries(ctx), lookTimeout)
+	defer cancel()
+	found, err := cascade.Recognize(ctx, a.connection.client.Lookup(vhostOf(model.Vhost)), vhostOf(model.Vhost),
+		model.EntryExchange.ValueString())
+	return found.Scale(), err == nil
+}
+
+// check reports what would be wrong whatever the values turn out to be that are not known yet.
+func (m publishModel) check() diag.Diagnostics {
+	var diags, more diag.Diagnostics
+	// What is not known has a value that every other one goes with.
+	base, levels, resolution := cascade.MinBase, 1, time.Millisecond
+	delay, destination := time.Duration(0), "a"
+	if isGiven(m.Base) {
+		base = int(m.Base.ValueInt64())
+	}
+	if isGiven(m.Levels) {
+		levels = int(m.Levels.ValueInt64())
+	}
+	if isGiven(m.Resolution) {
+		resolution, more = m.Resolution.ValueGoDuration()
+		diags.Append(more...)
+	}
+	if isGiven(m.Delay) {
+		delay, more = m.Delay.ValueGoDuration()
+		diags.Append(more...)
+	}
+	if !isGiven(m.Base) || !isGiven(m.Levels) || !isGiven(m.Resolution) {
+		delay = min(delay, 0) // nobody knows how long it may be
+	}
+	if isGiven(m.Destination) {
+		destination = m.Destination.ValueString()
+	}
+	if diags.HasError() {
+		return diags
+	}
+	scale, err := cascade.NewScale(base, levels, resolution)
+	if err == nil {
+		_, err = scale.RoutingKey(delay, destination)
+	}
+	if err != nil {
+		diags.Append(publishError(err))
+	}
+	return diags
 }
 
 // Invoke looks at the cascade and sends the message.
@@ -139,43 +204,39 @@ func (a *publishAction) Invoke(ctx context.Context, req action.InvokeRequest, re
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	if a.connection == nil || a.connection.client == nil {
-		resp.Diagnostics.AddError("Provider not configured", "The provider's configuration holds values that are not known, so that the broker cannot be reached.")
+	if !a.connection.isKnown() {
+		resp.Diagnostics.Append(notConfigured())
 		return
 	}
 	delay, diags := model.Delay.ValueGoDuration()
 	resp.Diagnostics.Append(diags...)
 	message := broker.Message{
-		Vhost: defaultVhost, Exchange: model.EntryExchange.ValueString(),
+		Vhost: vhostOf(model.Vhost), Exchange: model.EntryExchange.ValueString(),
 		ID: rand.Text(), ContentType: model.ContentType.ValueString(), Body: model.Body.ValueString(),
-	}
-	if !model.Vhost.IsNull() {
-		message.Vhost = model.Vhost.ValueString()
 	}
 	resp.Diagnostics.Append(model.Headers.ElementsAs(ctx, &message.Headers, false)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	client := a.connection.client
-	o := operation{client: client, kind: "cascade", vhost: message.Vhost, desired: topology.Topology{Entry: message.Exchange}}
+	o := operation{Deployment: deploy.Deployment{Client: client, Kind: "cascade", Vhost: message.Vhost,
+		Desired: topology.Topology{Entry: message.Exchange}}}
 	look := client.Lookup(message.Vhost)
-	config, err := cascade.Recognize(ctx, look, message.Vhost, message.Exchange)
-	if err == nil {
-		config, err = config.Resolve()
-	}
+	found, err := cascade.Recognize(ctx, look, message.Vhost, message.Exchange)
 	if err != nil {
-		resp.Diagnostics.Append(o.failed("publish into", err))
+		resp.Diagnostics.Append(o.notRecognized("publish into", err))
 		return
 	}
-	resp.Diagnostics.Append(model.checkCascade(config)...)
+	resp.Diagnostics.Append(model.checkScale(found.Scale())...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	if message.RoutingKey, err = cascade.RoutingKey(delay, config.Levels, config.Resolution, model.Destination.ValueString()); err != nil {
+	if message.RoutingKey, err = found.Scale().RoutingKey(delay,
+		model.Destination.ValueString()); err != nil {
 		resp.Diagnostics.Append(publishError(err))
 		return
 	}
-	wrong, err := model.checkBindings(ctx, look, config, message)
+	wrong, err := model.checkBindings(ctx, look, found, message)
 	if err != nil {
 		resp.Diagnostics.Append(o.failed("publish into", err))
 		return
@@ -184,7 +245,7 @@ func (a *publishAction) Invoke(ctx context.Context, req action.InvokeRequest, re
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	due, _, err := cascade.ParseRoutingKey(message.RoutingKey, config.Levels, config.Resolution)
+	due, _, err := found.Scale().ParseRoutingKey(message.RoutingKey)
 	if err != nil {
 		resp.Diagnostics.Append(publishError(err))
 		return
@@ -192,44 +253,53 @@ func (a *publishAction) Invoke(ctx context.Context, req action.InvokeRequest, re
 	report := func(format string, args ...any) {
 		resp.SendProgress(action.InvokeProgressEvent{Message: fmt.Sprintf(format, args...)})
 	}
-	report("Publishing message %s to exchange %q with routing key %q.", message.ID, message.Exchange, message.RoutingKey)
+	report("Publishing message %s to exchange %q with routing key %q.", message.ID, message.Exchange,
+		message.RoutingKey)
 	began := time.Now()
 	if err := client.Publish(ctx, message); err != nil {
 		resp.Diagnostics.Append(o.failed("publish into", err))
 		return
 	}
-	report("The broker has confirmed the message. It is due at destination %q after %s, at %s.", model.Destination.ValueString(), due, began.Add(due).UTC().Format(time.RFC3339))
+	report("The broker has confirmed the message. It is due at destination %q after %s, at %s.",
+		model.Destination.ValueString(), due, began.Add(due).UTC().Format(time.RFC3339))
 }
 
-// checkCascade makes sure that the cascade is the one that is meant. With another number of levels a key may wait for years.
-func (m publishModel) checkCascade(config cascade.Config) diag.Diagnostics {
+// checkScale makes sure that the cascade is the one that is meant. With another number of levels a key may wait for
+// years.
+func (m publishModel) checkScale(scale cascade.Scale) diag.Diagnostics {
 	var diags diag.Diagnostics
 	differs := func(attribute string, meant, is any) {
 		diags.AddAttributeError(path.Root(attribute), "Another "+attribute+" than the cascade has",
-			fmt.Sprintf("%s is %v, and that of the cascade with entry exchange %q in vhost %q is %v. Nothing was sent.", attribute, meant, m.EntryExchange.ValueString(), config.Vhost, is))
+			fmt.Sprintf("%s is %v, and that of the cascade with entry exchange %q in vhost %q is %v. Nothing was sent.",
+				attribute, meant, m.EntryExchange.ValueString(), vhostOf(m.Vhost), is))
 	}
-	if levels := m.Levels.ValueInt64(); !m.Levels.IsNull() && levels != int64(config.Levels) {
-		differs("levels", levels, config.Levels)
+	if base := m.Base.ValueInt64(); isGiven(m.Base) && base != int64(scale.Base) {
+		differs("base", base, scale.Base)
 	}
-	if !m.Resolution.IsNull() {
+	if levels := m.Levels.ValueInt64(); isGiven(m.Levels) && levels != int64(scale.Levels) {
+		differs("levels", levels, scale.Levels)
+	}
+	if isGiven(m.Resolution) {
 		resolution, more := m.Resolution.ValueGoDuration()
 		diags.Append(more...)
-		if resolution != config.Resolution && !more.HasError() {
-			differs("resolution", resolution, config.Resolution)
+		if resolution != scale.Resolution && !more.HasError() {
+			differs("resolution", resolution, scale.Resolution)
 		}
 	}
 	return diags
 }
 
-// checkBindings makes sure that the message gets into the cascade, and to somebody at its end. A broker that parks what no
-// binding takes confirms it and does not return it.
-func (m publishModel) checkBindings(ctx context.Context, look cascade.Lookup, config cascade.Config, message broker.Message) (diag.Diagnostics, error) {
+// checkBindings makes sure that the message gets into the cascade, and to somebody at its end. A broker that parks what
+// no binding takes confirms it and does not return it.
+func (m publishModel) checkBindings(
+	ctx context.Context, look cascade.Lookup, found cascade.Cascade, message broker.Message,
+) (diag.Diagnostics, error) {
 	var diags diag.Diagnostics
 	entry, _, err := look.Exchange(ctx, message.Exchange)
 	if err != nil {
 		return nil, err
 	}
-	delivery, delivers, err := look.Exchange(ctx, config.DeliveryExchange)
+	delivery, delivers, err := look.Exchange(ctx, found.DeliveryExchange)
 	if err != nil {
 		return nil, err
 	}
@@ -238,18 +308,20 @@ func (m publishModel) checkBindings(ctx context.Context, look cascade.Lookup, co
 		return nil, err
 	}
 	if !entered || !delivers {
-		reason := fmt.Sprintf("no binding of the entry exchange %q takes the routing key %q", message.Exchange, message.RoutingKey)
+		reason := fmt.Sprintf("no binding of the entry exchange %q takes the routing key %q", message.Exchange,
+			message.RoutingKey)
 		if !delivers {
-			reason = fmt.Sprintf("there is no delivery exchange %q", config.DeliveryExchange)
+			reason = fmt.Sprintf("there is no delivery exchange %q", found.DeliveryExchange)
 		}
-		diags.AddError("The cascade is damaged", fmt.Sprintf("In vhost %q %s. Nothing was sent. A plan of the cascade shows what is missing, and an apply repairs it.", message.Vhost, reason))
+		diags.AddError("The cascade is damaged", fmt.Sprintf("In vhost %q %s. Nothing was sent. A plan of the "+
+			"cascade shows what is missing, and an apply repairs it.", message.Vhost, reason))
 		return diags, nil
 	}
 	delivered, err := takes(ctx, look, delivery, message.RoutingKey)
 	if err != nil || delivered {
 		return nil, err
 	}
-	binding, err := cascade.DestinationKey(config.Levels, m.Destination.ValueString())
+	binding, err := cascade.DestinationKey(found.Levels, m.Destination.ValueString())
 	if err != nil {
 		return nil, err
 	}
@@ -258,19 +330,24 @@ func (m publishModel) checkBindings(ctx context.Context, look cascade.Lookup, co
 		fate = fmt.Sprintf("be parked behind the alternate exchange %q", alternate)
 	}
 	diags.AddAttributeError(path.Root("destination"), "The destination is not bound", fmt.Sprintf(
-		"No binding of the delivery exchange %q in vhost %q takes the routing key %q: after its delay the message would %s. Nothing was sent. Bind the receiver's queue with the key %q before, or check the address.",
+		"No binding of the delivery exchange %q in vhost %q takes the routing key %q: after its delay the message "+
+			"would %s. Nothing was sent. Bind the receiver's queue with the key %q before, or check the address.",
 		delivery.Name, message.Vhost, message.RoutingKey, fate, binding))
 	return diags, nil
 }
 
-// takes tells whether a binding of the exchange takes the key. For other types than topic that cannot be told from the key alone.
+// takes tells whether a binding of the exchange takes the key. For other types than topic that cannot be told from the
+// key alone.
 func takes(ctx context.Context, look cascade.Lookup, e topology.Exchange, key string) (bool, error) {
 	if e.Type != "topic" {
 		return true, nil
 	}
 	bindings, err := look.BindingsFrom(ctx, e.Name)
 	words := topology.ParseTopicKey(key)
-	return slices.ContainsFunc(bindings, func(b topology.Binding) bool { return topology.ParseTopicKey(b.RoutingKey).Matches(words) }), err
+	return slices.ContainsFunc(bindings, func(b topology.Binding) bool {
+		return topology.ParseTopicKey(
+			b.RoutingKey).Matches(words)
+	}), err
 }
 
 // publishError puts the error on the attribute that it names.

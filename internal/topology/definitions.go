@@ -48,7 +48,8 @@ func (t Topology) Definitions(vhost string) Definitions {
 	for _, name := range slices.Sorted(maps.Keys(t.Exchanges)) {
 		e := t.Exchanges[name]
 		d.Exchanges = append(d.Exchanges, exchangeDefinition{
-			Name: e.Name, Vhost: vhost, Type: e.Type, Durable: e.Durable, AutoDelete: e.AutoDelete, Internal: e.Internal,
+			Name: e.Name, Vhost: vhost, Type: e.Type, Durable: e.Durable, AutoDelete: e.AutoDelete,
+			Internal:  e.Internal,
 			Arguments: e.Arguments.orEmpty(),
 		})
 	}
@@ -56,7 +57,8 @@ func (t Topology) Definitions(vhost string) Definitions {
 		q := t.Queues[name]
 		if !q.Exclusive {
 			d.Queues = append(d.Queues, queueDefinition{
-				Name: q.Name, Vhost: vhost, Durable: q.Durable, AutoDelete: q.AutoDelete, Arguments: q.Arguments.orEmpty(),
+				Name: q.Name, Vhost: vhost, Durable: q.Durable, AutoDelete: q.AutoDelete,
+				Arguments: q.Arguments.orEmpty(),
 			})
 		}
 	}

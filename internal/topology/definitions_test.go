@@ -11,17 +11,24 @@ import (
 func TestDefinitions(t *testing.T) {
 	objects := topology.New()
 	objects.Exchanges["x"] = topology.Exchange{Name: "x", Type: "topic", Durable: true}
-	objects.Exchanges["a"] = topology.Exchange{Name: "a", Type: "fanout", AutoDelete: true, Internal: true, Arguments: topology.Arguments{"alternate-exchange": "x"}}
-	objects.Queues["q"] = topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-message-ttl": int64(134217728000)}}
+	objects.Exchanges["a"] = topology.Exchange{Name: "a", Type: "fanout", AutoDelete: true, Internal: true,
+		Arguments: topology.Arguments{"alternate-exchange": "x"}}
+	objects.Queues["q"] = topology.Queue{Name: "q", Durable: true,
+		Arguments: topology.Arguments{"x-message-ttl": int64(134217728000)}}
 	objects.Queues["mine"] = topology.Queue{Name: "mine", Exclusive: true}
-	objects.Bindings.Add(topology.Binding{Source: "x", RoutingKey: "1.#", DestinationType: topology.ToQueue, Destination: "q"})
-	objects.Bindings.Add(topology.Binding{Source: "x", RoutingKey: "0.#", DestinationType: topology.ToExchange, Destination: "a", Arguments: `{"n":1}`})
+	objects.Bindings.Add(topology.Binding{Source: "x", RoutingKey: "1.#", DestinationType: topology.ToQueue,
+		Destination: "q"})
+	objects.Bindings.Add(topology.Binding{Source: "x", RoutingKey: "0.#", DestinationType: topology.ToExchange,
+		Destination: "a", Arguments: `{"n":1}`})
 	const want = `{"exchanges":[` +
-		`{"name":"a","vhost":"v","type":"fanout","durable":false,"auto_delete":true,"internal":true,"arguments":{"alternate-exchange":"x"}},` +
+		`{"name":"a","vhost":"v","type":"fanout","durable":false,"auto_delete":true,"internal":true,` +
+		`"arguments":{"alternate-exchange":"x"}},` +
 		`{"name":"x","vhost":"v","type":"topic","durable":true,"auto_delete":false,"internal":false,"arguments":{}}],` +
-		`"queues":[{"name":"q","vhost":"v","durable":true,"auto_delete":false,"arguments":{"x-message-ttl":134217728000}}],` +
+		`"queues":[{"name":"q","vhost":"v","durable":true,"auto_delete":false,` +
+		`"arguments":{"x-message-ttl":134217728000}}],` +
 		`"bindings":[` +
-		`{"source":"x","vhost":"v","destination":"a","destination_type":"exchange","routing_key":"0.#","arguments":{"n":1}},` +
+		`{"source":"x","vhost":"v","destination":"a","destination_type":"exchange","routing_key":"0.#",` +
+		`"arguments":{"n":1}},` +
 		`{"source":"x","vhost":"v","destination":"q","destination_type":"queue","routing_key":"1.#","arguments":{}}]}`
 	if got, err := json.Marshal(objects.Definitions("v")); err != nil || string(got) != want {
 		t.Errorf("got  %s (%v)\nwant %s", got, err, want)

@@ -1,500 +1,86 @@
 package topology_test
 
 import (
-	"errors"
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans/planstest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
 
-// While a cascade is created, there is no entry at first. Once there is one, a key either goes its
-// way or, for the moment until the binding that takes it follows, is unroutable at the entry: it
-// is never on a wrong way or on half of one.
-func TestDiffCreates(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		c := anyCascade().Draw(t, "cascade")
-		desired := expand(t, c)
-		b := around(desired)
-		inAnyOrder(t, b)
-		b.After = func(step topology.Step) {
-			if _, exists := b.Exchanges[desired.Entry]; !exists {
-				return
-			}
-			there := withApplication(b, desired)
-			everyKey(t, c, there, func(key string, delay time.Duration, arrivals []topologytest.Arrival) {
-				unroutableAtTheEntry := isUnroutable(arrivals) && len(arrivals[0].Path) == 0
-				if !isDelivered(arrivals, delay) && !unroutableAtTheEntry {
-					t.Fatalf("after %s: key %q goes %v", step, key, arrivals)
-				}
-			})
-		}
-		plan := topology.Diff(desired, b.Actual(desired))
-		if err := b.Run(plan); err != nil {
-			t.Fatal(err)
-		}
-		same(t, b.Actual(desired), desired, "after the creation")
-		if again := topology.Diff(desired, b.Actual(desired)); len(again) > 0 {
-			t.Fatalf("a second plan is not empty: %v", again.Steps())
+// Each object that exists is listed, with both values of whatever differs.
+func TestExisting(t *testing.T) {
+	desired := planstest.Expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
+		ParkUnroutable: true})
+	actual := topology.New()
+	if found := topology.Existing(desired, actual); len(found) > 0 {
+		t.Errorf("on an empty broker: %v", found)
+	}
+	actual.Exchanges["t.delay-00"] = desired.Exchanges["t.delay-00"]
+	actual.Exchanges["t.delay-01"] = topology.Exchange{Name: "t.delay-01", Type: "direct", AutoDelete: true,
+		Internal: true}
+	actual.Queues["t.delay-00"] = desired.Queues["t.delay-00"]
+	actual.Queues["t.delay-01"] = topology.Queue{Name: "t.delay-01", Exclusive: true, Arguments: topology.Arguments{
+		"x-message-ttl": "2000", "x-dead-letter-exchange": "t.delay-00", "x-max-length": int64(5),
+	}}
+	actual.Bindings.Add(topologytest.ToQueue("t.delay-00", "#", planstest.Audit))
+	actual.Bindings.Add(topologytest.ToQueue("t.delivery", "#", planstest.Application))
+	want := []string{
+		`exchange "t.delay-00"`,
+		`exchange "t.delay-01": type is direct, not topic; durable is false, not true; auto_delete is true, not ` +
+			`false; internal is true, not false; alternate-exchange is absent, not t.unroutable`,
+		`queue "t.delay-00"`,
+		`queue "t.delay-01": type is classic, not quorum; durable is false, not true; exclusive is true, not false; ` +
+			`x-dead-letter-strategy is absent, not at-least-once; x-max-length is 5, not absent; x-message-ttl is ` +
+			`"2000", not 2000; x-overflow is absent, not reject-publish`,
+		`binding of exchange "t.delay-00" to queue "audit" with key "#": it is somebody else's, not one of its own`,
+	}
+	var got []string
+	for _, object := range topology.Existing(desired, actual) {
+		got = append(got, object.String())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%q, want\n%q", got, want)
+	}
+}
+
+// What RabbitMQ takes for the same has no differences, and what it does not has some.
+func TestExistingListsDifferencesExactlyIfThereAreSome(t *testing.T) {
+	flag := rapid.Bool()
+	arguments := rapid.MapOf(rapid.SampledFrom([]string{"x-queue-type", "x-message-ttl", "alternate-exchange"}),
+		rapid.SampledFrom([]any{"quorum", "classic", "absent", "5", int64(5), 5.5, true, nil, []any{int64(1)},
+			map[string]any{"a": "b"}}))
+	exchange := rapid.Custom(func(t *rapid.T) topology.Exchange {
+		return topology.Exchange{
+			Name: "x", Type: rapid.SampledFrom([]string{"topic", "direct"}).Draw(t, "type"),
+			Durable:    flag.Draw(t, "durable"),
+			AutoDelete: flag.Draw(t, "auto-delete"), Internal: flag.Draw(t, "internal"), Arguments: arguments.Draw(t,
+				"arguments"),
 		}
 	})
-}
-
-// Whatever has been done to the cascade, one plan makes it what it should be, and leaves everybody
-// else's bindings as they were: those behind the delivery exchange, and those that lead into the
-// cascade, recreated objects included.
-func TestDiffRepairs(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		desired := expand(t, anyCascade().Draw(t, "cascade"))
-		b := deployed(t, desired)
-		for range rapid.IntRange(1, 6).Draw(t, "damages") {
-			anyDamage(t, b, desired)
-		}
-		others := othersOf(b, desired)
-		inAnyOrder(t, b)
-		actual := b.Actual(desired)
-		exchanges, _ := topology.Recreated(desired, actual)
-		b.Before = func(step topology.Step) error {
-			if unbind, ok := step.(topology.Unbind); ok && slices.Contains(exchanges, unbind.Binding.Source) {
-				return nil // there is something to do if the exchange could not be recreated
-			}
-			return needed(b, step)
-		}
-		if err := b.Run(topology.Diff(desired, actual)); err != nil {
-			t.Fatal(err)
-		}
-		same(t, ownedBy(desired, b), desired, "after the repair")
-		same(t, othersOf(b, desired), others, "others after the repair")
-		if again := topology.Diff(desired, b.Actual(desired)); len(again) > 0 {
-			t.Fatalf("a second plan is not empty: %v", again.Steps())
+	queue := rapid.Custom(func(t *rapid.T) topology.Queue {
+		return topology.Queue{
+			Name: "q", Durable: flag.Draw(t, "durable"), AutoDelete: flag.Draw(t, "auto-delete"),
+			Exclusive: flag.Draw(t, "exclusive"), Arguments: arguments.Draw(t, "arguments"),
 		}
 	})
-}
-
-// needed is an error if the step has nothing to do, or deletes a queue into which a message could
-// still come.
-func needed(b *topologytest.Broker, step topology.Step) error {
-	var isDone bool
-	switch s := step.(type) {
-	case topology.DeclareExchange:
-		_, isDone = b.Exchanges[s.Exchange.Name]
-	case topology.DeclareQueue:
-		_, isDone = b.Queues[s.Queue.Name]
-	case topology.Bind:
-		isDone = b.Bindings.Has(s.Binding)
-	case topology.Unbind:
-		isDone = !b.Bindings.Has(s.Binding)
-	case topology.DeleteExchange:
-		_, exists := b.Exchanges[s.Name]
-		isDone = !exists
-	case topology.DeleteQueue:
-		for binding := range b.Bindings {
-			if binding.DestinationType == topology.ToQueue && binding.Destination == s.Queue.Name {
-				return fmt.Errorf("a message can still come from exchange %q", binding.Source)
-			}
-		}
-	}
-	if isDone {
-		return errors.New("there is nothing to do")
-	}
-	return nil
-}
-
-// A plan that breaks off anywhere is finished by the next one.
-func TestDiffFinishesWhatBrokeOff(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		desired := expand(t, anyCascade().Draw(t, "cascade"))
-		b := deployed(t, desired)
-		for range rapid.IntRange(1, 6).Draw(t, "damages") {
-			anyDamage(t, b, desired)
+		desired, actual := topology.New(), topology.New()
+		desired.Exchanges["x"], actual.Exchanges["x"] = exchange.Draw(t, "desired"), exchange.Draw(t, "actual")
+		desired.Queues["q"], actual.Queues["q"] = queue.Draw(t, "desired"), queue.Draw(t, "actual")
+		objects := topology.Existing(desired, actual)
+		if len(objects) != 2 {
+			t.Fatalf("got %v", objects)
 		}
-		inAnyOrder(t, b)
-		plan := topology.Diff(desired, b.Actual(desired))
-		if len(plan) == 0 {
-			return
+		if same := desired.Exchanges["x"].Equal(actual.Exchanges["x"]); same != (len(objects[0].Differences) == 0) {
+			t.Fatalf("equal: %t, but %s", same, objects[0])
 		}
-		failAt(b, rapid.IntRange(0, len(plan.Steps())-1).Draw(t, "failing step"))
-		if err := b.Run(plan); !errors.Is(err, errInjected) {
-			t.Fatalf("got %v", err)
-		}
-		b.Before = nil
-		if err := b.Run(topology.Diff(desired, b.Actual(desired))); err != nil {
-			t.Fatal(err)
-		}
-		same(t, ownedBy(desired, b), desired, "after the second plan")
-	})
-}
-
-// While missing objects come back, a key goes its way or is unroutable somewhere, but never takes
-// another way and never takes two.
-func TestDiffNeverMisleadsDuringARepair(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		c := anyCascade().Draw(t, "cascade")
-		desired := expand(t, c)
-		b := deployed(t, desired)
-		for range rapid.IntRange(1, 4).Draw(t, "losses") {
-			anyLoss(t, b, desired)
-		}
-		inAnyOrder(t, b)
-		b.After = func(step topology.Step) {
-			there := withApplication(b, desired)
-			everyKey(t, c, there, func(key string, delay time.Duration, arrivals []topologytest.Arrival) {
-				if !isDelivered(arrivals, delay) && !isUnroutable(arrivals) {
-					t.Fatalf("after %s: key %q goes %v", step, key, arrivals)
-				}
-			})
-		}
-		if err := b.Run(topology.Diff(desired, b.Actual(desired))); err != nil {
-			t.Fatal(err)
+		if same := desired.Queues["q"].Equal(actual.Queues["q"]); same != (len(objects[1].Differences) == 0) {
+			t.Fatalf("equal: %t, but %s", same, objects[1])
 		}
 	})
-}
-
-// An exchange that was missing is bound onwards before others are bound to it: while it comes
-// back, nothing is led into it that it could not take.
-func TestDiffBindsNewExchangesOnwardsFirst(t *testing.T) {
-	desired := expand(t, cascade.Config{Name: "t", Levels: 5, Lookahead: 1, CreateDeliveryExchange: true, ParkUnroutable: true})
-	b := deployed(t, desired)
-	run(t, b, topology.Plan{{Steps: []topology.Step{topology.DeleteExchange{Name: "t.delay-02"}}}})
-	b.Arrange = func(steps []topology.Step) []topology.Step {
-		steps = slices.Clone(steps)
-		slices.Reverse(steps)
-		return steps
-	}
-	b.After = func(step topology.Step) {
-		reached := topologytest.Route(b.Snapshot(), desired.Entry, "0.0.1.0.0.destination")
-		if !slices.Equal(reached, []string{"t.delay-02"}) && slices.ContainsFunc(b.Snapshot().Bindings.Sorted(), func(binding topology.Binding) bool {
-			return binding.Source == "t.delay-03" && binding.Destination == "t.delay-02"
-		}) {
-			t.Errorf("after %s, the key reaches %q", step, reached)
-		}
-	}
-	run(t, b, topology.Diff(desired, b.Actual(desired)))
-}
-
-// anyUpdate is a cascade, a broker that has it, and what it is to be with another lookahead and other keys.
-func anyUpdate(t *rapid.T) (c cascade.Config, b *topologytest.Broker, desired topology.Topology) {
-	c = anyCascade().Draw(t, "cascade")
-	changed := c
-	changed.Lookahead = rapid.IntRange(1, c.Levels).Draw(t, "new lookahead")
-	changed.StrictKeys = rapid.Bool().Draw(t, "new strict keys")
-	return c, deployed(t, expand(t, c)), expand(t, changed)
-}
-
-// A change of lookahead or of strict keys never touches a message: after each of its steps, every
-// key has exactly one way, with the right delay.
-func TestDiffUpdatesUnderTraffic(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		c, b, desired := anyUpdate(t)
-		inAnyOrder(t, b)
-		b.After = func(step topology.Step) {
-			there := withApplication(b, desired)
-			everyKey(t, c, there, func(key string, delay time.Duration, arrivals []topologytest.Arrival) {
-				if !isDelivered(arrivals, delay) {
-					t.Fatalf("after %s: key %q goes %v", step, key, arrivals)
-				}
-			})
-		}
-		if err := b.Run(topology.Diff(desired, b.Actual(desired))); err != nil {
-			t.Fatal(err)
-		}
-		same(t, ownedBy(desired, b), desired, "after the update")
-	})
-}
-
-// The same beside objects that cannot be recreated, or that are: in the end every key has its way, by the old bindings or by the
-// new ones, and once nothing is in the way any more, the next plan finishes the change.
-func TestDiffUpdatesBesideARefusal(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		c, b, desired := anyUpdate(t)
-		for _, name := range slices.Sorted(maps.Keys(desired.Exchanges)) {
-			if rapid.IntRange(0, 3).Draw(t, "damage exchange "+name) == 0 {
-				e := b.Exchanges[name]
-				e.Internal = !e.Internal
-				b.Exchanges[name] = e
-			}
-		}
-		for _, name := range slices.Sorted(maps.Keys(desired.Queues)) {
-			if rapid.IntRange(0, 3).Draw(t, "damage queue "+name) == 0 {
-				q := b.Queues[name]
-				q.Arguments = maps.Clone(q.Arguments)
-				q.Arguments["x-expires"] = int64(3_600_000)
-				b.Queues[name] = q
-			}
-			if rapid.Bool().Draw(t, "message in "+name) {
-				b.Messages[name] = 1
-			}
-		}
-		inAnyOrder(t, b)
-		before := maps.Clone(b.Messages)
-		b.After = func(step topology.Step) {
-			everyKey(t, c, withApplication(b, desired), func(key string, delay time.Duration, arrivals []topologytest.Arrival) {
-				// While an exchange is away, one of both ways may end where it was.
-				arrived := slices.DeleteFunc(slices.Clone(arrivals), func(a topologytest.Arrival) bool { return isUnroutable([]topologytest.Arrival{a}) })
-				if len(arrived) > 0 && !isDelivered(arrived, delay) {
-					t.Fatalf("after %s: key %q goes %v", step, key, arrivals)
-				}
-			})
-		}
-		b.Before = func(step topology.Step) error {
-			if deletion, ok := step.(topology.DeleteQueue); ok {
-				return needed(b, deletion)
-			}
-			return nil
-		}
-		err := b.Run(topology.Diff(desired, b.Actual(desired)))
-		everyKey(t, c, withApplication(b, desired), func(key string, delay time.Duration, arrivals []topologytest.Arrival) {
-			if !isDelivered(arrivals, delay) {
-				t.Fatalf("after %v: key %q goes %v", err, key, arrivals)
-			}
-		})
-		if !maps.Equal(b.Messages, before) {
-			t.Fatalf("of the messages %v these are left: %v", before, b.Messages)
-		}
-		clear(b.Messages)
-		delete(b.Bindings, toQueue(desired.Delivery, "#", application))
-		if err := b.Run(topology.Diff(desired, b.Actual(desired))); err != nil {
-			t.Fatal(err)
-		}
-		same(t, ownedBy(desired, b), desired, "once nothing is in the way")
-	})
-}
-
-// A foreign binding that leads out of the cascade goes even so.
-func TestDiffUnbindsWhatLeadsOutBesideARefusal(t *testing.T) {
-	c := cascade.Config{Name: "t", Levels: 3, Lookahead: 1, CreateDeliveryExchange: true}
-	b := deployed(t, expand(t, c))
-	foreign := toQueue("t.delay-01", "#", audit)
-	b.Bindings.Add(foreign)
-	shortenTTL(b, "t.delay-00")
-	b.Messages["t.delay-00"] = 1
-	c.Lookahead = 3
-	if err := b.Run(topology.Diff(expand(t, c), b.Actual(expand(t, c)))); err == nil {
-		t.Error("the queue was recreated")
-	}
-	if b.Bindings.Has(foreign) || !b.Bindings.Has(toExchange("t.delay-02", "0.#", "t.delay-01")) {
-		t.Errorf("left are %v", b.Bindings.Sorted())
-	}
-}
-
-func TestDiffRecreatesAQueueOnlyWhileItIsEmpty(t *testing.T) {
-	desired := expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
-	b := deployed(t, desired)
-	shortenTTL(b, "t.delay-01")
-	shortenTTL(b, "t.delay-02")
-	b.Messages["t.delay-01"] = 3
-	b.Bindings.Add(toQueue("t.delay-00", "foreign", application))
-	kept := b.Queues["t.delay-01"]
-	err := b.Run(topology.Diff(desired, b.Actual(desired)))
-	if err == nil || !strings.Contains(err.Error(), `verify that nothing waits in "t.delay-01": 3 messages wait in "t.delay-01"`) {
-		t.Errorf("got %v", err)
-	}
-	if b.Messages["t.delay-01"] != 3 {
-		t.Errorf("%d messages are left", b.Messages["t.delay-01"])
-	}
-	rest := expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
-	rest.Queues["t.delay-01"] = kept
-	same(t, ownedBy(desired, b), rest, "after the refusal, all but the queue that holds messages")
-}
-
-// A message that gets into a queue after it was found empty keeps it, with all its bindings.
-func TestDiffKeepsAQueueThatFillsMeanwhile(t *testing.T) {
-	desired := expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
-	for number := 1; ; number++ {
-		b := deployed(t, desired)
-		shortenTTL(b, "t.delay-00")
-		before := b.Snapshot()
-		plan := topology.Diff(desired, b.Actual(desired))
-		deletion := slices.IndexFunc(plan.Steps(), func(s topology.Step) bool { _, deletes := s.(topology.DeleteQueue); return deletes })
-		if number > deletion {
-			return
-		}
-		step := 0
-		b.Before = func(topology.Step) error {
-			if step == number {
-				b.Messages["t.delay-00"]++
-			}
-			step++
-			return nil
-		}
-		if err := b.Run(plan); err == nil || !strings.Contains(err.Error(), `delete queue "t.delay-00": not empty`) {
-			t.Errorf("message before step %d: got %v", number, err)
-		}
-		same(t, b.Snapshot(), before, fmt.Sprintf("after a message before step %d", number))
-	}
-}
-
-// If an object cannot be declared anew, it comes back as it was.
-func TestDiffBringsBackWhatItCannotRecreate(t *testing.T) {
-	desired := expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true})
-	for name, damage := range map[string]func(*topologytest.Broker){
-		"queue":    func(b *topologytest.Broker) { shortenTTL(b, "t.delay-00") },
-		"exchange": func(b *topologytest.Broker) { setType(b, "t.delay-00", "fanout") },
-		"entry":    func(b *topologytest.Broker) { setType(b, desired.Entry, "direct") },
-	} {
-		b := deployed(t, desired)
-		damage(b)
-		before := b.Snapshot()
-		failed := false
-		b.Before = func(step topology.Step) error {
-			switch step.(type) {
-			case topology.DeclareExchange, topology.DeclareQueue:
-				if !failed {
-					failed = true
-					return errInjected
-				}
-			}
-			return nil
-		}
-		if err := b.Run(topology.Diff(desired, b.Actual(desired))); !errors.Is(err, errInjected) {
-			t.Errorf("%s: got %v", name, err)
-		}
-		same(t, b.Snapshot(), before, name)
-	}
-}
-
-// A delivery exchange with the applications' bindings is never recreated, only an unused one.
-func TestDiffRecreatesOnlyAnUnusedDeliveryExchange(t *testing.T) {
-	desired := expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
-	b := deployed(t, desired)
-	setType(b, "t.delivery", "direct")
-	before := b.Snapshot()
-	if err := b.Run(topology.Diff(desired, b.Actual(desired))); err == nil || !strings.Contains(err.Error(), `delete exchange "t.delivery": in use`) {
-		t.Errorf("got %v", err)
-	}
-	same(t, b.Snapshot(), before, "after the refusal")
-	delete(b.Bindings, toQueue("t.delivery", "#", application))
-	run(t, b, topology.Diff(desired, b.Actual(desired)))
-	same(t, ownedBy(desired, b), desired, "after the recreation")
-}
-
-// Classic queues dead-letter without waiting for a confirmation: what expires while the exchange is
-// away would be lost. Quorum queues with at-least-once keep it.
-func TestDiffRecreatesAnExchangeOnlyIfNothingCanGetLost(t *testing.T) {
-	for _, test := range []struct {
-		queueType cascade.QueueType
-		typeOf    string
-		refused   bool
-	}{
-		{cascade.Classic, "topic", true},
-		{cascade.Classic, "fanout", false},
-		{cascade.Quorum, "topic", false},
-	} {
-		desired := expand(t, cascade.Config{Name: "t", Levels: 3, QueueType: test.queueType, CreateDeliveryExchange: true})
-		b := deployed(t, desired)
-		e := b.Exchanges["t.delay-01"]
-		e.Type, e.Internal = test.typeOf, true
-		b.Exchanges[e.Name] = e
-		b.Messages["t.delay-02"] = 1
-		err := b.Run(topology.Diff(desired, b.Actual(desired)))
-		if refused := err != nil; refused != test.refused {
-			t.Errorf("%+v: got %v", test, err)
-		}
-	}
-}
-
-// anyDamage does to the cascade what people do.
-func anyDamage(t *rapid.T, b *topologytest.Broker, desired topology.Topology) {
-	if rapid.Bool().Draw(t, "loss") {
-		anyLoss(t, b, desired)
-		return
-	}
-	exchange := rapid.SampledFrom(slices.Sorted(maps.Keys(desired.Exchanges))).Draw(t, "exchange")
-	queue := rapid.SampledFrom(slices.Sorted(maps.Keys(desired.Queues))).Draw(t, "queue")
-	_, exchangeExists := b.Exchanges[exchange]
-	_, queueExists := b.Queues[queue]
-	kind := rapid.SampledFrom([]string{"exchange type", "alternate exchange", "time-to-live", "queue type", "foreign binding"}).Draw(t, "damage")
-	switch {
-	case kind == "exchange type" && exchangeExists && exchange != desired.Delivery:
-		setType(b, exchange, "direct")
-	case kind == "alternate exchange" && exchangeExists && exchange != desired.Delivery:
-		e := b.Exchanges[exchange]
-		e.Arguments = topology.Arguments{"alternate-exchange": feed}
-		b.Exchanges[exchange] = e
-	case kind == "time-to-live" && queueExists:
-		shortenTTL(b, queue)
-	case kind == "queue type" && queueExists:
-		q := b.Queues[queue]
-		q.Arguments = maps.Clone(q.Arguments)
-		q.Arguments["x-queue-type"] = "stream"
-		b.Queues[queue] = q
-	case kind == "foreign binding" && exchangeExists && desired.Owns(exchange):
-		foreign := toQueue(exchange, rapid.SampledFrom([]string{"1.#", "#", "x"}).Draw(t, "key"), audit)
-		switch to := rapid.SampledFrom([]string{"audit", "feed", "queue", "entry"}).Draw(t, "to"); {
-		case to == "feed":
-			foreign.DestinationType, foreign.Destination = topology.ToExchange, feed
-		case to == "queue" && queueExists:
-			foreign.Destination = queue
-		case to == "entry" && b.Exchanges[desired.Entry].Name != "":
-			foreign.DestinationType, foreign.Destination = topology.ToExchange, desired.Entry
-		}
-		if rapid.Bool().Draw(t, "arguments") {
-			foreign.Arguments = `{"x":1}`
-		}
-		b.Bindings.Add(foreign)
-	}
-}
-
-// anyLoss deletes something that belongs to the cascade.
-func anyLoss(t *rapid.T, b *topologytest.Broker, desired topology.Topology) {
-	var step topology.Step
-	switch rapid.SampledFrom([]string{"exchange", "queue", "binding"}).Draw(t, "lost") {
-	case "exchange":
-		step = topology.DeleteExchange{Name: rapid.SampledFrom(slices.Sorted(maps.Keys(desired.Exchanges))).Draw(t, "exchange")}
-	case "queue":
-		name := rapid.SampledFrom(slices.Sorted(maps.Keys(desired.Queues))).Draw(t, "queue")
-		step = topology.DeleteQueue{Queue: desired.Queues[name]}
-	default:
-		step = topology.Unbind{Binding: rapid.SampledFrom(desired.Bindings.Sorted()).Draw(t, "binding")}
-	}
-	if err := b.Run(topology.Plan{{Steps: []topology.Step{step}}}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func setType(b *topologytest.Broker, exchange, to string) {
-	e := b.Exchanges[exchange]
-	e.Type = to
-	b.Exchanges[exchange] = e
-}
-
-func shortenTTL(b *topologytest.Broker, queue string) {
-	q := b.Queues[queue]
-	q.Arguments = maps.Clone(q.Arguments)
-	q.Arguments["x-message-ttl"] = int64(5)
-	b.Queues[queue] = q
-}
-
-// ownedBy is what the broker has of what belongs to the cascade alone.
-func ownedBy(desired topology.Topology, b *topologytest.Broker) topology.Topology {
-	owned := b.Snapshot()
-	maps.DeleteFunc(owned.Exchanges, func(name string, _ topology.Exchange) bool { _, own := desired.Exchanges[name]; return !own })
-	maps.DeleteFunc(owned.Queues, func(name string, _ topology.Queue) bool { _, own := desired.Queues[name]; return !own })
-	maps.DeleteFunc(owned.Bindings, func(b topology.Binding, _ struct{}) bool { return !desired.Owns(b.Source) })
-	return owned
-}
-
-// othersOf is what the broker has of what does not.
-func othersOf(b *topologytest.Broker, desired topology.Topology) topology.Topology {
-	others := b.Snapshot()
-	maps.DeleteFunc(others.Exchanges, func(name string, _ topology.Exchange) bool { _, own := desired.Exchanges[name]; return own })
-	maps.DeleteFunc(others.Queues, func(name string, _ topology.Queue) bool { _, own := desired.Queues[name]; return own })
-	maps.DeleteFunc(others.Bindings, func(b topology.Binding, _ struct{}) bool { return desired.Owns(b.Source) })
-	return others
-}
-
-// withApplication is what the broker has, with the application bound wherever it can be.
-func withApplication(b *topologytest.Broker, desired topology.Topology) topology.Topology {
-	there := b.Snapshot()
-	there.Entry = desired.Entry
-	there.Bindings.Add(toQueue(desired.Delivery, "#", application))
-	return there
 }

@@ -1,7 +1,5 @@
-// Package topology describes a set of RabbitMQ exchanges, queues and bindings, and says
-// which ordered steps turn what a broker has into what is wanted.
-//
-// It is pure: it never talks to a broker and knows nothing of Terraform.
+// Package topology describes a set of RabbitMQ exchanges, queues and bindings, and tells in what a broker differs from
+// it. It is pure: it never talks to a broker and knows nothing of Terraform. Read topology.go first, then diff.go.
 package topology
 
 import (
@@ -13,6 +11,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
 // Topology is what a configuration expands to and what a broker is read into.
@@ -25,8 +25,7 @@ type Topology struct {
 	// the topology; otherwise it has to exist.
 	Delivery string
 	// DeliveryType is the type of the delivery exchange, whoever it belongs to. It is empty for one that does not
-	// exist, and where
-	// any type will do.
+	// exist, and where any type will do.
 	DeliveryType string
 
 	Exchanges map[string]Exchange
@@ -92,10 +91,11 @@ func (b Bindings) Has(binding Binding) bool { _, ok := b[binding]; return ok }
 
 // DeleteInto takes those that lead into one of the queues out of the set.
 func (b Bindings) DeleteInto(queues map[string]Queue) {
-	maps.DeleteFunc(b, func(binding Binding, _ struct{}) bool { return binding.leadsInto(queues) })
+	maps.DeleteFunc(b, func(binding Binding, _ struct{}) bool { return binding.LeadsInto(queues) })
 }
 
-func (b Binding) leadsInto(queues map[string]Queue) bool {
+// LeadsInto tells whether the binding leads into one of the queues.
+func (b Binding) LeadsInto(queues map[string]Queue) bool {
 	_, leads := queues[b.Destination]
 	return leads && b.DestinationType == ToQueue
 }
@@ -123,17 +123,17 @@ func (b Bindings) Sorted() []Binding {
 // Owns tells whether the bindings of the exchange belong to the topology: those of its own
 // exchanges do, those of the delivery exchange are the applications'.
 func (t Topology) Owns(exchange string) bool {
-	return t.has(exchange) && exchange != t.Delivery
+	return t.Has(exchange) && exchange != t.Delivery
 }
 
-// has tells whether the exchange is one of the topology's.
-func (t Topology) has(exchange string) bool {
+// Has tells whether the exchange is one of the topology's.
+func (t Topology) Has(exchange string) bool {
 	_, exists := t.Exchanges[exchange]
 	return exists
 }
 
-// Within is what there is of the wanted topology among these objects: its exchanges and queues, as they are, and all bindings of
-// the exchanges that it owns.
+// Within is what there is of the wanted topology among these objects: its exchanges and queues, as they are, and all
+// bindings of the exchanges that it owns.
 func (t Topology) Within(want Topology) Topology {
 	part := New()
 	part.Entry, part.Delivery = want.Entry, want.Delivery
@@ -169,15 +169,16 @@ func (t Topology) And(other Topology) Topology {
 // these exchanges.
 func (t Topology) Except(other Topology) Topology {
 	t.Exchanges, t.Queues, t.Bindings = maps.Clone(t.Exchanges), maps.Clone(t.Queues), maps.Clone(t.Bindings)
-	maps.DeleteFunc(t.Exchanges, func(name string, _ Exchange) bool { return other.has(name) })
+	maps.DeleteFunc(t.Exchanges, func(name string, _ Exchange) bool { return other.Has(name) })
 	maps.DeleteFunc(t.Queues, func(name string, _ Queue) bool { _, has := other.Queues[name]; return has })
-	maps.DeleteFunc(t.Bindings, func(b Binding, _ struct{}) bool { return other.has(b.Source) })
+	maps.DeleteFunc(t.Bindings, func(b Binding, _ struct{}) bool { return other.Has(b.Source) })
 	return t
 }
 
 // SameObjects tells whether both have the same exchanges and queues, and deliver to the same exchange.
 func (t Topology) SameObjects(other Topology) bool {
-	return t.Delivery == other.Delivery && maps.EqualFunc(t.Exchanges, other.Exchanges, Exchange.Equal) && maps.EqualFunc(t.Queues, other.Queues, Queue.Equal)
+	return t.Delivery == other.Delivery && maps.EqualFunc(t.Exchanges, other.Exchanges, Exchange.Equal) &&
+		maps.EqualFunc(t.Queues, other.Queues, Queue.Equal)
 }
 
 // Equal tells whether RabbitMQ takes the two for the same exchange.
@@ -187,25 +188,25 @@ func (e Exchange) Equal(other Exchange) bool {
 }
 
 // AlternateExchange is the exchange that takes what no binding of this one takes, if there is one.
-func (e Exchange) AlternateExchange() string { return e.Arguments.text("alternate-exchange") }
+func (e Exchange) AlternateExchange() string { return e.Arguments.Text("alternate-exchange") }
 
 // Type is the queue's type. A queue without the argument is a classic queue: where a vhost has
 // another default type, the broker itself adds the argument when the queue is declared (4.0).
 func (q Queue) Type() string {
-	if t := q.Arguments.text("x-queue-type"); t != "" {
+	if t := q.Arguments.Text("x-queue-type"); t != "" {
 		return t
 	}
 	return "classic"
 }
 
 // DeadLetterExchange is the exchange that takes the queue's expired messages.
-func (q Queue) DeadLetterExchange() string { return q.Arguments.text("x-dead-letter-exchange") }
+func (q Queue) DeadLetterExchange() string { return q.Arguments.Text("x-dead-letter-exchange") }
 
 // AtLeastOnce tells whether the queue keeps a message until the next queue has confirmed it.
 // RabbitMQ does so for quorum queues only, and only with reject-publish (3.10).
 func (q Queue) AtLeastOnce() bool {
-	return q.Type() == "quorum" && q.Arguments.text("x-dead-letter-strategy") == "at-least-once" &&
-		q.Arguments.text("x-overflow") == "reject-publish"
+	return q.Type() == "quorum" && q.Arguments.Text("x-dead-letter-strategy") == "at-least-once" &&
+		q.Arguments.Text("x-overflow") == "reject-publish"
 }
 
 // Equal tells whether RabbitMQ takes the two for the same queue.
@@ -215,8 +216,7 @@ func (q Queue) Equal(other Queue) bool {
 		q.Arguments.withoutType().Equal(other.Arguments.withoutType())
 }
 
-// Line is the binding in one line, as seen from its source exchange:
-// "<routing key> -> queue <name>".
+// Line is the binding in one line, as seen from its source exchange: "<routing key> -> queue <name>".
 func (b Binding) Line() string {
 	line := fmt.Sprintf("%s -> %s %s", b.RoutingKey, b.DestinationType, b.Destination)
 	if b.Arguments != "" {
@@ -243,7 +243,8 @@ func (a Arguments) JSON() string {
 	return string(text)
 }
 
-func (a Arguments) text(key string) string {
+// Text is an argument that is a text, empty if it is absent or something else.
+func (a Arguments) Text(key string) string {
 	s, _ := a[key].(string)
 	return s
 }
@@ -303,4 +304,62 @@ func normalize(value any) any {
 		return list
 	}
 	return value
+}
+
+// ExchangeObject is an exchange in words.
+func ExchangeObject(name string) string { return fmt.Sprintf("exchange %q", name) }
+
+// QueueObject is a queue in words.
+func QueueObject(name string) string { return fmt.Sprintf("queue %q", name) }
+
+// Describe is the binding in words.
+func (b Binding) Describe() string {
+	text := fmt.Sprintf("exchange %q to %s %q with key %q", b.Source, b.DestinationType, b.Destination, b.RoutingKey)
+	if b.Arguments != "" {
+		text += " and arguments " + plaintext.Line(b.Arguments)
+	}
+	return text
+}
+
+// Without is the part of the topology that another one does not have: queues, with the bindings that lead into them.
+func (t Topology) Without(other Topology) Topology {
+	part := New()
+	part.Entry, part.Delivery = t.Entry, t.Delivery
+	for name, q := range t.Queues {
+		if _, common := other.Queues[name]; !common {
+			part.Queues[name] = q
+		}
+	}
+	for b := range t.Bindings {
+		if b.LeadsInto(part.Queues) {
+			part.Bindings.Add(b)
+		}
+	}
+	return part
+}
+
+// IsWhole tells a topology from a part of one, see Without.
+func (t Topology) IsWhole() bool {
+	return t.Has(t.Entry)
+}
+
+// Downstream orders queues, as they are on a broker, in the direction in which messages move: that of the falling
+// time-to-live in the topology. A queue without any, where messages end, comes last.
+func (t Topology) Downstream(queues map[string]Queue) []Queue {
+	return slices.SortedFunc(maps.Values(queues), func(x, y Queue) int {
+		return cmp.Or(
+			cmp.Compare(t.Queues[y.Name].TTLMillis(), t.Queues[x.Name].TTLMillis()),
+			cmp.Compare(x.Name, y.Name))
+	})
+}
+
+// Delays tells whether messages leave the queue after a time-to-live.
+func (q Queue) Delays() bool { return q.TTLMillis() >= 0 }
+
+// TTLMillis is the time-to-live in milliseconds, -1 if there is none.
+func (q Queue) TTLMillis() int64 {
+	if ttl, ok := q.Arguments["x-message-ttl"].(int64); ok {
+		return ttl
+	}
+	return -1
 }

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
 
 // RabbitMQ takes a queue without type for a classic one, and no arguments for empty ones.
@@ -19,7 +20,8 @@ func TestQueueEqual(t *testing.T) {
 		{nil, topology.Arguments{}, true},
 		{nil, topology.Arguments{"x-queue-type": "classic"}, true},
 		{nil, topology.Arguments{"x-queue-type": "quorum"}, false},
-		{topology.Arguments{"x-message-ttl": int64(5)}, topology.Arguments{"x-message-ttl": int64(5), "x-queue-type": "classic"}, true},
+		{topology.Arguments{"x-message-ttl": int64(5)}, topology.Arguments{"x-message-ttl": int64(5),
+			"x-queue-type": "classic"}, true},
 		{topology.Arguments{"x-message-ttl": int64(5)}, topology.Arguments{"x-message-ttl": "5"}, false},
 		{topology.Arguments{"x-message-ttl": int64(5)}, nil, false},
 	} {
@@ -32,7 +34,8 @@ func TestQueueEqual(t *testing.T) {
 
 func TestAtLeastOnce(t *testing.T) {
 	complete := func() topology.Arguments {
-		return topology.Arguments{"x-queue-type": "quorum", "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
+		return topology.Arguments{"x-queue-type": "quorum", "x-dead-letter-strategy": "at-least-once",
+			"x-overflow": "reject-publish"}
 	}
 	if !(topology.Queue{Arguments: complete()}).AtLeastOnce() {
 		t.Error("with all that it needs, it is not at-least-once")
@@ -78,14 +81,17 @@ func TestValueText(t *testing.T) {
 		value any
 		want  string
 	}{
-		{"quorum", "quorum"}, {"", ""}, {"5", `"5"`}, {int64(5), "5"}, {"true", `"true"`}, {true, "true"}, {`"x"`, `"\"x\""`},
-		{nil, "null"}, {"null", `"null"`}, {int64(134217728000), "134217728000"}, {0.5, "0.5"}, {[]any{int64(1)}, "[1]"},
+		{"quorum", "quorum"}, {"", ""}, {"5", `"5"`}, {int64(5), "5"}, {"true", `"true"`}, {true, "true"},
+		{`"x"`, `"\"x\""`},
+		{nil, "null"}, {"null", `"null"`}, {int64(134217728000), "134217728000"}, {0.5, "0.5"},
+		{[]any{int64(1)}, "[1]"},
 	} {
 		if got := topology.ValueText(test.value); got != test.want {
 			t.Errorf("%#v is %s, want %s", test.value, got, test.want)
 		}
 	}
-	value := rapid.OneOf(rapid.String().AsAny(), rapid.Int64().AsAny(), rapid.Bool().AsAny(), rapid.SampledFrom([]string{"1", "true", "null", `"a"`, "[]"}).AsAny())
+	value := rapid.OneOf(rapid.String().AsAny(), rapid.Int64().AsAny(), rapid.Bool().AsAny(),
+		rapid.SampledFrom([]string{"1", "true", "null", `"a"`, "[]"}).AsAny())
 	rapid.Check(t, func(t *rapid.T) {
 		x, y := value.Draw(t, "x"), value.Draw(t, "y")
 		if same := topology.ValueText(x) == topology.ValueText(y); same != (x == y) {
@@ -99,34 +105,12 @@ func TestBindingLine(t *testing.T) {
 		binding topology.Binding
 		want    string
 	}{
-		{toQueue("x", "1.#", "q"), "1.# -> queue q"},
-		{toExchange("x", "0.#", "y"), "0.# -> exchange y"},
-		{topology.Binding{Source: "x", DestinationType: topology.ToQueue, Destination: "q", Arguments: `{"a":1}`}, ` -> queue q {"a":1}`},
+		{topologytest.ToQueue("x", "1.#", "q"), "1.# -> queue q"},
+		{topologytest.ToExchange("x", "0.#", "y"), "0.# -> exchange y"},
+		{topology.Binding{Source: "x", DestinationType: topology.ToQueue, Destination: "q", Arguments: `{"a":1}`},
+			` -> queue q {"a":1}`},
 	} {
 		if got := test.binding.Line(); got != test.want {
-			t.Errorf("got %q, want %q", got, test.want)
-		}
-	}
-}
-
-// Each step says in one line what it does and to what.
-func TestStepString(t *testing.T) {
-	withArguments := toExchange("x", "#", "y")
-	withArguments.Arguments = `{"a":1}`
-	q := topology.Queue{Name: "q"}
-	for _, test := range []struct {
-		step topology.Step
-		want string
-	}{
-		{topology.DeclareExchange{Exchange: topology.Exchange{Name: "x"}}, `declare exchange "x"`},
-		{topology.DeclareQueue{Queue: q}, `declare queue "q"`},
-		{topology.Bind{Binding: toQueue("x", "1.#", "q")}, `bind exchange "x" to queue "q" with key "1.#"`},
-		{topology.Unbind{Binding: withArguments}, `unbind exchange "x" to exchange "y" with key "#" and arguments {"a":1}`},
-		{topology.DeleteExchange{Name: "x"}, `delete exchange "x"`},
-		{topology.DeleteQueue{Queue: q}, `delete queue "q"`},
-		{topology.VerifyEmpty{Queues: []topology.Queue{q, {Name: "r"}}}, `verify that nothing waits in "q", "r"`},
-	} {
-		if got := test.step.String(); got != test.want {
 			t.Errorf("got %q, want %q", got, test.want)
 		}
 	}

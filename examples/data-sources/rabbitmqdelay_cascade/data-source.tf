@@ -15,3 +15,8 @@ check "tasks_are_delayed_as_declared" {
     error_message = "Messages with a malformed key or without a destination wait in tasks.unroutable."
   }
 }
+
+# For a team with a state of its own: what its application needs to compute keys, whatever base the cascade has.
+output "publisher" {
+  value = jsonencode(data.rabbitmqdelay_cascade.tasks.publisher)
+}

@@ -1,5 +1,5 @@
 locals {
-  tasks = { name = "tasks", levels = 17 }
+  tasks = { name = "tasks", base = 10, levels = 8 }
 }
 
 # A definitions file that a broker loads when it starts for the first time. A broker that loads definitions

@@ -2,7 +2,7 @@
 mock_provider "rabbitmqdelay" {
   mock_resource "rabbitmqdelay_cascade" {
     defaults = {
-      entry_exchange    = "the entry"
+      publisher         = { entry_exchange = "the entry", base = 10, levels = 6, resolution_ms = 1000, max_delay_ms = 999999000 }
       delivery_exchange = "the delivery"
     }
   }
@@ -18,8 +18,8 @@ run "names" {
     error_message = "The cascade is named ${rabbitmqdelay_cascade.this.name}."
   }
   assert {
-    condition     = output.publish_to == "the entry" && output.receive_from.exchange == "the delivery"
-    error_message = "Publishers are sent to ${output.publish_to}, receivers to ${output.receive_from.exchange}."
+    condition     = output.publisher.entry_exchange == "the entry" && output.receive_from.exchange == "the delivery"
+    error_message = "Publishers are sent to ${output.publisher.entry_exchange}, receivers to ${output.receive_from.exchange}."
   }
 }
 
@@ -27,7 +27,7 @@ run "too_short" {
   command = plan
 
   variables {
-    levels = 3
+    levels = 1
   }
   expect_failures = [var.levels]
 }

@@ -4,7 +4,7 @@ provider "rabbitmqdelay" {}
 
 variables {
   name      = "terraform-test"
-  levels    = 4
+  levels    = 2
   receivers = ["billing", "mails.urgent"]
 }
 
@@ -13,18 +13,18 @@ run "plan" {
   command = plan
 
   assert {
-    condition     = rabbitmqdelay_cascade.this.queues["terraform-test.delays.delay-03"].message_ttl == 8000
-    error_message = "A message does not wait for 8 s at the highest level."
+    condition     = rabbitmqdelay_cascade.this.queues["terraform-test.delays.delay-01-9"].message_ttl == 90000
+    error_message = "A message with the digit 9 does not wait for 90 s at the highest level."
   }
 }
 
 run "apply" {
   assert {
-    condition     = output.publish_to == "terraform-test.delays.delay-03"
-    error_message = "Publishers are sent to ${output.publish_to}."
+    condition     = output.publisher.entry_exchange == "terraform-test.delays.delay-01"
+    error_message = "Publishers are sent to ${output.publisher.entry_exchange}."
   }
   assert {
-    condition     = output.receive_from.keys["mails.urgent"] == "*.*.*.*.mails.urgent"
+    condition     = output.receive_from.keys["mails.urgent"] == "*.*.mails.urgent"
     error_message = "Receivers are told to bind ${jsonencode(output.receive_from.keys)}."
   }
 }
@@ -32,11 +32,11 @@ run "apply" {
 # One level more, in place of what is there.
 run "resize" {
   variables {
-    levels = 5
+    levels = 3
   }
 
   assert {
-    condition     = output.publish_to == "terraform-test.delays.delay-04"
-    error_message = "Publishers are sent to ${output.publish_to}."
+    condition     = output.publisher.entry_exchange == "terraform-test.delays.delay-02"
+    error_message = "Publishers are sent to ${output.publisher.entry_exchange}."
   }
 }

@@ -7,11 +7,7 @@ using RabbitMQ.Client.Events;
 /// <summary>For RabbitMQ.Client 7.</summary>
 public sealed class DelayedPublisher
 {
-    // The cascade: its entry exchange, levels and resolution.
-    private const string Entry = "tasks.delay-03";
-    private const int Levels = 4;
-    private static readonly TimeSpan Resolution = TimeSpan.FromSeconds(1);
-
+    private readonly Cascade cascade = Cascade.FromEnvironment();
     private readonly IChannel channel;
 
     private DelayedPublisher(IChannel channel) => this.channel = channel;
@@ -26,9 +22,11 @@ public sealed class DelayedPublisher
     /// </summary>
     public async Task PublishAsync(TimeSpan delay, string destination, ReadOnlyMemory<byte> body, BasicProperties properties)
     {
-        string key = RoutingKey.Of(delay, Levels, Resolution, destination);
+        TimeSpan resolution = TimeSpan.FromMilliseconds(cascade.ResolutionMillis);
+        string key = RoutingKey.Of(delay, cascade.Levels, resolution, destination, cascade.Base);
         properties.Persistent = true;
-        await channel.BasicPublishAsync(Entry, key, mandatory: true, basicProperties: properties, body: body);
+        await channel.BasicPublishAsync(
+            cascade.EntryExchange, key, mandatory: true, basicProperties: properties, body: body);
     }
 
     /// <summary>
@@ -41,7 +39,7 @@ public sealed class DelayedPublisher
         properties.Headers = properties.Headers?
             .Where(header => !IsDeathHeader(header.Key))
             .ToDictionary(header => header.Key, header => header.Value);
-        string destination = delivery.RoutingKey.Split('.', Levels + 1)[Levels];
+        string destination = delivery.RoutingKey.Split('.', cascade.Levels + 1)[cascade.Levels];
         return PublishAsync(delay, destination, delivery.Body, properties);
     }
 

@@ -4,18 +4,27 @@ using System.Text;
 public static class RoutingKey
 {
     /// <summary>
-    /// The delay in steps of the resolution, rounded up so that no message is early, in binary with one digit for
+    /// The delay in steps of the resolution, rounded up so that no message is early, in the base with one digit for
     /// each level, then the destination.
     /// </summary>
-    public static string Of(TimeSpan delay, int levels, TimeSpan resolution, string destination)
+    public static string Of(TimeSpan delay, int levels, TimeSpan resolution, string destination, int toBase = 2)
     {
-        long steps = delay.Ticks / resolution.Ticks + (delay.Ticks % resolution.Ticks > 0 ? 1 : 0);
-        if (delay < TimeSpan.Zero || steps >= 1L << levels)
+        if (toBase < 2 || toBase > 16)
         {
-            throw new ArgumentOutOfRangeException(nameof(delay), $"a delay of {delay} does not fit {levels} levels of {resolution}");
+            throw new ArgumentOutOfRangeException(nameof(toBase), $"the base is {toBase}, not one of 2 to 16");
         }
-        string digits = Convert.ToString(steps, 2).PadLeft(levels, '0');
-        string key = string.Join(".", digits.ToCharArray()) + "." + destination;
+        long steps = delay.Ticks / resolution.Ticks + (delay.Ticks % resolution.Ticks > 0 ? 1 : 0);
+        string key = destination;
+        for (int level = 0; level < levels; level++)
+        {
+            key = $"{steps % toBase:x}.{key}";
+            steps /= toBase;
+        }
+        if (delay < TimeSpan.Zero || steps > 0)
+        {
+            throw new ArgumentOutOfRangeException(
+                nameof(delay), $"a delay of {delay} does not fit {levels} levels of {resolution} in base {toBase}");
+        }
         if (destination.Length == 0 || Encoding.UTF8.GetByteCount(key) > 255)
         {
             throw new ArgumentException($"the destination '{destination}' is empty or too long", nameof(destination));

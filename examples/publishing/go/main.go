@@ -16,17 +16,15 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// The cascade: its entry exchange, levels and resolution.
-const (
-	entry      = "tasks.delay-03"
-	levels     = 4
-	resolution = time.Second
-)
-
 func main() {
 	log.SetFlags(0)
 	if len(os.Args) < 4 {
 		log.Fatal("usage: send <delay> <destination> <body> | retry <queue> <delay>")
+	}
+	cascade, err := CascadeFromEnvironment()
+	if err != nil {
+		log.Print(err)
+		os.Exit(2)
 	}
 	connection, err := amqp.Dial(os.Getenv("RABBITMQ_AMQP_URI"))
 	if err != nil {
@@ -36,10 +34,10 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if os.Args[1] == "retry" {
-		err = retry(ctx, connection, os.Args[2], os.Args[3])
+		err = retry(ctx, connection, cascade, os.Args[2], os.Args[3])
 	} else {
 		message := amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte(os.Args[4])}
-		err = publish(ctx, connection, os.Args[2], os.Args[3], message)
+		err = publish(ctx, connection, cascade, os.Args[2], os.Args[3], message)
 	}
 	if err != nil {
 		log.Fatal(err) //nolint:gocritic // The broker closes a connection that is gone.
@@ -48,12 +46,15 @@ func main() {
 
 // publish returns when the broker has taken responsibility for the message. An application keeps its channel
 // and publishes many messages on it before it waits.
-func publish(ctx context.Context, connection *amqp.Connection, delay, destination string, message amqp.Publishing) error {
+func publish(
+	ctx context.Context, connection *amqp.Connection, cascade Cascade, delay, destination string,
+	message amqp.Publishing,
+) error {
 	wait, err := time.ParseDuration(delay)
 	if err != nil {
 		return err
 	}
-	key, err := RoutingKey(wait, levels, resolution, destination)
+	key, err := cascade.RoutingKey(wait, destination)
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,8 @@ func publish(ctx context.Context, connection *amqp.Connection, delay, destinatio
 	}
 	returned := channel.NotifyReturn(make(chan amqp.Return, 1))
 	const mandatory, immediate = true, false
-	confirmation, err := channel.PublishWithDeferredConfirmWithContext(ctx, entry, key, mandatory, immediate, message)
+	confirmation, err := channel.PublishWithDeferredConfirmWithContext(
+		ctx, cascade.EntryExchange, key, mandatory, immediate, message)
 	if err != nil {
 		return err
 	}
@@ -87,7 +89,7 @@ func publish(ctx context.Context, connection *amqp.Connection, delay, destinatio
 }
 
 // retry acknowledges a message only when its successor is safe: in doubt it is delivered twice, never lost.
-func retry(ctx context.Context, connection *amqp.Connection, queue, delay string) error {
+func retry(ctx context.Context, connection *amqp.Connection, cascade Cascade, queue, delay string) error {
 	channel, err := connection.Channel()
 	if err != nil {
 		return err
@@ -104,10 +106,11 @@ func retry(ctx context.Context, connection *amqp.Connection, queue, delay string
 		}
 	}
 	message := amqp.Publishing{
-		Headers: headers, ContentType: delivery.ContentType, DeliveryMode: amqp.Persistent, MessageId: delivery.MessageId, Body: delivery.Body,
+		Headers: headers, ContentType: delivery.ContentType, DeliveryMode: amqp.Persistent,
+		MessageId: delivery.MessageId, Body: delivery.Body,
 	}
-	destination := strings.SplitN(delivery.RoutingKey, ".", levels+1)[levels]
-	if err := publish(ctx, connection, delay, destination, message); err != nil {
+	destination := strings.SplitN(delivery.RoutingKey, ".", cascade.Levels+1)[cascade.Levels]
+	if err := publish(ctx, connection, cascade, delay, destination, message); err != nil {
 		return err
 	}
 	return delivery.Ack(false)

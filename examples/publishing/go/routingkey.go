@@ -2,24 +2,30 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
-// RoutingKey is the delay in steps of the resolution, rounded up so that no message is early, in binary
+// RoutingKey is the delay in steps of the resolution, rounded up so that no message is early, in the base
 // with one digit for each level, then the destination.
-func RoutingKey(delay time.Duration, levels int, resolution time.Duration, destination string) (string, error) {
+func RoutingKey(
+	delay time.Duration, levels int, resolution time.Duration, destination string, base int,
+) (string, error) {
+	if base < 2 || base > 16 {
+		return "", fmt.Errorf("the base is %d, not one of 2 to 16", base)
+	}
 	steps := int64(delay / resolution)
 	if delay%resolution > 0 {
 		steps++
 	}
-	if delay < 0 || steps >= 1<<levels {
-		return "", fmt.Errorf("a delay of %s does not fit %d levels of %s", delay, levels, resolution)
+	key := destination
+	for range levels {
+		key = strconv.FormatInt(steps%int64(base), base) + "." + key
+		steps /= int64(base)
 	}
-	key := ""
-	for level := levels - 1; level >= 0; level-- {
-		key += fmt.Sprintf("%d.", steps>>level&1)
+	if delay < 0 || steps > 0 {
+		return "", fmt.Errorf("a delay of %s does not fit %d levels of %s in base %d", delay, levels, resolution, base)
 	}
-	key += destination
 	if destination == "" || len(key) > 255 {
 		return "", fmt.Errorf("the destination %q is empty or too long", destination)
 	}

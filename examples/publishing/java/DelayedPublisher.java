@@ -13,11 +13,7 @@ import org.springframework.stereotype.Component;
  */
 @Component
 class DelayedPublisher {
-    /** The cascade: its entry exchange, levels and resolution. */
-    private static final String ENTRY = "tasks.delay-03";
-    private static final int LEVELS = 4;
-    private static final long RESOLUTION_MILLIS = 1000;
-
+    private final Cascade cascade = Cascade.fromEnvironment();
     private final RabbitTemplate rabbit;
 
     DelayedPublisher(RabbitTemplate rabbit) {
@@ -26,10 +22,11 @@ class DelayedPublisher {
 
     /** Returns when the broker has taken responsibility for the message. */
     void publish(long delayMillis, String destination, Message message) throws Exception {
-        String key = RoutingKey.of(delayMillis, LEVELS, RESOLUTION_MILLIS, destination);
+        String key = RoutingKey.of(
+            delayMillis, cascade.levels(), cascade.resolutionMillis(), destination, cascade.base());
         message.getMessageProperties().setDeliveryMode(MessageDeliveryMode.PERSISTENT);
         CorrelationData correlation = new CorrelationData(UUID.randomUUID().toString());
-        rabbit.send(ENTRY, key, message, correlation);
+        rabbit.send(cascade.entryExchange(), key, message, correlation);
         if (!correlation.getFuture().get(30, TimeUnit.SECONDS).ack()) {
             throw new AmqpException("the broker refused the message; try again later");
         }
@@ -44,7 +41,8 @@ class DelayedPublisher {
      */
     void retry(Message message, long delayMillis) throws Exception {
         message.getMessageProperties().getHeaders().keySet().removeIf(DelayedPublisher::isDeathHeader);
-        String destination = message.getMessageProperties().getReceivedRoutingKey().split("\\.", LEVELS + 1)[LEVELS];
+        String received = message.getMessageProperties().getReceivedRoutingKey();
+        String destination = received.split("\\.", cascade.levels() + 1)[cascade.levels()];
         publish(delayMillis, destination, message);
     }
 

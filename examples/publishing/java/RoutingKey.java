@@ -4,23 +4,26 @@ final class RoutingKey {
     private RoutingKey() {}
 
     /**
-     * The delay in steps of the resolution, rounded up so that no message is early, in binary with one digit for each level, then
-     * the destination. The type is long because an int ends at 31 levels.
+     * The delay in steps of the resolution, rounded up so that no message is early, in the base with one digit for each level, then
+     * the destination. The type is long because an int ends at 31 levels of base 2.
      */
-    static String of(long delayMillis, int levels, long resolutionMillis, String destination) {
+    static String of(long delayMillis, int levels, long resolutionMillis, String destination, int base) {
+        if (base < 2 || base > 16) {
+            throw new IllegalArgumentException("the base is " + base + ", not one of 2 to 16");
+        }
         long steps = delayMillis / resolutionMillis + (delayMillis % resolutionMillis > 0 ? 1 : 0);
-        if (delayMillis < 0 || steps >= 1L << levels) {
-            throw new IllegalArgumentException(
-                "a delay of " + delayMillis + " ms does not fit " + levels + " levels of " + resolutionMillis + " ms");
+        String key = destination;
+        for (int level = 0; level < levels; level++) {
+            key = Long.toString(steps % base, base) + "." + key;
+            steps /= base;
         }
-        StringBuilder key = new StringBuilder();
-        for (int level = levels - 1; level >= 0; level--) {
-            key.append(steps >> level & 1).append('.');
+        if (delayMillis < 0 || steps > 0) {
+            throw new IllegalArgumentException("a delay of " + delayMillis + " ms does not fit " + levels + " levels of "
+                + resolutionMillis + " ms in base " + base);
         }
-        key.append(destination);
-        if (destination.isEmpty() || key.toString().getBytes(StandardCharsets.UTF_8).length > 255) {
+        if (destination.isEmpty() || key.getBytes(StandardCharsets.UTF_8).length > 255) {
             throw new IllegalArgumentException("the destination '" + destination + "' is empty or too long");
         }
-        return key.toString();
+        return key;
     }
 }

@@ -6,20 +6,16 @@
 //   node publish.js retry <queue> <delay in ms>
 
 const amqp = require('amqplib');
+const { cascadeFromEnvironment } = require('./cascade');
 const { routingKey } = require('./routing-key');
 
-// The cascade: its entry exchange, levels and resolution.
-const ENTRY = 'tasks.delay-03';
-const LEVELS = 4;
-const RESOLUTION_MS = 1000;
-
 // Resolves when the broker has taken responsibility for the message.
-async function publish(connection, delayMs, destination, body, options = {}) {
-  const key = routingKey(delayMs, LEVELS, RESOLUTION_MS, destination);
+async function publish(connection, cascade, delayMs, destination, body, options = {}) {
+  const key = routingKey(delayMs, cascade.levels, cascade.resolutionMs, destination, cascade.base);
   const channel = await connection.createConfirmChannel();
   let returned;
   channel.once('return', (message) => { returned = message; }); // before the confirmation
-  channel.publish(ENTRY, key, body, { ...options, mandatory: true, persistent: true });
+  channel.publish(cascade.entryExchange, key, body, { ...options, mandatory: true, persistent: true });
   await channel.waitForConfirms(); // rejects if the broker refuses the message
   await channel.close();
   if (returned) {
@@ -28,7 +24,7 @@ async function publish(connection, delayMs, destination, body, options = {}) {
 }
 
 // Acknowledges a message only when its successor is safe: in doubt it is delivered twice, never lost.
-async function retry(connection, queue, delayMs) {
+async function retry(connection, cascade, queue, delayMs) {
   const channel = await connection.createChannel();
   const message = await channel.get(queue);
   if (!message) {
@@ -37,9 +33,9 @@ async function retry(connection, queue, delayMs) {
   const headers = Object.fromEntries(
     Object.entries(message.properties.headers ?? {}).filter(([name]) => !isDeathHeader(name)),
   );
-  const destination = message.fields.routingKey.split('.').slice(LEVELS).join('.');
+  const destination = message.fields.routingKey.split('.').slice(cascade.levels).join('.');
   const { messageId, contentType } = message.properties;
-  await publish(connection, delayMs, destination, message.content, { headers, messageId, contentType });
+  await publish(connection, cascade, delayMs, destination, message.content, { headers, messageId, contentType });
   channel.ack(message);
   await channel.close();
 }
@@ -51,12 +47,13 @@ function isDeathHeader(name) {
 }
 
 async function main([command, first, second, body]) {
+  const cascade = cascadeFromEnvironment();
   const connection = await amqp.connect(process.env.RABBITMQ_AMQP_URI);
   try {
     if (command === 'retry') {
-      await retry(connection, first, Number(second));
+      await retry(connection, cascade, first, Number(second));
     } else {
-      await publish(connection, Number(first), second, Buffer.from(body));
+      await publish(connection, cascade, Number(first), second, Buffer.from(body));
     }
   } finally {
     await connection.close();

@@ -1,13 +1,19 @@
 'use strict';
 
-// The delay in steps of the resolution, rounded up so that no message is early, in binary with one digit for
+// The delay in steps of the resolution, rounded up so that no message is early, in the base with one digit for
 // each level, then the destination. The bit operators of JavaScript end at 32 bits, text does not.
-function routingKey(delayMs, levels, resolutionMs, destination) {
-  const steps = Math.ceil(delayMs / resolutionMs);
-  if (!(delayMs >= 0 && steps < 2 ** levels)) {
-    throw new RangeError(`a delay of ${delayMs} ms does not fit ${levels} levels of ${resolutionMs} ms`);
+function routingKey(delayMs, levels, resolutionMs, destination, base = 2) {
+  if (!(Number.isInteger(base) && base >= 2 && base <= 16)) {
+    throw new RangeError(`the base is ${base}, not one of 2 to 16`);
   }
-  const key = [...steps.toString(2).padStart(levels, '0'), destination].join('.');
+  const steps = Math.ceil(delayMs / resolutionMs);
+  const digits = steps.toString(base).padStart(levels, '0');
+  if (!(delayMs >= 0 && Number.isSafeInteger(steps) && digits.length <= levels)) {
+    throw new RangeError(
+      `a delay of ${delayMs} ms does not fit ${levels} levels of ${resolutionMs} ms in base ${base}`,
+    );
+  }
+  const key = [...digits, destination].join('.');
   if (!destination || Buffer.byteLength(key) > 255) {
     throw new RangeError(`the destination '${destination}' is empty or too long`);
   }

@@ -16,17 +16,13 @@ use PhpAmqpLib\Wire\AMQPTable;
 
 // Composer's autoloader, or the one of Debian's php-amqplib.
 require_once is_file('vendor/autoload.php') ? 'vendor/autoload.php' : 'PhpAmqpLib/autoload.php';
+require_once __DIR__ . '/cascade.php';
 require_once __DIR__ . '/routing_key.php';
 
-// The cascade: its entry exchange, levels and resolution.
-const ENTRY = 'tasks.delay-03';
-const LEVELS = 4;
-const RESOLUTION_MS = 1000;
-
 /** Returns when the broker has taken responsibility for the message. */
-function publish(AMQPChannel $channel, int $delayMs, string $destination, AMQPMessage $message): void
+function publish(AMQPChannel $channel, Cascade $cascade, int $delayMs, string $destination, AMQPMessage $message): void
 {
-    $key = routingKey($delayMs, LEVELS, RESOLUTION_MS, $destination);
+    $key = routingKey($delayMs, $cascade->levels, $cascade->resolutionMs, $destination, $cascade->base);
     $message->set('delivery_mode', AMQPMessage::DELIVERY_MODE_PERSISTENT);
     $failure = null;
     $channel->confirm_select();
@@ -37,7 +33,7 @@ function publish(AMQPChannel $channel, int $delayMs, string $destination, AMQPMe
         $failure = "no binding takes the key $key: $text"; // before the confirmation
     });
     $mandatory = true;
-    $channel->basic_publish($message, ENTRY, $key, $mandatory);
+    $channel->basic_publish($message, $cascade->entryExchange, $key, $mandatory);
     $channel->wait_for_pending_acks_returns(30);
     if ($failure !== null) {
         throw new RuntimeException($failure);
@@ -45,15 +41,15 @@ function publish(AMQPChannel $channel, int $delayMs, string $destination, AMQPMe
 }
 
 /** Acknowledges a message only when its successor is safe: in doubt it is delivered twice, never lost. */
-function retry(AMQPChannel $channel, string $queue, int $delayMs): void
+function retry(AMQPChannel $channel, Cascade $cascade, string $queue, int $delayMs): void
 {
     $message = $channel->basic_get($queue) ?? throw new RuntimeException("no message in $queue");
     $properties = $message->get_properties();
     $headers = isset($properties['application_headers']) ? $properties['application_headers']->getNativeData() : [];
     $kept = array_filter($headers, fn ($name) => !isDeathHeader((string) $name), ARRAY_FILTER_USE_KEY);
     $properties['application_headers'] = new AMQPTable($kept);
-    $destination = explode('.', $message->getRoutingKey(), LEVELS + 1)[LEVELS];
-    publish($channel, $delayMs, $destination, new AMQPMessage($message->getBody(), $properties));
+    $destination = explode('.', $message->getRoutingKey(), $cascade->levels + 1)[$cascade->levels];
+    publish($channel, $cascade, $delayMs, $destination, new AMQPMessage($message->getBody(), $properties));
     $message->ack();
 }
 
@@ -66,6 +62,7 @@ function isDeathHeader(string $name): bool
     return $name === 'x-death' || str_starts_with($name, 'x-first-death-') || str_starts_with($name, 'x-last-death-');
 }
 
+$cascade = Cascade::fromEnvironment();
 $uri = parse_url(getenv('RABBITMQ_AMQP_URI'));
 $connection = new AMQPStreamConnection(
     $uri['host'],
@@ -76,8 +73,8 @@ $connection = new AMQPStreamConnection(
 );
 $channel = $connection->channel();
 if ($argv[1] === 'retry') {
-    retry($channel, $argv[2], (int) $argv[3]);
+    retry($channel, $cascade, $argv[2], (int) $argv[3]);
 } else {
-    publish($channel, (int) $argv[2], $argv[3], new AMQPMessage($argv[4]));
+    publish($channel, $cascade, (int) $argv[2], $argv[3], new AMQPMessage($argv[4]));
 }
 $connection->close();

@@ -3,17 +3,25 @@
 declare(strict_types=1);
 
 /**
- * The delay in steps of the resolution, rounded up so that no message is early, in binary with one digit for
+ * The delay in steps of the resolution, rounded up so that no message is early, in the base with one digit for
  * each level, then the destination.
  */
-function routingKey(int $delayMs, int $levels, int $resolutionMs, string $destination): string
+function routingKey(int $delayMs, int $levels, int $resolutionMs, string $destination, int $base = 2): string
 {
-    $steps = intdiv($delayMs, $resolutionMs) + ($delayMs % $resolutionMs > 0 ? 1 : 0);
-    if ($delayMs < 0 || $steps >= 2 ** $levels) {
-        throw new RangeException("a delay of $delayMs ms does not fit $levels levels of $resolutionMs ms");
+    if ($base < 2 || $base > 16) {
+        throw new RangeException("the base is $base, not one of 2 to 16");
     }
-    $digits = str_pad(decbin($steps), $levels, '0', STR_PAD_LEFT);
-    $key = implode('.', str_split($digits)) . '.' . $destination;
+    $steps = intdiv($delayMs, $resolutionMs) + ($delayMs % $resolutionMs > 0 ? 1 : 0);
+    $key = $destination;
+    for ($level = 0; $level < $levels; $level++) {
+        $key = dechex($steps % $base) . '.' . $key;
+        $steps = intdiv($steps, $base);
+    }
+    if ($delayMs < 0 || $steps > 0) {
+        throw new RangeException(
+            "a delay of $delayMs ms does not fit $levels levels of $resolutionMs ms in base $base"
+        );
+    }
     if ($destination === '' || strlen($key) > 255) {
         throw new RangeException("the destination '$destination' is empty or too long");
     }

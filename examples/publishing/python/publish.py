@@ -8,28 +8,26 @@ import sys
 
 import pika
 
+from cascade import cascade_from_environment
 from routing_key import routing_key
 
-# The cascade: its entry exchange, levels and resolution.
-ENTRY, LEVELS, RESOLUTION_MS = "tasks.delay-03", 4, 1000
 
-
-def publish(channel, delay_ms, destination, body, properties):
+def publish(channel, cascade, delay_ms, destination, body, properties):
     """Returns when the broker has taken responsibility for the message. Raises NackError if it refuses the
     message, UnroutableError if no binding takes the key. The channel is in confirm mode."""
-    key = routing_key(delay_ms, LEVELS, RESOLUTION_MS, destination)
+    key = routing_key(delay_ms, cascade.levels, cascade.resolution_ms, destination, cascade.base)
     properties.delivery_mode = 2  # persistent
-    channel.basic_publish(ENTRY, key, body, properties, mandatory=True)
+    channel.basic_publish(cascade.entry_exchange, key, body, properties, mandatory=True)
 
 
-def retry(channel, queue, delay_ms):
+def retry(channel, cascade, queue, delay_ms):
     """Acknowledges a message only when its successor is safe: in doubt it is delivered twice, never lost."""
     delivery, properties, body = channel.basic_get(queue)
     if delivery is None:
         raise LookupError(f"no message in {queue}")
     properties.headers = {k: v for k, v in (properties.headers or {}).items() if not is_death_header(k)}
-    destination = delivery.routing_key.split(".", LEVELS)[LEVELS]
-    publish(channel, delay_ms, destination, body, properties)
+    destination = delivery.routing_key.split(".", cascade.levels)[cascade.levels]
+    publish(channel, cascade, delay_ms, destination, body, properties)
     channel.basic_ack(delivery.delivery_tag)
 
 
@@ -40,11 +38,12 @@ def is_death_header(name):
 
 
 if __name__ == "__main__":
+    cascade = cascade_from_environment()
     connection = pika.BlockingConnection(pika.URLParameters(os.environ["RABBITMQ_AMQP_URI"]))
     channel = connection.channel()
     channel.confirm_delivery()
     if sys.argv[1] == "retry":
-        retry(channel, sys.argv[2], int(sys.argv[3]))
+        retry(channel, cascade, sys.argv[2], int(sys.argv[3]))
     else:
-        publish(channel, int(sys.argv[2]), sys.argv[3], sys.argv[4].encode(), pika.BasicProperties())
+        publish(channel, cascade, int(sys.argv[2]), sys.argv[3], sys.argv[4].encode(), pika.BasicProperties())
     connection.close()

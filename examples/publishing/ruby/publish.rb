@@ -6,17 +6,13 @@
 #   ruby publish.rb retry <queue> <delay in ms>
 
 require 'bunny'
+require_relative 'cascade'
 require_relative 'routing_key'
 
-# The cascade: its entry exchange, levels and resolution.
-ENTRY = 'tasks.delay-03'
-LEVELS = 4
-RESOLUTION_MS = 1000
-
 # Returns when the broker has taken responsibility for the message. The channel is in confirm mode.
-def publish(channel, delay_ms, destination, body, **properties)
-  key = routing_key(delay_ms, LEVELS, RESOLUTION_MS, destination)
-  entry = Bunny::Exchange.new(channel, :topic, ENTRY, no_declare: true)
+def publish(channel, cascade, delay_ms, destination, body, **properties)
+  key = routing_key(delay_ms, cascade[:levels], cascade[:resolution_ms], destination, base: cascade[:base])
+  entry = Bunny::Exchange.new(channel, :topic, cascade[:entry_exchange], no_declare: true)
   returned = nil
   entry.on_return { |info, _properties, _body| returned = info } # before the confirmation
   entry.publish(body, routing_key: key, mandatory: true, persistent: true, **properties)
@@ -25,13 +21,13 @@ def publish(channel, delay_ms, destination, body, **properties)
 end
 
 # Acknowledges a message only when its successor is safe: in doubt it is delivered twice, never lost.
-def retry_later(channel, queue, delay_ms)
+def retry_later(channel, cascade, queue, delay_ms)
   delivery, properties, body = channel.basic_get(queue, manual_ack: true)
   raise "no message in #{queue}" unless delivery
 
   headers = (properties[:headers] || {}).reject { |name, _| death_header?(name) }
-  destination = delivery.routing_key.split('.', LEVELS + 1).last
-  publish(channel, delay_ms, destination, body,
+  destination = delivery.routing_key.split('.', cascade[:levels] + 1).last
+  publish(channel, cascade, delay_ms, destination, body,
           headers: headers, message_id: properties[:message_id], content_type: properties[:content_type])
   channel.ack(delivery.delivery_tag)
 end
@@ -42,12 +38,13 @@ def death_header?(name)
   name == 'x-death' || name.start_with?('x-first-death-', 'x-last-death-')
 end
 
+cascade = cascade_from_environment
 connection = Bunny.new(ENV.fetch('RABBITMQ_AMQP_URI')).start
 channel = connection.create_channel
 channel.confirm_select
 if ARGV[0] == 'retry'
-  retry_later(channel, ARGV[1], Integer(ARGV[2]))
+  retry_later(channel, cascade, ARGV[1], Integer(ARGV[2]))
 else
-  publish(channel, Integer(ARGV[1]), ARGV[2], ARGV[3])
+  publish(channel, cascade, Integer(ARGV[1]), ARGV[2], ARGV[3])
 end
 connection.close

@@ -1,14 +1,18 @@
 # frozen_string_literal: true
 
-# The delay in steps of the resolution, rounded up so that no message is early, in binary with one digit
+# The delay in steps of the resolution, rounded up so that no message is early, in the base with one digit
 # for each level, then the destination.
-def routing_key(delay_ms, levels, resolution_ms, destination)
+def routing_key(delay_ms, levels, resolution_ms, destination, base: 2)
+  raise ArgumentError, "the base is #{base}, not one of 2 to 16" unless [*2..16].include?(base)
+
   steps = -(-delay_ms).div(resolution_ms)
-  if delay_ms.negative? || steps >= 2**levels
-    raise ArgumentError, "a delay of #{delay_ms} ms does not fit #{levels} levels of #{resolution_ms} ms"
+  digits = steps.to_s(base).rjust(levels, '0').chars
+  if delay_ms.negative? || digits.length > levels
+    raise ArgumentError,
+          "a delay of #{delay_ms} ms does not fit #{levels} levels of #{resolution_ms} ms in base #{base}"
   end
 
-  key = "#{steps.to_s(2).rjust(levels, '0').chars.join('.')}.#{destination}"
+  key = [*digits, destination].join('.')
   if destination.empty? || key.bytesize > 255
     raise ArgumentError, "the destination #{destination.inspect} is empty or too long"
   end

@@ -1,4 +1,16 @@
-# Any delay up to 36 h 24 min 31 s, to the second.
+# For new applications: any delay up to three years, to the second. An hour is the key 0.0.0.0.3.6.0.0.<destination>.
+resource "rabbitmqdelay_cascade" "reminders" {
+  name   = "reminders"
+  base   = 10
+  levels = 8
+}
+
+# What these need to compute keys, as JSON.
+output "publisher" {
+  value = jsonencode(rabbitmqdelay_cascade.reminders.publisher)
+}
+
+# For publishers that exist, in base 2: any delay up to 36 h 24 min 31 s, to the second.
 resource "rabbitmqdelay_cascade" "tasks" {
   name   = "tasks"
   levels = 17

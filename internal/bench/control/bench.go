@@ -7,9 +7,11 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -25,8 +27,10 @@ import (
 type Options struct {
 	Levels  []int
 	Latency []time.Duration // added to every round trip, with the highest number of levels
-	Foreign []int           // queues and bindings of others in the vhost, likewise, for Beside; 0 is what the others are compared with
-	Ten     bool            // whether to measure ten cascades in one configuration
+	// queues and bindings of others in the vhost, likewise, for Beside; 0 is what the others are compared with
+	Foreign []int
+	Bases   []dataplane.Digits // for ByBase
+	Ten     bool               // whether to measure ten cascades in one configuration
 	Import  bool
 	Steps   bool   // whether to measure what the broker takes for the objects alone
 	Settle  bool   // whether to wait until a plan is as small as it gets, and a broker at rest
@@ -50,6 +54,7 @@ type subject struct {
 	name      string
 	parameter string
 	x         float64
+	scenarios string // what sets its scenarios apart
 	latency   time.Duration
 	foreign   int           // queues of others in its vhost
 	rest      time.Duration // before the first round
@@ -64,16 +69,17 @@ type subject struct {
 	workspace *workspace
 }
 
-// Run measures all but what Beside does.
+// Run measures all but what Beside and ByBase do.
 func (b *Bench) Run(ctx context.Context, o Options) error {
 	return b.with(ctx, o, func(t *terraform) error { return b.measure(ctx, t, o, 1, subjects(o)) })
 }
 
-// afterCrowds is for how long a broker is left alone after tens of thousands of queues have come or gone, which keep it busy for some seconds
-// more.
+// afterCrowds is for how long a broker is left alone after tens of thousands of queues have come or gone, which keep it
+// busy for some seconds more.
 const afterCrowds = 30 * time.Second
 
-// Beside measures the highest number of levels beside queues and bindings of others. They come and go twice, each time for all rounds.
+// Beside measures the highest number of levels beside queues and bindings of others. They come and go twice, each time
+// for all rounds.
 func (b *Bench) Beside(ctx context.Context, o Options) error {
 	o.Steps = false
 	return b.with(ctx, o, func(t *terraform) error {
@@ -81,7 +87,9 @@ func (b *Bench) Beside(ctx context.Context, o Options) error {
 			for _, i := range rand.Perm(len(o.Foreign)) {
 				foreign := o.Foreign[i]
 				crowded := largest(o)
-				crowded.foreign = foreign // the floor has none: RabbitMQ 4.3 goes through all bindings on the broker, which would be twice as many
+				// the floor has none: RabbitMQ 4.3 goes through all bindings on the broker, which would be twice as
+				// many
+				crowded.foreign = foreign
 				if o.Settle {
 					crowded.rest = afterCrowds
 				}
@@ -96,6 +104,19 @@ func (b *Bench) Beside(ctx context.Context, o Options) error {
 		}
 		return nil
 	})
+}
+
+// ByBase measures a cascade of each base, at an equal range.
+func (b *Bench) ByBase(ctx context.Context, o Options) error {
+	o.Steps = false
+	subjects := []*subject{floor(o)}
+	for _, d := range o.Bases {
+		subjects = append(subjects, digits(d))
+	}
+	for _, s := range subjects {
+		s.scenarios, s.parameter, s.x = dataplane.ByBase, "binary digits", dataplane.BinaryDigits
+	}
+	return b.with(ctx, o, func(t *terraform) error { return b.measure(ctx, t, o, 1, subjects) })
 }
 
 func (b *Bench) with(ctx context.Context, o Options, measure func(*terraform) error) (err error) {
@@ -149,8 +170,8 @@ func floor(o Options) *subject {
 	return cascades("floor", 1, 1)
 }
 
-// measure takes interleaved rounds of all subjects, the first of which has that number. No two subjects exist at a time: RabbitMQ 4.3 goes
-// through all bindings on the broker to list those of an exchange.
+// measure takes interleaved rounds of all subjects, the first of which has that number. No two subjects exist at a
+// time: RabbitMQ 4.3 goes through all bindings on the broker to list those of an exchange.
 func (b *Bench) measure(ctx context.Context, t *terraform, o Options, first int, subjects []*subject) (err error) {
 	for _, s := range subjects {
 		closeSubject, err := b.open(ctx, t, s)
@@ -190,9 +211,9 @@ func (b *Bench) life(ctx context.Context, s *subject, o Options, round int) erro
 		return err
 	}
 	if o.Settle {
-		// The broker takes up to nine seconds to tell which policies apply to a new queue; until then each
-		// takes a second request.
-		time.Sleep(10 * time.Second)
+		if err := b.settle(ctx, s.vhost); err != nil {
+			return err
+		}
 	}
 	if err := b.step(ctx, s, round, "plan", "plan", "-detailed-exitcode"); err != nil {
 		return err
@@ -206,6 +227,44 @@ func (b *Bench) life(ctx context.Context, s *subject, o Options, round int) erro
 		}
 	}
 	return b.step(ctx, s, round, "destroy", "destroy", "-auto-approve")
+}
+
+// settle waits until the broker tells which policies apply to each new queue. It takes up to nine seconds for that;
+// until then a plan takes a second request for each.
+func (b *Bench) settle(ctx context.Context, vhost string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	look := b.broker.Endpoint + "/api/queues/" + url.PathEscape(vhost) +
+		// not those of others, which are many
+		"?page=1&page_size=500&name=tasks&columns=name,effective_policy_definition"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, look, nil)
+	if err != nil {
+		return err
+	}
+	request.SetBasicAuth(b.broker.Username, b.broker.Password)
+	for {
+		var queues struct{ Items []map[string]any }
+		answer, err := http.DefaultClient.Do(request)
+		if err == nil {
+			err = errors.Join(json.NewDecoder(answer.Body).Decode(&queues), answer.Body.Close())
+		}
+		if err == nil && answer.StatusCode != http.StatusOK {
+			err = errors.New(answer.Status)
+		}
+		if err != nil {
+			return fmt.Errorf("wait until the broker tells which policies apply to the queues: %w", err)
+		}
+		if !slices.ContainsFunc(queues.Items, func(
+			queue map[string]any) bool {
+			return queue["effective_policy_definition"] == nil
+		}) {
+			return nil
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
 }
 
 // step runs one command and records what it took.
@@ -228,8 +287,8 @@ func (b *Bench) step(ctx context.Context, s *subject, round int, name string, ar
 		{"peak memory", "MiB", r.memory / (1 << 20)},
 	} {
 		err := b.recorder.Add(sample.Sample{
-			Broker: b.broker.Version, Scenario: "terraform " + name, Subject: s.name, Parameter: s.parameter, X: s.x,
-			Metric: each.metric, Unit: each.unit, Round: round, Value: each.value,
+			Broker: b.broker.Version, Scenario: "terraform " + name + s.scenarios, Subject: s.name,
+			Parameter: s.parameter, X: s.x, Metric: each.metric, Unit: each.unit, Round: round, Value: each.value,
 		})
 		if err != nil {
 			return err

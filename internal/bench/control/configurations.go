@@ -3,11 +3,14 @@ package control
 import (
 	"fmt"
 	"strings"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/dataplane"
 )
 
 // alone is Terraform without any provider that is not built in.
 func alone() *subject {
-	return &subject{name: "terraform alone", parameter: "levels", configuration: `resource "terraform_data" "nothing" {}`}
+	return &subject{name: "terraform alone", parameter: "levels", configuration: `resource "terraform_data" ` +
+		`"nothing" {}`}
 }
 
 // cascades is a number of cascades, with everything that a cascade has by default.
@@ -31,6 +34,14 @@ resource "rabbitmqdelay_cascade" "tasks" {
 		s.address = "rabbitmqdelay_cascade.tasks[0]"
 		s.importID = func(vhost string) string { return fmt.Sprintf("%s/tasks-0.delay-%02d", vhost, levels-1) }
 	}
+	return s
+}
+
+// digits is one cascade of a base.
+func digits(d dataplane.Digits) *subject {
+	s := cascades(d.String(), d.Levels, 1)
+	base := fmt.Sprintf("  base   = %d\n", d.Base)
+	s.configuration = strings.Replace(s.configuration, "  levels = ", base+"  levels = ", 1)
 	return s
 }
 
@@ -82,7 +93,9 @@ resource "rabbitmq_queue" "level" {
     arguments_json = jsonencode({
       "x-queue-type"           = "quorum"
       "x-message-ttl"          = 1000 * pow(2, count.index)
-      "x-dead-letter-exchange" = count.index == 0 ? rabbitmq_exchange.delivery.name : format("tasks.delay-%%02d", count.index - 1)
+      "x-dead-letter-exchange" = (count.index == 0
+        ? rabbitmq_exchange.delivery.name
+        : format("tasks.delay-%%02d", count.index - 1))
       "x-dead-letter-strategy" = "at-least-once"
       "x-overflow"             = "reject-publish"
     })
@@ -100,14 +113,19 @@ resource "rabbitmq_binding" "pass" {
   count            = local.levels
   source           = rabbitmq_exchange.level[count.index].name
   vhost            = var.vhost
-  destination      = count.index == 0 ? rabbitmq_exchange.delivery.name : format("tasks.delay-%%02d", count.index - 1)
+  destination      = (count.index == 0
+        ? rabbitmq_exchange.delivery.name
+        : format("tasks.delay-%%02d", count.index - 1))
   destination_type = "exchange"
   routing_key      = "${local.stars[count.index]}0.#"
   depends_on       = [rabbitmq_exchange.level]
 }
 `, levels)
 	if levels == 0 {
-		s.address, s.importID = "rabbitmq_exchange.delivery", func(vhost string) string { return "tasks.delivery@" + vhost }
+		s.address, s.importID = "rabbitmq_exchange.delivery", func(vhost string) string {
+			return "tasks.delivery@" +
+				vhost
+		}
 	}
 	return s
 }

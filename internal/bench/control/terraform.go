@@ -49,12 +49,14 @@ func newTerraform(ctx context.Context, other string) (*terraform, error) {
 		for address, executable := range executables {
 			target := filepath.Join(mirror, host, filepath.FromSlash(address), "0.0.1", platform)
 			name := "terraform-provider-" + path.Base(address) + "_v0.0.1"
-			if err := errors.Join(os.MkdirAll(target, 0o755), os.Symlink(executable, filepath.Join(target, name))); err != nil {
+			if err := errors.Join(os.MkdirAll(target, 0o755),
+				os.Symlink(executable, filepath.Join(target, name))); err != nil {
 				return nil, errors.Join(err, t.close())
 			}
 		}
 	}
-	text := fmt.Sprintf("disable_checkpoint = true\nprovider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", mirror)
+	text := fmt.Sprintf("disable_checkpoint = true\nprovider_installation {\n  filesystem_mirror {\n    path = "+
+		"%q\n  }\n}\n", mirror)
 	if err := os.WriteFile(t.config, []byte(text), 0o600); err != nil {
 		return nil, errors.Join(err, t.close())
 	}

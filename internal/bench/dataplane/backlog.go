@@ -26,12 +26,13 @@ const (
 	backlogLevel  = 10
 )
 
-// Backlog fills the queue of level 10 of a cascade with full lookahead, past the entry and with a round delay, and measures what waiting
-// costs: memory and disk per message, lateness and publish rate in another cascade beside them, and how fast they leave when all of them
-// are due.
+// Backlog fills the queue of level 10 of a cascade with full lookahead, past the entry and with a round delay, and
+// measures what waiting costs: memory and disk per message, lateness and publish rate in another cascade beside them,
+// and how fast they leave when all of them are due.
 func (b *Bench) Backlog(ctx context.Context, o BacklogOptions) error {
 	for _, queueType := range o.QueueTypes {
-		// A process does not give back what another backlog took. Where it cannot be restarted, its memory says nothing.
+		// A process does not give back what another backlog took. Where it cannot be restarted, its memory says
+		// nothing.
 		if err := b.broker.Restart(ctx); err != nil && !errors.Is(err, brokertest.ErrUnsupported) {
 			return err
 		}
@@ -47,7 +48,8 @@ func (s *space) backlog(ctx context.Context, queueType cascade.QueueType, o Back
 	n := float64(o.Messages)
 	scenario := "backlog " + string(queueType)
 	add := func(metric, unit string, value float64) error {
-		return s.add(sample.Sample{Scenario: scenario, Subject: "full", Parameter: "messages", X: n, Metric: metric, Unit: unit, Round: 1, Value: value})
+		return s.add(sample.Sample{Scenario: scenario, Subject: "full", Parameter: "messages", X: n, Metric: metric,
+			Unit: unit, Round: 1, Value: value})
 	}
 	waiting := config("waiting", backlogLevels, full, queueType)
 	waiting.Resolution = (o.Wait >> backlogLevel).Truncate(time.Millisecond) + time.Millisecond
@@ -76,7 +78,8 @@ func (s *space) backlog(ctx context.Context, queueType cascade.QueueType, o Back
 			return err
 		}
 	}
-	if err := s.addLateness("lateness beside no backlog "+string(queueType), "full", "messages", n, 1, empty); err != nil {
+	if err := s.addLateness("lateness beside no backlog "+string(queueType), "full", "messages", n, 1,
+		empty); err != nil {
 		return err
 	}
 	before, err := s.usage(ctx)
@@ -96,19 +99,19 @@ func (s *space) backlog(ctx context.Context, queueType cascade.QueueType, o Back
 	if err != nil {
 		return err
 	}
-	for _, cost := range []struct {
-		metric        string
-		before, after float64
-	}{{"memory", before.memory, after.memory}, {"process memory", before.rss, after.rss}, {"disk", before.disk, after.disk}} {
-		if err := add(cost.metric, "bytes/message", (cost.after-cost.before)/n); err != nil {
-			return err
-		}
+	err = errors.Join(
+		add("memory", "bytes/message", (after.memory-before.memory)/n),
+		add("process memory", "bytes/message", (after.rss-before.rss)/n),
+		add("disk", "bytes/message", (after.disk-before.disk)/n))
+	if err != nil {
+		return err
 	}
 	standing, err := s.paced(ctx, of, o.Paced.Rates[0], o.Paced)
 	if err != nil {
 		return err
 	}
-	if err := s.addLateness("lateness beside a backlog "+string(queueType), "full", "messages", n, 1, standing); err != nil {
+	if err := s.addLateness("lateness beside a backlog "+string(queueType), "full", "messages", n, 1,
+		standing); err != nil {
 		return err
 	}
 	if err := s.besides(ctx, of, "publish beside a backlog "+string(queueType), n); err != nil {
@@ -117,7 +120,8 @@ func (s *space) backlog(ctx context.Context, queueType cascade.QueueType, o Back
 
 	firstDue := started.Add(wait)
 	if time.Now().After(firstDue) {
-		return fmt.Errorf("after %s the first messages are due, before everything is measured; let them wait longer than %s", time.Since(started), wait)
+		return fmt.Errorf("after %s the first messages are due, before everything is measured; let them wait "+
+			"longer than %s", time.Since(started), wait)
 	}
 	late, err := receiver.wait(ctx, o.Messages, firstDue.Add(20*time.Minute))
 	if err != nil {
@@ -170,9 +174,11 @@ type usage struct{ memory, rss, disk float64 }
 func (s *space) usage(ctx context.Context) (usage, error) {
 	time.Sleep(3 * time.Second)
 	const look = `[garbage_collect(P) || P <- processes()], ` +
-		`Directory = case erlang:function_exported(rabbit, data_dir, 0) of true -> rabbit:data_dir(); false -> rabbit_mnesia:dir() end, ` +
+		`Directory = case erlang:function_exported(rabbit, data_dir, 0) of true -> rabbit:data_dir(); false -> ` +
+		`rabbit_mnesia:dir() end, ` +
 		`lists:flatten(io_lib:format("~w ~w ~s", [erlang:memory(total), ` +
-		`proplists:get_value(rss, proplists:get_value(total, rabbit_vm:memory())), hd(string:lexemes(os:cmd("du -sk " ++ Directory), "\t "))])).`
+		`proplists:get_value(rss, proplists:get_value(total, rabbit_vm:memory())), hd(string:lexemes(os:cmd("du -sk ` +
+		`" ++ Directory), "\t "))])).`
 	text, err := s.broker.CLI(ctx, "rabbitmqctl", "eval", look)
 	if err != nil {
 		return usage{}, err

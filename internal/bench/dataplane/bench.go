@@ -10,6 +10,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -17,6 +20,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -29,7 +33,8 @@ type Bench struct {
 
 // New returns a Bench that has to be closed.
 func New(b *brokertest.Broker, recorder *sample.Recorder) (*Bench, error) {
-	client, err := broker.New(broker.Config{Endpoint: b.Endpoint, Username: b.Username, Password: b.Password, AMQPURI: b.AMQPURI})
+	client, err := broker.New(broker.Config{Endpoint: b.Endpoint, Username: b.Username, Password: b.Password,
+		AMQPURI: b.AMQPURI})
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +74,8 @@ func (b *Bench) in(ctx context.Context, measure func(context.Context, *space) er
 
 // subject is a cascade under measurement.
 type subject struct {
-	name   string
-	config cascade.Config
+	name    string
+	cascade cascade.Cascade
 	topology.Topology
 }
 
@@ -84,26 +89,24 @@ func config(name string, levels, lookahead int, queueType cascade.QueueType) cas
 
 // declare creates the cascade as the provider would.
 func (s *space) declare(ctx context.Context, name string, c cascade.Config) (*subject, error) {
-	return s.declareAs(ctx, name, c, cascade.Expand, topology.Diff)
+	return s.declareAs(ctx, name, c, cascade.Cascade.Expand, plans.Repair)
 }
 
 // declareAs creates it with another expansion, or in another order.
-func (s *space) declareAs(ctx context.Context, name string, c cascade.Config, expand func(cascade.Config) (topology.Topology, error),
-	plan func(desired, actual topology.Topology) topology.Plan,
+func (s *space) declareAs(ctx context.Context, name string, c cascade.Config,
+	expand func(cascade.Cascade) topology.Topology,
+	plan func(desired, actual topology.Topology) plans.Plan,
 ) (*subject, error) {
 	c.Vhost = s.vhost
 	resolved, err := c.Resolve()
 	if err != nil {
 		return nil, err
 	}
-	want, err := expand(c)
-	if err != nil {
-		return nil, err
-	}
+	want := expand(resolved)
 	if _, err := s.client.Run(ctx, s.vhost, plan(want, topology.New())); err != nil {
 		return nil, err
 	}
-	return &subject{name: name, config: resolved, Topology: want}, nil
+	return &subject{name: name, cascade: resolved, Topology: want}, nil
 }
 
 // purge drops all messages of the subject.
@@ -113,7 +116,7 @@ func (s *space) purge(of *subject) error {
 		return err
 	}
 	defer channel.Close()
-	for name := range of.Queues {
+	for _, name := range slices.Sorted(maps.Keys(of.Queues)) { // those of level 0 first: their messages are due first
 		if _, err := channel.QueuePurge(name, false); err != nil {
 			return fmt.Errorf("purge queue %q: %w", name, err)
 		}
@@ -122,14 +125,15 @@ func (s *space) purge(of *subject) error {
 }
 
 // key is a routing key of the subject for a delay in steps of the resolution.
-func (of *subject) key(steps int64) string { return key(of.config.Levels, steps) }
+func (of *subject) key(steps int64) string { return key(of.cascade.Base, of.cascade.Levels, steps) }
 
-func key(levels int, steps int64) string {
-	key := make([]byte, 0, 2*levels+1)
-	for level := levels - 1; level >= 0; level-- {
-		key = append(key, '0'+byte(steps>>level&1), '.')
+func key(base, levels int, steps int64) string {
+	key := []byte(strings.Repeat("0.", levels) + destination)
+	for i := 2 * (levels - 1); steps > 0; i -= 2 {
+		key[i] = "0123456789abcdef"[steps%int64(base)]
+		steps /= int64(base)
 	}
-	return string(append(key, destination...))
+	return string(key)
 }
 
 // destination is the word behind the digits.

@@ -29,10 +29,10 @@ const (
 	deadLetterResolution = 4 * time.Millisecond
 )
 
-// DeadLetter puts messages into the queue of level 10, past the entry, and measures how long it takes from when
-// the first is due until the last is delivered. A round delay of 2^10 steps has ten clear bits behind the queue: the
-// chain passes ten exchanges, full lookahead one. Random delays have all bits behind the queue at random. The limit, for a round delay, is a queue
-// that hands on to the delivery exchange.
+// DeadLetter puts messages into the queue of level 10, past the entry, and measures how long it takes from when the
+// first is due until the last is delivered. A round delay of 2^10 steps has ten clear bits behind the queue: the chain
+// passes ten exchanges, full lookahead one. Random delays have all bits behind the queue at random. The limit, for a
+// round delay, is a queue that hands on to the delivery exchange.
 func (b *Bench) DeadLetter(ctx context.Context, o DeadLetterOptions) error {
 	for _, queueType := range o.QueueTypes {
 		err := b.in(ctx, func(ctx context.Context, s *space) error { return s.deadLetters(ctx, queueType, o) })
@@ -44,16 +44,42 @@ func (b *Bench) DeadLetter(ctx context.Context, o DeadLetterOptions) error {
 }
 
 func (s *space) deadLetters(ctx context.Context, queueType cascade.QueueType, o DeadLetterOptions) error {
+	measured, err := s.deadLettering(ctx, queueType, o)
+	if err != nil {
+		return err
+	}
+	for round := 1; round <= o.Rounds; round++ {
+		for kind, subjects := range measured {
+			for _, i := range rand.Perm(len(subjects)) {
+				of := subjects[i]
+				if err := s.deadLetterAs(ctx, fmt.Sprintf("dead-letter %s %s", kind, queueType), of, kind, round,
+					o.Messages); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// deadLettering declares what is measured, for each kind of delay.
+func (s *space) deadLettering(
+	ctx context.Context, queueType cascade.QueueType, o DeadLetterOptions,
+) (map[string][]*subject, error) {
+	declare := func(name string, c cascade.Config, level int) (*subject, error) {
+		of, err := s.declare(ctx, name, c)
+		if err != nil {
+			return nil, err
+		}
+		return of, s.loader(of, level)
+	}
 	var subjects []*subject
 	for _, lookahead := range o.Lookaheads {
 		c := config(fmt.Sprintf("l%d", lookahead), deadLetterLevels, lookahead, queueType)
 		c.Resolution = deadLetterResolution
-		of, err := s.declare(ctx, lookaheadName(lookahead), c)
+		of, err := declare(lookaheadName(lookahead), c, deadLetterLevel)
 		if err != nil {
-			return err
-		}
-		if err := s.loader(of, deadLetterLevel); err != nil {
-			return err
+			return nil, err
 		}
 		subjects = append(subjects, of)
 	}
@@ -61,29 +87,16 @@ func (s *space) deadLetters(ctx context.Context, queueType cascade.QueueType, o 
 	if o.Limit {
 		c := config("limit", 1, 1, queueType)
 		c.Resolution = deadLetterResolution << deadLetterLevel
-		limit, err := s.declare(ctx, "limit", c)
+		limit, err := declare("limit", c, 0)
 		if err != nil {
-			return err
-		}
-		if err := s.loader(limit, 0); err != nil {
-			return err
+			return nil, err
 		}
 		measured["round"] = append(slices.Clone(subjects), limit)
 	}
 	if o.Random {
 		measured["random"] = subjects
 	}
-	for round := 1; round <= o.Rounds; round++ {
-		for kind, subjects := range measured {
-			for _, i := range rand.Perm(len(subjects)) {
-				of := subjects[i]
-				if err := s.deadLetterAs(ctx, fmt.Sprintf("dead-letter %s %s", kind, queueType), of, kind, round, o.Messages); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
+	return measured, nil
 }
 
 // loader is a fanout exchange that leads into the queue of the level, whatever the key.
@@ -97,10 +110,10 @@ func (s *space) loader(of *subject, level int) error {
 	if err := channel.ExchangeDeclare(name, amqp.ExchangeFanout, true, false, false, false, nil); err != nil {
 		return err
 	}
-	return channel.QueueBind(of.config.QueueName.Name(level), "", name, false, nil)
+	return channel.QueueBind(of.cascade.DelayQueues(level)[0].Name, "", name, false, nil)
 }
 
-func loaderName(of *subject) string { return of.config.Name + ".loader" }
+func loaderName(of *subject) string { return of.cascade.Name + ".loader" }
 
 func (s *space) deadLetterAs(ctx context.Context, scenario string, of *subject, kind string, round, n int) error {
 	const patience = 2 * time.Minute
@@ -120,7 +133,8 @@ func (s *space) deadLetterAs(ctx context.Context, scenario string, of *subject, 
 	started := time.Now()
 	for range n {
 		steps := delay()
-		if err := sender.send(ctx, loaderName(of), of.key(steps), receiver.stamped(time.Now().Add(time.Duration(steps)*deadLetterResolution))); err != nil {
+		if err := sender.send(ctx, loaderName(of), of.key(steps),
+			receiver.stamped(time.Now().Add(time.Duration(steps)*deadLetterResolution))); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -24,9 +26,9 @@ type LayoutOptions struct {
 type layout struct {
 	name string
 	// bind is the topology with 28 levels of quorum queues.
-	bind func(cascade.Config) (topology.Topology, error)
+	bind func(cascade.Cascade) topology.Topology
 	// plan is the order in which all that is made, if not the usual one.
-	plan func(desired, actual topology.Topology) topology.Plan
+	plan func(desired, actual topology.Topology) plans.Plan
 	// atHighestBit lets publishers enter at the exchange of the first set bit.
 	atHighestBit bool
 }
@@ -35,8 +37,10 @@ type layout struct {
 var layouts = []layout{
 	{name: "chain", bind: withLookahead(1)},
 	{name: "chain, entered at the first set bit", bind: withLookahead(1), atHighestBit: true},
-	{name: "full at the entry only", bind: func(c cascade.Config) (topology.Topology, error) { return mixed(c, 1) }},
-	{name: "full at the entry, lookahead 4 below", bind: func(c cascade.Config) (topology.Topology, error) { return mixed(c, 4) }},
+	{name: "full at the entry only", bind: func(c cascade.Cascade) topology.Topology { return mixed(c, 1) }},
+	{name: "full at the entry, lookahead 4 below", bind: func(c cascade.Cascade) topology.Topology {
+		return mixed(c, 4)
+	}},
 	{name: "full, bound in the opposite order", bind: withLookahead(full), plan: oppositely},
 	{name: "full, direct exchanges for round delays", bind: withShortcuts},
 	{name: "full", bind: withLookahead(full)},
@@ -45,23 +49,17 @@ var layouts = []layout{
 // full is the lookahead of all levels.
 const full = 0
 
-func withLookahead(lookahead int) func(cascade.Config) (topology.Topology, error) {
-	return func(c cascade.Config) (topology.Topology, error) {
-		c.Lookahead, c.InternalLevels = lookahead, false // in one of the layouts publishers enter below the entry
-		return cascade.Expand(c)
+func withLookahead(lookahead int) func(cascade.Cascade) topology.Topology {
+	return func(c cascade.Cascade) topology.Topology {
+		c.Lookahead = cmp.Or(lookahead, c.Levels)
+		c.InternalLevels = false // in one of the layouts publishers enter below the entry
+		return c.Expand()
 	}
 }
 
 // mixed has full lookahead at the entry, and another one below.
-func mixed(c cascade.Config, below int) (topology.Topology, error) {
-	entry, err := withLookahead(full)(c)
-	if err != nil {
-		return topology.Topology{}, err
-	}
-	rest, err := withLookahead(below)(c)
-	if err != nil {
-		return topology.Topology{}, err
-	}
+func mixed(c cascade.Cascade, below int) topology.Topology {
+	entry, rest := withLookahead(full)(c), withLookahead(below)(c)
 	bindings := topology.Bindings{}
 	for b := range entry.Bindings {
 		if b.Source == entry.Entry {
@@ -74,78 +72,55 @@ func mixed(c cascade.Config, below int) (topology.Topology, error) {
 		}
 	}
 	rest.Bindings = bindings
-	return rest, nil
+	return rest
 }
 
 // oppositely is the plan with the bindings in the opposite order.
-func oppositely(desired, actual topology.Topology) topology.Plan {
-	plan := topology.Diff(desired, actual)
+func oppositely(desired, actual topology.Topology) plans.Plan {
+	plan := plans.Repair(desired, actual)
 	for _, phase := range plan {
-		if _, binds := phase.Steps[0].(topology.Bind); binds {
+		if _, binds := phase.Steps[0].(plans.Bind); binds {
 			slices.Reverse(phase.Steps)
 		}
 	}
 	return plan
 }
 
-// withShortcuts has full lookahead and, before the entry and behind each queue, a direct exchange that takes round delays to where the
-// topic exchange would, and leaves all others to that. It takes a binding for each level and destination, twice.
-func withShortcuts(c cascade.Config) (topology.Topology, error) {
-	t, err := withLookahead(full)(c)
-	if err != nil {
-		return t, err
-	}
-	resolved, err := c.Resolve()
-	if err != nil {
-		return t, err
-	}
+// withShortcuts has full lookahead and, before the entry and behind each queue, a direct exchange that takes round
+// delays to where the topic exchange would, and leaves all others to that. It takes a binding for each level and
+// destination, twice.
+func withShortcuts(c cascade.Cascade) topology.Topology {
+	t := withLookahead(full)(c)
 	before := func(exchange, name string, destinationType topology.DestinationType, destination string, steps int64) {
-		t.Exchanges[name] = topology.Exchange{Name: name, Type: "direct", Durable: true, Arguments: topology.Arguments{"alternate-exchange": exchange}}
-		t.Bindings.Add(topology.Binding{Source: name, DestinationType: destinationType, Destination: destination, RoutingKey: key(c.Levels, steps)})
+		t.Exchanges[name] = topology.Exchange{Name: name, Type: "direct", Durable: true,
+			Arguments: topology.Arguments{"alternate-exchange": exchange}}
+		t.Bindings.Add(topology.Binding{Source: name, DestinationType: destinationType, Destination: destination,
+			RoutingKey: key(c.Base, c.Levels, steps)})
 	}
 	entry := t.Entry
 	t.Entry += ".direct"
 	for level := range c.Levels {
-		queue := t.Queues[resolved.QueueName.Name(level)]
+		queue := t.Queues[c.DelayQueues(level)[0].Name]
 		before(entry, t.Entry, topology.ToQueue, queue.Name, 1<<level)
 		if level > 0 {
-			next := resolved.ExchangeName.Name(level - 1)
+			next := c.Exchange(level - 1)
 			queue.Arguments = maps.Clone(queue.Arguments)
 			queue.Arguments["x-dead-letter-exchange"] = next + ".direct"
 			t.Queues[queue.Name] = queue
 			before(next, next+".direct", topology.ToExchange, t.Delivery, 1<<level)
 		}
 	}
-	return t, nil
+	return t
 }
 
-// Layouts compares ways to bind 28 levels of quorum queues: how fast messages of eight steps get in, see Publish, and how fast they
-// move on from the queue of level 10, see DeadLetter.
+// Layouts compares ways to bind 28 levels of quorum queues: how fast messages of eight steps get in, see Publish, and
+// how fast they move on from the queue of level 10, see DeadLetter.
 func (b *Bench) Layouts(ctx context.Context, o LayoutOptions) error {
 	return b.in(ctx, func(ctx context.Context, s *space) error {
-		declare := func(prefix string, i int, resolution time.Duration) (*subject, error) {
-			c := config(fmt.Sprintf("%s%d", prefix, i), deadLetterLevels, full, cascade.Quorum)
-			c.Resolution = resolution
-			plan := layouts[i].plan
-			if plan == nil {
-				plan = topology.Diff
-			}
-			return s.declareAs(ctx, layouts[i].name, c, layouts[i].bind, plan)
-		}
 		published, due := make([]*subject, len(layouts)), make([]*subject, len(layouts))
 		for i, l := range layouts {
 			var err error
-			// What is published is never due, so that it is gone with a purge.
-			if published[i], err = declare("p", i, publishResolution); err != nil {
-				return err
-			}
-			if due[i], err = declare("d", i, deadLetterResolution); err != nil {
-				return err
-			}
-			if err := s.loader(due[i], deadLetterLevel); err != nil {
-				return err
-			}
-			if err := s.addLayout(l, "bindings", "number", 1, float64(len(due[i].Bindings))); err != nil {
+			if published[i], due[i], err = s.declareLayout(ctx, l, i); err != nil {
 				return err
 			}
 		}
@@ -160,14 +135,39 @@ func (b *Bench) Layouts(ctx context.Context, o LayoutOptions) error {
 	})
 }
 
+// declareLayout declares a cascade to publish to, and one from which messages move on.
+func (s *space) declareLayout(ctx context.Context, l layout, i int) (published, due *subject, err error) {
+	declare := func(prefix string, resolution time.Duration) (*subject, error) {
+		c := config(fmt.Sprintf("%s%d", prefix, i), deadLetterLevels, full, cascade.Quorum)
+		c.Resolution = resolution
+		plan := l.plan
+		if plan == nil {
+			plan = plans.Repair
+		}
+		return s.declareAs(ctx, l.name, c, l.bind, plan)
+	}
+	// What is published is never due, so that it is gone with a purge.
+	if published, err = declare("p", publishResolution); err != nil {
+		return nil, nil, err
+	}
+	if due, err = declare("d", deadLetterResolution); err != nil {
+		return nil, nil, err
+	}
+	if err := s.loader(due, deadLetterLevel); err != nil {
+		return nil, nil, err
+	}
+	return published, due, s.addLayout(l, "bindings", "number", 1, float64(len(due.Bindings)))
+}
+
 func (s *space) layout(ctx context.Context, l layout, published, due *subject, round int, o LayoutOptions) error {
 	const steps, level = 8, 3
 	entry := published.Entry
 	if l.atHighestBit {
-		entry = published.config.ExchangeName.Name(level)
+		entry = published.cascade.Exchange(level)
 	}
 	delay := published.key(steps)
-	rate, err := s.rate(ctx, publishing{of: published, exchange: entry, key: func() string { return delay }, publishers: 1}, o.Time)
+	rate, err := s.rate(ctx, publishing{of: published, exchange: entry, key: func() string { return delay },
+		publishers: 1}, o.Time)
 	if err != nil {
 		return err
 	}
@@ -183,5 +183,6 @@ func (s *space) layout(ctx context.Context, l layout, published, due *subject, r
 }
 
 func (s *space) addLayout(l layout, metric, unit string, round int, value float64) error {
-	return s.add(sample.Sample{Scenario: "layouts", Subject: l.name, Parameter: "levels", X: deadLetterLevels, Metric: metric, Unit: unit, Round: round, Value: value})
+	return s.add(sample.Sample{Scenario: "layouts", Subject: l.name, Parameter: "levels", X: deadLetterLevels,
+		Metric: metric, Unit: unit, Round: round, Value: value})
 }

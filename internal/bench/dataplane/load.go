@@ -73,7 +73,8 @@ func (s *sender) send(ctx context.Context, exchange, key string, body []byte) er
 			return ctx.Err()
 		}
 	}
-	return s.channel.PublishWithContext(context.WithoutCancel(ctx), exchange, key, false, false, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: body})
+	return s.channel.PublishWithContext(context.WithoutCancel(ctx), exchange, key, false, false,
+		amqp.Publishing{DeliveryMode: amqp.Persistent, Body: body})
 }
 
 // settle waits until all messages are confirmed.
@@ -157,8 +158,8 @@ func perSecond(acks []time.Duration) (float64, error) {
 	return float64(last-first) / (acks[last] - acks[first]).Seconds(), nil
 }
 
-// A receiver measures how late its messages are: those with its stamp. Others may be left of a measurement before, because a
-// purge does not reach what has expired and waits to be handed on (at-least-once).
+// A receiver measures how late its messages are: those with its stamp. Others may be left of a measurement before,
+// because a purge does not reach what has expired and waits to be handed on (at-least-once).
 type receiver struct {
 	number uint64
 	late   chan time.Duration
@@ -180,7 +181,8 @@ func (r *receiver) lateness(body []byte) (late time.Duration, own bool) {
 	if len(body) != payload || binary.BigEndian.Uint64(body) != r.number {
 		return 0, false
 	}
-	return time.Since(epoch) - time.Duration(binary.BigEndian.Uint64(body[8:])), true //nolint:gosec // written by stamped
+	due := time.Duration(binary.BigEndian.Uint64(body[8:])) // as stamped has written it
+	return time.Since(epoch) - due, true
 }
 
 // receive consumes what the exchange delivers and measures how late it is. It ends with the channel that is returned.

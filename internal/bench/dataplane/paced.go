@@ -20,7 +20,7 @@ type PacedOptions struct {
 	Search     bool      // whether to search for the highest rate too
 	Rounds     int
 	Time       time.Duration // for which messages are published
-	MaxSteps   int64         // longest delay, in steps of 100 ms
+	MaxSteps   int64         // longest delay, in steps of the resolution
 }
 
 const (
@@ -44,32 +44,42 @@ func (b *Bench) Paced(ctx context.Context, o PacedOptions) error {
 			}
 			subjects = append(subjects, of)
 		}
-		for round := 1; round <= o.Rounds; round++ {
-			for _, rate := range o.Rates {
-				for _, i := range rand.Perm(len(subjects)) {
-					of := subjects[i]
-					l, err := s.paced(ctx, of, rate, o)
-					if err != nil {
-						return err
-					}
-					if err := s.addLateness("lateness", of.name, "rate", rate, round, l); err != nil {
-						return err
-					}
-				}
-			}
-			if !o.Search {
-				continue
-			}
-			if err := s.search(ctx, subjects, round, o); err != nil {
-				return err
-			}
-		}
-		return nil
+		return s.pacedRounds(ctx, "", subjects, o)
 	})
 }
 
+// pacedRounds measures all subjects. More sets the scenarios apart.
+func (s *space) pacedRounds(ctx context.Context, more string, subjects []*subject, o PacedOptions) error {
+	for round := 1; round <= o.Rounds; round++ {
+		if err := s.pacedRound(ctx, more, subjects, round, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pacedRound measures all subjects at each rate, and searches for the highest.
+func (s *space) pacedRound(ctx context.Context, more string, subjects []*subject, round int, o PacedOptions) error {
+	for _, rate := range o.Rates {
+		for _, i := range rand.Perm(len(subjects)) {
+			of := subjects[i]
+			l, err := s.paced(ctx, of, rate, o)
+			if err != nil {
+				return err
+			}
+			if err := s.addLateness("lateness"+more, of.name, "rate", rate, round, l); err != nil {
+				return err
+			}
+		}
+	}
+	if !o.Search {
+		return nil
+	}
+	return s.search(ctx, more, subjects, round, o)
+}
+
 // search halves the range of rates for all subjects in turn, on a logarithmic scale.
-func (s *space) search(ctx context.Context, subjects []*subject, round int, o PacedOptions) error {
+func (s *space) search(ctx context.Context, more string, subjects []*subject, round int, o PacedOptions) error {
 	const slowest, fastest, precision = 100.0, 51200.0, 1.08
 	low, high := map[*subject]float64{}, map[*subject]float64{}
 	for _, of := range subjects {
@@ -94,9 +104,13 @@ func (s *space) search(ctx context.Context, subjects []*subject, round int, o Pa
 			}
 		}
 	}
+	parameter := "levels"
+	if more == ByBase {
+		parameter = "binary digits" // as many
+	}
 	for _, of := range subjects {
 		err := s.add(sample.Sample{
-			Scenario: "highest paced rate", Subject: of.name, Parameter: "levels", X: pacedLevels,
+			Scenario: "highest paced rate" + more, Subject: of.name, Parameter: parameter, X: pacedLevels,
 			Metric: "rate", Unit: "msg/s", Round: round, Value: low[of],
 		})
 		if err != nil {
@@ -106,8 +120,8 @@ func (s *space) search(ctx context.Context, subjects []*subject, round int, o Pa
 	return nil
 }
 
-// sustains tells whether the messages of the rate are hardly late. A rate that seems too high is tried once more, because
-// something else on the machine may have been.
+// sustains tells whether the messages of the rate are hardly late. A rate that seems too high is tried once more,
+// because something else on the machine may have been.
 func (s *space) sustains(ctx context.Context, of *subject, rate float64, o PacedOptions) (bool, error) {
 	for range 2 {
 		l, err := s.paced(ctx, of, rate, o)
@@ -189,11 +203,12 @@ func (s *space) paced(ctx context.Context, of *subject, rate float64, o PacedOpt
 			break // hopeless
 		}
 		steps := 1 + rand.Int64N(o.MaxSteps)
-		if err := sender.send(ctx, of.Entry, keys[steps], receiver.stamped(at.Add(time.Duration(steps)*pacedResolution))); err != nil {
+		if err := sender.send(ctx, of.Entry, keys[steps],
+			receiver.stamped(at.Add(time.Duration(steps)*of.cascade.Resolution))); err != nil {
 			return lateness{}, err
 		}
 	}
-	longest := time.Duration(o.MaxSteps) * pacedResolution
+	longest := time.Duration(o.MaxSteps) * of.cascade.Resolution
 	late, err := receiver.wait(ctx, n, started.Add(o.Time+longest+patience))
 	if err != nil {
 		return lateness{}, err

@@ -20,13 +20,15 @@ type PublishOptions struct {
 	QueueTypes []cascade.QueueType
 	Lax        bool // whether to measure, with the most levels, lax keys beside strict ones
 	Day        bool // whether to measure, likewise, random delays of up to 2^16 steps beside a single step
-	Together   int  // how many publishers to measure, likewise, on quorum queues, each with a connection of its own, beside one; 0 is none
-	Rounds     int
-	Time       time.Duration // of one sample
+	// how many publishers to measure, likewise, on quorum queues, each with a connection of its own, beside one; 0 is
+	// none
+	Together int
+	Rounds   int
+	Time     time.Duration // of one sample
 }
 
-// publishResolution is longer than a sample: nothing leaves its queue while it is measured, but where confirmations are few. It is the
-// longest at which there can be 28 levels.
+// publishResolution is longer than a sample: nothing leaves its queue while it is measured, but where confirmations are
+// few. It is the longest at which there can be 28 levels.
 const publishResolution = 2 * time.Second
 
 // Publish measures the publish rate at the entry. The delay is a single step, for which the chain has to pass
@@ -56,55 +58,36 @@ type publishing struct {
 
 func (s *space) publish(ctx context.Context, queueType cascade.QueueType, levels int, o PublishOptions) error {
 	var all []publishing
-	most := levels == slices.Max(o.Levels)
-	add := func(name string, c cascade.Config) error {
-		of, err := s.declare(ctx, name, c)
-		if err != nil {
-			return err
-		}
-		shortest := of.key(1)
-		all = append(all, publishing{"publish " + string(queueType), of, of.Entry, func() string { return shortest }, 1})
-		if most && queueType == cascade.Quorum && o.Together > 1 && c.StrictKeys && c.Lookahead <= 1 {
-			all = append(all, publishing{"publish together quorum", of, of.Entry, func() string { return shortest }, o.Together})
-		}
-		if o.Day && most && levels > 16 {
-			all = append(all, publishing{"publish up to a day " + string(queueType), of, of.Entry, func() string { return of.key(1 + rand.Int64N(1<<16-1)) }, 1})
-		}
-		return nil
-	}
 	for _, lookahead := range o.Lookaheads {
 		if lookahead > levels {
 			continue
 		}
-		c := config(fmt.Sprintf("l%d", lookahead), levels, lookahead, queueType)
-		c.Resolution = publishResolution
-		if err := add(lookaheadName(lookahead), c); err != nil {
+		further, err := s.publishings(ctx, queueType, levels, lookahead, o)
+		if err != nil {
 			return err
 		}
-		if o.Lax && most && lookahead <= 1 {
-			c.Name, c.StrictKeys = c.Name+"-lax", false
-			if err := add(lookaheadName(lookahead)+", lax keys", c); err != nil {
-				return err
-			}
-		}
+		all = append(all, further...)
 	}
-	// The queue of level 0 of a cascade that nobody enters.
-	c := config("limit", 1, 1, queueType)
-	c.Resolution = publishResolution
-	limit, err := s.declare(ctx, "limit", c)
+	limit, err := s.publishingToALimit(ctx, "publish "+string(queueType), queueType, publishResolution)
 	if err != nil {
 		return err
 	}
-	queue := limit.config.QueueName.Name(0)
-	all = append(all, publishing{"publish " + string(queueType), limit, "", func() string { return queue }, 1})
-	if most && queueType == cascade.Quorum && o.Together > 1 {
-		all = append(all, publishing{"publish together quorum", limit, "", func() string { return queue }, o.Together})
+	all = append(all, limit)
+	if o.together(queueType, levels) {
+		limit.scenario, limit.publishers = "publish together quorum", o.Together
+		all = append(all, limit)
 	}
+	return s.sampleRates(ctx, all, "levels", float64(levels), o.Rounds, o.Time)
+}
 
-	for round := 1; round <= o.Rounds; round++ {
+// sampleRates takes interleaved rounds.
+func (s *space) sampleRates(
+	ctx context.Context, all []publishing, parameter string, x float64, rounds int, d time.Duration,
+) error {
+	for round := 1; round <= rounds; round++ {
 		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		for _, p := range all {
-			if err := s.sampleRate(ctx, p, "levels", float64(levels), round, o.Time); err != nil {
+			if err := s.sampleRate(ctx, p, parameter, x, round, d); err != nil {
 				return err
 			}
 		}
@@ -112,13 +95,78 @@ func (s *space) publish(ctx context.Context, queueType cascade.QueueType, levels
 	return nil
 }
 
+// publishings are those into cascades of a lookahead, which it declares.
+func (s *space) publishings(
+	ctx context.Context, queueType cascade.QueueType, levels, lookahead int, o PublishOptions,
+) ([]publishing, error) {
+	c := config(fmt.Sprintf("l%d", lookahead), levels, lookahead, queueType)
+	c.Resolution = publishResolution
+	of, err := s.declare(ctx, lookaheadName(lookahead), c)
+	if err != nil {
+		return nil, err
+	}
+	most := levels == slices.Max(o.Levels)
+	all := o.publishings(of, levels)
+	if o.together(queueType, levels) && lookahead <= 1 {
+		all = append(all, publishing{"publish together quorum", of, of.Entry, shortest(of), o.Together})
+	}
+	if o.Lax && most && lookahead <= 1 {
+		c.Name, c.StrictKeys = c.Name+"-lax", false
+		lax, err := s.declare(ctx, lookaheadName(lookahead)+", lax keys", c)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, o.publishings(lax, levels)...)
+	}
+	return all, nil
+}
+
+// publishings are those of one publisher into a cascade.
+func (o PublishOptions) publishings(of *subject, levels int) []publishing {
+	queueType := string(of.cascade.QueueType)
+	all := []publishing{{"publish " + queueType, of, of.Entry, shortest(of), 1}}
+	if o.Day && levels == slices.Max(o.Levels) && levels > 16 {
+		all = append(all, publishing{"publish up to a day " + queueType, of, of.Entry,
+			func() string { return of.key(1 + rand.Int64N(1<<16-1)) }, 1})
+	}
+	return all
+}
+
+// publishingToALimit is that into the queue of level 0 of a cascade that nobody enters.
+func (s *space) publishingToALimit(
+	ctx context.Context, scenario string, queueType cascade.QueueType, resolution time.Duration,
+) (publishing, error) {
+	c := config("limit", 1, 1, queueType)
+	c.Resolution = resolution
+	limit, err := s.declare(ctx, "limit", c)
+	if err != nil {
+		return publishing{}, err
+	}
+	queue := limit.cascade.DelayQueues(0)[0].Name
+	return publishing{scenario, limit, "", func() string { return queue }, 1}, nil
+}
+
+// together tells whether several publishers are measured at a time.
+func (o PublishOptions) together(queueType cascade.QueueType, levels int) bool {
+	return levels == slices.Max(o.Levels) && queueType == cascade.Quorum && o.Together > 1
+}
+
+// shortest gives the key of a delay of one step.
+func shortest(of *subject) func() string {
+	key := of.key(1)
+	return func() string { return key }
+}
+
 // sampleRate records a rate.
-func (s *space) sampleRate(ctx context.Context, p publishing, parameter string, x float64, round int, d time.Duration) error {
+func (s *space) sampleRate(
+	ctx context.Context, p publishing, parameter string, x float64, round int, d time.Duration,
+) error {
 	rate, err := s.rate(ctx, p, d)
 	if err != nil {
 		return err
 	}
-	return s.add(sample.Sample{Scenario: p.scenario, Subject: p.of.name, Parameter: parameter, X: x, Metric: "rate", Unit: "msg/s", Round: round, Value: rate})
+	return s.add(sample.Sample{Scenario: p.scenario, Subject: p.of.name, Parameter: parameter, X: x, Metric: "rate",
+		Unit: "msg/s", Round: round, Value: rate})
 }
 
 // rate is that of all publishers together.

@@ -7,28 +7,30 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Steps measures what the broker takes to make and to delete the objects of a cascade: what is left of an apply and of a destroy
-// without Terraform, without anything that is read or looked at, and without latency. The chain has the objects that single resources
-// have.
+// Steps measures what the broker takes to make and to delete the objects of a cascade: what is left of an apply and of
+// a destroy without Terraform, without anything that is read or looked at, and without latency. The chain has the
+// objects that single resources have.
 func (b *Bench) Steps(ctx context.Context, levels, round int) error {
 	return b.in(ctx, func(ctx context.Context, s *space) error {
 		for _, lookahead := range []int{1, full} {
 			c := config("steps", levels, lookahead, cascade.Quorum)
 			c.Vhost = s.vhost
-			objects, err := cascade.Expand(c)
+			resolved, err := c.Resolve()
 			if err != nil {
 				return err
 			}
-			destroy := topology.Teardown(objects, objects, topology.Guard{Force: true})
-			destroy = append(destroy, topology.LetGo(objects.Delivery, true)...)
+			objects := resolved.Expand()
+			destroy := plans.Teardown(objects, objects, plans.Guard{Force: true})
+			destroy = append(destroy, plans.LetGo(objects.Delivery, true)...)
 			for _, each := range []struct {
 				operation string
-				plan      topology.Plan
+				plan      plans.Plan
 			}{
-				{"create", topology.Diff(objects, topology.New())},
+				{"create", plans.Repair(objects, topology.New())},
 				{"destroy", destroy},
 			} {
 				took, err := s.timed(ctx, each.plan)
@@ -36,7 +38,8 @@ func (b *Bench) Steps(ctx context.Context, levels, round int) error {
 					return fmt.Errorf("%s %s: %w", each.operation, lookaheadName(lookahead), err)
 				}
 				err = b.add(sample.Sample{
-					Scenario: "steps " + each.operation, Subject: lookaheadName(lookahead), Parameter: "levels", X: float64(levels),
+					Scenario: "steps " + each.operation, Subject: lookaheadName(lookahead), Parameter: "levels",
+					X:      float64(levels),
 					Metric: "time", Unit: "s", Round: round, Value: took.Seconds(),
 				})
 				if err != nil {
@@ -48,11 +51,10 @@ func (b *Bench) Steps(ctx context.Context, levels, round int) error {
 	})
 }
 
-// timed runs a plan with AMQP at hand from the beginning, as the provider has it after it has read.
-func (s *space) timed(ctx context.Context, plan topology.Plan) (took time.Duration, err error) {
+// timed runs a plan.
+func (s *space) timed(ctx context.Context, plan plans.Plan) (took time.Duration, err error) {
 	runner := s.client.Begin(s.vhost)
 	defer runner.Close()
-	runner.Connect(ctx, 0)
 	began := time.Now()
 	_, err = runner.Run(ctx, plan)
 	return time.Since(began), err

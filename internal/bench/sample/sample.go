@@ -46,7 +46,8 @@ func (r *Recorder) Add(s Sample) error {
 	defer r.mutex.Unlock()
 	number := func(f float64) string { return strconv.FormatFloat(f, 'g', 7, 64) }
 	err := r.csv.Write([]string{
-		s.Broker, s.Scenario, s.Subject, s.Parameter, number(s.X), s.Metric, s.Unit, strconv.Itoa(s.Round), number(s.Value),
+		s.Broker, s.Scenario, s.Subject, s.Parameter, number(s.X), s.Metric, s.Unit, strconv.Itoa(s.Round),
+		number(s.Value),
 	})
 	r.csv.Flush()
 	if err == nil {

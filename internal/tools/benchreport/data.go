@@ -122,14 +122,16 @@ func (d *data) brokers() []string { return d.brokersOf("") }
 
 // brokersOf are those on which the scenario was measured.
 func (d *data) brokersOf(scenario string) []string {
-	all := distinct(d, func(p point) bool { return scenario == "" || p.scenario == scenario }, func(p point) string { return p.broker })
+	all := distinct(d, func(p point) bool { return scenario == "" || p.scenario == scenario },
+		func(p point) string { return p.broker })
 	slices.SortFunc(all, func(a, b string) int { return semver.Compare("v"+a, "v"+b) })
 	return all
 }
 
 // subjects are the slowest first.
 func (d *data) subjects(broker, scenario, metric string) []string {
-	all := distinct(d, func(p point) bool { return p.broker == broker && p.scenario == scenario && p.metric == metric }, func(p point) string { return p.subject })
+	all := distinct(d, func(p point) bool { return p.broker == broker && p.scenario == scenario && p.metric == metric },
+		func(p point) string { return p.subject })
 	slices.SortStableFunc(all, func(a, b string) int { return order(a) - order(b) })
 	return all
 }
@@ -166,6 +168,9 @@ func order(subject string) int {
 	if _, err := fmt.Sscanf(subject, "lookahead %d", &n); err == nil {
 		return 10 + 2*n
 	}
+	if _, err := fmt.Sscanf(subject, "base %d,", &n); err == nil {
+		return 10 + n
+	}
 	if _, err := fmt.Sscanf(subject, "%d levels", &n); err == nil {
 		return 10 + 10*n + len(subject)/10
 	}
@@ -186,7 +191,8 @@ func (d *data) figure(broker, scenario, subject string, x float64, metric string
 	return f, ok
 }
 
-// censored tells whether a percentile is only a lower bound, because some of what was sent did not arrive in time to be measured.
+// censored tells whether a percentile is only a lower bound, because some of what was sent did not arrive in time to be
+// measured.
 func (d *data) censored(broker, scenario, subject string, x float64, metric string) bool {
 	arrived, ok := d.figure(broker, scenario, subject, x, "arrived")
 	return ok && arrived.low < 1 && metric != "arrived"
@@ -220,7 +226,8 @@ func (r run) Machine() (string, error) {
 	if _, err := fmt.Sscanf(r.Memory, "%f kB", &kB); err != nil {
 		return "", fmt.Errorf("memory %q: %w", r.Memory, err)
 	}
-	return fmt.Sprintf("%s, %d cores, %.0f GiB, %s", r.Processor, r.Cores, kB/(1<<20), release.FindString(r.System)), nil
+	return fmt.Sprintf("%s, %d cores, %.0f GiB, %s", r.Processor, r.Cores, kB/(1<<20), release.FindString(r.System)),
+		nil
 }
 
 // release is the system without what the builder of its kernel adds.

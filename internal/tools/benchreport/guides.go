@@ -15,7 +15,29 @@ var texts embed.FS
 
 // writeGuides fills the figures into the guides. What a guide wants and what was not measured is an error.
 func writeGuides(d *data, runs []run, directory string) error {
-	all, err := template.New("").Funcs(template.FuncMap{
+	all, err := template.New("").Funcs(guideFuncs(d)).ParseFS(texts, "*.md.tmpl")
+	if err != nil {
+		return err
+	}
+	for _, t := range all.Templates() {
+		if t.Name() == "" {
+			continue
+		}
+		var s strings.Builder
+		if err := t.Execute(&s, runs); err != nil {
+			return err
+		}
+		file := filepath.Join(directory, strings.TrimSuffix(t.Name(), ".tmpl"))
+		if err := os.WriteFile(file, []byte(s.String()), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// guideFuncs are what a guide can call.
+func guideFuncs(d *data) template.FuncMap {
+	return template.FuncMap{
 		"brokers": d.brokersOf,
 		"table":   d.table,
 		"across":  d.across,
@@ -32,7 +54,8 @@ func writeGuides(d *data, runs []run, directory string) error {
 		"ratio": func(broker, scenario, metric string, x float64, subject, with string) (string, error) {
 			r, ok := d.ratio(broker, scenario, metric, x, subject, with)
 			if !ok {
-				return "", fmt.Errorf("cannot compare %q with %q of %q, %q at %g on %s", subject, with, scenario, metric, x, broker)
+				return "", fmt.Errorf("cannot compare %q with %q of %q, %q at %g on %s", subject, with, scenario,
+					metric, x, broker)
 			}
 			return short(r), nil
 		},
@@ -87,7 +110,8 @@ func writeGuides(d *data, runs []run, directory string) error {
 			const gigabyte = 1e9
 			return short(math.Round(1e6*v/gigabyte*10) / 10), err
 		},
-		// hundredThousand is how many seconds so many messages take that are due at once, by the rate of fewer and by that of more.
+		// hundredThousand is how many seconds so many messages take that are due at once, by the rate of fewer and by
+		// that of more.
 		"hundredThousand": func(broker string) (string, error) {
 			f, ok := d.figure(broker, movingOn, "full", 10_000, "rate")
 			if !ok {
@@ -96,31 +120,15 @@ func writeGuides(d *data, runs []run, directory string) error {
 			million, err := d.only(broker, "backlog quorum", "rate when due")
 			return fmt.Sprintf("%.0f to %.0f", 1e5/f.median, 1e5/million), err
 		},
-	}).ParseFS(texts, "*.md.tmpl")
-	if err != nil {
-		return err
 	}
-	for _, t := range all.Templates() {
-		if t.Name() == "" {
-			continue
-		}
-		var s strings.Builder
-		if err := t.Execute(&s, runs); err != nil {
-			return err
-		}
-		file := filepath.Join(directory, strings.TrimSuffix(t.Name(), ".tmpl"))
-		if err := os.WriteFile(file, []byte(s.String()), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // plotMarkdown shows a plot by its address in the repository: the registry has no place for images.
 func plotMarkdown(file, broker string) (string, error) {
 	for _, each := range drawings {
 		if each.file == file {
-			const where = "https://raw.githubusercontent.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/main/internal/bench/results/"
+			const where = "https://raw.githubusercontent.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/" +
+				"main/internal/bench/results/"
 			return fmt.Sprintf("![%s, RabbitMQ %s](%s)", each.title, broker, where+each.name(broker)), nil
 		}
 	}

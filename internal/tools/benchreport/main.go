@@ -1,5 +1,5 @@
-// Benchreport makes a report of what a benchmark has measured: with -summary the ratios that a change can be judged by, on
-// standard output; otherwise the guides, with tables, and plots.
+// Benchreport makes a report of what a benchmark has measured: with -summary the ratios that a change can be judged by,
+// on standard output; otherwise the guides, with tables, and plots.
 //
 // All figures are medians of interleaved rounds with the lowest and the highest beside them.
 package main

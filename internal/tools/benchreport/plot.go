@@ -24,8 +24,10 @@ type drawing struct {
 }
 
 var drawings = []drawing{
-	{"publish-quorum", "publish quorum", "rate", "Publish rate with confirms, quorum queues, delay of one step", "levels", "messages per second", false},
-	{"lateness-p99", "lateness", "p99", "Lateness of 99 of 100 messages, quorum queues, 28 levels", "messages per second", "milliseconds", true},
+	{"publish-quorum", "publish quorum", "rate", "Publish rate with confirms, quorum queues, delay of one step",
+		"levels", "messages per second", false},
+	{"lateness-p99", "lateness", "p99", "Lateness of 99 of 100 messages, quorum queues, 28 levels",
+		"messages per second", "milliseconds", true},
 }
 
 // drawAll makes an SVG file of each drawing for each broker that it was measured on.
@@ -51,7 +53,8 @@ func (each drawing) name(broker string) string {
 
 func (each drawing) draw(d *data, broker, file string) error {
 	p := plot.New()
-	for _, style := range []*font.Font{&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font, &p.Legend.TextStyle.Font} {
+	for _, style := range []*font.Font{&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font,
+		&p.X.Tick.Label.Font, &p.Y.Tick.Label.Font, &p.Legend.TextStyle.Font} {
 		style.Variant = "Sans"
 	}
 	p.Title.Text = each.title + ", RabbitMQ " + broker
@@ -68,7 +71,8 @@ func (each drawing) draw(d *data, broker, file string) error {
 	for _, subject := range d.subjects(broker, each.scenario, each.metric) {
 		var all spread
 		for _, x := range d.xs(broker, each.scenario, each.metric) {
-			if f, ok := d.figure(broker, each.scenario, subject, x, each.metric); ok && f.low > 0 && !d.censored(broker, each.scenario, subject, x, each.metric) {
+			if f, ok := d.figure(broker, each.scenario, subject, x, each.metric); ok && f.low > 0 &&
+				!d.censored(broker, each.scenario, subject, x, each.metric) {
 				all.XYs = append(all.XYs, plotter.XY{X: x, Y: f.median})
 				all.YErrors = append(all.YErrors, struct{ Low, High float64 }{f.median - f.low, f.high - f.median})
 			}
@@ -101,7 +105,8 @@ func (each drawing) draw(d *data, broker, file string) error {
 		return err
 	}
 	// These have the same widths, and one of them is everywhere.
-	text := strings.ReplaceAll(svg.String(), "font-family:Liberation Sans", "font-family:Liberation Sans,Arial,Helvetica,sans-serif")
+	text := strings.ReplaceAll(svg.String(), "font-family:Liberation Sans", "font-family:Liberation "+
+		"Sans,Arial,Helvetica,sans-serif")
 	return os.WriteFile(file, []byte(text), 0o644) //nolint:gosec // for everybody to read
 }
 

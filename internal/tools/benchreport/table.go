@@ -121,36 +121,43 @@ func short(v float64) string {
 // controls is a table of what Terraform takes on one broker for each operation and configuration.
 func (d *data) controls(broker string) (string, error) {
 	var s strings.Builder
-	s.WriteString(row([]string{"operation", "configuration", "time, s", "above the floor, s", "processor time, s", "requests", "connections", "of them AMQP", "peak memory, MiB"}))
+	s.WriteString(row([]string{"operation", "configuration", "time, s", "above the floor, s", "processor time, s",
+		"requests", "connections", "of them AMQP", "peak memory, MiB"}))
 	s.WriteString(row([]string{"---", "---", "---:", "---:", "---:", "---:", "---:", "---:", "---:"}))
-	rows := 0
+	var rows []string
 	for _, operation := range []string{"plan", "apply", "import", "destroy"} {
 		for _, more := range []string{"", ", latency", ", foreign queues"} {
-			scenario := "terraform " + operation + more
-			for _, x := range d.xs(broker, scenario, "time") {
-				for _, subject := range d.subjects(broker, scenario, "time") {
-					time, ok := d.figure(broker, scenario, subject, x, "time")
-					if !ok {
-						continue
-					}
-					cells := []string{operation, subject + condition(more, x), time.String(), ""}
-					if floor, ok := d.floor(broker, scenario, x); ok && subject != "floor" && subject != "terraform alone" {
-						cells[3] = short(time.median - floor)
-					}
-					for _, metric := range []string{"processor time", "requests", "connections", "AMQP connections", "peak memory"} {
-						f, _ := d.figure(broker, scenario, subject, x, metric)
-						cells = append(cells, short(f.median))
-					}
-					s.WriteString(row(cells))
-					rows++
-				}
-			}
+			rows = append(rows, d.controlsOf(broker, operation, more)...)
 		}
 	}
-	if rows == 0 {
+	if len(rows) == 0 {
 		return "", fmt.Errorf("nothing was measured of Terraform on %s", broker)
 	}
-	return s.String(), nil
+	return s.String() + strings.Join(rows, ""), nil
+}
+
+// controlsOf are the rows of one operation, with more latency or queues of others, or neither.
+func (d *data) controlsOf(broker, operation, more string) (rows []string) {
+	scenario := "terraform " + operation + more
+	for _, x := range d.xs(broker, scenario, "time") {
+		for _, subject := range d.subjects(broker, scenario, "time") {
+			time, ok := d.figure(broker, scenario, subject, x, "time")
+			if !ok {
+				continue
+			}
+			cells := []string{operation, subject + condition(more, x), time.String(), ""}
+			if floor, ok := d.floor(broker, scenario, x); ok && subject != "floor" && subject != "terraform alone" {
+				cells[3] = short(time.median - floor)
+			}
+			for _, metric := range []string{"processor time", "requests", "connections", "AMQP connections",
+				"peak memory"} {
+				f, _ := d.figure(broker, scenario, subject, x, metric)
+				cells = append(cells, short(f.median))
+			}
+			rows = append(rows, row(cells))
+		}
+	}
+	return rows
 }
 
 // shares compares the cascade with single resources: their times above the floor, for each operation.
@@ -165,16 +172,7 @@ func (d *data) shares() (string, error) {
 	for _, broker := range d.brokersOf("terraform plan") {
 		for _, more := range []string{"", ", latency"} {
 			for _, x := range d.xs(broker, "terraform plan"+more, "time") {
-				cells := []string{"RabbitMQ " + broker + condition(more, x)}
-				some := false
-				for _, column := range operations {
-					f, ok := d.share(broker, column, more, x)
-					if !ok {
-						cells = append(cells, "")
-						continue
-					}
-					cells, some = append(cells, f.String()), true
-				}
+				cells, some := d.sharesAt(broker, more, x)
 				if some {
 					s.WriteString(row(cells))
 					compared = true
@@ -188,6 +186,20 @@ func (d *data) shares() (string, error) {
 	return s.String(), nil
 }
 
+// sharesAt is a row of the table, and whether any operation was compared.
+func (d *data) sharesAt(broker, more string, x float64) (cells []string, some bool) {
+	cells = []string{"RabbitMQ " + broker + condition(more, x)}
+	for _, column := range operations {
+		f, ok := d.share(broker, column, more, x)
+		if !ok {
+			cells = append(cells, "")
+			continue
+		}
+		cells, some = append(cells, f.String()), true
+	}
+	return cells, some
+}
+
 // operation is one that the cascade is compared in with single resources.
 type operation struct{ title, name, subject string }
 
@@ -198,8 +210,8 @@ var operations = []operation{
 	{"destroy with `force_destroy`", "destroy", mostLevels + ", force_destroy"},
 }
 
-// share is what the cascade takes above the floor of what single resources take above it. Its range is that of the quickest cascade
-// against the slowest single resources, and the other way round.
+// share is what the cascade takes above the floor of what single resources take above it. Its range is that of the
+// quickest cascade against the slowest single resources, and the other way round.
 func (d *data) share(broker string, of operation, more string, x float64) (figure, bool) {
 	scenario := "terraform " + of.name + more
 	floor, known := d.floor(broker, scenario, x)
@@ -231,8 +243,8 @@ func (d *data) ratio(broker, scenario, metric string, x float64, subject, with s
 	return a.median / b.median, ok && also && b.median != 0
 }
 
-// hop is what a passed exchange costs, in microseconds: of the 28 that the chain passes for a delay of one step, full lookahead
-// passes one.
+// hop is what a passed exchange costs, in microseconds: of the 28 that the chain passes for a delay of one step, full
+// lookahead passes one.
 func (d *data) hop(broker string) (string, error) {
 	const scenario, levels = "publish quorum", 28
 	chain, ok := d.figure(broker, scenario, "chain", levels, "rate")
@@ -243,8 +255,8 @@ func (d *data) hop(broker string) (string, error) {
 	return short(1e6 * (1/chain.median - 1/full.median) / (levels - 1)), nil
 }
 
-// word is what each word more of a key costs the publisher, in microseconds: with full lookahead, one exchange is passed, whatever the
-// number of levels, so that the columns of that row differ by the key and the number of bindings.
+// word is what each word more of a key costs the publisher, in microseconds: with full lookahead, one exchange is
+// passed, whatever the number of levels, so that the columns of that row differ by the key and the number of bindings.
 func (d *data) word(broker string) (string, error) {
 	const scenario, few, many = "publish quorum", 4, 28
 	least, ok := d.figure(broker, scenario, "full", few, "rate")
@@ -301,7 +313,8 @@ func (d *data) handingOn(broker string) (string, error) {
 	return short(1e6 / limit.median), nil
 }
 
-// passing is what each exchange costs that it passes behind a queue, in microseconds: of eleven in the chain, full lookahead leaves two.
+// passing is what each exchange costs that it passes behind a queue, in microseconds: of eleven in the chain, full
+// lookahead leaves two.
 func (d *data) passing(broker string) (string, error) {
 	chain, ok := d.figure(broker, movingOn, "chain", 10_000, "rate")
 	full, also := d.figure(broker, movingOn, "full", 10_000, "rate")

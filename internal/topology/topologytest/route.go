@@ -1,6 +1,4 @@
-// Package topologytest is a small model of RabbitMQ for tests: it routes messages through a
-// topology, follows them from queue to queue, and runs plans on a broker in memory. It knows
-// exchanges, queues, bindings and message counts, and nothing of connections, users or policies.
+// Package topologytest routes messages through a topology, as RabbitMQ does.
 package topologytest
 
 import (

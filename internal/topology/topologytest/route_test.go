@@ -15,7 +15,8 @@ func TestRouteTopic(t *testing.T) {
 		want         bool
 	}{
 		{"a.b", "a.b", true}, {"a.b", "a", false}, {"a.b", "a.b.c", false}, {"a.b", "a.B", false},
-		{"*", "a", true}, {"*", "", false}, {"*", ".", false}, {"*.*", ".", true}, {"a.*", "a.", true}, {"a.*.b", "a..b", true},
+		{"*", "a", true}, {"*", "", false}, {"*", ".", false}, {"*.*", ".", true}, {"a.*", "a.", true},
+		{"a.*.b", "a..b", true},
 		{"", "", true}, {"", "a", false}, {"a", "", false},
 		{"#", "", true}, {"#", "a", true}, {"#", "a.b", true}, {"#.#", "", true},
 		{"a.#", "a", true}, {"a.#", "a.b.c", true}, {"a.#", "b", false}, {"a.#", "ab", false},
@@ -28,7 +29,8 @@ func TestRouteTopic(t *testing.T) {
 	} {
 		to := topology.New()
 		to.Exchanges["x"] = topology.Exchange{Name: "x", Type: "topic"}
-		to.Bindings.Add(topology.Binding{Source: "x", RoutingKey: test.pattern, DestinationType: topology.ToQueue, Destination: "q"})
+		to.Bindings.Add(topology.Binding{Source: "x", RoutingKey: test.pattern, DestinationType: topology.ToQueue,
+			Destination: "q"})
 		if got := len(topologytest.Route(to, "x", test.key)) == 1; got != test.want {
 			t.Errorf("pattern %q takes key %q: %t, want %t", test.pattern, test.key, got, test.want)
 		}
@@ -37,10 +39,12 @@ func TestRouteTopic(t *testing.T) {
 
 func TestRoute(t *testing.T) {
 	queue := func(source, key, destination string) topology.Binding {
-		return topology.Binding{Source: source, RoutingKey: key, DestinationType: topology.ToQueue, Destination: destination}
+		return topology.Binding{Source: source, RoutingKey: key, DestinationType: topology.ToQueue,
+			Destination: destination}
 	}
 	exchange := func(source, key, destination string) topology.Binding {
-		return topology.Binding{Source: source, RoutingKey: key, DestinationType: topology.ToExchange, Destination: destination}
+		return topology.Binding{Source: source, RoutingKey: key, DestinationType: topology.ToExchange,
+			Destination: destination}
 	}
 	alternate := func(name string) topology.Arguments { return topology.Arguments{"alternate-exchange": name} }
 	for _, test := range []struct {
@@ -64,41 +68,48 @@ func TestRoute(t *testing.T) {
 		{
 			name:      "a queue reached by several ways gets one copy",
 			exchanges: []topology.Exchange{{Name: "x", Type: "topic"}, {Name: "y", Type: "topic"}},
-			bindings:  []topology.Binding{queue("x", "a.#", "q"), queue("x", "#", "q"), exchange("x", "a.b", "y"), queue("y", "*.b", "q")},
-			want:      []string{"q"},
+			bindings: []topology.Binding{queue("x", "a.#", "q"), queue("x", "#", "q"), exchange("x", "a.b", "y"),
+				queue("y", "*.b", "q")},
+			want: []string{"q"},
 		},
 		{
 			name:      "exchanges that lead to each other are visited once",
 			exchanges: []topology.Exchange{{Name: "x", Type: "topic"}, {Name: "y", Type: "topic"}},
-			bindings:  []topology.Binding{exchange("x", "#", "y"), exchange("y", "#", "x"), exchange("x", "#", "x"), queue("y", "a.b", "q")},
-			want:      []string{"q"},
+			bindings: []topology.Binding{exchange("x", "#", "y"), exchange("y", "#", "x"), exchange("x", "#", "x"),
+				queue("y", "a.b", "q")},
+			want: []string{"q"},
 		},
 		{
-			name:      "an alternate exchange takes what no binding takes",
-			exchanges: []topology.Exchange{{Name: "x", Type: "topic", Arguments: alternate("alt")}, {Name: "alt", Type: "fanout"}},
-			bindings:  []topology.Binding{queue("x", "other", "q"), queue("alt", "", "parked")},
-			want:      []string{"parked"},
+			name: "an alternate exchange takes what no binding takes",
+			exchanges: []topology.Exchange{{Name: "x", Type: "topic", Arguments: alternate("alt")},
+				{Name: "alt", Type: "fanout"}},
+			bindings: []topology.Binding{queue("x", "other", "q"), queue("alt", "", "parked")},
+			want:     []string{"parked"},
 		},
 		{
-			name:      "an alternate exchange stays out where a binding takes the message",
-			exchanges: []topology.Exchange{{Name: "x", Type: "topic", Arguments: alternate("alt")}, {Name: "alt", Type: "fanout"}},
-			bindings:  []topology.Binding{queue("x", "a.*", "q"), queue("alt", "", "parked")},
-			want:      []string{"q"},
+			name: "an alternate exchange stays out where a binding takes the message",
+			exchanges: []topology.Exchange{{Name: "x", Type: "topic", Arguments: alternate("alt")},
+				{Name: "alt", Type: "fanout"}},
+			bindings: []topology.Binding{queue("x", "a.*", "q"), queue("alt", "", "parked")},
+			want:     []string{"q"},
 		},
 		{
-			name:      "a binding to an exchange that routes nowhere counts as taken",
-			exchanges: []topology.Exchange{{Name: "x", Type: "topic", Arguments: alternate("alt")}, {Name: "y", Type: "topic"}, {Name: "alt", Type: "fanout"}},
-			bindings:  []topology.Binding{exchange("x", "#", "y"), queue("alt", "", "parked")},
+			name: "a binding to an exchange that routes nowhere counts as taken",
+			exchanges: []topology.Exchange{{Name: "x", Type: "topic", Arguments: alternate("alt")},
+				{Name: "y", Type: "topic"}, {Name: "alt", Type: "fanout"}},
+			bindings: []topology.Binding{exchange("x", "#", "y"), queue("alt", "", "parked")},
 		},
 		{
-			name:      "the exchange where the way ends has its own alternate exchange",
-			exchanges: []topology.Exchange{{Name: "x", Type: "topic"}, {Name: "y", Type: "topic", Arguments: alternate("alt")}, {Name: "alt", Type: "fanout"}},
-			bindings:  []topology.Binding{exchange("x", "#", "y"), queue("alt", "", "parked")},
-			want:      []string{"parked"},
+			name: "the exchange where the way ends has its own alternate exchange",
+			exchanges: []topology.Exchange{{Name: "x", Type: "topic"},
+				{Name: "y", Type: "topic", Arguments: alternate("alt")}, {Name: "alt", Type: "fanout"}},
+			bindings: []topology.Binding{exchange("x", "#", "y"), queue("alt", "", "parked")},
+			want:     []string{"parked"},
 		},
 		{
-			name:      "alternate exchanges form a chain, and one that is missing takes nothing",
-			exchanges: []topology.Exchange{{Name: "x", Type: "topic", Arguments: alternate("y")}, {Name: "y", Type: "direct", Arguments: alternate("missing")}},
+			name: "alternate exchanges form a chain, and one that is missing takes nothing",
+			exchanges: []topology.Exchange{{Name: "x", Type: "topic", Arguments: alternate("y")},
+				{Name: "y", Type: "direct", Arguments: alternate("missing")}},
 		},
 		{
 			name:     "an exchange that does not exist takes nothing",

@@ -1,0 +1,350 @@
+package acceptance
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
+	"github.com/hashicorp/terraform-plugin-testing/plancheck"
+	"github.com/hashicorp/terraform-plugin-testing/terraform"
+	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// What gives the entry another name replaces the cascade; everything else is changed in place. Either way the broker
+// then has what the new configuration stands for.
+func TestAccReplaceOrUpdate(t *testing.T) {
+	t.Parallel()
+	base := cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
+		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
+	for name, is := range map[string]struct {
+		change  attributes
+		config  func(*cascade.Config)
+		replace bool
+	}{
+		"levels": {attributes{"levels": 5}, func(c *cascade.Config) { c.Levels = 5 }, true},
+		"max_delay of more levels": {attributes{"levels": nil, "max_delay": "16s"},
+			func(c *cascade.Config) { c.Levels = 5 }, true},
+		"max_delay of as many": {attributes{"levels": nil, "max_delay": "9s"}, func(*cascade.Config) {}, false},
+		"resolution": {attributes{"resolution": "500ms"},
+			func(c *cascade.Config) { c.Resolution = 500_000_000 }, false},
+		"base":          {attributes{"base": 3}, func(c *cascade.Config) { c.Base = 3 }, false},
+		"base, written": {attributes{"base": 2}, func(*cascade.Config) {}, false},
+		"base and levels": {attributes{"base": 10, "levels": nil, "max_delay": "15s"},
+			func(c *cascade.Config) { c.Base, c.Levels = 10, 2 }, true},
+		"base and max_delay of as many": {attributes{"base": 3, "levels": nil, "max_delay": "30s"},
+			func(c *cascade.Config) { c.Base = 3 }, false},
+		"resolution, written anew": {attributes{"resolution": "1000ms"}, func(*cascade.Config) {}, false},
+		"name":                     {attributes{"name": "u"}, func(c *cascade.Config) { c.Name = "u" }, true},
+		"exchange_name": {attributes{"exchange_name": "x%d"},
+			func(c *cascade.Config) { c.ExchangeName = "x%d" }, true},
+		"exchange_name, as it was": {attributes{"exchange_name": "t.delay-%02d"}, func(*cascade.Config) {}, false},
+		"queue_name": {attributes{"queue_name": "q%d"}, func(c *cascade.Config) { c.QueueName = "q%d" },
+			false},
+		"delivery_exchange": {attributes{"delivery_exchange": "d"},
+			func(c *cascade.Config) { c.DeliveryExchange = "d" }, false},
+		"queue_type": {attributes{"queue_type": "classic"},
+			func(c *cascade.Config) { c.QueueType = cascade.Classic }, false},
+		"max_length": {attributes{"max_length": 7}, func(c *cascade.Config) { c.MaxLength = 7 }, false},
+		"park_unroutable": {attributes{"park_unroutable": false},
+			func(c *cascade.Config) { c.ParkUnroutable = false }, false},
+		"internal_levels": {attributes{"internal_levels": false}, func(c *cascade.Config) {
+			c.InternalLevels = false
+		}, false},
+		"lookahead": {attributes{"lookahead": 2}, func(c *cascade.Config) { c.Lookahead = 2 }, false},
+		"strict_keys": {attributes{"strict_keys": false}, func(c *cascade.Config) { c.StrictKeys = false },
+			false},
+		"adopt":                    {attributes{"adopt": true}, func(*cascade.Config) {}, false},
+		"force_destroy":            {attributes{"force_destroy": true}, func(*cascade.Config) {}, false},
+		"drain_timeout":            {attributes{"drain_timeout": "1m"}, func(*cascade.Config) {}, false},
+		"create_delivery_exchange": {attributes{"create_delivery_exchange": false}, func(*cascade.Config) {}, false},
+		"lookahead and queue_type": {attributes{"lookahead": 1, "queue_type": "classic"},
+			func(c *cascade.Config) { c.Lookahead, c.QueueType = 1, cascade.Classic }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := newVhost(t)
+			p := newProtocol(t, v.broker, nil)
+			configuration := attributes{"vhost": v.name, "name": "t", "levels": 4}
+			p.mustApply(configuration)
+			config := base
+			is.config(&config)
+			want := expand(t, config)
+
+			changed := configuration.with(is.change)
+			noErrors(t, p.refresh(t.Context()))
+			plan := p.plan(t.Context(), changed)
+			if plan.replace != is.replace {
+				t.Errorf("replaced: %t, want %t", plan.replace, is.replace)
+			}
+			if !plan.state.IsFullyKnown() {
+				t.Errorf("the plan holds unknown values: %s", plan.state)
+			}
+			noErrors(t, p.apply(t.Context(), plan))
+			v.mustHold(want)
+			p.mustBeSettled(changed)
+			if is.change["create_delivery_exchange"] == false {
+				p.mustApply(configuration)
+				p.mustBeSettled(configuration)
+			}
+			p.mustApply(nil)
+			v.mustHold(topology.New())
+		})
+	}
+}
+
+// The plan of a replacement or a destroy says what it has in its way, and the apply refuses it.
+func TestAccReplacementWithMessagesInFlight(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	p := newProtocol(t, v.broker, nil)
+	configuration := attributes{"vhost": v.name, "name": "t", "levels": 12}
+	p.mustApply(configuration)
+	for range 3 {
+		v.publish("t.delay-11", routingKey(t, 2048e9, 12, 1e9, "later"), "")
+	}
+	before := v.objects()
+	replacement := configuration.with(attributes{"levels": 11})
+
+	// The counts of the management API lag.
+	v.eventually("the plan counts three messages", func() bool {
+		noErrors(t, p.refresh(t.Context()))
+		return strings.Contains(warningText(p.plan(t.Context(), replacement).diagnostics), "Messages that wait in "+
+			"it, by the broker's last count, which may be some seconds old: 3.")
+	})
+	for what, is := range map[string]struct {
+		configuration attributes
+		says          []string
+	}{
+		"a replacement": {replacement, []string{`The cascade with entry exchange "t.delay-11" is to be replaced`,
+			"The apply will be refused while any message waits"}},
+		"a destroy": {nil, []string{`The cascade with entry exchange "t.delay-11" is to be destroyed`,
+			"The apply will be refused while any message waits"}},
+	} {
+		plan := p.plan(t.Context(), is.configuration)
+		for _, part := range is.says {
+			if text := warningText(plan.diagnostics); !strings.Contains(text, part) {
+				t.Errorf("the plan of %s does not say %q: %s", what, part, text)
+			}
+		}
+		text := strings.ReplaceAll(errorText(p.apply(t.Context(), plan)), v.name, "vhost")
+		for _, part := range []string{"was not destroyed, and nothing of it is gone", `queue "t.delay-11": 3`,
+			"Wait until the delayed messages are delivered"} {
+			if !strings.Contains(text, part) {
+				t.Errorf("the error of %s does not say %q: %s", what, part, text)
+			}
+		}
+		if strings.Count(text, "3") != 1 {
+			t.Errorf("the error of %s counts the messages more than once: %s", what, text)
+		}
+		v.mustHold(before)
+	}
+	if n := v.depth("t.delay-11"); n != 3 {
+		t.Errorf("%d messages wait, want 3", n)
+	}
+
+	forced := configuration.with(attributes{"force_destroy": true})
+	p.mustApply(forced)
+	if text := warningText(p.plan(t.Context(), nil).diagnostics); !strings.Contains(text, "They will be deleted, "+
+		"because force_destroy is true") {
+		t.Errorf("the plan of a forced destroy: %s", text)
+	}
+	p.mustApply(nil)
+	v.mustHold(topology.New())
+}
+
+// A delivery exchange that an update makes belongs to the cascade, even if the update fails behind it: the next one
+// goes on.
+func TestDeliveryExchangeOfAFailedUpdate(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	given := attributes{"vhost": v.name, "name": "t", "levels": 2, "create_delivery_exchange": false}
+	v.declareExchange("t.delivery", "topic")
+	p := newProtocol(t, v.broker, nil)
+	p.mustApply(given)
+	v.try(v.api.DeleteExchange(v.name, "t.delivery"))
+	noErrors(t, p.refresh(t.Context()))
+
+	through := *v.broker
+	through.Endpoint = newGateway(t, v.broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
+		fails := r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/api/bindings/")
+		if fails {
+			w.WriteHeader(http.StatusForbidden)
+		}
+		return fails
+	}).URL
+	delete(given, "create_delivery_exchange")
+	failing := p.with(&through, nil)
+	if text := errorText(failing.apply(t.Context(), failing.plan(t.Context(), given))); text == "" {
+		t.Fatal("the update succeeded")
+	}
+	if _, made := v.objects().Exchanges["t.delivery"]; !made {
+		t.Fatal("the update failed before it made the delivery exchange")
+	}
+	p = failing.with(v.broker, nil)
+	noErrors(t, p.refresh(t.Context()))
+	p.mustApply(given)
+	p.mustBeSettled(given)
+	p.mustApply(nil)
+	v.mustHold(topology.New())
+}
+
+// Names and numbers that come from resources that do not exist yet: the plan works, only what depends
+// on them is unknown, and the apply succeeds.
+func TestAccUnknownValues(t *testing.T) {
+	v := newVhost(t)
+	v.declareExchange("given", "topic")
+	named := []string{"entry_exchange", "exchanges", "queues", "bindings"}
+	with := func(names []string, further ...string) []string { return append(slices.Clone(names), further...) }
+	cases := map[string]struct{ arguments, unknown, known []string }{
+		"name": {
+			arguments: []string{`name = terraform_data.name.output`, `levels = 3`},
+			unknown:   with(named, "exchange_name", "queue_name", "delivery_exchange"),
+			known:     []string{"levels", "max_delay", "lookahead"},
+		},
+		"vhost": {
+			arguments: []string{`vhost = terraform_data.vhost.output`, `name = "with-vhost"`, `levels = 3`},
+			unknown:   []string{"vhost"},
+			known:     with(named, "exchange_name", "queue_name", "delivery_exchange", "levels"),
+		},
+		"levels": {
+			arguments: []string{`name = "with-levels"`, `levels = terraform_data.levels.output`},
+			unknown:   with(named, "max_delay", "lookahead"),
+			known:     []string{"exchange_name", "delivery_exchange"},
+		},
+		"max_delay": {
+			arguments: []string{`name = "with-max-delay"`, `max_delay = terraform_data.max_delay.output`},
+			unknown:   with(named, "levels", "lookahead"),
+			known:     []string{"exchange_name", "delivery_exchange"},
+		},
+		"base": {
+			arguments: []string{`name = "with-base"`, `levels = 3`, `base = terraform_data.base.output`},
+			unknown:   []string{"queue_name", "queues", "max_delay"},
+			known:     []string{"entry_exchange", "exchanges", "delivery_exchange", "levels", "lookahead"},
+		},
+		"resolution": {
+			arguments: []string{
+				`name = "with-resolution"`, `levels = 3`, `resolution = terraform_data.resolution.output`,
+			},
+			unknown: []string{"max_delay"},
+			known:   []string{"entry_exchange", "exchanges", "bindings", "delivery_exchange"},
+		},
+		"queue_type": {
+			arguments: []string{
+				`name = "with-queue-type"`, `levels = 3`, `queue_type = terraform_data.queue_type.output`,
+			},
+			known: []string{"entry_exchange", "exchanges", "bindings", "max_delay"},
+		},
+		"delivery_exchange": {
+			arguments: []string{
+				`name = "with-delivery-exchange"`, `levels = 3`, `lookahead = 1`,
+				`delivery_exchange = terraform_data.delivery_exchange.output`, `create_delivery_exchange = false`,
+			},
+			unknown: []string{"delivery_exchange"},
+			known:   []string{"entry_exchange", "exchanges", "max_delay"},
+		},
+		"formats": {
+			arguments: []string{
+				`name = "with-formats"`, `levels = 3`, `exchange_name = "${terraform_data.name.output}.x%d"`,
+				`queue_name = "${terraform_data.name.output}.q%d"`,
+			},
+			unknown: named,
+			known:   []string{"delivery_exchange", "max_delay"},
+		},
+	}
+	var configuration strings.Builder
+	fmt.Fprint(&configuration, on(v.broker, ""))
+	for name, value := range map[string]string{
+		"name": `"unknown"`, "vhost": quote(v.name), "levels": "3", "base": "10",
+		"max_delay": `"6s"`, "resolution": `"2s"`,
+		"queue_type": `"classic"`, "delivery_exchange": `"given"`,
+	} {
+		fmt.Fprintf(&configuration, "resource \"terraform_data\" %q {\n  input = %s\n}\n\n", name, value)
+	}
+	var checks []plancheck.PlanCheck
+	for name, is := range cases {
+		address := "rabbitmqdelay_cascade." + name
+		if name != "vhost" {
+			is.arguments = append(is.arguments, "vhost = "+quote(v.name))
+		}
+		fmt.Fprintf(&configuration, "resource \"rabbitmqdelay_cascade\" %q {\n  %s\n}\n\n", name,
+			strings.Join(is.arguments, "\n  "))
+		for _, attribute := range is.unknown {
+			checks = append(checks, plancheck.ExpectUnknownValue(address, tfjsonpath.New(attribute)))
+		}
+		checks = append(checks, nothingUnknown(address, is.known...))
+	}
+	checks = append(checks,
+		plancheck.ExpectUnknownValue("rabbitmqdelay_cascade.base", tfjsonpath.New("publisher").AtMapKey("base")),
+		plancheck.ExpectKnownValue("rabbitmqdelay_cascade.base", tfjsonpath.New("publisher").AtMapKey("levels"),
+			knownvalue.Int64Exact(3)),
+		plancheck.ExpectUnknownValue("rabbitmqdelay_cascade.base",
+			tfjsonpath.New("bindings").AtMapKey("with-base.delay-00")),
+		plancheck.ExpectUnknownValue("rabbitmqdelay_cascade.resolution",
+			tfjsonpath.New("queues").AtMapKey("with-resolution.delay-01").AtMapKey("message_ttl")),
+		plancheck.ExpectKnownValue("rabbitmqdelay_cascade.resolution",
+			tfjsonpath.New("queues").AtMapKey("with-resolution.delay-01").AtMapKey("dead_letter_exchange"),
+			knownvalue.StringExact("with-resolution.delay-00")),
+		plancheck.ExpectUnknownValue("rabbitmqdelay_cascade.queue_type",
+			tfjsonpath.New("queues").AtMapKey("with-queue-type.delay-01").AtMapKey("type")),
+		plancheck.ExpectUnknownValue("rabbitmqdelay_cascade.delivery_exchange",
+			tfjsonpath.New("bindings").AtMapKey("with-delivery-exchange.delay-00")),
+		plancheck.ExpectKnownValue("rabbitmqdelay_cascade.delivery_exchange",
+			tfjsonpath.New("bindings").AtMapKey("with-delivery-exchange.delay-01"), knownvalue.SetSizeExact(2)),
+	)
+	resource.ParallelTest(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories,
+		CheckDestroy: func(*terraform.State) error {
+			own := topology.New()
+			own.Exchanges["given"] = topology.Exchange{Name: "given", Type: "topic", Durable: true}
+			v.mustHold(own)
+			return nil
+		},
+		Steps: []resource.TestStep{{Config: configuration.String(),
+			ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: checks}}},
+	})
+}
+
+// A provider whose endpoint is not known yet plans, and applies once it is.
+func TestAccUnknownEndpoint(t *testing.T) {
+	v := newVhost(t)
+	resource.ParallelTest(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories,
+		Steps: []resource.TestStep{{
+			Config: fmt.Sprintf(`
+resource "terraform_data" "broker" {
+  input = {
+    endpoint = %q
+    username = %q
+    password = %q
+  }
+}
+
+provider "rabbitmqdelay" {
+  endpoint = terraform_data.broker.output.endpoint
+  username = terraform_data.broker.output.username
+  password = terraform_data.broker.output.password
+}
+
+resource "rabbitmqdelay_cascade" "t" {
+  vhost  = %q
+  name   = "t"
+  levels = 3
+}
+`, v.broker.Endpoint, v.broker.Username, v.broker.Password, v.name),
+			ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{nothingUnknown(
+				"rabbitmqdelay_cascade.t")}},
+			Check: func(*terraform.State) error {
+				v.mustHold(expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
+					StrictKeys: true, InternalLevels: true, ParkUnroutable: true}))
+				return nil
+			},
+		}},
+	})
+}

@@ -1,0 +1,198 @@
+package acceptance
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
+	"github.com/hashicorp/terraform-plugin-testing/statecheck"
+	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// A healthy cascade shows its messages and has no findings; each damage is one that names the object.
+func TestAccCascadeDataSource(t *testing.T) {
+	t.Parallel()
+	for _, queueType := range []cascade.QueueType{cascade.Quorum, cascade.Classic} {
+		t.Run(string(queueType), func(t *testing.T) {
+			t.Parallel()
+			v := newVhost(t)
+			config := cascade.Config{Name: "t", Vhost: v.name, Levels: 12, QueueType: queueType,
+				CreateDeliveryExchange: true,
+				StrictKeys:             true, InternalLevels: true, ParkUnroutable: true}
+			v.do(plans.Repair(expand(t, config), topology.New()).Steps()...)
+			for range 3 {
+				v.publish("t.delay-11", "1.0.0.0.0.0.0.0.0.0.0.0.later", "")
+			}
+			v.publish("t.delay-11", "malformed", "")
+
+			look := on(v.broker, `data "rabbitmqdelay_cascade" "t" {
+  vhost          = %s
+  entry_exchange = "t.delay-11"
+}
+`, quote(v.name))
+			at := tfjsonpath.New[string]
+			value := func(path tfjsonpath.Path, check knownvalue.Check) statecheck.StateCheck {
+				return statecheck.ExpectKnownValue("data.rabbitmqdelay_cascade.t", path, check)
+			}
+			v.eventually("the counts are up to date", func() bool {
+				return v.counted("t.delay-11") == 3 && v.counted("t.unroutable") == 1
+			})
+			finding := func(i int, object, cause, effect string) []statecheck.StateCheck {
+				f := at("findings").AtSliceIndex(i)
+				return []statecheck.StateCheck{
+					value(f.AtMapKey("severity"), knownvalue.StringExact("error")),
+					value(f.AtMapKey("object"), knownvalue.StringExact(object)),
+					value(f.AtMapKey("cause"), knownvalue.StringExact(cause)),
+					value(f.AtMapKey("effect"), knownvalue.StringRegexp(regexp.MustCompile(effect))),
+				}
+			}
+			damages := finding(0, `exchange "t.delay-02"`, "missing", "do not get on")
+			damages = append(damages, finding(1, `queue "t.delay-01"`, "missing", "unroutable")...)
+			resource.Test(t, resource.TestCase{
+				ProtoV6ProviderFactories: factories,
+				Steps: []resource.TestStep{
+					{
+						Config: look,
+						ConfigStateChecks: []statecheck.StateCheck{
+							value(at("levels"), knownvalue.Int64Exact(12)),
+							value(at("resolution"), knownvalue.StringExact("1s")),
+							value(at("max_delay"), knownvalue.StringExact("1h8m15s")),
+							value(at("queue_type"), knownvalue.StringExact(string(queueType))),
+							value(at("lookahead"), knownvalue.Int64Exact(12)), value(at("delivery_exchange"),
+								knownvalue.StringExact("t.delivery")),
+							value(at("messages"), knownvalue.Int64Exact(3)), value(at("unroutable_messages"),
+								knownvalue.Int64Exact(1)),
+							value(at("findings"), knownvalue.ListSizeExact(0)),
+							value(at("queues"), knownvalue.ListSizeExact(12)),
+							value(at("queues").AtSliceIndex(11), knownvalue.ObjectExact(map[string]knownvalue.Check{
+								"level": knownvalue.Int64Exact(11), "digit": knownvalue.Int64Exact(1),
+								"name":        knownvalue.StringExact("t.delay-11"),
+								"message_ttl": knownvalue.Int64Exact(2048000),
+								"messages":    knownvalue.Int64Exact(3), "consumers": knownvalue.Int64Exact(0),
+							})),
+						},
+					},
+					{
+						PreConfig: func() { v.do(plans.DeleteExchange{Name: "t.delay-11"}) },
+						Config:    look,
+						ConfigStateChecks: append(finding(0, `exchange "t.delay-11"`, "missing",
+							"publishers get an error"),
+							value(at("findings"), knownvalue.ListSizeExact(1))),
+					},
+					{
+						PreConfig: func() {
+							v.do(plans.Repair(expand(t, config), v.objects()).Steps()...)
+							v.do(plans.DeleteExchange{Name: "t.delay-02"},
+								plans.DeleteQueue{Queue: topology.Queue{Name: "t.delay-01"}})
+						},
+						Config: look,
+						ConfigStateChecks: append(damages,
+							value(at("findings"), knownvalue.ListSizeExact(2)),
+							value(at("queues"), knownvalue.ListSizeExact(11))),
+					},
+					{
+						PreConfig: func() { v.do(plans.DeleteExchange{Name: "t.delivery"}) },
+						Config:    look,
+						ConfigStateChecks: append(finding(1, `exchange "t.delivery"`, "missing", "do not get on"),
+							value(at("findings"), knownvalue.ListSizeExact(3))),
+					},
+					{
+						Config: on(v.broker, "data \"rabbitmqdelay_cascade\" \"t\" {\n  vhost = %s\n  "+
+							"entry_exchange = \"amq.topic\"\n}\n", quote(v.name)),
+						ExpectError: saying(`recognize the cascade behind exchange "amq.topic"`),
+					},
+				},
+			})
+		})
+	}
+}
+
+// In base 10 there is a queue for each digit. What an application has to know is the same in the resource.
+func TestAccCascadeDataSourceInBase10(t *testing.T) {
+	v := newVhost(t)
+	look := on(v.broker, `resource "rabbitmqdelay_cascade" "t" {
+  vhost      = %s
+  name       = "t"
+  base       = 10
+  levels     = 3
+  resolution = "1h"
+}
+
+data "rabbitmqdelay_cascade" "t" {
+  vhost          = rabbitmqdelay_cascade.t.vhost
+  entry_exchange = rabbitmqdelay_cascade.t.entry_exchange
+}
+
+output "of_resource" {
+  value = jsonencode(rabbitmqdelay_cascade.t.publisher)
+}
+
+output "of_data_source" {
+  value = jsonencode(data.rabbitmqdelay_cascade.t.publisher)
+}
+`, quote(v.name))
+	at := tfjsonpath.New[string]
+	value := func(path tfjsonpath.Path, check knownvalue.Check) statecheck.StateCheck {
+		return statecheck.ExpectKnownValue("data.rabbitmqdelay_cascade.t", path, check)
+	}
+	queue := func(i, level, digit, messages int64) statecheck.StateCheck {
+		return value(at("queues").AtSliceIndex(int(i)), knownvalue.ObjectExact(map[string]knownvalue.Check{
+			"level": knownvalue.Int64Exact(level), "digit": knownvalue.Int64Exact(digit),
+			"name":        knownvalue.StringExact(fmt.Sprintf("t.delay-%02d-%x", level, digit)),
+			"message_ttl": knownvalue.Int64Exact(digit * int64(math.Pow10(int(level))) * 3_600_000),
+			"messages":    knownvalue.Int64Exact(messages), "consumers": knownvalue.Int64Exact(0),
+		}))
+	}
+	publisher := knownvalue.StringExact(`{"base":10,"entry_exchange":"t.delay-02","levels":3,` +
+		`"max_delay_ms":3596400000,"resolution_ms":3600000}`)
+	resource.ParallelTest(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories,
+		Steps: []resource.TestStep{
+			{Config: look, ConfigStateChecks: []statecheck.StateCheck{
+				value(at("base"), knownvalue.Int64Exact(10)), value(at("levels"), knownvalue.Int64Exact(3)),
+				value(at("lookahead"), knownvalue.Int64Exact(3)), value(at("findings"), knownvalue.ListSizeExact(0)),
+				value(at("queues"), knownvalue.ListSizeExact(27)),
+				statecheck.ExpectKnownOutputValue("of_resource", publisher),
+				statecheck.ExpectKnownOutputValue("of_data_source", publisher),
+			}},
+			{
+				PreConfig: func() {
+					v.publish("t.delay-02", "5.0.0.later", "")
+					v.publish("t.delay-02", "0.0.9.later", "")
+					v.eventually("the counts are up to date", func() bool {
+						return v.counted("t.delay-02-5") == 1 && v.counted("t.delay-00-9") == 1
+					})
+				},
+				Config: look,
+				ConfigStateChecks: []statecheck.StateCheck{queue(22, 2, 5, 1), queue(8, 0, 9, 1), queue(0, 0, 1, 0),
+					value(at("messages"), knownvalue.Int64Exact(2))},
+			},
+			{
+				PreConfig: func() {
+					v.purge("t.delay-02-5")
+					v.purge("t.delay-00-9")
+					v.do(plans.DeleteQueue{Queue: topology.Queue{Name: "t.delay-01-7"}})
+				},
+				// It is repaired before it is read.
+				Config: look,
+				ConfigStateChecks: []statecheck.StateCheck{queue(15, 1, 7, 0),
+					value(at("findings"), knownvalue.ListSizeExact(0))},
+			},
+		},
+	})
+}
+
+// counted is the number of messages in a queue by the management API, which lags.
+func (v *vhost) counted(queue string) int {
+	v.Helper()
+	var answer struct{ Messages int }
+	v.get(&answer, "queues", v.name, queue)
+	return answer.Messages
+}

@@ -1,0 +1,226 @@
+package acceptance
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// soon is when an error is there: a broken connection is tried again for three seconds.
+const soon = 10 * time.Second
+
+// Whatever stands between the provider and the broker is one error, within seconds, that names the
+// object and says what to do. It is the same for a create, a refresh and a destroy.
+func TestAccOneErrorSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	for name, is := range map[string]struct {
+		broker  func(v *vhost) brokertest.Broker
+		vhost   string
+		says    []string
+		notRead bool // a refresh does without
+	}{
+		"wrong password": {
+			broker: func(v *vhost) brokertest.Broker { b := *v.broker; b.Password = "not-the-password"; return b },
+			says: []string{`refused user "guest"`, "Check username and password, or RABBITMQ_USERNAME and " +
+				"RABBITMQ_PASSWORD"},
+		},
+		"closed port": {
+			broker: func(v *vhost) brokertest.Broker {
+				b := *v.broker
+				b.Endpoint = "http://" +
+					closedPort(v)
+				return b
+			},
+			says: []string{"connection refused", "Check that the broker runs, that its management plugin is " +
+				"enabled, and the port in endpoint; the default is 15672"},
+		},
+		"no management API": {
+			broker: func(v *vhost) brokertest.Broker {
+				b := *v.broker
+				b.Endpoint = serve(v, func(w http.ResponseWriter, _ *http.Request) {
+					fmt.Fprint(w, "<html>It works!</html>")
+				})
+				return b
+			},
+			says: []string{"is not what RabbitMQ sends", "it has to be the base URL of the management API, without " +
+				"/api, by default on port 15672"},
+		},
+		"wrong path": {
+			broker: func(v *vhost) brokertest.Broker { b := *v.broker; b.Endpoint += "/elsewhere"; return b },
+			says:   []string{"/elsewhere; it has to be the base URL of the management API, without /api"},
+		},
+		"another server's 404": {
+			broker: func(v *vhost) brokertest.Broker { b := *v.broker; b.Endpoint = serve(v, http.NotFound); return b },
+			says:   []string{"404 Not Found", "it has to be the base URL of the management API"},
+		},
+		"the AMQP port": {
+			broker: func(v *vhost) brokertest.Broker {
+				b := *v.broker
+				b.Endpoint = "http://" + hostAndPort(b.AMQPURI)
+				return b
+			},
+			says: []string{"is a port for AMQP", "it has to be the base URL of the management API, without /api, by " +
+				"default on port 15672"},
+		},
+		"no such vhost": {
+			broker:  func(v *vhost) brokertest.Broker { return *v.broker },
+			vhost:   "nowhere/at all",
+			says:    []string{`find vhost "nowhere/at all"`, "Create it before, or check the attribute vhost"},
+			notRead: true,
+		},
+		"no permissions in the vhost": {
+			broker: func(v *vhost) brokertest.Broker { return v.user("management", nil) },
+			says:   []string{"may not ", "The user needs permissions in this vhost: rabbitmqctl set_permissions"},
+		},
+		"no management tag": {
+			broker: func(v *vhost) brokertest.Broker { return v.user("", &everything) },
+			says:   []string{"may not ", "The user needs the tag management: rabbitmqctl set_user_tags"},
+		},
+		"no permission to configure": {
+			broker: func(v *vhost) brokertest.Broker {
+				return v.user("management", &rabbithole.Permissions{Configure: "^other", Write: ".*", Read: ".*"})
+			},
+			says:    []string{`declare exchange "t.`, "may not ", "This takes configure "},
+			notRead: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := newVhost(t)
+			b := is.broker(v)
+			configuration := attributes{"vhost": v.name, "name": "t", "levels": 3}
+			named := []string{`cascade with entry exchange "t.delay-02" in vhost "` + v.name + `"`}
+			if is.vhost != "" {
+				configuration["vhost"] = is.vhost
+				named = []string{`cascade with entry exchange "t.delay-02" in vhost "` + is.vhost + `"`}
+			}
+
+			p := newProtocol(t, &b, attributes{"retry_timeout": "3s"})
+			mustFail(t, "create", append(named, is.says...),
+				func() []*tfprotov6.Diagnostic { return p.apply(t.Context(), p.plan(t.Context(), configuration)) })
+			if !p.state.IsNull() {
+				t.Errorf("the failed create leaves in the state: %s", p.state)
+			}
+			v.mustHold(topology.New())
+			if !is.notRead {
+				good := newProtocol(t, v.broker, nil)
+				good.mustApply(configuration)
+				before := v.objects()
+				p.state, p.private = good.state, good.private
+				mustFail(t, "refresh", append(named, is.says...),
+					func() []*tfprotov6.Diagnostic { return p.refresh(t.Context()) })
+				mustFail(t, "destroy", append(named, is.says...),
+					func() []*tfprotov6.Diagnostic { return p.apply(t.Context(), p.plan(t.Context(), nil)) })
+				v.mustHold(before)
+				good.mustApply(nil)
+			}
+
+			resource.Test(t, resource.TestCase{
+				ProtoV6ProviderFactories: factories,
+				Steps: []resource.TestStep{{
+					Config: strings.Replace(on(&b, "resource \"rabbitmqdelay_cascade\" \"t\" {\n%s}\n",
+						arguments(configuration)), "{\n", "{\n  retry_timeout = \"3s\"\n", 1),
+					ExpectError: saying(is.says[len(is.says)-1]),
+				}},
+			})
+		})
+	}
+}
+
+// mustFail checks that there is one error, soon, and what it says.
+func mustFail(t testing.TB, operation string, says []string, do func() []*tfprotov6.Diagnostic) {
+	t.Helper()
+	started := time.Now()
+	diagnostics := do()
+	if took := time.Since(started); took > soon {
+		t.Errorf("the error of the %s took %s", operation, took)
+	}
+	text := errorText(diagnostics)
+	if len(diagnostics) != 1 || text == "" {
+		t.Errorf("the %s gives %d diagnostics, want one error: %s", operation, len(diagnostics), text)
+	}
+	for _, part := range says {
+		if !strings.Contains(text, part) {
+			t.Errorf("the error of the %s does not say %q:\n%s", operation, part, text)
+		}
+	}
+	if strings.Contains(text, "not-the-password") {
+		t.Errorf("the error of the %s tells the password: %s", operation, text)
+	}
+	t.Logf("%s: %s", operation, text)
+}
+
+// An object in the way is named with all its differences, and nothing is written.
+func TestAccObjectsInTheWay(t *testing.T) {
+	v := newVhost(t)
+	v.declareExchange("t.delay-01", "direct")
+	v.declareQueue("t.delay-00", map[string]any{"x-queue-type": "classic"})
+	v.declareQueue("t.unroutable", map[string]any{"x-queue-type": "quorum", "x-delivery-limit": 2147483647})
+	before := v.objects()
+	configuration := func(adopt bool) string {
+		return on(v.broker, "resource \"rabbitmqdelay_cascade\" \"t\" {\n  vhost = %q\n  name = \"t\"\n  levels = "+
+			"3\n  adopt = %t\n}\n", v.name, adopt)
+	}
+	held := func() { v.mustHold(before) }
+	var steps []resource.TestStep
+	for _, adopt := range []bool{false, true} {
+		for _, says := range []string{
+			`exchange "t.delay-01": type is direct, not topic`,
+			`queue "t.delay-00": type is classic, not quorum; x-dead-letter-exchange is absent, not t.delivery`,
+			`Exactly as the cascade would declare them: queue "t.unroutable" Use other names`,
+			`Use other names or remove these objects.`, // no key shows what it was, so no import is offered
+		} {
+			steps = append(steps, resource.TestStep{PreConfig: held, Config: configuration(adopt),
+				ExpectError: saying(says)})
+		}
+	}
+	resource.ParallelTest(t, resource.TestCase{ProtoV6ProviderFactories: factories, Steps: steps})
+	held()
+}
+
+// user is the broker as another user knows it.
+func (v *vhost) user(tags string, permissions *rabbithole.Permissions) brokertest.Broker {
+	v.Helper()
+	b := *v.broker
+	b.Username, b.Password = "user of "+v.name, "not-the-password"
+	b.AMQPURI = strings.Replace(b.AMQPURI, "guest:guest@", "", 1)
+	v.try(v.api.PutUser(b.Username, rabbithole.UserSettings{Password: b.Password, Tags: rabbithole.UserTags{tags}}))
+	v.Cleanup(func() { v.try(v.api.DeleteUser(b.Username)) })
+	if permissions != nil {
+		v.try(v.api.UpdatePermissionsIn(v.name, b.Username, *permissions))
+	}
+	return b
+}
+
+var everything = rabbithole.Permissions{Configure: ".*", Write: ".*", Read: ".*"}
+
+func closedPort(t testing.TB) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// serve is a web server for the time of a test.
+func serve(t testing.TB, handler http.HandlerFunc) (endpoint string) {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func hostAndPort(uri string) string { return uri[strings.LastIndex(uri, "@")+1:] }

@@ -1,0 +1,95 @@
+package acceptance
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/plancheck"
+	"github.com/hashicorp/terraform-plugin-testing/terraform"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Whatever RabbitMQ takes as a name works from the plan to the import, also where it means something to
+// URLs, to Terraform's language, to formats or to routing keys.
+func TestAccNames(t *testing.T) {
+	t.Parallel()
+	for _, odd := range []string{
+		`a b/c%d@e#f*g?h"i${j}k%{l}`,
+		`été/日本語 ~+;=&%2F:\`,
+		`..`,
+	} {
+		t.Run(odd, func(t *testing.T) {
+			b := brokertest.Shared(t)
+			name := fmt.Sprintf("%s %06x", odd, rand.IntN(1<<24))
+			v := newVhostNamed(t, b, name)
+
+			const levels, unit = 3, 50 * time.Millisecond
+			config := cascade.Config{
+				Vhost: name, Name: "name " + odd, Levels: levels, Resolution: unit,
+				ExchangeName:     cascade.Format(cascade.Escape("exchange "+odd) + "%d" + cascade.Escape(odd)),
+				QueueName:        cascade.Format(cascade.Escape("queue "+odd) + " %02d"),
+				DeliveryExchange: "delivery " + odd, CreateDeliveryExchange: true,
+				StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
+			}
+			want := expand(t, config)
+			configuration := on(b, `
+resource "rabbitmqdelay_cascade" "t" {
+  vhost             = %s
+  name              = %s
+  levels            = %d
+  resolution        = "%s"
+  exchange_name     = %s
+  queue_name        = %s
+  delivery_exchange = %s
+}
+`, quote(name), quote(config.Name), levels, unit, quote(string(config.ExchangeName)),
+				quote(string(config.QueueName)), quote(config.DeliveryExchange))
+
+			resource.ParallelTest(t, resource.TestCase{
+				ProtoV6ProviderFactories: factories,
+				CheckDestroy: func(*terraform.State) error {
+					used := topology.New() // by the collector
+					used.Exchanges[want.Delivery] = want.Exchanges[want.Delivery]
+					v.mustHold(used)
+					return nil
+				},
+				Steps: []resource.TestStep{
+					{
+						Config: configuration,
+						ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{
+							nothingUnknown("rabbitmqdelay_cascade.t"), planShows("rabbitmqdelay_cascade.t", want),
+						}},
+						Check: func(*terraform.State) error {
+							v.mustHold(want)
+							c := cascadeUnderTest{v, binary(levels, unit), want.Entry, want.Delivery}
+							collector := c.collect(want.Delivery, destination(levels, "here"))
+							sent := c.send(5, "here")
+							if took := v.arrived(collector, 1)[0].At.Sub(sent); took < 5*unit {
+								t.Errorf("a message with a delay of %s took %s", 5*unit, took)
+							}
+							return nil
+						},
+					},
+					{
+						ResourceName:      "rabbitmqdelay_cascade.t",
+						ImportState:       true,
+						ImportStateId:     importID(name, want.Entry),
+						ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "entry_exchange",
+					},
+					{
+						ResourceName:    "rabbitmqdelay_cascade.t",
+						ImportState:     true,
+						ImportStateKind: resource.ImportBlockWithID,
+						ImportStateId:   importID(name, want.Entry),
+					},
+				},
+			})
+		})
+	}
+}

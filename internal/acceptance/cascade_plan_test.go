@@ -1,0 +1,207 @@
+package acceptance
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
+	"github.com/hashicorp/terraform-plugin-testing/plancheck"
+	"github.com/hashicorp/terraform-plugin-testing/terraform"
+	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// The shortest cascade: everything is in the plan before anything is on the broker, and after the
+// apply the broker has exactly that.
+func TestAccPlanShowsEverything(t *testing.T) {
+	v := newVhost(t)
+	want := expand(t, cascade.Config{Name: "tasks", Levels: 17, CreateDeliveryExchange: true,
+		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
+	configuration := on(v.broker, `
+resource "rabbitmqdelay_cascade" "tasks" {
+  vhost  = %q
+  name   = "tasks"
+  levels = 17
+}
+`, v.name)
+	resource.ParallelTest(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories,
+		CheckDestroy:             func(*terraform.State) error { v.mustExport(topology.New()); return nil },
+		Steps: []resource.TestStep{
+			{
+				Config: configuration,
+				ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: append(planned17,
+					nothingUnknown("rabbitmqdelay_cascade.tasks"),
+					planShows("rabbitmqdelay_cascade.tasks", want),
+					during(func() { v.mustHold(topology.New()) }),
+				)},
+				Check: func(*terraform.State) error { v.mustExport(want); return nil },
+			},
+			{
+				Config:           configuration,
+				ConfigPlanChecks: expectEmptyPlan,
+				Check:            func(*terraform.State) error { v.mustExport(want); return nil },
+			},
+		},
+	})
+}
+
+// planned17 are some of the values of a cascade "tasks" of 17 levels, written out.
+var planned17 = func() []plancheck.PlanCheck {
+	at := func(value knownvalue.Check, attribute string, within ...string) plancheck.PlanCheck {
+		path := tfjsonpath.New(attribute)
+		for _, key := range within {
+			path = path.AtMapKey(key)
+		}
+		return plancheck.ExpectKnownValue("rabbitmqdelay_cascade.tasks", path, value)
+	}
+	quorum := map[string]knownvalue.Check{
+		"type": knownvalue.StringExact("quorum"), "durable": knownvalue.Bool(true),
+		"auto_delete": knownvalue.Bool(false), "exclusive": knownvalue.Bool(false),
+	}
+	queue := func(level, ttl int64, deadLetters string) knownvalue.Check {
+		values := maps.Clone(quorum)
+		values["level"] = knownvalue.Int64Exact(level)
+		values["message_ttl"] = knownvalue.Int64Exact(ttl)
+		values["dead_letter_exchange"] = knownvalue.StringExact(deadLetters)
+		values["arguments"] = knownvalue.MapExact(map[string]knownvalue.Check{
+			"x-dead-letter-strategy": knownvalue.StringExact("at-least-once"),
+			"x-overflow":             knownvalue.StringExact("reject-publish"),
+		})
+		return knownvalue.ObjectExact(values)
+	}
+	return []plancheck.PlanCheck{
+		at(knownvalue.StringExact("36h24m31s"), "max_delay"),
+		at(knownvalue.Int64Exact(17), "lookahead"),
+		at(knownvalue.StringExact("tasks.delay-16"), "entry_exchange"),
+		at(knownvalue.StringExact("tasks.delivery"), "delivery_exchange"),
+		at(knownvalue.MapSizeExact(19), "exchanges"),
+		at(knownvalue.StringExact("tasks.unroutable"), "exchanges", "tasks.delivery", "alternate_exchange"),
+		at(knownvalue.MapSizeExact(18), "queues"),
+		at(queue(16, 65_536_000, "tasks.delay-15"), "queues", "tasks.delay-16"),
+		at(queue(0, 1000, "tasks.delivery"), "queues", "tasks.delay-00"),
+		at(knownvalue.MapSizeExact(18), "bindings"),
+		at(knownvalue.SetExact([]knownvalue.Check{
+			knownvalue.StringExact("*.*.*.*.*.*.*.*.*.*.*.*.*.*.*.*.1.# -> queue tasks.delay-00"),
+			knownvalue.StringExact("*.*.*.*.*.*.*.*.*.*.*.*.*.*.*.*.0.# -> exchange tasks.delivery"),
+		}), "bindings", "tasks.delay-00"),
+		at(knownvalue.SetExact([]knownvalue.Check{knownvalue.StringExact("# -> queue tasks.unroutable")}), "bindings",
+			"tasks.unroutable"),
+	}
+}()
+
+// nothingUnknown checks that the plan of a resource has no "(known after apply)", or none in some of its
+// attributes.
+func nothingUnknown(address string, attributes ...string) plancheck.PlanCheck {
+	return checkFunc(func(req plancheck.CheckPlanRequest) error {
+		for _, change := range req.Plan.ResourceChanges {
+			if change.Address != address {
+				continue
+			}
+			of, _ := change.Change.AfterUnknown.(map[string]any)
+			unknown := maps.Clone(of)
+			if len(attributes) > 0 {
+				maps.DeleteFunc(unknown, func(name string, _ any) bool { return !slices.Contains(attributes, name) })
+			}
+			if paths := unknownPaths("", unknown); len(paths) > 0 {
+				return fmt.Errorf("%s: known after apply: %v", address, paths)
+			}
+			return nil
+		}
+		return fmt.Errorf("%s is not in the plan", address)
+	})
+}
+
+// unknownPaths lists what is true in the plan's mirror of unknown values.
+func unknownPaths(path string, value any) []string {
+	switch v := value.(type) {
+	case bool:
+		if v {
+			return []string{path}
+		}
+	case map[string]any:
+		var paths []string
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			paths = append(paths, unknownPaths(path+"/"+key, v[key])...)
+		}
+		return paths
+	case []any:
+		var paths []string
+		for i, element := range v {
+			paths = append(paths, unknownPaths(fmt.Sprintf("%s/%d", path, i), element)...)
+		}
+		return paths
+	}
+	return nil
+}
+
+// planShows checks that the plan names every exchange, queue and binding of the topology, and no other.
+func planShows(address string, want topology.Topology) plancheck.PlanCheck {
+	return checkFunc(func(req plancheck.CheckPlanRequest) error {
+		for _, change := range req.Plan.ResourceChanges {
+			if change.Address != address {
+				continue
+			}
+			after, _ := change.Change.After.(map[string]any)
+			return errorsIn(map[string][2][]string{
+				"exchanges": {slices.Sorted(maps.Keys(want.Exchanges)), keysOf(after["exchanges"])},
+				"queues":    {slices.Sorted(maps.Keys(want.Queues)), keysOf(after["queues"])},
+				"bindings":  {bindingLines(want), plannedLines(after["bindings"])},
+			})
+		}
+		return fmt.Errorf("%s is not in the plan", address)
+	})
+}
+
+func errorsIn(compared map[string][2][]string) error {
+	for what, pair := range compared {
+		if !slices.Equal(pair[0], pair[1]) {
+			return fmt.Errorf("%s in the plan: %q, want %q", what, pair[1], pair[0])
+		}
+	}
+	return nil
+}
+
+func keysOf(value any) []string {
+	m, _ := value.(map[string]any)
+	return slices.Sorted(maps.Keys(m))
+}
+
+func bindingLines(t topology.Topology) []string {
+	var lines []string
+	for b := range t.Bindings {
+		lines = append(lines, b.Source+": "+b.Line())
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func plannedLines(value any) []string {
+	var lines []string
+	bindings, _ := value.(map[string]any)
+	for source, of := range bindings {
+		elements, _ := of.([]any)
+		for _, line := range elements {
+			lines = append(lines, fmt.Sprintf("%s: %s", source, line))
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// during runs between the plan and the apply.
+func during(do func()) plancheck.PlanCheck {
+	return checkFunc(func(plancheck.CheckPlanRequest) error { do(); return nil })
+}
+
+type checkFunc func(plancheck.CheckPlanRequest) error
+
+func (f checkFunc) CheckPlan(_ context.Context, req plancheck.CheckPlanRequest, resp *plancheck.CheckPlanResponse) {
+	resp.Error = f(req)
+}

@@ -1,0 +1,98 @@
+package acceptance
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// The largest cascade of a framework, with full lookahead and everything, applies in a few seconds, and
+// in a vhost with thousands of queues and bindings of others in hardly more: whatever is read is asked
+// for by name. A plan without changes takes one request for each queue and each exchange, and one more.
+func TestAccScale(t *testing.T) {
+	const foreign, mostRequests = 5000, 60
+	v := newVhost(t)
+	counted := newGateway(t, v.broker, nil, nil)
+	proxied := *v.broker
+	proxied.Endpoint = counted.URL
+	configuration := attributes{"vhost": v.name, "name": "t", "levels": 28}
+	p := newProtocol(t, &proxied, attributes{"retry_timeout": "0s"})
+	measure := func(where string) (figures map[string]time.Duration) {
+		figures = map[string]time.Duration{}
+		for _, step := range []struct {
+			name string
+			do   func()
+		}{
+			{"create", func() { p.mustApply(configuration) }},
+			{"settle", func() { v.settledPlan(p, configuration, &counted.requests, mostRequests) }},
+			{"plan", func() { p.mustBeSettled(configuration) }},
+			{"update", func() { p.mustApply(configuration.with(attributes{"lookahead": 1})) }},
+			{"destroy", func() { p.mustApply(nil) }},
+		} {
+			before, started := counted.requests.Load(), time.Now()
+			step.do()
+			figures[step.name] = time.Since(started)
+			made := counted.requests.Load() - before
+			t.Logf("%s: %-8s %6s, %d requests", where, step.name, figures[step.name].Round(time.Millisecond), made)
+			if step.name == "plan" && made > mostRequests {
+				t.Errorf("%s: a plan without changes makes %d requests, the limit is %d", where, made, mostRequests)
+			}
+		}
+		return figures
+	}
+	empty := measure("empty vhost")
+	v.crowd(foreign)
+	crowded := measure(fmt.Sprintf("%d foreign queues", foreign))
+	for _, name := range []string{"create", "plan", "update", "destroy"} {
+		took := crowded[name]
+		// A ratio, because the machine may be busy; a second for what the ratio of small times makes of chance.
+		if most := 3*empty[name] + time.Second; took > most {
+			t.Errorf("%s takes %s in a vhost with %d foreign queues and %s in an empty one", name, took, foreign,
+				empty[name])
+		}
+	}
+}
+
+// settledPlan plans until a plan is as small as it gets. While queues are so new that RabbitMQ does not
+// say yet which policies apply to them, each takes a second request.
+func (v *vhost) settledPlan(p *protocol, configuration attributes, requests *atomic.Int32, most int32) {
+	v.Helper()
+	v.eventually("a plan is small", func() bool {
+		before := requests.Load()
+		p.mustBeSettled(configuration)
+		return requests.Load()-before <= most
+	})
+}
+
+// crowd fills the vhost with queues of others, each bound to an exchange of theirs.
+func (v *vhost) crowd(queues int) {
+	v.Helper()
+	started := time.Now()
+	v.declareExchange("others", "topic")
+	const workers = 8
+	var group sync.WaitGroup
+	for w := range workers {
+		channel, err := v.conn.Channel()
+		if err != nil {
+			v.Fatal(err)
+		}
+		group.Go(func() {
+			for i := w; i < queues; i += workers {
+				name := fmt.Sprintf("other-%05d", i)
+				// Transient and exclusive, they cost no disk and go with the connection.
+				if _, err := channel.QueueDeclare(name, false, false, true, false, nil); err != nil {
+					v.Error(err)
+					return
+				}
+				if err := channel.QueueBind(name, name+".#", "others", false, nil); err != nil {
+					v.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	v.Logf("%d foreign queues are there after %s", queues, time.Since(started).Round(time.Millisecond))
+}

@@ -1,0 +1,260 @@
+package acceptance
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// checksExample is a configuration with check blocks, and what a plan says on a healthy and on a damaged cascade.
+const checksExample = "checks"
+
+// TestAccChecks plans the example, before and after a damage. UPDATE_OUTPUT=1 writes the output that the guide shows.
+func TestAccChecks(t *testing.T) {
+	if os.Getenv("TF_ACC") == "" {
+		t.Skip("runs Terraform: set TF_ACC")
+	}
+	t.Parallel()
+	v := newVhost(t)
+	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "tasks", "levels": 17})
+	expanded := expand(t, cascade.Config{Vhost: v.name, Name: "tasks", Levels: 17, CreateDeliveryExchange: true,
+		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
+	tf := newCommandLine(t, "", readExample(t, checksExample, "main.tf"), map[string]string{"vhost": v.name})
+	tf.environ = slices.DeleteFunc(tf.environ, func(variable string) bool {
+		return strings.HasPrefix(variable, "TF_LOG")
+	})
+	tf.environ = append(tf.environ, v.broker.Environ()...)
+	tf.needs("1.5.0") // check blocks
+
+	v.planSays(tf, "Plan: 0 to add", "healthy.txt")
+	v.do(plans.Unbind{Binding: topology.Binding{
+		Source: "tasks.delay-03", RoutingKey: "*.*.*.*.*.*.*.*.*.*.*.*.*.1.#", DestinationType: topology.ToQueue,
+		Destination: "tasks.delay-03",
+	}})
+	if len(plans.Repair(expanded, v.objects())) == 0 {
+		t.Fatal("nothing is damaged")
+	}
+	v.try(v.api.PutPolicy(v.name, "short", rabbithole.Policy{Pattern: "^tasks.delay-00$", ApplyTo: "queues",
+		Definition: rabbithole.PolicyDefinition{"message-ttl": 250}}))
+	v.planSays(tf, `policy "short"`, "damaged.txt")
+}
+
+// TestAccVerdict has the program of the guide judge plans of a cascade and of its checks: alone, and where several
+// things are true.
+func TestAccVerdict(t *testing.T) {
+	if os.Getenv("TF_ACC") == "" {
+		t.Skip("runs Terraform: set TF_ACC")
+	}
+	t.Parallel()
+	if _, err := exec.LookPath("python3"); err != nil && os.Getenv("CI") != "" {
+		t.Fatal("CI has to run the program of the guide: there is no python3")
+	} else if err != nil {
+		t.Skip("the program of the guide needs python3")
+	}
+	v := newVhost(t)
+	watched := func(configuration string) *commandLine {
+		tf := newCommandLine(t, "", configuration, map[string]string{"vhost": v.name})
+		tf.environ = slices.DeleteFunc(tf.environ, func(variable string) bool {
+			return strings.HasPrefix(variable, "TF_LOG")
+		})
+		tf.environ = append(tf.environ, v.broker.Environ()...)
+		return tf
+	}
+	checks := watched(readExample(t, checksExample, "main.tf"))
+	checks.needs("1.5.0") // check blocks
+	head, _, _ := strings.Cut(readExample(t, checksExample, "main.tf"), "data ")
+	own := watched(head + `
+resource "rabbitmqdelay_cascade" "tasks" {
+  vhost  = var.vhost
+  name   = "tasks"
+  levels = 17
+}
+`)
+	if out, err := own.run("apply", "-auto-approve"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	const well, drift, check, finding, failed, silent = 0, 2, 3, 4, 5, 6
+
+	own.verdict(well, "all is well")
+	checks.verdict(well, "all is well")
+
+	v.publish("tasks.delay-16", "malformed", "")
+	v.eventually("the count is up to date", func() bool { return v.counted("tasks.unroutable") == 1 })
+	own.verdict(well, "all is well")
+	checks.verdict(check, `failed check: check "tasks_are_delayed_as_declared": Check block assertion failed: `+
+		`Messages with a malformed key`)
+
+	v.do(plans.Unbind{Binding: topology.Binding{
+		Source: "tasks.delay-03", RoutingKey: "*.*.*.*.*.*.*.*.*.*.*.*.*.1.#", DestinationType: topology.ToQueue,
+		Destination: "tasks.delay-03",
+	}})
+	own.verdict(drift, "drift: rabbitmqdelay_cascade.tasks: update")
+	checks.verdict(finding, "failed check: ", `finding: check "tasks_are_delayed_as_declared"`)
+
+	v.try(v.api.PutPolicy(v.name, "short", rabbithole.Policy{Pattern: "^tasks.delay-00$", ApplyTo: "queues",
+		Definition: rabbithole.PolicyDefinition{"message-ttl": 250}}))
+	v.eventually("the policy has come into effect", func() bool {
+		out, err := own.run("plan")
+		return err == nil && strings.Contains(out, `policy "short"`)
+	})
+	own.verdict(finding, "drift: ", "finding: rabbitmqdelay_cascade.tasks: Something changes what happens to "+
+		"messages: ", "messages leave it after 250ms instead of 1s")
+	checks.verdict(finding, "failed check: ", `policy "short"`, `check "tasks_arrive"`)
+
+	if out, err := own.run("apply", "-auto-approve"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	own.verdict(finding, "finding: ")
+
+	probe := watched(head + `
+check "tasks_arrive" {
+  data "rabbitmqdelay_probe" "tasks" {
+    vhost          = var.vhost
+    entry_exchange = "tasks.delay-16"
+    delay          = "4s"
+    tolerance      = "1s"
+  }
+
+  assert {
+    condition     = data.rabbitmqdelay_probe.tasks.lateness_ms >= 0
+    error_message = "It is early."
+  }
+}
+`)
+	v.do(plans.Unbind{Binding: topology.Binding{
+		Source: "tasks.delay-16", RoutingKey: "0.0.0.0.0.0.0.0.0.0.0.0.0.0.1.*.*.*.#",
+		DestinationType: topology.ToQueue, Destination: "tasks.delay-02",
+	}})
+	probe.verdict(check, "failed check: data.rabbitmqdelay_probe.tasks: ", "has not arrived")
+	probe.environ = append(probe.environ, "RABBITMQ_ENDPOINT=http://127.0.0.1:1")
+	probe.verdict(silent, "no answer: data.rabbitmqdelay_probe.tasks: RabbitMQ: broker not reachable")
+
+	checks.environ = append(checks.environ, "RABBITMQ_PASSWORD=wrong")
+	checks.verdict(failed, "failed check: ", "error: data.rabbitmqdelay_cascade.tasks: RabbitMQ: authentication failed")
+	checks.environ = append(checks.environ, "RABBITMQ_ENDPOINT=http://127.0.0.1:1")
+	checks.verdict(silent, "no answer: data.rabbitmqdelay_cascade.tasks: RabbitMQ: broker not reachable")
+
+	if err := os.WriteFile(filepath.Join(own.directory, "main.tf"), []byte(head+"resource {"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	own.verdict(failed, "error: ")
+	own.judge(nil, failed, "error: the plan is not complete")
+}
+
+// verdict plans as the guide does, and checks what the program says: the exit code, and as many lines as there are
+// texts or more.
+func (tf *commandLine) verdict(code int, says ...string) {
+	tf.t.Helper()
+	plan := tf.command("plan", "-json", "-input=false")
+	out, err := plan.Output()
+	var ended *exec.ExitError
+	if err != nil && !errors.As(err, &ended) {
+		tf.t.Fatal(err)
+	}
+	tf.judge(out, code, says...)
+}
+
+func (tf *commandLine) judge(plan []byte, code int, says ...string) {
+	tf.t.Helper()
+	program, err := filepath.Abs(filepath.Join(examples, checksExample, "verdict.py"))
+	if err != nil {
+		tf.t.Fatal(err)
+	}
+	command := exec.CommandContext(tf.t.Context(), "python3", program)
+	command.Stdin = bytes.NewReader(plan)
+	out, err := command.CombinedOutput()
+	if command.ProcessState == nil {
+		tf.t.Fatal(err)
+	}
+	if got := command.ProcessState.ExitCode(); got != code {
+		tf.t.Errorf("the exit code is %d, not %d:\n%s\nof\n%s", got, code, out, plan)
+	}
+	for _, text := range says {
+		if !strings.Contains(string(out), text) {
+			tf.t.Errorf("nothing says %q:\n%s\nof\n%s", text, out, plan)
+		}
+	}
+}
+
+// The program knows findings and an absent broker by the provider's summaries.
+func TestVerdictKnowsTheSummaries(t *testing.T) {
+	t.Parallel()
+	sources, err := filepath.Glob(filepath.Join("..", "provider", "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source strings.Builder
+	for _, name := range append(sources, filepath.Join("..", "broker", "errors.go")) {
+		text, err := os.ReadFile(name) //nolint:gosec // of this repository
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(name, "_test.go") {
+			source.Write(text)
+		}
+	}
+	summaries := regexp.MustCompile(`(?m)^    "(?:RabbitMQ: )?(.*)",$`).FindAllStringSubmatch(
+		readExample(t, checksExample, "verdict.py"), -1)
+	if len(summaries) < 7 {
+		t.Errorf("the program knows only %q", summaries)
+	}
+	for _, summary := range summaries {
+		if !strings.Contains(source.String(), `"`+summary[1]+`"`) {
+			t.Errorf("nothing in the provider says %q", summary[1])
+		}
+	}
+}
+
+// planSays waits for a plan that prints a text, and compares all that it prints with a file beside the example.
+func (v *vhost) planSays(tf *commandLine, text, file string) {
+	v.Helper()
+	var said string
+	// A policy takes a moment.
+	v.eventually("the plan says "+text, func() bool {
+		out, err := tf.run("plan")
+		if err != nil {
+			v.Fatalf("%v\n%s", err, out)
+		}
+		said = repeatable(out, v.name)
+		return strings.Contains(said, text)
+	})
+	if os.Getenv("UPDATE_OUTPUT") != "" {
+		if err := os.WriteFile(filepath.Join(examples, checksExample, file), []byte(said), 0o600); err != nil {
+			v.Fatal(err)
+		}
+	} else if want := readExample(v, checksExample, file); said != want {
+		v.Errorf("the plan says\n%s\nand %s has\n%s", said, file, want)
+	}
+}
+
+// repeatable is the output without what differs from run to run, and from Terraform to OpenTofu.
+func repeatable(out, vhost string) string {
+	for _, change := range []struct{ pattern, replacement string }{
+		{`(?m)^.*(Reading\.\.\.|Read complete after .*)\n`, ""},
+		{`(?s)\n*(Warning: Provider development overrides.*?published\s+releases\.\n)`, ""},
+		{`(?s)\n+[─\s]*Note: You didn't use the -out option.*`, "\n"},
+		{`OpenTofu`, "Terraform"},
+		{`(?m)^ +├─+\n +│ Diff: *\n(?: +│.*\n)+`, ""}, // OpenTofu 1.12
+		{regexp.QuoteMeta(vhost), "/"},
+		{`arrived after [0-9.]+ms\.`, "arrived after 254.3ms."},
+		{`measured_delay = "[0-9.]+s"`, `measured_delay = "1.004s"`},
+		{`measured_delay = "[0-9.]+ms"`, `measured_delay = "254.3ms"`},
+		{`lateness_ms( +=) [0-9]+`, "lateness_ms${1} 4"},
+		{`lateness_ms( +=| is) -[0-9]+`, "lateness_ms${1} -745"},
+	} {
+		out = regexp.MustCompile(change.pattern).ReplaceAllString(out, change.replacement)
+	}
+	return strings.TrimSpace(out) + "\n"
+}

@@ -1,0 +1,474 @@
+package acceptance
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// A stream runs through a cascade of 17 levels on a cluster of three nodes while a node is killed and comes back,
+// the leaders move, a node is cut off, two of three are killed, the nodes are restarted one after the other, and
+// upgraded. Whatever the broker has confirmed arrives, once, and not too early; and as long as two nodes are
+// there, the provider plans, changes and repairs through one of them.
+func TestCluster(t *testing.T) {
+	images := brokertest.ClusterImages(t)
+	names := newNames(t)
+	before := net.DefaultResolver
+	net.DefaultResolver = names.resolver // before anything runs that looks up a name
+	t.Cleanup(func() { net.DefaultResolver = before })
+	c := newClusterTest(t, images[0])
+	c.names = names
+
+	c.enter("nothing else happens")
+	c.wait(20 * time.Second)
+
+	c.stage("a node is killed and comes back", func() {
+		down := c.leading()
+		killed := make(chan error)
+		time.AfterFunc(500*time.Millisecond, func() { killed <- down.Kill() })
+		c.outlives(down)
+		c.must(<-killed)
+		c.goesOn()
+		c.outlives(down)
+		survivor := c.other(down)
+		c.work(survivor)
+		c.refusesToDestroy(survivor)
+		c.must(down.Start(t.Context(), down.Image))
+		c.whole()
+		c.work(down)
+	})
+
+	c.stage("the leaders of the queues move", func() {
+		for range 3 {
+			m := c.leading()
+			before := c.leaders()
+			c.cli(m, "rabbitmq-upgrade", "drain")
+			c.wait(5 * time.Second)
+			c.work(c.other(m))
+			c.cli(m, "rabbitmq-upgrade", "revive")
+			c.cli(m, "rabbitmq-queues", "rebalance", "quorum")
+			c.Logf("leaders %v, then %v", before, c.leaders())
+		}
+		c.whole()
+	})
+
+	c.stage("the network of a node is cut and healed", func() {
+		cut := c.leading()
+		c.must(cut.Cut(t.Context()))
+		c.wait(15 * time.Second) // for every node to see it
+		c.goesOn()
+		c.work(c.other(cut))
+		c.refusesToDestroy(c.other(cut))
+		c.isOfNoUse(cut)
+		c.must(cut.Heal(t.Context()))
+		c.whole()
+		c.regain(cut)
+		c.work(cut)
+	})
+
+	c.stage("two of three nodes are killed and come back", func() {
+		left := c.cluster.Members[0]
+		for _, m := range c.cluster.Members[1:] {
+			c.must(m.Kill())
+		}
+		c.wait(15 * time.Second)
+		c.isOfNoUse(left)
+		for _, m := range c.cluster.Members[1:] {
+			c.must(m.Start(t.Context(), m.Image))
+		}
+		c.whole()
+		c.regain(left)
+		c.work(left)
+	})
+
+	c.stage("the nodes are restarted one after the other", func() {
+		for _, m := range c.cluster.Members {
+			c.must(c.roll(m, m.Image))
+		}
+	})
+
+	for _, image := range images[1:] {
+		c.stage("the nodes are upgraded to "+image, func() { c.upgrade(image) })
+	}
+
+	c.finish(clusterUnit<<clusterLevels + 4*time.Minute)
+	t.Logf("RabbitMQ %s\n%s", strings.Join(images, ", "), c.table())
+
+	// A node less is no reason to refuse: nothing waits any more.
+	down := c.leading()
+	c.must(down.Kill())
+	began := time.Now()
+	p := c.through(c.other(down))
+	noErrors(t, p.refresh(t.Context()))
+	noErrors(t, p.apply(t.Context(), p.plan(t.Context(), nil)))
+	t.Logf("destroyed with a node down in %s", time.Since(began).Round(time.Millisecond))
+	c.must(down.Start(t.Context(), down.Image))
+	c.whole()
+	arrivals := topology.New()
+	arrivals.Queues[c.arrivals()] = topology.Queue{Name: c.arrivals(), Durable: true,
+		Arguments: topology.Arguments{"x-queue-type": "quorum"}}
+	c.at(down).mustHold(arrivals)
+}
+
+const (
+	clusterLevels = 17
+	// clusterUnit lets the longest delay be 2 min 11 s.
+	clusterUnit = time.Millisecond
+)
+
+type clusterTest struct {
+	*traffic
+	cluster *brokertest.Cluster
+	views   map[*brokertest.Member]*brokertest.Broker // of the members, running or not
+	hand    *protocol                                 // that has the state
+	given   attributes
+	names   *names
+	changes int
+}
+
+func newClusterTest(t *testing.T, image string) *clusterTest {
+	t.Helper()
+	cluster, err := brokertest.StartCluster(t.Context(), os.Stderr, image, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	c := &clusterTest{cluster: cluster, views: map[*brokertest.Member]*brokertest.Broker{}}
+	var uris []string
+	for _, m := range cluster.Members {
+		c.views[m] = m.Broker
+		uris = append(uris, m.AMQPURI)
+	}
+	c.given = attributes{"name": "t", "levels": clusterLevels, "resolution": clusterUnit.String()}
+	c.hand = newProtocol(t, c.views[cluster.Members[0]], nil)
+	c.hand.mustApply(c.given)
+	c.traffic = newTraffic(t, trafficConfig{
+		uris: uris, vhost: "/", name: "t", levels: clusterLevels, unit: clusterUnit,
+		publishers: 6, pause: 10 * time.Millisecond, delay: anyDelay(clusterLevels, clusterUnit),
+	})
+	c.whole()
+	return c
+}
+
+// stage runs a part of the test, and counts apart what is published meanwhile.
+func (c *clusterTest) stage(name string, run func()) {
+	c.Helper()
+	c.enter(name)
+	began := time.Now()
+	c.mayDouble(func() {
+		run()
+		c.goesOn()
+	})
+	c.Logf("%s: %s, leaders now %v", name, time.Since(began).Round(time.Second), c.leaders())
+}
+
+func (c *clusterTest) must(err error) {
+	c.Helper()
+	if err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c *clusterTest) wait(d time.Duration) { sleep(c.Context(), d) }
+
+func (c *clusterTest) whole() { c.Helper(); c.must(c.cluster.WaitWhole(c.Context())) }
+
+func (c *clusterTest) cli(m *brokertest.Member, tool string, args ...string) {
+	c.Helper()
+	_, err := m.CLI(c.Context(), tool, args...)
+	c.must(err)
+}
+
+func (c *clusterTest) leaders() map[string]int {
+	c.Helper()
+	leaders, err := c.cluster.Leaders(c.Context())
+	c.must(err)
+	return leaders
+}
+
+// leading is the member that leads most queues.
+func (c *clusterTest) leading() *brokertest.Member {
+	leaders := c.leaders()
+	return slices.MaxFunc(c.cluster.Members, func(a,
+		b *brokertest.Member) int {
+		return leaders[a.Name] - leaders[b.Name]
+	})
+}
+
+// other is a member that runs beside this one.
+func (c *clusterTest) other(than *brokertest.Member) *brokertest.Member {
+	i := slices.IndexFunc(c.cluster.Members, func(m *brokertest.Member) bool { return m != than && m.Broker != nil })
+	return c.cluster.Members[i]
+}
+
+// at is a look at the vhost through a member.
+func (c *clusterTest) at(m *brokertest.Member) *vhost {
+	return &vhost{TB: c, broker: c.views[m], name: "/", api: management(c, c.views[m])}
+}
+
+// through puts the cascade into the hands of a provider that talks to the member.
+func (c *clusterTest) through(m *brokertest.Member) *protocol {
+	c.Helper()
+	c.hand = c.hand.with(c.views[m], nil)
+	return c.hand
+}
+
+// work plans, changes the lookahead, and repairs a damage, all through one member.
+func (c *clusterTest) work(m *brokertest.Member) {
+	c.Helper()
+	p := c.through(m)
+	began := time.Now()
+	p.mustBeSettled(c.given)
+	planned := time.Since(began)
+
+	c.changes++
+	c.given["lookahead"] = 1 + c.changes*5%clusterLevels
+	began = time.Now()
+	p.mustApply(c.given)
+	changed := time.Since(began)
+
+	v := c.at(m)
+	desired := v.objects()
+	victim := slices.IndexFunc(desired.Bindings.Sorted(),
+		func(b topology.Binding) bool { return strings.HasPrefix(b.Source, "t.delay-") })
+	v.do(plans.Unbind{Binding: desired.Bindings.Sorted()[victim]})
+	noErrors(c, p.refresh(c.Context()))
+	if p.plan(c.Context(), c.given).isEmpty(p.state) {
+		c.Errorf("a binding is missing, and the plan through %s is empty", m.Name)
+	}
+	began = time.Now()
+	p.mustApply(c.given)
+	c.Logf("through %s: planned in %s, lookahead changed in %s, repaired in %s", m.Name,
+		planned.Round(time.Millisecond), changed.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	p.mustBeSettled(c.given)
+	v.mustHold(desired)
+	c.goesOn()
+}
+
+// outlives changes the lookahead through a name that has the addresses of all nodes, that of a dying or dead one first:
+// an endpoint needs no list.
+func (c *clusterTest) outlives(dying *brokertest.Member) {
+	c.Helper()
+	addresses := []string{dying.Address()}
+	for _, m := range c.cluster.Members {
+		if m != dying {
+			addresses = append(addresses, m.Address())
+		}
+	}
+	c.names.set(addresses...)
+	named := *c.views[dying]
+	named.Endpoint = strings.Replace(named.Endpoint, addresses[0], clusterHost, 1)
+	named.AMQPURI = strings.Replace(named.AMQPURI, addresses[0], clusterHost, 1)
+	p := c.hand.with(&named, nil)
+	for range 3 {
+		c.changes++
+		c.given["lookahead"] = 1 + c.changes*5%clusterLevels
+		began := time.Now()
+		p.mustApply(c.given)
+		p.mustBeSettled(c.given)
+		c.Logf("through a name with three addresses: changed and planned in %s",
+			time.Since(began).Round(time.Millisecond))
+	}
+	c.hand = p
+}
+
+// refusesToDestroy tries to, through a member with a majority: messages wait.
+func (c *clusterTest) refusesToDestroy(m *brokertest.Member) {
+	c.Helper()
+	p := c.through(m)
+	noErrors(c, p.refresh(c.Context()))
+	before := c.at(m).objects()
+	began := time.Now()
+	text := errorText(p.apply(c.Context(), p.plan(c.Context(), nil)))
+	c.Logf("destroying through %s was refused in %s: %.200s", m.Name, time.Since(began).Round(time.Millisecond), text)
+	if !strings.Contains(text, "t.delay-") {
+		c.Errorf("destroying through %s: %q", m.Name, text)
+	}
+	c.at(m).mustHold(before)
+}
+
+// isOfNoUse tries to work through a member that has no majority. It may show the cascade as it was; it must not
+// show it as gone, and can neither change nor destroy it.
+func (c *clusterTest) isOfNoUse(m *brokertest.Member) {
+	c.Helper()
+	p := c.hand.with(c.views[m], attributes{"retry_timeout": onceMore})
+	began := time.Now()
+	text := errorText(p.refresh(c.Context()))
+	c.Logf("reading through %s, without a majority: %s, %.300q", m.Name, time.Since(began).Round(time.Millisecond),
+		text)
+	if p.state.IsNull() {
+		c.Fatalf("%s says that everything is gone", m.Name)
+	}
+	c.changes++
+	lookahead := 1 + c.changes*5%clusterLevels
+	began = time.Now()
+	text = errorText(p.apply(c.Context(), p.plan(c.Context(), c.given.with(attributes{"lookahead": lookahead}))))
+	c.Logf("changing the lookahead through %s, without a majority: %s, %.300q", m.Name,
+		time.Since(began).Round(time.Millisecond), text)
+	if text == "" {
+		c.Errorf("%s changes the cascade without a majority", m.Name)
+	}
+	began = time.Now()
+	text = errorText(p.apply(c.Context(), p.plan(c.Context(), nil)))
+	c.Logf("destroying through %s, without a majority: %s, %.300q", m.Name, time.Since(began).Round(time.Millisecond),
+		text)
+	if text == "" || p.state.IsNull() {
+		c.Fatalf("%s destroys without a majority", m.Name)
+	}
+}
+
+// regain applies what was in force before changes were tried without a majority. One of these may have come through
+// later.
+func (c *clusterTest) regain(m *brokertest.Member) {
+	c.Helper()
+	p := c.through(m)
+	noErrors(c, p.refresh(c.Context()))
+	plan := p.plan(c.Context(), c.given)
+	c.Logf("with a majority again, there is nothing to repair: %t", plan.isEmpty(p.state))
+	noErrors(c, p.apply(c.Context(), plan))
+}
+
+// roll restarts a member with an image as its operator would. The image may be one that the member refuses.
+func (c *clusterTest) roll(m *brokertest.Member, image string) error {
+	c.Helper()
+	c.cli(m, "rabbitmq-upgrade", "await_online_quorum_plus_one")
+	c.cli(m, "rabbitmq-upgrade", "drain")
+	c.must(m.Shutdown(c.Context()))
+	if err := m.Start(c.Context(), image); err != nil {
+		return err
+	}
+	c.whole()
+	c.goesOn()
+	return nil
+}
+
+// upgrade upgrades one member after the other. A member that does not start with the image gets its own again.
+func (c *clusterTest) upgrade(image string) {
+	c.Helper()
+	m := c.cluster.Members[0]
+	c.cli(m, "rabbitmqctl", "enable_feature_flag", "all")
+	// Khepri has to be asked for one by one in 4.0, and is required from 4.3 on.
+	_, err := m.CLI(c.Context(), "rabbitmqctl", "enable_feature_flag", "--opt-in", "khepri_db")
+	c.Logf("feature flag khepri_db: %v", err)
+	for _, m := range c.cluster.Members {
+		was := m.Image
+		if err := c.roll(m, image); err != nil {
+			c.Logf("%s does not start with %s in a cluster of %s: %v", m.Name, image, was, err)
+			c.must(m.Start(c.Context(), was))
+			c.whole()
+			c.work(m)
+			return
+		}
+		c.work(m)
+	}
+}
+
+// table is the account of each stage in a line.
+func (f *traffic) table() string {
+	text := "| while | confirmed | not confirmed, published again | lost | delivered | late p50 | p99 | most | early " +
+		"| doubled | of those published again | parked |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n"
+	for _, name := range f.order {
+		s := f.stages[name]
+		text += fmt.Sprintf("| %s | %d | %d | %d | %d | %s | %s | %s | %d | %d | %d | %d |\n", name, s.confirmed,
+			s.returned+s.unsure, len(s.lost),
+			s.delivered, s.late.quantile(0.5), s.late.quantile(0.99), s.late.most.Round(time.Millisecond), s.early,
+			s.doubled, s.twice, s.parked)
+	}
+	return text
+}
+
+// What three nodes cost in comparison with one, all on this machine: the ratio is what counts.
+func TestClusterRate(t *testing.T) {
+	image := brokertest.ClusterImages(t)[0]
+	for _, members := range []int{1, 3, 1, 3} {
+		t.Logf("%s, nodes: %d: %s", image, members, clusterRate(t, image, members))
+	}
+}
+
+// rate is how fast messages are published, each publisher waiting for the confirm of one before the next.
+type rate struct {
+	publishers int
+	perSecond  float64
+	confirm    time.Duration // median
+}
+
+func (r rate) String() string {
+	return fmt.Sprintf("%.0f msg/s with %d publishers, a confirm in %s", r.perSecond, r.publishers,
+		r.confirm.Round(10*time.Microsecond))
+}
+
+// clusterRate is that of a cluster with so many nodes.
+func clusterRate(t *testing.T, image string, members int) rate {
+	t.Helper()
+	cluster, err := brokertest.StartCluster(t.Context(), os.Stderr, image, members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	return measureRate(t, cluster.Members[0].Broker)
+}
+
+// measureRate publishes into a cascade of its own, from which the messages go nowhere while that takes.
+func measureRate(t *testing.T, b *brokertest.Broker) rate {
+	t.Helper()
+	const publishers, during, warmUp = 16, 8 * time.Second, 2 * time.Second
+	given := attributes{"name": "rate", "levels": clusterLevels, "force_destroy": true}
+	p := newProtocol(t, b, nil)
+	p.mustApply(given)
+	connection, err := b.Dial("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	begin := time.Now().Add(warmUp)
+	took := make([][]time.Duration, publishers)
+	var together sync.WaitGroup
+	for i := range publishers {
+		publisher, err := brokertest.NewPublisher(connection)
+		if err != nil {
+			t.Fatal(err)
+		}
+		together.Go(func() {
+			for began := time.Now(); began.Before(begin.Add(during)); began = time.Now() {
+				key := routingKey(t, time.Hour+time.Duration(rand.IntN(1<<16))*time.Second, clusterLevels, time.Second,
+					trafficAddress)
+				err := publisher.Publish(t.Context(), fmt.Sprintf("rate.delay-%02d", clusterLevels-1), key,
+					amqp.Publishing{DeliveryMode: amqp.Persistent, Body: make([]byte, 256)})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if began.After(begin) {
+					took[i] = append(took[i], time.Since(began))
+				}
+			}
+		})
+	}
+	together.Wait()
+	all := slices.Sorted(slices.Values(slices.Concat(took...)))
+	p.mustApply(nil)
+	if len(all) == 0 {
+		t.Fatal("nothing was published")
+	}
+	return rate{publishers, float64(len(all)) / during.Seconds(), all[len(all)/2]}
+}

@@ -1,0 +1,473 @@
+package acceptance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/sampling"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// A message is published just before a destroy or at a random moment of it. If the broker has confirmed
+// it, the destroy is refused, the message is there, and so is everything else, what others have bound
+// into the entry included.
+func TestDestroyBesidesAPublisher(t *testing.T) {
+	t.Parallel()
+	var count atomic.Int64
+	var tried, refused sync.Map
+	t.Run("types", func(t *testing.T) {
+		for _, queueType := range []string{"quorum", "classic"} {
+			t.Run(queueType, func(t *testing.T) {
+				t.Parallel()
+				rounds := sampling.Of(t, "destroys beside a publisher", upTo(destroyRounds))
+				count.Add(destroyRounds)
+				var workers sync.WaitGroup
+				for worker := range min(destroyWorkers, len(rounds)) {
+					d := newDestroyed(t, queueType, attributes{"resolution": "1h"})
+					workers.Go(func() {
+						for i := worker; i < len(rounds); i += destroyWorkers {
+							round := rounds[i]
+							name := fmt.Sprintf("%s %d", queueType, round)
+							t.Run(name, func(t *testing.T) {
+								destroyBesidesAPublisher(t, &tried, name, d, round, &refused)
+							})
+						}
+					})
+				}
+				workers.Wait()
+			})
+		}
+	})
+	t.Logf("%d destroys, %d of them refused", size(&tried), size(&refused))
+	if !narrowed() {
+		figure(t, "destroys_beside_a_publisher", int(count.Load()))
+	}
+}
+
+// destroyBesidesAPublisher publishes at one point of a destroy.
+func destroyBesidesAPublisher(t *testing.T, tried *sync.Map, name string, d *destroyed, round int, refused *sync.Map) {
+	tried.Store(name, true)
+	if d.round(t, round) {
+		refused.Store(name, true)
+	}
+}
+
+const (
+	destroyRounds  = 32
+	destroyWorkers = 4
+)
+
+// upTo are the numbers from 0 to below n.
+func upTo(n int) []int {
+	numbers := make([]int, n)
+	for i := range numbers {
+		numbers[i] = i
+	}
+	return numbers
+}
+
+func size(m *sync.Map) (n int) {
+	m.Range(func(any, any) bool { n++; return true })
+	return n
+}
+
+// destroyed is a cascade that is to be destroyed, an application behind it and a gateway before it.
+type destroyed struct {
+	*vhost
+	*protocol
+	given  attributes
+	before topology.Topology
+}
+
+const destroyLevels = 3
+
+func newDestroyed(t *testing.T, queueType string, further attributes) *destroyed {
+	t.Helper()
+	v := newVhost(t)
+	d := &destroyed{vhost: v, protocol: newProtocol(t, v.broker, nil),
+		given: attributes{"vhost": v.name, "name": "t", "levels": destroyLevels, "queue_type": queueType}}
+	for name, value := range further {
+		d.given[name] = value
+	}
+	v.declareQueue("application", map[string]any{"x-queue-type": "classic"})
+	v.declareExchange("gateway", "topic")
+	d.build()
+	return d
+}
+
+func (d *destroyed) build() {
+	d.vhost.Helper()
+	d.mustApply(d.given)
+	d.bind("t.delivery", "#", "queue", "application")
+	d.bind("gateway", "#", "exchange", "t.delay-02")
+	d.before = d.objects()
+}
+
+// round destroys the cascade while a message is published, and tells whether that was refused.
+func (d *destroyed) round(t *testing.T, number int) (refused bool) {
+	d.t, d.vhost.TB = t, t
+	if d.protocol.state.IsNull() {
+		d.build()
+	}
+	noErrors(t, d.refresh(t.Context()))
+	publisher := d.publisher()
+	exchange, key := "t.delay-02", routingKey(t, time.Duration(1+number%7)*time.Hour, destroyLevels, time.Hour,
+		"address")
+	switch number % 4 {
+	case 1:
+		exchange = "gateway"
+	case 2:
+		exchange, key = "t.delay-00", "0.0.1.address" // past the entry
+	case 3:
+		key = "malformed" // and parked
+	}
+	published := make(chan error, 1)
+	publish := func() {
+		published <- publisher.Publish(t.Context(), exchange, key, amqp.Publishing{DeliveryMode: amqp.Persistent,
+			Body: []byte("x")})
+	}
+	if number < 8 {
+		publish()
+	} else {
+		time.AfterFunc(time.Duration(rand.IntN(1500))*time.Millisecond, publish)
+	}
+	text := errorText(d.apply(t.Context(), d.plan(t.Context(), nil)))
+	err := <-published
+	if text == "" {
+		if err == nil {
+			// It came through when everything was gone? No queue can have taken it.
+			t.Error("the destroy succeeded, and a confirmed message is gone")
+		}
+		d.mustHold(afterDestroy(d.before))
+		return false
+	}
+	d.mustHold(d.before)
+	waiting := 0
+	for _, queue := range []string{"t.delay-00", "t.delay-01", "t.delay-02", "t.unroutable"} {
+		n := d.depth(queue)
+		waiting += n
+		if n > 0 && !strings.Contains(text, fmt.Sprintf("queue %q: %d", queue, n)) &&
+			!strings.Contains(text, fmt.Sprintf("%q: %d", queue, n)) {
+			t.Errorf("the error does not name what waits in %s: %s", queue, text)
+		}
+		d.purge(queue)
+	}
+	if err == nil && waiting != 1 {
+		t.Errorf("%d messages are left of one that was confirmed", waiting)
+	} else if err != nil && !errors.Is(err, brokertest.ErrReturned) && waiting == 0 {
+		t.Logf("the message was not confirmed: %v", err)
+	}
+	return true
+}
+
+// afterDestroy is what a destroy leaves of what there was: all but the cascade, and its delivery exchange, to which the
+// application is bound.
+func afterDestroy(all topology.Topology) topology.Topology {
+	const prefix, delivery = "t.", "t.delivery"
+	rest := topology.New()
+	rest.Exchanges[delivery] = all.Exchanges[delivery]
+	for name, e := range all.Exchanges {
+		if !strings.HasPrefix(name, prefix) {
+			rest.Exchanges[name] = e
+		}
+	}
+	for name, q := range all.Queues {
+		if !strings.HasPrefix(name, prefix) {
+			rest.Queues[name] = q
+		}
+	}
+	for b := range all.Bindings {
+		if (b.Source == delivery || !strings.HasPrefix(b.Source, prefix)) && !strings.HasPrefix(b.Destination, prefix) {
+			rest.Bindings.Add(b)
+		}
+	}
+	return rest
+}
+
+// With drain_timeout, a destroy closes the entry, waits until everything is delivered, and goes on: while a stream runs
+// into it, each confirmed message arrives. RabbitMQ (3.10.8, 4.3.6) does not remove an exchange and its bindings in one
+// go: messages that come just then may be parked, which refuses the destroy at once, until somebody takes them.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	for _, queueType := range []string{"quorum", "classic"} {
+		t.Run(queueType, func(t *testing.T) {
+			drainThenDestroy(t, queueType)
+		})
+	}
+}
+
+// drainThenDestroy destroys a cascade in which messages wait.
+func drainThenDestroy(t *testing.T, queueType string) {
+	t.Parallel()
+	d := newDestroyed(t, queueType, attributes{"resolution": "200ms", "drain_timeout": "1m"})
+	noErrors(t, d.refresh(t.Context()))
+	collector := d.consume("application")
+	ctx, stop := context.WithCancel(t.Context())
+	sent := make(chan map[string]bool)
+	go func() { sent <- d.confirmed(ctx) }()
+	d.eventually("the stream runs", func() bool { return len(collector.Arrivals()) > 10 })
+	parked := map[string]int{}
+	diagnostics := d.apply(t.Context(), d.plan(t.Context(), nil))
+	for tries := 0; tries < 10 && strings.Contains(errorText(diagnostics), `queue "t.unroutable"`); tries++ {
+		d.mustHold(d.before)
+		for d.depth("t.unroutable") > 0 {
+			parked[d.take("t.unroutable")]++
+		}
+		noErrors(t, d.refresh(t.Context()))
+		diagnostics = d.apply(t.Context(), d.plan(t.Context(), nil))
+	}
+	noErrors(t, diagnostics)
+	stop()
+	confirmed := <-sent
+	d.mustHold(afterDestroy(d.before))
+	d.eventually("all confirmed messages have arrived", func() bool {
+		seen := maps.Clone(parked)
+		for _, a := range collector.Arrivals() {
+			seen[string(a.Body)]++
+		}
+		for body := range confirmed {
+			if seen[body] != 1 {
+				return false
+			}
+		}
+		return true
+	})
+	t.Logf("%d messages were confirmed, %d of them parked", len(confirmed), len(parked))
+}
+
+// A drain that does not end in time opens the entry again and says what waits.
+func TestDrainThatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	for _, queueType := range []string{"quorum", "classic"} {
+		t.Run(queueType, func(t *testing.T) {
+			t.Parallel()
+			d := newDestroyed(t, queueType, attributes{"resolution": "1h", "drain_timeout": "2s"})
+			d.publish("t.delay-02", routingKey(t, time.Hour, destroyLevels, time.Hour, "address"), "x")
+			began := time.Now()
+			text := errorText(d.apply(t.Context(), d.plan(t.Context(), nil)))
+			if took := time.Since(began); took < 2*time.Second {
+				t.Errorf("it gave up after %s", took)
+			}
+			if !strings.Contains(text, `"t.delay-00": 1`) {
+				t.Errorf("got %s", text)
+			}
+			d.mustHold(d.before)
+			d.publish("gateway", routingKey(t, time.Hour, destroyLevels, time.Hour, "address"), "the entry is open")
+			if n := d.depth("t.delay-00"); n != 2 {
+				t.Errorf("%d messages wait of 2", n)
+			}
+			d.mustBeSettled(d.given)
+			// What is parked does not run empty by waiting: it is refused at once.
+			d.purge("t.delay-00")
+			d.publish("t.delay-02", "malformed", "x")
+			began = time.Now()
+			text = errorText(d.apply(t.Context(), d.plan(t.Context(), nil)))
+			if took := time.Since(began); took > 2*time.Second+patience/3 ||
+				!strings.Contains(text, `"t.unroutable": 1`) {
+				t.Errorf("after %s: %s", took, text)
+			}
+			d.mustHold(d.before)
+		})
+	}
+}
+
+// A message whose time is over, and that the application's queue refuses because it is full, is in no count that is up
+// to date.
+func TestDestroyWhileReceiverIsFull(t *testing.T) {
+	t.Parallel()
+	full := map[string]any{"x-max-length": 1, "x-overflow": "reject-publish"}
+	for name, build := range map[string]func(v *vhost){
+		"by its arguments": func(v *vhost) {
+			v.declareQueue("full", full)
+			v.bind("t.delivery", "#", "queue", "full")
+		},
+		"by a policy": func(v *vhost) {
+			v.try(v.api.PutPolicy(v.name, "full", rabbithole.Policy{
+				Pattern: "^full$", ApplyTo: "queues", Definition: rabbithole.PolicyDefinition{"max-length": 1,
+					"overflow": "reject-publish"},
+			}))
+			v.declareQueue("full", nil)
+			v.bind("t.delivery", "#", "queue", "full")
+		},
+		"behind another exchange": func(v *vhost) {
+			v.declareQueue("full", full)
+			v.declareExchange("behind", "fanout")
+			v.bind("behind", "", "queue", "full")
+			v.bind("t.delivery", "#", "exchange", "behind")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := newVhost(t)
+			p := newProtocol(t, v.broker, nil)
+			p.mustApply(attributes{"vhost": v.name, "name": "t", "levels": 3, "resolution": "100ms"})
+			build(v)
+			before := v.objects()
+			v.publish("", "full", "in the way")
+			v.publish("t.delay-02", routingKey(t, 100*time.Millisecond, 3, 100*time.Millisecond, "address"), "x")
+			v.eventually("the message has left", func() bool { return v.depth("t.delay-00") == 0 })
+			text := errorText(p.apply(t.Context(), p.plan(t.Context(), nil)))
+			if !strings.Contains(text, `"t.delay-00": 1`) || !strings.Contains(text, "overdue") {
+				t.Errorf("got %s", text)
+			}
+			v.mustHold(before)
+		})
+	}
+}
+
+// Somebody's exchange leads into a queue, past the entry: when the queue is deleted, what is published there reaches it
+// no more, so that the broker confirms nothing that then goes with it.
+func TestDestroyWhileOthersPublishIntoAQueue(t *testing.T) {
+	t.Parallel()
+	for _, queue := range []string{"t.delay-00", "t.unroutable"} {
+		t.Run(queue, func(t *testing.T) {
+			t.Parallel()
+			d := newDestroyed(t, "quorum", nil)
+			d.bind("gateway", "theirs", "queue", queue)
+			d.do(plans.Unbind{Binding: topology.Binding{Source: "gateway", RoutingKey: "#",
+				DestinationType: topology.ToExchange, Destination: "t.delay-02"}})
+			published := d.publishAtDeletion(queue, "gateway", "theirs")
+			noErrors(t, d.apply(t.Context(), d.plan(t.Context(), nil)))
+			if err := <-published; !errors.Is(err, brokertest.ErrReturned) {
+				t.Errorf("a message that was published when the queue was deleted: %v", err)
+			}
+			d.mustHold(afterDestroy(d.before))
+		})
+	}
+}
+
+// The same in a create that adopts a cascade that is in use, adds a queue to it, fails, and takes the queue back.
+func TestAdoptTakenBackUnderTraffic(t *testing.T) {
+	t.Parallel()
+	d := newDestroyed(t, "quorum", attributes{"internal_levels": false}) // to publish half-way
+	missing := topology.Binding{Source: "t.delay-02", RoutingKey: "1.*.*.*.#", DestinationType: topology.ToQueue,
+		Destination: "t.delay-02"}
+	d.do(plans.DeleteQueue{Queue: d.before.Queues["t.delay-01"]}, plans.Unbind{Binding: missing})
+	before := d.objects()
+	d.protocol = newProtocol(t, d.broker, nil)
+	published := d.publishAtDeletion("t.delay-01", "t.delay-01", "0.1.0.address",
+		func(w http.ResponseWriter, r *http.Request) bool {
+			fails := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/e/t.delay-02/q/t.delay-02")
+			if fails {
+				w.WriteHeader(http.StatusForbidden)
+			}
+			return fails
+		})
+	if text := errorText(d.apply(t.Context(), d.plan(t.Context(),
+		d.given.with(attributes{"adopt": true})))); text == "" {
+		t.Error("the create succeeded")
+	}
+	if err := <-published; err != nil {
+		t.Error(err)
+	}
+	d.mustHold(before)
+	if n := d.depth("t.unroutable"); n != 1 {
+		t.Errorf("of the confirmed message %d are there", n)
+	}
+}
+
+// A destroy is refused late, and meanwhile one of those who lead into the cascade has gone: the cascade is open again
+// for all others, and the error says what is left.
+func TestUndoWithoutAStranger(t *testing.T) {
+	t.Parallel()
+	d := newDestroyed(t, "classic", attributes{"resolution": "1h"})
+	d.declareExchange("another", "topic")
+	d.declareExchange("gone", "topic")
+	d.bind("another", "#", "exchange", "t.delay-00")
+	d.bind("gone", "#", "exchange", "t.delay-00")
+	d.bind("gone", "#", "exchange", "t.delay-02")
+	var leaves sync.Once
+	published := d.publishAtDeletion("t.delay-01", "", "t.delay-01", func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/api/queues/"+d.name+"/t.delay-01") {
+			leaves.Do(func() { d.try(d.api.DeleteExchange(d.name, "gone")) })
+		}
+		return false
+	})
+	text := errorText(d.apply(t.Context(), d.plan(t.Context(), nil)))
+	if err := <-published; err != nil {
+		t.Error(err)
+	}
+	for _, part := range []string{`"t.delay-01": 1`, `bind exchange "gone" to exchange "t.delay-00"`,
+		`bind exchange "gone" to exchange "t.delay-02"`} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the error does not say %q: %s", part, text)
+		}
+	}
+	if strings.Contains(text, `bind exchange "another"`) {
+		t.Errorf("the error says that something else is left: %s", text)
+	}
+	d.before.Exchanges["another"] = topology.Exchange{Name: "another", Type: "topic", Durable: true}
+	d.before.Bindings.Add(topology.Binding{Source: "another", RoutingKey: "#", DestinationType: topology.ToExchange,
+		Destination: "t.delay-00"})
+	d.mustHold(d.before)
+	d.publish("t.delay-02", routingKey(t, time.Hour, destroyLevels, time.Hour, "address"), "x")
+	if n := d.depth("t.delay-00"); n != 1 {
+		t.Errorf("%d messages wait where one should", n)
+	}
+}
+
+// publishAtDeletion publishes a message in the moment between the last look into a queue and its deletion.
+func (d *destroyed) publishAtDeletion(
+	queue, exchange, key string, others ...func(http.ResponseWriter, *http.Request) bool,
+) (published <-chan error) {
+	d.vhost.Helper()
+	publisher, result := d.publisher(), make(chan error, 1)
+	var once sync.Once
+	through := *d.broker
+	through.Endpoint = newGateway(d.vhost, d.broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/api/queues/"+d.name+"/"+queue) {
+			once.Do(func() {
+				result <- publisher.Publish(d.Context(), exchange, key, amqp.Publishing{DeliveryMode: amqp.Persistent,
+					Body: []byte("x")})
+			})
+		}
+		return slices.ContainsFunc(others, func(other func(http.ResponseWriter,
+			*http.Request) bool) bool {
+			return other(w, r)
+		})
+	}).URL
+	d.protocol = d.with(&through, nil)
+	return result
+}
+
+// confirmed publishes until the context ends and returns the bodies that the broker has confirmed. Where
+// there is no exchange any more, the channel is closed and another one is opened.
+func (d *destroyed) confirmed(ctx context.Context) map[string]bool {
+	bodies := map[string]bool{}
+	var publisher *brokertest.Publisher
+	for n := 0; ctx.Err() == nil; n++ {
+		if publisher == nil {
+			var err error
+			if publisher, err = brokertest.NewPublisher(d.conn); err != nil {
+				d.Errorf("open a channel: %v", err)
+				return bodies
+			}
+		}
+		key, body := fmt.Sprintf("%d.%d.%d.address", n&1, n>>1&1, n>>2&1), fmt.Sprint(n)
+		err := publisher.Publish(d.vhost.Context(), "t.delay-02", key, amqp.Publishing{DeliveryMode: amqp.Persistent,
+			Body: []byte(body)})
+		switch {
+		case err == nil:
+			bodies[body] = true
+		case errors.Is(err, brokertest.ErrReturned), errors.Is(err, brokertest.ErrNacked):
+		default:
+			publisher = nil
+		}
+	}
+	return bodies
+}

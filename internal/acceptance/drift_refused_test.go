@@ -1,0 +1,278 @@
+package acceptance
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// A queue with wrong arguments that holds messages stays as it is, with its messages, and the error says
+// what waits. All the rest is repaired, another wrong queue included.
+func TestWrongQueueThatHoldsMessages(t *testing.T) {
+	t.Parallel()
+	for _, queueType := range []cascade.QueueType{cascade.Quorum, cascade.Classic} {
+		t.Run(string(queueType), func(t *testing.T) {
+			t.Parallel()
+			r := newRefused(t, queueType)
+			wrong := r.wrongQueue("tasks.delay-01", "x-expires")
+			r.wrongQueue("tasks.delay-00", "x-max-length")
+			r.do(damageRest...)
+			for range 2 {
+				r.publish("tasks.delay-02", routingKey(t, 2*time.Hour, 3, time.Hour, "address"), "waits")
+			}
+			r.publish("tasks.delay-02", routingKey(t, 4*time.Hour, 3, time.Hour, "address"), "waits elsewhere")
+			r.applyRefused(func(left *topology.Topology) { left.Queues[wrong.Name] = wrong }, `queue "tasks.delay-01"`,
+				`"tasks.delay-01": 2`)
+			if n := r.depth("tasks.delay-01"); n != 2 {
+				t.Errorf("%d messages are left of 2", n)
+			}
+			if n := r.depth("tasks.delay-02"); n != 1 {
+				t.Errorf("%d messages are left of 1 in a queue that was not damaged", n)
+			}
+			r.purge("tasks.delay-01")
+			r.mustApply(r.given)
+			r.mustBeSettled(r.given)
+			r.mustExport(r.desired)
+			if n := r.depth("tasks.delay-02"); n != 1 {
+				t.Errorf("%d messages are left of 1 in a queue that was not damaged", n)
+			}
+		})
+	}
+}
+
+// A change of lookahead beside a queue that cannot be recreated keeps the old way into it, the error says so, and what
+// is published then, and what has been on its way, arrives. When the queue is empty, the next apply finishes the
+// change.
+func TestLookaheadBesideARefusal(t *testing.T) {
+	t.Parallel()
+	for _, queueType := range []cascade.QueueType{cascade.Quorum, cascade.Classic} {
+		t.Run(string(queueType), func(t *testing.T) {
+			repairLookaheadBesideARefusal(t, queueType)
+		})
+	}
+}
+
+// repairLookaheadBesideARefusal damages a cascade in two ways, of which one is refused.
+func repairLookaheadBesideARefusal(t *testing.T, queueType cascade.QueueType) {
+	t.Parallel()
+	const levels, unit = 3, time.Second
+	v := newVhost(t)
+	p := newProtocol(t, v.broker, nil)
+	given := attributes{"name": "tasks", "vhost": v.name, "levels": levels, "queue_type": string(queueType),
+		"lookahead": 1}
+	of := func(lookahead int) topology.Topology {
+		return expand(t, cascade.Config{
+			Name: "tasks", Vhost: v.name, Levels: levels, QueueType: queueType, Lookahead: lookahead,
+			CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
+		})
+	}
+	p.mustApply(given)
+	r := &refused{vhost: v, protocol: p, given: given.with(attributes{"lookahead": levels}), desired: of(1)}
+	collector := v.collect("tasks.delivery", destination(levels, "here"))
+	// Its messages wait for an hour: somebody has set another time-to-live.
+	wrong := r.desired.Queues["tasks.delay-00"]
+	wrong.Arguments = maps.Clone(wrong.Arguments)
+	wrong.Arguments["x-message-ttl"] = int64(3_600_000)
+	r.replaceQueue(wrong)
+	send := func(after time.Duration) {
+		r.publish("tasks.delay-02", routingKey(t, after, levels, unit, "here"), after.String())
+	}
+	send(1 * unit)
+	send(5 * unit) // is on its way into the wrong queue during the apply
+
+	noErrors(t, r.refresh(t.Context()))
+	text := errorText(r.apply(t.Context(), r.plan(t.Context(), r.given)))
+	for _, part := range []string{`"tasks.delay-00": 1`, `unbind exchange "tasks.delay-02" to exchange ` +
+		`"tasks.delay-01"`, "left to do"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the error does not say %q: %s", part, text)
+		}
+	}
+	send(1 * unit)
+	send(4 * unit)
+	v.arrived(collector, 1) // that of four seconds
+	v.eventually("three messages wait in the wrong queue", func() bool { return r.depth("tasks.delay-00") == 3 })
+	if n := r.depth("tasks.unroutable"); n != 0 {
+		t.Errorf("%d messages are parked", n)
+	}
+	if r.plan(t.Context(), r.given).replace {
+		t.Error("the next plan replaces the cascade")
+	}
+	r.purge("tasks.delay-00")
+	r.mustApply(r.given)
+	r.mustBeSettled(r.given)
+	send(1 * unit)
+	send(5 * unit)
+	v.arrived(collector, 3)
+	left := of(levels)
+	have := r.objects()
+	for b := range left.Bindings {
+		if !have.Bindings.Has(b) {
+			t.Errorf("%v is missing", b)
+		}
+	}
+	for b := range have.Bindings {
+		if left.Owns(b.Source) && !left.Bindings.Has(b) {
+			t.Errorf("%v is left", b)
+		}
+	}
+}
+
+// A stream in the place of a delay queue hands nothing on, and its messages are in no count but the
+// offsets.
+func TestStreamThatHoldsMessages(t *testing.T) {
+	t.Parallel()
+	r := newRefused(t, cascade.Quorum)
+	stream := topology.Queue{Name: "tasks.delay-01", Durable: true,
+		Arguments: topology.Arguments{"x-queue-type": "stream"}}
+	r.replaceQueue(stream)
+	r.publish("tasks.delay-02", routingKey(t, 2*time.Hour, 3, time.Hour, "address"), "waits")
+	r.applyRefused(func(left *topology.Topology) { left.Queues[stream.Name] = stream }, `"tasks.delay-01": 1`)
+}
+
+// An exclusive queue of another connection cannot be removed by anybody else.
+func TestExclusiveQueueInTheWay(t *testing.T) {
+	t.Parallel()
+	r := newRefused(t, cascade.Classic)
+	r.do(plans.DeleteQueue{Queue: r.desired.Queues["tasks.delay-01"]})
+	connection, err := r.broker.Dial(r.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	channel, err := connection.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const durable, autoDelete, exclusive, noWait = false, false, true, false
+	if _, err := channel.QueueDeclare("tasks.delay-01", durable, autoDelete, exclusive, noWait,
+		amqp.Table{"x-message-ttl": 10}); err != nil {
+		t.Fatal(err)
+	}
+	noErrors(t, r.refresh(t.Context()))
+	if shown, ok := elements(t, r.protocol.state)["queues tasks.delay-01"].(map[string]any); !ok ||
+		shown["exclusive"] != true {
+		t.Errorf("the state shows %v", shown)
+	}
+	text := errorText(r.apply(t.Context(), r.plan(t.Context(), r.given)))
+	if !strings.Contains(text, `"tasks.delay-01"`) || !strings.Contains(text, "exclusive") {
+		t.Errorf("got %s", text)
+	}
+	if err := connection.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.mustApply(r.given)
+	r.mustBeSettled(r.given)
+	r.mustExport(r.desired)
+}
+
+// A delivery exchange with the wrong type, to which applications have bound, stays with their bindings.
+func TestWrongDeliveryExchangeInUse(t *testing.T) {
+	t.Parallel()
+	r := newRefused(t, cascade.Quorum)
+	wrong := r.desired.Exchanges["tasks.delivery"]
+	wrong.Type = "fanout"
+	theirs := topology.Binding{Source: "tasks.delivery", RoutingKey: "#.application", DestinationType: topology.ToQueue,
+		Destination: "application"}
+	r.do(plans.DeleteExchange{Name: wrong.Name}, plans.DeclareExchange{Exchange: wrong})
+	for _, b := range r.desired.Bindings.Sorted() {
+		if b.Destination == wrong.Name {
+			r.do(plans.Bind{Binding: b})
+		}
+	}
+	r.declareQueue(theirs.Destination, nil)
+	r.do(plans.Bind{Binding: theirs})
+	r.do(damageRest...)
+	r.applyRefused(func(left *topology.Topology) {
+		left.Exchanges[wrong.Name] = wrong
+		left.Queues[theirs.Destination] = r.objects().Queues[theirs.Destination]
+		left.Bindings.Add(theirs)
+	}, `delete exchange "tasks.delivery"`, "in use")
+	r.do(plans.Unbind{Binding: theirs}, plans.DeleteQueue{Queue: topology.Queue{Name: theirs.Destination}})
+	r.mustApply(r.given)
+	r.mustBeSettled(r.given)
+	r.mustExport(r.desired)
+}
+
+// refused is a cascade with a damage that cannot be repaired without a loss.
+type refused struct {
+	*vhost
+	*protocol
+	given   attributes
+	desired topology.Topology
+}
+
+func newRefused(t *testing.T, queueType cascade.QueueType) *refused {
+	t.Helper()
+	v := newVhost(t)
+	r := &refused{
+		vhost:    v,
+		protocol: newProtocol(t, v.broker, nil),
+		given: attributes{"name": "tasks", "vhost": v.name, "levels": 3, "resolution": "1h",
+			"queue_type": string(queueType)},
+		desired: expand(t, cascade.Config{
+			Name: "tasks", Vhost: v.name, Levels: 3, Resolution: time.Hour, QueueType: queueType,
+			CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
+		}),
+	}
+	r.mustApply(r.given)
+	return r
+}
+
+// damageRest is repaired beside what is refused.
+var damageRest = []plans.Step{
+	plans.Bind{Binding: topology.Binding{Source: "tasks.delay-02", RoutingKey: "foreign",
+		DestinationType: topology.ToExchange, Destination: "tasks.delay-00"}},
+	plans.Unbind{Binding: topology.Binding{Source: "tasks.delay-01", RoutingKey: "*.*.1.#",
+		DestinationType: topology.ToQueue, Destination: "tasks.delay-00"}},
+	plans.DeleteQueue{Queue: topology.Queue{Name: "tasks.unroutable"}},
+}
+
+// wrongQueue recreates a queue with one argument more, and its bindings.
+func (r *refused) wrongQueue(name, argument string) topology.Queue {
+	r.Helper()
+	q := r.desired.Queues[name]
+	q.Arguments = maps.Clone(q.Arguments)
+	q.Arguments[argument] = int64(3_600_000)
+	r.replaceQueue(q)
+	return q
+}
+
+func (r *refused) replaceQueue(q topology.Queue) {
+	r.Helper()
+	r.do(plans.DeleteQueue{Queue: q}, plans.DeclareQueue{Queue: q})
+	for _, b := range r.desired.Bindings.Sorted() {
+		if b.DestinationType == topology.ToQueue && b.Destination == q.Name {
+			r.do(plans.Bind{Binding: b})
+		}
+	}
+}
+
+// applyRefused applies, which has to fail and say why, and to repair everything but what is left.
+func (r *refused) applyRefused(leave func(*topology.Topology), says ...string) {
+	r.Helper()
+	noErrors(r.TB, r.refresh(r.Context()))
+	text := errorText(r.apply(r.Context(), r.plan(r.Context(), r.given)))
+	for _, part := range says {
+		if !strings.Contains(text, part) {
+			r.Errorf("the error does not say %q: %s", part, text)
+		}
+	}
+	left := topology.New()
+	left.Delivery = r.desired.Delivery
+	maps.Copy(left.Exchanges, r.desired.Exchanges)
+	maps.Copy(left.Queues, r.desired.Queues)
+	maps.Copy(left.Bindings, r.desired.Bindings)
+	leave(&left)
+	r.mustHold(left)
+	have := elements(r.TB, r.protocol.state)
+	for _, name := range differing(have, elementsOf(left, r.desired)) {
+		r.Errorf("the state after the refusal shows %s as %v", name, have[name])
+	}
+}

@@ -1,0 +1,637 @@
+package acceptance
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans/planstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/sampling"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// TestDriftMatrix damages every object of a cascade in every way, and several at once. A model of the
+// broker says what is left of it. The state has to show exactly that, the plan exactly the cascade, so
+// that the difference is what was damaged and nothing else; one apply has to repair it, and what
+// others own has to be as the damage left it.
+func TestDriftMatrix(t *testing.T) {
+	t.Parallel()
+	var cases, detected, repaired atomic.Int64
+	t.Run("shapes", func(t *testing.T) {
+		for _, shape := range driftShapes {
+			desired := expand(t, cascade.Config{Name: "tasks", Base: shape.base, Levels: shape.levels,
+				Lookahead: shape.lookahead, QueueType: shape.queueType, CreateDeliveryExchange: true,
+				StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
+			matrix := driftMatrix(desired)
+			cases.Add(int64(len(matrix)))
+			t.Run(fmt.Sprintf("%s, base %d, %d levels, lookahead %d", shape.queueType, shape.base, shape.levels,
+				shape.lookahead),
+				func(t *testing.T) {
+					t.Parallel()
+					matrix := sampling.Of(t, "damages", matrix)
+					var shards sync.WaitGroup
+					for shard := range min(driftShards, len(matrix)) {
+						d := newDrift(t, shape, desired)
+						// Most of the time of a repair is spent waiting for figures of the broker.
+						shards.Go(func() {
+							for i := shard; i < len(matrix); i += driftShards {
+								t.Run(matrix[i].name, func(t *testing.T) { d.try(t, matrix[i], &detected, &repaired) })
+							}
+						})
+					}
+					shards.Wait()
+				})
+		}
+	})
+	t.Logf("%d cases, %d detected, %d repaired", cases.Load(), detected.Load(), repaired.Load())
+	if !narrowed() {
+		figure(t, "drift_cases", int(cases.Load()))
+	}
+	if !narrowed() && sampling.Whole() {
+		figure(t, "drift_detected", int(detected.Load()))
+		figure(t, "drift_repaired", int(repaired.Load()))
+	}
+}
+
+// driftShards is the number of cascades among which the cases of a shape are divided.
+const driftShards = 4
+
+type driftShape struct {
+	queueType               cascade.QueueType
+	base, levels, lookahead int
+}
+
+var driftShapes = []driftShape{
+	{cascade.Quorum, 2, 3, 3},
+	{cascade.Quorum, 2, 3, 1},
+	{cascade.Classic, 2, 2, 2},
+	{cascade.Classic, 3, 2, 1},
+}
+
+// damage is something that happens to a cascade without the provider.
+type damage struct {
+	name  string
+	steps []plans.Step
+}
+
+// driftMatrix lists the ways to damage each object, and combinations of them.
+func driftMatrix(desired topology.Topology) []damage {
+	var all []damage
+	for _, name := range slices.Sorted(maps.Keys(desired.Exchanges)) {
+		all = append(all, exchangeDamages(desired, desired.Exchanges[name])...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(desired.Queues)) {
+		all = append(all, queueDamages(desired, desired.Queues[name])...)
+	}
+	for _, b := range desired.Bindings.Sorted() {
+		all = append(all, bindingDamages(b)...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(desired.Exchanges)) {
+		if desired.Owns(name) {
+			all = append(all, foreignBindings(desired, name)...)
+		}
+	}
+	return append(all, combinations(desired, all)...)
+}
+
+func exchangeDamages(desired topology.Topology, e topology.Exchange) []damage {
+	object := fmt.Sprintf("exchange %s ", e.Name)
+	all := []damage{{object + "deleted", []plans.Step{plans.DeleteExchange{Name: e.Name}}}}
+	recreate := func(how string, change func(*topology.Exchange)) {
+		wrong := e
+		wrong.Arguments = maps.Clone(e.Arguments)
+		if wrong.Arguments == nil {
+			wrong.Arguments = topology.Arguments{}
+		}
+		change(&wrong)
+		bare := []plans.Step{plans.DeleteExchange{Name: e.Name}, plans.DeclareExchange{Exchange: wrong}}
+		all = append(all, damage{object + how, bare})
+		if e.Name == desired.Delivery {
+			return // with the applications' bindings it cannot be repaired, see TestWrongDeliveryExchangeInUse
+		}
+		all = append(all, damage{object + how + " and bound again",
+			append(slices.Clone(bare), bindAll(desired, topology.ToExchange, e.Name)...)})
+	}
+	for _, other := range []string{"topic", "fanout", "direct", "headers"} {
+		if other != e.Type {
+			recreate("as "+other, func(x *topology.Exchange) { x.Type = other })
+		}
+	}
+	recreate("transient", func(x *topology.Exchange) { x.Durable = false })
+	recreate("auto-delete", func(x *topology.Exchange) { x.AutoDelete = true })
+	internal := "internal"
+	if e.Internal {
+		internal = "open to publishers"
+	}
+	recreate(internal, func(x *topology.Exchange) { x.Internal = !x.Internal })
+	for key := range e.Arguments {
+		recreate("without "+key, func(x *topology.Exchange) { delete(x.Arguments, key) })
+		recreate("with another "+key, func(x *topology.Exchange) { x.Arguments[key] = "amq.fanout" })
+	}
+	recreate("with an argument more", func(x *topology.Exchange) { x.Arguments["x-note"] = "5" })
+	recreate("with an argument of numbers", func(x *topology.Exchange) { x.Arguments["x-note"] = int64(134217728000) })
+	return all
+}
+
+func queueDamages(desired topology.Topology, q topology.Queue) []damage {
+	object := fmt.Sprintf("queue %s ", q.Name)
+	remove := plans.DeleteQueue{Queue: q}
+	all := []damage{{object + "deleted", []plans.Step{remove}}}
+	recreate := func(how string, change func(*topology.Queue)) {
+		wrong := q
+		wrong.Arguments = maps.Clone(q.Arguments)
+		change(&wrong)
+		bare := []plans.Step{remove, plans.DeclareQueue{Queue: wrong}}
+		all = append(all, damage{object + how, bare},
+			damage{object + how + " and bound again", append(slices.Clone(bare), bindAll(desired, topology.ToQueue,
+				q.Name)...)})
+	}
+	argument := func(how, key string, value any) {
+		recreate(how, func(w *topology.Queue) { w.Arguments[key] = value })
+	}
+	ttl, delays := q.Arguments["x-message-ttl"].(int64)
+	if delays {
+		argument("with a longer time-to-live", "x-message-ttl", ttl*2)
+		argument("with a shorter time-to-live", "x-message-ttl", ttl/2)
+		argument("with a time-to-live of 0", "x-message-ttl", int64(0))
+		argument("with another dead-letter-exchange", "x-dead-letter-exchange", othersGateway)
+		argument("with a dead-letter-routing-key", "x-dead-letter-routing-key", "lost")
+	} else {
+		argument("with a time-to-live", "x-message-ttl", int64(60_000))
+	}
+	for _, key := range slices.Sorted(maps.Keys(q.Arguments)) {
+		if key != "x-queue-type" {
+			recreate("without "+key, func(w *topology.Queue) { delete(w.Arguments, key) })
+		}
+	}
+	argument("with x-max-length", "x-max-length", int64(10))
+	argument("with x-max-length-bytes", "x-max-length-bytes", int64(math.MaxInt32))
+	argument("with x-expires", "x-expires", int64(3_600_000))
+	argument("with x-single-active-consumer", "x-single-active-consumer", true)
+	if q.Type() == "quorum" {
+		argument("with another overflow", "x-overflow", "drop-head")
+		argument("with another delivery limit", "x-delivery-limit", int64(7))
+		recreate("classic", func(w *topology.Queue) { w.Arguments = classicArguments(q) })
+		recreate("classic and transient", func(w *topology.Queue) {
+			w.Arguments, w.Durable = classicArguments(q),
+				false
+		})
+	} else {
+		recreate("quorum", func(w *topology.Queue) { w.Arguments["x-queue-type"] = "quorum" })
+		recreate("transient", func(w *topology.Queue) { w.Durable = false })
+		recreate("auto-delete", func(w *topology.Queue) { w.AutoDelete = true })
+		argument("with priorities", "x-max-priority", int64(3))
+		argument("with an overflow", "x-overflow", "reject-publish")
+	}
+	recreate("stream", func(w *topology.Queue) { w.Arguments = topology.Arguments{"x-queue-type": "stream"} })
+	return all
+}
+
+// classicArguments are those that a classic queue accepts.
+func classicArguments(q topology.Queue) topology.Arguments {
+	arguments := topology.Arguments{"x-queue-type": "classic"}
+	for _, key := range []string{"x-message-ttl", "x-dead-letter-exchange"} {
+		if value, ok := q.Arguments[key]; ok {
+			arguments[key] = value
+		}
+	}
+	return arguments
+}
+
+// bindAll are the bindings from and to the object, those of others included.
+func bindAll(desired topology.Topology, kind topology.DestinationType, name string) []plans.Step {
+	var steps []plans.Step
+	for _, b := range slices.Concat(desired.Bindings.Sorted(), othersBindings(desired)) {
+		if kind == topology.ToExchange && b.Source == name || b.DestinationType == kind && b.Destination == name {
+			steps = append(steps, plans.Bind{Binding: b})
+		}
+	}
+	return steps
+}
+
+func bindingDamages(b topology.Binding) []damage {
+	object := fmt.Sprintf("binding %s: %s ", b.Source, b.Line())
+	otherKey, withArguments := b, b
+	otherKey.RoutingKey += ".other"
+	withArguments.Arguments = topology.Arguments{"x-note": int64(1)}.JSON()
+	return []damage{
+		{object + "deleted", []plans.Step{plans.Unbind{Binding: b}}},
+		{object + "with another key", []plans.Step{plans.Unbind{Binding: b}, plans.Bind{Binding: otherKey}}},
+		{object + "with arguments", []plans.Step{plans.Unbind{Binding: b},
+			plans.Bind{Binding: withArguments}}},
+		{object + "twice, with arguments", []plans.Step{plans.Bind{Binding: withArguments}}},
+	}
+}
+
+func foreignBindings(desired topology.Topology, source string) []damage {
+	var all []damage
+	add := func(kind topology.DestinationType, destination, key, arguments string) {
+		b := topology.Binding{Source: source, RoutingKey: key, DestinationType: kind, Destination: destination,
+			Arguments: arguments}
+		all = append(all, damage{fmt.Sprintf("foreign %s: %s", source, b.Line()),
+			[]plans.Step{plans.Bind{Binding: b}}})
+	}
+	for _, name := range slices.Sorted(maps.Keys(desired.Queues)) {
+		add(topology.ToQueue, name, "foreign.#", "")
+	}
+	for _, name := range slices.Sorted(maps.Keys(desired.Exchanges)) {
+		add(topology.ToExchange, name, "foreign", "")
+	}
+	add(topology.ToQueue, othersQueue, "#", "")
+	add(topology.ToQueue, othersQueue, "", "")
+	add(topology.ToQueue, othersQueue, `~a/b?c=%2F&d é"+`, "")
+	add(topology.ToQueue, othersQueue, "#", `{"x-match":"any","x-number":134217728000}`)
+	add(topology.ToExchange, othersExchange, "*.1.#", "")
+	add(topology.ToExchange, othersExchange, "*.1.#", `{"x-note":"5"}`)
+	return all
+}
+
+const randomCombinations = 40
+
+// combinations are random ones with a fixed seed, and all objects of a kind at once.
+func combinations(desired topology.Topology, single []damage) []damage {
+	var all []damage
+	seed := rand.NewPCG(uint64(len(desired.Queues)), uint64(len(desired.Bindings)))
+	random := rand.New(seed)
+	for n := range randomCombinations {
+		combined := damage{}
+		var names []string
+		model := planstest.NewBroker(withOthers(desired))
+		for range 2 + random.IntN(6) {
+			one := single[random.IntN(len(single))]
+			// What another damage has made impossible is left out.
+			try := planstest.NewBroker(model.Topology)
+			if try.Run(phases(one.steps)) == nil {
+				model, names = try, append(names, one.name)
+				combined.steps = append(combined.steps, one.steps...)
+			}
+		}
+		combined.name = fmt.Sprintf("combination %d: %s", n, strings.Join(names, ", "))
+		all = append(all, combined)
+	}
+	var noQueues, noExchanges, noBindings []plans.Step
+	for _, name := range slices.Sorted(maps.Keys(desired.Queues)) {
+		noQueues = append(noQueues, plans.DeleteQueue{Queue: desired.Queues[name]})
+	}
+	for _, name := range slices.Sorted(maps.Keys(desired.Exchanges)) {
+		noExchanges = append(noExchanges, plans.DeleteExchange{Name: name})
+	}
+	for _, b := range desired.Bindings.Sorted() {
+		noBindings = append(noBindings, plans.Unbind{Binding: b})
+	}
+	return append(all, damage{"no queues", noQueues}, damage{"no exchanges", noExchanges},
+		damage{"no bindings", noBindings},
+		damage{"nothing left", append(slices.Clone(noQueues), noExchanges...)})
+}
+
+func phases(steps []plans.Step) plans.Plan {
+	var plan plans.Plan
+	for _, step := range steps {
+		plan = append(plan, plans.Phase{Steps: []plans.Step{step}})
+	}
+	return plan
+}
+
+// What belongs to others: an application's queue and exchange behind the delivery exchange, and an
+// exchange that leads into the cascade.
+const (
+	othersQueue    = "application"
+	othersExchange = "application.events"
+	othersGateway  = "gateway"
+)
+
+func withOthers(desired topology.Topology) topology.Topology {
+	t := topology.New()
+	maps.Copy(t.Exchanges, desired.Exchanges)
+	maps.Copy(t.Queues, desired.Queues)
+	maps.Copy(t.Bindings, desired.Bindings)
+	t.Queues[othersQueue] = topology.Queue{Name: othersQueue, Durable: true,
+		Arguments: topology.Arguments{"x-queue-type": "classic"}}
+	for _, name := range []string{othersExchange, othersGateway} {
+		t.Exchanges[name] = topology.Exchange{Name: name, Type: "topic", Durable: true}
+	}
+	for _, b := range othersBindings(desired) {
+		t.Bindings.Add(b)
+	}
+	return t
+}
+
+func othersBindings(desired topology.Topology) []topology.Binding {
+	return []topology.Binding{
+		{Source: desired.Delivery, RoutingKey: "#.application", DestinationType: topology.ToQueue,
+			Destination: othersQueue},
+		{Source: desired.Delivery, RoutingKey: "#.application", DestinationType: topology.ToQueue,
+			Destination: othersQueue, Arguments: `{"x-note":1}`},
+		{Source: desired.Delivery, RoutingKey: "#.events", DestinationType: topology.ToExchange,
+			Destination: othersExchange},
+		{Source: othersGateway, RoutingKey: "#", DestinationType: topology.ToExchange, Destination: desired.Entry},
+		{Source: othersGateway, RoutingKey: "quick", DestinationType: topology.ToQueue,
+			Destination: delayQueue(desired, 0)},
+	}
+}
+
+// delayQueue is the name of the delay queue with so many shorter ones.
+func delayQueue(desired topology.Topology, shorter int) string {
+	var names []string
+	for name, q := range desired.Queues {
+		if q.DeadLetterExchange() != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names) // the names of the tests end in the level and the digit
+	return names[shorter]
+}
+
+// drift is one cascade on a broker, to be damaged.
+type drift struct {
+	desired topology.Topology
+	given   attributes
+	*vhost
+	*protocol
+	// broken is set while the cascade is not what a case begins with.
+	broken bool
+}
+
+func newDrift(t *testing.T, shape driftShape, desired topology.Topology) *drift {
+	v := newVhost(t)
+	d := &drift{
+		desired: desired,
+		given: attributes{"name": "tasks", "vhost": v.name, "base": shape.base, "levels": shape.levels,
+			"lookahead": shape.lookahead, "queue_type": string(shape.queueType)},
+		vhost:    v,
+		protocol: newProtocol(t, v.broker, nil),
+	}
+	d.mustApply(d.given)
+	d.reset()
+	return d
+}
+
+// reset brings the vhost to where each case begins.
+func (d *drift) reset() {
+	d.t.Helper()
+	all := withOthers(d.desired)
+	have := d.objects()
+	for name := range have.Exchanges {
+		d.do(plans.DeleteExchange{Name: name})
+	}
+	for _, q := range have.Queues {
+		d.do(plans.DeleteQueue{Queue: q})
+	}
+	d.do(plans.Repair(all, topology.New()).Steps()...)
+	d.mustHold(all)
+}
+
+// mustBeEmpty waits until no stream says that it holds a message: a new one may say so at first (4.3.6).
+func (d *drift) mustBeEmpty(t topology.Topology) {
+	d.t.Helper()
+	for _, q := range t.Queues {
+		if q.Type() == "stream" {
+			d.eventually("the stream is empty", func() bool {
+				var shown struct{ Messages int }
+				d.get(&shown, "queues", d.name, q.Name)
+				return shown.Messages == 0
+			})
+		}
+	}
+}
+
+func (d *drift) try(t *testing.T, damage damage, detected, repaired *atomic.Int64) {
+	d.t, d.vhost.TB = t, t
+	model := planstest.NewBroker(withOthers(d.desired))
+	if err := model.Run(phases(damage.steps)); err != nil {
+		t.Fatal(err)
+	}
+	if d.broken {
+		d.reset()
+	}
+	d.broken = true
+	d.do(damage.steps...)
+	d.mustHold(model.Topology)
+	d.mustBeEmpty(model.Topology)
+	if t.Failed() {
+		t.Fatal("the damage is not what it was meant to be")
+	}
+
+	noErrors(t, d.refresh(t.Context()))
+	plan := d.plan(t.Context(), d.given)
+	noErrors(t, plan.diagnostics)
+	if d.showsExactly(t, plan, model.Topology) {
+		detected.Add(1)
+	}
+
+	noErrors(t, d.apply(t.Context(), plan))
+	want := withOthers(d.desired)
+	maps.DeleteFunc(want.Bindings, func(b topology.Binding, _ struct{}) bool {
+		return !d.desired.Owns(b.Source) && !model.Bindings.Has(b) // the damage took it along
+	})
+	d.mustExport(want)
+	if d.mustBeSettled(d.given); !t.Failed() {
+		repaired.Add(1)
+		d.restoreOthers(model.Topology)
+		d.broken = false
+	}
+}
+
+// showsExactly tells whether the plan leads from what the broker has to the cascade.
+func (d *drift) showsExactly(t *testing.T, plan plannedChange, broker topology.Topology) bool {
+	damaged := map[string]any{}
+	if !d.state.IsNull() {
+		damaged = elements(t, d.state)
+	}
+	wanted := elements(t, plan.state)
+	ok := true
+	check := func(what string, have, want map[string]any) {
+		for _, name := range differing(have, want) {
+			ok = false
+			t.Errorf("%s shows %s as %v, not %v", what, name, have[name], want[name])
+		}
+	}
+	check("the state", damaged, elementsOf(broker, d.desired))
+	if expected := elementsOf(d.desired, d.desired); plan.state.IsFullyKnown() {
+		check("the plan", wanted, expected)
+	} else {
+		t.Errorf("the plan holds unknown values: %s", plan.state)
+	}
+	if plan.replace || len(differing(damaged, wanted)) == 0 {
+		t.Errorf("the plan replaces (%t) or shows nothing", plan.replace)
+		ok = false
+	}
+	return ok
+}
+
+func (d *drift) restoreOthers(left topology.Topology) {
+	d.t.Helper()
+	for _, b := range othersBindings(d.desired) {
+		if !left.Bindings.Has(b) {
+			d.do(plans.Bind{Binding: b})
+		}
+	}
+}
+
+// elements are the elements of the maps of exchanges and queues, and each binding by itself.
+func elements(t testing.TB, state tftypes.Value) map[string]any {
+	t.Helper()
+	all := map[string]any{}
+	values := fields(t, state)
+	for _, kind := range []string{"exchanges", "queues", "bindings"} {
+		found, _ := plain(t, values[kind]).(map[string]any)
+		for name, value := range found {
+			if kind != "bindings" {
+				all[kind+" "+name] = value
+				continue
+			}
+			lines, ok := value.([]any)
+			if !ok {
+				t.Fatalf("the bindings of %s are a %T", name, value)
+			}
+			for _, line := range lines {
+				all[fmt.Sprintf("%s %s: %s", kind, name, line)] = true
+			}
+		}
+	}
+	return all
+}
+
+// elementsOf is how the topology has to be shown, of which the cascade is a part.
+func elementsOf(t, cascade topology.Topology) map[string]any {
+	all := map[string]any{}
+	for name := range cascade.Exchanges {
+		if e, ok := t.Exchanges[name]; ok {
+			all["exchanges "+name] = map[string]any{
+				"type": e.Type, "durable": e.Durable, "auto_delete": e.AutoDelete, "internal": e.Internal,
+				"alternate_exchange": e.Arguments["alternate-exchange"], "arguments": further(e.Arguments,
+					"alternate-exchange"),
+			}
+		}
+	}
+	for name := range cascade.Queues {
+		if q, ok := t.Queues[name]; ok {
+			var level any
+			if _, numbers, delays := strings.Cut(name, "-"); delays { // the level, and in a base over 2 the digit
+				number, _, _ := strings.Cut(numbers, "-")
+				n, _ := strconv.ParseInt(number, 10, 64)
+				level = n
+			}
+			queueType, typed := q.Arguments["x-queue-type"]
+			if !typed {
+				queueType = "classic"
+			}
+			all["queues "+name] = map[string]any{
+				"level": level, "type": queueType, "message_ttl": q.Arguments["x-message-ttl"],
+				"dead_letter_exchange": q.Arguments["x-dead-letter-exchange"],
+				"durable":              q.Durable, "auto_delete": q.AutoDelete, "exclusive": q.Exclusive,
+				"arguments": further(q.Arguments, "x-queue-type", "x-message-ttl", "x-dead-letter-exchange"),
+			}
+		}
+	}
+	for b := range t.Bindings {
+		if cascade.Owns(b.Source) {
+			line := fmt.Sprintf("bindings %s: %s -> %s %s", b.Source, b.RoutingKey, b.DestinationType, b.Destination)
+			if b.Arguments != "" {
+				line += " " + b.Arguments
+			}
+			all[line] = true
+		}
+	}
+	return all
+}
+
+// further are the arguments that have no attribute of their own, as text.
+func further(arguments topology.Arguments, own ...string) any {
+	texts := map[string]any{}
+	for key, value := range arguments {
+		if !slices.Contains(own, key) {
+			texts[key] = fmt.Sprint(value)
+			if value == "5" { // a text that would read as a number
+				texts[key] = `"5"`
+			}
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return texts
+}
+
+func differing(x, y map[string]any) []string {
+	var names []string
+	for name := range x {
+		if !reflect.DeepEqual(x[name], y[name]) {
+			names = append(names, name)
+		}
+	}
+	for name := range y {
+		if _, ok := x[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// plain is a value of Terraform as Go's own types.
+func plain(t testing.TB, v tftypes.Value) any {
+	t.Helper()
+	if v.IsNull() {
+		return nil
+	}
+	if !v.IsKnown() {
+		t.Fatalf("%s is not known", v)
+	}
+	var err error
+	defer func() {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}()
+	typ := v.Type()
+	switch {
+	case typ.Is(tftypes.String):
+		var s string
+		err = v.As(&s)
+		return s
+	case typ.Is(tftypes.Bool):
+		var b bool
+		err = v.As(&b)
+		return b
+	case typ.Is(tftypes.Number):
+		var f big.Float
+		err = v.As(&f)
+		n, _ := f.Int64()
+		return n
+	case typ.Is(tftypes.Set{}), typ.Is(tftypes.List{}):
+		var values []tftypes.Value
+		err = v.As(&values)
+		list := make([]any, len(values))
+		for i, inner := range values {
+			list[i] = plain(t, inner)
+		}
+		return list
+	default:
+		values := map[string]tftypes.Value{}
+		err = v.As(&values)
+		object := map[string]any{}
+		for key, inner := range values {
+			object[key] = plain(t, inner)
+		}
+		return object
+	}
+}
+
+// narrowed tells whether -run selects some tests only: then counts say nothing.
+func narrowed() bool { return strings.Contains(flag.Lookup("test.run").Value.String(), "/") }

@@ -1,0 +1,119 @@
+package acceptance
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+)
+
+// The same duration in other words, and a format that gives the same names, make no difference: neither an update nor a
+// replacement.
+func TestEqualIsEqual(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, newVhost(t))
+	w.declareQueue("orders", nil)
+	configuration := func(other bool) string {
+		const all = `
+resource "rabbitmqdelay_cascade" "by_delay" {
+  VHOST
+  name          = "a"
+  max_delay     = "60s|1m"
+  resolution    = "1000ms|1s"
+  exchange_name = "a%5d|a    %d"
+  queue_name    = "a.%02d|a.0%d"
+  drain_timeout = "120s|2m"
+  timeouts = {
+    create = "3600s|1h"
+    read   = "90s|1m30s"
+    update = "7200s|2h"
+    delete = "90m|1h30m"
+  }
+}
+
+resource "rabbitmqdelay_cascade" "by_levels" {
+  VHOST
+  name       = "b"
+  levels     = 2
+  resolution = "0.5s|500ms"
+}
+
+resource "rabbitmqdelay_ladder" "l" {
+  VHOST
+  name          = "l"
+  delays        = ["1s"]
+  queue_name    = "wait-1s|wait-%s"
+  drain_timeout = "2m0s|120000ms"
+  timeouts      = { delete = "1h|60m" }
+}
+
+resource "rabbitmqdelay_destination" "d" {
+  VHOST
+  delivery_exchange = rabbitmqdelay_cascade.by_delay.delivery_exchange
+  levels            = rabbitmqdelay_cascade.by_delay.levels
+  address           = "orders"
+  queue             = "orders"
+  drain_timeout     = "2h|120m"
+  timeouts          = { delete = "3h|180m", create = "60s|1m" }
+}
+`
+		text := ""
+		for i, part := range strings.Split(all, `"`) {
+			if one, another, two := strings.Cut(part, "|"); two && i%2 == 1 {
+				part = one
+				if other {
+					part = another
+				}
+			}
+			text += `"` + part
+		}
+		return text[1:]
+	}
+	w.mustApply(configuration(false))
+	w.mustBeSettled()
+	w.configure(configuration(true))
+	w.mustBeSettled()
+	// A real change beside it is one, and leaves nothing to do.
+	w.mustApply(strings.Replace(configuration(true), `"2h"`, `"4h"`, 1))
+	w.mustBeSettled()
+}
+
+// The delays of a ladder are words of routing keys: publishers who write "1m" do not reach what is bound for "60s".
+func TestLadderDelaysAreWords(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	p := newProtocolOf(t, ladderType, v.broker, nil)
+	given := attributes{"vhost": v.name, "name": "l", "delays": textSet("60s", "1h")}
+	p.mustApply(given)
+	given = given.with(attributes{"delays": textSet("1m", "1h")})
+	if plan := p.plan(t.Context(), given); plan.isEmpty(p.state) || plan.replace {
+		t.Errorf("empty %t, replace %t: %s", plan.isEmpty(p.state), plan.replace, errorText(plan.diagnostics))
+	}
+	p.mustApply(given)
+	p.mustBeSettled(given)
+	v.compare(expandLadder(t, cascade.LadderConfig{
+		Vhost: v.name, Name: "l", Delays: []string{"1m", "1h"}, CreateDeliveryExchange: true, ParkUnroutable: true,
+	}), v.objects())
+}
+
+// A state of an earlier version has durations in longer words.
+func TestEqualIsEqualForComputedDurations(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	p := newProtocol(t, v.broker, nil)
+	given := attributes{"vhost": v.name, "preset": "nservicebus_v1"}
+	p.mustApply(given)
+	state := fields(t, p.state)
+	for name, is := range map[string][2]string{
+		"max_delay": {"268435455s", "74565h24m15s"}, "resolution": {"1s", "1000ms"},
+	} {
+		if want := tftypes.NewValue(tftypes.String, is[0]); !state[name].Equal(want) {
+			t.Errorf("%s is %s, want %s", name, state[name], want)
+		}
+		state[name] = tftypes.NewValue(tftypes.String, is[1])
+	}
+	p.state = tftypes.NewValue(p.resource, state)
+	p.mustBeSettled(given)
+}

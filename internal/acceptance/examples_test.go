@@ -1,0 +1,243 @@
+package acceptance
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-testing/config"
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
+	"github.com/hashicorp/terraform-plugin-testing/plancheck"
+	"github.com/hashicorp/terraform-plugin-testing/querycheck"
+	"github.com/hashicorp/terraform-plugin-testing/tfversion"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+)
+
+const examples = "../../examples"
+
+// exampleImports is what the examples import, by address.
+var exampleImports = map[string]attributes{
+	"rabbitmqdelay_cascade.tasks": {"name": "tasks", "levels": 17},
+	"rabbitmqdelay_destination.billing": {"delivery_exchange": "tasks.delivery", "levels": 17, "address": "billing",
+		"queue": "billing"},
+	"rabbitmqdelay_ladder.retry": {"name": "retry", "delays": textSet("5s", "10s", "30s", "1m", "5m", "10m",
+		"30m", "1h")},
+}
+
+// examplePrograms have tests of their own: TestCelery, TestRetryExample, TestWheelExample.
+var examplePrograms = []string{"celery/tasks.py", "retry/main.go", "wheel/main.go"}
+
+// resourceType is the type in an address.
+func resourceType(address string) string {
+	typeName, _, _ := strings.Cut(address, ".")
+	return typeName
+}
+
+// Every file of the examples is planned as it stands there: configurations by themselves, and imports
+// together with the configuration beside them and what they import on the broker.
+func TestAccExamples(t *testing.T) {
+	v := newVhost(t)
+	b := v.asDefault()
+	for _, assignment := range b.Environ() {
+		name, value, _ := strings.Cut(assignment, "=")
+		t.Setenv(name, value)
+	}
+	t.Setenv("TF_VAR_rabbitmq_password", "secret")
+	v.declareQueue("billing", nil)
+	for _, address := range slices.Sorted(maps.Keys(exampleImports)) { // the cascade before its destination
+		newProtocolOf(t, resourceType(address), b, nil).mustApply(exampleImports[address])
+	}
+
+	for directory, files := range exampleFiles(t) {
+		if !hasItsOwnTest(directory) {
+			tryExamples(t, b, directory, files)
+		}
+	}
+}
+
+// hasItsOwnTest tells whether another test runs the examples of a directory: TestAccPublishing, TestAccChecks,
+// TestAccModule, or the one with another provider.
+func hasItsOwnTest(directory string) bool {
+	return strings.HasPrefix(directory, "publishing") || directory == checksExample || directory == besideExample ||
+		strings.HasPrefix(directory, moduleExample)
+}
+
+// tryExamples plans the configuration of a directory, and each import and query beside it.
+func tryExamples(t *testing.T, b *brokertest.Broker, directory string, files []string) {
+	var configuration []string
+	for _, file := range files {
+		if filepath.Ext(file) == ".tf" && !strings.HasPrefix(file, "import") {
+			configuration = append(configuration, file)
+		}
+	}
+	if len(configuration) > 0 {
+		t.Run(filepath.Join(directory, strings.Join(configuration, "+")), func(t *testing.T) {
+			planExample(t, directory, configuration, plancheck.ExpectNonEmptyPlan(), exampleNeeds(directory)...)
+		})
+	}
+	for _, file := range files {
+		switch {
+		case filepath.Ext(file) == ".tf" && strings.HasPrefix(file, "import"):
+			t.Run(filepath.Join(directory, file), func(t *testing.T) {
+				planImportExample(t, directory, configuration, file)
+			})
+		case file == "import.sh":
+			t.Run(filepath.Join(directory, file), func(t *testing.T) { importByExample(t, b, directory, file) })
+		case strings.HasSuffix(file, ".tfquery.hcl"):
+			t.Run(filepath.Join(directory, file), func(t *testing.T) {
+				queryExample(t, filepath.Base(directory), readExample(t, directory, file))
+			})
+		case slices.Contains(examplePrograms, filepath.Join(directory, file)):
+		case filepath.Ext(file) != ".tf":
+			t.Errorf("no test knows what to do with %s", filepath.Join(directory, file))
+		}
+	}
+}
+
+func exampleNeeds(directory string) []tfversion.TerraformVersionCheck {
+	switch {
+	case strings.HasPrefix(directory, "functions"):
+		return functionsSince
+	case strings.HasPrefix(directory, "actions"):
+		return []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_14_0)}
+	}
+	return nil
+}
+
+// planImportExample plans a file with an import block, together with the configuration beside it.
+func planImportExample(t *testing.T, directory string, configuration []string, file string) {
+	needs := tfversion.SkipBelow(tfversion.Version1_5_0)
+	if strings.Contains(readExample(t, directory, file), "identity") {
+		needs = tfversion.SkipBelow(tfversion.Version1_12_0)
+	}
+	to := regexp.MustCompile(`(?m)^  to = (\S+)$`).FindStringSubmatch(readExample(t, directory, file))
+	if to == nil || exampleImports[to[1]] == nil {
+		t.Fatalf("an import to nothing that is known: %q", to)
+	}
+	planExample(t, directory, append(slices.Clone(configuration), file), imports(to[1]), needs)
+}
+
+// importByExample imports what the command of the file does.
+func importByExample(t *testing.T, b *brokertest.Broker, directory, file string) {
+	command := regexp.MustCompile(`(?m)^terraform import (\S+) '?([^\s']+)'?$`).FindStringSubmatch(
+		readExample(t, directory, file))
+	if command == nil || exampleImports[command[1]] == nil {
+		t.Fatalf("a command to import nothing that is known: %q", command)
+	}
+	p := newProtocolOf(t, resourceType(command[1]), b, nil)
+	noErrors(t, p.importState(t.Context(), command[2]))
+	p.mustBeSettled(exampleImports[command[1]])
+}
+
+// exampleFiles are the names of the files in each directory of examples.
+func exampleFiles(t testing.TB) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	err := filepath.WalkDir(examples, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			directory, err := filepath.Rel(examples, filepath.Dir(path))
+			found[directory] = append(found[directory], entry.Name())
+			return err
+		}
+		return err
+	})
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%d directories of examples: %v", len(found), err)
+	}
+	return found
+}
+
+func readExample(t testing.TB, directory, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(examples, directory, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// planExample plans files of one directory. Where they leave that to their reader, they get the block
+// that names the provider, and a resource for it.
+func planExample(
+	t *testing.T, directory string, files []string, check plancheck.PlanCheck, needs ...tfversion.TerraformVersionCheck,
+) {
+	t.Helper()
+	copied := t.TempDir()
+	all := ""
+	for _, file := range files {
+		text := readExample(t, directory, file)
+		all += text
+		writeExample(t, copied, file, text)
+	}
+	if !strings.Contains(all, "required_providers") {
+		writeExample(t, copied, "required_providers.tf", requiring)
+	}
+	if !strings.Contains(all, "resource \"rabbitmqdelay_") {
+		writeExample(t, copied, "resource.tf", "resource \"rabbitmqdelay_cascade\" \"tasks\" {\n  name   = "+
+			"\"tasks\"\n  levels = 17\n}\n")
+	}
+	resource.Test(t, resource.TestCase{
+		TerraformVersionChecks: needs,
+		Steps: []resource.TestStep{{
+			ProtoV6ProviderFactories: factories,
+			ConfigDirectory:          config.StaticDirectory(copied),
+			PlanOnly:                 true,
+			ExpectNonEmptyPlan:       true,
+			ConfigPlanChecks:         resource.ConfigPlanChecks{PostApplyPreRefresh: []plancheck.PlanCheck{check}},
+		}},
+	})
+}
+
+// exampleIdentities are those of exampleImports.
+var exampleIdentities = map[string]map[string]knownvalue.Check{
+	cascadeType: {"vhost": knownvalue.StringExact("/"), "entry_exchange": knownvalue.StringExact("tasks.delay-16")},
+	ladderType:  {"vhost": knownvalue.StringExact("/"), "entry_exchange": knownvalue.StringExact("retry.entry")},
+	destinationType: {
+		"vhost": knownvalue.StringExact("/"), "delivery_exchange": knownvalue.StringExact("tasks.delivery"),
+		"queue":    knownvalue.StringExact("billing"),
+		"exchange": knownvalue.Null(), "routing_key": knownvalue.StringExact(destination(17, "billing")),
+	},
+}
+
+// queryExample finds what the examples are about.
+func queryExample(t *testing.T, listed, list string) {
+	t.Helper()
+	resource.Test(t, resource.TestCase{
+		TerraformVersionChecks:   []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_14_0)},
+		ProtoV6ProviderFactories: factories,
+		Steps: []resource.TestStep{
+			{Config: requiring + "provider \"rabbitmqdelay\" {}\n"},
+			{Query: true, Config: list, QueryResultChecks: []querycheck.QueryResultCheck{
+				querycheck.ExpectIdentity(listed+".all", exampleIdentities[listed]),
+			}},
+		},
+	})
+}
+
+func writeExample(t testing.TB, directory, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(directory, file), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// asDefault is the broker with the test's vhost in the place of "/", which the examples use.
+func (v *vhost) asDefault() *brokertest.Broker {
+	v.Helper()
+	b := *v.broker
+	own := url.PathEscape(v.name)
+	b.Endpoint = newGateway(v, v.broker, nil, func(_ http.ResponseWriter, r *http.Request) bool {
+		r.URL.RawPath = strings.Replace(r.URL.EscapedPath(), "/%2F", "/"+own, 1)
+		r.URL.Path, _ = url.PathUnescape(r.URL.RawPath)
+		return false
+	}).URL
+	return &b
+}

@@ -1,0 +1,303 @@
+package acceptance
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/plancheck"
+	"github.com/hashicorp/terraform-plugin-testing/tfversion"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/sampling"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// writes counts the requests that could change something on their way to the broker.
+type writes struct {
+	*brokertest.Broker
+	count atomic.Int64
+}
+
+func countWrites(t testing.TB, b *brokertest.Broker) *writes {
+	t.Helper()
+	w := &writes{}
+	through := *b
+	through.Endpoint = newGateway(t, b, nil, func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet {
+			w.count.Add(1)
+		}
+		return false
+	}).URL
+	w.Broker = &through
+	return w
+}
+
+// existing is a vhost with a part of a cascade in it that Terraform does not know of.
+type existing struct {
+	*vhost
+	*writes
+	desired topology.Topology
+	given   attributes
+}
+
+func newExisting(t *testing.T, queueType cascade.QueueType) *existing {
+	t.Helper()
+	v := newVhost(t)
+	return &existing{
+		vhost:  v,
+		writes: countWrites(t, v.broker),
+		desired: expand(t, cascade.Config{
+			Name: "a b/ü", Vhost: v.name, Levels: 3, QueueType: queueType, CreateDeliveryExchange: true,
+			StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
+		}),
+		given: attributes{"name": "a b/ü", "vhost": v.name, "levels": 3, "queue_type": string(queueType)},
+	}
+}
+
+// refuses checks that an apply without adopt writes nothing and names everything that exists.
+func (e *existing) refuses(t *testing.T, adopt bool, says ...string) (text string) {
+	t.Helper()
+	before, count := e.objects(), e.count.Load()
+	p := newProtocol(t, e.writes.Broker, nil)
+	text = errorText(p.apply(t.Context(), p.plan(t.Context(), e.given.with(attributes{"adopt": adopt}))))
+	for _, part := range says {
+		if !strings.Contains(text, part) {
+			t.Errorf("the error does not say %q: %s", part, text)
+		}
+	}
+	for name, have := range before.Exchanges {
+		want, named := e.desired.Exchanges[name]
+		if shared := name == e.desired.Delivery && have.Equal(want); shared {
+			continue
+		}
+		if named && !strings.Contains(text, fmt.Sprintf("exchange %q", name)) {
+			t.Errorf("the error does not name exchange %q: %s", name, text)
+		}
+	}
+	for name := range before.Queues {
+		if _, named := e.desired.Queues[name]; named && !strings.Contains(text, fmt.Sprintf("queue %q", name)) {
+			t.Errorf("the error does not name queue %q: %s", name, text)
+		}
+	}
+	if n := e.count.Load() - count; n != 0 {
+		t.Errorf("%d requests to write", n)
+	}
+	e.mustHold(before)
+	if !p.state.IsNull() {
+		t.Errorf("there is a state: %s", p.state)
+	}
+	return text
+}
+
+// adopts takes over what exists, completes it and destroys it in the end.
+func (e *existing) adopts(t *testing.T) {
+	t.Helper()
+	e.settles(t, newProtocol(t, e.writes.Broker, nil), e.given.with(attributes{"adopt": true}))
+}
+
+// imports runs the import command of an error, and one apply.
+func (e *existing) imports(t *testing.T, command string) {
+	t.Helper()
+	id := importCommand.FindStringSubmatch(command)
+	if id == nil {
+		t.Fatalf("no import command: %s", command)
+	}
+	p := newProtocol(t, e.writes.Broker, nil)
+	noErrors(t, p.importState(t.Context(), id[1]))
+	plan := p.plan(t.Context(), e.given)
+	if plan.replace {
+		t.Fatal("after the import the plan is a replacement")
+	}
+	e.settles(t, p, e.given)
+}
+
+// The block in an error imports what it says, whatever the names, with the configuration that was refused.
+func TestAccImportAsErrorsSay(t *testing.T) {
+	t.Parallel()
+	const name = `a "b" ${c}'/%{d`
+	v := newVhostNamed(t, brokertest.Shared(t), "import "+name)
+	v.declareQueue(name, nil)
+	for _, is := range []struct {
+		typeName    string
+		given, more attributes
+		text        string // more, in Terraform's language
+	}{
+		{cascadeType, attributes{"name": name}, attributes{"levels": 2}, "levels = 2"},
+		{ladderType, attributes{"name": name}, attributes{"delays": textSet("5s", "30s")}, `delays = ["5s", "30s"]`},
+		{destinationType, attributes{"delivery_exchange": "amq.topic", "address": name, "queue": name},
+			attributes{"levels": 2}, "levels = 2"},
+	} {
+		given := is.given.with(attributes{"vhost": v.name})
+		all := given.with(is.more)
+		newProtocolOf(t, is.typeName, v.broker, nil).mustApply(all)
+		again := newProtocolOf(t, is.typeName, v.broker, nil)
+		text := errorText(again.apply(t.Context(), again.plan(t.Context(), all)))
+		block, command := importBlock.FindStringSubmatch(text), importCommand.FindStringSubmatch(text)
+		if block == nil || command == nil || block[1] != is.typeName || block[2] != command[1] {
+			t.Fatalf("it does not show both ways to import the %s: %s", is.typeName, text)
+		}
+		resource.Test(t, resource.TestCase{
+			TerraformVersionChecks:   []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_5_0)},
+			ProtoV6ProviderFactories: factories,
+			Steps: []resource.TestStep{{
+				Config: requiring + on(v.broker, "resource %q \"t\" {\n%s  %s\n}\n\n%s\n", is.typeName,
+					arguments(given), is.text,
+					strings.ReplaceAll(block[0], "<name in your configuration>", "t")),
+				ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{imports(is.typeName +
+					".t")}},
+			}},
+		})
+	}
+}
+
+var importBlock = regexp.MustCompile(`import \{\s+to = (\S+)\.<name in your configuration>\s+id = "([^"]+)"\s+\}`)
+
+var importCommand = regexp.MustCompile(`terraform import .*'([^']+)'`)
+
+func (e *existing) settles(t *testing.T, p *protocol, given attributes) {
+	t.Helper()
+	p.mustApply(given)
+	p.mustBeSettled(given)
+	e.mustExport(e.desired)
+	p.mustApply(nil)
+	e.mustHold(topology.New())
+}
+
+// Everything exists, exactly as it should, or a random part of it.
+func TestAdopt(t *testing.T) {
+	t.Parallel()
+	for _, queueType := range []cascade.QueueType{cascade.Quorum, cascade.Classic} {
+		t.Run(string(queueType), func(t *testing.T) {
+			t.Parallel()
+			e := newExisting(t, queueType)
+			steps := plans.Repair(e.desired, topology.New()).Steps()
+			random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // to be repeatable
+			for round := range 6 {
+				t.Run(fmt.Sprint(round), func(t *testing.T) {
+					adoptOrRefuse(t, e, steps, round, random)
+				})
+			}
+		})
+	}
+}
+
+// adoptOrRefuse applies with and without adopt.
+func adoptOrRefuse(t *testing.T, e *existing, steps []plans.Step, round int, random *rand.Rand) {
+	e.vhost.TB = t
+	there := topology.New()
+	for _, step := range steps {
+		if round > 0 && random.IntN(2) == 0 {
+			continue
+		}
+		switch s := step.(type) {
+		case plans.DeclareExchange:
+			there.Exchanges[s.Exchange.Name] = s.Exchange
+		case plans.DeclareQueue:
+			there.Queues[s.Queue.Name] = s.Queue
+		case plans.Bind:
+			_, from := there.Exchanges[s.Binding.Source]
+			_, exchange := there.Exchanges[s.Binding.Destination]
+			_, queue := there.Queues[s.Binding.Destination]
+			if !from || s.Binding.DestinationType == topology.ToExchange && !exchange ||
+				s.Binding.DestinationType == topology.ToQueue && !queue {
+				continue
+			}
+		}
+		e.do(step)
+	}
+	e.refuses(t, false, "adopt = true")
+	e.adopts(t)
+}
+
+// Some of it differs: the error has both values of each argument that does, and adopt does not help.
+func TestConflicts(t *testing.T) {
+	t.Parallel()
+	for _, queueType := range []cascade.QueueType{cascade.Quorum, cascade.Classic} {
+		t.Run(string(queueType), func(t *testing.T) {
+			t.Parallel()
+			e := newExisting(t, queueType)
+			exchange := e.desired.Exchanges["a b/ü.delay-01"]
+			exchange.Type, exchange.Durable, exchange.Internal = "direct", false, false
+			exchange.Arguments = topology.Arguments{"alternate-exchange": "5"}
+			short := e.desired.Queues["a b/ü.delay-02"]
+			short.Arguments = maps.Clone(short.Arguments)
+			short.Arguments["x-message-ttl"] = int64(134217728000)
+			delete(short.Arguments, "x-dead-letter-exchange")
+			delete(short.Arguments, "x-dead-letter-strategy")
+			short.Arguments["x-max-length"] = int64(7)
+			stream := topology.Queue{Name: "a b/ü.delay-00", Durable: true,
+				Arguments: topology.Arguments{"x-queue-type": "stream"}}
+			e.do(plans.DeclareExchange{Exchange: e.desired.Exchanges["a b/ü.delivery"]},
+				plans.DeclareExchange{Exchange: exchange},
+				plans.DeclareQueue{Queue: short}, plans.DeclareQueue{Queue: stream},
+				plans.DeclareQueue{Queue: e.desired.Queues["a b/ü.unroutable"]})
+			says := []string{
+				`exchange "a b/ü.delay-01": type is direct, not topic; durable is false, not true; internal is ` +
+					`false, not true; alternate-exchange is "5", not a b/ü.unroutable`,
+				`x-dead-letter-exchange is absent, not a b/ü.delay-01`, `x-message-ttl is 134217728000, not 4000`,
+				`x-max-length is 7, not absent`,
+				fmt.Sprintf(`queue "a b/ü.delay-00": type is stream, not %s`, queueType),
+			}
+			e.refuses(t, false, says...)
+			e.refuses(t, true, says...)
+
+			// A complete cascade of which one queue differs is imported and brought into line.
+			e = newExisting(t, queueType)
+			wrong := e.desired.Queues["a b/ü.delay-01"]
+			wrong.Arguments = maps.Clone(wrong.Arguments)
+			wrong.Arguments["x-expires"] = int64(3_600_000)
+			for _, step := range plans.Repair(e.desired, topology.New()).Steps() {
+				if declared, ok := step.(plans.DeclareQueue); ok && declared.Queue.Name == wrong.Name {
+					step = plans.DeclareQueue{Queue: wrong}
+				}
+				e.do(step)
+			}
+			e.imports(t, e.refuses(t, true, `queue "a b/ü.delay-01": x-expires is 3600000, not absent`))
+		})
+	}
+}
+
+// A create is killed after any of its steps. Then nothing is in the state; the next apply says what
+// exists and the ways out, and each of them works: adopt always, and an import when so much is there
+// that it can be recognized.
+func TestKilledCreate(t *testing.T) {
+	t.Parallel()
+	var points atomic.Int64
+	t.Run("types", func(t *testing.T) {
+		for _, queueType := range []cascade.QueueType{cascade.Quorum, cascade.Classic} {
+			t.Run(string(queueType), func(t *testing.T) {
+				t.Parallel()
+				e := newExisting(t, queueType)
+				steps := plans.Create(e.desired, topology.New(), "mark").Steps()
+				points.Add(int64(len(steps)))
+				for _, last := range sampling.Of(t, "kills of a create", upTo(len(steps))) {
+					made := last + 1
+					t.Run(fmt.Sprint(made), func(t *testing.T) {
+						e.vhost.TB = t
+						e.do(steps[:made]...)
+						text := e.refuses(t, false, "adopt = true")
+						e.adopts(t)
+						if strings.Contains(text, "terraform import") {
+							e.do(steps[:made]...)
+							e.imports(t, text)
+						} else if made == len(steps) {
+							t.Errorf("no import is offered of a complete cascade: %s", text)
+						}
+					})
+				}
+			})
+		}
+	})
+	if !narrowed() {
+		figure(t, "killed_creates", int(points.Load()))
+	}
+}

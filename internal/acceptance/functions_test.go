@@ -1,0 +1,505 @@
+package acceptance
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
+	"github.com/hashicorp/terraform-plugin-testing/statecheck"
+	"github.com/hashicorp/terraform-plugin-testing/tfversion"
+	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider"
+)
+
+// caller calls functions through the plugin protocol, of a provider that is not configured.
+type caller struct {
+	server    tfprotov6.ProviderServer
+	functions map[string]*tfprotov6.Function
+}
+
+// failer is what testing.T and rapid.T have in common.
+type failer interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+func newCaller(t testing.TB) *caller {
+	t.Helper()
+	server, err := provider.NewServer("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := server.GetFunctions(t.Context(), &tfprotov6.GetFunctionsRequest{})
+	if err != nil || len(got.Diagnostics) > 0 {
+		t.Fatal(err, got)
+	}
+	return &caller{server, got.Functions}
+}
+
+// call calls a function with Go values or, for dynamic parameters, values of Terraform.
+func (c *caller) call(t failer, name string, arguments ...any) (tftypes.Value, *tfprotov6.FunctionError) {
+	t.Helper()
+	f := c.functions[name]
+	if f == nil {
+		t.Fatal("there is no function " + name)
+	}
+	req := &tfprotov6.CallFunctionRequest{Name: name}
+	for i, argument := range arguments {
+		parameter := f.VariadicParameter
+		if i < len(f.Parameters) {
+			parameter = f.Parameters[i]
+		}
+		value, ok := argument.(tftypes.Value)
+		if !ok {
+			value = tftypes.NewValue(parameter.Type, argument)
+		}
+		encoded, err := tfprotov6.NewDynamicValue(parameter.Type, value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Arguments = append(req.Arguments, &encoded)
+	}
+	resp, err := c.server.CallFunction(context.Background(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.Error != nil {
+		return tftypes.Value{}, resp.Error
+	}
+	result, err := resp.Result.Unmarshal(f.Return.Type)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result, nil
+}
+
+// mustCall returns the result as what JSON would decode to, numbers as float64.
+func (c *caller) mustCall(t failer, name string, arguments ...any) any {
+	t.Helper()
+	result, wrong := c.call(t, name, arguments...)
+	if wrong != nil {
+		t.Fatal(name, arguments, wrong.Text)
+	}
+	return goValue(t, result)
+}
+
+func goValue(t failer, value tftypes.Value) any {
+	t.Helper()
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	switch {
+	case !value.IsKnown():
+		return "unknown"
+	case value.IsNull():
+		return nil
+	case value.Type().Is(tftypes.String):
+		var s string
+		must(value.As(&s))
+		return s
+	case value.Type().Is(tftypes.Bool):
+		var b bool
+		must(value.As(&b))
+		return b
+	case value.Type().Is(tftypes.Number):
+		var n big.Float
+		must(value.As(&n))
+		f, _ := n.Float64()
+		return f
+	case value.Type().Is(tftypes.Object{}):
+		var fields map[string]tftypes.Value
+		must(value.As(&fields))
+		result := map[string]any{}
+		for name, field := range fields {
+			result[name] = goValue(t, field)
+		}
+		return result
+	case value.Type().Is(tftypes.Tuple{}):
+		var elements []tftypes.Value
+		must(value.As(&elements))
+		result := make([]any, len(elements))
+		for i, element := range elements {
+			result[i] = goValue(t, element)
+		}
+		return result
+	}
+	t.Fatal("no Go value for ", value)
+	return nil
+}
+
+// objectOf is an object literal as Terraform types it.
+func objectOf(given attributes) tftypes.Value {
+	typ := tftypes.Object{AttributeTypes: map[string]tftypes.Type{}}
+	values := map[string]tftypes.Value{}
+	for name, value := range given {
+		var v tftypes.Value
+		switch value := value.(type) {
+		case tftypes.Value:
+			v = value
+		case string:
+			v = tftypes.NewValue(tftypes.String, value)
+		case int, float64:
+			v = tftypes.NewValue(tftypes.Number, value)
+		case bool:
+			v = tftypes.NewValue(tftypes.Bool, value)
+		case nil:
+			v = tftypes.NewValue(tftypes.DynamicPseudoType, nil)
+		}
+		typ.AttributeTypes[name], values[name] = v.Type(), v
+	}
+	return tftypes.NewValue(typ, values)
+}
+
+func TestFunctions(t *testing.T) {
+	c := newCaller(t)
+	for _, test := range []struct {
+		name      string
+		arguments []any
+		want      any
+	}{
+		{"routing_key", []any{"10s", 4, "billing"}, "1.0.1.0.billing"},
+		{"routing_key", []any{"0s", 4, "billing"}, "0.0.0.0.billing"},
+		{"routing_key", []any{"9.001s", 4, "billing"}, "1.0.1.0.billing"},
+		{"routing_key", []any{"1ns", 4, "orders.eu"}, "0.0.0.1.orders.eu"},
+		{"routing_key", []any{"1.7s", 5, "billing", "100ms"}, "1.0.0.0.1.billing"},
+		{"parse_routing_key", []any{"1.0.1.0.billing", 4}, map[string]any{"delay": "10s", "destination": "billing"}},
+		{"parse_routing_key", []any{"1.0.1.0.orders.eu", 2, "500ms"}, map[string]any{"delay": "1s",
+			"destination": "1.0.orders.eu"}},
+		{"routing_key", []any{"1h", 8, "billing", "1s", "10"}, "0.0.0.0.3.6.0.0.billing"},
+		{"routing_key", []any{"17.41s", 2, "d", "100ms", "16"}, "a.f.d"},
+		{"routing_key", []any{"10s", 4, "billing", "1s", "2"}, "1.0.1.0.billing"},
+		{"parse_routing_key", []any{"0.0.0.0.3.6.0.0.billing", 8, "1s", "10"}, map[string]any{"delay": "1h0m0s",
+			"destination": "billing"}},
+		{"parse_routing_key", []any{"a.f.d.e", 2, "100ms", "16"}, map[string]any{"delay": "17.5s",
+			"destination": "d.e"}},
+		{"binding_key", []any{3, 4, 1}, "1.#"},
+		{"binding_key", []any{1, 3, 9}, "*.9.#"},
+		{"binding_key", []any{1, 3, 15}, "*.f.#"},
+		{"binding_key", []any{1, 4, 0}, "*.*.0.#"},
+		{"destination_key", []any{4, "orders.eu"}, "*.*.*.*.orders.eu"},
+		{"levels_for", []any{"36h"}, 17.0},
+		{"levels_for", []any{"15s", "1ms"}, 14.0},
+		{"levels_for", []any{"36h", "1s", "10"}, 6.0},
+		{"levels_for", []any{"36h", "1s", "16"}, 5.0},
+		{"levels_for", []any{"36h", "1s", "2"}, 17.0},
+	} {
+		if got := c.mustCall(t, test.name, test.arguments...); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s%v: got %v, want %v", test.name, test.arguments, got, test.want)
+		}
+	}
+}
+
+// Every argument that is wrong is blamed for itself, with what to do.
+func TestFunctionErrors(t *testing.T) {
+	c := newCaller(t)
+	tasks := func(further attributes) tftypes.Value {
+		return objectOf(attributes{"name": "t", "levels": 4}.with(further))
+	}
+	unknown := func(typ tftypes.Type) tftypes.Value { return tftypes.NewValue(typ, tftypes.UnknownValue) }
+	for _, test := range []struct {
+		name      string
+		arguments []any
+		argument  int64
+		want      string
+	}{
+		{"routing_key", []any{"10", 4, "d"}, 0, `delay is "10"; write a number and its unit`},
+		{"routing_key", []any{"2d", 4, "d"}, 0, `delay is "2d"`},
+		{"routing_key", []any{"-1s", 4, "d"}, 0, "delay is -1s; a message cannot be delivered before it is sent"},
+		{"routing_key", []any{"15.001s", 4, "d"}, 0, "delay is 15.001s, longer than 15s, the longest that 4 levels " +
+			"of 1s can give"},
+		{"routing_key", []any{"10s", 0, "d"}, 1, "levels is 0; at a resolution of 1s it can be 1 to 29"},
+		{"routing_key", []any{"10s", 30, "d"}, 1, "levels is 30"},
+		{"routing_key", []any{"10s", 4, ""}, 2, "destination is empty"},
+		{"routing_key", []any{"10s", 28, strings.Repeat("d", 200)}, 2, "of 200 bytes; behind 28 levels it can " +
+			"have 199"},
+		{"routing_key", []any{"10s", 4, "d", "x"}, 3, `resolution is "x"`},
+		{"routing_key", []any{"10s", 4, "d", "1us"}, 3, "resolution is 1µs; RabbitMQ counts time-to-live in whole " +
+			"milliseconds"},
+		{"routing_key", []any{"10s", 4, "d", "1s", "x"}, 4, `base is "x"; it can be 2 to 16`},
+		{"routing_key", []any{"10s", 4, "d", "1s", "1s"}, 4, `base is "1s"; it can be 2 to 16`},
+		{"routing_key", []any{"10s", 4, "d", "1s", "17"}, 4, "base is 17; it can be 2 to 16"},
+		{"routing_key", []any{"10s", 4, "d", "1s", "1"}, 4, "base is 1; it can be 2 to 16"},
+		{"routing_key", []any{"10s", 4, "d", "10"}, 3, `resolution is "10"; write a number and its unit`},
+		{"routing_key", []any{"10s", 4, "d", "1s", "10", "1s"}, 5, "it is one too many: the last two arguments are " +
+			"resolution and base"},
+		{"routing_key", []any{"10s", 9, "d", "1s", "10"}, 1, "levels is 9; at a resolution of 1s in base 10 it can " +
+			"be 1 to 8"},
+		{"routing_key", []any{"10s", 1, "d", "1s", "10"}, 0, "delay is 10s, longer than 9s, the longest that 1 " +
+			"levels of 1s in base 10 can give"},
+		{"routing_key", []any{"10s", 1, "d", "6000h", "16"}, 3, "resolution is 6000h; in base 16 give at most 5840h"},
+		{"parse_routing_key", []any{"", 4}, 0, "key is empty"},
+		{"parse_routing_key", []any{"1.0.2.0.d", 4}, 0, `key is "1.0.2.0.d", whose word 3 is "2"`},
+		{"parse_routing_key", []any{"1.0", 4}, 0, "has only 2 digits"},
+		{"parse_routing_key", []any{"1.0", 2}, 0, "has no destination"},
+		{"parse_routing_key", []any{"1.d", 40}, 1, "levels is 40"},
+		{"parse_routing_key", []any{"1.d", 1, "0s"}, 2, "resolution is 0s"},
+		{"parse_routing_key", []any{"1.d", 1, "1s", "0"}, 3, "base is 0; it can be 2 to 16"},
+		{"parse_routing_key", []any{"1.d", 1, "1s", "2", "2"}, 4, "it is one too many"},
+		{"parse_routing_key", []any{"1.A.d", 2, "1s", "16"}, 0, `key is "1.A.d", whose word 2 is "A"; the first 2 ` +
+			"words, one for each level, have to be 0 to 9 or a to f, in lowercase"},
+		{"parse_routing_key", []any{"1.a.d", 2, "1s", "10"}, 0, `whose word 2 is "a"; the first 2 words, one for ` +
+			"each level, have to be 0 to 9"},
+		{"parse_routing_key", []any{"3.1.d", 2, "1s", "3"}, 0, `whose word 1 is "3"; the first 2 words, one for each ` +
+			"level, have to be 0 to 2"},
+		{"parse_routing_key", []any{"10.1.d", 2, "1s", "16"}, 0, `whose word 1 is "10"`},
+		{"binding_key", []any{4, 4, 1}, 0, "level is 4; with 4 levels it can be 0, the lowest, to 3, the entry"},
+		{"binding_key", []any{0, 0, 1}, 1, "levels is 0"},
+		{"binding_key", []any{0, 4, 16}, 2, "digit is 16; it can be 1 to 15, each of which leads to its queue, or 0, " +
+			"which leads past them"},
+		{"binding_key", []any{0, 4, -1}, 2, "digit is -1"},
+		{"destination_key", []any{0, "d"}, 0, "levels is 0"},
+		{"destination_key", []any{4, ""}, 1, "address is empty"},
+		{"destination_key", []any{28, strings.Repeat("d", 200)}, 1, "behind 28 levels it can have 199"},
+		{"levels_for", []any{"soon"}, 0, `max_delay is "soon"`},
+		{"levels_for", []any{"0s"}, 0, "max_delay is 0s; it has to be positive"},
+		{"levels_for", []any{"200000h"}, 0, "a coarser resolution reaches further"},
+		{"levels_for", []any{"1h", "1.5ms"}, 1, "resolution is 1.5ms"},
+		{"levels_for", []any{"1h", "1s", "ten"}, 2, `base is "ten"; it can be 2 to 16`},
+		{"levels_for", []any{"1h", "1s", "17"}, 2, "base is 17; it can be 2 to 16"},
+		{"levels_for", []any{"1h", "1s", "10", ""}, 3, "it is one too many"},
+		{"levels_for", []any{"200000h", "1s", "10"}, 0, "longest delay at a resolution of 1s in base 10"},
+		{"expand", []any{tftypes.NewValue(tftypes.String, "tasks")}, 0, "has to be an object with attributes of " +
+			"rabbitmqdelay_cascade"},
+		{"expand", []any{tftypes.NewValue(tftypes.Tuple{}, []tftypes.Value{})}, 0, "has to be an object"},
+		{"expand", []any{objectOf(attributes{})}, 0, "levels is missing; give it or max_delay"},
+		{"expand", []any{objectOf(attributes{"name": "t"})}, 0, "levels is missing"},
+		{"expand", []any{objectOf(attributes{"levels": 4})}, 0, "name is missing"},
+		{"expand", []any{tasks(attributes{"level": "t"})}, 0, `the object has an attribute "level", which ` +
+			`rabbitmqdelay_cascade has not; its attributes are adopt, base, bindings,`},
+		{"expand", []any{tasks(attributes{"levels": "four"})}, 0, "levels is a string; it has to be a number"},
+		{"expand", []any{tasks(attributes{"levels": 4.5})}, 0, "levels is 4.5; it has to be a whole number"},
+		{"routing_key", []any{"10s", 4.5, "d"}, 1, "it is 4.5; it has to be a whole number"},
+		{"binding_key", []any{0, 4, 1e30}, 2, "it is 1e+30; a number of this size cannot be used"},
+		{"destination_key", []any{40, "d"}, 0, "levels is 40; it can be 1 to 39"},
+		{"expand", []any{tasks(attributes{"name": true})}, 0, "name is a bool; it has to be a string"},
+		{"expand", []any{tasks(attributes{"strict_keys": objectOf(attributes{})})}, 0, "strict_keys is a object; it " +
+			"has to be a bool"},
+		{"expand", []any{tasks(attributes{"name": ""})}, 0, "name is empty"},
+		{"expand", []any{tasks(attributes{"max_delay": "1h"})}, 0, "levels is 4, but the max_delay beside it, 1h, " +
+			"takes 12"},
+		{"expand", []any{tasks(attributes{"resolution": "fast"})}, 0, `resolution is "fast"; write a number and ` +
+			`its unit`},
+		{"expand", []any{tasks(attributes{"resolution": ""})}, 0, "resolution"},
+		{"expand", []any{tasks(attributes{"queue_type": "stream"})}, 0, `queue_type is "stream"`},
+		{"expand", []any{tasks(attributes{"lookahead": 5})}, 0, "lookahead is 5; with 4 levels"},
+		{"expand", []any{tasks(attributes{"levels": 30, "name": unknown(tftypes.String)})}, 0, "levels is 30"},
+		{"mermaid", []any{tasks(attributes{"levels": 30})}, 0, "levels is 30"},
+		{"mermaid", []any{tftypes.NewValue(tftypes.Number, 4)}, 0, "has to be an object"},
+	} {
+		result, wrong := c.call(t, test.name, test.arguments...)
+		switch {
+		case wrong == nil:
+			t.Errorf("%s%v: got %v, want an error", test.name, test.arguments, result)
+		case wrong.FunctionArgument == nil || *wrong.FunctionArgument != test.argument || !strings.Contains(wrong.Text,
+			test.want):
+			t.Errorf("%s%v: got %q on argument %v, want %q on argument %d", test.name, test.arguments, wrong.Text,
+				wrong.FunctionArgument, test.want, test.argument)
+		}
+	}
+}
+
+// What every invalid configuration of the resource is told, the functions say as well.
+func TestFunctionsRefuseWhatTheResourceRefuses(t *testing.T) {
+	c := newCaller(t)
+	for name, is := range invalid {
+		if is.attribute == "drain_timeout" || strings.Contains(is.error, "duration") {
+			continue // nothing of the objects, and in words of its own
+		}
+		for _, f := range []string{"expand", "mermaid"} {
+			_, wrong := c.call(t, f, objectOf(is.configuration))
+			if wrong == nil || !strings.Contains(wrong.Text, is.error) {
+				t.Errorf("%s with %s: got %v, want %q", f, name, wrong, is.error)
+			}
+		}
+	}
+}
+
+func TestFunctionsOfUnknownValues(t *testing.T) {
+	c := newCaller(t)
+	unknown := tftypes.NewValue(tftypes.String, tftypes.UnknownValue)
+	for _, argument := range []tftypes.Value{
+		tftypes.NewValue(tftypes.DynamicPseudoType, tftypes.UnknownValue),
+		objectOf(attributes{"name": unknown, "levels": 4}),
+		objectOf(attributes{"name": "t", "vhost": unknown, "levels": 4}),
+		objectOf(attributes{"name": "t", "levels": tftypes.NewValue(tftypes.DynamicPseudoType, tftypes.UnknownValue)}),
+	} {
+		for _, f := range []string{"expand", "mermaid"} {
+			if got := c.mustCall(t, f, argument); got != "unknown" {
+				t.Errorf("%s(%s): got %v", f, argument, got)
+			}
+		}
+	}
+}
+
+// Every key says the delay rounded up to a step, never early, and late by less than one step.
+func TestRoutingKeyFunctionRoundTrip(t *testing.T) {
+	t.Parallel()
+	c := newCaller(t)
+	check := func(t failer, delay time.Duration, s cascade.Scale, destination string) {
+		t.Helper()
+		resolution, base := s.Resolution.String(), fmt.Sprint(s.Base)
+		key := c.mustCall(t, "routing_key", delay.String(), s.Levels, destination, resolution, base)
+		parsed, _ := c.mustCall(t, "parse_routing_key", key, s.Levels, resolution, base).(map[string]any)
+		text, _ := parsed["delay"].(string)
+		got, err := time.ParseDuration(text)
+		if err != nil || parsed["destination"] != destination || got < delay || got-delay >= s.Resolution ||
+			got%s.Resolution != 0 {
+			t.Fatal(fmt.Sprintf("%s on %+v: %q is %v (%v)", delay, s, key, parsed, err))
+		}
+	}
+	for base, most := range map[int]int{2: 8, 3: 4, 10: 2, 16: 2} {
+		for levels := 1; levels <= most; levels++ {
+			s := cascade.Scale{Base: base, Levels: levels, Resolution: time.Second}
+			for delay := time.Duration(0); delay <= s.Longest(); delay += time.Second {
+				check(t, delay, s, "billing")
+			}
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := cascade.Scale{Base: rapid.IntRange(cascade.MinBase, cascade.MaxBase).Draw(t, "base"), Levels: 1,
+			Resolution: time.Duration(rapid.Int64Range(1, 3_600_000).Draw(t, "resolution")) * time.Millisecond}
+		most := 1
+		for most < cascade.MaxLevels && s.TTL(most, s.Base-1) <= cascade.MaxTTL {
+			most++
+		}
+		s.Levels = rapid.IntRange(1, most).Draw(t, "levels")
+		delay := time.Duration(rapid.Int64Range(0, int64(s.Longest())).Draw(t, "delay"))
+		destination := rapid.StringMatching(`[a-z.*#é ]{1,80}`).Draw(t, "destination")
+		check(t, delay, s, destination)
+	})
+}
+
+// functionsSince is the first version of Terraform, and of OpenTofu, that knows functions of providers.
+var functionsSince = []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_8_0)}
+
+// Terraform calls the functions without a configured provider, with optional arguments, with values that are
+// not known yet, and shows which argument is wrong.
+func TestAccFunctions(t *testing.T) {
+	t.Parallel()
+	const later = `resource "terraform_data" "later" {
+  input = { delay = "10s", none = null, cascade = { name = "t", levels = 4 } }
+}
+`
+	output := func(expression string) string { return "output \"got\" {\n  value = " + expression + "\n}\n" }
+	for expression, want := range map[string]knownvalue.Check{
+		`provider::rabbitmqdelay::routing_key("10s", 4, ` +
+			`"billing")`: knownvalue.StringExact("1.0.1.0.billing"),
+		`provider::rabbitmqdelay::routing_key("1.7s", 5, "billing", ` +
+			`"100ms")`: knownvalue.StringExact("1.0.0.0.1.billing"),
+		`provider::rabbitmqdelay::routing_key("10s", 4, "billing", ` +
+			`terraform_data.later.output.none[*]...)`: knownvalue.StringExact("1.0.1.0.billing"),
+		`provider::rabbitmqdelay::routing_key("1h", 8, "billing", "1s", ` +
+			`10)`: knownvalue.StringExact("0.0.0.0.3.6.0.0.billing"),
+		`provider::rabbitmqdelay::parse_routing_key("a.f.d", 2, "100ms", ` +
+			`16).delay`: knownvalue.StringExact("17.5s"),
+		`provider::rabbitmqdelay::levels_for("36h", "1s", 10)`: knownvalue.Int64Exact(6),
+		`length(provider::rabbitmqdelay::expand({ name = "t", levels = 8, base = 10 ` +
+			`}).queues)`: knownvalue.Int64Exact(73),
+		`join(" ", regexall("t.delay-0[01]-9", provider::rabbitmqdelay::mermaid({ name = "t", levels = 2, base = 10 ` +
+			`})))`: knownvalue.StringRegexp(regexp.MustCompile("t.delay-01-9")),
+		`provider::rabbitmqdelay::routing_key(terraform_data.later.output.delay, 4, "d")`: knownvalue.StringExact(
+			"1.0.1.0.d"),
+		`provider::rabbitmqdelay::parse_routing_key("1.0.1.0.orders.eu", ` +
+			`4).delay`: knownvalue.StringExact("10s"),
+		`provider::rabbitmqdelay::parse_routing_key("1.0.1.0.orders.eu", ` +
+			`4).destination`: knownvalue.StringExact("orders.eu"),
+		`provider::rabbitmqdelay::binding_key(1, 4, 0)`: knownvalue.StringExact("*.*.0.#"),
+		`provider::rabbitmqdelay::destination_key(4, ` +
+			`"orders.eu")`: knownvalue.StringExact("*.*.*.*.orders.eu"),
+		`provider::rabbitmqdelay::levels_for("36h")`: knownvalue.Int64Exact(17),
+		`length(provider::rabbitmqdelay::expand({ name = "t", levels = 4 ` +
+			`}).queues)`: knownvalue.Int64Exact(5),
+		`length(provider::rabbitmqdelay::expand({ name = "t", levels = 39, resolution = "1ms" ` +
+			`}).bindings)`: knownvalue.Int64Exact(820),
+		`length(provider::rabbitmqdelay::expand(terraform_data.later.output.cascade).bindings)`: knownvalue.Int64Exact(
+			15),
+		`length(provider::rabbitmqdelay::expand(rabbitmqdelay_cascade.t).queues)`: knownvalue.Int64Exact(
+			5),
+		`split("\n", provider::rabbitmqdelay::mermaid(terraform_data.later.output.cascade))[0]`: knownvalue.StringExact(
+			"flowchart LR"),
+		`split("\n", provider::rabbitmqdelay::mermaid({ name = "t", levels = ` +
+			`4 }))[0]`: knownvalue.StringExact("flowchart LR"),
+		`split("\n", provider::rabbitmqdelay::mermaid(rabbitmqdelay_cascade.t))[0]`: knownvalue.StringExact(
+			"flowchart LR"),
+		`[for q in provider::rabbitmqdelay::expand(local.all).queues : q.name if ` +
+			`q.durable]`: knownvalue.ListSizeExact(3),
+	} {
+		configuration := later + output(expression)
+		if strings.Contains(expression, "rabbitmqdelay_cascade.") {
+			v := newVhost(t)
+			configuration = on(v.broker, "resource \"rabbitmqdelay_cascade\" \"t\" {\n  name   = \"t\"\n  vhost  = "+
+				"%q\n  levels = 4\n}\n", v.name) + output(expression)
+		}
+		configuration += `locals {
+  all = {
+    name              = null
+    vhost             = "v"
+    levels            = 3
+    exchange_name     = "x%d"
+    queue_name        = "q%d"
+    delivery_exchange = "d"
+    park_unroutable   = false
+  }
+}
+`
+		t.Run(expression, func(t *testing.T) {
+			t.Parallel()
+			resource.Test(t, resource.TestCase{
+				TerraformVersionChecks: functionsSince,
+				Steps: []resource.TestStep{{
+					ProtoV6ProviderFactories: factories,
+					Config:                   requiring + configuration,
+					ConfigStateChecks:        []statecheck.StateCheck{statecheck.ExpectKnownOutputValue("got", want)},
+				}},
+			})
+		})
+	}
+	for expression, want := range map[string]string{
+		`provider::rabbitmqdelay::routing_key("16s", 4, ` +
+			`"billing")`: `(?s)"delay" parameter.*delay is 16s, longer ` +
+			`than 15s`,
+		`provider::rabbitmqdelay::routing_key("10s", 4, "billing", ` +
+			`"1s", "2s")`: `(?s)"resolution_and_base" parameter.*base is "2s"; it can be 2 to 16`,
+		`provider::rabbitmqdelay::routing_key("10s", 4, "billing", ` +
+			`"1s", 10, 10)`: `it is one too many`,
+		`provider::rabbitmqdelay::parse_routing_key("A.1.d", 2, "1s", ` +
+			`16)`: `(?s)"key" parameter.*whose word 1 is "A"`,
+		`provider::rabbitmqdelay::routing_key(null, 4, ` +
+			`"billing")`: `(?s)"delay" parameter.*must not be null`,
+		`provider::rabbitmqdelay::routing_key("10s", 4, ` +
+			`"billing", null)`: `(?s)"resolution_and_base" parameter.*must not be ` +
+			`null`,
+		`provider::rabbitmqdelay::expand({ name = "t", ` +
+			`level = 4 })`: `(?s)"cascade" parameter.*"level"`,
+		`provider::rabbitmqdelay::expand({ name = terraform_data.later.output.cascade.name, ` +
+			`levels = 30 })`: `levels is 30`,
+		`provider::rabbitmqdelay::mermaid({ ` +
+			`levels = 4 })`: `name is missing`,
+	} {
+		t.Run(expression, func(t *testing.T) {
+			t.Parallel()
+			resource.Test(t, resource.TestCase{
+				TerraformVersionChecks: functionsSince,
+				Steps: []resource.TestStep{{
+					ProtoV6ProviderFactories: factories,
+					Config:                   requiring + later + output(expression),
+					PlanOnly:                 true,
+					ExpectError:              regexp.MustCompile(strings.ReplaceAll(want, " ", `\s+`)),
+				}},
+			})
+		})
+	}
+}

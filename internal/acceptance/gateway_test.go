@@ -1,0 +1,159 @@
+package acceptance
+
+import (
+	"crypto/tls"
+	"encoding/base64"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+)
+
+// gateway stands in front of a broker's management API.
+type gateway struct {
+	*httptest.Server
+	requests atomic.Int32
+}
+
+// newGateway lets requests through to the broker that the check, if there is one, does not answer.
+// It listens with TLS if there is a certificate.
+func newGateway(
+	t testing.TB, b *brokertest.Broker, certificate *pair, check func(http.ResponseWriter, *http.Request) (
+		answered bool),
+) *gateway {
+	t.Helper()
+	forward, err := b.Forward()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gateway{}
+	g.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.requests.Add(1)
+		if check == nil || !check(w, r) {
+			forward.ServeHTTP(w, r)
+		}
+	}))
+	g.Config.ErrorLog = quietLog
+	if certificate == nil {
+		g.Start()
+	} else {
+		g.TLS = &tls.Config{Certificates: []tls.Certificate{parsed(t, *certificate)}} //nolint:gosec // of a test
+		g.StartTLS()
+	}
+	t.Cleanup(g.Close)
+	return g
+}
+
+// forwardProxy is an HTTP proxy that asks for a user and a password: for plain requests, and with
+// CONNECT for those with TLS.
+type forwardProxy struct {
+	*httptest.Server
+	plain, connects atomic.Int32
+}
+
+const (
+	proxyUser     = "proxy-user"
+	proxyPassword = "p/roxy s@crét"
+)
+
+func newForwardProxy(t testing.TB) *forwardProxy {
+	t.Helper()
+	p := &forwardProxy{}
+	forward := &httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}}
+	p.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		want := "Basic " + base64.StdEncoding.EncodeToString([]byte(proxyUser+":"+proxyPassword))
+		switch {
+		case r.Header.Get("Proxy-Authorization") != want:
+			w.Header().Set("Proxy-Authenticate", "Basic")
+			http.Error(w, "no entry for "+r.Header.Get("Proxy-Authorization"), http.StatusProxyAuthRequired)
+		case r.Method == http.MethodConnect:
+			p.connects.Add(1)
+			tunnel(w, r.Host)
+		default:
+			p.plain.Add(1)
+			forward.ServeHTTP(w, r)
+		}
+	}))
+	p.Config.ErrorLog = quietLog
+	p.Start()
+	t.Cleanup(p.Close)
+	return p
+}
+
+// as is the URL of the proxy with credentials.
+func (p *forwardProxy) as(user, password string) string {
+	return (&url.URL{Scheme: "http", User: url.UserPassword(user, password), Host: strings.TrimPrefix(p.URL,
+		"http://")}).String()
+}
+
+func tunnel(w http.ResponseWriter, address string) {
+	out, err := net.Dial("tcp", address)
+	if err != nil {
+		http.Error(w, "", http.StatusBadGateway)
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+	in, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		_ = out.Close()
+		return
+	}
+	go join(in, out)
+}
+
+// join copies in both directions until one side ends.
+func join(x, y net.Conn) {
+	var ends sync.WaitGroup
+	for _, way := range [][2]net.Conn{{x, y}, {y, x}} {
+		ends.Go(func() {
+			_, _ = io.Copy(way[0], way[1])
+			_ = x.Close()
+			_ = y.Close()
+		})
+	}
+	ends.Wait()
+}
+
+// relay passes TCP connections on and counts them.
+type relay struct {
+	net.Listener
+	connections atomic.Int32
+}
+
+func newRelay(t testing.TB, address string) *relay {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{Listener: listener}
+	t.Cleanup(func() { _ = r.Close() })
+	go func() {
+		for {
+			in, err := r.Accept()
+			if err != nil {
+				return
+			}
+			r.connections.Add(1)
+			out, err := net.Dial("tcp", address)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			go join(in, out)
+		}
+	}()
+	return r
+}
+
+// quietLog takes what servers say of handshakes that are meant to fail.
+var quietLog = log.New(io.Discard, "", 0)

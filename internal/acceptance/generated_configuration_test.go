@@ -1,0 +1,206 @@
+package acceptance
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// importable are configurations of what an import has to read. No two of a vhost have an object in common.
+var importable = []struct {
+	resource string
+	given    attributes
+	// alters are attributes that an import does not read, as the same objects come from other values.
+	alters []string
+}{
+	{cascadeType, attributes{"name": "tasks", "levels": 5}, nil},
+	{cascadeType, attributes{"name": "by delay", "max_delay": "1m"}, nil},
+	{cascadeType, attributes{
+		"name": "fine", "max_delay": "3000ms", "resolution": "0.1s", "lookahead": 2, "strict_keys": false,
+		"internal_levels": false, "park_unroutable": false,
+	}, nil},
+	{cascadeType, attributes{"name": "old", "levels": 2, "resolution": "1h", "queue_type": "classic"}, nil},
+	{cascadeType, attributes{"name": "100%", "levels": 2, "max_length": 5}, nil},
+	{cascadeType, attributes{"name": "blanks", "levels": 3, "exchange_name": "b%5d", "queue_name": "%3db"}, nil},
+	{cascadeType, attributes{"name": "more blanks", "levels": 12, "exchange_name": "m%5d", "queue_name": "%3dm"}, nil},
+	{cascadeType, attributes{"name": "zeros", "levels": 2, "exchange_name": "z-%05d", "queue_name": "z0%02d"}, nil},
+	{cascadeType, attributes{"name": "more zeros", "levels": 11, "exchange_name": "y-%05d", "queue_name": "y0%02d"},
+		nil},
+	{cascadeType, attributes{"name": "one", "levels": 1, "exchange_name": "007-%d", "queue_name": "o%d-7"}, nil},
+	{cascadeType, attributes{"name": `quo"te\`, "levels": 2, "exchange_name": "${a}%d", "queue_name": "%%%d"}, nil},
+	{cascadeType, attributes{"name": "%{if}${x}", "levels": 1}, nil},
+	{cascadeType, attributes{"name": "decimal", "base": 10, "levels": 2}, nil},
+	{cascadeType, attributes{"name": "third", "base": 3, "levels": 1, "queue_name": "%02d-%d", "lookahead": 1}, nil},
+	{cascadeType, attributes{
+		"levels": 2, "exchange_name": "wait %d/%%", "queue_name": "q%d", "delivery_exchange": "amq.topic",
+		"create_delivery_exchange": false, "park_unroutable": false,
+	}, nil},
+	{cascadeType, attributes{"preset": "nservicebus"}, []string{"preset"}},
+	{cascadeType, attributes{"preset": "nservicebus_v1"}, nil},
+	{cascadeType, attributes{"preset": "celery"}, []string{"preset"}},
+	{cascadeType, attributes{"preset": "celery_classic"}, nil}, // in another vhost
+	{ladderType, attributes{"name": "retry", "delays": textSet("5s", "1m", "60m", "1h30m")}, nil},
+	{ladderType, attributes{"name": "single", "delays": textSet("1s"), "queue_name": "wait-1s"}, nil},
+	{ladderType, attributes{"name": "twice", "delays": textSet("2s"), "queue_name": "2s-2s"}, nil},
+	{ladderType, attributes{"name": "plain", "delays": textSet("1000ms"), "queue_name": "100%% later"}, nil},
+	{ladderType, attributes{"name": "verb", "delays": textSet("1s", "11s"), "queue_name": "%s-in-1s"}, nil},
+	{ladderType, attributes{
+		"entry_exchange": "in", "delays": textSet("1s"), "queue_name": "l-%s", "delivery_exchange": "amq.fanout",
+		"create_delivery_exchange": false, "dead_letter_routing_key": "k", "park_unroutable": false,
+		"queue_type": "classic",
+	}, nil},
+	{destinationType, attributes{"delivery_exchange": "tasks.delivery", "levels": 5, "address": "eu.orders",
+		"queue": "orders"}, nil},
+	{destinationType, attributes{"delivery_exchange": "tasks.delivery", "match": "suffix", "address": "orders",
+		"exchange": "amq.topic"}, nil},
+}
+
+// importBlockOf declares what is configured, and checks that its import and the configuration plan to nothing.
+func importBlockOf(t *testing.T, v *vhost, i int) string {
+	t.Helper()
+	is := importable[i]
+	given := is.given.with(attributes{"vhost": v.name})
+	p := newProtocolOf(t, is.resource, v.broker, nil)
+	p.mustApply(given)
+	state := fields(t, p.state)
+	text := func(name string) string {
+		var text *string
+		if err := state[name].As(&text); err != nil {
+			t.Fatal(err)
+		}
+		if text == nil {
+			return ""
+		}
+		return *text
+	}
+	id := ""
+	if is.resource == destinationType {
+		b := topology.Binding{
+			Source: text("delivery_exchange"), RoutingKey: text("routing_key"),
+			DestinationType: topology.ToQueue, Destination: text("queue"),
+		}
+		if exchange := text("exchange"); exchange != "" {
+			b.DestinationType, b.Destination = topology.ToExchange, exchange
+		}
+		id = destinationID(v.name, b)
+	} else {
+		id = importID(v.name, text("entry_exchange"))
+	}
+	q := newProtocolOf(t, is.resource, v.broker, nil)
+	noErrors(t, q.importState(t.Context(), id))
+	plan := q.plan(t.Context(), given)
+	noErrors(t, plan.diagnostics)
+	differences, err := q.state.Diff(plan.state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, difference := range differences {
+		at := difference.Path.String()
+		if at != "" && !slices.ContainsFunc(is.alters, func(name string) bool {
+			return strings.Contains(at, `"`+name+
+				`"`)
+		}) {
+			t.Errorf("after the import of %v there is a difference: %s", given, difference)
+		}
+	}
+	return fmt.Sprintf("\nimport {\n  to = %s.r%d\n  id = %s\n}\n", is.resource, i, quote(id))
+}
+
+// What terraform plan -generate-config-out writes for an import is a configuration with which there is nothing to do,
+// whatever names, presets and types there are. Where something is damaged, there is only that to repair.
+func TestAccGeneratedConfiguration(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("TF_ACC") == "" {
+		t.Skip("runs Terraform: set TF_ACC")
+	}
+	for name, damage := range map[string]func(*vhost){
+		"healthy": nil,
+		"damaged": func(v *vhost) {
+			v.do(plans.DeleteQueue{Queue: topology.Queue{Name: "tasks.delay-02"}},
+				plans.DeleteExchange{Name: "by delay.delay-03"}, plans.DeleteExchange{Name: "by delay.delivery"},
+				plans.DeleteExchange{Name: "fine.delay-04"},
+				plans.DeleteQueue{Queue: topology.Queue{Name: "decimal.delay-01-9"}},
+				plans.DeleteQueue{Queue: topology.Queue{Name: "  1b"}},
+				plans.DeleteExchange{Name: "m   10"}, plans.DeleteExchange{Name: "y-00003"},
+				plans.DeleteExchange{Name: "nsb.delay-level-20"},
+				plans.DeleteQueue{Queue: topology.Queue{Name: "celery_delayed_3"}},
+				plans.DeleteQueue{Queue: topology.Queue{Name: "retry.delay-5s"}},
+				plans.DeleteExchange{Name: "verb.unroutable"})
+			v.bind("tasks.delay-04", "1.#", "queue", "orders")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			generateConfiguration(t, damage)
+		})
+	}
+}
+
+// generateConfiguration lets Terraform write the configuration of what it imports, and plans it.
+func generateConfiguration(t *testing.T, damage func(*vhost)) {
+	t.Parallel()
+	v, other := newVhost(t), newVhost(t)
+	v.declareQueue("orders", nil)
+	configuration := requiring
+	for i, is := range importable {
+		in := v
+		if is.given["preset"] == "celery_classic" {
+			in = other
+		}
+		configuration += importBlockOf(t, in, i)
+	}
+	if damage != nil {
+		damage(v)
+	}
+	tf := newCommandLine(t, "", configuration, nil)
+	tf.environ = slices.DeleteFunc(tf.environ, func(variable string) bool {
+		return strings.HasPrefix(variable, "TF_LOG")
+	})
+	tf.environ = append(tf.environ, v.broker.Environ()...)
+	tf.needs("1.5.0")
+	for _, arguments := range [][]string{{"plan", "-generate-config-out=generated.tf"}, {"plan"}} {
+		out, err := tf.run(arguments...)
+		if err != nil {
+			t.Fatalf("%q: %v\n%s", arguments, err, out)
+		}
+		if want := fmt.Sprintf("%d to import, 0 to add, 0 to change, 0 to destroy",
+			len(importable)); damage == nil && !strings.Contains(out, want) {
+			t.Fatalf("%q does not say %q:\n%s", arguments, want, out)
+		}
+		if damage != nil {
+			onlyObjectsChange(t, out)
+		}
+	}
+	for _, arguments := range [][]string{{"apply", "-auto-approve"}, {"plan", "-detailed-exitcode"}} {
+		if out, err := tf.run(arguments...); err != nil {
+			t.Fatalf("%q: %v\n%s", arguments, err, out)
+		}
+	}
+}
+
+// onlyObjectsChange checks that no attribute that a configuration gives is changed in the plan, and that something is.
+func onlyObjectsChange(t *testing.T, plan string) {
+	t.Helper()
+	changed := 0
+	for line := range strings.Lines(plan) {
+		name, _, ok := strings.Cut(line, " = ")
+		fields := strings.Fields(name)
+		if !ok || len(fields) != 2 || !slices.Contains([]string{"~", "+", "-"}, fields[0]) ||
+			!strings.HasPrefix(line, "      ") {
+			continue
+		}
+		changed++
+		for _, typeName := range []string{cascadeType, ladderType, destinationType} {
+			if slices.Contains(optional(t, typeName), fields[1]) {
+				t.Errorf("the plan changes what is configured: %s", line)
+			}
+		}
+	}
+	if changed == 0 || strings.Contains(plan, "must be replaced") {
+		t.Errorf("%d attributes change:\n%s", changed, plan)
+	}
+}

@@ -1,0 +1,203 @@
+package acceptance
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"unicode"
+
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+const (
+	// hostileName clears the screen and reverses the direction of reading; where it is wrapped, it fails a CI job.
+	hostileName = "\x1b[2J\u009b2J\u202e\u2066 ::error::wrapped ##vso[task.complete]"
+	// hostileText also begins lines. RabbitMQ takes line ends out of the names of exchanges and queues, but not out of
+	// other texts.
+	hostileText = hostileName + "\n::error::pwned\r\n##[error]pwned"
+	// hostileOwn is what the provider's own objects may be called: a control character in their names is refused.
+	hostileOwn = "\u202e\u2066 ::error::wrapped ##vso[task.complete]"
+)
+
+// mustBeHarmless makes sure that a text for people has nothing that a terminal or a CI log would obey, wherever
+// Terraform wraps it.
+func mustBeHarmless(t testing.TB, where, text string) {
+	t.Helper()
+	for _, line := range strings.Split(text, "\n") {
+		if strings.ContainsFunc(line, func(r rune) bool { return r != ' ' && !unicode.IsPrint(r) }) ||
+			strings.HasPrefix(strings.TrimSpace(line), "::") || strings.Contains(line, " ::error") ||
+			strings.Contains(line, "##vso[") ||
+			strings.Contains(line, "##[") {
+			t.Errorf("%s: %q", where, line)
+		}
+	}
+}
+
+// Objects of others have names and arguments that are made to be obeyed. They are listed by warnings, errors, findings
+// and lists.
+func TestHostileObjects(t *testing.T) {
+	t.Parallel()
+	b := brokertest.Shared(t)
+	v := newVhostNamed(t, b, hostileText)
+	p := newProtocol(t, b, nil)
+	ctx := t.Context()
+	said := 0
+	harmless := func(where string, diagnostics []*tfprotov6.Diagnostic) {
+		t.Helper()
+		if len(diagnostics) == 0 {
+			t.Errorf("%s: nothing is said", where)
+		}
+		for _, d := range diagnostics {
+			said++
+			mustBeHarmless(t, where, d.Summary)
+			if strings.Contains(d.Summary, "\n") {
+				t.Errorf("%s: %q", where, d.Summary)
+			}
+			mustBeHarmless(t, where, d.Detail)
+		}
+	}
+	v.declareExchange("others"+hostileName, "topic")
+	v.declareQueue("others"+hostileName, nil)
+	given := attributes{"vhost": v.name, "name": "t" + hostileOwn, "levels": 3, "delivery_exchange": "d" + hostileOwn}
+	p.mustApply(given)
+	name := func(level int) string { return fmt.Sprintf("t%s.delay-%02d", hostileOwn, level) }
+	entry := name(2)
+
+	v.policy("its"+hostileText, 0, rabbithole.PolicyDefinition{"message-ttl": 250})("00$")
+	v.bind(name(1), hostileText, "queue", "others"+hostileName)
+	v.bind("others"+hostileName, hostileText, "exchange", entry)
+	v.bind("d"+hostileOwn, hostileText, "exchange", "others"+hostileName)
+	v.do(plans.Bind{Binding: topology.Binding{
+		Source: name(0), RoutingKey: "x", DestinationType: topology.ToExchange, Destination: "others" + hostileName,
+		Arguments: `{"\u202e":"\u001b[2J\u202e"}`,
+	}})
+	var diagnostics []*tfprotov6.Diagnostic
+	v.eventually("the refresh warns of the policy", func() bool {
+		diagnostics = p.refresh(ctx)
+		return strings.Contains(warningText(diagnostics), "messages leave it after 250ms")
+	})
+	harmless("a refresh", diagnostics)
+	harmless("the plan of a replacement", p.plan(ctx, given.with(attributes{"levels": 4})).diagnostics)
+	harmless("a second create", p.create(given))
+	harmless("another create", p.create(given.with(attributes{"lookahead": 1, "queue_type": "classic"})))
+	harmless("an import of a level", newProtocol(t, b, nil).importState(ctx, importID(v.name, name(1))))
+	harmless("an import of no cascade", newProtocol(t, b, nil).importState(ctx, importID(v.name, "others"+hostileName)))
+	harmless("a probe", p.read(ctx, "rabbitmqdelay_probe", attributes{"vhost": v.name, "entry_exchange": "no" + entry,
+		"delay": "1s"}))
+	_, diagnostics = p.invoke(ctx, attributes{"vhost": v.name, "entry_exchange": entry, "delay": "1s",
+		"destination": hostileName})
+	harmless("a message for nobody", diagnostics)
+	for _, l := range p.query(ctx, attributes{"vhost": v.name}, true, 0) {
+		said++
+		mustBeHarmless(t, "a list", l.name)
+	}
+	v.publish(entry, "1.0.0.x", "")
+	v.eventually("a message is parked", func() bool { return v.depth("t"+hostileOwn+".unroutable") > 0 })
+	harmless("a refused destroy", p.apply(ctx, p.plan(ctx, nil)))
+	v.purge("t" + hostileOwn + ".unroutable")
+	noErrors(t, p.refresh(ctx))
+	diagnostics = p.apply(ctx, p.plan(ctx, nil))
+	noErrors(t, diagnostics)
+	harmless("a destroy that leaves the delivery exchange", diagnostics)
+	if said < 12 {
+		t.Errorf("only %d texts were looked at", said)
+	}
+}
+
+// The same on a command line: what Terraform prints of warnings, errors, differences and findings, and what it logs. A
+// gateway says worse than RabbitMQ does.
+func TestAccHostileOutput(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	v.declareExchange("others"+hostileName, "topic")
+	v.declareQueue("others"+hostileName, nil)
+	var refuse atomic.Bool
+	g := newGateway(t, v.broker, nil, func(w http.ResponseWriter, _ *http.Request) bool {
+		if refuse.Load() {
+			w.WriteHeader(http.StatusBadRequest)
+			_ = json.NewEncoder(w).Encode(map[string]string{"error": hostileText, "reason": "it said: " + hostileText})
+		}
+		return refuse.Load()
+	})
+	tf := newCommandLine(t, "", `
+terraform {
+  required_providers {
+    rabbitmqdelay = {
+      source = "rabbitmqdelay/rabbitmqdelay"
+    }
+  }
+}
+
+variable "vhost" {}
+
+variable "there" {
+  type    = bool
+  default = true
+}
+
+resource "rabbitmqdelay_cascade" "tasks" {
+  vhost  = var.vhost
+  name   = "tasks"
+  levels = 3
+}
+
+# Not before the cascade is there, and not by a reference: a plan that changes it would put this off.
+data "rabbitmqdelay_cascade" "tasks" {
+  count          = var.there ? 1 : 0
+  vhost          = var.vhost
+  entry_exchange = "tasks.delay-02"
+}
+
+locals {
+  findings = flatten(data.rabbitmqdelay_cascade.tasks[*].findings)
+}
+
+check "findings" {
+  assert {
+    condition     = length(local.findings) == 0
+    error_message = join("\n", [for f in local.findings : "${f.object}: ${f.cause}: ${f.effect}"])
+  }
+}
+`, map[string]string{"vhost": v.name})
+	tf.needs("1.5.0") // check blocks
+	tf.environ = append(tf.environ, v.broker.Environ()...)
+	tf.environ = append(tf.environ, "RABBITMQ_ENDPOINT="+g.URL)
+	if out, err := tf.run("apply", "-auto-approve", "-var=there=false"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	v.policy("its"+hostileText, 0, rabbithole.PolicyDefinition{"message-ttl": 250})("^tasks")
+	v.bind("tasks.delay-01", hostileText, "queue", "others"+hostileName)
+	v.do(plans.Bind{Binding: topology.Binding{
+		Source: "tasks.delay-00", RoutingKey: "x", DestinationType: topology.ToExchange, Destination: "others" +
+			hostileName, Arguments: `{"a":"` + `\u202e\u001b[2J"}`,
+	}})
+	v.eventually("the plan says all of it", func() bool {
+		out, err := tf.run("plan")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return strings.Contains(out, "messages leave it after 250ms") &&
+			strings.Contains(out, "Check block assertion failed")
+	})
+	refuse.Store(true)
+	if out, err := tf.run("plan"); err == nil || !strings.Contains(out, "it said") {
+		t.Errorf("the plan does not fail: %v\n%s", err, out)
+	}
+	mustBeHarmless(t, "the output", tf.output.String())
+	mustBeHarmless(t, "the log", strings.ReplaceAll(tf.log(), "\t", " "))
+}
+
+// create plans and applies on top of nothing.
+func (p *protocol) create(configuration attributes) []*tfprotov6.Diagnostic {
+	p.t.Helper()
+	fresh := newProtocolOf(p.t, p.typeName, brokertest.Shared(p.t), nil)
+	return fresh.apply(p.t.Context(), fresh.plan(p.t.Context(), configuration))
+}

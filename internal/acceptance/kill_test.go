@@ -1,0 +1,172 @@
+package acceptance
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/sampling"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+const killedConfiguration = `
+terraform {
+  required_providers {
+    rabbitmqdelay = {
+      source = "rabbitmqdelay/rabbitmqdelay"
+    }
+  }
+}
+
+variable "endpoint" {}
+variable "username" {}
+variable "password" { sensitive = true }
+variable "amqp_uri" { sensitive = true }
+variable "vhost" {}
+variable "queue_type" {}
+variable "base" {}
+variable "lookahead" { default = 2 }
+variable "strict_keys" { default = true }
+variable "adopt" { default = false }
+
+provider "rabbitmqdelay" {
+  endpoint = var.endpoint
+  username = var.username
+  password = var.password
+  amqp_uri = var.amqp_uri
+}
+
+resource "rabbitmqdelay_cascade" "t" {
+  name        = "t"
+  vhost       = var.vhost
+  base        = var.base
+  levels      = 2
+  queue_type  = var.queue_type
+  lookahead   = var.lookahead
+  strict_keys = var.strict_keys
+  adopt       = var.adopt
+}
+`
+
+// TestKilledProcess kills the provider's process in the middle of what Terraform has it do, with the signal
+// that nothing can catch. Terraform then runs again: after a create it is told what exists and to adopt it;
+// after that, or otherwise at once, one apply converges.
+func TestKilledProcess(t *testing.T) {
+	if os.Getenv("TF_ACC") == "" {
+		t.Skip("runs Terraform: set TF_ACC")
+	}
+	t.Parallel()
+	killed := 0
+	for _, o := range []interrupted{{cascadeType, cascade.Quorum, 2, "create"},
+		{cascadeType, cascade.Classic, 3, "update"}, {cascadeType, cascade.Quorum, 2, "destroy"}} {
+		var writes []point
+		for _, at := range o.points(newVhost(t)) {
+			if at.method != http.MethodGet {
+				writes = append(writes, at)
+			}
+		}
+		places := []int{0, len(writes) / 3, 2 * len(writes) / 3, len(writes) - 1}
+		killed += len(places)
+		for _, i := range sampling.Of(t, "kills of a process in a "+o.verb, places) {
+			t.Run(fmt.Sprintf("%s %s, %s", o.verb, o.queueType, writes[i]), func(t *testing.T) {
+				t.Parallel()
+				o.killProcess(t, writes[i])
+			})
+		}
+	}
+	if !narrowed() {
+		figure(t, "killed_processes", killed)
+	}
+}
+
+func (o interrupted) killProcess(t *testing.T, at point) {
+	v := newVhost(t)
+	proxy := newFaultProxy(t, v.broker)
+	b := proxy.front()
+	tf := newCommandLine(t, "", killedConfiguration, map[string]string{
+		"endpoint": b.Endpoint, "username": b.Username, "password": b.Password, "amqp_uri": b.AMQPURI,
+		"vhost": v.name, "queue_type": string(o.queueType), "base": strconv.Itoa(o.base),
+	})
+	config := cascade.Config{Name: "t", Vhost: v.name, Base: o.base, Levels: 2, QueueType: o.queueType,
+		CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
+	arguments := []string{"apply", "-auto-approve"}
+	must := func(arguments ...string) {
+		t.Helper()
+		if output, err := tf.run(arguments...); err != nil {
+			t.Fatalf("%s: %v\n%s", arguments, err, output)
+		}
+	}
+	want := expand(t, config)
+	switch o.verb {
+	case "update":
+		must(arguments...)
+		o.damage(v, want)
+		config.Lookahead, config.StrictKeys = 1, false // as in prepareCascade, whose requests are those to be killed at
+		want = expand(t, config)
+		arguments = append(arguments, "-var=lookahead=1", "-var=strict_keys=false")
+	case "destroy":
+		must(arguments...)
+		want, arguments = topology.New(), []string{"destroy", "-auto-approve"}
+	}
+	at.path = strings.ReplaceAll(at.path, "{vhost}", v.name)
+	proxy.mutex.Lock()
+	proxy.seen, proxy.written = nil, false
+	proxy.at, proxy.failure, proxy.kill = at, failure{kills, once}, func() { kill(t, tf.provider) }
+	proxy.mutex.Unlock()
+	if output, err := tf.run(arguments...); err == nil || !proxy.hasStruck() {
+		t.Fatalf("%s is not killed: %v\n%s", arguments, err, output)
+	}
+	if left := v.objectsAtRest(); o.verb == "create" && len(left.Exchanges) > 0 {
+		output, err := tf.run(arguments...)
+		if err == nil || !strings.Contains(oneLine(output), "adopt = true") {
+			t.Errorf("the next apply does not say what to do: %v\n%s", err, output)
+		}
+		v.mustHold(left)
+		arguments = append(arguments, "-var=adopt=true")
+	}
+	must(arguments...)
+	v.mustHold(want)
+	if o.verb != "destroy" {
+		must(append([]string{"plan", "-detailed-exitcode"}, arguments[2:]...)...)
+	}
+}
+
+// objectsAtRest are the objects when none come any more: the broker may still be doing what a process had sent that was
+// killed.
+func (v *vhost) objectsAtRest() topology.Topology {
+	v.Helper()
+	const quiet = 3 * time.Second
+	objects := v.objects()
+	for since := time.Now(); time.Since(since) < quiet; time.Sleep(100 * time.Millisecond) {
+		if now := v.objects(); !reflect.DeepEqual(now, objects) {
+			objects, since = now, time.Now()
+		}
+	}
+	return objects
+}
+
+// kill ends the processes that were started with the name.
+func kill(t testing.TB, name string) {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Error(err)
+	}
+	for _, file := range files {
+		line, err := os.ReadFile(file)
+		if err != nil || !bytes.HasPrefix(line, []byte(name+"\x00")) && string(line) != name {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package acceptance
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// The worker of examples/retry: what fails comes back, each time later; what goes on failing ends where the queue
+// dead-letters to.
+func TestRetryExample(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	newProtocolOf(t, ladderType, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "retry",
+		"delays": textSet("300ms", "900ms", "2s")})
+	v.declareQueue("given-up", nil)
+	v.declareQueue("orders", map[string]any{"x-queue-type": "quorum", "x-dead-letter-exchange": "",
+		"x-dead-letter-routing-key": "given-up"})
+	v.bind("retry.delivery", "*.orders", "queue", "orders")
+
+	directory := t.TempDir()
+	attempts := filepath.Join(directory, "attempts")
+	// The body says after how many attempts the command succeeds.
+	command := filepath.Join(directory, "command")
+	script := fmt.Sprintf("#!/bin/sh\nread body\necho \"$(date +%%s%%N) $body\" >> %[1]s\n[ $(grep -c \" $body\\$\" "+
+		"%[1]s) -ge $body ]\n", attempts)
+	if err := os.WriteFile(command, []byte(script), 0o700); err != nil { //nolint:gosec // it has to be executable
+		t.Fatal(err)
+	}
+	run(t, v, build(t, "retry"), "orders", "300ms,900ms,2s", command)
+	givenUp := v.consume("given-up")
+	for _, body := range []string{"1", "3", "99"} {
+		v.publish("", "orders", body+"\n")
+	}
+	if last := v.arrived(givenUp, 1)[0]; string(last.Body) != "99\n" || last.Headers["x-attempts"] != int64(3) {
+		t.Errorf("given up was %q with headers %v", last.Body, last.Headers)
+	}
+	v.eventually("nothing waits", func() bool { return v.depth("orders") == 0 })
+
+	times := map[string][]time.Time{}
+	file, err := os.Open(attempts) //nolint:gosec // the test's own
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		nanos, body, _ := strings.Cut(lines.Text(), " ")
+		n, err := strconv.ParseInt(nanos, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		times[body] = append(times[body], time.Unix(0, n))
+	}
+	for body, want := range map[string]int{"1": 1, "3": 3, "99": 4} {
+		if len(times[body]) != want {
+			t.Errorf("%d attempts for %s, want %d", len(times[body]), body, want)
+		}
+		for i := 1; i < len(times[body]); i++ {
+			if after, delay := times[body][i].Sub(times[body][i-1]), []time.Duration{300 * time.Millisecond,
+				900 * time.Millisecond, 2 * time.Second}[i-1]; after < delay {
+				t.Errorf("attempt %d for %s came after %s, want %s", i+1, body, after, delay)
+			}
+		}
+	}
+}
+
+// The controller of examples/wheel is killed again and again while messages go round: each is delivered, and none
+// early. One whose destination nobody has bound is kept.
+func TestWheelExample(t *testing.T) {
+	t.Parallel()
+	const (
+		messages = 400
+		kills    = 8
+		delays   = "100ms,200ms,400ms,800ms"
+	)
+	v := newVhost(t)
+	newProtocolOf(t, ladderType, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "wheel",
+		"delays": textSet(strings.Split(delays, ",")...)})
+	program := build(t, "wheel")
+	stop := run(t, v, program, delays)
+	control := topology.Binding{Source: "wheel.delivery", RoutingKey: "#", DestinationType: topology.ToQueue,
+		Destination: "wheel.control"}
+	v.eventually("the controller has bound its queue", func() bool { return v.exported().Bindings.Has(control) })
+	arrivals, kept := v.collect("wheel.due", "here.#"), v.consume("wheel.unroutable")
+
+	random := rand.New(rand.NewPCG(7, 7)) //nolint:gosec // to be repeatable
+	due, out := map[string]time.Time{}, v.publisher()
+	send := func(id, key string, at time.Time) {
+		if err := out.Publish(t.Context(), "wheel.delivery", key, amqp.Publishing{
+			DeliveryMode: amqp.Persistent, MessageId: id, Headers: amqp.Table{"due": at.UnixMilli()},
+			Body: []byte("work"),
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range messages {
+		id := strconv.Itoa(i)
+		due[id] = time.Now().Add(time.Duration(random.IntN(8000)) * time.Millisecond)
+		send(id, "new.here."+id, due[id])
+	}
+	send("nowhere", "new.nowhere", time.Now().Add(300*time.Millisecond))
+	for range kills {
+		time.Sleep(time.Duration(100+random.IntN(700)) * time.Millisecond) // to be killed at any moment
+		stop()
+		stop = run(t, v, program, delays)
+	}
+
+	delivered := v.delivered(arrivals, messages)
+	doubled, latest := 0, time.Duration(0)
+	for _, a := range arrivals.Arrivals() {
+		late := a.At.Sub(due[a.MessageId].Truncate(time.Millisecond))
+		if latest = max(latest, late); late < 0 {
+			t.Errorf("message %s arrived %s early", a.MessageId, -late)
+		}
+		if a.RoutingKey != "here."+a.MessageId || string(a.Body) != "work" {
+			t.Errorf("message %s arrived with key %q and body %q", a.MessageId, a.RoutingKey, a.Body)
+		}
+	}
+	for _, times := range delivered {
+		doubled += times - 1
+	}
+	t.Logf("%d messages and %d kills: %d came twice, the latest %s late", messages, kills, doubled, latest)
+	for _, a := range v.arrived(kept, 1) {
+		if a.MessageId != "nowhere" {
+			t.Errorf("kept was %q", a.MessageId)
+		}
+	}
+}
+
+// delivered waits for messages with so many IDs, and counts those of each.
+func (v *vhost) delivered(arrivals *brokertest.Collector, messages int) map[string]int {
+	v.Helper()
+	for {
+		seen := arrivals.Arrivals()
+		delivered := map[string]int{}
+		for _, a := range seen {
+			delivered[a.MessageId]++
+		}
+		if len(delivered) == messages {
+			return delivered
+		}
+		ctx, cancel := context.WithTimeout(v.Context(), patience)
+		_, err := arrivals.Wait(ctx, len(seen)+1)
+		cancel()
+		if err != nil {
+			for name := range v.exported().Queues {
+				v.Logf("queue %q holds %d", name, v.depth(name))
+			}
+			v.Fatalf("%d of %d messages were delivered, then none for %s: %v", len(delivered), messages, patience, err)
+		}
+	}
+}
+
+// build is the program of an example.
+func build(t *testing.T, example string) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), example)
+	runIn(t, filepath.Join(examples, example), nil, "", "go", "build", "-o", program, ".")
+	return program
+}
+
+// run runs a program until it is stopped, by a kill.
+func run(t *testing.T, v *vhost, program string, arguments ...string) (stop func()) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), program, arguments...)
+	c.Env = append(os.Environ(), v.environ()...)
+	c.Stdout, c.Stderr = t.Output(), t.Output()
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop = func() {
+		_ = c.Process.Kill() // it may have ended
+		_ = c.Wait()         // by the kill
+	}
+	t.Cleanup(stop)
+	return stop
+}

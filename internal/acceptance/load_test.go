@@ -1,0 +1,340 @@
+package acceptance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/sampling"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// A stream with publisher confirms and mandatory runs through a cascade while it is damaged and repaired,
+// its lookahead changes, and the provider is stopped in the middle of a repair and runs again. Whatever the
+// broker has confirmed arrives once and not too early, or is parked once.
+//
+// RabbitMQ itself cannot give that in some cases, which are tried for what can be had:
+//   - A queue that is deleted takes its messages along. All that did not have to pass it arrive.
+//   - While an exchange is missing, classic queues lose what they dead-letter into it. Quorum queues keep
+//     it, and try again within three minutes. An exchange that exists is not recreated while classic
+//     queues that dead-letter into it hold messages, so under load it is only deleted here.
+//   - Two damages at once, a missing binding and no way into the parking queue, are not tried.
+func TestRepairUnderLoad(t *testing.T) {
+	t.Parallel()
+	var rounds atomic.Int64
+	t.Run("damages", func(t *testing.T) {
+		for _, queueType := range []cascade.QueueType{cascade.Quorum, cascade.Classic} {
+			for name, test := range map[string]struct {
+				damage func(*load, int)
+				left   whatIsLeft
+			}{
+				"bindings": {(*load).damageBindings, whatIsLeft{}},
+				"exchanges": {(*load).damageExchange, whatIsLeft{held: queueType == cascade.Quorum,
+					lost: queueType == cascade.Classic, passes: func(sentMessage) bool { return true }}},
+				"queues": {(*load).damageQueue,
+					whatIsLeft{lost: true, passes: func(m sentMessage) bool { return m.delay>>loadVictim&1 == 1 }}},
+			} {
+				t.Run(fmt.Sprintf("%s, %s", queueType, name), func(t *testing.T) {
+					t.Parallel()
+					l := newLoad(t, queueType)
+					rounds.Add(loadRounds)
+					for _, round := range sampling.Of(t, "repairs", upTo(loadRounds)) {
+						test.damage(l, round)
+						l.repair(round)
+						l.change(round)
+					}
+					l.finish(test.left)
+				})
+			}
+		}
+	})
+	if !narrowed() {
+		figure(t, "repairs_under_load", int(rounds.Load()))
+	}
+}
+
+const (
+	loadRounds     = 8
+	loadPublishers = 2
+	loadLevels     = 4
+	loadUnit       = 40 * time.Millisecond
+	// loadVictim is the level whose queue is deleted.
+	loadVictim = 1
+)
+
+// whatIsLeft is what need not arrive: of the messages that pass the damage, some may be lost or held back.
+type whatIsLeft struct {
+	lost, held bool
+	passes     func(sentMessage) bool
+}
+
+// load is a cascade with a stream of messages.
+type load struct {
+	*vhost
+	*protocol
+	given     attributes
+	desired   topology.Topology
+	collector *brokertest.Collector
+	random    *rand.Rand
+
+	stop       context.CancelFunc
+	publishers sync.WaitGroup
+	mutex      sync.Mutex
+	// sent has a number of units as the delay. What became of a message is in one of the others.
+	sent                        []sentMessage
+	confirmed, returned, unsure []int
+}
+
+func newLoad(t *testing.T, queueType cascade.QueueType) *load {
+	t.Helper()
+	v := newVhost(t)
+	ctx, stop := context.WithCancel(t.Context())
+	l := &load{
+		vhost: v, protocol: newProtocol(t, v.broker, nil), stop: stop,
+		given: attributes{"vhost": v.name, "name": "t", "levels": loadLevels, "resolution": loadUnit.String(),
+			"queue_type": string(queueType), "lookahead": loadLevels},
+		desired: expand(t, cascade.Config{Name: "t", Vhost: v.name, Levels: loadLevels, Resolution: loadUnit,
+			QueueType:              queueType,
+			CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true}),
+		random: rand.New(rand.NewPCG(3, uint64(len(queueType)))), //nolint:gosec // to be repeatable
+	}
+	l.mustApply(l.given)
+	l.collector = l.collect("t.delivery", destination(loadLevels, "here"))
+	for range loadPublishers {
+		l.publishers.Go(func() { l.publish(ctx) })
+	}
+	t.Cleanup(func() { stop(); l.publishers.Wait() })
+	l.goesOn()
+	return l
+}
+
+// publish sends messages one after the other, each with a random delay. A connection of which the broker
+// closes the channel, as it does where there is no exchange, is replaced: 3.10 closes the connection when a
+// quorum queue goes while something is published into it.
+func (l *load) publish(ctx context.Context) {
+	var publisher *brokertest.Publisher
+	var connection *amqp.Connection
+	hangUp := func() {
+		if connection != nil {
+			_ = connection.Close() // it may be closed already
+		}
+		publisher, connection = nil, nil
+	}
+	defer hangUp()
+	for ctx.Err() == nil {
+		if publisher == nil {
+			var err error
+			if connection, err = l.broker.Dial(l.vhost.name); err == nil {
+				publisher, err = brokertest.NewPublisher(connection)
+			}
+			if err != nil {
+				l.Errorf("connect: %v", err)
+				return
+			}
+		}
+		units := rand.IntN(1 << loadLevels)
+		key, err := binary(loadLevels, loadUnit).RoutingKey(time.Duration(units)*loadUnit, "here")
+		if err != nil {
+			l.Error(err)
+			return
+		}
+		l.mutex.Lock()
+		number := len(l.sent)
+		l.sent = append(l.sent, sentMessage{time.Duration(units), time.Now()})
+		l.mutex.Unlock()
+		err = publisher.Publish(l.vhost.Context(), l.desired.Entry, key, amqp.Publishing{DeliveryMode: amqp.Persistent,
+			Body: strconv.AppendInt(nil, int64(number), 10)})
+		l.mutex.Lock()
+		switch {
+		case err == nil:
+			l.confirmed = append(l.confirmed, number)
+		case errors.Is(err, brokertest.ErrReturned), errors.Is(err, brokertest.ErrNacked):
+			l.returned = append(l.returned, number)
+		default:
+			l.unsure = append(l.unsure, number)
+			hangUp()
+		}
+		l.mutex.Unlock()
+	}
+}
+
+// goesOn waits until some messages more are confirmed.
+func (l *load) goesOn() {
+	l.vhost.Helper()
+	more := l.count() + 20
+	l.eventually("the stream goes on", func() bool { return l.count() > more })
+}
+
+func (l *load) count() int {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return len(l.confirmed)
+}
+
+func (l *load) damageBindings(round int) {
+	have := l.objects().Bindings
+	bindings := slices.DeleteFunc(l.desired.Bindings.Sorted(), func(b topology.Binding) bool {
+		return !have.Has(b) || b.Source == "t.unroutable"
+	})
+	for range 1 + round%3 {
+		b := bindings[l.random.IntN(len(bindings))]
+		l.do(plans.Unbind{Binding: b})
+		if round%2 == 0 {
+			b.RoutingKey += ".foreign"
+			l.do(plans.Bind{Binding: b})
+		}
+	}
+}
+
+// damageExchange deletes a level exchange, or puts one without an alternate exchange in its place.
+func (l *load) damageExchange(round int) {
+	name := fmt.Sprintf("t.delay-%02d", l.random.IntN(loadLevels))
+	l.do(plans.DeleteExchange{Name: name})
+	if round%2 == 0 && l.given["queue_type"] == "quorum" {
+		wrong := l.desired.Exchanges[name]
+		wrong.Arguments = nil
+		l.do(plans.DeclareExchange{Exchange: wrong})
+	}
+}
+
+func (l *load) damageQueue(int) {
+	l.do(plans.DeleteQueue{Queue: l.desired.Queues[fmt.Sprintf("t.delay-%02d", loadVictim)]})
+}
+
+// repair applies until there is nothing to do. In every other round the first attempt is stopped in the
+// middle. A repair that would lose something is refused until the stream has left a gap for it.
+func (l *load) repair(round int) {
+	l.vhost.Helper()
+	if round%2 == 1 {
+		noErrors(l.vhost, l.refresh(l.vhost.Context()))
+		plan := l.plan(l.vhost.Context(), l.given)
+		ctx, cancel := context.WithTimeout(l.vhost.Context(), time.Duration(l.random.IntN(60))*time.Millisecond)
+		l.apply(ctx, plan)
+		cancel()
+	}
+	var text string
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		noErrors(l.vhost, l.refresh(l.vhost.Context()))
+		if text = errorText(l.apply(l.vhost.Context(), l.plan(l.vhost.Context(), l.given))); text == "" {
+			l.mustBeSettled(l.given)
+			l.goesOn()
+			return
+		}
+	}
+	l.vhost.Fatalf("the cascade cannot be repaired: %s", text)
+}
+
+func (l *load) change(round int) {
+	l.vhost.Helper()
+	l.given["lookahead"] = 1 + (round+1)%loadLevels
+	l.mustApply(l.given)
+	l.goesOn()
+}
+
+// finish ends the stream and accounts for every message.
+func (l *load) finish(left whatIsLeft) {
+	l.vhost.Helper()
+	l.stop()
+	l.publishers.Wait()
+	parked := l.consume("t.unroutable")
+	missing := func() []int {
+		seen := map[int]bool{}
+		for _, a := range slices.Concat(l.collector.Arrivals(), parked.Arrivals()) {
+			seen[l.number(a)] = true
+		}
+		return slices.DeleteFunc(slices.Clone(l.confirmed), func(n int) bool { return seen[n] })
+	}
+	if left.lost || left.held {
+		// Everything that is on its way has arrived after the longest delay, and the rest stays where it is.
+		last := -1
+		l.eventually("nothing moves any more", func() bool {
+			time.Sleep(loadUnit << loadLevels)
+			before := last
+			last = len(missing())
+			return last == before
+		})
+	} else {
+		l.eventually("everything has arrived", func() bool { return len(missing()) == 0 })
+	}
+
+	l.checkArrivals(parked)
+	gone := missing()
+	for _, n := range gone {
+		if (!left.lost && !left.held) || !left.passes(l.sent[n]) {
+			l.vhost.Errorf("message %d with a delay of %d units is missing", n, l.sent[n].delay)
+		}
+	}
+	held := 0
+	if left.held {
+		l.eventually("what is missing is held in the cascade",
+			func() bool { held = l.held(); return held >= len(gone) })
+	}
+	l.vhost.Logf("confirmed %d, delivered %d, parked %d, returned %d, missing %d, of these held %d; not confirmed %d",
+		len(l.confirmed), len(l.collector.Arrivals()), len(parked.Arrivals()), len(l.returned), len(gone), held,
+		len(l.unsure))
+}
+
+// checkArrivals makes sure that no message was early, that none came twice, and none that was returned.
+func (l *load) checkArrivals(parked *brokertest.Collector) {
+	l.vhost.Helper()
+	times := map[int]int{}
+	for _, a := range l.collector.Arrivals() {
+		n := l.number(a)
+		times[n]++
+		// RabbitMQ counts in whole milliseconds.
+		if took, asked := a.At.Sub(l.sent[n].at.Truncate(time.Millisecond)),
+			time.Duration(int64(l.sent[n].delay)*int64(loadUnit)); took < asked {
+			l.vhost.Errorf("message %d took %s, asked was %s", n, took, asked)
+		}
+	}
+	for _, a := range parked.Arrivals() {
+		times[l.number(a)]++
+	}
+	for _, n := range slices.Sorted(maps.Keys(times)) {
+		if times[n] > 1 {
+			l.vhost.Errorf("message %d arrived %d times", n, times[n])
+		}
+	}
+	for _, n := range l.returned {
+		if times[n] > 0 {
+			l.vhost.Errorf("message %d was returned and has arrived", n)
+		}
+	}
+}
+
+// held counts what the queues hold, expired messages included that nobody has taken over yet.
+func (l *load) held() (sum int) {
+	l.vhost.Helper()
+	var queues []struct {
+		Name     string
+		Messages int
+	}
+	l.get(&queues, "queues", l.vhost.name)
+	for _, q := range queues {
+		if q.Name != "t.unroutable" {
+			sum += q.Messages
+		}
+	}
+	return sum
+}
+
+func (l *load) number(a brokertest.Arrival) int {
+	n, err := strconv.Atoi(string(a.Body))
+	if err != nil {
+		l.vhost.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,408 @@
+package acceptance
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// policyCase is a definition and what a refresh has to say of it, by queue: level 2 waits 4 s, level 1
+// 2 s, level 0 1 s, and the parking queue for ever.
+type policyCase struct {
+	definition rabbithole.PolicyDefinition
+	operator   bool // also as an operator policy
+	quorum     map[string]string
+	classic    map[string]string
+}
+
+const (
+	level0, level1, level2, parkingQueue = "delay-00", "delay-01", "delay-02", "unroutable"
+)
+
+func everywhere(text string) map[string]string {
+	return map[string]string{level0: text, level1: text, level2: text, parkingQueue: text}
+}
+
+func delayQueues(text string) map[string]string {
+	return map[string]string{level0: text, level1: text, level2: text}
+}
+
+var policyCases = []policyCase{
+	{
+		definition: rabbithole.PolicyDefinition{"message-ttl": 1500}, operator: true,
+		quorum: map[string]string{level1: "after 1.5s instead of 2s", level2: "after 1.5s instead of 4s",
+			parkingQueue: "dropped after 1.5s"},
+		classic: map[string]string{level1: "after 1.5s instead of 2s", level2: "after 1.5s instead of 4s",
+			parkingQueue: "dropped after 1.5s"},
+	},
+	{
+		definition: rabbithole.PolicyDefinition{"message-ttl": 3000, "dead-letter-exchange": "elsewhere"},
+		quorum: map[string]string{level2: "after 3s instead of 4s", parkingQueue: `handed on to exchange ` +
+			`"elsewhere" after 3s`},
+		classic: map[string]string{level2: "after 3s instead of 4s", parkingQueue: `handed on to exchange ` +
+			`"elsewhere" after 3s`},
+	},
+	{definition: rabbithole.PolicyDefinition{"expires": 3_600_000}, operator: true,
+		quorum: everywhere("RabbitMQ deletes"), classic: everywhere("RabbitMQ deletes")},
+	{
+		definition: rabbithole.PolicyDefinition{"max-length": 5}, operator: true,
+		quorum: withParking(delayQueues("at 5 messages it refuses further ones"), "at 5 messages, the oldest "+
+			"are dropped"),
+		classic: withParking(delayQueues("at 5 messages, the oldest leave it early"), "the oldest are dropped"),
+	},
+	{
+		definition: rabbithole.PolicyDefinition{"max-length-bytes": 1000}, operator: true,
+		quorum: withParking(delayQueues("at 1000 bytes it refuses further ones"), "at 1000 bytes, the oldest "+
+			"are dropped"),
+		classic: withParking(delayQueues("at 1000 bytes, the oldest leave it early"), "the oldest are dropped"),
+	},
+	{
+		definition: rabbithole.PolicyDefinition{"max-length": 5, "overflow": "reject-publish"}, operator: true,
+		quorum:  everywhere("at 5 messages it refuses further ones"),
+		classic: everywhere("at 5 messages, further ones that are dead-lettered into it are lost"),
+	},
+	{
+		definition: rabbithole.PolicyDefinition{"max-length": 5, "overflow": "drop-head"}, operator: true,
+		quorum:  withParking(delayQueues("switches at-least-once dead-lettering off"), "the oldest are dropped"),
+		classic: withParking(delayQueues("the oldest leave it early"), "the oldest are dropped"),
+	},
+	{definition: rabbithole.PolicyDefinition{"overflow": "drop-head"}, operator: true,
+		quorum: delayQueues(`overflow "drop-head" switches at-least-once dead-lettering off`)},
+	{definition: rabbithole.PolicyDefinition{"overflow": "reject-publish"}, operator: true},
+	{definition: rabbithole.PolicyDefinition{"dead-letter-routing-key": "lost"},
+		quorum: delayQueues(`with the routing key "lost"`), classic: delayQueues(`with the routing key "lost"`)},
+	{
+		definition: rabbithole.PolicyDefinition{"delivery-limit": 3}, operator: true,
+		quorum: withParking(delayQueues("before its time"), "got and put back more than 3 times is dropped"),
+	},
+	// These change nothing: the arguments win, or the values are larger, or they do not concern messages.
+	{definition: rabbithole.PolicyDefinition{"message-ttl": 315_360_000_000, "dead-letter-exchange": "elsewhere"},
+		quorum: map[string]string{parkingQueue: "handed on"}, classic: map[string]string{parkingQueue: "handed on"}},
+	{definition: rabbithole.PolicyDefinition{"dead-letter-exchange": "elsewhere"}},
+	{definition: rabbithole.PolicyDefinition{"dead-letter-exchange": "elsewhere",
+		"dead-letter-strategy": "at-most-once"}},
+	{definition: rabbithole.PolicyDefinition{"queue-leader-locator": "balanced"}},
+	{definition: rabbithole.PolicyDefinition{"queue-mode": "lazy"}},
+}
+
+func withParking(delays map[string]string, parking string) map[string]string {
+	delays[parkingQueue] = parking
+	return delays
+}
+
+// Every key that a policy or an operator policy can set, of which only the highest priority counts: a
+// refresh warns exactly if messages fare differently, and names the policy and the consequence.
+func TestPolicyWarnings(t *testing.T) {
+	t.Parallel()
+	for _, queueType := range []string{"quorum", "classic"} {
+		t.Run(queueType, func(t *testing.T) {
+			warnOfPolicy(t, queueType)
+		})
+	}
+}
+
+// warnOfPolicy plans, applies and refreshes under a policy, and looks at what is said of it.
+func warnOfPolicy(t *testing.T, queueType string) {
+	t.Parallel()
+	v := newVhost(t)
+	p := newProtocol(t, v.broker, nil)
+	cascades := map[string]policyExpectation{}
+	add := func(name, cause string, says map[string]string, policies ...func(pattern string)) {
+		for _, put := range policies {
+			put("^" + name + `\.`)
+		}
+		mine := *p
+		mine.mustApply(attributes{"vhost": v.name, "name": name, "levels": 3, "queue_type": queueType})
+		cascades[name] = policyExpectation{&mine, cause, says}
+	}
+	for i, c := range policyCases {
+		says := c.quorum
+		if queueType == "classic" {
+			says = c.classic
+		}
+		name := fmt.Sprintf("p%d", i)
+		add(name, fmt.Sprintf("policy %q", "its "+name), says, v.policy("its "+name, 0, c.definition))
+		if c.operator && v.takesOperatorPolicy(c.definition) {
+			name = fmt.Sprintf("o%d", i)
+			add(name, fmt.Sprintf("operator policy %q", "its "+name), says, v.operatorPolicy("its "+name, c.definition))
+		}
+	}
+	early, harmless := rabbithole.PolicyDefinition{"message-ttl": 10},
+		rabbithole.PolicyDefinition{"max-length": 1 << 40, "message-ttl": 1 << 35}
+	delete(harmless, "max-length")
+	add("higher", `policy "short"`, withParking(delayQueues("after 10ms instead of"), "after 10ms"),
+		v.policy("long", 5, harmless), v.policy("short", 6, early))
+	add("lower", `policy "long too"`, map[string]string{parkingQueue: "dropped after"},
+		v.policy("long too", 6, harmless), v.policy("short too", 5, early))
+	add("both", `policy "mine" with operator policy "theirs"`, withParking(delayQueues("after 20ms instead of"),
+		"after 20ms"),
+		v.policy("mine", 0, rabbithole.PolicyDefinition{"message-ttl": 30}),
+		v.operatorPolicy("theirs", rabbithole.PolicyDefinition{"message-ttl": 20}))
+	add("none", "", nil)
+
+	v.eventually("the broker tells the policies of all queues", func() bool {
+		var queues []struct {
+			Effective any `json:"effective_policy_definition"`
+		}
+		v.get(&queues, "queues", v.name)
+		return len(queues) == 4*len(cascades) && !slices.ContainsFunc(queues, func(q struct {
+			Effective any `json:"effective_policy_definition"`
+		},
+		) bool {
+			return q.Effective == nil
+		})
+	})
+	for _, name := range slices.Sorted(maps.Keys(cascades)) {
+		cascades[name].check(name)
+	}
+}
+
+// policyExpectation is what a refresh of a cascade says under a policy, by queues.
+type policyExpectation struct {
+	*protocol
+	cause string
+	says  map[string]string
+}
+
+// check makes sure that the warnings say that, and nothing of other queues.
+func (c policyExpectation) check(name string) {
+	c.t.Helper()
+	diagnostics := c.refresh(c.t.Context())
+	noErrors(c.t, diagnostics)
+	text := warningText(diagnostics)
+	for _, queue := range []string{level0, level1, level2, parkingQueue} {
+		prefix, object := c.cause+" on queue ", fmt.Sprintf("queue %q", name+"."+queue)
+		if want := c.says[queue]; want == "" && strings.Contains(text, object) {
+			c.t.Errorf("%s: nothing is to be said of %s: %s", name, queue, text)
+		} else if want != "" && !slices.ContainsFunc(strings.Split(text, "\n"), func(line string) bool {
+			return strings.HasPrefix(strings.TrimSpace(line), prefix) && strings.Contains(line, object) &&
+				strings.Contains(line, want)
+		}) {
+			c.t.Errorf("%s: no line begins with %q, names %s and says %q: %s", name, prefix, object, want, text)
+		}
+	}
+	if len(c.says) == 0 && text != "" {
+		c.t.Errorf("%s: nothing is to be said: %s", name, text)
+	}
+}
+
+// What the warnings say happens to messages does happen.
+func TestPolicyConsequences(t *testing.T) {
+	t.Parallel()
+	for _, queueType := range []string{"quorum", "classic"} {
+		for name, test := range policyConsequences(queueType) {
+			t.Run(queueType+", "+name, func(t *testing.T) {
+				sufferPolicy(t, test, queueType)
+			})
+		}
+	}
+}
+
+// policyConsequences are policies with what they do to messages, by their names.
+func policyConsequences(queueType string) map[string]policyConsequence {
+	return map[string]policyConsequence{
+		"message-ttl": {rabbithole.PolicyDefinition{"message-ttl": 50}, func(u *underPolicy) {
+			u.send(3, 1)
+			if took := u.arrived(u.collector, 1)[0].At.Sub(u.began); took > 2*u.unit {
+				u.Errorf("a message with a delay of %s took %s", 3*u.unit, took)
+			}
+		}},
+		"dead-letter-routing-key": {rabbithole.PolicyDefinition{"dead-letter-routing-key": "lost"},
+			func(u *underPolicy) {
+				u.send(3, 1)
+				u.eventually("the message is parked", func() bool { return u.depth("t.unroutable") == 1 })
+			}},
+		"dead-letter-exchange": {rabbithole.PolicyDefinition{"dead-letter-exchange": "amq.fanout"},
+			func(u *underPolicy) { u.send(3, 1); u.arrived(u.collector, 1) }},
+		"dead-letter-strategy": {rabbithole.PolicyDefinition{"dead-letter-exchange": "amq.fanout",
+			"dead-letter-strategy": "at-most-once"}, func(u *underPolicy) {
+			u.send(3, 1)
+			u.arrived(u.collector, 1)
+		}},
+		"expires": {rabbithole.PolicyDefinition{"expires": 1000}, func(u *underPolicy) {
+			u.eventually("the queues are gone", func() bool { return len(u.objects().Queues) == 0 })
+		}},
+		"max-length": {rabbithole.PolicyDefinition{"max-length": 1}, func(u *underPolicy) {
+			if queueType == "classic" {
+				u.send(2, 5)
+				if took := u.arrived(u.collector, 4)[3].At.Sub(u.began); took > u.unit {
+					u.Errorf("four of five messages with a delay of %s took %s", 2*u.unit, took)
+				}
+			} else if refused := u.send(2, 20); refused == 0 {
+				u.Error("no message was refused")
+			}
+		}},
+		"max-length and reject-publish": {rabbithole.PolicyDefinition{"max-length": 1,
+			"overflow": "reject-publish"}, func(u *underPolicy) {
+			if queueType != "classic" {
+				return // as without it
+			}
+			u.publishTo("t.delay-00", "0.1.here", 1)
+			if refused := u.publishTo("t.delay-00", "0.1.here", 1); refused != 1 {
+				u.Error("a full queue does not refuse what is published")
+			}
+			u.arrived(u.collector, 1)
+			// What is dead-lettered into a full queue is lost: this one expires into the queue that is full then.
+			u.send(3, 1)
+			time.Sleep(u.unit * 3 / 2)
+			u.publishTo("t.delay-00", "0.1.here", 1)
+			time.Sleep(u.unit * 3 / 2)
+			u.eventually("all queues are empty", func() bool {
+				return u.depth("t.delay-00")+
+					u.depth("t.delay-01") == 0
+			})
+			if n := len(u.collector.Arrivals()); n != 2 {
+				u.Errorf("%d messages arrived", n)
+			}
+		}},
+		"overflow": {rabbithole.PolicyDefinition{"overflow": "drop-head"}, func(u *underPolicy) {
+			// While there is no way out, at-least-once keeps a message and drop-head has switched that off.
+			u.do(plans.DeleteExchange{Name: "t.delivery"})
+			u.send(1, 1)
+			time.Sleep(u.unit + 500*time.Millisecond) // there is nothing to wait for
+			u.mustApply(u.given)
+			if n := u.depth("t.delay-00"); n != 0 {
+				u.Errorf("%d messages are left in the queue", n)
+			}
+		}},
+	}
+}
+
+type policyConsequence struct {
+	definition rabbithole.PolicyDefinition
+	happens    func(*underPolicy)
+}
+
+// sufferPolicy sends messages under a policy and looks at what becomes of them.
+func sufferPolicy(t *testing.T, test policyConsequence, queueType string) {
+	t.Parallel()
+	v := newVhost(t)
+	v.policy("p", 0, test.definition)(".*")
+	u := &underPolicy{vhost: v, protocol: newProtocol(t, v.broker, nil), unit: 1500 * time.Millisecond}
+	u.given = attributes{
+		"vhost": v.name, "name": "t", "levels": 2, "resolution": u.unit.String(), "queue_type": queueType,
+		"internal_levels": false, // to publish half-way
+	}
+	u.mustApply(u.given)
+	u.collector = v.collect("t.delivery", "#")
+	test.happens(u)
+}
+
+// underPolicy is a cascade of two levels to whose queues a policy applies.
+type underPolicy struct {
+	*vhost
+	*protocol
+	given     attributes
+	unit      time.Duration
+	collector *brokertest.Collector
+	began     time.Time
+}
+
+// send sends messages to the entry and counts those that are refused.
+func (u *underPolicy) send(units, n int) (refused int) {
+	u.Helper()
+	return u.publishTo("t.delay-01", routingKey(u, time.Duration(units)*u.unit, 2, u.unit, "here"), n)
+}
+
+func (u *underPolicy) publishTo(exchange, key string, n int) (refused int) {
+	u.Helper()
+	u.began = time.Now()
+	publisher := u.publisher()
+	for range n {
+		err := publisher.Publish(u.Context(), exchange, key, amqp.Publishing{DeliveryMode: amqp.Persistent,
+			Body: []byte("x")})
+		if errors.Is(err, brokertest.ErrNacked) {
+			refused++
+		} else if err != nil {
+			u.Fatal(err)
+		}
+	}
+	return refused
+}
+
+// A consumer on a delay queue takes messages away before their time.
+func TestConsumerWarning(t *testing.T) {
+	t.Parallel()
+	for _, queueType := range []string{"quorum", "classic"} {
+		t.Run(queueType, func(t *testing.T) {
+			t.Parallel()
+			v := newVhost(t)
+			p := newProtocol(t, v.broker, nil)
+			given := attributes{"vhost": v.name, "name": "t", "levels": 2, "queue_type": queueType}
+			p.mustApply(given)
+			if text := warningText(p.refresh(t.Context())); text != "" {
+				t.Errorf("nothing is to be said: %s", text)
+			}
+			v.consume("t.delay-01")
+			v.consume("t.unroutable") // where it is as it should be
+			v.eventually("the consumer is warned of", func() bool {
+				text := warningText(p.refresh(t.Context()))
+				if strings.Contains(text, `queue "t.unroutable"`) {
+					t.Errorf("a consumer of parked messages is none to warn of: %s", text)
+				}
+				return strings.Contains(text, `1 consumer(s) on queue "t.delay-01": messages in it are taken before `+
+					`their delay is over`)
+			})
+		})
+	}
+}
+
+// A delivery exchange that somebody else declares should have an alternate exchange.
+func TestAlternateExchangeWarning(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	p := newProtocol(t, v.broker, nil)
+	given := attributes{"vhost": v.name, "name": "t", "levels": 2, "create_delivery_exchange": false,
+		"delivery_exchange": "events"}
+	v.declareExchange("events", "topic")
+	p.mustApply(given)
+	const warning = `no alternate exchange on exchange "events"`
+	if text := warningText(p.refresh(t.Context())); !strings.Contains(text, warning) {
+		t.Errorf("got %q", text)
+	}
+	v.policy("alternate", 0, rabbithole.PolicyDefinition{"alternate-exchange": "t.unroutable"})("^events$")
+	v.eventually("the policy is taken into account",
+		func() bool { return !strings.Contains(warningText(p.refresh(t.Context())), warning) })
+	with := topology.Exchange{Name: "events", Type: "topic", Durable: true,
+		Arguments: topology.Arguments{"alternate-exchange": "t.unroutable"}}
+	v.do(plans.DeleteExchange{Name: "events"}, plans.DeclareExchange{Exchange: with})
+	p.mustApply(given)
+	if text := warningText(p.refresh(t.Context())); text != "" {
+		t.Errorf("nothing is to be said: %s", text)
+	}
+}
+
+// policy returns what puts a policy, for the objects that match a pattern.
+func (v *vhost) policy(name string, priority int, definition rabbithole.PolicyDefinition) func(pattern string) {
+	return func(pattern string) {
+		v.Helper()
+		v.try(v.api.PutPolicy(v.name, name, rabbithole.Policy{Pattern: pattern, ApplyTo: "all", Priority: priority,
+			Definition: definition}))
+	}
+}
+
+// takesOperatorPolicy is false for overflow on 3.10, which only knows it in other policies.
+func (v *vhost) takesOperatorPolicy(definition rabbithole.PolicyDefinition) bool {
+	v.Helper()
+	_, overflow := definition["overflow"]
+	return !overflow || !strings.HasPrefix(v.broker.Version, "3.10.")
+}
+
+func (v *vhost) operatorPolicy(name string, definition rabbithole.PolicyDefinition) func(pattern string) {
+	return func(pattern string) {
+		v.Helper()
+		v.try(v.api.PutOperatorPolicy(v.name, name, rabbithole.OperatorPolicy{Pattern: pattern, ApplyTo: "queues",
+			Definition: definition}))
+	}
+}

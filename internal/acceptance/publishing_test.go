@@ -1,0 +1,653 @@
+package acceptance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+)
+
+// language is how the snippets of a language below examples/publishing are run.
+type language struct {
+	// probes are commands one of which has to succeed where the snippets can be run; the first that does is the
+	// interpreter, with its arguments before the program.
+	probes [][]string
+	// keys prints a line for each line of standard input: the key for delay in milliseconds, levels, resolution in
+	// milliseconds, destination and base, separated by tabs, or "error". An empty base is one that is not given.
+	keys driver
+	// cascade prints what the snippet reads from PUBLISHER, separated by spaces.
+	cascade driver
+	// parse says whether the snippets are well-formed, where they cannot be run.
+	parse []string
+	// library is a program that succeeds where the client library is; publish is the snippet. Without them the
+	// snippet is not run.
+	library, publish string
+}
+
+// driver is a program that is put beside the snippets and calls one.
+type driver struct {
+	file, program string
+	// needs is a file without which the driver cannot be built.
+	needs string
+	// build makes a program of the driver and the snippet, where the interpreter takes no source.
+	build []string
+	// run starts what was built, or else follows the interpreter.
+	run []string
+}
+
+var languages = map[string]language{
+	"go": {
+		probes: [][]string{{"go", "version"}},
+		keys: driver{
+			file: "driver.go", program: `package main
+
+import ("bufio"; "fmt"; "os"; "strconv"; "strings"; "time")
+
+func main() {
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		f := strings.Split(lines.Text(), "\t")
+		delay, _ := time.ParseDuration(f[0] + "ms"); resolution, _ := time.ParseDuration(f[2] + "ms")
+		levels, _ := strconv.Atoi(f[1])
+		base := 2
+		if f[4] != "" { base, _ = strconv.Atoi(f[4]) }
+		key, err := RoutingKey(delay, levels, resolution, f[3], base)
+		if err != nil { key = "error" }
+		fmt.Println(key)
+	}
+}`,
+			build: []string{"go", "build", "-o", "keys", "routingkey.go", "driver.go"},
+			run:   []string{"./keys"},
+		},
+		cascade: driver{
+			file: "driver.go", program: `package main
+
+import ("fmt"; "log"; "os")
+
+func main() {
+	c, err := CascadeFromEnvironment()
+	if err != nil { log.SetFlags(0); log.Print(err); os.Exit(2) }
+	fmt.Println(c.EntryExchange, c.Base, c.Levels, c.ResolutionMS)
+}`,
+			build: []string{"go", "build", "-o", "cascade", "cascade.go", "routingkey.go", "driver.go"},
+			run:   []string{"./cascade"},
+		},
+	},
+	"python": {
+		probes: [][]string{{"/usr/bin/python3", "--version"}, {"python3", "--version"}},
+		keys: driver{
+			file: "driver.py", program: `import sys
+from routing_key import routing_key
+for line in sys.stdin:
+    delay, levels, resolution, destination, base = line.rstrip("\n").split("\t")
+    try:
+        print(routing_key(int(delay), int(levels), int(resolution), destination, *([int(base)] if base else [])))
+    except ValueError:
+        print("error")`,
+			run: []string{"driver.py"},
+		},
+		cascade: driver{
+			file: "driver.py", program: `from cascade import cascade_from_environment
+print(*cascade_from_environment())`,
+			run: []string{"driver.py"},
+		},
+		library: `import pika`, publish: "publish.py",
+	},
+	"javascript": {
+		probes: [][]string{{"node", "--version"}},
+		keys: driver{
+			file: "driver.js", program: `const { routingKey } = require('./routing-key');
+for (const line of require('fs').readFileSync(0, 'utf8').trimEnd().split('\n')) {
+  const [delay, levels, resolution, destination, base] = line.split('\t');
+  try {
+    const optional = base ? [Number(base)] : [];
+    console.log(routingKey(Number(delay), Number(levels), Number(resolution), destination, ...optional));
+  } catch (error) {
+    console.log('error');
+  }
+}`,
+			run: []string{"driver.js"},
+		},
+		cascade: driver{
+			file: "driver.js", program: `const c = require('./cascade').cascadeFromEnvironment();
+console.log(c.entryExchange, c.base, c.levels, c.resolutionMs);`,
+			run: []string{"driver.js"},
+		},
+		parse:   []string{"node", "--check", "publish.js"},
+		library: `require('amqplib')`, publish: "publish.js",
+	},
+	"php": {
+		probes: [][]string{{"php", "--version"}},
+		keys: driver{
+			file: "driver.php", program: `<?php
+declare(strict_types=1);
+require 'routing_key.php';
+while (($line = fgets(STDIN)) !== false) {
+    [$delay, $levels, $resolution, $destination, $base] = explode("\t", rtrim($line, "\n"));
+    $base = $base === '' ? [] : [(int) $base];
+    try {
+        echo routingKey((int) $delay, (int) $levels, (int) $resolution, $destination, ...$base), "\n";
+    } catch (RangeException $e) {
+        echo "error\n";
+    }
+}`,
+			run: []string{"driver.php"},
+		},
+		cascade: driver{
+			file: "driver.php", program: `<?php
+require 'cascade.php';
+$c = Cascade::fromEnvironment();
+echo "$c->entryExchange $c->base $c->levels $c->resolutionMs\n";`,
+			run: []string{"driver.php"},
+		},
+		library: `<?php if (!stream_resolve_include_path('PhpAmqpLib/autoload.php') && ` +
+			`!is_file('vendor/autoload.php')) { exit(1); }`, publish: "publish.php",
+	},
+	"ruby": {
+		probes: [][]string{{"ruby", "--version"}},
+		keys: driver{
+			file: "driver.rb", program: `require_relative 'routing_key'
+STDIN.set_encoding('UTF-8')
+STDIN.each_line(chomp: true) do |line|
+  delay, levels, resolution, destination, base = line.split("\t", -1)
+  base = base.empty? ? {} : { base: Integer(base) }
+  puts routing_key(Integer(delay), Integer(levels), Integer(resolution), destination, **base)
+rescue ArgumentError
+  puts 'error'
+end`,
+			run: []string{"driver.rb"},
+		},
+		cascade: driver{
+			file: "driver.rb", program: `require_relative 'cascade'
+puts cascade_from_environment.values_at(:entry_exchange, :base, :levels, :resolution_ms).join(' ')`,
+			run: []string{"driver.rb"},
+		},
+		library: `require 'bunny'`, publish: "publish.rb",
+	},
+	"java": {
+		probes: [][]string{{"javac", "-version"}},
+		keys: driver{
+			file: "Driver.java", program: `import java.io.*;
+import java.nio.charset.StandardCharsets;
+
+class Driver {
+    public static void main(String[] args) throws IOException {
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        PrintStream out = new PrintStream(System.out, true, "UTF-8");
+        for (String line; (line = in.readLine()) != null; ) {
+            String[] f = line.split("\t", -1);
+            int base = f[4].isEmpty() ? 2 : Integer.parseInt(f[4]);
+            try {
+                out.println(RoutingKey.of(
+                    Long.parseLong(f[0]), Integer.parseInt(f[1]), Long.parseLong(f[2]), f[3], base));
+            } catch (IllegalArgumentException e) {
+                out.println("error");
+            }
+        }
+    }
+}`,
+			build: []string{"javac", "-encoding", "UTF-8", "RoutingKey.java", "Driver.java"},
+			run:   []string{"java", "-cp", ".", "Driver"},
+		},
+		cascade: driver{
+			file: "Driver.java", program: `class Driver {
+    public static void main(String[] args) {
+        Cascade c = Cascade.fromEnvironment();
+        System.out.println(c.entryExchange() + " " + c.base() + " " + c.levels() + " " + c.resolutionMillis());
+    }
+}`,
+			needs: "/usr/share/java/jackson-databind.jar",
+			build: []string{"javac", "-encoding", "UTF-8", "-cp", jackson, "Cascade.java", "Driver.java"},
+			run:   []string{"java", "-cp", jackson, "Driver"},
+		},
+	},
+	"csharp": {
+		probes: [][]string{{"mcs", "--version"}},
+		keys: driver{
+			file: "Driver.cs", program: `using System;
+
+static class Driver
+{
+    static void Main()
+    {
+        Console.InputEncoding = Console.OutputEncoding = new System.Text.UTF8Encoding(false);
+        for (string line; (line = Console.ReadLine()) != null;)
+        {
+            string[] f = line.Split('\t');
+            TimeSpan delay = TimeSpan.FromMilliseconds(long.Parse(f[0]));
+            TimeSpan resolution = TimeSpan.FromMilliseconds(long.Parse(f[2]));
+            int levels = int.Parse(f[1]);
+            try
+            {
+                Console.WriteLine(f[4] == "" ? RoutingKey.Of(delay, levels, resolution, f[3])
+                    : RoutingKey.Of(delay, levels, resolution, f[3], int.Parse(f[4])));
+            }
+            catch (ArgumentException)
+            {
+                Console.WriteLine("error");
+            }
+        }
+    }
+}`,
+			build: []string{"mcs", "-out:driver.exe", "RoutingKey.cs", "Driver.cs"},
+			run:   []string{"mono", "driver.exe"},
+		},
+		parse: []string{"mcs", "--parse", "DelayedPublisher.cs", "Cascade.cs"},
+	},
+}
+
+const jackson = ".:/usr/share/java/jackson-databind.jar:/usr/share/java/jackson-core.jar:" +
+	"/usr/share/java/jackson-annotations.jar"
+
+// start puts the driver beside the snippets of the language and returns the directory and the command that runs it.
+func (l language) start(t *testing.T, name string, d driver) (directory string, command []string) {
+	t.Helper()
+	interpreter := l.interpreter(t, "")
+	if d.needs != "" {
+		if _, err := os.Stat(d.needs); err != nil {
+			t.Skip(err)
+		}
+	}
+	directory = t.TempDir()
+	if err := os.CopyFS(directory, os.DirFS(filepath.Join(examples, "publishing", name))); err != nil {
+		t.Fatal(err)
+	}
+	writeExample(t, directory, d.file, d.program)
+	if l.parse != nil {
+		runIn(t, directory, nil, "", l.parse...)
+	}
+	if d.build == nil {
+		return directory, append(interpreter, d.run...)
+	}
+	runIn(t, directory, nil, "", d.build...)
+	return directory, d.run
+}
+
+// interpreter is the first of the probes' commands that runs, and has the library if one is asked for.
+func (l language) interpreter(t *testing.T, library string) []string {
+	t.Helper()
+	var reasons []string
+	for _, probe := range l.probes {
+		if out, err := exec.CommandContext(t.Context(), probe[0], probe[1:]...).CombinedOutput(); err != nil {
+			reasons = append(reasons, fmt.Sprintf("%s: %v %s", strings.Join(probe, " "), err, out))
+			continue
+		}
+		if library != "" {
+			file := filepath.Join(t.TempDir(), "library"+filepath.Ext(l.keys.file))
+			writeExample(t, filepath.Dir(file), filepath.Base(file), library)
+			if out, err := exec.CommandContext(t.Context(), probe[0], file).CombinedOutput(); err != nil {
+				reasons = append(reasons, fmt.Sprintf("%s has no client library: %s", probe[0], complaint(out)))
+				continue
+			}
+		}
+		return probe[:1:1]
+	}
+	t.Skip(strings.Join(reasons, "; "))
+	return nil
+}
+
+// complaint is the line of a program's output that names an error, or the last one.
+func complaint(output []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+	for _, line := range lines {
+		if strings.Contains(line, "Error") {
+			return line
+		}
+	}
+	return lines[len(lines)-1]
+}
+
+// The key functions of all languages give what the provider's own gives in base 2 and the digits of math/big in
+// others, and refuse what does not fit.
+func TestPublishingKeys(t *testing.T) {
+	t.Parallel()
+	var lines, want []string
+	for _, c := range keyCases() {
+		key := c.key()
+		if own := c.providerKey(); c.base == 2 && own != key {
+			t.Fatalf("the provider gives %q, math/big %q", own, key)
+		}
+		lines, want = append(lines, c.line()), append(want, key)
+	}
+	if refused := strings.Count(strings.Join(want, "\n"), "error"); refused < 60 || len(want)-refused < 350 {
+		t.Fatalf("%d of %d keys are refused", refused, len(want))
+	}
+	if hour := (keyCase{3_600_000, 8, 1000, "billing", 10}).key(); hour != "0.0.0.0.3.6.0.0.billing" {
+		t.Fatalf("an hour in base 10 is %q", hour)
+	}
+
+	for name, l := range languages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			directory, command := l.start(t, name, l.keys)
+			got := strings.Split(strings.TrimSuffix(runIn(t, directory, nil, strings.Join(lines, "\n")+"\n",
+				command...), "\n"), "\n")
+			if len(got) != len(want) {
+				t.Fatalf("%d lines of output, want %d: %q", len(got), len(want), got)
+			}
+			for i, key := range got {
+				if key != want[i] {
+					t.Errorf("%q gives %q, want %q", lines[i], key, want[i])
+				}
+			}
+		})
+	}
+}
+
+// keyCase is what a key function is given. Times are in milliseconds.
+type keyCase struct {
+	delay       int64
+	levels      int
+	resolution  int64
+	destination string
+	base        int
+}
+
+func keyCases() []keyCase {
+	var cases []keyCase
+	for _, base := range []int{2, 3, 10, 16} {
+		for delay := int64(-2); delay < 70; delay++ {
+			cases = append(cases, keyCase{delay * 250, 4, 1000, "billing", base})
+		}
+	}
+	for _, shape := range []struct {
+		base, levels int
+		resolution   int64
+	}{
+		{2, 1, 1}, {2, 5, 100}, {2, 17, 1000}, {2, 28, 1000}, {2, 29, 1000}, {2, 33, 7}, {2, 39, 1},
+		{3, 1, 1000}, {3, 12, 1000}, {3, 24, 1}, {7, 10, 30}, {10, 1, 1}, {10, 8, 1000}, {10, 11, 1}, {11, 5, 250},
+		{15, 6, 100}, {16, 1, 1}, {16, 4, 1000}, {16, 7, 7}, {16, 9, 1},
+	} {
+		steps := new(big.Int).Exp(big.NewInt(int64(shape.base)), big.NewInt(int64(shape.levels)), nil).Int64()
+		longest := (steps - 1) * shape.resolution
+		for _, delay := range []int64{
+			-1, 0, 1, shape.resolution, shape.resolution + 1, longest / 3, longest - 1, longest, longest + 1,
+			2 * longest,
+		} {
+			cases = append(cases, keyCase{delay, shape.levels, shape.resolution, "orders.eu", shape.base})
+		}
+	}
+	for _, base := range []int{-2, 0, 1, 17, 36} {
+		cases = append(cases, keyCase{10_000, 4, 1000, "billing", base})
+	}
+	return append(cases,
+		keyCase{10_000, 4, 1000, "", 2},
+		keyCase{10_000, 8, 1000, "", 10},
+		keyCase{10_000, 28, 1000, strings.Repeat("d", 199), 2},
+		keyCase{10_000, 28, 1000, strings.Repeat("d", 200), 2},
+		keyCase{10_000, 8, 1000, strings.Repeat("d", 239), 10},
+		keyCase{10_000, 8, 1000, strings.Repeat("d", 240), 10},
+		keyCase{10_000, 4, 1000, strings.Repeat("é", 123), 2},
+		keyCase{10_000, 4, 1000, strings.Repeat("é", 124), 2},
+		keyCase{3_600_000, 8, 1000, "billing", 10},
+	)
+}
+
+// key is the routing key by the digits of math/big, or "error".
+func (c keyCase) key() string {
+	if c.base < 2 || c.base > 16 || c.delay < 0 || c.destination == "" {
+		return "error"
+	}
+	steps := new(big.Int).Add(big.NewInt(c.delay), big.NewInt(c.resolution-1))
+	digits := steps.Div(steps, big.NewInt(c.resolution)).Text(c.base)
+	if len(digits) > c.levels {
+		return "error"
+	}
+	digits = strings.Repeat("0", c.levels-len(digits)) + digits
+	key := strings.Join(append(strings.Split(digits, ""), c.destination), ".")
+	if len(key) > cascade.MaxKeyBytes {
+		return "error"
+	}
+	return key
+}
+
+// providerKey is the routing key of base 2 by the provider's own function, or "error".
+func (c keyCase) providerKey() string {
+	scale, err := cascade.NewScale(cascade.DefaultBase, c.levels, time.Duration(c.resolution)*time.Millisecond)
+	if err != nil {
+		return "error"
+	}
+	key, err := scale.RoutingKey(time.Duration(c.delay)*time.Millisecond, c.destination)
+	if err != nil {
+		return "error"
+	}
+	return key
+}
+
+// line is what a driver reads. Base 2 is given for some cases and not for others, which tries the default.
+func (c keyCase) line() string {
+	base := strconv.Itoa(c.base)
+	if c.base == 2 && c.delay%2 == 0 {
+		base = ""
+	}
+	return fmt.Sprintf("%d\t%d\t%d\t%s\t%s", c.delay, c.levels, c.resolution, c.destination, base)
+}
+
+// The snippets read the cascade from PUBLISHER, and say in a line what they expect if it is not there.
+func TestPublishingCascade(t *testing.T) {
+	t.Parallel()
+	good := map[string]string{
+		publisher: "tasks.delay-03 2 4 1000",
+		`{"entry_exchange":"tasks.delay-07","base":10,"levels":8,"resolution_ms":1000,` +
+			`"max_delay_ms":99999999000}`: "tasks.delay-07 10 8 1000",
+		"\n" + `{ "resolution_ms": 86400000000, "levels": 1,` + "\n" +
+			`"more": [{}], "base": 16, "entry_exchange": "a\u003cb" }` + "\n": "a<b 16 1 86400000000",
+	}
+
+	for name, l := range languages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if l.cascade.file == "" {
+				t.Skip("the JSON library is not where these tests run; TestPublishingKeys parses the snippet")
+			}
+			directory, command := l.start(t, name, l.cascade)
+			for json, want := range good {
+				if got := runIn(t, directory, []string{"PUBLISHER=" + json}, "", command...); got != want+"\n" {
+					t.Errorf("%s is read as %q, want %q", json, got, want)
+				}
+			}
+			for _, assignment := range badPublishers() {
+				var environment []string
+				if assignment != "" {
+					environment = []string{assignment}
+				}
+				expectsPublisher(t, directory, environment, command...)
+			}
+		})
+	}
+}
+
+// badPublishers are assignments that a snippet refuses; the empty one assigns nothing.
+func badPublishers() []string {
+	bad := []string{
+		"", "PUBLISHER=tasks.delay-03", "PUBLISHER=null", "PUBLISHER=" + publisher + "}",
+		"PUBLISHER=[" + publisher + "]",
+	}
+	for member, wrong := range map[string][]string{
+		`"entry_exchange":"tasks.delay-03"`: {"7", `""`},
+		`"base":2`:                          {`"2"`, "2.5"},
+		`"levels":4`:                        {"true", "-4"},
+		`"resolution_ms":1000`:              {"null", "0"},
+	} {
+		name, _, _ := strings.Cut(member, ":")
+		bad = append(bad, "PUBLISHER="+strings.Replace(publisher, member, `"other":1`, 1))
+		for _, value := range wrong {
+			bad = append(bad, "PUBLISHER="+strings.Replace(publisher, member, name+":"+value, 1))
+		}
+	}
+	return bad
+}
+
+// publisher is what a program is handed about a cascade of base 2, four levels and a second.
+const publisher = `{"entry_exchange":"tasks.delay-03","base":2,"levels":4,"resolution_ms":1000,"max_delay_ms":15000}`
+
+// expectsPublisher runs a command that has to end with a line about PUBLISHER.
+func expectsPublisher(t *testing.T, directory string, environment []string, command ...string) {
+	t.Helper()
+	const line = "set the environment variable PUBLISHER to JSON with a text entry_exchange " +
+		"and positive integers base, levels and resolution_ms"
+	out, log, err := tryIn(t, directory, environment, "", command...)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 2 || out != "" || log != line+"\n" {
+		t.Errorf("%q with %q: %v\n%s%s", command, environment, err, out, log)
+	}
+}
+
+// runIn runs a command that has to succeed and returns its output.
+func runIn(t testing.TB, directory string, environment []string, input string, command ...string) string {
+	t.Helper()
+	out, stderr, err := tryIn(t, directory, environment, input, command...)
+	if err != nil {
+		t.Fatalf("%q: %v\n%s%s", command, err, out, stderr)
+	}
+	return out
+}
+
+func tryIn(
+	t testing.TB, directory string, environment []string, input string, command ...string,
+) (stdout, stderr string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, command[0], command[1:]...)
+	c.Dir, c.Env, c.Stdin = directory, append(os.Environ(), environment...), strings.NewReader(input)
+	var out, log bytes.Buffer
+	c.Stdout, c.Stderr = &out, &log
+	err = c.Run()
+	return out.String(), log.String(), err
+}
+
+// The snippets, as they stand in the guide, send a message and find it delivered on time, send it again without what
+// the broker wrote into it, refuse a delay that is out of range, and notice what no binding takes.
+func TestAccPublishing(t *testing.T) {
+	t.Parallel()
+	for name, l := range languages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := l.program(t, name)
+			v := newVhost(t)
+			newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "tasks", "levels": 4})
+			v.declareQueue("again", nil)
+			v.bind("tasks.delivery", "*.*.*.*.again", "queue", "again")
+			billing := v.collect("tasks.delivery", "*.*.*.*.billing.eu")
+			p.sends(v, billing)
+			p.retries(v)
+
+			p.refuses(v, "does not fit 4 levels", "send", p.delay(15_001), "billing", "too late")
+			expectsPublisher(t, p.directory, append(v.environ(), "PUBLISHER="+publisher[1:]),
+				append(p.command, "send", p.delay(1000), "billing", "to no cascade")...)
+			p.refuses(v, "no message in", "retry", "again", p.delay(1000))
+			nothing := newVhost(t)
+			nothing.declareExchange("tasks.delay-03", "topic")
+			p.refuses(nothing, unroutable[name], "send", p.delay(1000), "billing", "nowhere")
+			if got := len(billing.Arrivals()); got != 1 {
+				t.Errorf("%d messages arrived, want 1", got)
+			}
+		})
+	}
+}
+
+// program is the snippet that publishes, ready to run.
+type program struct {
+	language, directory string
+	command             []string
+}
+
+func (l language) program(t *testing.T, name string) program {
+	t.Helper()
+	p := program{language: name, directory: filepath.Join(examples, "publishing", name)}
+	switch {
+	case name == "go":
+		p.command = []string{filepath.Join(t.TempDir(), "publish")}
+		runIn(t, p.directory, nil, "", "go", "build", "-o", p.command[0], ".")
+	case l.publish == "":
+		t.Skip("the client library is on no machine yet that runs these tests; TestPublishingKeys runs the " +
+			"key function")
+	default:
+		p.command = append(l.interpreter(t, l.library), l.publish)
+	}
+	return p
+}
+
+// delay is an argument of the program.
+func (p program) delay(millis int) string {
+	if p.language == "go" {
+		return (time.Duration(millis) * time.Millisecond).String()
+	}
+	return strconv.Itoa(millis)
+}
+
+// sends sends with a delay of 1.1 s, which is rounded up to 2 s.
+func (p program) sends(v *vhost, billing *brokertest.Collector) {
+	v.Helper()
+	sent := time.Now()
+	runIn(v, p.directory, v.environ(), "", append(p.command, "send", p.delay(1100), "billing.eu", "hello")...)
+	first := v.arrived(billing, 1)[0]
+	if wait := first.At.Sub(sent); wait < 2*time.Second || string(first.Body) != "hello" ||
+		first.DeliveryMode != amqp.Persistent {
+		v.Errorf("after %s arrived %q with delivery mode %d", wait, first.Body, first.DeliveryMode)
+	}
+}
+
+// retries sends through the same two queues twice: with its old headers, RabbitMQ 3 would take the message for one that
+// goes in circles and not let it into the second.
+func (p program) retries(v *vhost) {
+	v.Helper()
+	if err := v.publisher().Publish(v.Context(), "tasks.delay-03", "0.0.1.1.again", amqp.Publishing{
+		DeliveryMode: amqp.Persistent, Headers: amqp.Table{"trace": "abc"}, MessageId: "m-1",
+		Body: []byte("once more"),
+	}); err != nil {
+		v.Fatal(err)
+	}
+	v.eventually("the message is delivered", func() bool { return v.depth("again") == 1 })
+	sent := time.Now()
+	runIn(v, p.directory, v.environ(), "", append(p.command, "retry", "again", p.delay(3000))...)
+	again := v.arrived(v.consume("again"), 1)[0]
+	deaths, _ := again.Headers["x-death"].([]any)
+	if wait := again.At.Sub(sent); wait < 3*time.Second || string(again.Body) != "once more" ||
+		again.MessageId != "m-1" || again.Headers["trace"] != "abc" ||
+		len(deaths) != 2 || strings.Count(fmt.Sprint(deaths), "count:1 ") != 2 {
+		v.Errorf("after %s arrived %q with ID %q and headers %v", wait, again.Body, again.MessageId, again.Headers)
+	}
+}
+
+// refuses runs the program, which has to fail for a reason.
+func (p program) refuses(v *vhost, reason string, arguments ...string) {
+	v.Helper()
+	out, log, err := tryIn(v, p.directory, v.environ(), "", append(p.command, arguments...)...)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || !strings.Contains(out+log, reason) {
+		v.Errorf("%q: %v, want %q\n%s%s", arguments, err, reason, out, log)
+	}
+}
+
+// unroutable is what a snippet says of a returned message.
+var unroutable = map[string]string{
+	"go": "no binding takes", "python": "UnroutableError", "ruby": "no binding takes", "php": "no binding takes",
+	"javascript": "no binding takes",
+}
+
+// environ leads a program to the vhost and a cascade of base 2, four levels and a second.
+func (v *vhost) environ() []string {
+	v.Helper()
+	uri, err := url.Parse(v.broker.AMQPURI)
+	if err != nil {
+		v.Fatal(err)
+	}
+	uri.Path, uri.RawPath = "/"+v.name, "/"+url.PathEscape(v.name)
+	return []string{"RABBITMQ_AMQP_URI=" + uri.String(), "PUBLISHER=" + publisher}
+}

@@ -1,0 +1,334 @@
+package acceptance
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// rebuilt is a cascade among strangers: an application behind it, exchanges that lead into it, and a parked message.
+type rebuilt struct {
+	*vhost
+	*protocol
+	given     attributes
+	config    cascade.Config
+	collector *brokertest.Collector // of the application
+}
+
+const rebuiltLevels = 3
+
+func newRebuilt(t *testing.T, queueType string) *rebuilt {
+	t.Helper()
+	v := newVhost(t)
+	r := &rebuilt{vhost: v, protocol: newProtocol(t, v.broker, nil)}
+	r.given = attributes{
+		"vhost": v.name, "name": "t", "levels": rebuiltLevels, "resolution": "500ms", "queue_type": queueType,
+	}
+	r.config = cascade.Config{Name: "t", Vhost: v.name, Levels: rebuiltLevels, Resolution: 500 * time.Millisecond,
+		QueueType: cascade.QueueType(queueType), CreateDeliveryExchange: true, StrictKeys: true,
+		InternalLevels: true, ParkUnroutable: true}
+	r.mustApply(r.given)
+	v.declareQueue("application", nil)
+	v.bind("t.delivery", "#.address", "queue", "application")
+	r.collector = v.consume("application")
+	v.declareExchange("feed", "topic")
+	v.bind("feed", "#", "exchange", "t.delay-02")
+	v.bind("feed", "lowest.#", "exchange", "t.delay-00")
+	v.bind("feed", "end.#", "exchange", "t.delivery")
+	noErrors(t, r.refresh(t.Context()))
+	return r
+}
+
+// strangers are what others have, and what they have bound to the cascade.
+func (r *rebuilt) strangers() topology.Topology {
+	all := r.objects()
+	own := expand(r, r.config)
+	rest := all.Except(own)
+	maps.DeleteFunc(all.Bindings, func(b topology.Binding, _ struct{}) bool { return own.Owns(b.Source) })
+	rest.Bindings = all.Bindings // those of the delivery exchange included
+	return rest
+}
+
+// arrives sends a message through the feed and the cascade, and checks when it comes.
+func (r *rebuilt) arrives() {
+	r.Helper()
+	n := len(r.collector.Arrivals()) + 1
+	r.inTime(n, r.send("feed", 3))
+}
+
+// send sends a message with a delay of so many steps.
+func (r *rebuilt) send(exchange string, steps int) (due time.Time) {
+	r.Helper()
+	resolved, err := r.config.Resolve()
+	if err != nil {
+		r.Fatal(err)
+	}
+	delay := time.Duration(steps) * resolved.Resolution
+	due = time.Now().Add(delay)
+	r.publish(exchange, keyOf(r, resolved.Scale(), delay, "address"), "x")
+	return due
+}
+
+// inTime waits for the n-th message, which must not be early.
+func (r *rebuilt) inTime(n int, due time.Time) {
+	r.Helper()
+	if at := r.arrived(r.collector, n)[n-1].At; at.Before(due) {
+		r.Errorf("message %d was %s early", n, due.Sub(at))
+	}
+}
+
+// Each of these is an update that keeps what others have bound, also on a delivery exchange that gets other arguments,
+// and what is parked, where the queue for that stays. Its plan says what happens.
+func TestRebuild(t *testing.T) {
+	t.Parallel()
+	for _, queueType := range []string{"quorum", "classic"} {
+		other := map[string]cascade.QueueType{"quorum": cascade.Classic, "classic": cascade.Quorum}[queueType]
+		for name, is := range map[string]struct {
+			change attributes
+			config func(*cascade.Config)
+			parks  bool // keeps what is parked
+		}{
+			"resolution": {attributes{"resolution": "250ms"}, func(c *cascade.Config) { c.Resolution /= 2 },
+				true},
+			"queue_type": {attributes{"queue_type": string(other)},
+				func(c *cascade.Config) { c.QueueType = other }, false},
+			"queue_name": {attributes{"queue_name": "q%d"}, func(c *cascade.Config) { c.QueueName = "q%d" },
+				true},
+			"delivery_exchange": {attributes{"delivery_exchange": "e"},
+				func(c *cascade.Config) { c.DeliveryExchange = "e" }, true},
+			"internal_levels": {attributes{"internal_levels": false},
+				func(c *cascade.Config) { c.InternalLevels = false }, true},
+			"park_unroutable": {attributes{"park_unroutable": false},
+				func(c *cascade.Config) { c.ParkUnroutable = false }, false},
+			"base": {attributes{"base": 3}, func(c *cascade.Config) { c.Base = 3 }, true},
+			"base, queue_name, park_unroutable": {
+				attributes{"base": 10, "queue_name": "q%d-%d", "park_unroutable": false},
+				func(c *cascade.Config) { c.Base, c.QueueName, c.ParkUnroutable = 10, "q%d-%d", false }, false,
+			},
+			"queue_name, resolution": {
+				attributes{"queue_name": "q%d", "resolution": "250ms"},
+				func(c *cascade.Config) { c.QueueName, c.Resolution = "q%d", c.Resolution/2 }, true,
+			},
+			"queue_name, lookahead, park_unroutable": {
+				attributes{"queue_name": "q%d", "lookahead": 1, "park_unroutable": false},
+				func(c *cascade.Config) { c.QueueName, c.Lookahead, c.ParkUnroutable = "q%d", 1, false }, false,
+			},
+		} {
+			t.Run(fmt.Sprintf("%s, %s", queueType, name), func(t *testing.T) {
+				t.Parallel()
+				r := newRebuilt(t, queueType)
+				if is.parks {
+					r.publish("t.delay-02", "malformed", "parked")
+				}
+				want := r.strangers()
+				before := expand(t, r.config)
+				is.config(&r.config)
+				r.rebuild(is.change, want, before)
+				if is.parks && r.depth("t.unroutable") != 1 {
+					t.Error("what was parked is gone")
+				}
+				if r.config.DeliveryExchange == "" {
+					r.arrives()
+				}
+				if !r.config.ParkUnroutable {
+					// And back again: the delivery exchange gets other arguments once more.
+					want, before = r.strangers(), expand(t, r.config)
+					r.config.ParkUnroutable = true
+					r.given = r.given.with(is.change)
+					r.rebuild(attributes{"park_unroutable": true}, want, before)
+					r.arrives()
+				}
+			})
+		}
+	}
+}
+
+// rebuild applies a change, after which there is the cascade, and of others what was there before.
+func (r *rebuilt) rebuild(change attributes, others, before topology.Topology) {
+	r.Helper()
+	changed := r.given.with(change)
+	noErrors(r, r.refresh(r.Context()))
+	plan := r.plan(r.Context(), changed)
+	if plan.replace {
+		r.Error("it is a replacement")
+	}
+	text := warningText(plan.diagnostics)
+	for _, part := range []string{
+		"Cascade is rebuilt", `entry exchange "t.delay-02"`, "publishers get an error and have to try again",
+		"While any message waits, the apply is refused",
+	} {
+		if !strings.Contains(text, part) {
+			r.Errorf("the plan does not say %q: %s", part, text)
+		}
+	}
+	for attribute := range change {
+		if attribute != "lookahead" && !strings.Contains(text, attribute) {
+			r.Errorf("the plan does not name %s: %s", attribute, text)
+		}
+	}
+	diagnostics := r.apply(r.Context(), plan)
+	noErrors(r, diagnostics)
+	want := expand(r, r.config)
+	if before.Delivery != want.Delivery { // an application is bound to it
+		others.Exchanges[before.Delivery] = before.Exchanges[before.Delivery]
+		if text := warningText(diagnostics); !strings.Contains(text, "Delivery exchange left standing") {
+			r.Errorf("the apply does not say that the delivery exchange stays: %s", text)
+		}
+	}
+	r.mustHold(others.And(want))
+	r.mustBeSettled(changed)
+}
+
+// While a message is on its way, a rebuild is refused, and the cascade works on. With drain_timeout it waits, and
+// messages that are too long on their way open the old cascade again.
+func TestRebuildWithMessagesOnTheirWay(t *testing.T) {
+	t.Parallel()
+	for _, queueType := range []string{"quorum", "classic"} {
+		t.Run(queueType, func(t *testing.T) {
+			rebuildWithMessages(t, queueType, attributes{"resolution": "100ms"}, func(c *cascade.Config) {
+				c.Resolution = 100 * time.Millisecond
+			})
+		})
+		t.Run(queueType+", base", func(t *testing.T) {
+			rebuildWithMessages(t, queueType, attributes{"base": 3}, func(c *cascade.Config) { c.Base = 3 })
+		})
+	}
+}
+
+// rebuildWithMessages rebuilds while messages wait.
+func rebuildWithMessages(t *testing.T, queueType string, change attributes, config func(*cascade.Config)) {
+	t.Parallel()
+	r := newRebuilt(t, queueType)
+	before := r.objects()
+	apply := func(further attributes) string {
+		noErrors(t, r.refresh(t.Context()))
+		return errorText(r.apply(t.Context(), r.plan(t.Context(), r.given.with(change).with(further))))
+	}
+	send := func() time.Time { return r.send("t.delay-02", 6) }
+	due := send()
+	text := apply(nil)
+	for _, part := range []string{"was not updated, and nothing of it is " +
+		"gone", "makes an update wait for them"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("without drain_timeout it does not say %q: %s", part, text)
+		}
+	}
+	r.mustHold(before)
+	r.inTime(1, due)
+	due = send()
+	text = apply(attributes{"drain_timeout": "200ms"})
+	if !strings.Contains(text, "after the entry was closed for 200ms") {
+		t.Errorf("with a short drain_timeout: %s", text)
+	}
+	r.mustHold(before)
+	r.inTime(2, due)
+	due = send()
+	if text := apply(attributes{"drain_timeout": "1m"}); text != "" {
+		t.Error(text)
+	}
+	r.inTime(3, due)
+	config(&r.config)
+	r.arrives()
+	if n := len(r.collector.Arrivals()); n != 4 {
+		t.Errorf("%d messages have arrived, not 4", n)
+	}
+}
+
+// Publishers with confirms try again while the entry is closed. Whatever is confirmed arrives once and not early, or is
+// parked once.
+func TestRebuildBesidesPublishers(t *testing.T) {
+	t.Parallel()
+	for _, queueType := range []string{"quorum", "classic"} {
+		t.Run(queueType, func(t *testing.T) {
+			t.Parallel()
+			const levels, unit = 4, 100 * time.Millisecond
+			v := newVhost(t)
+			p := newProtocol(t, v.broker, nil)
+			given := attributes{
+				"vhost": v.name, "name": "t", "levels": levels, "resolution": "100ms", "queue_type": queueType,
+				"drain_timeout": "1m",
+			}
+			p.mustApply(given)
+			f := newTraffic(t, trafficConfig{
+				uris: []string{v.broker.AMQPURI}, vhost: v.name, name: "t", levels: levels, unit: unit, publishers: 3,
+				pause: 5 * time.Millisecond, delay: anyDelay(levels, unit),
+			})
+			for _, change := range []attributes{
+				{"queue_name": "t.wait-%d"}, {"queue_name": "t.rung-%d", "lookahead": 2}, {"queue_name": nil},
+			} {
+				f.goesOn()
+				p.mustApply(given.with(change))
+				f.goesOn()
+			}
+			f.finish(time.Minute)
+			sum := f.sum()
+			if sum.twice > 0 || sum.delivered == 0 {
+				t.Errorf("%d messages were delivered, %d of them twice", sum.delivered, sum.twice)
+			}
+			t.Logf("%d confirmed, %d delivered, %d parked, %d returned, %d without an answer",
+				sum.confirmed, sum.delivered, sum.parked, sum.returned, sum.unsure)
+			p.mustBeSettled(given.with(attributes{"queue_name": nil}))
+		})
+	}
+}
+
+// A rebuild that may not bind again what others have bound is refused before anything is closed. One that fails later
+// is undone.
+func TestRebuildThatIsRefused(t *testing.T) {
+	t.Parallel()
+	request := func(method, path string) func(*http.Request) bool {
+		return func(r *http.Request) bool { return r.Method == method && strings.HasSuffix(r.URL.Path, path) }
+	}
+	for name, refuses := range map[string]func(r *http.Request) bool{
+		"a binding of others":   request(http.MethodPost, "/q/application"),
+		"a permission":          request(http.MethodPut, "/t.delay-01"),
+		"a queue":               request(http.MethodPut, "/t.delay-01"),
+		"the delivery exchange": request(http.MethodPut, "/t.delivery"),
+		"the entry":             request(http.MethodPost, "/e/t.delay-02/q/t.delay-00"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRebuilt(t, "quorum")
+			before := r.objects()
+			through := *r.vhost.broker
+			var mutex sync.Mutex
+			var struck, closed bool
+			early := name == "a binding of others" || name == "a permission"
+			check := func(w http.ResponseWriter, request *http.Request) bool {
+				mutex.Lock()
+				defer mutex.Unlock()
+				closed = closed || request.Method == http.MethodDelete && !struck
+				refused := !struck && refuses(request) && (early || closed)
+				if refused {
+					w.WriteHeader(http.StatusForbidden)
+					struck = true
+				}
+				return refused
+			}
+			through.Endpoint = newGateway(t, r.vhost.broker, nil, check).URL
+			failing := r.with(&through, attributes{"max_parallel_requests": 1, "amqp_uri": "amqp://127.0.0.1:1"})
+			plan := failing.plan(t.Context(), r.given.with(attributes{"park_unroutable": false, "resolution": "1s"}))
+			text := errorText(failing.apply(t.Context(), plan))
+			mutex.Lock()
+			defer mutex.Unlock()
+			if !struck || !strings.Contains(text, "403") {
+				t.Errorf("got %s", text)
+			}
+			if closed == early {
+				t.Errorf("something was deleted before: %t", closed)
+			}
+			r.mustHold(before)
+			r.protocol = failing.with(r.vhost.broker, nil)
+			r.mustBeSettled(r.given)
+			r.arrives()
+		})
+	}
+}

@@ -1,0 +1,59 @@
+package acceptance
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+)
+
+// What a full queue refuses is offered again after once to twice the broker's interval, three minutes by default. The
+// broker looks once in an interval, and leaves to the next time what was refused less than one before
+// (deps/rabbit/src/rabbit_fifo_dlx_worker.erl of RabbitMQ 3.10.8, 4.0.5 and 4.3.5). With the default and max_length =
+// 20, late messages came after 3 min 0 s (2 of 343 on 3.10.8, 2 of 245 on 4.3.6) or 5 min 55 s to 6 min 0 s (15 and
+// 14), and none was lost.
+func TestRefusedMessagesAreOfferedAgain(t *testing.T) {
+	t.Parallel()
+	const interval, unit = 8 * time.Second, 100 * time.Millisecond
+	b, err := brokertest.Start(
+		t.Context(),
+		t.Output(),
+		brokertest.WithSetting("dead_letter_worker_publisher_confirm_timeout", int(interval.Milliseconds())),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	v := newVhostNamed(t, b, "refused")
+	newProtocol(t, b, nil).mustApply(attributes{"vhost": v.name, "name": "t", "levels": 1, "resolution": unit.String()})
+	v.declareQueue("full", map[string]any{"x-queue-type": "quorum", "x-max-length": 1, "x-overflow": "reject-publish"})
+	v.bind("t.delivery", destination(1, "full"), "queue", "full")
+	filler, fill := 0, v.publisher()
+	for ; err == nil; filler++ {
+		err = fill.Publish(t.Context(), "", "full", amqp.Publishing{Body: []byte("filler")})
+	}
+	if !errors.Is(err, brokertest.ErrNacked) {
+		t.Fatal(err)
+	}
+
+	v.publish("t.delay-00", "1.full", "first")
+	time.Sleep(interval / 4) // so that the second one is refused in the middle of the interval
+	v.publish("t.delay-00", "1.full", "second")
+	time.Sleep(interval / 2) // by then it has been refused
+	var at [2]time.Time
+	for _, a := range v.arrived(v.consume("full"), filler-1+2)[filler-1:] {
+		at[map[string]int{"first": 0, "second": 1}[string(a.Body)]] = a.At
+	}
+	if between := at[1].Sub(at[0]); between < interval-time.Second || between > interval+mostLateness {
+		t.Errorf("the second one was offered again %s after the first", between)
+	} else {
+		t.Logf("the second one came %s after the first", between)
+	}
+}

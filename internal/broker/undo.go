@@ -1,0 +1,115 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// undo takes back what was done before a phase failed. It returns the failure with what could not be undone, and
+// whether all has been.
+func (r *Runner) undo(
+	ctx context.Context, phase plans.Phase, done []plans.Step, failure error,
+) (isUndone bool, err error) {
+	if phase.Undo == nil {
+		return false, failure
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	undo := UndoError{Err: failure}
+	missing := map[string]bool{}
+	plan := phase.Undo(done)
+	for i, phase := range plan {
+		if slices.ContainsFunc(phase.Needs, func(object string) bool { return missing[object] }) {
+			undo.leave(missing, phase.Steps)
+			continue
+		}
+		left, err := r.asFarAsPossible(ctx, phase.Steps)
+		undo.Done = append(undo.Done, without(phase.Steps, left)...)
+		undo.leave(missing, left)
+		undo.Undo = cmp.Or(undo.Undo, err)
+		if err != nil && (!mayGoOn(err) || slices.ContainsFunc(phase.Steps, isVerification)) {
+			undo.leave(missing, plan[i+1:].Steps())
+			break
+		}
+		if err != nil && phase.Undo != nil {
+			r.takeBack(ctx, &undo, phase.Undo(nil).Steps())
+		}
+	}
+	if len(undo.Left) == 0 {
+		return true, failure
+	}
+	return false, &undo
+}
+
+// undoTime limits an undo, which goes on when the operation has been canceled. Without AMQP, that of a rebuild of 28
+// levels takes half a minute, and several times as long beside much else.
+const undoTime = 3 * time.Minute
+
+// leave notes steps that are not done, and what is missing without them.
+func (e *UndoError) leave(missing map[string]bool, steps []plans.Step) {
+	e.Left = append(e.Left, steps...)
+	for _, step := range steps {
+		missing[plans.Needed(step)] = true
+	}
+}
+
+// takeBack deletes exchanges that an undo could not restore as they were.
+func (r *Runner) takeBack(ctx context.Context, undo *UndoError, steps []plans.Step) {
+	if _, err := r.phase(ctx, steps); err != nil {
+		return
+	}
+	for _, step := range steps {
+		deletion, _ := step.(plans.DeleteExchange)
+		exchange := topology.ExchangeObject(deletion.Name)
+		gone := slices.DeleteFunc(slices.Clone(undo.Done),
+			func(step plans.Step) bool { return plans.Needed(step) != exchange })
+		undo.Done, undo.Left = without(undo.Done, gone), append(gone, undo.Left...)
+	}
+}
+
+// without are the steps that are not among the others.
+func without(steps, others []plans.Step) []plans.Step {
+	return slices.DeleteFunc(slices.Clone(steps), func(step plans.Step) bool {
+		return slices.ContainsFunc(others, func(other plans.Step) bool { return other.String() == step.String() })
+	})
+}
+
+func isVerification(step plans.Step) bool {
+	_, verifies := step.(plans.VerifyEmpty)
+	return verifies
+}
+
+// mayGoOn tells whether the broker has refused one step, and may do another one. Whoever may not use the vhost is
+// refused all.
+func mayGoOn(err error) bool {
+	var e *Error
+	var notEmpty *NotEmptyError
+	return errors.As(err, &notEmpty) ||
+		errors.As(err, &e) && !isBarred(err) && slices.Contains([]Kind{NotFound, Forbidden, Conflict, InUse, Refused},
+			e.Kind)
+}
+
+// asFarAsPossible runs steps at the same time, and those that a failure has kept from it one by one, if the broker
+// still does what it can. Left are those that are not done, and the error is that of the first of them.
+func (r *Runner) asFarAsPossible(ctx context.Context, steps []plans.Step) (left []plans.Step, err error) {
+	done, err := r.phase(ctx, steps)
+	if err == nil {
+		return nil, nil
+	} else if !mayGoOn(err) {
+		return without(steps, done), err
+	}
+	err = nil
+	for _, step := range steps {
+		if _, failure := r.phase(ctx, []plans.Step{step}); failure != nil {
+			left = append(left, step)
+			err = cmp.Or(err, failure)
+		}
+	}
+	return left, err
+}

@@ -1,0 +1,59 @@
+package cascade
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// formatsOf are the formats that give a name to a level, the likeliest first: the level stands
+// rather at the end, and rather padded with zeros than without padding or with blanks.
+func formatsOf(name string, level int) []Format {
+	var formats []Format
+	for _, n := range numeralsIn(name, strconv.Itoa(level), "d") {
+		formats = append(formats, Format(Escape(n.before)+n.verb+Escape(n.behind)))
+	}
+	return formats
+}
+
+// queueFormatsOf are the formats that give a name to a level's queue for a digit in a base over 2, the likeliest first:
+// the digit is rather hexadecimal.
+func queueFormatsOf(name string, at place) []Format {
+	var formats []Format
+	for _, level := range numeralsIn(name, strconv.Itoa(at.level), "d") {
+		digits := append(numeralsIn(level.behind, digitWord(at.digit), "x"),
+			numeralsIn(level.behind, strconv.Itoa(at.digit), "d")...)
+		for _, digit := range digits {
+			formats = append(formats,
+				Format(Escape(level.before)+level.verb+Escape(digit.before)+digit.verb+Escape(digit.behind)))
+		}
+	}
+	return formats
+}
+
+// numeral is a number within a name, and the verb that writes it.
+type numeral struct{ before, verb, behind string }
+
+// numeralsIn are the places of a number in a name, the likeliest first. The letter is that of the verb.
+func numeralsIn(name, digits, letter string) []numeral {
+	var numerals []numeral
+	for end := len(name); end >= len(digits); end-- {
+		start := end - len(digits)
+		if name[start:end] != digits {
+			continue
+		}
+		padded := func(padding byte, flag string) {
+			first := start
+			for first > 0 && name[first-1] == padding && end-first < 99 {
+				first--
+			}
+			for ; first < start || first == start && len(digits) > 1; first++ {
+				verb := fmt.Sprintf("%%%s%d%s", flag, end-first, letter)
+				numerals = append(numerals, numeral{name[:first], verb, name[end:]})
+			}
+		}
+		padded('0', "0")
+		numerals = append(numerals, numeral{name[:start], "%" + letter, name[end:]})
+		padded(' ', "")
+	}
+	return numerals
+}

@@ -1,0 +1,110 @@
+package cascade
+
+import (
+	"math"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// shared is what a cascade and a ladder have in the same way: what stands around their delay queues, and
+// what these queues have in common.
+type shared struct {
+	vhost, name, delivery string
+	createsDelivery       bool
+	queueType             QueueType
+	maxLength             int64
+	parks                 bool
+}
+
+func (c Cascade) shared() shared {
+	return shared{c.Vhost, c.Name, c.DeliveryExchange, c.CreateDeliveryExchange, c.QueueType, c.MaxLength,
+		c.ParkUnroutable}
+}
+
+func (l Ladder) shared() shared {
+	return shared{l.Vhost, l.Name, l.DeliveryExchange, l.CreateDeliveryExchange, l.QueueType, l.MaxLength,
+		l.ParkUnroutable}
+}
+
+// What the default names add to the name of a cascade or a ladder.
+const (
+	defaultDelivery = ".delivery"
+	parkingSuffix   = ".unroutable"
+)
+
+// check checks everything but the names.
+func (p shared) check(errs *Errors) {
+	if hidesFromURLs(p.vhost) {
+		errs.add("vhost", "is %q, which the management API cannot reach; use another vhost", p.vhost)
+	}
+	if p.queueType != Quorum && p.queueType != Classic {
+		errs.add("queue_type", "is %q; it can be %q or %q", p.queueType, Quorum, Classic)
+	}
+	if p.maxLength < 0 {
+		errs.add("max_length", "is %d; it has to be 1 or more", p.maxLength)
+	}
+	if p.maxLength > 0 && p.queueType == Classic {
+		errs.add("max_length", "is given for classic queues; a full classic queue loses what is dead-lettered into "+
+			"it, so this needs queue_type = %q", Quorum)
+	}
+}
+
+// parking is the name of the alternate exchange and of its queue.
+func (p shared) parking() string { return p.name + parkingSuffix }
+
+// addAround adds what is not specific: the delivery exchange, and the alternate exchange with its queue, where
+// a message that no binding takes is kept until somebody looks at it.
+func (p shared) addAround(t *topology.Topology) {
+	t.Delivery, t.DeliveryType = p.delivery, "topic"
+	if p.createsDelivery {
+		t.Exchanges[p.delivery] = p.topicExchange(p.delivery)
+	}
+	if !p.parks {
+		return
+	}
+	name := p.parking()
+	t.Exchanges[name] = parkingExchange(name)
+	arguments := topology.Arguments{"x-queue-type": string(p.queueType)}
+	if p.queueType == Quorum {
+		// RabbitMQ 4.0 drops a message of a quorum queue that is looked at (got and requeued) for
+		// the 20th time. -1 means no limit there, but drops at the first look on 3.10.
+		arguments["x-delivery-limit"] = int64(math.MaxInt32)
+	}
+	t.Queues[name] = topology.Queue{Name: name, Durable: true, Arguments: arguments}
+	// A fanout exchange ignores the key; "#" says in a plan what that means.
+	t.Bindings.Add(topology.Binding{Source: name, RoutingKey: "#", DestinationType: topology.ToQueue,
+		Destination: name})
+}
+
+func parkingExchange(name string) topology.Exchange {
+	return topology.Exchange{Name: name, Type: "fanout", Durable: true}
+}
+
+// topicExchange is what every exchange is, but for the alternate exchange.
+func (p shared) topicExchange(name string) topology.Exchange {
+	e := topology.Exchange{Name: name, Type: "topic", Durable: true}
+	if p.parks {
+		e.Arguments = topology.Arguments{"alternate-exchange": p.parking()}
+	}
+	return e
+}
+
+// delayArguments are those of a queue in which messages wait so long, and then go to the exchange.
+func (p shared) delayArguments(ttl time.Duration, deadLetterExchange string) topology.Arguments {
+	arguments := topology.Arguments{
+		"x-queue-type":           string(p.queueType),
+		"x-message-ttl":          ttl.Milliseconds(),
+		"x-dead-letter-exchange": deadLetterExchange,
+	}
+	if p.queueType == Quorum {
+		// Together these make RabbitMQ keep a message until the next queue has confirmed it
+		// (3.10); without either it falls back to at-most-once without a word.
+		arguments["x-dead-letter-strategy"] = "at-least-once"
+		arguments["x-overflow"] = "reject-publish"
+	}
+	if p.maxLength > 0 {
+		arguments["x-max-length"] = p.maxLength
+	}
+	return arguments
+}

@@ -1,0 +1,101 @@
+package deploy
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Create builds what is desired if nothing of it exists, or takes over what exists and adds the rest. If that fails it
+// takes back what it made; the error says what of that is left.
+func (d *Deployment) Create(ctx context.Context, adopt bool) (*broker.State, error) {
+	claim, err := d.claim(ctx, d.Desired)
+	if err != nil {
+		return nil, err
+	}
+	defer claim.End()
+	if err := all(held(claim, d.own(d.Desired))); err != nil {
+		return nil, err
+	}
+	found, err := d.Client.Read(ctx, d.Vhost, d.Desired)
+	if err != nil {
+		return nil, err
+	}
+	if err := all(d.checkDelivery(found), d.checkExisting(found, adopt)); err != nil {
+		claim.FailFor(d.present(found.Topology))
+		return nil, err
+	}
+	plan := plans.Repair(d.Desired, found.Topology)
+	if !adopt {
+		plan = plans.Create(d.Desired, found.Topology, rand.Text())
+	}
+	state, done, err := d.run(ctx, plan, found)
+	if err != nil {
+		return nil, d.notCreated(ctx, claim, done, err)
+	}
+	claim.Take(d.own(d.Desired))
+	return state, nil
+}
+
+// notCreated takes back what a create has made that failed. What others have declared meanwhile was asked for in vain.
+func (d *Deployment) notCreated(
+	ctx context.Context, claim *claims.Operation, done []plans.Step, err error,
+) *NotCreatedError {
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
+	result := &NotCreatedError{failure: failure{err}}
+	result.Left, result.Undo = d.undo(ctx, done)
+	if broker.IsKind(err, broker.Exists) {
+		found, err := d.Client.Read(ctx, d.Vhost, d.Desired)
+		result.OthersErr = err
+		if err == nil {
+			claim.FailFor(d.present(found.Topology))
+			equal, different := d.sortPresent(found)
+			result.Others = slices.Concat(equal, different)
+		}
+	}
+	if result.Left != nil {
+		claim.Take(d.own(*result.Left))
+	}
+	return result
+}
+
+// undo takes back what a create made. It returns what is left of it, nil for nothing.
+func (d *Deployment) undo(ctx context.Context, done []plans.Step) (*topology.Topology, error) {
+	if len(done) == 0 {
+		return nil, nil
+	}
+	_, err := d.Client.Run(ctx, d.Vhost, plans.Undo(d.Desired, done))
+	if broker.IsKind(err, broker.InUse) {
+		err = nil // another create has declared it at the same moment, and goes on
+	}
+	if err == nil && d.declaresDelivery(done) {
+		_, err = d.letGo(ctx, false)
+	}
+	if err == nil || broker.IsKind(err, broker.VhostNotFound) {
+		return nil, nil
+	}
+	state, readErr := d.Read(ctx)
+	if readErr != nil {
+		// Nobody can say what exists: the state names all that may.
+		return &d.Desired, errors.Join(err, readErr)
+	}
+	if len(state.Exchanges)+len(state.Queues) == 0 {
+		return nil, nil
+	}
+	return &state.Topology, err
+}
+
+// declaresDelivery tells whether the delivery exchange is, or may be, one of the things that have been declared.
+func (d *Deployment) declaresDelivery(done []plans.Step) bool {
+	return slices.ContainsFunc(done, func(step plans.Step) bool {
+		declared, ok := step.(plans.DeclareExchange)
+		return ok && declared.Exchange.Name == d.Desired.Delivery
+	})
+}

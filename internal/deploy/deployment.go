@@ -1,0 +1,104 @@
+// Package deploy brings topologies and destinations onto a broker, changes them and takes them away, so that no message
+// is lost and nothing that others have is touched. Each operation looks first, refuses what cannot be, runs a plan, and
+// answers with what there is then, and with typed errors. It knows nothing of Terraform, and puts nothing into words
+// that a user reads there. Read deployment.go first, then create.go, update.go, rebuild.go and destroy.go;
+// destination.go for bindings of others.
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Deployment is a topology that is wanted on a broker, with all that its operations take.
+type Deployment struct {
+	Client *broker.Client
+	Claims *claims.Table
+	// Kind is what the topology is called in the errors of others: a cascade or a ladder.
+	Kind    string
+	Vhost   string
+	Desired topology.Topology
+}
+
+// String names the deployment in messages.
+func (d *Deployment) String() string {
+	return fmt.Sprintf("%s with entry exchange %q in vhost %q", d.Kind, d.Desired.Entry, d.Vhost)
+}
+
+// Options say what an operation may do with what it finds.
+type Options struct {
+	// Adopt takes over what exists already, if it is exactly as desired.
+	Adopt bool
+	// Guard is for messages that wait in what is to be removed.
+	Guard plans.Guard
+}
+
+// Outcome is what there is after an update or a rebuild.
+type Outcome struct {
+	// There is what exists of the topology before and the desired one, nil if nothing was changed.
+	There *topology.Topology
+	// IsNew tells whether the next operation has to start from the desired topology, not from the one before.
+	IsNew bool
+	// State is what was read at the end, nil if the operation broke off before.
+	State *broker.State
+	// Users are those who use a delivery exchange that is no longer part of the topology, so that it stays.
+	Users []string
+}
+
+// undoTimeout bounds what has to be done although the operation's own time is over.
+const undoTimeout = time.Minute
+
+// afterwards is for what has to be done although the operation's own time is over.
+func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+}
+
+// of is the deployment of another topology: the one before, or a part.
+func (d *Deployment) of(t topology.Topology) *Deployment {
+	other := *d
+	other.Desired = t
+	return &other
+}
+
+// Read finds out what is there. Done are the steps that were run just before.
+func (d *Deployment) Read(ctx context.Context, done ...plans.Step) (*broker.State, error) {
+	return d.Client.ReadExisting(ctx, d.Vhost, d.Desired, done...)
+}
+
+// ownsDelivery tells whether the delivery exchange is part of the topology.
+func ownsDelivery(t topology.Topology) bool { return t.Has(t.Delivery) }
+
+// run carries out a plan that turns the state into what is desired, and reads what there is then, nil if that is not
+// known. Done are the steps that may have had an effect.
+func (d *Deployment) run(
+	ctx context.Context, plan plans.Plan, state *broker.State,
+) (result *broker.State, done []plans.Step, err error) {
+	if len(plan) == 0 {
+		return state, nil, nil
+	}
+	runner := d.Client.Begin(d.Vhost)
+	defer runner.Close()
+	if done, err = runner.Run(ctx, plan); err != nil {
+		return nil, done, err
+	}
+	runner.Release()
+	if result, err = d.Read(ctx, done...); err != nil {
+		return nil, done, err
+	}
+	return result, done, d.verify(result)
+}
+
+// verify makes sure that what was written is there.
+func (d *Deployment) verify(state *broker.State) error {
+	missing := plans.Repair(d.Desired, state.Topology).Steps()
+	if len(missing) == 0 {
+		return nil
+	}
+	return &NotVerifiedError{d.Kind, missing}
+}

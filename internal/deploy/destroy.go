@@ -1,0 +1,118 @@
+package deploy
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Destroyed is what a destroy has left.
+type Destroyed struct {
+	// TakenOver are objects that another resource of the same run has by now.
+	TakenOver Claimed
+	// Users are those who use the delivery exchange, so that it stays.
+	Users []string
+}
+
+// Destroy removes what is desired, unless messages wait in it, and what others have not taken over.
+func (d *Deployment) Destroy(ctx context.Context, guard plans.Guard) (result Destroyed, err error) {
+	claim, err := d.claim(ctx, d.Desired)
+	if err != nil {
+		return result, err
+	}
+	defer claim.End()
+	own := d.own(d.Desired)
+	if err := wanted(claim, own); err != nil {
+		claim.Keep(own)
+		return result, err
+	}
+	result.TakenOver = claim.Taken(own)
+	if len(result.TakenOver) == len(own) {
+		return result, nil
+	}
+	rest := d.of(d.spare(d.Desired, result.TakenOver))
+	own = d.own(rest.Desired)
+	if err := rest.remove(ctx, guard); err != nil && !broker.IsKind(err, broker.VhostNotFound) {
+		claim.Keep(own)
+		return result, err
+	}
+	result.Users, err = rest.letGo(ctx, guard.Force)
+	if err != nil && !broker.IsKind(err, broker.VhostNotFound) {
+		claim.Keep(own)
+		return result, &DeliveryLeftError{failure{err}, d.Desired.Delivery}
+	}
+	claim.LetGo(own)
+	return result, nil
+}
+
+// remove deletes everything but the delivery exchange, unless messages wait in it. An error is a *NotRemovedError.
+func (d *Deployment) remove(ctx context.Context, guard plans.Guard) error {
+	if err := d.tearDown(ctx, guard); err != nil {
+		return &NotRemovedError{failure{err}, d.Desired}
+	}
+	return nil
+}
+
+func (d *Deployment) tearDown(ctx context.Context, guard plans.Guard) error {
+	runner := d.Client.Begin(d.Vhost)
+	defer runner.Close()
+	state, err := d.Read(ctx)
+	if err != nil {
+		return err
+	}
+	if plans.NeedsInbound(d.Desired, guard) {
+		inbound, err := d.Client.Inbound(ctx, d.Vhost, d.ownedExchanges(state.Topology),
+			slices.Collect(maps.Keys(state.Queues)))
+		if err != nil {
+			return err
+		}
+		maps.Copy(state.Bindings, inbound)
+	}
+	if _, err = runner.Run(ctx, plans.Teardown(d.Desired, state.Topology, guard)); err != nil {
+		return err
+	}
+	return d.verifyGone(ctx)
+}
+
+// ownedExchanges are those of the exchanges whose bindings belong to the topology.
+func (d *Deployment) ownedExchanges(t topology.Topology) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(t.Exchanges)),
+		func(name string) bool { return !d.Desired.Owns(name) })
+}
+
+// verifyGone makes sure that nothing is left of what was deleted: an answer may have been wrong, of a deletion (3.10.8
+// kept exchanges of which it had said that they are deleted, see TestTeardownIsComplete) or of what there was before.
+// It needs no answer itself.
+func (d *Deployment) verifyGone(ctx context.Context) error {
+	state, err := d.Client.Read(broker.WithoutRetries(ctx), d.Vhost, d.Desired)
+	if err != nil {
+		return nil //nolint:nilerr // all was said to be deleted
+	}
+	left := state.Topology
+	maps.DeleteFunc(left.Exchanges, func(name string, _ topology.Exchange) bool { return !d.Desired.Owns(name) })
+	if len(left.Exchanges)+len(left.Queues) == 0 {
+		return nil
+	}
+	return &LeftError{left}
+}
+
+// letGo deletes the delivery exchange if it belongs to the topology, unless others use it: it tells who does.
+func (d *Deployment) letGo(ctx context.Context, force bool) (users []string, err error) {
+	if !ownsDelivery(d.Desired) {
+		return nil, nil
+	}
+	name := d.Desired.Delivery
+	if !force {
+		if users, err = d.Client.Users(ctx, d.Vhost, name); err != nil || len(users) > 0 {
+			return users, err
+		}
+	}
+	if _, err = d.Client.Run(ctx, d.Vhost, plans.LetGo(name, force)); broker.IsKind(err, broker.InUse) {
+		users, err = d.Client.Bound(ctx, d.Vhost, name)
+	}
+	return users, err
+}

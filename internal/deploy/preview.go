@@ -1,0 +1,67 @@
+package deploy
+
+import (
+	"context"
+	"slices"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// PreviewCreate says of a create what it would refuse, as things are. If none of the exchanges exists, it is content
+// with that. A broker that does not answer is no error.
+func (d *Deployment) PreviewCreate(ctx context.Context, adopt bool) error {
+	exchanges := d.Desired
+	exchanges.Queues, exchanges.Bindings = nil, nil
+	state, err := d.Client.Read(ctx, d.Vhost, exchanges)
+	if err == nil && len(state.Exchanges) > 0 {
+		state, err = d.Client.Read(ctx, d.Vhost, d.Desired)
+	}
+	if err != nil || len(state.Exchanges) == 0 {
+		return nil //nolint:nilerr // the create asks again
+	}
+	return d.checkExisting(state, adopt)
+}
+
+// PreviewReplacement says why a create would be refused after own is removed. It leaves a delivery exchange alone that
+// is planned: somebody is to declare it until then. A broker that does not answer is no error, a missing vhost is one.
+func (d *Deployment) PreviewReplacement(
+	ctx context.Context, own topology.Topology, deliveryPlanned, adopt bool,
+) error {
+	state, err := d.Client.Read(ctx, d.Vhost, d.Desired)
+	switch {
+	case broker.IsKind(err, broker.VhostNotFound):
+		return err
+	case err != nil:
+		return nil //nolint:nilerr // the apply asks again
+	}
+	var delivery error
+	if !deliveryPlanned {
+		delivery = d.checkDelivery(state)
+	}
+	foreign := *state
+	foreign.Topology = state.Except(own)
+	return all(delivery, d.of(d.Desired.Except(own)).checkExisting(&foreign, adopt), d.checkStanding(ctx, own))
+}
+
+// checkStanding refuses a delivery exchange that would be left standing, because others use it, and is not as desired.
+func (d *Deployment) checkStanding(ctx context.Context, own topology.Topology) error {
+	have, had := own.Exchanges[d.Desired.Delivery]
+	want, owned := d.Desired.Exchanges[d.Desired.Delivery]
+	if !had || !owned || have.Equal(want) {
+		return nil
+	}
+	if users, err := d.Client.Bound(ctx, d.Vhost, d.Desired.Delivery); err == nil && len(users) > 0 {
+		return &StandingError{d.Desired.Delivery, users}
+	}
+	return nil
+}
+
+// PreviewRemoval lists what others have bound into the exchanges that a destroy removes.
+func (d *Deployment) PreviewRemoval(ctx context.Context) ([]topology.Binding, error) {
+	inbound, err := d.Client.Inbound(ctx, d.Vhost, d.ownedExchanges(d.Desired), nil)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(inbound.Sorted(), func(b topology.Binding) bool { return d.Desired.Owns(b.Source) }), nil
+}

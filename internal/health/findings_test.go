@@ -1,0 +1,88 @@
+package health_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans/planstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
+)
+
+// Whatever is missing is one finding, which names it: an exchange or a queue takes its bindings with it.
+func TestOneCauseIsOneFinding(t *testing.T) {
+	for what, desired := range map[string]topology.Topology{
+		"cascade": planstest.Expand(t, cascade.Config{Name: "t", Levels: 13, StrictKeys: true, ParkUnroutable: true,
+			CreateDeliveryExchange: true}),
+		"chain":  planstest.Expand(t, cascade.Config{Name: "t", Levels: 4, Lookahead: 1, DeliveryExchange: "others"}),
+		"ladder": planstest.ExpandLadder(t, "1s", "5s", "1h"),
+	} {
+		damages := map[string]plans.Step{fmt.Sprintf("exchange %q",
+			desired.Delivery): plans.DeleteExchange{Name: desired.Delivery}}
+		for name := range desired.Exchanges {
+			damages[fmt.Sprintf("exchange %q", name)] = plans.DeleteExchange{Name: name}
+		}
+		for name, queue := range desired.Queues {
+			damages[fmt.Sprintf("queue %q", name)] = plans.DeleteQueue{Queue: queue}
+		}
+		for b := range desired.Bindings {
+			object := fmt.Sprintf("binding of exchange %q to %s %q with key %q", b.Source, b.DestinationType,
+				b.Destination, b.RoutingKey)
+			damages[object] = plans.Unbind{Binding: b}
+		}
+		for _, object := range slices.Sorted(maps.Keys(damages)) {
+			b := deployedAlone(t, desired)
+			if err := b.Step(damages[object]); err != nil {
+				t.Fatal(err)
+			}
+			found := health.Damages(desired, b.Actual(desired))
+			if len(found) != 1 || found[0].Object != object || found[0].Cause != "missing" {
+				t.Errorf("%s: without %s, the findings are %q", what, object, found)
+			}
+		}
+		b := deployedAlone(t, desired)
+		if found := health.Damages(desired, b.Actual(desired)); len(found) > 0 {
+			t.Errorf("%s: when all is there, the findings are %q", what, found)
+		}
+	}
+}
+
+// Several causes are as many findings, also where they meet in one binding.
+func TestSeveralCausesAreSeveralFindings(t *testing.T) {
+	desired := planstest.Expand(t, cascade.Config{Name: "t", Levels: 4, StrictKeys: true, ParkUnroutable: true,
+		CreateDeliveryExchange: true})
+	b := deployedAlone(t, desired)
+	for _, step := range []plans.Step{
+		plans.DeleteExchange{Name: "t.delay-03"},
+		plans.DeleteQueue{Queue: desired.Queues["t.delay-02"]},
+		plans.Unbind{Binding: topologytest.ToQueue("t.delay-01", "*.*.1.#", "t.delay-01")},
+	} {
+		if err := b.Step(step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var objects []string
+	for _, f := range health.Damages(desired, b.Actual(desired)) {
+		objects = append(objects, f.Object)
+	}
+	want := []string{`exchange "t.delay-03"`, `queue "t.delay-02"`, `binding of exchange "t.delay-01" to queue ` +
+		`"t.delay-01" with key "*.*.1.#"`}
+	if !slices.Equal(objects, want) {
+		t.Errorf("the findings are on %q", objects)
+	}
+}
+
+// deployedAlone is a broker with the topology, and nothing of others but the delivery exchange that it may need.
+func deployedAlone(t planstest.Fataler, desired topology.Topology) *planstest.Broker {
+	t.Helper()
+	b := planstest.Around(desired)
+	if err := b.Run(plans.Repair(desired, b.Actual(desired))); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

@@ -1,0 +1,52 @@
+// Package plaintext has text shown as text: nothing in it moves a cursor, turns the direction of reading, begins a
+// line, or is a command to a CI system that reads the log. It never leaves anything out: what it changes stays
+// readable.
+package plaintext
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Line is a text that somebody else has written, in one line. What cannot be seen is written as in a Go string, such as
+// \x1b.
+func Line(text string) string { return escape(text, -1) }
+
+// Lines is the same for a text that may have several lines.
+func Lines(text string) string { return escape(text, '\n') }
+
+func escape(text string, stays rune) string {
+	if isPlain(text, stays) {
+		return text
+	}
+	var shown strings.Builder
+	for i, r := range text {
+		switch _, size := utf8.DecodeRuneInString(text[i:]); {
+		case r == utf8.RuneError && size == 1:
+			quoted := strconv.Quote(text[i : i+1])
+			shown.WriteString(quoted[1 : len(quoted)-1])
+		case r == stays || strconv.IsPrint(r):
+			shown.WriteRune(r)
+		default:
+			quoted := strconv.QuoteRune(r)
+			shown.WriteString(quoted[1 : len(quoted)-1])
+		}
+	}
+	text = atBeginning.ReplaceAllString(shown.String(), `$1\$2`)
+	return anywhere.ReplaceAllString(text, `#\$1`)
+}
+
+// isPlain spares most texts the work.
+func isPlain(text string, stays rune) bool {
+	return !strings.Contains(text, "::") && !strings.Contains(text, "##") && utf8.ValidString(text) &&
+		!strings.ContainsFunc(text, func(r rune) bool { return r != stays && !strconv.IsPrint(r) })
+}
+
+// What CI systems obey in the log of a job: GitHub's ::error:: at the beginning of a line, which a blank can be where
+// Terraform wraps its output, and ##[error], Azure's ##vso[…] and TeamCity's ##teamcity[…] wherever they stand.
+var (
+	atBeginning = regexp.MustCompile(`(?m)(^|\s)(::[a-zA-Z])`)
+	anywhere    = regexp.MustCompile(`#(#\w*\[)`)
+)

@@ -1,0 +1,121 @@
+package plans_test
+
+import (
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans/planstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// A create declares what a Diff does, all of it as new but the delivery exchange, and one object before all others.
+func TestCreateDeclaresWhatIsNew(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		desired := planstest.Expand(t, anyCascade().Draw(t, "cascade"))
+		b := planstest.Around(desired)
+		plan := plans.Create(desired, b.Actual(desired), "mark")
+		if _, parks := desired.Exchanges["t.unroutable"]; !parks && len(desired.Queues) == 1 {
+			return // there is no exchange to mark
+		}
+		if first := plan[0].Steps; len(first) != 1 || !plans.MustBeNew(first[0]) {
+			t.Fatalf("the first phase is %s", first)
+		}
+		if _, verifies := plan[2].Steps[0].(plans.VerifyAlone); !verifies {
+			t.Fatalf("the third phase is %s", plan[2].Steps)
+		}
+		for _, step := range plan.Steps() {
+			declares := true
+			switch s := step.(type) {
+			case plans.DeclareExchange:
+				declares = s.Exchange.Name != desired.Delivery
+			case plans.DeclareQueue:
+			default:
+				declares = false
+			}
+			if plans.MustBeNew(step) != declares {
+				t.Errorf("%s has to be new: %t", step, !declares)
+			}
+		}
+		if err := b.Run(plan); err != nil {
+			t.Fatal(err)
+		}
+		if left := plans.Repair(desired, b.Actual(desired)).Steps(); len(left) > 0 {
+			t.Errorf("left to do: %s", left)
+		}
+	})
+}
+
+// Two creates of the same run at once, step by step in any order, and the broker tells both that the first exchange is
+// new. One of them succeeds at the most, and what it has made is whole.
+func TestTwoCreatesAtOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		desired := planstest.Expand(t, anyCascade().Draw(t, "cascade"))
+		b := planstest.Around(desired)
+		before := b.Snapshot()
+		var creates [2]racer
+		for i, mark := range []string{"a", "b"} {
+			creates[i] = racer{
+				broker:  b,
+				desired: desired,
+				left:    plans.Create(desired, b.Actual(desired), mark).Steps(),
+			}
+		}
+		for len(creates[0].left)+len(creates[1].left) > 0 {
+			one := &creates[rapid.IntRange(0, 1).Draw(t, "next")]
+			if len(one.left) > 0 {
+				one.next(t)
+			}
+		}
+		switch {
+		case creates[0].failed && creates[1].failed:
+			if _, was := before.Exchanges[desired.Delivery]; !was {
+				delete(b.Exchanges, desired.Delivery) // who has declared it lets go of it
+			}
+			same(t, b.Snapshot(), before, "after both failed")
+		case !creates[0].failed && !creates[1].failed:
+			t.Fatal("both succeed")
+		default:
+			if left := plans.Repair(desired, b.Actual(desired)).Steps(); len(left) > 0 {
+				t.Fatalf("one succeeds, and this is left to do: %s", left)
+			}
+		}
+	})
+}
+
+// racer is a create that runs step by step.
+type racer struct {
+	broker  *planstest.Broker
+	desired topology.Topology
+	left    []plans.Step
+	done    []plans.Step
+	failed  bool
+}
+
+// next runs one step. After a failure, those of the undo are left.
+func (r *racer) next(t *rapid.T) {
+	step := r.left[0]
+	r.left = r.left[1:]
+	if declare, is := step.(plans.DeclareExchange); is && len(r.done) == 0 && !r.failed &&
+		rapid.Bool().Draw(t, "told that it is new") {
+		declare.New = false
+		r.done = append(r.done, step)
+		step = declare
+	} else if !r.failed {
+		r.done = append(r.done, step)
+	}
+	err := r.broker.Step(step)
+	switch {
+	case err == nil:
+	case r.failed:
+		var refusal planstest.Refusal
+		if !errors.As(err, &refusal) { // it is the other's
+			t.Fatalf("undo: %s: %v", step, err)
+		}
+	default:
+		r.failed = true
+		r.left = plans.Undo(r.desired, r.done[:len(r.done)-1]).Steps()
+	}
+}

@@ -1,0 +1,181 @@
+package plans
+
+import (
+	"maps"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Rebuild is the plan that turns one topology into another one with the same entry, where objects get other
+// arguments or names. It loses no message: it refuses while any waits, unless the guard has it wait for them
+// with the entry closed. Then it tears down what was before, declares what is to be after, binds again what
+// others had bound, as far as that is still there, and opens the entry last.
+//
+// The delivery exchange and the way of unroutable messages stay as they are where both topologies have them so.
+// A delivery exchange that gets other arguments takes all bindings along, those of the applications included.
+// One that gets another name stays (see LetGo).
+//
+// Actual is what exists of both topologies (see Union). It holds, besides what Repair wants, the bindings of others
+// that lead to objects of the topology before, and those of a delivery exchange that RebuildsDelivery.
+//
+// If a step fails, what has been made is removed, while it is empty, and what was before is restored. Once the
+// new entry is open nothing is undone.
+func Rebuild(before, after, actual topology.Topology, guard Guard) Plan {
+	t := newTeardown(apart(before, after), actual)
+	removal := t.removal(guard)
+	left := without(t.actual, removal.Steps())
+	wanted := after
+	wanted.Bindings = maps.Clone(after.Bindings)
+	recreated := RebuildsDelivery(before, after, actual)
+	var build Plan
+	if recreated {
+		removal = removal.then(DeleteExchange{Name: after.Delivery})
+		var bind []Step
+		for _, b := range left.Bindings.Sorted() {
+			if touches(b, after.Delivery) {
+				bind = append(bind, Bind{b})
+			}
+		}
+		left.Exchanges[after.Delivery] = after.Exchanges[after.Delivery]
+		build = build.then(DeclareExchange{Exchange: after.Exchanges[after.Delivery]}).then(bind...)
+	}
+	var again []Step
+	for _, b := range t.actual.Bindings.Sorted() {
+		if before.Owns(b.Source) || after.Owns(b.Source) {
+			continue
+		}
+		if !left.Bindings.Has(b) && takes(after, b) {
+			wanted.Bindings.Add(b)
+			again = append(again, Bind{b})
+		} else if recreated && touches(b, after.Delivery) {
+			again = append(again, Bind{b})
+		}
+	}
+	build = append(build, Repair(wanted, left)...)
+
+	// Who may not bind it again learns so before anything is closed.
+	plan := append(t.look(guard, removal.Steps()).then(again...), t.undoable(removal)...)
+	u := unbuild{before: t.actual, removal: removal.Steps(), after: after, recreated: recreated}
+	for i, opened := 0, build.opens(after.Entry); i <= opened; i++ {
+		build[i].Undo = u.plan
+	}
+	return append(plan, build...)
+}
+
+// Union is what to read for a Rebuild: what there may be of both topologies, but for a delivery exchange that
+// is only the first one's.
+func Union(before, after topology.Topology) topology.Topology {
+	union := after
+	union.Exchanges, union.Queues = maps.Clone(before.Exchanges), maps.Clone(before.Queues)
+	delete(union.Exchanges, before.Delivery)
+	maps.Copy(union.Exchanges, after.Exchanges)
+	maps.Copy(union.Queues, after.Queues)
+	return union
+}
+
+// RebuildsDelivery tells whether Rebuild has to recreate the delivery exchange: it then has to know all bindings
+// of it.
+func RebuildsDelivery(before, after, actual topology.Topology) bool {
+	want, owned := after.Exchanges[after.Delivery]
+	have, exists := actual.Exchanges[after.Delivery]
+	return before.Delivery == after.Delivery && owned && exists && !have.Equal(want)
+}
+
+// apart is the topology without the way of unroutable messages, if the other one has the same.
+func apart(t topology.Topology, other topology.Topology) topology.Topology {
+	alternate := t.Exchanges[t.Entry].AlternateExchange()
+	way := topology.New()
+	for name, e := range t.Exchanges {
+		if name == alternate {
+			way.Exchanges[name] = e
+		}
+	}
+	for b := range t.Bindings {
+		if way.Has(b.Source) && b.DestinationType == topology.ToQueue {
+			way.Queues[b.Destination] = t.Queues[b.Destination]
+		}
+	}
+	for name, e := range way.Exchanges {
+		if !other.Exchanges[name].Equal(e) {
+			return t
+		}
+	}
+	for name, q := range way.Queues {
+		if !other.Queues[name].Equal(q) {
+			return t
+		}
+	}
+	t.Exchanges, t.Queues = maps.Clone(t.Exchanges), maps.Clone(t.Queues)
+	for name := range way.Exchanges {
+		delete(t.Exchanges, name)
+	}
+	for name := range way.Queues {
+		delete(t.Queues, name)
+	}
+	return t
+}
+
+// takes tells whether the binding leads to an object of the topology.
+func takes(t topology.Topology, b topology.Binding) bool {
+	return b.LeadsInto(t.Queues) || b.DestinationType == topology.ToExchange && t.Has(b.Destination)
+}
+
+func touches(b topology.Binding, exchange string) bool {
+	return b.Source == exchange || b.DestinationType == topology.ToExchange && b.Destination == exchange
+}
+
+// opens is the index of the phase after which the exchange is bound onwards.
+func (p Plan) opens(exchange string) int {
+	opened := -1
+	for i, phase := range p {
+		for _, step := range phase.Steps {
+			if bind, ok := step.(Bind); ok && bind.Binding.Source == exchange {
+				opened = i
+			}
+		}
+	}
+	return opened
+}
+
+// unbuild takes a Rebuild back that fails when all has been torn down.
+type unbuild struct {
+	before, after topology.Topology
+	removal       []Step
+	recreated     bool // the delivery exchange
+}
+
+// plan removes what has been made until then and brings back what was before. The entry goes first: what has
+// come in may still be delivered, but nothing more comes.
+func (u unbuild) plan(done []Step) Plan {
+	var plan Plan
+	declaresDelivery := false
+	removed := among(done, u.removal)
+	built := done
+	for i, step := range done {
+		if len(removed) > 0 && step.String() == removed[len(removed)-1].String() {
+			built = done[i+1:]
+		}
+	}
+	for _, step := range built {
+		if declare, ok := step.(DeclareExchange); ok {
+			switch declare.Exchange.Name {
+			case u.after.Entry:
+				plan = plan.then(DeleteExchange{Name: u.after.Entry})
+			case u.after.Delivery:
+				declaresDelivery = true
+			}
+		}
+	}
+	for _, phase := range Undo(u.after, built) {
+		phase.Undo = nil // what was made does not come back
+		plan = append(plan, phase)
+	}
+	if u.recreated {
+		plan = plan.then(DeleteExchange{Name: u.after.Delivery})
+	}
+	plan = append(plan, restore(u.before, without(u.before, removed))...)
+	if declaresDelivery && !u.recreated {
+		plan = plan.then(DeleteExchange{Name: u.after.Delivery, IfUnused: true})
+	}
+	return plan
+}

@@ -1,0 +1,88 @@
+// Package policy knows how policies and operator policies change a queue. It is pure: it never asks a broker which ones
+// there are, and it does not say what a change does to messages. Read [InForce] first.
+package policy
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// InForce is what a queue has of a key, nil for nothing, and whether a policy sets that (3.10.8 to 4.3.6):
+//
+//   - of limits, the lower one;
+//   - of overflow, the policy's for a quorum queue, and the argument for every other one;
+//   - of dead-letter-exchange, dead-letter-routing-key and dead-letter-strategy, the argument.
+//
+// The definition is that of a policy, or the merge of a policy and an operator policy.
+func InForce(q topology.Queue, key string, definition topology.Arguments) (value any, byPolicy bool) {
+	argument, policy := q.Arguments["x-"+key], definition[key]
+	own, isNumber := argument.(int64)
+	limit, isLimit := policy.(int64)
+	switch {
+	case policy == nil:
+		return argument, false
+	case argument == nil, key == "overflow" && q.Type() == "quorum", isNumber && isLimit && limit < own:
+		return policy, true
+	}
+	return argument, false
+}
+
+// Policies are those of a vhost, of users and of operators.
+type Policies []Policy
+
+// Policy is what it sets for the objects whose names match.
+type Policy struct {
+	pattern    *regexp.Regexp // nil if everything may match
+	definition topology.Arguments
+}
+
+// New is a policy whose pattern may be one of the regular expressions that RabbitMQ takes and Go does not know.
+func New(pattern string, definition topology.Arguments) Policy {
+	compiled, err := regexp.Compile(pattern)
+	if err != nil {
+		compiled = nil
+	}
+	return Policy{compiled, definition}
+}
+
+// Unreadable stands for policies that the user may not read: at worst, they limit every queue, and no message stays in
+// it.
+var Unreadable = Policies{{definition: topology.Arguments{
+	"max-length": int64(0), "overflow": "reject-publish", "dead-letter-strategy": "at-least-once",
+	"message-ttl": int64(1), "delivery-limit": int64(0),
+}}}
+
+// Possible are the definitions that may be in force for an object, the one of no policy first. Of several that match it
+// is not known here which one has the highest priority.
+func (p Policies) Possible(object string) []topology.Arguments {
+	possible := []topology.Arguments{nil}
+	for _, policy := range p {
+		if policy.pattern == nil || policy.pattern.MatchString(object) {
+			possible = append(possible, policy.definition)
+		}
+	}
+	return possible
+}
+
+// Lowest is the lowest limit that may be in force for a queue, and whether there may be one.
+func (p Policies) Lowest(q topology.Queue, key string) (lowest int64, isLimited bool) {
+	for _, definition := range p.Possible(q.Name) {
+		value, _ := InForce(q, key, definition)
+		if limit, ok := value.(int64); ok && (!isLimited || limit < lowest) {
+			lowest, isLimited = limit, true
+		}
+	}
+	return lowest, isLimited
+}
+
+// MayBe tells whether a text that begins like that may be in force for a queue.
+func (p Policies) MayBe(q topology.Queue, key, begin string) bool {
+	return slices.ContainsFunc(p.Possible(q.Name), func(definition topology.Arguments) bool {
+		value, _ := InForce(q, key, definition)
+		text, _ := value.(string)
+		return strings.HasPrefix(text, begin)
+	})
+}

@@ -1,0 +1,73 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+func queue(kind string, arguments topology.Arguments) topology.Queue {
+	arguments["x-queue-type"] = kind
+	return topology.Queue{Name: "q", Arguments: arguments}
+}
+
+func TestInForce(t *testing.T) {
+	for name, test := range map[string]struct {
+		kind, key        string
+		argument, policy any
+		value            any
+		byPolicy         bool
+	}{
+		"nothing":                 {"quorum", "max-length", nil, nil, nil, false},
+		"limit by argument":       {"quorum", "max-length", int64(5), nil, int64(5), false},
+		"limit by policy":         {"quorum", "max-length", nil, int64(5), int64(5), true},
+		"policy lowers the limit": {"classic", "message-ttl", int64(5), int64(4), int64(4), true},
+		"policy raises the limit": {"classic", "message-ttl", int64(5), int64(6), int64(5), false},
+		"quorum, overflow":        {"quorum", "overflow", "reject-publish", "drop-head", "drop-head", true},
+		"classic, overflow":       {"classic", "overflow", "reject-publish", "drop-head", "reject-publish", false},
+		"classic, policy alone":   {"classic", "overflow", nil, "drop-head", "drop-head", true},
+		"strategy": {"quorum", "dead-letter-strategy", "at-least-once", "at-most-once",
+			"at-least-once", false},
+		"strategy by policy alone": {"quorum", "dead-letter-strategy", nil, "at-most-once", "at-most-once", true},
+		"exchange":                 {"quorum", "dead-letter-exchange", "a", "b", "a", false},
+		"an empty key":             {"quorum", "dead-letter-routing-key", nil, "", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			arguments, definition := topology.Arguments{}, topology.Arguments{}
+			if test.argument != nil {
+				arguments["x-"+test.key] = test.argument
+			}
+			if test.policy != nil {
+				definition[test.key] = test.policy
+			}
+			value, byPolicy := InForce(queue(test.kind, arguments), test.key, definition)
+			if value != test.value || byPolicy != test.byPolicy {
+				t.Errorf("in force is %v, by policy: %v", value, byPolicy)
+			}
+		})
+	}
+}
+
+// TestPossible has several policies, of which nobody knows which one is in force.
+func TestPossible(t *testing.T) {
+	policies := Policies{
+		New("^q", topology.Arguments{"message-ttl": int64(7), "overflow": "drop-head"}),
+		New("^other", topology.Arguments{"message-ttl": int64(1)}),
+		New("^q(?!x)", topology.Arguments{"message-ttl": int64(4)}), // not in Go
+	}
+	q := queue("quorum", topology.Arguments{"x-message-ttl": int64(5), "x-overflow": "reject-publish"})
+	if lowest, limited := policies.Lowest(q, "message-ttl"); lowest != 4 || !limited {
+		t.Errorf("the lowest is %d, %v", lowest, limited)
+	}
+	if _, limited := policies.Lowest(q, "max-length"); limited {
+		t.Error("nobody limits the length")
+	}
+	for begin, want := range map[string]bool{"reject-publish": true, "drop": true, "other": false} {
+		if policies.MayBe(q, "overflow", begin) != want {
+			t.Errorf("overflow may be %s: %v", begin, !want)
+		}
+	}
+	if lowest, limited := Unreadable.Lowest(q, "max-length"); lowest != 0 || !limited {
+		t.Errorf("the lowest of policies that cannot be read is %d, %v", lowest, limited)
+	}
+}

@@ -1,0 +1,134 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework/list"
+	"github.com/hashicorp/terraform-plugin-framework/list/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+var _ list.ListResourceWithConfigure = (*destinationListResource)(nil)
+
+func newDestinationListResource() list.ListResource { return &destinationListResource{} }
+
+type destinationListResource struct{ lister }
+
+type destinationListModel struct {
+	Vhost            types.String `tfsdk:"vhost"`
+	DeliveryExchange types.String `tfsdk:"delivery_exchange"`
+}
+
+func (r *destinationListResource) Metadata(
+	_ context.Context,
+	req resource.MetadataRequest,
+	resp *resource.MetadataResponse,
+) {
+	resp.TypeName = req.ProviderTypeName + "_destination"
+}
+
+func (r *destinationListResource) ListResourceConfigSchema(
+	_ context.Context,
+	_ list.ListResourceSchemaRequest,
+	resp *list.ListResourceSchemaResponse,
+) {
+	resp.Schema = r.schema(
+		"Finds the destinations of cascades and ladders, whoever bound them, for `terraform query`, which also "+
+			"writes `resource` and `import` "+
+			"blocks for them. Needs Terraform 1.14 or later.\n\n"+
+			"A destination is a binding of the delivery exchange of a cascade or ladder that is "+
+			"[found](../guides/finding.md#what-is-found). Its key is one `*` for each level, or "+
+			"`#`, and then an address. Those for another number of levels are found, too. Other bindings of that "+
+			"exchange are not.",
+		map[string]schema.Attribute{
+			"delivery_exchange": schema.StringAttribute{
+				Optional:   true,
+				Validators: notEmpty,
+				MarkdownDescription: "Exchange whose destinations are listed, even if nothing is found that ends " +
+					"there. Default: all that cascades and ladders end in.",
+			},
+		},
+	)
+}
+
+// List implements list.ListResource.
+func (r *destinationListResource) List(ctx context.Context, req list.ListRequest, stream *list.ListResultsStream) {
+	var model destinationListModel
+	diags := req.Config.Get(ctx, &model)
+	if model.DeliveryExchange.IsUnknown() {
+		diags.AddError(
+			"Delivery exchange not known",
+			"The value of delivery_exchange is not known yet, so that no destinations can be listed.",
+		)
+	}
+	if diags.HasError() {
+		stream.Results = list.ListResultsStreamDiagnostics(diags)
+		return
+	}
+	stream.Results = r.list(
+		ctx,
+		"destination",
+		model.Vhost,
+		req.Limit,
+		func(ctx context.Context, client *broker.Client, vhost string) ([]list.ListResult, error) {
+			bindings, err := model.bindings(ctx, client, vhost)
+			var results []list.ListResult
+			for _, b := range bindings {
+				destination, err := importedDestination(vhost, b)
+				if err != nil {
+					continue // it is something else
+				}
+				result := req.NewListResult(ctx)
+				result.DisplayName = destination.displayName()
+				result.Diagnostics.Append(result.Identity.Set(ctx, destination.identity())...)
+				if req.IncludeResource {
+					result.Diagnostics.Append(result.Resource.Set(ctx, &destination)...)
+				}
+				results = append(results, result)
+			}
+			return results, err
+		},
+	)
+}
+
+// bindings are those among which the destinations in a vhost are.
+func (m *destinationListModel) bindings(
+	ctx context.Context,
+	client *broker.Client,
+	vhost string,
+) ([]topology.Binding, error) {
+	if !m.DeliveryExchange.IsNull() {
+		bindings, err := client.Lookup(vhost).BindingsFrom(ctx, m.DeliveryExchange.ValueString())
+		return sorted(bindings), err
+	}
+	inventory, err := deploy.Inventory(
+		ctx,
+		client,
+		vhost,
+		func(e topology.Exchange) bool { return cascade.CanBeEntry(e) || cascade.CanBeLadderEntry(e) },
+	)
+	if err != nil {
+		return nil, err
+	}
+	return inventory.Destinations(ctx), nil
+}
+
+// displayName says in a few words which one it is, beside its identity.
+func (m *destinationModel) displayName() string {
+	to := fmt.Sprintf("queue %q", m.Queue.ValueString())
+	if m.Queue.IsNull() {
+		to = fmt.Sprintf("exchange %q", m.Exchange.ValueString())
+	}
+	address := m.Address.ValueString()
+	if m.Match.ValueString() == string(cascade.Suffix) {
+		address += " and all that ends with ." + address
+	}
+	return fmt.Sprintf("%s, from %s to %s", address, m.DeliveryExchange.ValueString(), to)
+}

@@ -1,0 +1,289 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// bindingOperation is one operation on a destination, and the words for what comes of it.
+type bindingOperation struct {
+	deploy.Destination
+	options deploy.Options
+}
+
+// explain turns all that is wrong with a destination into diagnostics. The verb is what was to be done.
+func (o *bindingOperation) explain(verb string, err error) diag.Diagnostics {
+	var (
+		list       deploy.Errors
+		held       *deploy.HeldError
+		wanted     *deploy.WantedError
+		delivery   *deploy.DeliveryError
+		missing    *deploy.MissingError
+		misnamed   *deploy.MisnamedError
+		exists     *deploy.ExistsError
+		notVacant  *deploy.NotVacantError
+		notEmpty   *broker.NotEmptyError
+		unfinished *deploy.UnfinishedError
+	)
+	var diags diag.Diagnostics
+	switch {
+	case err == nil:
+	case errors.As(err, &list):
+		for _, each := range list {
+			diags.Append(o.explain(verb, each)...)
+		}
+	case errors.As(err, &held):
+		for object, who := range held.By {
+			diags.Append(ofAnother(object, who))
+		}
+	case errors.As(err, &wanted):
+		for object, who := range wanted.By {
+			diags.Append(wantedByAnother(object, who))
+		}
+	case errors.As(err, &delivery):
+		diags.Append(o.unusable(delivery))
+	case errors.As(err, &missing):
+		diags.Append(o.missing(missing))
+	case errors.As(err, &misnamed):
+		diags.Append(misnaming{o.Vhost, "a cascade or ladder"}.explain(misnamed))
+	case errors.As(err, &exists):
+		diags.Append(o.existing())
+	case errors.As(err, &notVacant) && errors.As(notVacant.Err, &notEmpty):
+		diags.Append(o.onTheirWay(verb, notEmpty, notVacant.Gone))
+	case errors.As(err, &unfinished) && unfinished.Undo != nil:
+		diags.Append(o.unfinished(verb, unfinished))
+	default:
+		diags.Append(o.failed(verb, err))
+	}
+	return diags
+}
+
+func (o *bindingOperation) failed(verb string, err error) diag.Diagnostic {
+	return failed(verb, "destination", o.String(), err)
+}
+
+// ofAnother is for a binding that another resource has taken or keeps.
+func ofAnother(object claims.Object, who string) diag.Diagnostic {
+	return diag.NewErrorDiagnostic("Binding belongs to another resource", fmt.Sprintf(
+		"Nothing was written. The %s in vhost %q belongs to another resource of this configuration: %s. "+
+			"Two destinations cannot have one binding: change or remove one of them. If that one is to lose it, "+
+			"apply again; a moved block spares the detour.", object.Name, object.Vhost, who))
+}
+
+// wantedByAnother is for a binding that is to go, and that another resource has asked for in vain.
+func wantedByAnother(object claims.Object, who string) diag.Diagnostic {
+	return diag.NewErrorDiagnostic("Binding is declared elsewhere", fmt.Sprintf(
+		"The %s in vhost %q stays, because another resource of this configuration has asked for it: %s. %s",
+		object.Name, object.Vhost, who, ifItMoved))
+}
+
+// ifItMoved are the ways out for a binding that passes from one resource of the configuration to another.
+const ifItMoved = "If another resource of this configuration has it, and is to lose it or was renamed, write a moved " +
+	"block, which changes nothing on the broker. With adopt = true, whichever of the two Terraform calls first, the " +
+	"binding stays; create_before_destroy needs that, too."
+
+const declareFirst = "Declare it first: refer to the resource that declares it, and Terraform does so."
+
+// unusable is for a delivery exchange that is missing or of another type.
+func (o *bindingOperation) unusable(err *deploy.DeliveryError) diag.Diagnostic {
+	if err.Missing {
+		return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange does not exist",
+			fmt.Sprintf("There is no exchange %q in vhost %q. %s", err.Exchange, o.Vhost, declareFirst))
+	}
+	return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange has the wrong type",
+		fmt.Sprintf("Exchange %q in vhost %q is of type %q. It has to be a topic exchange, such as that of a cascade: "+
+			"destinations are matched behind the digits of the routing key.", err.Exchange, o.Vhost, err.Type))
+}
+
+// missing is for a queue or exchange that is to get the messages.
+func (o *bindingOperation) missing(err *deploy.MissingError) diag.Diagnostic {
+	kind := string(err.Type)
+	return diag.NewAttributeErrorDiagnostic(path.Root(kind), title(kind)+" does not exist",
+		fmt.Sprintf("There is no %s %q in vhost %q. This provider declares none: an application does, or "+
+			"rabbitmq_%s of the cyrilgdn/rabbitmq provider, see the guide \"Beside another RabbitMQ provider\". %s",
+			kind, err.Name, o.Vhost, kind, declareFirst))
+}
+
+// misnaming says of what a destination names that it is a part of a cascade or ladder.
+type misnaming struct {
+	vhost string
+	// of is the cascade or ladder.
+	of string
+}
+
+func (m misnaming) explain(err *deploy.MisnamedError) diag.Diagnostic {
+	b := err.Binding
+	switch err.Misnaming {
+	case deploy.DelaysBehind:
+		return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Not a delivery exchange", fmt.Sprintf(
+			"Exchange %q in vhost %q leads into the delay queues of %s. What is bound there gets messages before "+
+				"their time. Give the attribute delivery_exchange.", b.Source, m.vhost, m.of))
+	case deploy.IsDelayQueue:
+		return diag.NewAttributeErrorDiagnostic(path.Root("queue"), "Not a queue for delivered messages", fmt.Sprintf(
+			"Queue %q in vhost %q is one of the delay queues of %s: nothing stays in it, nor may anybody consume from "+
+				"it. Give the queue of an application.", b.Destination, m.vhost, m.of))
+	default:
+		return diag.NewAttributeErrorDiagnostic(path.Root("exchange"), "Messages would go in circles", fmt.Sprintf(
+			"Exchange %q in vhost %q leads into the delay queues of %s, which ends in exchange %q. Messages that it "+
+				"gets from there would come back. Give another exchange.", b.Destination, m.vhost, m.of, b.Source))
+	}
+}
+
+// otherLevels warns of a destination that is made for another number of levels than any that is there.
+func otherLevels(d cascade.Destination, there map[int]bool) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if d.Match != cascade.Exact || d.Levels == 0 || len(there) == 0 || there[d.Levels] {
+		return diags
+	}
+	var texts []string
+	for _, levels := range slices.Sorted(maps.Keys(there)) {
+		texts = append(texts, fmt.Sprint(levels))
+	}
+	diags.AddAttributeWarning(path.Root("levels"), "Levels are not those of the cascade", fmt.Sprintf(
+		"What ends in exchange %q in vhost %q has this number of levels: %s; the destination has levels = %d. Its "+
+			"key matches none of the messages for %q, so that they are unroutable. "+
+			"Give the attribute levels of the cascade.",
+		d.DeliveryExchange, d.Vhost, strings.Join(texts, ", "), d.Levels, d.Address))
+	return diags
+}
+
+// existing is for a binding that is there already.
+func (o *bindingOperation) existing() diag.Diagnostic {
+	return diag.NewErrorDiagnostic("Binding exists already", fmt.Sprintf("Nothing was written. There is a %s. If "+
+		"nobody else owns it, set adopt = true to take it over, or import it:\n\n%s\n\n%s",
+		o, waysToImport("destination", destinationID(o.Vhost, o.Binding)), ifItMoved))
+}
+
+// onTheirWay says what waits, and the ways out.
+func (o *bindingOperation) onTheirWay(
+	verb string, err *broker.NotEmptyError, gone []topology.Binding,
+) diag.Diagnostic {
+	lines := make([]string, len(err.Queues))
+	for i, q := range err.Queues {
+		lines[i] = fmt.Sprintf("queue %q: %s", q.Name, q.Text())
+	}
+	stand := make([]string, len(gone))
+	for i, b := range gone {
+		stand[i] = deploy.BindingObject(o.Vhost, b).Name
+	}
+	waited, longer := "", "drain_timeout, which makes it wait for them"
+	if o.options.Guard.Drain > 0 {
+		waited, longer = " after "+cascade.DurationText(o.options.Guard.Drain), "a longer drain_timeout"
+	}
+	return diag.NewErrorDiagnostic("Messages are on their way", fmt.Sprintf(
+		"The destination was not %s, and nothing is unbound. In vhost %q this stands:\n\n  %s\n\n"+
+			"Messages that wait for a delivery there may be for its address; nobody can tell without reading them. "+
+			"These wait%s:\n\n  %s\n\n"+
+			"Wait until they are delivered, or apply %s, or force_destroy = true, which unbinds at once and leaves "+
+			"what then arrives for the address without a way; then try again. Where messages are always on their way, "+
+			"only force_destroy helps.",
+		past(verb), o.Vhost, strings.Join(stand, "\n  "), waited,
+		strings.Join(lines, "\n  "), longer))
+}
+
+// unfinished is for a binding that may be there although it could not be made.
+func (o *bindingOperation) unfinished(verb string, err *deploy.UnfinishedError) diag.Diagnostic {
+	stays := "The %s may still be there. It stays in the state, marked as tainted: the next apply removes it and " +
+		"creates it anew."
+	if verb == "update" {
+		stays = "The %s may be there, besides the one before or in its place. It stays in the state as one of " +
+			"leftover_bindings: the next apply goes on from there, whatever the configuration is then."
+	}
+	return withMore(o.failed(verb, err.Err), notTakenBack(err.Err, err.Undo)+"\n\n"+fmt.Sprintf(stays, o))
+}
+
+// found warns of what may be wrong with a destination.
+func (o *bindingOperation) found(found deploy.Found) diag.Diagnostics {
+	diags := o.limited(found.Limit)
+	if len(found.Levels) > 0 {
+		own, _ := cascade.RecognizeDestination(o.Vhost, o.Binding)
+		diags.Append(otherLevels(own, found.Levels)...)
+	}
+	return append(diags, o.overlaps(found.There)...)
+}
+
+// limited warns of a destination that refuses messages when it is full.
+func (o *bindingOperation) limited(limit string) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if limit != "" {
+		diags.AddAttributeWarning(path.Root("queue"), "Destination refuses messages when it is full", fmt.Sprintf(
+			"Queue %q in vhost %q refuses messages when it is full: %s. What it refuses, a cascade of quorum queues "+
+				"offers again three to six minutes later, and 32 refused messages keep all others from leaving the "+
+				"same delay queue, whatever their destination; a cascade of classic queues loses it. Let the queue "+
+				"take what comes, or give it a cascade of its own.", o.Binding.Destination, o.Vhost, limit))
+	}
+	return diags
+}
+
+// overlaps say who else takes messages of this destination, or which messages of others it takes.
+func (o *bindingOperation) overlaps(there []topology.Binding) diag.Diagnostics {
+	var diags diag.Diagnostics
+	own, _ := cascade.RecognizeDestination(o.Vhost, o.Binding)
+	var lines []string
+	for _, overlap := range cascade.Overlaps(2, o.Binding, sorted(there)) {
+		other := fmt.Sprintf("%s %q, bound with %q,", overlap.Other.DestinationType, overlap.Other.Destination,
+			overlap.Other.RoutingKey)
+		if overlap.Takes {
+			lines = append(lines, fmt.Sprintf("%s also takes messages for %q", other, own.Address))
+		} else {
+			lines = append(lines, fmt.Sprintf("%s is there for %q, whose messages this destination also takes", other,
+				overlap.Address))
+		}
+	}
+	if len(lines) > 0 {
+		diags.AddWarning("Destinations take the same messages", fmt.Sprintf("This concerns the %s. Each of them gets "+
+			"a copy of such a message:\n\n  %s\n\n"+
+			"With match = \"exact\" a destination takes the messages for its own address only.", o,
+			strings.Join(atMost(lines), "\n  ")))
+	}
+	return diags
+}
+
+// leftBehind warns of what updates that broke off have left beside the binding.
+func (o *bindingOperation) leftBehind(leftovers []topology.Binding) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if len(leftovers) > 0 {
+		diags.AddAttributeWarning(path.Root("leftover_bindings"), "Update is not finished", fmt.Sprintf(
+			"Besides the %s, an update that broke off has left what gets messages, too:\n\n  %s\n\nThe next apply "+
+				"removes what of it the configuration does not ask for.",
+			o, strings.Join(destinationIDs(o.Vhost, leftovers), "\n  ")))
+	}
+	return diags
+}
+
+// notFound says what is bound to the destination instead.
+func (o *bindingOperation) notFound(there []topology.Binding) error {
+	keys := map[string]bool{}
+	for _, b := range there {
+		if b.DestinationType == o.Binding.DestinationType && b.Destination == o.Binding.Destination {
+			keys[fmt.Sprintf("%q", b.RoutingKey)] = true
+		}
+	}
+	if len(keys) == 0 {
+		return fmt.Errorf("there is no such binding, nor any other of this exchange to this %s",
+			o.Binding.DestinationType)
+	}
+	return fmt.Errorf("there is no such binding; this exchange is bound to this %s with %s", o.Binding.DestinationType,
+		strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
+}
+
+// sorted are the bindings in an order that does not change between runs.
+func sorted(bindings []topology.Binding) []topology.Binding {
+	set := topology.Bindings{}
+	for _, b := range bindings {
+		set.Add(b)
+	}
+	return set.Sorted()
+}

@@ -1,0 +1,99 @@
+package provider
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+)
+
+// Equal is equal: a plan keeps what the state has where the configuration says the same in other words, so that
+// there is no difference. Terraform allows a plan the value of the state in place of the configured one. The
+// framework compares by meaning what comes back from an apply and a refresh, but not what is planned (1.19.0).
+
+func keepDuration(planned *timetypes.GoDuration, state timetypes.GoDuration) {
+	if isGiven(*planned) && isGiven(state) && sameDuration(planned.StringValue, state.StringValue) {
+		*planned = state
+	}
+}
+
+// keepTimeouts keeps each of the durations. Their own type compares texts.
+func keepTimeouts(planned *timeouts.Value, state timeouts.Value) {
+	if !isGiven(*planned) || !isGiven(state) {
+		return
+	}
+	kept := maps.Clone(planned.Attributes())
+	for operation, value := range kept {
+		after, isText := value.(types.String)
+		before, wasText := state.Attributes()[operation].(types.String)
+		if isText && wasText && isGiven(after) && isGiven(before) && sameDuration(after, before) {
+			kept[operation] = before
+		}
+	}
+	planned.Object = types.ObjectValueMust(planned.AttributeTypes(context.Background()), kept)
+}
+
+func sameDuration(x, y types.String) bool {
+	one, err := time.ParseDuration(x.ValueString())
+	other, otherErr := time.ParseDuration(y.ValueString())
+	return err == nil && otherErr == nil && one == other
+}
+
+// keepNames keeps a format of names if both give the same.
+func keepNames(planned *types.String, state types.String, same func(planned, state string) bool) {
+	if isGiven(*planned) && isGiven(state) && same(planned.ValueString(), state.ValueString()) {
+		*planned = state
+	}
+}
+
+// keep keeps what is common to all resources that stand for a topology.
+func (d *declaredModel) keep(state *declaredModel) {
+	keepDuration(&d.DrainTimeout, state.DrainTimeout)
+	keepTimeouts(&d.Timeouts, state.Timeouts)
+}
+
+// keep implements declaration.
+func (m *cascadeModel) keep(state *cascadeModel) {
+	m.declaredModel.keep(&state.declaredModel)
+	keepDuration(&m.Resolution, state.Resolution)
+	keepDuration(&m.MaxDelay, state.MaxDelay)
+	if !isGiven(m.Base) || !isGiven(m.Levels) {
+		return
+	}
+	base, levels := int(m.Base.ValueInt64()), int(m.Levels.ValueInt64())
+	if resolution, diags := m.Resolution.ValueGoDuration(); !diags.HasError() && isGiven(m.MaxDelay) {
+		// An import takes the longest delay that is possible. A shorter one for which it takes as many levels is no
+		// difference.
+		longest := durationValue(cascade.Scale{Base: base, Levels: levels, Resolution: resolution}.Longest())
+		if sameDuration(longest.StringValue, state.MaxDelay.StringValue) {
+			m.MaxDelay = state.MaxDelay
+		}
+	}
+	keepNames(&m.ExchangeName, state.ExchangeName, func(planned, state string) bool {
+		return cascade.Format(planned).Same(cascade.Format(state), levels)
+	})
+	keepNames(&m.QueueName, state.QueueName, func(planned, state string) bool {
+		return cascade.Format(planned).SameQueues(cascade.Format(state), base, levels)
+	})
+}
+
+// keep implements declaration. The delays are labels of routing keys: "60s" and "1m" are two.
+func (m *ladderModel) keep(state *ladderModel) {
+	m.declaredModel.keep(&state.declaredModel)
+	if !m.delaysKnown() {
+		return
+	}
+	keepNames(&m.QueueName, state.QueueName, func(planned, state string) bool {
+		return cascade.LabelFormat(planned).Same(cascade.LabelFormat(state), m.config().Delays)
+	})
+}
+
+func (m *destinationModel) keep(state *destinationModel) {
+	keepDuration(&m.DrainTimeout, state.DrainTimeout)
+	keepTimeouts(&m.Timeouts, state.Timeouts)
+}

@@ -1,0 +1,84 @@
+package provider
+
+import (
+	"context"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+)
+
+var (
+	_ datasource.DataSourceWithConfigure = (*ladderDataSource)(nil)
+	_ observed                           = (*observedLadder)(nil)
+)
+
+func newLadderDataSource() datasource.DataSource { return &ladderDataSource{} }
+
+type ladderDataSource struct {
+	observer[observedLadder, *observedLadder]
+}
+
+// observedLadder is what flows in a ladder.
+type observedLadder struct {
+	observedDeclared
+	DeadLetterRoutingKey types.String   `tfsdk:"dead_letter_routing_key"`
+	Queues               []observedRung `tfsdk:"queues"`
+}
+
+type observedRung struct {
+	Delay types.String `tfsdk:"delay"`
+	observedQueue
+}
+
+func (*observedLadder) kind() string { return cascade.KindLadder }
+
+func (d *ladderDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "What flows through a ladder right now, whoever declared it: messages and consumers " +
+			"for each delay, and everything that changes what happens to messages. For `check` blocks and " +
+			"dashboards.\n\n" +
+			"The configuration is read off the broker, as an import does. Numbers of messages come from the " +
+			"management API, which lags by up to nine seconds.",
+		Attributes: observedAttributes("ladder", map[string]schema.Attribute{
+			"delay": schema.StringAttribute{Computed: true,
+				MarkdownDescription: "The delay as routing keys name it, such as `30s`."},
+		}, map[string]schema.Attribute{
+			"entry_exchange": schema.StringAttribute{
+				Required:            true,
+				MarkdownDescription: "The exchange that publishers use.",
+				Validators:          notEmpty,
+			},
+			"dead_letter_routing_key": schema.StringAttribute{
+				Computed: true,
+				MarkdownDescription: "Routing key with which every message leaves the ladder; null if messages keep " +
+					"their own.",
+			},
+		}),
+	}
+}
+
+// observe implements observed.
+func (m *observedLadder) observe(ctx context.Context, o *operation) error {
+	ladder, err := cascade.RecognizeLadder(ctx, o.Client.Lookup(o.Vhost), o.Vhost, o.Desired.Entry)
+	if err != nil {
+		return err
+	}
+	digits := 1 // the label
+	if ladder.DeadLetterRoutingKey != "" {
+		m.DeadLetterRoutingKey, digits = types.StringValue(ladder.DeadLetterRoutingKey), 0
+	}
+	state, err := m.observeDeclared(ctx, o, ladder.Expand(), ladder.QueueType, digits)
+	if err != nil {
+		return err
+	}
+	m.Queues = []observedRung{}
+	for _, label := range ladder.Delays {
+		if queue, exists := observedQueueOf(state, ladder.QueueName.Name(label)); exists {
+			m.Queues = append(m.Queues, observedRung{types.StringValue(label), queue})
+		}
+	}
+	return nil
+}

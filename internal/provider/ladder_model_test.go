@@ -1,0 +1,52 @@
+package provider
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+)
+
+// What of the plan depends on a value that is not known yet is unknown, and nothing else; what no value would
+// mend is an error already.
+func TestLadderWithUnknownValues(t *testing.T) {
+	attributes := []string{"bindings", "delivery_exchange", "entry_exchange", "exchanges", "queue_name", "queues"}
+	delays := types.SetValueMust(types.StringType, []attr.Value{types.StringValue("5s"), types.StringValue("1m")})
+	for name, test := range map[string]struct {
+		change  func(*ladderModel)
+		unknown []string
+	}{
+		"nothing":   {func(*ladderModel) {}, nil},
+		"the vhost": {func(m *ladderModel) { m.Vhost = types.StringUnknown() }, nil},
+		"the name": {func(m *ladderModel) { m.Name = types.StringUnknown() },
+			attributes},
+		"the delays": {func(m *ladderModel) { m.Delays = types.SetUnknown(types.StringType) },
+			[]string{"bindings", "queues"}},
+		"one delay": {func(m *ladderModel) {
+			m.Delays = types.SetValueMust(types.StringType, []attr.Value{types.StringValue("5s"),
+				types.StringUnknown()})
+		}, []string{"bindings", "queues"}},
+		"the fixed key": {func(m *ladderModel) { m.DeadLetterRoutingKey = types.StringUnknown() },
+			[]string{"bindings", "queues"}},
+		"the type": {func(m *ladderModel) { m.QueueType = types.StringUnknown() }, []string{"queues"}},
+	} {
+		m := ladderModel{declaredModel: declaredModel{Name: types.StringValue("t")}, Delays: delays}
+		test.change(&m)
+		c, errs, diags := m.forecast(t.Context())
+		var unknown []string
+		for _, attribute := range attributes {
+			if unknownWithin(c[attribute]) {
+				unknown = append(unknown, attribute)
+			}
+		}
+		if len(errs) > 0 || diags.HasError() || !slices.Equal(unknown, test.unknown) {
+			t.Errorf("%s: unknown are %q, want %q %v %v", name, unknown, test.unknown, diags, errs)
+		}
+	}
+	m := ladderModel{declaredModel: declaredModel{Name: types.StringUnknown(), QueueType: types.StringValue("stream")},
+		Delays: delays}
+	if _, errs, _ := m.forecast(t.Context()); len(errs) == 0 {
+		t.Error("a queue type that does not exist is no error while the name is unknown")
+	}
+}

@@ -1,0 +1,273 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// observed is the model of a data source that shows what flows through something that was declared.
+type observed interface {
+	// kind is what is shown, as messages call it.
+	kind() string
+	// place says where it is.
+	place() (vhost, entry types.String)
+	// observe reads the configuration off the broker, and then what there is of it.
+	observe(ctx context.Context, o *operation) error
+}
+
+// observer is a data source without its schema.
+type observer[M any, P interface {
+	*M
+	observed
+}] struct{ connectedData }
+
+func (d *observer[M, P]) Metadata(
+	_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse,
+) {
+	resp.TypeName = req.ProviderTypeName + "_" + P(new(M)).kind()
+}
+
+// Read looks at what is behind the entry exchange.
+func (d *observer[M, P]) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
+	var model M
+	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if !d.connection.isKnown() {
+		resp.Diagnostics.Append(notReadable())
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, defaultReadTimeout)
+	defer cancel()
+	vhost, entry := P(&model).place()
+	o := operation{Deployment: deploy.Deployment{
+		Client: d.connection.client, Kind: P(&model).kind(), Vhost: vhostOf(vhost),
+		Desired: topology.Topology{Entry: entry.ValueString()},
+	}}
+	if err := P(&model).observe(ctx, &o); err != nil {
+		var other *cascade.OtherEntryError
+		if errors.As(err, &other) {
+			err = fmt.Errorf(
+				"%w. Read that with the data source rabbitmqdelay_%s and entry_exchange = %q",
+				err,
+				other.Kind,
+				other.Entry,
+			)
+		}
+		resp.Diagnostics.Append(o.failed("read", err))
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
+}
+
+// observedDeclared is the part of the model that all these data sources have.
+type observedDeclared struct {
+	Vhost            types.String      `tfsdk:"vhost"`
+	EntryExchange    types.String      `tfsdk:"entry_exchange"`
+	DeliveryExchange types.String      `tfsdk:"delivery_exchange"`
+	QueueType        types.String      `tfsdk:"queue_type"`
+	Messages         types.Int64       `tfsdk:"messages"`
+	Unroutable       types.Int64       `tfsdk:"unroutable_messages"`
+	Findings         []observedFinding `tfsdk:"findings"`
+}
+
+func (m *observedDeclared) place() (vhost, entry types.String) { return m.Vhost, m.EntryExchange }
+
+// observeDeclared reads what there is of something with so many digits in its keys, 0 if they do not reach the delivery
+// exchange.
+func (m *observedDeclared) observeDeclared(
+	ctx context.Context, o *operation, desired topology.Topology, queueType cascade.QueueType, digits int,
+) (*broker.State, error) {
+	o.Desired = desired
+	state, err := o.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m.DeliveryExchange = types.StringValue(desired.Delivery)
+	m.QueueType = types.StringValue(string(queueType))
+	m.Messages, m.Unroutable = o.waiting(state)
+	m.Findings, err = o.observedFindings(ctx, state, digits)
+	return state, err
+}
+
+type observedQueue struct {
+	Name       types.String `tfsdk:"name"`
+	MessageTTL types.Int64  `tfsdk:"message_ttl"`
+	Messages   types.Int64  `tfsdk:"messages"`
+	Consumers  types.Int64  `tfsdk:"consumers"`
+}
+
+func observedQueueOf(state *broker.State, name string) (q observedQueue, exists bool) {
+	queue, exists := state.Queues[name]
+	return observedQueue{
+		Name: types.StringValue(name), MessageTTL: declaredTTL(queue),
+		Messages:  types.Int64Value(state.Status[name].Messages),
+		Consumers: types.Int64Value(state.Status[name].Consumers),
+	}, exists
+}
+
+type observedFinding struct {
+	Severity types.String `tfsdk:"severity"`
+	Object   types.String `tfsdk:"object"`
+	Cause    types.String `tfsdk:"cause"`
+	Effect   types.String `tfsdk:"effect"`
+}
+
+// observedAttributes are what each of these data sources has, and the further ones. The position is what tells one
+// queue from another.
+func observedAttributes(
+	kind string,
+	position, more map[string]schema.Attribute,
+) map[string]schema.Attribute {
+	say := func(format string) string { return fmt.Sprintf(format, kind) }
+	queue := map[string]schema.Attribute{
+		"name": schema.StringAttribute{Computed: true, MarkdownDescription: "Name of the queue."},
+		"message_ttl": schema.Int64Attribute{
+			Computed: true,
+			MarkdownDescription: "How long a message waits in it, in milliseconds, as it is declared; null " +
+				"if it is not.",
+		},
+		"messages": schema.Int64Attribute{Computed: true, MarkdownDescription: "Messages that wait in it."},
+		"consumers": schema.Int64Attribute{
+			Computed:            true,
+			MarkdownDescription: "Consumers, of which there should be none.",
+		},
+	}
+	maps.Copy(queue, position)
+	attributes := map[string]schema.Attribute{
+		"vhost": schema.StringAttribute{Optional: true, MarkdownDescription: "Virtual host. Default: `/`.",
+			Validators: notEmpty},
+		"delivery_exchange": schema.StringAttribute{
+			Computed:            true,
+			MarkdownDescription: say("Exchange at the end of the %s."),
+		},
+		"queue_type": schema.StringAttribute{Computed: true, MarkdownDescription: "`quorum` or `classic`."},
+		"queues": schema.ListNestedAttribute{
+			Computed: true,
+			MarkdownDescription: "The delay queues, the shortest delay first; one that is missing is among the " +
+				"findings instead.",
+			NestedObject: schema.NestedAttributeObject{Attributes: queue},
+		},
+		"messages": schema.Int64Attribute{
+			Computed:            true,
+			MarkdownDescription: "Messages that wait in all delay queues together.",
+		},
+		"unroutable_messages": schema.Int64Attribute{
+			Computed:            true,
+			MarkdownDescription: say("Messages in the queue of unroutable messages; null if the %s has none."),
+		},
+		"findings": schema.ListNestedAttribute{
+			Computed: true,
+			MarkdownDescription: say("What changes what happens to messages; empty for a healthy %s. Bindings of the " +
+				"delivery exchange for another number of levels are among it, the first ten."),
+			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+				"severity": schema.StringAttribute{
+					Computed: true,
+					MarkdownDescription: "`error` if messages are lost, leave early, arrive twice or do not get on; " +
+						"`warning` if they may be late, or if it is not known.",
+				},
+				"object": schema.StringAttribute{
+					Computed:            true,
+					MarkdownDescription: "What it was found on, such as `queue \"tasks.delay-03\"`.",
+				},
+				"cause": schema.StringAttribute{
+					Computed:            true,
+					MarkdownDescription: "What does it, such as `missing` or `policy \"ttl\"`.",
+				},
+				"effect": schema.StringAttribute{Computed: true, MarkdownDescription: "What it does to messages."},
+			}},
+		},
+	}
+	maps.Copy(attributes, more)
+	return attributes
+}
+
+// declaredTTL is the time-to-live that a queue has been declared with.
+func declaredTTL(queue topology.Queue) types.Int64 {
+	if millis, ok := queue.Arguments["x-message-ttl"].(int64); ok {
+		return types.Int64Value(millis)
+	}
+	return types.Int64Null()
+}
+
+// waiting counts the messages in the delay queues, and in the queue of unroutable messages if there is one.
+func (o *operation) waiting(state *broker.State) (messages, unroutable types.Int64) {
+	all, parking := inFlight(state), o.Desired.Exchanges[o.Desired.Entry].AlternateExchange()
+	if parking == "" {
+		return types.Int64Value(all), types.Int64Null()
+	}
+	parked := state.Status[parking].Messages
+	return types.Int64Value(all - parked), types.Int64Value(parked)
+}
+
+// observedFindings are the findings, with digits as in observeDeclared.
+func (o *operation) observedFindings(ctx context.Context, state *broker.State, digits int) ([]observedFinding, error) {
+	found := append(health.Damages(o.Desired, state.Topology), o.Findings(state)...)
+	if digits > 0 {
+		astray, err := o.astray(ctx, digits)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, astray...)
+	}
+	findings := []observedFinding{}
+	for _, f := range found {
+		findings = append(findings, observedFinding{
+			Severity: types.StringValue(string(f.Severity)), Object: types.StringValue(plaintext.Line(f.Object)),
+			Cause: types.StringValue(plaintext.Line(f.Cause)), Effect: types.StringValue(plaintext.Line(f.Effect)),
+		})
+	}
+	return findings, nil
+}
+
+// mostAstray is how many bindings for another number of levels are among the findings.
+const mostAstray = 10
+
+// astray are the bindings of the delivery exchange that are made for another number of levels than anything that ends
+// there has.
+func (o *operation) astray(ctx context.Context, digits int) ([]health.Finding, error) {
+	bindings, err := o.Client.Lookup(o.Vhost).BindingsFrom(ctx, o.Desired.Delivery)
+	if err != nil {
+		return nil, err
+	}
+	there := map[int]bool{digits: true}
+	var found []health.Finding
+	for _, b := range sorted(bindings) {
+		d, err := cascade.RecognizeDestination(o.Vhost, b)
+		if err != nil || d.Match != cascade.Exact || there[d.Levels] {
+			continue
+		}
+		if len(there) == 1 { // something else may end there, too
+			others, err := deploy.LevelsInto(ctx, o.Client, o.Vhost, o.Desired.Delivery)
+			if err != nil {
+				return nil, err
+			}
+			maps.Copy(there, others)
+			there[0] = true // so that nobody looks again
+		}
+		if there[d.Levels] || len(found) == mostAstray {
+			continue
+		}
+		found = append(found, health.Finding{
+			Severity: health.Error, Object: deploy.BindingObject(o.Vhost, b).Name,
+			Cause: fmt.Sprintf("made for levels = %d, not %d", d.Levels, digits),
+			Effect: fmt.Sprintf("it takes no message of the %s: those for %q are unroutable unless something "+
+				"else is bound for them", o.Kind, d.Address),
+		})
+	}
+	return found, nil
+}

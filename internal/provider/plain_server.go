@@ -1,0 +1,152 @@
+package provider
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
+)
+
+// plainServer is the framework's server, but what people read of its answers is plain text.
+type plainServer struct{ frameworkServer }
+
+type frameworkServer interface {
+	tfprotov6.ProviderServer
+	tfprotov6.ListResourceServer
+	tfprotov6.ActionServer
+}
+
+// NewServer returns the provider in the given version, as the plugin protocol has it. Any number of them may be in use
+// at a time.
+func NewServer(version string) (tfprotov6.ProviderServer, error) {
+	framework, ok := providerserver.NewProtocol6(&rabbitmqdelay{version: version})().(frameworkServer)
+	if !ok {
+		return nil, errors.New("the framework's server has no list resources or no actions")
+	}
+	return plainServer{framework}, nil
+}
+
+func (s plainServer) ValidateResourceConfig(
+	ctx context.Context, req *tfprotov6.ValidateResourceConfigRequest,
+) (*tfprotov6.ValidateResourceConfigResponse, error) {
+	resp, err := s.frameworkServer.ValidateResourceConfig(ctx, req)
+	if resp != nil {
+		showPlain(resp.Diagnostics)
+	}
+	return resp, err
+}
+
+func (s plainServer) ReadResource(
+	ctx context.Context, req *tfprotov6.ReadResourceRequest,
+) (*tfprotov6.ReadResourceResponse, error) {
+	resp, err := s.frameworkServer.ReadResource(ctx, req)
+	if resp != nil {
+		showPlain(resp.Diagnostics)
+	}
+	return resp, err
+}
+
+func (s plainServer) PlanResourceChange(
+	ctx context.Context, req *tfprotov6.PlanResourceChangeRequest,
+) (*tfprotov6.PlanResourceChangeResponse, error) {
+	resp, err := s.frameworkServer.PlanResourceChange(ctx, req)
+	if resp != nil {
+		showPlain(resp.Diagnostics)
+	}
+	return resp, err
+}
+
+func (s plainServer) ApplyResourceChange(
+	ctx context.Context, req *tfprotov6.ApplyResourceChangeRequest,
+) (*tfprotov6.ApplyResourceChangeResponse, error) {
+	resp, err := s.frameworkServer.ApplyResourceChange(ctx, req)
+	if resp != nil {
+		showPlain(resp.Diagnostics)
+	}
+	return resp, err
+}
+
+func (s plainServer) ImportResourceState(
+	ctx context.Context, req *tfprotov6.ImportResourceStateRequest,
+) (*tfprotov6.ImportResourceStateResponse, error) {
+	resp, err := s.frameworkServer.ImportResourceState(ctx, req)
+	if resp != nil {
+		showPlain(resp.Diagnostics)
+	}
+	return resp, err
+}
+
+func (s plainServer) ListResource(
+	ctx context.Context, req *tfprotov6.ListResourceRequest,
+) (*tfprotov6.ListResourceServerStream, error) {
+	stream, err := s.frameworkServer.ListResource(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	results := stream.Results
+	stream.Results = func(push func(tfprotov6.ListResourceResult) bool) {
+		for result := range results {
+			showPlain(result.Diagnostics)
+			if !push(result) {
+				return
+			}
+		}
+	}
+	return stream, nil
+}
+
+func (s plainServer) ReadDataSource(
+	ctx context.Context, req *tfprotov6.ReadDataSourceRequest,
+) (*tfprotov6.ReadDataSourceResponse, error) {
+	resp, err := s.frameworkServer.ReadDataSource(ctx, req)
+	if resp != nil {
+		showPlain(resp.Diagnostics)
+	}
+	return resp, err
+}
+
+func (s plainServer) PlanAction(
+	ctx context.Context, req *tfprotov6.PlanActionRequest,
+) (*tfprotov6.PlanActionResponse, error) {
+	resp, err := s.frameworkServer.PlanAction(ctx, req)
+	if resp != nil {
+		showPlain(resp.Diagnostics)
+	}
+	return resp, err
+}
+
+func (s plainServer) InvokeAction(
+	ctx context.Context, req *tfprotov6.InvokeActionRequest,
+) (*tfprotov6.InvokeActionServerStream, error) {
+	stream, err := s.frameworkServer.InvokeAction(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	events := stream.Events
+	stream.Events = func(push func(tfprotov6.InvokeActionEvent) bool) {
+		for event := range events {
+			switch is := event.Type.(type) {
+			case tfprotov6.ProgressInvokeActionEventType:
+				event.Type = tfprotov6.ProgressInvokeActionEventType{Message: plaintext.Line(is.Message)}
+			case tfprotov6.CompletedInvokeActionEventType:
+				showPlain(is.Diagnostics)
+			}
+			if !push(event) {
+				return
+			}
+		}
+	}
+	return stream, nil
+}
+
+// showPlain leaves nothing in diagnostics that a terminal or a CI log would obey. Names are quoted, and a broker's
+// words are plain before; this is for a place where that was forgotten, and for commands to a CI system within a name,
+// before which Terraform may begin a line.
+func showPlain(diagnostics []*tfprotov6.Diagnostic) {
+	for _, d := range diagnostics {
+		d.Summary, d.Detail = plaintext.Line(d.Summary), plaintext.Lines(d.Detail)
+	}
+}
