@@ -93,7 +93,7 @@ func TestHostileObjects(t *testing.T) {
 	harmless("a probe", p.read(ctx, "rabbitmqdelay_probe", attributes{"vhost": v.name, "entry_exchange": "no" + entry,
 		"delay": "1s"}))
 	_, diagnostics = p.invoke(ctx, attributes{"vhost": v.name, "entry_exchange": entry, "delay": "1s",
-		"destination": hostileName})
+		"address": hostileName})
 	harmless("a message for nobody", diagnostics)
 	for _, l := range p.query(ctx, attributes{"vhost": v.name}, true, 0) {
 		said++

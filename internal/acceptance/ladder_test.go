@@ -276,7 +276,7 @@ func TestLadderReplacement(t *testing.T) {
 	other := fixed.with(attributes{"delays": textSet("2h")})
 	plan := p.plan(t.Context(), other)
 	if text := warningText(plan.diagnostics); plan.replace || !strings.Contains(text, "because of a change of delays") {
-		t.Errorf("a queue with a fixed name gets another time-to-live: replaced %t, %s", plan.replace, text)
+		t.Errorf("a queue with a fixed name gets another TTL: replaced %t, %s", plan.replace, text)
 	}
 	p.mustApply(other)
 	p.mustBeSettled(other)

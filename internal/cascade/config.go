@@ -31,7 +31,7 @@ type Config struct {
 	Levels int
 	// MaxDelay is the longest delay that has to be possible.
 	MaxDelay time.Duration
-	// Resolution is the shortest time-to-live of level 0, in whole milliseconds. Level k has Base^k times as much.
+	// Resolution is the shortest TTL of level 0, in whole milliseconds. Level k has Base^k times as much.
 	Resolution time.Duration
 
 	ExchangeName     Format
@@ -45,7 +45,7 @@ type Config struct {
 	MaxLength int64
 	// Lookahead is the number of digits that a level exchange looks at, 1 to Levels.
 	Lookahead int
-	// StrictKeys makes the entry exchange take only keys with all digits and a destination.
+	// StrictKeys makes the entry exchange take only keys with all digits and an address.
 	StrictKeys bool
 	// InternalLevels makes the exchanges below the entry refuse publishers.
 	InternalLevels bool

@@ -33,7 +33,7 @@ func FuzzExpand(f *testing.F) {
 		}
 		expanded := resolved.Expand()
 		if top := resolved.Scale().TTL(resolved.Levels-1, 1); top <= 0 || top > MaxTTL {
-			t.Fatalf("the top level has a time-to-live of %s", top)
+			t.Fatalf("the top level has a TTL of %s", top)
 		}
 		queues, exchanges := resolved.Levels, resolved.Levels
 		if parkUnroutable {

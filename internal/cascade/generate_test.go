@@ -103,7 +103,7 @@ func anyResolution() *rapid.Generator[time.Duration] {
 	})
 }
 
-// anyDestination draws the destinations that fit behind the digits.
-func anyDestination(levels int) *rapid.Generator[string] {
+// anyAddress draws the addresses that fit behind the digits.
+func anyAddress(levels int) *rapid.Generator[string] {
 	return rapid.StringOfN(rapid.RuneFrom([]rune("a01.*#é")), 1, 20, MaxKeyBytes-2*levels)
 }

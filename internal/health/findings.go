@@ -50,7 +50,7 @@ func Findings(actual map[string]topology.Queue, status map[string]QueueStatus) [
 	return findings
 }
 
-// inspection is one queue under inspection. A queue without a time-to-live is one where messages
+// inspection is one queue under inspection. A queue without a TTL is one where messages
 // end: there they wait until somebody takes them.
 type inspection struct {
 	queue  topology.Queue

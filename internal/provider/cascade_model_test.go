@@ -61,7 +61,7 @@ func TestForecastOfUnknownValues(t *testing.T) {
 		},
 			[]string{"levels", "max_delay", "lookahead", "entry_exchange", "exchanges", "queues", "bindings",
 				"publisher"}},
-		// The names of the queues are known; their time-to-live is not.
+		// The names of the queues are known; their TTL is not.
 		"resolution": {func(m *cascadeModel) { m.Resolution = timetypes.NewGoDurationUnknown() },
 			[]string{"resolution", "max_delay", "publisher", "queues"}},
 		"exchange_name": {func(m *cascadeModel) { m.ExchangeName = types.StringUnknown() },

@@ -58,7 +58,7 @@ func (r *lifecycle[M, P]) attributes(
 		"park_unroutable": schema.BoolAttribute{
 			Optional: true, Computed: true,
 			MarkdownDescription: say("Whether every exchange of the KIND gets an alternate exchange with a queue, " +
-				"both named `<name>.unroutable`, where messages with a malformed key or without a destination are " +
+				"both named `<name>.unroutable`, where messages with a malformed key or without an address are " +
 				"kept. Default: `true`. A change rebuilds the KIND, its delivery exchange included, and binds again " +
 				"what is bound there."),
 		},
