@@ -123,7 +123,7 @@ func New(config Config) (*Client, error) {
 		amqpURI:  amqpURI,
 		tls:      tlsConfig,
 		http: newTransport(transportConfig{
-			endpoint: endpoint.String(),
+			endpoint: endpoint,
 			tls:      tlsConfig, proxy: proxy, headers: headers, secrets: config.secrets(),
 			timeout: timeout, retryTimeout: retryTimeout, parallel: parallel,
 		}),

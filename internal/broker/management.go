@@ -79,6 +79,10 @@ type notManagement struct {
 }
 
 func (e *notManagement) Error() string {
+	var large *tooLarge
+	if errors.As(e.err, &large) {
+		return fmt.Sprintf("the answer of %s %s", e.path, large)
+	}
 	return fmt.Sprintf("the answer of %s is not what RabbitMQ sends: %s", e.path, e.err)
 }
 
