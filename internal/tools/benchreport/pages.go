@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/template"
 )
@@ -47,6 +46,7 @@ func pageFuncs(d *data) template.FuncMap {
 		"shares":   d.shares,
 		"ratios":   d.ratios,
 		"trips":    d.trips,
+		"each":     d.each,
 		// cell is a median, empty where it was not measured.
 		"cell": func(broker, scenario, subject string, x float64, metric string) string {
 			f, ok := d.figure(broker, scenario, subject, x, metric)
@@ -54,19 +54,6 @@ func pageFuncs(d *data) template.FuncMap {
 				return ""
 			}
 			return short(f.median)
-		},
-		// each is the median on each broker, the newest first: "2 ms on 4.3.6, 1 on 3.10.8".
-		"each": func(scenario, subject string, x float64, metric string) (string, error) {
-			var all []string
-			for _, broker := range slices.Backward(d.brokersOf(scenario)) {
-				if f, ok := d.figure(broker, scenario, subject, x, metric); ok {
-					all = append(all, short(f.median)+" "+f.unit+" on "+broker)
-				}
-			}
-			if len(all) == 0 {
-				return "", fmt.Errorf("nothing was measured of %q, %q, %q at %g", scenario, subject, metric, x)
-			}
-			return strings.Join(all, ", "), nil
 		},
 		"list": func(all ...string) []string { return all },
 		"newest": func(scenario string) (string, error) {
