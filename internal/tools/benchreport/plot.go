@@ -30,7 +30,7 @@ var drawings = []drawing{
 		"messages per second", "milliseconds", true},
 	{"lateness-by-base-p99", "lateness, by base", "p99", "Lateness of 99 of 100 messages, quorum queues",
 		"messages per second", "milliseconds", true},
-	{"destroy", "terraform destroy, latency", "time", "Time of a destroy", "milliseconds more per round trip",
+	{"destroy", "terraform destroy, latency", "time", "Time of a destroy, quorum queues", "milliseconds more per round trip",
 		"seconds", true},
 }
 
