@@ -259,6 +259,8 @@ func TestLadderReplacement(t *testing.T) {
 		"a fixed key":             {attributes{"dead_letter_routing_key": "k"}, false},
 		"another type":            {attributes{"queue_type": "classic"}, false},
 		"a limit":                 {attributes{"max_length": 5}, false},
+		"a leader locator":        {attributes{"queue_leader_locator": "balanced"}, false},
+		"a group size":            {attributes{"quorum_initial_group_size": 3}, false},
 		"no parking":              {attributes{"park_unroutable": false}, false},
 		"a new name":              {attributes{"name": "u"}, true},
 		"names and a delay":       {attributes{"queue_name": "t.rung-%s", "delays": textSet("2h")}, false},
