@@ -15,7 +15,7 @@ const (
 	longest = math.MaxInt64 - day
 )
 
-// Duration is a duration as people say it: "36 h 24 min 31 s", "12 days 3 h", "8 years 185 days". From a year on, it is
+// Duration is a duration as people say it: "36 h 24 min 31 s", "8 years 185 days". From a year on, it is
 // rounded to days. Attributes take another form, see cascade.DurationText.
 func Duration(d time.Duration) string {
 	switch {
@@ -29,11 +29,11 @@ func Duration(d time.Duration) string {
 	var parts []string
 	if d = min(d, longest); d >= year-day/2 {
 		years := (d + day/2) / year
-		parts = append(parts, counted(years, "year"))
+		parts = append(parts, Count(int(years), "year"))
 		d = (d - years*year).Round(day)
 	}
 	if days := d / day; days > 0 {
-		parts = append(parts, counted(days, "day"))
+		parts = append(parts, Count(int(days), "day"))
 	}
 	if rest := d % day; rest > 0 {
 		parts = append(parts, clock(rest))
@@ -56,11 +56,12 @@ func clock(d time.Duration) string {
 	return strings.Join(parts, " ")
 }
 
-func counted(n time.Duration, unit string) string {
+// Count is a number of things: "1 day", "2 days".
+func Count(n int, thing string) string {
 	if n != 1 {
-		unit += "s"
+		thing += "s"
 	}
-	return strconv.FormatInt(int64(n), 10) + " " + unit
+	return strconv.Itoa(n) + " " + thing
 }
 
 func decimal(d, unit time.Duration) string {
