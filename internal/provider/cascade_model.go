@@ -128,7 +128,7 @@ func compute(config cascade.Config) (computed, error) {
 }
 
 func computedOf(resolved cascade.Cascade) computed {
-	c := computeDeclared(depictionOf(resolved), resolved.ParkUnroutable, string(resolved.QueueName), resolved.Summary())
+	c := computeDeclared(depictionOf(resolved), resolved.ParkUnroutable, string(resolved.QueueName))
 	c["base"] = types.Int64Value(int64(resolved.Base))
 	c["levels"] = types.Int64Value(int64(resolved.Levels))
 	c["resolution"] = durationValue(resolved.Resolution)
@@ -147,7 +147,7 @@ func (m *cascadeModel) setActual(actual topology.Topology) diag.Diagnostics {
 	if diags.HasError() {
 		return diags
 	}
-	m.declaredModel.setActual(depictionOf(resolved), resolved.Summary(), actual)
+	m.declaredModel.setActual(depictionOf(resolved), actual)
 	m.Publisher = publisherValue(resolved)
 	// A state of an older version does not know the attributes.
 	m.Base = types.Int64Value(int64(resolved.Base))
@@ -178,7 +178,8 @@ func depictionOf(resolved cascade.Cascade) depiction {
 			levels[q.Name] = types.Int64Value(int64(level))
 		}
 	}
-	return depiction{levelPosition, resolved.Expand(), levels, types.StringValue(string(resolved.QueueType))}
+	t := resolved.Expand()
+	return depiction{levelPosition, t, levels, types.StringValue(string(resolved.QueueType)), resolved.Summary(t)}
 }
 
 // recognize is the state of a cascade that is on a broker, before its objects are read.

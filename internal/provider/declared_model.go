@@ -131,7 +131,7 @@ func imported(name, vhost string, createsDelivery bool, maxLength int64, c compu
 
 // computeDeclared are the attributes that all such resources compute. The type of the delivery exchange is unknown where
 // any type will do.
-func computeDeclared(d depiction, parks bool, queueName, summary string) computed {
+func computeDeclared(d depiction, parks bool, queueName string) computed {
 	return computed{
 		"queue_type":             d.queueType,
 		"park_unroutable":        types.BoolValue(parks),
@@ -139,7 +139,7 @@ func computeDeclared(d depiction, parks bool, queueName, summary string) compute
 		"delivery_exchange":      types.StringValue(d.desired.Delivery),
 		"entry_exchange":         types.StringValue(d.desired.Entry),
 		"delivery_exchange_type": textOr(d.desired.DeliveryType, types.StringUnknown()),
-		"summary":                types.StringValue(summary),
+		"summary":                types.StringValue(d.summary),
 		"queue_arguments":        d.queueArguments(),
 		"exchanges":              d.exchanges(d.desired, types.Map{}),
 		"queues":                 d.queues(d.desired, types.Map{}),
@@ -175,10 +175,10 @@ func textOr(text string, otherwise types.String) types.String {
 }
 
 // setActual writes what a broker has into the model. A state of an older version knows neither summary nor arguments.
-func (d *declaredModel) setActual(shows depiction, summary string, actual topology.Topology) {
+func (d *declaredModel) setActual(shows depiction, actual topology.Topology) {
 	d.EntryExchange = types.StringValue(actual.Entry)
 	d.DeliveryExchangeType = textOr(actual.DeliveryType, types.StringNull())
-	d.Summary = types.StringValue(summary)
+	d.Summary = types.StringValue(shows.summary)
 	d.QueueArguments = shows.queueArguments()
 	d.Exchanges = shows.exchanges(actual, d.Exchanges)
 	d.Queues = shows.queues(actual, d.Queues)

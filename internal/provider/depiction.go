@@ -24,6 +24,7 @@ type depiction struct {
 	// positions are those of the delay queues by their names.
 	positions map[string]attr.Value
 	queueType types.String
+	summary   string
 }
 
 // position is the attribute that tells a delay queue from the others of its kind. It is null for the queue of
@@ -77,11 +78,12 @@ func usualQueue(queueType types.String, delays bool, arguments types.Map) map[st
 }
 
 // shorten makes null what is as usual, unless it was written out before.
-func shorten(values, usual map[string]attr.Value, before attr.Value) {
-	written, _ := before.(types.Object)
+func shorten(values, usual map[string]attr.Value, written attr.Value) {
+	object, _ := written.(types.Object)
+	had := object.Attributes()
 	for attribute, value := range usual {
-		had, exists := written.Attributes()[attribute]
-		if values[attribute].Equal(value) && (!exists || had.IsNull()) {
+		before, exists := had[attribute]
+		if values[attribute].Equal(value) && (!exists || before.IsNull()) {
 			values[attribute] = nullLike(value)
 		}
 	}
@@ -89,9 +91,9 @@ func shorten(values, usual map[string]attr.Value, before attr.Value) {
 
 // writeOut writes out what is as usual where the state does. Usual is what is usual for one of the elements.
 func writeOut(planned *types.Map, state types.Map, usual func(element types.Object) map[string]attr.Value) {
-	elements, changed := planned.Elements(), false
+	elements, had, changed := planned.Elements(), state.Elements(), false
 	for name, value := range elements {
-		before, existed := state.Elements()[name].(types.Object)
+		before, existed := had[name].(types.Object)
 		object, known := value.(types.Object)
 		if !existed || !known || object.IsUnknown() {
 			continue
@@ -110,7 +112,7 @@ func writeOut(planned *types.Map, state types.Map, usual func(element types.Obje
 }
 
 func (d depiction) exchanges(t topology.Topology, before types.Map) types.Map {
-	values := map[string]attr.Value{}
+	values, written := map[string]attr.Value{}, before.Elements()
 	for name, e := range t.Exchanges {
 		further := maps.Clone(e.Arguments)
 		exchange := map[string]attr.Value{
@@ -121,7 +123,7 @@ func (d depiction) exchanges(t topology.Topology, before types.Map) types.Map {
 			"alternate_exchange": takeString(further, "alternate-exchange"),
 			"arguments":          argumentsValue(further),
 		}
-		shorten(exchange, usualExchange, before.Elements()[name])
+		shorten(exchange, usualExchange, written[name])
 		values[name] = types.ObjectValueMust(exchangeType.AttrTypes, exchange)
 	}
 	return types.MapValueMust(exchangeType, values)
@@ -140,11 +142,11 @@ func (d depiction) queueArguments() types.Map {
 
 func (d depiction) queues(t topology.Topology, before types.Map) types.Map {
 	queueType, arguments := d.position.queueType(), d.queueArguments()
-	values := map[string]attr.Value{}
+	values, written := map[string]attr.Value{}, before.Elements()
 	for name, q := range t.Queues {
 		_, delays := d.positions[name]
 		queue := d.queue(q)
-		shorten(queue, usualQueue(d.queueType, delays, arguments), before.Elements()[name])
+		shorten(queue, usualQueue(d.queueType, delays, arguments), written[name])
 		values[name] = types.ObjectValueMust(queueType.AttrTypes, queue)
 	}
 	return types.MapValueMust(queueType, values)
@@ -175,25 +177,28 @@ const foreign = "foreign"
 // bindings are maps within a map: Terraform compares them by their keys, so that none shows as another one. A list does
 // not do that, and of two sets it compares each element with each, which takes a fifth of the time of an apply (1.11.4).
 func (d depiction) bindings(t topology.Topology) types.Map {
-	destinations := map[string]map[string]attr.Value{}
-	for _, b := range t.Bindings.Sorted() {
-		if !t.Owns(b.Source) {
-			continue
+	destinations, others := map[string]map[string]attr.Value{}, topology.Bindings{}
+	add := func(source, key, value string) {
+		if destinations[source] == nil {
+			destinations[source] = map[string]attr.Value{}
 		}
-		of := destinations[b.Source]
-		if of == nil {
-			of = map[string]attr.Value{}
-			destinations[b.Source] = of
+		destinations[source][key] = types.StringValue(value)
+	}
+	for b := range t.Bindings {
+		switch {
+		case !t.Owns(b.Source):
+		case d.desired.Bindings.Has(b):
+			add(b.Source, shortKey(b.RoutingKey), b.Leads())
+		default:
+			others.Add(b)
 		}
-		if d.desired.Bindings.Has(b) {
-			of[shortKey(b.RoutingKey)] = types.StringValue(b.Leads())
-			continue
-		}
+	}
+	for _, b := range others.Sorted() {
 		key := plaintext.Line(b.Line()) // it is somebody else's
-		for _, taken := of[key]; taken; _, taken = of[key] {
-			key += " again" // what cannot be seen in two of them may be written in the same way
+		for _, taken := destinations[b.Source][key]; taken; _, taken = destinations[b.Source][key] {
+			key += " again" // two that differ in what cannot be seen may be written in the same way
 		}
-		of[key] = types.StringValue(foreign)
+		add(b.Source, key, foreign)
 	}
 	values := map[string]attr.Value{}
 	for source, of := range destinations {

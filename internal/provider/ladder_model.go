@@ -80,7 +80,8 @@ func depictionOfLadder(resolved cascade.Ladder) depiction {
 	for _, label := range resolved.Delays {
 		labels[resolved.QueueName.Name(label)] = types.StringValue(label)
 	}
-	return depiction{delayPosition, resolved.Expand(), labels, types.StringValue(string(resolved.QueueType))}
+	t := resolved.Expand()
+	return depiction{delayPosition, t, labels, types.StringValue(string(resolved.QueueType)), resolved.Summary(t)}
 }
 
 // computeLadder resolves and expands a configuration. An error is of type cascade.Errors.
@@ -93,8 +94,7 @@ func computeLadder(config cascade.LadderConfig) (computed, error) {
 }
 
 func computedOfLadder(resolved cascade.Ladder) computed {
-	return computeDeclared(depictionOfLadder(resolved), resolved.ParkUnroutable, string(resolved.QueueName),
-		resolved.Summary())
+	return computeDeclared(depictionOfLadder(resolved), resolved.ParkUnroutable, string(resolved.QueueName))
 }
 
 // setActual writes what a broker has into the model.
@@ -103,7 +103,7 @@ func (m *ladderModel) setActual(actual topology.Topology) diag.Diagnostics {
 	if err != nil {
 		return configErrors(err)
 	}
-	m.declaredModel.setActual(depictionOfLadder(resolved), resolved.Summary(), actual)
+	m.declaredModel.setActual(depictionOfLadder(resolved), actual)
 	return nil
 }
 
