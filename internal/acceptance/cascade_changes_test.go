@@ -294,7 +294,7 @@ func TestAccUnknownValues(t *testing.T) {
 		plancheck.ExpectUnknownValue("rabbitmqdelay_cascade.queue_type",
 			tfjsonpath.New("queue_arguments")),
 		plancheck.ExpectUnknownValue("rabbitmqdelay_cascade.delivery_exchange",
-			tfjsonpath.New("bindings").AtMapKey("with-delivery-exchange.delay-00")),
+			tfjsonpath.New("bindings").AtMapKey("with-delivery-exchange.delay-00").AtMapKey("*.*.0.#")),
 		plancheck.ExpectKnownValue("rabbitmqdelay_cascade.delivery_exchange",
 			tfjsonpath.New("bindings").AtMapKey("with-delivery-exchange.delay-01"), knownvalue.MapSizeExact(2)),
 	)

@@ -84,6 +84,11 @@ func (v *vhost) planReadsAfterDamages() {
 		v.do(plans.Repair(expanded, v.objects()).Steps()...)
 	}
 
+	v.do(plans.DeleteQueue{Queue: lowest})
+	bind()
+	v.planLooks(tf, "drift.svg", usual)
+	v.do(plans.Repair(expanded, v.objects()).Steps()...)
+
 	v.planReads(tf, "change-of-lookahead.txt", cascadeOf("levels = 3", "lookahead = 1"))
 	v.planReads(tf, "rebuild.txt", cascadeOf("levels = 3", `queue_type = "classic"`))
 	v.planReads(tf, "replacement.txt", cascadeOf("levels = 4"))
@@ -177,8 +182,24 @@ func (tf *commandLine) mustRun(arguments ...string) string {
 // planReads compares the plan of a configuration with the text in a file.
 func (v *vhost) planReads(tf *commandLine, file, configuration string) {
 	v.Helper()
-	path := filepath.Join(plansDirectory, file)
-	got := repeatable(tf.planText(configuration), v.name)
+	v.compareOutput(filepath.Join(plansDirectory, file), repeatable(tf.planText(configuration), v.name))
+}
+
+// planLooks compares what a terminal shows of a plan with a picture.
+func (v *vhost) planLooks(tf *commandLine, file, configuration string) {
+	v.Helper()
+	tf.planText(configuration)
+	command := tf.command("show", "-no-color", "plan")
+	command.Args = slices.DeleteFunc(command.Args, func(option string) bool { return option == "-no-color" })
+	out, err := command.Output()
+	if err != nil {
+		v.Fatal(err)
+	}
+	v.compareOutput(filepath.Join(plansDirectory, file), picture(repeatable(string(out), v.name)))
+}
+
+func (v *vhost) compareOutput(path, got string) {
+	v.Helper()
 	if os.Getenv("UPDATE_OUTPUT") != "" {
 		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
 			v.Fatal(err)
