@@ -98,8 +98,10 @@ func TestWrongAttributes(t *testing.T) {
 			"force_destroy":             onlyTrueFalse,
 			"drain_timeout":             noDuration,
 			"timeouts":                  anythingGoes, // see TestWrongTimeouts
-			"entry_exchange":            anythingGoes, // computed, as the five below
+			"entry_exchange":            anythingGoes, // computed, as the seven below
 			"delivery_exchange_type":    anythingGoes,
+			"summary":                   anythingGoes,
+			"queue_arguments":           anythingGoes,
 			"publisher":                 anythingGoes,
 			"exchanges":                 anythingGoes,
 			"queues":                    anythingGoes,
@@ -136,7 +138,9 @@ func TestWrongAttributes(t *testing.T) {
 			"drain_timeout":             noDuration,
 			"timeouts":                  anythingGoes, // as those of the cascade
 			"delivery_exchange_type":    anythingGoes,
-			"exchanges":                 anythingGoes, // computed, as the two below
+			"summary":                   anythingGoes, // computed, as the four below
+			"queue_arguments":           anythingGoes,
+			"exchanges":                 anythingGoes,
 			"queues":                    anythingGoes,
 			"bindings":                  anythingGoes,
 		}, func(wrong attributes) []*tfprotov6.Diagnostic {

@@ -296,11 +296,11 @@ func TestAccUnknownValues(t *testing.T) {
 			tfjsonpath.New("queues").AtMapKey("with-resolution.delay-01").AtMapKey("dead_letter_exchange"),
 			knownvalue.StringExact("with-resolution.delay-00")),
 		plancheck.ExpectUnknownValue("rabbitmqdelay_cascade.queue_type",
-			tfjsonpath.New("queues").AtMapKey("with-queue-type.delay-01").AtMapKey("type")),
+			tfjsonpath.New("queue_arguments")),
 		plancheck.ExpectUnknownValue("rabbitmqdelay_cascade.delivery_exchange",
-			tfjsonpath.New("bindings").AtMapKey("with-delivery-exchange.delay-00")),
+			tfjsonpath.New("bindings").AtMapKey("with-delivery-exchange.delay-00").AtMapKey("*.*.0.#")),
 		plancheck.ExpectKnownValue("rabbitmqdelay_cascade.delivery_exchange",
-			tfjsonpath.New("bindings").AtMapKey("with-delivery-exchange.delay-01"), knownvalue.SetSizeExact(2)),
+			tfjsonpath.New("bindings").AtMapKey("with-delivery-exchange.delay-01"), knownvalue.MapSizeExact(2)),
 	)
 	resource.ParallelTest(t, resource.TestCase{
 		ProtoV6ProviderFactories: factories,

@@ -57,7 +57,7 @@ func TestAccLadder(t *testing.T) {
 					known("queues", "retry.unroutable", "delay", knownvalue.Null()),
 					known("exchanges", "retry.entry", "type", knownvalue.StringExact("topic")),
 					plancheck.ExpectKnownValue(address, tfjsonpath.New("bindings").AtMapKey("retry.entry"),
-						knownvalue.SetSizeExact(8)),
+						knownvalue.MapSizeExact(8)),
 				}},
 				Check: holds(expanded),
 			},

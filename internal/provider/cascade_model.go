@@ -128,9 +128,7 @@ func compute(config cascade.Config) (computed, error) {
 }
 
 func computedOf(resolved cascade.Cascade) computed {
-	t := resolved.Expand()
-	c := computeDeclared(t, resolved.QueueType, resolved.ParkUnroutable, string(resolved.QueueName),
-		levelPosition.queues(levelsOf(resolved), t))
+	c := computeDeclared(depictionOf(resolved), resolved.ParkUnroutable, string(resolved.QueueName))
 	c["base"] = types.Int64Value(int64(resolved.Base))
 	c["levels"] = types.Int64Value(int64(resolved.Levels))
 	c["resolution"] = durationValue(resolved.Resolution)
@@ -149,7 +147,7 @@ func (m *cascadeModel) setActual(actual topology.Topology) diag.Diagnostics {
 	if diags.HasError() {
 		return diags
 	}
-	m.declaredModel.setActual(actual, levelPosition.queues(levelsOf(resolved), actual))
+	m.declaredModel.setActual(depictionOf(resolved), actual)
 	m.Publisher = publisherValue(resolved)
 	// A state of an older version does not know the attributes.
 	m.Base = types.Int64Value(int64(resolved.Base))
@@ -173,15 +171,15 @@ func internalLevels(resolved cascade.Cascade, actual topology.Topology) bool {
 	return none && resolved.InternalLevels
 }
 
-// levelsOf is the level of each delay queue by its name.
-func levelsOf(resolved cascade.Cascade) map[string]attr.Value {
+func depictionOf(resolved cascade.Cascade) depiction {
 	levels := map[string]attr.Value{}
 	for level := range resolved.Levels {
 		for _, q := range resolved.DelayQueues(level) {
 			levels[q.Name] = types.Int64Value(int64(level))
 		}
 	}
-	return levels
+	t := resolved.Expand()
+	return depiction{levelPosition, t, levels, types.StringValue(string(resolved.QueueType)), resolved.Summary(t)}
 }
 
 // recognize is the state of a cascade that is on a broker, before its objects are read.

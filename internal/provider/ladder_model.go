@@ -75,13 +75,13 @@ func (*ladderModel) scale() cascade.Scale { return cascade.Scale{Levels: 1} }
 var delayPosition = position{"delay", "Delay as it stands in `delays`, null for the queue of unroutable messages.",
 	types.StringNull()}
 
-// labelsOf is the label of each delay queue by its name.
-func labelsOf(resolved cascade.Ladder) map[string]attr.Value {
+func depictionOfLadder(resolved cascade.Ladder) depiction {
 	labels := map[string]attr.Value{}
 	for _, label := range resolved.Delays {
 		labels[resolved.QueueName.Name(label)] = types.StringValue(label)
 	}
-	return labels
+	t := resolved.Expand()
+	return depiction{delayPosition, t, labels, types.StringValue(string(resolved.QueueType)), resolved.Summary(t)}
 }
 
 // computeLadder resolves and expands a configuration. An error is of type cascade.Errors.
@@ -94,9 +94,7 @@ func computeLadder(config cascade.LadderConfig) (computed, error) {
 }
 
 func computedOfLadder(resolved cascade.Ladder) computed {
-	t := resolved.Expand()
-	return computeDeclared(t, resolved.QueueType, resolved.ParkUnroutable, string(resolved.QueueName),
-		delayPosition.queues(labelsOf(resolved), t))
+	return computeDeclared(depictionOfLadder(resolved), resolved.ParkUnroutable, string(resolved.QueueName))
 }
 
 // setActual writes what a broker has into the model.
@@ -105,7 +103,7 @@ func (m *ladderModel) setActual(actual topology.Topology) diag.Diagnostics {
 	if err != nil {
 		return configErrors(err)
 	}
-	m.declaredModel.setActual(actual, delayPosition.queues(labelsOf(resolved), actual))
+	m.declaredModel.setActual(depictionOfLadder(resolved), actual)
 	return nil
 }
 
