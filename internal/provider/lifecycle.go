@@ -171,9 +171,11 @@ func (r *lifecycle[M, P]) Read(ctx context.Context, req resource.ReadRequest, re
 	// The framework wants an identity even of what is gone, and Terraform before 1.12 brings none.
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
 	if err != nil || len(state.Exchanges)+len(state.Queues) == 0 {
+		resp.Diagnostics.Append(o.gone(err)...)
 		resp.State.RemoveResource(ctx)
 		return
 	}
+	resp.Diagnostics.Append(o.drift(state)...)
 	resp.Diagnostics.Append(o.warnings(state)...)
 	if r.connection.planned.refresh(o.Vhost, o.Desired.Entry) {
 		resp.Diagnostics.Append(o.twice())

@@ -216,7 +216,13 @@ func (o *operation) waiting(state *broker.State) (messages, unroutable types.Int
 
 // observedFindings are the findings, with digits as in observeDeclared.
 func (o *operation) observedFindings(ctx context.Context, state *broker.State, digits int) ([]observedFinding, error) {
-	found := append(health.Damages(o.Desired, state.Topology), o.Findings(state)...)
+	var found []health.Finding
+	for _, damage := range health.Damages(o.Desired, state.Topology, state.Status) {
+		if damage.Severity != health.Harmless {
+			found = append(found, damage.Finding)
+		}
+	}
+	found = append(found, o.Findings(state)...)
 	if digits > 0 {
 		astray, err := o.astray(ctx, digits)
 		if err != nil {
