@@ -82,7 +82,7 @@ func TestHostileObjects(t *testing.T) {
 	var diagnostics []*tfprotov6.Diagnostic
 	v.eventually("the refresh warns of the policy", func() bool {
 		diagnostics = p.refresh(ctx)
-		return strings.Contains(warningText(diagnostics), "messages leave it after 250ms")
+		return strings.Contains(warningText(diagnostics), "messages leave it after 250 ms")
 	})
 	harmless("a refresh", diagnostics)
 	harmless("the plan of a replacement", p.plan(ctx, given.with(attributes{"levels": 4})).diagnostics)
@@ -184,7 +184,7 @@ check "findings" {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		return strings.Contains(out, "messages leave it after 250ms") &&
+		return strings.Contains(out, "messages leave it after 250 ms") &&
 			strings.Contains(out, "Check block assertion failed")
 	})
 	refuse.Store(true)
