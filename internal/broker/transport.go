@@ -228,7 +228,9 @@ const longestAnswer = 64 << 20
 // attemptTimeout is what an attempt ends with if the broker does not answer.
 type attemptTimeout struct{ after time.Duration }
 
-func (e attemptTimeout) Error() string { return fmt.Sprintf("no answer within %s", e.after) }
+func (e attemptTimeout) Error() string {
+	return fmt.Sprintf("no answer within %s", plaintext.Duration(e.after))
+}
 
 func (a attempts) RoundTrip(request *http.Request) (*http.Response, error) {
 	operation := request.Context()
