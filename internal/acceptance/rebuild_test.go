@@ -225,7 +225,7 @@ func rebuildWithMessages(t *testing.T, queueType string, change attributes, conf
 	r.inTime(1, due)
 	due = send()
 	text = apply(attributes{"drain_timeout": "200ms"})
-	if !strings.Contains(text, "after the entry was closed for 200ms") {
+	if !strings.Contains(text, "after the entry was closed for 200 ms") {
 		t.Errorf("with a short drain_timeout: %s", text)
 	}
 	r.mustHold(before)

@@ -28,8 +28,8 @@ func DurationText(d time.Duration) string {
 	return text
 }
 
-// attributeValue is a duration as attributes take it, and in words where nobody can picture that.
-func attributeValue(d time.Duration) string {
+// pictured is a limit as attributes take it, and in words where nobody can picture that.
+func pictured(d time.Duration) string {
 	switch text := DurationText(d); {
 	case d == MaxTTL:
 		return text + " (ten years)"

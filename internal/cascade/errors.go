@@ -45,7 +45,7 @@ func (e *Errors) append(err error) {
 func attributeError(attribute, format string, args ...any) AttributeError {
 	for i, arg := range args {
 		if d, ok := arg.(time.Duration); ok {
-			args[i] = attributeValue(d)
+			args[i] = DurationText(d)
 		}
 	}
 	return AttributeError{attribute, fmt.Sprintf(format, args...)}
