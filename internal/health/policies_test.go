@@ -90,7 +90,7 @@ func TestForeignBindingInBase10(t *testing.T) {
 	actual := deployedAlone(t, expanded).Actual(expanded)
 	actual.Bindings.Add(topology.Binding{Source: "t.delay-01", RoutingKey: "*.a.#", DestinationType: topology.ToQueue,
 		Destination: "t.delay-01-9"})
-	found := health.Damages(expanded, actual)
+	found := health.Damages(expanded, actual, nil)
 	if len(found) != 1 || found[0].Severity != health.Error || found[0].Object !=
 		`binding of exchange "t.delay-01" to queue "t.delay-01-9" with key "*.a.#"` {
 		t.Errorf("the findings are %q", found)
