@@ -80,6 +80,7 @@ var driftShapes = []driftShape{
 	{cascade.Quorum, 2, 3, 1},
 	{cascade.Classic, 2, 2, 2},
 	{cascade.Classic, 3, 2, 1},
+	{cascade.Quorum, 10, 1, 1},
 }
 
 // damage is something that happens to a cascade without the provider.
