@@ -158,10 +158,8 @@ func judgePlan(t *testing.T, opa string, plan []byte) verdicts {
 	if err := os.WriteFile(input, plan, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), opa, "eval", "--strict", "--input", input, "--format", "raw",
-		"--data", filepath.Join(examples, policyExample, "cascades.rego"),
-		`{"deny": data.main.deny, "warn": data.main.warn}`)
-	out, err := command.CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), opa, filepath.Join(examples, policyExample, "cascades.rego"),
+		input).CombinedOutput()
 	var said verdicts
 	if err == nil {
 		err = json.Unmarshal(out, &said)
