@@ -104,7 +104,7 @@ resource "rabbitmqdelay_cascade" "this" {
 			`rabbitmqdelay_cascade.preset: the longest delay is 3106 days; keep it under a year`,
 		}, warn: []string{
 			"rabbitmqdelay_cascade.unknown: force_destroy is not known before the apply",
-			"rabbitmqdelay_cascade.unknown: publisher is not known before the apply",
+			"rabbitmqdelay_cascade.unknown: max_delay is not known before the apply",
 			"rabbitmqdelay_cascade.unknown: queue_type is not known before the apply",
 		}},
 	} {
