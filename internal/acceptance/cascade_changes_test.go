@@ -52,6 +52,10 @@ func TestAccReplaceOrUpdate(t *testing.T) {
 		"queue_type": {attributes{"queue_type": "classic"},
 			func(c *cascade.Config) { c.QueueType = cascade.Classic }, false},
 		"max_length": {attributes{"max_length": 7}, func(c *cascade.Config) { c.MaxLength = 7 }, false},
+		"queue_leader_locator": {attributes{"queue_leader_locator": "balanced"},
+			func(c *cascade.Config) { c.LeaderLocator = cascade.Balanced }, false},
+		"quorum_initial_group_size": {attributes{"quorum_initial_group_size": 3},
+			func(c *cascade.Config) { c.InitialGroupSize = 3 }, false},
 		"park_unroutable": {attributes{"park_unroutable": false},
 			func(c *cascade.Config) { c.ParkUnroutable = false }, false},
 		"internal_levels": {attributes{"internal_levels": false}, func(c *cascade.Config) {
@@ -294,11 +298,11 @@ func TestAccUnknownValues(t *testing.T) {
 			tfjsonpath.New("queues").AtMapKey("with-resolution.delay-01").AtMapKey("dead_letter_exchange"),
 			knownvalue.StringExact("with-resolution.delay-00")),
 		plancheck.ExpectUnknownValue("rabbitmqdelay_cascade.queue_type",
-			tfjsonpath.New("queues").AtMapKey("with-queue-type.delay-01").AtMapKey("type")),
+			tfjsonpath.New("queue_arguments")),
 		plancheck.ExpectUnknownValue("rabbitmqdelay_cascade.delivery_exchange",
-			tfjsonpath.New("bindings").AtMapKey("with-delivery-exchange.delay-00")),
+			tfjsonpath.New("bindings").AtMapKey("with-delivery-exchange.delay-00").AtMapKey("*.*.0.#")),
 		plancheck.ExpectKnownValue("rabbitmqdelay_cascade.delivery_exchange",
-			tfjsonpath.New("bindings").AtMapKey("with-delivery-exchange.delay-01"), knownvalue.SetSizeExact(2)),
+			tfjsonpath.New("bindings").AtMapKey("with-delivery-exchange.delay-01"), knownvalue.MapSizeExact(2)),
 	)
 	resource.ParallelTest(t, resource.TestCase{
 		ProtoV6ProviderFactories: factories,

@@ -80,6 +80,7 @@ var driftShapes = []driftShape{
 	{cascade.Quorum, 2, 3, 1},
 	{cascade.Classic, 2, 2, 2},
 	{cascade.Classic, 3, 2, 1},
+	{cascade.Quorum, 10, 1, 1},
 }
 
 // damage is something that happens to a cascade without the provider.
@@ -482,28 +483,74 @@ func (d *drift) restoreOthers(left topology.Topology) {
 	}
 }
 
-// elements are the elements of the maps of exchanges and queues, and each binding by itself.
+// elements are the elements of the maps of exchanges and queues, and each binding by itself. What is null because it is
+// as usual is written out.
 func elements(t testing.TB, state tftypes.Value) map[string]any {
 	t.Helper()
+	values := plainMap(t, state)
 	all := map[string]any{}
-	values := fields(t, state)
-	for _, kind := range []string{"exchanges", "queues", "bindings"} {
-		found, _ := plain(t, values[kind]).(map[string]any)
-		for name, value := range found {
-			if kind != "bindings" {
-				all[kind+" "+name] = value
-				continue
-			}
-			lines, ok := value.([]any)
-			if !ok {
-				t.Fatalf("the bindings of %s are a %T", name, value)
-			}
-			for _, line := range lines {
-				all[fmt.Sprintf("%s %s: %s", kind, name, line)] = true
-			}
+	for name, value := range asMap(t, values["exchanges"]) {
+		usual := map[string]any{"durable": true, "auto_delete": false, "internal": false}
+		all["exchanges "+name] = writtenOut(asMap(t, value), usual)
+	}
+	for name, value := range asMap(t, values["queues"]) {
+		usual := map[string]any{"type": values["queue_type"], "durable": true, "auto_delete": false, "exclusive": false}
+		queue := asMap(t, value)
+		if queue["level"] != nil {
+			usual["arguments"] = values["queue_arguments"]
+		}
+		all["queues "+name] = writtenOut(queue, usual)
+	}
+	for source, value := range asMap(t, values["bindings"]) {
+		for key, leadsTo := range asMap(t, value) {
+			all[bindingLine(source, key, leadsTo)] = true
 		}
 	}
 	return all
+}
+
+func plainMap(t testing.TB, value tftypes.Value) map[string]any {
+	t.Helper()
+	return asMap(t, plain(t, value))
+}
+
+func asMap(t testing.TB, value any) map[string]any {
+	t.Helper()
+	if value == nil {
+		return nil
+	}
+	values, ok := value.(map[string]any)
+	if !ok {
+		t.Fatalf("%v is no map", value)
+	}
+	return values
+}
+
+func writtenOut(values, usual map[string]any) map[string]any {
+	values = maps.Clone(values)
+	for attribute, value := range usual {
+		if values[attribute] == nil {
+			values[attribute] = value
+		}
+	}
+	return values
+}
+
+// bindingLine is a binding as bindings show it: with all words of the key.
+func bindingLine(source, key string, leadsTo any) string {
+	if leadsTo == "foreign" {
+		return fmt.Sprintf("bindings %s: %s", source, key)
+	}
+	var words []string
+	for _, word := range strings.Split(key, ".") {
+		word, times, several := strings.Cut(word, "×")
+		n := 1
+		if several {
+			n, _ = strconv.Atoi(times)
+		}
+		words = append(words, slices.Repeat([]string{word}, n)...)
+	}
+	return fmt.Sprintf("bindings %s: %s -> %s", source, strings.Join(words, "."), leadsTo)
 }
 
 // elementsOf is how the topology has to be shown, of which the cascade is a part.

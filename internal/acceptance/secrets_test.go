@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -288,7 +289,10 @@ func (tf *commandLine) command(arguments ...string) *exec.Cmd {
 	if binary == "" {
 		binary = "terraform"
 	}
-	command := exec.CommandContext(tf.t.Context(), binary, append(arguments, "-no-color")...)
+	if !slices.Contains(arguments, "-no-color") { // which has to come before the name of a file
+		arguments = append(arguments, "-no-color")
+	}
+	command := exec.CommandContext(tf.t.Context(), binary, arguments...)
 	command.Dir, command.Env = tf.directory, tf.environ
 	return command
 }

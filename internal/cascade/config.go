@@ -41,8 +41,7 @@ type Config struct {
 	CreateDeliveryExchange bool
 
 	QueueType QueueType
-	// MaxLength is the largest number of messages in a queue, 0 for no limit; quorum only.
-	MaxLength int64
+	QuorumOptions
 	// Lookahead is the number of digits that a level exchange looks at, 1 to Levels.
 	Lookahead int
 	// StrictKeys makes the entry exchange take only keys with all digits and an address.

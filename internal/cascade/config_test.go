@@ -216,8 +216,9 @@ func TestResolveErrors(t *testing.T) {
 }
 
 func TestResolveReportsEveryAttribute(t *testing.T) {
-	_, err := Config{Name: "t", Levels: 99, QueueType: "stream", MaxLength: -1, ExchangeName: "x",
-		QueueName: "%d"}.Resolve()
+	_, err := Config{Name: "t", Levels: 99, QueueType: "stream", QuorumOptions: QuorumOptions{MaxLength: -1},
+		ExchangeName: "x",
+		QueueName:    "%d"}.Resolve()
 	var errs Errors
 	if !errors.As(err, &errs) {
 		t.Fatalf("got %v", err)
@@ -239,7 +240,7 @@ func TestResolveAccepts(t *testing.T) {
 			QueueType: Classic},
 		"one name for exchanges and queues": {Levels: 4, ExchangeName: "x%d", QueueName: "x%d",
 			DeliveryExchange: "d"},
-		"a limit as large as can be written": {Name: "t", Levels: 4, MaxLength: math.MaxInt64},
+		"a limit as large as can be written": {Name: "t", Levels: 4, QuorumOptions: QuorumOptions{MaxLength: math.MaxInt64}},
 		"levels beside what they reach":      {Name: "t", Levels: 4, MaxDelay: 15 * time.Second},
 		"any other character":                {Name: `a/b "ü" <é> %d`, Levels: 4},
 	} {

@@ -23,8 +23,9 @@ func FuzzExpand(f *testing.F) {
 			Vhost: vhost, Name: name, Levels: levels, MaxDelay: time.Duration(maxDelay),
 			Resolution:   time.Duration(resolution),
 			ExchangeName: Format(exchangeName), QueueName: Format(queueName), DeliveryExchange: deliveryExchange,
-			CreateDeliveryExchange: createDeliveryExchange, QueueType: QueueType(queueType), MaxLength: maxLength,
-			Lookahead: lookahead, StrictKeys: strictKeys, ParkUnroutable: parkUnroutable,
+			CreateDeliveryExchange: createDeliveryExchange, QueueType: QueueType(queueType),
+			QuorumOptions: QuorumOptions{MaxLength: maxLength},
+			Lookahead:     lookahead, StrictKeys: strictKeys, ParkUnroutable: parkUnroutable,
 		}
 		resolved, err := c.Resolve()
 		if err != nil {

@@ -40,6 +40,10 @@ func anyConfig() *rapid.Generator[Config] {
 		if c.QueueType == Quorum && rapid.Bool().Draw(t, "limited") {
 			c.MaxLength = rapid.Int64Range(1, 1<<40).Draw(t, "max length")
 		}
+		if c.QueueType == Quorum {
+			c.LeaderLocator = rapid.SampledFrom([]LeaderLocator{"", Balanced, ClientLocal}).Draw(t, "leader locator")
+			c.InitialGroupSize = rapid.Int64Range(0, 7).Draw(t, "initial group size")
+		}
 		if c.ParkUnroutable || rapid.Bool().Draw(t, "named") {
 			c.Name = anyText(1).Draw(t, "name")
 		}

@@ -31,8 +31,7 @@ type LadderConfig struct {
 	DeadLetterRoutingKey string
 
 	QueueType QueueType
-	// MaxLength is the largest number of messages in a queue, 0 for no limit; quorum only.
-	MaxLength int64
+	QuorumOptions
 	// ParkUnroutable adds an alternate exchange and a queue for what no binding takes.
 	ParkUnroutable bool
 }

@@ -131,7 +131,7 @@ func TestRecognizeDamagedLadder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := resolve(t, LadderConfig{Vhost: "/", Name: "retry", Delays: []string{"1h", "30s", "5s"},
-				CreateDeliveryExchange: true, ParkUnroutable: true, MaxLength: 7})
+				CreateDeliveryExchange: true, ParkUnroutable: true, QuorumOptions: QuorumOptions{MaxLength: 7}})
 			expanded := want.Expand()
 			there := holding(t, expanded)
 			damage(there.there)

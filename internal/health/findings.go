@@ -74,10 +74,23 @@ func (i *inspection) availability() {
 	}
 }
 
-// policies reports the keys that combine with the queue's arguments to something else than what was
-// declared.
+// policies reports what a policy does to the queue, and what one would do of which only RabbitMQ knows whether it
+// applies.
 func (i *inspection) policies() {
-	if i.status.PolicyUnknown && i.status.Policy+i.status.OperatorPolicy != "" {
+	i.applied()
+	for _, applied := range i.status.Applied.Perhaps {
+		perhaps := inspection{queue: i.queue, status: QueueStatus{Applied: applied}}
+		perhaps.applied()
+		for _, f := range perhaps.found {
+			i.add(Warning, f.Cause, "only RabbitMQ can tell whether this applies to it, and has not said so yet; if it "+
+				"does: "+f.Effect)
+		}
+	}
+}
+
+// applied reports the keys that combine with the queue's arguments to something else than what was declared.
+func (i *inspection) applied() {
+	if i.status.Applied.Unknown && i.status.Applied.Policy+i.status.Applied.Operator != "" {
 		i.add(Warning, i.cause(), "RabbitMQ does not tell yet what it sets for a queue that is so new; the next "+
 			"refresh says what it does to messages")
 	}
@@ -93,7 +106,7 @@ func (i *inspection) policies() {
 		i.add(Error, i.cause(), expired(expires))
 	}
 	i.limits()
-	key, byPolicy := policy.InForce(i.queue, "dead-letter-routing-key", i.status.EffectivePolicy)
+	key, byPolicy := policy.InForce(i.queue, "dead-letter-routing-key", i.status.Applied.Definition)
 	if byPolicy && i.queue.Delays() {
 		i.add(Error, i.cause(), withKey(key))
 	}
@@ -121,7 +134,7 @@ func (i *inspection) limits() {
 
 // next is the exchange that takes what has to leave the queue, if there is one.
 func (i *inspection) next() string {
-	exchange, _ := policy.InForce(i.queue, "dead-letter-exchange", i.status.EffectivePolicy)
+	exchange, _ := policy.InForce(i.queue, "dead-letter-exchange", i.status.Applied.Definition)
 	name, _ := exchange.(string)
 	return name
 }
@@ -135,13 +148,13 @@ func (i *inspection) consumers() {
 
 // lowers tells whether the policy sets the limit below the queue's own argument.
 func (i *inspection) lowers(key string) (int64, bool) {
-	value, byPolicy := policy.InForce(i.queue, key, i.status.EffectivePolicy)
+	value, byPolicy := policy.InForce(i.queue, key, i.status.Applied.Definition)
 	limit, isLimit := value.(int64)
 	return limit, byPolicy && isLimit
 }
 
 func (i *inspection) overflow() string {
-	value, _ := policy.InForce(i.queue, "overflow", i.status.EffectivePolicy)
+	value, _ := policy.InForce(i.queue, "overflow", i.status.Applied.Definition)
 	text, _ := value.(string)
 	return overflowOf(text)
 }
@@ -165,11 +178,16 @@ func Refuses(queue topology.Queue, status QueueStatus) string {
 }
 
 func (i *inspection) cause() string {
+	applied := i.status.Applied
+	cause := fmt.Sprintf("policy %q with operator policy %q", applied.Policy, applied.Operator)
 	switch {
-	case i.status.OperatorPolicy == "":
-		return fmt.Sprintf("policy %q", i.status.Policy)
-	case i.status.Policy == "":
-		return fmt.Sprintf("operator policy %q", i.status.OperatorPolicy)
+	case applied.Operator == "":
+		cause = fmt.Sprintf("policy %q", applied.Policy)
+	case applied.Policy == "":
+		cause = fmt.Sprintf("operator policy %q", applied.Operator)
 	}
-	return fmt.Sprintf("policy %q with operator policy %q", i.status.Policy, i.status.OperatorPolicy)
+	if applied.IsToldByQueue {
+		cause += " (as the queue says, some seconds after a change)"
+	}
+	return cause
 }

@@ -29,11 +29,11 @@ func Duration(d time.Duration) string {
 	var parts []string
 	if d = min(d, longest); d >= year-day/2 {
 		years := (d + day/2) / year
-		parts = append(parts, counted(years, "year"))
+		parts = append(parts, Count(int(years), "year"))
 		d = (d - years*year).Round(day)
 	}
 	if days := d / day; days > 0 {
-		parts = append(parts, counted(days, "day"))
+		parts = append(parts, Count(int(days), "day"))
 	}
 	if rest := d % day; rest > 0 {
 		parts = append(parts, clock(rest))
@@ -56,11 +56,12 @@ func clock(d time.Duration) string {
 	return strings.Join(parts, " ")
 }
 
-func counted(n time.Duration, unit string) string {
+// Count is a number of things: "1 day", "2 days".
+func Count(n int, thing string) string {
 	if n != 1 {
-		unit += "s"
+		thing += "s"
 	}
-	return strconv.FormatInt(int64(n), 10) + " " + unit
+	return strconv.Itoa(n) + " " + thing
 }
 
 func decimal(d, unit time.Duration) string {

@@ -77,7 +77,7 @@ func (m *observedCascade) observe(ctx context.Context, o *operation) error {
 	if err != nil {
 		return err
 	}
-	state, err := m.observeDeclared(ctx, o, found.Expand(), found.QueueType, found.Levels)
+	state, err := m.observeDeclared(ctx, o, depictionOf(found), found.Levels)
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func (m cascadeModel) config() (cascade.Config, diag.Diagnostics) {
 		DeliveryExchange:       m.DeliveryExchange.ValueString(),
 		CreateDeliveryExchange: m.CreateDeliveryExchange.IsNull() || m.CreateDeliveryExchange.ValueBool(),
 		QueueType:              cascade.QueueType(m.QueueType.ValueString()),
-		MaxLength:              m.MaxLength.ValueInt64(),
+		QuorumOptions:          m.quorumOptions(),
 		Lookahead:              int(m.Lookahead.ValueInt64()),
 		StrictKeys:             unlessPreset(m.StrictKeys),
 		InternalLevels:         unlessPreset(m.InternalLevels),
@@ -128,9 +128,7 @@ func compute(config cascade.Config) (computed, error) {
 }
 
 func computedOf(resolved cascade.Cascade) computed {
-	t := resolved.Expand()
-	c := computeDeclared(t, resolved.QueueType, resolved.ParkUnroutable, string(resolved.QueueName),
-		levelPosition.queues(levelsOf(resolved), t))
+	c := computeDeclared(depictionOf(resolved), resolved.ParkUnroutable, string(resolved.QueueName))
 	c["base"] = types.Int64Value(int64(resolved.Base))
 	c["levels"] = types.Int64Value(int64(resolved.Levels))
 	c["resolution"] = durationValue(resolved.Resolution)
@@ -149,7 +147,7 @@ func (m *cascadeModel) setActual(actual topology.Topology) diag.Diagnostics {
 	if diags.HasError() {
 		return diags
 	}
-	m.declaredModel.setActual(actual, levelPosition.queues(levelsOf(resolved), actual))
+	m.declaredModel.setActual(depictionOf(resolved), actual)
 	m.Publisher = publisherValue(resolved)
 	// A state of an older version does not know the attributes.
 	m.Base = types.Int64Value(int64(resolved.Base))
@@ -173,15 +171,15 @@ func internalLevels(resolved cascade.Cascade, actual topology.Topology) bool {
 	return none && resolved.InternalLevels
 }
 
-// levelsOf is the level of each delay queue by its name.
-func levelsOf(resolved cascade.Cascade) map[string]attr.Value {
+func depictionOf(resolved cascade.Cascade) depiction {
 	levels := map[string]attr.Value{}
 	for level := range resolved.Levels {
 		for _, q := range resolved.DelayQueues(level) {
 			levels[q.Name] = types.Int64Value(int64(level))
 		}
 	}
-	return levels
+	t := resolved.Expand()
+	return depiction{levelPosition, t, levels, types.StringValue(string(resolved.QueueType)), resolved.Summary(t)}
 }
 
 // recognize is the state of a cascade that is on a broker, before its objects are read.
@@ -192,7 +190,7 @@ func (m *cascadeModel) recognize(ctx context.Context, look cascade.Lookup, vhost
 	}
 	c := computedOf(found)
 	*m = cascadeModel{declaredModel: imported(found.Name, found.Vhost, found.CreateDeliveryExchange,
-		found.MaxLength, c)}
+		found.QuorumOptions, c)}
 	m.setComputed(&cascadeModel{}, c)
 	if found.Preset != "" {
 		m.Preset = types.StringValue(string(found.Preset))
@@ -236,6 +234,9 @@ func (m cascadeModel) trials(base cascade.Config) []cascade.Config {
 	try(&unknown, m.QueueType, func(c *config, v cascade.QueueType) { c.QueueType = v },
 		cascade.Quorum, cascade.Classic)
 	try(&unknown, m.MaxLength, func(c *config, v int64) { c.MaxLength = v }, 0, 1)
+	try(&unknown, m.QueueLeaderLocator, func(c *config, v cascade.LeaderLocator) { c.LeaderLocator = v },
+		"", cascade.Balanced)
+	try(&unknown, m.QuorumInitialGroupSize, func(c *config, v int64) { c.InitialGroupSize = v }, 0, 1)
 	try(&unknown, m.Lookahead, func(c *config, v int) { c.Lookahead = v }, 1, 2)
 	try(&unknown, m.StrictKeys, func(c *config, v bool) { c.StrictKeys = v }, true, false)
 	try(&unknown, m.InternalLevels, func(c *config, v bool) { c.InternalLevels = v }, true, false)

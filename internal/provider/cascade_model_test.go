@@ -48,22 +48,22 @@ func TestForecastOfUnknownValues(t *testing.T) {
 			[]string{"entry_exchange", "exchange_name", "queue_name", "delivery_exchange", "exchanges", "queues",
 				"bindings", "publisher"}},
 		"base": {func(m *cascadeModel) { m.Base = types.Int64Unknown() }, []string{"base", "max_delay", "publisher",
-			"queue_name", "queues", "bindings"}},
+			"queue_name", "queues", "bindings", "summary"}},
 		"base and queue_name": {func(m *cascadeModel) {
 			m.Base, m.QueueName = types.Int64Unknown(), types.StringUnknown()
-		}, []string{"base", "max_delay", "publisher", "queue_name", "queues", "bindings"}},
+		}, []string{"base", "max_delay", "publisher", "queue_name", "queues", "bindings", "summary"}},
 		"levels": {func(m *cascadeModel) { m.Levels = types.Int64Unknown() }, []string{"levels", "max_delay",
-			"lookahead", "entry_exchange", "exchanges", "queues", "bindings", "publisher"}},
+			"lookahead", "entry_exchange", "exchanges", "queues", "bindings", "publisher", "summary"}},
 		"max_delay": {func(
 			m *cascadeModel) {
 			m.Levels = types.Int64Null()
 			m.MaxDelay = timetypes.NewGoDurationUnknown()
 		},
 			[]string{"levels", "max_delay", "lookahead", "entry_exchange", "exchanges", "queues", "bindings",
-				"publisher"}},
+				"publisher", "summary"}},
 		// The names of the queues are known; their TTL is not.
 		"resolution": {func(m *cascadeModel) { m.Resolution = timetypes.NewGoDurationUnknown() },
-			[]string{"resolution", "max_delay", "publisher", "queues"}},
+			[]string{"resolution", "max_delay", "publisher", "queues", "summary"}},
 		"exchange_name": {func(m *cascadeModel) { m.ExchangeName = types.StringUnknown() },
 			[]string{"entry_exchange", "exchange_name", "exchanges", "publisher", "queues", "bindings"}},
 		"queue_name": {func(m *cascadeModel) { m.QueueName = types.StringUnknown() },
@@ -71,19 +71,23 @@ func TestForecastOfUnknownValues(t *testing.T) {
 		"delivery_exchange": {func(m *cascadeModel) { m.DeliveryExchange = types.StringUnknown() },
 			[]string{"delivery_exchange", "exchanges", "queues", "bindings"}},
 		"create_delivery_exchange": {func(m *cascadeModel) { m.CreateDeliveryExchange = types.BoolUnknown() },
-			[]string{"exchanges"}},
+			[]string{"exchanges", "summary"}},
 		"queue_type": {func(m *cascadeModel) { m.QueueType = types.StringUnknown() },
-			[]string{"queue_type", "queues"}},
-		"max_length": {func(m *cascadeModel) { m.MaxLength = types.Int64Unknown() }, []string{"queues"}},
+			[]string{"queue_type", "queue_arguments", "queues"}}, // of the queues, that of unroutable messages
+		"max_length": {func(m *cascadeModel) { m.MaxLength = types.Int64Unknown() }, []string{"queue_arguments"}},
+		"queue_leader_locator": {func(m *cascadeModel) { m.QueueLeaderLocator = types.StringUnknown() },
+			[]string{"queue_arguments", "queues"}},
+		"quorum_initial_group_size": {func(m *cascadeModel) { m.QuorumInitialGroupSize = types.Int64Unknown() },
+			[]string{"queue_arguments", "queues"}},
 		"lookahead": {func(m *cascadeModel) { m.Lookahead = types.Int64Unknown() },
-			[]string{"lookahead", "bindings"}},
+			[]string{"lookahead", "bindings", "summary"}},
 		"strict_keys": {func(m *cascadeModel) { m.StrictKeys = types.BoolUnknown() },
 			[]string{"strict_keys", "bindings"}},
 		"internal_levels": {func(m *cascadeModel) { m.InternalLevels = types.BoolUnknown() }, []string{
 			"internal_levels", "exchanges",
 		}},
 		"park_unroutable": {func(m *cascadeModel) { m.ParkUnroutable = types.BoolUnknown() },
-			[]string{"park_unroutable", "exchanges", "queues", "bindings"}},
+			[]string{"park_unroutable", "exchanges", "queues", "bindings", "summary"}},
 	}
 	for attribute, test := range tests {
 		t.Run(attribute, func(t *testing.T) {

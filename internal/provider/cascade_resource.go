@@ -16,6 +16,7 @@ var (
 	_ resource.ResourceWithModifyPlan     = (*cascadeResource)(nil)
 	_ resource.ResourceWithIdentity       = (*cascadeResource)(nil)
 	_ resource.ResourceWithImportState    = (*cascadeResource)(nil)
+	_ resource.ResourceWithUpgradeState   = (*cascadeResource)(nil)
 )
 
 func newCascadeResource() resource.Resource { return &cascadeResource{} }
@@ -26,6 +27,7 @@ type cascadeResource struct {
 
 func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
+		Version: schemaVersion,
 		MarkdownDescription: "A delay cascade: queues with TTL 1, 2, 4, 8 … times the resolution (or, in " +
 			"base 10, 1 to 9, 10 to 90 …), joined by dead-letter exchanges and topic bindings. An application " +
 			"publishes to the entry exchange with a routing key that carries the delay digit by digit, and the " +

@@ -3,9 +3,7 @@ package provider
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
@@ -13,11 +11,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -31,6 +27,8 @@ type declaredModel struct {
 	CreateDeliveryExchange types.Bool           `tfsdk:"create_delivery_exchange"`
 	QueueType              types.String         `tfsdk:"queue_type"`
 	MaxLength              types.Int64          `tfsdk:"max_length"`
+	QueueLeaderLocator     types.String         `tfsdk:"queue_leader_locator"`
+	QuorumInitialGroupSize types.Int64          `tfsdk:"quorum_initial_group_size"`
 	ParkUnroutable         types.Bool           `tfsdk:"park_unroutable"`
 	Adopt                  types.Bool           `tfsdk:"adopt"`
 	ForceDestroy           types.Bool           `tfsdk:"force_destroy"`
@@ -38,6 +36,8 @@ type declaredModel struct {
 	Timeouts               timeouts.Value       `tfsdk:"timeouts"`
 	EntryExchange          types.String         `tfsdk:"entry_exchange"`
 	DeliveryExchangeType   types.String         `tfsdk:"delivery_exchange_type"`
+	Summary                types.String         `tfsdk:"summary"`
+	QueueArguments         types.Map            `tfsdk:"queue_arguments"`
 	Exchanges              types.Map            `tfsdk:"exchanges"`
 	Queues                 types.Map            `tfsdk:"queues"`
 	Bindings               types.Map            `tfsdk:"bindings"`
@@ -48,7 +48,8 @@ func (d *declaredModel) common() *declaredModel { return d }
 // isKnown tells whether these values and the further ones are known.
 func (d *declaredModel) isKnown(further ...attr.Value) bool {
 	values := append(slices.Clone(further), d.Name, d.Vhost, d.QueueName, d.DeliveryExchange,
-		d.CreateDeliveryExchange, d.QueueType, d.MaxLength, d.ParkUnroutable)
+		d.CreateDeliveryExchange, d.QueueType, d.MaxLength, d.QueueLeaderLocator,
+		d.QuorumInitialGroupSize, d.ParkUnroutable)
 	return !slices.ContainsFunc(values, attr.Value.IsUnknown)
 }
 
@@ -78,9 +79,10 @@ func (d *declaredModel) emptyValues() emptyValues {
 	var empty emptyValues
 	empty.texts(map[string]types.String{
 		"name": d.Name, "vhost": d.Vhost, "queue_name": d.QueueName, "delivery_exchange": d.DeliveryExchange,
-		"queue_type": d.QueueType,
+		"queue_type": d.QueueType, "queue_leader_locator": d.QueueLeaderLocator,
 	})
 	empty.count("max_length", d.MaxLength)
+	empty.count("quorum_initial_group_size", d.QuorumInitialGroupSize)
 	empty.duration("drain_timeout", d.DrainTimeout)
 	return empty
 }
@@ -113,7 +115,7 @@ func (d *declaredModel) checkDrainFits(
 }
 
 // imported is the state of something that was just recognized, before its objects are read.
-func imported(name, vhost string, createsDelivery bool, maxLength int64, c computed) declaredModel {
+func imported(name, vhost string, createsDelivery bool, options cascade.QuorumOptions, c computed) declaredModel {
 	d := declaredModel{
 		Name: types.StringNull(), Vhost: types.StringValue(vhost), CreateDeliveryExchange: types.BoolValue(
 			createsDelivery), MaxLength: types.Int64Null(),
@@ -124,28 +126,43 @@ func imported(name, vhost string, createsDelivery bool, maxLength int64, c compu
 	if name != "" {
 		d.Name = types.StringValue(name)
 	}
-	if maxLength > 0 {
-		d.MaxLength = types.Int64Value(maxLength)
+	if options.MaxLength > 0 {
+		d.MaxLength = types.Int64Value(options.MaxLength)
+	}
+	if options.LeaderLocator != "" {
+		d.QueueLeaderLocator = types.StringValue(string(options.LeaderLocator))
+	}
+	if options.InitialGroupSize > 0 {
+		d.QuorumInitialGroupSize = types.Int64Value(options.InitialGroupSize)
 	}
 	d.setComputed(&declaredModel{}, c)
 	return d
 }
 
-// computeDeclared are the attributes that all such resources compute. The queues come from whoever expanded the
-// topology, who knows their positions. The type of the delivery exchange is unknown where any type will do.
-func computeDeclared(
-	t topology.Topology, queueType cascade.QueueType, parks bool, queueName string, queues types.Map,
-) computed {
+// quorumOptions are those of the model, as far as they are known.
+func (d *declaredModel) quorumOptions() cascade.QuorumOptions {
+	return cascade.QuorumOptions{
+		MaxLength:        d.MaxLength.ValueInt64(),
+		LeaderLocator:    cascade.LeaderLocator(d.QueueLeaderLocator.ValueString()),
+		InitialGroupSize: d.QuorumInitialGroupSize.ValueInt64(),
+	}
+}
+
+// computeDeclared are the attributes that all such resources compute. The type of the delivery exchange is unknown where
+// any type will do.
+func computeDeclared(d depiction, parks bool, queueName string) computed {
 	return computed{
-		"queue_type":             types.StringValue(string(queueType)),
+		"queue_type":             d.queueType,
 		"park_unroutable":        types.BoolValue(parks),
 		"queue_name":             types.StringValue(queueName),
-		"delivery_exchange":      types.StringValue(t.Delivery),
-		"entry_exchange":         types.StringValue(t.Entry),
-		"delivery_exchange_type": textOr(t.DeliveryType, types.StringUnknown()),
-		"exchanges":              exchangesValue(t),
-		"queues":                 queues,
-		"bindings":               bindingsValue(t),
+		"delivery_exchange":      types.StringValue(d.desired.Delivery),
+		"entry_exchange":         types.StringValue(d.desired.Entry),
+		"delivery_exchange_type": textOr(d.desired.DeliveryType, types.StringUnknown()),
+		"summary":                types.StringValue(d.summary),
+		"queue_arguments":        d.queueArguments(),
+		"exchanges":              d.exchanges(d.desired, types.Map{}),
+		"queues":                 d.queues(d.desired, types.Map{}),
+		"bindings":               d.bindings(d.desired),
 	}
 }
 
@@ -156,6 +173,8 @@ func (d *declaredModel) setComputed(config *declaredModel, c computed) {
 	fill(&d.QueueName, config.QueueName, c, "queue_name")
 	fill(&d.DeliveryExchange, config.DeliveryExchange, c, "delivery_exchange")
 	fill(&d.EntryExchange, config.EntryExchange, c, "entry_exchange")
+	fill(&d.Summary, config.Summary, c, "summary")
+	fill(&d.QueueArguments, config.QueueArguments, c, "queue_arguments")
 	fill(&d.Exchanges, config.Exchanges, c, "exchanges")
 	fill(&d.Queues, config.Queues, c, "queues")
 	fill(&d.Bindings, config.Bindings, c, "bindings")
@@ -174,143 +193,19 @@ func textOr(text string, otherwise types.String) types.String {
 	return types.StringValue(text)
 }
 
-// setActual writes what a broker has into the model.
-func (d *declaredModel) setActual(actual topology.Topology, queues types.Map) {
+// setActual writes what a broker has into the model. A state of an older version knows neither summary nor arguments.
+func (d *declaredModel) setActual(shows depiction, actual topology.Topology) {
 	d.EntryExchange = types.StringValue(actual.Entry)
 	d.DeliveryExchangeType = textOr(actual.DeliveryType, types.StringNull())
-	d.Exchanges, d.Queues, d.Bindings = exchangesValue(actual), queues, bindingsValue(actual)
+	d.Summary = types.StringValue(shows.summary)
+	d.QueueArguments = shows.queueArguments()
+	d.Exchanges = shows.exchanges(actual, d.Exchanges)
+	d.Queues = shows.queues(actual, d.Queues)
+	d.Bindings = shows.bindings(actual)
 }
 
 func (d *declaredModel) identity() identity {
 	return identity{Vhost: d.Vhost, EntryExchange: d.EntryExchange}
-}
-
-var (
-	argumentsType = types.MapType{ElemType: types.StringType}
-	exchangeType  = types.ObjectType{AttrTypes: map[string]attr.Type{
-		"type": types.StringType, "durable": types.BoolType, "auto_delete": types.BoolType, "internal": types.BoolType,
-		"alternate_exchange": types.StringType, "arguments": argumentsType,
-	}}
-	// linesType is that of a set, except that Terraform compares the elements of two sets each with each, and writes an
-	// error for each pair that differs: that was 60 of the 290 ms that the apply of 28 levels takes more than that of
-	// one exchange (1.11.4).
-	linesType = types.ListType{ElemType: types.StringType}
-)
-
-func exchangesValue(t topology.Topology) types.Map {
-	values := map[string]attr.Value{}
-	for name, e := range t.Exchanges {
-		further := maps.Clone(e.Arguments)
-		values[name] = types.ObjectValueMust(exchangeType.AttrTypes, map[string]attr.Value{
-			"type":               types.StringValue(e.Type),
-			"durable":            types.BoolValue(e.Durable),
-			"auto_delete":        types.BoolValue(e.AutoDelete),
-			"internal":           types.BoolValue(e.Internal),
-			"alternate_exchange": takeString(further, "alternate-exchange"),
-			"arguments":          argumentsValue(further),
-		})
-	}
-	return types.MapValueMust(exchangeType, values)
-}
-
-// position is the attribute that tells a delay queue from the others of its kind. It is null for the queue of
-// unroutable messages.
-type position struct {
-	attribute, description string
-	null                   attr.Value
-}
-
-func (p position) schema() schema.Attribute {
-	if p.null.Type(context.Background()) == types.Int64Type {
-		return schema.Int64Attribute{Computed: true, MarkdownDescription: p.description}
-	}
-	return schema.StringAttribute{Computed: true, MarkdownDescription: p.description}
-}
-
-func (p position) queueType() types.ObjectType {
-	return types.ObjectType{AttrTypes: map[string]attr.Type{
-		p.attribute: p.null.Type(context.Background()), "type": types.StringType, "message_ttl": types.Int64Type,
-		"dead_letter_exchange": types.StringType,
-		"durable":              types.BoolType, "auto_delete": types.BoolType, "exclusive": types.BoolType,
-		"arguments": argumentsType,
-	}}
-}
-
-// queues are the queues of the topology, and positions those of the delay queues by their names.
-func (p position) queues(positions map[string]attr.Value, t topology.Topology) types.Map {
-	queueType := p.queueType()
-	values := map[string]attr.Value{}
-	for name, q := range t.Queues {
-		at, delays := positions[name]
-		if !delays {
-			at = p.null
-		}
-		further := maps.Clone(q.Arguments)
-		delete(further, "x-queue-type")
-		values[name] = types.ObjectValueMust(queueType.AttrTypes, map[string]attr.Value{
-			p.attribute:            at,
-			"type":                 types.StringValue(q.Type()),
-			"message_ttl":          takeInt64(further, "x-message-ttl"),
-			"dead_letter_exchange": takeString(further, "x-dead-letter-exchange"),
-			"durable":              types.BoolValue(q.Durable),
-			"auto_delete":          types.BoolValue(q.AutoDelete),
-			"exclusive":            types.BoolValue(q.Exclusive),
-			"arguments":            argumentsValue(further),
-		})
-	}
-	return types.MapValueMust(queueType, values)
-}
-
-func bindingsValue(t topology.Topology) types.Map {
-	lines := map[string][]string{}
-	for b := range t.Bindings {
-		if t.Owns(b.Source) {
-			lines[b.Source] = append(lines[b.Source], plaintext.Line(b.Line())) // it may be somebody else's
-		}
-	}
-	values := map[string]attr.Value{}
-	for source, of := range lines {
-		slices.Sort(of)
-		texts := make([]attr.Value, len(of))
-		for i, line := range of {
-			texts[i] = types.StringValue(line)
-		}
-		values[source] = types.ListValueMust(types.StringType, texts)
-	}
-	return types.MapValueMust(linesType, values)
-}
-
-// takeString moves a text out of the arguments. Anything else stays, to be shown among the rest.
-func takeString(arguments topology.Arguments, key string) types.String {
-	text, ok := arguments[key].(string)
-	if !ok {
-		return types.StringNull()
-	}
-	delete(arguments, key)
-	if strings.Contains(text, "\n") { // which no name has, and Terraform would print it as it is
-		text = plaintext.Line(text)
-	}
-	return types.StringValue(text)
-}
-
-func takeInt64(arguments topology.Arguments, key string) types.Int64 {
-	number, ok := arguments[key].(int64)
-	if !ok {
-		return types.Int64Null()
-	}
-	delete(arguments, key)
-	return types.Int64Value(number)
-}
-
-func argumentsValue(arguments topology.Arguments) types.Map {
-	if len(arguments) == 0 {
-		return types.MapNull(types.StringType)
-	}
-	values := map[string]attr.Value{}
-	for key, value := range arguments {
-		values[plaintext.Line(key)] = types.StringValue(plaintext.Line(topology.ValueText(value)))
-	}
-	return types.MapValueMust(types.StringType, values)
 }
 
 func noTimeouts() timeouts.Value {

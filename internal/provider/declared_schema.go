@@ -55,6 +55,18 @@ func (r *lifecycle[M, P]) attributes(
 				"again three to six minutes later, then every three minutes. Default: no limit. A change rebuilds " +
 				"the KIND."),
 		},
+		"queue_leader_locator": schema.StringAttribute{
+			Optional: true,
+			MarkdownDescription: say("Node of a cluster on which a quorum queue gets its leader: `balanced`, a node " +
+				"with few leaders, or `client-local`, the node that answers the provider. Default: the broker " +
+				"decides, by default `client-local`, so that one node does the work of all. See [Clusters]" +
+				"(../guides/cluster.md). A change rebuilds the KIND."),
+		},
+		"quorum_initial_group_size": schema.Int64Attribute{
+			CustomType: wholeNumberType{}, Optional: true,
+			MarkdownDescription: say("Number of nodes that a quorum queue begins with, all nodes where there are " +
+				"fewer. Default: the broker decides. A change rebuilds the KIND."),
+		},
 		"park_unroutable": schema.BoolAttribute{
 			Optional: true, Computed: true,
 			MarkdownDescription: say("Whether every exchange of the KIND gets an alternate exchange with a queue, " +
@@ -81,47 +93,60 @@ func (r *lifecycle[M, P]) attributes(
 				"that holds messages is not deleted."),
 		},
 		"timeouts": timeoutsAttribute(ctx, " plus `drain_timeout`"),
+		"summary": schema.StringAttribute{
+			Computed: true, MarkdownDescription: say("The KIND in one line: what it consists of, and its delays."),
+		},
 		"exchanges": schema.MapNestedAttribute{
 			Computed:            true,
 			MarkdownDescription: say("The exchanges of the KIND by name."),
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"type": schema.StringAttribute{Computed: true, MarkdownDescription: "Exchange type."},
 				"durable": schema.BoolAttribute{Computed: true,
-					MarkdownDescription: "Whether the exchange survives a restart of the broker."},
+					MarkdownDescription: "Whether the exchange survives a restart of the broker; null if it does."},
 				"auto_delete": schema.BoolAttribute{Computed: true,
-					MarkdownDescription: "Whether the exchange goes with its last binding."},
+					MarkdownDescription: "Whether the exchange goes with its last binding; null if it stays."},
 				"internal": schema.BoolAttribute{Computed: true,
-					MarkdownDescription: "Whether the exchange refuses publishers."},
+					MarkdownDescription: "Whether the exchange refuses publishers; null if it takes their messages."},
 				"alternate_exchange": schema.StringAttribute{Computed: true,
 					MarkdownDescription: "Exchange that takes what no binding takes."},
 				"arguments": schema.MapAttribute{Computed: true, ElementType: types.StringType,
 					MarkdownDescription: "Further arguments; what is not text is written as JSON."},
 			}},
 		},
+		"queue_arguments": schema.MapAttribute{
+			Computed: true, ElementType: types.StringType,
+			MarkdownDescription: say("Arguments that all delay queues of the KIND have, beside those that `queues` " +
+				"has; what is not text is written as JSON."),
+		},
 		"queues": schema.MapNestedAttribute{
-			Computed:            true,
-			MarkdownDescription: say("The queues of the KIND by name."),
+			Computed: true,
+			MarkdownDescription: say("The queues of the KIND by name. So that a plan is short, what is as usual is " +
+				"null. A queue that was not as usual once has it written out from then on."),
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				p.attribute: p.schema(),
-				"type":      schema.StringAttribute{Computed: true, MarkdownDescription: "Queue type."},
+				"type": schema.StringAttribute{Computed: true,
+					MarkdownDescription: "Queue type; null if it is `queue_type`."},
 				"message_ttl": schema.Int64Attribute{Computed: true,
 					MarkdownDescription: "How long a message waits, in milliseconds (`x-message-ttl`)."},
 				"dead_letter_exchange": schema.StringAttribute{Computed: true,
 					MarkdownDescription: "Where a message goes when it has waited (`x-dead-letter-exchange`)."},
 				"durable": schema.BoolAttribute{Computed: true,
-					MarkdownDescription: "Whether the queue survives a restart of the broker."},
+					MarkdownDescription: "Whether the queue survives a restart of the broker; null if it does."},
 				"auto_delete": schema.BoolAttribute{Computed: true,
-					MarkdownDescription: "Whether the queue goes with its last consumer."},
+					MarkdownDescription: "Whether the queue goes with its last consumer; null if it stays."},
 				"exclusive": schema.BoolAttribute{Computed: true,
-					MarkdownDescription: "Whether the queue belongs to one connection."},
+					MarkdownDescription: "Whether the queue belongs to one connection; null if it does not."},
 				"arguments": schema.MapAttribute{Computed: true, ElementType: types.StringType,
-					MarkdownDescription: "Further arguments; what is not text is written as JSON."},
+					MarkdownDescription: "Further arguments; what is not text is written as JSON. Null if a delay " +
+						"queue has exactly `queue_arguments`."},
 			}},
 		},
 		"bindings": schema.MapAttribute{
-			Computed: true, ElementType: linesType,
-			MarkdownDescription: say("The bindings of the KIND by source exchange, each as a line `<routing key> -> " +
-				"queue <name>` or `<routing key> -> exchange <name>`, sorted."),
+			Computed: true, ElementType: destinationsType,
+			MarkdownDescription: say(fmt.Sprintf("The bindings of the KIND by source exchange, and then by routing "+
+				"key: `queue <name>` or `exchange <name>`. More than %d equal words of a key are one word: "+
+				"`*×5.1.#` is `*.*.*.*.*.1.#`. A binding of somebody else has `<routing key> -> queue <name>` in "+
+				"place of the key, and is `%s`.", mostAtAGlance, foreign)),
 		},
 	}
 	maps.Copy(attributes, further)

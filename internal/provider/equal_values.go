@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
@@ -55,6 +56,10 @@ func keepNames(planned *types.String, state types.String, same func(planned, sta
 func (d *declaredModel) keep(state *declaredModel) {
 	keepDuration(&d.DrainTimeout, state.DrainTimeout)
 	keepTimeouts(&d.Timeouts, state.Timeouts)
+	writeOut(&d.Exchanges, state.Exchanges, func(types.Object) map[string]attr.Value { return usualExchange })
+	writeOut(&d.Queues, state.Queues, func(queue types.Object) map[string]attr.Value {
+		return usualQueue(d.QueueType, !queue.Attributes()["message_ttl"].IsNull(), d.QueueArguments)
+	})
 }
 
 // keep implements declaration.

@@ -70,7 +70,7 @@ func (m *observedLadder) observe(ctx context.Context, o *operation) error {
 	if ladder.DeadLetterRoutingKey != "" {
 		m.DeadLetterRoutingKey, digits = types.StringValue(ladder.DeadLetterRoutingKey), 0
 	}
-	state, err := m.observeDeclared(ctx, o, ladder.Expand(), ladder.QueueType, digits)
+	state, err := m.observeDeclared(ctx, o, depictionOfLadder(ladder), digits)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (m *ladderModel) config() cascade.LadderConfig {
 		CreateDeliveryExchange: m.CreateDeliveryExchange.IsNull() || m.CreateDeliveryExchange.ValueBool(),
 		DeadLetterRoutingKey:   m.DeadLetterRoutingKey.ValueString(),
 		QueueType:              cascade.QueueType(m.QueueType.ValueString()),
-		MaxLength:              m.MaxLength.ValueInt64(),
+		QuorumOptions:          m.quorumOptions(),
 		ParkUnroutable:         m.ParkUnroutable.IsNull() || m.ParkUnroutable.ValueBool(),
 	}
 	for _, element := range m.Delays.Elements() {
@@ -75,13 +75,13 @@ func (*ladderModel) scale() cascade.Scale { return cascade.Scale{Levels: 1} }
 var delayPosition = position{"delay", "Delay as it stands in `delays`, null for the queue of unroutable messages.",
 	types.StringNull()}
 
-// labelsOf is the label of each delay queue by its name.
-func labelsOf(resolved cascade.Ladder) map[string]attr.Value {
+func depictionOfLadder(resolved cascade.Ladder) depiction {
 	labels := map[string]attr.Value{}
 	for _, label := range resolved.Delays {
 		labels[resolved.QueueName.Name(label)] = types.StringValue(label)
 	}
-	return labels
+	t := resolved.Expand()
+	return depiction{delayPosition, t, labels, types.StringValue(string(resolved.QueueType)), resolved.Summary(t)}
 }
 
 // computeLadder resolves and expands a configuration. An error is of type cascade.Errors.
@@ -94,9 +94,7 @@ func computeLadder(config cascade.LadderConfig) (computed, error) {
 }
 
 func computedOfLadder(resolved cascade.Ladder) computed {
-	t := resolved.Expand()
-	return computeDeclared(t, resolved.QueueType, resolved.ParkUnroutable, string(resolved.QueueName),
-		delayPosition.queues(labelsOf(resolved), t))
+	return computeDeclared(depictionOfLadder(resolved), resolved.ParkUnroutable, string(resolved.QueueName))
 }
 
 // setActual writes what a broker has into the model.
@@ -105,7 +103,7 @@ func (m *ladderModel) setActual(actual topology.Topology) diag.Diagnostics {
 	if err != nil {
 		return configErrors(err)
 	}
-	m.declaredModel.setActual(actual, delayPosition.queues(labelsOf(resolved), actual))
+	m.declaredModel.setActual(depictionOfLadder(resolved), actual)
 	return nil
 }
 
@@ -115,7 +113,7 @@ func (m *ladderModel) recognize(ctx context.Context, look cascade.Lookup, vhost,
 	if err != nil {
 		return err
 	}
-	*m = ladderModel{declaredModel: imported(found.Name, found.Vhost, found.CreateDeliveryExchange, found.MaxLength,
+	*m = ladderModel{declaredModel: imported(found.Name, found.Vhost, found.CreateDeliveryExchange, found.QuorumOptions,
 		computedOfLadder(found))}
 	delays := make([]attr.Value, len(found.Delays))
 	for i, label := range found.Delays {
@@ -149,6 +147,9 @@ func (m *ladderModel) trials(base cascade.LadderConfig) []cascade.LadderConfig {
 	try(&unknown, m.CreateDeliveryExchange, func(c *config, v bool) { c.CreateDeliveryExchange = v }, true, false)
 	try(&unknown, m.ParkUnroutable, func(c *config, v bool) { c.ParkUnroutable = v }, true, false)
 	try(&unknown, m.MaxLength, func(c *config, v int64) { c.MaxLength = v }, 0, 1)
+	try(&unknown, m.QueueLeaderLocator, func(c *config, v cascade.LeaderLocator) { c.LeaderLocator = v },
+		"", cascade.Balanced)
+	try(&unknown, m.QuorumInitialGroupSize, func(c *config, v int64) { c.InitialGroupSize = v }, 0, 1)
 	if !m.delaysKnown() {
 		known := base.Delays
 		delays := [][]string{append(slices.Clone(known), "11119ms"), append(slices.Clone(known), "22229ms")}

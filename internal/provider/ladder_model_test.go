@@ -11,7 +11,8 @@ import (
 // What of the plan depends on a value that is not known yet is unknown, and nothing else; what no value would
 // mend is an error already.
 func TestLadderWithUnknownValues(t *testing.T) {
-	attributes := []string{"bindings", "delivery_exchange", "entry_exchange", "exchanges", "queue_name", "queues"}
+	attributes := []string{"bindings", "delivery_exchange", "entry_exchange", "exchanges", "queue_arguments",
+		"queue_name", "queues", "summary"}
 	delays := types.SetValueMust(types.StringType, []attr.Value{types.StringValue("5s"), types.StringValue("1m")})
 	for name, test := range map[string]struct {
 		change  func(*ladderModel)
@@ -19,17 +20,17 @@ func TestLadderWithUnknownValues(t *testing.T) {
 	}{
 		"nothing":   {func(*ladderModel) {}, nil},
 		"the vhost": {func(m *ladderModel) { m.Vhost = types.StringUnknown() }, nil},
-		"the name": {func(m *ladderModel) { m.Name = types.StringUnknown() },
-			attributes},
+		"the name": {func(m *ladderModel) { m.Name = types.StringUnknown() }, []string{"bindings", "delivery_exchange",
+			"entry_exchange", "exchanges", "queue_name", "queues"}},
 		"the delays": {func(m *ladderModel) { m.Delays = types.SetUnknown(types.StringType) },
-			[]string{"bindings", "queues"}},
+			[]string{"bindings", "queues", "summary"}},
 		"one delay": {func(m *ladderModel) {
 			m.Delays = types.SetValueMust(types.StringType, []attr.Value{types.StringValue("5s"),
 				types.StringUnknown()})
-		}, []string{"bindings", "queues"}},
+		}, []string{"bindings", "queues", "summary"}},
 		"the fixed key": {func(m *ladderModel) { m.DeadLetterRoutingKey = types.StringUnknown() },
-			[]string{"bindings", "queues"}},
-		"the type": {func(m *ladderModel) { m.QueueType = types.StringUnknown() }, []string{"queues"}},
+			[]string{"bindings", "queue_arguments"}},
+		"the type": {func(m *ladderModel) { m.QueueType = types.StringUnknown() }, []string{"queue_arguments", "queues"}},
 	} {
 		m := ladderModel{declaredModel: declaredModel{Name: types.StringValue("t")}, Delays: delays}
 		test.change(&m)

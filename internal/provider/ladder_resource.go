@@ -14,6 +14,7 @@ var (
 	_ resource.ResourceWithModifyPlan     = (*ladderResource)(nil)
 	_ resource.ResourceWithIdentity       = (*ladderResource)(nil)
 	_ resource.ResourceWithImportState    = (*ladderResource)(nil)
+	_ resource.ResourceWithUpgradeState   = (*ladderResource)(nil)
 )
 
 func newLadderResource() resource.Resource { return &ladderResource{} }
@@ -24,6 +25,7 @@ type ladderResource struct {
 
 func (r *ladderResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
+		Version: schemaVersion,
 		MarkdownDescription: "A set of fixed delays, each with a queue of its own, for retries with backoff and the " +
 			"like. An application publishes to the entry exchange with the routing key `<delay>.<address>`, such " +
 			"as `30s.orders`, and the message arrives at the delivery exchange, with that key, when the delay is " +

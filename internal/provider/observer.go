@@ -80,6 +80,7 @@ type observedDeclared struct {
 	EntryExchange    types.String      `tfsdk:"entry_exchange"`
 	DeliveryExchange types.String      `tfsdk:"delivery_exchange"`
 	QueueType        types.String      `tfsdk:"queue_type"`
+	Summary          types.String      `tfsdk:"summary"`
 	Messages         types.Int64       `tfsdk:"messages"`
 	Unroutable       types.Int64       `tfsdk:"unroutable_messages"`
 	Findings         []observedFinding `tfsdk:"findings"`
@@ -90,15 +91,16 @@ func (m *observedDeclared) place() (vhost, entry types.String) { return m.Vhost,
 // observeDeclared reads what there is of something with so many digits in its keys, 0 if they do not reach the delivery
 // exchange.
 func (m *observedDeclared) observeDeclared(
-	ctx context.Context, o *operation, desired topology.Topology, queueType cascade.QueueType, digits int,
+	ctx context.Context, o *operation, shows depiction, digits int,
 ) (*broker.State, error) {
-	o.Desired = desired
+	o.Desired = shows.desired
 	state, err := o.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	m.DeliveryExchange = types.StringValue(desired.Delivery)
-	m.QueueType = types.StringValue(string(queueType))
+	m.DeliveryExchange = types.StringValue(o.Desired.Delivery)
+	m.QueueType = shows.queueType
+	m.Summary = types.StringValue(shows.summary)
 	waits := o.waiting(state)
 	m.Messages, m.Unroutable = types.Int64Value(waits.Delayed), types.Int64Null()
 	if o.parking() != "" {
@@ -160,6 +162,8 @@ func observedAttributes(
 			MarkdownDescription: say("Exchange at the end of the %s."),
 		},
 		"queue_type": schema.StringAttribute{Computed: true, MarkdownDescription: "`quorum` or `classic`."},
+		"summary": schema.StringAttribute{Computed: true,
+			MarkdownDescription: say("The %s in one line: what it consists of, and its delays.")},
 		"queues": schema.ListNestedAttribute{
 			Computed: true,
 			MarkdownDescription: "The delay queues, the shortest delay first; one that is missing is among the " +

@@ -158,6 +158,13 @@ func unknownLike(ctx context.Context, value attr.Value) attr.Value {
 	return unknown
 }
 
+// nullLike is the null of the same type.
+func nullLike(value attr.Value) attr.Value {
+	of := value.Type(context.Background())
+	null, _ := of.ValueFromTerraform(context.Background(), tftypes.NewValue(of.TerraformType(context.Background()), nil))
+	return null
+}
+
 func sameKeys(x, y map[string]attr.Value) bool {
 	return len(x) == len(y) && maps.EqualFunc(x, y, func(attr.Value, attr.Value) bool { return true })
 }

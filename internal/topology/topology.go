@@ -219,12 +219,15 @@ func (q Queue) Equal(other Queue) bool {
 
 // Line is the binding in one line, as seen from its source exchange: "<routing key> -> queue <name>".
 func (b Binding) Line() string {
-	line := fmt.Sprintf("%s -> %s %s", b.RoutingKey, b.DestinationType, b.Destination)
+	line := b.RoutingKey + " -> " + b.Leads()
 	if b.Arguments != "" {
 		line += " " + b.Arguments
 	}
 	return line
 }
+
+// Leads says what the binding leads to: "queue <name>".
+func (b Binding) Leads() string { return string(b.DestinationType) + " " + b.Destination }
 
 // Equal compares the arguments value by value; none and empty are the same.
 func (a Arguments) Equal(other Arguments) bool {
