@@ -1,6 +1,5 @@
 // Package health tells what is wrong with a topology that exists, and what that does to messages. It is pure: it never
-// talks to a broker, and it repairs nothing. Read findings.go
-// first, then damages.go.
+// talks to a broker, and it repairs nothing. Read findings.go first, then damages.go.
 package health
 
 import (
