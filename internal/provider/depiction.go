@@ -146,6 +146,9 @@ func (d depiction) queues(t topology.Topology, before types.Map) types.Map {
 	for name, q := range t.Queues {
 		_, delays := d.positions[name]
 		queue := d.queue(q)
+		if delays && !arguments.IsNull() && queue["arguments"].IsNull() { // null would stand for the usual ones
+			queue["arguments"] = types.MapValueMust(types.StringType, map[string]attr.Value{})
+		}
 		shorten(queue, usualQueue(d.queueType, delays, arguments), written[name])
 		values[name] = types.ObjectValueMust(queueType.AttrTypes, queue)
 	}
