@@ -3,9 +3,9 @@
 //
 //	go run . <delays of the ladder>, such as 1s,2s,4s,8s
 //
-// A message for the wheel goes to the exchange "wheel.delivery" with the key "new.<destination>" and the header "due",
+// A message for the wheel goes to the exchange "wheel.delivery" with the key "new.<address>" and the header "due",
 // the time at which it is to be delivered, in milliseconds since 1970. It is delivered to the exchange "wheel.due" with
-// the key "<destination>": never before its time, and at most the shortest delay after it, as long as a controller
+// the key "<address>": never before its time, and at most the shortest delay after it, as long as a controller
 // runs.
 //
 // A message is acknowledged when the broker has confirmed its successor, so whatever ends a controller, no message is
@@ -154,15 +154,15 @@ func (w *worker) run(ctx context.Context, connection *amqp.Connection) (err erro
 // handle lets the message wait again, or delivers it.
 func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
 	millis, timed := d.Headers[dueHeader].(int64)
-	_, destination, addressed := strings.Cut(d.RoutingKey, ".")
+	_, address, addressed := strings.Cut(d.RoutingKey, ".")
 	if !timed || !addressed {
 		log.Printf("rejected: a message with key %q and header %s = %v", d.RoutingKey, dueHeader, d.Headers[dueHeader])
 		return d.Reject(false)
 	}
 	// Anew each time: however long the message has waited for a controller, the clock decides.
-	exchange, key := due, destination
+	exchange, key := due, address
 	if left := time.Until(time.UnixMilli(millis)); left > 0 {
-		exchange, key = entry, w.next(left).label+"."+destination
+		exchange, key = entry, w.next(left).label+"."+address
 	}
 	routed, err := w.publish(ctx, exchange, key, d)
 	switch {

@@ -52,6 +52,10 @@ func TestAccReplaceOrUpdate(t *testing.T) {
 		"queue_type": {attributes{"queue_type": "classic"},
 			func(c *cascade.Config) { c.QueueType = cascade.Classic }, false},
 		"max_length": {attributes{"max_length": 7}, func(c *cascade.Config) { c.MaxLength = 7 }, false},
+		"queue_leader_locator": {attributes{"queue_leader_locator": "balanced"},
+			func(c *cascade.Config) { c.LeaderLocator = cascade.Balanced }, false},
+		"quorum_initial_group_size": {attributes{"quorum_initial_group_size": 3},
+			func(c *cascade.Config) { c.InitialGroupSize = 3 }, false},
 		"park_unroutable": {attributes{"park_unroutable": false},
 			func(c *cascade.Config) { c.ParkUnroutable = false }, false},
 		"internal_levels": {attributes{"internal_levels": false}, func(c *cascade.Config) {

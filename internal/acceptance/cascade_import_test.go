@@ -251,7 +251,7 @@ func TestImportBelievesKeys(t *testing.T) {
 	}
 	p := newProtocol(t, v.broker, nil)
 	at := attributes{"vhost": v.name, "entry_exchange": "m.delay-03", "delay": "1s"}
-	_, invoked := p.invoke(t.Context(), at.with(attributes{"levels": 4, "destination": "billing", "body": "x"}))
+	_, invoked := p.invoke(t.Context(), at.with(attributes{"levels": 4, "address": "billing", "body": "x"}))
 	for what, diagnostics := range map[string][]*tfprotov6.Diagnostic{
 		"the data source": p.read(t.Context(), cascadeType,
 			attributes{"vhost": v.name, "entry_exchange": "m.delay-03"}),

@@ -21,7 +21,7 @@ var invalid = map[string]struct {
 	"fewer levels than none": {attributes{"name": "t", "levels": -1}, "levels", "levels is -1; it has to be " +
 		"1 or more"},
 	"over the TTL ceiling": {attributes{"name": "t", "levels": 30}, "levels", "levels is 30; at a resolution of " +
-		"1s it can be 1 to 29: RabbitMQ accepts no time-to-live over"},
+		"1s it can be 1 to 29: RabbitMQ accepts no TTL over"},
 	"more levels than any": {attributes{"name": "t", "levels": 40, "resolution": "1ms"}, "levels", "levels is 40"},
 	"levels and max_delay": {attributes{"name": "t", "levels": 5, "max_delay": "32s"}, "levels",
 		"levels is 5, but the max_delay beside it, 32s, takes 6"},
@@ -50,7 +50,7 @@ var invalid = map[string]struct {
 	"a crooked resolution": {attributes{"name": "t", "levels": 4, "resolution": "1500us"}, "resolution",
 		"whole milliseconds"},
 	"too coarse a resolution": {attributes{"name": "t", "levels": 1, "resolution": "90000h"}, "resolution",
-		"longest time-to-live"},
+		"longest TTL"},
 	"no name": {attributes{"levels": 4}, "name", "name is missing; give it, or else exchange_name, " +
 		"queue_name, delivery_exchange, park_unroutable = false"},
 	"an empty name":  {attributes{"name": "", "levels": 4}, "name", "name is empty"},
@@ -80,6 +80,12 @@ var invalid = map[string]struct {
 		`queue_type is "stream"; it can be "quorum" or "classic"`},
 	"max_length with classic": {attributes{"name": "t", "levels": 4, "queue_type": "classic", "max_length": 5},
 		"max_length", "loses what is dead-lettered into it"},
+	"a leader locator with classic": {attributes{"name": "t", "levels": 4, "queue_type": "classic",
+		"queue_leader_locator": "balanced"}, "queue_leader_locator", "only quorum queues have it"},
+	"a group size with classic": {attributes{"name": "t", "levels": 4, "queue_type": "classic",
+		"quorum_initial_group_size": 3}, "quorum_initial_group_size", "only quorum queues have it"},
+	"a leader locator with a preset": {attributes{"preset": "celery", "queue_leader_locator": "balanced"},
+		"queue_leader_locator", `the queues of preset "celery" have none; leave queue_leader_locator out`},
 	"a max_length of nothing": {attributes{"name": "t", "levels": 4, "max_length": 0}, "max_length",
 		"max_length is 0; it has to be 1 or more"},
 	"too far a lookahead": {attributes{"name": "t", "levels": 4, "lookahead": 5}, "lookahead",
@@ -122,7 +128,7 @@ var invalid = map[string]struct {
 		"queue_name": "t%d%x.unroutable"}, "queue_name", `gives the name "t01.unroutable" to a second queue; all ` +
 		`names have to differ`},
 	"over the TTL ceiling in base 10": {attributes{"name": "t", "levels": 9, "base": 10}, "levels", "levels is 9; at " +
-		"a resolution of 1s in base 10 it can be 1 to 8: RabbitMQ accepts no time-to-live over 87600h"},
+		"a resolution of 1s in base 10 it can be 1 to 8: RabbitMQ accepts no TTL over 87600h"},
 	"over the TTL ceiling in base 16": {attributes{"name": "t", "levels": 8, "base": 16}, "levels", "levels is 8; at " +
 		"a resolution of 1s in base 16 it can be 1 to 7"},
 	"too coarse a resolution in base 16": {attributes{"name": "t", "levels": 1, "base": 16, "resolution": "6000h"},

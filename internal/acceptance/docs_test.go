@@ -13,6 +13,8 @@ const (
 	checkout = "../.."
 	// registry is where the pages of docs/ are published, each without its .md.
 	registry = "https://registry.terraform.io/providers/rabbitmqdelay/rabbitmqdelay/latest/docs/"
+	// browsed is where the repository's other files are read.
+	browsed = "https://github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/blob/main/"
 )
 
 // TestLinks follows every link between the pages, with its anchor. They have to work where a repository is browsed,
@@ -24,7 +26,10 @@ func TestLinks(t *testing.T) {
 		published := strings.HasPrefix(name, "docs/")
 		for _, found := range link.FindAllStringSubmatch(codeBlock.ReplaceAllString(text, ""), -1) {
 			target, anchor, _ := strings.Cut(found[1], "#")
+			file, elsewhere := strings.CutPrefix(target, browsed)
 			switch relative, absolute := strings.CutPrefix(target, registry); {
+			case elsewhere:
+				target = file
 			case absolute:
 				target = "docs/" + relative + ".md"
 			case strings.Contains(target, ":"):
@@ -113,7 +118,8 @@ var codeBlock = regexp.MustCompile("(?ms)^```.*?^```$")
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, name := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"} {
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md",
+		"internal/bench/results/README.md"} {
 		texts[name] = readPage(t, name)
 	}
 	if err := fs.WalkDir(os.DirFS(checkout), "docs", func(name string, entry fs.DirEntry, err error) error {

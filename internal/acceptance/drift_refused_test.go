@@ -76,7 +76,7 @@ func repairLookaheadBesideARefusal(t *testing.T, queueType cascade.QueueType) {
 	p.mustApply(given)
 	r := &refused{vhost: v, protocol: p, given: given.with(attributes{"lookahead": levels}), desired: of(1)}
 	collector := v.collect("tasks.delivery", destination(levels, "here"))
-	// Its messages wait for an hour: somebody has set another time-to-live.
+	// Its messages wait for an hour: somebody has set another TTL.
 	wrong := r.desired.Queues["tasks.delay-00"]
 	wrong.Arguments = maps.Clone(wrong.Arguments)
 	wrong.Arguments["x-message-ttl"] = int64(3_600_000)

@@ -80,6 +80,7 @@ var driftShapes = []driftShape{
 	{cascade.Quorum, 2, 3, 1},
 	{cascade.Classic, 2, 2, 2},
 	{cascade.Classic, 3, 2, 1},
+	{cascade.Quorum, 10, 1, 1},
 }
 
 // damage is something that happens to a cascade without the provider.
@@ -165,13 +166,13 @@ func queueDamages(desired topology.Topology, q topology.Queue) []damage {
 	}
 	ttl, delays := q.Arguments["x-message-ttl"].(int64)
 	if delays {
-		argument("with a longer time-to-live", "x-message-ttl", ttl*2)
-		argument("with a shorter time-to-live", "x-message-ttl", ttl/2)
-		argument("with a time-to-live of 0", "x-message-ttl", int64(0))
+		argument("with a longer TTL", "x-message-ttl", ttl*2)
+		argument("with a shorter TTL", "x-message-ttl", ttl/2)
+		argument("with a TTL of 0", "x-message-ttl", int64(0))
 		argument("with another dead-letter-exchange", "x-dead-letter-exchange", othersGateway)
 		argument("with a dead-letter-routing-key", "x-dead-letter-routing-key", "lost")
 	} else {
-		argument("with a time-to-live", "x-message-ttl", int64(60_000))
+		argument("with a TTL", "x-message-ttl", int64(60_000))
 	}
 	for _, key := range slices.Sorted(maps.Keys(q.Arguments)) {
 		if key != "x-queue-type" {

@@ -64,10 +64,10 @@ func TestAccExamples(t *testing.T) {
 }
 
 // hasItsOwnTest tells whether another test runs the examples of a directory: TestAccPublishing, TestAccChecks,
-// TestAccModule, or the one with another provider.
+// TestAccPolicyTool, TestAccModule, or the one with another provider.
 func hasItsOwnTest(directory string) bool {
-	return strings.HasPrefix(directory, "publishing") || directory == checksExample || directory == besideExample ||
-		strings.HasPrefix(directory, moduleExample)
+	return slices.Contains([]string{checksExample, besideExample, policyExample}, directory) ||
+		strings.HasPrefix(directory, "publishing") || strings.HasPrefix(directory, moduleExample)
 }
 
 // tryExamples plans the configuration of a directory, and each import and query beside it.

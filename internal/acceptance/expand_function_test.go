@@ -49,7 +49,8 @@ func TestExpandFunction(t *testing.T) {
 		},
 		"the largest": {
 			attributes{"name": "t", "levels": 39, "resolution": "1ms", "max_length": 5},
-			cascade.Config{Name: "t", Levels: 39, Resolution: time.Millisecond, MaxLength: 5,
+			cascade.Config{Name: "t", Levels: 39, Resolution: time.Millisecond,
+				QuorumOptions:          cascade.QuorumOptions{MaxLength: 5},
 				CreateDeliveryExchange: true,
 				StrictKeys:             true, InternalLevels: true, ParkUnroutable: true}, "/",
 		},
@@ -126,7 +127,8 @@ func TestAccExpandIsWhatABrokerLoads(t *testing.T) {
 		},
 		"the longest by rabbitmqctl, imported": {
 			attributes{"name": "t", "levels": 29, "max_length": 1000, "lookahead": 1},
-			cascade.Config{Name: "t", Levels: 29, MaxLength: 1000, Lookahead: 1, CreateDeliveryExchange: true,
+			cascade.Config{Name: "t", Levels: 29, QuorumOptions: cascade.QuorumOptions{MaxLength: 1000},
+				Lookahead: 1, CreateDeliveryExchange: true,
 				StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
 			"t.delay-28", loadByCtl, false,
 		},

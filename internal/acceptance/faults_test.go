@@ -79,7 +79,7 @@ func atEveryPoint(
 		typeName  string
 		queueType cascade.QueueType
 		base      int
-	}{{cascadeType, cascade.Quorum, 2}, {cascadeType, cascade.Classic, 3}, {ladderType, cascade.Quorum, 0}} {
+	}{{cascadeType, cascade.Quorum, 2}, {cascadeType, cascade.Classic, 10}, {ladderType, cascade.Quorum, 0}} {
 		for _, verb := range []string{"create", "update", "rebuild", "destroy"} {
 			o := interrupted{resource.typeName, resource.queueType, resource.base, verb}
 			all, counted := o.attempts(newVhost(t), failures)

@@ -175,16 +175,16 @@ func TestFunctions(t *testing.T) {
 		{"routing_key", []any{"9.001s", 4, "billing"}, "1.0.1.0.billing"},
 		{"routing_key", []any{"1ns", 4, "orders.eu"}, "0.0.0.1.orders.eu"},
 		{"routing_key", []any{"1.7s", 5, "billing", "100ms"}, "1.0.0.0.1.billing"},
-		{"parse_routing_key", []any{"1.0.1.0.billing", 4}, map[string]any{"delay": "10s", "destination": "billing"}},
+		{"parse_routing_key", []any{"1.0.1.0.billing", 4}, map[string]any{"delay": "10s", "address": "billing"}},
 		{"parse_routing_key", []any{"1.0.1.0.orders.eu", 2, "500ms"}, map[string]any{"delay": "1s",
-			"destination": "1.0.orders.eu"}},
+			"address": "1.0.orders.eu"}},
 		{"routing_key", []any{"1h", 8, "billing", "1s", "10"}, "0.0.0.0.3.6.0.0.billing"},
 		{"routing_key", []any{"17.41s", 2, "d", "100ms", "16"}, "a.f.d"},
 		{"routing_key", []any{"10s", 4, "billing", "1s", "2"}, "1.0.1.0.billing"},
 		{"parse_routing_key", []any{"0.0.0.0.3.6.0.0.billing", 8, "1s", "10"}, map[string]any{"delay": "1h0m0s",
-			"destination": "billing"}},
+			"address": "billing"}},
 		{"parse_routing_key", []any{"a.f.d.e", 2, "100ms", "16"}, map[string]any{"delay": "17.5s",
-			"destination": "d.e"}},
+			"address": "d.e"}},
 		{"binding_key", []any{3, 4, 1}, "1.#"},
 		{"binding_key", []any{1, 3, 9}, "*.9.#"},
 		{"binding_key", []any{1, 3, 15}, "*.f.#"},
@@ -222,11 +222,11 @@ func TestFunctionErrors(t *testing.T) {
 			"of 1s can give"},
 		{"routing_key", []any{"10s", 0, "d"}, 1, "levels is 0; at a resolution of 1s it can be 1 to 29"},
 		{"routing_key", []any{"10s", 30, "d"}, 1, "levels is 30"},
-		{"routing_key", []any{"10s", 4, ""}, 2, "destination is empty"},
+		{"routing_key", []any{"10s", 4, ""}, 2, "address is empty"},
 		{"routing_key", []any{"10s", 28, strings.Repeat("d", 200)}, 2, "of 200 bytes; behind 28 levels it can " +
 			"have 199"},
 		{"routing_key", []any{"10s", 4, "d", "x"}, 3, `resolution is "x"`},
-		{"routing_key", []any{"10s", 4, "d", "1us"}, 3, "resolution is 1µs; RabbitMQ counts time-to-live in whole " +
+		{"routing_key", []any{"10s", 4, "d", "1us"}, 3, "resolution is 1µs; RabbitMQ counts TTL in whole " +
 			"milliseconds"},
 		{"routing_key", []any{"10s", 4, "d", "1s", "x"}, 4, `base is "x"; it can be 2 to 16`},
 		{"routing_key", []any{"10s", 4, "d", "1s", "1s"}, 4, `base is "1s"; it can be 2 to 16`},
@@ -243,7 +243,7 @@ func TestFunctionErrors(t *testing.T) {
 		{"parse_routing_key", []any{"", 4}, 0, "key is empty"},
 		{"parse_routing_key", []any{"1.0.2.0.d", 4}, 0, `key is "1.0.2.0.d", whose word 3 is "2"`},
 		{"parse_routing_key", []any{"1.0", 4}, 0, "has only 2 digits"},
-		{"parse_routing_key", []any{"1.0", 2}, 0, "has no destination"},
+		{"parse_routing_key", []any{"1.0", 2}, 0, "has no address"},
 		{"parse_routing_key", []any{"1.d", 40}, 1, "levels is 40"},
 		{"parse_routing_key", []any{"1.d", 1, "0s"}, 2, "resolution is 0s"},
 		{"parse_routing_key", []any{"1.d", 1, "1s", "0"}, 3, "base is 0; it can be 2 to 16"},
@@ -348,14 +348,14 @@ func TestFunctionsOfUnknownValues(t *testing.T) {
 func TestRoutingKeyFunctionRoundTrip(t *testing.T) {
 	t.Parallel()
 	c := newCaller(t)
-	check := func(t failer, delay time.Duration, s cascade.Scale, destination string) {
+	check := func(t failer, delay time.Duration, s cascade.Scale, address string) {
 		t.Helper()
 		resolution, base := s.Resolution.String(), fmt.Sprint(s.Base)
-		key := c.mustCall(t, "routing_key", delay.String(), s.Levels, destination, resolution, base)
+		key := c.mustCall(t, "routing_key", delay.String(), s.Levels, address, resolution, base)
 		parsed, _ := c.mustCall(t, "parse_routing_key", key, s.Levels, resolution, base).(map[string]any)
 		text, _ := parsed["delay"].(string)
 		got, err := time.ParseDuration(text)
-		if err != nil || parsed["destination"] != destination || got < delay || got-delay >= s.Resolution ||
+		if err != nil || parsed["address"] != address || got < delay || got-delay >= s.Resolution ||
 			got%s.Resolution != 0 {
 			t.Fatal(fmt.Sprintf("%s on %+v: %q is %v (%v)", delay, s, key, parsed, err))
 		}
@@ -377,8 +377,8 @@ func TestRoutingKeyFunctionRoundTrip(t *testing.T) {
 		}
 		s.Levels = rapid.IntRange(1, most).Draw(t, "levels")
 		delay := time.Duration(rapid.Int64Range(0, int64(s.Longest())).Draw(t, "delay"))
-		destination := rapid.StringMatching(`[a-z.*#é ]{1,80}`).Draw(t, "destination")
-		check(t, delay, s, destination)
+		address := rapid.StringMatching(`[a-z.*#é ]{1,80}`).Draw(t, "address")
+		check(t, delay, s, address)
 	})
 }
 
@@ -415,7 +415,7 @@ func TestAccFunctions(t *testing.T) {
 		`provider::rabbitmqdelay::parse_routing_key("1.0.1.0.orders.eu", ` +
 			`4).delay`: knownvalue.StringExact("10s"),
 		`provider::rabbitmqdelay::parse_routing_key("1.0.1.0.orders.eu", ` +
-			`4).destination`: knownvalue.StringExact("orders.eu"),
+			`4).address`: knownvalue.StringExact("orders.eu"),
 		`provider::rabbitmqdelay::binding_key(1, 4, 0)`: knownvalue.StringExact("*.*.0.#"),
 		`provider::rabbitmqdelay::destination_key(4, ` +
 			`"orders.eu")`: knownvalue.StringExact("*.*.*.*.orders.eu"),

@@ -26,6 +26,8 @@ var importable = []struct {
 	}, nil},
 	{cascadeType, attributes{"name": "old", "levels": 2, "resolution": "1h", "queue_type": "classic"}, nil},
 	{cascadeType, attributes{"name": "100%", "levels": 2, "max_length": 5}, nil},
+	{cascadeType, attributes{"name": "spread", "levels": 2, "queue_leader_locator": "balanced",
+		"quorum_initial_group_size": 1}, nil},
 	{cascadeType, attributes{"name": "blanks", "levels": 3, "exchange_name": "b%5d", "queue_name": "%3db"}, nil},
 	{cascadeType, attributes{"name": "more blanks", "levels": 12, "exchange_name": "m%5d", "queue_name": "%3dm"}, nil},
 	{cascadeType, attributes{"name": "zeros", "levels": 2, "exchange_name": "z-%05d", "queue_name": "z0%02d"}, nil},

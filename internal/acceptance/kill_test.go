@@ -67,7 +67,7 @@ func TestKilledProcess(t *testing.T) {
 	t.Parallel()
 	killed := 0
 	for _, o := range []interrupted{{cascadeType, cascade.Quorum, 2, "create"},
-		{cascadeType, cascade.Classic, 3, "update"}, {cascadeType, cascade.Quorum, 2, "destroy"}} {
+		{cascadeType, cascade.Classic, 10, "update"}, {cascadeType, cascade.Quorum, 2, "destroy"}} {
 		var writes []point
 		for _, at := range o.points(newVhost(t)) {
 			if at.method != http.MethodGet {

@@ -259,6 +259,8 @@ func TestLadderReplacement(t *testing.T) {
 		"a fixed key":             {attributes{"dead_letter_routing_key": "k"}, false},
 		"another type":            {attributes{"queue_type": "classic"}, false},
 		"a limit":                 {attributes{"max_length": 5}, false},
+		"a leader locator":        {attributes{"queue_leader_locator": "balanced"}, false},
+		"a group size":            {attributes{"quorum_initial_group_size": 3}, false},
 		"no parking":              {attributes{"park_unroutable": false}, false},
 		"a new name":              {attributes{"name": "u"}, true},
 		"names and a delay":       {attributes{"queue_name": "t.rung-%s", "delays": textSet("2h")}, false},
@@ -276,7 +278,7 @@ func TestLadderReplacement(t *testing.T) {
 	other := fixed.with(attributes{"delays": textSet("2h")})
 	plan := p.plan(t.Context(), other)
 	if text := warningText(plan.diagnostics); plan.replace || !strings.Contains(text, "because of a change of delays") {
-		t.Errorf("a queue with a fixed name gets another time-to-live: replaced %t, %s", plan.replace, text)
+		t.Errorf("a queue with a fixed name gets another TTL: replaced %t, %s", plan.replace, text)
 	}
 	p.mustApply(other)
 	p.mustBeSettled(other)

@@ -229,7 +229,7 @@ func TestMessagePermissions(t *testing.T) {
 		},
 		"publishers": {
 			func() []*tfprotov6.Diagnostic {
-				_, diagnostics := p.invoke(t.Context(), entry.with(attributes{"destination": "billing"}))
+				_, diagnostics := p.invoke(t.Context(), entry.with(attributes{"address": "billing"}))
 				return diagnostics
 			},
 			[3][]string{1: {`tasks\.delay-03`}}, `publishing takes permission to write exchange "tasks.delay-03"`,

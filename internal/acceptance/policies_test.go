@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -151,18 +152,6 @@ func warnOfPolicy(t *testing.T, queueType string) {
 		v.operatorPolicy("theirs", rabbithole.PolicyDefinition{"message-ttl": 20}))
 	add("none", "", nil)
 
-	v.eventually("the broker tells the policies of all queues", func() bool {
-		var queues []struct {
-			Effective any `json:"effective_policy_definition"`
-		}
-		v.get(&queues, "queues", v.name)
-		return len(queues) == 4*len(cascades) && !slices.ContainsFunc(queues, func(q struct {
-			Effective any `json:"effective_policy_definition"`
-		},
-		) bool {
-			return q.Effective == nil
-		})
-	})
 	for _, name := range slices.Sorted(maps.Keys(cascades)) {
 		cascades[name].check(name)
 	}
@@ -331,6 +320,88 @@ func (u *underPolicy) publishTo(exchange, key string, n int) (refused int) {
 	return refused
 }
 
+// A policy shows with the first refresh after it was set, and no longer with the first one after it was removed. It does
+// so for a user with the tag management alone, too.
+func TestPolicyAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, queueType := range []string{"quorum", "classic"} {
+		t.Run(queueType, func(t *testing.T) {
+			t.Parallel()
+			v := newVhost(t)
+			user := v.user("management", &everything)
+			p := newProtocol(t, &user, nil)
+			p.mustApply(attributes{"vhost": v.name, "name": "t", "levels": 2, "queue_type": queueType})
+			says := func(want string) {
+				t.Helper()
+				text := warningText(p.refresh(t.Context()))
+				if want == "" && text != "" || !strings.Contains(text, want) {
+					t.Errorf("the refresh does not say %q: %s", want, text)
+				}
+			}
+			short := func(millis int) rabbithole.PolicyDefinition {
+				return rabbithole.PolicyDefinition{"message-ttl": millis}
+			}
+			says("")
+			v.policy("short", 0, short(250))("^t")
+			says(`policy "short" on queue "t.delay-00": messages leave it after 250ms instead of 1s`)
+			v.policy("short", 0, short(150))("^t")
+			says(`policy "short" on queue "t.delay-00": messages leave it after 150ms instead of 1s`)
+			v.policy("long", 1, short(1<<35))("delay")
+			says(`policy "short" on queue "t.unroutable": messages in it are dropped after 150ms`)
+			v.try(v.api.DeletePolicy(v.name, "short"))
+			v.try(v.api.DeletePolicy(v.name, "long"))
+			says("")
+			v.operatorPolicy("theirs", short(350))("^t")
+			says(`operator policy "theirs" on queue "t.delay-00": messages leave it after 350ms instead of 1s`)
+			v.try(v.api.DeleteOperatorPolicy(v.name, "theirs"))
+			says("")
+			v.policy("not these", 0, short(250))(`^(?!t\.)`)
+			says("")
+			v.policy("these", 0, short(250))(`^(?!tasks)t`)
+			says(`policy "these" on queue "t.delay-00": messages leave it after 250ms instead of 1s`)
+			v.try(v.api.DeletePolicy(v.name, "these"))
+			v.policy("who knows", 0, short(450))(`^t++`)
+			says(`policy "who knows" on queue "t.delay-00": only RabbitMQ can tell whether this applies to it, and has not ` +
+				`said so yet; if it does: messages leave it after 450ms instead of 1s`)
+			v.eventually("the queue says it", func() bool {
+				return strings.Contains(warningText(p.refresh(t.Context())), `policy "who knows" (as the queue says, `+
+					`some seconds after a change) on queue "t.delay-00": messages leave it after 450ms instead of 1s`)
+			})
+		})
+	}
+}
+
+// A gateway may not let anybody list policies. Then it is the queues that say what applies to them.
+func TestPoliciesUnread(t *testing.T) {
+	t.Parallel()
+	for name, status := range map[string]int{"forbidden": http.StatusForbidden, "not found": http.StatusNotFound} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := newVhost(t)
+			g := newGateway(t, v.broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
+				if !strings.Contains(r.URL.Path, "policies/") {
+					return false
+				}
+				w.WriteHeader(status)
+				return true
+			})
+			b := *v.broker
+			b.Endpoint = g.URL
+			p := newProtocol(t, &b, nil)
+			given := attributes{"vhost": v.name, "name": "t", "levels": 2}
+			p.mustApply(given)
+			v.operatorPolicy("theirs", rabbithole.PolicyDefinition{"message-ttl": 250})("^t")
+			v.eventually("the refresh warns of the policy", func() bool {
+				diagnostics := p.refresh(t.Context())
+				noErrors(t, diagnostics)
+				return strings.Contains(warningText(diagnostics), `operator policy "theirs" (as the queue says, some `+
+					`seconds after a change) on queue "t.delay-00": messages leave it after 250ms instead of 1s`)
+			})
+			p.mustApply(nil)
+		})
+	}
+}
+
 // A consumer on a delay queue takes messages away before their time.
 func TestConsumerWarning(t *testing.T) {
 	t.Parallel()
@@ -372,8 +443,9 @@ func TestAlternateExchangeWarning(t *testing.T) {
 		t.Errorf("got %q", text)
 	}
 	v.policy("alternate", 0, rabbithole.PolicyDefinition{"alternate-exchange": "t.unroutable"})("^events$")
-	v.eventually("the policy is taken into account",
-		func() bool { return !strings.Contains(warningText(p.refresh(t.Context())), warning) })
+	if text := warningText(p.refresh(t.Context())); text != "" {
+		t.Errorf("the policy is not taken into account: %s", text)
+	}
 	with := topology.Exchange{Name: "events", Type: "topic", Durable: true,
 		Arguments: topology.Arguments{"alternate-exchange": "t.unroutable"}}
 	v.do(plans.DeleteExchange{Name: "events"}, plans.DeclareExchange{Exchange: with})

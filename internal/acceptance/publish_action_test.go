@@ -48,7 +48,7 @@ func publishByAction(t *testing.T, config cascade.Config) {
 	p := newProtocol(t, u.broker(), nil)
 	arrivals := v.collect(expanded.Delivery, destination(resolved.Levels, "billing.eu"))
 	given := attributes{
-		"vhost": v.name, "entry_exchange": expanded.Entry, "delay": "1500ms", "destination": "billing.eu",
+		"vhost": v.name, "entry_exchange": expanded.Entry, "delay": "1500ms", "address": "billing.eu",
 		"body": `{"order":7}`, "content_type": "application/json",
 		"headers": stringMap(map[string]string{"tenant": "a"}),
 	}
@@ -67,7 +67,7 @@ func publishByAction(t *testing.T, config cascade.Config) {
 	}
 	key := keyOf(t, resolved.Scale(), 2*time.Second, "billing.eu")
 	for i, parts := range [][]string{{arrival.MessageId, expanded.Entry, key},
-		{"confirmed", `destination "billing.eu" after 2s`, "Z."}} {
+		{"confirmed", `address "billing.eu" after 2s`, "Z."}} {
 		for _, part := range parts {
 			if len(reports) != 2 || part == "" || !strings.Contains(reports[i], part) {
 				t.Errorf("the reports are %q, without %q", reports, part)
@@ -79,7 +79,7 @@ func publishByAction(t *testing.T, config cascade.Config) {
 	for _, further := range []attributes{nil, {"levels": resolved.Levels, "resolution": "1s", "base": resolved.Base}} {
 		_, diagnostics = p.invoke(t.Context(),
 			attributes{"vhost": v.name, "entry_exchange": expanded.Entry, "delay": "0s",
-				"destination": "billing.eu"}.with(further))
+				"address": "billing.eu"}.with(further))
 		noErrors(t, diagnostics)
 	}
 	if again := v.arrived(arrivals, 3)[1]; len(again.Body) != 0 || again.MessageId == arrival.MessageId {
@@ -93,7 +93,7 @@ func TestPublishErrors(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
 	own := expand(t, cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
-		StrictKeys: true, InternalLevels: true, ParkUnroutable: true, MaxLength: 1})
+		StrictKeys: true, InternalLevels: true, ParkUnroutable: true, QuorumOptions: cascade.QuorumOptions{MaxLength: 1}})
 	v.do(plans.Repair(own, topology.New()).Steps()...)
 	bare := expand(t, cascade.Config{Name: "bare", Levels: 4, CreateDeliveryExchange: true})
 	v.do(plans.Repair(bare, topology.New()).Steps()...)
@@ -103,7 +103,7 @@ func TestPublishErrors(t *testing.T) {
 	u.grant([3]string{".*", "^$", ".*"})
 	configured := newProtocol(t, v.broker, nil)
 	unable := newProtocol(t, u.broker(), nil)
-	good := attributes{"vhost": v.name, "entry_exchange": "t.delay-03", "delay": "8s", "destination": "billing"}
+	good := attributes{"vhost": v.name, "entry_exchange": "t.delay-03", "delay": "8s", "address": "billing"}
 	unknown := tftypes.NewValue(tftypes.String, tftypes.UnknownValue)
 	long := strings.Repeat("a", 248)
 
@@ -116,7 +116,7 @@ func TestPublishErrors(t *testing.T) {
 	}{
 		{"a negative delay", configured, attributes{"delay": "-1s"}, true, []string{`AttributeName("delay")`,
 			"cannot be delivered before it is sent"}},
-		{"a negative delay, and unknown values", configured, attributes{"delay": "-1s", "destination": unknown,
+		{"a negative delay, and unknown values", configured, attributes{"delay": "-1s", "address": unknown,
 			"entry_exchange": unknown}, true, []string{`AttributeName("delay")`}},
 		{"no duration", configured, attributes{"delay": "soon"}, true, []string{`AttributeName("delay")`}},
 		{"a delay out of range", configured, attributes{"delay": "16s", "levels": 4, "resolution": "1s"}, true,
@@ -132,17 +132,17 @@ func TestPublishErrors(t *testing.T) {
 			[]string{`AttributeName("resolution")`}},
 		{"another resolution", configured, attributes{"resolution": "2s"}, true, []string{`AttributeName("resolution")`,
 			"resolution is 2s", "is 1s"}},
-		{"an empty destination", configured, attributes{"destination": ""}, true,
-			[]string{`AttributeName("destination")`, "is empty"}},
-		{"a destination that is too long", configured, attributes{"destination": long, "levels": 4}, true,
-			[]string{`AttributeName("destination")`, "of 248 bytes"}},
-		{"a destination that is too long for the cascade", configured, attributes{"destination": long}, true,
-			[]string{`AttributeName("destination")`, "of 248 bytes"}},
-		{"a destination that nobody has bound", configured, attributes{"destination": "biling"}, false,
-			[]string{`AttributeName("destination")`, `"1.0.0.0.biling"`, `be parked behind the alternate exchange ` +
+		{"an empty address", configured, attributes{"address": ""}, true,
+			[]string{`AttributeName("address")`, "is empty"}},
+		{"an address that is too long", configured, attributes{"address": long, "levels": 4}, true,
+			[]string{`AttributeName("address")`, "of 248 bytes"}},
+		{"an address that is too long for the cascade", configured, attributes{"address": long}, true,
+			[]string{`AttributeName("address")`, "of 248 bytes"}},
+		{"an address that nobody has bound", configured, attributes{"address": "biling"}, false,
+			[]string{`AttributeName("address")`, `"1.0.0.0.biling"`, `be parked behind the alternate exchange ` +
 				`"t.unroutable"`, "Nothing was sent", `"*.*.*.*.biling"`}},
 		{"nobody at the end, and no parking", configured, attributes{"entry_exchange": "bare.delay-03"}, false,
-			[]string{`AttributeName("destination")`, "not get to anybody"}},
+			[]string{`AttributeName("address")`, "not get to anybody"}},
 		{"an empty entry", configured, attributes{"entry_exchange": ""}, true,
 			[]string{`AttributeName("entry_exchange")`}},
 		{"an empty vhost", configured, attributes{"vhost": ""}, true, []string{`AttributeName("vhost")`}},
@@ -211,7 +211,7 @@ func TestPublishDelayInPlan(t *testing.T) {
 	v := newVhost(t)
 	p := newProtocol(t, v.broker, nil)
 	declared := attributes{"vhost": v.name, "name": "t", "levels": 4}
-	message := attributes{"vhost": v.name, "entry_exchange": "t.delay-03", "destination": "billing"}
+	message := attributes{"vhost": v.name, "entry_exchange": "t.delay-03", "address": "billing"}
 	plan := func(what string, given attributes, delay, says string) {
 		t.Helper()
 		text := errorText(p.planAction(t.Context(), message.with(given).with(attributes{"delay": delay})))
@@ -263,7 +263,7 @@ func TestPublishOfUnknown(t *testing.T) {
 	p := newProtocol(t, brokertest.Shared(t), nil)
 	given := attributes{
 		"vhost": "/", "entry_exchange": "e", "base": 2, "levels": 4, "resolution": "1s", "delay": "15s",
-		"destination": "d", "body": "b", "content_type": "c",
+		"address": "d", "body": "b", "content_type": "c",
 		"headers": stringMap(map[string]string{"h": "v"}),
 	}
 	typ := objectTypeOf(t, p)
@@ -313,7 +313,7 @@ action "rabbitmqdelay_publish" "t" {
     levels         = 3
     resolution     = "1s"
     delay          = "1s"
-    destination    = "billing"
+    address        = "billing"
     body           = "hello"
   }
 }

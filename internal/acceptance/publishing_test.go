@@ -27,7 +27,7 @@ type language struct {
 	// interpreter, with its arguments before the program.
 	probes [][]string
 	// keys prints a line for each line of standard input: the key for delay in milliseconds, levels, resolution in
-	// milliseconds, destination and base, separated by tabs, or "error". An empty base is one that is not given.
+	// milliseconds, address and base, separated by tabs, or "error". An empty base is one that is not given.
 	keys driver
 	// cascade prints what the snippet reads from PUBLISHER, separated by spaces.
 	cascade driver
@@ -93,9 +93,9 @@ func main() {
 			file: "driver.py", program: `import sys
 from routing_key import routing_key
 for line in sys.stdin:
-    delay, levels, resolution, destination, base = line.rstrip("\n").split("\t")
+    delay, levels, resolution, address, base = line.rstrip("\n").split("\t")
     try:
-        print(routing_key(int(delay), int(levels), int(resolution), destination, *([int(base)] if base else [])))
+        print(routing_key(int(delay), int(levels), int(resolution), address, *([int(base)] if base else [])))
     except ValueError:
         print("error")`,
 			run: []string{"driver.py"},
@@ -112,10 +112,10 @@ print(*cascade_from_environment())`,
 		keys: driver{
 			file: "driver.js", program: `const { routingKey } = require('./routing-key');
 for (const line of require('fs').readFileSync(0, 'utf8').trimEnd().split('\n')) {
-  const [delay, levels, resolution, destination, base] = line.split('\t');
+  const [delay, levels, resolution, address, base] = line.split('\t');
   try {
     const optional = base ? [Number(base)] : [];
-    console.log(routingKey(Number(delay), Number(levels), Number(resolution), destination, ...optional));
+    console.log(routingKey(Number(delay), Number(levels), Number(resolution), address, ...optional));
   } catch (error) {
     console.log('error');
   }
@@ -137,10 +137,10 @@ console.log(c.entryExchange, c.base, c.levels, c.resolutionMs);`,
 declare(strict_types=1);
 require 'routing_key.php';
 while (($line = fgets(STDIN)) !== false) {
-    [$delay, $levels, $resolution, $destination, $base] = explode("\t", rtrim($line, "\n"));
+    [$delay, $levels, $resolution, $address, $base] = explode("\t", rtrim($line, "\n"));
     $base = $base === '' ? [] : [(int) $base];
     try {
-        echo routingKey((int) $delay, (int) $levels, (int) $resolution, $destination, ...$base), "\n";
+        echo routingKey((int) $delay, (int) $levels, (int) $resolution, $address, ...$base), "\n";
     } catch (RangeException $e) {
         echo "error\n";
     }
@@ -163,9 +163,9 @@ echo "$c->entryExchange $c->base $c->levels $c->resolutionMs\n";`,
 			file: "driver.rb", program: `require_relative 'routing_key'
 STDIN.set_encoding('UTF-8')
 STDIN.each_line(chomp: true) do |line|
-  delay, levels, resolution, destination, base = line.split("\t", -1)
+  delay, levels, resolution, address, base = line.split("\t", -1)
   base = base.empty? ? {} : { base: Integer(base) }
-  puts routing_key(Integer(delay), Integer(levels), Integer(resolution), destination, **base)
+  puts routing_key(Integer(delay), Integer(levels), Integer(resolution), address, **base)
 rescue ArgumentError
   puts 'error'
 end`,
@@ -350,11 +350,11 @@ func TestPublishingKeys(t *testing.T) {
 
 // keyCase is what a key function is given. Times are in milliseconds.
 type keyCase struct {
-	delay       int64
-	levels      int
-	resolution  int64
-	destination string
-	base        int
+	delay      int64
+	levels     int
+	resolution int64
+	address    string
+	base       int
 }
 
 func keyCases() []keyCase {
@@ -399,7 +399,7 @@ func keyCases() []keyCase {
 
 // key is the routing key by the digits of math/big, or "error".
 func (c keyCase) key() string {
-	if c.base < 2 || c.base > 16 || c.delay < 0 || c.destination == "" {
+	if c.base < 2 || c.base > 16 || c.delay < 0 || c.address == "" {
 		return "error"
 	}
 	steps := new(big.Int).Add(big.NewInt(c.delay), big.NewInt(c.resolution-1))
@@ -408,7 +408,7 @@ func (c keyCase) key() string {
 		return "error"
 	}
 	digits = strings.Repeat("0", c.levels-len(digits)) + digits
-	key := strings.Join(append(strings.Split(digits, ""), c.destination), ".")
+	key := strings.Join(append(strings.Split(digits, ""), c.address), ".")
 	if len(key) > cascade.MaxKeyBytes {
 		return "error"
 	}
@@ -421,7 +421,7 @@ func (c keyCase) providerKey() string {
 	if err != nil {
 		return "error"
 	}
-	key, err := scale.RoutingKey(time.Duration(c.delay)*time.Millisecond, c.destination)
+	key, err := scale.RoutingKey(time.Duration(c.delay)*time.Millisecond, c.address)
 	if err != nil {
 		return "error"
 	}
@@ -434,7 +434,7 @@ func (c keyCase) line() string {
 	if c.base == 2 && c.delay%2 == 0 {
 		base = ""
 	}
-	return fmt.Sprintf("%d\t%d\t%d\t%s\t%s", c.delay, c.levels, c.resolution, c.destination, base)
+	return fmt.Sprintf("%d\t%d\t%d\t%s\t%s", c.delay, c.levels, c.resolution, c.address, base)
 }
 
 // The snippets read the cascade from PUBLISHER, and say in a line what they expect if it is not there.

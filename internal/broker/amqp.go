@@ -21,7 +21,7 @@ const (
 	// amqpCloseTime is how long the broker may take to say goodbye.
 	amqpCloseTime = time.Second
 	// amqpChannels is the number of queues that are asked at the same time.
-	amqpChannels = 32
+	amqpChannels = 16
 )
 
 // amqpSession asks queues over AMQP how much they hold. A passive declare is answered by the queue
@@ -182,8 +182,9 @@ func (s *amqpSession) peek(ctx context.Context, queue string) (depth QueueDepth,
 	depth.Name = queue
 	exists, err = s.ask(ctx, func(channel *amqp.Channel) error {
 		const autoAck, requeue = false, true
+		asked := time.Now()
 		message, found, err := channel.Get(queue, autoAck)
-		if err != nil || !found {
+		if depth.isPrompt = s.isPrompt(time.Since(asked)); err != nil || !found {
 			return err
 		}
 		depth.Messages = int64(message.MessageCount) + 1

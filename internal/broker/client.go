@@ -11,7 +11,8 @@
 //	inspector       whether queues are empty                inspector.go, observation.go
 //	session         AMQP of a run: how deep a queue is      session.go, amqp.go
 //	vhostAPI        the management API of one vhost         vhost.go, totals.go, surroundings.go
-//	Client          the management API of a broker          client.go, management.go, read.go, transport.go;
+//	Client          the management API of a broker          client.go, management.go, read.go, policies.go,
+//	                                                        transport.go, answer.go;
 //	                and one message over AMQP               publish.go, probe.go
 package broker
 
@@ -123,7 +124,7 @@ func New(config Config) (*Client, error) {
 		amqpURI:  amqpURI,
 		tls:      tlsConfig,
 		http: newTransport(transportConfig{
-			endpoint: endpoint.String(),
+			endpoint: endpoint,
 			tls:      tlsConfig, proxy: proxy, headers: headers, secrets: config.secrets(),
 			timeout: timeout, retryTimeout: retryTimeout, parallel: parallel,
 		}),

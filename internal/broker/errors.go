@@ -111,6 +111,8 @@ type QueueDepth struct {
 	Consumers int64
 	// Overdue is set for messages whose time is over, and which no queue has taken yet.
 	Overdue bool
+	// isPrompt is set where the leader of a quorum queue answered at once.
+	isPrompt bool
 }
 
 func (e *NotEmptyError) Error() string {

@@ -204,22 +204,3 @@ func (a *answers) lookUp(t *testing.T, client *broker.Client) {
 	_, err = lookup.BindingsFrom(t.Context(), "t.delay-00")
 	a.check(t, "look up bindings", err)
 }
-
-// TestEndlessAnswer has an answer that does not end.
-func TestEndlessAnswer(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		for _, err := w.Write(nil); err == nil; _, err = w.Write(make([]byte, 1<<20)) {
-		}
-	}))
-	t.Cleanup(server.Close)
-	client, err := broker.New(broker.Config{Endpoint: server.URL, Username: "u", Password: "p", RetryTimeout: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = client.Read(t.Context(), "v", expand(t, cascade.Config{Name: "t", Levels: 1,
-		CreateDeliveryExchange: true}))
-	if !broker.IsKind(err, broker.NotManagementAPI) || !strings.Contains(err.Error(), "longer than 64 MiB") {
-		t.Error(err)
-	}
-}

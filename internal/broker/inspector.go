@@ -46,7 +46,7 @@ func (i *inspector) verifyEmpty(ctx context.Context, step plans.VerifyEmpty) err
 	}
 }
 
-// anyStays tells whether one of the queues holds messages that neither a time-to-live nor a consumer takes out of it.
+// anyStays tells whether one of the queues holds messages that neither a TTL nor a consumer takes out of it.
 func anyStays(queues []topology.Queue, waiting []QueueDepth) bool {
 	return slices.ContainsFunc(waiting, func(depth QueueDepth) bool {
 		return depth.Consumers == 0 && slices.ContainsFunc(queues, func(q topology.Queue) bool {

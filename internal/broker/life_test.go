@@ -21,6 +21,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -224,19 +225,19 @@ func TestStatus(t *testing.T) {
 	client, vhost := connect(t), brokertest.Vhost(t, brokertest.Shared(t))
 	want := expand(t, cascade.Config{Name: "tasks", Levels: 1, CreateDeliveryExchange: true})
 	create(t, client, vhost, want)
-	policy := func(kind, name string, ttl int) {
+	put := func(kind, name string, ttl int) {
 		admin(t, http.MethodPut, []string{kind, vhost, name}, map[string]any{"pattern": "^tasks", "apply-to": "queues",
 			"definition": map[string]any{"message-ttl": ttl}})
 	}
-	policy("policies", "short", 10000)
-	policy("operator-policies", "shorter", 5000)
+	put("policies", "short", 10000)
+	put("operator-policies", "shorter", 5000)
 	conn, channel := dial(t, vhost)
 	publish(t, conn, "", "tasks.delay-00")
 	if _, err := channel.Consume("tasks.delay-00", "", false, false, false, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	wanted := health.QueueStatus{Messages: 1, Consumers: 1, Replicas: 1, Online: 1, Policy: "short",
-		OperatorPolicy: "shorter", EffectivePolicy: topology.Arguments{"message-ttl": int64(5000)}}
+	wanted := health.QueueStatus{Messages: 1, Consumers: 1, Replicas: 1, Online: 1, Applied: policy.Applied{
+		Policy: "short", Operator: "shorter", Definition: topology.Arguments{"message-ttl": int64(5000)}}}
 	var got health.QueueStatus
 	// the figures lag
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {

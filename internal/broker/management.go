@@ -16,6 +16,7 @@ import (
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -78,6 +79,10 @@ type notManagement struct {
 }
 
 func (e *notManagement) Error() string {
+	var large *tooLarge
+	if errors.As(e.err, &large) {
+		return fmt.Sprintf("the answer of %s %s", e.path, large)
+	}
 	return fmt.Sprintf("the answer of %s is not what RabbitMQ sends: %s", e.path, e.err)
 }
 
@@ -261,13 +266,8 @@ type queueInfo struct {
 	Effective *loose[map[string]any] `json:"effective_policy_definition"`
 }
 
-const (
-	queueQuery = "?columns=name,durable,auto_delete,exclusive,arguments,messages,consumers,members,online," +
-		"state,policy,operator_policy,effective_policy_definition"
-	// newQueueQuery is for a queue of which there are no statistics. Without them, RabbitMQ says at once which policy
-	// applies (4.0), and of a quorum queue what it sets (4.3).
-	newQueueQuery = "?disable_stats=true"
-)
+const queueQuery = "?columns=name,durable,auto_delete,exclusive,arguments,messages,consumers,members,online," +
+	"state,policy,operator_policy,effective_policy_definition"
 
 func (q queueInfo) queue() topology.Queue {
 	return topology.Queue{
@@ -276,15 +276,15 @@ func (q queueInfo) queue() topology.Queue {
 	}
 }
 
+// status has what the queue itself says of policies.
 func (q queueInfo) status() health.QueueStatus {
 	status := health.QueueStatus{
 		Messages: q.Messages.value, Consumers: q.Consumers.value,
 		Replicas: len(q.Members.value), Online: len(q.Online.value), Down: q.State.value == "down",
-		Policy: q.Policy.value, OperatorPolicy: q.OperatorPolicy.value,
-		PolicyUnknown: q.Effective == nil,
+		Applied: policy.Applied{Policy: q.Policy.value, Operator: q.OperatorPolicy.value, Unknown: q.Effective == nil},
 	}
 	if q.Effective != nil {
-		status.EffectivePolicy = topology.NormalizeArguments(q.Effective.value)
+		status.Applied.Definition = topology.NormalizeArguments(q.Effective.value)
 	}
 	return status
 }

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -12,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -24,37 +25,31 @@ type State struct {
 	// DeliveryExists and DeliveryExchange tell of the delivery exchange, owned or not.
 	DeliveryExists   bool
 	DeliveryExchange topology.Exchange
-	// DeliveryPolicy is the policy of a delivery exchange that is not owned. DeliveryAlternate is the
-	// exchange that takes what no binding there takes, by argument or by policy; it is empty, too, if
-	// the user may not read the policy, and then PolicyUnreadable is set.
+	// DeliveryPolicy is the policy of a delivery exchange. DeliveryAlternate is the exchange that takes what no binding
+	// there takes, by argument or by policy. It is empty, too, if the policies cannot be read.
 	DeliveryPolicy, DeliveryAlternate string
-	PolicyUnreadable                  bool
+	// Policies are those of the vhost.
+	Policies policy.Declared
 }
 
 // Read finds out what the broker has of the topology: its exchanges and queues as they are, all bindings of the
 // exchanges that it owns, and nothing else. It makes one request for all exchanges and one for each queue and each
-// owned exchange that exists, whatever else there is in the vhost. The list of exchanges shows that the vhost is there
-// to answer.
+// owned exchange that exists, and two for all policies, whatever else there is in the vhost. The list of exchanges shows
+// that the vhost is there to answer.
 func (c *Client) Read(ctx context.Context, vhost string, want topology.Topology) (*State, error) {
 	ctx = c.logging(ctx)
-	return again(ctx, c, func() (*State, error) { return c.read(ctx, vhost, want, false, nil) })
+	return again(ctx, c, func() (*State, error) { return c.read(ctx, vhost, want, false) })
 }
 
 // ReadExisting is a Read of what is likely to be there: it asks for bindings before it has seen which exchanges exist,
 // and if a queue is missing, it asks once more whether the broker still answers. With a Read in its place, a create and
-// a destroy of 28 levels take 1.5 times as long. Done are the steps that were run just
-// before: there are no statistics yet of queues that they declared.
-func (c *Client) ReadExisting(
-	ctx context.Context, vhost string, want topology.Topology, done ...plans.Step,
-) (*State, error) {
+// a destroy of 28 levels take 1.5 times as long.
+func (c *Client) ReadExisting(ctx context.Context, vhost string, want topology.Topology) (*State, error) {
 	ctx = c.logging(ctx)
-	declared := plans.After(topology.New(), done).Queues
-	return again(ctx, c, func() (*State, error) { return c.read(ctx, vhost, want, true, declared) })
+	return again(ctx, c, func() (*State, error) { return c.read(ctx, vhost, want, true) })
 }
 
-func (c *Client) read(
-	ctx context.Context, vhost string, want topology.Topology, likely bool, declared map[string]topology.Queue,
-) (*State, error) {
+func (c *Client) read(ctx context.Context, vhost string, want topology.Topology, likely bool) (*State, error) {
 	state := &State{Topology: topology.New(), Status: map[string]health.QueueStatus{}}
 	state.Entry, state.Delivery = want.Entry, want.Delivery
 	early, stop := context.WithCancel(ctx)
@@ -66,7 +61,8 @@ func (c *Client) read(
 	if likely {
 		r.bindingsOf(owned)
 	}
-	r.queues(slices.Sorted(maps.Keys(want.Queues)), declared)
+	r.queues(slices.Sorted(maps.Keys(want.Queues)))
+	r.policies()
 	// What keeps these from being read concerns all: so that is the error, whatever else fails.
 	if err := c.readExchanges(ctx, vhost, want, state); err != nil {
 		stop()
@@ -86,6 +82,7 @@ func (c *Client) read(
 	maps.DeleteFunc(state.Bindings, func(b topology.Binding, _ struct{}) bool { // of what went away meanwhile
 		return !state.Has(b.Source)
 	})
+	state.apply()
 	if likely && len(state.Queues) < len(want.Queues) {
 		return state, c.confirmMissing(ctx, vhost, want, state)
 	}
@@ -118,23 +115,36 @@ func (r *reading) bindingsOf(exchanges []string) {
 	}
 }
 
-func (r *reading) queues(names []string, declared map[string]topology.Queue) {
+func (r *reading) queues(names []string) {
 	for _, name := range names {
 		r.Go(func() error {
-			query := queueQuery
-			if _, isNew := declared[name]; isNew {
-				query = newQueueQuery
-			}
-			q, status, exists, err := r.queueAndStatus(r.together, query, r.vhost, name)
+			q, exists, err := r.queue(r.together, r.vhost, name)
 			if err != nil || !exists {
 				return err
 			}
 			r.mutex.Lock()
 			defer r.mutex.Unlock()
-			r.Queues[name], r.Status[name] = q.queue(), status
+			r.Queues[name], r.Status[name] = q.queue(), q.status()
 			return nil
 		})
 	}
+}
+
+func (r *reading) policies() {
+	r.Go(func() (err error) {
+		r.Policies, err = r.Client.policies(r.together, r.vhost)
+		return err
+	})
+}
+
+// apply finds out what the policies do to the queues and to a delivery exchange.
+func (s *State) apply() {
+	for name, status := range s.Status {
+		status.Applied = s.Policies.Applied(s.Queues[name], status.Applied)
+		s.Status[name] = status
+	}
+	s.DeliveryAlternate = cmp.Or(s.DeliveryExchange.AlternateExchange(),
+		s.Policies.Users.Named(s.DeliveryPolicy).Definition.Text("alternate-exchange"))
 }
 
 // confirmMissing makes sure that the queues are missing which were not found. They are asked for once more, because the
@@ -185,7 +195,7 @@ func (c *Client) readExchanges(ctx context.Context, vhost string, want topology.
 			state.DeliveryPolicy = e.Policy.value
 		}
 	}
-	return c.readAlternate(ctx, vhost, want, state)
+	return nil
 }
 
 // exchanges are all exchanges of the vhost.
@@ -210,34 +220,6 @@ func (c *Client) exchanges(ctx context.Context, vhost string) ([]exchangeInfo, e
 		return nil, c.failed(fmt.Sprintf("list the exchanges of vhost %q", vhost), err)
 	}
 	return exchanges, nil
-}
-
-// readAlternate finds out where the messages go that nobody has bound to a foreign delivery exchange.
-func (c *Client) readAlternate(ctx context.Context, vhost string, want topology.Topology, state *State) error {
-	state.DeliveryAlternate = state.DeliveryExchange.AlternateExchange()
-	if _, owned := want.Exchanges[want.Delivery]; owned || state.DeliveryAlternate != "" || state.DeliveryPolicy == "" {
-		return nil
-	}
-	var policy struct {
-		Definition struct {
-			Alternate loose[string] `json:"alternate-exchange"`
-		} `json:"definition"`
-	}
-	err := c.get(ctx, &policy, "", "policies", vhost, state.DeliveryPolicy)
-	if err = c.failedUnlessMissing(fmt.Sprintf("read policy %q in vhost %q", state.DeliveryPolicy, vhost), err); IsKind(
-		err, Forbidden) {
-		state.PolicyUnreadable = true // that takes the tag policymaker
-		return nil
-	}
-	state.DeliveryAlternate = policy.Definition.Alternate.value
-	return err
-}
-
-func (c *Client) failedUnlessMissing(op string, err error) error {
-	if err == nil || isNotFound(err) {
-		return nil
-	}
-	return c.failed(op, err)
 }
 
 // Inbound are the bindings that lead to the exchanges and queues, but for those of the default
@@ -319,34 +301,23 @@ func (c *Client) queueBy(ctx context.Context, query, vhost, name string) (q queu
 	return q, true, nil
 }
 
-// Queue is a queue and what RabbitMQ says of it, and whether it exists. For a new queue it takes a request more than
-// Lookup does.
+// Queue is a queue and what RabbitMQ says of it, and whether it exists. It takes two requests more than Lookup does, for
+// the policies.
 func (c *Client) Queue(
 	ctx context.Context, vhost, name string,
 ) (queue topology.Queue, status health.QueueStatus, exists bool, err error) {
 	ctx = c.logging(ctx)
 	q, err := again(ctx, c, func() (*queueInfo, error) {
-		var info queueInfo
-		info, status, exists, err = c.queueAndStatus(ctx, queueQuery, vhost, name)
+		info, exists, err := c.queue(ctx, vhost, name)
 		return found(ctx, c, vhost, &info, exists, err)
 	})
 	if err != nil || q == nil {
 		return topology.Queue{}, status, false, err
 	}
-	return q.queue(), status, true, nil
-}
-
-func (c *Client) queueAndStatus(
-	ctx context.Context, query, vhost, name string,
-) (q queueInfo, status health.QueueStatus, exists bool, err error) {
-	if q, exists, err = c.queueBy(ctx, query, vhost, name); err != nil || !exists {
-		return q, status, exists, err
-	}
-	status = q.status()
-	if status.PolicyUnknown && query == queueQuery {
-		status, err = c.newStatus(ctx, vhost, name, status)
-	}
-	return q, status, true, err
+	declared, err := c.policies(ctx, vhost)
+	queue, status = q.queue(), q.status()
+	status.Applied = declared.Applied(queue, status.Applied)
+	return queue, status, true, err
 }
 
 // about makes sure that an answer is about what was asked for.
@@ -355,17 +326,6 @@ func about(asked, answered string) error {
 		return nil
 	}
 	return &notManagement{fmt.Sprintf("the request for %q", asked), fmt.Errorf("it is about %q", answered)}
-}
-
-// newStatus asks for the policies of a queue that is so new that there are no statistics of it.
-func (c *Client) newStatus(
-	ctx context.Context, vhost, name string, known health.QueueStatus,
-) (health.QueueStatus, error) {
-	q, _, err := c.queueBy(ctx, newQueueQuery, vhost, name)
-	status := q.status()
-	known.Policy, known.OperatorPolicy = status.Policy, status.OperatorPolicy
-	known.EffectivePolicy, known.PolicyUnknown = status.EffectivePolicy, status.PolicyUnknown
-	return known, err
 }
 
 // bindingsFrom are the bindings of an exchange, none if it does not exist.

@@ -155,13 +155,9 @@ func (s *session) overSession(
 // one before is back then; and a queue that is deleted in the first millisecond of its leader can cost the node its
 // at-least-once dead-lettering, for good (3.10.8; issue 16652 of RabbitMQ).
 func (s *session) leader(ctx context.Context, q topology.Queue) (QueueDepth, error) {
-	asked := time.Now()
 	depth, err := s.overSession(ctx, q, (*amqpSession).peek)
-	if err != nil || depth.Messages > 0 {
+	if err != nil || depth.Messages > 0 || depth.isPrompt {
 		return depth, err
-	}
-	if session := s.amqp(ctx); session != nil && session.isPrompt(time.Since(asked)) {
-		return depth, nil
 	}
 	if err := s.pause(ctx, emptiness.Settling); err != nil {
 		return depth, err

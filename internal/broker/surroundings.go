@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -36,7 +35,6 @@ func (v *vhostAPI) exchangesAndPolicies(
 		Exchanges: map[string]topology.Exchange{}, Bindings: map[string][]topology.Binding{},
 		Receivers: map[string]emptiness.Receiver{},
 	}
-	var users, operators policy.Policies
 	group, ctx := errgroup.WithContext(ctx)
 	if slices.ContainsFunc(queues, isQuorum) {
 		group.Go(func() error {
@@ -47,34 +45,18 @@ func (v *vhostAPI) exchangesAndPolicies(
 			return err
 		})
 	}
-	for kind, policies := range map[string]*policy.Policies{"policies": &users, "operator-policies": &operators} {
-		group.Go(func() (err error) {
-			*policies, err = v.policies(ctx, kind)
-			return err
-		})
-	}
-	err := group.Wait()
-	s.Policies = slices.Concat(users, operators)
-	return s, err
+	group.Go(func() error {
+		declared, err := v.policies(ctx, v.vhost)
+		s.Policies = slices.Concat(declared.Users, declared.Operators)
+		if !declared.AreRead() {
+			s.Policies = policy.Unreadable
+		}
+		return err
+	})
+	return s, group.Wait()
 }
 
 func isQuorum(q topology.Queue) bool { return q.Type() == "quorum" }
-
-func (v *vhostAPI) policies(ctx context.Context, kind string) (policy.Policies, error) {
-	var list []struct {
-		Pattern    string                `json:"pattern"`
-		Definition loose[map[string]any] `json:"definition"`
-	}
-	err := v.get(ctx, &list, "", kind, v.vhost)
-	if err = v.failedUnlessMissing(fmt.Sprintf("list the %s of vhost %q", kind, v.vhost), err); IsKind(err, Forbidden) {
-		return policy.Unreadable, nil
-	}
-	policies := make(policy.Policies, len(list))
-	for i, p := range list {
-		policies[i] = policy.New(p.Pattern, topology.NormalizeArguments(p.Definition.value))
-	}
-	return policies, err
-}
 
 func (v *vhostAPI) readUnknown(ctx context.Context, s emptiness.Surroundings, unknown emptiness.Unknown) error {
 	bindings, err := each(ctx, unknown.Exchanges, func(ctx context.Context, name string) ([]topology.Binding, error) {

@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -28,20 +27,21 @@ import (
 // parallel requests, a time limit for each attempt, and retries.
 type transport struct {
 	base *http.Transport
-	// endpoint is for logs.
-	endpoint string
-	headers  http.Header
-	secrets  secrets
-	timeout  time.Duration
-	slots    chan struct{}
-	retry    *retryablehttp.RoundTripper
+	// endpoint is for logs, and basePath is what all paths of the management API begin with.
+	endpoint, basePath string
+	headers            http.Header
+	secrets            secrets
+	timeout            time.Duration
+	slots              chan struct{}
+	retry              *retryablehttp.RoundTripper
 
 	retryTimeout time.Duration
 	outage       outage
+	answers      answers
 }
 
 type transportConfig struct {
-	endpoint     string
+	endpoint     *url.URL
 	tls          *tls.Config
 	proxy        func(*http.Request) (*url.URL, error)
 	headers      http.Header
@@ -59,7 +59,8 @@ const (
 
 func newTransport(config transportConfig) *transport {
 	t := &transport{
-		endpoint:     config.endpoint,
+		endpoint:     config.endpoint.String(),
+		basePath:     config.endpoint.EscapedPath() + "/api/",
 		headers:      config.headers,
 		secrets:      config.secrets,
 		timeout:      config.timeout,
@@ -141,14 +142,19 @@ func (c *call) RoundTrip(request *http.Request) (*http.Response, error) {
 	request.Close = false
 	response, err := c.transport.retry.RoundTrip(request)
 	if err != nil {
+		if response != nil {
+			_ = response.Body.Close()
+		}
 		return nil, c.waitedInVain(err)
 	}
 	if response.StatusCode < 300 || request.Method == http.MethodDelete && response.StatusCode == http.StatusNotFound {
 		if err := isAnswer(request, response); err != nil {
+			_ = response.Body.Close()
 			return nil, err
 		}
 		return response, nil
 	}
+	defer func() { _ = response.Body.Close() }()
 	refused := newRefusal(request, response)
 	for _, text := range []*string{&refused.code, &refused.reason, &refused.location} {
 		*text = c.transport.secrets.clean(*text)
@@ -222,9 +228,6 @@ func (e *proxyRefusal) Error() string {
 // attempts makes one request and reads the whole answer, so that a truncated one is retried.
 type attempts struct{ *transport }
 
-// longestAnswer is enough for the exchanges of a vhost with some 200,000 of them.
-const longestAnswer = 64 << 20
-
 // attemptTimeout is what an attempt ends with if the broker does not answer.
 type attemptTimeout struct{ after time.Duration }
 
@@ -263,13 +266,7 @@ func (a attempts) RoundTrip(request *http.Request) (*http.Response, error) {
 	started := time.Now()
 	response, err := a.base.RoundTrip(request)
 	if err == nil {
-		var body []byte
-		body, err = io.ReadAll(io.LimitReader(response.Body, longestAnswer))
-		_ = response.Body.Close()
-		if len(body) == longestAnswer {
-			err = &notManagement{request.URL.EscapedPath(), fmt.Errorf("it is longer than %d MiB", longestAnswer>>20)}
-		}
-		response.Body = io.NopCloser(bytes.NewReader(body))
+		err = a.keep(request, response)
 	}
 	if err == nil {
 		if _, wrong := url.Parse(response.Header.Get("Location")); wrong != nil {
@@ -289,6 +286,22 @@ func (a attempts) RoundTrip(request *http.Request) (*http.Response, error) {
 	fields["status"] = response.StatusCode
 	tflog.SubsystemDebug(operation, subsystem, "request", fields)
 	return response, nil
+}
+
+// keep reads the body of a response, which is then in memory.
+func (t *transport) keep(request *http.Request, response *http.Response) error {
+	defer func(body io.ReadCloser) { _ = body.Close() }(response.Body)
+	path := request.URL.EscapedPath()
+	body, err := t.answers.read(response.Body, limitOf(request.Method, strings.TrimPrefix(path, t.basePath)))
+	var large *tooLarge
+	if errors.As(err, &large) {
+		err = &notManagement{path, large}
+	}
+	if err != nil {
+		return err
+	}
+	response.Body = body
+	return nil
 }
 
 const subsystem = "rabbitmq"

@@ -43,7 +43,7 @@ type attempt struct {
 type shown struct {
 	resolution time.Duration
 	queueType  QueueType
-	maxLength  int64
+	QuorumOptions
 }
 
 // place is where a message waits that has the digit at the level.
@@ -410,10 +410,8 @@ func (a *attempt) show(queue topology.Queue, at place) (says shown, unlike strin
 	steps := Scale{Base: a.base}.weight(at.level) * int64(at.digit)
 	step := ttl / steps
 	to := queue.DeadLetterExchange()
-	says = shown{resolution: time.Duration(step) * time.Millisecond, queueType: QueueType(queue.Type())}
-	if limit, ok := queue.Arguments["x-max-length"].(int64); ok && says.queueType == Quorum {
-		says.maxLength = limit
-	}
+	says = shown{resolution: time.Duration(step) * time.Millisecond, queueType: QueueType(queue.Type()),
+		QuorumOptions: quorumOptionsOf(queue)}
 	switch {
 	case !expires || ttl < 1 || ttl > MaxTTL.Milliseconds():
 		return says, "it has no valid x-message-ttl"
@@ -610,7 +608,7 @@ func (a *attempt) config(ctx context.Context) (Config, error) {
 		Vhost: a.vhost, Name: name, Base: a.base, Levels: a.levels, Resolution: a.agreed.resolution,
 		ExchangeName: a.exchanges[0], QueueName: a.queue,
 		DeliveryExchange: a.delivery, CreateDeliveryExchange: creates,
-		QueueType: a.agreed.queueType, MaxLength: a.agreed.maxLength,
+		QueueType: a.agreed.queueType, QuorumOptions: a.agreed.QuorumOptions,
 		Lookahead: a.lookahead, StrictKeys: a.strictKeys, ParkUnroutable: parks,
 	}
 	if name == "" {

@@ -31,7 +31,7 @@ type Config struct {
 	Levels int
 	// MaxDelay is the longest delay that has to be possible.
 	MaxDelay time.Duration
-	// Resolution is the shortest time-to-live of level 0, in whole milliseconds. Level k has Base^k times as much.
+	// Resolution is the shortest TTL of level 0, in whole milliseconds. Level k has Base^k times as much.
 	Resolution time.Duration
 
 	ExchangeName     Format
@@ -41,11 +41,10 @@ type Config struct {
 	CreateDeliveryExchange bool
 
 	QueueType QueueType
-	// MaxLength is the largest number of messages in a queue, 0 for no limit; quorum only.
-	MaxLength int64
+	QuorumOptions
 	// Lookahead is the number of digits that a level exchange looks at, 1 to Levels.
 	Lookahead int
-	// StrictKeys makes the entry exchange take only keys with all digits and a destination.
+	// StrictKeys makes the entry exchange take only keys with all digits and an address.
 	StrictKeys bool
 	// InternalLevels makes the exchanges below the entry refuse publishers.
 	InternalLevels bool

@@ -69,7 +69,7 @@ func TestMostLevels(t *testing.T) {
 			t.Errorf("%d levels at %s: %v", test.want, test.resolution, err)
 		}
 		if ttl := (Scale{2, test.want, test.resolution}).TTL(test.want-1, 1); ttl > MaxTTL {
-			t.Errorf("%d levels at %s have a time-to-live of %s", test.want, test.resolution, ttl)
+			t.Errorf("%d levels at %s have a TTL of %s", test.want, test.resolution, ttl)
 		}
 		c.Levels++
 		if _, err := c.Resolve(); err == nil {
@@ -91,7 +91,7 @@ func TestResolveErrors(t *testing.T) {
 		{"negative levels", func(c *Config) { c.Levels = -1 }, "levels", "is -1; at a resolution of 1s it can " +
 			"be 1 to 29"},
 		{"too many levels", func(c *Config) { c.Levels = 30 }, "levels", "it can be 1 to 29: RabbitMQ accepts no " +
-			"time-to-live over 87600h"},
+			"TTL over 87600h"},
 		{"too many levels for a fine resolution", func(c *Config) { c.Levels, c.Resolution = 40, time.Millisecond },
 			"levels", "it can be 1 to 39"},
 		{"too many levels for a coarse resolution", func(c *Config) { c.Levels, c.Resolution = 2, MaxTTL }, "levels",
@@ -116,7 +116,7 @@ func TestResolveErrors(t *testing.T) {
 		{"resolution below a millisecond", func(c *Config) { c.Resolution = time.Microsecond }, "resolution",
 			"give 1ms or a multiple of it"},
 		{"resolution between milliseconds", func(c *Config) { c.Resolution = 1500 * time.Microsecond }, "resolution",
-			"is 1.5ms; RabbitMQ counts time-to-live in whole milliseconds"},
+			"is 1.5ms; RabbitMQ counts TTL in whole milliseconds"},
 		{"resolution over the ceiling", func(c *Config) { c.Resolution = MaxTTL + time.Millisecond }, "resolution",
 			"give at most 87600h"},
 		{"negative lookahead", func(c *Config) { c.Lookahead = -1 }, "lookahead", "with 4 levels it can be 1 (the " +
@@ -216,8 +216,9 @@ func TestResolveErrors(t *testing.T) {
 }
 
 func TestResolveReportsEveryAttribute(t *testing.T) {
-	_, err := Config{Name: "t", Levels: 99, QueueType: "stream", MaxLength: -1, ExchangeName: "x",
-		QueueName: "%d"}.Resolve()
+	_, err := Config{Name: "t", Levels: 99, QueueType: "stream", QuorumOptions: QuorumOptions{MaxLength: -1},
+		ExchangeName: "x",
+		QueueName:    "%d"}.Resolve()
 	var errs Errors
 	if !errors.As(err, &errs) {
 		t.Fatalf("got %v", err)
@@ -239,7 +240,7 @@ func TestResolveAccepts(t *testing.T) {
 			QueueType: Classic},
 		"one name for exchanges and queues": {Levels: 4, ExchangeName: "x%d", QueueName: "x%d",
 			DeliveryExchange: "d"},
-		"a limit as large as can be written": {Name: "t", Levels: 4, MaxLength: math.MaxInt64},
+		"a limit as large as can be written": {Name: "t", Levels: 4, QuorumOptions: QuorumOptions{MaxLength: math.MaxInt64}},
 		"levels beside what they reach":      {Name: "t", Levels: 4, MaxDelay: 15 * time.Second},
 		"any other character":                {Name: `a/b "ü" <é> %d`, Levels: 4},
 	} {

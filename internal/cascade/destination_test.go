@@ -155,7 +155,7 @@ func TestOverlapsAreWhatIsRouted(t *testing.T) {
 	t.Parallel()
 	overlapping := 0
 	rapid.Check(t, func(t *rapid.T) {
-		own, other := anyDestinationOf("own").Draw(t, "own"), anyDestinationOf("other").Draw(t, "other")
+		own, other := anyAddressOf("own").Draw(t, "own"), anyAddressOf("other").Draw(t, "other")
 		bound, router := bindDestinations(t, own, other)
 		takes := func(taker, of Destination) bool {
 			return own.Address != other.Address && slices.ContainsFunc(messagesFor(of, taker),
@@ -203,8 +203,8 @@ func bindDestinations(t tester, both ...Destination) ([]topology.Binding, *topol
 	return bound, topologytest.NewRouter(world)
 }
 
-// anyDestinationOf draws destinations of short words, digits among them, so that many overlap.
-func anyDestinationOf(queue string) *rapid.Generator[Destination] {
+// anyAddressOf draws destinations of short words, digits among them, so that many overlap.
+func anyAddressOf(queue string) *rapid.Generator[Destination] {
 	return rapid.Custom(func(t *rapid.T) Destination {
 		words := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "0", "1", ""}), 1, 3).Draw(t, "words")
 		d := Destination{Vhost: "/", DeliveryExchange: "d", Queue: queue, Match: Suffix, Address: strings.Join(words,
@@ -240,7 +240,7 @@ func messagesFor(d, taker Destination) []string {
 func TestTakesAll(t *testing.T) {
 	taken := 0
 	rapid.Check(t, func(t *rapid.T) {
-		one, other := anyDestinationOf("q").Draw(t, "one"), anyDestinationOf("q").Draw(t, "other")
+		one, other := anyAddressOf("q").Draw(t, "one"), anyAddressOf("q").Draw(t, "other")
 		if !one.TakesAll(other) {
 			return
 		}

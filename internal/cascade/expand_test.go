@@ -188,7 +188,7 @@ func TestEveryDelayArrivesOnce(t *testing.T) {
 		for range 20 {
 			steps = append(steps, rapid.Int64Range(0, most).Draw(t, "steps"))
 		}
-		destination := anyDestination(c.Levels).Draw(t, "destination")
+		destination := anyAddress(c.Levels).Draw(t, "destination")
 		for _, each := range steps {
 			r.arrives(t, max(each, 0), destination)
 		}

@@ -23,8 +23,9 @@ func FuzzExpand(f *testing.F) {
 			Vhost: vhost, Name: name, Levels: levels, MaxDelay: time.Duration(maxDelay),
 			Resolution:   time.Duration(resolution),
 			ExchangeName: Format(exchangeName), QueueName: Format(queueName), DeliveryExchange: deliveryExchange,
-			CreateDeliveryExchange: createDeliveryExchange, QueueType: QueueType(queueType), MaxLength: maxLength,
-			Lookahead: lookahead, StrictKeys: strictKeys, ParkUnroutable: parkUnroutable,
+			CreateDeliveryExchange: createDeliveryExchange, QueueType: QueueType(queueType),
+			QuorumOptions: QuorumOptions{MaxLength: maxLength},
+			Lookahead:     lookahead, StrictKeys: strictKeys, ParkUnroutable: parkUnroutable,
 		}
 		resolved, err := c.Resolve()
 		if err != nil {
@@ -33,7 +34,7 @@ func FuzzExpand(f *testing.F) {
 		}
 		expanded := resolved.Expand()
 		if top := resolved.Scale().TTL(resolved.Levels-1, 1); top <= 0 || top > MaxTTL {
-			t.Fatalf("the top level has a time-to-live of %s", top)
+			t.Fatalf("the top level has a TTL of %s", top)
 		}
 		queues, exchanges := resolved.Levels, resolved.Levels
 		if parkUnroutable {

@@ -40,6 +40,10 @@ func anyConfig() *rapid.Generator[Config] {
 		if c.QueueType == Quorum && rapid.Bool().Draw(t, "limited") {
 			c.MaxLength = rapid.Int64Range(1, 1<<40).Draw(t, "max length")
 		}
+		if c.QueueType == Quorum {
+			c.LeaderLocator = rapid.SampledFrom([]LeaderLocator{"", Balanced, ClientLocal}).Draw(t, "leader locator")
+			c.InitialGroupSize = rapid.Int64Range(0, 7).Draw(t, "initial group size")
+		}
 		if c.ParkUnroutable || rapid.Bool().Draw(t, "named") {
 			c.Name = anyText(1).Draw(t, "name")
 		}
@@ -103,7 +107,7 @@ func anyResolution() *rapid.Generator[time.Duration] {
 	})
 }
 
-// anyDestination draws the destinations that fit behind the digits.
-func anyDestination(levels int) *rapid.Generator[string] {
+// anyAddress draws the addresses that fit behind the digits.
+func anyAddress(levels int) *rapid.Generator[string] {
 	return rapid.StringOfN(rapid.RuneFrom([]rune("a01.*#é")), 1, 20, MaxKeyBytes-2*levels)
 }

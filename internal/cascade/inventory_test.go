@@ -69,7 +69,7 @@ func TestInventoryFindsAllAndNothingElse(t *testing.T) {
 		topic(name)
 		bind(name, "#", topology.ToQueue, "plain")
 	}
-	bind("events-1", "1.#", topology.ToQueue, "plain")  // no time-to-live
+	bind("events-1", "1.#", topology.ToQueue, "plain")  // no TTL
 	bind("events-2", "1.#", topology.ToQueue, "retry")  // a retry queue of an application
 	bind("events-3", "1.#", topology.ToQueue, "absent") // gone since
 	bind("events-4", "1.#", topology.ToExchange, "events-1")

@@ -9,12 +9,12 @@ import (
 // exchange or queue.
 const MaxKeyBytes = 255
 
-// RoutingKey is the key that sends a message to the destination after the delay: the delay in
+// RoutingKey is the key that sends a message to the address after the delay: the delay in
 // steps of the resolution, with one digit for each level, most significant first, then
-// the destination. A delay between two steps is rounded up, so that no message is early. A delay
-// out of range, an empty destination and a key of more than 255 bytes are errors. They are of type AttributeError and
+// the address. A delay between two steps is rounded up, so that no message is early. A delay
+// out of range, an empty address and a key of more than 255 bytes are errors. They are of type AttributeError and
 // name the parameter that is wrong.
-func (s Scale) RoutingKey(delay time.Duration, destination string) (string, error) {
+func (s Scale) RoutingKey(delay time.Duration, address string) (string, error) {
 	if delay < 0 {
 		return "", attributeError("delay", "is %s; a message cannot be delivered before it is sent", delay)
 	}
@@ -26,7 +26,7 @@ func (s Scale) RoutingKey(delay time.Duration, destination string) (string, erro
 		return "", attributeError("delay", "is %s, longer than %s, the longest that %d levels of %s%s can give",
 			delay, s.Longest(), s.Levels, s.Resolution, s.inBase())
 	}
-	if err := checkAddress("destination", destination, s.Levels); err != nil {
+	if err := checkAddress("address", address, s.Levels); err != nil {
 		return "", err
 	}
 	var key strings.Builder
@@ -34,14 +34,14 @@ func (s Scale) RoutingKey(delay time.Duration, destination string) (string, erro
 		digit := steps / s.weight(level) % int64(s.Base)
 		key.WriteString(digitWord(int(digit)) + ".")
 	}
-	key.WriteString(destination)
+	key.WriteString(address)
 	return key.String(), nil
 }
 
 // ParseRoutingKey is the inverse of RoutingKey: what a cascade makes of a key. The first words are
-// the digits, one for each level; all that follows is the destination, dots included. An error is of
+// the digits, one for each level; all that follows is the address, dots included. An error is of
 // type AttributeError.
-func (s Scale) ParseRoutingKey(key string) (delay time.Duration, destination string, err error) {
+func (s Scale) ParseRoutingKey(key string) (delay time.Duration, address string, err error) {
 	if key == "" {
 		return 0, "", attributeError("key", "is empty")
 	}
@@ -62,9 +62,9 @@ func (s Scale) ParseRoutingKey(key string) (delay time.Duration, destination str
 	switch {
 	case len(words) < s.Levels:
 		return 0, "", attributeError("key", "is %q, which has only %d digits; %d levels need as many, then the "+
-			"destination", key, len(words), s.Levels)
+			"address", key, len(words), s.Levels)
 	case len(words) == s.Levels || words[s.Levels] == "":
-		return 0, "", attributeError("key", "is %q, which has no destination behind its %d digits", key, s.Levels)
+		return 0, "", attributeError("key", "is %q, which has no address behind its %d digits", key, s.Levels)
 	}
 	return time.Duration(steps) * s.Resolution, words[s.Levels], nil
 }

@@ -11,24 +11,24 @@ import (
 
 func TestRoutingKey(t *testing.T) {
 	for _, test := range []struct {
-		delay       time.Duration
-		levels      int
-		resolution  time.Duration
-		destination string
-		want        string
+		delay      time.Duration
+		levels     int
+		resolution time.Duration
+		address    string
+		want       string
 	}{
-		{10 * time.Second, 4, time.Second, "destination", "1.0.1.0.destination"},
-		{0, 4, time.Second, "destination", "0.0.0.0.destination"},
-		{15 * time.Second, 4, time.Second, "destination", "1.1.1.1.destination"},
-		{1, 4, time.Second, "destination", "0.0.0.1.destination"},
-		{9*time.Second + 1, 4, time.Second, "destination", "1.0.1.0.destination"},
-		{14*time.Second + time.Millisecond, 4, time.Second, "destination", "1.1.1.1.destination"},
+		{10 * time.Second, 4, time.Second, "address", "1.0.1.0.address"},
+		{0, 4, time.Second, "address", "0.0.0.0.address"},
+		{15 * time.Second, 4, time.Second, "address", "1.1.1.1.address"},
+		{1, 4, time.Second, "address", "0.0.0.1.address"},
+		{9*time.Second + 1, 4, time.Second, "address", "1.0.1.0.address"},
+		{14*time.Second + time.Millisecond, 4, time.Second, "address", "1.1.1.1.address"},
 		{time.Second, 1, time.Second, "a", "1.a"},
 		{1700 * time.Millisecond, 5, 100 * time.Millisecond, "orders.eu", "1.0.0.0.1.orders.eu"},
 		{(1<<39 - 1) * time.Millisecond, 39, time.Millisecond, "d", strings.Repeat("1.", 39) + "d"},
 		{0, 28, time.Second, strings.Repeat("d", 199), strings.Repeat("0.", 28) + strings.Repeat("d", 199)},
 	} {
-		got, err := routingKey(test.delay, test.levels, test.resolution, test.destination)
+		got, err := routingKey(test.delay, test.levels, test.resolution, test.address)
 		if err != nil || got != test.want {
 			t.Errorf("%s on %d levels of %s: got %q (%v), want %q", test.delay, test.levels, test.resolution, got, err,
 				test.want)
@@ -38,18 +38,18 @@ func TestRoutingKey(t *testing.T) {
 
 func TestRoutingKeyErrors(t *testing.T) {
 	for _, test := range []struct {
-		delay       time.Duration
-		levels      int
-		resolution  time.Duration
-		destination string
-		want        string
+		delay      time.Duration
+		levels     int
+		resolution time.Duration
+		address    string
+		want       string
 	}{
 		{-1, 4, time.Second, "d", "delay is -1ns; a message cannot be delivered before it is sent"},
 		{15*time.Second + 1, 4, time.Second, "d", "delay is 15.000000001s, longer than 15s, the longest that 4 " +
 			"levels of 1s can give"},
 		{math.MaxInt64, 29, time.Second, "d", ", longer than 536870911s"},
 		{math.MinInt64, 29, time.Second, "d", "before it is sent"},
-		{0, 4, time.Second, "", "destination is empty"},
+		{0, 4, time.Second, "", "address is empty"},
 		{0, 28, time.Second, strings.Repeat("d", 200), "of 200 bytes; behind 28 levels it can have 199, because AMQP " +
 			"allows a key 255"},
 		{0, 0, time.Second, "d", "levels is 0; at a resolution of 1s it can be 1 to 29"},
@@ -58,10 +58,10 @@ func TestRoutingKeyErrors(t *testing.T) {
 		{0, math.MaxInt, time.Millisecond, "d", "it can be 1 to 39"},
 		{0, 4, 0, "d", "resolution is 0s"},
 		{0, 4, -time.Second, "d", "resolution is -1s"},
-		{0, 4, time.Microsecond, "d", "resolution is 1µs; RabbitMQ counts time-to-live in whole milliseconds"},
+		{0, 4, time.Microsecond, "d", "resolution is 1µs; RabbitMQ counts TTL in whole milliseconds"},
 		{0, 1, MaxTTL + time.Millisecond, "d", "give at most 87600h"},
 	} {
-		if got, err := routingKey(test.delay, test.levels, test.resolution, test.destination); err == nil ||
+		if got, err := routingKey(test.delay, test.levels, test.resolution, test.address); err == nil ||
 			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s on %d levels of %s: got %q and error %q, want %q", test.delay, test.levels, test.resolution,
 				got, err, test.want)
@@ -162,19 +162,19 @@ func TestLevelsFor(t *testing.T) {
 
 func TestParseRoutingKey(t *testing.T) {
 	for _, test := range []struct {
-		key         string
-		levels      int
-		delay       time.Duration
-		destination string
+		key     string
+		levels  int
+		delay   time.Duration
+		address string
 	}{
-		{"1.0.1.0.destination", 4, 10 * time.Second, "destination"},
+		{"1.0.1.0.address", 4, 10 * time.Second, "address"},
 		{"0.0.orders.eu", 2, 0, "orders.eu"},
 		{"0.1.0.1", 2, time.Second, "0.1"},
 		{"1..a", 1, time.Second, ".a"},
 	} {
-		delay, destination, err := parseRoutingKey(test.key, test.levels, time.Second)
-		if err != nil || delay != test.delay || destination != test.destination {
-			t.Errorf("%q: got %s, %q, %v", test.key, delay, destination, err)
+		delay, address, err := parseRoutingKey(test.key, test.levels, time.Second)
+		if err != nil || delay != test.delay || address != test.address {
+			t.Errorf("%q: got %s, %q, %v", test.key, delay, address, err)
 		}
 	}
 }
@@ -187,9 +187,9 @@ func TestParseRoutingKeyErrors(t *testing.T) {
 	}{
 		{"", 4, "key is empty"},
 		{"1.0.d", 4, `key is "1.0.d", whose word 3 is "d"; the first 4 words, one for each level, have to be 0 or 1`},
-		{"1.0", 4, `key is "1.0", which has only 2 digits; 4 levels need as many, then the destination`},
-		{"1.0.1.1", 4, `key is "1.0.1.1", which has no destination behind its 4 digits`},
-		{"1.0.1.1.", 4, "has no destination"},
+		{"1.0", 4, `key is "1.0", which has only 2 digits; 4 levels need as many, then the address`},
+		{"1.0.1.1", 4, `key is "1.0.1.1", which has no address behind its 4 digits`},
+		{"1.0.1.1.", 4, "has no address"},
 		{"1.0.2.1.d", 4, `key is "1.0.2.1.d", whose word 3 is "2"`},
 		{"1..1.1.d", 4, `key is "1..1.1.d", whose word 2 is ""`},
 		{"01.0.d", 2, `is "01"`},
@@ -212,29 +212,29 @@ func TestRoutingKeyRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := anyScale().Draw(t, "scale")
 		delay := time.Duration(rapid.Int64Range(0, int64(s.Longest())).Draw(t, "delay"))
-		destination := anyDestination(s.Levels).Draw(t, "destination")
-		key, err := s.RoutingKey(delay, destination)
+		address := anyAddress(s.Levels).Draw(t, "address")
+		key, err := s.RoutingKey(delay, address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, gotDestination, err := s.ParseRoutingKey(key)
-		if err != nil || gotDestination != destination || got < delay || got-delay >= s.Resolution ||
+		got, gotAddress, err := s.ParseRoutingKey(key)
+		if err != nil || gotAddress != address || got < delay || got-delay >= s.Resolution ||
 			got%s.Resolution != 0 {
-			t.Fatalf("%s to %q: %q is %s to %q (%v)", delay, destination, key, got, gotDestination, err)
+			t.Fatalf("%s to %q: %q is %s to %q (%v)", delay, address, key, got, gotAddress, err)
 		}
-		if again, err := s.RoutingKey(got, gotDestination); err != nil || again != key {
+		if again, err := s.RoutingKey(got, gotAddress); err != nil || again != key {
 			t.Fatalf("%q comes back as %q (%v)", key, again, err)
 		}
 	})
 }
 
 // routingKey is the key of a scale in base 2.
-func routingKey(delay time.Duration, levels int, resolution time.Duration, destination string) (string, error) {
+func routingKey(delay time.Duration, levels int, resolution time.Duration, address string) (string, error) {
 	s, err := NewScale(DefaultBase, levels, resolution)
 	if err != nil {
 		return "", err
 	}
-	return s.RoutingKey(delay, destination)
+	return s.RoutingKey(delay, address)
 }
 
 // parseRoutingKey is the inverse of routingKey.

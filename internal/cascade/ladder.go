@@ -31,8 +31,7 @@ type LadderConfig struct {
 	DeadLetterRoutingKey string
 
 	QueueType QueueType
-	// MaxLength is the largest number of messages in a queue, 0 for no limit; quorum only.
-	MaxLength int64
+	QuorumOptions
 	// ParkUnroutable adds an alternate exchange and a queue for what no binding takes.
 	ParkUnroutable bool
 }
@@ -107,9 +106,9 @@ func ParseLabel(label string) (time.Duration, error) {
 	case strings.Contains(label, "."):
 		return 0, fmt.Errorf("with a dot, which separates the words of a routing key; write %q", withoutDot(ttl))
 	case ttl < time.Millisecond || ttl%time.Millisecond != 0:
-		return 0, fmt.Errorf("but RabbitMQ counts time-to-live in whole milliseconds, from 1ms on")
+		return 0, fmt.Errorf("but RabbitMQ counts TTL in whole milliseconds, from 1ms on")
 	case ttl > MaxTTL:
-		return 0, fmt.Errorf("but RabbitMQ accepts no time-to-live over %s", DurationText(MaxTTL))
+		return 0, fmt.Errorf("but RabbitMQ accepts no TTL over %s", DurationText(MaxTTL))
 	}
 	return ttl, nil
 }
@@ -173,8 +172,8 @@ func (l Ladder) Expand() topology.Topology {
 	return t
 }
 
-// rungKey is the key under which the entry leads to a rung: the label and a destination, or, where the
-// destination is fixed, the label alone or with anything behind it.
+// rungKey is the key under which the entry leads to a rung: the label and an address, or, where the
+// address is fixed, the label alone or with anything behind it.
 func (l Ladder) rungKey(label string) string {
 	if l.DeadLetterRoutingKey != "" {
 		return label + ".#"

@@ -184,9 +184,7 @@ func (l *LadderConfig) readQueue(own naming) {
 		l.QueueType = QueueType(q.Type())
 		l.DeliveryExchange = q.DeadLetterExchange()
 		l.DeadLetterRoutingKey, _ = q.Arguments["x-dead-letter-routing-key"].(string)
-		if limit, ok := q.Arguments["x-max-length"].(int64); ok && l.QueueType == Quorum {
-			l.MaxLength = limit
-		}
+		l.QuorumOptions = quorumOptionsOf(q)
 		return
 	}
 }

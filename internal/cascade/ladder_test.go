@@ -59,7 +59,7 @@ func TestEveryRungDeliversOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			arrivals := router.Follow(l.EntryExchange, label+"."+anyDestination(1).Draw(t, "destination"))
+			arrivals := router.Follow(l.EntryExchange, label+"."+anyAddress(1).Draw(t, "destination"))
 			if len(arrivals) != 1 || arrivals[0].Queue != application || arrivals[0].Delay != ttl ||
 				!slices.Equal(arrivals[0].Path, []string{l.QueueName.Name(label)}) {
 				t.Fatalf("label %s: %v", label, arrivals)
@@ -109,7 +109,7 @@ func TestRecognizeDamagedLadder(t *testing.T) {
 			delete(there.Queues, "retry.delay-5s")
 			delete(there.Queues, "retry.delay-1h")
 		},
-		"a queue has another time-to-live": func(there topology.Topology) {
+		"a queue has another TTL": func(there topology.Topology) {
 			there.Queues["retry.delay-1h"].Arguments["x-message-ttl"] = int64(1)
 		},
 		"delivery and parking are gone": func(there topology.Topology) {
@@ -131,7 +131,7 @@ func TestRecognizeDamagedLadder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := resolve(t, LadderConfig{Vhost: "/", Name: "retry", Delays: []string{"1h", "30s", "5s"},
-				CreateDeliveryExchange: true, ParkUnroutable: true, MaxLength: 7})
+				CreateDeliveryExchange: true, ParkUnroutable: true, QuorumOptions: QuorumOptions{MaxLength: 7}})
 			expanded := want.Expand()
 			there := holding(t, expanded)
 			damage(there.there)
@@ -242,7 +242,7 @@ func TestLadderErrors(t *testing.T) {
 		"a dot":        {func(l *LadderConfig) { l.Delays = []string{"1.5s"} }, "delays", `write "1500ms"`},
 		"a dot, round": {func(l *LadderConfig) { l.Delays = []string{"1.5h"} }, "delays", `write "1h30m"`},
 		"too long": {func(l *LadderConfig) { l.Delays = []string{"100000h"} }, "delays",
-			"no time-to-live over 87600h"},
+			"no TTL over 87600h"},
 		"twice": {func(l *LadderConfig) { l.Delays = []string{"60s", "1m"} }, "delays",
 			`has both "1m" and "60s", which are the same`},
 		"no verb": {func(l *LadderConfig) { l.QueueName = "x" }, "queue_name", "has no %s in the place of the " +

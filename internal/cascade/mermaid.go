@@ -29,7 +29,7 @@ func (c Cascade) Mermaid() string {
 		}
 		return fmt.Sprintf("Q%d_%s", q.Level, digitWord(q.Digit))
 	}
-	line(`  publisher(["publisher"]) -- "%d-digit delay%s, then the destination" --> %s`, c.Levels, c.Scale().inBase(),
+	line(`  publisher(["publisher"]) -- "%d-digit delay%s, then the address" --> %s`, c.Levels, c.Scale().inBase(),
 		name(top))
 	line(`  subgraph cascade["%s"]`, c.mermaidTitle())
 	for level := top; level >= 0; level-- {

@@ -20,7 +20,7 @@ func TestMermaid(t *testing.T) {
 	}{
 		"defaults": {Config{Vhost: "/", Name: "tasks", Levels: 2, CreateDeliveryExchange: true,
 			StrictKeys: true, InternalLevels: true, ParkUnroutable: true}, `flowchart LR
-  publisher(["publisher"]) -- "2-digit delay, then the destination" --> E1
+  publisher(["publisher"]) -- "2-digit delay, then the address" --> E1
   subgraph cascade["vhost #47;, delays up to 3s in steps of 1s<br/>lookahead 2, straight to the queue of the next 1"]
     E1{{"tasks.delay-01"}}
     Q1[("tasks.delay-01<br/>quorum, 2s")]
@@ -40,7 +40,7 @@ func TestMermaid(t *testing.T) {
 `},
 		"a classic chain": {Config{Vhost: "a b", Name: "end", Levels: 1, Lookahead: 1, DeliveryExchange: "amq.topic",
 			QueueType: Classic}, `flowchart LR
-  publisher(["publisher"]) -- "1-digit delay, then the destination" --> E0
+  publisher(["publisher"]) -- "1-digit delay, then the address" --> E0
   subgraph cascade["vhost a#32;b, delays up to 1s in steps of 1s"]
     E0{{"end.delay-00"}}
     Q0[("end.delay-00<br/>classic, 1s")]

@@ -64,7 +64,7 @@ func (c *Cascade) applyPreset(errs *Errors) {
 	fix(errs, c.Preset, "queue_name", &c.QueueName, Format(p.names))
 	fix(errs, c.Preset, "delivery_exchange", &c.DeliveryExchange, p.delivery)
 	fix(errs, c.Preset, "queue_type", &c.QueueType, p.queueType)
-	fix(errs, c.Preset, "max_length", &c.MaxLength, 0)
+	c.QuorumOptions.refuse(c.Preset, errs)
 	fix(errs, c.Preset, "lookahead", &c.Lookahead, 1)
 	fix(errs, c.Preset, "strict_keys", &c.StrictKeys, false)
 	fix(errs, c.Preset, "internal_levels", &c.InternalLevels, false)

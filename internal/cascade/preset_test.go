@@ -68,19 +68,21 @@ func TestPresets(t *testing.T) {
 
 func TestPresetFixes(t *testing.T) {
 	for attribute, c := range map[string]Config{
-		"preset":            {Preset: "sidekiq"},
-		"levels":            {Preset: Celery, Levels: 27},
-		"max_delay":         {Preset: Celery, MaxDelay: time.Hour},
-		"resolution":        {Preset: Celery, Resolution: time.Minute},
-		"exchange_name":     {Preset: Celery, ExchangeName: "e%d"},
-		"queue_name":        {Preset: Celery, QueueName: "q%d"},
-		"delivery_exchange": {Preset: Celery, DeliveryExchange: "elsewhere"},
-		"queue_type":        {Preset: Celery, QueueType: Classic},
-		"max_length":        {Preset: Celery, MaxLength: 5},
-		"lookahead":         {Preset: Celery, Lookahead: 28},
-		"strict_keys":       {Preset: Celery, StrictKeys: true},
-		"internal_levels":   {Preset: Celery, InternalLevels: true},
-		"park_unroutable":   {Preset: Celery, ParkUnroutable: true},
+		"preset":                    {Preset: "sidekiq"},
+		"levels":                    {Preset: Celery, Levels: 27},
+		"max_delay":                 {Preset: Celery, MaxDelay: time.Hour},
+		"resolution":                {Preset: Celery, Resolution: time.Minute},
+		"exchange_name":             {Preset: Celery, ExchangeName: "e%d"},
+		"queue_name":                {Preset: Celery, QueueName: "q%d"},
+		"delivery_exchange":         {Preset: Celery, DeliveryExchange: "elsewhere"},
+		"queue_type":                {Preset: Celery, QueueType: Classic},
+		"max_length":                {Preset: Celery, QuorumOptions: QuorumOptions{MaxLength: 5}},
+		"queue_leader_locator":      {Preset: Celery, QuorumOptions: QuorumOptions{LeaderLocator: Balanced}},
+		"quorum_initial_group_size": {Preset: Celery, QuorumOptions: QuorumOptions{InitialGroupSize: 3}},
+		"lookahead":                 {Preset: Celery, Lookahead: 28},
+		"strict_keys":               {Preset: Celery, StrictKeys: true},
+		"internal_levels":           {Preset: Celery, InternalLevels: true},
+		"park_unroutable":           {Preset: Celery, ParkUnroutable: true},
 	} {
 		_, err := c.Resolve()
 		var errs Errors

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// MaxTTL is the longest time-to-live of a queue: ten years, for classic and quorum queues,
+	// MaxTTL is the longest TTL of a queue: ten years, for classic and quorum queues,
 	// since RabbitMQ 3.10.2 (MAX_EXPIRY_TIMER in rabbit_misc).
 	MaxTTL = 315_360_000_000 * time.Millisecond
 	// MaxLevels is the largest number of levels: with the finest resolution of 1 ms the queue of
@@ -56,15 +56,15 @@ func (s Scale) checkSteps() error {
 	}
 	switch {
 	case s.Resolution < time.Millisecond || s.Resolution%time.Millisecond != 0:
-		return attributeError("resolution", "is %s; RabbitMQ counts time-to-live in whole milliseconds, so give 1ms "+
+		return attributeError("resolution", "is %s; RabbitMQ counts TTL in whole milliseconds, so give 1ms "+
 			"or a multiple of it", s.Resolution)
 	case s.Resolution > MaxTTL:
-		return attributeError("resolution", "is %s; give at most %s, the longest time-to-live that RabbitMQ accepts",
+		return attributeError("resolution", "is %s; give at most %s, the longest TTL that RabbitMQ accepts",
 			s.Resolution, MaxTTL)
 	case s.mostLevels() < 1:
 		most := MaxTTL / time.Duration(s.Base-1)
 		return attributeError("resolution", "is %s; in base %d give at most %s: the highest digit waits %d times as "+
-			"long, and RabbitMQ accepts no time-to-live over %s",
+			"long, and RabbitMQ accepts no TTL over %s",
 			s.Resolution, s.Base, most.Truncate(time.Millisecond), s.Base-1, MaxTTL)
 	}
 	return nil
@@ -73,7 +73,7 @@ func (s Scale) checkSteps() error {
 func (s Scale) checkLevels() error {
 	if most := s.mostLevels(); s.Levels < 1 || s.Levels > most {
 		return attributeError("levels", "is %d; at a resolution of %s%s it can be 1 to %d: RabbitMQ accepts no "+
-			"time-to-live over %s",
+			"TTL over %s",
 			s.Levels, s.Resolution, s.inBase(), most, MaxTTL)
 	}
 	return nil
@@ -87,7 +87,7 @@ func (s Scale) inBase() string {
 	return fmt.Sprintf(" in base %d", s.Base)
 }
 
-// mostLevels is the number of levels at which the longest time-to-live is still below the
+// mostLevels is the number of levels at which the longest TTL is still below the
 // broker's ceiling.
 func (s Scale) mostLevels() int {
 	levels := 0
@@ -138,7 +138,7 @@ func LevelsFor(base int, maxDelay, resolution time.Duration) (int, error) {
 	for s.Longest() < maxDelay {
 		if s.Levels == most {
 			return most + 1, attributeError("max_delay", "is %s, more than %s, the longest delay at a resolution of "+
-				"%s%s: RabbitMQ accepts no time-to-live over %s; a coarser resolution reaches further",
+				"%s%s: RabbitMQ accepts no TTL over %s; a coarser resolution reaches further",
 				maxDelay, s.Longest(), resolution, s.inBase(), MaxTTL)
 		}
 		s.Levels++

@@ -13,18 +13,18 @@ type shared struct {
 	vhost, name, delivery string
 	createsDelivery       bool
 	queueType             QueueType
-	maxLength             int64
 	parks                 bool
+	QuorumOptions
 }
 
 func (c Cascade) shared() shared {
-	return shared{c.Vhost, c.Name, c.DeliveryExchange, c.CreateDeliveryExchange, c.QueueType, c.MaxLength,
-		c.ParkUnroutable}
+	return shared{c.Vhost, c.Name, c.DeliveryExchange, c.CreateDeliveryExchange, c.QueueType, c.ParkUnroutable,
+		c.QuorumOptions}
 }
 
 func (l Ladder) shared() shared {
-	return shared{l.Vhost, l.Name, l.DeliveryExchange, l.CreateDeliveryExchange, l.QueueType, l.MaxLength,
-		l.ParkUnroutable}
+	return shared{l.Vhost, l.Name, l.DeliveryExchange, l.CreateDeliveryExchange, l.QueueType, l.ParkUnroutable,
+		l.QuorumOptions}
 }
 
 // What the default names add to the name of a cascade or a ladder.
@@ -41,13 +41,7 @@ func (p shared) check(errs *Errors) {
 	if p.queueType != Quorum && p.queueType != Classic {
 		errs.add("queue_type", "is %q; it can be %q or %q", p.queueType, Quorum, Classic)
 	}
-	if p.maxLength < 0 {
-		errs.add("max_length", "is %d; it has to be 1 or more", p.maxLength)
-	}
-	if p.maxLength > 0 && p.queueType == Classic {
-		errs.add("max_length", "is given for classic queues; a full classic queue loses what is dead-lettered into "+
-			"it, so this needs queue_type = %q", Quorum)
-	}
+	p.QuorumOptions.check(p.queueType, errs)
 }
 
 // parking is the name of the alternate exchange and of its queue.
@@ -70,6 +64,7 @@ func (p shared) addAround(t *topology.Topology) {
 		// RabbitMQ 4.0 drops a message of a quorum queue that is looked at (got and requeued) for
 		// the 20th time. -1 means no limit there, but drops at the first look on 3.10.
 		arguments["x-delivery-limit"] = int64(math.MaxInt32)
+		p.place(arguments)
 	}
 	t.Queues[name] = topology.Queue{Name: name, Durable: true, Arguments: arguments}
 	// A fanout exchange ignores the key; "#" says in a plan what that means.
@@ -103,8 +98,9 @@ func (p shared) delayArguments(ttl time.Duration, deadLetterExchange string) top
 		arguments["x-dead-letter-strategy"] = "at-least-once"
 		arguments["x-overflow"] = "reject-publish"
 	}
-	if p.maxLength > 0 {
-		arguments["x-max-length"] = p.maxLength
+	if p.MaxLength > 0 {
+		arguments["x-max-length"] = p.MaxLength
 	}
+	p.place(arguments)
 	return arguments
 }

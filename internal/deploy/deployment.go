@@ -66,9 +66,9 @@ func (d *Deployment) of(t topology.Topology) *Deployment {
 	return &other
 }
 
-// Read finds out what is there. Done are the steps that were run just before.
-func (d *Deployment) Read(ctx context.Context, done ...plans.Step) (*broker.State, error) {
-	return d.Client.ReadExisting(ctx, d.Vhost, d.Desired, done...)
+// Read finds out what is there.
+func (d *Deployment) Read(ctx context.Context) (*broker.State, error) {
+	return d.Client.ReadExisting(ctx, d.Vhost, d.Desired)
 }
 
 // ownsDelivery tells whether the delivery exchange is part of the topology.
@@ -88,7 +88,7 @@ func (d *Deployment) run(
 		return nil, done, err
 	}
 	runner.Release()
-	if result, err = d.Read(ctx, done...); err != nil {
+	if result, err = d.Read(ctx); err != nil {
 		return nil, done, err
 	}
 	return result, done, d.verify(result)

@@ -13,9 +13,8 @@ func (d *Deployment) Findings(state *broker.State) []health.Finding {
 	parks := d.Desired.Exchanges[d.Desired.Entry].AlternateExchange() != ""
 	if parks && !ownsDelivery(d.Desired) && state.DeliveryExists && state.DeliveryAlternate == "" {
 		unless := ""
-		if state.PolicyUnreadable {
-			unless = fmt.Sprintf("unless policy %q names one, which only a user with the tag policymaker can read, ",
-				state.DeliveryPolicy)
+		if state.DeliveryPolicy != "" && !state.Policies.AreRead() {
+			unless = fmt.Sprintf("unless policy %q names one, which cannot be read, ", state.DeliveryPolicy)
 		}
 		found = append(found, health.Finding{
 			Severity: health.Warning, Object: fmt.Sprintf("exchange %q", d.Desired.Delivery),

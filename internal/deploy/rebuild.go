@@ -54,7 +54,7 @@ func (r *rebuild) run(ctx context.Context) (Outcome, error) {
 		return r.brokenOff(ctx, found, done, &NotRemovedError{failure{err}, before})
 	}
 	runner.Release()
-	state, err := r.Read(ctx, done...)
+	state, err := r.Read(ctx)
 	if err == nil {
 		err = r.verify(state)
 	}

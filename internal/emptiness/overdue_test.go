@@ -48,7 +48,7 @@ func TestMayKeepOverdue(t *testing.T) {
 		"at least once by policy": {func(s *Surroundings, q *topology.Queue) {
 			s.Exchanges = nil
 			delete(q.Arguments, "x-dead-letter-strategy")
-			s.Policies = policy.Policies{policy.New("q", topology.Arguments{"dead-letter-strategy": "at-least-once"})}
+			s.Policies = policy.Policies{matching("q", topology.Arguments{"dead-letter-strategy": "at-least-once"})}
 		}, true, Unknown{}},
 		"classic": {func(s *Surroundings, q *topology.Queue) {
 			s.Exchanges, q.Arguments["x-queue-type"] = nil, "classic"
@@ -69,7 +69,7 @@ func TestMayKeepOverdue(t *testing.T) {
 			delete(s.Bindings, "further")
 		}, true, Unknown{Exchanges: []string{"further"}}},
 		"bindings of an alternate exchange by policy": {func(s *Surroundings, _ *topology.Queue) {
-			s.Policies = policy.Policies{policy.New("further", topology.Arguments{"alternate-exchange": "x"})}
+			s.Policies = policy.Policies{matching("further", topology.Arguments{"alternate-exchange": "x"})}
 		}, true, Unknown{Exchanges: []string{"x"}}},
 		"a receiver is not known": {func(s *Surroundings, _ *topology.Queue) {
 			delete(s.Receivers, "end")
@@ -84,8 +84,8 @@ func TestMayKeepOverdue(t *testing.T) {
 			s.Receivers["end"] = Receiver{topology.Queue{Name: "end", Arguments: limited("drop-head")}, true}
 		}, false, Unknown{}},
 		"a receiver refuses by two policies": {func(s *Surroundings, _ *topology.Queue) {
-			s.Policies = policy.Policies{policy.New("end", topology.Arguments{"overflow": "reject-publish"}),
-				policy.New("", topology.Arguments{"max-length-bytes": int64(1)})}
+			s.Policies = policy.Policies{matching("end", topology.Arguments{"overflow": "reject-publish"}),
+				matching("", topology.Arguments{"max-length-bytes": int64(1)})}
 		}, true, Unknown{}},
 		"policies are unreadable": {func(s *Surroundings, _ *topology.Queue) {
 			s.Policies = policy.Unreadable
@@ -105,7 +105,7 @@ func TestMayKeepOverdue(t *testing.T) {
 func TestKnown(t *testing.T) {
 	s, q := collected()
 	forever := topology.Queue{Name: "end", Arguments: topology.Arguments{"x-queue-type": "classic"}}
-	once := Surroundings{Policies: policy.Policies{policy.New("", topology.Arguments{"delivery-limit": int64(1)})}}
+	once := Surroundings{Policies: policy.Policies{matching("", topology.Arguments{"delivery-limit": int64(1)})}}
 	for name, test := range map[string]struct{ known, want Queue }{
 		"quorum": {s.Known(q, true, nil), Queue{Name: "q", Stay: 10 * time.Millisecond, Moves: Ready}},
 		"keeps overdue messages": {s.Known(q, true, map[string]bool{"q": true}),
@@ -121,4 +121,9 @@ func TestKnown(t *testing.T) {
 			t.Errorf("%s: known is %+v", name, test.known)
 		}
 	}
+}
+
+// matching is a policy for the objects whose names match.
+func matching(pattern string, definition topology.Arguments) policy.Policy {
+	return policy.New("p", pattern, "all", 0, definition)
 }

@@ -50,7 +50,7 @@ func Findings(actual map[string]topology.Queue, status map[string]QueueStatus) [
 	return findings
 }
 
-// inspection is one queue under inspection. A queue without a time-to-live is one where messages
+// inspection is one queue under inspection. A queue without a TTL is one where messages
 // end: there they wait until somebody takes them.
 type inspection struct {
 	queue  topology.Queue
@@ -75,10 +75,23 @@ func (i *inspection) availability() {
 	}
 }
 
-// policies reports the keys that combine with the queue's arguments to something else than what was
-// declared.
+// policies reports what a policy does to the queue, and what one would do of which only RabbitMQ knows whether it
+// applies.
 func (i *inspection) policies() {
-	if i.status.PolicyUnknown && i.status.Policy+i.status.OperatorPolicy != "" {
+	i.applied()
+	for _, applied := range i.status.Applied.Perhaps {
+		perhaps := inspection{queue: i.queue, status: QueueStatus{Applied: applied}}
+		perhaps.applied()
+		for _, f := range perhaps.found {
+			i.add(Warning, f.Cause, "only RabbitMQ can tell whether this applies to it, and has not said so yet; if it "+
+				"does: %s", f.Effect)
+		}
+	}
+}
+
+// applied reports the keys that combine with the queue's arguments to something else than what was declared.
+func (i *inspection) applied() {
+	if i.status.Applied.Unknown && i.status.Applied.Policy+i.status.Applied.Operator != "" {
 		i.add(Warning, i.cause(), "RabbitMQ does not tell yet what it sets for a queue that is so new; the next "+
 			"refresh says what it does to messages")
 	}
@@ -95,7 +108,7 @@ func (i *inspection) policies() {
 			"looked at: messages that pass through do not count", millis(expires))
 	}
 	i.limits()
-	key, byPolicy := policy.InForce(i.queue, "dead-letter-routing-key", i.status.EffectivePolicy)
+	key, byPolicy := policy.InForce(i.queue, "dead-letter-routing-key", i.status.Applied.Definition)
 	if byPolicy && i.queue.Delays() {
 		i.add(Error, i.cause(), "messages leave it with the routing key %q in place of their own, so that they do "+
 			"not reach their destination", key)
@@ -137,7 +150,7 @@ func (i *inspection) limits() {
 
 // removed is what becomes of a message that has to leave a queue where messages end.
 func (i *inspection) removed() string {
-	exchange, _ := policy.InForce(i.queue, "dead-letter-exchange", i.status.EffectivePolicy)
+	exchange, _ := policy.InForce(i.queue, "dead-letter-exchange", i.status.Applied.Definition)
 	if exchange == nil || exchange == "" {
 		return "dropped"
 	}
@@ -153,13 +166,13 @@ func (i *inspection) consumers() {
 
 // lowers tells whether the policy sets the limit below the queue's own argument.
 func (i *inspection) lowers(key string) (int64, bool) {
-	value, byPolicy := policy.InForce(i.queue, key, i.status.EffectivePolicy)
+	value, byPolicy := policy.InForce(i.queue, key, i.status.Applied.Definition)
 	limit, isLimit := value.(int64)
 	return limit, byPolicy && isLimit
 }
 
 func (i *inspection) overflow() string {
-	value, _ := policy.InForce(i.queue, "overflow", i.status.EffectivePolicy)
+	value, _ := policy.InForce(i.queue, "overflow", i.status.Applied.Definition)
 	text, _ := value.(string)
 	return cmp.Or(text, "drop-head")
 }
@@ -183,13 +196,18 @@ func Refuses(queue topology.Queue, status QueueStatus) string {
 }
 
 func (i *inspection) cause() string {
+	applied := i.status.Applied
+	cause := fmt.Sprintf("policy %q with operator policy %q", applied.Policy, applied.Operator)
 	switch {
-	case i.status.OperatorPolicy == "":
-		return fmt.Sprintf("policy %q", i.status.Policy)
-	case i.status.Policy == "":
-		return fmt.Sprintf("operator policy %q", i.status.OperatorPolicy)
+	case applied.Operator == "":
+		cause = fmt.Sprintf("policy %q", applied.Policy)
+	case applied.Policy == "":
+		cause = fmt.Sprintf("operator policy %q", applied.Operator)
 	}
-	return fmt.Sprintf("policy %q with operator policy %q", i.status.Policy, i.status.OperatorPolicy)
+	if applied.IsToldByQueue {
+		cause += " (as the queue says, some seconds after a change)"
+	}
+	return cause
 }
 
 // Damages lists how what a broker has deviates from the topology: what a plan repairs, and a delivery exchange of

@@ -1,6 +1,6 @@
 package health
 
-import "github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+import "github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 
 // QueueStatus is what a broker says of a queue beyond its declaration.
 type QueueStatus struct {
@@ -13,11 +13,6 @@ type QueueStatus struct {
 	Replicas, Online int
 	// Down is set for a queue whose only node is down.
 	Down bool
-	// Policy and OperatorPolicy are the names of those that apply, empty if none does.
-	Policy, OperatorPolicy string
-	// EffectivePolicy is the merge of both, by key.
-	EffectivePolicy topology.Arguments
-	// PolicyUnknown is set while the broker does not tell EffectivePolicy, as it is for some seconds
-	// after a queue has been declared. Policy may be known all the same.
-	PolicyUnknown bool
+	// Applied is what applies to it of the policies of its vhost.
+	Applied policy.Applied
 }

@@ -463,7 +463,7 @@ func anyDamage(t *rapid.T, b *planstest.Broker, desired topology.Topology) {
 	queue := rapid.SampledFrom(slices.Sorted(maps.Keys(desired.Queues))).Draw(t, "queue")
 	_, exchangeExists := b.Exchanges[exchange]
 	_, queueExists := b.Queues[queue]
-	kind := rapid.SampledFrom([]string{"exchange type", "alternate exchange", "time-to-live", "queue type",
+	kind := rapid.SampledFrom([]string{"exchange type", "alternate exchange", "TTL", "queue type",
 		"foreign binding"}).Draw(t, "damage")
 	switch {
 	case kind == "exchange type" && exchangeExists && exchange != desired.Delivery:
@@ -472,7 +472,7 @@ func anyDamage(t *rapid.T, b *planstest.Broker, desired topology.Topology) {
 		e := b.Exchanges[exchange]
 		e.Arguments = topology.Arguments{"alternate-exchange": planstest.Feed}
 		b.Exchanges[exchange] = e
-	case kind == "time-to-live" && queueExists:
+	case kind == "TTL" && queueExists:
 		shortenTTL(b, queue)
 	case kind == "queue type" && queueExists:
 		q := b.Queues[queue]

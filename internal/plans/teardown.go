@@ -47,7 +47,7 @@ func (t teardown) look(guard Guard, removal []Step) Plan {
 	default:
 		waiting = t.verify(t.queues(), VerifyEmpty{Glance: true})
 	}
-	return Plan{}.then(waiting...).then(t.allowed(removal)...)
+	return Plan{}.then(append(waiting, t.allowed(removal)...)...)
 }
 
 // allowed makes sure that the user may do what is to be done, and bring back what it removes.

@@ -1,9 +1,9 @@
 // Package policy knows how policies and operator policies change a queue. It is pure: it never asks a broker which ones
-// there are, and it does not say what a change does to messages. Read [InForce] first.
+// there are, and it does not say what a change does to messages. Read [InForce] first, then applied.go for which of
+// them apply.
 package policy
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -30,38 +30,47 @@ func InForce(q topology.Queue, key string, definition topology.Arguments) (value
 	return argument, false
 }
 
-// Policies are those of a vhost, of users and of operators.
+// Policies are those of a vhost, of users or of operators.
 type Policies []Policy
 
 // Policy is what it sets for the objects whose names match.
 type Policy struct {
-	pattern    *regexp.Regexp // nil if everything may match
-	definition topology.Arguments
+	Name string
+	// ApplyTo is a kind of objects, as RabbitMQ calls it.
+	ApplyTo    string
+	Priority   float64
+	Definition topology.Arguments
+	pattern    pattern
 }
 
-// New is a policy whose pattern may be one of the regular expressions that RabbitMQ takes and Go does not know.
-func New(pattern string, definition topology.Arguments) Policy {
-	compiled, err := regexp.Compile(pattern)
-	if err != nil {
-		compiled = nil
-	}
-	return Policy{compiled, definition}
+// New is a policy with a pattern, which is a regular expression that RabbitMQ takes.
+func New(name, pattern, applyTo string, priority float64, definition topology.Arguments) Policy {
+	return Policy{name, applyTo, priority, definition, compile(pattern)}
 }
 
 // Unreadable stands for policies that the user may not read: at worst, they limit every queue, and no message stays in
 // it.
-var Unreadable = Policies{{definition: topology.Arguments{
+var Unreadable = Policies{{Definition: topology.Arguments{
 	"max-length": int64(0), "overflow": "reject-publish", "dead-letter-strategy": "at-least-once",
 	"message-ttl": int64(1), "delivery-limit": int64(0),
 }}}
 
-// Possible are the definitions that may be in force for an object, the one of no policy first. Of several that match it
-// is not known here which one has the highest priority.
+// Named is the policy of that name, or none.
+func (p Policies) Named(name string) Policy {
+	i := slices.IndexFunc(p, func(policy Policy) bool { return policy.Name == name })
+	if i < 0 {
+		return Policy{}
+	}
+	return p[i]
+}
+
+// Possible are the definitions that may be in force for an object, the one of no policy first. That of the highest
+// priority may be a new one, which is not in force yet: so it is any of those that match.
 func (p Policies) Possible(object string) []topology.Arguments {
 	possible := []topology.Arguments{nil}
 	for _, policy := range p {
-		if policy.pattern == nil || policy.pattern.MatchString(object) {
-			possible = append(possible, policy.definition)
+		if policy.pattern.matches(object) != no {
+			possible = append(possible, policy.Definition)
 		}
 	}
 	return possible

@@ -48,12 +48,12 @@ func TestInForce(t *testing.T) {
 	}
 }
 
-// TestPossible has several policies, of which nobody knows which one is in force.
+// TestPossible has several policies, of which any that matches may be in force.
 func TestPossible(t *testing.T) {
 	policies := Policies{
-		New("^q", topology.Arguments{"message-ttl": int64(7), "overflow": "drop-head"}),
-		New("^other", topology.Arguments{"message-ttl": int64(1)}),
-		New("^q(?!x)", topology.Arguments{"message-ttl": int64(4)}), // not in Go
+		New("a", "^q", "all", 0, topology.Arguments{"message-ttl": int64(7), "overflow": "drop-head"}),
+		New("b", "^other", "all", 0, topology.Arguments{"message-ttl": int64(1)}),
+		New("c", "^q(?R)?", "all", 0, topology.Arguments{"message-ttl": int64(4)}), // who knows
 	}
 	q := queue("quorum", topology.Arguments{"x-message-ttl": int64(5), "x-overflow": "reject-publish"})
 	if lowest, limited := policies.Lowest(q, "message-ttl"); lowest != 4 || !limited {

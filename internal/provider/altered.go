@@ -22,6 +22,8 @@ func (d *declaredModel) alteredBy(
 		change{"delivery_exchange", d.DeliveryExchange, plan.DeliveryExchange},
 		change{"queue_type", d.QueueType, plan.QueueType},
 		change{"max_length", d.MaxLength, plan.MaxLength},
+		change{"queue_leader_locator", d.QueueLeaderLocator, plan.QueueLeaderLocator},
+		change{"quorum_initial_group_size", d.QuorumInitialGroupSize, plan.QuorumInitialGroupSize},
 		change{"park_unroutable", d.ParkUnroutable, plan.ParkUnroutable},
 	) {
 		if !c.prior.Equal(c.planned) {

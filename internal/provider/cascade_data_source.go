@@ -60,7 +60,7 @@ func (d *cascadeDataSource) Schema(_ context.Context, _ datasource.SchemaRequest
 			"base":   schema.Int64Attribute{Computed: true, MarkdownDescription: "Base that delays are written in."},
 			"levels": schema.Int64Attribute{Computed: true, MarkdownDescription: "Number of digits of a delay."},
 			"resolution": schema.StringAttribute{Computed: true, CustomType: timetypes.GoDurationType{},
-				MarkdownDescription: "Step of all delays, and shortest time-to-live."},
+				MarkdownDescription: "Step of all delays, and shortest TTL."},
 			"max_delay": schema.StringAttribute{Computed: true, CustomType: timetypes.GoDurationType{},
 				MarkdownDescription: "Longest delay that the levels can give."},
 			"lookahead": schema.Int64Attribute{Computed: true, MarkdownDescription: "How many digits of the " +

@@ -91,7 +91,7 @@ func (m cascadeModel) config() (cascade.Config, diag.Diagnostics) {
 		DeliveryExchange:       m.DeliveryExchange.ValueString(),
 		CreateDeliveryExchange: m.CreateDeliveryExchange.IsNull() || m.CreateDeliveryExchange.ValueBool(),
 		QueueType:              cascade.QueueType(m.QueueType.ValueString()),
-		MaxLength:              m.MaxLength.ValueInt64(),
+		QuorumOptions:          m.quorumOptions(),
 		Lookahead:              int(m.Lookahead.ValueInt64()),
 		StrictKeys:             unlessPreset(m.StrictKeys),
 		InternalLevels:         unlessPreset(m.InternalLevels),
@@ -190,7 +190,7 @@ func (m *cascadeModel) recognize(ctx context.Context, look cascade.Lookup, vhost
 	}
 	c := computedOf(found)
 	*m = cascadeModel{declaredModel: imported(found.Name, found.Vhost, found.CreateDeliveryExchange,
-		found.MaxLength, c)}
+		found.QuorumOptions, c)}
 	m.setComputed(&cascadeModel{}, c)
 	if found.Preset != "" {
 		m.Preset = types.StringValue(string(found.Preset))
@@ -234,6 +234,9 @@ func (m cascadeModel) trials(base cascade.Config) []cascade.Config {
 	try(&unknown, m.QueueType, func(c *config, v cascade.QueueType) { c.QueueType = v },
 		cascade.Quorum, cascade.Classic)
 	try(&unknown, m.MaxLength, func(c *config, v int64) { c.MaxLength = v }, 0, 1)
+	try(&unknown, m.QueueLeaderLocator, func(c *config, v cascade.LeaderLocator) { c.LeaderLocator = v },
+		"", cascade.Balanced)
+	try(&unknown, m.QuorumInitialGroupSize, func(c *config, v int64) { c.InitialGroupSize = v }, 0, 1)
 	try(&unknown, m.Lookahead, func(c *config, v int) { c.Lookahead = v }, 1, 2)
 	try(&unknown, m.StrictKeys, func(c *config, v bool) { c.StrictKeys = v }, true, false)
 	try(&unknown, m.InternalLevels, func(c *config, v bool) { c.InternalLevels = v }, true, false)

@@ -61,7 +61,7 @@ func TestForecastOfUnknownValues(t *testing.T) {
 		},
 			[]string{"levels", "max_delay", "lookahead", "entry_exchange", "exchanges", "queues", "bindings",
 				"publisher", "summary"}},
-		// The names of the queues are known; their time-to-live is not.
+		// The names of the queues are known; their TTL is not.
 		"resolution": {func(m *cascadeModel) { m.Resolution = timetypes.NewGoDurationUnknown() },
 			[]string{"resolution", "max_delay", "publisher", "queues", "summary"}},
 		"exchange_name": {func(m *cascadeModel) { m.ExchangeName = types.StringUnknown() },
@@ -75,6 +75,10 @@ func TestForecastOfUnknownValues(t *testing.T) {
 		"queue_type": {func(m *cascadeModel) { m.QueueType = types.StringUnknown() },
 			[]string{"queue_type", "queue_arguments", "queues"}}, // of the queues, that of unroutable messages
 		"max_length": {func(m *cascadeModel) { m.MaxLength = types.Int64Unknown() }, []string{"queue_arguments"}},
+		"queue_leader_locator": {func(m *cascadeModel) { m.QueueLeaderLocator = types.StringUnknown() },
+			[]string{"queue_arguments", "queues"}},
+		"quorum_initial_group_size": {func(m *cascadeModel) { m.QuorumInitialGroupSize = types.Int64Unknown() },
+			[]string{"queue_arguments", "queues"}},
 		"lookahead": {func(m *cascadeModel) { m.Lookahead = types.Int64Unknown() },
 			[]string{"lookahead", "bindings", "summary"}},
 		"strict_keys": {func(m *cascadeModel) { m.StrictKeys = types.BoolUnknown() },

@@ -28,7 +28,7 @@ type cascadeResource struct {
 func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		Version: schemaVersion,
-		MarkdownDescription: "A delay cascade: queues with time-to-live 1, 2, 4, 8 … times the resolution (or, in " +
+		MarkdownDescription: "A delay cascade: queues with TTL 1, 2, 4, 8 … times the resolution (or, in " +
 			"base 10, 1 to 9, 10 to 90 …), joined by dead-letter exchanges and topic bindings. An application " +
 			"publishes to the entry exchange with a routing key that carries the delay digit by digit, and the " +
 			"message arrives at the delivery exchange when the delay is over.\n\n" +
@@ -66,7 +66,7 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 				"levels": schema.Int64Attribute{
 					CustomType: wholeNumberType{}, Optional: true, Computed: true,
 					MarkdownDescription: fmt.Sprintf("Number of digits of a delay, 1 to %d. With n levels any delay "+
-						"up to baseⁿ-1 times the resolution is possible. RabbitMQ accepts no time-to-live over ten "+
+						"up to baseⁿ-1 times the resolution is possible. RabbitMQ accepts no TTL over ten "+
 						"years, so at a resolution of one second it is at most 29 in base 2, and 8 in base 10. One of "+
 						"`levels` and `max_delay` is given; the other is computed, and may be given, too, if they "+
 						"agree. A change replaces the cascade.",
@@ -81,7 +81,7 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 				},
 				"resolution": schema.StringAttribute{
 					Optional: true, Computed: true, CustomType: durationType{},
-					MarkdownDescription: "Step of all delays and shortest time-to-live, `1ms` or a multiple of it. " +
+					MarkdownDescription: "Step of all delays and shortest TTL, `1ms` or a multiple of it. " +
 						"Default: `1s`. A change rebuilds the cascade.",
 				},
 				"exchange_name": schema.StringAttribute{
@@ -107,7 +107,7 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 				"strict_keys": schema.BoolAttribute{
 					Optional: true, Computed: true,
 					MarkdownDescription: "Whether the entry exchange takes only routing keys with as many words as " +
-						"there are levels and a destination behind them. It looks at the digits up to the first that " +
+						"there are levels and an address behind them. It looks at the digits up to the first that " +
 						"is not 0, and counts the words behind it. A wrong digit among these is parked by the " +
 						"exchange that has to look at it, which may be after a wait. Without strict keys, a key with " +
 						"too few digits may wait for most of the range before it goes astray. Default: `true`. " +

@@ -27,6 +27,8 @@ type declaredModel struct {
 	CreateDeliveryExchange types.Bool           `tfsdk:"create_delivery_exchange"`
 	QueueType              types.String         `tfsdk:"queue_type"`
 	MaxLength              types.Int64          `tfsdk:"max_length"`
+	QueueLeaderLocator     types.String         `tfsdk:"queue_leader_locator"`
+	QuorumInitialGroupSize types.Int64          `tfsdk:"quorum_initial_group_size"`
 	ParkUnroutable         types.Bool           `tfsdk:"park_unroutable"`
 	Adopt                  types.Bool           `tfsdk:"adopt"`
 	ForceDestroy           types.Bool           `tfsdk:"force_destroy"`
@@ -46,7 +48,8 @@ func (d *declaredModel) common() *declaredModel { return d }
 // isKnown tells whether these values and the further ones are known.
 func (d *declaredModel) isKnown(further ...attr.Value) bool {
 	values := append(slices.Clone(further), d.Name, d.Vhost, d.QueueName, d.DeliveryExchange,
-		d.CreateDeliveryExchange, d.QueueType, d.MaxLength, d.ParkUnroutable)
+		d.CreateDeliveryExchange, d.QueueType, d.MaxLength, d.QueueLeaderLocator,
+		d.QuorumInitialGroupSize, d.ParkUnroutable)
 	return !slices.ContainsFunc(values, attr.Value.IsUnknown)
 }
 
@@ -76,9 +79,10 @@ func (d *declaredModel) emptyValues() emptyValues {
 	var empty emptyValues
 	empty.texts(map[string]types.String{
 		"name": d.Name, "vhost": d.Vhost, "queue_name": d.QueueName, "delivery_exchange": d.DeliveryExchange,
-		"queue_type": d.QueueType,
+		"queue_type": d.QueueType, "queue_leader_locator": d.QueueLeaderLocator,
 	})
 	empty.count("max_length", d.MaxLength)
+	empty.count("quorum_initial_group_size", d.QuorumInitialGroupSize)
 	empty.duration("drain_timeout", d.DrainTimeout)
 	return empty
 }
@@ -111,7 +115,7 @@ func (d *declaredModel) checkDrainFits(
 }
 
 // imported is the state of something that was just recognized, before its objects are read.
-func imported(name, vhost string, createsDelivery bool, maxLength int64, c computed) declaredModel {
+func imported(name, vhost string, createsDelivery bool, options cascade.QuorumOptions, c computed) declaredModel {
 	d := declaredModel{
 		Name: types.StringNull(), Vhost: types.StringValue(vhost), CreateDeliveryExchange: types.BoolValue(
 			createsDelivery), MaxLength: types.Int64Null(),
@@ -122,11 +126,26 @@ func imported(name, vhost string, createsDelivery bool, maxLength int64, c compu
 	if name != "" {
 		d.Name = types.StringValue(name)
 	}
-	if maxLength > 0 {
-		d.MaxLength = types.Int64Value(maxLength)
+	if options.MaxLength > 0 {
+		d.MaxLength = types.Int64Value(options.MaxLength)
+	}
+	if options.LeaderLocator != "" {
+		d.QueueLeaderLocator = types.StringValue(string(options.LeaderLocator))
+	}
+	if options.InitialGroupSize > 0 {
+		d.QuorumInitialGroupSize = types.Int64Value(options.InitialGroupSize)
 	}
 	d.setComputed(&declaredModel{}, c)
 	return d
+}
+
+// quorumOptions are those of the model, as far as they are known.
+func (d *declaredModel) quorumOptions() cascade.QuorumOptions {
+	return cascade.QuorumOptions{
+		MaxLength:        d.MaxLength.ValueInt64(),
+		LeaderLocator:    cascade.LeaderLocator(d.QueueLeaderLocator.ValueString()),
+		InitialGroupSize: d.QuorumInitialGroupSize.ValueInt64(),
+	}
 }
 
 // computeDeclared are the attributes that all such resources compute. The type of the delivery exchange is unknown where

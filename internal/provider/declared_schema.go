@@ -55,10 +55,22 @@ func (r *lifecycle[M, P]) attributes(
 				"again three to six minutes later, then every three minutes. Default: no limit. A change rebuilds " +
 				"the KIND."),
 		},
+		"queue_leader_locator": schema.StringAttribute{
+			Optional: true,
+			MarkdownDescription: say("Node of a cluster on which a quorum queue gets its leader: `balanced`, a node " +
+				"with few leaders, or `client-local`, the node that answers the provider. Default: the broker " +
+				"decides, by default `client-local`, so that one node does the work of all. See [Clusters]" +
+				"(../guides/cluster.md). A change rebuilds the KIND."),
+		},
+		"quorum_initial_group_size": schema.Int64Attribute{
+			CustomType: wholeNumberType{}, Optional: true,
+			MarkdownDescription: say("Number of nodes that a quorum queue begins with, all nodes where there are " +
+				"fewer. Default: the broker decides. A change rebuilds the KIND."),
+		},
 		"park_unroutable": schema.BoolAttribute{
 			Optional: true, Computed: true,
 			MarkdownDescription: say("Whether every exchange of the KIND gets an alternate exchange with a queue, " +
-				"both named `<name>.unroutable`, where messages with a malformed key or without a destination are " +
+				"both named `<name>.unroutable`, where messages with a malformed key or without an address are " +
 				"kept. Default: `true`. A change rebuilds the KIND, its delivery exchange included, and binds again " +
 				"what is bound there."),
 		},

@@ -42,7 +42,7 @@ func (m *ladderModel) config() cascade.LadderConfig {
 		CreateDeliveryExchange: m.CreateDeliveryExchange.IsNull() || m.CreateDeliveryExchange.ValueBool(),
 		DeadLetterRoutingKey:   m.DeadLetterRoutingKey.ValueString(),
 		QueueType:              cascade.QueueType(m.QueueType.ValueString()),
-		MaxLength:              m.MaxLength.ValueInt64(),
+		QuorumOptions:          m.quorumOptions(),
 		ParkUnroutable:         m.ParkUnroutable.IsNull() || m.ParkUnroutable.ValueBool(),
 	}
 	for _, element := range m.Delays.Elements() {
@@ -113,7 +113,7 @@ func (m *ladderModel) recognize(ctx context.Context, look cascade.Lookup, vhost,
 	if err != nil {
 		return err
 	}
-	*m = ladderModel{declaredModel: imported(found.Name, found.Vhost, found.CreateDeliveryExchange, found.MaxLength,
+	*m = ladderModel{declaredModel: imported(found.Name, found.Vhost, found.CreateDeliveryExchange, found.QuorumOptions,
 		computedOfLadder(found))}
 	delays := make([]attr.Value, len(found.Delays))
 	for i, label := range found.Delays {
@@ -147,6 +147,9 @@ func (m *ladderModel) trials(base cascade.LadderConfig) []cascade.LadderConfig {
 	try(&unknown, m.CreateDeliveryExchange, func(c *config, v bool) { c.CreateDeliveryExchange = v }, true, false)
 	try(&unknown, m.ParkUnroutable, func(c *config, v bool) { c.ParkUnroutable = v }, true, false)
 	try(&unknown, m.MaxLength, func(c *config, v int64) { c.MaxLength = v }, 0, 1)
+	try(&unknown, m.QueueLeaderLocator, func(c *config, v cascade.LeaderLocator) { c.LeaderLocator = v },
+		"", cascade.Balanced)
+	try(&unknown, m.QuorumInitialGroupSize, func(c *config, v int64) { c.InitialGroupSize = v }, 0, 1)
 	if !m.delaysKnown() {
 		known := base.Delays
 		delays := [][]string{append(slices.Clone(known), "11119ms"), append(slices.Clone(known), "22229ms")}

@@ -24,7 +24,7 @@ func (m *ladderModel) setComputed(config *ladderModel, c computed) {
 	m.declaredModel.setComputed(&config.declaredModel, c)
 }
 
-// alteredBy implements declaration. Delays come and go in place, unless a queue would have to get another time-to-live
+// alteredBy implements declaration. Delays come and go in place, unless a queue would have to get another TTL
 // under its name.
 func (m *ladderModel) alteredBy(plan *ladderModel) (path.Paths, diag.Diagnostics) {
 	sameDelays := *plan

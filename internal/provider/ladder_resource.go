@@ -27,7 +27,7 @@ func (r *ladderResource) Schema(ctx context.Context, _ resource.SchemaRequest, r
 	resp.Schema = schema.Schema{
 		Version: schemaVersion,
 		MarkdownDescription: "A set of fixed delays, each with a queue of its own, for retries with backoff and the " +
-			"like. An application publishes to the entry exchange with the routing key `<delay>.<destination>`, such " +
+			"like. An application publishes to the entry exchange with the routing key `<delay>.<address>`, such " +
 			"as `30s.orders`, and the message arrives at the delivery exchange, with that key, when the delay is " +
 			"over. Where any delay has to be possible, take a [cascade](cascade.md).\n\n" +
 			"Every exchange, queue, argument and binding is known in the plan; the state holds what the broker has, " +

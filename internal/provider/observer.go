@@ -200,7 +200,7 @@ func observedAttributes(
 	return attributes
 }
 
-// declaredTTL is the time-to-live that a queue has been declared with.
+// declaredTTL is the TTL that a queue has been declared with.
 func declaredTTL(queue topology.Queue) types.Int64 {
 	if millis, ok := queue.Arguments["x-message-ttl"].(int64); ok {
 		return types.Int64Value(millis)

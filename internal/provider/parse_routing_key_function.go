@@ -12,18 +12,18 @@ func newParseRoutingKeyFunction() function.Function {
 	return pureFunction{
 		name: "parse_routing_key",
 		definition: function.Definition{
-			Summary: "Delay and destination of a routing key",
+			Summary: "Delay and address of a routing key",
 			MarkdownDescription: "The inverse of `routing_key`: an object with the `delay`, as a duration such as " +
-				"`10s`, and the `destination` of a message with this routing key. A key that a cascade would not " +
-				"deliver, with too few digits, other digits or no destination, is an error.",
+				"`10s`, and the `address` of a message with this routing key. A key that a cascade would not " +
+				"deliver, with too few digits, other digits or no address, is an error.",
 			Parameters: []function.Parameter{
 				function.StringParameter{Name: "key", MarkdownDescription: "Routing key: one digit for each level, " +
-					"then the destination, joined by dots."},
+					"then the address, joined by dots."},
 				levelsParameter(),
 			},
 			VariadicParameter: scaleParameter(),
 			Return: function.ObjectReturn{AttributeTypes: map[string]attr.Type{"delay": types.StringType,
-				"destination": types.StringType}},
+				"address": types.StringType}},
 		},
 		run: func(ctx context.Context, arguments function.ArgumentsData) (any, error) {
 			var key string
@@ -36,11 +36,11 @@ func newParseRoutingKeyFunction() function.Function {
 			if err != nil {
 				return nil, err
 			}
-			delay, destination, err := scale.ParseRoutingKey(key)
+			delay, address, err := scale.ParseRoutingKey(key)
 			return struct {
-				Delay       string `tfsdk:"delay"`
-				Destination string `tfsdk:"destination"`
-			}{delay.String(), destination}, err
+				Delay   string `tfsdk:"delay"`
+				Address string `tfsdk:"address"`
+			}{delay.String(), address}, err
 		},
 	}
 }

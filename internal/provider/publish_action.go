@@ -41,7 +41,7 @@ type publishModel struct {
 	Levels        types.Int64          `tfsdk:"levels"`
 	Resolution    timetypes.GoDuration `tfsdk:"resolution"`
 	Delay         timetypes.GoDuration `tfsdk:"delay"`
-	Destination   types.String         `tfsdk:"destination"`
+	Address       types.String         `tfsdk:"address"`
 	Body          types.String         `tfsdk:"body"`
 	ContentType   types.String         `tfsdk:"content_type"`
 	Headers       types.Map            `tfsdk:"headers"`
@@ -87,7 +87,7 @@ func (a *publishAction) Schema(_ context.Context, _ action.SchemaRequest, resp *
 				MarkdownDescription: "How long the message waits, such as `90s`; `0s` passes it straight on. Between " +
 					"two steps of the cascade it is rounded up.",
 			},
-			"destination": schema.StringAttribute{Required: true, MarkdownDescription: "Address that the receiver " +
+			"address": schema.StringAttribute{Required: true, MarkdownDescription: "Address that the receiver " +
 				"has bound to the delivery exchange. It may have dots."},
 			"body": schema.StringAttribute{Optional: true, MarkdownDescription: "Body of the message, as " +
 				"UTF-8. It is part of the plan: no place for secrets. Default: empty."},
@@ -163,7 +163,7 @@ func (m publishModel) check() diag.Diagnostics {
 	var diags, more diag.Diagnostics
 	// What is not known has a value that every other one goes with.
 	base, levels, resolution := cascade.MinBase, 1, time.Millisecond
-	delay, destination := time.Duration(0), "a"
+	delay, address := time.Duration(0), "a"
 	if isGiven(m.Base) {
 		base = int(m.Base.ValueInt64())
 	}
@@ -181,15 +181,15 @@ func (m publishModel) check() diag.Diagnostics {
 	if !isGiven(m.Base) || !isGiven(m.Levels) || !isGiven(m.Resolution) {
 		delay = min(delay, 0) // nobody knows how long it may be
 	}
-	if isGiven(m.Destination) {
-		destination = m.Destination.ValueString()
+	if isGiven(m.Address) {
+		address = m.Address.ValueString()
 	}
 	if diags.HasError() {
 		return diags
 	}
 	scale, err := cascade.NewScale(base, levels, resolution)
 	if err == nil {
-		_, err = scale.RoutingKey(delay, destination)
+		_, err = scale.RoutingKey(delay, address)
 	}
 	if err != nil {
 		diags.Append(publishError(err))
@@ -232,7 +232,7 @@ func (a *publishAction) Invoke(ctx context.Context, req action.InvokeRequest, re
 		return
 	}
 	if message.RoutingKey, err = found.Scale().RoutingKey(delay,
-		model.Destination.ValueString()); err != nil {
+		model.Address.ValueString()); err != nil {
 		resp.Diagnostics.Append(publishError(err))
 		return
 	}
@@ -260,8 +260,8 @@ func (a *publishAction) Invoke(ctx context.Context, req action.InvokeRequest, re
 		resp.Diagnostics.Append(o.failed("publish into", err))
 		return
 	}
-	report("The broker has confirmed the message. It is due at destination %q after %s, at %s.",
-		model.Destination.ValueString(), due, began.Add(due).UTC().Format(time.RFC3339))
+	report("The broker has confirmed the message. It is due at address %q after %s, at %s.",
+		model.Address.ValueString(), due, began.Add(due).UTC().Format(time.RFC3339))
 }
 
 // checkScale makes sure that the cascade is the one that is meant. With another number of levels a key may wait for
@@ -321,7 +321,7 @@ func (m publishModel) checkBindings(
 	if err != nil || delivered {
 		return nil, err
 	}
-	binding, err := cascade.DestinationKey(found.Levels, m.Destination.ValueString())
+	binding, err := cascade.DestinationKey(found.Levels, m.Address.ValueString())
 	if err != nil {
 		return nil, err
 	}
@@ -329,7 +329,7 @@ func (m publishModel) checkBindings(
 	if alternate := delivery.AlternateExchange(); alternate != "" {
 		fate = fmt.Sprintf("be parked behind the alternate exchange %q", alternate)
 	}
-	diags.AddAttributeError(path.Root("destination"), "The destination is not bound", fmt.Sprintf(
+	diags.AddAttributeError(path.Root("address"), "The address is not bound", fmt.Sprintf(
 		"No binding of the delivery exchange %q in vhost %q takes the routing key %q: after its delay the message "+
 			"would %s. Nothing was sent. Bind the receiver's queue with the key %q before, or check the address.",
 		delivery.Name, message.Vhost, message.RoutingKey, fate, binding))

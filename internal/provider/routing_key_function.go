@@ -10,27 +10,27 @@ func newRoutingKeyFunction() function.Function {
 	return pureFunction{
 		name: "routing_key",
 		definition: function.Definition{
-			Summary: "Routing key for a delay and a destination",
+			Summary: "Routing key for a delay and an address",
 			MarkdownDescription: "The routing key with which a message, published to the entry exchange of a " +
-				"cascade, arrives at the destination when the delay is over: the delay in steps of the resolution, " +
-				"in its base with one digit for each level, the highest first, then the destination. A delay " +
+				"cascade, arrives at the address when the delay is over: the delay in steps of the resolution, " +
+				"in its base with one digit for each level, the highest first, then the address. A delay " +
 				"between two steps is rounded up, so that no message is early. A delay longer than the cascade can " +
 				"give is an error, as is a negative one.",
 			Parameters: []function.Parameter{
 				function.StringParameter{Name: "delay", MarkdownDescription: "How long the message waits, such as " +
 					"`90s`, `1h30m` or `500ms`; `0s` passes it straight on."},
 				levelsParameter(),
-				function.StringParameter{Name: "destination", MarkdownDescription: "Address that the receiver has " +
+				function.StringParameter{Name: "address", MarkdownDescription: "Address that the receiver has " +
 					"bound to the delivery exchange. It may have dots."},
 			},
 			VariadicParameter: scaleParameter(),
 			Return:            function.StringReturn{},
 		},
 		run: func(ctx context.Context, arguments function.ArgumentsData) (any, error) {
-			var delay, destination string
+			var delay, address string
 			var levels int64
 			var given []string
-			if wrong := arguments.Get(ctx, &delay, &levels, &destination, &given); wrong != nil {
+			if wrong := arguments.Get(ctx, &delay, &levels, &address, &given); wrong != nil {
 				return nil, wrong
 			}
 			wait, err := parseDuration("delay", delay)
@@ -41,7 +41,7 @@ func newRoutingKeyFunction() function.Function {
 			if err != nil {
 				return nil, err
 			}
-			return scale.RoutingKey(wait, destination)
+			return scale.RoutingKey(wait, address)
 		},
 	}
 }

@@ -347,7 +347,7 @@ func (t Topology) IsWhole() bool {
 }
 
 // Downstream orders queues, as they are on a broker, in the direction in which messages move: that of the falling
-// time-to-live in the topology. A queue without any, where messages end, comes last.
+// TTL in the topology. A queue without any, where messages end, comes last.
 func (t Topology) Downstream(queues map[string]Queue) []Queue {
 	return slices.SortedFunc(maps.Values(queues), func(x, y Queue) int {
 		return cmp.Or(
@@ -356,10 +356,10 @@ func (t Topology) Downstream(queues map[string]Queue) []Queue {
 	})
 }
 
-// Delays tells whether messages leave the queue after a time-to-live.
+// Delays tells whether messages leave the queue after a TTL.
 func (q Queue) Delays() bool { return q.TTLMillis() >= 0 }
 
-// TTLMillis is the time-to-live in milliseconds, -1 if there is none.
+// TTLMillis is the TTL in milliseconds, -1 if there is none.
 func (q Queue) TTLMillis() int64 {
 	if ttl, ok := q.Arguments["x-message-ttl"].(int64); ok {
 		return ttl

@@ -5,7 +5,7 @@ action "rabbitmqdelay_publish" "hello" {
     levels         = rabbitmqdelay_cascade.tasks.levels
     resolution     = rabbitmqdelay_cascade.tasks.resolution
     delay          = "10s"
-    destination    = "billing"
+    address        = "billing"
     body           = jsonencode({ hello = "billing" })
     content_type   = "application/json"
   }

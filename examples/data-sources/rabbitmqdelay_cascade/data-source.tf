@@ -12,7 +12,7 @@ check "tasks_are_delayed_as_declared" {
 
   assert {
     condition     = coalesce(data.rabbitmqdelay_cascade.tasks.unroutable_messages, 0) == 0
-    error_message = "Messages with a malformed key or without a destination wait in tasks.unroutable."
+    error_message = "Messages with a malformed key or without an address wait in tasks.unroutable."
   }
 }
 

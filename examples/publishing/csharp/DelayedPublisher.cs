@@ -20,10 +20,10 @@ public sealed class DelayedPublisher
     /// Completes when the broker has taken responsibility for the message. Throws PublishException if the broker
     /// refuses the message or no binding takes the key.
     /// </summary>
-    public async Task PublishAsync(TimeSpan delay, string destination, ReadOnlyMemory<byte> body, BasicProperties properties)
+    public async Task PublishAsync(TimeSpan delay, string address, ReadOnlyMemory<byte> body, BasicProperties properties)
     {
         TimeSpan resolution = TimeSpan.FromMilliseconds(cascade.ResolutionMillis);
-        string key = RoutingKey.Of(delay, cascade.Levels, resolution, destination, cascade.Base);
+        string key = RoutingKey.Of(delay, cascade.Levels, resolution, address, cascade.Base);
         properties.Persistent = true;
         await channel.BasicPublishAsync(
             cascade.EntryExchange, key, mandatory: true, basicProperties: properties, body: body);
@@ -39,8 +39,8 @@ public sealed class DelayedPublisher
         properties.Headers = properties.Headers?
             .Where(header => !IsDeathHeader(header.Key))
             .ToDictionary(header => header.Key, header => header.Value);
-        string destination = delivery.RoutingKey.Split('.', cascade.Levels + 1)[cascade.Levels];
-        return PublishAsync(delay, destination, delivery.Body, properties);
+        string address = delivery.RoutingKey.Split('.', cascade.Levels + 1)[cascade.Levels];
+        return PublishAsync(delay, address, delivery.Body, properties);
     }
 
     // What the broker wrote while the message was delayed. RabbitMQ 3 takes a message that brings it along for one

@@ -5,16 +5,16 @@ public static class RoutingKey
 {
     /// <summary>
     /// The delay in steps of the resolution, rounded up so that no message is early, in the base with one digit for
-    /// each level, then the destination.
+    /// each level, then the address.
     /// </summary>
-    public static string Of(TimeSpan delay, int levels, TimeSpan resolution, string destination, int toBase = 2)
+    public static string Of(TimeSpan delay, int levels, TimeSpan resolution, string address, int toBase = 2)
     {
         if (toBase < 2 || toBase > 16)
         {
             throw new ArgumentOutOfRangeException(nameof(toBase), $"the base is {toBase}, not one of 2 to 16");
         }
         long steps = delay.Ticks / resolution.Ticks + (delay.Ticks % resolution.Ticks > 0 ? 1 : 0);
-        string key = destination;
+        string key = address;
         for (int level = 0; level < levels; level++)
         {
             key = $"{steps % toBase:x}.{key}";
@@ -25,9 +25,9 @@ public static class RoutingKey
             throw new ArgumentOutOfRangeException(
                 nameof(delay), $"a delay of {delay} does not fit {levels} levels of {resolution} in base {toBase}");
         }
-        if (destination.Length == 0 || Encoding.UTF8.GetByteCount(key) > 255)
+        if (address.Length == 0 || Encoding.UTF8.GetByteCount(key) > 255)
         {
-            throw new ArgumentException($"the destination '{destination}' is empty or too long", nameof(destination));
+            throw new ArgumentException($"the address '{address}' is empty or too long", nameof(address));
         }
         return key;
     }

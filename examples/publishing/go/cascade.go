@@ -27,6 +27,6 @@ func CascadeFromEnvironment() (Cascade, error) {
 }
 
 // RoutingKey is the key that delays a message in this cascade.
-func (c Cascade) RoutingKey(delay time.Duration, destination string) (string, error) {
-	return RoutingKey(delay, c.Levels, time.Duration(c.ResolutionMS)*time.Millisecond, destination, c.Base)
+func (c Cascade) RoutingKey(delay time.Duration, address string) (string, error) {
+	return RoutingKey(delay, c.Levels, time.Duration(c.ResolutionMS)*time.Millisecond, address, c.Base)
 }

@@ -1,6 +1,6 @@
 // Command go sends a message through a delay cascade, or takes one from a queue and sends it again, later:
 //
-//	go run . send <delay> <destination> <body>
+//	go run . send <delay> <address> <body>
 //	go run . retry <queue> <delay>
 package main
 
@@ -19,7 +19,7 @@ import (
 func main() {
 	log.SetFlags(0)
 	if len(os.Args) < 4 {
-		log.Fatal("usage: send <delay> <destination> <body> | retry <queue> <delay>")
+		log.Fatal("usage: send <delay> <address> <body> | retry <queue> <delay>")
 	}
 	cascade, err := CascadeFromEnvironment()
 	if err != nil {
@@ -47,14 +47,14 @@ func main() {
 // publish returns when the broker has taken responsibility for the message. An application keeps its channel
 // and publishes many messages on it before it waits.
 func publish(
-	ctx context.Context, connection *amqp.Connection, cascade Cascade, delay, destination string,
+	ctx context.Context, connection *amqp.Connection, cascade Cascade, delay, address string,
 	message amqp.Publishing,
 ) error {
 	wait, err := time.ParseDuration(delay)
 	if err != nil {
 		return err
 	}
-	key, err := cascade.RoutingKey(wait, destination)
+	key, err := cascade.RoutingKey(wait, address)
 	if err != nil {
 		return err
 	}
@@ -109,8 +109,8 @@ func retry(ctx context.Context, connection *amqp.Connection, cascade Cascade, qu
 		Headers: headers, ContentType: delivery.ContentType, DeliveryMode: amqp.Persistent,
 		MessageId: delivery.MessageId, Body: delivery.Body,
 	}
-	destination := strings.SplitN(delivery.RoutingKey, ".", cascade.Levels+1)[cascade.Levels]
-	if err := publish(ctx, connection, cascade, delay, destination, message); err != nil {
+	address := strings.SplitN(delivery.RoutingKey, ".", cascade.Levels+1)[cascade.Levels]
+	if err := publish(ctx, connection, cascade, delay, address, message); err != nil {
 		return err
 	}
 	return delivery.Ack(false)

@@ -7,9 +7,9 @@ import (
 )
 
 // RoutingKey is the delay in steps of the resolution, rounded up so that no message is early, in the base
-// with one digit for each level, then the destination.
+// with one digit for each level, then the address.
 func RoutingKey(
-	delay time.Duration, levels int, resolution time.Duration, destination string, base int,
+	delay time.Duration, levels int, resolution time.Duration, address string, base int,
 ) (string, error) {
 	if base < 2 || base > 16 {
 		return "", fmt.Errorf("the base is %d, not one of 2 to 16", base)
@@ -18,7 +18,7 @@ func RoutingKey(
 	if delay%resolution > 0 {
 		steps++
 	}
-	key := destination
+	key := address
 	for range levels {
 		key = strconv.FormatInt(steps%int64(base), base) + "." + key
 		steps /= int64(base)
@@ -26,8 +26,8 @@ func RoutingKey(
 	if delay < 0 || steps > 0 {
 		return "", fmt.Errorf("a delay of %s does not fit %d levels of %s in base %d", delay, levels, resolution, base)
 	}
-	if destination == "" || len(key) > 255 {
-		return "", fmt.Errorf("the destination %q is empty or too long", destination)
+	if address == "" || len(key) > 255 {
+		return "", fmt.Errorf("the address %q is empty or too long", address)
 	}
 	return key, nil
 }

@@ -21,9 +21,9 @@ class DelayedPublisher {
     }
 
     /** Returns when the broker has taken responsibility for the message. */
-    void publish(long delayMillis, String destination, Message message) throws Exception {
+    void publish(long delayMillis, String address, Message message) throws Exception {
         String key = RoutingKey.of(
-            delayMillis, cascade.levels(), cascade.resolutionMillis(), destination, cascade.base());
+            delayMillis, cascade.levels(), cascade.resolutionMillis(), address, cascade.base());
         message.getMessageProperties().setDeliveryMode(MessageDeliveryMode.PERSISTENT);
         CorrelationData correlation = new CorrelationData(UUID.randomUUID().toString());
         rabbit.send(cascade.entryExchange(), key, message, correlation);
@@ -42,8 +42,8 @@ class DelayedPublisher {
     void retry(Message message, long delayMillis) throws Exception {
         message.getMessageProperties().getHeaders().keySet().removeIf(DelayedPublisher::isDeathHeader);
         String received = message.getMessageProperties().getReceivedRoutingKey();
-        String destination = received.split("\\.", cascade.levels() + 1)[cascade.levels()];
-        publish(delayMillis, destination, message);
+        String address = received.split("\\.", cascade.levels() + 1)[cascade.levels()];
+        publish(delayMillis, address, message);
     }
 
     /**

@@ -5,14 +5,14 @@ final class RoutingKey {
 
     /**
      * The delay in steps of the resolution, rounded up so that no message is early, in the base with one digit for each level, then
-     * the destination. The type is long because an int ends at 31 levels of base 2.
+     * the address. The type is long because an int ends at 31 levels of base 2.
      */
-    static String of(long delayMillis, int levels, long resolutionMillis, String destination, int base) {
+    static String of(long delayMillis, int levels, long resolutionMillis, String address, int base) {
         if (base < 2 || base > 16) {
             throw new IllegalArgumentException("the base is " + base + ", not one of 2 to 16");
         }
         long steps = delayMillis / resolutionMillis + (delayMillis % resolutionMillis > 0 ? 1 : 0);
-        String key = destination;
+        String key = address;
         for (int level = 0; level < levels; level++) {
             key = Long.toString(steps % base, base) + "." + key;
             steps /= base;
@@ -21,8 +21,8 @@ final class RoutingKey {
             throw new IllegalArgumentException("a delay of " + delayMillis + " ms does not fit " + levels + " levels of "
                 + resolutionMillis + " ms in base " + base);
         }
-        if (destination.isEmpty() || key.getBytes(StandardCharsets.UTF_8).length > 255) {
-            throw new IllegalArgumentException("the destination '" + destination + "' is empty or too long");
+        if (address.isEmpty() || key.getBytes(StandardCharsets.UTF_8).length > 255) {
+            throw new IllegalArgumentException("the address '" + address + "' is empty or too long");
         }
         return key;
     }

@@ -2,7 +2,7 @@
 
 // Sends a message through a delay cascade, or takes one from a queue and sends it again, later:
 //
-//   node publish.js send <delay in ms> <destination> <body>
+//   node publish.js send <delay in ms> <address> <body>
 //   node publish.js retry <queue> <delay in ms>
 
 const amqp = require('amqplib');
@@ -10,8 +10,8 @@ const { cascadeFromEnvironment } = require('./cascade');
 const { routingKey } = require('./routing-key');
 
 // Resolves when the broker has taken responsibility for the message.
-async function publish(connection, cascade, delayMs, destination, body, options = {}) {
-  const key = routingKey(delayMs, cascade.levels, cascade.resolutionMs, destination, cascade.base);
+async function publish(connection, cascade, delayMs, address, body, options = {}) {
+  const key = routingKey(delayMs, cascade.levels, cascade.resolutionMs, address, cascade.base);
   const channel = await connection.createConfirmChannel();
   let returned;
   channel.once('return', (message) => { returned = message; }); // before the confirmation
@@ -33,9 +33,9 @@ async function retry(connection, cascade, queue, delayMs) {
   const headers = Object.fromEntries(
     Object.entries(message.properties.headers ?? {}).filter(([name]) => !isDeathHeader(name)),
   );
-  const destination = message.fields.routingKey.split('.').slice(cascade.levels).join('.');
+  const address = message.fields.routingKey.split('.').slice(cascade.levels).join('.');
   const { messageId, contentType } = message.properties;
-  await publish(connection, cascade, delayMs, destination, message.content, { headers, messageId, contentType });
+  await publish(connection, cascade, delayMs, address, message.content, { headers, messageId, contentType });
   channel.ack(message);
   await channel.close();
 }

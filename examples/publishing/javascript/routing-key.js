@@ -1,8 +1,8 @@
 'use strict';
 
 // The delay in steps of the resolution, rounded up so that no message is early, in the base with one digit for
-// each level, then the destination. The bit operators of JavaScript end at 32 bits, text does not.
-function routingKey(delayMs, levels, resolutionMs, destination, base = 2) {
+// each level, then the address. The bit operators of JavaScript end at 32 bits, text does not.
+function routingKey(delayMs, levels, resolutionMs, address, base = 2) {
   if (!(Number.isInteger(base) && base >= 2 && base <= 16)) {
     throw new RangeError(`the base is ${base}, not one of 2 to 16`);
   }
@@ -13,9 +13,9 @@ function routingKey(delayMs, levels, resolutionMs, destination, base = 2) {
       `a delay of ${delayMs} ms does not fit ${levels} levels of ${resolutionMs} ms in base ${base}`,
     );
   }
-  const key = [...digits, destination].join('.');
-  if (!destination || Buffer.byteLength(key) > 255) {
-    throw new RangeError(`the destination '${destination}' is empty or too long`);
+  const key = [...digits, address].join('.');
+  if (!address || Buffer.byteLength(key) > 255) {
+    throw new RangeError(`the address '${address}' is empty or too long`);
   }
   return key;
 }

@@ -3,7 +3,7 @@
 /**
  * Sends a message through a delay cascade, or takes one from a queue and sends it again, later:
  *
- *   php publish.php send <delay in ms> <destination> <body>
+ *   php publish.php send <delay in ms> <address> <body>
  *   php publish.php retry <queue> <delay in ms>
  */
 
@@ -20,9 +20,9 @@ require_once __DIR__ . '/cascade.php';
 require_once __DIR__ . '/routing_key.php';
 
 /** Returns when the broker has taken responsibility for the message. */
-function publish(AMQPChannel $channel, Cascade $cascade, int $delayMs, string $destination, AMQPMessage $message): void
+function publish(AMQPChannel $channel, Cascade $cascade, int $delayMs, string $address, AMQPMessage $message): void
 {
-    $key = routingKey($delayMs, $cascade->levels, $cascade->resolutionMs, $destination, $cascade->base);
+    $key = routingKey($delayMs, $cascade->levels, $cascade->resolutionMs, $address, $cascade->base);
     $message->set('delivery_mode', AMQPMessage::DELIVERY_MODE_PERSISTENT);
     $failure = null;
     $channel->confirm_select();
@@ -48,8 +48,8 @@ function retry(AMQPChannel $channel, Cascade $cascade, string $queue, int $delay
     $headers = isset($properties['application_headers']) ? $properties['application_headers']->getNativeData() : [];
     $kept = array_filter($headers, fn ($name) => !isDeathHeader((string) $name), ARRAY_FILTER_USE_KEY);
     $properties['application_headers'] = new AMQPTable($kept);
-    $destination = explode('.', $message->getRoutingKey(), $cascade->levels + 1)[$cascade->levels];
-    publish($channel, $cascade, $delayMs, $destination, new AMQPMessage($message->getBody(), $properties));
+    $address = explode('.', $message->getRoutingKey(), $cascade->levels + 1)[$cascade->levels];
+    publish($channel, $cascade, $delayMs, $address, new AMQPMessage($message->getBody(), $properties));
     $message->ack();
 }
 

@@ -4,15 +4,15 @@ declare(strict_types=1);
 
 /**
  * The delay in steps of the resolution, rounded up so that no message is early, in the base with one digit for
- * each level, then the destination.
+ * each level, then the address.
  */
-function routingKey(int $delayMs, int $levels, int $resolutionMs, string $destination, int $base = 2): string
+function routingKey(int $delayMs, int $levels, int $resolutionMs, string $address, int $base = 2): string
 {
     if ($base < 2 || $base > 16) {
         throw new RangeException("the base is $base, not one of 2 to 16");
     }
     $steps = intdiv($delayMs, $resolutionMs) + ($delayMs % $resolutionMs > 0 ? 1 : 0);
-    $key = $destination;
+    $key = $address;
     for ($level = 0; $level < $levels; $level++) {
         $key = dechex($steps % $base) . '.' . $key;
         $steps = intdiv($steps, $base);
@@ -22,8 +22,8 @@ function routingKey(int $delayMs, int $levels, int $resolutionMs, string $destin
             "a delay of $delayMs ms does not fit $levels levels of $resolutionMs ms in base $base"
         );
     }
-    if ($destination === '' || strlen($key) > 255) {
-        throw new RangeException("the destination '$destination' is empty or too long");
+    if ($address === '' || strlen($key) > 255) {
+        throw new RangeException("the address '$address' is empty or too long");
     }
     return $key;
 }

@@ -1,6 +1,6 @@
 """Sends a message through a delay cascade, or takes one from a queue and sends it again, later:
 
-python3 publish.py send <delay in ms> <destination> <body>
+python3 publish.py send <delay in ms> <address> <body>
 python3 publish.py retry <queue> <delay in ms>
 """
 import os
@@ -12,10 +12,10 @@ from cascade import cascade_from_environment
 from routing_key import routing_key
 
 
-def publish(channel, cascade, delay_ms, destination, body, properties):
+def publish(channel, cascade, delay_ms, address, body, properties):
     """Returns when the broker has taken responsibility for the message. Raises NackError if it refuses the
     message, UnroutableError if no binding takes the key. The channel is in confirm mode."""
-    key = routing_key(delay_ms, cascade.levels, cascade.resolution_ms, destination, cascade.base)
+    key = routing_key(delay_ms, cascade.levels, cascade.resolution_ms, address, cascade.base)
     properties.delivery_mode = 2  # persistent
     channel.basic_publish(cascade.entry_exchange, key, body, properties, mandatory=True)
 
@@ -26,8 +26,8 @@ def retry(channel, cascade, queue, delay_ms):
     if delivery is None:
         raise LookupError(f"no message in {queue}")
     properties.headers = {k: v for k, v in (properties.headers or {}).items() if not is_death_header(k)}
-    destination = delivery.routing_key.split(".", cascade.levels)[cascade.levels]
-    publish(channel, cascade, delay_ms, destination, body, properties)
+    address = delivery.routing_key.split(".", cascade.levels)[cascade.levels]
+    publish(channel, cascade, delay_ms, address, body, properties)
     channel.basic_ack(delivery.delivery_tag)
 
 

@@ -2,7 +2,7 @@
 
 # Sends a message through a delay cascade, or takes one from a queue and sends it again, later:
 #
-#   ruby publish.rb send <delay in ms> <destination> <body>
+#   ruby publish.rb send <delay in ms> <address> <body>
 #   ruby publish.rb retry <queue> <delay in ms>
 
 require 'bunny'
@@ -10,8 +10,8 @@ require_relative 'cascade'
 require_relative 'routing_key'
 
 # Returns when the broker has taken responsibility for the message. The channel is in confirm mode.
-def publish(channel, cascade, delay_ms, destination, body, **properties)
-  key = routing_key(delay_ms, cascade[:levels], cascade[:resolution_ms], destination, base: cascade[:base])
+def publish(channel, cascade, delay_ms, address, body, **properties)
+  key = routing_key(delay_ms, cascade[:levels], cascade[:resolution_ms], address, base: cascade[:base])
   entry = Bunny::Exchange.new(channel, :topic, cascade[:entry_exchange], no_declare: true)
   returned = nil
   entry.on_return { |info, _properties, _body| returned = info } # before the confirmation
@@ -26,8 +26,8 @@ def retry_later(channel, cascade, queue, delay_ms)
   raise "no message in #{queue}" unless delivery
 
   headers = (properties[:headers] || {}).reject { |name, _| death_header?(name) }
-  destination = delivery.routing_key.split('.', cascade[:levels] + 1).last
-  publish(channel, cascade, delay_ms, destination, body,
+  address = delivery.routing_key.split('.', cascade[:levels] + 1).last
+  publish(channel, cascade, delay_ms, address, body,
           headers: headers, message_id: properties[:message_id], content_type: properties[:content_type])
   channel.ack(delivery.delivery_tag)
 end

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # The delay in steps of the resolution, rounded up so that no message is early, in the base with one digit
-# for each level, then the destination.
-def routing_key(delay_ms, levels, resolution_ms, destination, base: 2)
+# for each level, then the address.
+def routing_key(delay_ms, levels, resolution_ms, address, base: 2)
   raise ArgumentError, "the base is #{base}, not one of 2 to 16" unless [*2..16].include?(base)
 
   steps = -(-delay_ms).div(resolution_ms)
@@ -12,9 +12,9 @@ def routing_key(delay_ms, levels, resolution_ms, destination, base: 2)
           "a delay of #{delay_ms} ms does not fit #{levels} levels of #{resolution_ms} ms in base #{base}"
   end
 
-  key = [*digits, destination].join('.')
-  if destination.empty? || key.bytesize > 255
-    raise ArgumentError, "the destination #{destination.inspect} is empty or too long"
+  key = [*digits, address].join('.')
+  if address.empty? || key.bytesize > 255
+    raise ArgumentError, "the address #{address.inspect} is empty or too long"
   end
 
   key

@@ -1,4 +1,4 @@
-# For new applications: any delay up to three years, to the second. An hour is the key 0.0.0.0.3.6.0.0.<destination>.
+# For new applications: any delay up to three years, to the second. An hour is the key 0.0.0.0.3.6.0.0.<address>.
 resource "rabbitmqdelay_cascade" "reminders" {
   name   = "reminders"
   base   = 10

@@ -32,7 +32,7 @@ type PublishOptions struct {
 const publishResolution = 2 * time.Second
 
 // Publish measures the publish rate at the entry. The delay is a single step, for which the chain has to pass
-// all levels. The limit is a queue with a time-to-live, published to without any exchange of ours.
+// all levels. The limit is a queue with a TTL, published to without any exchange of ours.
 func (b *Bench) Publish(ctx context.Context, o PublishOptions) error {
 	for _, queueType := range o.QueueTypes {
 		for _, levels := range o.Levels {

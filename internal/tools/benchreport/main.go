@@ -1,5 +1,5 @@
 // Benchreport makes a report of what a benchmark has measured: with -summary the ratios that a change can be judged by,
-// on standard output; otherwise the guides, with tables, and plots.
+// on standard output; otherwise the guides with figures, plots, and a page of all tables.
 //
 // All figures are medians of interleaved rounds with the lowest and the highest beside them.
 package main
@@ -13,16 +13,16 @@ import (
 func main() {
 	summary := flag.Bool("summary", false, "print ratios and write nothing")
 	samples := flag.String("samples", "internal/bench/results", "directory of the samples")
-	plots := flag.String("plots", "internal/bench/results", "directory for the plots")
+	results := flag.String("results", "internal/bench/results", "directory for the plots and the page of all tables")
 	guides := flag.String("guides", "templates/guides", "directory for the guides")
 	flag.Parse()
-	if err := report(*summary, *samples, *plots, *guides); err != nil {
+	if err := report(*summary, *samples, *results, *guides); err != nil {
 		fmt.Fprintln(os.Stderr, "benchreport:", err)
 		os.Exit(1)
 	}
 }
 
-func report(summary bool, directory, plots, guides string) error {
+func report(summary bool, directory, results, guides string) error {
 	measured, err := read(directory)
 	if err != nil {
 		return err
@@ -34,8 +34,8 @@ func report(summary bool, directory, plots, guides string) error {
 	if err != nil {
 		return err
 	}
-	if err := drawAll(measured, plots); err != nil {
+	if err := drawAll(measured, results); err != nil {
 		return err
 	}
-	return writeGuides(measured, runs, guides)
+	return writePages(measured, runs, results, guides)
 }

@@ -82,6 +82,24 @@ func (d *data) across(scenario, metric string, x float64) (string, error) {
 	return row(head) + row(alignment(len(brokers))) + strings.Join(rows, ""), nil
 }
 
+// each is the median on each broker, the newest first: "2 ms on 4.3.6, 1 on 3.10.8".
+func (d *data) each(scenario, subject string, x float64, metric string) (string, error) {
+	var all []string
+	for _, broker := range slices.Backward(d.brokersOf(scenario)) {
+		if f, ok := d.figure(broker, scenario, subject, x, metric); ok {
+			unit := " " + f.unit
+			if len(all) > 0 {
+				unit = ""
+			}
+			all = append(all, short(f.median)+unit+" on "+broker)
+		}
+	}
+	if len(all) == 0 {
+		return "", fmt.Errorf("nothing was measured of %q, %q, %q at %g", scenario, subject, metric, x)
+	}
+	return strings.Join(all, ", "), nil
+}
+
 func row(cells []string) string { return "| " + strings.Join(cells, " | ") + " |\n" }
 
 func alignment(columns int) []string {
@@ -243,41 +261,6 @@ func (d *data) ratio(broker, scenario, metric string, x float64, subject, with s
 	return a.median / b.median, ok && also && b.median != 0
 }
 
-// hop is what a passed exchange costs, in microseconds: of the 28 that the chain passes for a delay of one step, full
-// lookahead passes one.
-func (d *data) hop(broker string) (string, error) {
-	const scenario, levels = "publish quorum", 28
-	chain, ok := d.figure(broker, scenario, "chain", levels, "rate")
-	full, also := d.figure(broker, scenario, "full", levels, "rate")
-	if !ok || !also {
-		return "", fmt.Errorf("the publish rate on %d levels was not measured on %s", levels, broker)
-	}
-	return short(1e6 * (1/chain.median - 1/full.median) / (levels - 1)), nil
-}
-
-// word is what each word more of a key costs the publisher, in microseconds: with full lookahead, one exchange is
-// passed, whatever the number of levels, so that the columns of that row differ by the key and the number of bindings.
-func (d *data) word(broker string) (string, error) {
-	const scenario, few, many = "publish quorum", 4, 28
-	least, ok := d.figure(broker, scenario, "full", few, "rate")
-	most, also := d.figure(broker, scenario, "full", many, "rate")
-	if !ok || !also {
-		return "", fmt.Errorf("the publish rate on %d and %d levels was not measured on %s", few, many, broker)
-	}
-	return short(1e6 * (1/most.median - 1/least.median) / (many - few)), nil
-}
-
-// ofApply is what of an apply, above the floor, is the broker's own time to make the objects, in percent.
-func (d *data) ofApply(broker string) (string, error) {
-	made, ok := d.figure(broker, "steps create", "full", 28, "time")
-	apply, also := d.figure(broker, "terraform apply", mostLevels, 28, "time")
-	floor, known := d.floor(broker, "terraform apply", 28)
-	if !ok || !also || !known {
-		return "", fmt.Errorf("an apply was not measured on %s", broker)
-	}
-	return fmt.Sprintf("%.0f", 100*made.median/(apply.median-floor)), nil
-}
-
 // trips is a table of the round trips that an operation makes one after the other, by what 100 ms more for each adds.
 func (d *data) trips() (string, error) {
 	const more = 100 // ms
@@ -300,26 +283,4 @@ func (d *data) trips() (string, error) {
 		s += row(cells)
 	}
 	return s, nil
-}
-
-const movingOn = "dead-letter round quorum"
-
-// handingOn is what it costs to hand a message on from a queue to the delivery exchange, in microseconds.
-func (d *data) handingOn(broker string) (string, error) {
-	limit, ok := d.figure(broker, movingOn, "limit", 10_000, "rate")
-	if !ok {
-		return "", fmt.Errorf("the limit of moving on was not measured on %s", broker)
-	}
-	return short(1e6 / limit.median), nil
-}
-
-// passing is what each exchange costs that it passes behind a queue, in microseconds: of eleven in the chain, full
-// lookahead leaves two.
-func (d *data) passing(broker string) (string, error) {
-	chain, ok := d.figure(broker, movingOn, "chain", 10_000, "rate")
-	full, also := d.figure(broker, movingOn, "full", 10_000, "rate")
-	if !ok || !also {
-		return "", fmt.Errorf("moving on was not measured on %s", broker)
-	}
-	return short(1e6 * (1/chain.median - 1/full.median) / (11 - 2)), nil
 }

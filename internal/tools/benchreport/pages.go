@@ -13,36 +13,40 @@ import (
 //go:embed *.md.tmpl
 var texts embed.FS
 
-// writeGuides fills the figures into the guides. What a guide wants and what was not measured is an error.
-func writeGuides(d *data, runs []run, directory string) error {
-	all, err := template.New("").Funcs(guideFuncs(d)).ParseFS(texts, "*.md.tmpl")
+// writePages fills the figures into the guides and the page of all tables. What a page wants and what was not measured
+// is an error.
+func writePages(d *data, runs []run, results, guides string) error {
+	all, err := template.New("").Funcs(pageFuncs(d)).ParseFS(texts, "*.md.tmpl")
 	if err != nil {
 		return err
 	}
-	for _, t := range all.Templates() {
-		if t.Name() == "" {
-			continue
-		}
+	for page, directory := range map[string]string{
+		"performance.md": guides, "sizing.md": guides, "base.md": guides, "README.md": results,
+	} {
 		var s strings.Builder
-		if err := t.Execute(&s, runs); err != nil {
+		if err := all.ExecuteTemplate(&s, page+".tmpl", runs); err != nil {
 			return err
 		}
-		file := filepath.Join(directory, strings.TrimSuffix(t.Name(), ".tmpl"))
-		if err := os.WriteFile(file, []byte(s.String()), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(directory, page), []byte(s.String()), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// guideFuncs are what a guide can call.
-func guideFuncs(d *data) template.FuncMap {
+// pageFuncs are what a page can call.
+func pageFuncs(d *data) template.FuncMap {
 	return template.FuncMap{
-		"brokers": d.brokersOf,
-		"table":   d.table,
-		"across":  d.across,
-		"short":   short,
-		"plot":    plotMarkdown,
+		"brokers":  d.brokersOf,
+		"table":    d.table,
+		"across":   d.across,
+		"short":    short,
+		"plot":     plotMarkdown,
+		"controls": d.controls,
+		"shares":   d.shares,
+		"ratios":   d.ratios,
+		"trips":    d.trips,
+		"each":     d.each,
 		// cell is a median, empty where it was not measured.
 		"cell": func(broker, scenario, subject string, x float64, metric string) string {
 			f, ok := d.figure(broker, scenario, subject, x, metric)
@@ -51,32 +55,7 @@ func guideFuncs(d *data) template.FuncMap {
 			}
 			return short(f.median)
 		},
-		"ratio": func(broker, scenario, metric string, x float64, subject, with string) (string, error) {
-			r, ok := d.ratio(broker, scenario, metric, x, subject, with)
-			if !ok {
-				return "", fmt.Errorf("cannot compare %q with %q of %q, %q at %g on %s", subject, with, scenario,
-					metric, x, broker)
-			}
-			return short(r), nil
-		},
-		"controls": d.controls,
-		"shares":   d.shares,
-		"reached":  d.reached,
-		"word":     d.word,
-		"trips":    d.trips,
-		"ofApply":  d.ofApply,
-		// maybe is full lookahead against the chain, empty where that was not measured.
-		"maybe": func(broker, scenario, metric string, x float64) string {
-			r, ok := d.ratio(broker, scenario, metric, x, "full", "chain")
-			if !ok {
-				return ""
-			}
-			return short(r) + " ×"
-		},
-		"hop":       d.hop,
-		"handingOn": d.handingOn,
-		"passing":   d.passing,
-		"list":      func(all ...string) []string { return all },
+		"list": func(all ...string) []string { return all },
 		"newest": func(scenario string) (string, error) {
 			all := d.brokersOf(scenario)
 			if len(all) == 0 {
@@ -113,15 +92,18 @@ func guideFuncs(d *data) template.FuncMap {
 		// hundredThousand is how many seconds so many messages take that are due at once, by the rate of fewer and by
 		// that of more.
 		"hundredThousand": func(broker string) (string, error) {
-			f, ok := d.figure(broker, movingOn, "full", 10_000, "rate")
+			f, ok := d.figure(broker, burst, "full", 10_000, "rate")
 			if !ok {
-				return "", fmt.Errorf("moving on was not measured on %s", broker)
+				return "", fmt.Errorf("a burst was not measured on %s", broker)
 			}
 			million, err := d.only(broker, "backlog quorum", "rate when due")
 			return fmt.Sprintf("%.0f to %.0f", 1e5/f.median, 1e5/million), err
 		},
 	}
 }
+
+// burst is how fast one queue moves messages on that are due at once.
+const burst = "dead-letter round quorum"
 
 // plotMarkdown shows a plot by its address in the repository: the registry has no place for images.
 func plotMarkdown(file, broker string) (string, error) {

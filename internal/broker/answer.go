@@ -1,0 +1,77 @@
+package broker
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+)
+
+// How large answers may be. What the management API says of one object, or to a write, is some thousand bytes. A list has
+// 150 to 400 bytes for each object: with 50,000 objects it is 20 MB. The second limit is for all answers that are in
+// memory at the same time, so that answers without an end take no more than that, however many they are.
+const (
+	longestAnswer  = 1 << 20
+	longestAnswers = 48 << 20
+)
+
+// answers counts the bytes of those that are being read or decoded.
+type answers struct{ held atomic.Int64 }
+
+// answer is a body in pieces: to copy it into one would take twice the memory.
+type answer struct {
+	io.Reader
+	of   *answers
+	held int64
+}
+
+// Close lets go of what the answer takes in memory.
+func (a *answer) Close() error {
+	a.Reader = http.NoBody
+	a.of.held.Add(-a.held)
+	a.held = 0
+	return nil
+}
+
+// read reads a whole body of at most so many bytes. The error is a *tooLarge if there is more of it.
+func (a *answers) read(body io.Reader, limit int64) (*answer, error) {
+	var pieces []io.Reader
+	read := &answer{of: a}
+	for size := 4 << 10; ; size = min(2*size, 256<<10) {
+		piece := make([]byte, size)
+		n, err := io.ReadFull(body, piece)
+		pieces = append(pieces, bytes.NewReader(piece[:n]))
+		read.held += int64(n)
+		if all := a.held.Add(int64(n)); read.held > limit || all > longestAnswers {
+			_ = read.Close()
+			return nil, &tooLarge{limit}
+		}
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			_ = read.Close()
+			return nil, err
+		}
+		if err != nil {
+			read.Reader = io.MultiReader(pieces...)
+			return read, nil
+		}
+	}
+}
+
+// limitOf is how large the answer to a request may be, whose path follows the base path of the management API.
+func limitOf(method, path string) int64 {
+	isOfOne := strings.Count(path, "/") == 2 // such as queues/<vhost>/<name>
+	if method != http.MethodGet || isOfOne {
+		return longestAnswer
+	}
+	return longestAnswers
+}
+
+// tooLarge is an answer that is larger than any that RabbitMQ gives.
+type tooLarge struct{ limit int64 }
+
+func (e *tooLarge) Error() string {
+	return fmt.Sprintf("is larger than %d MiB: is that the management API?", e.limit>>20)
+}

@@ -1,0 +1,92 @@
+package main
+
+import "slices"
+
+// The subjects of what is compared by base, see internal/bench/dataplane, have a range of as many binary digits.
+const (
+	binary       = "base 2, 28 levels"
+	decimal      = "base 10, 8 levels"
+	binaryDigits = 28
+)
+
+// comparison is a row of the table of ratios.
+type comparison struct {
+	of, pair string
+	ratio    func(broker string) (float64, bool)
+}
+
+// ratios is a table with a column for each broker. What was measured on none has no row.
+func (d *data) ratios() string {
+	brokers := d.brokersOf("publish quorum")
+	s := row(slices.Concat([]string{"", "compared"}, brokers)) +
+		row(append([]string{"---"}, alignment(len(brokers))...))
+	for _, c := range slices.Concat(d.rates(), d.times()) {
+		cells, some := []string{c.of, c.pair}, false
+		for _, broker := range brokers {
+			r, ok := c.ratio(broker)
+			if !ok {
+				cells = append(cells, "")
+				continue
+			}
+			cells, some = append(cells, short(r)), true
+		}
+		if some {
+			s += row(cells)
+		}
+	}
+	return s
+}
+
+// rates are the better, the higher they are.
+func (d *data) rates() []comparison {
+	var all []comparison
+	for _, each := range []struct {
+		of, pair, scenario string
+		x                  float64
+		subject, with      string
+	}{
+		{"publish rate", "full / chain", "publish quorum", 28, "full", "chain"},
+		{"publish rate", "full / one queue", "publish quorum", 28, "full", "limit"},
+		{"publish rate", "base 10 / base 2", "publish quorum, by base", binaryDigits, decimal, binary},
+		{"publish rate", "base 10 / one queue", "publish quorum, by base", binaryDigits, decimal, "limit"},
+		{"even rate", "full / chain", "highest paced rate", 28, "full", "chain"},
+		{"even rate", "base 10 / base 2", "highest paced rate, by base", binaryDigits, decimal, binary},
+		{"rate of a burst", "full / chain", burst, 10_000, "full", "chain"},
+		{"rate of a burst, classic queues", "full / chain", "dead-letter round classic", 10_000, "full", "chain"},
+	} {
+		all = append(all, comparison{each.of, each.pair, func(broker string) (float64, bool) {
+			return d.ratio(broker, each.scenario, "rate", each.x, each.subject, each.with)
+		}})
+	}
+	return all
+}
+
+// times are the better, the lower they are.
+func (d *data) times() []comparison {
+	var all []comparison
+	for _, of := range operations {
+		share := func(more string, x float64) func(string) (float64, bool) {
+			return func(broker string) (float64, bool) {
+				f, ok := d.share(broker, of, more, x)
+				return f.median, ok
+			}
+		}
+		all = append(
+			all,
+			comparison{of.title, "cascade / single resources", share("", 28)},
+			comparison{of.title, "the same, 20 ms more", share(", latency", 20)},
+			comparison{of.title, "50,000 foreign queues / none", func(broker string) (float64, bool) {
+				scenario := "terraform " + of.name + ", foreign queues"
+				beside, ok := d.figure(broker, scenario, of.subject, 50_000, "time")
+				alone, also := d.figure(broker, scenario, of.subject, 0, "time")
+				return beside.median / alone.median, ok && also
+			}},
+		)
+		if of.subject == mostLevels {
+			all = append(all, comparison{of.title, "base 10 / base 2", func(broker string) (float64, bool) {
+				return d.ratio(broker, "terraform "+of.name+", by base", "time", binaryDigits, decimal, binary)
+			}})
+		}
+	}
+	return all
+}
