@@ -499,7 +499,11 @@ func elements(t testing.TB, state tftypes.Value) map[string]any {
 		if queue["level"] != nil {
 			usual["arguments"] = values["queue_arguments"]
 		}
-		all["queues "+name] = writtenOut(queue, usual)
+		queue = writtenOut(queue, usual)
+		if arguments := asMap(t, queue["arguments"]); len(arguments) == 0 {
+			queue["arguments"] = nil
+		}
+		all["queues "+name] = queue
 	}
 	for source, value := range asMap(t, values["bindings"]) {
 		for key, leadsTo := range asMap(t, value) {

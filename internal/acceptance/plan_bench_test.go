@@ -52,7 +52,7 @@ func benchmarkReadState(b *testing.B, p *protocol, created tftypes.Value) {
 	}
 	for b.Loop() {
 		_, err := p.server.UpgradeResourceState(b.Context(),
-			&tfprotov6.UpgradeResourceStateRequest{TypeName: p.typeName,
+			&tfprotov6.UpgradeResourceStateRequest{TypeName: p.typeName, Version: p.version,
 				RawState: &tfprotov6.RawState{JSON: state}})
 		if err != nil {
 			b.Fatal(err)

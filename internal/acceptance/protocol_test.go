@@ -20,6 +20,7 @@ type protocol struct {
 	t        testing.TB
 	server   tfprotov6.ProviderServer
 	typeName string
+	version  int64 // of the schema
 	resource tftypes.Object
 	provider tftypes.Object
 	computed map[string]bool
@@ -72,6 +73,7 @@ func newServerOf(t testing.TB, typeName string) *protocol {
 	}
 	p.provider = objectType(t, schemas.Provider)
 	p.resource = objectType(t, schemas.ResourceSchemas[typeName])
+	p.version = schemas.ResourceSchemas[typeName].Version
 	for _, a := range schemas.ResourceSchemas[typeName].Block.Attributes {
 		p.computed[a.Name], p.given[a.Name] = a.Computed, a.Optional || a.Required
 	}

@@ -30,7 +30,7 @@ func Duration(d time.Duration) string {
 	if d = min(d, longest); d >= year-day/2 {
 		years := (d + day/2) / year
 		parts = append(parts, Count(int(years), "year"))
-		d = (d - years*year).Round(day)
+		d = ((d+day/2)%year - day/2).Round(day)
 	}
 	if days := d / day; days > 0 {
 		parts = append(parts, Count(int(days), "day"))

@@ -44,4 +44,4 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-func year(n time.Duration) time.Duration { return n * (365*24 + 6) * time.Hour }
+func year(n int64) time.Duration { return time.Duration(n * int64(365*24+6) * int64(time.Hour)) }

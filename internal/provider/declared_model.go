@@ -148,8 +148,8 @@ func (d *declaredModel) quorumOptions() cascade.QuorumOptions {
 	}
 }
 
-// computeDeclared are the attributes that all such resources compute. The type of the delivery exchange is unknown where
-// any type will do.
+// computeDeclared are the attributes that all such resources compute. The type of the delivery exchange is unknown
+// where any type will do.
 func computeDeclared(d depiction, parks bool, queueName string) computed {
 	return computed{
 		"queue_type":             d.queueType,

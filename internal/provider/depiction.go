@@ -146,6 +146,9 @@ func (d depiction) queues(t topology.Topology, before types.Map) types.Map {
 	for name, q := range t.Queues {
 		_, delays := d.positions[name]
 		queue := d.queue(q)
+		if delays && !arguments.IsNull() && queue["arguments"].IsNull() { // null would stand for the usual ones
+			queue["arguments"] = types.MapValueMust(types.StringType, map[string]attr.Value{})
+		}
 		shorten(queue, usualQueue(d.queueType, delays, arguments), written[name])
 		values[name] = types.ObjectValueMust(queueType.AttrTypes, queue)
 	}
@@ -175,7 +178,7 @@ func (d depiction) queue(q topology.Queue) map[string]attr.Value {
 const foreign = "foreign"
 
 // bindings are maps within a map: Terraform compares them by their keys, so that none shows as another one. A list does
-// not do that, and of two sets it compares each element with each, which takes a fifth of the time of an apply (1.11.4).
+// not do that, and of two sets it compares each element with each: a fifth of the time of an apply (1.11.4).
 func (d depiction) bindings(t topology.Topology) types.Map {
 	destinations, others := map[string]map[string]attr.Value{}, topology.Bindings{}
 	add := func(source, key, value string) {

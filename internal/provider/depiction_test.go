@@ -133,6 +133,10 @@ func TestUsualIsNull(t *testing.T) {
 			t.Errorf("of the changed queue, %s is %s", attribute, got)
 		}
 	}
+	changed.Queues["tasks.delay-00"] = topology.Queue{Name: "tasks.delay-00", Durable: true}
+	if got := at(d.queues(changed, m.Queues), "tasks.delay-00", "arguments"); got.IsNull() || len(elements(got)) > 0 {
+		t.Errorf("a queue without arguments has %s", got)
+	}
 	m.keep(state)
 	for attribute, want := range map[string]attr.Value{
 		"type": types.StringValue("quorum"), "durable": types.BoolNull(), "arguments": d.queueArguments(),

@@ -30,7 +30,8 @@ func TestLadderWithUnknownValues(t *testing.T) {
 		}, []string{"bindings", "queues", "summary"}},
 		"the fixed key": {func(m *ladderModel) { m.DeadLetterRoutingKey = types.StringUnknown() },
 			[]string{"bindings", "queue_arguments"}},
-		"the type": {func(m *ladderModel) { m.QueueType = types.StringUnknown() }, []string{"queue_arguments", "queues"}},
+		"the type": {func(m *ladderModel) { m.QueueType = types.StringUnknown() },
+			[]string{"queue_arguments", "queues"}},
 	} {
 		m := ladderModel{declaredModel: declaredModel{Name: types.StringValue("t")}, Delays: delays}
 		test.change(&m)

@@ -160,8 +160,9 @@ func unknownLike(ctx context.Context, value attr.Value) attr.Value {
 
 // nullLike is the null of the same type.
 func nullLike(value attr.Value) attr.Value {
-	of := value.Type(context.Background())
-	null, _ := of.ValueFromTerraform(context.Background(), tftypes.NewValue(of.TerraformType(context.Background()), nil))
+	ctx := context.Background()
+	of := value.Type(ctx)
+	null, _ := of.ValueFromTerraform(ctx, tftypes.NewValue(of.TerraformType(ctx), nil))
 	return null
 }
 

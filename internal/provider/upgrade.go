@@ -14,17 +14,16 @@ const schemaVersion = 1
 
 // UpgradeState reads the states of earlier versions.
 func (r *lifecycle[M, P]) UpgradeState(context.Context) map[int64]resource.StateUpgrader {
-	return map[int64]resource.StateUpgrader{0: {
-		StateUpgrader: func(ctx context.Context, req resource.UpgradeStateRequest, resp *resource.UpgradeStateResponse) {
-			state, err := withoutObjects(req.RawState.JSON, resp.State.Schema.Type().TerraformType(ctx))
-			if err != nil {
-				resp.Diagnostics.AddError("Unreadable state", "The state of an earlier version cannot be read: "+
-					err.Error()+".")
-				return
-			}
-			resp.State.Raw = state
-		},
-	}}
+	return map[int64]resource.StateUpgrader{0: {StateUpgrader: upgradeState}}
+}
+
+func upgradeState(ctx context.Context, req resource.UpgradeStateRequest, resp *resource.UpgradeStateResponse) {
+	state, err := withoutObjects(req.RawState.JSON, resp.State.Schema.Type().TerraformType(ctx))
+	if err != nil {
+		resp.Diagnostics.AddError("Unreadable state", "The state of an earlier version cannot be read: "+err.Error()+".")
+		return
+	}
+	resp.State.Raw = state
 }
 
 // withoutObjects leaves out what the next refresh writes anew.
