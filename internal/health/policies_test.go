@@ -41,7 +41,7 @@ func TestFindingsInBase10(t *testing.T) {
 		"a time between two digits": {
 			policies: ofPolicy("delay", "message-ttl", int64(45_000)),
 			queues:   queues(func(level, digit int) bool { return level == 1 && digit > 4 || level == 2 }),
-			says:     "messages leave it after 45s instead of ",
+			says:     "messages leave it after 45 s instead of ",
 		},
 		"one digit of each level": {
 			policies: ofPolicy("-7$", "dead-letter-routing-key", "lost"),
