@@ -320,8 +320,8 @@ func (u *underPolicy) publishTo(exchange, key string, n int) (refused int) {
 	return refused
 }
 
-// A policy shows with the first refresh after it was set, and no longer with the first one after it was removed. It does
-// so for a user with the tag management alone, too.
+// A policy shows with the first refresh after it was set, and no longer with the first one after it was removed. It
+// does so for a user with the tag management alone, too.
 func TestPolicyAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
@@ -343,29 +343,29 @@ func TestPolicyAtOnce(t *testing.T) {
 			}
 			says("")
 			v.policy("short", 0, short(250))("^t")
-			says(`policy "short" on queue "t.delay-00": messages leave it after 250ms instead of 1s`)
+			says(`policy "short" on queue "t.delay-00": messages leave it after 250 ms instead of 1 s`)
 			v.policy("short", 0, short(150))("^t")
-			says(`policy "short" on queue "t.delay-00": messages leave it after 150ms instead of 1s`)
+			says(`policy "short" on queue "t.delay-00": messages leave it after 150 ms instead of 1 s`)
 			v.policy("long", 1, short(1<<35))("delay")
 			says(`policy "short" on queue "t.unroutable": messages in it are dropped after 150ms`)
 			v.try(v.api.DeletePolicy(v.name, "short"))
 			v.try(v.api.DeletePolicy(v.name, "long"))
 			says("")
 			v.operatorPolicy("theirs", short(350))("^t")
-			says(`operator policy "theirs" on queue "t.delay-00": messages leave it after 350ms instead of 1s`)
+			says(`operator policy "theirs" on queue "t.delay-00": messages leave it after 350 ms instead of 1 s`)
 			v.try(v.api.DeleteOperatorPolicy(v.name, "theirs"))
 			says("")
 			v.policy("not these", 0, short(250))(`^(?!t\.)`)
 			says("")
 			v.policy("these", 0, short(250))(`^(?!tasks)t`)
-			says(`policy "these" on queue "t.delay-00": messages leave it after 250ms instead of 1s`)
+			says(`policy "these" on queue "t.delay-00": messages leave it after 250 ms instead of 1 s`)
 			v.try(v.api.DeletePolicy(v.name, "these"))
 			v.policy("who knows", 0, short(450))(`^t++`)
 			says(`policy "who knows" on queue "t.delay-00": only RabbitMQ can tell whether this applies to it, and has not ` +
-				`said so yet; if it does: messages leave it after 450ms instead of 1s`)
+				`said so yet; if it does: messages leave it after 450 ms instead of 1 s`)
 			v.eventually("the queue says it", func() bool {
 				return strings.Contains(warningText(p.refresh(t.Context())), `policy "who knows" (as the queue says, `+
-					`some seconds after a change) on queue "t.delay-00": messages leave it after 450ms instead of 1s`)
+					`some seconds after a change) on queue "t.delay-00": messages leave it after 450 ms instead of 1 s`)
 			})
 		})
 	}
@@ -395,7 +395,7 @@ func TestPoliciesUnread(t *testing.T) {
 				diagnostics := p.refresh(t.Context())
 				noErrors(t, diagnostics)
 				return strings.Contains(warningText(diagnostics), `operator policy "theirs" (as the queue says, some `+
-					`seconds after a change) on queue "t.delay-00": messages leave it after 250ms instead of 1s`)
+					`seconds after a change) on queue "t.delay-00": messages leave it after 250 ms instead of 1 s`)
 			})
 			p.mustApply(nil)
 		})
