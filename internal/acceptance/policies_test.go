@@ -320,8 +320,8 @@ func (u *underPolicy) publishTo(exchange, key string, n int) (refused int) {
 	return refused
 }
 
-// A policy shows with the first refresh after it was set, and no longer with the first one after it was removed. It does
-// so for a user with the tag management alone, too.
+// A policy shows with the first refresh after it was set, and no longer with the first one after it was removed. It
+// does so for a user with the tag management alone, too.
 func TestPolicyAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
