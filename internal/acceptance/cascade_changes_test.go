@@ -157,7 +157,8 @@ func TestAccReplacementWithMessagesInFlight(t *testing.T) {
 
 	forced := configuration.with(attributes{"force_destroy": true})
 	p.mustApply(forced)
-	if text := warningText(p.plan(t.Context(), nil).diagnostics); !strings.Contains(text, "The apply deletes what waits, "+
+	text := warningText(p.plan(t.Context(), nil).diagnostics)
+	if !strings.Contains(text, "The apply deletes what waits, "+
 		"because force_destroy is true") {
 		t.Errorf("the plan of a forced destroy: %s", text)
 	}

@@ -31,7 +31,8 @@ resource "rabbitmqdelay_cascade" "tasks" {
   levels = 17
 }
 `, map[string]string{"vhost": v.name})
-	tf.environ = slices.DeleteFunc(tf.environ, func(variable string) bool { return strings.HasPrefix(variable, "TF_LOG") })
+	tf.environ = slices.DeleteFunc(tf.environ,
+		func(variable string) bool { return strings.HasPrefix(variable, "TF_LOG") })
 	tf.environ = append(tf.environ, v.broker.Environ()...)
 	must := func(arguments ...string) string {
 		t.Helper()
@@ -47,9 +48,11 @@ resource "rabbitmqdelay_cascade" "tasks" {
 	v.bind("tasks.delay-03", "#", "queue", "audit")
 	said := []string{
 		"Warning: " + driftSummary,
-		`The cascade with entry exchange "tasks.delay-16" in vhost "` + v.name + `" was changed outside Terraform, or an ` +
+		`The cascade with entry exchange "tasks.delay-16" in vhost "` + v.name +
+			`" was changed outside Terraform, or an ` +
 			"apply broke off:",
-		"- The queue tasks.delay-12 is gone: messages that need it are parked, and any that waited in it are lost. The " +
+		"- The queue tasks.delay-12 is gone: messages that need it are parked, and any that waited in it " +
+			"are lost. The " +
 			"next apply declares it again.",
 		`- The binding of exchange tasks.delay-03 to queue audit with key "#" was added: queue audit gets copies of ` +
 			"messages with such a key before their time. The next apply removes it.",
@@ -101,7 +104,8 @@ func TestDriftIsSaidInFewWords(t *testing.T) {
 
 	longer := desired.Queues["t.delay-02"]
 	longer.Arguments = topology.Arguments{"x-queue-type": "quorum", "x-message-ttl": int64(3_600_000),
-		"x-dead-letter-exchange": "t.delay-01", "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
+		"x-dead-letter-exchange": "t.delay-01", "x-dead-letter-strategy": "at-least-once",
+		"x-overflow": "reject-publish"}
 	steps := []plans.Step{plans.DeleteQueue{Queue: longer}, plans.DeclareQueue{Queue: longer}}
 	for _, b := range desired.Bindings.Sorted() {
 		if b.DestinationType == topology.ToQueue && b.Destination == longer.Name {

@@ -320,8 +320,8 @@ func (u *underPolicy) publishTo(exchange, key string, n int) (refused int) {
 	return refused
 }
 
-// A policy shows with the first refresh after it was set, and no longer with the first one after it was removed. It
-// does so for a user with the tag management alone, too.
+// A policy shows with the first refresh after it was set, and no longer with the first one after it was removed.
+// It does so for a user with the tag management alone, too.
 func TestPolicyAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
@@ -361,7 +361,8 @@ func TestPolicyAtOnce(t *testing.T) {
 			says(`policy "these" on queue "t.delay-00": messages leave it after 250 ms instead of 1 s`)
 			v.try(v.api.DeletePolicy(v.name, "these"))
 			v.policy("who knows", 0, short(450))(`^t++`)
-			says(`policy "who knows" on queue "t.delay-00": only RabbitMQ can tell whether this applies to it, and has not ` +
+			says(`policy "who knows" on queue "t.delay-00": only RabbitMQ can tell whether this applies to ` +
+				`it, and has not ` +
 				`said so yet; if it does: messages leave it after 450 ms instead of 1 s`)
 			v.eventually("the queue says it", func() bool {
 				return strings.Contains(warningText(p.refresh(t.Context())), `policy "who knows" (as the queue says, `+

@@ -93,7 +93,8 @@ func TestPublishErrors(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
 	own := expand(t, cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
-		StrictKeys: true, InternalLevels: true, ParkUnroutable: true, QuorumOptions: cascade.QuorumOptions{MaxLength: 1}})
+		StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
+		QuorumOptions: cascade.QuorumOptions{MaxLength: 1}})
 	v.do(plans.Repair(own, topology.New()).Steps()...)
 	bare := expand(t, cascade.Config{Name: "bare", Levels: 4, CreateDeliveryExchange: true})
 	v.do(plans.Repair(bare, topology.New()).Steps()...)

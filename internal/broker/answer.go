@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 )
 
-// How large answers may be. What the management API says of one object, or to a write, is some thousand bytes. A list has
-// 150 to 400 bytes for each object: with 50,000 objects it is 20 MB. The second limit is for all answers that are in
-// memory at the same time, so that answers without an end take no more than that, however many they are.
+// How large answers may be. What the management API says of one object, or to a write, is some thousand bytes. A
+// list has 150 to 400 bytes for each object: with 50,000 objects it is 20 MB. The second limit is for all answers that
+// are in memory at the same time, so that answers without an end take no more than that, however many they are.
 const (
 	longestAnswer  = 1 << 20
 	longestAnswers = 48 << 20
@@ -49,13 +49,13 @@ func (a *answers) read(body io.Reader, limit int64) (*answer, error) {
 			_ = read.Close()
 			return nil, &tooLarge{limit}
 		}
-		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			_ = read.Close()
-			return nil, err
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			read.Reader = io.MultiReader(pieces...)
 			return read, nil
+		case err != nil:
+			_ = read.Close()
+			return nil, err
 		}
 	}
 }

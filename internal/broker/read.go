@@ -34,8 +34,8 @@ type State struct {
 
 // Read finds out what the broker has of the topology: its exchanges and queues as they are, all bindings of the
 // exchanges that it owns, and nothing else. It makes one request for all exchanges and one for each queue and each
-// owned exchange that exists, and two for all policies, whatever else there is in the vhost. The list of exchanges shows
-// that the vhost is there to answer.
+// owned exchange that exists, and two for all policies, whatever else there is in the vhost. The list of exchanges
+// shows that the vhost is there to answer.
 func (c *Client) Read(ctx context.Context, vhost string, want topology.Topology) (*State, error) {
 	ctx = c.logging(ctx)
 	return again(ctx, c, func() (*State, error) { return c.read(ctx, vhost, want, false) })
@@ -301,8 +301,8 @@ func (c *Client) queueBy(ctx context.Context, query, vhost, name string) (q queu
 	return q, true, nil
 }
 
-// Queue is a queue and what RabbitMQ says of it, and whether it exists. It takes two requests more than Lookup does, for
-// the policies.
+// Queue is a queue and what RabbitMQ says of it, and whether it exists. It takes two requests more than Lookup does,
+// for the policies.
 func (c *Client) Queue(
 	ctx context.Context, vhost, name string,
 ) (queue topology.Queue, status health.QueueStatus, exists bool, err error) {

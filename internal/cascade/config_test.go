@@ -240,9 +240,10 @@ func TestResolveAccepts(t *testing.T) {
 			QueueType: Classic},
 		"one name for exchanges and queues": {Levels: 4, ExchangeName: "x%d", QueueName: "x%d",
 			DeliveryExchange: "d"},
-		"a limit as large as can be written": {Name: "t", Levels: 4, QuorumOptions: QuorumOptions{MaxLength: math.MaxInt64}},
-		"levels beside what they reach":      {Name: "t", Levels: 4, MaxDelay: 15 * time.Second},
-		"any other character":                {Name: `a/b "ü" <é> %d`, Levels: 4},
+		"a limit as large as can be written": {Name: "t", Levels: 4,
+			QuorumOptions: QuorumOptions{MaxLength: math.MaxInt64}},
+		"levels beside what they reach": {Name: "t", Levels: 4, MaxDelay: 15 * time.Second},
+		"any other character":           {Name: `a/b "ü" <é> %d`, Levels: 4},
 	} {
 		if _, err := c.Resolve(); err != nil {
 			t.Errorf("%s: %v", name, err)

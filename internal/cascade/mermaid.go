@@ -64,7 +64,8 @@ func (c Cascade) Mermaid() string {
 }
 
 func (c Cascade) mermaidTitle() string {
-	title := fmt.Sprintf("vhost %s, delays up to %s in steps of %s", mermaidText(c.Vhost), plaintext.Duration(c.MaxDelay),
+	title := fmt.Sprintf("vhost %s, delays up to %s in steps of %s", mermaidText(c.Vhost),
+		plaintext.Duration(c.MaxDelay),
 		plaintext.Duration(c.Resolution))
 	if c.Lookahead > 1 {
 		next := "1"

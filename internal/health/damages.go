@@ -23,8 +23,8 @@ type Damage struct {
 // Damages lists how what a broker has deviates from the topology. Each cause is there once: an exchange or a queue that
 // is missing has taken its bindings with it, and one that was declared anew has lost all of them.
 func Damages(desired, actual topology.Topology, status map[string]QueueStatus) []Damage {
-	d := damages{Differences: topology.Diff(desired, actual), ways: ways{desired, actual, map[string][]string{}}, status: status,
-		told: topology.Bindings{}}
+	d := damages{Differences: topology.Diff(desired, actual), ways: ways{desired, actual, map[string][]string{}},
+		status: status, told: topology.Bindings{}}
 	d.missingObjects()
 	d.deliveryOfOthers()
 	d.changedObjects()

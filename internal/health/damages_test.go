@@ -20,7 +20,8 @@ func TestOneCauseIsOneFinding(t *testing.T) {
 		"cascade": planstest.Expand(t, cascade.Config{Name: "t", Levels: 13, StrictKeys: true, ParkUnroutable: true,
 			CreateDeliveryExchange: true}),
 		"chain": planstest.Expand(t, cascade.Config{Name: "t", Levels: 4, Lookahead: 1, DeliveryExchange: "others"}),
-		"base 10": planstest.Expand(t, cascade.Config{Name: "t", Levels: 3, Base: 10, StrictKeys: true, ParkUnroutable: true,
+		"base 10": planstest.Expand(t, cascade.Config{Name: "t", Levels: 3, Base: 10, StrictKeys: true,
+			ParkUnroutable:         true,
 			CreateDeliveryExchange: true}),
 		"ladder": planstest.ExpandLadder(t, "1s", "5s", "1h"),
 	} {

@@ -82,8 +82,8 @@ func (i *inspection) policies() {
 		perhaps := inspection{queue: i.queue, status: QueueStatus{Applied: applied}}
 		perhaps.applied()
 		for _, f := range perhaps.found {
-			i.add(Warning, f.Cause, "only RabbitMQ can tell whether this applies to it, and has not said so yet; if it "+
-				"does: "+f.Effect)
+			i.add(Warning, f.Cause, "only RabbitMQ can tell whether this applies to it, and has not said so yet; if "+
+				"it does: "+f.Effect)
 		}
 	}
 }

@@ -57,7 +57,8 @@ func TestFindingsInBase10(t *testing.T) {
 		},
 		"a pattern that only RabbitMQ knows": {
 			policies: ofPolicy("0-9++$", "message-ttl", int64(1)), queues: queues(func(_, _ int) bool { return true }),
-			says: "only RabbitMQ can tell whether this applies to it, and has not said so yet; if it does: messages leave",
+			says: "only RabbitMQ can tell whether this applies to it, and has not said so yet; if it does: messages " +
+				"leave",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,21 +68,27 @@ func TestFindingsInBase10(t *testing.T) {
 					Consumers: test.consumers[queue], Applied: test.policies.Applied(declared, policy.Applied{}),
 				}
 			}
-			var objects []string
-			for _, f := range health.Findings(expanded.Queues, status) {
-				if parked := fmt.Sprintf("queue %q", "t.unroutable"); f.Object == parked {
-					continue // where no delay is
-				}
-				objects = append(objects, strings.Trim(strings.TrimPrefix(f.Object, "queue "), `"`))
-				if !strings.Contains(f.Effect, test.says) {
-					t.Errorf("of %s it says: %s", f.Object, f.Effect)
-				}
-			}
-			if !slices.Equal(objects, test.queues) {
-				t.Errorf("the findings are on %q", objects)
+			found := saidOfDelays(t, health.Findings(expanded.Queues, status), test.says)
+			if !slices.Equal(found, test.queues) {
+				t.Errorf("the findings are on %q", found)
 			}
 		})
 	}
+}
+
+// saidOfDelays are the delay queues that findings are on. Each of them has to say so.
+func saidOfDelays(t *testing.T, findings []health.Finding, says string) (queues []string) {
+	t.Helper()
+	for _, f := range findings {
+		if f.Object == topology.QueueObject("t.unroutable") {
+			continue // where no delay is
+		}
+		queues = append(queues, strings.Trim(strings.TrimPrefix(f.Object, "queue "), `"`))
+		if !strings.Contains(f.Effect, says) {
+			t.Errorf("of %s it says: %s", f.Object, f.Effect)
+		}
+	}
+	return queues
 }
 
 // A binding of others is one finding, also where it leads to a queue of the cascade, by a digit that base 10 has not.

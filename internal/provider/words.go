@@ -207,7 +207,8 @@ func (o *operation) notRemoved(verb string, err *deploy.NotRemovedError) diag.Di
 	failure := o.failed(verb, err.Err)
 	switch {
 	case errors.As(err, &left):
-		return withMore(failure, "Somebody else has declared them again, or a gateway gave a wrong answer. They stay in "+
+		return withMore(failure, "Somebody else has declared them again, or a gateway gave a wrong answer. They stay "+
+			"in "+
 			"the state, and the next apply deletes them.")
 	case errors.As(err, &undo) && slices.ContainsFunc(undo.Left, o.opensEntry):
 		return withMore(failure, fmt.Sprintf(
