@@ -20,7 +20,8 @@ func (r *lifecycle[M, P]) UpgradeState(context.Context) map[int64]resource.State
 func upgradeState(ctx context.Context, req resource.UpgradeStateRequest, resp *resource.UpgradeStateResponse) {
 	state, err := withoutObjects(req.RawState.JSON, resp.State.Schema.Type().TerraformType(ctx))
 	if err != nil {
-		resp.Diagnostics.AddError("Unreadable state", "The state of an earlier version cannot be read: "+err.Error()+".")
+		resp.Diagnostics.AddError("Unreadable state",
+			"The state of an earlier version cannot be read: "+err.Error()+".")
 		return
 	}
 	resp.State.Raw = state
