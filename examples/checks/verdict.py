@@ -27,6 +27,10 @@ NO_BROKER = {
 NO_ANSWER = NO_BROKER | {
     "RabbitMQ: broker does not answer",
 }
+# The provider's summary for what a refresh has found that the next apply repairs.
+DRIFTED = {
+    "Objects are not as declared",
+}
 # The provider's summaries for what a refresh or a plan has found.
 FINDINGS = {
     "Something changes what happens to messages",
@@ -48,6 +52,8 @@ def kind(diagnostic):
             return None
         about = [value["traversal"] for value in snippet.get("values") or []]
         return FINDING if any(name.endswith(".findings") for name in about) else CHECK
+    if summary in DRIFTED:
+        return DRIFT
     return FINDING if summary in FINDINGS else None
 
 

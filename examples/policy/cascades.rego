@@ -36,7 +36,7 @@ deny contains message if {
 
 warn contains message if {
 	some cascade in cascades
-	some attribute in ["queue_type", "force_destroy", "publisher"]
+	some attribute in ["queue_type", "force_destroy", "max_delay"]
 	cascade.change.after_unknown[attribute] == true
 	message := sprintf("%s: %s is not known before the apply", [cascade.address, attribute])
 }

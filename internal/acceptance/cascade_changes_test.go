@@ -119,17 +119,19 @@ func TestAccReplacementWithMessagesInFlight(t *testing.T) {
 	// The counts of the management API lag.
 	v.eventually("the plan counts three messages", func() bool {
 		noErrors(t, p.refresh(t.Context()))
-		return strings.Contains(warningText(p.plan(t.Context(), replacement).diagnostics), "Messages that wait in "+
-			"it, by the broker's last count, which may be some seconds old: 3.")
+		return strings.Contains(warningText(p.plan(t.Context(), replacement).diagnostics), "3 messages are on the "+
+			"way through it now")
 	})
 	for what, is := range map[string]struct {
 		configuration attributes
 		says          []string
 	}{
-		"a replacement": {replacement, []string{`The cascade with entry exchange "t.delay-11" is to be replaced`,
-			"The apply will be refused while any message waits"}},
+		"a replacement": {replacement, []string{`The cascade with entry exchange "t.delay-11"`,
+			" is replaced, because levels changes from 12 to 11.", "3 messages are on the way through it now",
+			"The apply is refused while any waits", `Publishers to exchange "t.delay-11" get an error`,
+			`The new entry is exchange "t.delay-10"`, "Routing keys get 11 digits in place of 12"}},
 		"a destroy": {nil, []string{`The cascade with entry exchange "t.delay-11" is to be destroyed`,
-			"The apply will be refused while any message waits"}},
+			"3 messages are on the way through it now", "The apply is refused while any waits"}},
 	} {
 		plan := p.plan(t.Context(), is.configuration)
 		for _, part := range is.says {
@@ -155,7 +157,7 @@ func TestAccReplacementWithMessagesInFlight(t *testing.T) {
 
 	forced := configuration.with(attributes{"force_destroy": true})
 	p.mustApply(forced)
-	if text := warningText(p.plan(t.Context(), nil).diagnostics); !strings.Contains(text, "They will be deleted, "+
+	if text := warningText(p.plan(t.Context(), nil).diagnostics); !strings.Contains(text, "The apply deletes what waits, "+
 		"because force_destroy is true") {
 		t.Errorf("the plan of a forced destroy: %s", text)
 	}

@@ -56,12 +56,12 @@ func TestListCascades(t *testing.T) {
 	p := newProtocol(t, u.broker(), nil)
 	want := map[string]string{
 		"EXCHANGE.TOPIC.SENDTASK.N3": "EXCHANGE.TOPIC.SENDTASK.N3 (4 levels, up to 15s)",
-		"celery_delayed_27":          "celery_classic (28 levels, up to 268435455s)",
+		"celery_delayed_27":          "celery_classic (28 levels, up to 8 years 185 days)",
 		"decimal.delay-03":           "decimal (4 levels, up to 2h46m39s)",
 		"lax.delay-00":               "lax (1 level, up to 1s)",
 		"limited.delay-07":           "limited (8 levels, up to 2m7.5s)",
-		"nsb.v2.delay-level-27":      "nsb.v2.delay-level-27 (28 levels, up to 268435455s)",
-		"tasks.delay-16":             "tasks (17 levels, up to 36h24m31s)",
+		"nsb.v2.delay-level-27":      "nsb.v2.delay-level-27 (28 levels, up to 8 years 185 days)",
+		"tasks.delay-16":             "tasks (17 levels, up to 36 h 24 min 31 s)",
 		"wait 1/%":                   "wait 1/% (2 levels, up to 3s)",
 	}
 	for _, configuration := range []attributes{nil, {"vhost": v.name}} {

@@ -128,7 +128,7 @@ var invalid = map[string]struct {
 		"queue_name": "t%d%x.unroutable"}, "queue_name", `gives the name "t01.unroutable" to a second queue; all ` +
 		`names have to differ`},
 	"over the TTL ceiling in base 10": {attributes{"name": "t", "levels": 9, "base": 10}, "levels", "levels is 9; at " +
-		"a resolution of 1s in base 10 it can be 1 to 8: RabbitMQ accepts no TTL over 87600h"},
+		"a resolution of 1s in base 10 it can be 1 to 8: RabbitMQ accepts no TTL over 87600h (ten years)"},
 	"over the TTL ceiling in base 16": {attributes{"name": "t", "levels": 8, "base": 16}, "levels", "levels is 8; at " +
 		"a resolution of 1s in base 16 it can be 1 to 7"},
 	"too coarse a resolution in base 16": {attributes{"name": "t", "levels": 1, "base": 16, "resolution": "6000h"},

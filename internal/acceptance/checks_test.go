@@ -100,13 +100,15 @@ resource "rabbitmqdelay_cascade" "tasks" {
 		Source: "tasks.delay-03", RoutingKey: "*.*.*.*.*.*.*.*.*.*.*.*.*.1.#", DestinationType: topology.ToQueue,
 		Destination: "tasks.delay-03",
 	}})
-	own.verdict(drift, "drift: rabbitmqdelay_cascade.tasks: update")
+	own.verdict(drift, "drift: rabbitmqdelay_cascade.tasks: update", "drift: rabbitmqdelay_cascade.tasks: Objects are "+
+		"not as declared: ", "The binding of exchange tasks.delay-03 to queue tasks.delay-03 with key ",
+		"is gone: messages with such a key are parked. The next apply makes it again.")
 	checks.verdict(finding, "failed check: ", `finding: check "tasks_are_delayed_as_declared"`)
 
 	v.try(v.api.PutPolicy(v.name, "short", rabbithole.Policy{Pattern: "^tasks.delay-00$", ApplyTo: "queues",
 		Definition: rabbithole.PolicyDefinition{"message-ttl": 250}}))
 	own.verdict(finding, "drift: ", "finding: rabbitmqdelay_cascade.tasks: Something changes what happens to "+
-		"messages: ", "messages leave it after 250ms instead of 1s")
+		"messages: ", "messages leave it after 250 ms instead of 1 s")
 	checks.verdict(finding, "failed check: ", `policy "short"`, `check "tasks_arrive"`)
 
 	if out, err := own.run("apply", "-auto-approve"); err != nil {

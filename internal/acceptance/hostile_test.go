@@ -80,7 +80,7 @@ func TestHostileObjects(t *testing.T) {
 		Arguments: `{"\u202e":"\u001b[2J\u202e"}`,
 	}})
 	diagnostics := p.refresh(ctx)
-	if text := warningText(diagnostics); !strings.Contains(text, "messages leave it after 250ms") {
+	if text := warningText(diagnostics); !strings.Contains(text, "messages leave it after 250 ms") {
 		t.Errorf("the policy is not warned of: %s", text)
 	}
 	harmless("a refresh", diagnostics)
@@ -178,7 +178,7 @@ check "findings" {
 		Source: "tasks.delay-00", RoutingKey: "x", DestinationType: topology.ToExchange, Destination: "others" +
 			hostileName, Arguments: `{"a":"` + `\u202e\u001b[2J"}`,
 	}})
-	if out, err := tf.run("plan"); err != nil || !strings.Contains(out, "messages leave it after 250ms") ||
+	if out, err := tf.run("plan"); err != nil || !strings.Contains(out, "messages leave it after 250 ms") ||
 		!strings.Contains(out, "Check block assertion failed") {
 		t.Fatalf("the plan does not say all of it: %v\n%s", err, out)
 	}

@@ -42,17 +42,17 @@ func delayQueues(text string) map[string]string {
 var policyCases = []policyCase{
 	{
 		definition: rabbithole.PolicyDefinition{"message-ttl": 1500}, operator: true,
-		quorum: map[string]string{level1: "after 1.5s instead of 2s", level2: "after 1.5s instead of 4s",
-			parkingQueue: "dropped after 1.5s"},
-		classic: map[string]string{level1: "after 1.5s instead of 2s", level2: "after 1.5s instead of 4s",
-			parkingQueue: "dropped after 1.5s"},
+		quorum: map[string]string{level1: "after 1.5 s instead of 2 s", level2: "after 1.5 s instead of 4 s",
+			parkingQueue: "dropped after 1.5 s"},
+		classic: map[string]string{level1: "after 1.5 s instead of 2 s", level2: "after 1.5 s instead of 4 s",
+			parkingQueue: "dropped after 1.5 s"},
 	},
 	{
 		definition: rabbithole.PolicyDefinition{"message-ttl": 3000, "dead-letter-exchange": "elsewhere"},
-		quorum: map[string]string{level2: "after 3s instead of 4s", parkingQueue: `handed on to exchange ` +
-			`"elsewhere" after 3s`},
-		classic: map[string]string{level2: "after 3s instead of 4s", parkingQueue: `handed on to exchange ` +
-			`"elsewhere" after 3s`},
+		quorum: map[string]string{level2: "after 3 s instead of 4 s", parkingQueue: `handed on to exchange ` +
+			`"elsewhere" after 3 s`},
+		classic: map[string]string{level2: "after 3 s instead of 4 s", parkingQueue: `handed on to exchange ` +
+			`"elsewhere" after 3 s`},
 	},
 	{definition: rabbithole.PolicyDefinition{"expires": 3_600_000}, operator: true,
 		quorum: everywhere("RabbitMQ deletes"), classic: everywhere("RabbitMQ deletes")},
@@ -142,12 +142,12 @@ func warnOfPolicy(t *testing.T, queueType string) {
 	early, harmless := rabbithole.PolicyDefinition{"message-ttl": 10},
 		rabbithole.PolicyDefinition{"max-length": 1 << 40, "message-ttl": 1 << 35}
 	delete(harmless, "max-length")
-	add("higher", `policy "short"`, withParking(delayQueues("after 10ms instead of"), "after 10ms"),
+	add("higher", `policy "short"`, withParking(delayQueues("after 10 ms instead of"), "after 10 ms"),
 		v.policy("long", 5, harmless), v.policy("short", 6, early))
 	add("lower", `policy "long too"`, map[string]string{parkingQueue: "dropped after"},
 		v.policy("long too", 6, harmless), v.policy("short too", 5, early))
-	add("both", `policy "mine" with operator policy "theirs"`, withParking(delayQueues("after 20ms instead of"),
-		"after 20ms"),
+	add("both", `policy "mine" with operator policy "theirs"`, withParking(delayQueues("after 20 ms instead of"),
+		"after 20 ms"),
 		v.policy("mine", 0, rabbithole.PolicyDefinition{"message-ttl": 30}),
 		v.operatorPolicy("theirs", rabbithole.PolicyDefinition{"message-ttl": 20}))
 	add("none", "", nil)
@@ -320,8 +320,8 @@ func (u *underPolicy) publishTo(exchange, key string, n int) (refused int) {
 	return refused
 }
 
-// A policy shows with the first refresh after it was set, and no longer with the first one after it was removed. It does
-// so for a user with the tag management alone, too.
+// A policy shows with the first refresh after it was set, and no longer with the first one after it was removed. It
+// does so for a user with the tag management alone, too.
 func TestPolicyAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
@@ -343,29 +343,29 @@ func TestPolicyAtOnce(t *testing.T) {
 			}
 			says("")
 			v.policy("short", 0, short(250))("^t")
-			says(`policy "short" on queue "t.delay-00": messages leave it after 250ms instead of 1s`)
+			says(`policy "short" on queue "t.delay-00": messages leave it after 250 ms instead of 1 s`)
 			v.policy("short", 0, short(150))("^t")
-			says(`policy "short" on queue "t.delay-00": messages leave it after 150ms instead of 1s`)
+			says(`policy "short" on queue "t.delay-00": messages leave it after 150 ms instead of 1 s`)
 			v.policy("long", 1, short(1<<35))("delay")
-			says(`policy "short" on queue "t.unroutable": messages in it are dropped after 150ms`)
+			says(`policy "short" on queue "t.unroutable": messages in it are dropped after 150 ms`)
 			v.try(v.api.DeletePolicy(v.name, "short"))
 			v.try(v.api.DeletePolicy(v.name, "long"))
 			says("")
 			v.operatorPolicy("theirs", short(350))("^t")
-			says(`operator policy "theirs" on queue "t.delay-00": messages leave it after 350ms instead of 1s`)
+			says(`operator policy "theirs" on queue "t.delay-00": messages leave it after 350 ms instead of 1 s`)
 			v.try(v.api.DeleteOperatorPolicy(v.name, "theirs"))
 			says("")
 			v.policy("not these", 0, short(250))(`^(?!t\.)`)
 			says("")
 			v.policy("these", 0, short(250))(`^(?!tasks)t`)
-			says(`policy "these" on queue "t.delay-00": messages leave it after 250ms instead of 1s`)
+			says(`policy "these" on queue "t.delay-00": messages leave it after 250 ms instead of 1 s`)
 			v.try(v.api.DeletePolicy(v.name, "these"))
 			v.policy("who knows", 0, short(450))(`^t++`)
 			says(`policy "who knows" on queue "t.delay-00": only RabbitMQ can tell whether this applies to it, and has not ` +
-				`said so yet; if it does: messages leave it after 450ms instead of 1s`)
+				`said so yet; if it does: messages leave it after 450 ms instead of 1 s`)
 			v.eventually("the queue says it", func() bool {
 				return strings.Contains(warningText(p.refresh(t.Context())), `policy "who knows" (as the queue says, `+
-					`some seconds after a change) on queue "t.delay-00": messages leave it after 450ms instead of 1s`)
+					`some seconds after a change) on queue "t.delay-00": messages leave it after 450 ms instead of 1 s`)
 			})
 		})
 	}
@@ -395,7 +395,7 @@ func TestPoliciesUnread(t *testing.T) {
 				diagnostics := p.refresh(t.Context())
 				noErrors(t, diagnostics)
 				return strings.Contains(warningText(diagnostics), `operator policy "theirs" (as the queue says, some `+
-					`seconds after a change) on queue "t.delay-00": messages leave it after 250ms instead of 1s`)
+					`seconds after a change) on queue "t.delay-00": messages leave it after 250 ms instead of 1 s`)
 			})
 			p.mustApply(nil)
 		})

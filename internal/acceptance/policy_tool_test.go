@@ -104,7 +104,7 @@ resource "rabbitmqdelay_cascade" "this" {
 			`rabbitmqdelay_cascade.preset: the longest delay is 3106 days; keep it under a year`,
 		}, warn: []string{
 			"rabbitmqdelay_cascade.unknown: force_destroy is not known before the apply",
-			"rabbitmqdelay_cascade.unknown: publisher is not known before the apply",
+			"rabbitmqdelay_cascade.unknown: max_delay is not known before the apply",
 			"rabbitmqdelay_cascade.unknown: queue_type is not known before the apply",
 		}},
 	} {
@@ -158,10 +158,8 @@ func judgePlan(t *testing.T, opa string, plan []byte) verdicts {
 	if err := os.WriteFile(input, plan, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), opa, "eval", "--strict", "--input", input, "--format", "raw",
-		"--data", filepath.Join(examples, policyExample, "cascades.rego"),
-		`{"deny": data.main.deny, "warn": data.main.warn}`)
-	out, err := command.CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), opa, filepath.Join(examples, policyExample, "cascades.rego"),
+		input).CombinedOutput()
 	var said verdicts
 	if err == nil {
 		err = json.Unmarshal(out, &said)

@@ -163,7 +163,7 @@ func (r *rebuilt) rebuild(change attributes, others, before topology.Topology) {
 	text := warningText(plan.diagnostics)
 	for _, part := range []string{
 		"Cascade is rebuilt", `entry exchange "t.delay-02"`, "publishers get an error and have to try again",
-		"While any message waits, the apply is refused",
+		"is rebuilt, because ", "The apply is refused if one waits by then",
 	} {
 		if !strings.Contains(text, part) {
 			r.Errorf("the plan does not say %q: %s", part, text)
@@ -225,7 +225,7 @@ func rebuildWithMessages(t *testing.T, queueType string, change attributes, conf
 	r.inTime(1, due)
 	due = send()
 	text = apply(attributes{"drain_timeout": "200ms"})
-	if !strings.Contains(text, "after the entry was closed for 200ms") {
+	if !strings.Contains(text, "after the entry was closed for 200 ms") {
 		t.Errorf("with a short drain_timeout: %s", text)
 	}
 	r.mustHold(before)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
 // Probe is one message that goes through a topology to a queue of its own.
@@ -76,7 +78,7 @@ func (p Probe) send(ctx context.Context, connection *amqp.Connection) (time.Dura
 	return 0, &Error{
 		NotArrived, fmt.Sprintf("receive the message that was sent through exchange %q in vhost %q", p.Exchange,
 			p.Vhost),
-		fmt.Sprintf("the broker took it, and it has not arrived after %s", p.Within),
+		fmt.Sprintf("the broker took it, and it has not arrived after %s", plaintext.Duration(p.Within)),
 		"terraform plan shows what is missing or damaged; the message itself is late, lost, or parked as unroutable, " +
 			"with the type rabbitmqdelay.probe",
 	}

@@ -231,7 +231,9 @@ type attempts struct{ *transport }
 // attemptTimeout is what an attempt ends with if the broker does not answer.
 type attemptTimeout struct{ after time.Duration }
 
-func (e attemptTimeout) Error() string { return fmt.Sprintf("no answer within %s", e.after) }
+func (e attemptTimeout) Error() string {
+	return fmt.Sprintf("no answer within %s", plaintext.Duration(e.after))
+}
 
 func (a attempts) RoundTrip(request *http.Request) (*http.Response, error) {
 	operation := request.Context()

@@ -70,13 +70,13 @@ func TestResolveBaseErrors(t *testing.T) {
 		{"base of a preset", func(c *Config) { *c = Config{Preset: NServiceBus, Base: 10} }, "base",
 			"is 10; presets are base 2, leave base out"},
 		{"levels", func(c *Config) { c.Levels = 10 }, "levels", "is 10; at a resolution of 1s in base 10 it can be " +
-			"1 to 8: RabbitMQ accepts no TTL over 87600h"},
+			"1 to 8: RabbitMQ accepts no TTL over 87600h (ten years)"},
 		{"levels that the longest delay does not take", func(c *Config) { c.MaxDelay = 999 * time.Second }, "levels",
 			"is 4, but the max_delay beside it, 16m39s, takes 3"},
 		{"longest delay", func(c *Config) { c.Levels, c.MaxDelay = 0, 100_000_000*time.Second }, "max_delay",
-			"more than 99999999s, the longest delay at a resolution of 1s in base 10: RabbitMQ accepts no"},
+			"more than 99999999s (3 years 62 days), the longest delay at a resolution of 1s in base 10: RabbitMQ accepts no"},
 		{"resolution", func(c *Config) { c.Resolution = MaxTTL }, "resolution", "in base 10 give at most 9733h20m: " +
-			"the highest digit waits 9 times as long, and RabbitMQ accepts no TTL over 87600h"},
+			"the highest digit waits 9 times as long, and RabbitMQ accepts no TTL over 87600h (ten years)"},
 		{"no verb", func(c *Config) { c.QueueName = "q" }, "queue_name", `is "q", which has 0 integer verbs; in ` +
 			`base 10 exactly two are needed, first %d or %02d in the place of the level, then %x or %d in the place ` +
 			`of the digit`},

@@ -102,7 +102,7 @@ func TestResolveErrors(t *testing.T) {
 		{"least longest delay", func(c *Config) { c.Levels, c.MaxDelay = 0, math.MinInt64 }, "max_delay",
 			"it has to be positive"},
 		{"too long a delay", func(c *Config) { c.Levels, c.MaxDelay = 0, 1<<29*time.Second }, "max_delay",
-			"more than 536870911s, the longest delay at a resolution of 1s"},
+			"more than 536870911s (17 years 5 days), the longest delay at a resolution of 1s"},
 		{"longest duration", func(c *Config) {
 			c.Levels, c.MaxDelay, c.Resolution = 0, math.MaxInt64,
 				time.Millisecond
@@ -118,7 +118,7 @@ func TestResolveErrors(t *testing.T) {
 		{"resolution between milliseconds", func(c *Config) { c.Resolution = 1500 * time.Microsecond }, "resolution",
 			"is 1.5ms; RabbitMQ counts TTL in whole milliseconds"},
 		{"resolution over the ceiling", func(c *Config) { c.Resolution = MaxTTL + time.Millisecond }, "resolution",
-			"give at most 87600h"},
+			"give at most 87600h (ten years)"},
 		{"negative lookahead", func(c *Config) { c.Lookahead = -1 }, "lookahead", "with 4 levels it can be 1 (the " +
 			"classic chain) to 4"},
 		{"lookahead beyond the levels", func(c *Config) { c.Lookahead = 5 }, "lookahead", "is 5; with 4 levels it " +

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
 // mostSpelled is the longest duration that is written in hours and so on, six weeks. Nobody can picture 74565h24m15s.
@@ -24,4 +26,16 @@ func DurationText(d time.Duration) string {
 		return seconds
 	}
 	return text
+}
+
+// pictured is a limit as attributes take it, and in words where nobody can picture that.
+func pictured(d time.Duration) string {
+	switch text := DurationText(d); {
+	case d == MaxTTL:
+		return text + " (ten years)"
+	case d > mostSpelled:
+		return text + " (" + plaintext.Duration(d) + ")"
+	default:
+		return text
+	}
 }

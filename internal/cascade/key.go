@@ -24,7 +24,7 @@ func (s Scale) RoutingKey(delay time.Duration, address string) (string, error) {
 	}
 	if steps > s.maxSteps() {
 		return "", attributeError("delay", "is %s, longer than %s, the longest that %d levels of %s%s can give",
-			delay, s.Longest(), s.Levels, s.Resolution, s.inBase())
+			delay, pictured(s.Longest()), s.Levels, s.Resolution, s.inBase())
 	}
 	if err := checkAddress("address", address, s.Levels); err != nil {
 		return "", err

@@ -59,7 +59,7 @@ func TestRoutingKeyErrors(t *testing.T) {
 		{0, 4, 0, "d", "resolution is 0s"},
 		{0, 4, -time.Second, "d", "resolution is -1s"},
 		{0, 4, time.Microsecond, "d", "resolution is 1µs; RabbitMQ counts TTL in whole milliseconds"},
-		{0, 1, MaxTTL + time.Millisecond, "d", "give at most 87600h"},
+		{0, 1, MaxTTL + time.Millisecond, "d", "give at most 87600h (ten years)"},
 	} {
 		if got, err := routingKey(test.delay, test.levels, test.resolution, test.address); err == nil ||
 			!strings.Contains(err.Error(), test.want) {

@@ -108,7 +108,7 @@ func ParseLabel(label string) (time.Duration, error) {
 	case ttl < time.Millisecond || ttl%time.Millisecond != 0:
 		return 0, fmt.Errorf("but RabbitMQ counts TTL in whole milliseconds, from 1ms on")
 	case ttl > MaxTTL:
-		return 0, fmt.Errorf("but RabbitMQ accepts no TTL over %s", DurationText(MaxTTL))
+		return 0, fmt.Errorf("but RabbitMQ accepts no TTL over %s", pictured(MaxTTL))
 	}
 	return ttl, nil
 }

@@ -242,7 +242,7 @@ func TestLadderErrors(t *testing.T) {
 		"a dot":        {func(l *LadderConfig) { l.Delays = []string{"1.5s"} }, "delays", `write "1500ms"`},
 		"a dot, round": {func(l *LadderConfig) { l.Delays = []string{"1.5h"} }, "delays", `write "1h30m"`},
 		"too long": {func(l *LadderConfig) { l.Delays = []string{"100000h"} }, "delays",
-			"no TTL over 87600h"},
+			"no TTL over 87600h (ten years)"},
 		"twice": {func(l *LadderConfig) { l.Delays = []string{"60s", "1m"} }, "delays",
 			`has both "1m" and "60s", which are the same`},
 		"no verb": {func(l *LadderConfig) { l.QueueName = "x" }, "queue_name", "has no %s in the place of the " +

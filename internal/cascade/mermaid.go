@@ -35,7 +35,8 @@ func (c Cascade) Mermaid() string {
 	for level := top; level >= 0; level-- {
 		line(`    %s{{"%s"}}`, name(level), mermaidText(c.Exchange(level)))
 		for _, q := range c.DelayQueues(level) {
-			line(`    %s[("%s<br/>%s, %s")]`, queue(q), mermaidText(q.Name), c.QueueType, q.TTL)
+			line(`    %s[("%s<br/>%s, %s")]`, queue(q), mermaidText(q.Name), c.QueueType,
+				plaintext.Duration(q.TTL))
 		}
 	}
 	if c.CreateDeliveryExchange {
@@ -63,8 +64,8 @@ func (c Cascade) Mermaid() string {
 }
 
 func (c Cascade) mermaidTitle() string {
-	title := fmt.Sprintf("vhost %s, delays up to %s in steps of %s", mermaidText(c.Vhost), DurationText(c.MaxDelay),
-		DurationText(c.Resolution))
+	title := fmt.Sprintf("vhost %s, delays up to %s in steps of %s", mermaidText(c.Vhost), plaintext.Duration(c.MaxDelay),
+		plaintext.Duration(c.Resolution))
 	if c.Lookahead > 1 {
 		next := "1"
 		if c.Base != DefaultBase {

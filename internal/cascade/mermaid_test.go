@@ -21,11 +21,11 @@ func TestMermaid(t *testing.T) {
 		"defaults": {Config{Vhost: "/", Name: "tasks", Levels: 2, CreateDeliveryExchange: true,
 			StrictKeys: true, InternalLevels: true, ParkUnroutable: true}, `flowchart LR
   publisher(["publisher"]) -- "2-digit delay, then the address" --> E1
-  subgraph cascade["vhost #47;, delays up to 3s in steps of 1s<br/>lookahead 2, straight to the queue of the next 1"]
+  subgraph cascade["vhost #47;, delays up to 3 s in steps of 1 s<br/>lookahead 2, straight to the queue of the next 1"]
     E1{{"tasks.delay-01"}}
-    Q1[("tasks.delay-01<br/>quorum, 2s")]
+    Q1[("tasks.delay-01<br/>quorum, 2 s")]
     E0{{"tasks.delay-00"}}
-    Q0[("tasks.delay-00<br/>quorum, 1s")]
+    Q0[("tasks.delay-00<br/>quorum, 1 s")]
     delivery{{"tasks.delivery"}}
   end
   E1 -- "1" --> Q1
@@ -41,9 +41,9 @@ func TestMermaid(t *testing.T) {
 		"a classic chain": {Config{Vhost: "a b", Name: "end", Levels: 1, Lookahead: 1, DeliveryExchange: "amq.topic",
 			QueueType: Classic}, `flowchart LR
   publisher(["publisher"]) -- "1-digit delay, then the address" --> E0
-  subgraph cascade["vhost a#32;b, delays up to 1s in steps of 1s"]
+  subgraph cascade["vhost a#32;b, delays up to 1 s in steps of 1 s"]
     E0{{"end.delay-00"}}
-    Q0[("end.delay-00<br/>classic, 1s")]
+    Q0[("end.delay-00<br/>classic, 1 s")]
   end
   delivery{{"amq.topic"}}
   E0 -- "1" --> Q0
@@ -99,10 +99,10 @@ var mermaidLine = func() []*regexp.Regexp {
 	for _, statement := range []string{
 		`flowchart LR`,
 		`  end`,
-		`  subgraph cascade\["vhost ` + name + `, delays up to \w[\w.]* in steps of [\w.]+(?:<br/>lookahead \d+, ` +
+		`  subgraph cascade\["vhost ` + name + `, delays up to \w[\w. ]* in steps of [\w. ]+(?:<br/>lookahead \d+, ` +
 			`straight to the queue of the next (?:1|digit but 0))?"\]`,
 		` {2,4}` + id + `\{\{"(` + name + `)"\}\}`,
-		`    Q\d+(?:_[1-9a-f])?\[\("(` + name + `)<br/>(?:quorum|classic), [\w.µ]+"\)\]`,
+		`    Q\d+(?:_[1-9a-f])?\[\("(` + name + `)<br/>(?:quorum|classic), [\w. ]+"\)\]`,
 		`  ` + id + `(?:\(\[` + label + `\]\))? (?:-->|-- ` + label + ` -->|-\. ` + label + ` \.->) ` + id + `(?:\(\[` +
 			label + `\]\)|\{\{"(` + name + `)"\}\}|\[\("(` + name + `)<br/>(?:quorum|classic)"\)\])?`,
 	} {

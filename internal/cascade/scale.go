@@ -60,12 +60,12 @@ func (s Scale) checkSteps() error {
 			"or a multiple of it", s.Resolution)
 	case s.Resolution > MaxTTL:
 		return attributeError("resolution", "is %s; give at most %s, the longest TTL that RabbitMQ accepts",
-			s.Resolution, MaxTTL)
+			s.Resolution, pictured(MaxTTL))
 	case s.mostLevels() < 1:
 		most := MaxTTL / time.Duration(s.Base-1)
 		return attributeError("resolution", "is %s; in base %d give at most %s: the highest digit waits %d times as "+
 			"long, and RabbitMQ accepts no TTL over %s",
-			s.Resolution, s.Base, most.Truncate(time.Millisecond), s.Base-1, MaxTTL)
+			s.Resolution, s.Base, most.Truncate(time.Millisecond), s.Base-1, pictured(MaxTTL))
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func (s Scale) checkLevels() error {
 	if most := s.mostLevels(); s.Levels < 1 || s.Levels > most {
 		return attributeError("levels", "is %d; at a resolution of %s%s it can be 1 to %d: RabbitMQ accepts no "+
 			"TTL over %s",
-			s.Levels, s.Resolution, s.inBase(), most, MaxTTL)
+			s.Levels, s.Resolution, s.inBase(), most, pictured(MaxTTL))
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func LevelsFor(base int, maxDelay, resolution time.Duration) (int, error) {
 		if s.Levels == most {
 			return most + 1, attributeError("max_delay", "is %s, more than %s, the longest delay at a resolution of "+
 				"%s%s: RabbitMQ accepts no TTL over %s; a coarser resolution reaches further",
-				maxDelay, s.Longest(), resolution, s.inBase(), MaxTTL)
+				maxDelay, pictured(s.Longest()), resolution, s.inBase(), pictured(MaxTTL))
 		}
 		s.Levels++
 	}

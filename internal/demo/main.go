@@ -22,6 +22,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
 // What examples/demo declares.
@@ -191,10 +192,11 @@ func send(ctx context.Context, broker *brokertest.Broker) error {
 			return err
 		}
 		measured := arrival.At.Sub(sent[i])
-		fmt.Fprintf(table, "%s\t%s\t%.3f s\t%d ms\t\n", delays[i], keys[i], measured.Seconds(),
+		fmt.Fprintf(table, "%s\t%s\t%.3f s\t%d ms\t\n", plaintext.Duration(delays[i]), keys[i], measured.Seconds(),
 			(measured - delays[i]).Milliseconds())
 		if measured < delays[i] {
-			early = fmt.Errorf("the message with a delay of %s arrived after %s", delays[i], measured)
+			early = fmt.Errorf("the message with a delay of %s arrived after %s", plaintext.Duration(delays[i]),
+				plaintext.Duration(measured))
 		}
 	}
 	return errors.Join(early, table.Flush())

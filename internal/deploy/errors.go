@@ -124,9 +124,7 @@ func (e *NotVerifiedError) Error() string {
 type LeftError struct{ Objects topology.Topology }
 
 func (e *LeftError) Error() string {
-	return fmt.Sprintf("RabbitMQ said that all is deleted, and these objects are still there: %s. Somebody else has "+
-		"declared them again, or a gateway gave a wrong answer. They stay in the state; the next apply deletes them",
-		Names(e.Objects))
+	return "RabbitMQ said that all is deleted, and these objects are still there: " + Names(e.Objects)
 }
 
 // failure is what went wrong in an operation of which more is to be said.

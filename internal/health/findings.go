@@ -1,14 +1,12 @@
 // Package health tells what is wrong with a topology that exists, and what that does to messages. It is pure: it never
-// talks to a broker, and it repairs nothing. Read findings.go first.
+// talks to a broker, and it repairs nothing. Read findings.go first, then damages.go.
 package health
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -22,6 +20,8 @@ const (
 	Error Severity = "error"
 	// Warning is for messages that may be late, and for what is not known.
 	Warning Severity = "warning"
+	// Harmless is for what does nothing to messages. It is no finding that anybody is told.
+	Harmless Severity = ""
 )
 
 // Finding is something that changes what happens to messages.
@@ -58,9 +58,8 @@ type inspection struct {
 	found  []Finding
 }
 
-func (i *inspection) add(severity Severity, cause, format string, args ...any) {
-	i.found = append(i.found, Finding{severity, fmt.Sprintf("queue %q", i.queue.Name), cause,
-		fmt.Sprintf(format, args...)})
+func (i *inspection) add(severity Severity, cause, effect string) {
+	i.found = append(i.found, Finding{severity, topology.QueueObject(i.queue.Name), cause, effect})
 }
 
 // availability reports a queue that moves no messages because of nodes that are down.
@@ -84,7 +83,7 @@ func (i *inspection) policies() {
 		perhaps.applied()
 		for _, f := range perhaps.found {
 			i.add(Warning, f.Cause, "only RabbitMQ can tell whether this applies to it, and has not said so yet; if it "+
-				"does: %s", f.Effect)
+				"does: "+f.Effect)
 		}
 	}
 }
@@ -97,28 +96,22 @@ func (i *inspection) applied() {
 	}
 	if ttl, ok := i.lowers("message-ttl"); ok {
 		if i.queue.Delays() {
-			i.add(Error, i.cause(), "messages leave it after %s instead of %s", millis(ttl),
-				millis(i.queue.TTLMillis()))
+			i.add(Error, i.cause(), fmt.Sprintf("messages leave it after %s instead of %s", millis(ttl),
+				millis(i.queue.TTLMillis())))
 		} else {
-			i.add(Error, i.cause(), "messages in it are %s after %s", i.removed(), millis(ttl))
+			i.add(Error, i.cause(), fmt.Sprintf("messages in it are %s after %s", removed(i.next()), millis(ttl)))
 		}
 	}
 	if expires, ok := i.lowers("expires"); ok {
-		i.add(Error, i.cause(), "RabbitMQ deletes it, with the messages in it, %s after it was declared or last "+
-			"looked at: messages that pass through do not count", millis(expires))
+		i.add(Error, i.cause(), expired(expires))
 	}
 	i.limits()
 	key, byPolicy := policy.InForce(i.queue, "dead-letter-routing-key", i.status.Applied.Definition)
 	if byPolicy && i.queue.Delays() {
-		i.add(Error, i.cause(), "messages leave it with the routing key %q in place of their own, so that they do "+
-			"not reach their destination", key)
+		i.add(Error, i.cause(), withKey(key))
 	}
 	if looks, ok := i.lowers("delivery-limit"); ok && i.queue.Type() == "quorum" {
-		removed := i.removed()
-		if i.queue.Delays() {
-			removed += " before its time"
-		}
-		i.add(Error, i.cause(), "a message in it that is got and put back more than %d times is %s", looks, removed)
+		i.add(Error, i.cause(), lookedAt(i.queue, looks, i.next()))
 	}
 }
 
@@ -130,31 +123,20 @@ func (i *inspection) limits() {
 		if !ok {
 			continue
 		}
-		switch {
-		case overflow == "reject-publish" && (i.queue.AtLeastOnce() || i.queue.Type() == "quorum" && !i.queue.Delays()):
-			i.add(Warning, i.cause(), "at %d %s it refuses further ones: publishers get a negative confirmation, and "+
-				"messages on their way into it are late", most, limit.unit)
-		case overflow == "reject-publish" || overflow == "reject-publish-dlx" && i.queue.Type() == "classic":
-			i.add(Error, i.cause(), "at %d %s, further ones that are dead-lettered into it are lost", most, limit.unit)
-		case i.queue.Delays():
-			i.add(Error, i.cause(), "at %d %s, the oldest leave it early", most, limit.unit)
-		default:
-			i.add(Error, i.cause(), "at %d %s, the oldest are %s", most, limit.unit, i.removed())
-		}
+		severity, effect := full(i.queue, overflow, most, limit.unit, i.next())
+		i.add(severity, i.cause(), effect)
 	}
 	if i.queue.AtLeastOnce() && overflow != "reject-publish" {
-		i.add(Error, i.cause(), "overflow %q switches at-least-once dead-lettering off: messages that leave it "+
-			"can be lost", overflow)
+		i.add(Error, i.cause(), fmt.Sprintf("overflow %q switches at-least-once dead-lettering off: %s", overflow,
+			canBeLost))
 	}
 }
 
-// removed is what becomes of a message that has to leave a queue where messages end.
-func (i *inspection) removed() string {
+// next is the exchange that takes what has to leave the queue, if there is one.
+func (i *inspection) next() string {
 	exchange, _ := policy.InForce(i.queue, "dead-letter-exchange", i.status.Applied.Definition)
-	if exchange == nil || exchange == "" {
-		return "dropped"
-	}
-	return fmt.Sprintf("handed on to exchange %q", exchange)
+	name, _ := exchange.(string)
+	return name
 }
 
 func (i *inspection) consumers() {
@@ -174,7 +156,7 @@ func (i *inspection) lowers(key string) (int64, bool) {
 func (i *inspection) overflow() string {
 	value, _ := policy.InForce(i.queue, "overflow", i.status.Applied.Definition)
 	text, _ := value.(string)
-	return cmp.Or(text, "drop-head")
+	return overflowOf(text)
 }
 
 // Refuses says what makes a queue refuse messages when it is full, such as `x-max-length = 1000`, or with "by" a
@@ -209,40 +191,3 @@ func (i *inspection) cause() string {
 	}
 	return cause
 }
-
-// Damages lists how what a broker has deviates from the topology: what a plan repairs, and a delivery exchange of
-// others that is gone. Each cause is there once: an exchange or a queue that is missing has taken its bindings with it.
-func Damages(desired, actual topology.Topology) []Finding {
-	var found []Finding
-	add := func(object, cause, effect string) { found = append(found, Finding{Error, object, cause, effect}) }
-	gone := map[string]bool{}
-	missing := func(object, effect string) {
-		gone[object] = true
-		add(object, "missing", effect)
-	}
-	differences := topology.Diff(desired, actual)
-	for _, name := range differences.MissingExchanges {
-		missing(topology.ExchangeObject(name), "messages do not get on from here: publishers get an error, quorum "+
-			"queues keep what they hand on to it, and classic queues lose it")
-	}
-	if !desired.Has(desired.Delivery) && actual.DeliveryType == "" {
-		missing(topology.ExchangeObject(desired.Delivery), "messages do not get to their destination")
-	}
-	for _, name := range differences.MissingQueues {
-		missing(topology.QueueObject(name), "messages that have to wait in it are unroutable")
-	}
-	for _, b := range differences.MissingBindings {
-		into := fmt.Sprintf("%s %q", b.DestinationType, b.Destination)
-		if !gone[topology.ExchangeObject(b.Source)] && !gone[into] {
-			add("binding of "+b.Describe(), "missing", "messages with such a key are unroutable")
-		}
-	}
-	for _, object := range topology.Existing(desired, actual) {
-		for _, d := range object.Differences {
-			add(object.Name, d.String(), "messages take another way or another time than they should")
-		}
-	}
-	return found
-}
-
-func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -41,7 +41,7 @@ func TestFindingsInBase10(t *testing.T) {
 		"a time between two digits": {
 			policies: ofPolicy("delay", "message-ttl", int64(45_000)),
 			queues:   queues(func(level, digit int) bool { return level == 1 && digit > 4 || level == 2 }),
-			says:     "messages leave it after 45s instead of ",
+			says:     "messages leave it after 45 s instead of ",
 		},
 		"one digit of each level": {
 			policies: ofPolicy("-7$", "dead-letter-routing-key", "lost"),
@@ -90,7 +90,7 @@ func TestForeignBindingInBase10(t *testing.T) {
 	actual := deployedAlone(t, expanded).Actual(expanded)
 	actual.Bindings.Add(topology.Binding{Source: "t.delay-01", RoutingKey: "*.a.#", DestinationType: topology.ToQueue,
 		Destination: "t.delay-01-9"})
-	found := health.Damages(expanded, actual)
+	found := health.Damages(expanded, actual, nil)
 	if len(found) != 1 || found[0].Severity != health.Error || found[0].Object !=
 		`binding of exchange "t.delay-01" to queue "t.delay-01-9" with key "*.a.#"` {
 		t.Errorf("the findings are %q", found)

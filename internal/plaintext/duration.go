@@ -15,7 +15,7 @@ const (
 	longest = math.MaxInt64 - day
 )
 
-// Duration is a duration as people say it: "36 h 24 min 31 s", "8 years 185 days". From a year on, it is
+// Duration is a duration as people say it: "36 h 24 min 31 s", "12 days 3 h", "8 years 185 days". From a year on, it is
 // rounded to days. Attributes take another form, see cascade.DurationText.
 func Duration(d time.Duration) string {
 	switch {

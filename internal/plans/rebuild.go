@@ -115,6 +115,11 @@ func apart(t topology.Topology, other topology.Topology) topology.Topology {
 	return t
 }
 
+// KeepsParked tells whether a Rebuild leaves the way of unroutable messages as it is, and what is parked in its queue.
+func KeepsParked(before, after topology.Topology) bool {
+	return len(apart(before, after).Queues) < len(before.Queues)
+}
+
 // takes tells whether the binding leads to an object of the topology.
 func takes(t topology.Topology, b topology.Binding) bool {
 	return b.LeadsInto(t.Queues) || b.DestinationType == topology.ToExchange && t.Has(b.Destination)

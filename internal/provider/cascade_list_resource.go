@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/list"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -48,5 +49,6 @@ func (m *cascadeModel) displayName() string {
 	if n := m.Levels.ValueInt64(); n > 1 {
 		levels = fmt.Sprintf("%d levels", n)
 	}
-	return fmt.Sprintf("%s (%s, up to %s)", name, levels, m.MaxDelay.ValueString())
+	longest, _ := m.MaxDelay.ValueGoDuration() // which was computed
+	return fmt.Sprintf("%s (%s, up to %s)", name, levels, plaintext.Duration(longest))
 }

@@ -204,7 +204,7 @@ func (m cascadeModel) forecast(ctx context.Context) (computed, cascade.Errors, d
 	if diags.HasError() {
 		return nil, nil, diags
 	}
-	return forecast(ctx, "Expanding the cascade failed", m.trials(base), compute)
+	return tryAll(ctx, "Expanding the cascade failed", m.trials(base), compute)
 }
 
 // trials are configurations that differ in what is unknown in the model. The values are chosen so

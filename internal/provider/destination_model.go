@@ -131,7 +131,7 @@ func computeDestination(config cascade.Destination) (computed, error) {
 
 // forecast is what can be said of a configuration some of whose values are not known yet.
 func (m *destinationModel) forecast(ctx context.Context) (computed, diag.Diagnostics) {
-	result, errs, diags := forecast(ctx, "Computing the destination failed", m.trials(), computeDestination)
+	result, errs, diags := tryAll(ctx, "Computing the destination failed", m.trials(), computeDestination)
 	diags.Append(configErrors(errs)...)
 	return result, diags
 }

@@ -314,6 +314,7 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 	// The framework wants an identity even of what is gone, and Terraform before 1.12 brings none.
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
 	if err != nil || !slices.Contains(there, o.Binding) {
+		resp.Diagnostics.Append(o.gone(model.Address.ValueString())...)
 		resp.State.RemoveResource(ctx)
 		return
 	}

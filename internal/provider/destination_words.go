@@ -14,6 +14,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -180,7 +181,7 @@ func (o *bindingOperation) onTheirWay(
 	}
 	waited, longer := "", "drain_timeout, which makes it wait for them"
 	if o.options.Guard.Drain > 0 {
-		waited, longer = " after "+cascade.DurationText(o.options.Guard.Drain), "a longer drain_timeout"
+		waited, longer = " after "+plaintext.Duration(o.options.Guard.Drain), "a longer drain_timeout"
 	}
 	return diag.NewErrorDiagnostic("Messages are on their way", fmt.Sprintf(
 		"The destination was not %s, and nothing is unbound. In vhost %q this stands:\n\n  %s\n\n"+

@@ -128,7 +128,7 @@ func (m *ladderModel) recognize(ctx context.Context, look cascade.Lookup, vhost,
 
 // forecast is what can be said of a configuration some of whose values are not known yet.
 func (m *ladderModel) forecast(ctx context.Context) (computed, cascade.Errors, diag.Diagnostics) {
-	return forecast(ctx, "Expanding the ladder failed", m.trials(m.config()), computeLadder)
+	return tryAll(ctx, "Expanding the ladder failed", m.trials(m.config()), computeLadder)
 }
 
 // trials are configurations that differ in what is unknown in the model. The values are chosen so

@@ -2,9 +2,9 @@ package provider
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
@@ -171,16 +171,23 @@ func (r *lifecycle[M, P]) Read(ctx context.Context, req resource.ReadRequest, re
 	// The framework wants an identity even of what is gone, and Terraform before 1.12 brings none.
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
 	if err != nil || len(state.Exchanges)+len(state.Queues) == 0 {
+		resp.Diagnostics.Append(o.gone(err)...)
 		resp.State.RemoveResource(ctx)
 		return
 	}
+	resp.Diagnostics.Append(o.drift(state)...)
 	resp.Diagnostics.Append(o.warnings(state)...)
 	if r.connection.planned.refresh(o.Vhost, o.Desired.Entry) {
 		resp.Diagnostics.Append(o.twice())
 	}
 	resp.Diagnostics.Append(P(&model).setActual(state.Topology)...)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
-	resp.Diagnostics.Append(resp.Private.SetKey(ctx, inFlightKey, []byte(strconv.FormatInt(inFlight(state), 10)))...)
+	waits, err := json.Marshal(o.waiting(state))
+	if err != nil {
+		resp.Diagnostics.AddError("Could not keep what was counted", err.Error())
+		return
+	}
+	resp.Diagnostics.Append(resp.Private.SetKey(ctx, inFlightKey, waits)...)
 }
 
 // Update brings the broker from whatever it has to what is planned.
@@ -291,14 +298,21 @@ func (r *lifecycle[M, P]) open(model P) (*operation, diag.Diagnostics) {
 	return o, diags
 }
 
-// inFlight is the number of messages that wait, by the broker's lagging count.
-func inFlight(state *broker.State) int64 {
-	var sum int64
-	for _, status := range state.Status {
-		sum += status.Messages
+// waiting is what waits, by the broker's lagging count.
+func (o *operation) waiting(state *broker.State) waiting {
+	var waits waiting
+	for name, status := range state.Status {
+		if name == o.parking() {
+			waits.Parked += status.Messages
+		} else {
+			waits.Delayed += status.Messages
+		}
 	}
-	return sum
+	return waits
 }
 
-// inFlightKey is where the private state keeps what Read counted, for the warning of a replacement.
+// parking is the queue of unroutable messages, empty if there is none. It is called like its exchange.
+func (o *operation) parking() string { return o.Desired.Exchanges[o.Desired.Entry].AlternateExchange() }
+
+// inFlightKey is where the private state keeps what Read counted, for the warnings of plans.
 const inFlightKey = "in_flight"

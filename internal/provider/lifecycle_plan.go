@@ -2,14 +2,17 @@ package provider
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // ValidateConfig reports what the broker would refuse, on the attribute it concerns.
@@ -36,7 +39,7 @@ func (r *lifecycle[M, P]) ModifyPlan(
 		var state M
 		resp.Diagnostics.Append(ofState(req.State.Get(ctx, &state))...)
 		resp.Diagnostics.Append(r.warnInFlight(ctx, req, "destroyed")...)
-		resp.Diagnostics.Append(r.lookForInbound(ctx, &state, "destroyed")...)
+		resp.Diagnostics.Append(r.lookForInbound(ctx, &state)...)
 		r.notePrior(&state)
 		return
 	}
@@ -84,47 +87,43 @@ func (r *lifecycle[M, P]) ModifyPlan(
 	if !replaced {
 		resp.Diagnostics.Append(r.notePlan(&plan, false)...)
 	}
-	if before := P(&state).common().DeliveryExchange; len(altered) > 0 && P(&plan).isKnown() &&
-		before.Equal(P(&plan).common().DeliveryExchange) {
-		was, gets := P(&state).scale().Levels, P(&plan).scale().Levels
-		resp.Diagnostics.Append(layoutChange(before.ValueString(), was, gets)...)
-	}
 	switch {
-	case replaced:
-		resp.RequiresReplace = append(resp.RequiresReplace, altered...)
-		resp.Diagnostics.Append(r.warnInFlight(ctx, req, "replaced")...)
-		resp.Diagnostics.Append(r.lookForInbound(ctx, &state, "replaced")...)
 	case len(altered) > 0:
-		resp.Diagnostics.Append(r.warnRebuild(ctx, req, &plan, altered)...)
+		if replaced {
+			resp.RequiresReplace = append(resp.RequiresReplace, altered...)
+		}
+		resp.Diagnostics.Append(r.warnOverhaul(ctx, req, resp.Plan.Raw, &state, &plan, altered)...)
 	case P(&state).loses(&plan):
 		resp.Diagnostics.Append(r.warnInFlight(ctx, req, "rid of some of its queues")...)
 	}
 }
 
-// warnInFlight says what a destroy or replacement has in its way, by what the last refresh counted.
+// warnInFlight says what a destroy, or a change that removes queues, has in its way, by what the last refresh counted.
 func (r *lifecycle[M, P]) warnInFlight(
 	ctx context.Context, req resource.ModifyPlanRequest, verb string,
 ) diag.Diagnostics {
-	counted, diags := req.Private.GetKey(ctx, inFlightKey)
-	messages, err := strconv.ParseInt(string(counted), 10, 64)
-	if err != nil || messages == 0 {
+	waits, diags := readWaiting(ctx, req)
+	if waits == nil || waits.all() == 0 {
 		return diags
 	}
 	var state M
 	diags.Append(req.State.Get(ctx, &state)...)
-	declared := P(&state).common()
-	then := "The apply will be refused while any message waits."
-	switch {
-	case declared.ForceDestroy.ValueBool():
-		then = "They will be deleted, because force_destroy is true."
-	case !declared.DrainTimeout.IsNull():
-		then = fmt.Sprintf("The apply will close the entry and wait up to %s for them to be delivered.",
-			declared.DrainTimeout.ValueString())
-	}
-	diags.AddWarning("Messages in flight", fmt.Sprintf("The %s with entry exchange %q is to be %s. Messages that "+
-		"wait in it, by the broker's last count, which may be some seconds old: %d. %s",
-		P(&state).kind(), declared.EntryExchange.ValueString(), verb, messages, then))
+	guard, more := P(&state).common().guard()
+	diags.Append(more...)
+	diags.AddWarning("Messages in flight", fmt.Sprintf("The %s with entry exchange %q is to be %s. %s %s",
+		P(&state).kind(), P(&state).common().EntryExchange.ValueString(), verb, waitsNow(waits),
+		overhaul{guard: guard, waits: waits}.fate()))
 	return diags
+}
+
+// readWaiting is what the last refresh counted, nil if that is not known.
+func readWaiting(ctx context.Context, req resource.ModifyPlanRequest) (*waiting, diag.Diagnostics) {
+	text, diags := req.Private.GetKey(ctx, inFlightKey)
+	var waits waiting
+	if json.Unmarshal(text, &waits) != nil {
+		return nil, diags
+	}
+	return &waits, diags
 }
 
 // planDeliveryType plans the type of another delivery exchange than before, which is not that of the one before.
@@ -143,33 +142,49 @@ func (r *lifecycle[M, P]) planDeliveryType(
 	return resp.Plan.Set(ctx, plan)
 }
 
-// warnRebuild says what an update does that rebuilds.
-func (r *lifecycle[M, P]) warnRebuild(
-	ctx context.Context, req resource.ModifyPlanRequest, plan P, altered path.Paths,
+// warnOverhaul says what a replacement or a rebuild does.
+func (r *lifecycle[M, P]) warnOverhaul(
+	ctx context.Context, req resource.ModifyPlanRequest, planned tftypes.Value, state, plan P, altered path.Paths,
 ) diag.Diagnostics {
-	counted, diags := req.Private.GetKey(ctx, inFlightKey)
-	declared, kind := plan.common(), plan.kind()
+	waits, diags := readWaiting(ctx, req)
+	had, gets := state.common(), plan.common()
 	names := make([]string, len(altered))
 	for i, attribute := range altered {
 		names[i] = attribute.String()
 	}
-	then := "While any message waits, the apply is refused."
-	switch {
-	case declared.ForceDestroy.ValueBool():
-		then = "Messages that wait are deleted, because force_destroy is true."
-	case !declared.DrainTimeout.IsNull():
-		then = fmt.Sprintf("The apply waits up to %s for the messages that wait. If they are not all delivered by "+
-			"then, it is refused and the entry is opened again.", declared.DrainTimeout.ValueString())
+	o := overhaul{
+		kind: state.kind(), vhost: had.Vhost.ValueString(), entry: had.EntryExchange.ValueString(), waits: waits,
+		because:  reasons(names, attributesOf(req.Config.Raw), attributesOf(req.State.Raw), attributesOf(planned)),
+		delivery: had.DeliveryExchange.ValueString(), newDelivery: gets.DeliveryExchange.ValueString(),
 	}
-	messages, err := strconv.ParseInt(string(counted), 10, 64)
-	if err == nil {
-		then += fmt.Sprintf(
-			" Messages that wait, by the broker's last count, which may be some seconds old: %d.", messages)
+	if plan.isKnown() {
+		before, after := state.scale(), plan.scale()
+		o.before, o.after = &before, &after
 	}
-	diags.AddWarning(title(kind)+" is rebuilt", fmt.Sprintf(
-		"The %s with entry exchange %q gets other exchanges or queues, because of a change of %s. It is rebuilt in "+
-			"one go, with all that others have bound. Its entry is closed meanwhile: publishers get an error and "+
-			"have to "+
-			"try again. %s", kind, declared.EntryExchange.ValueString(), strings.Join(names, ", "), then))
-	return diags
+	before, more := state.expand()
+	diags.Append(ofState(more)...)
+	after := topology.New()
+	if plan.isKnown() {
+		after, more = plan.expand()
+		diags.Append(more...)
+	}
+	declared := gets // an update goes by the plan, and a destroy by the state
+	if had.hasPlaceOf(gets) {
+		o.keepsParked = plans.KeepsParked(before, after)
+	} else {
+		declared = had
+		o.moved = &movedEntry{vhost: gets.Vhost.ValueString(), entry: gets.EntryExchange.ValueString()}
+		middle, exists := after.Exchanges[o.entry]
+		o.moved.staysOpen = exists && !middle.Internal && o.entry != o.moved.entry && had.Vhost.Equal(gets.Vhost)
+		o.inbound = r.inbound(ctx, state)
+	}
+	o.guard, more = declared.guard()
+	return append(append(diags, more...), o.diagnostic())
+}
+
+// attributesOf are the attributes of a resource by their names.
+func attributesOf(resource tftypes.Value) map[string]tftypes.Value {
+	attributes := map[string]tftypes.Value{}
+	_ = resource.As(&attributes) // what Terraform sends is an object
+	return attributes
 }

@@ -101,7 +101,11 @@ func (m *observedDeclared) observeDeclared(
 	m.DeliveryExchange = types.StringValue(o.Desired.Delivery)
 	m.QueueType = shows.queueType
 	m.Summary = types.StringValue(shows.summary)
-	m.Messages, m.Unroutable = o.waiting(state)
+	waits := o.waiting(state)
+	m.Messages, m.Unroutable = types.Int64Value(waits.Delayed), types.Int64Null()
+	if o.parking() != "" {
+		m.Unroutable = types.Int64Value(waits.Parked)
+	}
 	m.Findings, err = o.observedFindings(ctx, state, digits)
 	return state, err
 }
@@ -208,19 +212,15 @@ func declaredTTL(queue topology.Queue) types.Int64 {
 	return types.Int64Null()
 }
 
-// waiting counts the messages in the delay queues, and in the queue of unroutable messages if there is one.
-func (o *operation) waiting(state *broker.State) (messages, unroutable types.Int64) {
-	all, parking := inFlight(state), o.Desired.Exchanges[o.Desired.Entry].AlternateExchange()
-	if parking == "" {
-		return types.Int64Value(all), types.Int64Null()
-	}
-	parked := state.Status[parking].Messages
-	return types.Int64Value(all - parked), types.Int64Value(parked)
-}
-
 // observedFindings are the findings, with digits as in observeDeclared.
 func (o *operation) observedFindings(ctx context.Context, state *broker.State, digits int) ([]observedFinding, error) {
-	found := append(health.Damages(o.Desired, state.Topology), o.Findings(state)...)
+	var found []health.Finding
+	for _, damage := range health.Damages(o.Desired, state.Topology, state.Status) {
+		if damage.Severity != health.Harmless {
+			found = append(found, damage.Finding)
+		}
+	}
+	found = append(found, o.Findings(state)...)
 	if digits > 0 {
 		astray, err := o.astray(ctx, digits)
 		if err != nil {

@@ -127,49 +127,34 @@ func refusedWith(diags diag.Diagnostics, words string) diag.Diagnostics {
 	return all
 }
 
-// lookForInbound warns of what others have bound into the exchanges that go.
-func (r *lifecycle[M, P]) lookForInbound(ctx context.Context, state P, verb string) diag.Diagnostics {
+// lookForInbound warns of what others have bound into the exchanges that a destroy takes away.
+func (r *lifecycle[M, P]) lookForInbound(ctx context.Context, state P) diag.Diagnostics {
 	var diags diag.Diagnostics
+	if lines := r.inbound(ctx, state); len(lines) > 0 {
+		diags.AddWarning("Bindings of others go, too", fmt.Sprintf(
+			"The %s with entry exchange %q in vhost %q is to be destroyed. These bindings of others lead into it, and "+
+				"go with it:\n\n  %s\n\nWhoever made them has to bind again.", state.kind(),
+			state.common().EntryExchange.ValueString(), state.common().Vhost.ValueString(),
+			strings.Join(atMost(lines), "\n  ")))
+	}
+	return diags
+}
+
+// inbound are the bindings of others into the exchanges that go, in words.
+func (r *lifecycle[M, P]) inbound(ctx context.Context, state P) []string {
 	ctx, cancel, o := r.forPlan(ctx, state)
 	defer cancel()
 	if o == nil {
-		return diags
+		return nil
 	}
 	inbound, err := o.PreviewRemoval(ctx)
 	if err != nil {
-		return diags
+		return nil
 	}
 	var lines []string
 	for _, b := range inbound {
 		lines = append(lines,
 			fmt.Sprintf("exchange %q, bound to exchange %q with key %q", b.Source, b.Destination, b.RoutingKey))
 	}
-	if len(lines) > 0 {
-		diags.AddWarning("Bindings of others go, too", fmt.Sprintf(
-			"The %s is to be %s. These bindings of others lead into it, and go with it:\n\n  %s\n\nWhoever made them "+
-				"has to bind again.",
-			o,
-			verb,
-			strings.Join(atMost(lines), "\n  "),
-		))
-	}
-	return diags
-}
-
-// layoutChange warns of bindings on the delivery exchange that match nothing any more.
-func layoutChange(delivery string, before, after int) diag.Diagnostics {
-	var diags diag.Diagnostics
-	if before != after {
-		diags.AddWarning("Bindings on the delivery exchange change", fmt.Sprintf(
-			"Routing keys get %d digits in place of %d. What applications have bound to exchange %q with a \"*\" for "+
-				"each of the %d digits then matches no "+
-				"message: they have to bind with %d. The bindings that are there stay.",
-			after,
-			before,
-			delivery,
-			before,
-			after,
-		))
-	}
-	return diags
+	return lines
 }

@@ -88,7 +88,7 @@ func (d *probeDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 		resp.Diagnostics.Append(diags...)
 		if tolerance <= 0 {
 			resp.Diagnostics.AddAttributeError(path.Root("tolerance"), "Invalid tolerance",
-				fmt.Sprintf("tolerance is %s; it has to be positive.", tolerance))
+				fmt.Sprintf("tolerance is %s; it has to be positive.", cascade.DurationText(tolerance)))
 		}
 	}
 	if !d.connection.isKnown() {

@@ -34,6 +34,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
 )
 
@@ -351,7 +352,7 @@ func (m providerModel) setTimeouts(config *broker.Config, diags *diag.Diagnostic
 		diags.Append(more...)
 		if timeout <= 0 {
 			diags.AddAttributeError(path.Root("request_timeout"), "Invalid request timeout",
-				fmt.Sprintf("request_timeout is %s; it has to be positive.", timeout))
+				fmt.Sprintf("request_timeout is %s; it has to be positive.", cascade.DurationText(timeout)))
 		}
 		config.RequestTimeout = timeout
 	}
@@ -360,7 +361,8 @@ func (m providerModel) setTimeouts(config *broker.Config, diags *diag.Diagnostic
 		diags.Append(more...)
 		if timeout < 0 {
 			diags.AddAttributeError(path.Root("retry_timeout"), "Invalid retry timeout",
-				fmt.Sprintf("retry_timeout is %s; it must not be negative. To try nothing again, write 0s.", timeout))
+				fmt.Sprintf("retry_timeout is %s; it must not be negative. To try nothing again, write 0s.",
+					cascade.DurationText(timeout)))
 		}
 		config.RetryTimeout = timeout
 	}

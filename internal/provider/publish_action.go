@@ -21,6 +21,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -261,7 +262,7 @@ func (a *publishAction) Invoke(ctx context.Context, req action.InvokeRequest, re
 		return
 	}
 	report("The broker has confirmed the message. It is due at address %q after %s, at %s.",
-		model.Address.ValueString(), due, began.Add(due).UTC().Format(time.RFC3339))
+		model.Address.ValueString(), plaintext.Duration(due), began.Add(due).UTC().Format(time.RFC3339))
 }
 
 // checkScale makes sure that the cascade is the one that is meant. With another number of levels a key may wait for
@@ -283,7 +284,7 @@ func (m publishModel) checkScale(scale cascade.Scale) diag.Diagnostics {
 		resolution, more := m.Resolution.ValueGoDuration()
 		diags.Append(more...)
 		if resolution != scale.Resolution && !more.HasError() {
-			differs("resolution", resolution, scale.Resolution)
+			differs("resolution", cascade.DurationText(resolution), cascade.DurationText(scale.Resolution))
 		}
 	}
 	return diags

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -13,6 +14,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -205,7 +207,8 @@ func (o *operation) notRemoved(verb string, err *deploy.NotRemovedError) diag.Di
 	failure := o.failed(verb, err.Err)
 	switch {
 	case errors.As(err, &left):
-		return failure
+		return withMore(failure, "Somebody else has declared them again, or a gateway gave a wrong answer. They stay in "+
+			"the state, and the next apply deletes them.")
 	case errors.As(err, &undo) && slices.ContainsFunc(undo.Left, o.opensEntry):
 		return withMore(failure, fmt.Sprintf(
 			"Exchange %q, the entry, stays closed, because a message could get lost behind it: publishers get "+
@@ -215,7 +218,7 @@ func (o *operation) notRemoved(verb string, err *deploy.NotRemovedError) diag.Di
 	case errors.As(err, &undo):
 		return withMore(failure, fmt.Sprintf("Exchange %q, the entry, is open.", o.Desired.Entry))
 	case errors.As(err, &notEmpty):
-		return o.refused(verb, notEmpty, err.Of)
+		return o.holdsMessages(verb, notEmpty, err.Of)
 	case verb == "update": // of a rebuild, whose new entry may be open
 		return failure
 	case o.options.Guard.Force:
@@ -230,11 +233,13 @@ func (o *operation) opensEntry(step plans.Step) bool {
 	return plans.Needed(step) == topology.ExchangeObject(o.Desired.Entry)
 }
 
-// refused says what waits, and the ways out.
-func (o *operation) refused(verb string, err *broker.NotEmptyError, of topology.Topology) diag.Diagnostic {
+// holdsMessages says what waits, and the ways out.
+func (o *operation) holdsMessages(verb string, err *broker.NotEmptyError, of topology.Topology) diag.Diagnostic {
 	var lines, ways []string
 	var delayed, parked, overdue bool
+	var longest time.Duration
 	for _, q := range err.Queues {
+		longest = max(longest, of.LongestWait(q.Name))
 		lines = append(lines, fmt.Sprintf("queue %q: %s", q.Name, q.Text()))
 		overdue = overdue || q.Overdue
 		delays := of.Queues[q.Name].Delays()
@@ -244,14 +249,16 @@ func (o *operation) refused(verb string, err *broker.NotEmptyError, of topology.
 	if verb != "destroy" {
 		waits = "an update"
 	}
+	wait := fmt.Sprintf("Wait until the delayed messages are delivered, which may take up to %s, or apply ",
+		plaintext.Duration(longest))
 	switch {
 	case delayed && !parked && o.options.Guard.Drain > 0:
-		after = " after the entry was closed for " + cascade.DurationText(o.options.Guard.Drain)
-		ways = append(ways, "Wait until the delayed messages are delivered, or apply a longer drain_timeout, or "+
-			"apply force_destroy = true, which deletes them; then try again.")
+		after = " after the entry was closed for " + plaintext.Duration(o.options.Guard.Drain)
+		ways = append(ways, wait+"a longer drain_timeout, or apply force_destroy = true, which deletes them; then try "+
+			"again.")
 	case delayed:
-		ways = append(ways, "Wait until the delayed messages are delivered, or apply drain_timeout, which makes "+waits+
-			" wait for them, or force_destroy = true, which makes it delete them; then try again.")
+		ways = append(ways, wait+"drain_timeout, which makes "+waits+" wait for them, or force_destroy = true, which "+
+			"makes it delete them; then try again.")
 	}
 	if overdue {
 		ways = append(ways, "What is overdue leads nowhere, or to a queue that is full: bind a queue, or make room; "+

@@ -64,6 +64,9 @@ type Object struct {
 // Difference is one property or argument with both its values, as text.
 type Difference struct{ Property, Desired, Actual string }
 
+// Absent stands for the value of an argument that is not there.
+const Absent = "absent"
+
 func (d Difference) String() string {
 	return plaintext.Line(fmt.Sprintf("%s is %s, not %s", d.Property, d.Actual, d.Desired))
 }
@@ -86,12 +89,12 @@ func Existing(desired, actual Topology) []Object {
 	for _, name := range slices.Sorted(maps.Keys(desired.Exchanges)) {
 		if have, exists := actual.Exchanges[name]; exists {
 			objects = append(objects, Object{fmt.Sprintf("exchange %q", name),
-				desired.Exchanges[name].differences(have)})
+				desired.Exchanges[name].Differences(have)})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(desired.Queues)) {
 		if have, exists := actual.Queues[name]; exists {
-			objects = append(objects, Object{fmt.Sprintf("queue %q", name), desired.Queues[name].differences(have)})
+			objects = append(objects, Object{fmt.Sprintf("queue %q", name), desired.Queues[name].Differences(have)})
 		}
 	}
 	for _, b := range Diff(desired, actual).ForeignBindings {
@@ -103,7 +106,8 @@ func Existing(desired, actual Topology) []Object {
 	return objects
 }
 
-func (e Exchange) differences(have Exchange) []Difference {
+// Differences are the properties in which an exchange that exists differs.
+func (e Exchange) Differences(have Exchange) []Difference {
 	var found []Difference
 	found = compare(found, "type", e.Type, have.Type)
 	found = compare(found, "durable", e.Durable, have.Durable)
@@ -112,7 +116,8 @@ func (e Exchange) differences(have Exchange) []Difference {
 	return append(found, e.Arguments.differences(have.Arguments)...)
 }
 
-func (q Queue) differences(have Queue) []Difference {
+// Differences are the properties in which a queue that exists differs.
+func (q Queue) Differences(have Queue) []Difference {
 	var found []Difference
 	found = compare(found, "type", q.Type(), have.Type())
 	found = compare(found, "durable", q.Durable, have.Durable)
@@ -148,7 +153,7 @@ func (a Arguments) differences(have Arguments) []Difference {
 func (a Arguments) shown(key string) string {
 	value, exists := a[key]
 	if !exists {
-		return "absent"
+		return Absent
 	}
 	return ValueText(value)
 }

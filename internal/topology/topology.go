@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
@@ -365,4 +366,37 @@ func (q Queue) TTLMillis() int64 {
 		return ttl
 	}
 	return -1
+}
+
+// LongestWait is how long a message in the queue may be on its way through the topology: in this queue and in all that
+// come behind it.
+func (t Topology) LongestWait(queue string) time.Duration {
+	known := map[string]time.Duration{} // of queues and, with a blank before them, exchanges
+	var inQueue, behind func(string) time.Duration
+	inQueue = func(name string) time.Duration {
+		if _, visited := known[name]; !visited && t.Queues[name].Delays() {
+			known[name] = 0 // nothing comes there twice
+			known[name] = time.Duration(t.Queues[name].TTLMillis())*time.Millisecond +
+				behind(t.Queues[name].DeadLetterExchange())
+		}
+		return known[name]
+	}
+	behind = func(exchange string) time.Duration {
+		key := " " + exchange
+		if _, visited := known[key]; visited {
+			return known[key]
+		}
+		known[key] = 0
+		for b := range t.Bindings {
+			switch {
+			case b.Source != exchange:
+			case b.DestinationType == ToQueue:
+				known[key] = max(known[key], inQueue(b.Destination))
+			default:
+				known[key] = max(known[key], behind(b.Destination))
+			}
+		}
+		return known[key]
+	}
+	return inQueue(queue)
 }

@@ -2,8 +2,10 @@ package topology_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -112,6 +114,26 @@ func TestBindingLine(t *testing.T) {
 	} {
 		if got := test.binding.Line(); got != test.want {
 			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+}
+
+// From a queue a message may come to all that are shorter.
+func TestLongestWait(t *testing.T) {
+	expanded := topology.New()
+	for i, ttl := range []int64{1000, 2000, 4000} {
+		name := fmt.Sprintf("q%d", i)
+		expanded.Queues[name] = topology.Queue{Name: name, Arguments: topology.Arguments{"x-message-ttl": ttl,
+			"x-dead-letter-exchange": fmt.Sprintf("e%d", i-1)}}
+	}
+	expanded.Queues["parking"] = topology.Queue{Name: "parking"}
+	expanded.Bindings.Add(topologytest.ToQueue("e1", "", "q1"))
+	expanded.Bindings.Add(topologytest.ToQueue("e0", "", "q0"))
+	expanded.Bindings.Add(topology.Binding{Source: "e1", DestinationType: topology.ToExchange, Destination: "e0"})
+	for name, want := range map[string]time.Duration{"q0": time.Second, "q1": 3 * time.Second, "q2": 7 * time.Second,
+		"parking": 0, "none": 0} {
+		if got := expanded.LongestWait(name); got != want {
+			t.Errorf("in %s a message may wait %s, not %s", name, got, want)
 		}
 	}
 }

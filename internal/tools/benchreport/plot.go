@@ -30,8 +30,8 @@ var drawings = []drawing{
 		"messages per second", "milliseconds", true},
 	{"lateness-by-base-p99", "lateness, by base", "p99", "Lateness of 99 of 100 messages, quorum queues",
 		"messages per second", "milliseconds", true},
-	{"destroy", "terraform destroy, latency", "time", "Time of a destroy, quorum queues", "milliseconds more per round trip",
-		"seconds", true},
+	{"destroy", "terraform destroy, latency", "time", "Time of a destroy, quorum queues",
+		"milliseconds more per round trip", "seconds", true},
 }
 
 // drawAll makes an SVG file of each drawing for each broker that it was measured on.

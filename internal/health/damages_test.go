@@ -42,13 +42,13 @@ func TestOneCauseIsOneFinding(t *testing.T) {
 			if err := b.Step(damages[object]); err != nil {
 				t.Fatal(err)
 			}
-			found := health.Damages(desired, b.Actual(desired))
+			found := health.Damages(desired, b.Actual(desired), nil)
 			if len(found) != 1 || found[0].Object != object || found[0].Cause != "missing" {
 				t.Errorf("%s: without %s, the findings are %q", what, object, found)
 			}
 		}
 		b := deployedAlone(t, desired)
-		if found := health.Damages(desired, b.Actual(desired)); len(found) > 0 {
+		if found := health.Damages(desired, b.Actual(desired), nil); len(found) > 0 {
 			t.Errorf("%s: when all is there, the findings are %q", what, found)
 		}
 	}
@@ -69,7 +69,7 @@ func TestSeveralCausesAreSeveralFindings(t *testing.T) {
 		}
 	}
 	var objects []string
-	for _, f := range health.Damages(desired, b.Actual(desired)) {
+	for _, f := range health.Damages(desired, b.Actual(desired), nil) {
 		objects = append(objects, f.Object)
 	}
 	want := []string{`exchange "t.delay-03"`, `queue "t.delay-02"`, `binding of exchange "t.delay-01" to queue ` +

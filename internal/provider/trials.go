@@ -14,11 +14,11 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 )
 
-// forecast is what can be said of a configuration some of whose values are not known yet. It is
+// tryAll is what can be said of a configuration some of whose values are not known yet. It is
 // found by trying: the known part is expanded with several values in the place of each unknown one,
 // and what comes out the same every time does not depend on what is unknown. Errors are those that
 // no value would mend; then the result is nil, as it is if no trial passes. Failed is the summary of any other error.
-func forecast[Config any](
+func tryAll[Config any](
 	ctx context.Context, failed string, trials []Config, compute func(Config) (computed, error),
 ) (result computed, common cascade.Errors, diags diag.Diagnostics) {
 	for i, trial := range trials {

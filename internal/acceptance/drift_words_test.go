@@ -1,0 +1,139 @@
+package acceptance
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+const driftSummary = "Objects are not as declared"
+
+// What was changed outside is said once in a plan, cause by cause, in a plan of the state alone as well. What it says
+// of messages is true, and after the apply it says nothing.
+func TestAccDriftInWords(t *testing.T) {
+	if os.Getenv("TF_ACC") == "" {
+		t.Skip("runs Terraform: set TF_ACC")
+	}
+	t.Parallel()
+	v := newVhost(t)
+	v.declareQueue("audit", nil)
+	head, _, _ := strings.Cut(readExample(t, checksExample, "main.tf"), "data ")
+	tf := newCommandLine(t, "", head+`
+resource "rabbitmqdelay_cascade" "tasks" {
+  vhost  = var.vhost
+  name   = "tasks"
+  levels = 17
+}
+`, map[string]string{"vhost": v.name})
+	tf.environ = slices.DeleteFunc(tf.environ, func(variable string) bool { return strings.HasPrefix(variable, "TF_LOG") })
+	tf.environ = append(tf.environ, v.broker.Environ()...)
+	must := func(arguments ...string) string {
+		t.Helper()
+		out, err := tf.run(arguments...)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return strings.Join(strings.Fields(out), " ")
+	}
+	must("apply", "-auto-approve")
+
+	v.do(plans.DeleteQueue{Queue: topology.Queue{Name: "tasks.delay-12"}})
+	v.bind("tasks.delay-03", "#", "queue", "audit")
+	said := []string{
+		"Warning: " + driftSummary,
+		`The cascade with entry exchange "tasks.delay-16" in vhost "` + v.name + `" was changed outside Terraform, or an ` +
+			"apply broke off:",
+		"- The queue tasks.delay-12 is gone: messages that need it are parked, and any that waited in it are lost. The " +
+			"next apply declares it again.",
+		`- The binding of exchange tasks.delay-03 to queue audit with key "#" was added: queue audit gets copies of ` +
+			"messages with such a key before their time. The next apply removes it.",
+	}
+	for _, arguments := range [][]string{{"plan"}, {"plan", "-refresh-only"}} {
+		out := must(arguments...)
+		for _, text := range said {
+			if n := strings.Count(out, text); n != 1 {
+				t.Errorf("terraform %s says %d times %q:\n%s", strings.Join(arguments, " "), n, text, out)
+			}
+		}
+		if strings.Contains(out, "binding") && strings.Count(out, "\n- The") > 2 {
+			t.Errorf("terraform %s says more:\n%s", strings.Join(arguments, " "), out)
+		}
+	}
+	v.publish("tasks.delay-16", routingKey(t, 4096e9, 17, 1e9, "orders"), "needs it")
+	v.eventually("the message is parked", func() bool { return v.depth("tasks.unroutable") == 1 })
+
+	must("apply", "-auto-approve")
+	if out := must("plan"); strings.Contains(out, "Warning: "+driftSummary) {
+		t.Errorf("after the apply, the plan says\n%s", out)
+	}
+}
+
+// More causes than ten are counted; a ladder, a destination and what is gone altogether have their words, too.
+func TestDriftIsSaidInFewWords(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	configuration := attributes{"vhost": v.name, "name": "t", "levels": 13}
+	p := newProtocol(t, v.broker, nil)
+	p.mustApply(configuration)
+	desired := expand(t, cascade.Config{Vhost: v.name, Name: "t", Levels: 13, CreateDeliveryExchange: true,
+		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
+	for level := range 12 {
+		v.do(plans.DeleteQueue{Queue: desired.Queues[fmt.Sprintf("t.delay-%02d", level)]})
+	}
+	text := warningText(p.refresh(t.Context()))
+	if strings.Count(text, "\n- The queue t.delay-") != 10 || !strings.Contains(text, "\n- and 2 more") ||
+		strings.Count(text, driftSummary) != 1 {
+		t.Errorf("twelve causes: %s", text)
+	}
+	if text := warningText(p.plan(t.Context(), configuration).diagnostics); text != "" {
+		t.Errorf("the plan says it again: %s", text)
+	}
+	p.mustApply(configuration)
+	if text := warningText(p.refresh(t.Context())); text != "" {
+		t.Errorf("after the apply: %s", text)
+	}
+
+	longer := desired.Queues["t.delay-02"]
+	longer.Arguments = topology.Arguments{"x-queue-type": "quorum", "x-message-ttl": int64(3_600_000),
+		"x-dead-letter-exchange": "t.delay-01", "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
+	steps := []plans.Step{plans.DeleteQueue{Queue: longer}, plans.DeclareQueue{Queue: longer}}
+	for _, b := range desired.Bindings.Sorted() {
+		if b.DestinationType == topology.ToQueue && b.Destination == longer.Name {
+			steps = append(steps, plans.Bind{Binding: b})
+		}
+	}
+	v.do(steps...)
+	want := "- The queue t.delay-02 has a TTL of 1 h, not 4 s: messages leave it late. The next apply recreates it, " +
+		"if it is empty.\n"
+	if text := warningText(p.refresh(t.Context())); !strings.Contains(text, want) || strings.Count(text, "\n- ") != 1 {
+		t.Errorf("a longer TTL: %s", text)
+	}
+
+	v.declareQueue("orders", nil)
+	d := newProtocolOf(t, destinationType, v.broker, nil)
+	bound := attributes{"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 13, "address": "orders",
+		"queue": "orders"}
+	d.mustApply(bound)
+	v.do(plans.DeleteQueue{Queue: topology.Queue{Name: "orders"}})
+	if text := warningText(d.refresh(t.Context())); !strings.Contains(text, "is gone: messages for the address "+
+		`"orders" do not get to queue "orders". The next apply makes it again.`) {
+		t.Errorf("a destination: %s", text)
+	}
+
+	for name := range desired.Exchanges {
+		v.do(plans.DeleteExchange{Name: name})
+	}
+	for _, q := range desired.Queues {
+		v.do(plans.DeleteQueue{Queue: q})
+	}
+	if text := warningText(p.refresh(t.Context())); !strings.Contains(text, "- The cascade is gone: publishers get an "+
+		"error, and any messages that waited in it are lost. The next apply creates it again.") {
+		t.Errorf("nothing left: %s", text)
+	}
+}

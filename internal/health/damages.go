@@ -1,0 +1,513 @@
+package health
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Damage is something in which a broker is not as the topology says. The next apply repairs it.
+type Damage struct {
+	Finding
+	// Change continues a sentence that begins with the object, such as "is gone".
+	Change string
+	// Repair is a sentence: what the next apply does. It calls the object "it".
+	Repair string
+}
+
+// Damages lists how what a broker has deviates from the topology. Each cause is there once: an exchange or a queue that
+// is missing has taken its bindings with it, and one that was declared anew has lost all of them.
+func Damages(desired, actual topology.Topology, status map[string]QueueStatus) []Damage {
+	d := damages{Differences: topology.Diff(desired, actual), ways: ways{desired, actual, map[string][]string{}}, status: status,
+		told: topology.Bindings{}}
+	d.missingObjects()
+	d.deliveryOfOthers()
+	d.changedObjects()
+	d.missingBindings()
+	d.foreignBindings()
+	return d.found
+}
+
+// Sentences say what was changed, what that does to messages, and what the next apply does about it: one text for each
+// object.
+func Sentences(damages []Damage) []string {
+	var objects []string
+	of := map[string][]Damage{}
+	for _, d := range damages {
+		if of[d.Object] == nil {
+			objects = append(objects, d.Object)
+		}
+		of[d.Object] = append(of[d.Object], d)
+	}
+	sentences := make([]string, len(objects))
+	for i, object := range objects {
+		var changes, effects []string
+		for _, d := range of[object] {
+			changes = appendNew(changes, d.Change)
+			if d.Severity != Harmless {
+				effects = appendNew(effects, d.Effect)
+			}
+			if d.Change == lostAll { // nothing else of it matters
+				effects = []string{d.Effect}
+			}
+		}
+		if len(effects) == 0 {
+			effects = []string{of[object][0].Effect}
+		}
+		text := fmt.Sprintf("The %s %s: %s. %s", object, join(changes, " and "), join(effects, ", and "),
+			of[object][0].Repair)
+		sentences[i] = plainName.ReplaceAllString(text, "$1 $2")
+	}
+	return sentences
+}
+
+// plainName is an object with a name that can be read without quotes.
+var plainName = regexp.MustCompile(`\b(exchange|queue) "([\w.:-]+)"`)
+
+// join lists texts as people do.
+func join(texts []string, last string) string {
+	if len(texts) < 2 {
+		return strings.Join(texts, "")
+	}
+	return strings.Join(texts[:len(texts)-1], ", ") + last + texts[len(texts)-1]
+}
+
+func appendNew(texts []string, further ...string) []string {
+	for _, text := range further {
+		if !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// damages are those of a topology in the making.
+type damages struct {
+	topology.Differences
+	ways
+	status map[string]QueueStatus
+	// told are the missing bindings of which something else is the cause.
+	told  topology.Bindings
+	found []Damage
+}
+
+func (d *damages) add(severity Severity, object, cause, change, effect, repair string) {
+	d.found = append(d.found, Damage{Finding{severity, object, cause, effect}, change, repair})
+}
+
+const (
+	isMissing     = "missing"
+	isGone        = "is gone"
+	declaresAgain = "The next apply declares it again."
+)
+
+func (d *damages) missingObjects() {
+	for _, name := range d.MissingExchanges {
+		repair := declaresAgain
+		if name == d.desired.Delivery {
+			repair = "The next apply declares it again; what applications had bound to it, they have to bind again."
+		}
+		d.add(Error, topology.ExchangeObject(name), isMissing, isGone, d.withoutExchange(name), repair)
+		d.tell(d.from(name), d.into(topology.ToExchange, name))
+	}
+	for _, name := range d.MissingQueues {
+		d.add(Error, topology.QueueObject(name), isMissing, isGone, d.withoutQueue(name), declaresAgain)
+		d.tell(d.into(topology.ToQueue, name))
+	}
+}
+
+// deliveryOfOthers is the delivery exchange, where no apply declares it.
+func (d *damages) deliveryOfOthers() {
+	name, want, have := d.desired.Delivery, d.desired.DeliveryType, d.actual.DeliveryType
+	switch {
+	case d.desired.Has(name):
+	case have == "":
+		d.add(Error, topology.ExchangeObject(name), isMissing, isGone, d.withoutExchange(name),
+			"Its owner has to declare it again: until then, an apply is refused.")
+		d.tell(d.into(topology.ToExchange, name))
+	case want != "" && have != want:
+		different := topology.Difference{Property: "type", Desired: want, Actual: have}
+		severity, effect := d.changedType(name, have)
+		d.add(severity, topology.ExchangeObject(name), different.String(), changed(different), effect,
+			fmt.Sprintf("An apply is refused until it is a %s exchange.", want))
+	}
+}
+
+func (d *damages) changedObjects() {
+	for _, name := range d.WrongExchanges {
+		want, have := d.desired.Exchanges[name], d.actual.Exchanges[name]
+		for _, different := range want.Differences(have) {
+			severity, effect := d.changedExchange(have, different.Property)
+			d.add(severity, topology.ExchangeObject(name), different.String(), changed(different), effect,
+				d.recreates(want, have))
+		}
+	}
+	for _, name := range d.WrongQueues {
+		want, have := d.desired.Queues[name], d.actual.Queues[name]
+		repair := "The next apply recreates it, if it is empty."
+		if n := d.status[name].Messages; n > 0 {
+			repair = fmt.Sprintf("The next apply is refused while messages wait in it, %d by the last count.", n)
+		}
+		for _, different := range want.Differences(have) {
+			severity, effect := changedQueue(want, have, different.Property)
+			d.add(severity, topology.QueueObject(name), different.String(), changed(different), effect, repair)
+		}
+	}
+}
+
+// recreates says how an exchange gets its properties back.
+func (d *damages) recreates(want, have topology.Exchange) string {
+	atMostOnce := func(q topology.Queue) bool { return q.DeadLetterExchange() == want.Name && !q.AtLeastOnce() }
+	switch {
+	case want.Name == d.desired.Delivery:
+		return "The next apply recreates it, if nothing is bound to it."
+	case have.Type == want.Type && slices.ContainsFunc(slices.Collect(maps.Values(d.actual.Queues)), atMostOnce):
+		return "The next apply recreates it, if the queues are empty that hand on to it."
+	}
+	return "The next apply recreates it."
+}
+
+// lostAll is said of an object that was declared anew.
+const lostAll = "has lost all its bindings"
+
+func (d *damages) missingBindings() {
+	if len(d.MissingBindings) == 0 {
+		return // which spares the search
+	}
+	d.lostBindings()
+	for _, b := range d.MissingBindings {
+		if !d.told.Has(b) {
+			messages := "messages with such a key "
+			if b.Source == d.parking() {
+				messages = wouldBeParked
+			}
+			d.add(Error, bindingObject(b), isMissing, isGone, messages+alternatives(d.unrouted(b.Source)),
+				"The next apply makes it again.")
+		}
+	}
+}
+
+// lostBindings are those of objects that were declared anew.
+func (d *damages) lostBindings() {
+	const bindsAgain = "The next apply binds it again."
+	for _, name := range slices.Sorted(maps.Keys(d.actual.Exchanges)) {
+		from, into := d.from(name), d.into(topology.ToExchange, name)
+		if d.haveGone(from) {
+			d.add(Error, topology.ExchangeObject(name), lostAll, lostAll,
+				"messages that get to it "+alternatives(d.unrouted(name)), bindsAgain)
+			d.tell(from)
+			if d.haveGone(into) {
+				d.tell(into)
+			}
+		}
+	}
+	lead := func(kind topology.DestinationType, name, object string) {
+		if into := d.into(kind, name); d.haveGone(into) {
+			d.add(Error, object, lostAll, lostAll, "messages that need it "+
+				alternatives(d.unroutedBefore(kind, name)), bindsAgain)
+			d.tell(into)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.actual.Exchanges)) {
+		lead(topology.ToExchange, name, topology.ExchangeObject(name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.actual.Queues)) {
+		lead(topology.ToQueue, name, topology.QueueObject(name))
+	}
+}
+
+func bindingObject(b topology.Binding) string { return "binding of " + b.Describe() }
+
+// from are the desired bindings of an exchange.
+func (d *damages) from(exchange string) []topology.Binding {
+	var found []topology.Binding
+	for b := range d.desired.Bindings {
+		if b.Source == exchange {
+			found = append(found, b)
+		}
+	}
+	return found
+}
+
+// into are the desired bindings that lead to something.
+func (d *damages) into(kind topology.DestinationType, name string) []topology.Binding {
+	var found []topology.Binding
+	for b := range d.desired.Bindings {
+		if b.DestinationType == kind && b.Destination == name {
+			found = append(found, b)
+		}
+	}
+	return found
+}
+
+// tell notes that the bindings need no damage of their own.
+func (d *damages) tell(bindings ...[]topology.Binding) {
+	for _, b := range slices.Concat(bindings...) {
+		d.told.Add(b)
+	}
+}
+
+// haveGone tells whether several bindings are all missing, for no reason that is known.
+func (d *damages) haveGone(bindings []topology.Binding) bool {
+	bindings = slices.DeleteFunc(bindings, d.told.Has)
+	return len(bindings) > 1 && !slices.ContainsFunc(bindings, d.actual.Bindings.Has)
+}
+
+func (d *damages) foreignBindings() {
+	for _, b := range d.ForeignBindings {
+		severity, effect := d.foreign(b)
+		d.add(severity, bindingObject(b), "it is somebody else's, not one of its own", "was added", effect,
+			"The next apply removes it.")
+	}
+}
+
+// changed continues a sentence that begins with the object.
+func changed(d topology.Difference) string {
+	name := d.Property
+	switch name {
+	case "type":
+		return fmt.Sprintf("is of type %s, not %s", d.Actual, d.Desired)
+	case "durable", "auto_delete", "exclusive", "internal":
+		not := ""
+		if d.Actual != "true" {
+			not = "not "
+		}
+		return fmt.Sprintf("is %s%s", not, strings.ReplaceAll(name, "_", "-"))
+	case ttlArgument:
+		name, d.Actual = "a TTL", shownTTL(d.Actual)
+		d.Desired = strings.TrimPrefix(shownTTL(d.Desired), "of ")
+	}
+	switch topology.Absent {
+	case d.Actual:
+		return "has no " + strings.TrimPrefix(name, "a ")
+	case d.Desired:
+		return fmt.Sprintf("has %s %s", name, d.Actual)
+	}
+	return fmt.Sprintf("has %s %s, not %s", name, d.Actual, d.Desired)
+}
+
+// ways is what becomes of messages on their way through a topology, as it is.
+type ways struct {
+	desired, actual topology.Topology
+	// known are the answers of undelivered.
+	known map[string][]string
+}
+
+// parking is the exchange that takes what no binding takes, empty if the topology has none.
+func (w ways) parking() string {
+	if name := w.desired.Exchanges[w.desired.Entry].AlternateExchange(); w.desired.Has(name) {
+		return name
+	}
+	return ""
+}
+
+// What becomes of messages, as the end of a sentence that begins with them.
+const (
+	areParked = "are parked"
+	areLost   = "are lost"
+	areKept   = "stay in the quorum queue before it, which tries again every three minutes"
+
+	wouldBeParked = "messages that would be parked "
+)
+
+// alternatives has these ends as one, in a fixed order.
+func alternatives(fates []string) string {
+	order := []string{areParked, areLost, areKept}
+	fates = slices.Clone(fates)
+	slices.SortStableFunc(fates, func(x, y string) int {
+		return cmp.Compare(slices.Index(order, x), slices.Index(order, y))
+	})
+	return join(slices.Compact(fates), " or ")
+}
+
+// unrouted is what becomes of messages that no binding of an exchange takes.
+func (w ways) unrouted(exchange string) []string {
+	e, exists := w.actual.Exchanges[exchange]
+	if !exists && exchange != w.desired.Delivery {
+		return nil // they do not get there
+	}
+	if alternate := e.AlternateExchange(); alternate != "" && alternate != w.parking() {
+		return []string{fmt.Sprintf("go to exchange %q", alternate)}
+	} else if alternate != "" && w.parks() {
+		return []string{areParked}
+	}
+	return w.undelivered(exchange)
+}
+
+// parks tells whether the alternate exchange leads to a queue.
+func (w ways) parks() bool {
+	for b := range w.actual.Bindings {
+		if _, exists := w.actual.Queues[b.Destination]; exists && b.Source == w.parking() {
+			return w.actual.Has(b.Source) && b.DestinationType == topology.ToQueue
+		}
+	}
+	return false
+}
+
+// undelivered is what becomes of messages for an exchange that cannot hand them on, nor has an alternate one.
+func (w ways) undelivered(exchange string) []string {
+	if fates, isKnown := w.known[exchange]; isKnown {
+		return fates
+	}
+	var fates []string
+	visited := map[string]bool{}
+	var visit func(string)
+	visit = func(name string) {
+		if visited[name] {
+			return
+		}
+		visited[name] = true
+		if name == w.desired.Entry {
+			fates = append(fates, areLost)
+		}
+		fates = append(fates, w.handedOn(name)...)
+		for b := range w.desired.Bindings {
+			if b.DestinationType == topology.ToExchange && b.Destination == name {
+				visit(b.Source)
+			}
+		}
+		for source, e := range w.desired.Exchanges {
+			if e.AlternateExchange() == name {
+				visit(source)
+			}
+		}
+	}
+	visit(exchange)
+	slices.Sort(fates)
+	w.known[exchange] = slices.Compact(fates)
+	return w.known[exchange]
+}
+
+// handedOn is what becomes of messages that queues cannot hand on to an exchange.
+func (w ways) handedOn(exchange string) []string {
+	var fates []string
+	for name, q := range w.desired.Queues {
+		if q.DeadLetterExchange() != exchange {
+			continue
+		}
+		if have, exists := w.actual.Queues[name]; exists {
+			q = have
+		}
+		if q.AtLeastOnce() {
+			fates = append(fates, areKept)
+		} else {
+			fates = append(fates, areLost)
+		}
+	}
+	return fates
+}
+
+// unroutedBefore is what becomes of messages that bindings should lead to something.
+func (w ways) unroutedBefore(kind topology.DestinationType, name string) []string {
+	var fates []string
+	for b := range w.desired.Bindings {
+		if b.DestinationType == kind && b.Destination == name {
+			fates = append(fates, w.unrouted(b.Source)...)
+		}
+	}
+	return fates
+}
+
+// withoutExchange is what a missing exchange does.
+func (w ways) withoutExchange(name string) string {
+	switch name {
+	case w.desired.Entry:
+		return "publishers get an error"
+	case w.parking():
+		return wouldBeParked + alternatives(w.undelivered(name))
+	}
+	return "messages that need it " + alternatives(append(w.unroutedBefore(topology.ToExchange, name),
+		w.handedOn(name)...))
+}
+
+// withoutQueue is what a missing queue does.
+func (w ways) withoutQueue(name string) string {
+	messages, waited := "messages that need it ", "that waited in it"
+	if !w.desired.Queues[name].Delays() {
+		messages, waited = wouldBeParked, "that were parked in it"
+	}
+	switch fate := alternatives(w.unroutedBefore(topology.ToQueue, name)); fate {
+	case "":
+		return fmt.Sprintf("messages %s are lost", waited)
+	case areLost:
+		return fmt.Sprintf("%s%s, and so are any %s", messages, fate, waited)
+	default:
+		return fmt.Sprintf("%s%s, and any %s are lost", messages, fate, waited)
+	}
+}
+
+// changedExchange is what an exchange does that has got another property.
+func (w ways) changedExchange(have topology.Exchange, property string) (Severity, string) {
+	switch property {
+	case "type":
+		return w.changedType(have.Name, have.Type)
+	case "durable":
+		return Error, "it goes when RabbitMQ restarts"
+	case "auto_delete":
+		return Error, "it goes with the last binding from it"
+	case "internal":
+		switch {
+		case have.Internal && have.Name == w.desired.Entry:
+			return Error, "publishers get an error"
+		case have.Internal:
+			return Harmless, "publishers cannot use it, which they need not"
+		}
+		return Warning, "publishers can get into the middle of the way"
+	case "alternate-exchange":
+		return Error, "messages that no binding of it takes " + alternatives(w.unrouted(have.Name))
+	}
+	return Warning, otherwise
+}
+
+// otherwise is said of what RabbitMQ may take for whatever it likes.
+const otherwise = "messages may take another way or another time than they should"
+
+// changedType is what an exchange of another type does to messages.
+func (w ways) changedType(name, have string) (Severity, string) {
+	switch {
+	case have == "direct" && name == w.parking():
+		return Error, wouldBeParked + alternatives(w.undelivered(name))
+	case name == w.parking() && (have == "topic" || have == "headers"):
+		return Harmless, "messages are parked all the same"
+	case have == "direct":
+		return Error, "no key matches a binding of it, and messages that get to it " + alternatives(w.unrouted(name))
+	case have == "fanout", have == "headers":
+		return Error, "messages go to all that is bound to it, so that they arrive several times, early and late"
+	}
+	return Error, otherwise
+}
+
+// foreign is what a binding of others does.
+func (w ways) foreign(b topology.Binding) (Severity, string) {
+	_, delays := w.desired.Queues[b.Destination]
+	delays = delays && b.DestinationType == topology.ToQueue && w.desired.Queues[b.Destination].Delays()
+	parked := b.DestinationType == topology.ToQueue && b.LeadsInto(w.desired.Queues) && !delays ||
+		b.DestinationType == topology.ToExchange && b.Destination == w.parking()
+	inside := b.DestinationType == topology.ToExchange &&
+		(w.desired.Has(b.Destination) || b.Destination == w.desired.Delivery)
+	same := b
+	same.Arguments = ""
+	switch {
+	case w.actual.Bindings.Has(same) && w.desired.Bindings.Has(same):
+		return Harmless, "messages take the same way as without it"
+	case b.IsMark():
+		return Harmless, "a create that was killed has left it, and it does nothing"
+	case parked && b.Source == w.parking():
+		return Harmless, "messages are parked all the same"
+	case parked:
+		return Warning, "copies of messages with such a key are parked"
+	case b.Source == w.parking():
+		return Error, fmt.Sprintf("what is parked also gets into %s %q", b.DestinationType, b.Destination)
+	case delays:
+		return Error, "messages with such a key wait there, too, and can arrive twice, early or late"
+	case inside:
+		return Error, "messages with such a key go there, too, and can arrive twice or early"
+	}
+	return Error, fmt.Sprintf("%s %q gets copies of messages with such a key before their time", b.DestinationType,
+		b.Destination)
+}

@@ -1,0 +1,48 @@
+package provider
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
+)
+
+// What a refresh says of drift: what is not as declared, what that does to messages, and what the next apply does. A
+// refresh does not know whether a plan follows, which may well be one that changes nothing but the state.
+
+// drift is nil if all is as declared.
+func (o *operation) drift(state *broker.State) diag.Diagnostics {
+	return drifted(o.String(), health.Sentences(health.Damages(o.Desired, state.Topology, state.Status)))
+}
+
+// gone is for all of it.
+func (o *operation) gone(err error) diag.Diagnostics {
+	again := "The next apply creates it again."
+	if err != nil {
+		again = fmt.Sprintf("So is the vhost: declare it again, and the next apply creates the %s.", o.Kind)
+	}
+	return drifted(o.String(), []string{fmt.Sprintf("The %s is gone: publishers get an error, and any messages that "+
+		"waited in it are lost. %s", o.Kind, again)})
+}
+
+// gone is for the binding that a destination stands for.
+func (o *bindingOperation) gone(address string) diag.Diagnostics {
+	return drifted("destination", []string{fmt.Sprintf("The %s is gone: messages for the address %q do not get to "+
+		"%s %q. The next apply makes it again.", o, address, o.Binding.DestinationType, o.Binding.Destination)})
+}
+
+// driftSummary is a text that the program of the guide to checks knows.
+const driftSummary = "Objects are not as declared"
+
+func drifted(what string, sentences []string) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if len(sentences) > 0 {
+		// Terraform wraps a line unless it begins with a blank.
+		diags.AddWarning(driftSummary, fmt.Sprintf("The %s was changed outside Terraform, or an apply broke off:"+
+			"\n\n- %s", what, strings.Join(atMost(sentences), "\n- ")))
+	}
+	return diags
+}

@@ -1,0 +1,204 @@
+package provider
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+)
+
+const (
+	isRebuilt = "Cascade is rebuilt\n" + `The cascade with entry exchange "t.delay-16" in vhost "/" is rebuilt, ` +
+		`because queue_type changes from "quorum" to "classic".` + "\n\n"
+	isReplaced = "Cascade is replaced\n" + `The cascade with entry exchange "t.delay-16" in vhost "/" is replaced, ` +
+		"because levels changes from 17 to 18"
+)
+
+func TestOverhaul(t *testing.T) {
+	scale := func(base, levels int) *cascade.Scale {
+		return &cascade.Scale{Base: base, Levels: levels, Resolution: 1e9}
+	}
+	rebuilt := overhaul{kind: "cascade", vhost: "/", entry: "t.delay-16", because: []string{
+		`queue_type changes from "quorum" to "classic"`}, waits: &waiting{}, before: scale(2, 17), after: scale(2, 17),
+		delivery: "t.delivery", newDelivery: "t.delivery"}
+	replaced := rebuilt
+	replaced.because = []string{"levels changes from 17 to 18"}
+	replaced.moved = &movedEntry{vhost: "/", entry: "t.delay-17"}
+	replaced.after = scale(2, 18)
+	for name, is := range map[string]struct {
+		of     overhaul
+		change func(*overhaul)
+		want   string
+	}{
+		"rebuilt": {rebuilt, func(*overhaul) {},
+			isRebuilt +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
+				"is refused if one waits by then." + "\n\n" +
+				"The entry is closed for the moment that this takes: publishers get an error and have to " +
+				"try again." + "\n\n" +
+				"What others have bound stays."},
+		"rebuilt, not counted": {rebuilt, func(o *overhaul) { o.waits = nil },
+			isRebuilt +
+				"How many messages wait in it is not known without a refresh. The apply is refused if one " +
+				"waits by then." + "\n\n" +
+				"The entry is closed for the moment that this takes: publishers get an error and have to " +
+				"try again." + "\n\n" +
+				"What others have bound stays."},
+		"rebuilt, messages": {rebuilt, func(o *overhaul) { o.waits = &waiting{Delayed: 3} },
+			isRebuilt +
+				"3 messages are on the way through it now, by the last count, which may be some seconds " +
+				"old. The apply is refused while any waits; drain_timeout makes it wait." + "\n\n" +
+				"The entry is closed for the moment that this takes: publishers get an error and have to " +
+				"try again." + "\n\n" +
+				"What others have bound stays."},
+		"rebuilt, parked that stay": {rebuilt, func(o *overhaul) {
+			o.waits, o.keepsParked = &waiting{Parked: 1}, true
+		},
+			isRebuilt +
+				"1 message is parked in it now, by the last count, which may be some seconds old. The " +
+				"apply is refused if one waits by then. What is parked stays." + "\n\n" +
+				"The entry is closed for the moment that this takes: publishers get an error and have to " +
+				"try again." + "\n\n" +
+				"What others have bound stays."},
+		"rebuilt, both, and a drain": {rebuilt, func(o *overhaul) {
+			o.waits, o.guard = &waiting{1, 2}, plans.Guard{Drain: 90 * time.Second}
+		},
+			isRebuilt +
+				"1 message is on the way through it now, and 2 parked, by the last count, which may be " +
+				"some seconds old. The apply closes the entry and waits up to 1 min 30 s until all are " +
+				"delivered. If some are not, it opens the entry again and is refused. What is parked stops " +
+				"the apply, until somebody consumes or purges it." + "\n\n" +
+				"The entry is closed for as long as messages wait, at most 1 min 30 s, and a moment " +
+				"longer: publishers get an error and have to try again." + "\n\n" +
+				"What others have bound stays."},
+		"rebuilt with force": {rebuilt, func(o *overhaul) {
+			o.waits, o.guard = &waiting{1, 2}, plans.Guard{Drain: 90 * time.Second, Force: true}
+		},
+			isRebuilt +
+				"1 message is on the way through it now, and 2 parked, by the last count, which may be " +
+				"some seconds old. The apply deletes what waits, because force_destroy is true." + "\n\n" +
+				"The entry is closed for the moment that this takes: publishers get an error and have to " +
+				"try again." + "\n\n" +
+				"What others have bound stays."},
+		"rebuilt in another base": {rebuilt, func(o *overhaul) { o.after = scale(10, 17) },
+			isRebuilt +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
+				"is refused if one waits by then." + "\n\n" +
+				"The entry is closed for the moment that this takes: publishers get an error and have to " +
+				"try again. A key then stands for another delay: publishers need other keys from then on." + "\n\n" +
+				"What others have bound stays."},
+		"rebuilt with another delivery exchange": {rebuilt, func(o *overhaul) { o.newDelivery = "d" },
+			isRebuilt +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
+				"is refused if one waits by then." + "\n\n" +
+				"The entry is closed for the moment that this takes: publishers get an error and have to " +
+				"try again." + "\n\n" +
+				`Messages then arrive at exchange "d" in place of exchange "t.delivery": applications have ` +
+				"to bind their queues there."},
+		"replaced": {replaced, func(*overhaul) {},
+			isReplaced + "." + "\n\n" +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
+				"is refused if one waits by then." + "\n\n" +
+				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is exchange ` +
+				`"t.delay-17".` + "\n\n" +
+				"Routing keys get 18 digits in place of 17. What applications have bound to exchange " +
+				`"t.delivery" with a "*" for each digit then matches no message: they have to bind again.`},
+		"replaced, for two reasons, elsewhere": {replaced, func(o *overhaul) {
+			o.because = append(o.because, `vhost changes from "/" to "b"`)
+			o.moved = &movedEntry{vhost: "b", entry: "t.delay-16"}
+		},
+			isReplaced + ` and vhost changes from "/" to "b".` + "\n\n" +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
+				"is refused if one waits by then." + "\n\n" +
+				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is exchange ` +
+				`"t.delay-16" in vhost "b".` + "\n\n" +
+				"Routing keys get 18 digits in place of 17. What applications have bound to exchange " +
+				`"t.delivery" with a "*" for each digit then matches no message: they have to bind again.`},
+		"replaced, not known": {replaced, func(o *overhaul) {
+			o.moved, o.before, o.after, o.newDelivery = &movedEntry{vhost: "/"}, nil, nil, ""
+		},
+			isReplaced + "." + "\n\n" +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
+				"refused if one waits by then." + "\n\n" +
+				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is not known ` +
+				"yet."},
+		"replaced, and the old entry stays open": {replaced, func(o *overhaul) { o.moved.staysOpen = true },
+			isReplaced + "." + "\n\n" +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
+				"is refused if one waits by then." + "\n\n" +
+				`What publishers still send to exchange "t.delay-16" then gets into the middle of the ` +
+				`cascade, and goes astray. The new entry is exchange "t.delay-17".` + "\n\n" +
+				"Routing keys get 18 digits in place of 17. What applications have bound to exchange " +
+				`"t.delivery" with a "*" for each digit then matches no message: they have to bind again.`},
+		"replaced, messages, bindings of others": {replaced, func(o *overhaul) {
+			o.waits, o.inbound = &waiting{2, 1}, []string{`exchange "a", bound to exchange "t.delay-16" with key "#"`}
+		},
+			isReplaced + "." + "\n\n" +
+				"2 messages are on the way through it now, and 1 parked, by the last count, which may be " +
+				"some seconds old. The apply is refused while any waits; drain_timeout makes it wait. What " +
+				"is parked stops the apply, until somebody consumes or purges it." + "\n\n" +
+				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is exchange ` +
+				`"t.delay-17".` + "\n\n" +
+				"Routing keys get 18 digits in place of 17. What applications have bound to exchange " +
+				`"t.delivery" with a "*" for each digit then matches no message: they have to bind again.` + "\n\n" +
+				"These bindings of others lead into it, and go with it. Whoever made them has to bind " +
+				"again:" + "\n\n" +
+				`  exchange "a", bound to exchange "t.delay-16" with key "#"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			moved := is.of.moved
+			if moved != nil {
+				one := *moved
+				is.of.moved = &one
+			}
+			is.change(&is.of)
+			said := is.of.diagnostic()
+			if got := said.Summary() + "\n" + said.Detail(); got != is.want {
+				t.Errorf("it says\n%s\nand not\n%s", got, is.want)
+			}
+		})
+	}
+}
+
+func TestReasons(t *testing.T) {
+	text := func(s string) tftypes.Value { return tftypes.NewValue(tftypes.String, s) }
+	number := func(n int) tftypes.Value { return tftypes.NewValue(tftypes.Number, n) }
+	set := tftypes.Set{ElementType: tftypes.String}
+	type values = map[string]tftypes.Value
+	for name, is := range map[string]struct {
+		altered               []string
+		config, before, after values
+		want                  []string
+	}{
+		"given": {[]string{"levels"}, values{"levels": number(18)}, values{"levels": number(17)},
+			values{"levels": number(18)}, []string{"levels changes from 17 to 18"}},
+		"max_delay": {[]string{"levels"}, values{"max_delay": text("72h")},
+			values{"levels": number(17), "max_delay": text("36h")},
+			values{"levels": number(18), "max_delay": text("72h")},
+			[]string{`max_delay changes from "36h" to "72h"`}},
+		"names that follow": {[]string{"name", "queue_name"}, values{"name": text("b")},
+			values{"name": text("a"), "queue_name": text("a.%d")}, values{"name": text("b"), "queue_name": text("b.%d")},
+			[]string{`name changes from "a" to "b"`}},
+		"taken out of the configuration": {[]string{"queue_type"}, values{}, values{"queue_type": text("classic")},
+			values{"queue_type": text("quorum")}, []string{`queue_type changes from "classic" to "quorum"`}},
+		"unknown, absent and others": {[]string{"name", "max_length", "park_unroutable", "delays"},
+			values{}, values{"name": text("a"), "max_length": number(3), "park_unroutable": tftypes.NewValue(tftypes.Bool,
+				true), "delays": tftypes.NewValue(set, []tftypes.Value{text("5s"), text("1m")})},
+			values{"name": tftypes.NewValue(tftypes.String, tftypes.UnknownValue),
+				"max_length":      tftypes.NewValue(tftypes.Number, nil),
+				"park_unroutable": tftypes.NewValue(tftypes.Bool, false),
+				"delays":          tftypes.NewValue(set, []tftypes.Value{})},
+			[]string{`name changes from "a" to a value that is not known yet`, "max_length changes from 3 to no value",
+				"park_unroutable changes from true to false", `delays changes from ["1m", "5s"] to []`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := reasons(is.altered, is.config, is.before, is.after); !slices.Equal(got, is.want) {
+				t.Errorf("it says %q, not %q", got, is.want)
+			}
+		})
+	}
+}
