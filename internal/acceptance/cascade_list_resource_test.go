@@ -55,14 +55,14 @@ func TestListCascades(t *testing.T) {
 	u.grant([3]string{"^$", "^$", "^$"})
 	p := newProtocol(t, u.broker(), nil)
 	want := map[string]string{
-		"EXCHANGE.TOPIC.SENDTASK.N3": "EXCHANGE.TOPIC.SENDTASK.N3 (4 levels, up to 15s)",
+		"EXCHANGE.TOPIC.SENDTASK.N3": "EXCHANGE.TOPIC.SENDTASK.N3 (4 levels, up to 15 s)",
 		"celery_delayed_27":          "celery_classic (28 levels, up to 8 years 185 days)",
-		"decimal.delay-03":           "decimal (4 levels, up to 2h46m39s)",
-		"lax.delay-00":               "lax (1 level, up to 1s)",
-		"limited.delay-07":           "limited (8 levels, up to 2m7.5s)",
+		"decimal.delay-03":           "decimal (4 levels, up to 2 h 46 min 39 s)",
+		"lax.delay-00":               "lax (1 level, up to 1 s)",
+		"limited.delay-07":           "limited (8 levels, up to 2 min 7.5 s)",
 		"nsb.v2.delay-level-27":      "nsb.v2.delay-level-27 (28 levels, up to 8 years 185 days)",
 		"tasks.delay-16":             "tasks (17 levels, up to 36 h 24 min 31 s)",
-		"wait 1/%":                   "wait 1/% (2 levels, up to 3s)",
+		"wait 1/%":                   "wait 1/% (2 levels, up to 3 s)",
 	}
 	for _, configuration := range []attributes{nil, {"vhost": v.name}} {
 		found := map[string]string{}
@@ -286,7 +286,7 @@ func TestAccListCascades(t *testing.T) {
 				querycheck.ExpectLength("rabbitmqdelay_cascade.all", 1),
 				querycheck.ExpectIdentity("rabbitmqdelay_cascade.all", identity),
 				querycheck.ExpectResourceDisplayName("rabbitmqdelay_cascade.all",
-					queryfilter.ByResourceIdentity(identity), knownvalue.StringExact("tasks (5 levels, up to 31s)")),
+					queryfilter.ByResourceIdentity(identity), knownvalue.StringExact("tasks (5 levels, up to 31 s)")),
 			}},
 		},
 	})

@@ -277,7 +277,8 @@ func TestLadderReplacement(t *testing.T) {
 	p.mustBeSettled(given)
 	other := fixed.with(attributes{"delays": textSet("2h")})
 	plan := p.plan(t.Context(), other)
-	if text := warningText(plan.diagnostics); plan.replace || !strings.Contains(text, "because of a change of delays") {
+	text := warningText(plan.diagnostics)
+	if plan.replace || !strings.Contains(text, `because delays changes from ["1h"] to ["2h"]`) {
 		t.Errorf("a queue with a fixed name gets another TTL: replaced %t, %s", plan.replace, text)
 	}
 	p.mustApply(other)

@@ -37,7 +37,7 @@ func TestAccErrorsOverAMQP(t *testing.T) {
 			[]string{
 				"RabbitMQ: message has not arrived",
 				`Could not receive the message that was sent through exchange "t.delay-02" in vhost %[1]q: the ` +
-					`broker took it, and it has not arrived after 2s. ` +
+					`broker took it, and it has not arrived after 2 s. ` +
 					"Terraform plan shows what is missing or damaged; the message itself is late, lost, or parked as " +
 					"unroutable, with the type rabbitmqdelay.probe.",
 			},

@@ -58,7 +58,7 @@ output "in_time" {
 					v.mustHold(before)
 					v.do(plans.DeleteQueue{Queue: topology.Queue{Name: "t.delay-00"}})
 				},
-				Config: look("t.delay-03", "1s", "null"), ExpectError: saying("it has not arrived after 6s"),
+				Config: look("t.delay-03", "1s", "null"), ExpectError: saying("it has not arrived after 6 s"),
 			},
 		},
 	})

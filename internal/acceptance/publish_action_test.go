@@ -67,7 +67,7 @@ func publishByAction(t *testing.T, config cascade.Config) {
 	}
 	key := keyOf(t, resolved.Scale(), 2*time.Second, "billing.eu")
 	for i, parts := range [][]string{{arrival.MessageId, expanded.Entry, key},
-		{"confirmed", `address "billing.eu" after 2s`, "Z."}} {
+		{"confirmed", `address "billing.eu" after 2 s`, "Z."}} {
 		for _, part := range parts {
 			if len(reports) != 2 || part == "" || !strings.Contains(reports[i], part) {
 				t.Errorf("the reports are %q, without %q", reports, part)

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -40,17 +39,17 @@ func (a *answer) Close() error {
 func (a *answers) read(body io.Reader, limit int64) (*answer, error) {
 	var pieces []io.Reader
 	read := &answer{of: a}
-	for size := 4 << 10; ; size = min(2*size, 256<<10) {
-		piece := make([]byte, size)
-		n, err := io.ReadFull(body, piece)
-		pieces = append(pieces, bytes.NewReader(piece[:n]))
-		read.held += int64(n)
-		if all := a.held.Add(int64(n)); read.held > limit || all > longestAnswers {
+	for size := int64(4 << 10); ; size = min(2*size, 256<<10) {
+		piece := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+		n, err := io.CopyN(piece, body, size)
+		pieces = append(pieces, piece)
+		read.held += n
+		if all := a.held.Add(n); read.held > limit || all > longestAnswers {
 			_ = read.Close()
 			return nil, &tooLarge{limit}
 		}
 		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		case err == io.EOF: //nolint:errorlint // a body that is cut off ends in io.ErrUnexpectedEOF
 			read.Reader = io.MultiReader(pieces...)
 			return read, nil
 		case err != nil:
