@@ -764,9 +764,12 @@ func (p *protocol) applyThrough(
 	proxy.mutex.Lock()
 	proxy.written, proxy.seen, proxy.at, proxy.failure, proxy.struck = false, nil, at, f, false
 	proxy.mutex.Unlock()
-	patience := attributes{"retry_timeout": onceMore, "request_timeout": "1s"}
+	patience := attributes{"retry_timeout": onceMore}
 	if f.lasts == once {
 		patience["retry_timeout"] = "3s"
+	}
+	if f.fault == hangs {
+		patience["request_timeout"] = hangTimeout
 	}
 	faulty := p.with(proxy.front(), patience)
 	diagnostics := faulty.apply(p.t.Context(), faulty.plan(p.t.Context(), configuration))

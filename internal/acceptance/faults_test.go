@@ -255,6 +255,9 @@ func (a *trial) strike(at point, f failure) {
 	a.proxy.at, a.proxy.failure = at, f
 }
 
+// hangTimeout is how long a request that hangs is waited for: longer than any takes on a busy machine.
+const hangTimeout = "4s"
+
 // operate does what is to go wrong, behind the proxy.
 func (a *trial) operate() (*protocol, []*tfprotov6.Diagnostic) {
 	a.Helper()
@@ -266,7 +269,7 @@ func (a *trial) operate() (*protocol, []*tfprotov6.Diagnostic) {
 		patience["retry_timeout"] = "3s"
 	}
 	if a.proxy.fault == hangs {
-		patience["request_timeout"] = "2s"
+		patience["request_timeout"] = hangTimeout
 	}
 	p := a.sound.with(a.proxy.front(), patience)
 	plan := p.plan(a.Context(), a.given)
