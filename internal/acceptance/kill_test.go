@@ -34,7 +34,8 @@ variable "amqp_uri" { sensitive = true }
 variable "vhost" {}
 variable "queue_type" {}
 variable "base" {}
-variable "lookahead" { default = 2 }
+variable "levels" {}
+variable "lookahead" { default = null }
 variable "strict_keys" { default = true }
 variable "adopt" { default = false }
 
@@ -49,7 +50,7 @@ resource "rabbitmqdelay_cascade" "t" {
   name        = "t"
   vhost       = var.vhost
   base        = var.base
-  levels      = 2
+  levels      = var.levels
   queue_type  = var.queue_type
   lookahead   = var.lookahead
   strict_keys = var.strict_keys
@@ -95,8 +96,9 @@ func (o interrupted) killProcess(t *testing.T, at point) {
 	tf := newCommandLine(t, "", killedConfiguration, map[string]string{
 		"endpoint": b.Endpoint, "username": b.Username, "password": b.Password, "amqp_uri": b.AMQPURI,
 		"vhost": v.name, "queue_type": string(o.queueType), "base": strconv.Itoa(o.base),
+		"levels": strconv.Itoa(o.levels()),
 	})
-	config := cascade.Config{Name: "t", Vhost: v.name, Base: o.base, Levels: 2, QueueType: o.queueType,
+	config := cascade.Config{Name: "t", Vhost: v.name, Base: o.base, Levels: o.levels(), QueueType: o.queueType,
 		CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	arguments := []string{"apply", "-auto-approve"}
 	must := func(arguments ...string) {
