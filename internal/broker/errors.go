@@ -476,7 +476,7 @@ func withoutCredentials(location string) string {
 func (c *Client) unreached(op string, err error) error {
 	var (
 		timeout  attemptTimeout
-		inVain   *waiting
+		inVain   *waitInVain
 		unknown  x509.UnknownAuthorityError
 		host     x509.HostnameError
 		invalid  x509.CertificateInvalidError

@@ -430,18 +430,18 @@ func (c *call) waitedInVain(err error) error {
 	if errors.Is(context.Cause(c.ctx), context.Canceled) {
 		c.transport.outage.giveUp()
 	}
-	return &waiting{err, c.failure}
+	return &waitInVain{err, c.failure}
 }
 
-// waiting is the end of an operation's context while a request waited for its next attempt.
-type waiting struct{ ended, failure error }
+// waitInVain is the end of an operation's context while a request waited for its next attempt.
+type waitInVain struct{ ended, failure error }
 
-func (e *waiting) Error() string {
+func (e *waitInVain) Error() string {
 	return fmt.Sprintf("%s, while it waited for RabbitMQ: %s", e.ended, e.failure)
 }
 
 // Unwrap gives the context's error alone.
-func (e *waiting) Unwrap() error { return e.ended }
+func (e *waitInVain) Unwrap() error { return e.ended }
 
 func backoff(attempt int) time.Duration {
 	return min(firstBackoff<<(2*min(attempt, 10)), longestBackoff)

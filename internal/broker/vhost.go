@@ -30,7 +30,7 @@ func (v *vhostAPI) write(ctx context.Context, step plans.Step) (effect bool, err
 	switch s := step.(type) {
 	case plans.DeclareExchange:
 		code, err = v.declareExchange(call, s.Exchange)
-	case plans.DeclareQueue:
+	case plans.DeclareQueue: // of a VerifyAllowed; Runner.once declares those of a plan
 		code, err = v.declareQueue(call, s.Queue)
 	case plans.Bind:
 		code, err = status(v.management(call).DeclareBinding(v.vhost, bindingInfo(s.Binding)))

@@ -92,8 +92,8 @@ func (c Cascade) addBindings(t topology.Topology, level int) {
 func (c Cascade) bindingKey(level, zeros int, digits ...string) string {
 	words := slices.Concat(repeat("*", c.Levels-1-level), repeat("0", zeros), digits)
 	if c.StrictKeys && level == c.Levels-1 {
-		const firstWordOfDestination = 1
-		words = append(words, repeat("*", c.Levels-len(words)+firstWordOfDestination)...)
+		const firstWordOfAddress = 1
+		words = append(words, repeat("*", c.Levels-len(words)+firstWordOfAddress)...)
 	}
 	return strings.Join(append(words, "#"), ".")
 }

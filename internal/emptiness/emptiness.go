@@ -196,7 +196,7 @@ func (p Proof) rounds(counts []Count) []round {
 // still is the time from which on nothing moves, if the rounds prove that.
 //
 // A message that no round has seen was in no queue for longer than the time between two counts of it. So its way is at
-// most as long as the times-to-live below that, which fall from queue to queue, and the time between queues. Who was
+// most as long as the TTLs below that, which fall from queue to queue, and the time between queues. Who was
 // not seen in a round after that is not on its way any more.
 func (p Proof) still(rounds []round) (since time.Time, proven bool) {
 	last := len(rounds) - 1

@@ -142,7 +142,7 @@ func (d repair) leadsToWrongQueue(b topology.Binding) bool {
 	return b.DestinationType == topology.ToQueue && slices.Contains(d.WrongQueues, b.Destination)
 }
 
-// recreateExchange replaces an exchange. For the moment in between, its publishers get an error
+// recreateExchange deletes an exchange and declares it anew. For the moment in between, its publishers get an error
 // and queues with at-least-once dead-lettering keep what they hold; a queue without would lose
 // what expires just then, so it has to be empty. That does not hold where the exchange has the
 // wrong type: it does not route what arrives, and waiting would lose more.
@@ -169,7 +169,7 @@ func (d repair) recreateExchange(name string) Plan {
 	})...).recreating(topology.ExchangeObject(name))
 }
 
-// recreateQueue replaces an empty queue. Its bindings go first, so that nothing arrives between
+// recreateQueue deletes an empty queue and declares it anew. Its bindings go first, so that nothing arrives between
 // the last look into the queue and its end: quorum queues know no delete if empty.
 func (d repair) recreateQueue(name string) Plan {
 	leadsHere := func(b topology.Binding) bool { return b.DestinationType == topology.ToQueue && b.Destination == name }

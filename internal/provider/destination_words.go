@@ -105,7 +105,7 @@ func (o *bindingOperation) unusable(err *deploy.DeliveryError) diag.Diagnostic {
 	}
 	return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange has the wrong type",
 		fmt.Sprintf("Exchange %q in vhost %q is of type %q. It has to be a topic exchange, such as that of a cascade: "+
-			"destinations are matched behind the digits of the routing key.", err.Exchange, o.Vhost, err.Type))
+			"addresses are matched behind the digits of the routing key.", err.Exchange, o.Vhost, err.Type))
 }
 
 // missing is for a queue or exchange that is to get the messages.

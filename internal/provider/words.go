@@ -78,7 +78,7 @@ func (o *operation) unusable(err *deploy.DeliveryError) diag.Diagnostic {
 	where := fmt.Sprintf("delivery exchange %q in vhost %q", err.Exchange, o.Vhost)
 	if !err.Missing {
 		return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange has the wrong type",
-			fmt.Sprintf("The %s is of type %q. It has to be a topic exchange: destinations are matched behind the "+
+			fmt.Sprintf("The %s is of type %q. It has to be a topic exchange: addresses are matched behind the "+
 				"delay in the routing key.", where, err.Type))
 	}
 	declare := "a durable topic exchange"

@@ -90,7 +90,7 @@ type Arrival struct {
 	Queue string
 	// Path are the queues in which the message expired on its way.
 	Path []string
-	// Delay is the sum of their times-to-live.
+	// Delay is the sum of their TTLs.
 	Delay time.Duration
 }
 
