@@ -29,11 +29,11 @@ func TestSuites(t *testing.T) {
 		deadLetter: dataplane.DeadLetterOptions{Lookaheads: []int{full}, QueueTypes: quorum, Messages: 50, Rounds: 1},
 		paced:      paced,
 		bases:      dataplane.BaseOptions{Digits: bases, Rounds: 1, Time: 300 * time.Millisecond, Paced: paced},
-		control:    control.Options{Levels: []int{4}, Foreign: []int{0, 10}, Bases: bases, Steps: true, Rounds: 1},
-		// the backlog and the layouts take a minute at least
-		suites: []string{"publish", "deadletter", "paced", "bases", "terraform", "foreign", "terraform-bases"},
+		control:    control.Options{Levels: []int{4}, Bases: bases, Steps: true, Rounds: 1},
+		// the backlog, the layouts and foreign objects take a minute at least
+		suites: []string{"publish", "deadletter", "paced", "bases", "terraform", "terraform-bases"},
 	}
-	ofTerraform := []string{"terraform", "foreign", "terraform-bases"}
+	ofTerraform := []string{"terraform", "terraform-bases"}
 	b := brokertest.Shared(t)
 	out := t.TempDir()
 	t.Chdir("../..") // where make runs it
