@@ -294,15 +294,21 @@ func (o interrupted) strikeOnce(v *vhost, at point, f failure) (*trial, *protoco
 			return a, p, diagnostics
 		}
 		noErrors(v, diagnostics)
-		p.mustApply(nil)
+		a.adopt(p)
+		a.sound.mustApply(nil)
 	}
 	v.Fatal("this request was not made")
 	return nil, nil, nil
 }
 
+// adopt goes on without the proxy, from the state that the operation has left.
+func (a *trial) adopt(p *protocol) {
+	a.sound.state, a.sound.private, a.sound.tainted = p.state, p.private, p.tainted
+}
+
 func (o interrupted) fail(v *vhost, at point, f failure) {
 	a, p, diagnostics := o.strikeOnce(v, at, f)
-	a.sound.state, a.sound.private, a.sound.tainted = p.state, p.private, p.tainted
+	a.adopt(p)
 	switch {
 	case !hasErrors(diagnostics):
 		a.mustHold(a.desired)
