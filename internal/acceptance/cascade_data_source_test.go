@@ -53,8 +53,10 @@ func TestAccCascadeDataSource(t *testing.T) {
 					value(f.AtMapKey("effect"), knownvalue.StringRegexp(regexp.MustCompile(effect))),
 				}
 			}
-			damages := finding(0, `exchange "t.delay-02"`, "missing", "do not get on")
-			damages = append(damages, finding(1, `queue "t.delay-01"`, "missing", "unroutable")...)
+			stuck := map[cascade.QueueType]string{cascade.Quorum: "stay in the quorum queue before it",
+				cascade.Classic: "are lost"}[queueType]
+			damages := finding(0, `exchange "t.delay-02"`, "missing", stuck)
+			damages = append(damages, finding(1, `queue "t.delay-01"`, "missing", "parked")...)
 			resource.Test(t, resource.TestCase{
 				ProtoV6ProviderFactories: factories,
 				Steps: []resource.TestStep{
@@ -100,7 +102,7 @@ func TestAccCascadeDataSource(t *testing.T) {
 					{
 						PreConfig: func() { v.do(plans.DeleteExchange{Name: "t.delivery"}) },
 						Config:    look,
-						ConfigStateChecks: append(finding(1, `exchange "t.delivery"`, "missing", "do not get on"),
+						ConfigStateChecks: append(finding(1, `exchange "t.delivery"`, "missing", stuck),
 							value(at("findings"), knownvalue.ListSizeExact(3))),
 					},
 					{
