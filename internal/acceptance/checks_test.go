@@ -239,6 +239,8 @@ func repeatable(out, vhost string) string {
 		{`(?s)\n*(Warning: Provider development overrides.*?published\s+releases\.\n)`, ""},
 		{`(?s)\n+[─\s]*Note: You didn't use the -out option.*`, "\n"},
 		{`OpenTofu`, "Terraform"},
+		{` \(current -> planned\)`, ""},               // OpenTofu 1.12
+		{`(?m)^ +# \(imported from "[^"]*"\)\n`, ""},  // likewise
 		{`(?m)^ +├─+\n +│ Diff: *\n(?: +│.*\n)+`, ""}, // OpenTofu 1.12
 		{regexp.QuoteMeta(vhost), "/"},
 		{`arrived after [0-9.]+ms\.`, "arrived after 254.3ms."},
