@@ -22,6 +22,8 @@ const (
 	ClientLocal LeaderLocator = "client-local"
 )
 
+func (l LeaderLocator) isKnown() bool { return l == Balanced || l == ClientLocal }
+
 func (o QuorumOptions) check(queueType QueueType, errs *Errors) {
 	if o.MaxLength < 0 {
 		errs.add("max_length", "is %d; it has to be 1 or more", o.MaxLength)
@@ -29,7 +31,7 @@ func (o QuorumOptions) check(queueType QueueType, errs *Errors) {
 	if o.InitialGroupSize < 0 {
 		errs.add("quorum_initial_group_size", "is %d; it has to be 1 or more", o.InitialGroupSize)
 	}
-	if o.LeaderLocator != "" && o.LeaderLocator != Balanced && o.LeaderLocator != ClientLocal {
+	if o.LeaderLocator != "" && !o.LeaderLocator.isKnown() {
 		errs.add("queue_leader_locator", "is %q; it can be %q or %q", o.LeaderLocator, Balanced, ClientLocal)
 	}
 	if queueType != Classic {
@@ -50,13 +52,17 @@ func (o QuorumOptions) check(queueType QueueType, errs *Errors) {
 
 // refuse is for a preset: a framework's queues have none of the options.
 func (o QuorumOptions) refuse(preset Preset, errs *Errors) {
-	for attribute, isGiven := range map[string]bool{
-		"max_length":                o.MaxLength != 0,
-		"queue_leader_locator":      o.LeaderLocator != "",
-		"quorum_initial_group_size": o.InitialGroupSize != 0,
+	for _, option := range []struct {
+		attribute string
+		isGiven   bool
+	}{
+		{"max_length", o.MaxLength != 0},
+		{"queue_leader_locator", o.LeaderLocator != ""},
+		{"quorum_initial_group_size", o.InitialGroupSize != 0},
 	} {
-		if isGiven {
-			errs.add(attribute, "is given, and the queues of preset %q have none; leave %s out", preset, attribute)
+		if option.isGiven {
+			errs.add(option.attribute, "is given, and the queues of preset %q have none; leave %s out", preset,
+				option.attribute)
 		}
 	}
 }
@@ -71,14 +77,17 @@ func (o QuorumOptions) place(arguments topology.Arguments) {
 	}
 }
 
-// quorumOptionsOf reads the options off a queue.
+// quorumOptionsOf reads the options off a queue. A leader locator of old, such as random, is left out: it shows as a
+// difference.
 func quorumOptionsOf(q topology.Queue) (o QuorumOptions) {
 	if q.Type() != string(Quorum) {
 		return o
 	}
 	o.MaxLength, _ = q.Arguments["x-max-length"].(int64)
 	locator, _ := q.Arguments["x-queue-leader-locator"].(string)
-	o.LeaderLocator = LeaderLocator(locator)
+	if l := LeaderLocator(locator); l.isKnown() {
+		o.LeaderLocator = l
+	}
 	o.InitialGroupSize, _ = q.Arguments["x-quorum-initial-group-size"].(int64)
 	return o
 }
