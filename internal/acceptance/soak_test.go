@@ -44,7 +44,7 @@ func TestSoak(t *testing.T) {
 	took, after := time.Since(began), s.measure()
 	for deadline := time.Now().Add(patience); len(after.beyond(before)) > 0 &&
 		time.Now().Before(deadline); after = s.measure() {
-		time.Sleep(time.Second) // idle connections end after 45 s
+		time.Sleep(time.Second) // idle connections end after 5 s
 	}
 	t.Logf("after %s, %d rounds (%v) and %d restarts %s", took.Round(time.Second), s.rounds, s.done, s.restarts, after)
 	for _, excess := range after.beyond(before) {

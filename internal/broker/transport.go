@@ -74,8 +74,9 @@ func newTransport(config transportConfig) *transport {
 			MaxIdleConnsPerHost: config.parallel,
 			// Otherwise one more is opened where that of a request that has ended is not idle yet.
 			MaxConnsPerHost: config.parallel,
-			// RabbitMQ closes an idle connection after 60 s (Cowboy's idle_timeout).
-			IdleConnTimeout:    45 * time.Second,
+			// It is for requests that follow each other. RabbitMQ closes an idle connection after 60 s (Cowboy's
+			// idle_timeout); a proxy may end when all plans of a run keep theirs as long: Docker's has 6 files for each.
+			IdleConnTimeout:    5 * time.Second,
 			DisableCompression: true,
 			OnProxyConnectResponse: func(_ context.Context, proxy *url.URL, _ *http.Request,
 				response *http.Response) error {

@@ -240,7 +240,7 @@ func (b *Broker) Forward() (*httputil.ReverseProxy, error) {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		// more than a client has open
-		Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute},
+		Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 5 * time.Second},
 		ErrorLog:  log.New(io.Discard, "", 0),
 	}, nil
 }
