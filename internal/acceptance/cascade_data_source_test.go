@@ -5,6 +5,7 @@ import (
 	"math"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
@@ -56,6 +57,8 @@ func TestAccCascadeDataSource(t *testing.T) {
 			stuck := map[cascade.QueueType]string{cascade.Quorum: "stay in the quorum queue before it",
 				cascade.Classic: "are lost"}[queueType]
 			damages := finding(0, `exchange "t.delay-02"`, "missing", stuck)
+			online := map[cascade.QueueType]knownvalue.Check{cascade.Quorum: knownvalue.Int64Exact(1),
+				cascade.Classic: knownvalue.Null()}[queueType]
 			damages = append(damages, finding(1, `queue "t.delay-01"`, "missing", "parked")...)
 			resource.Test(t, resource.TestCase{
 				ProtoV6ProviderFactories: factories,
@@ -73,12 +76,15 @@ func TestAccCascadeDataSource(t *testing.T) {
 								knownvalue.Int64Exact(1)),
 							value(at("findings"), knownvalue.ListSizeExact(0)),
 							value(at("queues"), knownvalue.ListSizeExact(12)),
-							value(at("queues").AtSliceIndex(11), knownvalue.ObjectExact(map[string]knownvalue.Check{
+							value(at("queues").AtSliceIndex(11), knownvalue.ObjectPartial(map[string]knownvalue.Check{
 								"level": knownvalue.Int64Exact(11), "digit": knownvalue.Int64Exact(1),
 								"name":        knownvalue.StringExact("t.delay-11"),
 								"message_ttl": knownvalue.Int64Exact(2048000),
 								"messages":    knownvalue.Int64Exact(3), "consumers": knownvalue.Int64Exact(0),
 							})),
+							value(at("queues").AtSliceIndex(11).AtMapKey("latest_arrival"), within(4095*time.Second)),
+							value(at("queues").AtSliceIndex(10).AtMapKey("latest_arrival"), knownvalue.Null()),
+							value(at("queues").AtSliceIndex(11).AtMapKey("online_members"), online),
 						},
 					},
 					{
@@ -116,6 +122,17 @@ func TestAccCascadeDataSource(t *testing.T) {
 	}
 }
 
+// within checks a time that is at most so far from now, and not more than a minute less.
+func within(longest time.Duration) knownvalue.Check {
+	return knownvalue.StringFunc(func(value string) error {
+		at, err := time.Parse(time.RFC3339, value)
+		if left := time.Until(at); err == nil && (left > longest || left < longest-time.Minute) {
+			return fmt.Errorf("is in %s, want %s", left, longest)
+		}
+		return err
+	})
+}
+
 // In base 10 there is a queue for each digit. What an application has to know is the same in the resource.
 func TestAccCascadeDataSourceInBase10(t *testing.T) {
 	v := newVhost(t)
@@ -145,7 +162,7 @@ output "of_data_source" {
 		return statecheck.ExpectKnownValue("data.rabbitmqdelay_cascade.t", path, check)
 	}
 	queue := func(i, level, digit, messages int64) statecheck.StateCheck {
-		return value(at("queues").AtSliceIndex(int(i)), knownvalue.ObjectExact(map[string]knownvalue.Check{
+		return value(at("queues").AtSliceIndex(int(i)), knownvalue.ObjectPartial(map[string]knownvalue.Check{
 			"level": knownvalue.Int64Exact(level), "digit": knownvalue.Int64Exact(digit),
 			"name":        knownvalue.StringExact(fmt.Sprintf("t.delay-%02d-%x", level, digit)),
 			"message_ttl": knownvalue.Int64Exact(digit * int64(math.Pow10(int(level))) * 3_600_000),

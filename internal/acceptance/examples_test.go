@@ -64,9 +64,10 @@ func TestAccExamples(t *testing.T) {
 }
 
 // hasItsOwnTest tells whether another test runs the examples of a directory: TestAccPublishing, TestAccChecks,
-// TestAccPolicyTool, TestAccModule, TestAccQuickstart, or the one with another provider.
+// TestAccPolicyTool, TestAccModule, TestAccQuickstart, TestAccDecommissioning, or the one with another provider.
 func hasItsOwnTest(directory string) bool {
-	return slices.Contains([]string{checksExample, besideExample, policyExample, "quickstart"}, directory) ||
+	return slices.Contains([]string{checksExample, besideExample, policyExample, decommissioningExample,
+		"quickstart"}, directory) ||
 		strings.HasPrefix(directory, "publishing") || strings.HasPrefix(directory, moduleExample)
 }
 

@@ -61,6 +61,9 @@ var suites = []suite{
 	{"backlog", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error {
 		return b.Backlog(ctx, s.backlog)
 	})},
+	{"publish-bases", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error {
+		return b.PublishByBase(ctx, s.bases)
+	})},
 	{"bases", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error { return b.Bases(ctx, s.bases) })},
 	{"terraform", func(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) error {
 		return control.New(b, r).Run(ctx, s.control)

@@ -35,7 +35,7 @@ var bases = []dataplane.Digits{{Base: 2, Levels: dataplane.BinaryDigits}, {Base:
 func brief() settings {
 	twoAndTen := []dataplane.Digits{bases[0], bases[2]}
 	return settings{
-		suites: []string{"publish", "deadletter", "bases", "terraform", "terraform-bases"},
+		suites: []string{"publish", "deadletter", "publish-bases", "bases", "terraform", "terraform-bases"},
 		publish: dataplane.PublishOptions{
 			Levels: []int{28}, Lookaheads: []int{1, full}, QueueTypes: []cascade.QueueType{cascade.Quorum}, Rounds: 3,
 			Time: 1500 * time.Millisecond,
@@ -83,7 +83,7 @@ func long(messages, given int) settings {
 		bases: dataplane.BaseOptions{
 			Digits: bases, Rounds: rounds(3), Time: time.Second, Idle: 5,
 			Paced: dataplane.PacedOptions{Rates: []float64{1000, 2000, 4000}, Search: true, Rounds: rounds(2),
-				Time: 4 * time.Second, MaxSteps: 400},
+				Time: 2 * time.Second, MaxSteps: 200},
 		},
 		control: control.Options{
 			Levels: []int{4, 17, 28}, Latency: []time.Duration{20 * time.Millisecond, 100 * time.Millisecond},

@@ -31,7 +31,7 @@ func TestSuites(t *testing.T) {
 		bases:      dataplane.BaseOptions{Digits: bases, Rounds: 1, Time: 300 * time.Millisecond, Paced: paced},
 		control:    control.Options{Levels: []int{4}, Bases: bases, Steps: true, Rounds: 1},
 		// the backlog, the layouts and foreign objects take a minute at least
-		suites: []string{"publish", "deadletter", "paced", "bases", "terraform", "terraform-bases"},
+		suites: []string{"publish", "deadletter", "paced", "publish-bases", "bases", "terraform", "terraform-bases"},
 	}
 	ofTerraform := []string{"terraform", "terraform-bases"}
 	b := brokertest.Shared(t)

@@ -257,6 +257,7 @@ type queueInfo struct {
 	Arguments      loose[map[string]any] `json:"arguments"`
 	Messages       loose[int64]          `json:"messages"`
 	Consumers      loose[int64]          `json:"consumers"`
+	Leader         loose[string]         `json:"leader"`
 	Members        loose[[]string]       `json:"members"`
 	Online         loose[[]string]       `json:"online"`
 	State          loose[string]         `json:"state"`
@@ -266,7 +267,7 @@ type queueInfo struct {
 	Effective *loose[map[string]any] `json:"effective_policy_definition"`
 }
 
-const queueQuery = "?columns=name,durable,auto_delete,exclusive,arguments,messages,consumers,members,online," +
+const queueQuery = "?columns=name,durable,auto_delete,exclusive,arguments,messages,consumers,leader,members,online," +
 	"state,policy,operator_policy,effective_policy_definition"
 
 func (q queueInfo) queue() topology.Queue {
@@ -280,7 +281,7 @@ func (q queueInfo) queue() topology.Queue {
 func (q queueInfo) status() health.QueueStatus {
 	status := health.QueueStatus{
 		Messages: q.Messages.value, Consumers: q.Consumers.value,
-		Replicas: len(q.Members.value), Online: len(q.Online.value), Down: q.State.value == "down",
+		Leader: q.Leader.value, Members: len(q.Members.value), Online: len(q.Online.value), Down: q.State.value == "down",
 		Applied: policy.Applied{Policy: q.Policy.value, Operator: q.OperatorPolicy.value, Unknown: q.Effective == nil},
 	}
 	if q.Effective != nil {

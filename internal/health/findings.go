@@ -47,7 +47,32 @@ func Findings(actual map[string]topology.Queue, status map[string]QueueStatus) [
 		inspected.consumers()
 		findings = append(findings, inspected.found...)
 	}
-	return findings
+	return append(findings, leaders(actual, status)...)
+}
+
+// leaders reports a cluster in which one node has the leader of every queue. Each message is written by its queue's
+// leader, and each queue waits for another one when that node fails.
+func leaders(actual map[string]topology.Queue, status map[string]QueueStatus) []Finding {
+	var node string
+	var led, members int
+	for name := range actual {
+		s := status[name]
+		switch {
+		case s.Members < 2: // a classic queue, or one node
+		case s.Leader == "" || node != "" && s.Leader != node:
+			return nil
+		default:
+			node, led, members = s.Leader, led+1, max(members, s.Members)
+		}
+	}
+	if led < 2*members || led == 0 { // fewer may be on one node by chance
+		return nil
+	}
+	return []Finding{{
+		Warning, fmt.Sprintf("%d quorum queues", led), fmt.Sprintf("node %q leads all", node),
+		"one node does the work of the cluster, and all messages are late when it fails. This spreads the leaders: " +
+			"rabbitmq-queues rebalance quorum",
+	}}
 }
 
 // inspection is one queue under inspection. A queue without a TTL is one where messages
@@ -68,9 +93,12 @@ func (i *inspection) availability() {
 	switch {
 	case i.status.Down:
 		i.add(Warning, "its node is down", effect+"that is back")
-	case i.status.Online*2 <= i.status.Replicas && i.status.Replicas > 0:
-		i.add(Warning, fmt.Sprintf("%d of %d replicas online", i.status.Online, i.status.Replicas), effect+
+	case i.status.Online*2 <= i.status.Members && i.status.Members > 0:
+		i.add(Warning, fmt.Sprintf("%d of %d members online", i.status.Online, i.status.Members), effect+
 			"most of them are back")
+	case i.status.Online < i.status.Members:
+		i.add(Warning, fmt.Sprintf("%d of %d members online", i.status.Online, i.status.Members), "it works, and "+
+			"messages wait in it beyond their time when more of its nodes fail")
 	}
 }
 

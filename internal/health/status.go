@@ -9,8 +9,10 @@ type QueueStatus struct {
 	Messages int64
 	// Consumers is the number of consumers, which a delay queue never has by itself.
 	Consumers int64
-	// Replicas is how many nodes hold the queue, if it is a quorum queue, and Online how many of them run.
-	Replicas, Online int
+	// Leader is the node with the leader of a quorum queue, empty if there is none or the broker does not say.
+	Leader string
+	// Members is how many nodes hold the queue, if it is a quorum queue, and Online how many of them run.
+	Members, Online int
 	// Down is set for a queue whose only node is down.
 	Down bool
 	// Applied is what applies to it of the policies of its vhost.

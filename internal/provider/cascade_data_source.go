@@ -45,7 +45,7 @@ func (*observedCascade) kind() string { return cascade.KindCascade }
 func (d *cascadeDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "What flows through a delay cascade right now, whoever declared it: messages and " +
-			"consumers for each level, and everything that changes what happens to messages. For `check` blocks and " +
+			"consumers for each level, until when they wait, and everything that changes their fate. For `check` blocks and " +
 			"dashboards.\n\n" +
 			"The configuration is read off the broker, as an import does. Numbers of messages come from the " +
 			"management API, which lags by up to nine seconds.",
@@ -89,8 +89,9 @@ func (m *observedCascade) observe(ctx context.Context, o *operation) error {
 	m.Lookahead = types.Int64Value(int64(found.Lookahead))
 	m.Queues = []observedLevel{}
 	for level := range found.Levels {
+		inLowerLevels := found.Scale().TTL(level, 1) - found.Resolution
 		for _, q := range found.DelayQueues(level) {
-			if queue, exists := observedQueueOf(state, q.Name); exists {
+			if queue, exists := observedQueueOf(state, q.Name, q.TTL+inLowerLevels); exists {
 				m.Queues = append(m.Queues, observedLevel{types.Int64Value(int64(q.Level)),
 					types.Int64Value(int64(q.Digit)), queue})
 			}

@@ -51,7 +51,7 @@ func (r *lifecycle[M, P]) attributes(
 		"max_length": schema.Int64Attribute{
 			CustomType: wholeNumberType{}, Optional: true,
 			MarkdownDescription: say("Largest number of messages in each delay queue, for quorum queues only. A full " +
-				"queue refuses publishers. What is to be dead-lettered into it waits where it is, and is offered " +
+				"queue refuses publishers. A message that expires into it waits where it is. The broker offers it " +
 				"again three to six minutes later, then every three minutes. Default: no limit. A change rebuilds " +
 				"the KIND."),
 		},
@@ -71,8 +71,7 @@ func (r *lifecycle[M, P]) attributes(
 			Optional: true, Computed: true,
 			MarkdownDescription: say("Whether every exchange of the KIND gets an alternate exchange with a queue, " +
 				"both named `<name>.unroutable`, where messages with a malformed key or without an address are " +
-				"kept. Default: `true`. A change rebuilds the KIND, its delivery exchange included, and binds again " +
-				"what is bound there."),
+				"kept. Default: `true`. A change rebuilds the KIND, its delivery exchange and the bindings there."),
 		},
 		"adopt": schema.BoolAttribute{
 			Optional: true, Computed: true, Default: booldefault.StaticBool(false),
@@ -110,18 +109,18 @@ func (r *lifecycle[M, P]) attributes(
 				"alternate_exchange": schema.StringAttribute{Computed: true,
 					MarkdownDescription: "Exchange that takes what no binding takes."},
 				"arguments": schema.MapAttribute{Computed: true, ElementType: types.StringType,
-					MarkdownDescription: "Further arguments; what is not text is written as JSON."},
+					MarkdownDescription: "Further arguments. Values other than text are JSON."},
 			}},
 		},
 		"queue_arguments": schema.MapAttribute{
 			Computed: true, ElementType: types.StringType,
 			MarkdownDescription: say("Arguments that all delay queues of the KIND have, beside those that `queues` " +
-				"has; what is not text is written as JSON."),
+				"has. Values other than text are JSON."),
 		},
 		"queues": schema.MapNestedAttribute{
 			Computed: true,
-			MarkdownDescription: say("The queues of the KIND by name. So that a plan is short, what is as usual is " +
-				"null. A queue that was not as usual once has it written out from then on."),
+			MarkdownDescription: say("The queues of the KIND by name. Usual properties are null, so that a plan is short. " +
+				"A property that once differed stays written out."),
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				p.attribute: p.schema(),
 				"type": schema.StringAttribute{Computed: true,
@@ -137,7 +136,7 @@ func (r *lifecycle[M, P]) attributes(
 				"exclusive": schema.BoolAttribute{Computed: true,
 					MarkdownDescription: "Whether the queue belongs to one connection; null if it does not."},
 				"arguments": schema.MapAttribute{Computed: true, ElementType: types.StringType,
-					MarkdownDescription: "Further arguments; what is not text is written as JSON. Null if a delay " +
+					MarkdownDescription: "Further arguments. Values other than text are JSON. Null if a delay " +
 						"queue has exactly `queue_arguments`."},
 			}},
 		},
@@ -156,11 +155,8 @@ func (r *lifecycle[M, P]) attributes(
 // rebuildDescription says what a change means that rebuilds.
 func rebuildDescription(kind string) string {
 	return fmt.Sprintf("A change that gives exchanges or queues other arguments or names *rebuilds* the %s, if the "+
-		"entry "+
-		"exchange keeps its name. One update closes the entry, so that publishers get an error and try again. It "+
-		"waits "+
-		"for what is on its way (`drain_timeout`), or is refused. Then it makes the objects anew, binds again what "+
-		"others "+
-		"had bound, and opens the entry. A step that fails is undone. See [Resizing a "+
+		"entry exchange keeps its name. One update closes the entry, so that publishers get an error and try again. It "+
+		"waits for messages on their way (`drain_timeout`), or is refused. Then it makes the objects and the bindings "+
+		"of others anew, and opens the entry. A step that fails is undone. See [Resizing a "+
 		"cascade](../guides/resizing.md).", kind)
 }

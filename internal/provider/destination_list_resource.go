@@ -44,7 +44,7 @@ func (r *destinationListResource) ListResourceConfigSchema(
 			"writes `resource` and `import` "+
 			"blocks for them. Needs Terraform 1.14 or later.\n\n"+
 			"A destination is a binding of the delivery exchange of a cascade or ladder that is "+
-			"[found](../guides/finding.md#what-is-found). Its key is one `*` for each level, or "+
+			"[found](../guides/finding.md#cascades-that-are-found). Its key is one `*` for each level, or "+
 			"`#`, and then an address. Those for another number of levels are found, too. Other bindings of that "+
 			"exchange are not.",
 		map[string]schema.Attribute{

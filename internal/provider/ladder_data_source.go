@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
@@ -76,7 +77,9 @@ func (m *observedLadder) observe(ctx context.Context, o *operation) error {
 	}
 	m.Queues = []observedRung{}
 	for _, label := range ladder.Delays {
-		if queue, exists := observedQueueOf(state, ladder.QueueName.Name(label)); exists {
+		name := ladder.QueueName.Name(label)
+		delay := time.Duration(state.Queues[name].TTLMillis()) * time.Millisecond
+		if queue, exists := observedQueueOf(state, name, delay); exists {
 			m.Queues = append(m.Queues, observedRung{types.StringValue(label), queue})
 		}
 	}

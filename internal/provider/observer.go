@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
@@ -111,19 +112,34 @@ func (m *observedDeclared) observeDeclared(
 }
 
 type observedQueue struct {
-	Name       types.String `tfsdk:"name"`
-	MessageTTL types.Int64  `tfsdk:"message_ttl"`
-	Messages   types.Int64  `tfsdk:"messages"`
-	Consumers  types.Int64  `tfsdk:"consumers"`
+	Name          types.String `tfsdk:"name"`
+	MessageTTL    types.Int64  `tfsdk:"message_ttl"`
+	Messages      types.Int64  `tfsdk:"messages"`
+	LatestArrival types.String `tfsdk:"latest_arrival"`
+	Consumers     types.Int64  `tfsdk:"consumers"`
+	Leader        types.String `tfsdk:"leader"`
+	Members       types.Int64  `tfsdk:"members"`
+	OnlineMembers types.Int64  `tfsdk:"online_members"`
 }
 
-func observedQueueOf(state *broker.State, name string) (q observedQueue, exists bool) {
+// observedQueueOf shows a queue whose messages are delivered after longest, at the latest.
+func observedQueueOf(state *broker.State, name string, longest time.Duration) (q observedQueue, exists bool) {
 	queue, exists := state.Queues[name]
-	return observedQueue{
+	status := state.Status[name]
+	q = observedQueue{
 		Name: types.StringValue(name), MessageTTL: declaredTTL(queue),
-		Messages:  types.Int64Value(state.Status[name].Messages),
-		Consumers: types.Int64Value(state.Status[name].Consumers),
-	}, exists
+		Messages: types.Int64Value(status.Messages), Consumers: types.Int64Value(status.Consumers),
+	}
+	if status.Messages > 0 {
+		q.LatestArrival = types.StringValue(time.Now().Add(longest).UTC().Format(time.RFC3339))
+	}
+	if status.Leader != "" {
+		q.Leader = types.StringValue(status.Leader)
+	}
+	if status.Members > 0 {
+		q.Members, q.OnlineMembers = types.Int64Value(int64(status.Members)), types.Int64Value(int64(status.Online))
+	}
+	return q, exists
 }
 
 type observedFinding struct {
@@ -148,6 +164,23 @@ func observedAttributes(
 				"if it is not.",
 		},
 		"messages": schema.Int64Attribute{Computed: true, MarkdownDescription: "Messages that wait in it."},
+		"latest_arrival": schema.StringAttribute{
+			Computed: true,
+			MarkdownDescription: "When the last of these messages arrives, at the latest, if the broker is in time " +
+				"(RFC 3339, UTC); null if none waits.",
+		},
+		"leader": schema.StringAttribute{
+			Computed:            true,
+			MarkdownDescription: "Node with its leader; null for a classic queue, or if it has none.",
+		},
+		"members": schema.Int64Attribute{
+			Computed:            true,
+			MarkdownDescription: "Nodes that hold it; null for a classic queue.",
+		},
+		"online_members": schema.Int64Attribute{
+			Computed:            true,
+			MarkdownDescription: "Those of them that are online; null for a classic queue.",
+		},
 		"consumers": schema.Int64Attribute{
 			Computed:            true,
 			MarkdownDescription: "Consumers, of which there should be none.",
