@@ -22,6 +22,12 @@ func TestAccDecommissioning(t *testing.T) {
 	v.declareQueue("billing", nil)
 	variables := map[string]string{"vhost": v.name}
 	tf := newCommandLine(t, "", `
+terraform {
+  required_providers {
+    rabbitmqdelay = { source = "rabbitmqdelay/rabbitmqdelay" }
+  }
+}
+
 variable "vhost" {}
 
 resource "rabbitmqdelay_cascade" "tasks" {
