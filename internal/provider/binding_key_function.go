@@ -15,7 +15,7 @@ func newBindingKeyFunction() function.Function {
 		definition: function.Definition{
 			Summary: "Key of a binding between two levels",
 			MarkdownDescription: "The key of a binding of a level's exchange in the classic chain, as NServiceBus " +
-				"and Celery declare it: with digit 1 the binding to the level's queue, with digit 0 the one to the " +
+				"and Celery declare it. Digit 1 is for the binding to the level's queue, digit 0 for the one to the " +
 				"exchange below. In a base over 2, each digit but 0 has a queue. For those who look at or declare " +
 				"single bindings; `rabbitmqdelay_cascade` needs none of it.",
 			Parameters: []function.Parameter{

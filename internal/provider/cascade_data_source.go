@@ -44,9 +44,9 @@ func (*observedCascade) kind() string { return cascade.KindCascade }
 
 func (d *cascadeDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "What flows through a delay cascade right now, whoever declared it: messages and " +
-			"consumers for each level, until when they wait, and everything that changes their fate. For `check` blocks and " +
-			"dashboards.\n\n" +
+		MarkdownDescription: "What flows through a delay cascade right now, whoever declared it. It shows messages " +
+			"and consumers for each level, until when messages wait, and everything that changes their fate. For " +
+			"`check` blocks and dashboards.\n\n" +
 			"The configuration is read off the broker, as an import does. Numbers of messages come from the " +
 			"management API, which lags by up to nine seconds.",
 		Attributes: observedAttributes("cascade", map[string]schema.Attribute{

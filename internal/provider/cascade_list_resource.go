@@ -22,13 +22,12 @@ type cascadeListResource struct {
 func (r *cascadeListResource) ListResourceConfigSchema(
 	_ context.Context, _ list.ListResourceSchemaRequest, resp *list.ListResourceSchemaResponse,
 ) {
-	resp.Schema = r.schema("Finds the delay cascades of a virtual host or of the whole broker, whoever declared "+
-		"them, for `terraform query`, which also writes "+
-		"`resource` and `import` blocks for them. Needs Terraform 1.14 or later.\n\n"+
-		"A cascade is found by the keys of its entry exchange and what that leads to, as an import recognizes it; "+
-		"damage does not hide it as long as the keys say "+
-		"what it was. One whose entry is gone, or leads nowhere, is not found, but can be imported by its identity "+
-		"if the exchange below proves it.", nil)
+	resp.Schema = r.schema("Finds the delay cascades of a virtual host or of the whole broker, for `terraform query`, "+
+		"whoever declared them. The query also writes `resource` and `import` blocks for them. Needs Terraform 1.14 "+
+		"or later.\n\n"+
+		"A cascade is found by the keys of its entry exchange and the objects behind it, as an import recognizes it. "+
+		"Damage does not hide it as long as the keys say what it was. One whose entry is gone, or leads nowhere, is "+
+		"not found. It can still be imported by its identity if the exchange below proves it.", nil)
 }
 
 func (*cascadeModel) canBeEntry(e topology.Exchange) bool { return cascade.CanBeEntry(e) }

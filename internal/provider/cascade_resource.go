@@ -28,12 +28,12 @@ type cascadeResource struct {
 func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		Version: schemaVersion,
-		MarkdownDescription: "A delay cascade: queues with TTL 1, 2, 4, 8 … times the resolution (or, in " +
-			"base 10, 1 to 9, 10 to 90 …), joined by dead-letter exchanges and topic bindings. An application " +
-			"publishes to the entry exchange with a routing key that carries the delay digit by digit, and the " +
-			"message arrives at the delivery exchange when the delay is over.\n\n" +
-			"Every exchange, queue, argument and binding is known in the plan; the state holds what the broker has, " +
-			"so that every deviation shows as a difference, and one apply repairs it.\n\n" +
+		MarkdownDescription: "A delay cascade: queues, joined by dead-letter exchanges and topic bindings. Their " +
+			"TTLs are 1, 2, 4, 8 … times the resolution. In base 10 they are 1 to 9, 10 to 90 … times the " +
+			"resolution. An application publishes to the entry exchange with a routing key that carries the delay " +
+			"digit by digit. The message arrives at the delivery exchange when the delay is over.\n\n" +
+			"Every exchange, queue, argument and binding is known in the plan. The state holds the objects that the " +
+			"broker has. So every deviation shows as a difference, and one apply repairs it.\n\n" +
 			rebuildDescription("cascade"),
 		Attributes: r.attributes(ctx, "cascade", "a topic exchange", "a destroy, a replacement or a rebuild",
 			levelPosition, map[string]schema.Attribute{
@@ -46,9 +46,9 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 				},
 				"preset": schema.StringAttribute{
 					Optional: true,
-					MarkdownDescription: "A cascade exactly as a framework declares it when it starts: " +
+					MarkdownDescription: "A cascade exactly as a framework declares it when it starts. Values are " +
 						"`nservicebus` (7 and later), `nservicebus_v1` (4.3 to 6), `celery` (5.5 and later, quorum " +
-						"queues) or `celery_classic`. It fixes everything but `vhost`, `create_delivery_exchange` " +
+						"queues) and `celery_classic`. It fixes everything but `vhost`, `create_delivery_exchange` " +
 						"and what concerns Terraform alone. A change replaces the cascade if the entry exchange gets " +
 						"another name, and rebuilds it if other objects change.",
 				},
@@ -66,10 +66,10 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 				"levels": schema.Int64Attribute{
 					CustomType: wholeNumberType{}, Optional: true, Computed: true,
 					MarkdownDescription: fmt.Sprintf("Number of digits of a delay, 1 to %d. With n levels any delay "+
-						"up to baseⁿ-1 times the resolution is possible. RabbitMQ accepts no TTL over ten "+
-						"years, so at a resolution of one second it is at most 29 in base 2, and 8 in base 10. One of "+
-						"`levels` and `max_delay` is given; the other is computed, and may be given, too, if they "+
-						"agree. A change replaces the cascade.",
+						"up to baseⁿ-1 times the resolution is possible. RabbitMQ accepts no TTL over ten years. So "+
+						"at a resolution of one second, at most 29 levels are possible in base 2, and 8 in base 10. "+
+						"One of `levels` and `max_delay` is given; the other is computed, and may be given, too, if "+
+						"they agree. A change replaces the cascade.",
 						cascade.MaxLevels),
 				},
 				"max_delay": schema.StringAttribute{
@@ -86,8 +86,8 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 				},
 				"exchange_name": schema.StringAttribute{
 					Optional: true, Computed: true,
-					MarkdownDescription: "Names of the level exchanges, as a format with one integer verb for " +
-						"the level, such as `%d` or `%02d`; a literal percent sign is `%%`. Default: " +
+					MarkdownDescription: "Names of the level exchanges, as a format with one integer verb for the " +
+						"level, such as `%d` or `%02d`. A literal percent sign is `%%`. Default: " +
 						"`<name>.delay-%02d`. A change replaces the cascade, or rebuilds it if the entry exchange " +
 						"keeps its name.",
 				},

@@ -57,10 +57,10 @@ func (r *lifecycle[M, P]) attributes(
 		},
 		"queue_leader_locator": schema.StringAttribute{
 			Optional: true,
-			MarkdownDescription: say("Node of a cluster on which a quorum queue gets its leader: `balanced`, a node " +
-				"with few leaders, or `client-local`, the node that answers the provider. Default: the broker " +
-				"decides, by default `client-local`, so that one node does the work of all. See [Clusters]" +
-				"(../guides/cluster.md). A change rebuilds the KIND."),
+			MarkdownDescription: say("Node of a cluster on which a quorum queue gets its leader. With `balanced` it " +
+				"is a node with few leaders, with `client-local` the node that answers the provider. Default: the " +
+				"broker decides, by default `client-local`, so that one node does the work of all. See " +
+				"[Clusters](../guides/cluster.md). A change rebuilds the KIND."),
 		},
 		"quorum_initial_group_size": schema.Int64Attribute{
 			CustomType: wholeNumberType{}, Optional: true,
@@ -70,8 +70,8 @@ func (r *lifecycle[M, P]) attributes(
 		"park_unroutable": schema.BoolAttribute{
 			Optional: true, Computed: true,
 			MarkdownDescription: say("Whether every exchange of the KIND gets an alternate exchange with a queue, " +
-				"both named `<name>.unroutable`, where messages with a malformed key or without an address are " +
-				"kept. Default: `true`. A change rebuilds the KIND, its delivery exchange and the bindings there."),
+				"both named `<name>.unroutable`. The queue keeps messages with a malformed key or without an " +
+				"address. Default: `true`. A change rebuilds the KIND, its delivery exchange and the bindings there."),
 		},
 		"adopt": schema.BoolAttribute{
 			Optional: true, Computed: true, Default: booldefault.StaticBool(false),
@@ -85,9 +85,9 @@ func (r *lifecycle[M, P]) attributes(
 		},
 		"drain_timeout": schema.StringAttribute{
 			Optional: true, CustomType: durationType{},
-			MarkdownDescription: say("How long REMOVAL waits for the queues to run empty, with the entry closed, " +
-				"such as `10m`. If they do not, or if a message comes to lie in the queue of unroutable ones and " +
-				"nobody takes it, the entry is opened again and the error says what still waits. Has to be applied " +
+			MarkdownDescription: say("How long REMOVAL waits for empty queues, such as `10m`. The entry is closed " +
+				"meanwhile. It is opened again if messages are left after that time, or if one comes into the queue " +
+				"of unroutable ones and nobody takes it. Then the error says what still waits. Has to be applied " +
 				"before a destroy. `timeouts`, if they are given, have to be longer. Default: no waiting, a queue " +
 				"that holds messages is not deleted."),
 		},

@@ -13,10 +13,10 @@ func newDestinationKeyFunction() function.Function {
 		name: "destination_key",
 		definition: function.Definition{
 			Summary: "Key that binds a receiver to the delivery exchange",
-			MarkdownDescription: "The key with which a queue or exchange is bound to the delivery exchange of a " +
-				"cascade to receive the messages for one address: `*.` for each level, then the address. It takes no " +
-				"other address, as a key like `#.address` would; only a word `*` or `#` in the address itself stands " +
-				"for other words.",
+			MarkdownDescription: "The key that binds a queue or exchange to the delivery exchange of a cascade for " +
+				"the messages to one address. It is `*.` for each level, then the address. It takes no other " +
+				"address, as a key like `#.address` would. Only a word `*` or `#` in the address itself stands for " +
+				"other words.",
 			Parameters: []function.Parameter{
 				levelsParameter(),
 				function.StringParameter{Name: "address", MarkdownDescription: "What publishers give as " +

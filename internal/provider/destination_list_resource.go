@@ -40,13 +40,12 @@ func (r *destinationListResource) ListResourceConfigSchema(
 	resp *list.ListResourceSchemaResponse,
 ) {
 	resp.Schema = r.schema(
-		"Finds the destinations of cascades and ladders, whoever bound them, for `terraform query`, which also "+
-			"writes `resource` and `import` "+
-			"blocks for them. Needs Terraform 1.14 or later.\n\n"+
+		"Finds the destinations of cascades and ladders, for `terraform query`, whoever bound them. The query also "+
+			"writes `resource` and `import` blocks for them. Needs Terraform 1.14 or later.\n\n"+
 			"A destination is a binding of the delivery exchange of a cascade or ladder that is "+
-			"[found](../guides/finding.md#cascades-that-are-found). Its key is one `*` for each level, or "+
-			"`#`, and then an address. Those for another number of levels are found, too. Other bindings of that "+
-			"exchange are not.",
+			"[found](../guides/finding.md#cascades-that-are-found). Its key is one `*` for each level, or `#`, and "+
+			"then an address. Those for another number of levels are found, too. Other bindings of that exchange are "+
+			"not.",
 		map[string]schema.Attribute{
 			"delivery_exchange": schema.StringAttribute{
 				Optional:   true,

@@ -50,22 +50,24 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 			"routing key.\n\n" +
 			"The key is known in the plan. A binding that is gone is made again by the next apply. Every refresh " +
 			"warns of other destinations at the exchange that also take messages for this address, or whose messages " +
-			"this one also takes, and of a queue that refuses messages when it is full.\n\n" +
+			"this one also takes. It also warns of a queue that refuses messages when it is full.\n\n" +
 			"Every attribute but `vhost` changes in place, the new binding first and then the old one is removed, so " +
 			"that no message falls in between. While both are there, for some milliseconds, another queue gets " +
-			"messages as well as the one before it; the same queue gets each message once.\n\nBefore a binding is " +
-			"taken away, by a destroy, a replacement or a change of its key or exchange, nothing may wait in what " +
-			"ends in the delivery exchange: see `drain_timeout` and `force_destroy`. Messages that are still " +
-			"published for the address afterwards find nobody: to move publishers, add a destination for the new " +
-			"address, and remove the one for the old address when nobody uses it any more.\n\nA destroy of both " +
-			"removes the destination before the cascade. Give both a `drain_timeout`: the destination then waits " +
-			"until its messages have arrived, and the cascade finds nothing left. Without it, a destroy while " +
-			"messages wait is refused, and both stay as they are.\n\nA binding has one destination. Where it passes " +
-			"to another one, in a list that gets shorter, a swap, or under another key of `for_each`, set `adopt`, " +
-			"or write a `moved` block, which changes nothing on the broker. Otherwise the apply may be refused, but " +
-			"no binding goes that is declared before and after it.\n\nA name that leads into a cascade or ladder " +
-			"rather than behind it is an error, in the plan if it is known there, and `levels` that are not those of " +
-			"the cascade are warned of.",
+			"messages as well as the one before it; the same queue gets each message once.\n\n" +
+			"A destroy, a replacement, and a change of the key or exchange take a binding away. Before that, nothing " +
+			"may wait in the cascades and ladders that end in the delivery exchange: see `drain_timeout` and " +
+			"`force_destroy`. Messages that are still published for the address afterwards find nobody. To move " +
+			"publishers, add a destination for the new address. Remove the one for the old address when nobody uses " +
+			"it any more.\n\n" +
+			"A destroy of both removes the destination before the cascade. Give both a `drain_timeout`: the " +
+			"destination then waits until its messages have arrived, and the cascade finds nothing left. Without it, " +
+			"a destroy while messages wait is refused, and both stay as they are.\n\n" +
+			"A binding has one destination. It passes to another one in a list that gets shorter, in a swap, or " +
+			"under another key of `for_each`. Then set `adopt`, or write a `moved` block, which changes nothing on " +
+			"the broker. Otherwise the apply may be refused, but no binding goes that is declared before and after " +
+			"it.\n\n" +
+			"A name that leads into a cascade or ladder rather than behind it is an error, in the plan if it is " +
+			"known there. Other `levels` than those of the cascade are a warning.",
 		Attributes: map[string]schema.Attribute{
 			"vhost": schema.StringAttribute{
 				Optional: true, Computed: true, Default: stringdefault.StaticString(defaultVhost),
@@ -92,8 +94,8 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 			"match": schema.StringAttribute{
 				Optional: true, Computed: true, Default: stringdefault.StaticString(string(cascade.Exact)),
 				MarkdownDescription: "`exact` takes the messages for this address. `suffix` binds with " +
-					"`#.<address>`, as NServiceBus and Celery do: `orders` then also takes the messages for " +
-					"`eu.orders`, and for any other address that ends with `.orders`. Default: `exact`.",
+					"`#.<address>`, as NServiceBus and Celery do. The address `orders` then also takes the messages " +
+					"for `eu.orders`, and for any other address that ends with `.orders`. Default: `exact`.",
 			},
 			"queue": schema.StringAttribute{
 				Optional: true,
@@ -113,26 +115,26 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 			"force_destroy": schema.BoolAttribute{
 				Optional: true, Computed: true, Default: booldefault.StaticBool(false),
 				MarkdownDescription: "Whether a binding is taken away at once, whatever is on its way. What then " +
-					"arrives for the address is unroutable: it is parked in the cascade's queue of unroutable " +
-					"messages, or, without one, a quorum queue keeps it and a classic queue loses it. That is for " +
-					"one application of many on a cascade that is always busy. Has to be applied before a destroy. " +
-					"Default: `false`.",
+					"arrives for the address is unroutable. The cascade's queue of unroutable messages takes it. " +
+					"Without one, a quorum queue keeps it and a classic queue loses it. That is for one application " +
+					"of many on a cascade that is always busy. Has to be applied before a destroy. Default: `false`.",
 			},
 			"drain_timeout": schema.StringAttribute{
 				Optional: true, CustomType: durationType{},
-				MarkdownDescription: "How long a destroy, a replacement, or a change of `address`, `levels`, `match` " +
-					"or `delivery_exchange` waits, before it takes a binding away, for the delay queues of all " +
-					"cascades and ladders that end in the delivery exchange to run empty, such as `10m`. Any message " +
-					"there counts, because nobody can tell whom it is for without reading it. Entries stay open. If " +
-					"messages are left, the binding stays and the error says where they wait. Has to be applied " +
-					"before a destroy. `timeouts`, if they are given, have to be longer. Default: no waiting, a " +
-					"binding that messages may be on their way to is not taken away.",
+				MarkdownDescription: "How long the provider waits for empty delay queues before it takes a binding " +
+					"away, such as `10m`. A destroy, a replacement, and a change of `address`, `levels`, `match` or " +
+					"`delivery_exchange` take it away. The delay queues are those of all cascades and ladders that " +
+					"end in the delivery exchange. Any message there counts, because nobody can tell whom it is for " +
+					"without reading it. Entries stay open. If messages are left, the binding stays and the error " +
+					"says where they wait. Has to be applied before a destroy. `timeouts`, if they are given, have " +
+					"to be longer. Default: no waiting, a binding that messages may be on their way to is not taken " +
+					"away.",
 			},
 			"triggers": schema.MapAttribute{
 				Optional: true, ElementType: types.StringType,
 				MarkdownDescription: "Any values. When one of them changes, the apply makes sure that the binding is " +
 					"there. That is for a cascade with `force_destroy` that is replaced: its delivery exchange goes " +
-					"with all that is bound to it, which the destination otherwise does not see before the next plan.",
+					"with all that is bound to it. Otherwise the destination does not see that before the next plan.",
 			},
 			"timeouts": timeoutsAttribute(ctx, " plus `drain_timeout`"),
 			"routing_key": schema.StringAttribute{
@@ -142,9 +144,9 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 			"leftover_bindings": schema.ListAttribute{
 				Computed: true, ElementType: types.StringType,
 				MarkdownDescription: "Bindings that an update which broke off has left, or may have left, as import " +
-					"IDs. They take messages, too. Null if there are none. A refresh keeps those that are " +
-					"there, the plan shows them, and the next apply removes all that the configuration does not ask " +
-					"for, as does a destroy. Until then, adopt or import none of them elsewhere.",
+					"IDs. They take messages, too. Null if there are none. A refresh keeps those that are there, and " +
+					"the plan shows them. The next apply removes all that the configuration does not ask for, as " +
+					"does a destroy. Until then, adopt or import none of them elsewhere.",
 			},
 		},
 	}

@@ -20,7 +20,7 @@ func newExpandFunction() function.Function {
 		definition: function.Definition{
 			Summary: "All objects of a cascade, in the shape of RabbitMQ definitions",
 			MarkdownDescription: "An object with the `exchanges`, `queues` and `bindings` of a cascade in the shape " +
-				"of RabbitMQ definitions: as JSON it is a file, or a part of one, that a broker loads (`rabbitmqctl " +
+				"of RabbitMQ definitions. As JSON it is a file, or a part of one, that a broker loads (`rabbitmqctl " +
 				"import_definitions`, `POST /api/definitions`, `load_definitions`). A `rabbitmqdelay_cascade` with " +
 				"the same attributes takes the objects over by `adopt = true` or import, and plans no change.\n\n" +
 				"The vhost has to exist, or be in the file. With `create_delivery_exchange = false`, the delivery " +

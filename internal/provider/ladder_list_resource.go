@@ -22,12 +22,12 @@ type ladderListResource struct {
 func (r *ladderListResource) ListResourceConfigSchema(
 	_ context.Context, _ list.ListResourceSchemaRequest, resp *list.ListResourceSchemaResponse,
 ) {
-	resp.Schema = r.schema("Finds the ladders of a virtual host or of the whole broker, whoever declared them, for "+
-		"`terraform query`, which also writes "+
-		"`resource` and `import` blocks for them. Needs Terraform 1.14 or later.\n\n"+
+	resp.Schema = r.schema("Finds the ladders of a virtual host or of the whole broker, for `terraform query`, "+
+		"whoever declared them. The query also writes `resource` and `import` blocks for them. Needs Terraform 1.14 "+
+		"or later.\n\n"+
 		"A ladder is found by its entry exchange and the keys that lead from there to queues, such as `30s.*.#`, as "+
-		"an import recognizes it, as long as the queue of one delay is whole. "+
-		"Bindings to other queues, such as those of another ladder, do not hide it; a plan shows them as drift.", nil)
+		"an import recognizes it. For that the queue of one delay has to be whole. Bindings to other queues, such as "+
+		"those of another ladder, do not hide it; a plan shows them as drift.", nil)
 }
 
 func (*ladderModel) canBeEntry(e topology.Exchange) bool { return cascade.CanBeLadderEntry(e) }

@@ -27,12 +27,12 @@ func (r *ladderResource) Schema(ctx context.Context, _ resource.SchemaRequest, r
 	resp.Schema = schema.Schema{
 		Version: schemaVersion,
 		MarkdownDescription: "A set of fixed delays, each with a queue of its own, for retries with backoff and the " +
-			"like. An application publishes to the entry exchange with the routing key `<delay>.<address>`, such " +
-			"as `30s.orders`, and the message arrives at the delivery exchange, with that key, when the delay is " +
-			"over. Where any delay has to be possible, take a [cascade](cascade.md).\n\n" +
-			"Every exchange, queue, argument and binding is known in the plan; the state holds what the broker has, " +
-			"so that every deviation shows as a difference, and one apply repairs it. Delays are added and removed " +
-			"in place.\n\n" +
+			"like. An application publishes to the entry exchange with the routing key `<delay>.<address>`, such as " +
+			"`30s.orders`. The message arrives at the delivery exchange, with that key, when the delay is over. " +
+			"Where any delay has to be possible, take a [cascade](cascade.md).\n\n" +
+			"Every exchange, queue, argument and binding is known in the plan. The state holds the objects that the " +
+			"broker has. So every deviation shows as a difference, and one apply repairs it. Delays are added and " +
+			"removed in place.\n\n" +
 			rebuildDescription("ladder"),
 		Attributes: r.attributes(ctx, "ladder", "a topic exchange; with `dead_letter_routing_key`, one that the "+
 			"ladder does not create may have any type", "a destroy, a replacement, a rebuild or the removal of a delay",
@@ -46,11 +46,11 @@ func (r *ladderResource) Schema(ctx context.Context, _ resource.SchemaRequest, r
 				},
 				"delays": schema.SetAttribute{
 					Required: true, ElementType: types.StringType,
-					MarkdownDescription: "The delays, such as `[\"5s\", \"30s\", \"5m\", \"1h\"]`: durations " +
-						"of whole milliseconds up to ten years (`87600h`), without a dot. As it is written, a delay " +
-						"is the first word of the routing keys that ask for it: a change from `60s` to `1m` removes " +
+					MarkdownDescription: "The delays, such as `[\"5s\", \"30s\", \"5m\", \"1h\"]`: durations of " +
+						"whole milliseconds up to ten years (`87600h`), without a dot. As it is written, a delay is " +
+						"the first word of the routing keys that ask for it. So a change from `60s` to `1m` removes " +
 						"one delay and adds another. A delay that is added gets its queue in place. One that is " +
-						"removed takes no further messages, and its queue is deleted as soon as it is empty; a queue " +
+						"removed takes no further messages, and its queue is deleted as soon as it is empty. A queue " +
 						"that holds messages is guarded as in a destroy.",
 				},
 				"entry_exchange": schema.StringAttribute{

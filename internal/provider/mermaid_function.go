@@ -13,9 +13,9 @@ func newMermaidFunction() function.Function {
 		definition: function.Definition{
 			Summary: "Diagram of a cascade",
 			MarkdownDescription: "A [Mermaid](https://mermaid.js.org) flowchart of a cascade, for a pull request or " +
-				"a README: GitHub, GitLab and others draw it in a code block of the language " +
-				"`mermaid`. It has every exchange and queue by its name, and how long a message waits where. The " +
-				"shortcuts of a lookahead are named and not drawn.",
+				"a README. GitHub, GitLab and others draw it in a code block of the language `mermaid`. It has every " +
+				"exchange and queue by its name, and how long a message waits where. The shortcuts of a lookahead " +
+				"are named and not drawn.",
 			Parameters: []function.Parameter{cascadeParameter()},
 			Return:     function.StringReturn{},
 		},

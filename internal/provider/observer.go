@@ -218,8 +218,8 @@ func observedAttributes(
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"severity": schema.StringAttribute{
 					Computed: true,
-					MarkdownDescription: "`error` if messages are lost, leave early, arrive twice or do not get on; " +
-						"`warning` if they may be late, or if it is not known.",
+					MarkdownDescription: "`error` if messages are lost, leave early, arrive twice or do not get on. " +
+						"It is `warning` if they may be late, or if the effect is not known.",
 				},
 				"object": schema.StringAttribute{
 					Computed:            true,

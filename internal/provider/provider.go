@@ -74,8 +74,8 @@ func (p *rabbitmqdelay) Metadata(_ context.Context, _ provider.MetadataRequest, 
 
 func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Declares delay cascades on RabbitMQ 3.10 or later, through the management HTTP API: " +
-			"delayed messages on every broker, in a cluster, with quorum queues and without a plugin for delays.",
+		MarkdownDescription: "Declares delay cascades on RabbitMQ 3.10 or later, through the management HTTP API. It " +
+			"delays messages on every broker, in a cluster, with quorum queues and without a plugin for delays.",
 		Attributes: map[string]schema.Attribute{
 			"endpoint": schema.StringAttribute{
 				Optional: true,
@@ -99,12 +99,12 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 			},
 			"amqp_uri": schema.StringAttribute{
 				Optional: true, Sensitive: true,
-				MarkdownDescription: "AMQP URI, such as `amqps://user:password@host:5671`, for what the management " +
-					"API cannot say exactly: whether a queue is empty; and for what it takes longer for: more than " +
-					"32 bindings at a time, and the deletion of exchanges before RabbitMQ 4.3. Default: the " +
-					"environment variable `RABBITMQ_AMQP_URI`, else derived from the endpoint's host. Where AMQP " +
-					"cannot be reached, resources do everything through the management API; the data source " +
-					"`rabbitmqdelay_probe` and the action `rabbitmqdelay_publish` need AMQP.",
+				MarkdownDescription: "AMQP URI, such as `amqps://user:password@host:5671`. Only AMQP says exactly " +
+					"whether a queue is empty. It is also faster for more than 32 bindings at a time, and before " +
+					"RabbitMQ 4.3 for the deletion of exchanges. Default: the environment variable " +
+					"`RABBITMQ_AMQP_URI`, else derived from the endpoint's host. Where AMQP cannot be reached, " +
+					"resources do everything through the management API. The data source `rabbitmqdelay_probe` and " +
+					"the action `rabbitmqdelay_publish` need AMQP.",
 				Validators: notEmpty,
 			},
 			"cacert_file": schema.StringAttribute{
@@ -156,9 +156,9 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 			},
 			"retry_timeout": schema.StringAttribute{
 				Optional: true, CustomType: durationType{},
-				MarkdownDescription: "How long requests are tried again that met a broken connection, a timeout or a " +
-					"server error, such as those to a broker that restarts. All that is under way waits for the " +
-					"broker together. `0s` tries nothing again. Default: `1m`.",
+				MarkdownDescription: "How long a request is tried again after a broken connection, a timeout or a " +
+					"server error, such as while a broker restarts. All that is under way waits for the broker " +
+					"together. `0s` tries nothing again. Default: `1m`.",
 			},
 			"max_parallel_requests": schema.Int64Attribute{
 				CustomType: wholeNumberType{}, Optional: true,

@@ -16,9 +16,10 @@ var publisherTypes = map[string]attr.Type{
 	"resolution_ms": types.Int64Type, "max_delay_ms": types.Int64Type,
 }
 
-const publisherDescription = "What an application needs to compute routing keys, as one value to hand over with " +
-	"`jsonencode`: `entry_exchange`, `base`, `levels`, and in milliseconds `resolution_ms` and `max_delay_ms`, the " +
-	"longest delay that the levels can give. [Publishing](../guides/publishing.md) has programs that read it."
+const publisherDescription = "The values from which an application computes routing keys, in one object to hand over " +
+	"with `jsonencode`. They are `entry_exchange`, `base`, `levels`, and in milliseconds `resolution_ms` and " +
+	"`max_delay_ms`, the longest delay that the levels can give. [Publishing](../guides/publishing.md) has programs " +
+	"that read it."
 
 func publisherValue(c cascade.Cascade) types.Object {
 	milliseconds := func(d time.Duration) attr.Value { return types.Int64Value(d.Milliseconds()) }

@@ -11,9 +11,9 @@ func newRoutingKeyFunction() function.Function {
 		name: "routing_key",
 		definition: function.Definition{
 			Summary: "Routing key for a delay and an address",
-			MarkdownDescription: "The routing key with which a message, published to the entry exchange of a " +
-				"cascade, arrives at the address when the delay is over: the delay in steps of the resolution, " +
-				"in its base with one digit for each level, the highest first, then the address. A delay " +
+			MarkdownDescription: "The routing key with which a message to the entry exchange of a cascade arrives at " +
+				"the address when the delay is over. It has one digit for each level, the highest first, then the " +
+				"address. The digits are the delay in steps of the resolution, in the base of the cascade. A delay " +
 				"between two steps is rounded up, so that no message is early. A delay longer than the cascade can " +
 				"give is an error, as is a negative one.",
 			Parameters: []function.Parameter{
