@@ -45,7 +45,7 @@ func (v *vhost) bound() []string {
 	var bindings []rabbithole.BindingInfo
 	v.get(&bindings, "exchanges", v.name, "t.delivery", "bindings", "source")
 	lines := []string{}
-	for _, b := range topologyOf(nil, nil, bindings).Bindings.Sorted() {
+	for _, b := range topologyOf(nil, nil, bindings, nil).Bindings.Sorted() {
 		lines = append(lines, b.Line())
 	}
 	return lines

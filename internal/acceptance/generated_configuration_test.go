@@ -42,7 +42,7 @@ var importable = []struct {
 		"levels": 2, "exchange_name": "wait %d/%%", "queue_name": "q%d", "delivery_exchange": "amq.topic",
 		"create_delivery_exchange": false, "park_unroutable": false,
 	}, nil},
-	{cascadeType, attributes{"preset": "nservicebus"}, []string{"preset"}},
+	{cascadeType, attributes{"preset": "nservicebus", "park_unroutable": true}, nil},
 	{cascadeType, attributes{"preset": "nservicebus_v1"}, nil},
 	{cascadeType, attributes{"preset": "celery"}, []string{"preset"}},
 	{cascadeType, attributes{"preset": "celery_classic"}, nil}, // in another vhost

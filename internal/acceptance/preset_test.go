@@ -9,6 +9,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // A preset is declared, and everything in it declared once more, as the framework does over AMQP when it
@@ -38,22 +39,7 @@ func livePreset(t *testing.T, preset cascade.Preset, entry string) {
 	if left := plans.Repair(want, v.exported()).Steps(); len(left) > 0 {
 		t.Errorf("what is exported is not the preset: %v", left)
 	}
-
-	channel, err := v.conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range want.Exchanges {
-		if err := channel.ExchangeDeclare(e.Name, e.Type, true, false, false, false, nil); err != nil {
-			t.Fatalf("exchange %q is not taken: %v", e.Name, err)
-		}
-	}
-	for _, q := range want.Queues {
-		if _, err := channel.QueueDeclare(q.Name, true, false, false, false,
-			amqp.Table(maps.Clone(q.Arguments))); err != nil {
-			t.Fatalf("queue %q is not taken: %v", q.Name, err)
-		}
-	}
+	declareAgain(t, v, want)
 	p.mustBeSettled(given)
 
 	imported := newProtocol(t, v.broker, nil)
@@ -70,4 +56,24 @@ func livePreset(t *testing.T, preset cascade.Preset, entry string) {
 		t.Errorf("the message arrived after %s", after)
 	}
 	p.mustApply(nil)
+}
+
+// declareAgain declares exchanges without arguments, and queues, over AMQP, as a framework does.
+func declareAgain(t *testing.T, v *vhost, want topology.Topology) {
+	t.Helper()
+	channel, err := v.conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range want.Exchanges {
+		if err := channel.ExchangeDeclare(e.Name, e.Type, true, false, false, false, nil); err != nil {
+			t.Fatalf("exchange %q is not taken: %v", e.Name, err)
+		}
+	}
+	for _, q := range want.Queues {
+		if _, err := channel.QueueDeclare(q.Name, true, false, false, false,
+			amqp.Table(maps.Clone(q.Arguments))); err != nil {
+			t.Fatalf("queue %q is not taken: %v", q.Name, err)
+		}
+	}
 }

@@ -193,7 +193,15 @@ func (v *vhost) exported() topology.Topology {
 			*definitions.Exchanges = append(*definitions.Exchanges, e)
 		}
 	}
-	return topologyOf(*definitions.Exchanges, *definitions.Queues, *definitions.Bindings)
+	return topologyOf(*definitions.Exchanges, *definitions.Queues, *definitions.Bindings, v.policies())
+}
+
+// policies are those of users.
+func (v *vhost) policies() []rabbithole.Policy {
+	v.Helper()
+	var policies []rabbithole.Policy
+	v.get(&policies, "policies", v.name)
+	return policies
 }
 
 // objects are the same by the lists of the management API: the export answers 500 for a vhost whose name
@@ -216,11 +224,12 @@ func (v *vhost) objects() topology.Topology {
 		return byItself(b.Source) ||
 			byItself(b.Destination)
 	})
-	return topologyOf(exchanges, queues, bindings)
+	return topologyOf(exchanges, queues, bindings, v.policies())
 }
 
 func topologyOf(
 	exchanges []rabbithole.ExchangeInfo, queues []rabbithole.QueueInfo, bindings []rabbithole.BindingInfo,
+	policies []rabbithole.Policy,
 ) topology.Topology {
 	t := topology.New()
 	for _, e := range exchanges {
@@ -241,6 +250,10 @@ func topologyOf(
 			Destination: b.Destination,
 			Arguments:   topology.NormalizeArguments(b.Arguments).JSON(),
 		})
+	}
+	for _, p := range policies {
+		t.Policies[p.Name] = topology.Policy{Name: p.Name, Pattern: p.Pattern, ApplyTo: p.ApplyTo,
+			Priority: float64(p.Priority), Definition: topology.NormalizeArguments(p.Definition)}
 	}
 	return t
 }

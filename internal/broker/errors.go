@@ -258,7 +258,7 @@ func objects(steps []plans.Step) string {
 	bindings := 0
 	for _, step := range steps {
 		switch step.(type) {
-		case plans.DeclareExchange, plans.DeclareQueue:
+		case plans.DeclareExchange, plans.DeclareQueue, plans.SetPolicy:
 			names = append(names, plans.Needed(step))
 		case plans.Bind:
 			bindings++
@@ -390,6 +390,8 @@ func permissionHint(reason string) string {
 	switch {
 	case strings.Contains(lower, "management user"):
 		return "the user needs the tag management: rabbitmqctl set_user_tags <user> management"
+	case strings.Contains(lower, "policymaker user"):
+		return policymakerHint
 	case strings.Contains(lower, "virtual host"):
 		return vhostHint
 	}
@@ -429,6 +431,8 @@ func isLimit(err error) bool {
 func needs(step plans.Step) string {
 	permissions := ""
 	switch s := step.(type) {
+	case plans.SetPolicy, plans.DeletePolicy:
+		return policymakerHint
 	case plans.DeclareExchange:
 		permissions = declarationNeeds(topology.ToExchange, s.Exchange.Name, s.Exchange.AlternateExchange())
 	case plans.DeclareQueue:

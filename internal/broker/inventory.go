@@ -11,6 +11,7 @@ import (
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -36,8 +37,8 @@ func (c *Client) Vhosts(ctx context.Context) ([]string, error) {
 }
 
 // Inventory reads all that there is in the vhost, to find out what of it is what. Where no exchange is worth it, queues
-// and bindings are left out. It makes one request for the exchanges and, if any of them is worth it, one for all queues
-// and one for all bindings, however many there are.
+// and bindings are left out. It makes one request for the exchanges and, if any of them is worth it, one each for all
+// queues, all bindings and all policies, however many there are.
 func (c *Client) Inventory(
 	ctx context.Context, vhost string, worth func(topology.Exchange) bool,
 ) (topology.Topology, error) {
@@ -66,12 +67,20 @@ func (c *Client) everything(
 	var bindings []rabbithole.BindingInfo
 	group, together := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.list(together, &queues, "queues", vhost, inventoryQueueColumns) })
+	var policies policy.Policies
+	group.Go(func() (err error) {
+		policies, err = c.policyList(together, vhost, "policies")
+		return err
+	})
 	group.Go(func() error { return c.list(together, &bindings, "bindings", vhost, inventoryBindingColumns) })
 	if err := group.Wait(); err != nil {
 		return there, err
 	}
 	for _, q := range queues {
 		there.Queues[q.Name] = q.queue()
+	}
+	for _, p := range policies {
+		there.Policies[p.Name] = p.Policy
 	}
 	for _, b := range bindings {
 		if b.Source != "" { // which all queues are bound to

@@ -3,6 +3,9 @@ package broker
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -15,6 +18,36 @@ func (c *Client) policies(ctx context.Context, vhost string) (policy.Declared, e
 	lists, err := each(ctx, []string{"policies", "operator-policies"},
 		func(ctx context.Context, kind string) (policy.Policies, error) { return c.policyList(ctx, vhost, kind) })
 	return policy.Declared{Users: lists[0], Operators: lists[1]}, err
+}
+
+// MaySet fails if the user may set no policy, which takes a tag. Where nobody tells which tags there are, RabbitMQ says
+// it when the policy is set.
+func (c *Client) MaySet(ctx context.Context, vhost string, p topology.Policy) error {
+	var who struct {
+		// Tags are a text before 3.9.
+		Tags loose[[]string] `json:"tags"`
+	}
+	if err := c.get(c.logging(ctx), &who, "", "whoami"); err != nil || len(who.Tags.value) == 0 ||
+		slices.Contains(who.Tags.value, "policymaker") || slices.Contains(who.Tags.value, "administrator") {
+		return nil //nolint:nilerr // see above
+	}
+	return &Error{Forbidden, fmt.Sprintf("set policy %q in vhost %q", p.Name, vhost),
+		fmt.Sprintf("user %q has no tag for that, but %s", c.username, strings.Join(who.Tags.value, ", ")),
+		policymakerHint}
+}
+
+const policymakerHint = "the user needs the tag policymaker: rabbitmqctl set_user_tags <user> management policymaker"
+
+type policyBody struct {
+	Pattern    string             `json:"pattern"`
+	ApplyTo    string             `json:"apply-to"`
+	Priority   float64            `json:"priority"`
+	Definition topology.Arguments `json:"definition"`
+}
+
+func (v *vhostAPI) setPolicy(call *call, p topology.Policy) (int, error) {
+	return v.request(call, http.MethodPut, apiPath("policies", v.vhost, p.Name),
+		policyBody{p.Pattern, p.ApplyTo, p.Priority, p.Definition}, nil)
 }
 
 // policyList is nil if it cannot be read.

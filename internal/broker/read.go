@@ -28,12 +28,12 @@ type State struct {
 	// DeliveryPolicy is the policy of a delivery exchange. DeliveryAlternate is the exchange that takes what no binding
 	// there takes, by argument or by policy. It is empty, too, if the policies cannot be read.
 	DeliveryPolicy, DeliveryAlternate string
-	// Policies are those of the vhost.
-	Policies policy.Declared
+	// AllPolicies are those of the vhost.
+	AllPolicies policy.Declared
 }
 
-// Read finds out what the broker has of the topology: its exchanges and queues as they are, all bindings of the
-// exchanges that it owns, and nothing else. It makes one request for all exchanges and one for each queue and each
+// Read finds out what the broker has of the topology: its exchanges, queues and policies as they are, all bindings of
+// the exchanges that it owns, and nothing else. It makes one request for all exchanges and one for each queue and each
 // owned exchange that exists, and two for all policies, whatever else there is in the vhost. The list of exchanges
 // shows that the vhost is there to answer.
 func (c *Client) Read(ctx context.Context, vhost string, want topology.Topology) (*State, error) {
@@ -83,6 +83,9 @@ func (c *Client) read(ctx context.Context, vhost string, want topology.Topology,
 		return !state.Has(b.Source)
 	})
 	state.apply()
+	if err := state.pick(want, vhost); err != nil {
+		return nil, err
+	}
 	if likely && len(state.Queues) < len(want.Queues) {
 		return state, c.confirmMissing(ctx, vhost, want, state)
 	}
@@ -132,19 +135,33 @@ func (r *reading) queues(names []string) {
 
 func (r *reading) policies() {
 	r.Go(func() (err error) {
-		r.Policies, err = r.Client.policies(r.together, r.vhost)
+		r.AllPolicies, err = r.Client.policies(r.together, r.vhost)
 		return err
 	})
+}
+
+// pick takes from all policies those that are wanted, which has to be possible.
+func (s *State) pick(want topology.Topology, vhost string) error {
+	if len(want.Policies) > 0 && s.AllPolicies.Users == nil {
+		return &Error{Forbidden, fmt.Sprintf("list the policies of vhost %q", vhost), "they cannot be read",
+			"a user with the tag management can read /api/policies; a gateway before it has to pass it on"}
+	}
+	for name := range want.Policies {
+		if p := s.AllPolicies.Users.Named(name); p.Name != "" {
+			s.Policies[name] = p.Policy
+		}
+	}
+	return nil
 }
 
 // apply finds out what the policies do to the queues and to a delivery exchange.
 func (s *State) apply() {
 	for name, status := range s.Status {
-		status.Applied = s.Policies.Applied(s.Queues[name], status.Applied)
+		status.Applied = s.AllPolicies.Applied(s.Queues[name], status.Applied)
 		s.Status[name] = status
 	}
 	s.DeliveryAlternate = cmp.Or(s.DeliveryExchange.AlternateExchange(),
-		s.Policies.Users.Named(s.DeliveryPolicy).Definition.Text("alternate-exchange"))
+		s.AllPolicies.Users.Named(s.DeliveryPolicy).Definition.Text("alternate-exchange"))
 }
 
 // confirmMissing makes sure that the queues are missing which were not found. They are asked for once more, because the
@@ -407,6 +424,15 @@ func (l *Lookup) BindingsFrom(ctx context.Context, exchange string) ([]topology.
 		}
 		return bindings, err
 	})
+}
+
+// Policies are those of users, none if they cannot be read.
+func (l *Lookup) Policies(ctx context.Context) ([]topology.Policy, error) {
+	ctx = l.client.logging(ctx)
+	list, err := again(ctx, l.client, func() (policy.Policies, error) {
+		return l.client.policyList(ctx, l.vhost, "policies")
+	})
+	return list.Plain(), err
 }
 
 // found is nil for what is confirmed to be missing.

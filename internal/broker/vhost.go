@@ -38,6 +38,10 @@ func (v *vhostAPI) write(ctx context.Context, step plans.Step) (effect bool, err
 		return v.unbind(ctx, s)
 	case plans.DeleteExchange:
 		code, err = v.deleteExchange(call, s)
+	case plans.SetPolicy:
+		code, err = v.setPolicy(call, s.Policy)
+	case plans.DeletePolicy:
+		code, err = status(v.management(call).DeletePolicy(v.vhost, s.Name))
 	case plans.VerifyAlone:
 		return false, v.verifyAlone(ctx, s)
 	case plans.VerifyAllowed:
@@ -157,6 +161,9 @@ func (v *vhostAPI) verifyAlone(ctx context.Context, step plans.VerifyAlone) erro
 
 // verifyAllowed does again what is done already, once: only that the user may not do it counts.
 func (v *vhostAPI) verifyAllowed(ctx context.Context, step plans.VerifyAllowed) error {
+	if set, sets := step.Step.(plans.SetPolicy); sets {
+		return v.MaySet(WithoutRetries(ctx), v.vhost, set.Policy)
+	}
 	_, err := v.write(WithoutRetries(ctx), step.Step)
 	var e *Error
 	if errors.As(err, &e) && e.Kind == Forbidden {

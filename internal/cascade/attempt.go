@@ -95,7 +95,7 @@ func (a *attempt) read(ctx context.Context) (Cascade, error) {
 	if err != nil {
 		return Cascade{}, notThisf("what is there does not make a valid cascade: %s", err)
 	}
-	if c.Preset = c.recognizePreset(a.agreed.first, a.agreed.level); c.Preset == "" {
+	if c, err = a.recognizePreset(ctx, c); err == nil && c.Preset == "" {
 		c.InternalLevels, err = a.internalLevels(ctx)
 	}
 	return c, err

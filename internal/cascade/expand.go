@@ -20,7 +20,23 @@ func (c Cascade) Expand() topology.Topology {
 		}
 		c.addBindings(t, level)
 	}
+	if p := c.shared(); p.parks && p.byPolicy {
+		parking := p.policy(c.ownExchanges())
+		t.Policies[parking.Name] = parking
+	}
 	return t
+}
+
+// ownExchanges are those of the levels, and the delivery exchange if it belongs to the cascade.
+func (c Cascade) ownExchanges() []string {
+	var names []string
+	for level := range c.Levels {
+		names = append(names, c.Exchange(level))
+	}
+	if c.CreateDeliveryExchange {
+		names = append(names, c.DeliveryExchange)
+	}
+	return names
 }
 
 // Exchange is the exchange of the level; what is below level 0 is the delivery exchange.

@@ -43,6 +43,11 @@ func (i *Inventory) BindingsFrom(_ context.Context, exchange string) ([]topology
 	return i.from[exchange], nil
 }
 
+// Policies lists the policies of the vhost.
+func (i *Inventory) Policies(context.Context) ([]topology.Policy, error) {
+	return slices.Collect(maps.Values(i.there.Policies)), nil
+}
+
 // Found is a cascade or a ladder of an inventory, as it should be.
 type Found struct {
 	topology.Topology

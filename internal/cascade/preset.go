@@ -1,6 +1,7 @@
 package cascade
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,18 +28,20 @@ const (
 // DelayInfrastructure.cs; kombu, transport/native_delayed_delivery.py.
 var presets = map[Preset]struct {
 	names, delivery string
-	queueType       QueueType
+	// name is what stands for the name of the cascade, where none is given.
+	name      string
+	queueType QueueType
 	// adjust changes the arguments of a queue to what the framework declares.
 	adjust func(topology.Arguments)
 }{
-	NServiceBus: {"nsb.v2.delay-level-%02d", "nsb.v2.delay-delivery", Quorum, func(topology.Arguments) {}},
-	NServiceBusV1: {"nsb.delay-level-%02d", "nsb.delay-delivery", Classic, func(arguments topology.Arguments) {
+	NServiceBus: {"nsb.v2.delay-level-%02d", "nsb.v2.delay-delivery", "nsb.v2", Quorum, func(topology.Arguments) {}},
+	NServiceBusV1: {"nsb.delay-level-%02d", "nsb.delay-delivery", "nsb", Classic, func(arguments topology.Arguments) {
 		delete(arguments, "x-queue-type")
 		arguments["x-queue-mode"] = "lazy"
 	}},
-	Celery: {"celery_delayed_%d", "celery_delayed_delivery", Quorum, func(topology.Arguments) {}},
-	CeleryClassic: {"celery_delayed_%d", "celery_delayed_delivery", Classic, func(arguments topology.Arguments) {
-		arguments["x-overflow"] = "reject-publish"
+	Celery: {"celery_delayed_%d", "celery_delayed_delivery", "celery", Quorum, func(topology.Arguments) {}},
+	CeleryClassic: {"celery_delayed_%d", "celery_delayed_delivery", "celery", Classic, func(of topology.Arguments) {
+		of["x-overflow"] = "reject-publish"
 	}},
 }
 
@@ -68,7 +71,6 @@ func (c *Cascade) applyPreset(errs *Errors) {
 	fix(errs, c.Preset, "lookahead", &c.Lookahead, 1)
 	fix(errs, c.Preset, "strict_keys", &c.StrictKeys, false)
 	fix(errs, c.Preset, "internal_levels", &c.InternalLevels, false)
-	fix(errs, c.Preset, "park_unroutable", &c.ParkUnroutable, false)
 	if c.MaxDelay == 0 || c.Levels != 0 {
 		fix(errs, c.Preset, "levels", &c.Levels, presetLevels)
 	} else if levels, err := LevelsFor(DefaultBase, c.MaxDelay, time.Second); err != nil || levels != presetLevels {
@@ -93,20 +95,47 @@ func orList[T ~string](values []T) string {
 	return strings.Join(quoted, " or ")
 }
 
-// recognizePreset finds the preset without which the cascade would not have the arguments of the level's queue.
-func (c Cascade) recognizePreset(queue topology.Queue, level int) Preset {
+// recognizePreset is the cascade as that of a preset, if without one it would not have the arguments of the level's
+// queue, or would not park by a policy that there is.
+func (a *attempt) recognizePreset(ctx context.Context, c Cascade) (Cascade, error) {
+	queue := a.agreed.first
 	for _, name := range slices.Sorted(maps.Keys(presets)) {
 		want, err := Config{Vhost: c.Vhost, Preset: name, Name: c.Name,
 			CreateDeliveryExchange: c.CreateDeliveryExchange}.Resolve()
-		c.Preset = name
-		if err != nil || c != want {
+		like := c
+		like.Preset = name
+		if err != nil || like != want {
 			continue
 		}
-		q := c.DelayQueues(level)[0]
-		if !c.plainArguments(q).Equal(queue.Arguments) &&
-			queue.Equal(topology.Queue{Name: queue.Name, Durable: true, Arguments: c.arguments(q)}) {
-			return name
+		q := like.DelayQueues(a.agreed.level)[0]
+		if !queue.Equal(topology.Queue{Name: queue.Name, Durable: true, Arguments: like.arguments(q)}) {
+			continue
+		}
+		policies, err := a.look.Policies(ctx)
+		if err != nil {
+			return c, err
+		}
+		if parking, parks := like.recognizePolicy(policies); parks {
+			return parking, nil
+		}
+		if !like.plainArguments(q).Equal(queue.Arguments) {
+			return like, nil
 		}
 	}
-	return ""
+	return c, nil
+}
+
+// recognizePolicy is the cascade with the name that is behind one of the policies, if one is that by which it parks.
+func (c Cascade) recognizePolicy(policies []topology.Policy) (parking Cascade, parks bool) {
+	for _, p := range policies {
+		name, isOurs := strings.CutSuffix(p.Name, parkingSuffix)
+		parking = c
+		if parking.ParkUnroutable = true; name != presets[c.Preset].name {
+			parking.Name = name
+		}
+		if isOurs && name != "" && p.Equal(parking.shared().policy(parking.ownExchanges())) {
+			return parking, true
+		}
+	}
+	return c, false
 }

@@ -1,9 +1,12 @@
 package cascade
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +85,6 @@ func TestPresetFixes(t *testing.T) {
 		"lookahead":                 {Preset: Celery, Lookahead: 28},
 		"strict_keys":               {Preset: Celery, StrictKeys: true},
 		"internal_levels":           {Preset: Celery, InternalLevels: true},
-		"park_unroutable":           {Preset: Celery, ParkUnroutable: true},
 	} {
 		_, err := c.Resolve()
 		var errs Errors
@@ -97,5 +99,59 @@ func TestPresetFixes(t *testing.T) {
 	}
 	if _, err := (Config{Preset: Celery, MaxDelay: 1 << 27 * time.Second}).Resolve(); err != nil {
 		t.Errorf("a longest delay that takes 28 levels is refused: %v", err)
+	}
+}
+
+// TestPresetParking has every preset park by a policy: what the framework declares stays as it is, the policy matches
+// exactly these exchanges, and the cascade is recognized by it.
+func TestPresetParking(t *testing.T) {
+	for _, preset := range slices.Sorted(maps.Keys(presets)) {
+		for _, name := range []string{"", "billing"} {
+			for _, creates := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s %s %t", preset, name, creates), func(t *testing.T) {
+					parkInPreset(t, Config{Vhost: "/", Preset: preset, Name: name, CreateDeliveryExchange: creates})
+				})
+			}
+		}
+	}
+}
+
+func parkInPreset(t *testing.T, given Config) {
+	t.Helper()
+	plain := expand(t, given)
+	given.ParkUnroutable = true
+	got := expand(t, given)
+	if !got.WithoutPolicies().SameObjects(plain) || !maps.Equal(got.WithoutPolicies().Bindings, plain.Bindings) {
+		t.Error("what the framework declares has changed")
+	}
+	parking := cmp.Or(given.Name, presets[given.Preset].name) + ".unroutable"
+	p := got.Policies[parking]
+	if len(got.Policies) != 1 || p.AlternateExchange() != parking || p.ApplyTo != "exchanges" ||
+		got.Parking() != parking {
+		t.Errorf("the policies are %v", got.Policies)
+	}
+	pattern := regexp.MustCompile(p.Pattern)
+	for name := range got.Exchanges {
+		if pattern.MatchString(name) != plain.Has(name) {
+			t.Errorf("%q matches %q: %t", p.Pattern, name, plain.Has(name))
+		}
+		others := []string{name + "0", "x" + name, strings.ToUpper(name), strings.ReplaceAll(name, ".", "-")}
+		for _, other := range others {
+			if other != name && !plain.Has(other) && pattern.MatchString(other) {
+				t.Errorf("%q matches %q", p.Pattern, other)
+			}
+		}
+	}
+	b := holding(t, got.Clone())
+	recognized, err := Recognize(t.Context(), b, "/", got.Entry)
+	want, resolveErr := given.Resolve()
+	if err != nil || resolveErr != nil || recognized != want {
+		t.Errorf("it is recognized as %+v (%v)\nand not %+v (%v)", recognized, err, want, resolveErr)
+	}
+	changed := p
+	changed.Pattern = "^" + changed.Pattern
+	b.there.Policies[parking] = changed
+	if recognized, err = Recognize(t.Context(), b, "/", got.Entry); err != nil || recognized.ParkUnroutable {
+		t.Errorf("with another pattern, it is recognized as %+v (%v)", recognized, err)
 	}
 }

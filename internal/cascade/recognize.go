@@ -44,6 +44,8 @@ type Lookup interface {
 	Queue(ctx context.Context, name string) (topology.Queue, bool, error)
 	// BindingsFrom lists the bindings whose source is the exchange.
 	BindingsFrom(ctx context.Context, exchange string) ([]topology.Binding, error)
+	// Policies are those of users in the vhost, none if they cannot be read.
+	Policies(ctx context.Context) ([]topology.Policy, error)
 }
 
 // cascade is Recognize without a look for what else the exchange may belong to.

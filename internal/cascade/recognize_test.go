@@ -546,6 +546,10 @@ func (b *fakeBroker) Queue(_ context.Context, name string) (topology.Queue, bool
 	return q, exists, b.lookup()
 }
 
+func (b *fakeBroker) Policies(context.Context) ([]topology.Policy, error) {
+	return slices.Collect(maps.Values(b.there.Policies)), nil
+}
+
 func (b *fakeBroker) BindingsFrom(_ context.Context, exchange string) ([]topology.Binding, error) {
 	b.t.Helper()
 	if exchange == b.delivery {

@@ -1,7 +1,10 @@
 package cascade
 
 import (
+	"cmp"
 	"math"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -14,16 +17,19 @@ type shared struct {
 	createsDelivery       bool
 	queueType             QueueType
 	parks                 bool
+	// byPolicy has exchanges keep their arguments: a policy says where to park.
+	byPolicy bool
 	QuorumOptions
 }
 
 func (c Cascade) shared() shared {
-	return shared{c.Vhost, c.Name, c.DeliveryExchange, c.CreateDeliveryExchange, c.QueueType, c.ParkUnroutable,
-		c.QuorumOptions}
+	preset := presets[c.Preset]
+	return shared{c.Vhost, cmp.Or(c.Name, preset.name), c.DeliveryExchange, c.CreateDeliveryExchange, c.QueueType,
+		c.ParkUnroutable, c.Preset != "", c.QuorumOptions}
 }
 
 func (l Ladder) shared() shared {
-	return shared{l.Vhost, l.Name, l.DeliveryExchange, l.CreateDeliveryExchange, l.QueueType, l.ParkUnroutable,
+	return shared{l.Vhost, l.Name, l.DeliveryExchange, l.CreateDeliveryExchange, l.QueueType, l.ParkUnroutable, false,
 		l.QuorumOptions}
 }
 
@@ -44,7 +50,7 @@ func (p shared) check(errs *Errors) {
 	p.QuorumOptions.check(p.queueType, errs)
 }
 
-// parking is the name of the alternate exchange and of its queue.
+// parking is the name of the alternate exchange, of its queue, and of the policy, where one names the exchange.
 func (p shared) parking() string { return p.name + parkingSuffix }
 
 // addAround adds what is not specific: the delivery exchange, and the alternate exchange with its queue, where
@@ -79,10 +85,36 @@ func parkingExchange(name string) topology.Exchange {
 // topicExchange is what every exchange is, but for the alternate exchange.
 func (p shared) topicExchange(name string) topology.Exchange {
 	e := topology.Exchange{Name: name, Type: "topic", Durable: true}
-	if p.parks {
+	if p.parks && !p.byPolicy {
 		e.Arguments = topology.Arguments{"alternate-exchange": p.parking()}
 	}
 	return e
+}
+
+// parkingPriority is above the default of 0, which policies for everything mostly have.
+const parkingPriority = 10
+
+// policy makes the alternate exchange that of the exchanges, whose arguments stay as they are.
+func (p shared) policy(exchanges []string) topology.Policy {
+	return topology.Policy{
+		Name: p.parking(), Pattern: patternOf(exchanges), ApplyTo: "exchanges", Priority: parkingPriority,
+		Definition: topology.Arguments{"alternate-exchange": p.parking()},
+	}
+}
+
+// patternOf is a regular expression for exactly these names, with what they have in common written once.
+func patternOf(names []string) string {
+	common := names[0]
+	for _, name := range names {
+		for !strings.HasPrefix(name, common) {
+			common = common[:len(common)-1]
+		}
+	}
+	rests := make([]string, len(names))
+	for i, name := range names {
+		rests[i] = regexp.QuoteMeta(strings.TrimPrefix(name, common))
+	}
+	return "^" + regexp.QuoteMeta(common) + "(" + strings.Join(rests, "|") + ")$"
 }
 
 // delayArguments are those of a queue in which messages wait so long, and then go to the exchange.

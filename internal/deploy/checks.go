@@ -1,6 +1,10 @@
 package deploy
 
 import (
+	"context"
+	"maps"
+	"slices"
+
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -26,6 +30,50 @@ func (d *Deployment) checkExisting(state *broker.State, adopt bool) error {
 		return &ExistsError{equal, different}
 	}
 	return nil
+}
+
+// checkPolicies makes sure, where a policy is to be set, that the user may do it, and that it then applies. Policies of
+// the topology before are no rivals.
+func (d *Deployment) checkPolicies(ctx context.Context, state *broker.State, before topology.Topology) error {
+	differences := topology.Diff(d.Desired, state.Topology)
+	var errs []error
+	for _, name := range slices.Concat(differences.MissingPolicies, differences.WrongPolicies) {
+		own := d.Desired.Policies[name]
+		errs = append(errs, d.Client.MaySet(ctx, d.Vhost, own))
+		rivals := slices.DeleteFunc(d.rivals(state, own), func(rival Rival) bool {
+			_, is := before.Policies[rival.Policy.Name]
+			return is
+		})
+		if len(rivals) > 0 {
+			errs = append(errs, &RivalError{own, rivals})
+		}
+	}
+	return all(errs...)
+}
+
+// Rival is a policy because of which another one may not apply to exchanges.
+type Rival struct {
+	Policy    topology.Policy
+	Exchanges []string
+}
+
+// rivals are those of a policy, on exchanges of the topology to which it is to apply.
+func (d *Deployment) rivals(state *broker.State, own topology.Policy) []Rival {
+	var rivals []Rival
+	for _, exchange := range slices.Sorted(maps.Keys(d.Desired.Exchanges)) {
+		if d.Desired.AlternateOf(exchange) != own.AlternateExchange() {
+			continue
+		}
+		for _, other := range state.AllPolicies.Users.Rivals(own, exchange) {
+			i := slices.IndexFunc(rivals, func(rival Rival) bool { return rival.Policy.Name == other.Name })
+			if i < 0 {
+				i = len(rivals)
+				rivals = append(rivals, Rival{Policy: other.Policy})
+			}
+			rivals[i].Exchanges = append(rivals[i].Exchanges, exchange)
+		}
+	}
+	return rivals
 }
 
 // sortPresent lists what is there of the desired topology, exactly as it is to be or different. A delivery exchange

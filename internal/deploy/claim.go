@@ -30,6 +30,9 @@ func (d *Deployment) own(t topology.Topology) []claims.Object {
 	for name := range t.Queues {
 		own = append(own, claims.Object{Vhost: d.Vhost, Name: topology.QueueObject(name)})
 	}
+	for name := range t.Policies {
+		own = append(own, claims.Object{Vhost: d.Vhost, Name: topology.PolicyObject(name)})
+	}
 	return own
 }
 
@@ -67,13 +70,17 @@ func wanted(claim *claims.Operation, objects []claims.Object) error {
 
 // spare is what is left of a topology without some of its objects.
 func (d *Deployment) spare(t topology.Topology, spared Claimed) topology.Topology {
-	t.Exchanges, t.Queues = maps.Clone(t.Exchanges), maps.Clone(t.Queues)
+	t = t.Clone()
 	maps.DeleteFunc(t.Exchanges, func(name string, _ topology.Exchange) bool {
 		_, is := spared[claims.Object{Vhost: d.Vhost, Name: topology.ExchangeObject(name)}]
 		return is
 	})
 	maps.DeleteFunc(t.Queues, func(name string, _ topology.Queue) bool {
 		_, is := spared[claims.Object{Vhost: d.Vhost, Name: topology.QueueObject(name)}]
+		return is
+	})
+	maps.DeleteFunc(t.Policies, func(name string, _ topology.Policy) bool {
+		_, is := spared[claims.Object{Vhost: d.Vhost, Name: topology.PolicyObject(name)}]
 		return is
 	})
 	return t

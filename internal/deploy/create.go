@@ -27,7 +27,8 @@ func (d *Deployment) Create(ctx context.Context, adopt bool) (*broker.State, err
 	if err != nil {
 		return nil, err
 	}
-	if err := all(d.checkDelivery(found), d.checkExisting(found, adopt)); err != nil {
+	if err := all(d.checkDelivery(found), d.checkExisting(found, adopt),
+		d.checkPolicies(ctx, found, topology.New())); err != nil {
 		claim.FailFor(d.present(found.Topology))
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func (d *Deployment) undo(ctx context.Context, done []plans.Step) (*topology.Top
 		// Nobody can say what exists: the state names all that may.
 		return &d.Desired, errors.Join(err, readErr)
 	}
-	if len(state.Exchanges)+len(state.Queues) == 0 {
+	if state.IsEmpty() {
 		return nil, nil
 	}
 	return &state.Topology, err

@@ -94,7 +94,7 @@ func (d *Deployment) verifyGone(ctx context.Context) error {
 	}
 	left := state.Topology
 	maps.DeleteFunc(left.Exchanges, func(name string, _ topology.Exchange) bool { return !d.Desired.Owns(name) })
-	if len(left.Exchanges)+len(left.Queues) == 0 {
+	if left.IsEmpty() {
 		return nil
 	}
 	return &LeftError{left}

@@ -61,6 +61,21 @@ func (e *ExistsError) Error() string {
 	return "these objects exist: " + strings.Join(slices.Concat(e.Different, e.Equal), ", ")
 }
 
+// RivalError is for a policy that would not apply because of others.
+type RivalError struct {
+	Policy topology.Policy
+	Rivals []Rival
+}
+
+func (e *RivalError) Error() string {
+	names := make([]string, len(e.Rivals))
+	for i, rival := range e.Rivals {
+		names[i] = topology.PolicyObject(rival.Policy.Name)
+	}
+	return fmt.Sprintf("%s would not apply because of %s", topology.PolicyObject(e.Policy.Name),
+		strings.Join(names, ", "))
+}
+
 // TakeoverError is for a delivery exchange that is to become part of the topology, and is not as desired.
 type TakeoverError struct{ Exchange topology.Object }
 
@@ -201,7 +216,7 @@ type UnfinishedError struct {
 	Undo error
 }
 
-// Names are the exchanges and queues of a topology in words.
+// Names are the exchanges, queues and policies of a topology in words.
 func Names(t topology.Topology) string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(t.Exchanges)) {
@@ -209,6 +224,9 @@ func Names(t topology.Topology) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Queues)) {
 		names = append(names, topology.QueueObject(name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Policies)) {
+		names = append(names, topology.PolicyObject(name))
 	}
 	return strings.Join(names, ", ")
 }

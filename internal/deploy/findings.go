@@ -2,18 +2,22 @@ package deploy
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // Findings are the things that no operation repairs.
 func (d *Deployment) Findings(state *broker.State) []health.Finding {
 	found := health.Findings(state.Queues, state.Status)
-	parks := d.Desired.Exchanges[d.Desired.Entry].AlternateExchange() != ""
+	found = append(found, d.displaced(state)...)
+	parks := d.Desired.Parking() != ""
 	if parks && !ownsDelivery(d.Desired) && state.DeliveryExists && state.DeliveryAlternate == "" {
 		unless := ""
-		if state.DeliveryPolicy != "" && !state.Policies.AreRead() {
+		if state.DeliveryPolicy != "" && !state.AllPolicies.AreRead() {
 			unless = fmt.Sprintf("unless policy %q names one, which cannot be read, ", state.DeliveryPolicy)
 		}
 		found = append(found, health.Finding{
@@ -22,6 +26,26 @@ func (d *Deployment) Findings(state *broker.State) []health.Finding {
 			Effect: unless + "a message for a destination that is not bound there is not parked; " +
 				"a quorum queue keeps it and tries again every three minutes, a classic queue loses it",
 		})
+	}
+	return found
+}
+
+// displaced are the exchanges to which a policy of the topology does not apply, or may not, because of another one.
+func (d *Deployment) displaced(state *broker.State) []health.Finding {
+	var found []health.Finding
+	for _, name := range slices.Sorted(maps.Keys(d.Desired.Policies)) {
+		for _, rival := range d.rivals(state, d.Desired.Policies[name]) {
+			for _, exchange := range rival.Exchanges {
+				found = append(found, health.Finding{
+					Severity: health.Warning, Object: topology.ExchangeObject(exchange),
+					Cause: fmt.Sprintf("policy %q", rival.Policy.Name),
+					Effect: fmt.Sprintf("its priority is %v, and that of policy %q is %v, which then parks nothing: a "+
+						"message that no binding takes stays in the quorum queue before it, which tries again every "+
+						"three minutes, and a classic queue or the entry loses it", rival.Policy.Priority, name,
+						d.Desired.Policies[name].Priority),
+				})
+			}
+		}
 	}
 	return found
 }

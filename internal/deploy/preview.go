@@ -17,10 +17,14 @@ func (d *Deployment) PreviewCreate(ctx context.Context, adopt bool) error {
 	if err == nil && len(state.Exchanges) > 0 {
 		state, err = d.Client.Read(ctx, d.Vhost, d.Desired)
 	}
-	if err != nil || len(state.Exchanges) == 0 {
+	if err != nil {
 		return nil //nolint:nilerr // the create asks again
 	}
-	return d.checkExisting(state, adopt)
+	var existing error
+	if len(state.Exchanges) > 0 {
+		existing = d.checkExisting(state, adopt)
+	}
+	return all(existing, d.checkPolicies(ctx, state, topology.New()))
 }
 
 // PreviewReplacement says why a create would be refused after own is removed. It leaves a delivery exchange alone that
@@ -41,7 +45,8 @@ func (d *Deployment) PreviewReplacement(
 	}
 	foreign := *state
 	foreign.Topology = state.Except(own)
-	return all(delivery, d.of(d.Desired.Except(own)).checkExisting(&foreign, adopt), d.checkStanding(ctx, own))
+	return all(delivery, d.of(d.Desired.Except(own)).checkExisting(&foreign, adopt), d.checkStanding(ctx, own),
+		d.checkPolicies(ctx, &foreign, own))
 }
 
 // checkStanding refuses a delivery exchange that would be left standing, because others use it, and is not as desired.

@@ -43,7 +43,7 @@ func (r *rebuild) run(ctx context.Context) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := r.check(found); err != nil {
+	if err := r.check(ctx, found); err != nil {
 		return Outcome{}, err
 	}
 	if err := r.readBound(ctx, found); err != nil {
@@ -69,14 +69,15 @@ func (r *rebuild) run(ctx context.Context) (Outcome, error) {
 }
 
 // check refuses what cannot be, before anything is written.
-func (r *rebuild) check(found *broker.State) error {
+func (r *rebuild) check(ctx context.Context, found *broker.State) error {
 	had := r.before.Desired
 	if had.Delivery != r.Desired.Delivery {
 		had.Exchanges = maps.Clone(had.Exchanges)
 		delete(had.Exchanges, had.Delivery)
 	}
 	added := r.of(r.Desired.Except(had))
-	err := all(r.checkDelivery(found), added.checkExisting(found, r.options.Adopt))
+	err := all(r.checkDelivery(found), added.checkExisting(found, r.options.Adopt),
+		r.checkPolicies(ctx, found, r.before.Desired))
 	if err != nil {
 		r.claim.FailFor(added.present(found.Topology))
 	}
@@ -148,7 +149,7 @@ func (r *rebuild) left(ctx context.Context, found *broker.State, done []plans.St
 
 func declares(step plans.Step) bool {
 	switch step.(type) {
-	case plans.DeclareExchange, plans.DeclareQueue:
+	case plans.DeclareExchange, plans.DeclareQueue, plans.SetPolicy:
 		return true
 	}
 	return false
@@ -163,6 +164,11 @@ func (r *rebuild) isNew(there topology.Topology) bool {
 	}
 	for name, q := range there.Queues {
 		if !q.Equal(r.Desired.Queues[name]) {
+			return false
+		}
+	}
+	for name, p := range there.Policies {
+		if !p.Equal(r.Desired.Policies[name]) {
 			return false
 		}
 	}

@@ -31,7 +31,8 @@ func (d *Deployment) Update(ctx context.Context, before topology.Topology, optio
 		takeover = d.checkTakeover(found)
 	}
 	part := d.of(added)
-	if err = all(d.checkDelivery(found), takeover, part.checkExisting(found, options.Adopt)); err != nil {
+	if err = all(d.checkDelivery(found), takeover, part.checkExisting(found, options.Adopt),
+		d.checkPolicies(ctx, found, before)); err != nil {
 		claim.FailFor(part.present(found.Topology))
 		return Outcome{}, err
 	}

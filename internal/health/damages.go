@@ -30,6 +30,7 @@ func Damages(desired, actual topology.Topology, status map[string]QueueStatus) [
 	d.changedObjects()
 	d.missingBindings()
 	d.foreignBindings()
+	d.policies()
 	return d.found
 }
 
@@ -67,7 +68,7 @@ func Sentences(damages []Damage) []string {
 }
 
 // plainName is an object with a name that can be read without quotes.
-var plainName = regexp.MustCompile(`\b(exchange|queue) "([\w.:-]+)"`)
+var plainName = regexp.MustCompile(`\b(exchange|queue|policy) "([\w.:-]+)"`)
 
 // join lists texts as people do.
 func join(texts []string, last string) string {
@@ -266,6 +267,30 @@ func (d *damages) foreignBindings() {
 	}
 }
 
+// policies are those that say where to park.
+func (d *damages) policies() {
+	unparked := "messages that no binding takes " + alternatives(d.undelivered(d.parking()))
+	for _, name := range d.MissingPolicies {
+		d.add(Error, topology.PolicyObject(name), isMissing, isGone, unparked, "The next apply sets it again.")
+	}
+	for _, name := range d.WrongPolicies {
+		want, have := d.desired.Policies[name], d.actual.Policies[name]
+		for _, different := range want.Differences(have) {
+			effect := unparked
+			switch {
+			case different.Property == "priority" && have.Priority > want.Priority:
+				effect = "another policy for the same exchanges may not apply"
+			case different.Property == "priority":
+				effect = "another policy for the same exchanges may apply in its place"
+			case different.Property == "pattern":
+				effect = "where it no longer applies, " + unparked
+			}
+			d.add(Error, topology.PolicyObject(name), different.String(), changed(different), effect,
+				"The next apply sets it as it was.")
+		}
+	}
+}
+
 // changed continues a sentence that begins with the object.
 func changed(d topology.Difference) string {
 	name := d.Property
@@ -300,7 +325,7 @@ type ways struct {
 
 // parking is the exchange that takes what no binding takes, empty if the topology has none.
 func (w ways) parking() string {
-	if name := w.desired.Exchanges[w.desired.Entry].AlternateExchange(); w.desired.Has(name) {
+	if name := w.desired.Parking(); w.desired.Has(name) {
 		return name
 	}
 	return ""
@@ -327,11 +352,10 @@ func alternatives(fates []string) string {
 
 // unrouted is what becomes of messages that no binding of an exchange takes.
 func (w ways) unrouted(exchange string) []string {
-	e, exists := w.actual.Exchanges[exchange]
-	if !exists && exchange != w.desired.Delivery {
+	if !w.actual.Has(exchange) && exchange != w.desired.Delivery {
 		return nil // they do not get there
 	}
-	if alternate := e.AlternateExchange(); alternate != "" && alternate != w.parking() {
+	if alternate := w.actual.AlternateOf(exchange); alternate != "" && alternate != w.parking() {
 		return []string{fmt.Sprintf("go to exchange %q", alternate)}
 	} else if alternate != "" && w.parks() {
 		return []string{areParked}
@@ -371,8 +395,8 @@ func (w ways) undelivered(exchange string) []string {
 				visit(b.Source)
 			}
 		}
-		for source, e := range w.desired.Exchanges {
-			if e.AlternateExchange() == name {
+		for source := range w.desired.Exchanges {
+			if w.desired.AlternateOf(source) == name {
 				visit(source)
 			}
 		}

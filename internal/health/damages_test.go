@@ -24,6 +24,8 @@ func TestOneCauseIsOneFinding(t *testing.T) {
 			ParkUnroutable:         true,
 			CreateDeliveryExchange: true}),
 		"ladder": planstest.ExpandLadder(t, "1s", "5s", "1h"),
+		"preset": planstest.Expand(t, cascade.Config{Preset: cascade.Celery, ParkUnroutable: true,
+			CreateDeliveryExchange: true}),
 	} {
 		damages := map[string]plans.Step{fmt.Sprintf("exchange %q",
 			desired.Delivery): plans.DeleteExchange{Name: desired.Delivery}}
@@ -37,6 +39,9 @@ func TestOneCauseIsOneFinding(t *testing.T) {
 			object := fmt.Sprintf("binding of exchange %q to %s %q with key %q", b.Source, b.DestinationType,
 				b.Destination, b.RoutingKey)
 			damages[object] = plans.Unbind{Binding: b}
+		}
+		for name := range desired.Policies {
+			damages[fmt.Sprintf("policy %q", name)] = plans.DeletePolicy{Name: name}
 		}
 		for _, object := range slices.Sorted(maps.Keys(damages)) {
 			b := deployedAlone(t, desired)

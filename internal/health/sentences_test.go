@@ -78,6 +78,7 @@ type damageCase struct {
 var (
 	parks = cascade.Config{Name: "t", Levels: 3, StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
 		CreateDeliveryExchange: true}
+	preset  = cascade.Config{Preset: cascade.Celery, ParkUnroutable: true, CreateDeliveryExchange: true}
 	bare    = cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true}
 	classic = cascade.Config{Name: "t", Levels: 3, Lookahead: 1, QueueType: cascade.Classic, DeliveryExchange: "others"}
 )
@@ -91,6 +92,7 @@ func TestSentences(t *testing.T) {
 		"bare":    {planstest.Expand(t, bare), ofBareCascade},
 		"classic": {planstest.Expand(t, classic), ofClassicCascade},
 		"ladder":  {planstest.ExpandLadder(t, "1s", "1h"), ofLadder},
+		"preset":  {planstest.Expand(t, preset), ofPreset},
 	} {
 		for _, each := range test.cases {
 			t.Run(shape+"/"+each.name, func(t *testing.T) {
@@ -433,4 +435,41 @@ var ofLadder = []damageCase{
 	},
 		`The binding of exchange t.entry to queue t.delay-1h with key "1h.*.#" is gone: messages with such a ` +
 			`key are parked. The next apply makes it again.`},
+}
+
+// policy changes the policy of the preset.
+func (w *world) policy(change func(*topology.Policy)) {
+	p := w.Policies["celery.unroutable"]
+	change(&p)
+	w.Policies[p.Name] = p
+}
+
+const unparked = "messages that no binding takes are lost or stay in the quorum queue before it, which tries again " +
+	"every three minutes."
+
+var ofPreset = []damageCase{
+	{"nothing", func(*world) {}, ""},
+	{"a missing policy", func(w *world) { w.do(plans.DeletePolicy{Name: "celery.unroutable"}) },
+		"The policy celery.unroutable is gone: " + unparked + " The next apply sets it again."},
+	{"another exchange", func(w *world) {
+		w.policy(func(p *topology.Policy) { p.Definition = topology.Arguments{"alternate-exchange": "other"} })
+	},
+		"The policy celery.unroutable has alternate-exchange other, not celery.unroutable: " + unparked +
+			" The next apply sets it as it was."},
+	{"queues", func(w *world) { w.policy(func(p *topology.Policy) { p.ApplyTo = "queues" }) },
+		"The policy celery.unroutable has apply-to queues, not exchanges: " + unparked +
+			" The next apply sets it as it was."},
+	{"a lower priority", func(w *world) { w.policy(func(p *topology.Policy) { p.Priority = 2 }) },
+		"The policy celery.unroutable has priority 2, not 10: another policy for the same exchanges may apply in its " +
+			"place. The next apply sets it as it was."},
+	{"a missing queue", func(w *world) { w.noQueue("celery_delayed_4") },
+		"The queue celery_delayed_4 is gone: messages that need it are parked, and any that waited in it are lost. " +
+			"The next apply declares it again."},
+	{"a missing queue and no policy", func(w *world) {
+		w.do(plans.DeletePolicy{Name: "celery.unroutable"})
+		w.noQueue("celery_delayed_27")
+	},
+		"The queue celery_delayed_27 is gone: messages that need it are lost, and so are any that waited in it. The " +
+			"next apply declares it again.\nThe policy celery.unroutable is gone: " + unparked + " The next apply sets " +
+			"it again."},
 }

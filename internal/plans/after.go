@@ -1,15 +1,11 @@
 package plans
 
-import (
-	"maps"
-
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
-)
+import "github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 
 // After is what may exist once the steps have been done, of which some may not have had an effect:
 // what was there before, and what was declared and bound since.
 func After(t topology.Topology, done []Step) topology.Topology {
-	t.Exchanges, t.Queues, t.Bindings = maps.Clone(t.Exchanges), maps.Clone(t.Queues), maps.Clone(t.Bindings)
+	t = t.Clone()
 	for _, step := range done {
 		switch s := step.(type) {
 		case DeclareExchange:
@@ -18,6 +14,8 @@ func After(t topology.Topology, done []Step) topology.Topology {
 			t.Queues[s.Queue.Name] = s.Queue
 		case Bind:
 			t.Bindings.Add(s.Binding)
+		case SetPolicy:
+			t.Policies[s.Policy.Name] = s.Policy
 		}
 	}
 	return t

@@ -74,6 +74,8 @@ func Undo(desired topology.Topology, done []Step) Plan {
 			made.Queues[s.Queue.Name] = s.Queue
 		case Bind:
 			made.Bindings.Add(s.Binding)
+		case SetPolicy:
+			made.Policies[s.Policy.Name] = s.Policy
 		}
 	}
 	// What was declared first may be declared by another create, too: if that has bound anything to it, it stays.

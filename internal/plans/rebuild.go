@@ -67,9 +67,11 @@ func Rebuild(before, after, actual topology.Topology, guard Guard) Plan {
 func Union(before, after topology.Topology) topology.Topology {
 	union := after
 	union.Exchanges, union.Queues = maps.Clone(before.Exchanges), maps.Clone(before.Queues)
+	union.Policies = maps.Clone(before.Policies)
 	delete(union.Exchanges, before.Delivery)
 	maps.Copy(union.Exchanges, after.Exchanges)
 	maps.Copy(union.Queues, after.Queues)
+	maps.Copy(union.Policies, after.Policies)
 	return union
 }
 
@@ -83,7 +85,7 @@ func RebuildsDelivery(before, after, actual topology.Topology) bool {
 
 // apart is the topology without the way of unroutable messages, if the other one has the same.
 func apart(t topology.Topology, other topology.Topology) topology.Topology {
-	alternate := t.Exchanges[t.Entry].AlternateExchange()
+	alternate := t.Parking()
 	way := topology.New()
 	for name, e := range t.Exchanges {
 		if name == alternate {
@@ -105,14 +107,12 @@ func apart(t topology.Topology, other topology.Topology) topology.Topology {
 			return t
 		}
 	}
-	t.Exchanges, t.Queues = maps.Clone(t.Exchanges), maps.Clone(t.Queues)
-	for name := range way.Exchanges {
-		delete(t.Exchanges, name)
+	for name, p := range t.Policies {
+		if other.Policies[name].Equal(p) {
+			way.Policies[name] = p
+		}
 	}
-	for name := range way.Queues {
-		delete(t.Queues, name)
-	}
-	return t
+	return t.Except(way)
 }
 
 // KeepsParked tells whether a Rebuild leaves the way of unroutable messages as it is, and what is parked in its queue.

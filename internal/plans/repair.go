@@ -127,8 +127,12 @@ func (d repair) add() Plan {
 			fromExisting = append(fromExisting, Bind{b})
 		}
 	}
+	var policies []Step
+	for _, name := range slices.Concat(d.MissingPolicies, d.WrongPolicies) {
+		policies = append(policies, SetPolicy{d.desired.Policies[name]})
+	}
 	// What is declared gets no message before it is bound.
-	return Plan{}.then(objects...).then(fromNew...).then(fromExisting...).
+	return Plan{}.then(objects...).then(fromNew...).then(fromExisting...).then(policies...).
 		then(entry...).then(fromEntry...).then(intoEntry...)
 }
 
@@ -196,7 +200,7 @@ func (d repair) verifyRecreatable(name string) Step {
 	check := map[string]topology.Queue{name: d.actual.Queues[name]}
 	for b := range d.desired.Bindings {
 		if b.DestinationType == topology.ToQueue && b.Destination == name &&
-			d.desired.Exchanges[b.Source].AlternateExchange() == "" {
+			d.desired.AlternateOf(b.Source) == "" {
 			for _, source := range d.atMostOnceInto(b.Source) {
 				check[source.Name] = source
 			}

@@ -56,7 +56,7 @@ func behind(t topology.Topology, name string, kind topology.DestinationType) []s
 			visit(t.Queues[name].DeadLetterExchange(), topology.ToExchange)
 		case kind == topology.ToExchange && t.Has(name) && !slices.Contains(found, topology.ExchangeObject(name)):
 			found = append(found, topology.ExchangeObject(name))
-			visit(t.Exchanges[name].AlternateExchange(), topology.ToExchange)
+			visit(t.AlternateOf(name), topology.ToExchange)
 			for b := range t.Bindings {
 				if b.Source == name {
 					visit(b.Destination, b.DestinationType)
@@ -70,7 +70,7 @@ func behind(t topology.Topology, name string, kind topology.DestinationType) []s
 
 // without is what is left of the topology once the steps have removed something.
 func without(t topology.Topology, removed []Step) topology.Topology {
-	t.Exchanges, t.Queues, t.Bindings = maps.Clone(t.Exchanges), maps.Clone(t.Queues), maps.Clone(t.Bindings)
+	t = t.Clone()
 	exchanges, queues := map[string]bool{}, map[string]bool{}
 	for _, step := range removed {
 		switch s := step.(type) {
@@ -82,6 +82,8 @@ func without(t topology.Topology, removed []Step) topology.Topology {
 			queues[s.Queue.Name] = true
 		case Unbind:
 			delete(t.Bindings, s.Binding)
+		case DeletePolicy:
+			delete(t.Policies, s.Name)
 		}
 	}
 	maps.DeleteFunc(t.Bindings, func(b topology.Binding, _ struct{}) bool {
@@ -93,7 +95,7 @@ func without(t topology.Topology, removed []Step) topology.Topology {
 	return t
 }
 
-// Needed is what a Phase may need that a step restores: the object that it declares, or binds onwards.
+// Needed is what a Phase may need that a step restores: the object that it declares or sets, or binds onwards.
 func Needed(step Step) string {
 	switch s := step.(type) {
 	case DeclareExchange:
@@ -102,6 +104,8 @@ func Needed(step Step) string {
 		return topology.QueueObject(s.Queue.Name)
 	case Bind:
 		return topology.ExchangeObject(s.Binding.Source)
+	case SetPolicy:
+		return topology.PolicyObject(s.Policy.Name)
 	}
 	return ""
 }

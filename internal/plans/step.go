@@ -66,8 +66,12 @@ type (
 		// have routed has to be there.
 		Sources []string
 	}
+	// SetPolicy sets a policy, whatever there is under its name.
+	SetPolicy struct{ Policy topology.Policy }
+	// DeletePolicy deletes a policy.
+	DeletePolicy struct{ Name string }
 	// VerifyAllowed fails if the user may not declare or bind what is there already, which takes the permissions to
-	// delete it and to bring it back. It changes nothing.
+	// delete it and to bring it back, or may set no policy. It changes nothing.
 	VerifyAllowed struct{ Step Step }
 	// VerifyAlone fails if anything else is bound to the binding's source.
 	VerifyAlone struct{ Binding topology.Binding }
@@ -92,6 +96,8 @@ func (s Bind) String() string            { return "bind " + s.Binding.Describe()
 func (s Unbind) String() string          { return "unbind " + s.Binding.Describe() }
 func (s DeleteExchange) String() string  { return fmt.Sprintf("delete exchange %q", s.Name) }
 func (s DeleteQueue) String() string     { return fmt.Sprintf("delete queue %q", s.Queue.Name) }
+func (s SetPolicy) String() string       { return fmt.Sprintf("set policy %q", s.Policy.Name) }
+func (s DeletePolicy) String() string    { return fmt.Sprintf("delete policy %q", s.Name) }
 func (s VerifyAllowed) String() string {
 	return fmt.Sprintf("make sure of the permission to %s", s.Step)
 }

@@ -61,6 +61,8 @@ func (t teardown) allowed(removal []Step) []Step {
 			steps = append(steps, VerifyAllowed{DeclareQueue{Queue: s.Queue}})
 		case Unbind:
 			steps = append(steps, VerifyAllowed{Bind(s)})
+		case DeletePolicy:
+			steps = append(steps, VerifyAllowed{SetPolicy{t.actual.Policies[s.Name]}})
 		}
 	}
 	return steps
@@ -74,14 +76,16 @@ func (t teardown) removal(guard Guard) Plan {
 			then(t.close...).
 			then(deleteExchanges(t.levels)...).
 			then(t.deleteQueues(false)...).
-			then(deleteExchanges(t.alternate)...)
+			then(deleteExchanges(t.alternate)...).
+			then(t.deletePolicies()...)
 	}
 	removal := Plan{}.
 		then(t.close...).
 		then(t.verify(t.queues(), VerifyEmpty{Wait: guard.Drain})...).
 		then(t.cutOff...).
 		then(deleteExchanges(t.levels)...).
-		then(deleteExchanges(t.alternate)...)
+		then(deleteExchanges(t.alternate)...).
+		then(t.deletePolicies()...)
 	if len(t.cutOff)+len(t.levels)+len(t.alternate) > 0 {
 		// Publishers that enter below the entry may have come in since.
 		removal = removal.then(t.verify(t.queues(), VerifyEmpty{Still: true})...)
@@ -109,6 +113,7 @@ type teardown struct {
 	levels, alternate []string
 	// delays are in the direction in which messages move.
 	delays, parking []topology.Queue
+	policies        []string
 }
 
 func newTeardown(desired, actual topology.Topology) teardown {
@@ -117,6 +122,12 @@ func newTeardown(desired, actual topology.Topology) teardown {
 	alternates := map[string]bool{}
 	for _, e := range desired.Exchanges {
 		alternates[e.AlternateExchange()] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(desired.Policies)) {
+		alternates[desired.Policies[name].AlternateExchange()] = true
+		if _, exists := actual.Policies[name]; exists {
+			t.policies = append(t.policies, name)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(desired.Exchanges)) {
 		if !actual.Has(name) {
@@ -179,6 +190,14 @@ func deleteExchanges(names []string) []Step {
 	steps := make([]Step, len(names))
 	for i, name := range names {
 		steps[i] = DeleteExchange{Name: name}
+	}
+	return steps
+}
+
+func (t teardown) deletePolicies() []Step {
+	var steps []Step
+	for _, name := range t.policies {
+		steps = append(steps, DeletePolicy{Name: name})
 	}
 	return steps
 }

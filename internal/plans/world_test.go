@@ -78,6 +78,7 @@ func same(t planstest.Fataler, got, want topology.Topology, when string) {
 	if differences := slices.Concat(
 		unequal("exchange", got.Exchanges, want.Exchanges, topology.Exchange.Equal),
 		unequal("queue", got.Queues, want.Queues, topology.Queue.Equal),
+		unequal("policy", got.Policies, want.Policies, topology.Policy.Equal),
 		unequal("binding", got.Bindings, want.Bindings, func(struct{}, struct{}) bool { return true }),
 	); len(differences) > 0 {
 		t.Fatalf("%s:\n%s", when, strings.Join(differences, "\n"))

@@ -33,27 +33,47 @@ func InForce(q topology.Queue, key string, definition topology.Arguments) (value
 // Policies are those of a vhost, of users or of operators.
 type Policies []Policy
 
-// Policy is what it sets for the objects whose names match.
+// Policy is one with its pattern ready for use.
 type Policy struct {
-	Name string
-	// ApplyTo is a kind of objects, as RabbitMQ calls it.
-	ApplyTo    string
-	Priority   float64
-	Definition topology.Arguments
-	pattern    pattern
+	topology.Policy
+	pattern pattern
 }
 
 // New is a policy with a pattern, which is a regular expression that RabbitMQ takes.
 func New(name, pattern, applyTo string, priority float64, definition topology.Arguments) Policy {
-	return Policy{name, applyTo, priority, definition, compile(pattern)}
+	return Policy{topology.Policy{Name: name, Pattern: pattern, ApplyTo: applyTo, Priority: priority,
+		Definition: definition}, compile(pattern)}
 }
 
 // Unreadable stands for policies that the user may not read: at worst, they limit every queue, and no message stays in
 // it.
-var Unreadable = Policies{{Definition: topology.Arguments{
+var Unreadable = Policies{{Policy: topology.Policy{Definition: topology.Arguments{
 	"max-length": int64(0), "overflow": "reject-publish", "dead-letter-strategy": "at-least-once",
 	"message-ttl": int64(1), "delivery-limit": int64(0),
-}}}
+}}}}
+
+// Rivals are the policies because of which one of the topology may not apply to an exchange: they may match it, and
+// their priority is not lower. Of several with the same priority RabbitMQ takes any. It merges operator policies with
+// the others, and none of them can have an alternate exchange: so these are no rivals (TestOperatorPolicyOnExchanges).
+func (p Policies) Rivals(own topology.Policy, exchange string) Policies {
+	var rivals Policies
+	for _, other := range p {
+		if other.Name != own.Name && other.Priority >= own.Priority && other.pattern.matches(exchange) != no &&
+			slices.Contains([]string{"exchanges", "all"}, other.ApplyTo) {
+			rivals = append(rivals, other)
+		}
+	}
+	return rivals
+}
+
+// Plain are the policies as objects of the broker.
+func (p Policies) Plain() []topology.Policy {
+	plain := make([]topology.Policy, len(p))
+	for i, policy := range p {
+		plain[i] = policy.Policy
+	}
+	return plain
+}
 
 // Named is the policy of that name, or none.
 func (p Policies) Named(name string) Policy {

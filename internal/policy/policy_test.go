@@ -71,3 +71,24 @@ func TestPossible(t *testing.T) {
 		t.Errorf("the lowest of policies that cannot be read is %d, %v", lowest, limited)
 	}
 }
+
+func TestRivals(t *testing.T) {
+	own := topology.Policy{Name: "own", Pattern: "^a$", ApplyTo: "exchanges", Priority: 10}
+	for name, test := range map[string]struct {
+		other Policy
+		is    bool
+	}{
+		"itself":               {New("own", "^a$", "exchanges", 10, nil), false},
+		"a higher priority":    {New("o", "", "all", 11, nil), true},
+		"the same priority":    {New("o", "a", "exchanges", 10, nil), true},
+		"a lower priority":     {New("o", "a", "exchanges", 9.5, nil), false},
+		"queues":               {New("o", "a", "queues", 11, nil), false},
+		"quorum queues":        {New("o", "a", "quorum_queues", 11, nil), false},
+		"another name":         {New("o", "^b", "all", 11, nil), false},
+		"who knows what names": {New("o", "^a++$", "all", 11, nil), true},
+	} {
+		if rivals := (Policies{test.other}).Rivals(own, "a"); (len(rivals) == 1) != test.is {
+			t.Errorf("%s: %v", name, rivals)
+		}
+	}
+}

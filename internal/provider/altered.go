@@ -1,6 +1,9 @@
 package provider
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -9,7 +12,8 @@ import (
 )
 
 // alteredBy lists the attributes that change, if an exchange or queue gets other arguments or another name with them.
-// Bindings can change as they are, and whether the delivery exchange belongs to the resource is a matter of the state.
+// Bindings can change as they are, policies and where they lead can come and go, and whether the delivery exchange
+// belongs to the resource is a matter of the state.
 func (d *declaredModel) alteredBy(
 	plan *declaredModel, further []change, before, after func() (topology.Topology, diag.Diagnostics),
 ) (path.Paths, diag.Diagnostics) {
@@ -37,7 +41,7 @@ func (d *declaredModel) alteredBy(
 	had, diags := before()
 	gets, more := after()
 	diags.Append(more...)
-	if had.SameObjects(gets) {
+	if had.WithoutPolicies().SameObjects(gets.WithoutPolicies()) {
 		return nil, diags
 	}
 	return changed, diags
@@ -53,4 +57,17 @@ func (d *declaredModel) hasPlaceOf(plan *declaredModel) bool {
 type change struct {
 	attribute      string
 	prior, planned attr.Value
+}
+
+// lostQueues are those that the plan removes where it is an update. They are none where the plan is not known yet.
+func lostQueues[M any](state, plan declaration[M]) []topology.Queue {
+	if !plan.isKnown() {
+		return nil
+	}
+	before, diags := state.expand()
+	after, more := plan.expand()
+	if diags.HasError() || more.HasError() {
+		return nil
+	}
+	return slices.Collect(maps.Values(before.Without(after).Queues))
 }

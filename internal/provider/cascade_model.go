@@ -25,6 +25,7 @@ type cascadeModel struct {
 	StrictKeys     types.Bool           `tfsdk:"strict_keys"`
 	InternalLevels types.Bool           `tfsdk:"internal_levels"`
 	Publisher      types.Object         `tfsdk:"publisher"`
+	Policies       types.Map            `tfsdk:"policies"`
 }
 
 func (*cascadeModel) kind() string { return "cascade" }
@@ -76,7 +77,7 @@ func (m cascadeModel) config() (cascade.Config, diag.Diagnostics) {
 		diags.Append(more...)
 		return d
 	}
-	// A preset has neither strict keys nor internal levels nor parking.
+	// A preset has neither strict keys nor internal levels, and parking only if that is given.
 	unlessPreset := func(value types.Bool) bool { return value.IsNull() && m.Preset.IsNull() || value.ValueBool() }
 	config := cascade.Config{
 		Vhost:                  vhostOf(m.Vhost),
@@ -138,6 +139,7 @@ func computedOf(resolved cascade.Cascade) computed {
 	c["lookahead"] = types.Int64Value(int64(resolved.Lookahead))
 	c["exchange_name"] = types.StringValue(string(resolved.ExchangeName))
 	c["publisher"] = publisherValue(resolved)
+	c["policies"] = policiesValue(resolved.Expand(), resolved.Expand())
 	return c
 }
 
@@ -149,6 +151,7 @@ func (m *cascadeModel) setActual(actual topology.Topology) diag.Diagnostics {
 	}
 	m.declaredModel.setActual(depictionOf(resolved), actual)
 	m.Publisher = publisherValue(resolved)
+	m.Policies = policiesValue(resolved.Expand(), actual)
 	// A state of an older version does not know the attributes.
 	m.Base = types.Int64Value(int64(resolved.Base))
 	if m.InternalLevels.IsNull() {

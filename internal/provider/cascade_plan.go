@@ -5,6 +5,8 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 func (m *cascadeModel) validate(ctx context.Context) diag.Diagnostics {
@@ -32,6 +34,7 @@ func (m *cascadeModel) setComputed(config *cascadeModel, c computed) {
 	fill(&m.Lookahead, config.Lookahead, c, "lookahead")
 	fill(&m.ExchangeName, config.ExchangeName, c, "exchange_name")
 	fill(&m.Publisher, config.Publisher, c, "publisher")
+	fill(&m.Policies, config.Policies, c, "policies")
 }
 
 func (m *cascadeModel) alteredBy(plan *cascadeModel) (path.Paths, diag.Diagnostics) {
@@ -47,5 +50,7 @@ func (m *cascadeModel) alteredBy(plan *cascadeModel) (path.Paths, diag.Diagnosti
 	}, m.expand, sameOwner.expand)
 }
 
-// loses is false: a cascade with other queues is rebuilt.
-func (m *cascadeModel) loses(*cascadeModel) bool { return false }
+// loses is the queue of unroutable messages, or none. With other queues, a cascade is rebuilt.
+func (m *cascadeModel) loses(plan *cascadeModel) []topology.Queue {
+	return lostQueues[cascadeModel](m, plan)
+}

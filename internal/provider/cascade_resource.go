@@ -48,9 +48,9 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 					Optional: true,
 					MarkdownDescription: "A cascade exactly as a framework declares it when it starts. Values are " +
 						"`nservicebus` (7 and later), `nservicebus_v1` (4.3 to 6), `celery` (5.5 and later, quorum " +
-						"queues) and `celery_classic`. It fixes everything but `vhost`, `create_delivery_exchange` " +
-						"and what concerns Terraform alone. A change replaces the cascade if the entry exchange gets " +
-						"another name, and rebuilds it if other objects change.",
+						"queues) and `celery_classic`. It fixes everything but `vhost`, `create_delivery_exchange`, " +
+						"`park_unroutable` and what concerns Terraform alone. A change replaces the cascade if the " +
+						"entry exchange gets another name, and rebuilds it if other objects change.",
 				},
 				"base": schema.Int64Attribute{
 					CustomType: wholeNumberType{}, Optional: true, Computed: true,
@@ -128,6 +128,7 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 				"publisher": schema.ObjectAttribute{
 					Computed: true, AttributeTypes: publisherTypes, MarkdownDescription: publisherDescription,
 				},
+				"policies": policiesAttribute,
 			}),
 	}
 }

@@ -19,7 +19,13 @@ import (
 func (r *lifecycle[M, P]) attributes(
 	ctx context.Context, kind, delivery, removal string, p position, further map[string]schema.Attribute,
 ) map[string]schema.Attribute {
-	say := strings.NewReplacer("KIND", kind, "DELIVERY", delivery, "REMOVAL", removal).Replace
+	parking := ""
+	if kind == "cascade" {
+		parking = " With a `preset`, the default is `false`, a policy makes it the alternate exchange, which takes " +
+			"the tag `policymaker`, and a change is made in place. See [With Celery or NServiceBus]" +
+			"(../guides/frameworks.md#parking)."
+	}
+	say := strings.NewReplacer("PARKING", parking, "KIND", kind, "DELIVERY", delivery, "REMOVAL", removal).Replace
 	attributes := map[string]schema.Attribute{
 		"vhost": schema.StringAttribute{
 			Optional: true, Computed: true, Default: stringdefault.StaticString(defaultVhost),
@@ -71,7 +77,8 @@ func (r *lifecycle[M, P]) attributes(
 			Optional: true, Computed: true,
 			MarkdownDescription: say("Whether every exchange of the KIND gets an alternate exchange with a queue, " +
 				"both named `<name>.unroutable`. The queue keeps messages with a malformed key or without an " +
-				"address. Default: `true`. A change rebuilds the KIND, its delivery exchange and the bindings there."),
+				"address. Default: `true`. A change rebuilds the KIND, its delivery exchange and the bindings " +
+				"there.PARKING"),
 		},
 		"adopt": schema.BoolAttribute{
 			Optional: true, Computed: true, Default: booldefault.StaticBool(false),

@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"maps"
+	"math/big"
 	"strconv"
 	"strings"
 
@@ -263,4 +264,46 @@ func argumentsValue(arguments topology.Arguments) types.Map {
 		values[plaintext.Line(key)] = types.StringValue(plaintext.Line(topology.ValueText(value)))
 	}
 	return types.MapValueMust(types.StringType, values)
+}
+
+var policyType = types.ObjectType{AttrTypes: map[string]attr.Type{
+	"pattern": types.StringType, "apply_to": types.StringType, "priority": types.NumberType,
+	"alternate_exchange": types.StringType, "definition": argumentsType,
+}}
+
+// policiesAttribute is for a cascade of a preset.
+var policiesAttribute = schema.MapNestedAttribute{
+	Computed: true,
+	MarkdownDescription: "The policies of the cascade by name, null if it has none: with a `preset` and " +
+		"`park_unroutable`, the one that parks.",
+	NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+		"pattern": schema.StringAttribute{Computed: true,
+			MarkdownDescription: "Regular expression for the names of the exchanges."},
+		"apply_to": schema.StringAttribute{Computed: true, MarkdownDescription: "Kind of objects, `exchanges`."},
+		"priority": schema.NumberAttribute{Computed: true,
+			MarkdownDescription: "Of the policies that match an exchange, the one of the highest priority applies."},
+		"alternate_exchange": schema.StringAttribute{Computed: true,
+			MarkdownDescription: "Exchange that takes what no binding takes."},
+		"definition": schema.MapAttribute{Computed: true, ElementType: types.StringType,
+			MarkdownDescription: "What else the policy sets; what is not text is written as JSON."},
+	}},
+}
+
+// policiesValue shows what there is of the policies that are desired.
+func policiesValue(desired, t topology.Topology) types.Map {
+	if len(desired.Policies) == 0 {
+		return types.MapNull(policyType)
+	}
+	values := map[string]attr.Value{}
+	for name, p := range t.Policies {
+		further := maps.Clone(p.Definition)
+		values[name] = types.ObjectValueMust(policyType.AttrTypes, map[string]attr.Value{
+			"pattern":            types.StringValue(p.Pattern),
+			"apply_to":           types.StringValue(p.ApplyTo),
+			"priority":           types.NumberValue(big.NewFloat(p.Priority)),
+			"alternate_exchange": takeString(further, "alternate-exchange"),
+			"definition":         argumentsValue(further),
+		})
+	}
+	return types.MapValueMust(policyType, values)
 }

@@ -6,6 +6,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 func (m *ladderModel) validate(ctx context.Context) diag.Diagnostics {
@@ -47,12 +49,6 @@ func (m *ladderModel) alteredBy(plan *ladderModel) (path.Paths, diag.Diagnostics
 	return nil, diags
 }
 
-// loses is false where the plan is not known yet.
-func (m *ladderModel) loses(plan *ladderModel) bool {
-	if !plan.isKnown() {
-		return false
-	}
-	before, diags := m.expand()
-	after, more := plan.expand()
-	return !diags.HasError() && !more.HasError() && len(before.Without(after).Queues) > 0
+func (m *ladderModel) loses(plan *ladderModel) []topology.Queue {
+	return lostQueues[ladderModel](m, plan)
 }

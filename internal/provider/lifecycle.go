@@ -52,8 +52,8 @@ type declaration[M any] interface {
 	// scale is what the delays are written in: its levels are the words before the address in a routing key. A ladder,
 	// whose one word is a label, has neither base nor resolution.
 	scale() cascade.Scale
-	// loses tells whether the plan removes queues and keeps the rest.
-	loses(plan *M) bool
+	// loses are the queues that the plan removes where it keeps the rest.
+	loses(plan *M) []topology.Queue
 }
 
 // lifecycle is what Terraform does with a resource that stands for a topology: everything but its schema.
@@ -170,7 +170,7 @@ func (r *lifecycle[M, P]) Read(ctx context.Context, req resource.ReadRequest, re
 	}
 	// The framework wants an identity even of what is gone, and Terraform before 1.12 brings none.
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
-	if err != nil || len(state.Exchanges)+len(state.Queues) == 0 {
+	if err != nil || state.IsEmpty() {
 		resp.Diagnostics.Append(o.gone(err)...)
 		resp.State.RemoveResource(ctx)
 		return
@@ -312,7 +312,7 @@ func (o *operation) waiting(state *broker.State) waiting {
 }
 
 // parking is the queue of unroutable messages, empty if there is none. It is called like its exchange.
-func (o *operation) parking() string { return o.Desired.Exchanges[o.Desired.Entry].AlternateExchange() }
+func (o *operation) parking() string { return o.Desired.Parking() }
 
 // inFlightKey is where the private state keeps what Read counted, for the warnings of plans.
 const inFlightKey = "in_flight"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -38,7 +39,7 @@ func (r *lifecycle[M, P]) ModifyPlan(
 		}
 		var state M
 		resp.Diagnostics.Append(ofState(req.State.Get(ctx, &state))...)
-		resp.Diagnostics.Append(r.warnInFlight(ctx, req, "destroyed")...)
+		resp.Diagnostics.Append(r.warnInFlight(ctx, req, "destroyed", nil)...)
 		resp.Diagnostics.Append(r.lookForInbound(ctx, &state)...)
 		r.notePrior(&state)
 		return
@@ -93,16 +94,22 @@ func (r *lifecycle[M, P]) ModifyPlan(
 			resp.RequiresReplace = append(resp.RequiresReplace, altered...)
 		}
 		resp.Diagnostics.Append(r.warnOverhaul(ctx, req, resp.Plan.Raw, &state, &plan, altered)...)
-	case P(&state).loses(&plan):
-		resp.Diagnostics.Append(r.warnInFlight(ctx, req, "rid of some of its queues")...)
+	default:
+		if lost := P(&state).loses(&plan); len(lost) > 0 {
+			resp.Diagnostics.Append(r.warnInFlight(ctx, req, "rid of some of its queues", lost)...)
+		}
 	}
 }
 
-// warnInFlight says what a destroy, or a change that removes queues, has in its way, by what the last refresh counted.
+// warnInFlight says what a destroy, or a change that removes the lost queues, has in its way, by what the last refresh
+// counted.
 func (r *lifecycle[M, P]) warnInFlight(
-	ctx context.Context, req resource.ModifyPlanRequest, verb string,
+	ctx context.Context, req resource.ModifyPlanRequest, verb string, lost []topology.Queue,
 ) diag.Diagnostics {
 	waits, diags := readWaiting(ctx, req)
+	if waits != nil && len(lost) > 0 && !slices.ContainsFunc(lost, topology.Queue.Delays) {
+		waits.Delayed = 0 // these stay
+	}
 	if waits == nil || waits.all() == 0 {
 		return diags
 	}

@@ -327,7 +327,9 @@ func (m publishModel) checkBindings(
 		return nil, err
 	}
 	fate := "not get to anybody"
-	if alternate := delivery.AlternateExchange(); alternate != "" {
+	parks := found.Expand()
+	parks.Exchanges[delivery.Name] = delivery // as it is; a policy is recognized only if it is there
+	if alternate := parks.AlternateOf(delivery.Name); alternate != "" {
 		fate = fmt.Sprintf("be parked behind the alternate exchange %q", alternate)
 	}
 	diags.AddAttributeError(path.Root("address"), "The address is not bound", fmt.Sprintf(

@@ -26,6 +26,7 @@ func (o *operation) explain(ctx context.Context, verb string, err error) diag.Di
 		delivery   *deploy.DeliveryError
 		exists     *deploy.ExistsError
 		takeover   *deploy.TakeoverError
+		rival      *deploy.RivalError
 		standing   *deploy.StandingError
 		held       *deploy.HeldError
 		wanted     *deploy.WantedError
@@ -49,6 +50,8 @@ func (o *operation) explain(ctx context.Context, verb string, err error) diag.Di
 		one = o.existing(ctx, exists)
 	case errors.As(err, &takeover):
 		one = o.notTakenOver(takeover)
+	case errors.As(err, &rival):
+		one = o.outranked(rival)
 	case errors.As(err, &standing):
 		one = o.wouldStand(standing)
 	case errors.As(err, &held):
@@ -133,6 +136,20 @@ func (o *operation) notTakenOver(err *deploy.TakeoverError) diag.Diagnostic {
 		fmt.Sprintf("Nothing was written. In vhost %q the delivery exchange is not what the %s would declare:\n\n  "+
 			"%s\n\nLeave create_delivery_exchange at false, or let its owner delete it.",
 			o.Vhost, o.Kind, err.Exchange))
+}
+
+// outranked is for a policy that would not apply because of others.
+func (o *operation) outranked(err *deploy.RivalError) diag.Diagnostic {
+	lines := make([]string, len(err.Rivals))
+	for i, rival := range err.Rivals {
+		lines[i] = fmt.Sprintf("policy %q with priority %v and pattern %q, on %d of the exchanges", rival.Policy.Name,
+			rival.Policy.Priority, rival.Policy.Pattern, len(rival.Exchanges))
+	}
+	return diag.NewAttributeErrorDiagnostic(path.Root("park_unroutable"), "Another policy is in the way", fmt.Sprintf(
+		nothingWritten+"The %s parks by policy %q with priority %v. Only one policy applies to an exchange, and "+
+			"these match its exchanges with the same or a higher priority:\n\n  %s\n\nGive them a lower priority, or "+
+			"patterns that leave these exchanges out, or apply-to queues.", o, err.Policy.Name, err.Policy.Priority,
+		strings.Join(lines, "\n  ")))
 }
 
 // wouldStand is for a delivery exchange that a replacement would meet again, and is not what it would declare.

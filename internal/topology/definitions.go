@@ -12,6 +12,7 @@ type Definitions struct {
 	Exchanges []exchangeDefinition `json:"exchanges"`
 	Queues    []queueDefinition    `json:"queues"`
 	Bindings  []bindingDefinition  `json:"bindings"`
+	Policies  []policyDefinition   `json:"policies,omitempty"`
 }
 
 type exchangeDefinition struct {
@@ -39,6 +40,15 @@ type bindingDefinition struct {
 	DestinationType DestinationType `json:"destination_type"`
 	RoutingKey      string          `json:"routing_key"`
 	Arguments       json.RawMessage `json:"arguments"`
+}
+
+type policyDefinition struct {
+	Vhost      string    `json:"vhost"`
+	Name       string    `json:"name"`
+	Pattern    string    `json:"pattern"`
+	ApplyTo    string    `json:"apply-to"`
+	Definition Arguments `json:"definition"`
+	Priority   float64   `json:"priority"`
 }
 
 // Definitions are the objects of the topology in a vhost, in an order that does not change between
@@ -70,6 +80,13 @@ func (t Topology) Definitions(vhost string) Definitions {
 		d.Bindings = append(d.Bindings, bindingDefinition{
 			Source: b.Source, Vhost: vhost, Destination: b.Destination, DestinationType: b.DestinationType,
 			RoutingKey: b.RoutingKey, Arguments: json.RawMessage(arguments),
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Policies)) {
+		p := t.Policies[name]
+		d.Policies = append(d.Policies, policyDefinition{
+			Vhost: vhost, Name: p.Name, Pattern: p.Pattern, ApplyTo: p.ApplyTo, Definition: p.Definition.orEmpty(),
+			Priority: p.Priority,
 		})
 	}
 	return d

@@ -18,6 +18,8 @@ type Differences struct {
 	MissingBindings             []Binding
 	// ForeignBindings are those of others on the exchanges that the topology owns.
 	ForeignBindings []Binding
+	// MissingPolicies and WrongPolicies can be set without touching anything else.
+	MissingPolicies, WrongPolicies []string
 }
 
 // Diff compares what a broker has with what is desired.
@@ -47,6 +49,14 @@ func Diff(desired, actual Topology) Differences {
 	for _, b := range actual.Bindings.Sorted() {
 		if desired.Owns(b.Source) && !desired.Bindings.Has(b) {
 			d.ForeignBindings = append(d.ForeignBindings, b)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(desired.Policies)) {
+		switch have, exists := actual.Policies[name]; {
+		case !exists:
+			d.MissingPolicies = append(d.MissingPolicies, name)
+		case !have.Equal(desired.Policies[name]):
+			d.WrongPolicies = append(d.WrongPolicies, name)
 		}
 	}
 	return d
@@ -101,6 +111,11 @@ func Existing(desired, actual Topology) []Object {
 		if !b.IsMark() {
 			objects = append(objects, Object{"binding of " + b.Describe(), []Difference{{"it", "one of its own",
 				"somebody else's"}}})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(desired.Policies)) {
+		if have, exists := actual.Policies[name]; exists {
+			objects = append(objects, Object{PolicyObject(name), desired.Policies[name].Differences(have)})
 		}
 	}
 	return objects

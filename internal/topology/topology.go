@@ -32,6 +32,7 @@ type Topology struct {
 	Exchanges map[string]Exchange
 	Queues    map[string]Queue
 	Bindings  Bindings
+	Policies  map[string]Policy
 }
 
 // Exchange is a RabbitMQ exchange.
@@ -81,7 +82,8 @@ type Arguments map[string]any
 
 // New returns an empty topology, ready to be added to.
 func New() Topology {
-	return Topology{Exchanges: map[string]Exchange{}, Queues: map[string]Queue{}, Bindings: Bindings{}}
+	return Topology{Exchanges: map[string]Exchange{}, Queues: map[string]Queue{}, Bindings: Bindings{},
+		Policies: map[string]Policy{}}
 }
 
 // Add puts a binding into the set.
@@ -133,8 +135,11 @@ func (t Topology) Has(exchange string) bool {
 	return exists
 }
 
-// Within is what there is of the wanted topology among these objects: its exchanges and queues, as they are, and all
-// bindings of the exchanges that it owns.
+// IsEmpty tells whether there is nothing of it.
+func (t Topology) IsEmpty() bool { return len(t.Exchanges)+len(t.Queues)+len(t.Policies) == 0 }
+
+// Within is what there is of the wanted topology among these objects: its exchanges, queues and policies, as they are,
+// and all bindings of the exchanges that it owns.
 func (t Topology) Within(want Topology) Topology {
 	part := New()
 	part.Entry, part.Delivery = want.Entry, want.Delivery
@@ -149,6 +154,11 @@ func (t Topology) Within(want Topology) Topology {
 			part.Queues[name] = q
 		}
 	}
+	for name := range want.Policies {
+		if p, exists := t.Policies[name]; exists {
+			part.Policies[name] = p
+		}
+	}
 	for b := range t.Bindings {
 		if part.Owns(b.Source) {
 			part.Bindings.Add(b)
@@ -159,27 +169,40 @@ func (t Topology) Within(want Topology) Topology {
 
 // And has the objects of both. Where both have one of a name, it is that of the other.
 func (t Topology) And(other Topology) Topology {
-	t.Exchanges, t.Queues, t.Bindings = maps.Clone(t.Exchanges), maps.Clone(t.Queues), maps.Clone(t.Bindings)
+	t = t.Clone()
 	maps.Copy(t.Exchanges, other.Exchanges)
 	maps.Copy(t.Queues, other.Queues)
 	maps.Copy(t.Bindings, other.Bindings)
+	maps.Copy(t.Policies, other.Policies)
 	return t
 }
 
-// Except is the topology without the exchanges and queues whose names the other one has, and without the bindings of
-// these exchanges.
-func (t Topology) Except(other Topology) Topology {
+// Clone is a topology to be changed.
+func (t Topology) Clone() Topology {
 	t.Exchanges, t.Queues, t.Bindings = maps.Clone(t.Exchanges), maps.Clone(t.Queues), maps.Clone(t.Bindings)
+	t.Policies = maps.Clone(t.Policies)
+	if t.Policies == nil {
+		t.Policies = map[string]Policy{}
+	}
+	return t
+}
+
+// Except is the topology without the exchanges, queues and policies whose names the other one has, and without the
+// bindings of these exchanges.
+func (t Topology) Except(other Topology) Topology {
+	t = t.Clone()
 	maps.DeleteFunc(t.Exchanges, func(name string, _ Exchange) bool { return other.Has(name) })
 	maps.DeleteFunc(t.Queues, func(name string, _ Queue) bool { _, has := other.Queues[name]; return has })
 	maps.DeleteFunc(t.Bindings, func(b Binding, _ struct{}) bool { return other.Has(b.Source) })
+	maps.DeleteFunc(t.Policies, func(name string, _ Policy) bool { _, has := other.Policies[name]; return has })
 	return t
 }
 
-// SameObjects tells whether both have the same exchanges and queues, and deliver to the same exchange.
+// SameObjects tells whether both have the same exchanges, queues and policies, and deliver to the same exchange.
 func (t Topology) SameObjects(other Topology) bool {
 	return t.Delivery == other.Delivery && maps.EqualFunc(t.Exchanges, other.Exchanges, Exchange.Equal) &&
-		maps.EqualFunc(t.Queues, other.Queues, Queue.Equal)
+		maps.EqualFunc(t.Queues, other.Queues, Queue.Equal) &&
+		maps.EqualFunc(t.Policies, other.Policies, Policy.Equal)
 }
 
 // Equal tells whether RabbitMQ takes the two for the same exchange.
@@ -188,7 +211,7 @@ func (e Exchange) Equal(other Exchange) bool {
 		e.AutoDelete == other.AutoDelete && e.Internal == other.Internal && e.Arguments.Equal(other.Arguments)
 }
 
-// AlternateExchange is the exchange that takes what no binding of this one takes, if there is one.
+// AlternateExchange is the exchange that takes what no binding of this one takes, by argument, if there is one.
 func (e Exchange) AlternateExchange() string { return e.Arguments.Text("alternate-exchange") }
 
 // Type is the queue's type. A queue without the argument is a classic queue: where a vhost has
@@ -325,10 +348,19 @@ func (b Binding) Describe() string {
 	return text
 }
 
-// Without is the part of the topology that another one does not have: queues, with the bindings that lead into them.
+// Without is the part of the topology that another one does not have: queues, with the bindings that lead into them,
+// and policies, with the exchanges to which they lead.
 func (t Topology) Without(other Topology) Topology {
 	part := New()
 	part.Entry, part.Delivery = t.Entry, t.Delivery
+	for name, p := range t.Policies {
+		if _, common := other.Policies[name]; !common {
+			part.Policies[name] = p
+			if e, exists := t.Exchanges[p.AlternateExchange()]; exists {
+				part.Exchanges[e.Name] = e
+			}
+		}
+	}
 	for name, q := range t.Queues {
 		if _, common := other.Queues[name]; !common {
 			part.Queues[name] = q

@@ -28,11 +28,11 @@ type Broker struct {
 
 // NewBroker returns a broker that holds a copy of the topology.
 func NewBroker(t topology.Topology) *Broker {
-	return &Broker{Topology: clone(t), Messages: map[string]int64{}}
+	return &Broker{Topology: t.Clone(), Messages: map[string]int64{}}
 }
 
 // Snapshot is a copy of what the broker has at the moment.
-func (b *Broker) Snapshot() topology.Topology { return clone(b.Topology) }
+func (b *Broker) Snapshot() topology.Topology { return b.Clone() }
 
 // Actual is what a reader of the broker hands to Diff: the objects that desired names, the bindings
 // of the exchanges that it owns, and those of others that lead to objects to be recreated.
@@ -206,6 +206,12 @@ func (b *Broker) execute(step plans.Step) error {
 		return b.verifyEmpty(s)
 	case plans.VerifyAlone:
 		return b.verifyAlone(s)
+	case plans.SetPolicy:
+		b.Policies[s.Policy.Name] = s.Policy
+		return nil
+	case plans.DeletePolicy:
+		delete(b.Policies, s.Name)
+		return nil
 	case plans.VerifyAllowed:
 		return nil
 	default:
@@ -321,9 +327,4 @@ func (b *Broker) verifyEmpty(s plans.VerifyEmpty) error {
 		}
 	}
 	return nil
-}
-
-func clone(t topology.Topology) topology.Topology {
-	t.Exchanges, t.Queues, t.Bindings = maps.Clone(t.Exchanges), maps.Clone(t.Queues), maps.Clone(t.Bindings)
-	return t
 }

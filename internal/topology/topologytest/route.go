@@ -76,8 +76,8 @@ func (r *Router) Route(exchange, key string) []string {
 				reached[to.Destination] = struct{}{}
 			}
 		}
-		if !taken && e.AlternateExchange() != "" {
-			visit(e.AlternateExchange())
+		if alternate := r.topology.AlternateOf(e.Name); !taken && alternate != "" {
+			visit(alternate)
 		}
 	}
 	return slices.Sorted(maps.Keys(reached))

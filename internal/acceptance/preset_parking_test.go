@@ -1,0 +1,362 @@
+package acceptance
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// parkingPreset is a preset with parking in a vhost: as it is given, and what it stands for.
+func parkingPreset(t *testing.T, v *vhost, preset cascade.Preset) (attributes, topology.Topology) {
+	t.Helper()
+	return attributes{"vhost": v.name, "preset": string(preset), "park_unroutable": true},
+		expand(t, cascade.Config{Vhost: v.name, Preset: preset, CreateDeliveryExchange: true, ParkUnroutable: true})
+}
+
+// TestPresetParking lives the life of each preset with parking: the framework's own declarations are taken, what is
+// unroutable is parked, an import finds the policy, a refresh sees what becomes of it, and a destroy takes it.
+func TestPresetParking(t *testing.T) {
+	t.Parallel()
+	for preset, name := range map[cascade.Preset]string{
+		cascade.NServiceBus: "nsb.v2.unroutable", cascade.NServiceBusV1: "nsb.unroutable",
+		cascade.Celery: "celery.unroutable", cascade.CeleryClassic: "celery.unroutable",
+	} {
+		t.Run(string(preset), func(t *testing.T) {
+			parkInPreset(t, preset, name)
+		})
+	}
+}
+
+func parkInPreset(t *testing.T, preset cascade.Preset, parking string) {
+	t.Parallel()
+	v := newVhost(t)
+	given, want := parkingPreset(t, v, preset)
+	p := newProtocol(t, v.broker, nil)
+	p.mustApply(given)
+	p.mustBeSettled(given)
+	if left := plans.Repair(want, v.exported()).Steps(); len(left) > 0 {
+		t.Errorf("what is exported is not the preset with parking: %v", left)
+	}
+	declareAgain(t, v, expand(t, cascade.Config{Vhost: v.name, Preset: preset, CreateDeliveryExchange: true}))
+	p.mustBeSettled(given)
+
+	v.publish(want.Entry, "no digits", "malformed")
+	v.publish(want.Entry, routingKey(t, time.Second, 28, time.Second, "gone"), "no receiver")
+	v.eventually("both messages are parked", func() bool { return v.depth(parking) == 2 })
+
+	imported := newProtocol(t, v.broker, nil)
+	noErrors(t, imported.importState(t.Context(), v.name+"/"+want.Entry))
+	imported.mustBeSettled(given)
+
+	for change, says := range map[string]struct {
+		do   func()
+		text string
+	}{
+		"deleted": {func() { v.do(plans.DeletePolicy{Name: parking}) },
+			fmt.Sprintf("The policy %s is gone: messages that no binding takes", parking)},
+		"another priority": {func() {
+			changed := want.Policies[parking]
+			changed.Priority = 3
+			v.do(plans.SetPolicy{Policy: changed})
+		}, fmt.Sprintf("The policy %s has priority 3, not 10: another policy", parking)},
+		"another exchange": {func() {
+			changed := want.Policies[parking]
+			changed.Definition = topology.Arguments{"alternate-exchange": "elsewhere"}
+			v.do(plans.SetPolicy{Policy: changed})
+		}, fmt.Sprintf("The policy %s has alternate-exchange elsewhere, not %s: messages that no binding takes",
+			parking, parking)},
+	} {
+		says.do()
+		diagnostics := p.refresh(t.Context())
+		if text := warningText(diagnostics); !strings.Contains(text, says.text) {
+			t.Errorf("%s: a refresh does not say %q but: %s", change, says.text, text)
+		}
+		plan := p.plan(t.Context(), given)
+		if plan.isEmpty(p.state) || plan.replace {
+			t.Errorf("%s: there is nothing to repair, or too much", change)
+		}
+		noErrors(t, p.apply(t.Context(), plan))
+		p.mustBeSettled(given)
+	}
+
+	noErrors(t, p.refresh(t.Context()))
+	refused := errorText(p.apply(t.Context(), p.plan(t.Context(), nil)))
+	if !strings.Contains(refused, fmt.Sprintf("queue %q: 2", parking)) {
+		t.Errorf("a destroy with parked messages ends with: %s", refused)
+	}
+	if left := plans.Repair(want, v.exported()).Steps(); len(left) > 0 {
+		t.Errorf("after it was refused, there is left to do: %v", left)
+	}
+	v.purge(parking)
+	p.mustApply(nil)
+	if there := v.exported().Within(want); !there.IsEmpty() {
+		t.Errorf("after the destroy there are %v", there)
+	}
+}
+
+// TestPresetParkingComesAndGoes turns parking on and off in place, under messages that wait. The framework's objects stay
+// as they are. Parking does not go while it holds messages.
+func TestPresetParkingComesAndGoes(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	with, want := parkingPreset(t, v, cascade.CeleryClassic)
+	without := attributes{"vhost": v.name, "preset": "celery_classic"}
+	const parking = "celery.unroutable"
+	p := newProtocol(t, v.broker, nil)
+	p.mustApply(without)
+	arrivals := v.collect(want.Delivery, "#.here")
+	v.publish(want.Entry, routingKey(t, time.Minute, 28, time.Second, "here"), "waits")
+
+	p.mustApply(with)
+	p.mustBeSettled(with)
+	v.publish(want.Entry, "no digits", "malformed")
+	v.eventually("the message is parked", func() bool { return v.depth(parking) == 1 })
+
+	noErrors(t, p.refresh(t.Context()))
+	refused := p.apply(t.Context(), p.plan(t.Context(), without))
+	if text := errorText(refused); !strings.Contains(text, fmt.Sprintf("queue %q: 1", parking)) ||
+		strings.Contains(text, "celery_delayed") && strings.Contains(text, `queue "celery_delayed`) {
+		t.Errorf("taking parking away with a parked message ends with: %s", text)
+	}
+	p.mustBeSettled(with)
+
+	named := with.with(attributes{"name": "billing"})
+	if text := errorText(p.apply(t.Context(), p.plan(t.Context(), named))); !strings.Contains(text, parking) {
+		t.Errorf("another name for a queue with a parked message ends with: %s", text)
+	}
+	v.purge(parking)
+	p.mustApply(named)
+	p.mustBeSettled(named)
+	v.publish(want.Entry, "no digits", "malformed")
+	v.eventually("the message is parked", func() bool { return v.depth("billing.unroutable") == 1 })
+	v.purge("billing.unroutable")
+
+	p.mustApply(without)
+	p.mustBeSettled(without)
+	if policies := v.policies(); len(policies) > 0 {
+		t.Errorf("without parking there are policies: %v", policies)
+	}
+	v.arrived(arrivals, 1) // it has waited through it all
+	p.mustApply(nil)
+}
+
+// TestPresetParkingUnjams sends forty messages for an endpoint that is gone, and then one for another endpoint: with
+// parking, that arrives on time. Without, at-least-once dead-lettering holds it up for three minutes.
+func TestPresetParkingUnjams(t *testing.T) {
+	t.Parallel()
+	for parks, onTime := range map[bool]bool{true: true, false: false} {
+		t.Run(fmt.Sprint(parks), func(t *testing.T) {
+			t.Parallel()
+			v := newVhost(t)
+			given, want := parkingPreset(t, v, cascade.NServiceBus)
+			given["park_unroutable"] = parks
+			p := newProtocol(t, v.broker, nil)
+			p.mustApply(given)
+			arrivals := v.collect(want.Delivery, "#.here")
+			for range 40 {
+				v.publish(want.Entry, routingKey(t, time.Second, 28, time.Second, "gone"), "no receiver")
+			}
+			v.publish(want.Entry, routingKey(t, 2*time.Second, 28, time.Second, "here"), "before it")
+			v.publish(want.Entry, routingKey(t, 3*time.Second, 28, time.Second, "here"), "behind them")
+			if !onTime {
+				time.Sleep(20 * time.Second) // nothing shows that a message does not arrive
+				if got := len(arrivals.Arrivals()); got != 1 {
+					t.Errorf("without parking, %d messages arrived and not only the one before", got)
+				}
+				return
+			}
+			sent := time.Now()
+			if after := v.arrived(arrivals, 2)[1].At.Sub(sent); after > 8*time.Second {
+				t.Errorf("the message behind the forty arrived after %s", after)
+			}
+			v.eventually("the forty are parked", func() bool { return v.depth("nsb.v2.unroutable") == 40 })
+		})
+	}
+}
+
+// TestPresetParkingHasRivals has another policy for the same exchanges: before, it is an error, and later, a finding.
+func TestPresetParkingHasRivals(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	given, want := parkingPreset(t, v, cascade.Celery)
+	const parking = "celery.unroutable"
+	set := func(name, pattern, applyTo string, priority int) {
+		t.Helper()
+		v.try(v.api.PutPolicy(v.name, name, rabbithole.Policy{Pattern: pattern, ApplyTo: applyTo,
+			Priority: priority, Definition: rabbithole.PolicyDefinition{"alternate-exchange": "elsewhere"}}))
+	}
+	set("queues alone", ".*", "queues", 50)
+	set("lower", ".*", "exchanges", 9)
+	set("others", "^other", "all", 50)
+	p := newProtocol(t, v.broker, nil)
+	for _, priority := range []int{10, 11} {
+		set("rival", "celery_delayed_2", "all", priority)
+		plan := p.plan(t.Context(), given)
+		if text := warningText(plan.diagnostics); !strings.Contains(text, `policy "rival"`) {
+			t.Errorf("the plan does not warn of the policy: %s", text)
+		}
+		text := errorText(p.apply(t.Context(), plan))
+		for _, says := range []string{"Nothing was written", fmt.Sprintf("policy %q with priority 10", parking),
+			fmt.Sprintf(`policy "rival" with priority %d`, priority), "on 9 of the exchanges"} {
+			if !strings.Contains(text, says) {
+				t.Errorf("with priority %d, the create does not say %q but: %s", priority, says, text)
+			}
+		}
+		if n := strings.Count(text, `policy "`); n != 2 {
+			t.Errorf("it names %d policies: %s", n, text)
+		}
+		if there := v.objects().Within(want); !there.IsEmpty() {
+			t.Fatalf("the create that is refused has written %v", there)
+		}
+	}
+	v.try(v.api.DeletePolicy(v.name, "rival"))
+	p.mustApply(given)
+	if text := warningText(p.refresh(t.Context())); text != "" {
+		t.Errorf("a refresh warns: %s", text)
+	}
+	set("rival", "^celery_delayed_27$", "exchanges", 11)
+	diagnostics := p.refresh(t.Context())
+	if text := warningText(diagnostics); !strings.Contains(text, `policy "rival" on exchange "celery_delayed_27": its `+
+		`priority is 11, and that of policy "celery.unroutable" is 10`) {
+		t.Errorf("a refresh says of the other policy: %s", text)
+	}
+	p.mustBeSettled(given)
+	var entry struct{ Policy string }
+	v.get(&entry, "exchanges", v.name, want.Entry)
+	if entry.Policy != "rival" {
+		t.Errorf("RabbitMQ applies %q", entry.Policy)
+	}
+	v.try(v.api.DeletePolicy(v.name, "rival"))
+	p.mustApply(nil)
+}
+
+// TestOperatorPolicyOnExchanges shows that no operator policy stands in the way of parking: RabbitMQ refuses one that has
+// an alternate exchange, and merges others with the policy.
+func TestOperatorPolicyOnExchanges(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	given, want := parkingPreset(t, v, cascade.NServiceBusV1)
+	body := func(definition string) []byte {
+		return []byte(`{"pattern": ".*", "apply-to": "all", "priority": 99, "definition": ` + definition + `}`)
+	}
+	if _, status := v.ask(http.MethodPut, body(`{"alternate-exchange": "elsewhere"}`), "operator-policies", v.name,
+		"limit"); !strings.HasPrefix(status, "400") {
+		t.Errorf("an operator policy with an alternate exchange: %s", status)
+	}
+	v.request(http.MethodPut, body(`{"max-length": 1000000}`), "operator-policies", v.name, "limit")
+	p := newProtocol(t, v.broker, nil)
+	p.mustApply(given)
+	v.publish(want.Entry, "no digits", "malformed")
+	v.eventually("the message is parked", func() bool { return v.depth("nsb.unroutable") == 1 })
+}
+
+// TestPresetParkingTakesATag is done by users without and with the tag that policies take.
+func TestPresetParkingTakesATag(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	given, want := parkingPreset(t, v, cascade.NServiceBus)
+	u := newUser(t, v.broker, v.name)
+	page := regexp.MustCompile(`(?m)^rabbitmqctl set_permissions -p / parking '(.*)' '(.*)' '(.*)'$`).
+		FindStringSubmatch(permissionsPage(t))
+	if page == nil {
+		t.Fatal("the page has no permissions for parking")
+	}
+	u.grant([3]string(page[1:]))
+	p := newProtocol(t, u.broker(), nil)
+	mustNeed := func(what string, configuration attributes) {
+		t.Helper()
+		noErrors(t, p.refresh(t.Context()))
+		text := errorText(p.apply(t.Context(), p.plan(t.Context(), configuration)))
+		if !strings.Contains(text, "permission denied") || !strings.Contains(text, "set_user_tags <user> management "+
+			"policymaker") || !strings.Contains(text, `policy "nsb.v2.unroutable"`) {
+			t.Errorf("without the tag, %s ends with: %s", what, text)
+		}
+	}
+	for _, tag := range []string{"management", "monitoring"} {
+		u.tag(tag)
+		mustNeed("a create", given)
+		if there := v.objects().Within(want); !there.IsEmpty() {
+			t.Fatalf("the create that is refused has written %v", there)
+		}
+	}
+	without := attributes{"vhost": v.name, "preset": "nservicebus"}
+	p.mustApply(without)
+	mustNeed("an update", given)
+	p.mustBeSettled(without)
+	u.tag("policymaker")
+	p.mustApply(given)
+	p.mustBeSettled(given)
+
+	u.tag("management") // which is enough to read
+	p.mustBeSettled(given)
+	mustNeed("a destroy", nil)
+	if left := plans.Repair(want, v.objects()).Steps(); len(left) > 0 {
+		t.Errorf("the destroy that is refused has taken something: %v", left)
+	}
+	v.do(plans.DeletePolicy{Name: "nsb.v2.unroutable"})
+	mustNeed("a repair", given)
+	u.tag("policymaker")
+	p.mustApply(given)
+	p.mustApply(nil)
+}
+
+// TestPresetParkingMeetsWhatIsThere has a policy of the same name: it is not touched unless it is adopted, and only if it
+// is the same.
+func TestPresetParkingMeetsWhatIsThere(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	given, want := parkingPreset(t, v, cascade.CeleryClassic)
+	own := want.Policies["celery.unroutable"]
+	v.do(plans.SetPolicy{Policy: own})
+	p := newProtocol(t, v.broker, nil)
+	create := func(configuration attributes) string {
+		return errorText(p.apply(t.Context(), p.plan(t.Context(), configuration)))
+	}
+	text := create(given)
+	if !strings.Contains(text, `policy "celery.unroutable"`) || !strings.Contains(text, "adopt") {
+		t.Errorf("a policy that is there: %s", text)
+	}
+	other := own
+	other.Priority = 5
+	v.do(plans.SetPolicy{Policy: other})
+	adopting := given.with(attributes{"adopt": true})
+	if text = create(adopting); !strings.Contains(text, "priority is 5, not 10") {
+		t.Errorf("a policy that differs: %s", text)
+	}
+	v.do(plans.SetPolicy{Policy: own})
+	p.mustApply(adopting)
+	p.mustBeSettled(adopting)
+	p.mustApply(nil)
+	if policies := v.policies(); len(policies) > 0 {
+		t.Errorf("after the destroy there are policies: %v", policies)
+	}
+}
+
+// TestPresetParkingIsUndone fails a create at its policy, and at the entry after that: nothing is left.
+func TestPresetParkingIsUndone(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	_, want := parkingPreset(t, v, cascade.CeleryClassic)
+	u := newUser(t, v.broker, v.name)
+	u.tag("policymaker")
+	u.grant([3]string{"^(?!" + want.Entry + "$).*", ".*", ".*"}) // the entry comes after the policy
+	given, _ := parkingPreset(t, v, cascade.CeleryClassic)
+	p := newProtocol(t, u.broker(), nil)
+	text := errorText(p.apply(t.Context(), p.plan(t.Context(), given)))
+	if !strings.Contains(text, fmt.Sprintf("configure on exchange %q", want.Entry)) &&
+		!strings.Contains(text, want.Entry) {
+		t.Errorf("the create ends with: %s", text)
+	}
+	if there := v.objects().Within(want); !there.IsEmpty() || !p.state.IsNull() {
+		t.Errorf("the create leaves %v, and a state: %v", there, !p.state.IsNull())
+	}
+}

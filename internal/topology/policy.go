@@ -1,0 +1,79 @@
+package topology
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+)
+
+// Policy is a RabbitMQ policy: arguments for all exchanges or queues whose names match.
+type Policy struct {
+	Name string
+	// Pattern is a regular expression. One of a topology is one that Go reads as RabbitMQ does.
+	Pattern string
+	// ApplyTo is a kind of objects, as RabbitMQ calls it.
+	ApplyTo    string
+	Priority   float64
+	Definition Arguments
+}
+
+// Equal tells whether the two do the same.
+func (p Policy) Equal(other Policy) bool {
+	return p.Name == other.Name && len(p.Differences(other)) == 0
+}
+
+// Differences are the properties in which a policy that exists differs.
+func (p Policy) Differences(have Policy) []Difference {
+	var found []Difference
+	found = compare(found, "pattern", p.Pattern, have.Pattern)
+	found = compare(found, "apply-to", p.ApplyTo, have.ApplyTo)
+	found = compare(found, "priority", p.Priority, have.Priority)
+	return append(found, p.Definition.differences(have.Definition)...)
+}
+
+// AlternateExchange is the exchange that takes what no binding takes of the exchanges that the policy applies to.
+func (p Policy) AlternateExchange() string { return p.Definition.Text("alternate-exchange") }
+
+// coversExchange tells whether the policy is one for an exchange.
+func (p Policy) coversExchange(name string) bool {
+	matches, err := regexp.MatchString(p.Pattern, name)
+	return err == nil && matches && slices.Contains([]string{"exchanges", "all"}, p.ApplyTo)
+}
+
+// AlternateOf is the exchange that takes what no binding of this one takes, by argument or by a policy of the topology,
+// if there is one.
+func (t Topology) AlternateOf(exchange string) string {
+	if name := t.Exchanges[exchange].AlternateExchange(); name != "" {
+		return name
+	}
+	for _, p := range t.Policies {
+		if name := p.AlternateExchange(); name != "" && p.coversExchange(exchange) {
+			return name
+		}
+	}
+	return ""
+}
+
+// Parking is the exchange that takes what is unroutable at the entry, and by that anywhere, empty if there is none. Its
+// queue has the same name.
+func (t Topology) Parking() string { return t.AlternateOf(t.Entry) }
+
+// WithoutPolicies is the topology without its policies, and without the exchanges and queues to which they lead what is
+// unroutable. These can come and go while messages are on their way through the rest.
+func (t Topology) WithoutPolicies() Topology {
+	beside := New()
+	for _, p := range t.Policies {
+		beside.Exchanges[p.AlternateExchange()] = Exchange{}
+	}
+	for b := range t.Bindings {
+		if beside.Has(b.Source) && b.DestinationType == ToQueue {
+			beside.Queues[b.Destination] = Queue{}
+		}
+	}
+	t = t.Except(beside)
+	t.Policies = nil
+	return t
+}
+
+// PolicyObject is a policy in words.
+func PolicyObject(name string) string { return fmt.Sprintf("policy %q", name) }
