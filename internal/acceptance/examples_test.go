@@ -64,11 +64,13 @@ func TestAccExamples(t *testing.T) {
 }
 
 // hasItsOwnTest tells whether another test runs the examples of a directory: TestAccPublishing, TestAccChecks,
-// TestAccPolicyTool, TestAccModule, TestAccQuickstart, TestAccDecommissioning, or the one with another provider.
+// TestAccPolicyTool, TestAccMonitoring, TestAccModule, TestAccQuickstart, TestAccDecommissioning, or the one with
+// another provider.
 func hasItsOwnTest(directory string) bool {
 	return slices.Contains([]string{checksExample, besideExample, policyExample, decommissioningExample,
 		"quickstart"}, directory) ||
-		strings.HasPrefix(directory, "publishing") || strings.HasPrefix(directory, moduleExample)
+		strings.HasPrefix(directory, "publishing") || strings.HasPrefix(directory, monitoringExample) ||
+		strings.HasPrefix(directory, moduleExample)
 }
 
 // tryExamples plans the configuration of a directory, and each import and query beside it.

@@ -103,8 +103,8 @@ func parkInPreset(t *testing.T, preset cascade.Preset, parking string) {
 	}
 }
 
-// TestPresetParkingComesAndGoes turns parking on and off in place, under messages that wait. The framework's objects stay
-// as they are. Parking does not go while it holds messages.
+// TestPresetParkingComesAndGoes turns parking on and off in place, under messages that wait. The framework's objects
+// stay as they are. Parking does not go while it holds messages.
 func TestPresetParkingComesAndGoes(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
@@ -239,8 +239,8 @@ func TestPresetParkingHasRivals(t *testing.T) {
 	p.mustApply(nil)
 }
 
-// TestOperatorPolicyOnExchanges shows that no operator policy stands in the way of parking: RabbitMQ refuses one that has
-// an alternate exchange, and merges others with the policy.
+// TestOperatorPolicyOnExchanges shows that no operator policy stands in the way of parking: RabbitMQ refuses one that
+// has an alternate exchange, and merges others with the policy.
 func TestOperatorPolicyOnExchanges(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
@@ -309,8 +309,8 @@ func TestPresetParkingTakesATag(t *testing.T) {
 	p.mustApply(nil)
 }
 
-// TestPresetParkingMeetsWhatIsThere has a policy of the same name: it is not touched unless it is adopted, and only if it
-// is the same.
+// TestPresetParkingMeetsWhatIsThere has a policy of the same name: it is not touched unless it is adopted, and only if
+// it is the same.
 func TestPresetParkingMeetsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
@@ -328,7 +328,7 @@ func TestPresetParkingMeetsWhatIsThere(t *testing.T) {
 	other := own
 	other.Priority = 5
 	v.do(plans.SetPolicy{Policy: other})
-	adopting := given.with(attributes{"adopt": true})
+	adopting := given.with(attributes{"adopt_existing": true})
 	if text = create(adopting); !strings.Contains(text, "priority is 5, not 10") {
 		t.Errorf("a policy that differs: %s", text)
 	}

@@ -281,7 +281,8 @@ func (q queueInfo) queue() topology.Queue {
 func (q queueInfo) status() health.QueueStatus {
 	status := health.QueueStatus{
 		Messages: q.Messages.value, Consumers: q.Consumers.value,
-		Leader: q.Leader.value, Members: len(q.Members.value), Online: len(q.Online.value), Down: q.State.value == "down",
+		Leader: q.Leader.value, Members: len(q.Members.value), Online: len(q.Online.value),
+		Down:    q.State.value == "down",
 		Applied: policy.Applied{Policy: q.Policy.value, Operator: q.OperatorPolicy.value, Unknown: q.Effective == nil},
 	}
 	if q.Effective != nil {

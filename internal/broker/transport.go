@@ -75,7 +75,7 @@ func newTransport(config transportConfig) *transport {
 			// Otherwise one more is opened where that of a request that has ended is not idle yet.
 			MaxConnsPerHost: config.parallel,
 			// It is for requests that follow each other. RabbitMQ closes an idle connection after 60 s (Cowboy's
-			// idle_timeout); a proxy may end when all plans of a run keep theirs as long: Docker's has 6 files for each.
+			// idle_timeout); a proxy may end when all plans of a run keep theirs as long: Docker's opens 6 files each.
 			IdleConnTimeout:    5 * time.Second,
 			DisableCompression: true,
 			OnProxyConnectResponse: func(_ context.Context, proxy *url.URL, _ *http.Request,

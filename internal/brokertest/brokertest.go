@@ -30,6 +30,8 @@ type Broker struct {
 	TLSEndpoint string
 	TLSAMQPURI  string
 
+	MetricsEndpoint string // base URL of the Prometheus plugin; only with [WithMetrics]
+
 	Username string
 	Password string
 
@@ -144,11 +146,13 @@ type options struct {
 	settings   []string // of erl
 	pathPrefix string
 	tls        *TLS
+	metrics    bool
 	member     *Member // of a cluster
 }
 
 func (o options) configures() bool {
-	return len(o.config)+len(o.settings) > 0 || o.pathPrefix != "" || o.tls != nil
+	return len(o.config)+len(o.settings) > 0 || o.pathPrefix != "" || o.tls != nil ||
+		o.metrics
 }
 
 // WithImage starts a container of this image, or fails.
@@ -179,6 +183,9 @@ type TLS struct {
 
 // WithTLS makes the broker listen for TLS also, see [Broker.TLSEndpoint] and [Broker.TLSAMQPURI].
 func WithTLS(tls TLS) Option { return func(o *options) { o.tls = &tls } }
+
+// WithMetrics enables the Prometheus plugin, see [Broker.MetricsEndpoint].
+func WithMetrics() Option { return func(o *options) { o.metrics = true } }
 
 // Stop ends the broker if Start started it, and removes what it had written. A second call does nothing.
 func (b *Broker) Stop() error {
@@ -263,6 +270,9 @@ func owned(source string, h host, p ports, o options) *Broker {
 	if o.tls != nil {
 		b.TLSEndpoint = fmt.Sprintf("https://%s:%d%s", p.address, p.managementTLS, o.pathPrefix)
 		b.TLSAMQPURI = b.amqpURI("amqps", fmt.Sprintf("%s:%d", p.address, p.amqpTLS))
+	}
+	if o.metrics {
+		b.MetricsEndpoint = fmt.Sprintf("http://%s:%d", p.address, p.metrics)
 	}
 	return b
 }

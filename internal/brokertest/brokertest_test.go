@@ -116,6 +116,20 @@ func TestBrokersSideBySide(t *testing.T) {
 	})
 }
 
+func TestMetrics(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind Option) {
+		b := startOne(t, kind, WithMetrics())
+		response, err := http.Get(b.MetricsEndpoint + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			t.Errorf("metrics: %s", response.Status)
+		}
+	})
+}
+
 func TestTLSAndPathPrefix(t *testing.T) {
 	eachKind(t, func(t *testing.T, kind Option) {
 		server, config := certificates(t)

@@ -37,8 +37,12 @@ const (
 )
 
 func (o options) files() map[string][]byte {
-	if o.tls == nil {
-		return nil
+	files := map[string][]byte{}
+	if o.tls != nil {
+		files[caFile], files[certFile], files[keyFile] = o.tls.CA, o.tls.Cert, o.tls.Key
 	}
-	return map[string][]byte{caFile: o.tls.CA, certFile: o.tls.Cert, keyFile: o.tls.Key}
+	if o.metrics {
+		files["enabled_plugins"] = []byte("[rabbitmq_management,rabbitmq_prometheus].\n")
+	}
+	return files
 }

@@ -116,6 +116,9 @@ func runContainer(
 			"management.ssl.port = 15671")
 		published["5671/tcp"], published["15671/tcp"] = p.amqpTLS, p.managementTLS
 	}
+	if o.metrics {
+		published["15692/tcp"] = p.metrics
+	}
 	files := []testcontainers.ContainerFile{
 		{ContainerFilePath: dir + "/conf.d/90-brokertest.conf", FileMode: 0o644,
 			Reader: strings.NewReader(strings.Join(conf, "\n") + "\n")},

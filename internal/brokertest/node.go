@@ -118,6 +118,9 @@ func newNode(script string, p ports, o options) (_ *node, err error) {
 			"management.ssl.ip = 127.0.0.1",
 			fmt.Sprintf("management.ssl.port = %d", p.managementTLS))
 	}
+	if o.metrics {
+		conf = append(conf, "prometheus.tcp.ip = 127.0.0.1", fmt.Sprintf("prometheus.tcp.port = %d", p.metrics))
+	}
 	files := map[string][]byte{
 		"rabbitmq-env.conf": nil,
 		"enabled_plugins":   []byte("[rabbitmq_management].\n"),

@@ -14,6 +14,7 @@ const loopback = "127.0.0.1"
 type ports struct {
 	address                                  string
 	amqp, amqpTLS, management, managementTLS int
+	metrics                                  int
 	distribution, epmd                       int // of a private node only
 }
 
@@ -23,7 +24,8 @@ type ports struct {
 func freePorts(addresses ...string) (ports, error) {
 	p := ports{address: addresses[0]}
 	taken := map[int]bool{}
-	for _, port := range []*int{&p.amqp, &p.amqpTLS, &p.management, &p.managementTLS, &p.distribution, &p.epmd} {
+	for _, port := range []*int{&p.amqp, &p.amqpTLS, &p.management, &p.managementTLS, &p.metrics, &p.distribution,
+		&p.epmd} {
 		for range 1000 {
 			candidate := 20000 + rand.IntN(12000)
 			if !taken[candidate] && !slices.ContainsFunc(addresses,
@@ -41,8 +43,8 @@ func freePorts(addresses ...string) (ports, error) {
 }
 
 func (p ports) areFree() bool {
-	return !slices.ContainsFunc([]int{p.amqp, p.amqpTLS, p.management, p.managementTLS, p.distribution, p.epmd},
-		func(port int) bool { return !isFree(p.address, port) })
+	return !slices.ContainsFunc([]int{p.amqp, p.amqpTLS, p.management, p.managementTLS, p.metrics, p.distribution,
+		p.epmd}, func(port int) bool { return !isFree(p.address, port) })
 }
 
 func isFree(address string, port int) bool {

@@ -470,6 +470,6 @@ var ofPreset = []damageCase{
 		w.noQueue("celery_delayed_27")
 	},
 		"The queue celery_delayed_27 is gone: messages that need it are lost, and so are any that waited in it. The " +
-			"next apply declares it again.\nThe policy celery.unroutable is gone: " + unparked + " The next apply sets " +
-			"it again."},
+			"next apply declares it again.\nThe policy celery.unroutable is gone: " + unparked +
+			" The next apply sets it again."},
 }

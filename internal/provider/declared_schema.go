@@ -126,8 +126,8 @@ func (r *lifecycle[M, P]) attributes(
 		},
 		"queues": schema.MapNestedAttribute{
 			Computed: true,
-			MarkdownDescription: say("The queues of the KIND by name. Usual properties are null, so that a plan is short. " +
-				"A property that once differed stays written out."),
+			MarkdownDescription: say("The queues of the KIND by name. Usual properties are null, so that a plan is " +
+				"short. A property that once differed stays written out."),
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				p.attribute: p.schema(),
 				"type": schema.StringAttribute{Computed: true,
@@ -162,8 +162,8 @@ func (r *lifecycle[M, P]) attributes(
 // rebuildDescription says what a change means that rebuilds.
 func rebuildDescription(kind string) string {
 	return fmt.Sprintf("A change that gives exchanges or queues other arguments or names *rebuilds* the %s, if the "+
-		"entry exchange keeps its name. One update closes the entry, so that publishers get an error and try again. It "+
-		"waits for messages on their way (`drain_timeout`), or is refused. Then it makes the objects and the bindings "+
+		"entry exchange keeps its name. One update closes the entry, so that publishers get an error and try again. "+
+		"It waits for messages on their way (`drain_timeout`), or is refused. Then it makes the objects and the bindings "+
 		"of others anew, and opens the entry. A step that fails is undone. See [Resizing a "+
 		"cascade](../guides/resizing.md).", kind)
 }

@@ -285,7 +285,7 @@ var policiesAttribute = schema.MapNestedAttribute{
 		"alternate_exchange": schema.StringAttribute{Computed: true,
 			MarkdownDescription: "Exchange that takes what no binding takes."},
 		"definition": schema.MapAttribute{Computed: true, ElementType: types.StringType,
-			MarkdownDescription: "What else the policy sets; what is not text is written as JSON."},
+			MarkdownDescription: "What else the policy sets. Values other than text are JSON."},
 	}},
 }
 

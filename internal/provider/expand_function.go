@@ -19,9 +19,10 @@ func newExpandFunction() function.Function {
 		name: "expand",
 		definition: function.Definition{
 			Summary: "All objects of a cascade, in the shape of RabbitMQ definitions",
-			MarkdownDescription: "An object with the `exchanges`, `queues` and `bindings` of a cascade in the shape " +
-				"of RabbitMQ definitions. As JSON it is a file, or a part of one, that a broker loads (`rabbitmqctl " +
-				"import_definitions`, `POST /api/definitions`, `load_definitions`). A `rabbitmqdelay_cascade` with " +
+			MarkdownDescription: "An object with the `exchanges`, `queues` and `bindings` of a cascade, and the " +
+				"`policies` of a preset that parks, in the shape of RabbitMQ definitions. As JSON it is a file, or " +
+				"a part of one, that a broker loads (`rabbitmqctl import_definitions`, `POST /api/definitions`, " +
+				"`load_definitions`). A `rabbitmqdelay_cascade` with " +
 				"the same attributes takes the objects over by `adopt = true` or import, and plans no change.\n\n" +
 				"The vhost has to exist, or be in the file. With `create_delivery_exchange = false`, the delivery " +
 				"exchange has to exist as well.",

@@ -1,0 +1,78 @@
+# What Prometheus cannot read off RabbitMQ, for each cascade to watch: which queues it has, and when their messages are due.
+#
+#   terraform output -raw prometheus_facts > facts.yml
+terraform {
+  required_providers {
+    rabbitmqdelay = {
+      source = "rabbitmqdelay/rabbitmqdelay"
+    }
+  }
+}
+
+resource "rabbitmqdelay_cascade" "tasks" {
+  name       = "tasks"
+  base       = 10
+  levels     = 8
+  max_length = 100000
+}
+
+resource "rabbitmqdelay_destination" "billing" {
+  delivery_exchange = rabbitmqdelay_cascade.tasks.delivery_exchange
+  levels            = rabbitmqdelay_cascade.tasks.levels
+  address           = "billing"
+  queue             = "billing"
+}
+
+locals {
+  job = "rabbitmq-detailed" # as in prometheus.yml
+
+  cascades = {
+    tasks = rabbitmqdelay_cascade.tasks
+  }
+  receivers = [
+    { cascade = "tasks", vhost = rabbitmqdelay_destination.billing.vhost, queue = rabbitmqdelay_destination.billing.queue },
+  ]
+
+  queues = flatten([
+    for cascade, c in local.cascades : [
+      for name, q in c.queues : {
+        labels = { job = local.job, cascade = cascade, vhost = c.vhost, queue = name }
+        info = {
+          role       = q.level == null ? "unroutable" : "delay"
+          level      = q.level == null ? "" : format("%02d", q.level)
+          queue_type = coalesce(q.type, c.queue_type)
+        }
+        # What waits now is due at the latest after the TTL of its queue and the longest delay of the levels below.
+        due_ms     = q.level == null ? null : q.message_ttl + (pow(c.publisher.base, q.level) - 1) * c.publisher.resolution_ms
+        max_length = q.level == null ? null : c.max_length
+      }
+    ]
+  ])
+}
+
+output "prometheus_facts" {
+  value = yamlencode({
+    groups = [{
+      name = "rabbitmqdelay-facts"
+      rules = concat(
+        [for q in local.queues : {
+          record = "rabbitmqdelay_queue_info", expr = "vector(1)", labels = merge(q.labels, q.info)
+        }],
+        [for q in local.queues : {
+          record = "rabbitmqdelay_queue_due_seconds", expr = "vector(${q.due_ms / 1000})", labels = q.labels
+        } if q.due_ms != null],
+        [for q in local.queues : {
+          record = "rabbitmqdelay_queue_max_length", expr = "vector(${q.max_length})", labels = q.labels
+        } if q.max_length != null],
+        [for cascade, c in local.cascades : {
+          record = "rabbitmqdelay_entry_info", expr = "vector(1)"
+          labels = { job = local.job, cascade = cascade, vhost = c.vhost, exchange = c.entry_exchange }
+        }],
+        [for receiver in local.receivers : {
+          record = "rabbitmqdelay_queue_info", expr = "vector(1)"
+          labels = merge(receiver, { job = local.job, role = "receiver" })
+        }],
+      )
+    }]
+  })
+}

@@ -1,0 +1,433 @@
+package acceptance
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+)
+
+// monitoringExample has what operators load into Prometheus and Grafana.
+const monitoringExample = "monitoring"
+
+// TestMonitoringRules has Prometheus' own tool check the files of the example, and run the tests of the rules.
+func TestMonitoringRules(t *testing.T) {
+	t.Parallel()
+	promtool := installed(t, "promtool")
+	for _, arguments := range [][]string{
+		{"check", "config", "--syntax-only", "prometheus.yml"},
+		{"check", "config", "--syntax-only", "prometheus-3.yml"},
+		{"check", "rules", "rules.yml"},
+		{"test", "rules", "rules_test.yml"},
+	} {
+		command := exec.CommandContext(t.Context(), promtool, arguments...)
+		command.Dir = filepath.Join(examples, monitoringExample)
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Errorf("promtool %s: %v\n%s", arguments, err, out)
+		}
+	}
+}
+
+// TestMonitoringAlerts makes sure that each alert is tested, and names a page that explains it.
+func TestMonitoringAlerts(t *testing.T) {
+	t.Parallel()
+	rules, tests := readExample(t, monitoringExample, "rules.yml"), readExample(t, monitoringExample, "rules_test.yml")
+	page := regexp.MustCompile(`runbook_url: ` + regexp.QuoteMeta(registry) + `(\S+)#(\S+)\n`)
+	alerts := strings.Split(rules, "- alert: ")[1:]
+	for _, alert := range alerts {
+		name, _, _ := strings.Cut(alert, "\n")
+		if !strings.Contains(tests, `alertname="`+name+`"`) {
+			t.Errorf("rules_test.yml has no %s", name)
+		}
+		found := page.FindStringSubmatch(alert)
+		if found == nil {
+			t.Errorf("%s names no page", name)
+		} else if !anchors(readPage(t, "docs/"+found[1]+".md"))[found[2]] {
+			t.Errorf("%s: the page %s has no heading %s", name, found[1], found[2])
+		}
+	}
+	if len(alerts) == 0 {
+		t.Error("there are no alerts")
+	}
+}
+
+// TestAccMonitoring loads the example into Prometheus. It makes each fault on the broker, sees its alert and no other,
+// repairs it, and sees the alert go. While all is wrong that can be, each query of the dashboard finds something.
+func TestAccMonitoring(t *testing.T) {
+	if os.Getenv("TF_ACC") == "" {
+		t.Skip("runs Terraform: set TF_ACC")
+	}
+	t.Parallel()
+	program := installed(t, "prometheus")
+	// What takes seconds and minutes by default is quicker here: counts of queues and of channels, and the second try
+	// after a queue has refused a message.
+	b, err := brokertest.Start(t.Context(), os.Stderr, brokertest.WithMetrics(),
+		brokertest.WithConfig("collect_statistics_interval = 1000"),
+		brokertest.WithSetting("quorum_tick_interval", 1000),
+		brokertest.WithSetting("dead_letter_worker_publisher_confirm_timeout", 2000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	m := monitored{vhost: openVhost(t, b, "/")}
+	m.declareQueue("billing", map[string]any{"x-queue-type": "quorum"})
+	m.watch(program, m.facts())
+	m.consume("billing")
+
+	stop := m.flow()
+	m.eventually("Prometheus counts what is published and delivered", func() bool {
+		return len(m.queried(
+			"rabbitmqdelay:published:rate5m > 0 and on (cascade) rabbitmqdelay:delivered:rate5m > 0")) > 0
+	})
+	m.mustFire()
+	var alerts []string
+	var repairs []func()
+	for alert, fault := range map[string]func() (repair func()){
+		"CascadeMessagesParked":     m.park,
+		"CascadeLevelJammed":        m.jam,
+		"CascadeQueueConsumed":      m.takeEarly,
+		"CascadeQueueWithoutLeader": m.stopLeader,
+		"CascadeQueueNearlyFull":    m.fill,
+	} {
+		alerts, repairs = append(alerts, alert), append(repairs, fault())
+	}
+	m.mustFire(alerts...)
+	m.mustShow()
+	for _, repair := range repairs {
+		repair()
+	}
+	m.mustFire()
+
+	stop()
+	m.mustFire("CascadeEntryUnused")
+	stop = m.flow()
+	m.mustFire()
+	m.unreachable.Store(true)
+	m.mustFire("CascadeUnwatched")
+	m.unreachable.Store(false)
+	m.mustFire()
+	stop()
+}
+
+// installed is the file of a program of Prometheus.
+func installed(t *testing.T, program string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		t.Skipf("there is no %s on PATH: install the package prometheus", program)
+	}
+	return path
+}
+
+// monitored is the broker with the cascade of the example, and a Prometheus that watches it.
+type monitored struct {
+	*vhost
+	prometheus  string // address of its API
+	unreachable atomic.Bool
+}
+
+// monitoredScale is that of the example's cascade, but for its number of levels.
+var monitoredScale = cascade.Scale{Base: 10, Levels: 2, Resolution: time.Second}
+
+const monitoredEntry = "tasks.delay-01"
+
+// facts applies the example, with a smaller cascade, and is what Terraform puts out for Prometheus.
+func (m *monitored) facts() string {
+	m.Helper()
+	tf := m.commandLine()
+	writeExample(m, tf.directory, "main.tf", m.edited("main.tf", "levels     = 8", "levels     = 2",
+		"max_length = 100000", "max_length = 20"))
+	tf.mustRun("apply", "-auto-approve")
+	return tf.mustRun("output", "-raw", "prometheus_facts")
+}
+
+// edited is a file of the example with one text replaced by another, for each two.
+func (m *monitored) edited(file string, replacements ...string) string {
+	m.Helper()
+	text := readExample(m, monitoringExample, file)
+	for pair := range slices.Chunk(replacements, 2) {
+		if !strings.Contains(text, pair[0]) {
+			m.Fatalf("%s does not say %q", file, pair[0])
+		}
+		text = strings.ReplaceAll(text, pair[0], pair[1])
+	}
+	return text
+}
+
+// watch starts Prometheus with the example's configuration, but for times: seconds in place of minutes.
+func (m *monitored) watch(program, facts string) {
+	m.Helper()
+	metrics, err := url.Parse(m.broker.MetricsEndpoint)
+	if err != nil {
+		m.Fatal(err)
+	}
+	forward := httputil.NewSingleHostReverseProxy(metrics)
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if m.unreachable.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	m.Cleanup(target.Close)
+
+	configuration := "prometheus.yml"
+	if strings.HasPrefix(m.broker.Version, "3.") {
+		configuration = "prometheus-3.yml"
+	}
+	rules := readExample(m, monitoringExample, "rules.yml")
+	rules = regexp.MustCompile(`\[\d+[a-z]\]`).ReplaceAllString(rules, "[10s]")
+	rules = regexp.MustCompile(`(?m)^( +for:) .*$`).ReplaceAllString(rules, "$1 2s")
+	directory := m.TempDir()
+	writeExample(m, directory, "prometheus.yml", m.edited(configuration,
+		"rabbitmq:15692", strings.TrimPrefix(target.URL, "http://"), "15s", "1s"))
+	writeExample(m, directory, "facts.yml", facts)
+	writeExample(m, directory, "rules.yml", rules)
+
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		m.Fatal(err)
+	}
+	address := listener.Addr().String()
+	_ = listener.Close()
+	m.prometheus = "http://" + address + "/api/v1/"
+	var log strings.Builder
+	command := exec.CommandContext(m.Context(), program, "--config.file=prometheus.yml", "--storage.tsdb.path=data",
+		"--web.listen-address="+address, "--log.level=warn")
+	command.Dir, command.Stdout, command.Stderr = directory, &log, &log
+	if err := command.Start(); err != nil {
+		m.Fatal(err)
+	}
+	m.Cleanup(func() {
+		_ = command.Wait() // the end of the test has killed it
+		if m.Failed() {
+			m.Log(log.String())
+		}
+	})
+	m.eventually("Prometheus answers", func() bool {
+		response, err := http.Get(m.prometheus + "status/runtimeinfo")
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		return err == nil && response.StatusCode == http.StatusOK
+	})
+}
+
+// asks has Prometheus answer a request of its API.
+func (m *monitored) asks(request string, parameters url.Values, data any) {
+	m.Helper()
+	response, err := http.Get(m.prometheus + request + "?" + parameters.Encode())
+	if err != nil {
+		m.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer := struct {
+		Status, Error string
+		Data          any
+	}{Data: data}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || answer.Status != "success" {
+		m.Fatalf("%s %s: %v %s", request, parameters, err, answer.Error)
+	}
+}
+
+// mustFire waits until these alerts fire and no others.
+func (m *monitored) mustFire(alerts ...string) {
+	m.Helper()
+	slices.Sort(alerts)
+	var firing []string
+	defer func() {
+		if m.Failed() {
+			m.Logf("firing: %s", strings.Join(firing, ", "))
+		}
+	}()
+	m.eventually("fire: "+strings.Join(alerts, ", "), func() bool {
+		var data struct {
+			Alerts []struct {
+				State               string
+				Labels, Annotations map[string]string
+			}
+		}
+		m.asks("alerts", nil, &data)
+		names := map[string]bool{}
+		for _, alert := range data.Alerts {
+			if alert.State == "firing" {
+				names[alert.Labels["alertname"]] = true
+			}
+			if text := strings.Join(slices.Collect(maps.Values(alert.Annotations)), " "); strings.Contains(text, "<") {
+				m.Fatalf("an annotation has no value: %s", text) // <no value>, or <error expanding template>
+			}
+		}
+		firing = slices.Sorted(maps.Keys(names))
+		return slices.Equal(firing, alerts)
+	})
+}
+
+// mustShow makes sure that each query and each variable of the dashboard finds something.
+func (m *monitored) mustShow() {
+	m.Helper()
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr, LegendFormat string }
+		}
+		Templating struct {
+			List []struct{ Name, Type, Query string }
+		}
+	}
+	if err := json.Unmarshal([]byte(readExample(m, monitoringExample, "dashboard.json")), &dashboard); err != nil {
+		m.Fatal(err)
+	}
+	choice := strings.NewReplacer("$job", "rabbitmq-detailed", "$vhost", m.name, "$cascade", "tasks")
+	values := regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
+	for _, variable := range dashboard.Templating.List {
+		if variable.Type != "query" {
+			continue
+		}
+		found := values.FindStringSubmatch(choice.Replace(variable.Query))
+		var data []string
+		if found != nil {
+			m.asks("label/"+found[2]+"/values", url.Values{"match[]": {found[1]}}, &data)
+		}
+		if want := choice.Replace("$" + variable.Name); !slices.Contains(data, want) {
+			m.Errorf("variable %s cannot be %q but %q", variable.Name, want, data)
+		}
+	}
+	queries := 0
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			queries++
+			found := m.queried(choice.Replace(target.Expr))
+			if len(found) == 0 {
+				m.Errorf("panel %q finds nothing: %s", panel.Title, target.Expr)
+			} else if target.LegendFormat == "in 10 minutes" && found[0] != "17" {
+				m.Errorf("17 messages are due after 90 s, and %s by this: %s", found[0], target.Expr)
+			}
+		}
+	}
+	if queries == 0 {
+		m.Error("the dashboard has no queries")
+	}
+}
+
+// queried are the values that an expression has now.
+func (m *monitored) queried(expression string) (values []string) {
+	m.Helper()
+	var data struct {
+		Result []struct{ Value [2]any } // time and value
+	}
+	m.asks("query", url.Values{"query": {expression}}, &data)
+	for _, sample := range data.Result {
+		text, _ := sample.Value[1].(string)
+		values = append(values, text)
+	}
+	return values
+}
+
+// flow keeps messages for one second on their way until it is stopped.
+func (m *monitored) flow() (stop func()) {
+	m.Helper()
+	key, publisher := keyOf(m, monitoredScale, time.Second, "billing"), m.publisher()
+	done := make(chan struct{})
+	var publishing sync.WaitGroup
+	publishing.Go(func() {
+		for {
+			if err := publisher.Publish(m.Context(), monitoredEntry, key, amqp.Publishing{}); err != nil {
+				m.Error(err)
+				return
+			}
+			select {
+			case <-done:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	})
+	stop = sync.OnceFunc(func() {
+		close(done)
+		publishing.Wait()
+	})
+	m.Cleanup(stop)
+	return stop
+}
+
+// park sends a message whose key no binding matches.
+func (m *monitored) park() (repair func()) {
+	m.publish(monitoredEntry, "malformed", "")
+	return func() { m.purge("tasks.unroutable") }
+}
+
+// jam sends messages to a receiver whose queue is full.
+func (m *monitored) jam() (repair func()) {
+	m.declareQueue("full", map[string]any{"x-queue-type": "quorum", "x-max-length": 1, "x-overflow": "reject-publish"})
+	m.bind("tasks.delivery", destination(monitoredScale.Levels, "full"), "queue", "full")
+	var err error
+	for filler := m.publisher(); err == nil; {
+		err = filler.Publish(m.Context(), "", "full", amqp.Publishing{})
+	}
+	if !errors.Is(err, brokertest.ErrNacked) {
+		m.Fatal(err)
+	}
+	for range 5 {
+		m.publish(monitoredEntry, keyOf(m, monitoredScale, 3*time.Second, "full"), "")
+	}
+	return func() { m.consume("full") }
+}
+
+// takeEarly consumes a delay queue.
+func (m *monitored) takeEarly() (repair func()) {
+	channel, err := m.conn.Channel()
+	if err == nil {
+		_, err = channel.Consume("tasks.delay-01-5", "", false, false, false, false, nil)
+	}
+	if err != nil {
+		m.Fatal(err)
+	}
+	return func() {
+		if err := channel.Close(); err != nil {
+			m.Error(err)
+		}
+	}
+}
+
+// stopLeader stops the only member of a delay queue.
+func (m *monitored) stopLeader() (repair func()) {
+	server := func(does string) {
+		if _, err := m.broker.CLI(m.Context(), "rabbitmqctl", "eval",
+			"ra:"+does+"_server(quorum_queues, {'%2F_tasks.delay-01-7', node()})."); err != nil {
+			m.Fatal(err)
+		}
+	}
+	server("stop")
+	return func() { server("restart") }
+}
+
+// fill sends as many messages as nearly fill a delay queue.
+func (m *monitored) fill() (repair func()) {
+	for range 17 {
+		m.publish(monitoredEntry, keyOf(m, monitoredScale, 90*time.Second, "billing"), "")
+	}
+	return func() { m.purge("tasks.delay-01-9") }
+}
