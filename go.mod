@@ -5,6 +5,7 @@ go 1.26.0
 toolchain go1.26.8
 
 require (
+	github.com/Azure/go-amqp v1.7.0
 	github.com/containerd/errdefs v1.0.0
 	github.com/dlclark/regexp2/v2 v2.2.1
 	github.com/hashicorp/go-retryablehttp v0.7.8

@@ -50,9 +50,11 @@ output "publisher" {
 }
 
 output "receive_from" {
-  description = "Exchange that receivers bind their queues to, and the key for each address."
+  description = "All that receivers need for a rabbitmqdelay_destination: vhost, exchange and levels. For those without Terraform, the key for each address."
   value = {
+    vhost    = rabbitmqdelay_cascade.this.vhost
     exchange = rabbitmqdelay_cascade.this.delivery_exchange
+    levels   = var.levels
     keys     = { for address in var.receivers : address => provider::rabbitmqdelay::destination_key(var.levels, address) }
   }
 }

@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -31,7 +32,8 @@ const (
 
 func main() {
 	if len(os.Args) != 4 {
-		log.Fatal("usage: retry <queue> <delays> <command>")
+		fmt.Fprintln(os.Stderr, "usage: retry <queue> <delays> <command>")
+		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -101,14 +103,13 @@ func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
 
 // again publishes the message for a further attempt, and returns when the broker has taken responsibility for it.
 func (w *worker) again(ctx context.Context, d amqp.Delivery, delay string, attempts int64) error {
-	headers := amqp.Table{attemptHeader: attempts}
+	headers := amqp.Table{}
 	for name, value := range d.Headers {
-		// What the broker wrote stays behind: it would take the message for one that goes in circles.
-		if name != attemptHeader && name != "x-death" && !strings.HasPrefix(name, "x-first-death-") &&
-			!strings.HasPrefix(name, "x-last-death-") {
+		if !isHarmful(name) {
 			headers[name] = value
 		}
 	}
+	headers[attemptHeader] = attempts
 	const mandatory, immediate = true, false
 	confirmation, err := w.channel.PublishWithDeferredConfirmWithContext(ctx, entry, delay+"."+w.queue, mandatory,
 		immediate, amqp.Publishing{
@@ -131,4 +132,11 @@ func (w *worker) again(ctx context.Context, d amqp.Delivery, delay string, attem
 	default:
 		return nil
 	}
+}
+
+// isHarmful tells further keys, which RabbitMQ would use again, and what it wrote while the message was delayed:
+// RabbitMQ 3 takes a message that brings that along for one that goes in circles, lost or stuck.
+func isHarmful(header string) bool {
+	return slices.Contains([]string{"CC", "BCC", "x-death"}, header) ||
+		strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")
 }

@@ -1,25 +1,33 @@
 // Command wheel is the controller of a wheel: after every wait of a message it decides, against the clock, whether and
 // where the message waits again, or delivers it.
 //
-//	go run . <delays of the ladder>, such as 1s,2s,4s,8s
+//	go run . <delays of the ladder>, such as 1s,2s,4s,8s [<command>]
 //
 // A message for the wheel goes to the exchange "wheel.delivery" with the key "new.<address>" and the header "due",
 // the time at which it is to be delivered, in milliseconds since 1970. It is delivered to the exchange "wheel.due" with
 // the key "<address>": never before its time, and at most the shortest delay after it, as long as a controller
 // runs.
 //
+// After every wait, and before it delivers, the controller asks the command, if there is one. The command gets the
+// message's address, its ID and the time in "due", and the body on its standard input. It prints nothing to leave all
+// as it is, "cancel", or another time in milliseconds since 1970, earlier or later. When it fails, the message is kept,
+// and asked for again.
+//
 // A message is acknowledged when the broker has confirmed its successor, so whatever ends a controller, no message is
 // lost, and one that was between the two is delivered twice. Any number of controllers can run.
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -39,17 +47,20 @@ const (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		log.Fatal("usage: wheel <delays>")
+	if len(os.Args) != 2 && len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: wheel <delays> [<command>]")
+		os.Exit(2)
 	}
 	delays, err := parseDelays(os.Args[1])
 	if err != nil {
-		log.Fatal(err)
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
 	}
+	command := strings.Join(os.Args[2:], "")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	for ctx.Err() == nil {
-		if err := run(ctx, delays); err != nil && ctx.Err() == nil {
+		if err := run(ctx, delays, command); err != nil && ctx.Err() == nil {
 			log.Printf("begin anew in a second: %v", err)
 			select {
 			case <-time.After(time.Second):
@@ -80,7 +91,7 @@ func parseDelays(text string) ([]delay, error) {
 }
 
 // run declares what belongs to the controllers and works until the connection or the context ends.
-func run(ctx context.Context, delays []delay) error {
+func run(ctx context.Context, delays []delay, command string) error {
 	connection, err := amqp.Dial(os.Getenv("RABBITMQ_AMQP_URI"))
 	if err != nil {
 		return err
@@ -91,7 +102,7 @@ func run(ctx context.Context, delays []delay) error {
 	}
 	ended := make(chan error, atOnce)
 	for range atOnce {
-		w := worker{delays: delays}
+		w := worker{delays: delays, command: command}
 		go func() { ended <- w.run(ctx, connection) }()
 	}
 	// One that ends takes the others along: the broker gives their messages to the next controller.
@@ -123,6 +134,7 @@ func declare(connection *amqp.Connection) error {
 // worker takes one message after the other.
 type worker struct {
 	delays   []delay
+	command  string
 	channel  *amqp.Channel
 	returned chan amqp.Return
 }
@@ -159,12 +171,19 @@ func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
 		log.Printf("rejected: a message with key %q and header %s = %v", d.RoutingKey, dueHeader, d.Headers[dueHeader])
 		return d.Reject(false)
 	}
+	millis, wanted, err := w.ask(ctx, address, millis, d)
+	if err != nil {
+		return err
+	}
+	if !wanted {
+		return d.Ack(false)
+	}
 	// Anew each time: however long the message has waited for a controller, the clock decides.
 	exchange, key := due, address
 	if left := time.Until(time.UnixMilli(millis)); left > 0 {
 		exchange, key = entry, w.next(left).label+"."+address
 	}
-	routed, err := w.publish(ctx, exchange, key, d)
+	routed, err := w.publish(ctx, exchange, key, millis, d)
 	switch {
 	case err != nil:
 		return err
@@ -173,6 +192,28 @@ func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
 		return d.Reject(false)
 	}
 	return d.Ack(false)
+}
+
+// ask asks the command when the message is due, and whether anybody still wants it.
+func (w *worker) ask(ctx context.Context, address string, millis int64, d amqp.Delivery) (int64, bool, error) {
+	if w.command == "" {
+		return millis, true, nil
+	}
+	command := exec.CommandContext(ctx, w.command, address, d.MessageId, strconv.FormatInt(millis, 10))
+	command.Stdin, command.Stderr = bytes.NewReader(d.Body), os.Stderr
+	out, err := command.Output()
+	if err != nil {
+		return 0, false, fmt.Errorf("ask %s for message %q: %w", w.command, d.MessageId, err)
+	}
+	switch answer := strings.TrimSpace(string(out)); answer {
+	case "":
+		return millis, true, nil
+	case "cancel":
+		return 0, false, nil
+	default:
+		millis, err = strconv.ParseInt(answer, 10, 64)
+		return millis, true, err
+	}
 }
 
 // next is the longest delay that is not too long, or else the shortest: a message may be late by that, and is never
@@ -187,15 +228,16 @@ func (w *worker) next(left time.Duration) delay {
 }
 
 // publish returns when the broker has taken responsibility for the message, or has nothing that takes it.
-func (w *worker) publish(ctx context.Context, exchange, key string, d amqp.Delivery) (routed bool, err error) {
+func (w *worker) publish(
+	ctx context.Context, exchange, key string, millis int64, d amqp.Delivery,
+) (routed bool, err error) {
 	headers := amqp.Table{}
 	for name, value := range d.Headers {
-		// What the broker wrote stays behind: it would take the message for one that goes in circles.
-		if name != "x-death" && !strings.HasPrefix(name, "x-first-death-") &&
-			!strings.HasPrefix(name, "x-last-death-") {
+		if !isHarmful(name) {
 			headers[name] = value
 		}
 	}
+	headers[dueHeader] = millis
 	const mandatory, immediate = true, false
 	confirmation, err := w.channel.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate,
 		amqp.Publishing{
@@ -218,4 +260,11 @@ func (w *worker) publish(ctx context.Context, exchange, key string, d amqp.Deliv
 	default:
 		return true, nil
 	}
+}
+
+// isHarmful tells further keys, which RabbitMQ would use again, and what it wrote while the message was delayed:
+// RabbitMQ 3 takes a message that brings that along for one that goes in circles, lost or stuck.
+func isHarmful(header string) bool {
+	return slices.Contains([]string{"CC", "BCC", "x-death"}, header) ||
+		strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")
 }

@@ -32,8 +32,9 @@ var exampleImports = map[string]attributes{
 		"30m", "1h")},
 }
 
-// examplePrograms have tests of their own: TestCelery, TestRetryExample, TestWheelExample.
-var examplePrograms = []string{"celery/tasks.py", "retry/main.go", "wheel/main.go"}
+// examplePrograms have tests of their own: TestCelery, TestRecurringExample, TestRetryExample, TestWheelExample.
+var examplePrograms = []string{"celery/tasks.py", "recurring/recurring.py", "retry/main.go", "retry/retry.py",
+	"wheel/main.go"}
 
 // resourceType is the type in an address.
 func resourceType(address string) string {
@@ -64,10 +65,10 @@ func TestAccExamples(t *testing.T) {
 }
 
 // hasItsOwnTest tells whether another test runs the examples of a directory: TestAccPublishing, TestAccChecks,
-// TestAccPolicyTool, TestAccMonitoring, TestAccModule, TestAccQuickstart, TestAccDecommissioning, or the one with
-// another provider.
+// TestAccPolicyTool, TestAccMonitoring, TestAccModule, TestAccTeam, TestAccQuickstart, TestAccDecommissioning, or the
+// one with another provider.
 func hasItsOwnTest(directory string) bool {
-	return slices.Contains([]string{checksExample, besideExample, policyExample, decommissioningExample,
+	return slices.Contains([]string{checksExample, besideExample, policyExample, decommissioningExample, teamExample,
 		"quickstart"}, directory) ||
 		strings.HasPrefix(directory, "publishing") || strings.HasPrefix(directory, monitoringExample) ||
 		strings.HasPrefix(directory, moduleExample)

@@ -3,11 +3,13 @@ package acceptance
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,10 +21,28 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// The worker of examples/retry: what fails comes back, each time later; what goes on failing ends where the queue
+// The workers of examples/retry: what fails comes back, each time later; what goes on failing ends where the queue
 // dead-letters to.
 func TestRetryExample(t *testing.T) {
 	t.Parallel()
+	t.Run("Go", func(t *testing.T) {
+		t.Parallel()
+		retries(t, build(t, "retry"))
+	})
+	t.Run("Python", func(t *testing.T) {
+		t.Parallel()
+		python := languages["python"].interpreter(t, "import pika")
+		retries(t, append(python, filepath.Join(examples, "retry", "retry.py"))...)
+	})
+}
+
+func retries(t *testing.T, program ...string) {
+	t.Helper()
+	_, usage, err := tryIn(t, ".", nil, "", append(program, "orders")...)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 2 || strings.Count(usage, "\n") != 1 {
+		t.Errorf("without a command: %v %q", err, usage)
+	}
 	v := newVhost(t)
 	newProtocolOf(t, ladderType, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "retry",
 		"delays": textSet("300ms", "900ms", "2s")})
@@ -40,12 +60,12 @@ func TestRetryExample(t *testing.T) {
 	if err := os.WriteFile(command, []byte(script), 0o700); err != nil { //nolint:gosec // it has to be executable
 		t.Fatal(err)
 	}
-	run(t, v, build(t, "retry"), "orders", "300ms,900ms,2s", command)
+	run(t, v, append(program, "orders", "300ms,900ms,2s", command)...)
 	givenUp := v.consume("given-up")
 	for _, body := range []string{"1", "3", "99"} {
 		v.publish("", "orders", body+"\n")
 	}
-	if last := v.arrived(givenUp, 1)[0]; string(last.Body) != "99\n" || last.Headers["x-attempts"] != int64(3) {
+	if last := v.arrived(givenUp, 1)[0]; string(last.Body) != "99\n" || fmt.Sprint(last.Headers["x-attempts"]) != "3" {
 		t.Errorf("given up was %q with headers %v", last.Body, last.Headers)
 	}
 	v.eventually("nothing waits", func() bool { return v.depth("orders") == 0 })
@@ -140,6 +160,56 @@ func TestWheelExample(t *testing.T) {
 	}
 }
 
+// The controller of examples/wheel asks a command after every wait: a message is cancelled, another one is delivered
+// sooner, one later, and one at its time.
+func TestWheelExampleAsks(t *testing.T) {
+	t.Parallel()
+	const delays = "100ms,200ms,400ms"
+	v := newVhost(t)
+	newProtocolOf(t, ladderType, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "wheel",
+		"delays": textSet(strings.Split(delays, ",")...)})
+	answers := t.TempDir()
+	command := filepath.Join(answers, "command")
+	script := fmt.Sprintf("#!/bin/sh\ncat %s/$2 2>/dev/null || true\n", answers)
+	if err := os.WriteFile(command, []byte(script), 0o700); err != nil { //nolint:gosec // it has to be executable
+		t.Fatal(err)
+	}
+	run(t, v, build(t, "wheel"), delays, command)
+	control := topology.Binding{Source: "wheel.delivery", RoutingKey: "#", DestinationType: topology.ToQueue,
+		Destination: "wheel.control"}
+	v.eventually("the controller has bound its queue", func() bool { return v.exported().Bindings.Has(control) })
+	arrivals, out := v.collect("wheel.due", "here"), v.publisher()
+
+	now := time.Now().Truncate(time.Millisecond)
+	due := map[string]time.Time{"cancelled": now.Add(time.Second), "same": now.Add(time.Second),
+		"later": now.Add(time.Second), "sooner": now.Add(time.Hour)}
+	for id, at := range due {
+		if err := out.Publish(t.Context(), "wheel.delivery", "new.here", amqp.Publishing{DeliveryMode: amqp.Persistent,
+			MessageId: id, Headers: amqp.Table{"due": at.UnixMilli()}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	due["later"], due["sooner"] = now.Add(3*time.Second), now.Add(1500*time.Millisecond)
+	for id, answer := range map[string]string{"cancelled": "cancel", "later": fmt.Sprint(due["later"].UnixMilli()),
+		"sooner": fmt.Sprint(due["sooner"].UnixMilli())} {
+		writeExample(t, answers, id+".new", answer)
+		if err := os.Rename(filepath.Join(answers, id+".new"), filepath.Join(answers, id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var order []string
+	for _, a := range v.arrived(arrivals, 3) {
+		order = append(order, a.MessageId)
+		if late := a.At.Sub(due[a.MessageId]); late < 0 || late > mostLateness {
+			t.Errorf("message %s arrived %s late", a.MessageId, late)
+		}
+	}
+	if want := []string{"same", "sooner", "later"}; !slices.Equal(order, want) {
+		t.Errorf("delivered are %q, want %q", order, want)
+	}
+	v.eventually("nothing goes round", func() bool { return v.depth("wheel.control") == 0 })
+}
+
 // delivered waits for messages with so many IDs, and counts those of each.
 func (v *vhost) delivered(arrivals *brokertest.Collector, messages int) map[string]int {
 	v.Helper()
@@ -173,9 +243,9 @@ func build(t *testing.T, example string) (program string) {
 }
 
 // run runs a program until it is stopped, by a kill.
-func run(t *testing.T, v *vhost, program string, arguments ...string) (stop func()) {
+func run(t *testing.T, v *vhost, program ...string) (stop func()) {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), program, arguments...)
+	c := exec.CommandContext(t.Context(), program[0], program[1:]...)
 	c.Env = append(os.Environ(), v.environ()...)
 	c.Stdout, c.Stderr = t.Output(), t.Output()
 	if err := c.Start(); err != nil {

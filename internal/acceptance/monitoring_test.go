@@ -70,8 +70,8 @@ func TestMonitoringAlerts(t *testing.T) {
 	}
 }
 
-// TestAccMonitoring loads the example into Prometheus. It makes each fault on the broker, sees its alert and no other,
-// repairs it, and sees the alert go. While all is wrong that can be, each query of the dashboard finds something.
+// TestAccMonitoring loads the example into Prometheus. It makes each fault on a queue of its own, sees the alerts of
+// just these queues, repairs the faults, and sees the alerts go. Meanwhile each query of the dashboard finds something.
 func TestAccMonitoring(t *testing.T) {
 	if os.Getenv("TF_ACC") == "" {
 		t.Skip("runs Terraform: set TF_ACC")
@@ -106,11 +106,11 @@ func TestAccMonitoring(t *testing.T) {
 	var alerts []string
 	var repairs []func()
 	for alert, fault := range map[string]func() (repair func()){
-		"CascadeMessagesParked":     m.park,
-		"CascadeLevelJammed":        m.jam,
-		"CascadeQueueConsumed":      m.takeEarly,
-		"CascadeQueueWithoutLeader": m.stopLeader,
-		"CascadeQueueNearlyFull":    m.fill,
+		"CascadeMessagesParked tasks.unroutable":     m.park,
+		"CascadeLevelJammed tasks.delay-00-3":        m.jam,
+		"CascadeQueueConsumed tasks.delay-01-5":      m.takeEarly,
+		"CascadeQueueWithoutLeader tasks.delay-01-7": m.stopLeader,
+		"CascadeQueueNearlyFull tasks.delay-01-9":    m.fill,
 	} {
 		alerts, repairs = append(alerts, alert), append(repairs, fault())
 	}
@@ -253,7 +253,7 @@ func (m *monitored) asks(request string, parameters url.Values, data any) {
 	}
 }
 
-// mustFire waits until these alerts fire and no others.
+// mustFire waits until these alerts fire and no others, each with the queue that it names.
 func (m *monitored) mustFire(alerts ...string) {
 	m.Helper()
 	slices.Sort(alerts)
@@ -274,7 +274,7 @@ func (m *monitored) mustFire(alerts ...string) {
 		names := map[string]bool{}
 		for _, alert := range data.Alerts {
 			if alert.State == "firing" {
-				names[alert.Labels["alertname"]] = true
+				names[strings.TrimSpace(alert.Labels["alertname"]+" "+alert.Labels["queue"])] = true
 			}
 			if text := strings.Join(slices.Collect(maps.Values(alert.Annotations)), " "); strings.Contains(text, "<") {
 				m.Fatalf("an annotation has no value: %s", text) // <no value>, or <error expanding template>

@@ -328,7 +328,7 @@ func TestPresetParkingMeetsWhatIsThere(t *testing.T) {
 	other := own
 	other.Priority = 5
 	v.do(plans.SetPolicy{Policy: other})
-	adopting := given.with(attributes{"adopt_existing": true})
+	adopting := given.with(attributes{"adopt": true})
 	if text = create(adopting); !strings.Contains(text, "priority is 5, not 10") {
 		t.Errorf("a policy that differs: %s", text)
 	}

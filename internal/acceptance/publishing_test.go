@@ -546,6 +546,7 @@ func TestAccPublishing(t *testing.T) {
 			billing := v.collect("tasks.delivery", "*.*.*.*.billing.eu")
 			p.sends(v, billing)
 			p.retries(v)
+			p.dropsHarm(v)
 
 			p.refuses(v, "does not fit 4 levels", "send", p.delay(15_001), "billing", "too late")
 			expectsPublisher(t, p.directory, append(v.environ(), "PUBLISHER="+publisher[1:]),
@@ -622,6 +623,27 @@ func (p program) retries(v *vhost) {
 		again.MessageId != "m-1" || again.Headers["trace"] != "abc" ||
 		len(deaths) != 2 || strings.Count(fmt.Sprint(deaths), "count:1 ") != 2 {
 		v.Errorf("after %s arrived %q with ID %q and headers %v", wait, again.Body, again.MessageId, again.Headers)
+	}
+}
+
+// dropsHarm sends a message again that has all that is harmful in a cascade, and some that is not.
+func (p program) dropsHarm(v *vhost) {
+	v.Helper()
+	v.declareQueue("harmful", nil)
+	v.bind("tasks.delivery", "*.*.*.*.harmful", "queue", "harmful")
+	if err := v.publisher().Publish(v.Context(), "tasks.delivery", "0.0.0.1.harmful", amqp.Publishing{
+		Headers:  amqp.Table{"CC": []any{"0.0.0.0.nobody"}, "x-first-death-queue": "q", "trace": "abc"},
+		Priority: 9, Expiration: "600000", MessageId: "m-2",
+	}); err != nil {
+		v.Fatal(err)
+	}
+	v.eventually("the message is there", func() bool { return v.depth("harmful") == 1 })
+	runIn(v, p.directory, v.environ(), "", append(p.command, "retry", "harmful", p.delay(1000))...)
+	again := v.arrived(v.consume("harmful"), 1)[0]
+	if _, copied := again.Headers["CC"]; copied || again.Priority != 0 || again.Expiration != "" ||
+		again.Headers["x-first-death-queue"] == "q" || again.Headers["trace"] != "abc" || again.MessageId != "m-2" {
+		v.Errorf("the message has priority %d, expiration %q and headers %v", again.Priority, again.Expiration,
+			again.Headers)
 	}
 }
 

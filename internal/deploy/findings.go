@@ -39,10 +39,10 @@ func (d *Deployment) displaced(state *broker.State) []health.Finding {
 				found = append(found, health.Finding{
 					Severity: health.Warning, Object: topology.ExchangeObject(exchange),
 					Cause: fmt.Sprintf("policy %q", rival.Policy.Name),
-					Effect: fmt.Sprintf("its priority is %v, and that of policy %q is %v, which then parks nothing: a "+
-						"message that no binding takes stays in the quorum queue before it, which tries again every "+
-						"three minutes, and a classic queue or the entry loses it", rival.Policy.Priority, name,
-						d.Desired.Policies[name].Priority),
+					Effect: fmt.Sprintf("its priority is %v, and that of policy %q is %v. Then RabbitMQ may not "+
+						"apply that, and parks nothing here: a message that no binding takes stays in the quorum "+
+						"queue before it, which tries again every three minutes; a classic queue and the entry lose "+
+						"it", rival.Policy.Priority, name, d.Desired.Policies[name].Priority),
 				})
 			}
 		}

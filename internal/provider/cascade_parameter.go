@@ -29,7 +29,8 @@ func cascadeParameter() function.Parameter {
 		AllowUnknownValues: true,
 		MarkdownDescription: "Object with attributes of [`rabbitmqdelay_cascade`](../resources/cascade.md), such as " +
 			"`{ name = \"tasks\", levels = 17 }`. Attributes that are left out or `null` have the resource's " +
-			"default. It can also be such a resource itself; then its `levels` count, and what it has on the broker does not.",
+			"default. It can also be such a resource itself. Then its `levels` count, and its objects on the broker " +
+			"do not.",
 	}
 }
 

@@ -163,7 +163,7 @@ func (r *lifecycle[M, P]) attributes(
 func rebuildDescription(kind string) string {
 	return fmt.Sprintf("A change that gives exchanges or queues other arguments or names *rebuilds* the %s, if the "+
 		"entry exchange keeps its name. One update closes the entry, so that publishers get an error and try again. "+
-		"It waits for messages on their way (`drain_timeout`), or is refused. Then it makes the objects and the bindings "+
-		"of others anew, and opens the entry. A step that fails is undone. See [Resizing a "+
+		"It waits for messages on their way (`drain_timeout`), or is refused. Then it makes the objects and the "+
+		"bindings of others anew, and opens the entry. A step that fails is undone. See [Resizing a "+
 		"cascade](../guides/resizing.md).", kind)
 }

@@ -17,14 +17,19 @@ public sealed class DelayedPublisher
             publisherConfirmationsEnabled: true, publisherConfirmationTrackingEnabled: true)));
 
     /// <summary>
-    /// Completes when the broker has taken responsibility for the message. Throws PublishException if the broker
-    /// refuses the message or no binding takes the key.
+    /// Completes when the broker has taken responsibility for the message, without what harms it or others in a
+    /// cascade. Throws PublishException if the broker refuses the message or no binding takes the key.
     /// </summary>
     public async Task PublishAsync(TimeSpan delay, string address, ReadOnlyMemory<byte> body, BasicProperties properties)
     {
         TimeSpan resolution = TimeSpan.FromMilliseconds(cascade.ResolutionMillis);
         string key = RoutingKey.Of(delay, cascade.Levels, resolution, address, cascade.Base);
         properties.Persistent = true;
+        properties.ClearPriority();
+        properties.ClearExpiration();
+        properties.Headers = properties.Headers?
+            .Where(header => !IsHarmful(header.Key))
+            .ToDictionary(header => header.Key, header => header.Value);
         await channel.BasicPublishAsync(
             cascade.EntryExchange, key, mandatory: true, basicProperties: properties, body: body);
     }
@@ -36,15 +41,14 @@ public sealed class DelayedPublisher
     public Task RetryAsync(BasicDeliverEventArgs delivery, TimeSpan delay)
     {
         var properties = new BasicProperties(delivery.BasicProperties);
-        properties.Headers = properties.Headers?
-            .Where(header => !IsDeathHeader(header.Key))
-            .ToDictionary(header => header.Key, header => header.Value);
+        properties.ClearUserId(); // the broker refuses that of another user
         string address = delivery.RoutingKey.Split('.', cascade.Levels + 1)[cascade.Levels];
         return PublishAsync(delay, address, delivery.Body, properties);
     }
 
-    // What the broker wrote while the message was delayed. RabbitMQ 3 takes a message that brings it along for one
-    // that goes in circles: it is lost or stuck.
-    private static bool IsDeathHeader(string name) =>
-        name == "x-death" || name.StartsWith("x-first-death-") || name.StartsWith("x-last-death-");
+    // Further keys, which RabbitMQ uses again at every level, and what it wrote while the message was delayed:
+    // RabbitMQ 3 takes a message that brings that along for one that goes in circles, lost or stuck.
+    private static bool IsHarmful(string header) =>
+        header == "CC" || header == "BCC" || header == "x-death" ||
+        header.StartsWith("x-first-death-") || header.StartsWith("x-last-death-");
 }

@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,16 +38,15 @@ func main() {
 	if os.Args[1] == "retry" {
 		err = retry(ctx, connection, cascade, os.Args[2], os.Args[3])
 	} else {
-		message := amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte(os.Args[4])}
-		err = publish(ctx, connection, cascade, os.Args[2], os.Args[3], message)
+		err = publish(ctx, connection, cascade, os.Args[2], os.Args[3], amqp.Publishing{Body: []byte(os.Args[4])})
 	}
 	if err != nil {
 		log.Fatal(err) //nolint:gocritic // The broker closes a connection that is gone.
 	}
 }
 
-// publish returns when the broker has taken responsibility for the message. An application keeps its channel
-// and publishes many messages on it before it waits.
+// publish returns when the broker has taken responsibility for the message, without what harms it or others in a
+// cascade. An application keeps its channel and publishes many messages on it before it waits.
 func publish(
 	ctx context.Context, connection *amqp.Connection, cascade Cascade, delay, address string,
 	message amqp.Publishing,
@@ -58,6 +59,9 @@ func publish(
 	if err != nil {
 		return err
 	}
+	message.DeliveryMode, message.Priority, message.Expiration = amqp.Persistent, 0, ""
+	message.Headers = maps.Clone(message.Headers)
+	maps.DeleteFunc(message.Headers, func(name string, _ any) bool { return isHarmful(name) })
 	channel, err := connection.Channel()
 	if err != nil {
 		return err
@@ -99,15 +103,9 @@ func retry(ctx context.Context, connection *amqp.Connection, cascade Cascade, qu
 	if err != nil || !ok {
 		return fmt.Errorf("no message in %s: %w", queue, err)
 	}
-	headers := amqp.Table{}
-	for name, value := range delivery.Headers {
-		if !isDeathHeader(name) {
-			headers[name] = value
-		}
-	}
 	message := amqp.Publishing{
-		Headers: headers, ContentType: delivery.ContentType, DeliveryMode: amqp.Persistent,
-		MessageId: delivery.MessageId, Body: delivery.Body,
+		Headers: delivery.Headers, ContentType: delivery.ContentType, MessageId: delivery.MessageId,
+		Body: delivery.Body,
 	}
 	address := strings.SplitN(delivery.RoutingKey, ".", cascade.Levels+1)[cascade.Levels]
 	if err := publish(ctx, connection, cascade, delay, address, message); err != nil {
@@ -116,8 +114,9 @@ func retry(ctx context.Context, connection *amqp.Connection, cascade Cascade, qu
 	return delivery.Ack(false)
 }
 
-// isDeathHeader tells what the broker wrote while the message was delayed. RabbitMQ 3 takes a message that
-// brings it along for one that goes in circles: it is lost or stuck.
-func isDeathHeader(name string) bool {
-	return name == "x-death" || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-")
+// isHarmful tells further keys, which RabbitMQ uses again at every level, and what it wrote while the message was
+// delayed: RabbitMQ 3 takes a message that brings that along for one that goes in circles, lost or stuck.
+func isHarmful(header string) bool {
+	return slices.Contains([]string{"CC", "BCC", "x-death"}, header) ||
+		strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")
 }

@@ -1,8 +1,10 @@
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import org.springframework.amqp.AmqpException;
 import org.springframework.amqp.core.Message;
 import org.springframework.amqp.core.MessageDeliveryMode;
+import org.springframework.amqp.core.MessageProperties;
 import org.springframework.amqp.rabbit.connection.CorrelationData;
 import org.springframework.amqp.rabbit.core.RabbitTemplate;
 import org.springframework.stereotype.Component;
@@ -20,11 +22,15 @@ class DelayedPublisher {
         this.rabbit = rabbit;
     }
 
-    /** Returns when the broker has taken responsibility for the message. */
+    /** Returns when the broker has taken responsibility for the message, without what harms it or others in a cascade. */
     void publish(long delayMillis, String address, Message message) throws Exception {
         String key = RoutingKey.of(
             delayMillis, cascade.levels(), cascade.resolutionMillis(), address, cascade.base());
-        message.getMessageProperties().setDeliveryMode(MessageDeliveryMode.PERSISTENT);
+        MessageProperties properties = message.getMessageProperties();
+        properties.setDeliveryMode(MessageDeliveryMode.PERSISTENT);
+        properties.setPriority(0);
+        properties.setExpiration(null);
+        properties.getHeaders().keySet().removeIf(DelayedPublisher::isHarmful);
         CorrelationData correlation = new CorrelationData(UUID.randomUUID().toString());
         rabbit.send(cascade.entryExchange(), key, message, correlation);
         if (!correlation.getFuture().get(30, TimeUnit.SECONDS).ack()) {
@@ -40,17 +46,17 @@ class DelayedPublisher {
      * delivered twice, never lost.
      */
     void retry(Message message, long delayMillis) throws Exception {
-        message.getMessageProperties().getHeaders().keySet().removeIf(DelayedPublisher::isDeathHeader);
         String received = message.getMessageProperties().getReceivedRoutingKey();
         String address = received.split("\\.", cascade.levels() + 1)[cascade.levels()];
         publish(delayMillis, address, message);
     }
 
     /**
-     * What the broker wrote while the message was delayed. RabbitMQ 3 takes a message that brings it along for one that goes in
-     * circles: it is lost or stuck.
+     * Further keys, which RabbitMQ uses again at every level, and what it wrote while the message was delayed: RabbitMQ 3 takes a
+     * message that brings that along for one that goes in circles, lost or stuck.
      */
-    private static boolean isDeathHeader(String name) {
-        return name.equals("x-death") || name.startsWith("x-first-death-") || name.startsWith("x-last-death-");
+    private static boolean isHarmful(String header) {
+        return Set.of("CC", "BCC", "x-death").contains(header)
+            || header.startsWith("x-first-death-") || header.startsWith("x-last-death-");
     }
 }

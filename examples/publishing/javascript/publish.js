@@ -9,13 +9,17 @@ const amqp = require('amqplib');
 const { cascadeFromEnvironment } = require('./cascade');
 const { routingKey } = require('./routing-key');
 
-// Resolves when the broker has taken responsibility for the message.
+// Resolves when the broker has taken responsibility for the message, without what harms it or others in a cascade.
 async function publish(connection, cascade, delayMs, address, body, options = {}) {
   const key = routingKey(delayMs, cascade.levels, cascade.resolutionMs, address, cascade.base);
   const channel = await connection.createConfirmChannel();
   let returned;
   channel.once('return', (message) => { returned = message; }); // before the confirmation
-  channel.publish(cascade.entryExchange, key, body, { ...options, mandatory: true, persistent: true });
+  const headers = Object.fromEntries(Object.entries(options.headers ?? {}).filter(([name]) => !isHarmful(name)));
+  const dropped = { priority: undefined, expiration: undefined, CC: undefined, BCC: undefined };
+  channel.publish(cascade.entryExchange, key, body, {
+    ...options, ...dropped, headers, mandatory: true, persistent: true,
+  });
   await channel.waitForConfirms(); // rejects if the broker refuses the message
   await channel.close();
   if (returned) {
@@ -30,20 +34,18 @@ async function retry(connection, cascade, queue, delayMs) {
   if (!message) {
     throw new Error(`no message in ${queue}`);
   }
-  const headers = Object.fromEntries(
-    Object.entries(message.properties.headers ?? {}).filter(([name]) => !isDeathHeader(name)),
-  );
   const address = message.fields.routingKey.split('.').slice(cascade.levels).join('.');
-  const { messageId, contentType } = message.properties;
+  const { headers, messageId, contentType } = message.properties;
   await publish(connection, cascade, delayMs, address, message.content, { headers, messageId, contentType });
   channel.ack(message);
   await channel.close();
 }
 
-// What the broker wrote while the message was delayed. RabbitMQ 3 takes a message that brings it along for one
-// that goes in circles: it is lost or stuck.
-function isDeathHeader(name) {
-  return name === 'x-death' || name.startsWith('x-first-death-') || name.startsWith('x-last-death-');
+// Further keys, which RabbitMQ uses again at every level, and what it wrote while the message was delayed: RabbitMQ 3
+// takes a message that brings that along for one that goes in circles, lost or stuck.
+function isHarmful(header) {
+  return ['CC', 'BCC', 'x-death'].includes(header)
+    || header.startsWith('x-first-death-') || header.startsWith('x-last-death-');
 }
 
 async function main([command, first, second, body]) {

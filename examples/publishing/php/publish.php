@@ -19,11 +19,16 @@ require_once is_file('vendor/autoload.php') ? 'vendor/autoload.php' : 'PhpAmqpLi
 require_once __DIR__ . '/cascade.php';
 require_once __DIR__ . '/routing_key.php';
 
-/** Returns when the broker has taken responsibility for the message. */
+/** Returns when the broker has taken responsibility for the message, without what harms it or others in a cascade. */
 function publish(AMQPChannel $channel, Cascade $cascade, int $delayMs, string $address, AMQPMessage $message): void
 {
     $key = routingKey($delayMs, $cascade->levels, $cascade->resolutionMs, $address, $cascade->base);
     $message->set('delivery_mode', AMQPMessage::DELIVERY_MODE_PERSISTENT);
+    $message->set('priority', null);
+    $message->set('expiration', null);
+    $headers = $message->has('application_headers') ? $message->get('application_headers')->getNativeData() : [];
+    $kept = array_filter($headers, fn ($name) => !isHarmful((string) $name), ARRAY_FILTER_USE_KEY);
+    $message->set('application_headers', new AMQPTable($kept));
     $failure = null;
     $channel->confirm_select();
     $channel->set_nack_handler(function () use (&$failure) {
@@ -45,21 +50,20 @@ function retry(AMQPChannel $channel, Cascade $cascade, string $queue, int $delay
 {
     $message = $channel->basic_get($queue) ?? throw new RuntimeException("no message in $queue");
     $properties = $message->get_properties();
-    $headers = isset($properties['application_headers']) ? $properties['application_headers']->getNativeData() : [];
-    $kept = array_filter($headers, fn ($name) => !isDeathHeader((string) $name), ARRAY_FILTER_USE_KEY);
-    $properties['application_headers'] = new AMQPTable($kept);
+    unset($properties['user_id']); // the broker refuses that of another user
     $address = explode('.', $message->getRoutingKey(), $cascade->levels + 1)[$cascade->levels];
     publish($channel, $cascade, $delayMs, $address, new AMQPMessage($message->getBody(), $properties));
     $message->ack();
 }
 
 /**
- * What the broker wrote while the message was delayed. RabbitMQ 3 takes a message that brings it along for one
- * that goes in circles: it is lost or stuck.
+ * Further keys, which RabbitMQ uses again at every level, and what it wrote while the message was delayed: RabbitMQ 3
+ * takes a message that brings that along for one that goes in circles, lost or stuck.
  */
-function isDeathHeader(string $name): bool
+function isHarmful(string $header): bool
 {
-    return $name === 'x-death' || str_starts_with($name, 'x-first-death-') || str_starts_with($name, 'x-last-death-');
+    return in_array($header, ['CC', 'BCC', 'x-death'], true)
+        || str_starts_with($header, 'x-first-death-') || str_starts_with($header, 'x-last-death-');
 }
 
 $cascade = Cascade::fromEnvironment();

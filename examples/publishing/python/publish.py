@@ -13,10 +13,13 @@ from routing_key import routing_key
 
 
 def publish(channel, cascade, delay_ms, address, body, properties):
-    """Returns when the broker has taken responsibility for the message. Raises NackError if it refuses the
-    message, UnroutableError if no binding takes the key. The channel is in confirm mode."""
+    """Returns when the broker has taken responsibility for the message, without what harms it or others in a
+    cascade. Raises NackError if the broker refuses the message, UnroutableError if no binding takes the key. The
+    channel is in confirm mode."""
     key = routing_key(delay_ms, cascade.levels, cascade.resolution_ms, address, cascade.base)
     properties.delivery_mode = 2  # persistent
+    properties.priority = properties.expiration = None
+    properties.headers = {k: v for k, v in (properties.headers or {}).items() if not is_harmful(k)}
     channel.basic_publish(cascade.entry_exchange, key, body, properties, mandatory=True)
 
 
@@ -25,16 +28,16 @@ def retry(channel, cascade, queue, delay_ms):
     delivery, properties, body = channel.basic_get(queue)
     if delivery is None:
         raise LookupError(f"no message in {queue}")
-    properties.headers = {k: v for k, v in (properties.headers or {}).items() if not is_death_header(k)}
+    properties.user_id = None  # the broker refuses that of another user
     address = delivery.routing_key.split(".", cascade.levels)[cascade.levels]
     publish(channel, cascade, delay_ms, address, body, properties)
     channel.basic_ack(delivery.delivery_tag)
 
 
-def is_death_header(name):
-    """What the broker wrote while the message was delayed. RabbitMQ 3 takes a message that brings it along
-    for one that goes in circles: it is lost or stuck."""
-    return name == "x-death" or name.startswith(("x-first-death-", "x-last-death-"))
+def is_harmful(header):
+    """Further keys, which RabbitMQ uses again at every level, and what it wrote while the message was delayed:
+    RabbitMQ 3 takes a message that brings that along for one that goes in circles, lost or stuck."""
+    return header in ("CC", "BCC", "x-death") or header.startswith(("x-first-death-", "x-last-death-"))
 
 
 if __name__ == "__main__":

@@ -9,13 +9,16 @@ require 'bunny'
 require_relative 'cascade'
 require_relative 'routing_key'
 
-# Returns when the broker has taken responsibility for the message. The channel is in confirm mode.
+# Returns when the broker has taken responsibility for the message, without what harms it or others in a cascade. The
+# channel is in confirm mode.
 def publish(channel, cascade, delay_ms, address, body, **properties)
   key = routing_key(delay_ms, cascade[:levels], cascade[:resolution_ms], address, base: cascade[:base])
   entry = Bunny::Exchange.new(channel, :topic, cascade[:entry_exchange], no_declare: true)
   returned = nil
   entry.on_return { |info, _properties, _body| returned = info } # before the confirmation
-  entry.publish(body, routing_key: key, mandatory: true, persistent: true, **properties)
+  headers = (properties[:headers] || {}).reject { |name, _| harmful?(name) }
+  entry.publish(body, **properties, headers: headers, priority: nil, expiration: nil,
+                                    routing_key: key, mandatory: true, persistent: true)
   raise 'the broker refused the message; try again later' unless channel.wait_for_confirms
   raise "no binding takes the key #{key}: #{returned.reply_text}" if returned
 end
@@ -25,17 +28,16 @@ def retry_later(channel, cascade, queue, delay_ms)
   delivery, properties, body = channel.basic_get(queue, manual_ack: true)
   raise "no message in #{queue}" unless delivery
 
-  headers = (properties[:headers] || {}).reject { |name, _| death_header?(name) }
   address = delivery.routing_key.split('.', cascade[:levels] + 1).last
   publish(channel, cascade, delay_ms, address, body,
-          headers: headers, message_id: properties[:message_id], content_type: properties[:content_type])
+          **properties.to_hash.slice(:headers, :message_id, :content_type))
   channel.ack(delivery.delivery_tag)
 end
 
-# What the broker wrote while the message was delayed. RabbitMQ 3 takes a message that brings it along for one
-# that goes in circles: it is lost or stuck.
-def death_header?(name)
-  name == 'x-death' || name.start_with?('x-first-death-', 'x-last-death-')
+# Further keys, which RabbitMQ uses again at every level, and what it wrote while the message was delayed: RabbitMQ 3
+# takes a message that brings that along for one that goes in circles, lost or stuck.
+def harmful?(header)
+  %w[CC BCC x-death].include?(header) || header.start_with?('x-first-death-', 'x-last-death-')
 end
 
 cascade = cascade_from_environment

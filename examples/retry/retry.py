@@ -1,0 +1,59 @@
+"""Takes messages from a queue and lets those that fail come back later and later, through a ladder. Needs pika:
+
+python3 retry.py <queue> 1s,5s,15s <command>
+
+The command gets the body on its standard input. If it fails, the message is published anew with the next of the
+delays, and the old one is acknowledged when the broker has confirmed that; in doubt it comes twice, and it is never
+lost. When there is no further delay, the message is rejected for good: give the queue a dead-letter exchange to keep
+it. A command has to end within half of the connection's heartbeat, a minute by default.
+"""
+import os
+import subprocess
+import sys
+
+import pika
+
+ENTRY = "retry.entry"
+ATTEMPTS = "x-attempts"  # counts those that failed
+
+
+def handle(channel, queue, delays, command, delivery, properties, body):
+    """Runs the command and decides what becomes of the message."""
+    status = subprocess.run([command], input=body, check=False).returncode
+    attempts = (properties.headers or {}).get(ATTEMPTS, 0)
+    if status == 0:
+        channel.basic_ack(delivery.delivery_tag)
+    elif attempts >= len(delays):
+        print(f"given up after {attempts + 1} attempts: status {status}", file=sys.stderr)
+        channel.basic_reject(delivery.delivery_tag, requeue=False)
+    else:
+        print(f"attempt {attempts + 1} failed, again in {delays[attempts]}: status {status}", file=sys.stderr)
+        again(channel, f"{delays[attempts]}.{queue}", attempts + 1, properties, body)
+        channel.basic_ack(delivery.delivery_tag)
+
+
+def again(channel, key, attempts, properties, body):
+    """Publishes the message for a further attempt. Returns when the broker has taken responsibility for it."""
+    headers = {k: v for k, v in (properties.headers or {}).items() if not is_harmful(k)}
+    channel.basic_publish(ENTRY, key, body, pika.BasicProperties(
+        headers={**headers, ATTEMPTS: attempts}, content_type=properties.content_type, delivery_mode=2,
+        message_id=properties.message_id, timestamp=properties.timestamp), mandatory=True)
+
+
+def is_harmful(header):
+    """Further keys, which RabbitMQ would use again, and what it wrote while the message was delayed: RabbitMQ 3 takes
+    a message that brings that along for one that goes in circles, lost or stuck."""
+    return header in ("CC", "BCC", "x-death") or header.startswith(("x-first-death-", "x-last-death-"))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.stderr.write("usage: retry.py <queue> <delays> <command>\n")
+        sys.exit(2)
+    _, queue, delays, command = sys.argv
+    connection = pika.BlockingConnection(pika.URLParameters(os.environ["RABBITMQ_AMQP_URI"]))
+    channel = connection.channel()
+    channel.confirm_delivery()  # a refused or unroutable message is an exception
+    channel.basic_qos(prefetch_count=1)  # one at a time: how many messages wait for this worker
+    for message in channel.consume(queue):
+        handle(channel, queue, delays.split(","), command, *message)

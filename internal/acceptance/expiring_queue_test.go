@@ -1,0 +1,42 @@
+package acceptance
+
+import (
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// A queue for each delay, as frameworks make it: it is declared before each message, and x-expires removes it when it
+// is no longer used. Declaring a classic queue again begins that time anew. It does not for a quorum queue, which goes
+// with the messages in it (3.10.8, 4.0.5, 4.3.6). The guide to choosing says so.
+func TestExpiringQueueTakesItsMessages(t *testing.T) {
+	t.Parallel()
+	// Messages come more often than the queue expires. They come for 15 s: quorum queues look every 5 s.
+	const expires, pause, messages = time.Second, 250 * time.Millisecond, 60
+	for queueType, loses := range map[string]bool{"classic": false, "quorum": true} {
+		t.Run(queueType, func(t *testing.T) {
+			t.Parallel()
+			v := newVhost(t)
+			channel, err := v.conn.Channel()
+			if err != nil {
+				t.Fatal(err)
+			}
+			arguments := amqp.Table{"x-queue-type": queueType, "x-expires": expires.Milliseconds()}
+			const durable, autoDelete, exclusive, noWait = true, false, false, false
+			lost := false
+			for n := 0; n < messages && !lost; n++ {
+				q, err := channel.QueueDeclare("delay.10000", durable, autoDelete, exclusive, noWait, arguments)
+				if err != nil {
+					t.Fatal(err)
+				}
+				lost = q.Messages < n
+				v.publish("", "delay.10000", "")
+				time.Sleep(pause)
+			}
+			if lost != loses {
+				t.Errorf("messages are lost: %t", lost)
+			}
+		})
+	}
+}

@@ -1,0 +1,354 @@
+package acceptance
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	amqp10 "github.com/Azure/go-amqp"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+)
+
+// The guide's table says what a cascade does with each property of a message, by version of RabbitMQ and type of queue.
+// Messages show whether that is so on this broker.
+func TestMessageProperties(t *testing.T) {
+	fates := propertyFates(t)
+	for property := range propertyTests {
+		if fates[property] == nil {
+			t.Errorf("the guide does not tell what becomes of: %s", property)
+		}
+	}
+	t.Parallel()
+	for _, queueType := range []string{"quorum", "classic"} {
+		t.Run(queueType, func(t *testing.T) {
+			t.Parallel()
+			v := newVhost(t)
+			newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "t", "queue_type": queueType,
+				"levels": propertyScale.Levels, "resolution": propertyScale.Resolution.String()})
+			for property, row := range fates {
+				t.Run(property, func(t *testing.T) {
+					t.Parallel()
+					test, known := propertyTests[property]
+					want, told := row[queueColumn(v.broker.Version, queueType)]
+					switch {
+					case !known:
+						t.Fatal("no test sends such a message")
+					case !told:
+						t.Skipf("the guide does not tell of RabbitMQ %s", v.broker.Version)
+					case want == "–":
+						t.Skip("this version does not know it")
+					}
+					j := newJourney(t, v)
+					if fate := test(j); fate != want {
+						t.Errorf("%s, but the guide says: %s", fate, want)
+					}
+				})
+			}
+		})
+	}
+}
+
+const propertiesGuide = "templates/guides/properties.md"
+
+// propertyFates are the cells of the guide's table, by property and column, such as "4.0 quorum".
+func propertyFates(t *testing.T) map[string]map[string]string {
+	t.Helper()
+	fates := map[string]map[string]string{}
+	var columns []string
+	for line := range strings.Lines(readPage(t, propertiesGuide)) {
+		if !strings.HasPrefix(line, "| ") {
+			continue
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		for i := range cells {
+			cells[i] = strings.Trim(strings.TrimSpace(cells[i]), "*")
+		}
+		if columns == nil {
+			columns = cells
+			continue
+		}
+		property := strings.ReplaceAll(cells[0], "`", "")
+		fates[property] = map[string]string{}
+		for i, column := range columns[1 : len(columns)-1] {
+			fates[property][column] = cells[i+1]
+		}
+	}
+	if len(fates) == 0 {
+		t.Fatalf("%s has no table", propertiesGuide)
+	}
+	return fates
+}
+
+func queueColumn(version, queueType string) string {
+	numbers := strings.Split(version, ".")
+	return strings.Join(numbers[:min(2, len(numbers))], ".") + " " + queueType
+}
+
+// What becomes of a property.
+const (
+	kept    = "kept"
+	changed = "changed"
+	dropped = "dropped"
+	harmful = "harmful" // to this message or to others
+)
+
+// propertyTests send messages with a property, and tell what becomes of it.
+var propertyTests = map[string]func(*journey) string{
+	"content type":              carries(amqp.Publishing{ContentType: "text/x-test"}),
+	"content encoding":          carries(amqp.Publishing{ContentEncoding: "gzip"}),
+	"message id":                carries(amqp.Publishing{MessageId: "m-1"}),
+	"correlation id":            carries(amqp.Publishing{CorrelationId: "c-1"}),
+	"reply-to":                  carries(amqp.Publishing{ReplyTo: "answers"}),
+	"type":                      carries(amqp.Publishing{Type: "order.created"}),
+	"timestamp":                 carries(amqp.Publishing{Timestamp: time.Unix(1_700_000_000, 0)}),
+	"app id":                    carries(amqp.Publishing{AppId: "shop"}),
+	"headers":                   carries(amqp.Publishing{Headers: amqp.Table{"trace": "abc", "n": int64(1)}}),
+	"header x-delay":            carries(amqp.Publishing{Headers: amqp.Table{"x-delay": int32(60_000)}}),
+	"delivery mode, persistent": carries(amqp.Publishing{DeliveryMode: amqp.Persistent}),
+	"delivery mode, transient":  carries(amqp.Publishing{DeliveryMode: amqp.Transient}),
+	"user id": func(j *journey) string {
+		return carries(amqp.Publishing{UserId: j.broker.Username})(j)
+	},
+	"priority 0 to 4":            overtakes(4),
+	"priority 5 and more":        overtakes(9),
+	"expiration":                 expires,
+	"mandatory":                  mandatory,
+	"header CC":                  furtherKeys("CC"),
+	"header BCC":                 furtherKeys("BCC"),
+	"header x-death, sent again": sentAgain,
+	"annotations (AMQP 1.0)":     annotations,
+}
+
+// propertyScale has delays of 500 ms, 1 s and 2 s in a row.
+var propertyScale = binary(3, 500*time.Millisecond)
+
+// journey sends messages to an address of its own.
+type journey struct {
+	cascadeUnderTest
+	address   string
+	publisher *brokertest.Publisher
+	arrivals  *brokertest.Collector
+}
+
+func newJourney(t *testing.T, shared *vhost) *journey {
+	t.Helper()
+	v := *shared
+	v.TB = t
+	j := &journey{cascadeUnderTest: cascadeUnderTest{&v, propertyScale, "t.delay-02", "t.delivery"},
+		address: strings.ReplaceAll(t.Name(), "/", "-")}
+	j.publisher = v.publisher()
+	j.arrivals = v.collect(j.delivery, destination(j.Levels, j.address))
+	return j
+}
+
+// key is that for a delay in units of the resolution.
+func (j *journey) key(units int, address string) string {
+	return keyOf(j, j.Scale, j.after(units), address)
+}
+
+func (j *journey) after(units int) time.Duration { return time.Duration(units) * j.Resolution }
+
+func (j *journey) publish(units int, message amqp.Publishing) (sent time.Time) {
+	j.Helper()
+	sent = time.Now()
+	if err := j.publisher.Publish(j.Context(), j.entry, j.key(units, j.address), message); err != nil {
+		j.Fatal(err)
+	}
+	return sent
+}
+
+// mark sends a message that is the last to arrive.
+func (j *journey) mark() {
+	j.Helper()
+	j.cascadeUnderTest.publish(j.entry, j.key(7, j.address), "mark")
+}
+
+// untilMark is what has arrived when the mark does.
+func (j *journey) untilMark() []brokertest.Arrival {
+	j.Helper()
+	for n := 1; ; n++ {
+		arrivals := j.arrived(j.arrivals, n)
+		if string(arrivals[n-1].Body) == "mark" {
+			return arrivals[:n-1]
+		}
+	}
+}
+
+// carries sends a message with a property through two queues, and looks for it where it arrives.
+func carries(sent amqp.Publishing) func(*journey) string {
+	return func(j *journey) string {
+		at := j.publish(3, sent)
+		arrival := j.arrived(j.arrivals, 1)[0]
+		if wait := arrival.At.Sub(at); wait < j.after(3) {
+			j.Errorf("the message is early: %s", wait)
+		}
+		got := amqp.Publishing{Headers: amqp.Table{}, ContentType: arrival.ContentType,
+			ContentEncoding: arrival.ContentEncoding, DeliveryMode: arrival.DeliveryMode, Priority: arrival.Priority,
+			CorrelationId: arrival.CorrelationId, ReplyTo: arrival.ReplyTo, Expiration: arrival.Expiration,
+			MessageId: arrival.MessageId, Timestamp: arrival.Timestamp, Type: arrival.Type, UserId: arrival.UserId,
+			AppId: arrival.AppId}
+		for name, value := range arrival.Headers {
+			if name != "x-death" && !strings.HasPrefix(name, "x-first-death-") &&
+				!strings.HasPrefix(name, "x-last-death-") {
+				got.Headers[name] = value
+			}
+		}
+		if sent.Headers == nil {
+			sent.Headers = amqp.Table{}
+		}
+		switch {
+		case reflect.DeepEqual(got, sent):
+			return kept
+		case reflect.DeepEqual(got, amqp.Publishing{Headers: amqp.Table{}}):
+			return dropped
+		}
+		j.Logf("%+v became %+v", sent, got)
+		return changed
+	}
+}
+
+// overtakes sends a message with a priority into the queue in which another one waits, when that is nearly due. It is
+// harmful if the other one waits for it.
+func overtakes(priority uint8) func(*journey) string {
+	return func(j *journey) string {
+		j.publish(4, amqp.Publishing{Type: "normal"})
+		time.Sleep(j.after(3)) // what comes later has to be due later
+		j.publish(4, amqp.Publishing{Type: "urgent", Priority: priority})
+		arrivals := j.arrived(j.arrivals, 2)
+		urgent := arrivals[1]
+		if arrivals[0].Type != "normal" {
+			return harmful
+		}
+		if urgent.Priority != priority {
+			return changed
+		}
+		return kept
+	}
+}
+
+// expires sends a message that waits in two queues, with an expiration that is shorter than the first.
+func expires(j *journey) string {
+	at := j.publish(6, amqp.Publishing{Expiration: "100"})
+	arrival := j.arrived(j.arrivals, 1)[0]
+	switch wait := arrival.At.Sub(at); {
+	case wait < j.after(2):
+		j.Errorf("the expiration cuts the second wait as well: the message arrives after %s", wait)
+	case wait < j.after(6):
+		return harmful
+	}
+	return kept
+}
+
+// mandatory sends to an address that nobody has bound.
+func mandatory(j *journey) string {
+	err := j.publisher.Publish(j.Context(), j.entry, j.key(3, "nobody."+j.address), amqp.Publishing{})
+	switch {
+	case errors.Is(err, brokertest.ErrReturned):
+		return kept
+	case err != nil:
+		j.Fatal(err)
+	}
+	return dropped
+}
+
+// furtherKeys sends a message with a further key in a header: for one unit, where its own is for three.
+func furtherKeys(header string) func(*journey) string {
+	return func(j *journey) string {
+		further := "further." + j.address
+		others := j.collect(j.delivery, destination(j.Levels, further))
+		at := j.publish(3, amqp.Publishing{Headers: amqp.Table{header: []any{j.key(1, further)}}})
+		j.mark()
+		arrivals, copies := j.untilMark(), others.Arrivals()
+		for _, a := range slices.Concat(arrivals, copies) {
+			j.Logf("%s after %s", a.RoutingKey, a.At.Sub(at))
+		}
+		if len(arrivals) != 1 || len(copies) != 1 || arrivals[0].At.Sub(at) < j.after(3) {
+			return harmful
+		}
+		return kept
+	}
+}
+
+// sentAgain sends a message that was delayed once more through the same queues, with all headers.
+func sentAgain(j *journey) string {
+	j.publish(3, amqp.Publishing{})
+	first := j.arrived(j.arrivals, 1)[0]
+	j.publish(3, amqp.Publishing{Headers: first.Headers})
+	j.mark()
+	arrivals := j.untilMark()
+	if len(arrivals) != 2 {
+		return harmful
+	}
+	if reflect.DeepEqual(timesDied(arrivals[1]), timesDied(first)) {
+		return dropped
+	}
+	return changed
+}
+
+// timesDied are the counts of the header x-death, by queue.
+func timesDied(a brokertest.Arrival) map[string]int64 {
+	counts := map[string]int64{}
+	deaths, _ := a.Headers["x-death"].([]any)
+	for _, death := range deaths {
+		if death, is := death.(amqp.Table); is {
+			queue, _ := death["queue"].(string)
+			counts[queue], _ = death["count"].(int64)
+		}
+	}
+	return counts
+}
+
+// annotations sends a message with an annotation over AMQP 1.0, and receives it over AMQP 1.0.
+func annotations(j *journey) string {
+	const queue = "annotated"
+	j.declareQueue(queue, map[string]any{"x-queue-type": "quorum"})
+	j.bind(j.delivery, destination(j.Levels, queue), "queue", queue)
+	uri, err := url.Parse(j.broker.AMQPURI)
+	if err != nil {
+		j.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(j.Context(), patience)
+	defer cancel()
+	conn, err := amqp10.Dial(ctx, "amqp://"+uri.Host, &amqp10.ConnOptions{HostName: "vhost:" + j.name,
+		SASLType: amqp10.SASLTypePlain(j.broker.Username, j.broker.Password)})
+	if err != nil {
+		j.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	session, err := conn.NewSession(ctx, nil)
+	if err != nil {
+		j.Fatal(err)
+	}
+	entry := "/exchanges/" + url.PathEscape(j.entry) + "/" + url.PathEscape(j.key(3, queue))
+	sender, err := session.NewSender(ctx, entry, nil)
+	if err != nil {
+		j.Fatal(err)
+	}
+	message := amqp10.NewMessage([]byte("with annotations"))
+	message.Annotations = amqp10.Annotations{"x-opt-trace": "abc"}
+	if err := sender.Send(ctx, message, nil); err != nil {
+		j.Fatal(err)
+	}
+	receiver, err := session.NewReceiver(ctx, "/queues/"+queue, nil)
+	if err != nil {
+		j.Fatal(err)
+	}
+	received, err := receiver.Receive(ctx, nil)
+	if err != nil {
+		j.Fatal(err)
+	}
+	switch received.Annotations["x-opt-trace"] {
+	case "abc":
+		return kept
+	case nil:
+		return dropped
+	}
+	return changed
+}

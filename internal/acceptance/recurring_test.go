@@ -1,0 +1,106 @@
+package acceptance
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// The times of examples/recurring, on days that have 23 and 25 hours, and after a worker was away.
+func TestRecurringTimes(t *testing.T) {
+	t.Parallel()
+	python := languages["python"].interpreter(t, "import pika")
+	for _, c := range []struct{ schedule, last, now, want string }{
+		{"30s", "2026-11-25T10:00:00+00:00", "2026-11-25T10:00:00+00:00", "2026-11-25T10:00:30+00:00"},
+		{"30s", "2026-11-25T10:00:00+00:00", "2026-11-25T10:00:29+00:00", "2026-11-25T10:00:30+00:00"},
+		{"30s", "2026-11-25T10:00:00+00:00", "2026-11-25T11:00:01+00:00", "2026-11-25T11:00:30+00:00"},
+		{"09:00 Europe/Berlin", "2026-11-25T08:00:00+00:00", "2026-11-25T08:00:02+00:00", "2026-11-26T09:00:00+01:00"},
+		{"09:00 Europe/Berlin", "2026-11-25T07:00:00+00:00", "2026-11-25T07:00:00+00:00", "2026-11-25T09:00:00+01:00"},
+		{"09:00 Europe/Berlin", "2026-03-28T08:00:00+00:00", "2026-03-28T08:00:00+00:00", "2026-03-29T09:00:00+02:00"},
+		{"09:00 Europe/Berlin", "2026-10-24T07:00:00+00:00", "2026-10-24T07:00:00+00:00", "2026-10-25T09:00:00+01:00"},
+		{"09:00 Europe/Berlin", "2026-11-01T08:00:00+00:00", "2026-11-25T12:00:00+00:00", "2026-11-26T09:00:00+01:00"},
+	} {
+		program := fmt.Sprintf("import recurring\nfrom datetime import datetime\nprint(recurring.next_time(%q, "+
+			"datetime.fromisoformat(%q), datetime.fromisoformat(%q)).isoformat())", c.schedule, c.last, c.now)
+		got := runIn(t, filepath.Join(examples, "recurring"), []string{"PYTHONDONTWRITEBYTECODE=1"}, "",
+			append(python, "-c", program)...)
+		if got != c.want+"\n" {
+			t.Errorf("%s after %s, at %s: %s, want %s", c.schedule, c.last, c.now, got, c.want)
+		}
+	}
+}
+
+// The worker of examples/recurring keeps a message coming back, until the command has enough. An occurrence that a
+// killed worker has left twice is handled once, and there is one series afterwards.
+func TestRecurringExample(t *testing.T) {
+	t.Parallel()
+	const occurrences = 6
+	python := languages["python"].interpreter(t, "import pika")
+	program := func(arguments ...string) []string {
+		return slices.Concat(python, []string{filepath.Join(examples, "recurring", "recurring.py")}, arguments)
+	}
+	v := newVhost(t)
+	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "tasks", "levels": 4})
+	v.declareQueue("reminders", map[string]any{"x-queue-type": "quorum", "x-single-active-consumer": true})
+	v.bind("tasks.delivery", destination(4, "reminders"), "queue", "reminders")
+	_, usage, err := tryIn(t, ".", v.environ(), "", program("start", "reminders")...)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 2 || strings.Count(usage, "\n") != 1 {
+		t.Errorf("without a schedule: %v %q", err, usage)
+	}
+
+	directory := t.TempDir()
+	handled, command := filepath.Join(directory, "handled"), filepath.Join(directory, "command")
+	script := fmt.Sprintf("#!/bin/sh\ncat >> %[1]s\n[ $(wc -l < %[1]s) -lt %d ] || exit 10\n", handled, occurrences)
+	if err := os.WriteFile(command, []byte(script), 0o700); err != nil { //nolint:gosec // it has to be executable
+		t.Fatal(err)
+	}
+	times := func() int {
+		text, _ := os.ReadFile(handled) //nolint:gosec // there is none before the first
+		return strings.Count(string(text), "\n")
+	}
+	worker := program("work", "reminders", command)
+	stop := run(t, v, worker...)
+	runIn(t, ".", v.environ(), "", program("start", "reminders", "daily", "1s", "hello\n")...)
+	v.eventually("the message has come back", func() bool { return times() == 2 })
+	stop()
+	v.doubles("reminders")
+	run(t, v, worker...)
+	v.eventually("the command has enough", func() bool { return times() >= occurrences })
+	v.settled("reminders", "tasks.delay-00", "tasks.delay-01", "tasks.delay-02", "tasks.delay-03")
+	if n := times(); n != occurrences {
+		t.Errorf("%d occurrences were handled, want %d", n, occurrences)
+	}
+}
+
+// doubles puts the message of a queue into it twice.
+func (v *vhost) doubles(queue string) {
+	v.Helper()
+	v.eventually("a message is in "+queue, func() bool { return v.depth(queue) > 0 })
+	channel, err := v.conn.Channel()
+	if err != nil {
+		v.Fatal(err)
+	}
+	const autoAck, exclusive, noLocal, noWait = true, false, false, false // RabbitMQ 3 refuses a get here
+	deliveries, err := channel.Consume(queue, "", autoAck, exclusive, noLocal, noWait, nil)
+	if err != nil {
+		v.Fatal(err)
+	}
+	message := <-deliveries
+	if err := channel.Close(); err != nil {
+		v.Fatal(err)
+	}
+	for range 2 {
+		if err := v.publisher().Publish(v.Context(), "", queue, amqp.Publishing{Headers: message.Headers,
+			MessageId: message.MessageId, DeliveryMode: amqp.Persistent, Body: message.Body}); err != nil {
+			v.Fatal(err)
+		}
+	}
+}
