@@ -101,6 +101,7 @@ func TestWrongAttributes(t *testing.T) {
 			"entry_exchange":            anythingGoes, // computed, as the seven below
 			"delivery_exchange_type":    anythingGoes,
 			"summary":                   anythingGoes,
+			"policies":                  anythingGoes,
 			"queue_arguments":           anythingGoes,
 			"publisher":                 anythingGoes,
 			"exchanges":                 anythingGoes,

@@ -115,7 +115,7 @@ func TestListLimit(t *testing.T) {
 		if found := p.query(t.Context(), nil, true, limit); len(found) != want {
 			t.Errorf("with limit %d there are %d", limit, len(found))
 		}
-		if n := g.requests.Load(); n != 4 { // vhosts, exchanges, queues, bindings
+		if n := g.requests.Load(); n != 5 { // vhosts, exchanges, queues, bindings, policies
 			t.Errorf("with limit %d there are %d requests", limit, n)
 		}
 	}
@@ -126,13 +126,13 @@ func TestListLimit(t *testing.T) {
 		Read: "^$"}))
 	g.requests.Store(0)
 	p.query(t.Context(), nil, false, 3)
-	if n := g.requests.Load(); n != 4 {
+	if n := g.requests.Load(); n != 5 {
 		t.Errorf("once the limit is reached there are %d requests", n)
 	}
 	// Where there are no cascades, a list of the exchanges is enough.
 	g.requests.Store(0)
 	p.query(t.Context(), nil, false, 4)
-	if n := g.requests.Load(); n != 5 {
+	if n := g.requests.Load(); n != 6 {
 		t.Errorf("with another vhost, where nothing is, there are %d requests", n)
 	}
 }
@@ -162,7 +162,7 @@ func TestListAmongThousands(t *testing.T) {
 	began := time.Now()
 	found := p.query(t.Context(), attributes{"vhost": v.name}, true, 100)
 	t.Logf("found after %s", time.Since(began))
-	if len(found) != 1 || found[0].entry != "tasks.delay-27" || g.requests.Load() != 3 {
+	if len(found) != 1 || found[0].entry != "tasks.delay-27" || g.requests.Load() != 4 {
 		t.Errorf("%d requests find %v", g.requests.Load(), found)
 	}
 }

@@ -3,7 +3,6 @@ package acceptance
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -38,11 +37,7 @@ func TestRetryExample(t *testing.T) {
 
 func retries(t *testing.T, program ...string) {
 	t.Helper()
-	_, usage, err := tryIn(t, ".", nil, "", append(program, "orders")...)
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 2 || strings.Count(usage, "\n") != 1 {
-		t.Errorf("without a command: %v %q", err, usage)
-	}
+	mustSayUsage(t, append(program, "orders")...)
 	v := newVhost(t)
 	newProtocolOf(t, ladderType, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "retry",
 		"delays": textSet("300ms", "900ms", "2s")})

@@ -1,0 +1,24 @@
+terraform {
+  required_providers {
+    rabbitmqdelay = {
+      source = "rabbitmqdelay/rabbitmqdelay"
+    }
+  }
+}
+
+resource "rabbitmqdelay_cascade" "tasks" {
+  name   = "tasks"
+  base   = 10
+  levels = 8
+}
+
+resource "rabbitmqdelay_destination" "jobs" {
+  delivery_exchange = rabbitmqdelay_cascade.tasks.delivery_exchange
+  levels            = rabbitmqdelay_cascade.tasks.levels
+  address           = "jobs"
+  queue             = "jobs"
+}
+
+output "publisher" {
+  value = jsonencode(rabbitmqdelay_cascade.tasks.publisher)
+}

@@ -1,0 +1,98 @@
+package acceptance
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Jobs of examples/cancel are cancelled, and rescheduled to earlier, to later and twice, while the worker is killed:
+// each is done once, at its last time, or not at all.
+func TestCancelExample(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "tasks", "base": 10, "levels": 2,
+		"resolution": "100ms"})
+	v.declareQueue("jobs", map[string]any{"x-queue-type": "quorum"})
+	v.bind("tasks.delivery", "*.*.jobs", "queue", "jobs")
+	directory := t.TempDir()
+	done, command := filepath.Join(directory, "done"), filepath.Join(directory, "command")
+	script := fmt.Sprintf("#!/bin/sh\nread id\necho \"$id $(date +%%s%%3N)\" >> %s\n", done)
+	if err := os.WriteFile(command, []byte(script), 0o700); err != nil { //nolint:gosec // it has to be executable
+		t.Fatal(err)
+	}
+	program := build(t, "cancel")
+	environ := append(v.environ(), "STORE="+filepath.Join(directory, "jobs.db"),
+		`PUBLISHER={"entry_exchange":"tasks.delay-01","base":10,"levels":2,"resolution_ms":100,"max_delay_ms":9900}`)
+	says := func(code int, arguments ...string) string {
+		t.Helper()
+		_, said, err := tryIn(t, ".", environ, "", append([]string{program}, arguments...)...)
+		var exit *exec.ExitError
+		if code == 0 && err != nil || code != 0 && (!errors.As(err, &exit) || exit.ExitCode() != code) ||
+			strings.Count(said, "\n") > 1 {
+			t.Fatalf("%s: %v %q", arguments, err, said)
+		}
+		return said
+	}
+	for _, wrong := range [][]string{{}, {"cancel"}, {"schedule", "a", "soon", "jobs", "a"},
+		{"schedule", "a", "1h", "jobs", "a"}} {
+		says(2, wrong...)
+	}
+	worker := append([]string{"env"}, append(environ, program, "work", "jobs", command)...)
+	stop := run(t, v, worker...)
+
+	due := map[string]time.Time{}
+	at := func(verb, id string, delay time.Duration) {
+		t.Helper()
+		due[id] = time.Now().Add(delay)
+		says(0, verb, id, delay.String(), "jobs", id+"\n")
+	}
+	at("schedule", "same", 6*time.Second)
+	at("schedule", "cancelled", 6*time.Second)
+	at("schedule", "later", 6*time.Second)
+	at("schedule", "sooner", 9*time.Second)
+	at("schedule", "twice", 6*time.Second)
+	if said := says(1, "schedule", "same", "1s", "jobs", "same"); !strings.Contains(said, "reschedule it") {
+		t.Errorf("a second job of the same name: %q", said)
+	}
+	stop()
+	says(0, "cancel", "cancelled")
+	at("reschedule", "later", 9*time.Second)
+	at("reschedule", "sooner", 2*time.Second)
+	at("reschedule", "twice", 9*time.Second)
+	at("reschedule", "twice", 7*time.Second)
+	run(t, v, worker...)
+
+	var lines []string
+	v.eventually("all jobs are done", func() bool {
+		text, _ := os.ReadFile(done) //nolint:gosec // the test's own
+		lines = strings.Fields(strings.TrimSpace(string(text)))
+		return len(lines) >= 2*4
+	})
+	for i := 0; i < len(lines); i += 2 {
+		var ms int64
+		if _, err := fmt.Sscan(lines[i+1], &ms); err != nil {
+			t.Fatal(err)
+		}
+		late := time.UnixMilli(ms).Sub(due[lines[i]].Truncate(time.Millisecond))
+		if lines[i] == "cancelled" || late < 0 || late > 3*mostLateness { // it may be down at its time
+			t.Errorf("job %s was done %s late", lines[i], late)
+		}
+	}
+	for _, arguments := range [][]string{{"cancel", "same"}, {"reschedule", "same", "1s", "jobs", "same"}} {
+		if said := says(1, arguments...); !strings.Contains(said, "is done, or was cancelled") {
+			t.Errorf("%s: %q", arguments, said)
+		}
+	}
+	time.Sleep(time.Until(due["later"].Add(time.Second))) // the last of the messages that are to be dropped
+	v.eventually("nothing is left", func() bool { return v.depth("jobs") == 0 })
+	text, err := os.ReadFile(done) //nolint:gosec // see above
+	if err != nil || strings.Count(string(text), "\n") != 4 {
+		t.Errorf("done were %q, %v", text, err)
+	}
+}
