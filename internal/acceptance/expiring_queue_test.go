@@ -13,7 +13,7 @@ import (
 func TestExpiringQueueTakesItsMessages(t *testing.T) {
 	t.Parallel()
 	// Messages come more often than the queue expires. They come for 15 s: quorum queues look every 5 s.
-	const expires, pause, messages = time.Second, 250 * time.Millisecond, 60
+	const expires, pause, messages = 3 * time.Second, 250 * time.Millisecond, 60
 	for queueType, loses := range map[string]bool{"classic": false, "quorum": true} {
 		t.Run(queueType, func(t *testing.T) {
 			t.Parallel()
@@ -24,14 +24,14 @@ func TestExpiringQueueTakesItsMessages(t *testing.T) {
 			}
 			arguments := amqp.Table{"x-queue-type": queueType, "x-expires": expires.Milliseconds()}
 			const durable, autoDelete, exclusive, noWait = true, false, false, false
-			lost := false
+			lost, out := false, v.publisher()
 			for n := 0; n < messages && !lost; n++ {
 				q, err := channel.QueueDeclare("delay.10000", durable, autoDelete, exclusive, noWait, arguments)
 				if err != nil {
 					t.Fatal(err)
 				}
-				lost = q.Messages < n
-				v.publish("", "delay.10000", "")
+				err = out.Publish(t.Context(), "", "delay.10000", amqp.Publishing{DeliveryMode: amqp.Persistent})
+				lost = q.Messages < n || err != nil // it may be gone by now
 				time.Sleep(pause)
 			}
 			if lost != loses {
