@@ -89,17 +89,22 @@ func put(ctx context.Context, jobs store, exchange string, job job, again bool) 
 	return jobs.keepOnly(job.id, job.due)
 }
 
+func open() (*amqp.Connection, *amqp.Channel, error) {
+	connection, err := amqp.Dial(os.Getenv("RABBITMQ_AMQP_URI"))
+	if err != nil {
+		return nil, nil, err
+	}
+	channel, err := connection.Channel()
+	return connection, channel, err
+}
+
 // publish returns when the broker has taken responsibility for the message.
 func publish(ctx context.Context, exchange string, job job) error {
-	connection, err := amqp.Dial(os.Getenv("RABBITMQ_AMQP_URI"))
+	connection, channel, err := open()
 	if err != nil {
 		return err
 	}
 	defer connection.Close()
-	channel, err := connection.Channel()
-	if err != nil {
-		return err
-	}
 	if err := channel.Confirm(false); err != nil {
 		return err
 	}

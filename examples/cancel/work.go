@@ -16,15 +16,11 @@ const dueHeader = "due"
 
 // work takes one message at a time. A worker that is killed after its command has succeeded does that job once more.
 func work(ctx context.Context, jobs store, queue, command string) error {
-	connection, err := amqp.Dial(os.Getenv("RABBITMQ_AMQP_URI"))
+	connection, channel, err := open()
 	if err != nil {
 		return err
 	}
 	defer connection.Close()
-	channel, err := connection.Channel()
-	if err != nil {
-		return err
-	}
 	if err := channel.Qos(1, 0, false); err != nil {
 		return err
 	}

@@ -3,9 +3,10 @@ package broker
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -38,16 +39,11 @@ func (c *Client) MaySet(ctx context.Context, vhost string, p topology.Policy) er
 
 const policymakerHint = "the user needs the tag policymaker: rabbitmqctl set_user_tags <user> management policymaker"
 
-type policyBody struct {
-	Pattern    string             `json:"pattern"`
-	ApplyTo    string             `json:"apply-to"`
-	Priority   float64            `json:"priority"`
-	Definition topology.Arguments `json:"definition"`
-}
-
 func (v *vhostAPI) setPolicy(call *call, p topology.Policy) (int, error) {
-	return v.request(call, http.MethodPut, apiPath("policies", v.vhost, p.Name),
-		policyBody{p.Pattern, p.ApplyTo, p.Priority, p.Definition}, nil)
+	return status(v.management(call).PutPolicy(v.vhost, p.Name, rabbithole.Policy{
+		Pattern: p.Pattern, ApplyTo: p.ApplyTo, Priority: int(p.Priority),
+		Definition: rabbithole.PolicyDefinition(p.Definition),
+	}))
 }
 
 // policyList is nil if it cannot be read.

@@ -58,8 +58,8 @@ var Unreadable = Policies{{Policy: topology.Policy{Definition: topology.Argument
 func (p Policies) Rivals(own topology.Policy, exchange string) Policies {
 	var rivals Policies
 	for _, other := range p {
-		if other.Name != own.Name && other.Priority >= own.Priority && other.pattern.matches(exchange) != no &&
-			slices.Contains([]string{"exchanges", "all"}, other.ApplyTo) {
+		if other.Name != own.Name && other.Priority >= own.Priority && other.IsForExchanges() &&
+			other.pattern.matches(exchange) != no {
 			rivals = append(rivals, other)
 		}
 	}

@@ -129,7 +129,8 @@ func compute(config cascade.Config) (computed, error) {
 }
 
 func computedOf(resolved cascade.Cascade) computed {
-	c := computeDeclared(depictionOf(resolved), resolved.ParkUnroutable, string(resolved.QueueName))
+	shows := depictionOf(resolved)
+	c := computeDeclared(shows, resolved.ParkUnroutable, string(resolved.QueueName))
 	c["base"] = types.Int64Value(int64(resolved.Base))
 	c["levels"] = types.Int64Value(int64(resolved.Levels))
 	c["resolution"] = durationValue(resolved.Resolution)
@@ -139,7 +140,7 @@ func computedOf(resolved cascade.Cascade) computed {
 	c["lookahead"] = types.Int64Value(int64(resolved.Lookahead))
 	c["exchange_name"] = types.StringValue(string(resolved.ExchangeName))
 	c["publisher"] = publisherValue(resolved)
-	c["policies"] = policiesValue(resolved.Expand(), resolved.Expand())
+	c["policies"] = policiesValue(shows.desired, shows.desired)
 	return c
 }
 
@@ -149,9 +150,10 @@ func (m *cascadeModel) setActual(actual topology.Topology) diag.Diagnostics {
 	if diags.HasError() {
 		return diags
 	}
-	m.declaredModel.setActual(depictionOf(resolved), actual)
+	shows := depictionOf(resolved)
+	m.declaredModel.setActual(shows, actual)
 	m.Publisher = publisherValue(resolved)
-	m.Policies = policiesValue(resolved.Expand(), actual)
+	m.Policies = policiesValue(shows.desired, actual)
 	// A state of an older version does not know the attributes.
 	m.Base = types.Int64Value(int64(resolved.Base))
 	if m.InternalLevels.IsNull() {

@@ -3,7 +3,6 @@ package topology
 import (
 	"fmt"
 	"regexp"
-	"slices"
 )
 
 // Policy is a RabbitMQ policy: arguments for all exchanges or queues whose names match.
@@ -34,10 +33,13 @@ func (p Policy) Differences(have Policy) []Difference {
 // AlternateExchange is the exchange that takes what no binding takes of the exchanges that the policy applies to.
 func (p Policy) AlternateExchange() string { return p.Definition.Text("alternate-exchange") }
 
+// IsForExchanges tells whether the policy applies to exchanges, queues aside.
+func (p Policy) IsForExchanges() bool { return p.ApplyTo == "exchanges" || p.ApplyTo == "all" }
+
 // coversExchange tells whether the policy is one for an exchange.
 func (p Policy) coversExchange(name string) bool {
 	matches, err := regexp.MatchString(p.Pattern, name)
-	return err == nil && matches && slices.Contains([]string{"exchanges", "all"}, p.ApplyTo)
+	return err == nil && matches && p.IsForExchanges()
 }
 
 // AlternateOf is the exchange that takes what no binding of this one takes, by argument or by a policy of the topology,
