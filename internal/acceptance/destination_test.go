@@ -3,7 +3,6 @@ package acceptance
 import (
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -579,12 +578,7 @@ func TestDestinationPermissions(t *testing.T) {
 	u := newUser(t, v.broker, v.name)
 	given := attributes{"vhost": v.name, "delivery_exchange": "tasks.delivery", "levels": 2, "address": "orders",
 		"queue": "billing"}
-	page := regexp.MustCompile(`(?m)^rabbitmqctl set_permissions -p / destinations '(.*)' ` +
-		`'(.*)' '(.*)'$`).FindStringSubmatch(permissionsPage(t))
-	if page == nil {
-		t.Fatal("the page has no permissions for destinations")
-	}
-	good := [3]string(page[1:])
+	good := permissionsOf(t, "destinations")
 	for _, is := range []struct {
 		permissions [3]string
 		missing     bool

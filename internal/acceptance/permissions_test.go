@@ -235,12 +235,7 @@ func TestMessagePermissions(t *testing.T) {
 			[3][]string{1: {`tasks\.delay-03`}}, `publishing takes permission to write exchange "tasks.delay-03"`,
 		},
 	} {
-		page := regexp.MustCompile(`(?m)^rabbitmqctl set_permissions -p / ` + name +
-			` '(.*)' '(.*)' '(.*)'$`).FindStringSubmatch(permissionsPage(t))
-		if page == nil {
-			t.Fatalf("the page has no permissions for %s", name)
-		}
-		good := [3]string(page[1:])
+		good := permissionsOf(t, name)
 		u.grant(good)
 		noErrors(t, is.do())
 		for i, names := range is.missing {
@@ -272,6 +267,17 @@ func permissionsPage(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return strings.ReplaceAll(string(text), " \\\n  ", " ")
+}
+
+// permissionsOf are those that the page gives a user: to configure, write and read.
+func permissionsOf(t testing.TB, user string) [3]string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^rabbitmqctl set_permissions -p / ` + user + ` '(.*)' '(.*)' '(.*)'$`).
+		FindStringSubmatch(permissionsPage(t))
+	if found == nil {
+		t.Fatalf("the page has no permissions for %s", user)
+	}
+	return [3]string(found[1:])
 }
 
 func permissionExamples(t testing.TB) []permissionExample {

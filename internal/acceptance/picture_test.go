@@ -50,8 +50,8 @@ func picture(text string) string {
 	}
 	width, height := int(float64(columns)*charWidth)+2*margin, lineHeight*len(lines)+2*margin
 	return fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "+
-		"font-family=\"ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace\" font-size=\"13\" fill=\"%s\" "+
-		"xml:space=\"preserve\" style=\"white-space:pre\">\n"+
+		"font-family=\"ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace\" font-size=\"13\" fill=\"%s\">\n"+
+		"<style>text { white-space: pre }</style>\n"+
 		"<rect width=\"100%%\" height=\"100%%\" rx=\"8\" fill=\"%s\"/>\n%s</svg>\n",
 		width, height, width, height, foreground, background, body.String())
 }

@@ -3,7 +3,6 @@ package acceptance
 import (
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -265,12 +264,7 @@ func TestPresetParkingTakesATag(t *testing.T) {
 	v := newVhost(t)
 	given, want := parkingPreset(t, v, cascade.NServiceBus)
 	u := newUser(t, v.broker, v.name)
-	page := regexp.MustCompile(`(?m)^rabbitmqctl set_permissions -p / parking '(.*)' '(.*)' '(.*)'$`).
-		FindStringSubmatch(permissionsPage(t))
-	if page == nil {
-		t.Fatal("the page has no permissions for parking")
-	}
-	u.grant([3]string(page[1:]))
+	u.grant(permissionsOf(t, "parking"))
 	p := newProtocol(t, u.broker(), nil)
 	mustNeed := func(what string, configuration attributes) {
 		t.Helper()
