@@ -29,18 +29,14 @@ func (c *Client) Probe(ctx context.Context, p Probe) (took time.Duration, err er
 	defer cancel()
 	needs := fmt.Sprintf("a probe takes permissions to configure, write and read queues ^amq\\.gen-, to write "+
 		"exchange %q, and to read exchange %q", p.Exchange, p.Delivery)
-	err = c.overAMQP(ctx, p.Vhost, sending(p.Exchange, p.Vhost), needs, func(connection *amqp.Connection) error {
-		took, err = p.send(ctx, connection)
+	err = c.overAMQP(ctx, p.Vhost, sending(p.Exchange, p.Vhost), needs, func(channel *amqp.Channel) error {
+		took, err = p.send(ctx, channel)
 		return err
 	})
 	return took, err
 }
 
-func (p Probe) send(ctx context.Context, connection *amqp.Connection) (time.Duration, error) {
-	channel, err := connection.Channel()
-	if err != nil {
-		return 0, err
-	}
+func (p Probe) send(ctx context.Context, channel *amqp.Channel) (time.Duration, error) {
 	const durable, autoDelete, exclusive, noWait, autoAck, noLocal = false, false, true, false, true, false
 	queue, err := channel.QueueDeclare("", durable, autoDelete, exclusive, noWait, nil)
 	if err != nil {

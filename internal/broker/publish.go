@@ -35,11 +35,7 @@ func (c *Client) Publish(ctx context.Context, m Message) error {
 	}
 	needs := fmt.Sprintf("publishing takes permission to write exchange %q, where topic permissions, if there are "+
 		"any, have to include the key %q", m.Exchange, m.RoutingKey)
-	return c.overAMQP(ctx, m.Vhost, sending(m.Exchange, m.Vhost), needs, func(connection *amqp.Connection) error {
-		channel, err := connection.Channel()
-		if err != nil {
-			return err
-		}
+	return c.overAMQP(ctx, m.Vhost, sending(m.Exchange, m.Vhost), needs, func(channel *amqp.Channel) error {
 		return publish(ctx, channel, m.Exchange, m.RoutingKey, amqp.Publishing{
 			MessageId: m.ID, ContentType: m.ContentType, Headers: headers, Body: []byte(m.Body),
 			DeliveryMode: amqp.Persistent, Timestamp: time.Now(), AppId: "terraform-provider-rabbitmqdelay",
@@ -94,7 +90,7 @@ func publish(ctx context.Context, channel *amqp.Channel, exchange, key string, m
 }
 
 // overAMQP does something over a connection of its own. Needs are the permissions that it takes. An error is an *Error.
-func (c *Client) overAMQP(ctx context.Context, vhost, op, needs string, do func(*amqp.Connection) error) error {
+func (c *Client) overAMQP(ctx context.Context, vhost, op, needs string, do func(*amqp.Channel) error) error {
 	ctx = c.logging(ctx)
 	session, err := c.dialAMQP(ctx, vhost)
 	if err != nil {
@@ -103,7 +99,7 @@ func (c *Client) overAMQP(ctx context.Context, vhost, op, needs string, do func(
 	defer session.close()
 	// The library knows no contexts: whoever waits is freed by the end of the connection.
 	defer context.AfterFunc(ctx, session.close)()
-	err = do(session.connection)
+	err = onChannel(ctx, session.connection, do)
 	var closed *amqp.Error
 	var known *Error
 	switch {
@@ -125,4 +121,24 @@ func (c *Client) overAMQP(ctx context.Context, vhost, op, needs string, do func(
 		return &Error{NotFound, op, c.http.secrets.clean(closed.Reason), ""}
 	}
 	return &Error{Unavailable, op, c.http.secrets.clean(err.Error()), "try again"}
+}
+
+// onChannel does something on a channel of its own. An error is the broker's reason for closing it, if there is one.
+func onChannel(ctx context.Context, connection *amqp.Connection, do func(*amqp.Channel) error) error {
+	channel, err := connection.Channel()
+	if err != nil {
+		return err
+	}
+	closed := channel.NotifyClose(make(chan *amqp.Error, 1))
+	if err = do(channel); errors.Is(err, amqp.ErrClosed) {
+		// The library tells either this error or the reason, by chance (amqp091-go 1.16, Channel.call).
+		select {
+		case reason := <-closed:
+			if reason != nil {
+				return reason
+			}
+		case <-ctx.Done():
+		}
+	}
+	return err
 }
