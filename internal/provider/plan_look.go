@@ -15,8 +15,8 @@ import (
 )
 
 // lookTimeout is how long a plan looks at the broker. The look only says earlier what the apply would say, so that a
-// broker that does not answer is no error.
-const lookTimeout = 5 * time.Second
+// broker that does not answer is no error. A busy one has as long as a request has by default.
+const lookTimeout = 10 * time.Second
 
 // forPlan is the operation on a planned or prior topology for a look at the broker, nil if no look is possible.
 func (r *lifecycle[M, P]) forPlan(ctx context.Context, model P) (context.Context, context.CancelFunc, *operation) {
