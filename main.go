@@ -49,8 +49,8 @@ func collectLess() {
 }
 
 // keepQuiet switches the log off where nobody reads it. The SDK writes everything unless it is told not to, some
-// thousand lines for the plan of a large cascade, all of which Terraform parses and then drops unless one of these
-// variables asks for it.
+// thousand lines for the plan of a large cascade. Terraform parses all of them and then drops them unless one of these
+// variables asks for them.
 func keepQuiet() {
 	if isRead("TF_LOG") || isRead("TF_LOG_PROVIDER") {
 		return

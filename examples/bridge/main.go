@@ -47,7 +47,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1], to); err != nil && ctx.Err() == nil {
-		log.Fatal(err) //nolint:gocritic // The broker gives what is not acknowledged to the next bridge.
+		log.Fatal(err) //nolint:gocritic // The broker gives unacknowledged messages to the next bridge.
 	}
 }
 

@@ -2,10 +2,10 @@
 //
 //	go run . <queue> 5s,30s,5m,1h <command>
 //
-// The command gets the body on its standard input. If it fails, the message is published anew with the next of the
-// delays, and the old one is acknowledged when the broker has confirmed that; in doubt it comes twice, and it is never
-// lost. When there is no further delay, the message is rejected for good: give the queue a dead-letter exchange to keep
-// it.
+// The command gets the body on its standard input. If it fails, the worker publishes the message anew with the next of
+// the delays. It acknowledges the old one when the broker has confirmed the new one: in doubt the message comes twice,
+// and it is never lost. When there is no further delay, the worker rejects the message for good: give the queue a
+// dead-letter exchange to keep it.
 package main
 
 import (
@@ -39,7 +39,7 @@ func main() {
 	defer stop()
 	w := worker{queue: os.Args[1], delays: strings.Split(os.Args[2], ","), command: os.Args[3]}
 	if err := w.run(ctx); err != nil && ctx.Err() == nil {
-		log.Fatal(err) //nolint:gocritic // The broker gives what is not acknowledged to another worker.
+		log.Fatal(err) //nolint:gocritic // The broker gives unacknowledged messages to another worker.
 	}
 }
 
@@ -134,8 +134,8 @@ func (w *worker) again(ctx context.Context, d amqp.Delivery, delay string, attem
 	}
 }
 
-// isHarmful tells further keys, which RabbitMQ would use again, and what it wrote while the message was delayed:
-// RabbitMQ 3 takes a message that brings that along for one that goes in circles, lost or stuck.
+// isHarmful tells further keys, which RabbitMQ would use again, and the headers that it wrote during the delay.
+// RabbitMQ 3 takes a message with such headers for one that goes in circles, lost or stuck.
 func isHarmful(header string) bool {
 	return slices.Contains([]string{"CC", "BCC", "x-death"}, header) ||
 		strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")

@@ -2,10 +2,11 @@
 
 python3 retry.py <queue> 1s,5s,15s <command>
 
-The command gets the body on its standard input. If it fails, the message is published anew with the next of the
-delays, and the old one is acknowledged when the broker has confirmed that; in doubt it comes twice, and it is never
-lost. When there is no further delay, the message is rejected for good: give the queue a dead-letter exchange to keep
-it. A command has to end within half of the connection's heartbeat, a minute by default.
+The command gets the body on its standard input. If it fails, the worker publishes the message anew with the next of
+the delays. It acknowledges the old one when the broker has confirmed the new one: in doubt the message comes twice,
+and it is never lost. When there is no further delay, the worker rejects the message for good: give the queue a
+dead-letter exchange to keep it. A command has to end within half of the connection's heartbeat, a minute by
+default.
 """
 import os
 import subprocess
@@ -41,8 +42,8 @@ def again(channel, key, attempts, properties, body):
 
 
 def is_harmful(header):
-    """Further keys, which RabbitMQ would use again, and what it wrote while the message was delayed: RabbitMQ 3 takes
-    a message that brings that along for one that goes in circles, lost or stuck."""
+    """Further keys, which RabbitMQ would use again, and the headers that it wrote during the delay. RabbitMQ 3
+    takes a message with such headers for one that goes in circles, lost or stuck."""
     return header in ("CC", "BCC", "x-death") or header.startswith(("x-first-death-", "x-last-death-"))
 
 

@@ -1,5 +1,5 @@
-// Command wheel is the controller of a wheel: after every wait of a message it decides, against the clock, whether and
-// where the message waits again, or delivers it.
+// Command wheel is the controller of a wheel. After every wait of a message it decides, by the clock, whether and where
+// the message waits again. Otherwise it delivers the message.
 //
 //	go run . <delays of the ladder>, such as 1s,2s,4s,8s [<command>]
 //
@@ -13,8 +13,8 @@
 // as it is, "cancel", or another time in milliseconds since 1970, earlier or later. When it fails, the message is kept,
 // and asked for again.
 //
-// A message is acknowledged when the broker has confirmed its successor, so whatever ends a controller, no message is
-// lost, and one that was between the two is delivered twice. Any number of controllers can run.
+// The controller acknowledges a message when the broker has confirmed its successor. So no message is lost, however a
+// controller ends, and a message between the two is delivered twice. Any number of controllers can run.
 package main
 
 import (
@@ -262,8 +262,8 @@ func (w *worker) publish(
 	}
 }
 
-// isHarmful tells further keys, which RabbitMQ would use again, and what it wrote while the message was delayed:
-// RabbitMQ 3 takes a message that brings that along for one that goes in circles, lost or stuck.
+// isHarmful tells further keys, which RabbitMQ would use again, and the headers that it wrote during the delay.
+// RabbitMQ 3 takes a message with such headers for one that goes in circles, lost or stuck.
 func isHarmful(header string) bool {
 	return slices.Contains([]string{"CC", "BCC", "x-death"}, header) ||
 		strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")

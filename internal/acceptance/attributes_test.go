@@ -255,7 +255,7 @@ func mustBlame(t *testing.T, d *tfprotov6.Diagnostic, name string, value any) {
 	}
 }
 
-// TestPartlyUnknown has a provider whose password is not known yet: what is known is checked all the same.
+// TestPartlyUnknown has a provider whose password is not known yet: the known part is checked all the same.
 func TestPartlyUnknown(t *testing.T) {
 	for _, name := range variables {
 		t.Setenv(name, "")

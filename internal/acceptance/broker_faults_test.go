@@ -291,8 +291,8 @@ func TestTwoApplies(t *testing.T) {
 	}
 }
 
-// TestBrokerAway stops a broker in the middle of an apply. After half a minute it is back, and the apply goes on; or
-// it stays away, and an interrupt ends the apply at once, with one error.
+// TestBrokerAway stops a broker in the middle of an apply. In one case it is back after half a minute, and the apply
+// goes on. In the other it stays away, and an interrupt ends the apply at once, with one error.
 func TestBrokerAway(t *testing.T) {
 	t.Parallel()
 	b, err := brokertest.Start(t.Context(), t.Output(), brokertest.WithConfig("heartbeat = 60"))

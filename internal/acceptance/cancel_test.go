@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Jobs of examples/cancel are cancelled, and rescheduled to earlier, to later and twice, while the worker is killed:
-// each is done once, at its last time, or not at all.
+// Jobs of examples/cancel are cancelled, and rescheduled to earlier, to later and twice, while the worker is killed.
+// The worker does each once, at its last time, or not at all.
 func TestCancelExample(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)

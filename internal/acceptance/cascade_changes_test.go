@@ -158,8 +158,7 @@ func TestAccReplacementWithMessagesInFlight(t *testing.T) {
 	forced := configuration.with(attributes{"force_destroy": true})
 	p.mustApply(forced)
 	text := warningText(p.plan(t.Context(), nil).diagnostics)
-	if !strings.Contains(text, "The apply deletes what waits, "+
-		"because force_destroy is true") {
+	if !strings.Contains(text, "The apply deletes waiting messages, because force_destroy is true") {
 		t.Errorf("the plan of a forced destroy: %s", text)
 	}
 	p.mustApply(nil)
@@ -202,8 +201,8 @@ func TestDeliveryExchangeOfAFailedUpdate(t *testing.T) {
 	v.mustHold(topology.New())
 }
 
-// Names and numbers that come from resources that do not exist yet: the plan works, only what depends
-// on them is unknown, and the apply succeeds.
+// Names and numbers come from resources that do not exist yet. The plan works, only the parts that depend on them are
+// unknown, and the apply succeeds.
 func TestAccUnknownValues(t *testing.T) {
 	v := newVhost(t)
 	v.declareExchange("given", "topic")

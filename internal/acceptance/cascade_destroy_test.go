@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/terraform"
 )
 
-// A cascade among the objects of others: its plan shows none of them, and when it is gone, everything of
-// theirs is as it was, their bindings on the delivery exchange that it used included.
+// A cascade stands among the objects of others. Its plan shows none of them. When it is gone, everything of theirs is
+// as it was, including their bindings on the delivery exchange that it used.
 func TestAccNeighbours(t *testing.T) {
 	v := newVhost(t)
 	const levels = 3

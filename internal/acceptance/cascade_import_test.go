@@ -176,7 +176,7 @@ func imports(address string) plancheck.PlanCheck {
 	})
 }
 
-// An ID that leads nowhere says what is wrong with it and how an ID looks.
+// The error of an ID that leads nowhere says why, and how an ID looks.
 func TestAccImportOfNothing(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
@@ -266,8 +266,8 @@ func TestImportBelievesKeys(t *testing.T) {
 	v.mustHold(before)
 }
 
-// A damaged cascade is imported by its entry, which may be gone, and by nothing else. The plan shows what is
-// missing, and one apply brings it back.
+// A damaged cascade is imported by its entry, which may be gone, and by nothing else. The plan shows the missing
+// objects, and one apply brings them back.
 func TestImportOfADamagedCascade(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(v *vhost, desired topology.Topology){

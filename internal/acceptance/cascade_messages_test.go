@@ -17,8 +17,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// A message is never early. How late it may be is bounded so generously because the machine that
-// runs the tests may be busy; the log says how late they really were.
+// A message is never early. The bound on its lateness is generous because the machine that runs the tests may be busy;
+// the log gives the lateness itself.
 const mostLateness = 5 * time.Second
 
 // Messages with different delays arrive when they are due, whatever the order in which they are sent,
@@ -58,7 +58,7 @@ resource "rabbitmqdelay_cascade" "t" {
 							fmt.Sprintf("t.delay-%02d", is.levels-1), "t.delivery"}
 						c.deliversOnTime()
 						c.keepsTheOrderOfDueTimes()
-						c.parksTheUndeliverable("t.unroutable", !strings.Contains(is.further, "strict_keys = false"))
+						c.parksTheUnroutable("t.unroutable", !strings.Contains(is.further, "strict_keys = false"))
 						return nil
 					},
 				}},
@@ -153,10 +153,10 @@ func (c cascadeUnderTest) keepsTheOrderOfDueTimes() {
 	}
 }
 
-// parksTheUndeliverable sends what no binding takes: without a digit, with another digit, with too few
-// digits, without a destination, and for a destination that nobody has bound. A lax entry takes some of
-// these for delays, so that there they are left out.
-func (c cascadeUnderTest) parksTheUndeliverable(parking string, strict bool) {
+// parksTheUnroutable sends messages that no binding takes. They are without a digit, with another digit, with too few
+// digits, without a destination, or for a destination that nobody has bound. A lax entry takes some of these for
+// delays, so that there they are left out.
+func (c cascadeUnderTest) parksTheUnroutable(parking string, strict bool) {
 	c.Helper()
 	digits := strings.Repeat("0.", c.Levels)
 	keys := []string{"", "orders", "g." + digits + "orders", "x.0.0", "A." + digits + "orders", digits + "nobody",
@@ -183,8 +183,8 @@ func (c cascadeUnderTest) parksTheUndeliverable(parking string, strict bool) {
 	}
 }
 
-// An existing delivery exchange stays its owner's: it has to be there and to be a topic exchange, and it
-// is as it was when the cascade is gone.
+// An existing delivery exchange stays its owner's. It has to be there and to be a topic exchange, and it is as it was
+// when the cascade is gone.
 func TestAccExistingDeliveryExchange(t *testing.T) {
 	v := newVhost(t)
 	const levels, unit = 3, 100 * time.Millisecond

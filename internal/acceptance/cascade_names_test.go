@@ -15,8 +15,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Whatever RabbitMQ takes as a name works from the plan to the import, also where it means something to
-// URLs, to Terraform's language, to formats or to routing keys.
+// Whatever RabbitMQ takes as a name works from the plan to the import. That holds also where the name means something
+// to URLs, to Terraform's language, to formats or to routing keys.
 func TestAccNames(t *testing.T) {
 	t.Parallel()
 	for _, odd := range []string{

@@ -117,7 +117,7 @@ func nothingUnknown(address string, attributes ...string) plancheck.PlanCheck {
 	})
 }
 
-// unknownPaths lists what is true in the plan's mirror of unknown values.
+// unknownPaths lists the true values in the plan's mirror of unknown values.
 func unknownPaths(path string, value any) []string {
 	switch v := value.(type) {
 	case bool:

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// The largest cascade of a framework, with full lookahead and everything, applies in a few seconds, and
-// in a vhost with thousands of queues and bindings of others in hardly more: whatever is read is asked
-// for by name. A plan without changes takes one request for each queue and each exchange, and three more.
+// The largest cascade of a framework, with full lookahead and everything, applies in a few seconds. In a vhost with
+// thousands of queues and bindings of others it takes hardly longer: the provider asks for objects by name. A plan
+// without changes takes one request for each queue and each exchange, and three more.
 func TestAccScale(t *testing.T) {
 	const foreign, mostRequests = 5000, 62
 	v := newVhost(t)

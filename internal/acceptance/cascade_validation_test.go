@@ -71,15 +71,15 @@ var invalid = map[string]struct {
 		"levels": 4}, "name", "inside RabbitMQ"},
 	"a long delivery exchange": {attributes{"name": "t", "levels": 4, "delivery_exchange": strings.Repeat("d", 256)},
 		"delivery_exchange", "256 bytes"},
-	"a reserved name": {attributes{"name": "amq.t", "levels": 4}, "name", "reserved by RabbitMQ"},
-	"a control character": {attributes{"name": "t\n", "levels": 4}, "name", "control character; RabbitMQ drops " +
-		"some of them and the object would have another name; use a name without"},
+	"a reserved name": {attributes{"name": "amq.t", "levels": 4}, "name", "RabbitMQ reserves"},
+	"a control character": {attributes{"name": "t\n", "levels": 4}, "name", "control character. RabbitMQ drops " +
+		"some of them, and the object would have another name. Use a name without"},
 	"one name for two": {attributes{"name": "t", "levels": 4, "delivery_exchange": "t.delay-02"},
 		"delivery_exchange", "all names have to differ"},
 	"an unknown queue type": {attributes{"name": "t", "levels": 4, "queue_type": "stream"}, "queue_type",
 		`queue_type is "stream"; it can be "quorum" or "classic"`},
 	"max_length with classic": {attributes{"name": "t", "levels": 4, "queue_type": "classic", "max_length": 5},
-		"max_length", "loses what is dead-lettered into it"},
+		"max_length", "loses messages that are dead-lettered into it"},
 	"a leader locator with classic": {attributes{"name": "t", "levels": 4, "queue_type": "classic",
 		"queue_leader_locator": "balanced"}, "queue_leader_locator", "only quorum queues have it"},
 	"a group size with classic": {attributes{"name": "t", "levels": 4, "queue_type": "classic",
@@ -111,19 +111,19 @@ var invalid = map[string]struct {
 	"base 10 of a preset": {attributes{"preset": "celery", "base": 10}, "base",
 		"base is 10; presets are base 2, leave base out"},
 	"no verb of the digit": {attributes{"name": "t", "levels": 4, "base": 10, "queue_name": "q%d"}, "queue_name",
-		`queue_name is "q%d", which has 1 integer verbs; in base 10 exactly two are needed, first %d or %02d in the ` +
-			`place of the level, then %x or %d in the place of the digit`},
+		`queue_name is "q%d", which has 1 integer verbs. In base 10 write exactly two: first %d or %02d for the ` +
+			"level, then %x or %d for the digit"},
 	"three verbs": {attributes{"name": "t", "levels": 4, "base": 10, "queue_name": "q%d-%x-%x"}, "queue_name",
-		"has 3 integer verbs; in base 10 exactly two are needed"},
+		"has 3 integer verbs. In base 10 write exactly two"},
 	"the digit before the level": {attributes{"name": "t", "levels": 4, "base": 16, "queue_name": "q%x-%d"},
-		"queue_name", "has %x in the place of the level, which is written %d or %02d; the verb of the digit, %x or " +
-			"%d, is the second one"},
+		"queue_name", "has %x in the place of the level. Write the level first, as %d or %02d, then the digit, as " +
+			"%x or %d"},
 	"a verb of the digit that is none": {attributes{"name": "t", "levels": 4, "base": 10, "queue_name": "q%d-%s"},
 		"queue_name", "percent sign that begins no %d or %x"},
 	"a digit in base 2": {attributes{"name": "t", "levels": 4, "queue_name": "q%d-%x"}, "queue_name",
 		"percent sign that begins no %d"},
 	"a digit in exchange names": {attributes{"name": "t", "levels": 4, "base": 10, "exchange_name": "x%d-%d"},
-		"exchange_name", "has 2 integer verbs; exactly one is needed"},
+		"exchange_name", "has 2 integer verbs. Write exactly one"},
 	"a delay queue like that of parking": {attributes{"name": "t01", "levels": 2, "base": 3,
 		"queue_name": "t%d%x.unroutable"}, "queue_name", `gives the name "t01.unroutable" to a second queue; all ` +
 		`names have to differ`},
@@ -140,7 +140,7 @@ var invalid = map[string]struct {
 	"too far a lookahead in base 10": {attributes{"name": "t", "levels": 4, "base": 10, "lookahead": 5}, "lookahead",
 		"lookahead is 5; with 4 levels it can be 1"},
 	"a long queue name in base 10": {attributes{"name": "t", "levels": 4, "base": 10,
-		"queue_name": strings.Repeat("n", 250) + "%02d-%x"}, "queue_name", "with the vhost it has 258 bytes inside"},
+		"queue_name": strings.Repeat("n", 250) + "%02d-%x"}, "queue_name", "With the vhost it has 258 bytes inside"},
 }
 
 func TestValidation(t *testing.T) {

@@ -58,8 +58,8 @@ func TestCelery(t *testing.T) {
 	}
 }
 
-// TestCeleryRetries leaves out what examples/celery does against Celery's issue 9867: RabbitMQ 3 loses a task that is
-// handed on into a delay queue a second time. A task that is sent later, and waits longer, arrives.
+// TestCeleryRetries leaves out the measure of examples/celery against Celery's issue 9867. RabbitMQ 3 loses a task that
+// is handed on into a delay queue a second time. A task that is sent later, and waits longer, arrives.
 func TestCeleryRetries(t *testing.T) {
 	needsCelery(t)
 	t.Parallel()

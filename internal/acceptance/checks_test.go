@@ -102,7 +102,7 @@ resource "rabbitmqdelay_cascade" "tasks" {
 	}})
 	own.verdict(drift, "drift: rabbitmqdelay_cascade.tasks: update", "drift: rabbitmqdelay_cascade.tasks: Objects are "+
 		"not as declared: ", "The binding of exchange tasks.delay-03 to queue tasks.delay-03 with key ",
-		"is gone: messages with such a key are parked. The next apply makes it again.")
+		"is gone. Messages with such a key are parked. The next apply makes it again.")
 	checks.verdict(finding, "failed check: ", `finding: check "tasks_are_delayed_as_declared"`)
 
 	v.try(v.api.PutPolicy(v.name, "short", rabbithole.Policy{Pattern: "^tasks.delay-00$", ApplyTo: "queues",

@@ -18,10 +18,10 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// A stream runs through a cascade of 17 levels on a cluster of three nodes while a node is killed and comes back,
-// the leaders move, a node is cut off, two of three are killed, the nodes are restarted one after the other, and
-// upgraded. Whatever the broker has confirmed arrives, once, and not too early; and as long as two nodes are
-// there, the provider plans, changes and repairs through one of them.
+// A stream runs through a cascade of 17 levels on a cluster of three nodes. Meanwhile a node is killed and comes back,
+// the leaders move, a node is cut off, and two of three are killed. Then the nodes are restarted one after the other,
+// and upgraded. Whatever the broker has confirmed arrives, once, and not too early. As long as two nodes are there, the
+// provider plans, changes and repairs through one of them.
 func TestCluster(t *testing.T) {
 	images := brokertest.ClusterImages(t)
 	names := newNames(t)
@@ -166,7 +166,7 @@ func newClusterTest(t *testing.T, image string) *clusterTest {
 	return c
 }
 
-// stage runs a part of the test, and counts apart what is published meanwhile.
+// stage runs a part of the test, and counts apart the messages that are published meanwhile.
 func (c *clusterTest) stage(name string, run func()) {
 	c.Helper()
 	c.enter(name)
@@ -261,8 +261,8 @@ func (c *clusterTest) work(m *brokertest.Member) {
 	c.goesOn()
 }
 
-// outlives changes the lookahead through a name that has the addresses of all nodes, that of a dying or dead one first:
-// an endpoint needs no list.
+// outlives changes the lookahead through a name that has the addresses of all nodes. That of a dying or dead one is
+// first: an endpoint needs no list.
 func (c *clusterTest) outlives(dying *brokertest.Member) {
 	c.Helper()
 	addresses := []string{dying.Address()}
@@ -333,8 +333,8 @@ func (c *clusterTest) isOfNoUse(m *brokertest.Member) {
 	}
 }
 
-// regain applies what was in force before changes were tried without a majority. One of these may have come through
-// later.
+// regain applies the configuration from before the changes that were tried without a majority. One of these may have
+// come through later.
 func (c *clusterTest) regain(m *brokertest.Member) {
 	c.Helper()
 	p := c.through(m)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// decommissioningExample tells what is left in a cascade.
+// decommissioningExample counts the messages that are left in a cascade.
 const decommissioningExample = "decommissioning"
 
 // The steps of the guide to removing a cascade: it is refused while a message waits, says until when, and succeeds

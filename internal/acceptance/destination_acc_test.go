@@ -144,7 +144,7 @@ import {
 	}
 }
 
-// A cascade that is rebuilt keeps what is bound to its delivery exchange: there is nothing to do for the destination.
+// A cascade that is rebuilt keeps the bindings of its delivery exchange: there is nothing to do for the destination.
 func TestAccDestinationOfRebuiltCascade(t *testing.T) {
 	v := newVhost(t)
 	v.declareQueue("orders", nil)
@@ -183,8 +183,8 @@ resource "rabbitmqdelay_destination" "orders" {
 	})
 }
 
-// An update to another queue breaks off, and the configuration is what it was before: the plan shows what was left, and
-// the apply removes it.
+// An update to another queue breaks off, and the configuration goes back to its earlier state. The plan shows the
+// leftover, and the apply removes it.
 func TestAccDestinationUnfinishedUpdate(t *testing.T) {
 	v := newDestinations(t, 2, "orders", "other")
 	proxy := newFaultProxy(t, v.broker)
@@ -230,8 +230,8 @@ resource "rabbitmqdelay_destination" "orders" {
 	})
 }
 
-// A cascade that is resized while messages wait in it runs empty first, and the destination takes them; then it takes
-// those of the new one.
+// A cascade that is resized while messages wait in it runs empty first, and the destination takes them. Then the
+// destination takes those of the new cascade.
 func TestAccDestinationOfResizedCascade(t *testing.T) {
 	const unit = 200 * time.Millisecond
 	v := newVhost(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 )
 
-// A name that leads into a cascade or ladder, whatever it is called, is an error on its attribute: in the plan, if the
-// broker answers, and in the apply. Names that only look like it are not.
+// A name that leads into a cascade or ladder, whatever it is called, is an error on its attribute. It is so in the
+// plan, if the broker answers, and in the apply. Names that only look like it are no errors.
 func TestDestinationMisnamed(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
@@ -64,7 +64,7 @@ func TestDestinationMisnamed(t *testing.T) {
 		{to("look.delay-03"), "", ""},
 		{to("second.delay-02"), "", ""},
 	}
-	// What is planned before there is a cascade is refused by the apply.
+	// The apply refuses bindings that were planned before there was a cascade.
 	var early []plannedChange
 	for _, is := range cases {
 		early = append(early, v.destination().plan(t.Context(), given.with(is.change)))
@@ -108,8 +108,8 @@ func at(diagnostics []*tfprotov6.Diagnostic) []string {
 	return attributes
 }
 
-// Levels that are not those of what ends in the delivery exchange are warned of in the plan and in the apply, unless
-// something else with these levels ends there, too.
+// The plan and the apply warn of levels that differ from those of the cascade that ends in the delivery exchange. They
+// do not if something else with these levels ends there, too.
 func TestDestinationLevels(t *testing.T) {
 	t.Parallel()
 	v := newDestinations(t, 4, "orders")
@@ -127,7 +127,7 @@ func TestDestinationLevels(t *testing.T) {
 		applied := p.apply(t.Context(), plan)
 		noErrors(t, applied)
 		p.mustApply(nil)
-		says := fmt.Sprintf("the destination has levels = %d", levels)
+		says := fmt.Sprintf("The destination has levels = %d", levels)
 		return strings.Contains(warningText(plan.diagnostics), says), strings.Contains(warningText(applied), says)
 	}
 	for _, is := range []struct {

@@ -40,7 +40,8 @@ func refreshAll(all []*protocol, configurations []attributes) []plannedChange {
 	return plans
 }
 
-// applyAll is one run that applies what is not empty, in an order of Terraform's choice. It returns the errors.
+// applyAll is one run that applies the plans that are not empty, in an order of Terraform's choice. It returns the
+// errors.
 func applyAll(all []*protocol, plans []plannedChange, order []int) string {
 	all[0].newRun()
 	var text strings.Builder
@@ -67,9 +68,10 @@ func orders(n int) [][]int {
 	return all
 }
 
-// Bindings pass from one resource to another, by a list that gets shorter, a swap, a new key in for_each or a
-// replacement that creates before it destroys. Whatever the order, no binding is gone that was declared before and is
-// so afterwards, in the first apply and in those after it; and where nothing is refused, all that is declared is there.
+// Bindings pass from one resource to another. The causes are a list that gets shorter, a swap, a new key in for_each or
+// a replacement that creates before it destroys. Whatever the order, no binding is gone that was declared before and is
+// so afterwards. That holds in the first apply and in those after it. Where nothing is refused, all declared bindings
+// are there.
 func TestDestinationsInAnyOrder(t *testing.T) {
 	t.Parallel()
 	for name, is := range map[string]passedBindings{

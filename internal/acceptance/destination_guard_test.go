@@ -40,7 +40,7 @@ func (v *vhost) delayed(steps int, address string) {
 	v.publish("t.delay-03", routingKey(v, time.Duration(steps)*time.Second, 4, time.Second, address), address)
 }
 
-// While a message is on its way, to whatever address, no binding is taken away that may be the one for it: each such
+// While a message is on its way, to whatever address, no binding is taken away that may be the one for it. Each such
 // change and the destroy are refused with queue, count and both ways out, and everything stands. A change that leaves
 // the message its way is made.
 func TestDestinationOnTheWay(t *testing.T) {
@@ -136,8 +136,9 @@ func TestDestinationDrains(t *testing.T) {
 	}
 }
 
-// What counts is what ends in the delivery exchange: ladders, a cascade without its entry, and a queue that nobody
-// knows; and not what ends elsewhere, has another number of levels, or where the binding is gone already.
+// Whatever ends in the delivery exchange counts: ladders, a cascade without its entry, and a queue that nobody knows.
+// Cascades that end elsewhere or have another number of levels do not count. Nor do they where the binding is gone
+// already.
 func TestDestinationUpstream(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
@@ -206,8 +207,8 @@ resource "rabbitmqdelay_destination" "orders" {
 }
 `
 
-// A cascade goes together with its destination while a message is on its way: with drain_timeout it arrives and both
-// go, without it both stay as they are, and nothing is parked.
+// A cascade goes together with its destination while a message is on its way. With drain_timeout it arrives and both
+// go; without it both stay as they are, and nothing is parked.
 func TestAccDestinationGoesWithItsCascade(t *testing.T) {
 	if os.Getenv("TF_ACC") == "" {
 		t.Skip("runs Terraform: set TF_ACC")

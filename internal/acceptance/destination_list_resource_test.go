@@ -110,7 +110,7 @@ func TestListDestinations(t *testing.T) {
 	}
 }
 
-// What is asked for and cannot be listed is an error.
+// A vhost that is asked for and cannot be listed is an error.
 func TestListDestinationsErrors(t *testing.T) {
 	t.Parallel()
 	b := brokertest.Shared(t)

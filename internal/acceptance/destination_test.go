@@ -160,7 +160,7 @@ func (p *protocol) importDestination(b topology.Binding, vhost string) []*tfprot
 		Identity: &tfprotov6.ResourceIdentityData{IdentityData: identity}})
 }
 
-// Messages go through the cascade to a queue, to one behind an exchange, and for a suffix from longer addresses; an
+// Messages go through the cascade to a queue, to one behind an exchange, and for a suffix from longer addresses. An
 // address gets none of the messages for others.
 func TestDestinationMessages(t *testing.T) {
 	t.Parallel()
@@ -217,8 +217,8 @@ func TestDestinationOfALadder(t *testing.T) {
 	v.arrived(v.consume("orders"), 2)
 }
 
-// A stream of messages runs while the destination is changed. Where the same queue takes them before and after, it
-// gets each once; where another one does, or the messages come from another exchange, none is lost.
+// A stream of messages runs while the destination is changed. Where the same queue takes them before and after, it gets
+// each once. Where another one does, or the messages come from another exchange, none is lost.
 func TestDestinationChangesUnderTraffic(t *testing.T) {
 	t.Parallel()
 	for name, is := range map[string]destinationChange{
@@ -372,7 +372,7 @@ func TestDestinationReplaceOrUpdate(t *testing.T) {
 	}
 }
 
-// What is to be connected has to be there: each error says what is missing, on its attribute.
+// The two ends of a binding have to be there: each error names the missing one, on its attribute.
 func TestDestinationErrors(t *testing.T) {
 	t.Parallel()
 	v := newDestinations(t, 2, "orders")
@@ -676,7 +676,7 @@ func (o destinationOperation) operate(v *vhost, proxy *faultProxy, f destination
 	return p, p.applyThrough(proxy, o.after, f.at, f.failure)
 }
 
-// suffer runs the operation with the fault, looks at what is there, and converges.
+// suffer runs the operation with the fault, looks at the bindings, and converges.
 func (o destinationOperation) suffer(v *vhost, proxy *faultProxy, verb string, f destinationFault) {
 	v.Helper()
 	what := fmt.Sprintf("%s, %s, then %v", verb, f, f.next)
@@ -816,11 +816,11 @@ func TestDestinationUnfinishedUpdate(t *testing.T) {
 }
 
 type unfinishedUpdate struct {
-	next    attributes // of what was to be other; nil destroys
+	next    attributes // of the change that was meant; nil destroys
 	refresh bool
 }
 
-// recoverFromUpdate breaks an update off and applies what is configured next.
+// recoverFromUpdate breaks an update off and applies the next configuration.
 func recoverFromUpdate(t *testing.T, is unfinishedUpdate) {
 	v := newDestinations(t, 2, "orders", "other", "third")
 	given := attributes{"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders",
@@ -869,8 +869,8 @@ func recoverFromUpdate(t *testing.T, is unfinishedUpdate) {
 	}
 }
 
-// An update that removes the binding before and not what another update has left keeps it in the state, as does one
-// that breaks off, too.
+// An update may remove the binding before and not the leftover of another update. It keeps the leftover in the state,
+// as does one that breaks off, too.
 func TestDestinationUnfinishedUpdates(t *testing.T) {
 	t.Parallel()
 	for name, is := range map[string]unfinishedUpdates{
@@ -898,7 +898,7 @@ type unfinishedUpdates struct {
 	state string
 }
 
-// recoverFromTwoUpdates breaks off one update, lets the second fail, and applies what is configured next.
+// recoverFromTwoUpdates breaks off one update, lets the second fail, and applies the next configuration.
 func recoverFromTwoUpdates(t *testing.T, is unfinishedUpdates, next string) {
 	v := newDestinations(t, 2, "orders", "other", "third")
 	to := func(queue string) attributes {
@@ -997,7 +997,7 @@ func TestDestinationValidation(t *testing.T) {
 		"an empty vhost":  {attributes{"vhost": ""}, "vhost", "vhost is empty"},
 		"a vhost of dots": {attributes{"vhost": ".."}, "vhost", "management API"},
 
-		// What is known is checked beside what is not.
+		// Known values are checked beside unknown ones.
 		"a star, levels unknown": {attributes{"address": "*", "levels": unknown(tftypes.Number)}, "address",
 			"any word"},
 		"a long address, levels unknown": {attributes{"address": strings.Repeat("a", 254),
@@ -1058,7 +1058,7 @@ func TestDestinationUnknown(t *testing.T) {
 	}
 }
 
-// An import that leads nowhere says what is wrong, and what there is instead.
+// The error of an import that leads nowhere says why, and names the bindings that exist instead.
 func TestDestinationImportErrors(t *testing.T) {
 	t.Parallel()
 	v := newDestinations(t, 2, "orders")

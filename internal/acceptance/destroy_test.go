@@ -23,9 +23,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// A message is published just before a destroy or at a random moment of it. If the broker has confirmed
-// it, the destroy is refused, the message is there, and so is everything else, what others have bound
-// into the entry included.
+// A message is published just before a destroy or at a random moment of it. If the broker has confirmed it, the destroy
+// is refused, and the message is there. So is everything else, including the bindings of others into the entry.
 func TestDestroyBesidesAPublisher(t *testing.T) {
 	t.Parallel()
 	var count atomic.Int64
@@ -199,9 +198,9 @@ func afterDestroy(all topology.Topology) topology.Topology {
 	return rest
 }
 
-// With drain_timeout, a destroy closes the entry, waits until everything is delivered, and goes on: while a stream runs
+// With drain_timeout, a destroy closes the entry, waits until everything is delivered, and goes on. While a stream runs
 // into it, each confirmed message arrives. RabbitMQ (3.10.8, 4.3.6) does not remove an exchange and its bindings in one
-// go: messages that come just then may be parked, which refuses the destroy at once, until somebody takes them.
+// go. Messages that come just then may be parked, which refuses the destroy at once, until somebody takes them.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
@@ -272,7 +271,7 @@ func TestDrainThatTakesTooLong(t *testing.T) {
 				t.Errorf("%d messages wait of 2", n)
 			}
 			d.mustBeSettled(d.given)
-			// What is parked does not run empty by waiting: it is refused at once.
+			// Parked messages do not leave while one waits: the destroy is refused at once.
 			d.purge("t.delay-00")
 			d.publish("t.delay-02", "malformed", "x")
 			began = time.Now()
@@ -330,8 +329,8 @@ func TestDestroyWhileReceiverIsFull(t *testing.T) {
 	}
 }
 
-// Somebody's exchange leads into a queue, past the entry: when the queue is deleted, what is published there reaches it
-// no more, so that the broker confirms nothing that then goes with it.
+// Somebody's exchange leads into a queue, past the entry. When the queue is deleted, no message from there reaches it
+// any more. So the broker confirms nothing that then goes with the queue.
 func TestDestroyWhileOthersPublishIntoAQueue(t *testing.T) {
 	t.Parallel()
 	for _, queue := range []string{"t.delay-00", "t.unroutable"} {
@@ -381,8 +380,8 @@ func TestAdoptTakenBackUnderTraffic(t *testing.T) {
 	}
 }
 
-// A destroy is refused late, and meanwhile one of those who lead into the cascade has gone: the cascade is open again
-// for all others, and the error says what is left.
+// A destroy is refused late, and meanwhile one of those who lead into the cascade has gone. The cascade is open again
+// for all others, and the error names the leftovers.
 func TestUndoWithoutAStranger(t *testing.T) {
 	t.Parallel()
 	d := newDestroyed(t, "classic", attributes{"resolution": "1h"})

@@ -13,23 +13,24 @@ const (
 	checkout = "../.."
 	// registry is where the pages of docs/ are published, each without its .md.
 	registry = "https://registry.terraform.io/providers/rabbitmqdelay/rabbitmqdelay/latest/docs/"
-	// browsed is where the repository's other files are read.
-	browsed = "https://github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/blob/main/"
 )
 
-// TestLinks follows every link between the pages, with its anchor. They have to work where a repository is browsed,
-// which takes the names of files, and on the registry, which strips .md from them. The registry's front page has no
-// slash at its end, so that no relative link works on it.
+// browsed are the places where the repository's other files, directories and pictures are read.
+var browsed = regexp.MustCompile(`^https://(github\.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/(blob|tree)|` +
+	`raw\.githubusercontent\.com/rabbitmqdelay/terraform-provider-rabbitmqdelay)/main/`)
+
+// TestLinks follows every link to a file of the repository, with its anchor. The links have to work where a repository
+// is browsed, which takes the names of files, and on the registry, which strips .md from them. The registry's front
+// page has no slash at its end, so that no relative link works on it. The workflow nightly follows the links to others.
 func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	for name, text := range pages(t) {
 		published := strings.HasPrefix(name, "docs/")
 		for _, found := range link.FindAllStringSubmatch(codeBlock.ReplaceAllString(text, ""), -1) {
 			target, anchor, _ := strings.Cut(found[1], "#")
-			file, elsewhere := strings.CutPrefix(target, browsed)
 			switch relative, absolute := strings.CutPrefix(target, registry); {
-			case elsewhere:
-				target = file
+			case browsed.MatchString(target):
+				target = browsed.ReplaceAllString(target, "")
 			case absolute:
 				target = "docs/" + relative + ".md"
 			case strings.Contains(target, ":"):
@@ -118,8 +119,8 @@ var codeBlock = regexp.MustCompile("(?ms)^```.*?^```$")
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, name := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md",
-		"internal/bench/results/README.md"} {
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "ROADMAP.md",
+		"CODE_OF_CONDUCT.md", "examples/policy/README.md", "internal/bench/results/README.md"} {
 		texts[name] = readPage(t, name)
 	}
 	if err := fs.WalkDir(os.DirFS(checkout), "docs", func(name string, entry fs.DirEntry, err error) error {

@@ -47,8 +47,8 @@ func TestWrongQueueThatHoldsMessages(t *testing.T) {
 	}
 }
 
-// A change of lookahead beside a queue that cannot be recreated keeps the old way into it, the error says so, and what
-// is published then, and what has been on its way, arrives. When the queue is empty, the next apply finishes the
+// A change of lookahead beside a queue that cannot be recreated keeps the old way into it, and the error says so.
+// Messages that are published then, or on their way, arrive. When the queue is empty, the next apply finishes the
 // change.
 func TestLookaheadBesideARefusal(t *testing.T) {
 	t.Parallel()
@@ -225,7 +225,7 @@ func newRefused(t *testing.T, queueType cascade.QueueType) *refused {
 	return r
 }
 
-// damageRest is repaired beside what is refused.
+// damageRest is repaired beside the refused part.
 var damageRest = []plans.Step{
 	plans.Bind{Binding: topology.Binding{Source: "tasks.delay-02", RoutingKey: "foreign",
 		DestinationType: topology.ToExchange, Destination: "tasks.delay-00"}},
@@ -254,7 +254,7 @@ func (r *refused) replaceQueue(q topology.Queue) {
 	}
 }
 
-// applyRefused applies, which has to fail and say why, and to repair everything but what is left.
+// applyRefused applies, which has to fail and say why, and to repair everything but the exceptions.
 func (r *refused) applyRefused(leave func(*topology.Topology), says ...string) {
 	r.Helper()
 	noErrors(r.TB, r.refresh(r.Context()))

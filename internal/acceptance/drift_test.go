@@ -24,10 +24,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// TestDriftMatrix damages every object of a cascade in every way, and several at once. A model of the
-// broker says what is left of it. The state has to show exactly that, the plan exactly the cascade, so
-// that the difference is what was damaged and nothing else; one apply has to repair it, and what
-// others own has to be as the damage left it.
+// TestDriftMatrix damages every object of a cascade in every way, and several at once. A model of the broker gives the
+// rest of it. The state has to show exactly that, and the plan exactly the cascade, so that the difference is the
+// damage and nothing else. One apply has to repair it, and the objects of others have to be as the damage left them.
 func TestDriftMatrix(t *testing.T) {
 	t.Parallel()
 	var cases, detected, repaired atomic.Int64
@@ -483,8 +482,8 @@ func (d *drift) restoreOthers(left topology.Topology) {
 	}
 }
 
-// elements are the elements of the maps of exchanges and queues, and each binding by itself. What is null because it is
-// as usual is written out.
+// elements are the elements of the maps of exchanges and queues, and each binding by itself. Values that are null
+// because they are usual are written out.
 func elements(t testing.TB, state tftypes.Value) map[string]any {
 	t.Helper()
 	values := plainMap(t, state)

@@ -14,8 +14,8 @@ import (
 
 const driftSummary = "Objects are not as declared"
 
-// What was changed outside is said once in a plan, cause by cause, in a plan of the state alone as well. What it says
-// of messages is true, and after the apply it says nothing.
+// A plan names each change from outside once, cause by cause, also a plan of the state alone. Its words about messages
+// are true, and after the apply it says nothing.
 func TestAccDriftInWords(t *testing.T) {
 	if os.Getenv("TF_ACC") == "" {
 		t.Skip("runs Terraform: set TF_ACC")
@@ -51,11 +51,10 @@ resource "rabbitmqdelay_cascade" "tasks" {
 		`The cascade with entry exchange "tasks.delay-16" in vhost "` + v.name +
 			`" was changed outside Terraform, or an ` +
 			"apply broke off:",
-		"- The queue tasks.delay-12 is gone: messages that need it are parked, and any that waited in it " +
-			"are lost. The " +
-			"next apply declares it again.",
-		`- The binding of exchange tasks.delay-03 to queue audit with key "#" was added: queue audit gets copies of ` +
-			"messages with such a key before their time. The next apply removes it.",
+		"- The queue tasks.delay-12 is gone. Any messages that waited in it are lost. Messages that need it are " +
+			"parked. The next apply declares it again.",
+		`- The binding of exchange tasks.delay-03 to queue audit with key "#" was added. Queue audit gets copies ` +
+			"of messages with such a key before their time. The next apply removes it.",
 	}
 	for _, arguments := range [][]string{{"plan"}, {"plan", "-refresh-only"}} {
 		out := must(arguments...)
@@ -77,7 +76,8 @@ resource "rabbitmqdelay_cascade" "tasks" {
 	}
 }
 
-// More causes than ten are counted; a ladder, a destination and what is gone altogether have their words, too.
+// More causes than ten are counted. A ladder, a destination and a resource that is gone altogether have their words,
+// too.
 func TestDriftIsSaidInFewWords(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
@@ -113,8 +113,8 @@ func TestDriftIsSaidInFewWords(t *testing.T) {
 		}
 	}
 	v.do(steps...)
-	want := "- The queue t.delay-02 has a TTL of 1 h, not 4 s: messages leave it late. The next apply recreates it, " +
-		"if it is empty.\n"
+	want := "- The queue t.delay-02 has a TTL of 1 h, not 4 s. Messages leave it late. The next apply recreates " +
+		"it, if it is empty.\n"
 	if text := warningText(p.refresh(t.Context())); !strings.Contains(text, want) || strings.Count(text, "\n- ") != 1 {
 		t.Errorf("a longer TTL: %s", text)
 	}
@@ -125,7 +125,7 @@ func TestDriftIsSaidInFewWords(t *testing.T) {
 		"queue": "orders"}
 	d.mustApply(bound)
 	v.do(plans.DeleteQueue{Queue: topology.Queue{Name: "orders"}})
-	if text := warningText(d.refresh(t.Context())); !strings.Contains(text, "is gone: messages for the address "+
+	if text := warningText(d.refresh(t.Context())); !strings.Contains(text, "is gone. Messages for the address "+
 		`"orders" do not get to queue "orders". The next apply makes it again.`) {
 		t.Errorf("a destination: %s", text)
 	}
@@ -136,8 +136,8 @@ func TestDriftIsSaidInFewWords(t *testing.T) {
 	for _, q := range desired.Queues {
 		v.do(plans.DeleteQueue{Queue: q})
 	}
-	if text := warningText(p.refresh(t.Context())); !strings.Contains(text, "- The cascade is gone: publishers get an "+
-		"error, and any messages that waited in it are lost. The next apply creates it again.") {
+	if text := warningText(p.refresh(t.Context())); !strings.Contains(text, "- The cascade is gone. Publishers "+
+		"get an error. Any messages that waited in it are lost. The next apply creates it again.") {
 		t.Errorf("nothing left: %s", text)
 	}
 }

@@ -80,7 +80,7 @@ resource "rabbitmqdelay_destination" "d" {
 	w.mustBeSettled()
 }
 
-// The delays of a ladder are words of routing keys: publishers who write "1m" do not reach what is bound for "60s".
+// The delays of a ladder are words of routing keys: publishers who write "1m" do not reach a binding for "60s".
 func TestLadderDelaysAreWords(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)

@@ -44,8 +44,8 @@ func resourceType(address string) string {
 	return typeName
 }
 
-// Every file of the examples is planned as it stands there: configurations by themselves, and imports
-// together with the configuration beside them and what they import on the broker.
+// Every file of the examples is planned as it stands there. A configuration is planned by itself. An import is planned
+// together with the configuration beside it and with its objects on the broker.
 func TestAccExamples(t *testing.T) {
 	v := newVhost(t)
 	b := v.asDefault()

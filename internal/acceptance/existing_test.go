@@ -266,9 +266,8 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// A create is killed after any of its steps. Then nothing is in the state; the next apply says what
-// exists and the ways out, and each of them works: adopt always, and an import when so much is there
-// that it can be recognized.
+// A create is killed after any of its steps. Then nothing is in the state. The next apply names the existing objects
+// and the ways out, and each of them works. Adopt works always, and an import when enough is there to recognize it.
 func TestKilledCreate(t *testing.T) {
 	t.Parallel()
 	var points atomic.Int64

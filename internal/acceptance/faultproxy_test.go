@@ -17,9 +17,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 )
 
-// point is a place in an operation where something can go wrong: the first time that a request is made,
-// before or after anything has been written. How often a request is repeated, and in which order those
-// are made that go out together, differs between runs; the points do not.
+// point is a place in an operation where something can go wrong. It is the first time that a request is made, before or
+// after anything has been written. How often a request is repeated differs between runs. So does the order of requests
+// that go out together. The points do not differ.
 type point struct {
 	method, path string
 	afterWrite   bool
@@ -41,9 +41,10 @@ const (
 	answers503 fault = "503"
 	resets     fault = "reset"     // before the request reaches the broker
 	hangs      fault = "hang"      // likewise, until the client gives up
-	truncates  fault = "truncated" // the broker has done it; its answer is cut short
-	loses      fault = "lost"      // the broker has done it; its answer never comes
-	kills      fault = "kill"      // the provider's process ends before the broker gets the request
+	truncates  fault = "truncated" // done, the answer cut short
+	loses      fault = "lost"      // done, without an answer
+
+	kills fault = "kill" // the provider's process ends before the broker gets the request
 )
 
 // persistence is how long the fault lasts.
@@ -80,7 +81,7 @@ func newFaultProxy(t testing.TB, b *brokertest.Broker) *faultProxy {
 		t.Fatal(err)
 	}
 	p := &faultProxy{broker: b, forward: forward}
-	// What is declared again as it is, to see whether that is allowed, is no write.
+	// A declaration that is repeated without a change, to see whether it is allowed, is no write.
 	forward.ModifyResponse = func(response *http.Response) error {
 		p.mutex.Lock()
 		defer p.mutex.Unlock()

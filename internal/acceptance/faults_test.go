@@ -21,8 +21,8 @@ import (
 // way. What goes wrong once is made good within the operation. After what goes wrong for good, either
 // nothing or everything is done, or the state names all that exists; and one more apply converges.
 //
-// Each fault lasts for one try, for all tries of the request, or for everything that follows, by turns;
-// with FAULTS=all, each of the three is tried everywhere.
+// Each fault lasts for one try, for all tries of the request, or for everything that follows, by turns. With
+// FAULTS=all, each of the three is tried everywhere.
 func TestFaultAtEveryRequest(t *testing.T) {
 	t.Parallel()
 	all := os.Getenv("FAULTS") == "all"
@@ -42,9 +42,9 @@ func TestFaultAtEveryRequest(t *testing.T) {
 	}
 }
 
-// TestKillAtEveryRequest ends the provider at every request of the same operations, before the broker
-// gets it and after: nothing more reaches the broker, and the state stays what it was. The next run
-// converges; after a create it names what exists, and both ways out work.
+// TestKillAtEveryRequest ends the provider at every request of the same operations, before the broker gets it and
+// after. Nothing more reaches the broker, and the state stays as it was. The next run converges; after a create it
+// names the existing objects, and both ways out work.
 func TestKillAtEveryRequest(t *testing.T) {
 	t.Parallel()
 	count := atEveryPoint(t, interrupted.kill, func(int) []failure {
@@ -63,8 +63,8 @@ type failure struct {
 }
 
 // atEveryPoint tries the failures that are meant for the i-th point of each operation, or a sample of them, and counts
-// all of them. Much of the time goes by in waiting, so that many are tried at once, each in a vhost that the one before
-// has left empty.
+// all of them. Much of the time goes by in waiting. So it tries many at once, each in a vhost that the one before has
+// left empty.
 func atEveryPoint(
 	t *testing.T, try func(interrupted, *vhost, point, failure), failures func(i int) []failure,
 ) (count int) {
@@ -117,8 +117,8 @@ type pointFailure struct {
 	failure
 }
 
-// attempts are all of them in an operation. What is counted is the same on every version: only RabbitMQ before 4.0 is
-// asked for the list of queues.
+// attempts are all of them in an operation. The count is the same on every version: only RabbitMQ before 4.0 is asked
+// for the list of queues.
 func (o interrupted) attempts(v *vhost, failures func(i int) []failure) (all []pointFailure, counted int) {
 	for i, at := range o.points(v) {
 		for _, f := range failures(i) {
@@ -264,7 +264,7 @@ func (a *trial) strike(at point, f failure) {
 // hangTimeout is how long a request that hangs is waited for: longer than any takes on a busy machine.
 const hangTimeout = "4s"
 
-// operate does what is to go wrong, behind the proxy.
+// operate runs the operation that is to go wrong, behind the proxy.
 func (a *trial) operate() (*protocol, []*tfprotov6.Diagnostic) {
 	a.Helper()
 	patience := attributes{"retry_timeout": onceMore}

@@ -62,7 +62,7 @@ var importable = []struct {
 		"exchange": "amq.topic"}, nil},
 }
 
-// importBlockOf declares what is configured, and checks that its import and the configuration plan to nothing.
+// importBlockOf declares the configured binding, and checks that its import and the configuration plan to nothing.
 func importBlockOf(t *testing.T, v *vhost, i int) string {
 	t.Helper()
 	is := importable[i]

@@ -21,8 +21,8 @@ func optional(t *testing.T, typeName string) []string {
 	return names
 }
 
-// With ignore_changes, Terraform hands over as configuration what the state has, so that attributes stand side by side
-// of which one is given and the other computed. That is no conflict, whatever is ignored.
+// With ignore_changes, Terraform hands over the state's values as configuration. So attributes stand side by side of
+// which one is given and the other computed. That is no conflict, whatever is ignored.
 func TestIgnoredChanges(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ resource, arguments string }{

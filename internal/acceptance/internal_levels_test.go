@@ -133,7 +133,7 @@ func (v *vhost) deliversEvery(s cascade.Scale) {
 	v.Logf("%d delays, the latest %s behind its time", len(arrivals), latest.Round(time.Millisecond))
 }
 
-// A level that somebody declared anew, open to publishers, is in the plan and repaired; so is one that is internal and
+// A level that somebody declared anew, open to publishers, is in the plan and repaired. So is one that is internal and
 // is not to be.
 func TestInternalLevelsDrift(t *testing.T) {
 	t.Parallel()
@@ -169,8 +169,8 @@ func TestInternalLevelsDrift(t *testing.T) {
 	}
 }
 
-// A state of a version without the attribute gets it from what the broker has, so that the plan shows the difference
-// from the default, and nothing where there is none.
+// A state of a version without the attribute gets it from the broker. So the plan shows the difference from the
+// default, and nothing where there is none.
 func TestStateWithoutInternalLevels(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -114,8 +114,8 @@ func TestAccLadderDataSource(t *testing.T) {
 	}
 }
 
-// The data sources of cascades and ladders name each other where one is asked for what the other shows, and the entry
-// where they are asked for what is behind it.
+// The data sources of cascades and ladders name each other where one is asked for what the other shows. They name the
+// entry where they are asked for an object behind it.
 func TestDataSourcesNameEachOther(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)

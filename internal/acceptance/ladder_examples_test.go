@@ -155,7 +155,7 @@ func TestWheelExample(t *testing.T) {
 	}
 }
 
-// The controller of examples/wheel asks a command after every wait: a message is cancelled, another one is delivered
+// The controller of examples/wheel asks a command after every wait. One message is cancelled, another one is delivered
 // sooner, one later, and one at its time.
 func TestWheelExampleAsks(t *testing.T) {
 	t.Parallel()

@@ -24,8 +24,8 @@ import (
 
 var usualDelays = []string{"5s", "10s", "30s", "1m", "5m", "10m", "30m", "1h"}
 
-// The eight usual delays through Terraform: all is known in the plan, and then there; what is damaged is repaired;
-// delays come and go in place; and in the end nothing is left.
+// The eight usual delays through Terraform: all is known in the plan, and then there. Damage is repaired, delays come
+// and go in place, and in the end nothing is left.
 func TestAccLadder(t *testing.T) {
 	v := newVhost(t)
 	const address = "rabbitmqdelay_ladder.retry"
@@ -84,8 +84,8 @@ func TestAccLadder(t *testing.T) {
 	})
 }
 
-// Messages arrive when the delay is over that they ask for, in the order of their due times, and what asks for no
-// delay that there is, is kept.
+// Messages arrive when the delay is over that they ask for, in the order of their due times. A message that asks for a
+// delay that does not exist is kept.
 func TestLadderMessages(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
@@ -129,8 +129,8 @@ func sendThroughLadder(t *testing.T, queueType string) {
 	v.arrived(parked, 4)
 }
 
-// The single rung of half an hour, here of half a second, before a direct exchange that is there already: whatever the
-// key, the message leaves with the fixed one.
+// The single rung of half an hour, here of half a second, stands before an existing direct exchange. Whatever the key,
+// the message leaves with the fixed one.
 func TestLadderWithAFixedKey(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
@@ -172,8 +172,8 @@ func TestLadderWithAFixedKey(t *testing.T) {
 	}
 }
 
-// A delay that is to go while messages wait for it stays, with its binding, and the messages arrive; with
-// drain_timeout the apply waits for them, takes no further ones, and then removes it.
+// A delay that is to go while messages wait for it stays, with its binding, and the messages arrive. With drain_timeout
+// the apply waits for them, takes no further ones, and then removes it.
 func TestLadderLosesNoMessageWithADelay(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
@@ -211,7 +211,7 @@ func TestLadderLosesNoMessageWithADelay(t *testing.T) {
 	}
 }
 
-// A binding too many, to the queue of another ladder, does not hide a ladder: it shows as drift after the import, and
+// A binding too many, to the queue of another ladder, does not hide a ladder. It shows as drift after the import, and
 // an apply removes it and nothing else.
 func TestImportLadderWithForeignBinding(t *testing.T) {
 	t.Parallel()
@@ -285,8 +285,8 @@ func TestLadderReplacement(t *testing.T) {
 	p.mustBeSettled(other)
 }
 
-// A queue of somebody else under the name of a delay that is added is refused before anything is written, or adopted if
-// it is exactly right.
+// A queue of somebody else has the name of an added delay. The apply refuses it before anything is written, or adopts
+// it if it is exactly right.
 func TestLadderAddsNoDelayThatExists(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)

@@ -22,9 +22,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// A stream with publisher confirms and mandatory runs through a cascade while it is damaged and repaired,
-// its lookahead changes, and the provider is stopped in the middle of a repair and runs again. Whatever the
-// broker has confirmed arrives once and not too early, or is parked once.
+// A stream with publisher confirms and mandatory runs through a cascade. Meanwhile the cascade is damaged and repaired,
+// and its lookahead changes. The provider is stopped in the middle of a repair and runs again. Whatever the broker has
+// confirmed arrives once and not too early, or is parked once.
 //
 // RabbitMQ itself cannot give that in some cases, which are tried for what can be had:
 //   - A queue that is deleted takes its messages along. All that did not have to pass it arrive.
@@ -121,9 +121,9 @@ func newLoad(t *testing.T, queueType cascade.QueueType) *load {
 	return l
 }
 
-// publish sends messages one after the other, each with a random delay. A connection of which the broker
-// closes the channel, as it does where there is no exchange, is replaced: 3.10 closes the connection when a
-// quorum queue goes while something is published into it.
+// publish sends messages one after the other, each with a random delay. It replaces a connection of which the broker
+// closes the channel, as it does where there is no exchange. 3.10 closes the connection when a quorum queue goes while
+// something is published into it.
 func (l *load) publish(ctx context.Context) {
 	var publisher *brokertest.Publisher
 	var connection *amqp.Connection

@@ -7,7 +7,7 @@ import (
 )
 
 // TestSlashGetsLost has gateways that do not pass on the %2F of a vhost's name: nginx may decode it and merge slashes,
-// Apache answers 404. That is no deleted vhost: what is in the state stays there.
+// Apache answers 404. That is no deleted vhost: the resources of the state stay there.
 func TestSlashGetsLost(t *testing.T) {
 	t.Parallel()
 	b := newVhost(t).broker

@@ -21,7 +21,7 @@ import (
 func TestAccErrorsOverAMQP(t *testing.T) {
 	t.Parallel()
 	const sending, limited = `Could not send a message through exchange "t.delay-02" in vhost %[1]q: `,
-		" Close what is not needed, or raise the limit: rabbitmqctl set_vhost_limits -p <vhost>, rabbitmqctl " +
+		" Close or delete unneeded objects, or raise the limit: rabbitmqctl set_vhost_limits -p <vhost>, rabbitmqctl " +
 			"set_user_limits <user>, or the broker's configuration."
 	for name, is := range map[string]struct {
 		// change makes something wrong, and returns what the probe is to go by.
@@ -37,9 +37,9 @@ func TestAccErrorsOverAMQP(t *testing.T) {
 			[]string{
 				"RabbitMQ: message has not arrived",
 				`Could not receive the message that was sent through exchange "t.delay-02" in vhost %[1]q: the ` +
-					`broker took it, and it has not arrived after 2 s. ` +
-					"Terraform plan shows what is missing or damaged; the message itself is late, lost, or parked as " +
-					"unroutable, with the type rabbitmqdelay.probe.",
+					"broker took it, and it has not arrived after 2 s. Terraform plan shows missing and damaged " +
+					"objects. The message itself is late, lost, or parked as unroutable, with the type " +
+					"rabbitmqdelay.probe.",
 			},
 		},
 		"a level in the middle": {
@@ -57,9 +57,8 @@ func TestAccErrorsOverAMQP(t *testing.T) {
 			[]string{
 				"RabbitMQ: authentication failed",
 				sending + "open an AMQP connection to ", `as user "guest": Exception (403) Reason: "username or ` +
-					`password not allowed". ` +
-					"Amqp_uri or RABBITMQ_AMQP_URI has a user and a password of its own: correct them there, or " +
-					"leave them out, and username and password are used for AMQP as well.",
+					`password not allowed". Amqp_uri or RABBITMQ_AMQP_URI has a user and a password of its own. ` +
+					"Correct them there. Or leave them out: then AMQP takes username and password, too.",
 			},
 		},
 		"a vhost without connections": {
@@ -219,7 +218,7 @@ func TestImportOfNothing(t *testing.T) {
 	}
 }
 
-// What is wrong in the state is not shown on a line of the configuration.
+// A fault of the state is not shown on a line of the configuration.
 func TestInvalidState(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)

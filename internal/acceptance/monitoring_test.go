@@ -78,8 +78,8 @@ func TestAccMonitoring(t *testing.T) {
 	}
 	t.Parallel()
 	program := installed(t, "prometheus")
-	// What takes seconds and minutes by default is quicker here: counts of queues and of channels, and the second try
-	// after a queue has refused a message.
+	// Intervals of seconds and minutes are shorter here: counts of queues and of channels, and the second try after a
+	// queue has refused a message.
 	b, err := brokertest.Start(t.Context(), os.Stderr, brokertest.WithMetrics(),
 		brokertest.WithConfig("collect_statistics_interval = 1000"),
 		brokertest.WithSetting("quorum_tick_interval", 1000),

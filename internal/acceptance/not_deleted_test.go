@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestNotDeleted has a gateway say that something is deleted which is not, or leave something out of what there is. The
-// error names what is left, and one more apply deletes it.
+// TestNotDeleted has a gateway say that an existing object is deleted, or leave an object out of a list. The error
+// names the leftovers, and one more apply deletes them.
 func TestNotDeleted(t *testing.T) {
 	t.Parallel()
 	without := attributes{"park_unroutable": false}

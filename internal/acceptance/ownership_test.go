@@ -32,7 +32,8 @@ func newWorkspace(t *testing.T, v *vhost) *workspace {
 	return w
 }
 
-// configure writes the configuration: a provider for the broker, and what is given. VHOST stands for the test's vhost.
+// configure writes the configuration: a provider for the broker, and the given blocks. VHOST stands for the test's
+// vhost.
 func (w *workspace) configure(configuration string) {
 	w.Helper()
 	w.write(
@@ -145,8 +146,8 @@ const (
 `
 )
 
-// Two resources that declare the same objects: where the names are known, the plan refuses; otherwise one of the two is
-// made, and the other is refused. It can then be taken out without harm.
+// Two resources declare the same objects. Where the names are known, the plan refuses. Otherwise one of the two is
+// made, and the other is refused; that can then be taken out without harm.
 func TestTwoDeclareTheSame(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ two, one string }{
@@ -183,7 +184,7 @@ func TestTwoDeclareTheSame(t *testing.T) {
 			if strings.HasSuffix(addresses[0], "[1]") ||
 				strings.HasPrefix(test.one, `resource "rabbitmqdelay_cascade`) &&
 					strings.HasPrefix(addresses[0], "rabbitmqdelay_ladder") {
-				return // the other one was made: to take that out deletes what was made
+				return // the other one was made: to take that out deletes its objects
 			}
 			w.mustApply(late(test.one))
 			w.mustHold(made)
@@ -394,8 +395,8 @@ func repeated(usual int) int {
 	return rounds
 }
 
-// A delivery exchange of others that is deleted, or comes back with another type, is a difference, and an apply says
-// why it cannot repair that.
+// A delivery exchange of others that is deleted, or comes back with another type, is a difference. An apply says why it
+// cannot repair that.
 func TestForeignDeliveryExchangeIsDrift(t *testing.T) {
 	t.Parallel()
 	for _, typeName := range []string{cascadeType, ladderType} {
@@ -589,7 +590,7 @@ func TestStateHasItTwice(t *testing.T) {
 	w.mustBeSettled()
 }
 
-// The same without Terraform, whose start leaves some time between the two: now and then both declare an object within
+// The same without Terraform, whose start leaves some time between the two. Now and then both declare an object within
 // the same millisecond, and RabbitMQ tells both that it is new.
 func TestTwoCreatesAtOnce(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ import (
 // writes them anew.
 const plansDirectory = "testdata/plans"
 
-// The texts of plans: of what is new, of each damage, and of each kind of change.
+// The texts of plans: of new resources, of each damage, and of each kind of change.
 func TestAccPlanTexts(t *testing.T) {
 	if os.Getenv("TF_ACC") == "" {
 		t.Skip("runs Terraform: set TF_ACC")

@@ -18,8 +18,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// policyCase is a definition and what a refresh has to say of it, by queue: level 2 waits 4 s, level 1
-// 2 s, level 0 1 s, and the parking queue for ever.
+// policyCase is a definition and the expected words of a refresh, by queue. Level 2 waits 4 s, level 1 2 s, level 0 1
+// s, and the parking queue for ever.
 type policyCase struct {
 	definition rabbithole.PolicyDefinition
 	operator   bool // also as an operator policy
@@ -102,8 +102,8 @@ func withParking(delays map[string]string, parking string) map[string]string {
 	return delays
 }
 
-// Every key that a policy or an operator policy can set, of which only the highest priority counts: a
-// refresh warns exactly if messages fare differently, and names the policy and the consequence.
+// Every key that a policy or an operator policy can set, of which only the highest priority counts. A refresh warns
+// exactly if messages fare differently, and names the policy and the consequence.
 func TestPolicyWarnings(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
@@ -113,7 +113,7 @@ func TestPolicyWarnings(t *testing.T) {
 	}
 }
 
-// warnOfPolicy plans, applies and refreshes under a policy, and looks at what is said of it.
+// warnOfPolicy plans, applies and refreshes under a policy, and looks at the words about it.
 func warnOfPolicy(t *testing.T, queueType string) {
 	t.Parallel()
 	v := newVhost(t)
@@ -242,7 +242,8 @@ func policyConsequences(queueType string) map[string]policyConsequence {
 				u.Error("a full queue does not refuse what is published")
 			}
 			u.arrived(u.collector, 1)
-			// What is dead-lettered into a full queue is lost: this one expires into the queue that is full then.
+			// A message that is dead-lettered into a full queue is lost: this one expires into the queue that is full
+			// then.
 			u.send(3, 1)
 			time.Sleep(u.unit * 3 / 2)
 			u.publishTo("t.delay-00", "0.1.here", 1)
@@ -363,7 +364,7 @@ func TestPolicyAtOnce(t *testing.T) {
 			v.policy("who knows", 0, short(450))(`^t++`)
 			says(`policy "who knows" on queue "t.delay-00": only RabbitMQ can tell whether this applies to ` +
 				`it, and has not ` +
-				`said so yet; if it does: messages leave it after 450 ms instead of 1 s`)
+				`said so yet. If it does, messages leave it after 450 ms instead of 1 s`)
 			v.eventually("the queue says it", func() bool {
 				return strings.Contains(warningText(p.refresh(t.Context())), `policy "who knows" (as the queue says, `+
 					`some seconds after a change) on queue "t.delay-00": messages leave it after 450 ms instead of 1 s`)

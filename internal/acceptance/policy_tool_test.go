@@ -15,8 +15,8 @@ import (
 // policyExample has rules for a policy tool that reads a plan.
 const policyExample = "policy"
 
-// TestAccPolicyTool plans configurations that keep the rules of the example, and that break each of them: by what is
-// written, by a preset, and perhaps by what the plan does not know.
+// TestAccPolicyTool plans configurations that keep the rules of the example, and that break each of them. They break it
+// by a written value, by a preset, and perhaps by a value that the plan does not know.
 func TestAccPolicyTool(t *testing.T) {
 	if os.Getenv("TF_ACC") == "" {
 		t.Skip("runs Terraform: set TF_ACC")

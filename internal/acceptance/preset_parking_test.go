@@ -21,8 +21,8 @@ func parkingPreset(t *testing.T, v *vhost, preset cascade.Preset) (attributes, t
 		expand(t, cascade.Config{Vhost: v.name, Preset: preset, CreateDeliveryExchange: true, ParkUnroutable: true})
 }
 
-// TestPresetParking lives the life of each preset with parking: the framework's own declarations are taken, what is
-// unroutable is parked, an import finds the policy, a refresh sees what becomes of it, and a destroy takes it.
+// TestPresetParking lives the life of each preset with parking. It takes the framework's own declarations, and parks
+// unroutable messages. An import finds the policy, a refresh sees its changes, and a destroy takes it.
 func TestPresetParking(t *testing.T) {
 	t.Parallel()
 	for preset, name := range map[cascade.Preset]string{
@@ -61,12 +61,12 @@ func parkInPreset(t *testing.T, preset cascade.Preset, parking string) {
 		text string
 	}{
 		"deleted": {func() { v.do(plans.DeletePolicy{Name: parking}) },
-			fmt.Sprintf("The policy %s is gone: messages that no binding takes", parking)},
+			fmt.Sprintf("The policy %s is gone. Messages that no binding takes", parking)},
 		"another priority": {func() {
 			changed := want.Policies[parking]
 			changed.Priority = 3
 			v.do(plans.SetPolicy{Policy: changed})
-		}, fmt.Sprintf("The policy %s has priority 3, not 10: another policy", parking)},
+		}, fmt.Sprintf("The policy %s has priority 3, not 10. Another policy", parking)},
 		"another exchange": {func() {
 			changed := want.Policies[parking]
 			changed.Definition = topology.Arguments{"alternate-exchange": "elsewhere"}
@@ -238,7 +238,7 @@ func TestPresetParkingHasRivals(t *testing.T) {
 	p.mustApply(nil)
 }
 
-// TestOperatorPolicyOnExchanges shows that no operator policy stands in the way of parking: RabbitMQ refuses one that
+// TestOperatorPolicyOnExchanges shows that no operator policy stands in the way of parking. RabbitMQ refuses one that
 // has an alternate exchange, and merges others with the policy.
 func TestOperatorPolicyOnExchanges(t *testing.T) {
 	t.Parallel()

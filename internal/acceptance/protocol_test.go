@@ -14,8 +14,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider"
 )
 
-// protocol plays Terraform's part for one resource, through the plugin protocol and
-// without its command line: a plan takes milliseconds, so that hundreds of cases can be tried.
+// protocol plays Terraform's part for one resource, through the plugin protocol and without its command line. A plan
+// takes milliseconds, so that hundreds of cases can be tried.
 type protocol struct {
 	t        testing.TB
 	server   tfprotov6.ProviderServer

@@ -28,8 +28,8 @@ func TestAccProviderFromEnvironment(t *testing.T) {
 	})
 }
 
-// An attribute goes before its variable, the variable before the default, and what is wrong is an error
-// on the attribute. guest is a default only where RabbitMQ lets guest in.
+// An attribute goes before its variable, the variable before the default, and a fault is an error on the attribute.
+// guest is a default only where RabbitMQ lets guest in.
 func TestProviderConfiguration(t *testing.T) {
 	for _, name := range []string{"RABBITMQ_ENDPOINT", "RABBITMQ_USERNAME", "RABBITMQ_PASSWORD", "RABBITMQ_AMQP_URI",
 		"RABBITMQ_CACERT", "RABBITMQ_INSECURE", "RABBITMQ_PROXY"} {
@@ -106,7 +106,7 @@ func TestProviderConfiguration(t *testing.T) {
 type providerCase struct {
 	environment   map[string]string
 	configuration attributes
-	errors        map[string]string // what is said, by attribute
+	errors        map[string]string // parts of the texts, by attribute
 }
 
 // configureProvider configures the provider and looks at what it does or says.

@@ -205,8 +205,8 @@ func TestPublishErrors(t *testing.T) {
 	}
 }
 
-// A plan fails for a delay that does not fit: into a cascade that the same plan changes or makes, or else into the one
-// that the broker has. Whatever cannot be known yet is left to the apply.
+// A plan fails for a delay that does not fit into the cascade that the same plan changes or makes. Without such a
+// cascade, the one that the broker has decides. Whatever cannot be known yet is left to the apply.
 func TestPublishDelayInPlan(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)

@@ -23,11 +23,12 @@ import (
 
 // language is how the snippets of a language below examples/publishing are run.
 type language struct {
-	// probes are commands one of which has to succeed where the snippets can be run; the first that does is the
+	// probes are commands one of which has to succeed where the snippets can be run. The first one that succeeds is the
 	// interpreter, with its arguments before the program.
 	probes [][]string
-	// keys prints a line for each line of standard input: the key for delay in milliseconds, levels, resolution in
-	// milliseconds, address and base, separated by tabs, or "error". An empty base is one that is not given.
+	// keys prints a line for each line of standard input, which has delay in milliseconds, levels, resolution in
+	// milliseconds, address and base, separated by tabs. The line is the key, or "error". An empty base is one that is
+	// not given.
 	keys driver
 	// cascade prints what the snippet reads from PUBLISHER, separated by spaces.
 	cascade driver
@@ -45,7 +46,7 @@ type driver struct {
 	needs string
 	// build makes a program of the driver and the snippet, where the interpreter takes no source.
 	build []string
-	// run starts what was built, or else follows the interpreter.
+	// run starts the built program, or else follows the interpreter.
 	run []string
 }
 
@@ -311,8 +312,8 @@ func complaint(output []byte) string {
 	return lines[len(lines)-1]
 }
 
-// The key functions of all languages give what the provider's own gives in base 2 and the digits of math/big in
-// others, and refuse what does not fit.
+// The key functions of all languages give the provider's keys in base 2, and the digits of math/big in others. They
+// refuse values that do not fit.
 func TestPublishingKeys(t *testing.T) {
 	t.Parallel()
 	var lines, want []string
@@ -531,8 +532,8 @@ func tryIn(
 	return out.String(), log.String(), err
 }
 
-// The snippets, as they stand in the guide, send a message and find it delivered on time, send it again without what
-// the broker wrote into it, refuse a delay that is out of range, and notice what no binding takes.
+// The snippets, as they stand in the guide, send a message and find it delivered on time. They send it again without
+// the broker's own headers, refuse a delay that is out of range, and notice a message that no binding takes.
 func TestAccPublishing(t *testing.T) {
 	t.Parallel()
 	for name, l := range languages {
@@ -604,7 +605,7 @@ func (p program) sends(v *vhost, billing *brokertest.Collector) {
 	}
 }
 
-// retries sends through the same two queues twice: with its old headers, RabbitMQ 3 would take the message for one that
+// retries sends through the same two queues twice. With its old headers, RabbitMQ 3 would take the message for one that
 // goes in circles and not let it into the second.
 func (p program) retries(v *vhost) {
 	v.Helper()

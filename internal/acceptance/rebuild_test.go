@@ -85,8 +85,8 @@ func (r *rebuilt) inTime(n int, due time.Time) {
 	}
 }
 
-// Each of these is an update that keeps what others have bound, also on a delivery exchange that gets other arguments,
-// and what is parked, where the queue for that stays. Its plan says what happens.
+// Each of these is an update that keeps the bindings of others, also on a delivery exchange that gets other arguments.
+// It keeps parked messages where the queue for them stays. Its plan says what happens.
 func TestRebuild(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
@@ -94,7 +94,7 @@ func TestRebuild(t *testing.T) {
 		for name, is := range map[string]struct {
 			change attributes
 			config func(*cascade.Config)
-			parks  bool // keeps what is parked
+			parks  bool // keeps parked messages
 		}{
 			"resolution": {attributes{"resolution": "250ms"}, func(c *cascade.Config) { c.Resolution /= 2 },
 				true},
@@ -151,7 +151,7 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
-// rebuild applies a change, after which there is the cascade, and of others what was there before.
+// rebuild applies a change, after which there is the cascade, and of others the objects from before.
 func (r *rebuilt) rebuild(change attributes, others, before topology.Topology) {
 	r.Helper()
 	changed := r.given.with(change)

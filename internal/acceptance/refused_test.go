@@ -10,11 +10,14 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 )
 
-// What a full queue refuses is offered again after once to twice the broker's interval, three minutes by default. The
-// broker looks once in an interval, and leaves to the next time what was refused less than one before
-// (deps/rabbit/src/rabbit_fifo_dlx_worker.erl of RabbitMQ 3.10.8, 4.0.5 and 4.3.5). With the default and max_length =
-// 20, late messages came after 3 min 0 s (2 of 343 on 3.10.8, 2 of 245 on 4.3.6) or 5 min 55 s to 6 min 0 s (15 and
-// 14), and none was lost.
+// A full queue refuses messages. They are offered again after once to twice the broker's interval, three minutes by
+// default. The broker looks once in an interval. It leaves to the next time every message that was refused less than
+// one before (deps/rabbit/src/rabbit_fifo_dlx_worker.erl of RabbitMQ 3.10.8, 4.0.5 and 4.3.5).
+//
+// With the default and max_length = 20, no message was lost, and late ones came
+//
+//   - after 3 min 0 s: 2 of 343 on 3.10.8, 2 of 245 on 4.3.6;
+//   - after 5 min 55 s to 6 min 0 s: 15 and 14 of them.
 func TestRefusedMessagesAreOfferedAgain(t *testing.T) {
 	t.Parallel()
 	const interval, unit = 8 * time.Second, 100 * time.Millisecond

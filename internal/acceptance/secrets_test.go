@@ -33,10 +33,10 @@ const (
 	secretAMQPPassword = `amqp p@ss/w:rd%41 &<é"`
 )
 
-// TestSecrets runs Terraform with everything that it can log, and looks for the secrets of the
-// provider's configuration in all that comes out of it. What Terraform writes by itself, if it is
-// told to, is not in our hands: TF_LOG_SDK_PROTO_DATA_DIR keeps the messages to the provider as
-// they are, and a saved plan holds the values of variables.
+// TestSecrets runs Terraform with everything that it can log, and looks for the secrets of the provider's configuration
+// in all output. Some files that Terraform writes by itself, if it is told to, are not in our hands.
+// TF_LOG_SDK_PROTO_DATA_DIR keeps the messages to the provider as they are, and a saved plan holds the values of
+// variables.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("TF_ACC") == "" {
@@ -354,7 +354,7 @@ func forms(secret string) []string {
 	}
 }
 
-// inner is the part of the secret's base64 that does not depend on what is before and behind it.
+// inner is the part of the secret's base64 that does not depend on its surroundings.
 func inner(secret string, skip int) string {
 	rest := secret[skip:]
 	return base64.RawStdEncoding.EncodeToString([]byte(rest[:len(rest)/3*3]))

@@ -20,7 +20,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Streams run through three cascades of one broker while these are changed, damaged and repaired at random, a fourth
+// Streams run through three cascades of one broker while these are changed, damaged and repaired at random. A fourth
 // comes and goes, applies are stopped in the middle, and the broker restarts. Whatever the broker has confirmed
 // arrives, and neither the provider nor the broker is left with more than it had. SOAK_DURATION says for how long.
 func TestSoak(t *testing.T) {
@@ -156,11 +156,11 @@ type soakCascade struct {
 func newSoak(t *testing.T) *soak {
 	t.Helper()
 	b, err := brokertest.Start(t.Context(), os.Stderr,
-		// A message that found no way when it expired, as it may be while an exchange is missing or the broker starts,
-		// is sent again within three minutes by default.
+		// A message may find no way when it expires, while an exchange is missing or the broker starts. It is sent
+		// again within three minutes by default.
 		brokertest.WithSetting("dead_letter_worker_publisher_confirm_timeout", int(soakRetry.Milliseconds())),
-		// Quorum queues keep in memory what is in the log, over restarts, too: 512 MiB of it by default (4.3, where
-		// the key in rabbitmq.conf does nothing). Below, only growth beyond it counts.
+		// Quorum queues keep the log in memory, over restarts, too: 512 MiB of it by default (4.3, where the key in
+		// rabbitmq.conf does nothing). Below, only growth beyond it counts.
 		brokertest.WithConfig(fmt.Sprintf("raft.wal_max_size_bytes = %d", soakLog)),
 		brokertest.WithSetting("quorum_wal_max_size_bytes", soakLog))
 	if err != nil {
@@ -384,8 +384,9 @@ func (s *soak) measure() (b burden) {
 	return b
 }
 
-// beyond is what it is more than an earlier burden. The allowances are for what comes and goes, and for what the plugin
-// framework keeps of each request until the provider stops, some 2 KiB in a round (registerContext in proto6server).
+// beyond is the surplus over an earlier burden. The allowances are for things that come and go, and for the plugin
+// framework. That keeps some 2 KiB of each request in a round until the provider stops (registerContext in
+// proto6server).
 func (b burden) beyond(before burden) (excess []string) {
 	for _, c := range []struct {
 		what         string

@@ -293,7 +293,7 @@ func TestWrongPEM(t *testing.T) {
 	}
 }
 
-// mustRefusePEM makes sure that what is wrong is one error on the attribute.
+// mustRefusePEM makes sure that the fault is one error on the attribute.
 func mustRefusePEM(t *testing.T, attribute, wrong string, files attributes) {
 	t.Helper()
 	diagnostics := newServer(t).configure(files.with(attributes{"endpoint": "https://127.0.0.1:1", "username": "u",

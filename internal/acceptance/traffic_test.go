@@ -17,9 +17,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 )
 
-// traffic is a stream of messages through a cascade that outlives its connections: publishers with confirms and
-// mandatory publish what was not confirmed once more, over a connection to the next address. It keeps account of
-// each attempt to publish until that has been confirmed and has arrived, so that it can run for hours.
+// traffic is a stream of messages through a cascade that outlives its connections. Publishers with confirms and
+// mandatory repeat each unconfirmed message, over a connection to the next address. It keeps account of each attempt to
+// publish until that has been confirmed and has arrived, so that it can run for hours.
 type traffic struct {
 	testing.TB
 	trafficConfig
@@ -35,7 +35,7 @@ type traffic struct {
 	order   []string
 	stages  map[string]*account
 	suspect map[int]bool // arrived just before a consumer's connection broke
-	failing []span       // what was on its way while a node failed, see mayDouble
+	failing []span       // messages on their way while a node failed, see mayDouble
 }
 
 // span are the messages with these numbers, the last one excluded.
@@ -139,7 +139,7 @@ func (f *traffic) dial(i int) (*amqp.Connection, error) {
 		Dial: amqp.DefaultDial(5 * time.Second)})
 }
 
-// enter counts what is published from now on under another name.
+// enter counts the messages from now on under another name.
 func (f *traffic) enter(stage string) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -345,9 +345,9 @@ func (f *traffic) confirmed() (sum int) {
 	return sum
 }
 
-// mayDouble runs what makes a queue's leader stop or move. Messages that are on their way then may arrive twice: a
-// queue hands over what it dead-letters until it knows that the next queue has it, and may not learn it of the first
-// time.
+// mayDouble runs what makes a queue's leader stop or move. Messages that are on their way then may arrive twice. A
+// queue hands over each dead-lettered message until it knows that the next queue has it, and may not learn it of the
+// first time.
 func (f *traffic) mayDouble(run func()) {
 	f.mutex.Lock()
 	from := f.next
@@ -387,7 +387,7 @@ func (f *traffic) underWay() (n int) {
 	return n
 }
 
-// finish ends the stream and waits for what is under way. What is lost is an error.
+// finish ends the stream and waits for the messages under way. A lost message is an error.
 func (f *traffic) finish(most time.Duration) {
 	f.Helper()
 	f.stop()

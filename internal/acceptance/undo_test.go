@@ -11,8 +11,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 )
 
-// TestRefusedDestroyBeginsNothing destroys as a user who may not delete some object, or none. That is found out
-// before anything is deleted, and the error says what is missing and that nothing is gone.
+// TestRefusedDestroyBeginsNothing destroys as a user who may not delete some object, or none. The destroy finds that
+// out before anything is deleted. The error names the missing permission and says that nothing is gone.
 func TestRefusedDestroyBeginsNothing(t *testing.T) {
 	t.Parallel()
 	b := brokertest.Shared(t)
@@ -25,7 +25,7 @@ func TestRefusedDestroyBeginsNothing(t *testing.T) {
 	}
 }
 
-// refuseDestroy tries a destroy that is refused and looks at what is there.
+// refuseDestroy tries a destroy that is refused and looks at the objects.
 func refuseDestroy(t *testing.T, force bool, b *brokertest.Broker, missing string) {
 	t.Parallel()
 	v := newVhost(t)

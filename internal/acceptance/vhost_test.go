@@ -26,8 +26,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// vhost is a test's own vhost, with everything in it that is not declared through Terraform: a look at
-// what the broker has, the work of strangers, and messages.
+// vhost is a test's own vhost, with everything in it that is not declared through Terraform. It looks at the broker's
+// objects, does the work of strangers, and sends messages.
 type vhost struct {
 	testing.TB
 	broker *brokertest.Broker
@@ -90,8 +90,8 @@ func (v *vhost) try(response *http.Response, err error) {
 	}
 }
 
-// get reads what rabbit-hole decodes, but writes blanks in names as %20: rabbit-hole's own export does not. It asks
-// again when RabbitMQ fails: 3.10.8 may, for a moment, over a list with a queue in it that it has just declared or
+// get reads what rabbit-hole decodes, but writes blanks in names as %20, as rabbit-hole's own export does not. It asks
+// again when RabbitMQ fails. 3.10.8 may, for a moment, over a list with a queue in it that it has just declared or
 // deleted.
 func (v *vhost) get(result any, path ...string) {
 	v.Helper()

@@ -41,7 +41,7 @@ func main() {
 	fmt.Printf("measured in %s\n", time.Since(began).Round(time.Second))
 }
 
-// suite is what is measured in one go on one broker.
+// suite is a set of measurements that run in one go on one broker.
 type suite struct {
 	name    string
 	measure func(context.Context, *brokertest.Broker, *sample.Recorder, settings) error

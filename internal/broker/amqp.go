@@ -38,8 +38,8 @@ type amqpSession struct {
 	roundTrip time.Duration // of the quickest answer
 }
 
-// dialAMQP connects to the broker that the management API belongs to: at the URI that was given, or
-// on the endpoint's host, at the default port or the one that the broker names.
+// dialAMQP connects to the broker of the management API: at the given URI, or on the endpoint's host. The port is then
+// the default one or the one that the broker names.
 func (c *Client) dialAMQP(ctx context.Context, vhost string) (*amqpSession, error) {
 	if c.amqpURI != nil {
 		return c.dialAt(ctx, vhost, c.amqpURI)
@@ -75,9 +75,9 @@ func (c *Client) onHost(ports map[string]int) *url.URL {
 	return &url.URL{Scheme: scheme, Host: net.JoinHostPort(c.endpoint.Hostname(), strconv.Itoa(ports[scheme]))}
 }
 
-// dialAt connects unless it is another broker that listens there. What is compared comes over both ways at the same
-// time: whoever listens for AMQP gets the password before the comparison in any order, and it is the host of the
-// endpoint, which gets the same password, or one that was given.
+// dialAt connects unless another broker listens there. The properties that it compares come over both ways at the same
+// time. The listener gets the password before the comparison in any order. That is the endpoint's host, which gets the
+// same password, or a given host.
 func (c *Client) dialAt(ctx context.Context, vhost string, uri *url.URL) (*amqpSession, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -110,7 +110,7 @@ func (c *Client) dialAt(ctx context.Context, vhost string, uri *url.URL) (*amqpS
 	return session, nil
 }
 
-// connect opens a connection. The end of the context ends that, but not what has been opened.
+// connect opens a connection. The end of the context ends the attempt, but not an open connection.
 func (c *Client) connect(ctx context.Context, vhost string, uri *url.URL) (*amqpSession, error) {
 	username, password := c.username, c.password
 	if uri.User != nil {
@@ -149,8 +149,8 @@ func (c *Client) connect(ctx context.Context, vhost string, uri *url.URL) (*amqp
 		roundTrip: math.MaxInt64 - prompt}, nil
 }
 
-// close frees whoever waits for an answer. When it returns, the broker has done what it had been sent, unless it does
-// not answer in time: a connection ends after its channels, and a channel after what is in line for it
+// close frees whoever waits for an answer. When it returns, the broker has done everything that was sent to it, unless
+// it does not answer in time. A connection ends after its channels, and a channel after the work in line for it
 // (terminate_channels in rabbit_reader).
 func (s *amqpSession) close() {
 	s.ending.Do(func() {

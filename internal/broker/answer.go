@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 )
 
-// How large answers may be. What the management API says of one object, or to a write, is some thousand bytes. A
-// list has 150 to 400 bytes for each object: with 50,000 objects it is 20 MB. The second limit is for all answers that
-// are in memory at the same time, so that answers without an end take no more than that, however many they are.
+// How large answers may be. The management API's answer about one object, or to a write, has some thousand bytes. A
+// list has 150 to 400 bytes for each object: with 50,000 objects it is 20 MB. The second limit is for all answers in
+// memory at the same time. So any number of endless answers takes no more than that.
 const (
 	longestAnswer  = 1 << 20
 	longestAnswers = 48 << 20

@@ -86,9 +86,9 @@ func TestEndlessAnswer(t *testing.T) { //nolint:paralleltest // see above
 
 var noEnd = []byte("[" + strings.Repeat(" ", 1<<16))
 
-// peakOf is how much memory something takes, in bytes, beyond what is taken before.
+// peakOf is how much memory something takes, in bytes, beyond the memory taken before.
 func peakOf(do func()) (peak int64) {
-	defer debug.SetGCPercent(debug.SetGCPercent(5)) // so that what is no longer used hardly counts
+	defer debug.SetGCPercent(debug.SetGCPercent(5)) // so that unused memory hardly counts
 	runtime.GC()
 	inUse := func() int64 {
 		var stats runtime.MemStats

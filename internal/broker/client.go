@@ -1,9 +1,10 @@
-// Package broker talks to one RabbitMQ: it reads what the broker has of a topology, runs the steps of a plan, and says
-// in its errors what to do. It goes through the management API, and through AMQP where only that gives an exact answer,
-// and for many bindings or exchanges at a time, which it is done with sooner.
+// Package broker talks to one RabbitMQ. It reads which objects of a topology the broker has, runs the steps of a plan,
+// and says in its errors what to do. It goes through the management API. It uses AMQP where only that gives an exact
+// answer. It also uses AMQP for many bindings or exchanges at a time, because that takes less time.
 //
-// It never decides what to change, lists a whole vhost's queues or bindings only for an inventory and where an older
-// broker gives the exact counts of classic queues nowhere else, and never puts a secret into a log line or an error.
+// It never decides what to change. It never puts a secret into a log line or an error. It lists a whole vhost's queues
+// or bindings only in two cases. One is an inventory. The other is an older broker that gives the exact counts of
+// classic queues nowhere else.
 //
 // Read run.go first. Each of its rooms is a type that knows only those below it:
 //
@@ -63,7 +64,7 @@ type Config struct {
 	UserAgent           string
 }
 
-// ConfigError says what is wrong with one attribute of the provider.
+// ConfigError is a fault of one attribute of the provider.
 type ConfigError struct {
 	// Attribute is the attribute's name in Terraform.
 	Attribute string

@@ -98,8 +98,8 @@ func (test hiddenMessage) isSeen(t *testing.T, with ...func(*broker.Config)) {
 	}
 }
 
-// TestExpiredRefusedByPolicy has the next queue refuse a message by a policy, which the user may read, as every one
-// may, or something on the way keeps from him.
+// TestExpiredRefusedByPolicy has the next queue refuse a message by a policy. The user may read the policy, as every
+// one may, or something on the way keeps it from him.
 func TestExpiredRefusedByPolicy(t *testing.T) {
 	t.Parallel()
 	for name, readable := range map[string]bool{"readable": true, "unreadable": false} {
@@ -223,8 +223,8 @@ func publish(t testing.TB, conn *amqp.Connection, exchange, key string) {
 	}
 }
 
-// TestMovingMessages asks again and again while one message walks down a cascade: the answer has
-// to be that it is there until it has arrived at the end.
+// TestMovingMessages asks again and again while one message walks down a cascade. The answer has to be that it is there
+// until it has arrived at the end.
 func TestMovingMessages(t *testing.T) {
 	for _, config := range []cascade.Config{
 		{QueueType: cascade.Quorum, Resolution: time.Millisecond, Lookahead: 1},
@@ -254,7 +254,7 @@ func TestMovingMessages(t *testing.T) {
 				}
 				publish(t, conn, want.Entry, key)
 				lookUntilEmpty(t, client, vhost, want)
-				// What was overlooked would turn up in a queue again, sooner or later.
+				// An overlooked message would turn up in a queue again, sooner or later.
 				for arrived := 0; arrived < sent; arrived = count(t, channel, "end") {
 					staysEmpty(t, channel, want, delay)
 				}
@@ -278,7 +278,7 @@ func lookUntilEmpty(t *testing.T, client *broker.Client, vhost string, want topo
 	}
 }
 
-// staysEmpty counts what is in the queues of a cascade that was called empty.
+// staysEmpty counts the messages in the queues of a cascade that was called empty.
 func staysEmpty(t *testing.T, channel *amqp.Channel, want topology.Topology, delay time.Duration) {
 	t.Helper()
 	for name := range want.Queues {
@@ -509,8 +509,8 @@ func TestAnotherBrokersAMQP(t *testing.T) {
 	}
 }
 
-// TestBrokersDisagree has AMQP say that nothing is ready, and the management API that much is: AMQP may be that of
-// another broker with the same cluster name. What the management API says only at first is out of date.
+// TestBrokersDisagree has AMQP say that nothing is ready, and the management API that much is. AMQP may be that of
+// another broker with the same cluster name. A count that the management API gives only at first is out of date.
 func TestBrokersDisagree(t *testing.T) {
 	t.Parallel()
 	deletion := func(q topology.Queue) plans.Step { return plans.DeleteQueue{Queue: q, IfEmpty: true} }
@@ -612,8 +612,8 @@ func TestCanceledWait(t *testing.T) {
 	}
 }
 
-// TestDrainLeavesMessagesAlone waits in vain for a message to leave, without AMQP. RabbitMQ 4.0 lets go what has been
-// got and put back 20 times.
+// TestDrainLeavesMessagesAlone waits in vain for a message to leave, without AMQP. RabbitMQ 4.0 drops a message that
+// somebody has got and put back 20 times.
 func TestDrainLeavesMessagesAlone(t *testing.T) {
 	t.Parallel()
 	vhost := brokertest.Vhost(t, brokertest.Shared(t))

@@ -59,7 +59,7 @@ func SameCause(err, other error) bool {
 // Error is a failed operation on a broker.
 type Error struct {
 	Kind Kind
-	// Op is what was being done to which object.
+	// Op is the action and its object.
 	Op string
 	// Reason is why it failed, in the broker's own words where it said something.
 	Reason string
@@ -155,8 +155,8 @@ func (e *NotEmptyError) Detail() string {
 		e.Why, e.Vhost, strings.Join(lines, "\n"))
 }
 
-// Refusals are what a plan left out because it would have lost messages or others' bindings, and
-// last, if there was one, the failure that ended it.
+// Refusals are the parts that a plan left out because they would have lost messages or others' bindings. The last one
+// is the failure that ended the plan, if there was one.
 type Refusals []error
 
 // and is the refusals with one more error, none if there is none at all.
@@ -197,12 +197,12 @@ func (e Refusals) join(separator string, text func(error) string) string {
 // LeftOutError is a refusal for whose sake more was left out.
 type LeftOutError struct {
 	Err error
-	// Left are the steps that would do harm without what was refused.
+	// Left are the steps that would do harm without the refused ones.
 	Left []plans.Step
 }
 
 func (e *LeftOutError) Error() string {
-	return fmt.Sprintf("%s; without that, messages could lose their way by these steps, which are left out: %s", e.Err,
+	return fmt.Sprintf("%s; these steps are left out, because messages could lose their way without that: %s", e.Err,
 		join(e.Left, "; "))
 }
 
@@ -214,8 +214,7 @@ func (e *LeftOutError) Summary() string { return described(e.Err).Summary() }
 
 // Detail is the error with all that is known.
 func (e *LeftOutError) Detail() string {
-	return fmt.Sprintf("%s\n\nWithout that, messages could lose their way by these steps, which are left to "+
-		"do:\n\n  %s",
+	return fmt.Sprintf("%s\n\nThese steps are left to do, because messages could lose their way without that:\n\n  %s",
 		described(e.Err).Detail(), join(e.Left, "\n  "))
 }
 
@@ -296,7 +295,7 @@ func described(err error) Described {
 	return &Error{Kind: Refused, Op: "talk to RabbitMQ", Reason: err.Error()}
 }
 
-// failed turns what came of a request into an *Error. Op is what was being done to which object.
+// failed turns the outcome of a request into an *Error. Op is the action and its object.
 func (c *Client) failed(op string, err error) error {
 	var already Described
 	if errors.As(err, &already) {
@@ -345,10 +344,10 @@ func (c *Client) refused(op string, r *refusal) error {
 			withoutCredentials(r.location)), c.endpointHint()}
 	case deadLettering.MatchString(r.reason):
 		return &Error{Unavailable, op, "this node has lost its at-least-once dead-lettering",
-			"that is a bug of RabbitMQ (rabbitmq-server issue 16652), and lasts until the node is restarted; no " +
+			"that is a bug of RabbitMQ (rabbitmq-server issue 16652), and lasts until the node is restarted. No " +
 				"message is lost by it"}
 	case r.status == http.StatusTooManyRequests, r.status >= 500:
-		return &Error{Unavailable, op, r.Error(), "the broker or a proxy before it is overloaded or not ready; look " +
+		return &Error{Unavailable, op, r.Error(), "the broker or a proxy before it is overloaded or not ready. Look " +
 			"at its log, and try again"}
 	case r.reason == "":
 		return &Error{NotManagementAPI, op, r.Error(), c.endpointHint()}
@@ -371,15 +370,15 @@ var (
 	// limit is for those of a vhost, a user, a node and the cluster, on connections, channels, queues and exchanges.
 	limit = regexp.MustCompile(`(?i)\blimit\b.*\breached\b|\breached\b.*\blimit\b`)
 
-	// deadLettering is the supervisor of what hands on messages at least once. After many failures within a second, as
-	// when a queue is deleted that has just got a leader, it is gone for good, and every queue that needs it fails
-	// (3.10.8 to 4.2).
+	// deadLettering is the supervisor of the processes that dead-letter at least once. After many failures within a
+	// second it is gone for good, and every queue that needs it fails (3.10.8 to 4.2). The deletion of a queue that has
+	// just got a leader causes such failures.
 	deadLettering = regexp.MustCompile(`rabbit_fifo_dlx_sup`)
 
 	notEmptyReason = regexp.MustCompile(`(?i)not empty`)
 )
 
-const limitHint = "close what is not needed, or raise the limit: rabbitmqctl set_vhost_limits -p <vhost>, " +
+const limitHint = "close or delete unneeded objects, or raise the limit: rabbitmqctl set_vhost_limits -p <vhost>, " +
 	"rabbitmqctl set_user_limits <user>, or the broker's configuration"
 
 const vhostHint = "the user needs permissions in this vhost: rabbitmqctl set_permissions -p <vhost> <user> " +
@@ -409,11 +408,11 @@ func (c *Client) notConnected(ctx context.Context, op string, err error) error {
 	case isLimit(err):
 		return &Error{LimitReached, op, reason, limitHint}
 	case errors.Is(err, amqp.ErrCredentials) && c.amqpURI != nil && c.amqpURI.User != nil:
-		return &Error{Unauthorized, op, reason, "amqp_uri or RABBITMQ_AMQP_URI has a user and a password of its own: " +
-			"correct them there, or leave them out, and username and password are used for AMQP as well"}
+		return &Error{Unauthorized, op, reason, "amqp_uri or RABBITMQ_AMQP_URI has a user and a password of its own. " +
+			"Correct them there. Or leave them out: then AMQP takes username and password, too"}
 	case errors.Is(err, amqp.ErrCredentials):
-		return &Error{Unauthorized, op, reason, "the management API accepts this user and password: check that AMQP " +
-			"does, too, for this user and from this host; amqp_uri or RABBITMQ_AMQP_URI can have others"}
+		return &Error{Unauthorized, op, reason, "the management API accepts this user and password. Check that AMQP " +
+			"does, too, for this user and from this host. amqp_uri or RABBITMQ_AMQP_URI can have others"}
 	case closed.Code == amqp.NotAllowed, errors.Is(err, amqp.ErrVhost):
 		return &Error{Forbidden, op, reason, vhostHint}
 	}
@@ -450,8 +449,8 @@ func needs(step plans.Step) string {
 }
 
 func takes(permissions string) string {
-	return fmt.Sprintf("this takes %s, and RabbitMQ does not say what is missing; the guide to permissions has the "+
-		"expressions for rabbitmqctl set_permissions", permissions)
+	return fmt.Sprintf("this takes %s, and RabbitMQ does not name the missing permission. The guide to permissions has "+
+		"the expressions for rabbitmqctl set_permissions", permissions)
 }
 
 // declarationNeeds is for an object from which messages go on to another exchange.

@@ -251,7 +251,7 @@ func (test restart) isRestored(
 
 // TestLeaderRestartsWhileLooking ends the process of a quorum queue between two looks, just after a message has come
 // and expired. The process that comes after it counts its reductions from the beginning. No message comes after the
-// tick: the proof may rest on that tick, and only who publishes by the queue's name gets a message in so late.
+// tick, because the proof may rest on that tick. Only who publishes by the queue's name gets a message in so late.
 func TestLeaderRestartsWhileLooking(t *testing.T) {
 	t.Parallel()
 	b := startWith(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Whatever answers in the place of a broker, an operation ends at once: with an error that says what to
-// do, or with what can be true of the topology that was asked for.
+// Whatever answers in the place of a broker, an operation ends at once. It ends with an error that says what to do, or
+// with a possible state of the topology that it asked for.
 func FuzzAnswer(f *testing.F) {
 	addAnswers(f)
 	var current atomic.Pointer[answers]

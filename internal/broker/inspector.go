@@ -28,8 +28,8 @@ type inspector struct {
 }
 
 // verifyEmpty fails with a *NotEmptyError unless nothing waits in the queues. It gives up before its time where waiting
-// does not help: a message that came just when the entry was closed may be parked (RabbitMQ removes an exchange and its
-// bindings one after the other, TestDrain), and the entry would only stay closed for longer.
+// does not help. A message that came just when the entry was closed may be parked, and the entry would only stay closed
+// for longer. RabbitMQ removes an exchange and its bindings one after the other (TestDrain).
 func (i *inspector) verifyEmpty(ctx context.Context, step plans.VerifyEmpty) error {
 	deadline := time.Now().Add(step.Wait)
 	for {
@@ -139,8 +139,9 @@ func (i *inspector) prove(
 func (i *inspector) disagree(count emptiness.Count) error {
 	return &Error{Unavailable, i.counting(count.Queue),
 		fmt.Sprintf("the management API says that %d are ready, and AMQP that none is", count.ReadyOfAll),
-		"nothing is deleted while it is not certain that it is empty; make sure that both reach the same broker: " +
-			"amqp_uri says where AMQP is spoken; if they do, messages pass through the queue: try again when none do"}
+		"nothing is deleted while it is not certain that the queue is empty. Make sure that both reach the same " +
+			"broker: amqp_uri is the address for AMQP. If they do, messages pass through the queue: try again when " +
+			"none do"}
 }
 
 // notCounted is for a wait that ended before RabbitMQ had counted all queues.
@@ -151,10 +152,9 @@ func (i *inspector) notCounted(ctx context.Context, verdict emptiness.Verdict, e
 	for _, queue := range verdict.Uncounted() {
 		return &Error{Unavailable, i.counting(queue), "RabbitMQ has not counted them since the way into the queue " +
 			"was closed",
-			"a quorum queue counts itself at intervals (quorum_tick_interval, five seconds by default), and the " +
-				"management API takes over the count at others (collect_statistics_interval); nothing is deleted " +
-				"before that: give " +
-				"timeouts more time than both, or look at the queue's state; " + halfDone}
+			"a quorum queue counts itself at intervals (quorum_tick_interval, five seconds by default). The management " +
+				"API takes over the count at others (collect_statistics_interval). Nothing is deleted before that: " +
+				"give timeouts more time than both, or look at the queue's state. " + halfDone}
 	}
 	return err
 }

@@ -36,9 +36,9 @@ func (c *Client) Vhosts(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Inventory reads all that there is in the vhost, to find out what of it is what. Where no exchange is worth it, queues
-// and bindings are left out. It makes one request for the exchanges and, if any of them is worth it, one each for all
-// queues, all bindings and all policies, however many there are.
+// Inventory reads all objects of the vhost, to find out which cascades and ladders they make. Where no exchange is
+// worth it, it leaves out queues and bindings. It makes one request for the exchanges. If any of them is worth it, it
+// makes one each for all queues, all bindings and all policies, however many there are.
 func (c *Client) Inventory(
 	ctx context.Context, vhost string, worth func(topology.Exchange) bool,
 ) (topology.Topology, error) {

@@ -312,8 +312,8 @@ func comeAndGo(ctx context.Context, client *broker.Client, vhost string, want to
 	return err
 }
 
-// TestTeardownIsComplete looks again and again after the end of many exchanges that are bound to each
-// other: RabbitMQ 3.10.8 keeps some that it says are deleted if that is done at the same time.
+// TestTeardownIsComplete looks again and again after the end of many exchanges that are bound to each other. RabbitMQ
+// 3.10.8 keeps some that it says are deleted if that is done at the same time.
 func TestTeardownIsComplete(t *testing.T) {
 	client, vhost := connect(t), brokertest.Vhost(t, brokertest.Shared(t))
 	want := expand(t, cascade.Config{Name: "tasks", Levels: 28, Lookahead: 1, QueueType: cascade.Classic,

@@ -132,9 +132,8 @@ func (c *Client) overview(call *call) (overview, error) {
 // everywhere is an exchange that every vhost has and that cannot be deleted.
 const everywhere = "amq.direct"
 
-// confirm makes sure that an object is missing because it is: the answer 404 also comes from a
-// wrong base path, for a vhost that does not exist, and, since 4.3, for one that the user may not
-// use.
+// confirm makes sure that the answer 404 means a missing object. The answer also comes for a wrong base path and for a
+// vhost that does not exist. Since 4.3 it also comes for a vhost that the user may not use.
 func (c *Client) confirm(ctx context.Context, vhost string) error {
 	const confirming = "confirm that the endpoint is a RabbitMQ management API"
 	var exchange struct{ Name string }
@@ -158,7 +157,7 @@ func (c *Client) confirm(ctx context.Context, vhost string) error {
 		return errStarting
 	}
 	var r *refusal
-	// which is what is said of a vhost that does not exist (TestPermissions)
+	// RabbitMQ's words for a vhost that does not exist (TestPermissions)
 	if errors.As(err, &r) && r.code != "" && r.code != "Object Not Found" {
 		return &Error{Forbidden, fmt.Sprintf("look at vhost %q", vhost),
 			fmt.Sprintf("user %q may not use it, or it does not exist: %s", c.username, r.reason), vhostHint}
@@ -179,19 +178,18 @@ func (c *Client) confirm(ctx context.Context, vhost string) error {
 func (c *Client) losesSlash(vhost, reason string) error {
 	hint := c.endpointHint()
 	if strings.Contains(vhost, "/") {
-		hint = "a gateway before the management API has to pass on %2F in a path as it is: nginx does with a " +
-			"proxy_pass of a host alone, Apache httpd with AllowEncodedSlashes NoDecode and ProxyPass nocanon"
+		hint = "a gateway before the management API has to pass on %2F in a path as it is. nginx does with a " +
+			"proxy_pass of a host alone. Apache httpd does with AllowEncodedSlashes NoDecode and ProxyPass nocanon"
 	}
 	return &Error{NotManagementAPI, fmt.Sprintf("look at vhost %q", vhost), c.http.secrets.clean(reason), hint}
 }
 
-// errStarting is for a broker that answered 404 to everything, as it does for some moments when it
-// starts and stops (TestRestart), and then no longer did.
+// errStarting is for a broker that answered 404 to everything, and then no longer did. It does so for some moments when
+// it starts and stops (TestRestart).
 var errStarting = &Error{Unavailable, "read from the management API", "RabbitMQ is starting or stopping", "try again"}
 
-// again repeats what a start or stop of the broker has come in between, or the deletion of the vhost: while that goes
-// on, RabbitMQ says of the vhost what it says of one that the user may not use (3.10 to 4.3,
-// TestVhostIsDeletedMeanwhile).
+// again repeats work that a start or stop of the broker, or the deletion of the vhost, has interrupted. Meanwhile
+// RabbitMQ answers for the vhost as for one that the user may not use (3.10 to 4.3, TestVhostIsDeletedMeanwhile).
 func again[T any](ctx context.Context, c *Client, do func() (T, error)) (T, error) {
 	began := time.Now()
 	return repeat(ctx, c, do, func(err error) bool {
@@ -299,8 +297,8 @@ func binding(b rabbithole.BindingInfo) topology.Binding {
 	}
 }
 
-// loose is a field that has its zero value if RabbitMQ sends something else: what is written by
-// Erlang may be [] for {}, null for any value, and "undefined" or "" for a number or boolean.
+// loose is a field that has its zero value if RabbitMQ sends another type. Erlang may write [] for {}, null for any
+// value, and "undefined" or "" for a number or boolean.
 type loose[T any] struct{ value T }
 
 func (l *loose[T]) UnmarshalJSON(text []byte) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// observation is what is seen of queues, round after round.
+// observation is the sight of queues, round after round.
 type observation struct {
 	*inspector
 	queues  []topology.Queue
@@ -69,12 +69,12 @@ func (i *inspector) needStatistics(ctx context.Context, queues []string) error {
 	return &Error{Unavailable, i.counting(queues[0]),
 		"RabbitMQ's statistics are switched off (management_agent.disable_metrics_collector), and only they tell " +
 			"whether a quorum queue keeps a message after its time",
-		"nothing is deleted while that is not certain; switch the statistics on, or make sure of it yourself and set " +
+		"nothing is deleted while that is not certain. Switch the statistics on, or make sure of it yourself and set " +
 			"force_destroy = true"}
 }
 
-// countOld asks the management API for all that quorum queues hold: it is as old as their last tick, but it shows at
-// once what has waited for longer.
+// countOld asks the management API for the total counts of quorum queues. They are as old as the queue's last tick, but
+// they show at once the messages that have waited for longer.
 func (o *observation) countOld(ctx context.Context) error {
 	group, together := errgroup.WithContext(ctx)
 	for _, q := range o.queues {
@@ -93,7 +93,8 @@ func (o *observation) countAtSomeTick(ctx context.Context, q topology.Queue) err
 	return err
 }
 
-// count asks all queues for what moves through them, and some for what is lacking.
+// count asks all queues for the counts of messages that move through them, and some queues for the counts that are
+// lacking.
 func (o *observation) count(ctx context.Context, lacks map[string]emptiness.Kind) error {
 	if session := o.amqp(ctx); session != nil {
 		session.openChannels(ctx, len(o.queues)) // a round that has to do that says little of how fast the broker is

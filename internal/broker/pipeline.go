@@ -16,9 +16,9 @@ const (
 	// manyBindings are worth an AMQP connection. Fewer go over HTTP, unless there is one already: by default so many go
 	// out at the same time, and take one round trip.
 	manyBindings = DefaultMaxParallelRequests
-	// bindingChannels is how many bindings the broker makes at the same time. For the 406 of a cascade of 28 levels
-	// it takes 400 ms on one channel, 160 ms on four, and 90 ms on 16, where HTTP takes 235 ms (4.3.6). On a busy
-	// machine, a create over HTTP alone takes twice as long.
+	// bindingChannels is how many bindings the broker makes at the same time. For the 406 of a cascade of 28 levels it
+	// takes 400 ms on one channel, 160 ms on four, and 90 ms on 16. HTTP takes 235 ms (4.3.6). On a busy machine, a
+	// create over HTTP alone takes twice as long.
 	bindingChannels = 16
 )
 
@@ -70,12 +70,12 @@ func (r *Runner) openFor(steps []plans.Step) (session *amqpSession, channels int
 }
 
 // overAMQP runs the steps of one phase, and tells whether all of them are done. If they are not, whatever the reason,
-// AMQP is over for the run, and the management API does it again: what is done already does not matter to it, it tries
-// again what broke off, and it says what is wrong. Effects are all that may have been sent.
+// AMQP is over for the run, and the management API does all steps again. It repeats done steps without harm, tries
+// again the broken-off ones, and names the cause of a failure. Effects are all steps that may have been sent.
 //
-// That is as safe as the requests that it replaces: the steps of a phase are in no order, the next phase begins when
-// the broker has done the last one, and whoever builds something reads afterwards what there is. Each channel takes
-// the place of a request, because the broker does what comes on it one after the other.
+// That is as safe as the requests that it replaces. The steps of a phase are in no order, and the next phase begins
+// when the broker has done the last one. Whoever builds something reads its objects afterwards. Each channel takes the
+// place of a request, because the broker does the work of a channel in its order.
 func (r *Runner) overAMQP(
 	ctx context.Context, session *amqpSession, channels int, steps []plans.Step, effects []bool,
 ) bool {

@@ -172,8 +172,8 @@ func manyBindings() topology.Topology {
 	return want
 }
 
-// TestCascadeOverAMQP makes cascades and counts the bindings that are requested over HTTP: of many, none, not even
-// those of the entry, which come last and are few; of few, all.
+// TestCascadeOverAMQP makes cascades and counts the bindings that are requested over HTTP. Of many, none is, not even
+// those of the entry, which come last and are few. Of few, all are.
 func TestCascadeOverAMQP(t *testing.T) {
 	t.Parallel()
 	for levels, many := range map[int]bool{28: true, 4: false} {
@@ -233,9 +233,9 @@ func TestAMQPWhileBinding(t *testing.T) {
 	}
 }
 
-// TestExchangesDeletedOverAMQP deletes exchanges that are bound to each other, and counts the deletions that are
-// requested over HTTP: all where the broker can do several at the same time, none where it does one after the other,
-// and again all when AMQP ends in the middle.
+// TestExchangesDeletedOverAMQP deletes exchanges that are bound to each other, and counts the deletions over HTTP. All
+// go over HTTP where the broker can do several at the same time, and none where it does one after the other. All do
+// again when AMQP ends in the middle.
 func TestExchangesDeletedOverAMQP(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int64{"all": -1, "until AMQP ends": 10_000} {
@@ -445,7 +445,7 @@ func TestCanceledBinding(t *testing.T) {
 	areDone(t, there, done)
 }
 
-// keyCounter is a log of what is sent. It calls counted when n keys of manyBindings are in it.
+// keyCounter is a log of sent keys. It calls counted when n keys of manyBindings are in it.
 type keyCounter struct {
 	sent    bytes.Buffer
 	n       int

@@ -67,8 +67,8 @@ func TestProofRunsOut(t *testing.T) {
 	}
 }
 
-// TestProofIsVoid has a message come in when a queue's dead-letter exchange is gone, and leave what can be counted at
-// once, long before the queue's TTL: a policy shortens that, or somebody consumes.
+// TestProofIsVoid has a message come in when a queue's dead-letter exchange is gone. Its traces leave at once, long
+// before the queue's TTL: a policy shortens that, or somebody consumes.
 func TestProofIsVoid(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]voidProof{

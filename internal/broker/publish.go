@@ -79,12 +79,12 @@ func publish(ctx context.Context, channel *amqp.Channel, exchange, key string, m
 	case returned, open := <-returns:
 		if open {
 			return &Error{Refused, "", fmt.Sprintf("it was returned: %s", returned.ReplyText), "no binding takes the " +
-				"key; terraform plan shows what is missing"}
+				"key: terraform plan shows the missing objects"}
 		}
 	default:
 	}
 	if !acked {
-		return &Error{Refused, "", "the broker refused it", "a queue may be full; look at its max_length"}
+		return &Error{Refused, "", "the broker refused it", "a queue may be full: look at its max_length"}
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (c *Client) overAMQP(ctx context.Context, vhost, op, needs string, do func(
 		return &Error{Canceled, op, "the operation was canceled", ""}
 	case ctx.Err() != nil:
 		return &Error{Timeout, op, "the broker has not confirmed it in time", "a queue may lack its majority of " +
-			"nodes, or the broker have an alarm; the message may still arrive"}
+			"nodes, or the broker have an alarm. The message may still arrive"}
 	case errors.As(err, &closed) && isLimit(err):
 		return &Error{LimitReached, op, c.http.secrets.clean(closed.Reason), limitHint}
 	case errors.As(err, &closed) && closed.Code == amqp.AccessRefused:

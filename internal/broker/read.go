@@ -32,18 +32,18 @@ type State struct {
 	AllPolicies policy.Declared
 }
 
-// Read finds out what the broker has of the topology: its exchanges, queues and policies as they are, all bindings of
-// the exchanges that it owns, and nothing else. It makes one request for all exchanges and one for each queue and each
-// owned exchange that exists, and two for all policies, whatever else there is in the vhost. The list of exchanges
-// shows that the vhost is there to answer.
+// Read finds out which objects of the topology the broker has, and nothing else. It reads exchanges, queues and
+// policies as they are, and all bindings of the exchanges that the topology owns. It makes one request for all
+// exchanges, and one for each queue and each owned exchange that exists. It makes two for all policies. Other objects
+// of the vhost cost nothing. The list of exchanges shows that the vhost is there to answer.
 func (c *Client) Read(ctx context.Context, vhost string, want topology.Topology) (*State, error) {
 	ctx = c.logging(ctx)
 	return again(ctx, c, func() (*State, error) { return c.read(ctx, vhost, want, false) })
 }
 
-// ReadExisting is a Read of what is likely to be there: it asks for bindings before it has seen which exchanges exist,
-// and if a queue is missing, it asks once more whether the broker still answers. With a Read in its place, a create and
-// a destroy of 28 levels take 1.5 times as long.
+// ReadExisting is a Read of objects that are probably there. It asks for bindings before it has seen which exchanges
+// exist. If a queue is missing, it asks once more whether the broker still answers. With a Read in its place, a create
+// and a destroy of 28 levels take 1.5 times as long.
 func (c *Client) ReadExisting(ctx context.Context, vhost string, want topology.Topology) (*State, error) {
 	ctx = c.logging(ctx)
 	return again(ctx, c, func() (*State, error) { return c.read(ctx, vhost, want, true) })
@@ -276,7 +276,7 @@ func (c *Client) inbound(ctx context.Context, vhost string, exchanges, queues []
 func (c *Client) bindingsInto(
 	ctx context.Context, vhost string, kind topology.DestinationType, name string,
 ) ([]topology.Binding, error) {
-	return c.bindings(ctx, vhost, fmt.Sprintf("read what is bound to %s %q in vhost %q", kind, name, vhost), name,
+	return c.bindings(ctx, vhost, fmt.Sprintf("read the bindings to %s %q in vhost %q", kind, name, vhost), name,
 		func(b topology.Binding) string { return b.Destination },
 		func(m *rabbithole.Client) ([]rabbithole.BindingInfo, error) {
 			if kind == topology.ToQueue {
@@ -337,7 +337,7 @@ func (c *Client) Queue(
 	return queue, status, true, err
 }
 
-// about makes sure that an answer is about what was asked for.
+// about makes sure that an answer is about the object in the question.
 func about(asked, answered string) error {
 	if asked == answered {
 		return nil
@@ -354,8 +354,8 @@ func (c *Client) bindingsFrom(ctx context.Context, vhost, exchange string) ([]to
 		})
 }
 
-// bindings are those of one object, at one of their ends, and none if that does not exist. What is not found is asked
-// for once more, if the vhost is: the broker may have started meanwhile.
+// bindings are those of one object, at one of its ends, and none if the object does not exist. It asks once more for a
+// missing object, if the vhost is there: the broker may have started meanwhile.
 func (c *Client) bindings(
 	ctx context.Context, vhost, op, object string, end func(topology.Binding) string,
 	list func(*rabbithole.Client) ([]rabbithole.BindingInfo, error),
@@ -435,7 +435,7 @@ func (l *Lookup) Policies(ctx context.Context) ([]topology.Policy, error) {
 	return list.Plain(), err
 }
 
-// found is nil for what is confirmed to be missing.
+// found is nil for an object that is confirmed to be missing.
 func found[T any](ctx context.Context, c *Client, vhost string, info *T, exists bool, err error) (*T, error) {
 	if err == nil && !exists {
 		return nil, c.confirm(ctx, vhost)

@@ -68,7 +68,7 @@ func (r *Runner) Run(ctx context.Context, plan plans.Plan) (done []plans.Step, e
 	return done, refused.and(nil)
 }
 
-// recreations are those that were refused, and what was left out for their sake.
+// recreations are the refused ones, and the phases that were left out for their sake.
 type recreations struct {
 	errors  []recreation
 	leftOut []plans.Step
@@ -84,7 +84,7 @@ func (r *recreations) has(object string) bool {
 	return slices.ContainsFunc(r.errors, func(refused recreation) bool { return refused.object == object })
 }
 
-// leaveOut tells whether a phase needs what was refused.
+// leaveOut tells whether a phase needs a refused object.
 func (r *recreations) leaveOut(phase plans.Phase) (needs bool) {
 	for i := range r.errors {
 		if slices.Contains(phase.Needs, r.errors[i].object) {
@@ -182,9 +182,9 @@ func (r *Runner) overHTTP(ctx context.Context, steps []plans.Step, effects []boo
 	return begun, err
 }
 
-// parallel is how many of the steps may run at the same time. Exchanges that are bound to each other are deleted one
-// after the other where they are kept in Mnesia, before 4.3: 3.10.8 keeps some although it says that it deleted
-// them, and 4.0.5 answers with an internal error (TestTeardownIsComplete).
+// parallel is how many of the steps may run at the same time. Before 4.3, RabbitMQ keeps exchanges in Mnesia. There,
+// exchanges that are bound to each other are deleted one after the other. Otherwise 3.10.8 keeps some although it says
+// that it deleted them, and 4.0.5 answers with an internal error (TestTeardownIsComplete).
 func (r *Runner) parallel(ctx context.Context, steps []plans.Step) int {
 	if deletesExchanges(steps) && !deletesTogether(r.version(ctx)) {
 		return 1
@@ -242,8 +242,8 @@ func (r *Runner) once(ctx context.Context, step plans.Step) (effect bool, err er
 	return r.write(ctx, step)
 }
 
-// verifyServed fails for a queue without replicas: an attempt that was cut off may have left one, and RabbitMQ says of
-// it that it is there, or only does not answer.
+// verifyServed fails for a queue without replicas, which a broken-off attempt may have left. RabbitMQ says that such a
+// queue is there, or only does not answer.
 func (r *Runner) verifyServed(ctx context.Context, step plans.DeclareQueue) error {
 	err := r.served(ctx, step.Queue)
 	var e *Error

@@ -11,8 +11,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
-// secrets is what must not be in a log line or an error, in the forms in which it goes over the
-// wire and in that of a quotation: a gateway may repeat a request in its answer, and an error quotes that.
+// secrets are the texts that must not be in a log line or an error. It has them as they go over the wire and as a
+// quotation shows them. A gateway may repeat a request in its answer, and an error quotes that.
 type secrets []string
 
 func (config Config) secrets() secrets {

@@ -28,8 +28,8 @@ type session struct {
 }
 
 // openAMQP begins to open a connection with that many channels, unless there is one or was an attempt. It waits for
-// nothing, and does not fail: without AMQP, everything goes through the management API. It returns what is closed when
-// there is a connection or none can be had.
+// nothing, and does not fail: without AMQP, everything goes through the management API. It returns a channel that is
+// closed when there is a connection or none can be had.
 func (s *session) openAMQP(ctx context.Context, channels int) (tried chan struct{}) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -113,7 +113,7 @@ func (s *session) Close() {
 // errNoAMQP is for a connection that broke off.
 var errNoAMQP = errors.New("AMQP is gone")
 
-// patience is how slow an answer may be: for a quorum queue whose leader does not answer, RabbitMQ says after five
+// patience is how slow an answer may be. For a quorum queue whose leader does not answer, RabbitMQ says after five
 // seconds that it is empty (stat in rabbit_quorum_queue).
 const patience = 3 * time.Second
 
@@ -151,9 +151,9 @@ func (s *session) overSession(
 // moments after its node started, says that nothing is ready, but it does not answer this (TestQueueWithoutLeader).
 // That counts as a delivery of a message that came just now, so nobody asks where a policy limits these.
 //
-// If there seems to have been no leader a moment ago, it asks again, for two reasons: what somebody had got from the
-// one before is back then; and a queue that is deleted in the first millisecond of its leader can cost the node its
-// at-least-once dead-lettering, for good (3.10.8; issue 16652 of RabbitMQ).
+// If there seems to have been no leader a moment ago, it asks again, for two reasons. By then, the messages that a
+// client had got from the leader before are back. And the deletion of a queue in the first millisecond of its leader
+// can cost the node its at-least-once dead-lettering. That is for good (3.10.8; issue 16652 of RabbitMQ).
 func (s *session) leader(ctx context.Context, q topology.Queue) (QueueDepth, error) {
 	depth, err := s.overSession(ctx, q, (*amqpSession).peek)
 	if err != nil || depth.Messages > 0 || depth.isPrompt {

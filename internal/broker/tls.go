@@ -66,7 +66,7 @@ func certificates(attribute string, text []byte) ([]*x509.Certificate, error) {
 	}
 	if begun := bytes.Count(text, []byte("-----BEGIN CERTIFICATE-----")); begun != len(result) {
 		return nil, &ConfigError{attribute, fmt.Sprintf("has %d certificates, of which %d are damaged: the text "+
-			"between BEGIN and END is not what PEM allows", begun, begun-len(result))}
+			"between BEGIN and END is no PEM", begun, begun-len(result))}
 	}
 	return result, nil
 }
@@ -79,8 +79,8 @@ func checkKey(attribute string, text []byte) error {
 		return &ConfigError{attribute, "contains no private key in PEM format"}
 	}
 	if found[i].Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(found[i].Headers["Proc-Type"], "ENCRYPTED") {
-		return &ConfigError{attribute, "is encrypted, and there is no way to give the passphrase; give a key that is " +
-			"not, such as one that openssl pkey -in <file> -out <file> has decrypted"}
+		return &ConfigError{attribute, "is encrypted, and no attribute takes the passphrase. Give a decrypted key: " +
+			"openssl pkey -in <file> -out <file> writes one"}
 	}
 	return nil
 }

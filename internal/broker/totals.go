@@ -9,8 +9,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// total is what the management API says of a queue, as of now for a classic one, as of its last tick for a quorum
-// queue.
+// total is the management API's count of a queue: the present one for a classic queue, that of its last tick for a
+// quorum queue.
 type total struct{ messages, ready, consumers int64 }
 
 // totalInfo are the fields of a queue that are needed for that.
@@ -76,8 +76,8 @@ func (v *vhostAPI) total(ctx context.Context, q topology.Queue) (*total, error) 
 	return &t, nil
 }
 
-// totalInfo waits for a queue to have most of its members online: one that was declared just now may have
-// none, on a busy node for moments (4.3.6), and a stream until there are statistics of it (3.10.8).
+// totalInfo waits until most members of a queue are online. A queue that was declared just now may have none, on a busy
+// node for moments (4.3.6). There is none of a stream until there are statistics of it (3.10.8).
 func (v *vhostAPI) totalInfo(ctx context.Context, q topology.Queue, query string) (*totalInfo, error) {
 	for deadline := time.Now().Add(streamLag); ; {
 		info, err := v.totalNow(ctx, q, query)
@@ -139,14 +139,13 @@ func (v *vhostAPI) listTotals(ctx context.Context, queues []topology.Queue, resu
 
 func (v *vhostAPI) uncountable(queue, why string) error {
 	return &Error{Unavailable, v.counting(queue), why,
-		"nothing is deleted while it is not certain that it is empty; look at the state of the queue and of the " +
-			"nodes that hold it; " +
-			halfDone}
+		"nothing is deleted while it is not certain that the queue is empty. Look at the state of the queue and of " +
+			"the nodes that hold it. " + halfDone}
 }
 
-// halfDone is what RabbitMQ makes of a declaration or deletion whose client or connection ends in the middle of it
-// (3.10.8), and keeps over a restart.
-const halfDone = "if a request to declare or to delete it was cut off before, the queue has no replicas and holds " +
+// halfDone is the state of a queue after a declaration or deletion whose client or connection ended in the middle.
+// RabbitMQ keeps it over a restart (3.10.8).
+const halfDone = "A broken-off declaration or deletion may have left the queue without replicas. Then it holds " +
 	"nothing: delete it with rabbitmqctl delete_queue"
 
 func (v *vhostAPI) counting(queue string) string {

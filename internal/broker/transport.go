@@ -23,8 +23,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
-// transport is the way of all requests to the management API: kept-alive connections, a limit on
-// parallel requests, a time limit for each attempt, and retries.
+// transport is the way of all requests to the management API. It keeps connections alive, limits parallel requests and
+// the time of each attempt, and retries.
 type transport struct {
 	base *http.Transport
 	// endpoint is for logs, and basePath is what all paths of the management API begin with.
@@ -75,7 +75,7 @@ func newTransport(config transportConfig) *transport {
 			// Otherwise one more is opened where that of a request that has ended is not idle yet.
 			MaxConnsPerHost: config.parallel,
 			// It is for requests that follow each other. RabbitMQ closes an idle connection after 60 s (Cowboy's
-			// idle_timeout); a proxy may end when all plans of a run keep theirs as long: Docker's opens 6 files each.
+			// idle_timeout). A proxy may end when all plans of a run keep theirs as long: Docker's opens 6 files each.
 			IdleConnTimeout:    5 * time.Second,
 			DisableCompression: true,
 			OnProxyConnectResponse: func(_ context.Context, proxy *url.URL, _ *http.Request,
@@ -166,7 +166,7 @@ func (c *call) RoundTrip(request *http.Request) (*http.Response, error) {
 	return nil, refused
 }
 
-// isAnswer fails for a success that is not one of RabbitMQ's, which answers a write with 201 or 204: a gateway that
+// isAnswer fails for a success that is not one of RabbitMQ's, which answers a write with 201 or 204. A gateway that
 // asks people to sign in says 200, and has done nothing.
 func isAnswer(request *http.Request, response *http.Response) error {
 	switch response.StatusCode {
@@ -327,8 +327,8 @@ func WithoutRetries(ctx context.Context) context.Context {
 // isHasty tells whether nothing is to be repeated.
 func isHasty(ctx context.Context) bool { return ctx.Value(hasty{}) != nil }
 
-// worthRetrying is true for what a further attempt may mend, while there is time for it: all our requests do the same
-// when they are repeated.
+// worthRetrying is true for a failure that a further attempt may mend, while there is time for it. All our requests do
+// the same when they are repeated.
 func (t *transport) worthRetrying(ctx context.Context, response *http.Response, err error) (bool, error) {
 	call := callOf(ctx)
 	starting := err == nil && call.patient && response.StatusCode == http.StatusNotFound

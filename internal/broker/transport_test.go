@@ -635,8 +635,8 @@ func TestQuotedSecret(t *testing.T) {
 	}
 }
 
-// TestLeftOut has two recreations that are refused, and a phase that needs the first of them, or both: each error
-// says what was left out for its sake, and no other.
+// TestLeftOut has two recreations that are refused, and a phase that needs the first of them, or both. Each error names
+// the parts left out for its sake, and no other.
 func TestLeftOut(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, 400, `{"error":"bad_request","reason":"exchange in use"}`)

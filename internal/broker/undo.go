@@ -11,8 +11,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// undo takes back what was done before a phase failed. It returns the failure with what could not be undone, and
-// whether all has been.
+// undo takes back the steps that were done before a phase failed. It returns the failure with the steps that could not
+// be undone, and whether all have been.
 func (r *Runner) undo(
 	ctx context.Context, phase plans.Phase, done []plans.Step, failure error,
 ) (isUndone bool, err error) {
@@ -51,7 +51,7 @@ func (r *Runner) undo(
 // levels takes half a minute, and several times as long beside much else.
 const undoTime = 3 * time.Minute
 
-// leave notes steps that are not done, and what is missing without them.
+// leave notes the steps that are not done, and the objects that are missing without them.
 func (e *UndoError) leave(missing map[string]bool, steps []plans.Step) {
 	e.Left = append(e.Left, steps...)
 	for _, step := range steps {
@@ -95,8 +95,8 @@ func mayGoOn(err error) bool {
 			e.Kind)
 }
 
-// asFarAsPossible runs steps at the same time, and those that a failure has kept from it one by one, if the broker
-// still does what it can. Left are those that are not done, and the error is that of the first of them.
+// asFarAsPossible runs steps at the same time. Then it runs those that a failure has held up one by one, if the broker
+// still does what it can. Left are the steps that are not done, and the error is that of the first of them.
 func (r *Runner) asFarAsPossible(ctx context.Context, steps []plans.Step) (left []plans.Step, err error) {
 	done, err := r.phase(ctx, steps)
 	if err == nil {

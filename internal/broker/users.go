@@ -10,10 +10,10 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Users are those who need an exchange, in words: what is bound to it, the exchanges that lead into it or have it as
-// their alternate exchange, and the queues that dead-letter into it. RabbitMQ's if-unused sees the first of them alone,
-// and RabbitMQ 4.3.6 answers 500 for them if the name is not in Latin-1. To find the queues takes a list of all queues
-// of the vhost, without statistics.
+// Users are those who need an exchange, in words. They are the destinations of its bindings and the exchanges that lead
+// into it. They are also the exchanges that have it as their alternate exchange, and queues that dead-letter into it.
+// RabbitMQ's if-unused sees the first of them alone. RabbitMQ 4.3.6 answers 500 for them if the name is not in Latin-1.
+// To find the queues takes a list of all queues of the vhost, without statistics.
 func (c *Client) Users(ctx context.Context, vhost, exchange string) ([]string, error) {
 	ctx = c.logging(ctx)
 	return again(ctx, c, func() ([]string, error) { return c.users(ctx, vhost, exchange) })

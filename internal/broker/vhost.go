@@ -150,7 +150,7 @@ func (v *vhostAPI) deleteExchange(call *call, step plans.DeleteExchange) (int, e
 	return status(v.management(call).DeleteExchange(v.vhost, step.Name))
 }
 
-// verifyAlone looks at what is bound to an exchange beside one binding.
+// verifyAlone looks at the bindings of an exchange beside one.
 func (v *vhostAPI) verifyAlone(ctx context.Context, step plans.VerifyAlone) error {
 	bindings, err := v.bindingsFrom(ctx, v.vhost, step.Binding.Source)
 	if err == nil && (len(bindings) != 1 || bindings[0] != step.Binding) {
@@ -159,7 +159,7 @@ func (v *vhostAPI) verifyAlone(ctx context.Context, step plans.VerifyAlone) erro
 	return err
 }
 
-// verifyAllowed does again what is done already, once: only that the user may not do it counts.
+// verifyAllowed repeats one step that is done already: only a lack of permission counts.
 func (v *vhostAPI) verifyAllowed(ctx context.Context, step plans.VerifyAllowed) error {
 	if set, sets := step.Step.(plans.SetPolicy); sets {
 		return v.MaySet(WithoutRetries(ctx), v.vhost, set.Policy)
@@ -172,11 +172,11 @@ func (v *vhostAPI) verifyAllowed(ctx context.Context, step plans.VerifyAllowed) 
 	return nil
 }
 
-// effect tells what a call has done: nothing if the broker refused it, if it never reached the
-// broker, or if things were so already at the first attempt.
+// effect tells whether a call had an effect. It had none if the broker refused it, if it never reached the broker, or
+// if things were so already at the first attempt.
 func (v *vhostAPI) effect(ctx context.Context, step plans.Step, call *call, code int, err error) (bool, error) {
 	if err == nil && code == http.StatusNotFound {
-		// Either what was to be deleted is gone already, or nothing is found.
+		// Either the object to delete is gone already, or nothing is found.
 		return call.attempts.Load() > 1, v.confirm(ctx, v.vhost)
 	}
 	if err == nil {

@@ -1,5 +1,5 @@
-// Package brokertest gives tests, benchmarks and the demo a real RabbitMQ broker, wherever one can be
-// had: an existing one, a container, or a private node of an installed rabbitmq-server.
+// Package brokertest gives tests, benchmarks and the demo a real RabbitMQ broker, wherever one can be had. That is an
+// existing one, a container, or a private node of an installed rabbitmq-server.
 //
 // What it starts listens on loopback only and is gone when its process is, however that ends. It never
 // imitates a broker, never stops or reconfigures one that it did not start, and never prints a password. Read this file
@@ -51,9 +51,9 @@ type host interface {
 // ErrUnsupported is returned for what cannot be done to a broker that somebody else runs.
 var ErrUnsupported = errors.New("not supported for a broker that was there before")
 
-// Start finds or starts a broker, in this order: RABBITMQ_ENDPOINT if it is set; a container; a private
-// node of an installed rabbitmq-server; on Debian and Ubuntu as root, that package is installed first.
-// It says on log what it does. Without any of these ways the error is a [*NoBrokerError].
+// Start finds or starts a broker, in this order: RABBITMQ_ENDPOINT if it is set; a container; a private node of an
+// installed rabbitmq-server. On Debian and Ubuntu as root, it installs that package first. It says on log what it does.
+// Without any of these ways the error is a [*NoBrokerError].
 //
 // An option that configures the broker skips RABBITMQ_ENDPOINT; [WithImage] and [WithServer] name the
 // one way to take.

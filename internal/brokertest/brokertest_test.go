@@ -83,7 +83,7 @@ func useTools(t *testing.T, b *Broker) {
 	}
 }
 
-// restart keeps what is durable.
+// restart keeps durable objects.
 func restart(t *testing.T, b *Broker) {
 	vhost := Vhost(t, b)
 	publishDurably(t, b, vhost, "kept")
@@ -558,7 +558,7 @@ func remainsOf(b *Broker) remains {
 	return r
 }
 
-// left is an error that names what is still there.
+// left is an error that names the remains.
 func (r remains) left() error {
 	var errs []error
 	for _, port := range r.Ports {

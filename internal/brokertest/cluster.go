@@ -23,9 +23,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A Cluster is RabbitMQ nodes in containers, one each, that form one broker. They talk to each other over a
-// network of their own, so that it can be cut while clients stay connected, and each keeps its data in a volume,
-// so that it can be killed, come back, and come back with another image.
+// A Cluster is RabbitMQ nodes in containers, one each, that form one broker. They talk to each other over a network of
+// their own, so that it can be cut while clients stay connected. Each keeps its data in a volume, so that it can be
+// killed, come back, and come back with another image.
 type Cluster struct {
 	Members []*Member
 

@@ -14,7 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// TestCluster kills a member, cuts one off, and has a look at what is left in the end.
+// TestCluster kills a member, cuts one off, and looks for remains at the end.
 func TestCluster(t *testing.T) {
 	image := ClusterImages(t)[0]
 	c, err := StartCluster(t.Context(), os.Stderr, image, 3)
@@ -94,7 +94,7 @@ func TestCluster(t *testing.T) {
 	mustStop(t, c, label)
 }
 
-// mustStop stops the cluster twice and looks for what is left of it.
+// mustStop stops the cluster twice and looks for its remains.
 func mustStop(t *testing.T, c *Cluster, label string) {
 	t.Helper()
 	if labelled(label) == nil {
@@ -139,7 +139,7 @@ func TestClusterKilled(t *testing.T) {
 	}
 }
 
-// labelled is an error that names what is there of a cluster.
+// labelled is an error that names the remains of a cluster.
 func labelled(label string) error {
 	ctx := context.Background()
 	docker, err := dockerDaemon(ctx)

@@ -179,11 +179,10 @@ func runContainer(
 	return b, nil
 }
 
-// holdScript runs an image's own command for as long as somebody holds the container's standard input: it
-// ends when this process does, by whatever signal, and the daemon removes it then. With the file there, the
-// command runs again when it has ended: that the daemon restarts a container which it removes at its end
-// comes to nothing now and then (Docker 28). Erlang allocates for as many files as it may open, and some
-// daemons allow 2^30.
+// holdScript runs an image's own command for as long as somebody holds the container's standard input. It ends when
+// this process does, by whatever signal, and the daemon removes it then. With the file there, the command runs again
+// when it has ended. The daemon's own restart of a container that it removes at its end fails now and then (Docker 28).
+// Erlang allocates for as many files as it may open, and some daemons allow 2^30.
 const (
 	againFile  = "/tmp/again"
 	holdScript = `
@@ -239,8 +238,8 @@ func imageCommand(
 	return append(inspected.Config.Entrypoint, inspected.Config.Cmd...), nil
 }
 
-// pull gives up when nothing is heard for pullSilence: a registry that cannot be reached must not keep
-// anyone from the next way to a broker, and a slow one must not be cut off.
+// pull gives up when it hears nothing for pullSilence. A registry that cannot be reached must not keep anyone from the
+// next way to a broker. A slow one must not be cut off.
 func pull(ctx context.Context, docker *testcontainers.DockerClient, log io.Writer, image string) error {
 	fmt.Fprintf(log, "broker: pulling %s\n", image)
 	silent := errors.New("the registry does not answer")

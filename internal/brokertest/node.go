@@ -53,9 +53,9 @@ func tryNode(ctx context.Context, script string, o options) (*Broker, error) {
 	return b, nil
 }
 
-// A node is a private RabbitMQ node: an epmd and a server in a process group of their own, with all of
-// their files in one directory. It has its own epmd so that it neither clashes with another node of
-// the machine nor leaves an epmd behind.
+// A node is a private RabbitMQ node. It has an epmd and a server in a process group of their own, with all of their
+// files in one directory. It has its own epmd so that it neither clashes with another node of the machine nor leaves an
+// epmd behind.
 type node struct {
 	script string
 	dir    string
@@ -231,8 +231,8 @@ func (n *node) restart() error {
 	return n.run()
 }
 
-// kill ends what is left of the process group. What a killed process no longer does is hold a port; as a
-// zombie it may stay for good, in a container whose first process does not reap.
+// kill ends the rest of the process group. A killed process holds no port any more. As a zombie it may stay for good,
+// in a container whose first process does not reap.
 func (n *node) kill() error {
 	if n.leader == nil {
 		return nil

@@ -18,9 +18,9 @@ type ports struct {
 	distribution, epmd                       int // of a private node only
 }
 
-// freePorts picks ports below those that the system gives to outgoing connections (from 32768 on Linux,
-// from 49152 elsewhere): nobody takes them by chance while a broker restarts. They are free on all of the addresses;
-// the first is that of the result.
+// freePorts picks ports below those that the system gives to outgoing connections (from 32768 on Linux, from 49152
+// elsewhere). So nobody takes them by chance while a broker restarts. They are free on all of the addresses; the first
+// is that of the result.
 func freePorts(addresses ...string) (ports, error) {
 	p := ports{address: addresses[0]}
 	taken := map[int]bool{}

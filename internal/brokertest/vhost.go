@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// NewVhost makes a vhost whose name begins as given, in which the broker's user may do everything, and returns what
-// removes it with all that is in it.
+// NewVhost makes a vhost whose name begins as given, in which the broker's user may do everything. It returns the
+// function that removes the vhost with all that is in it.
 func (b *Broker) NewVhost(
 	ctx context.Context, prefix string,
 ) (name string, remove func(context.Context) error, err error) {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// A watchdog ends a process group and removes its directory when this process ends without having done
-// so, by whatever signal: that closes the pipe that the watchdog reads.
+// A watchdog ends a process group and removes its directory when this process ends without having done so, by whatever
+// signal. Such an end closes the pipe that the watchdog reads.
 type watchdog struct {
 	cmd  *exec.Cmd
 	pipe io.WriteCloser

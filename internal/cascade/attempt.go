@@ -93,7 +93,7 @@ func (a *attempt) read(ctx context.Context) (Cascade, error) {
 	}
 	c, err := given.Resolve()
 	if err != nil {
-		return Cascade{}, notThisf("what is there does not make a valid cascade: %s", err)
+		return Cascade{}, notThisf("its objects do not make a valid cascade: %s", err)
 	}
 	if c, err = a.recognizePreset(ctx, c); err == nil && c.Preset == "" {
 		c.InternalLevels, err = a.internalLevels(ctx)
@@ -101,8 +101,8 @@ func (a *attempt) read(ctx context.Context) (Cascade, error) {
 	return c, err
 }
 
-// walk follows the bindings from the entry down to the delivery exchange. Where they are damaged, it looks
-// for the next exchange by its name, and the keys there have to skip as many digits as there are levels above.
+// walk follows the bindings from the entry down to the delivery exchange. Where they are damaged, it looks for the next
+// exchange by its name. The keys there have to skip as many digits as there are levels above.
 func (a *attempt) walk(ctx context.Context) error {
 	a.waits, a.ends, a.highest = map[place][]string{}, map[string]int{}, -1
 	a.seen = map[int]string{}
@@ -314,7 +314,7 @@ func (a *attempt) fits(q queues) (fits int) {
 	return fits
 }
 
-// smallestBase is that which has all the digits of queues with their names.
+// smallestBase is the one that has all the digits of queues with their names.
 func (a *attempt) smallestBase(q queues) int {
 	if q.base == DefaultBase {
 		return DefaultBase
@@ -493,7 +493,7 @@ func (a *attempt) likeliestDelivery() (likeliest []string) {
 	return likeliest
 }
 
-// exchange is what the exchange of the level is called; what is below level 0 is the delivery exchange.
+// exchange is the name of the exchange of the level; below level 0 it is the delivery exchange.
 func (a *attempt) exchange(level int) string {
 	if level < 0 {
 		return a.delivery
@@ -554,8 +554,8 @@ func (a *attempt) isOwn(h hop) bool {
 	return to >= -1 && a.exchange(to) == h.to
 }
 
-// proveMissing makes sure of an entry that shows nothing: an exchange below has keys that skip its digit,
-// its name can come from no other entry, it is a level of no other cascade, and two queues agree.
+// proveMissing makes sure of an entry that shows nothing. An exchange below has keys that skip its digit, and its name
+// can come from no other entry. It is a level of no other cascade, and two queues agree.
 func (a *attempt) proveMissing(ctx context.Context) error {
 	switch {
 	case a.highest < 0:
@@ -597,7 +597,7 @@ func (a *attempt) continues() bool {
 	return false
 }
 
-// config is what was read, but for what only the whole cascade shows.
+// config is the configuration as far as it was read, but for the parts that only the whole cascade shows.
 func (a *attempt) config(ctx context.Context) (Config, error) {
 	name, parks, err := a.parking(ctx)
 	if err != nil {

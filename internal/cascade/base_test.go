@@ -78,22 +78,21 @@ func TestResolveBaseErrors(t *testing.T) {
 				"RabbitMQ accepts no"},
 		{"resolution", func(c *Config) { c.Resolution = MaxTTL }, "resolution", "in base 10 give at most 9733h20m: " +
 			"the highest digit waits 9 times as long, and RabbitMQ accepts no TTL over 87600h (ten years)"},
-		{"no verb", func(c *Config) { c.QueueName = "q" }, "queue_name", `is "q", which has 0 integer verbs; in ` +
-			`base 10 exactly two are needed, first %d or %02d in the place of the level, then %x or %d in the place ` +
-			`of the digit`},
-		{"no verb for the digit", func(c *Config) { c.QueueName = "q%02d" }, "queue_name", "has 1 integer verbs; in " +
-			"base 10 exactly two"},
+		{"no verb", func(c *Config) { c.QueueName = "q" }, "queue_name", `is "q", which has 0 integer verbs. In ` +
+			"base 10 write exactly two: first %d or %02d for the level, then %x or %d for the digit"},
+		{"no verb for the digit", func(c *Config) { c.QueueName = "q%02d" }, "queue_name", "has 1 integer verbs. " +
+			"In base 10 write exactly two"},
 		{"a verb too many", func(c *Config) { c.QueueName = "q%02d-%x-%x" }, "queue_name", "has 3 integer verbs"},
-		{"another verb", func(c *Config) { c.QueueName = "q%d-%X" }, "queue_name", "a percent sign that begins no %d " +
-			"or %x; the level is written %d or %02d, the digit %x or %d, a literal percent sign %%"},
-		{"the digit first", func(c *Config) { c.QueueName = "q%x-%02d" }, "queue_name", "has %x in the place of the " +
-			"level, which is written %d or %02d; the verb of the digit, %x or %d, is the second one"},
+		{"another verb", func(c *Config) { c.QueueName = "q%d-%X" }, "queue_name", "a percent sign that begins no " +
+			"%d or %x. Write the level as %d or %02d, the digit as %x or %d, and a literal percent sign as %%"},
+		{"the digit first", func(c *Config) { c.QueueName = "q%x-%02d" }, "queue_name", "has %x in the place of " +
+			"the level. Write the level first, as %d or %02d, then the digit, as %x or %d"},
 		{"a verb for the digit of base 2", func(c *Config) { c.Base, c.QueueName = 2, "q%d-%x" }, "queue_name",
 			"has a percent sign that begins no %d"},
 		{"two verbs in base 2", func(c *Config) { c.Base, c.QueueName = 0, "q%d-%d" }, "queue_name",
-			"has 2 integer verbs; exactly one is needed"},
+			"has 2 integer verbs. Write exactly one"},
 		{"a digit in the names of exchanges", func(c *Config) { c.ExchangeName = "x%d-%d" }, "exchange_name",
-			"has 2 integer verbs; exactly one is needed"},
+			"has 2 integer verbs. Write exactly one"},
 		{"a name like parking", func(c *Config) { c.Name, c.QueueName = "2.1", "%d.%x.unroutable" },
 			"queue_name", `gives the name "2.1.unroutable" to a second queue`},
 	} {

@@ -1,8 +1,8 @@
-// Package cascade turns the few words that describe a delay cascade or a ladder into every exchange, queue and binding
-// it consists of, and computes the routing keys that go with it; and it recognizes a cascade or ladder among what a
-// vhost has. Read config.go first, where a configuration is resolved, and then expand.go, where the resolved cascade
+// Package cascade turns the few words that describe a delay cascade or a ladder into all its exchanges, queues and
+// bindings. It computes the routing keys that go with them, and it recognizes a cascade or ladder among the objects of
+// a vhost. Read config.go first, where a configuration is resolved, and then expand.go, where the resolved cascade
 // becomes a topology; recognize.go goes the opposite way. The package is pure: it imports nothing of Terraform and
-// never talks to a broker. What RabbitMQ would refuse, and what can be known beforehand, is an error of Resolve.
+// never talks to a broker. Whatever RabbitMQ would refuse is an error of Resolve, as far as it can be known beforehand.
 package cascade
 
 import "time"
@@ -16,9 +16,9 @@ const (
 	Classic QueueType = "classic"
 )
 
-// Config describes a cascade as it is given. The zero values of Base, Levels, MaxDelay, Resolution,
-// ExchangeName, QueueName, DeliveryExchange, QueueType and Lookahead stand for what Resolve puts there; the
-// others mean what they say.
+// Config describes a cascade as it is given. Resolve puts its defaults in place of the zero values of Base, Levels,
+// MaxDelay, Resolution, ExchangeName, QueueName, DeliveryExchange, QueueType and Lookahead. The other values mean what
+// they say.
 type Config struct {
 	Vhost string
 	// Preset fixes everything but the vhost and who creates the delivery exchange; empty for none.

@@ -127,7 +127,7 @@ func TestResolveErrors(t *testing.T) {
 			`"quorum" or "classic"`},
 		{"negative length", func(c *Config) { c.MaxLength = -1 }, "max_length", "is -1; it has to be 1 or more"},
 		{"length of classic queues", func(c *Config) { c.MaxLength, c.QueueType = 5, Classic }, "max_length",
-			`needs queue_type = "quorum"`},
+			`set queue_type = "quorum" or leave max_length out`},
 
 		{"no name", func(c *Config) { c.Name = "" }, "name", "is missing; give it, or else exchange_name, " +
 			"queue_name, delivery_exchange, park_unroutable = false"},
@@ -135,11 +135,11 @@ func TestResolveErrors(t *testing.T) {
 			c.Name, c.ExchangeName, c.QueueName, c.DeliveryExchange = "", "x%d", "q%d", "d"
 		}, "name", "is missing; give it, or else park_unroutable = false"},
 		{"exchange format without verb", func(c *Config) { c.ExchangeName = "x" }, "exchange_name",
-			"has 0 integer verbs; exactly one is needed, %d or %02d"},
+			"has 0 integer verbs. Write exactly one, %d or %02d"},
 		{"exchange format with two verbs", func(c *Config) { c.ExchangeName = "%d.%02d" }, "exchange_name",
 			"has 2 integer verbs"},
 		{"queue format with another verb", func(c *Config) { c.QueueName = "%s.%d" }, "queue_name",
-			"a percent sign that begins no %d; the level is written %d or %02d, a literal percent sign %%"},
+			"a percent sign that begins no %d. Write the level as %d or %02d, and a literal percent sign as %%"},
 		{"queue format that ends in a percent sign", func(c *Config) { c.QueueName = "%d%" }, "queue_name",
 			"a percent sign that begins no %d"},
 		{"queue format with a flag", func(c *Config) { c.QueueName = "%-2d" }, "queue_name", "a percent sign that " +
@@ -166,15 +166,16 @@ func TestResolveErrors(t *testing.T) {
 		{"long delivery exchange", func(c *Config) { c.DeliveryExchange = strings.Repeat("x", 256) },
 			"delivery_exchange", "of 256 bytes"},
 		{"long quorum queue name", func(c *Config) { c.QueueName = Format(strings.Repeat("q", 251) + "%d") },
-			"queue_name", "with the vhost it has 256 bytes inside RabbitMQ"},
+			"queue_name", "With the vhost it has 256 bytes inside RabbitMQ"},
 		{"long vhost before a quorum queue name", func(c *Config) { c.Vhost = strings.Repeat("v", 243) }, "name",
-			"use a shorter name"},
+			"Use a shorter name"},
 
-		{"reserved name", func(c *Config) { c.Name = "amq.t" }, "name", `names that begin with "amq." are reserved`},
-		{"reserved exchange format", func(c *Config) { c.ExchangeName = "amq.%d" }, "exchange_name", "reserved"},
-		{"reserved queue format", func(c *Config) { c.QueueName = "amq.%d" }, "queue_name", "reserved"},
+		{"reserved name", func(c *Config) { c.Name = "amq.t" }, "name", "RabbitMQ reserves names that begin with " +
+			`"amq."`},
+		{"reserved exchange format", func(c *Config) { c.ExchangeName = "amq.%d" }, "exchange_name", "reserves"},
+		{"reserved queue format", func(c *Config) { c.QueueName = "amq.%d" }, "queue_name", "reserves"},
 		{"reserved delivery exchange", func(c *Config) { c.DeliveryExchange = "amq.topic" }, "delivery_exchange",
-			"reserved"},
+			"reserves"},
 		{"control character", func(c *Config) { c.Name = "a\nb" }, "name", "control character"},
 		{"control character in a format", func(c *Config) { c.QueueName = "a\x00%d" }, "queue_name",
 			"control character"},

@@ -86,9 +86,9 @@ func (d Destination) checkAddress(errs *Errors) {
 	}
 	for word := range strings.SplitSeq(d.Address, ".") {
 		if word == "*" || word == "#" {
-			errs.add("address", "is %q, whose word %q would stand for any word and take the messages of others; "+
-				"write one destination for each address, "+
-				"or match = %q for all that end with the same words", d.Address, word, Suffix)
+			errs.add("address", "is %q, whose word %q would stand for any word and take the messages of others. "+
+				"Write one destination for each address, or match = %q for all that end with the same words",
+				d.Address, word, Suffix)
 		}
 	}
 }
@@ -163,10 +163,10 @@ type Overlap struct {
 	Takes bool
 }
 
-// Overlaps lists, in the order of the others, where a destination takes messages that are meant for another one
-// alone, and the other way round. The digits of the messages are those of the base. Not listed are those for the same
-// address, which are to take the same messages; keys with wildcards within an address, whose owner wants just that; and
-// a second key of the same queue or exchange, which gets a message only once.
+// Overlaps lists, in the order of the others, where a destination takes messages that are meant for another one alone,
+// and the other way round. The digits of the messages are those of the base. Three kinds are not listed. Destinations
+// with the same address are to take the same messages. Keys with wildcards within an address take what their owner
+// wants. And a queue or exchange with a second key gets a message only once.
 func Overlaps(base int, own topology.Binding, others []topology.Binding) []Overlap {
 	mine, ok := parseDestinationKey(own.RoutingKey)
 	if !ok {

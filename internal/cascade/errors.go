@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Errors lists what is wrong with a configuration: one entry for every attribute that is wrong.
+// Errors lists the faults of a configuration: one entry for every attribute that is wrong.
 type Errors []AttributeError
 
-// AttributeError says what is wrong with one attribute or parameter and what to do.
+// AttributeError is the fault of one attribute or parameter, and its remedy.
 type AttributeError struct {
 	// Attribute is the name of the resource's attribute or of the function's parameter in Terraform.
 	Attribute string

@@ -39,7 +39,7 @@ func (c Cascade) ownExchanges() []string {
 	return names
 }
 
-// Exchange is the exchange of the level; what is below level 0 is the delivery exchange.
+// Exchange is the exchange of the level; below level 0 it is the delivery exchange.
 func (c Cascade) Exchange(level int) string {
 	if level < 0 {
 		return c.DeliveryExchange
@@ -83,9 +83,9 @@ func (c Cascade) plainArguments(q DelayQueue) topology.Arguments {
 	return c.shared().delayArguments(q.TTL, c.Exchange(q.Level-1))
 }
 
-// addBindings binds the exchange of the level to the queues of each next digit that is not 0 within the
-// lookahead, and on to the exchange behind as many zeros. The keys exclude each other, so
-// every message takes exactly one way.
+// addBindings binds the exchange of the level to the queues of each next digit that is not 0 within the lookahead. It
+// also binds it to the exchange behind as many zeros. The keys exclude each other, so every message takes exactly one
+// way.
 func (c Cascade) addBindings(t topology.Topology, level int) {
 	source := c.Exchange(level)
 	reach := min(c.Lookahead, level+1)

@@ -177,8 +177,8 @@ func TestExpandParking(t *testing.T) {
 	}
 }
 
-// Whatever the configuration, a key leads to the delivery exchange by exactly one way, after
-// exactly its delay, through one queue for every digit that is not zero.
+// Whatever the configuration, a key leads to the delivery exchange by exactly one way, after exactly its delay. The way
+// has one queue for every digit that is not zero.
 func TestEveryDelayArrivesOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyConfig().Draw(t, "config")
@@ -242,8 +242,8 @@ func everyDelayArrivesOnceWithAllBindings(t *testing.T, base, levels int) {
 	}
 }
 
-// With strict keys and parking, every malformed key ends in the parking queue, and one that is too
-// short or begins with another digit does so at the entry.
+// With strict keys and parking, every malformed key ends in the parking queue. One that is too short or begins with
+// another digit does so at the entry.
 func TestMalformedKeysAreParked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyConfig().Filter(func(c Config) bool { return c.StrictKeys && c.ParkUnroutable }).Draw(t, "config")

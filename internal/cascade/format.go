@@ -48,16 +48,15 @@ func (f Format) Check() error {
 	for _, found := range verb.FindAllString(string(f), -1) {
 		switch found {
 		case "%":
-			return errors.New("has a percent sign that begins no %d; the level is written %d or %02d, a literal " +
-				"percent sign %%")
+			return errors.New("has a percent sign that begins no %d. Write the level as %d or %02d, and a literal " +
+				"percent sign as %%")
 		case "%%":
 		default:
 			integers++
 		}
 	}
 	if integers != 1 {
-		return fmt.Errorf("has %d integer verbs; exactly one is needed, %%d or %%02d, in the place of the level",
-			integers)
+		return fmt.Errorf("has %d integer verbs. Write exactly one, %%d or %%02d, in the place of the level", integers)
 	}
 	return nil
 }
@@ -74,8 +73,8 @@ func (f Format) checkQueue(base int) error {
 	for _, found := range digitVerb.FindAllString(string(f), -1) {
 		switch found {
 		case "%":
-			return errors.New("has a percent sign that begins no %d or %x; the level is written %d or %02d, the " +
-				"digit %x or %d, a literal percent sign %%")
+			return errors.New("has a percent sign that begins no %d or %x. Write the level as %d or %02d, the digit as " +
+				"%x or %d, and a literal percent sign as %%")
 		case "%%":
 		default:
 			integers = append(integers, found)
@@ -83,11 +82,11 @@ func (f Format) checkQueue(base int) error {
 	}
 	switch {
 	case len(integers) != 2:
-		return fmt.Errorf("has %d integer verbs; in base %d exactly two are needed, first %%d or %%02d in the place "+
-			"of the level, then %%x or %%d in the place of the digit", len(integers), base)
+		return fmt.Errorf("has %d integer verbs. In base %d write exactly two: first %%d or %%02d for the level, then "+
+			"%%x or %%d for the digit", len(integers), base)
 	case strings.HasSuffix(integers[0], "x"):
-		return fmt.Errorf("has %s in the place of the level, which is written %%d or %%02d; the verb of the digit, "+
-			"%%x or %%d, is the second one", integers[0])
+		return fmt.Errorf("has %s in the place of the level. Write the level first, as %%d or %%02d, then the digit, "+
+			"as %%x or %%d", integers[0])
 	}
 	return nil
 }

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// formatsOf are the formats that give a name to a level, the likeliest first: the level stands
-// rather at the end, and rather padded with zeros than without padding or with blanks.
+// formatsOf are the formats that give a name to a level, the likeliest first. The level is more likely at the end, and
+// more likely padded with zeros than bare or padded with blanks.
 func formatsOf(name string, level int) []Format {
 	var formats []Format
 	for _, n := range numeralsIn(name, strconv.Itoa(level), "d") {
@@ -15,8 +15,8 @@ func formatsOf(name string, level int) []Format {
 	return formats
 }
 
-// queueFormatsOf are the formats that give a name to a level's queue for a digit in a base over 2, the likeliest first:
-// the digit is rather hexadecimal.
+// queueFormatsOf are the formats that give a name to a level's queue for a digit in a base over 2, the likeliest first.
+// The digit is more likely hexadecimal.
 func queueFormatsOf(name string, at place) []Format {
 	var formats []Format
 	for _, level := range numeralsIn(name, strconv.Itoa(at.level), "d") {

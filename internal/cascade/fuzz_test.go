@@ -93,7 +93,7 @@ func FuzzFormat(f *testing.F) {
 	})
 }
 
-// What is escaped stands for itself.
+// Escaped text stands for itself.
 func FuzzEscape(f *testing.F) {
 	for _, text := range []string{"", "tasks", "100%", "%d", "%%02d"} {
 		f.Add(text)

@@ -8,9 +8,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// hop is a binding with the key of a level exchange: a "*" for each digit that the levels above have
-// looked at, zeros, and another digit if it leads to a queue. At a strict entry a "*" follows for each digit left
-// and one for the address.
+// hop is a binding with the key of a level exchange. The key has a "*" for each digit that the levels above have looked
+// at, then zeros. It ends with another digit if it leads to a queue. At a strict entry a "*" follows for each digit
+// left and one for the address.
 type hop struct {
 	stars, zeros, tail int
 	// digit is that of the queue, 0 for a hop to an exchange.

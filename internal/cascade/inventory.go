@@ -88,7 +88,7 @@ func (i *Inventory) entries(ctx context.Context, kind string) []string {
 	return entries
 }
 
-// CanBeEntry tells whether an exchange can be the entry of a cascade, by what a list of exchanges shows: it is a topic
+// CanBeEntry tells, from a list of exchanges, whether an exchange can be the entry of a cascade. It is then a topic
 // exchange with the number of its level in its name.
 func CanBeEntry(e topology.Exchange) bool {
 	return e.Type == "topic" && strings.ContainsAny(e.Name, "0123456789")

@@ -126,7 +126,7 @@ func TestInventoryFindsLadders(t *testing.T) {
 	}
 }
 
-// What is damaged below the entry is found; an entry that leads nowhere is not, nor are its lower levels.
+// A cascade that is damaged below the entry is found; an entry that leads nowhere is not, nor are its lower levels.
 func TestInventoryOfDamagedCascades(t *testing.T) {
 	c := Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}

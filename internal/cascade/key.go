@@ -9,11 +9,10 @@ import (
 // exchange or queue.
 const MaxKeyBytes = 255
 
-// RoutingKey is the key that sends a message to the address after the delay: the delay in
-// steps of the resolution, with one digit for each level, most significant first, then
-// the address. A delay between two steps is rounded up, so that no message is early. A delay
-// out of range, an empty address and a key of more than 255 bytes are errors. They are of type AttributeError and
-// name the parameter that is wrong.
+// RoutingKey is the key that sends a message to the address after the delay. It has the delay in steps of the
+// resolution, with one digit for each level, most significant first, then the address. A delay between two steps is
+// rounded up, so that no message is early. A delay out of range, an empty address and a key of more than 255 bytes are
+// errors. They are of type AttributeError and name the parameter that is wrong.
 func (s Scale) RoutingKey(delay time.Duration, address string) (string, error) {
 	if delay < 0 {
 		return "", attributeError("delay", "is %s; a message cannot be delivered before it is sent", delay)
@@ -69,9 +68,9 @@ func (s Scale) ParseRoutingKey(key string) (delay time.Duration, address string,
 	return time.Duration(steps) * s.Resolution, words[s.Levels], nil
 }
 
-// BindingKey is the key of the bindings that the exchange of a level needs, as frameworks declare
-// them: with digit 0 the one to the exchange below, with another digit the one to the level's queue for it. It takes
-// the digits of the levels above as they are. An error is of type AttributeError and names the parameter.
+// BindingKey is the key of the bindings that the exchange of a level needs, as frameworks declare them. With digit 0 it
+// leads to the exchange below, with another digit to the level's queue for that digit. It takes the digits of the
+// levels above as they are. An error is of type AttributeError and names the parameter.
 func BindingKey(level, levels, digit int) (string, error) {
 	if err := checkAnyLevels(levels); err != nil {
 		return "", err
@@ -87,9 +86,9 @@ func BindingKey(level, levels, digit int) (string, error) {
 	return Cascade{Levels: levels}.bindingKey(level, 0, digitWord(digit)), nil
 }
 
-// DestinationKey is the key with which the delivery exchange is bound to what takes the messages for one
-// address: a "*" for each digit, then the address. It matches no other address, unless the address has
-// a word "*" or "#" itself. An error is of type AttributeError and names the parameter.
+// DestinationKey is the key that binds the delivery exchange to the destination of an address: a "*" for each digit,
+// then the address. It matches no other address, unless the address has a word "*" or "#" itself. An error is of type
+// AttributeError and names the parameter.
 func DestinationKey(levels int, address string) (string, error) {
 	if err := checkAnyLevels(levels); err != nil {
 		return "", err

@@ -28,7 +28,7 @@ func (f LabelFormat) Same(other LabelFormat, delays []string) bool {
 // labelVerb is what may follow a percent sign.
 var labelVerb = regexp.MustCompile(`%[%s]?`)
 
-// check says what is wrong with the format, nothing if it suits so many rungs.
+// check says what to change in the format, and nothing if it suits so many rungs.
 func (f LabelFormat) check(rungs int) string {
 	verbs := 0
 	for _, found := range labelVerb.FindAllString(string(f), -1) {

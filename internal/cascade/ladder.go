@@ -172,8 +172,8 @@ func (l Ladder) Expand() topology.Topology {
 	return t
 }
 
-// rungKey is the key under which the entry leads to a rung: the label and an address, or, where the
-// address is fixed, the label alone or with anything behind it.
+// rungKey is the key under which the entry leads to a rung: the label and an address. Where the address is fixed, the
+// key is the label alone or with anything behind it.
 func (l Ladder) rungKey(label string) string {
 	if l.DeadLetterRoutingKey != "" {
 		return label + ".#"

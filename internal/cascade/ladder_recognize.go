@@ -11,10 +11,10 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// RecognizeLadder reads the ladder behind the entry exchange off a broker. The bindings of the
-// entry say which delays there are; a rung whose queue is missing or damaged is recognized as long as another
-// one is not. A rung that the entry does not lead to cannot be found. A queue that is called otherwise and leads
-// elsewhere, such as that of another ladder, is somebody else's, bound beside.
+// RecognizeLadder reads the ladder behind the entry exchange off a broker. The bindings of the entry say which delays
+// there are. It recognizes a rung whose queue is missing or damaged as long as another queue is sound. It cannot find a
+// rung that the entry does not lead to. A queue with another kind of name that leads elsewhere, such as one of another
+// ladder, is a stranger's.
 func RecognizeLadder(ctx context.Context, look Lookup, vhost, entry string) (Ladder, error) {
 	r := &recognizer{look: look, vhost: vhost}
 	l, err := r.recognizeLadder(ctx, entry)
@@ -55,7 +55,7 @@ func (r *recognizer) recognizeLadder(ctx context.Context, name string) (Ladder, 
 	}
 	resolved, err := l.Resolve()
 	if err != nil {
-		return Ladder{}, notThisf("what is there does not make a valid ladder: %s", err)
+		return Ladder{}, notThisf("its objects do not make a valid ladder: %s", err)
 	}
 	return resolved, nil
 }
@@ -199,8 +199,7 @@ func (l LadderConfig) checkOthers(rungs []boundRung) error {
 		}
 		return notThisf(
 			"queue %q holds messages for %s and leads to the same delivery exchange, but is not called like the "+
-				"others, %q: "+
-				"if the delay is not one of its own, remove the binding",
+				"others, %q. If the delay is not one of its own, remove the binding",
 			each.queue.Name,
 			each.label,
 			l.QueueName,

@@ -253,14 +253,14 @@ func TestLadderErrors(t *testing.T) {
 		"names collide": {func(l *LadderConfig) { l.EntryExchange = "retry.delivery" }, "entry_exchange",
 			`gives the name "retry.delivery" to a second exchange`},
 		"reserved": {func(l *LadderConfig) { l.EntryExchange = "amq.topic" }, "entry_exchange",
-			"reserved by RabbitMQ"},
+			"RabbitMQ reserves"},
 		"long names": {func(l *LadderConfig) { l.Name = strings.Repeat("n", 250) }, "name", "RabbitMQ allows 255"},
 		"a long key": {func(l *LadderConfig) { l.DeadLetterRoutingKey = strings.Repeat("k", 256) },
 			"dead_letter_routing_key", "has 256 bytes; AMQP allows 255"},
 		"no names": {func(l *LadderConfig) { l.Name = "" }, "name", "is missing; give it, or else " +
 			"entry_exchange, queue_name, delivery_exchange, park_unroutable = false"},
 		"a limit for classic": {func(l *LadderConfig) { l.QueueType, l.MaxLength = Classic, 1 }, "max_length",
-			"loses what is dead-lettered into it"},
+			"loses messages that are dead-lettered into it"},
 		"a queue type": {func(l *LadderConfig) { l.QueueType = "stream" }, "queue_type", `is "stream"`},
 	} {
 		t.Run(name, func(t *testing.T) {

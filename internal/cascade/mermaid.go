@@ -8,9 +8,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
-// Mermaid draws the cascade as a Mermaid flowchart: every exchange and queue by its name, how long a
-// message waits in which queue, and its way from level to level. The shortcuts of a lookahead are
-// named and not drawn: they lead to the same queues, and 28 levels have more than 400 of them.
+// Mermaid draws the cascade as a Mermaid flowchart: every exchange and queue, each wait, and the way of a message from
+// level to level. The chart names the shortcuts of a lookahead, and does not draw them. They lead to the same queues,
+// and 28 levels have more than 400 of them.
 func (c Cascade) Mermaid() string {
 	var chart strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&chart, format+"\n", args...) }
@@ -78,8 +78,8 @@ func (c Cascade) mermaidTitle() string {
 }
 
 // mermaidText makes a name stand for itself in a quoted label. All but letters, digits and what joins them becomes an
-// entity code, so that nothing is taken for Mermaid's own syntax, its directives (%%{…}%%), Markdown or HTML. What
-// cannot be seen is written out. Blanks too: "direction TB" takes effect even within quotes.
+// entity code. So nothing is taken for Mermaid's own syntax, its directives (%%{…}%%), Markdown or HTML. Characters
+// that cannot be seen are written out. So are blanks: "direction TB" takes effect even within quotes.
 func mermaidText(name string) string {
 	var text strings.Builder
 	runes := []rune(plaintext.Line(name))

@@ -113,8 +113,8 @@ var mermaidLine = func() []*regexp.Regexp {
 
 var entity = regexp.MustCompile(`#(\d+);`)
 
-// Whatever the names are, the diagram consists of known statements, and shows exactly the names, as plain text, that
-// the cascade has, and the ways that it has with a lookahead of 1.
+// Whatever the names are, the diagram consists of known statements. It shows exactly the names, as plain text, that the
+// cascade has, and the ways that it has with a lookahead of 1.
 func TestMermaidOfAnyCascade(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		config := anyConfig().Draw(t, "config")

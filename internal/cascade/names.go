@@ -76,11 +76,11 @@ func (p shared) checkName(errs *Errors, o object) {
 	switch {
 	case !checkReference(errs, o):
 	case strings.HasPrefix(o.name, reservedPrefix) && p.declares(o):
-		errs.add(o.attribute, "gives the %s name %q; names that begin with %q are reserved by RabbitMQ", o.kind, o.name,
+		errs.add(o.attribute, "gives the %s name %q; RabbitMQ reserves names that begin with %q", o.kind, o.name,
 			reservedPrefix)
 	case o.kind == "queue" && p.queueType == Quorum && p.internalBytes(o.name) > MaxKeyBytes:
-		errs.add(o.attribute, "gives the quorum queue name %q; with the vhost it has %d bytes inside RabbitMQ, which "+
-			"cannot add a replica to a queue with more than %d; use a shorter name",
+		errs.add(o.attribute, "gives the quorum queue name %q. With the vhost it has %d bytes inside RabbitMQ, which "+
+			"cannot add a replica to a queue with more than %d. Use a shorter name",
 			o.name, p.internalBytes(o.name), MaxKeyBytes)
 	}
 }
@@ -97,20 +97,19 @@ func checkReference(errs *Errors, o object) (ok bool) {
 		errs.add(o.attribute, "gives the %s name %q of %d bytes; RabbitMQ allows %d", o.kind, o.name, len(o.name),
 			MaxKeyBytes)
 	case strings.ContainsFunc(o.name, unicode.IsControl):
-		errs.add(o.attribute, "gives the %s name %q with a control character; RabbitMQ drops some of them and the "+
-			"object would have another name; use a name without", o.kind, o.name)
+		errs.add(o.attribute, "gives the %s name %q with a control character. RabbitMQ drops some of them, and the "+
+			"object would have another name. Use a name without", o.kind, o.name)
 	default:
 		return true
 	}
 	return false
 }
 
-// hidesFromURLs tells whether a segment of a URL's path would get lost: RabbitMQ's web server (Cowboy)
-// takes these out of a path, percent-encoded too (3.10 to 4.3).
+// hidesFromURLs tells whether a segment of a URL's path would get lost. RabbitMQ's web server (Cowboy) takes these out
+// of a path, percent-encoded too (3.10 to 4.3).
 func hidesFromURLs(name string) bool { return name == "." || name == ".." }
 
-// declares tells what is declared from a delivery exchange that others provide, which may be one of the
-// broker's own.
+// declares tells a declared object from a delivery exchange that others provide, which may be one of the broker's own.
 func (p shared) declares(o object) bool {
 	return p.createsDelivery || o.kind != "exchange" || o.name != p.delivery
 }

@@ -47,7 +47,7 @@ var presets = map[Preset]struct {
 
 const presetLevels = 28
 
-// applyPreset fills in what the preset fixes. What is given beside it has to be the same.
+// applyPreset fills in the values that the preset fixes. A value that is given beside it has to be the same.
 func (c *Cascade) applyPreset(errs *Errors) {
 	if c.Preset == "" {
 		return
@@ -95,8 +95,8 @@ func orList[T ~string](values []T) string {
 	return strings.Join(quoted, " or ")
 }
 
-// recognizePreset is the cascade as that of a preset, if without one it would not have the arguments of the level's
-// queue, or would not park by a policy that there is.
+// recognizePreset is the cascade as that of a preset, in two cases. Without one, it would lack the arguments of the
+// level's queue, or it would not park by an existing policy.
 func (a *attempt) recognizePreset(ctx context.Context, c Cascade) (Cascade, error) {
 	queue := a.agreed.first
 	for _, name := range slices.Sorted(maps.Keys(presets)) {

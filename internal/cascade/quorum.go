@@ -39,8 +39,8 @@ func (o QuorumOptions) check(queueType QueueType, errs *Errors) {
 	}
 	const needsQuorum = "is given for classic queues; only quorum queues have it: set queue_type = %q or leave it out"
 	if o.MaxLength > 0 {
-		errs.add("max_length", "is given for classic queues; a full classic queue loses what is dead-lettered into "+
-			"it, so this needs queue_type = %q", Quorum)
+		errs.add("max_length", "is given for classic queues. A full classic queue loses messages that are "+
+			"dead-lettered into it: set queue_type = %q or leave max_length out", Quorum)
 	}
 	if o.LeaderLocator != "" {
 		errs.add("queue_leader_locator", needsQuorum, Quorum)

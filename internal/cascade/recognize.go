@@ -10,15 +10,14 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Recognize reads the cascade behind the entry exchange off a broker, whoever declared it. The keys of the bindings say
-// which level an exchange is and how many there are, and the times to live in which base; names only tell what format
-// they have. What is missing or damaged
-// does not matter as long as the rest says what it was: expanded, the result is the cascade as it should be. The entry
-// of something else is an OtherEntryError.
+// Recognize reads the cascade behind the entry exchange off a broker, whoever declared it. The keys of the bindings
+// give the level of an exchange and the number of levels. The TTLs give the base. Names only give their format. It
+// accepts missing and damaged objects as long as the rest determines them: expanded, the result is the cascade as it
+// should be. The entry of something else is an OtherEntryError.
 //
-// The entry, its bindings, the top and the lowest queue, the delivery and the alternate exchange are
-// enough for full lookahead, beside the look for internal exchanges. With less, the bindings of every
-// exchange on the way are read, too; those of the delivery exchange are not.
+// For full lookahead it reads the entry, its bindings, the top and the lowest queue, the delivery and the alternate
+// exchange. It also looks for internal exchanges. With less, it reads the bindings of every exchange on the way, too,
+// but for those of the delivery exchange.
 func Recognize(ctx context.Context, look Lookup, vhost, entry string) (Cascade, error) {
 	r := &recognizer{look: look, vhost: vhost}
 	c, err := r.cascade(ctx, entry)

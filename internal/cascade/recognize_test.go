@@ -16,7 +16,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// What is recognized expands to what is there, whatever the names look like.
+// A recognized cascade expands to the existing objects, whatever the names look like.
 func TestRecognizeRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyConfig().Draw(t, "config")
@@ -372,7 +372,7 @@ func TestRecognizeErrors(t *testing.T) {
 	}
 }
 
-// What is not the entry of a cascade is refused with the name of the one that is, where there is one.
+// An exchange that is no entry of a cascade is refused with the name of the one that is, where there is one.
 func TestRecognizeNamesTheEntry(t *testing.T) {
 	full := Config{Name: "m", Levels: 5, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
 	chain := Config{ExchangeName: "10-%02d", QueueName: "10-%02d", DeliveryExchange: "amq.topic", Levels: 12,

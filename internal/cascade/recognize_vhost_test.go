@@ -25,9 +25,8 @@ type randomVhost struct {
 	gone     []string
 }
 
-// A vhost has several cascades and ladders, healthy and damaged, beside exchanges that are called or bound
-// like theirs. Whatever is asked for as an entry, what is recognized was declared there, and the healthy
-// ones always are.
+// A vhost has several cascades and ladders, healthy and damaged, beside exchanges that are called or bound like theirs.
+// Whatever is asked for as an entry, every result was declared there, and the healthy ones always are results.
 func TestRecognizeInRandomVhosts(t *testing.T) {
 	var healthy, mended, refused int
 	for seed := range uint64(200) {
@@ -83,8 +82,8 @@ func (v *randomVhost) askForLadder(t *testing.T, i *Inventory, seed uint64, name
 	}
 }
 
-// namesTheEntry checks the error for what is not the entry of a cascade, if it belongs to a healthy one, or
-// to a ladder.
+// namesTheEntry checks the error for an exchange that is no entry of a cascade, if it belongs to a healthy one, or to a
+// ladder.
 func (v *randomVhost) namesTheEntry(t *testing.T, seed uint64, name string, err error) {
 	t.Helper()
 	var other *OtherEntryError
@@ -198,7 +197,7 @@ func (v *randomVhost) config() Config {
 
 func oneOf[T any](v *randomVhost, values ...T) T { return values[v.IntN(len(values))] }
 
-// add adds what has no name of what is there, but for the end, which may be shared.
+// add adds objects with new names, but for the end, which may be shared.
 func (v *randomVhost) add(more topology.Topology) bool {
 	for name := range more.Exchanges {
 		if _, there := v.there.Exchanges[name]; there {

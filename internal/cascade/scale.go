@@ -22,8 +22,8 @@ const (
 	DefaultBase = 2
 )
 
-// Scale is what the delays of a cascade are written in: steps of the resolution, as a number in the base with a digit
-// for each level.
+// Scale defines how the delays of a cascade are written: in steps of the resolution, as a number with a digit for each
+// level.
 type Scale struct {
 	Base       int
 	Levels     int

@@ -10,8 +10,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// shared is what a cascade and a ladder have in the same way: what stands around their delay queues, and
-// what these queues have in common.
+// shared has the properties that cascades and ladders have in common: the objects around their delay queues, and the
+// common arguments of these queues.
 type shared struct {
 	vhost, name, delivery string
 	createsDelivery       bool
@@ -53,8 +53,8 @@ func (p shared) check(errs *Errors) {
 // parking is the name of the alternate exchange, of its queue, and of the policy, where one names the exchange.
 func (p shared) parking() string { return p.name + parkingSuffix }
 
-// addAround adds what is not specific: the delivery exchange, and the alternate exchange with its queue, where
-// a message that no binding takes is kept until somebody looks at it.
+// addAround adds the common objects: the delivery exchange, and the alternate exchange with its queue. That queue keeps
+// a message that no binding takes until somebody looks at it.
 func (p shared) addAround(t *topology.Topology) {
 	t.Delivery, t.DeliveryType = p.delivery, "topic"
 	if p.createsDelivery {

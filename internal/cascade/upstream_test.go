@@ -109,7 +109,7 @@ func TestUpstreamOfALadder(t *testing.T) {
 	}
 }
 
-// What is left of a cascade without its entry is found by where it leads.
+// The rest of a cascade without its entry is found by where it leads.
 func TestUpstreamOfRemains(t *testing.T) {
 	c := Config{Name: "t", Levels: 3, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
 	there := expand(t, c)

@@ -1,6 +1,6 @@
-// Package claims keeps what the resources of one Terraform run have done with the objects of one broker, because
-// Terraform calls them in any order and tells none of the others. It makes operations on the same object wait for each
-// other, and it remembers which objects were taken, asked for in vain, or kept by a destroy that was refused. It never
+// Package claims keeps what the resources of one Terraform run have done with the objects of one broker. Terraform
+// calls the resources in any order and tells none of the others. The package makes operations on the same object wait
+// for each other. It remembers which objects were taken, asked for in vain, or kept by a refused destroy. It never
 // talks to a broker. It is one file.
 package claims
 
@@ -76,8 +76,8 @@ func (o *Operation) End() {
 	o.table.ended = make(chan struct{})
 }
 
-// Held are those of the objects that another resource has taken in this run, or keeps because its destroy or update was
-// refused, with the name of that resource.
+// Held are those of the objects that another resource has taken in this run, with the name of that resource. They
+// include those that it keeps because its destroy or update was refused.
 func (o *Operation) Held(objects []Object) map[Object]string {
 	return o.among(objects, o.table.taken, o.table.kept)
 }

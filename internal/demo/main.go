@@ -71,7 +71,7 @@ func run() (err error) {
 	if err := damage(broker); err != nil {
 		return err
 	}
-	title("terraform plan, apply: what is damaged, and the repair")
+	title("terraform plan, apply: the damage and the repair")
 	if err := tf.run(ctx, "apply", "-auto-approve"); err != nil {
 		return err
 	}

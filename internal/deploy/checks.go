@@ -23,7 +23,7 @@ func (d *Deployment) checkDelivery(state *broker.State) error {
 	return nil
 }
 
-// checkExisting refuses to touch what is there already, unless it is to be adopted and is exactly right.
+// checkExisting refuses to touch existing objects, unless they are to be adopted and are exactly right.
 func (d *Deployment) checkExisting(state *broker.State, adopt bool) error {
 	equal, different := d.sortPresent(state)
 	if len(different) > 0 || len(equal) > 0 && !adopt {
@@ -76,8 +76,8 @@ func (d *Deployment) rivals(state *broker.State, own topology.Policy) []Rival {
 	return rivals
 }
 
-// sortPresent lists what is there of the desired topology, exactly as it is to be or different. A delivery exchange
-// that is as it is to be does not count: others may use it.
+// sortPresent lists the existing objects of the desired topology, exactly as desired or different. A delivery exchange
+// as desired does not count: others may use it.
 func (d *Deployment) sortPresent(state *broker.State) (equal, different []string) {
 	for _, object := range topology.Existing(d.Desired, state.Topology) {
 		switch {

@@ -41,7 +41,7 @@ func (d *Deployment) present(actual topology.Topology) []claims.Object {
 	return d.own(actual.Within(d.Desired))
 }
 
-// endUpdate notes what a resource has after an update of what was there before.
+// endUpdate notes the objects that a resource has after an update of the topology before.
 func (d *Deployment) endUpdate(claim *claims.Operation, before topology.Topology, err error) {
 	if err != nil {
 		claim.Keep(d.own(before))
@@ -68,7 +68,7 @@ func wanted(claim *claims.Operation, objects []claims.Object) error {
 	return nil
 }
 
-// spare is what is left of a topology without some of its objects.
+// spare is the rest of a topology without some of its objects.
 func (d *Deployment) spare(t topology.Topology, spared Claimed) topology.Topology {
 	t = t.Clone()
 	maps.DeleteFunc(t.Exchanges, func(name string, _ topology.Exchange) bool {

@@ -12,8 +12,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Create builds what is desired if nothing of it exists, or takes over what exists and adds the rest. If that fails it
-// takes back what it made; the error says what of that is left.
+// Create builds the desired topology if nothing of it exists, or takes over existing objects and adds the rest. If that
+// fails it takes back what it made; the error says what of that is left.
 func (d *Deployment) Create(ctx context.Context, adopt bool) (*broker.State, error) {
 	claim, err := d.claim(ctx, d.Desired)
 	if err != nil {
@@ -67,7 +67,7 @@ func (d *Deployment) notCreated(
 	return result
 }
 
-// undo takes back what a create made. It returns what is left of it, nil for nothing.
+// undo takes back the objects that a create made. It returns those that are left, nil for none.
 func (d *Deployment) undo(ctx context.Context, done []plans.Step) (*topology.Topology, error) {
 	if len(done) == 0 {
 		return nil, nil

@@ -180,8 +180,8 @@ func (w *world) refusing(refuses func(*http.Request) bool) string {
 	return gateway.URL
 }
 
-// A create that fails at its last step leaves nothing, and says so. Where it cannot take anything back, it says what is
-// left.
+// A create that fails at its last step leaves nothing, and says so. Where it cannot take anything back, it names the
+// leftovers.
 func TestCreateIsTakenBack(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -260,8 +260,8 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
-// A rebuild that ends the parking of unroutable messages is broken off, its undo brings the parking queue back, and
-// nobody can read what there is. The state is not to be that of the new configuration, which knows no such queue.
+// A rebuild that ends the parking of unroutable messages breaks off. Its undo brings the parking queue back, and nobody
+// can read the objects. The state is not to be that of the new configuration, which knows no such queue.
 func TestRebuildThatIsBrokenOff(t *testing.T) {
 	t.Parallel()
 	for name, isUndone := range map[string]bool{"undone": true, "undone in part": false} {

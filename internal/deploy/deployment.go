@@ -1,6 +1,6 @@
-// Package deploy brings topologies and destinations onto a broker, changes them and takes them away, so that no message
-// is lost and nothing that others have is touched. Each operation looks first, refuses what cannot be, runs a plan, and
-// answers with what there is then, and with typed errors. It knows nothing of Terraform, and puts nothing into words
+// Package deploy brings topologies and destinations onto a broker, changes them and takes them away. It loses no
+// message and touches nothing that others have. Each operation looks first, refuses the impossible, runs a plan, and
+// answers with the objects that exist then, and with typed errors. It knows nothing of Terraform, and words nothing
 // that a user reads there. Read deployment.go first, then create.go, update.go, rebuild.go and destroy.go;
 // destination.go for bindings of others.
 package deploy
@@ -35,7 +35,7 @@ func (d *Deployment) String() string {
 type Options struct {
 	// Adopt takes over what exists already, if it is exactly as desired.
 	Adopt bool
-	// Guard is for messages that wait in what is to be removed.
+	// Guard is for messages that wait in objects to be removed.
 	Guard plans.Guard
 }
 
@@ -45,7 +45,7 @@ type Outcome struct {
 	There *topology.Topology
 	// IsNew tells whether the next operation has to start from the desired topology, not from the one before.
 	IsNew bool
-	// State is what was read at the end, nil if the operation broke off before.
+	// State is the broker's state at the end, nil if the operation broke off before.
 	State *broker.State
 	// Users are those who use a delivery exchange that is no longer part of the topology, so that it stays.
 	Users []string
@@ -66,7 +66,7 @@ func (d *Deployment) of(t topology.Topology) *Deployment {
 	return &other
 }
 
-// Read finds out what is there.
+// Read finds out which objects exist.
 func (d *Deployment) Read(ctx context.Context) (*broker.State, error) {
 	return d.Client.ReadExisting(ctx, d.Vhost, d.Desired)
 }
@@ -74,8 +74,8 @@ func (d *Deployment) Read(ctx context.Context) (*broker.State, error) {
 // ownsDelivery tells whether the delivery exchange is part of the topology.
 func ownsDelivery(t topology.Topology) bool { return t.Has(t.Delivery) }
 
-// run carries out a plan that turns the state into what is desired, and reads what there is then, nil if that is not
-// known. Done are the steps that may have had an effect.
+// run carries out a plan that turns the state into the desired topology. It reads the objects that exist then, nil if
+// they are not known. Done are the steps that may have had an effect.
 func (d *Deployment) run(
 	ctx context.Context, plan plans.Plan, state *broker.State,
 ) (result *broker.State, done []plans.Step, err error) {
@@ -94,7 +94,7 @@ func (d *Deployment) run(
 	return result, done, d.verify(result)
 }
 
-// verify makes sure that what was written is there.
+// verify makes sure that the written objects are there.
 func (d *Deployment) verify(state *broker.State) error {
 	missing := plans.Repair(d.Desired, state.Topology).Steps()
 	if len(missing) == 0 {

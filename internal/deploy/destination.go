@@ -13,8 +13,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Destination is a binding of an exchange that is others', to a queue or exchange that is others', too: where messages
-// go that come out of a cascade or ladder.
+// Destination is a binding from an exchange of others to a queue or exchange of others. It says where messages go that
+// come out of a cascade or ladder.
 type Destination struct {
 	Client  *broker.Client
 	Claims  *claims.Table
@@ -107,12 +107,12 @@ func (d *Destination) Destroy(ctx context.Context, bound Bound, guard plans.Guar
 	return nil
 }
 
-// Read lists what is bound to the delivery exchange.
+// Read lists the bindings of the delivery exchange.
 func (d *Destination) Read(ctx context.Context) ([]topology.Binding, error) {
 	return d.Client.Lookup(d.Vhost).BindingsFrom(ctx, d.Binding.Source)
 }
 
-// Find lists what is bound to the delivery exchange, and which of the leftovers are there. If the binding is not, the
+// Find lists the bindings of the delivery exchange, and which of the leftovers are there. If the binding is not, the
 // last of these takes its place: an update got further than it could see.
 func (d *Destination) Find(
 	ctx context.Context, leftovers []topology.Binding,
@@ -265,7 +265,7 @@ func (r *rebinding) keep(bindings ...topology.Binding) {
 
 func (d *Destination) isIn(there []topology.Binding) bool { return slices.Contains(there, d.Binding) }
 
-// Without is what is left of bindings without others, as a copy.
+// Without is the rest of bindings without others, as a copy.
 func Without(bindings []topology.Binding, others ...topology.Binding) []topology.Binding {
 	return slices.DeleteFunc(slices.Clone(bindings),
 		func(b topology.Binding) bool { return slices.Contains(others, b) })

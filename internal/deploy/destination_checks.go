@@ -75,9 +75,9 @@ func (d *Destination) isDelayQueue(ctx context.Context, look cascade.Lookup) (bo
 	return slices.ContainsFunc(inbound.Sorted(), cascade.LeadsOn), err
 }
 
-// OtherLevels are the numbers of levels of what ends in the delivery exchange, if none of them is that of the binding.
-// The bindings to it show them at once, but not that a ladder ends there, too, so that what seems wrong is looked at
-// once more.
+// OtherLevels are the numbers of levels of the cascades that end in the delivery exchange, if none of them is that of
+// the binding. The bindings to the exchange show them at once, but not that a ladder ends there, too. So a seeming
+// fault is looked at once more.
 func (d *Destination) OtherLevels(ctx context.Context) (map[int]bool, error) {
 	own, err := cascade.RecognizeDestination(d.Vhost, d.Binding)
 	if err != nil || own.Match != cascade.Exact {
@@ -131,7 +131,7 @@ func (d *Destination) uncovered(bindings []topology.Binding) []topology.Binding 
 	})
 }
 
-// vacate makes sure that no message is on its way to what is to be unbound. Nothing is closed while it waits.
+// vacate makes sure that no message is on its way to the destinations to be unbound. Nothing is closed while it waits.
 func (d *Destination) vacate(ctx context.Context, gone []topology.Binding, guard plans.Guard) error {
 	if guard.Force || len(gone) == 0 {
 		return nil

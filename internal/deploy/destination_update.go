@@ -8,8 +8,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Update makes the wanted binding and then removes the one before, and what earlier updates have left. The result is
-// what is still bound, or may be, also after an error: an *UnfinishedError if anything was written.
+// Update makes the wanted binding and then removes the one before, and those that earlier updates have left. The result
+// has the bindings that exist, or may, also after an error: an *UnfinishedError if anything was written.
 func (d *Destination) Update(ctx context.Context, bound Bound, options Options) (found Found, _ Bound, err error) {
 	own := bound.all()
 	r, err := d.begin(ctx, append(own, d.Binding)...)
@@ -45,8 +45,7 @@ func (d *Destination) Update(ctx context.Context, bound Bound, options Options) 
 	return found, Bound{Before: bound.Before, Leftovers: asked, IsNew: true}, err
 }
 
-// brokenOff takes an update back as far as it can that has failed, and says what is bound then. Own are the bindings
-// before it.
+// brokenOff takes a failed update back as far as it can, and returns the bindings then. Own are the bindings before it.
 func (r *rebinding) brokenOff(
 	ctx context.Context, bound Bound, own []topology.Binding, done []plans.Step, cause error,
 ) (Bound, error) {

@@ -18,7 +18,7 @@ type Destroyed struct {
 	Users []string
 }
 
-// Destroy removes what is desired, unless messages wait in it, and what others have not taken over.
+// Destroy removes the desired objects, unless messages wait in them, or others have taken them over.
 func (d *Deployment) Destroy(ctx context.Context, guard plans.Guard) (result Destroyed, err error) {
 	claim, err := d.claim(ctx, d.Desired)
 	if err != nil {
@@ -84,8 +84,8 @@ func (d *Deployment) ownedExchanges(t topology.Topology) []string {
 		func(name string) bool { return !d.Desired.Owns(name) })
 }
 
-// verifyGone makes sure that nothing is left of what was deleted: an answer may have been wrong, of a deletion (3.10.8
-// kept exchanges of which it had said that they are deleted, see TestTeardownIsComplete) or of what there was before.
+// verifyGone makes sure that nothing is left of the deleted objects. An answer may have been wrong: that of a deletion
+// or that of the read before. 3.10.8 kept exchanges after it had said that they are deleted (TestTeardownIsComplete).
 // It needs no answer itself.
 func (d *Deployment) verifyGone(ctx context.Context) error {
 	state, err := d.Client.Read(broker.WithoutRetries(ctx), d.Vhost, d.Desired)

@@ -165,7 +165,7 @@ type NotCreatedError struct {
 // NotRemovedError is for objects that could not be removed.
 type NotRemovedError struct {
 	failure
-	// Of is what was to be removed.
+	// Of is the topology to be removed.
 	Of topology.Topology
 }
 
@@ -183,7 +183,7 @@ type MissingError struct {
 
 func (e *MissingError) Error() string { return fmt.Sprintf("%s %q does not exist", e.Type, e.Name) }
 
-// Misnaming is what is wrong with a name.
+// Misnaming is the fault of a name.
 type Misnaming string
 
 // What can be wrong with the names of a destination.
@@ -210,7 +210,7 @@ type NotVacantError struct {
 }
 
 // UnfinishedError is for an operation on a destination that has begun and failed. Undo is why it could not be taken
-// back: what was made may be there. It is nil if all is known.
+// back: the new binding may be there. It is nil if all is known.
 type UnfinishedError struct {
 	failure
 	Undo error

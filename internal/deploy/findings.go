@@ -23,8 +23,8 @@ func (d *Deployment) Findings(state *broker.State) []health.Finding {
 		found = append(found, health.Finding{
 			Severity: health.Warning, Object: fmt.Sprintf("exchange %q", d.Desired.Delivery),
 			Cause: "no alternate exchange",
-			Effect: unless + "a message for a destination that is not bound there is not parked; " +
-				"a quorum queue keeps it and tries again every three minutes, a classic queue loses it",
+			Effect: unless + "a message for a destination that is not bound there is not parked. " +
+				"A quorum queue keeps it and tries again every three minutes. A classic queue loses it",
 		})
 	}
 	return found
@@ -40,8 +40,8 @@ func (d *Deployment) displaced(state *broker.State) []health.Finding {
 					Severity: health.Warning, Object: topology.ExchangeObject(exchange),
 					Cause: fmt.Sprintf("policy %q", rival.Policy.Name),
 					Effect: fmt.Sprintf("its priority is %v, and that of policy %q is %v. Then RabbitMQ may not "+
-						"apply that, and parks nothing here: a message that no binding takes stays in the quorum "+
-						"queue before it, which tries again every three minutes; a classic queue and the entry lose "+
+						"apply that, and parks nothing here. A message that no binding takes stays in the quorum "+
+						"queue before it, which tries again every three minutes. A classic queue and the entry lose "+
 						"it", rival.Policy.Priority, name, d.Desired.Policies[name].Priority),
 				})
 			}

@@ -84,7 +84,7 @@ func (r *rebuild) check(ctx context.Context, found *broker.State) error {
 	return err
 }
 
-// readBound adds what others have bound to what is to be torn down.
+// readBound adds the bindings of others to objects that are to be torn down.
 func (r *rebuild) readBound(ctx context.Context, found *broker.State) error {
 	before := r.before.Desired
 	there := found.Within(before)

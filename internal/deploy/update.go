@@ -9,9 +9,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Update brings the broker from whatever it has to what is desired. The configuration gives exchanges and queues the
-// arguments and names that it gave before (see Rebuild), and queues may come and go. What differs on the broker is
-// recreated.
+// Update brings the broker from any state to the desired topology. The configuration gives exchanges and queues the
+// arguments and names that it gave before (see Rebuild), and queues may come and go. An object that differs on the
+// broker is recreated.
 func (d *Deployment) Update(ctx context.Context, before topology.Topology, options Options) (_ Outcome, err error) {
 	claim, err := d.claim(ctx, before, d.Desired)
 	if err != nil {
@@ -66,7 +66,7 @@ func (d *Deployment) readForRepair(ctx context.Context) (*broker.State, error) {
 	return state, nil
 }
 
-// left is what really exists after a failure: the next plan shows what is still to be done.
+// left is the topology that exists after a failure: the next plan shows the rest of the work.
 func (d *Deployment) left(ctx context.Context, found *broker.State, done []plans.Step) *topology.Topology {
 	ctx, cancel := afterwards(ctx)
 	defer cancel()

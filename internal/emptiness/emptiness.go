@@ -1,5 +1,5 @@
-// Package emptiness decides whether queues hold messages. It is pure: it gets counts, each with the time that it is not
-// older than, and says what they prove and which further counts it takes. It never asks a broker.
+// Package emptiness decides whether queues hold messages. It is pure: it gets counts, each with its earliest possible
+// time. It says what they prove and which further counts the proof needs. It never asks a broker.
 //
 // Read [Proof.Judge] first, then [Surroundings.MayKeepOverdue] and [Proven]. No single figure of RabbitMQ says that a
 // queue is empty (3.10.8, 4.0.5, 4.3.6; TestNothingIsOverlooked and TestOldCounts of internal/broker):
@@ -65,7 +65,7 @@ type Queue struct {
 // Proof is what there is to prove.
 type Proof struct {
 	Queues []Queue
-	// Began is when the proof began. What is counted as of then or later is new.
+	// Began is when the proof began. A count as of then or later is new.
 	Began time.Time
 	// Glance asks for what can be seen at once. It proves nothing of what comes in later.
 	Glance bool
@@ -73,8 +73,9 @@ type Proof struct {
 	Still bool
 }
 
-// Settling is the shortest time between two looks: more than a message takes from one queue to the next, or into a
-// queue for which a channel has routed it just before an exchange or a binding was gone.
+// Settling is the shortest time between two looks. It is more than a message takes from one queue to the next. It is
+// also more than a message takes into a queue after its channel has routed it. The exchange or the binding may be gone
+// just then.
 const Settling = 100 * time.Millisecond
 
 // Verdict is what the counts say.
@@ -108,9 +109,9 @@ func (v Verdict) Uncounted() []string {
 // Waiting or Disputed at once. For a glance one count of each queue is enough, unless an older one leaves a doubt.
 // Otherwise the queues are empty
 //
-//   - if nothing moves: each queue was counted in one round after the other, and none held a message, for as long as a
-//     message could have been on its way unseen;
-//   - and if nothing hides: a queue that may hold more than it shows counted all since then, and the others have a
+//   - if nothing moves: each queue was counted in one round after the other, and none held a message. The rounds went
+//     on for as long as a message could have been on its way unseen.
+//   - And if nothing hides: a queue that may hold more than it shows counted all since then, and the others have a
 //     leader.
 func (p Proof) Judge(counts []Count) Verdict {
 	rounds := p.rounds(counts)
@@ -152,8 +153,9 @@ func (p Proof) lacks(seen sight, still time.Time, proven bool) (Kind, bool) {
 	return 0, false
 }
 
-// since is the last time at which it is proven that the queues held nothing. That is when the last round began, if each
-// round since nothing moves came before a message could enter a queue and leave what is ready in it.
+// since is the last time at which the queues provably held nothing. That is when the last round began, if the rounds
+// since nothing moves followed each other fast enough. Between two of them, no message had the time to enter a queue
+// and to leave its ready messages.
 func (p Proof) since(rounds []round, still time.Time) time.Time {
 	stay := p.shortestStay()
 	last := len(rounds) - 1
@@ -232,7 +234,7 @@ func pause(rounds []round) time.Duration {
 	return wait
 }
 
-// sight is what has been seen of one queue. The count of all that is old is one from before the proof began.
+// sight is all that the rounds have seen of one queue. The count of all that is old is one from before the proof began.
 type sight struct {
 	Queue
 	ready, all, old Count

@@ -120,7 +120,7 @@ type verdictCase struct {
 	lacking  bool
 }
 
-// checkVerdict compares the verdict with what is expected.
+// checkVerdict compares the verdict with the expected one.
 func checkVerdict(t *testing.T, test verdictCase) {
 	test.proof.Began = began
 	v := test.proof.Judge(test.counts)
@@ -180,7 +180,7 @@ func TestMoves(t *testing.T) {
 			counts = append(counts, ready(q.Name, 0.11*float64(rounds-1), 0))
 		}
 	}
-	// Unseen it was in queues for less than two rounds and the time between them, 0.12 s; so its way takes 0.14 s, and
+	// It was in queues unseen for less than two rounds and the time between them, 0.12 s. So its way takes 0.14 s, and
 	// 0.1 s.
 	if rounds != 4 {
 		t.Errorf("it took %d rounds", rounds)

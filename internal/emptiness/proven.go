@@ -24,7 +24,7 @@ func (p Proof) Proven(queues []topology.Queue, v Verdict) Proven {
 }
 
 // HoldsAt is true while a message that has come into one of the queues since cannot have left it again, unless somebody
-// consumes it: no ready message then says that they are still empty.
+// consumes it. No ready message then says that they are still empty.
 func (p Proven) HoldsAt(now time.Time, queues []topology.Queue) bool {
 	return now.Sub(p.since) < p.stay && !slices.ContainsFunc(queues,
 		func(q topology.Queue) bool { return !p.Covers(q, time.Time{}) })

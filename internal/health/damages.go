@@ -14,14 +14,14 @@ import (
 // Damage is something in which a broker is not as the topology says. The next apply repairs it.
 type Damage struct {
 	Finding
-	// Change continues a sentence that begins with the object, such as "is gone".
+	// Change ends a sentence that begins with the object, such as "is gone".
 	Change string
 	// Repair is a sentence: what the next apply does. It calls the object "it".
 	Repair string
 }
 
-// Damages lists how what a broker has deviates from the topology. Each cause is there once: an exchange or a queue that
-// is missing has taken its bindings with it, and one that was declared anew has lost all of them.
+// Damages lists how a broker's objects deviate from the topology. Each cause is there once. A missing exchange or queue
+// has taken its bindings with it, and one that was declared anew has lost all of them.
 func Damages(desired, actual topology.Topology, status map[string]QueueStatus) []Damage {
 	d := damages{Differences: topology.Diff(desired, actual), ways: ways{desired, actual, map[string][]string{}},
 		status: status, told: topology.Bindings{}}
@@ -34,8 +34,7 @@ func Damages(desired, actual topology.Topology, status map[string]QueueStatus) [
 	return d.found
 }
 
-// Sentences say what was changed, what that does to messages, and what the next apply does about it: one text for each
-// object.
+// Sentences name each change, its effect on messages, and what the next apply does about it: one text for each object.
 func Sentences(damages []Damage) []string {
 	var objects []string
 	of := map[string][]Damage{}
@@ -60,15 +59,17 @@ func Sentences(damages []Damage) []string {
 		if len(effects) == 0 {
 			effects = []string{of[object][0].Effect}
 		}
-		text := fmt.Sprintf("The %s %s: %s. %s", object, join(changes, " and "), join(effects, ", and "),
-			of[object][0].Repair)
-		sentences[i] = plainName.ReplaceAllString(text, "$1 $2")
+		text := fmt.Sprintf("The %s %s. ", object, join(changes, " and "))
+		for _, effect := range effects {
+			text += strings.ToUpper(effect[:1]) + effect[1:] + ". "
+		}
+		sentences[i] = plainName.ReplaceAllString(text+of[object][0].Repair, "$1 $2")
 	}
 	return sentences
 }
 
 // plainName is an object with a name that can be read without quotes.
-var plainName = regexp.MustCompile(`\b(exchange|queue|policy) "([\w.:-]+)"`)
+var plainName = regexp.MustCompile(`(?i)\b(exchange|queue|policy) "([\w.:-]+)"`)
 
 // join lists texts as people do.
 func join(texts []string, last string) string {
@@ -111,7 +112,7 @@ func (d *damages) missingObjects() {
 	for _, name := range d.MissingExchanges {
 		repair := declaresAgain
 		if name == d.desired.Delivery {
-			repair = "The next apply declares it again; what applications had bound to it, they have to bind again."
+			repair = "The next apply declares it again. Applications that had bound something to it have to do so again."
 		}
 		d.add(Error, topology.ExchangeObject(name), isMissing, isGone, d.withoutExchange(name), repair)
 		d.tell(d.from(name), d.into(topology.ToExchange, name))
@@ -335,7 +336,7 @@ func (w ways) parking() string {
 const (
 	areParked = "are parked"
 	areLost   = "are lost"
-	areKept   = "stay in the quorum queue before it, which tries again every three minutes"
+	areKept   = "stay in the quorum queue before it"
 
 	wouldBeParked = "messages that would be parked "
 )
@@ -347,7 +348,11 @@ func alternatives(fates []string) string {
 	slices.SortStableFunc(fates, func(x, y string) int {
 		return cmp.Compare(slices.Index(order, x), slices.Index(order, y))
 	})
-	return join(slices.Compact(fates), " or ")
+	text := join(slices.Compact(fates), " or ")
+	if slices.Contains(fates, areKept) {
+		text += ". RabbitMQ tries again every three minutes"
+	}
+	return text
 }
 
 // unrouted is what becomes of messages that no binding of an exchange takes.
@@ -451,18 +456,15 @@ func (w ways) withoutExchange(name string) string {
 
 // withoutQueue is what a missing queue does.
 func (w ways) withoutQueue(name string) string {
-	messages, waited := "messages that need it ", "that waited in it"
+	messages, waited := ". Messages that need it ", "waited"
 	if !w.desired.Queues[name].Delays() {
-		messages, waited = wouldBeParked, "that were parked in it"
+		messages, waited = ". Messages that would be parked ", "were parked"
 	}
-	switch fate := alternatives(w.unroutedBefore(topology.ToQueue, name)); fate {
-	case "":
-		return fmt.Sprintf("messages %s are lost", waited)
-	case areLost:
-		return fmt.Sprintf("%s%s, and so are any %s", messages, fate, waited)
-	default:
-		return fmt.Sprintf("%s%s, and any %s are lost", messages, fate, waited)
+	lost := fmt.Sprintf("any messages that %s in it are lost", waited)
+	if fate := alternatives(w.unroutedBefore(topology.ToQueue, name)); fate != "" {
+		return lost + messages + fate
 	}
+	return lost
 }
 
 // changedExchange is what an exchange does that has got another property.
@@ -479,7 +481,7 @@ func (w ways) changedExchange(have topology.Exchange, property string) (Severity
 		case have.Internal && have.Name == w.desired.Entry:
 			return Error, "publishers get an error"
 		case have.Internal:
-			return Harmless, "publishers cannot use it, which they need not"
+			return Harmless, "publishers cannot use it, and need not"
 		}
 		return Warning, "publishers can get into the middle of the way"
 	case "alternate-exchange":
@@ -501,7 +503,7 @@ func (w ways) changedType(name, have string) (Severity, string) {
 	case have == "direct":
 		return Error, "no key matches a binding of it, and messages that get to it " + alternatives(w.unrouted(name))
 	case have == "fanout", have == "headers":
-		return Error, "messages go to all that is bound to it, so that they arrive several times, early and late"
+		return Error, "messages go the way of all its bindings. They arrive several times, early and late"
 	}
 	return Error, otherwise
 }
@@ -526,7 +528,7 @@ func (w ways) foreign(b topology.Binding) (Severity, string) {
 	case parked:
 		return Warning, "copies of messages with such a key are parked"
 	case b.Source == w.parking():
-		return Error, fmt.Sprintf("what is parked also gets into %s %q", b.DestinationType, b.Destination)
+		return Error, fmt.Sprintf("parked messages also get into %s %q", b.DestinationType, b.Destination)
 	case delays:
 		return Error, "messages with such a key wait there, too, and can arrive twice, early or late"
 	case inside:

@@ -1,5 +1,5 @@
-// Package health tells what is wrong with a topology that exists, and what that does to messages. It is pure: it never
-// talks to a broker, and it repairs nothing. Read findings.go first, then damages.go.
+// Package health tells the faults of a topology that exists, and their effect on messages. It is pure: it never talks
+// to a broker, and it repairs nothing. Read findings.go first, then damages.go.
 package health
 
 import (
@@ -18,7 +18,7 @@ type Severity string
 const (
 	// Error is for messages that are lost, leave early, arrive twice or do not get on.
 	Error Severity = "error"
-	// Warning is for messages that may be late, and for what is not known.
+	// Warning is for messages that may be late, and for the unknown.
 	Warning Severity = "warning"
 	// Harmless is for what does nothing to messages. It is no finding that anybody is told.
 	Harmless Severity = ""
@@ -35,9 +35,8 @@ type Finding struct {
 	Effect string
 }
 
-// Findings lists what missing nodes, policies, operator policies and consumers do to the queues of the
-// topology: no plan can repair that, because it is not part of the topology.
-// Actual are the queues as they exist.
+// Findings lists the effects of missing nodes, policies, operator policies and consumers on the queues of the topology.
+// No plan can repair them, because they are not part of the topology. Actual are the queues as they exist.
 func Findings(actual map[string]topology.Queue, status map[string]QueueStatus) []Finding {
 	var findings []Finding
 	for _, name := range slices.Sorted(maps.Keys(actual)) {
@@ -70,7 +69,7 @@ func leaders(actual map[string]topology.Queue, status map[string]QueueStatus) []
 	}
 	return []Finding{{
 		Warning, fmt.Sprintf("%d quorum queues", led), fmt.Sprintf("node %q leads all", node),
-		"one node does the work of the cluster, and all messages are late when it fails. This spreads the leaders: " +
+		"one node does the work of the cluster. All messages are late when it fails. This spreads the leaders: " +
 			"rabbitmq-queues rebalance quorum",
 	}}
 }
@@ -110,17 +109,17 @@ func (i *inspection) policies() {
 		perhaps := inspection{queue: i.queue, status: QueueStatus{Applied: applied}}
 		perhaps.applied()
 		for _, f := range perhaps.found {
-			i.add(Warning, f.Cause, "only RabbitMQ can tell whether this applies to it, and has not said so yet; if "+
-				"it does: "+f.Effect)
+			i.add(Warning, f.Cause, "only RabbitMQ can tell whether this applies to it, and has not said so yet. If "+
+				"it does, "+f.Effect)
 		}
 	}
 }
 
-// applied reports the keys that combine with the queue's arguments to something else than what was declared.
+// applied reports the keys whose combination with the queue's arguments differs from the declaration.
 func (i *inspection) applied() {
 	if i.status.Applied.Unknown && i.status.Applied.Policy+i.status.Applied.Operator != "" {
-		i.add(Warning, i.cause(), "RabbitMQ does not tell yet what it sets for a queue that is so new; the next "+
-			"refresh says what it does to messages")
+		i.add(Warning, i.cause(), "RabbitMQ does not tell yet which values it sets for so new a queue. The next "+
+			"refresh tells their effect on messages")
 	}
 	if ttl, ok := i.lowers("message-ttl"); ok {
 		if i.queue.Delays() {

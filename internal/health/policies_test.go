@@ -57,7 +57,7 @@ func TestFindingsInBase10(t *testing.T) {
 		},
 		"a pattern that only RabbitMQ knows": {
 			policies: ofPolicy("0-9++$", "message-ttl", int64(1)), queues: queues(func(_, _ int) bool { return true }),
-			says: "only RabbitMQ can tell whether this applies to it, and has not said so yet; if it does: messages " +
+			says: "only RabbitMQ can tell whether this applies to it, and has not said so yet. If it does, messages " +
 				"leave",
 		},
 	} {

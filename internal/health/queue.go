@@ -97,8 +97,8 @@ func changedKey(want, have topology.Queue) string {
 
 // withKey is for a queue that gives messages a routing key where they should keep their own.
 func withKey(key any) string {
-	return fmt.Sprintf("messages leave it with the routing key %q in place of their own, so that they do not reach "+
-		"their destination", key)
+	return fmt.Sprintf("messages leave it with the routing key %q in place of their own. They do not reach their "+
+		"destination", key)
 }
 
 // changedLimit is for a queue that can hold more or fewer.
@@ -114,7 +114,7 @@ func changedLimit(have topology.Queue, argument, unit string) (Severity, string)
 func full(q topology.Queue, overflow string, most int64, unit, next string) (Severity, string) {
 	switch {
 	case overflow == "reject-publish" && (q.AtLeastOnce() || q.Type() == "quorum" && !q.Delays()):
-		return Warning, fmt.Sprintf("at %d %s it refuses further ones; publishers get a negative confirmation, and "+
+		return Warning, fmt.Sprintf("at %d %s it refuses further ones. Then publishers get a negative confirmation, and "+
 			"messages on their way into it are late", most, unit)
 	case overflow == "reject-publish" || overflow == "reject-publish-dlx" && q.Type() == "classic":
 		return Error, fmt.Sprintf("at %d %s, further ones that are dead-lettered into it are lost", most, unit)
@@ -144,8 +144,8 @@ func lookedAt(q topology.Queue, looks int64, next string) string {
 
 // expired is for a queue that RabbitMQ deletes.
 func expired(after int64) string {
-	return fmt.Sprintf("RabbitMQ deletes it, with the messages in it, %s after it was declared or last looked at; "+
-		"messages that pass through do not count", millis(after))
+	return fmt.Sprintf("RabbitMQ deletes it, with the messages in it, %s after it was declared or last looked at. "+
+		"Messages that pass through do not count", millis(after))
 }
 
 // removed is what becomes of a message that has to leave a queue. Next is where it hands on messages.

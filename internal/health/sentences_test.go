@@ -111,57 +111,57 @@ func TestSentences(t *testing.T) {
 var ofParkingCascade = []damageCase{
 	{"nothing", func(*world) {}, ""},
 	{"a missing queue", func(w *world) { w.noQueue("t.delay-01") },
-		"The queue t.delay-01 is gone: messages that need it are parked, and any that waited in it are lost. " +
+		"The queue t.delay-01 is gone. Any messages that waited in it are lost. Messages that need it are parked. " +
 			"The next apply declares it again."},
 	{"a missing entry", func(w *world) { w.noExchange("t.delay-02") },
-		"The exchange t.delay-02 is gone: publishers get an error. The next apply declares it again."},
+		"The exchange t.delay-02 is gone. Publishers get an error. The next apply declares it again."},
 	{"a missing level exchange", func(w *world) { w.noExchange("t.delay-00") },
-		"The exchange t.delay-00 is gone: messages that need it stay in the quorum queue before it, which " +
+		"The exchange t.delay-00 is gone. Messages that need it stay in the quorum queue before it. RabbitMQ " +
 			"tries again every three minutes. The next apply declares it again."},
 	{"a missing delivery exchange", func(w *world) { w.noExchange("t.delivery") },
-		"The exchange t.delivery is gone: messages that need it are parked or stay in the quorum queue " +
-			"before it, which tries again every three minutes. The next apply declares it again; what " +
-			"applications had bound to it, they have to bind again."},
+		"The exchange t.delivery is gone. Messages that need it are parked or stay in the quorum queue before it. " +
+			"RabbitMQ tries again every three minutes. The next apply declares it again. Applications that had " +
+			"bound something to it have to do so again."},
 	{"a missing parking exchange", func(w *world) { w.noExchange("t.unroutable") },
-		"The exchange t.unroutable is gone: messages that would be parked are lost or stay in the quorum " +
-			"queue before it, which tries again every three minutes. The next apply declares it again."},
+		"The exchange t.unroutable is gone. Messages that would be parked are lost or stay in the quorum queue " +
+			"before it. RabbitMQ tries again every three minutes. The next apply declares it again."},
 	{"a missing parking queue", func(w *world) { w.noQueue("t.unroutable") },
-		"The queue t.unroutable is gone: messages that would be parked are lost or stay in the quorum queue " +
-			"before it, which tries again every three minutes, and any that were parked in it are lost. The next " +
-			"apply declares it again."},
+		"The queue t.unroutable is gone. Any messages that were parked in it are lost. Messages that would be " +
+			"parked are lost or stay in the quorum queue before it. RabbitMQ tries again every three minutes. The " +
+			"next apply declares it again."},
 	{"a missing queue and no parking queue", func(w *world) {
 		w.noQueue("t.unroutable")
 		w.noQueue("t.delay-01")
 	},
-		"The queue t.delay-01 is gone: messages that need it are lost or stay in the quorum queue before it, " +
-			"which tries again every three minutes, and any that waited in it are lost. The next apply declares " +
-			"it again." + "\n" +
-			"The queue t.unroutable is gone: messages that would be parked are lost or stay in the quorum queue " +
-			"before it, which tries again every three minutes, and any that were parked in it are lost. The next " +
-			"apply declares it again."},
+		"The queue t.delay-01 is gone. Any messages that waited in it are lost. Messages that need it are lost or " +
+			"stay in the quorum queue before it. RabbitMQ tries again every three minutes. The next apply " +
+			"declares it again.\n" +
+			"The queue t.unroutable is gone. Any messages that were parked in it are lost. Messages that would be " +
+			"parked are lost or stay in the quorum queue before it. RabbitMQ tries again every three minutes. The " +
+			"next apply declares it again."},
 	{"a missing binding", func(w *world) {
 		w.do(plans.Unbind{Binding: topologytest.ToQueue("t.delay-01", "*.1.#", "t.delay-01")})
 	},
-		`The binding of exchange t.delay-01 to queue t.delay-01 with key "*.1.#" is gone: messages with such ` +
-			`a key are parked. The next apply makes it again.`},
+		`The binding of exchange t.delay-01 to queue t.delay-01 with key "*.1.#" is gone. Messages with such a ` +
+			"key are parked. The next apply makes it again."},
 	{"a missing binding of the parking exchange", func(w *world) {
 		w.unbind(func(b topology.Binding) bool { return b.Source == "t.unroutable" })
 	},
-		`The binding of exchange t.unroutable to queue t.unroutable with key "#" is gone: messages that ` +
-			`would be parked are lost or stay in the quorum queue before it, which tries again every three ` +
-			`minutes. The next apply makes it again.`},
+		`The binding of exchange t.unroutable to queue t.unroutable with key "#" is gone. Messages that would be ` +
+			"parked are lost or stay in the quorum queue before it. RabbitMQ tries again every three minutes. The " +
+			"next apply makes it again."},
 	{"an exchange declared anew", func(w *world) {
 		w.unbind(func(b topology.Binding) bool {
 			return b.Source == "t.delay-01" || b.Destination == "t.delay-01" &&
 				b.DestinationType == topology.ToExchange
 		})
 	},
-		"The exchange t.delay-01 has lost all its bindings: messages that get to it are parked. The next " +
-			"apply binds it again."},
+		"The exchange t.delay-01 has lost all its bindings. Messages that get to it are parked. The next apply " +
+			"binds it again."},
 	{"the delivery exchange declared anew", func(w *world) {
 		w.unbind(func(b topology.Binding) bool { return b.Destination == "t.delivery" })
 	},
-		"The exchange t.delivery has lost all its bindings: messages that need it are parked. The next apply " +
+		"The exchange t.delivery has lost all its bindings. Messages that need it are parked. The next apply " +
 			"binds it again."},
 	{"a queue declared anew with another TTL", func(w *world) {
 		w.queue("t.delay-01", "x-message-ttl", int64(60000))
@@ -169,272 +169,271 @@ var ofParkingCascade = []damageCase{
 			return b.Destination == "t.delay-01" && b.DestinationType == topology.ToQueue
 		})
 	},
-		"The queue t.delay-01 has a TTL of 1 min, not 2 s and has lost all its bindings: messages that need " +
-			"it are parked. The next apply recreates it, if it is empty."},
+		"The queue t.delay-01 has a TTL of 1 min, not 2 s and has lost all its bindings. Messages that need it " +
+			"are parked. The next apply recreates it, if it is empty."},
 	{"a longer TTL", func(w *world) { w.queue("t.delay-01", "x-message-ttl", int64(60000)) },
-		"The queue t.delay-01 has a TTL of 1 min, not 2 s: messages leave it late. The next apply recreates " +
-			"it, if it is empty."},
+		"The queue t.delay-01 has a TTL of 1 min, not 2 s. Messages leave it late. The next apply recreates it, " +
+			"if it is empty."},
 	{"a shorter TTL of a queue that holds messages", func(w *world) {
 		w.queue("t.delay-00", "x-message-ttl", int64(250))
 	},
-		"The queue t.delay-00 has a TTL of 250 ms, not 1 s: messages leave it early. The next apply is " +
-			"refused while messages wait in it, 3 by the last count."},
+		"The queue t.delay-00 has a TTL of 250 ms, not 1 s. Messages leave it early. The next apply is refused " +
+			"while messages wait in it, 3 by the last count."},
 	{"no TTL", func(w *world) { w.queue("t.delay-01", "x-message-ttl", nil) },
-		"The queue t.delay-01 has no TTL: messages stay in it. The next apply recreates it, if it is empty."},
+		"The queue t.delay-01 has no TTL. Messages stay in it. The next apply recreates it, if it is empty."},
 	{"another dead-letter exchange", func(w *world) { w.queue("t.delay-01", "x-dead-letter-exchange", "t.delivery") },
-		"The queue t.delay-01 has x-dead-letter-exchange t.delivery, not t.delay-00: messages leave it for " +
+		"The queue t.delay-01 has x-dead-letter-exchange t.delivery, not t.delay-00. Messages leave it for " +
 			"exchange t.delivery in place of exchange t.delay-00. The next apply recreates it, if it is empty."},
 	{"no dead-letter exchange", func(w *world) { w.queue("t.delay-01", "x-dead-letter-exchange", nil) },
-		"The queue t.delay-01 has no x-dead-letter-exchange: messages are lost when they have waited in it. " +
-			"The next apply recreates it, if it is empty."},
+		"The queue t.delay-01 has no x-dead-letter-exchange. Messages are lost when they have waited in it. The " +
+			"next apply recreates it, if it is empty."},
 	{"a dead-letter key", func(w *world) { w.queue("t.delay-01", "x-dead-letter-routing-key", "k") },
-		`The queue t.delay-01 has x-dead-letter-routing-key k: messages leave it with the routing key "k" in ` +
-			`place of their own, so that they do not reach their destination. The next apply recreates it, if it ` +
-			`is empty.`},
+		`The queue t.delay-01 has x-dead-letter-routing-key k. Messages leave it with the routing key "k" in ` +
+			"place of their own. They do not reach their destination. The next apply recreates it, if it is " +
+			"empty."},
 	{"no strategy", func(w *world) { w.queue("t.delay-01", "x-dead-letter-strategy", nil) },
-		"The queue t.delay-01 has no x-dead-letter-strategy: messages that leave it can be lost. The next " +
-			"apply recreates it, if it is empty."},
+		"The queue t.delay-01 has no x-dead-letter-strategy. Messages that leave it can be lost. The next apply " +
+			"recreates it, if it is empty."},
 	{"another overflow", func(w *world) { w.queue("t.delay-01", "x-overflow", "drop-head") },
-		"The queue t.delay-01 has x-overflow drop-head, not reject-publish: messages that leave it can be " +
-			"lost. The next apply recreates it, if it is empty."},
+		"The queue t.delay-01 has x-overflow drop-head, not reject-publish. Messages that leave it can be lost. " +
+			"The next apply recreates it, if it is empty."},
 	{"a limit", func(w *world) { w.queue("t.delay-01", "x-max-length", int64(100)) },
-		"The queue t.delay-01 has x-max-length 100: at 100 messages it refuses further ones; publishers get " +
-			"a negative confirmation, and messages on their way into it are late. The next apply recreates it, " +
-			"if it is empty."},
+		"The queue t.delay-01 has x-max-length 100. At 100 messages it refuses further ones. Then publishers get " +
+			"a negative confirmation, and messages on their way into it are late. The next apply recreates it, if " +
+			"it is empty."},
 	{"a limit of bytes, and drop-head", func(w *world) {
 		w.queue("t.delay-01", "x-overflow", nil)
 		w.queue("t.delay-01", "x-max-length-bytes", int64(100))
 	},
-		"The queue t.delay-01 has x-max-length-bytes 100 and has no x-overflow: at 100 bytes, the oldest " +
-			"leave it early, and messages that leave it can be lost. The next apply recreates it, if it is " +
-			"empty."},
+		"The queue t.delay-01 has x-max-length-bytes 100 and has no x-overflow. At 100 bytes, the oldest leave it " +
+			"early. Messages that leave it can be lost. The next apply recreates it, if it is empty."},
 	{"an expiry", func(w *world) { w.queue("t.delay-01", "x-expires", int64(3600000)) },
-		"The queue t.delay-01 has x-expires 3600000: RabbitMQ deletes it, with the messages in it, 1 h after " +
-			"it was declared or last looked at; messages that pass through do not count. The next apply " +
-			"recreates it, if it is empty."},
+		"The queue t.delay-01 has x-expires 3600000. RabbitMQ deletes it, with the messages in it, 1 h after it " +
+			"was declared or last looked at. Messages that pass through do not count. The next apply recreates " +
+			"it, if it is empty."},
 	{"a leader locator", func(w *world) { w.queue("t.delay-01", "x-queue-leader-locator", "balanced") },
-		"The queue t.delay-01 has x-queue-leader-locator balanced: messages pass through it all the same. " +
-			"The next apply recreates it, if it is empty."},
+		"The queue t.delay-01 has x-queue-leader-locator balanced. Messages pass through it all the same. The " +
+			"next apply recreates it, if it is empty."},
 	{"another argument", func(w *world) { w.queue("t.delay-01", "x-note", "a") },
-		"The queue t.delay-01 has x-note a: messages may take another way or another time than they should. " +
-			"The next apply recreates it, if it is empty."},
+		"The queue t.delay-01 has x-note a. Messages may take another way or another time than they should. The " +
+			"next apply recreates it, if it is empty."},
 	{"a stream", func(w *world) { w.queue("t.delay-01", "x-queue-type", "stream") },
-		"The queue t.delay-01 is of type stream, not quorum: messages do not leave it. The next apply " +
-			"recreates it, if it is empty."},
+		"The queue t.delay-01 is of type stream, not quorum. Messages do not leave it. The next apply recreates " +
+			"it, if it is empty."},
 	{"a classic queue", func(w *world) {
 		w.queue("t.delay-01", "x-queue-type", "classic")
 		w.queue("t.delay-01", "x-dead-letter-strategy", nil)
 		w.queue("t.delay-01", "x-overflow", nil)
 	},
 		"The queue t.delay-01 is of type classic, not quorum, has no x-dead-letter-strategy and has no " +
-			"x-overflow: messages that leave it can be lost. The next apply recreates it, if it is empty."},
+			"x-overflow. Messages that leave it can be lost. The next apply recreates it, if it is empty."},
 	{"a TTL of the parking queue", func(w *world) { w.queue("t.unroutable", "x-message-ttl", int64(1000)) },
-		"The queue t.unroutable has a TTL of 1 s: messages in it are dropped after 1 s. The next apply " +
-			"recreates it, if it is empty."},
+		"The queue t.unroutable has a TTL of 1 s. Messages in it are dropped after 1 s. The next apply recreates " +
+			"it, if it is empty."},
 	{"no delivery limit of the parking queue", func(w *world) { w.queue("t.unroutable", "x-delivery-limit", nil) },
-		"The queue t.unroutable has no x-delivery-limit: a message in it that is got and put back too often " +
-			"can be dropped. The next apply recreates it, if it is empty."},
+		"The queue t.unroutable has no x-delivery-limit. A message in it that is got and put back too often can " +
+			"be dropped. The next apply recreates it, if it is empty."},
 	{"a low delivery limit of the parking queue", func(w *world) {
 		w.queue("t.unroutable", "x-delivery-limit", int64(2))
 	},
-		"The queue t.unroutable has x-delivery-limit 2, not 2147483647: a message in it that is got and put " +
-			"back more than 2 times is dropped. The next apply recreates it, if it is empty."},
+		"The queue t.unroutable has x-delivery-limit 2, not 2147483647. A message in it that is got and put back " +
+			"more than 2 times is dropped. The next apply recreates it, if it is empty."},
 	{"a dead-letter exchange of the parking queue", func(w *world) {
 		w.queue("t.unroutable", "x-dead-letter-exchange", "bin")
 	},
-		"The queue t.unroutable has x-dead-letter-exchange bin: messages that have to leave it are handed on " +
-			"to exchange bin. The next apply recreates it, if it is empty."},
+		"The queue t.unroutable has x-dead-letter-exchange bin. Messages that have to leave it are handed on to " +
+			"exchange bin. The next apply recreates it, if it is empty."},
 	{"an entry that is direct", func(w *world) {
 		w.exchange("t.delay-02", func(e *topology.Exchange) { e.Type = "direct" })
 	},
-		"The exchange t.delay-02 is of type direct, not topic: no key matches a binding of it, and messages " +
-			"that get to it are parked. The next apply recreates it."},
+		"The exchange t.delay-02 is of type direct, not topic. No key matches a binding of it, and messages that " +
+			"get to it are parked. The next apply recreates it."},
 	{"a level exchange that is fanout", func(w *world) {
 		w.exchange("t.delay-01", func(e *topology.Exchange) { e.Type = "fanout" })
 	},
-		"The exchange t.delay-01 is of type fanout, not topic: messages go to all that is bound to it, so " +
-			"that they arrive several times, early and late. The next apply recreates it."},
+		"The exchange t.delay-01 is of type fanout, not topic. Messages go the way of all its bindings. They " +
+			"arrive several times, early and late. The next apply recreates it."},
 	{"a level exchange of a plugin's type", func(w *world) {
 		w.exchange("t.delay-01", func(e *topology.Exchange) { e.Type = "x-random" })
 	},
-		"The exchange t.delay-01 is of type x-random, not topic: messages may take another way or another " +
-			"time than they should. The next apply recreates it."},
+		"The exchange t.delay-01 is of type x-random, not topic. Messages may take another way or another time " +
+			"than they should. The next apply recreates it."},
 	{"a parking exchange that is topic", func(w *world) {
 		w.exchange("t.unroutable", func(e *topology.Exchange) { e.Type = "topic" })
 	},
-		"The exchange t.unroutable is of type topic, not fanout: messages are parked all the same. The next " +
-			"apply recreates it."},
+		"The exchange t.unroutable is of type topic, not fanout. Messages are parked all the same. The next apply " +
+			"recreates it."},
 	{"a parking exchange that is direct", func(w *world) {
 		w.exchange("t.unroutable", func(e *topology.Exchange) { e.Type = "direct" })
 	},
-		"The exchange t.unroutable is of type direct, not fanout: messages that would be parked are lost or " +
-			"stay in the quorum queue before it, which tries again every three minutes. The next apply recreates " +
+		"The exchange t.unroutable is of type direct, not fanout. Messages that would be parked are lost or stay " +
+			"in the quorum queue before it. RabbitMQ tries again every three minutes. The next apply recreates " +
 			"it."},
 	{"a delivery exchange that is direct", func(w *world) {
 		w.exchange("t.delivery", func(e *topology.Exchange) { e.Type = "direct" })
 	},
-		"The exchange t.delivery is of type direct, not topic: no key matches a binding of it, and messages " +
-			"that get to it are parked. The next apply recreates it, if nothing is bound to it."},
+		"The exchange t.delivery is of type direct, not topic. No key matches a binding of it, and messages that " +
+			"get to it are parked. The next apply recreates it, if nothing is bound to it."},
 	{"an entry that is internal", func(w *world) {
 		w.exchange("t.delay-02", func(e *topology.Exchange) { e.Internal = true })
 	},
-		"The exchange t.delay-02 is internal: publishers get an error. The next apply recreates it."},
+		"The exchange t.delay-02 is internal. Publishers get an error. The next apply recreates it."},
 	{"a level exchange that is not internal", func(w *world) {
 		w.exchange("t.delay-01", func(e *topology.Exchange) { e.Internal = false })
 	},
-		"The exchange t.delay-01 is not internal: publishers can get into the middle of the way. The next " +
-			"apply recreates it."},
+		"The exchange t.delay-01 is not internal. Publishers can get into the middle of the way. The next apply " +
+			"recreates it."},
 	{"a delivery exchange that is internal", func(w *world) {
 		w.exchange("t.delivery", func(e *topology.Exchange) { e.Internal = true })
 	},
-		"The exchange t.delivery is internal: publishers cannot use it, which they need not. The next apply " +
-			"recreates it, if nothing is bound to it."},
+		"The exchange t.delivery is internal. Publishers cannot use it, and need not. The next apply recreates " +
+			"it, if nothing is bound to it."},
 	{"an exchange that is not durable, and deletes itself", func(w *world) {
 		w.exchange("t.delay-01", func(e *topology.Exchange) { e.Durable, e.AutoDelete = false, true })
 	},
-		"The exchange t.delay-01 is not durable and is auto-delete: it goes when RabbitMQ restarts, and it " +
-			"goes with the last binding from it. The next apply recreates it."},
+		"The exchange t.delay-01 is not durable and is auto-delete. It goes when RabbitMQ restarts. It goes with " +
+			"the last binding from it. The next apply recreates it."},
 	{"no alternate exchange", func(w *world) {
 		w.exchange("t.delay-02", func(e *topology.Exchange) { e.Arguments = nil })
 	},
-		"The exchange t.delay-02 has no alternate-exchange: messages that no binding of it takes are lost. " +
-			"The next apply recreates it."},
+		"The exchange t.delay-02 has no alternate-exchange. Messages that no binding of it takes are lost. The " +
+			"next apply recreates it."},
 	{"another alternate exchange", func(w *world) {
 		w.exchange("t.delay-01", func(e *topology.Exchange) {
 			e.Arguments = topology.Arguments{"alternate-exchange": "bin"}
 		})
 	},
-		"The exchange t.delay-01 has alternate-exchange bin, not t.unroutable: messages that no binding of " +
-			"it takes go to exchange bin. The next apply recreates it."},
+		"The exchange t.delay-01 has alternate-exchange bin, not t.unroutable. Messages that no binding of it " +
+			"takes go to exchange bin. The next apply recreates it."},
 	{"another argument of an exchange", func(w *world) {
 		w.exchange("t.delay-01", func(e *topology.Exchange) { e.Arguments = with(e.Arguments, "x-note", "a") })
 	},
-		"The exchange t.delay-01 has x-note a: messages may take another way or another time than they " +
-			"should. The next apply recreates it."},
+		"The exchange t.delay-01 has x-note a. Messages may take another way or another time than they should. " +
+			"The next apply recreates it."},
 	{"a foreign binding", func(w *world) { w.bind("t.delay-01", topology.ToQueue, "audit", "#", "") },
-		`The binding of exchange t.delay-01 to queue audit with key "#" was added: queue audit gets copies ` +
-			`of messages with such a key before their time. The next apply removes it.`},
+		`The binding of exchange t.delay-01 to queue audit with key "#" was added. Queue audit gets copies of ` +
+			"messages with such a key before their time. The next apply removes it."},
 	{"a foreign binding to a delay queue", func(w *world) {
 		w.bind("t.delay-01", topology.ToQueue, "t.delay-00", "#", "")
 	},
-		`The binding of exchange t.delay-01 to queue t.delay-00 with key "#" was added: messages with such a ` +
-			`key wait there, too, and can arrive twice, early or late. The next apply removes it.`},
+		`The binding of exchange t.delay-01 to queue t.delay-00 with key "#" was added. Messages with such a key ` +
+			"wait there, too, and can arrive twice, early or late. The next apply removes it."},
 	{"a foreign binding to a level exchange", func(w *world) {
 		w.bind("t.delay-02", topology.ToExchange, "t.delay-00", "#", "")
 	},
-		`The binding of exchange t.delay-02 to exchange t.delay-00 with key "#" was added: messages with ` +
-			`such a key go there, too, and can arrive twice or early. The next apply removes it.`},
+		`The binding of exchange t.delay-02 to exchange t.delay-00 with key "#" was added. Messages with such a ` +
+			"key go there, too, and can arrive twice or early. The next apply removes it."},
 	{"a foreign binding to the parking queue", func(w *world) {
 		w.bind("t.delay-02", topology.ToQueue, "t.unroutable", "#", "")
 	},
-		`The binding of exchange t.delay-02 to queue t.unroutable with key "#" was added: copies of messages ` +
-			`with such a key are parked. The next apply removes it.`},
+		`The binding of exchange t.delay-02 to queue t.unroutable with key "#" was added. Copies of messages with ` +
+			"such a key are parked. The next apply removes it."},
 	{"a foreign binding of the parking exchange", func(w *world) {
 		w.bind("t.unroutable", topology.ToExchange, "audit", "#", "")
 	},
-		`The binding of exchange t.unroutable to exchange audit with key "#" was added: what is parked also ` +
-			`gets into exchange audit. The next apply removes it.`},
+		`The binding of exchange t.unroutable to exchange audit with key "#" was added. Parked messages also get ` +
+			"into exchange audit. The next apply removes it."},
 	{"the same binding with an argument", func(w *world) {
 		w.bind("t.delay-01", topology.ToQueue, "t.delay-01", "*.1.#", `{"x-note":1}`)
 	},
-		`The binding of exchange t.delay-01 to queue t.delay-01 with key "*.1.#" and arguments {"x-note":1} ` +
-			`was added: messages take the same way as without it. The next apply removes it.`},
+		`The binding of exchange t.delay-01 to queue t.delay-01 with key "*.1.#" and arguments {"x-note":1} was ` +
+			"added. Messages take the same way as without it. The next apply removes it."},
 	{"a mark", func(w *world) { w.Bindings.Add(w.desired.MarkOn("t.delay-02", "m")) },
 		`The binding of exchange t.delay-02 to exchange t.delay-02 with key "0.0.0.*.#" and arguments ` +
-			`{"rabbitmqdelay-claim":"m"} was added: a create that was killed has left it, and it does nothing. ` +
-			`The next apply removes it.`},
+			`{"rabbitmqdelay-claim":"m"} was added. A create that was killed has left it, and it does nothing. ` +
+			"The next apply removes it."},
 	{"a missing queue, and a foreign binding", func(w *world) {
 		w.noQueue("t.delay-01")
 		w.bind("t.delay-02", topology.ToQueue, "the audit", "#", "")
 	},
-		"The queue t.delay-01 is gone: messages that need it are parked, and any that waited in it are lost. " +
-			"The next apply declares it again." + "\n" +
-			`The binding of exchange t.delay-02 to queue "the audit" with key "#" was added: queue "the audit" ` +
-			`gets copies of messages with such a key before their time. The next apply removes it.`},
+		"The queue t.delay-01 is gone. Any messages that waited in it are lost. Messages that need it are parked. " +
+			"The next apply declares it again.\n" +
+			`The binding of exchange t.delay-02 to queue "the audit" with key "#" was added. Queue "the audit" ` +
+			"gets copies of messages with such a key before their time. The next apply removes it."},
 }
 
 var ofBareCascade = []damageCase{
 	{"a missing queue", func(w *world) { w.noQueue("t.delay-01") },
-		"The queue t.delay-01 is gone: messages that need it are lost or stay in the quorum queue before it, " +
-			"which tries again every three minutes, and any that waited in it are lost. The next apply declares " +
-			"it again."},
+		"The queue t.delay-01 is gone. Any messages that waited in it are lost. Messages that need it are lost or " +
+			"stay in the quorum queue before it. RabbitMQ tries again every three minutes. The next apply " +
+			"declares it again."},
 	{"a missing queue of the entry alone", func(w *world) { w.noQueue("t.delay-02") },
-		"The queue t.delay-02 is gone: messages that need it are lost, and so are any that waited in it. The " +
-			"next apply declares it again."},
+		"The queue t.delay-02 is gone. Any messages that waited in it are lost. Messages that need it are lost. " +
+			"The next apply declares it again."},
 	{"a missing level exchange", func(w *world) { w.noExchange("t.delay-00") },
-		"The exchange t.delay-00 is gone: messages that need it stay in the quorum queue before it, which " +
+		"The exchange t.delay-00 is gone. Messages that need it stay in the quorum queue before it. RabbitMQ " +
 			"tries again every three minutes. The next apply declares it again."},
 	{"an alternate exchange", func(w *world) {
 		w.exchange("t.delay-01", func(e *topology.Exchange) {
 			e.Arguments = topology.Arguments{"alternate-exchange": "bin"}
 		})
 	},
-		"The exchange t.delay-01 has alternate-exchange bin: messages that no binding of it takes go to " +
-			"exchange bin. The next apply recreates it."},
+		"The exchange t.delay-01 has alternate-exchange bin. Messages that no binding of it takes go to exchange " +
+			"bin. The next apply recreates it."},
 	{"a queue that nothing leads to, as its exchanges are gone", func(w *world) {
 		w.noExchange("t.delay-02")
 		w.noQueue("t.delay-02")
 	},
-		"The exchange t.delay-02 is gone: publishers get an error. The next apply declares it again." + "\n" +
-			"The queue t.delay-02 is gone: messages that waited in it are lost. The next apply declares it " +
+		"The exchange t.delay-02 is gone. Publishers get an error. The next apply declares it again.\n" +
+			"The queue t.delay-02 is gone. Any messages that waited in it are lost. The next apply declares it " +
 			"again."},
 	{"a level exchange that is internal", func(w *world) {
 		w.exchange("t.delay-01", func(e *topology.Exchange) { e.Internal = true })
 	},
-		"The exchange t.delay-01 is internal: publishers cannot use it, which they need not. The next apply " +
-			"recreates it."},
+		"The exchange t.delay-01 is internal. Publishers cannot use it, and need not. The next apply recreates " +
+			"it."},
 }
 
 var ofClassicCascade = []damageCase{
 	{"a missing queue", func(w *world) { w.noQueue("t.delay-01") },
-		"The queue t.delay-01 is gone: messages that need it are lost, and so are any that waited in it. The " +
-			"next apply declares it again."},
+		"The queue t.delay-01 is gone. Any messages that waited in it are lost. Messages that need it are lost. " +
+			"The next apply declares it again."},
 	{"a missing level exchange", func(w *world) { w.noExchange("t.delay-00") },
-		"The exchange t.delay-00 is gone: messages that need it are lost. The next apply declares it again."},
+		"The exchange t.delay-00 is gone. Messages that need it are lost. The next apply declares it again."},
 	{"a missing delivery exchange of others", func(w *world) { w.noExchange("others") },
-		"The exchange others is gone: messages that need it are lost. Its owner has to declare it again: " +
-			"until then, an apply is refused."},
+		"The exchange others is gone. Messages that need it are lost. Its owner has to declare it again: until " +
+			"then, an apply is refused."},
 	{"a delivery exchange of others that is fanout", func(w *world) {
 		w.exchange("others", func(e *topology.Exchange) { e.Type = "fanout" })
 	},
-		"The exchange others is of type fanout, not topic: messages go to all that is bound to it, so that " +
-			"they arrive several times, early and late. An apply is refused until it is a topic exchange."},
+		"The exchange others is of type fanout, not topic. Messages go the way of all its bindings. They arrive " +
+			"several times, early and late. An apply is refused until it is a topic exchange."},
 	{"a changed exchange", func(w *world) {
 		w.exchange("t.delay-01", func(e *topology.Exchange) { e.AutoDelete = true })
 	},
-		"The exchange t.delay-01 is auto-delete: it goes with the last binding from it. The next apply " +
-			"recreates it, if the queues are empty that hand on to it."},
+		"The exchange t.delay-01 is auto-delete. It goes with the last binding from it. The next apply recreates " +
+			"it, if the queues are empty that hand on to it."},
 	{"a queue that is not durable", func(w *world) {
 		q := w.Queues["t.delay-01"]
 		q.Durable, q.AutoDelete, q.Exclusive = false, true, true
 		w.Queues["t.delay-01"] = q
 	},
-		"The queue t.delay-01 is not durable, is auto-delete and is exclusive: it goes with its messages " +
-			"when RabbitMQ restarts, it goes with its messages when its last consumer does, and it goes with its " +
-			"messages when the connection ends that declared it. The next apply recreates it, if it is empty."},
+		"The queue t.delay-01 is not durable, is auto-delete and is exclusive. It goes with its messages when " +
+			"RabbitMQ restarts. It goes with its messages when its last consumer does. It goes with its messages " +
+			"when the connection ends that declared it. The next apply recreates it, if it is empty."},
 	{"a quorum queue", func(w *world) { w.queue("t.delay-01", "x-queue-type", "quorum") },
-		"The queue t.delay-01 is of type quorum, not classic: messages may take another way or another time " +
-			"than they should. The next apply recreates it, if it is empty."},
+		"The queue t.delay-01 is of type quorum, not classic. Messages may take another way or another time than " +
+			"they should. The next apply recreates it, if it is empty."},
 }
 
 var ofLadder = []damageCase{
 	{"a missing queue", func(w *world) { w.noQueue("t.delay-1h") },
-		"The queue t.delay-1h is gone: messages that need it are parked, and any that waited in it are lost. " +
+		"The queue t.delay-1h is gone. Any messages that waited in it are lost. Messages that need it are parked. " +
 			"The next apply declares it again."},
 	{"a missing entry", func(w *world) { w.noExchange("t.entry") },
-		"The exchange t.entry is gone: publishers get an error. The next apply declares it again."},
+		"The exchange t.entry is gone. Publishers get an error. The next apply declares it again."},
 	{"a missing delivery exchange", func(w *world) { w.noExchange("t.delivery") },
-		"The exchange t.delivery is gone: messages that need it stay in the quorum queue before it, which " +
-			"tries again every three minutes. The next apply declares it again; what applications had bound to " +
-			"it, they have to bind again."},
+		"The exchange t.delivery is gone. Messages that need it stay in the quorum queue before it. RabbitMQ " +
+			"tries again every three minutes. The next apply declares it again. Applications that had bound " +
+			"something to it have to do so again."},
 	{"a longer TTL", func(w *world) { w.queue("t.delay-1h", "x-message-ttl", int64(7200000)) },
-		"The queue t.delay-1h has a TTL of 2 h, not 1 h: messages leave it late. The next apply recreates " +
-			"it, if it is empty."},
+		"The queue t.delay-1h has a TTL of 2 h, not 1 h. Messages leave it late. The next apply recreates it, if " +
+			"it is empty."},
 	{"a missing binding", func(w *world) {
 		w.do(plans.Unbind{Binding: topologytest.ToQueue("t.entry", "1h.*.#", "t.delay-1h")})
 	},
-		`The binding of exchange t.entry to queue t.delay-1h with key "1h.*.#" is gone: messages with such a ` +
-			`key are parked. The next apply makes it again.`},
+		`The binding of exchange t.entry to queue t.delay-1h with key "1h.*.#" is gone. Messages with such a key ` +
+			"are parked. The next apply makes it again."},
 }
 
 // policy changes the policy of the preset.
@@ -444,32 +443,32 @@ func (w *world) policy(change func(*topology.Policy)) {
 	w.Policies[p.Name] = p
 }
 
-const unparked = "messages that no binding takes are lost or stay in the quorum queue before it, which tries again " +
+const unparked = "Messages that no binding takes are lost or stay in the quorum queue before it. RabbitMQ tries again " +
 	"every three minutes."
 
 var ofPreset = []damageCase{
 	{"nothing", func(*world) {}, ""},
 	{"a missing policy", func(w *world) { w.do(plans.DeletePolicy{Name: "celery.unroutable"}) },
-		"The policy celery.unroutable is gone: " + unparked + " The next apply sets it again."},
+		"The policy celery.unroutable is gone. " + unparked + " The next apply sets it again."},
 	{"another exchange", func(w *world) {
 		w.policy(func(p *topology.Policy) { p.Definition = topology.Arguments{"alternate-exchange": "other"} })
 	},
-		"The policy celery.unroutable has alternate-exchange other, not celery.unroutable: " + unparked +
+		"The policy celery.unroutable has alternate-exchange other, not celery.unroutable. " + unparked +
 			" The next apply sets it as it was."},
 	{"queues", func(w *world) { w.policy(func(p *topology.Policy) { p.ApplyTo = "queues" }) },
-		"The policy celery.unroutable has apply-to queues, not exchanges: " + unparked +
+		"The policy celery.unroutable has apply-to queues, not exchanges. " + unparked +
 			" The next apply sets it as it was."},
 	{"a lower priority", func(w *world) { w.policy(func(p *topology.Policy) { p.Priority = 2 }) },
-		"The policy celery.unroutable has priority 2, not 10: another policy for the same exchanges may apply in its " +
-			"place. The next apply sets it as it was."},
+		"The policy celery.unroutable has priority 2, not 10. Another policy for the same exchanges may apply in " +
+			"its place. The next apply sets it as it was."},
 	{"a missing queue", func(w *world) { w.noQueue("celery_delayed_4") },
-		"The queue celery_delayed_4 is gone: messages that need it are parked, and any that waited in it are lost. " +
-			"The next apply declares it again."},
+		"The queue celery_delayed_4 is gone. Any messages that waited in it are lost. Messages that need it are " +
+			"parked. The next apply declares it again."},
 	{"a missing queue and no policy", func(w *world) {
 		w.do(plans.DeletePolicy{Name: "celery.unroutable"})
 		w.noQueue("celery_delayed_27")
 	},
-		"The queue celery_delayed_27 is gone: messages that need it are lost, and so are any that waited in it. The " +
-			"next apply declares it again.\nThe policy celery.unroutable is gone: " + unparked +
+		"The queue celery_delayed_27 is gone. Any messages that waited in it are lost. Messages that need it are lost. " +
+			"The next apply declares it again.\nThe policy celery.unroutable is gone. " + unparked +
 			" The next apply sets it again."},
 }

@@ -1,5 +1,5 @@
-// Package plaintext has text shown as text: nothing in it moves a cursor, turns the direction of reading, begins a
-// line, or is a command to a CI system that reads the log. It never leaves anything out: what it changes stays
+// Package plaintext has text shown as text. Nothing in it moves a cursor, turns the direction of reading or begins a
+// line. Nothing is a command to a CI system that reads the log. It never leaves anything out: what it changes stays
 // readable.
 package plaintext
 
@@ -44,8 +44,8 @@ func isPlain(text string, stays rune) bool {
 		!strings.ContainsFunc(text, func(r rune) bool { return r != stays && !strconv.IsPrint(r) })
 }
 
-// What CI systems obey in the log of a job: GitHub's ::error:: at the beginning of a line, which a blank can be where
-// Terraform wraps its output, and ##[error], Azure's ##vso[…] and TeamCity's ##teamcity[…] wherever they stand.
+// What CI systems obey in the log of a job. GitHub obeys ::error:: at the beginning of a line, which a blank can be
+// where Terraform wraps its output. It obeys ##[error], Azure ##vso[…] and TeamCity ##teamcity[…] wherever they stand.
 var (
 	atBeginning = regexp.MustCompile(`(?m)(^|\s)(::[a-zA-Z])`)
 	anywhere    = regexp.MustCompile(`#(#\w*\[)`)

@@ -2,8 +2,8 @@ package plans
 
 import "github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 
-// After is what may exist once the steps have been done, of which some may not have had an effect:
-// what was there before, and what was declared and bound since.
+// After is the topology that may exist after the steps, of which some may not have had an effect. It has the objects
+// from before, and those that were declared and bound since.
 func After(t topology.Topology, done []Step) topology.Topology {
 	t = t.Clone()
 	for _, step := range done {

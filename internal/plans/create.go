@@ -78,7 +78,7 @@ func Undo(desired topology.Topology, done []Step) Plan {
 			made.Policies[s.Policy.Name] = s.Policy
 		}
 	}
-	// What was declared first may be declared by another create, too: if that has bound anything to it, it stays.
+	// Another create may have declared the first new object, too: if it has bound anything to it, the object stays.
 	first := firstNew(done)
 	delete(made.Exchanges, first)
 	var unbind []Step

@@ -62,7 +62,7 @@ func positions(steps []plans.Step) map[string]int {
 	return at
 }
 
-// Whatever step fails, what was there before is there afterwards, the policy included.
+// Whatever step fails, the objects from before are there afterwards, the policy included.
 func TestPolicyIsUndone(t *testing.T) {
 	quorum, plain := parkingByPolicy(t, cascade.Celery, true), parkingByPolicy(t, cascade.Celery, false)
 	classic := parkingByPolicy(t, cascade.CeleryClassic, true)

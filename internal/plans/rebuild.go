@@ -6,19 +6,19 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Rebuild is the plan that turns one topology into another one with the same entry, where objects get other
-// arguments or names. It loses no message: it refuses while any waits, unless the guard has it wait for them
-// with the entry closed. Then it tears down what was before, declares what is to be after, binds again what
-// others had bound, as far as that is still there, and opens the entry last.
+// Rebuild is the plan that turns one topology into another one with the same entry, where objects get other arguments
+// or names. It loses no message: it refuses while any waits, unless the guard has it wait for them with the entry
+// closed. Then it tears down the topology before and declares the one after. It binds again what others had bound, as
+// far as that is still there, and opens the entry last.
 //
 // The delivery exchange and the way of unroutable messages stay as they are where both topologies have them so.
 // A delivery exchange that gets other arguments takes all bindings along, those of the applications included.
 // One that gets another name stays (see LetGo).
 //
-// Actual is what exists of both topologies (see Union). It holds, besides what Repair wants, the bindings of others
-// that lead to objects of the topology before, and those of a delivery exchange that RebuildsDelivery.
+// Actual holds the existing objects of both topologies (see Union). Besides what Repair wants, it holds the bindings of
+// others that lead to objects of the topology before. It also holds those of a delivery exchange that RebuildsDelivery.
 //
-// If a step fails, what has been made is removed, while it is empty, and what was before is restored. Once the
+// If a step fails, the plan removes its new objects, while they are empty, and restores the topology before. Once the
 // new entry is open nothing is undone.
 func Rebuild(before, after, actual topology.Topology, guard Guard) Plan {
 	t := newTeardown(apart(before, after), actual)
@@ -62,8 +62,8 @@ func Rebuild(before, after, actual topology.Topology, guard Guard) Plan {
 	return append(plan, build...)
 }
 
-// Union is what to read for a Rebuild: what there may be of both topologies, but for a delivery exchange that
-// is only the first one's.
+// Union is the topology to read for a Rebuild: the possible objects of both, but for a delivery exchange that only the
+// first one has.
 func Union(before, after topology.Topology) topology.Topology {
 	union := after
 	union.Exchanges, union.Queues = maps.Clone(before.Exchanges), maps.Clone(before.Queues)
@@ -115,7 +115,8 @@ func apart(t topology.Topology, other topology.Topology) topology.Topology {
 	return t.Except(way)
 }
 
-// KeepsParked tells whether a Rebuild leaves the way of unroutable messages as it is, and what is parked in its queue.
+// KeepsParked tells whether a Rebuild leaves the way of unroutable messages as it is, and the messages parked in its
+// queue.
 func KeepsParked(before, after topology.Topology) bool {
 	return len(apart(before, after).Queues) < len(before.Queues)
 }
@@ -149,8 +150,8 @@ type unbuild struct {
 	recreated     bool // the delivery exchange
 }
 
-// plan removes what has been made until then and brings back what was before. The entry goes first: what has
-// come in may still be delivered, but nothing more comes.
+// plan removes the objects made until then and brings back those from before. The entry goes first: messages inside may
+// still be delivered, but nothing more comes.
 func (u unbuild) plan(done []Step) Plan {
 	var plan Plan
 	declaresDelivery := false
@@ -172,7 +173,7 @@ func (u unbuild) plan(done []Step) Plan {
 		}
 	}
 	for _, phase := range Undo(u.after, built) {
-		phase.Undo = nil // what was made does not come back
+		phase.Undo = nil // removed objects do not come back
 		plan = append(plan, phase)
 	}
 	if u.recreated {

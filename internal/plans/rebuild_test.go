@@ -52,7 +52,7 @@ func anyRebuild(t *rapid.T) rebuilt {
 	return r
 }
 
-// expected is what is there after the rebuild: the new cascade, and all of others that still leads somewhere.
+// expected is the topology after the rebuild: the new cascade, and all of others that still leads somewhere.
 func (r rebuilt) expected() topology.Topology {
 	want := r.broker.Snapshot()
 	if r.before.Delivery == r.after.Delivery {
@@ -129,7 +129,7 @@ func TestRebuild(t *testing.T) {
 	})
 }
 
-// keepsParking tells whether what is parked stays where it is.
+// keepsParking tells whether parked messages stay where they are.
 func (r rebuilt) keepsParking() bool {
 	parking, parks := r.before.Queues["t.unroutable"]
 	return parks && parking.Equal(r.after.Queues["t.unroutable"])
@@ -172,7 +172,7 @@ func (r rebuilt) deletesNothingThatStays(t *rapid.T, plan plans.Plan) {
 	}
 }
 
-// expectNothing rebuilds what is there already.
+// expectNothing rebuilds the existing topology.
 func expectNothing(t planstest.Fataler, b *planstest.Broker, r rebuilt) topology.Topology {
 	t.Helper()
 	b.After, b.Messages = nil, map[string]int64{}
@@ -210,7 +210,7 @@ func TestRebuildThatFails(t *testing.T) {
 	})
 }
 
-// Where the undo fails, too, the next rebuild does what is left, wherever the one before broke off.
+// Where the undo fails, too, the next rebuild does the rest, wherever the one before broke off.
 func TestRebuildThatBreaksOff(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := anyRebuild(t)
@@ -233,7 +233,7 @@ func TestRebuildThatBreaksOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := b.Snapshot()
-		for binding := range want.Bindings { // what others had bound to what was gone, nobody knows any more
+		for binding := range want.Bindings { // nobody knows others' bindings to missing objects any more
 			if !r.after.Owns(binding.Source) {
 				got.Bindings.Add(binding)
 			}
@@ -242,7 +242,7 @@ func TestRebuildThatBreaksOff(t *testing.T) {
 	})
 }
 
-// A message that comes in at any moment is not lost: all is as it was, or it waits in the new cascade, or it came too
+// A message that comes in at any moment is not lost. All is as it was, or it waits in the new cascade, or it came too
 // late to get in.
 func TestRebuildLosesNoMessage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,20 +7,18 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Repair is the plan that turns the actual topology into the desired one. It adds before it
-// removes: missing objects come first, all at once and then their bindings, and the entry last, so that
-// a message meets either the old way or the new one, and both end in the same queue. Objects that
-// cannot be altered are then recreated one by one, each with its bindings, and foreign bindings
-// go last. What cannot be recreated without a loss stays as it is, and the rest is done all the same,
-// but for the old way of messages that have no new one without it (see staysForNow).
+// Repair is the plan that turns the actual topology into the desired one. It adds before it removes: missing objects
+// come first, all at once, then their bindings, and the entry last. So a message meets either the old way or the new
+// one, and both end in the same queue. Then it recreates unalterable objects one by one, each with its bindings, and
+// foreign bindings go last. An object stays as it is if it cannot be recreated without a loss. The rest is done all the
+// same, but for the old way of messages that have no new one without that object (see staysForNow).
 //
-// What is missing stays missing for publishers until the way behind it is complete. The exception
-// is an exchange that is declared anew, because nothing can be bound to it before: for the moment
-// until its bindings follow, what arrives there is unroutable, so it is parked where the exchange
-// has an alternate exchange.
+// A missing way stays missing for publishers until it is complete. The exception is an exchange that is declared anew,
+// because nothing can be bound to it before. For the moment until its bindings follow, messages that arrive there are
+// unroutable. They are parked where the exchange has an alternate exchange.
 //
-// Actual holds what exists of the objects that desired names, the bindings of the exchanges that
-// desired owns, and the bindings of others that lead to objects to be recreated (see Recreated).
+// Actual holds the existing objects that desired names, and the bindings of the exchanges that desired owns. It also
+// holds the bindings of others that lead to objects to be recreated (see Recreated).
 func Repair(desired, actual topology.Topology) Plan {
 	d := newRepair(desired, actual)
 	plan := d.add()
@@ -61,8 +59,8 @@ func (d repair) autoDeleteFirst() []string {
 		func(name string) bool { return slices.Contains(first, name) }))
 }
 
-// Recreated lists the exchanges and queues that exist with other properties than desired: what
-// others have bound to them has to be known to Repair, or it would be lost.
+// Recreated lists the exchanges and queues that exist with other properties than desired. Repair has to know the
+// bindings of others to them, or these would be lost.
 func Recreated(desired, actual topology.Topology) (exchanges, queues []string) {
 	d := newRepair(desired, actual)
 	return d.WrongExchanges, d.WrongQueues
@@ -100,8 +98,8 @@ func (d repair) findDeferred() []string {
 	return slices.Compact(objects)
 }
 
-// add creates what is missing, except for bindings of objects that are recreated later: these
-// bring their bindings with them. An exchange that others lead to is bound onwards before that.
+// add creates missing objects, except for bindings of objects that are recreated later: these bring their bindings with
+// them. An exchange that others lead to is bound onwards before that.
 func (d repair) add() Plan {
 	var objects, fromNew, fromExisting, entry, fromEntry, intoEntry []Step
 	for _, name := range d.MissingExchanges {
@@ -131,7 +129,7 @@ func (d repair) add() Plan {
 	for _, name := range slices.Concat(d.MissingPolicies, d.WrongPolicies) {
 		policies = append(policies, SetPolicy{d.desired.Policies[name]})
 	}
-	// What is declared gets no message before it is bound.
+	// A new object gets no message before it is bound.
 	return Plan{}.then(objects...).then(fromNew...).then(fromExisting...).then(policies...).
 		then(entry...).then(fromEntry...).then(intoEntry...)
 }
@@ -146,10 +144,10 @@ func (d repair) leadsToWrongQueue(b topology.Binding) bool {
 	return b.DestinationType == topology.ToQueue && slices.Contains(d.WrongQueues, b.Destination)
 }
 
-// recreateExchange deletes an exchange and declares it anew. For the moment in between, its publishers get an error
-// and queues with at-least-once dead-lettering keep what they hold; a queue without would lose
-// what expires just then, so it has to be empty. That does not hold where the exchange has the
-// wrong type: it does not route what arrives, and waiting would lose more.
+// recreateExchange deletes an exchange and declares it anew. For the moment in between, its publishers get an error,
+// and queues with at-least-once dead-lettering keep their messages. A queue without would lose the messages that expire
+// just then, so it has to be empty. That does not hold where the exchange has the wrong type: it does not route what
+// arrives, and waiting would lose more.
 func (d repair) recreateExchange(name string) Plan {
 	want, have := d.desired.Exchanges[name], d.actual.Exchanges[name]
 	var plan Plan
@@ -210,13 +208,13 @@ func (d repair) verifyRecreatable(name string) Step {
 		"cannot be changed,", name)}
 }
 
-// bringBack is the undo of what was done of a recreation.
+// bringBack is the undo of a recreation, as far as it was done.
 func (d repair) bringBack(removal []Step) func([]Step) Plan {
 	return func(done []Step) Plan { return restore(d.actual, without(d.actual, among(done, removal))) }
 }
 
-// bindAgain are the bindings that went with a recreated object: the desired ones, those of others
-// that lead to it, and those foreign ones that have to stay until everything is recreated.
+// bindAgain are the bindings that went with a recreated object: the desired ones, and those of others that lead to it.
+// It has also the foreign ones that have to stay until everything is recreated.
 func (d repair) bindAgain(affected func(topology.Binding) bool) []Step {
 	var steps []Step
 	for _, b := range d.desired.Bindings.Sorted() {
@@ -232,8 +230,8 @@ func (d repair) bindAgain(affected func(topology.Binding) bool) []Step {
 	return steps
 }
 
-// unbindForeign removes what others bound to the exchanges that belong to the topology alone, as
-// far as it has not gone with an object that was recreated.
+// unbindForeign removes the bindings of others to exchanges that belong to the topology alone, unless they have gone
+// with a recreated object.
 func (d repair) unbindForeign() Plan {
 	var inside, outside []Step
 	for _, b := range d.ForeignBindings {
@@ -251,9 +249,9 @@ func (d repair) unbindForeign() Plan {
 	return plan
 }
 
-// staysForNow tells whether a foreign binding may be the only way that some messages have, the one before a change of
-// lookahead for example, until every desired binding is there. Recreated objects bring it back with them, because the
-// next object may be refused.
+// staysForNow tells whether a foreign binding may be the only way that some messages have, until every desired binding
+// is there. The binding before a change of lookahead is an example. Recreated objects bring it back with them, because
+// the next object may be refused.
 func (d repair) staysForNow(b topology.Binding) bool {
 	return len(d.deferred) > 0 && d.isForeign(b) && d.leadsInside(b)
 }

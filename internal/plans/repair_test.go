@@ -18,9 +18,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
 
-// While a cascade is created, there is no entry at first. Once there is one, a key either goes its
-// way or, for the moment until the binding that takes it follows, is unroutable at the entry: it
-// is never on a wrong way or on half of one.
+// While a cascade is created, there is no entry at first. Once there is one, a key goes its way. Or it is unroutable at
+// the entry for the moment until the binding that takes it follows. It is never on a wrong way or on half of one.
 func TestDiffCreates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyCascade().Draw(t, "cascade")
@@ -50,9 +49,9 @@ func TestDiffCreates(t *testing.T) {
 	})
 }
 
-// Whatever has been done to the cascade, one plan makes it what it should be, and leaves everybody
-// else's bindings as they were: those behind the delivery exchange, and those that lead into the
-// cascade, recreated objects included.
+// Whatever has been done to the cascade, one plan makes it as it should be, and leaves everybody else's bindings as
+// they were. These are the ones behind the delivery exchange, and those that lead into the cascade, recreated objects
+// included.
 func TestDiffRepairs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		desired := planstest.Expand(t, anyCascade().Draw(t, "cascade"))
@@ -160,8 +159,8 @@ func TestDiffNeverMisleadsDuringARepair(t *testing.T) {
 	})
 }
 
-// An exchange that was missing is bound onwards before others are bound to it: while it comes
-// back, nothing is led into it that it could not take.
+// An exchange that was missing is bound onwards before others are bound to it. While it comes back, nothing is led into
+// it that it could not take.
 func TestDiffBindsNewExchangesOnwardsFirst(t *testing.T) {
 	desired := planstest.Expand(t, cascade.Config{Name: "t", Levels: 5, Lookahead: 1, CreateDeliveryExchange: true,
 		ParkUnroutable: true})
@@ -193,8 +192,8 @@ func anyUpdate(t *rapid.T) (c cascade.Config, b *planstest.Broker, desired topol
 	return c, deployed(t, planstest.Expand(t, c)), planstest.Expand(t, changed)
 }
 
-// A change of lookahead or of strict keys never touches a message: after each of its steps, every
-// key has exactly one way, with the right delay.
+// A change of lookahead or of strict keys never touches a message. After each of its steps, every key has exactly one
+// way, with the right delay.
 func TestDiffUpdatesUnderTraffic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, b, desired := anyUpdate(t)
@@ -214,8 +213,8 @@ func TestDiffUpdatesUnderTraffic(t *testing.T) {
 	})
 }
 
-// The same beside objects that cannot be recreated, or that are: in the end every key has its way, by the old bindings
-// or by the new ones, and once nothing is in the way any more, the next plan finishes the change.
+// The same beside objects that cannot be recreated, or that are. In the end every key has its way, by the old bindings
+// or by the new ones. Once nothing is in the way any more, the next plan finishes the change.
 func TestDiffUpdatesBesideARefusal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, b, desired := anyUpdate(t)

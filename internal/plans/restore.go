@@ -7,9 +7,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// restore is the plan that brings what is left of a topology back to what it was before, with all bindings. The entry
-// comes after what is behind it, and stays closed if any of that cannot be restored: a message would get into a gap.
-// What others have bound comes last, because the entry does not need it.
+// restore is the plan that brings the rest of a topology back to its state before, with all bindings. The entry comes
+// after the objects behind it, and stays closed if any of them cannot be restored: a message would get into a gap. The
+// bindings of others come last, because the entry does not need them.
 func restore(before, left topology.Topology) Plan {
 	var plan Plan
 	var others []Step
@@ -68,7 +68,7 @@ func behind(t topology.Topology, name string, kind topology.DestinationType) []s
 	return found
 }
 
-// without is what is left of the topology once the steps have removed something.
+// without is the rest of the topology once the steps have removed something.
 func without(t topology.Topology, removed []Step) topology.Topology {
 	t = t.Clone()
 	exchanges, queues := map[string]bool{}, map[string]bool{}

@@ -1,4 +1,4 @@
-// Package plans says which steps, in which order, turn what a broker has into what is wanted, and which undo them. No
+// Package plans says which steps, in which order, turn a broker's objects into the wanted ones, and which undo them. No
 // plan loses a message that is on its way, unless it is forced to. It is pure: it never talks to a broker. Read step.go
 // first, then repair.go for changes in place and teardown.go for deletions.
 package plans
@@ -17,16 +17,16 @@ type Plan []Phase
 // Phase is a set of steps that do not depend on each other and can run at the same time.
 type Phase struct {
 	Steps []Step
-	// Undo is what to do when a step of this phase fails: it takes back what was really done. Done are the steps, of
-	// this phase and those before, that may have had an effect. Of the plan that it returns, every phase is tried
-	// that needs nothing of what fails. What looks for messages has to succeed, or nothing more is done.
+	// Undo takes back the steps that had an effect when a step of this phase fails. Done are the steps, of this phase
+	// and those before, that may have had one. Of the plan that it returns, every phase is tried that needs nothing of
+	// a failed one. A step that looks for messages has to succeed, or nothing more is done.
 	Undo func(done []Step) Plan
-	// Recreates names the object that the phase takes part in recreating, if it does. Where that is
-	// refused because of messages or of what others have bound, the plan goes on without the further
-	// phases of the object, and fails at its end.
+	// Recreates names the object that the phase takes part in recreating, if it does. That may be refused because of
+	// messages or others' bindings. Then the plan goes on without the further phases of the object, and fails at its
+	// end.
 	Recreates string
-	// Needs names objects without which the phase would do harm: where it is refused to recreate one of them, or, in
-	// an undo, to declare it or to bind it onwards, the phase is left out.
+	// Needs names objects without which the phase would do harm. The phase is left out where it is refused to recreate
+	// one of them. In an undo, it is left out where it is refused to declare one of them or to bind it onwards.
 	Needs []string
 }
 
@@ -62,16 +62,16 @@ type (
 		Queue topology.Queue
 		// IfEmpty refuses if the queue holds messages.
 		IfEmpty bool
-		// Sources are the exchanges that led into the queue, nil if they are not known: if it is to be empty, what they
-		// have routed has to be there.
+		// Sources are the exchanges that led into the queue, nil if they are not known. If the queue is to be empty,
+		// the messages that they have routed have to be there.
 		Sources []string
 	}
 	// SetPolicy sets a policy, whatever there is under its name.
 	SetPolicy struct{ Policy topology.Policy }
 	// DeletePolicy deletes a policy.
 	DeletePolicy struct{ Name string }
-	// VerifyAllowed fails if the user may not declare or bind what is there already, which takes the permissions to
-	// delete it and to bring it back, or may set no policy. It changes nothing.
+	// VerifyAllowed fails if the user may not declare or bind the existing object, or may set no policy. To declare it
+	// takes the permissions to delete it and to bring it back. It changes nothing.
 	VerifyAllowed struct{ Step Step }
 	// VerifyAlone fails if anything else is bound to the binding's source.
 	VerifyAlone struct{ Binding topology.Binding }

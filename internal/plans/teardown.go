@@ -8,19 +8,19 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Teardown is the plan that removes the topology, of which actual is what exists, without losing a message. It
-// refuses while messages wait, or without the permission to delete something, before anything is touched. Then it
-// closes the entry and looks again, because a message may have come in meanwhile. Whatever leads into the queues goes
-// before them: the exchanges, so that a publisher who knows them gets an error rather than a lost message, and the
-// bindings of exchanges that stay. Whatever fails on the way, what has been removed until then is restored.
+// Teardown is the plan that removes the topology, of which actual exists, without losing a message. It refuses while
+// messages wait, or without the permission to delete something, before anything is touched. Then it closes the entry
+// and looks again, because a message may have come in meanwhile. The objects that lead into the queues go before them.
+// The exchanges go, so that a publisher who knows them gets an error rather than a lost message, and the bindings of
+// exchanges that stay. Whatever fails on the way, the objects removed until then are restored.
 //
 // The delivery exchange stays: others may use it (see LetGo).
 //
 // Actual holds, besides what Repair wants, the bindings of others that lead to the exchanges and
 // queues (see NeedsInbound): they are restored with them. What desired does not name is never removed.
 //
-// Where desired is only a part of a topology, without its entry (see Without), the bindings that lead into its queues
-// are removed in the place of the entry.
+// Desired may be only a part of a topology, without its entry (see Without). Then the bindings that lead into its
+// queues are removed in the place of the entry.
 func Teardown(desired, actual topology.Topology, guard Guard) Plan {
 	t := newTeardown(desired, actual)
 	removal := t.removal(guard)
@@ -50,7 +50,7 @@ func (t teardown) look(guard Guard, removal []Step) Plan {
 	return Plan{}.then(append(waiting, t.allowed(removal)...)...)
 }
 
-// allowed makes sure that the user may do what is to be done, and bring back what it removes.
+// allowed makes sure that the user may take the steps, and bring back the objects that they remove.
 func (t teardown) allowed(removal []Step) []Step {
 	var steps []Step
 	for _, step := range removal {
@@ -99,8 +99,8 @@ func LetGo(exchange string, force bool) Plan {
 	return Plan{}.then(DeleteExchange{Name: exchange, IfUnused: !force})
 }
 
-// NeedsInbound tells whether Teardown has to know what others have bound to the objects: to restore it with them, or,
-// where desired is only a part, to close it. With Force nothing is restored.
+// NeedsInbound tells whether Teardown has to know the bindings of others to the objects. It needs them to restore them,
+// or, where desired is only a part, to close it. With Force nothing is restored.
 func NeedsInbound(desired topology.Topology, guard Guard) bool {
 	return !guard.Force || !desired.IsWhole()
 }
@@ -178,7 +178,7 @@ func (t teardown) verify(queues []topology.Queue, step VerifyEmpty) []Step {
 	return []Step{step}
 }
 
-// undoable gives each phase an undo that restores what has been removed.
+// undoable gives each phase an undo that restores the removed objects.
 func (t teardown) undoable(removal Plan) Plan {
 	for i := range removal {
 		removal[i].Undo = func(done []Step) Plan { return restore(t.actual, without(t.actual, done)) }

@@ -50,7 +50,7 @@ func TestTeardownRemovesTheCascadeAlone(t *testing.T) {
 	})
 }
 
-// anyGuard draws what is done about messages, and puts some where they do not stop that.
+// anyGuard draws a treatment of messages, and puts some where they do not stop that.
 func anyGuard(t *rapid.T, b *planstest.Broker) plans.Guard {
 	guard := plans.Guard{Force: rapid.Bool().Draw(t, "force")}
 	if !guard.Force && rapid.Bool().Draw(t, "drain") {
@@ -141,8 +141,8 @@ func TestTeardownRestoresTheEntryIfItDoesNotRunEmpty(t *testing.T) {
 	same(t, b.Snapshot(), before, "after the refusal")
 }
 
-// A message that comes in at any moment of a teardown is not lost: everything is there again, with
-// all bindings, or the message came too late to get in.
+// A message that comes in at any moment of a teardown is not lost. Everything is there again, with all bindings, or the
+// message came too late to get in.
 func TestTeardownLosesNoMessage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		desired := planstest.Expand(t, anyCascade().Draw(t, "cascade"))
@@ -312,7 +312,7 @@ func TestTeardownRemovesOnlyWhatIsDesired(t *testing.T) {
 	}
 }
 
-// An undo after a creation that failed anywhere leaves what was there before, and only that.
+// An undo after a creation that failed anywhere leaves the objects from before, and only those.
 func TestUndoRemovesOnlyWhatWasMade(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		desired := planstest.Expand(t, anyCascade().Draw(t, "cascade"))

@@ -14,8 +14,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
 
-// From one set of rungs to another: what is not wanted any more goes, then what is missing comes, and nothing else
-// is touched.
+// From one set of rungs to another: unwanted rungs go, then missing ones come, and nothing else is touched.
 func TestRetireAndAdd(t *testing.T) {
 	all := []string{"1s", "5s", "30s", "1m", "1h"}
 	rapid.Check(t, func(t *rapid.T) {

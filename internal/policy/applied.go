@@ -113,8 +113,8 @@ func (p Policy) suits(queueType string) certainty {
 	return suits
 }
 
-// unsuitable are the keys that a type of queue does not know in every version from 3.10.8 to 4.3.5, and with perhaps
-// those that it does not know in some (unsupported_policies in rabbit_classic_queue.erl and rabbit_quorum_queue.erl).
+// unsuitable are the keys that a type of queue knows in no version from 3.10.8 to 4.3.5, or not in all of them. The
+// latter have the certainty perhaps (unsupported_policies in rabbit_classic_queue.erl and rabbit_quorum_queue.erl).
 var unsuitable = map[string]map[string]certainty{
 	"classic": {
 		"dead-letter-strategy": no, "delivery-limit": no, "initial-cluster-size": no, "max-age": no,
@@ -130,8 +130,8 @@ var unsuitable = map[string]map[string]certainty{
 	},
 }
 
-// merged is what a policy and an operator policy set together: of limits the lower one, where a negative
-// delivery-limit is none, and else what the operator says (rabbit_policies:merge_policy_value/3).
+// merged are the values that a policy and an operator policy set together. Of limits the lower one holds, where a
+// negative delivery-limit is none. Of the rest, the operator's value holds (rabbit_policies:merge_policy_value/3).
 func merged(user, operator Policy) Applied {
 	definition := topology.Arguments{}
 	maps.Copy(definition, user.Definition)

@@ -8,7 +8,7 @@ import (
 	"github.com/dlclark/regexp2/v2"
 )
 
-// certainty is what is known of a condition that RabbitMQ decides.
+// certainty is the knowledge of a condition that RabbitMQ decides.
 type certainty int
 
 const (

@@ -52,9 +52,10 @@ var Unreadable = Policies{{Policy: topology.Policy{Definition: topology.Argument
 	"message-ttl": int64(1), "delivery-limit": int64(0),
 }}}}
 
-// Rivals are the policies because of which one of the topology may not apply to an exchange: they may match it, and
-// their priority is not lower. Of several with the same priority RabbitMQ takes any. It merges operator policies with
-// the others, and none of them can have an alternate exchange: so these are no rivals (TestOperatorPolicyOnExchanges).
+// Rivals are the policies because of which one of the topology may not apply to an exchange. They may match it, and
+// their priority is not lower. Of several with the same priority RabbitMQ takes any. Operator policies are no rivals:
+// RabbitMQ merges them with the others, and none of them can have an alternate exchange
+// (TestOperatorPolicyOnExchanges).
 func (p Policies) Rivals(own topology.Policy, exchange string) Policies {
 	var rivals Policies
 	for _, other := range p {

@@ -12,8 +12,8 @@ import (
 )
 
 // alteredBy lists the attributes that change, if an exchange or queue gets other arguments or another name with them.
-// Bindings can change as they are, policies and where they lead can come and go, and whether the delivery exchange
-// belongs to the resource is a matter of the state.
+// Bindings can change as they are. Policies and the objects where they lead can come and go. Whether the delivery
+// exchange belongs to the resource is a matter of the state.
 func (d *declaredModel) alteredBy(
 	plan *declaredModel, further []change, before, after func() (topology.Topology, diag.Diagnostics),
 ) (path.Paths, diag.Diagnostics) {

@@ -65,8 +65,7 @@ func (m *cascadeModel) resolve() (cascade.Cascade, diag.Diagnostics) {
 	return resolved, nil
 }
 
-// config is the cascade that the model describes, as far as it is known. What is null is left to
-// the defaults.
+// config is the cascade that the model describes, as far as it is known. Null values are left to the defaults.
 func (m cascadeModel) config() (cascade.Config, diag.Diagnostics) {
 	var diags diag.Diagnostics
 	duration := func(value timetypes.GoDuration) time.Duration {
@@ -162,8 +161,8 @@ func (m *cascadeModel) setActual(actual topology.Topology) diag.Diagnostics {
 	return nil
 }
 
-// internalLevels tells whether an exchange below the entry is internal. Where there is none at all, what is
-// configured holds.
+// internalLevels tells whether an exchange below the entry is internal. Where there is none at all, the configured
+// value holds.
 func internalLevels(resolved cascade.Cascade, actual topology.Topology) bool {
 	none := true
 	for level := range resolved.Levels - 1 {
@@ -212,8 +211,8 @@ func (m cascadeModel) forecast(ctx context.Context) (computed, cascade.Errors, d
 	return tryAll(ctx, "Expanding the cascade failed", m.trials(base), compute)
 }
 
-// trials are configurations that differ in what is unknown in the model. The values are chosen so
-// that some of them pass every check and any two of them give different objects.
+// trials are configurations that differ in the unknown values of the model. The values are chosen so that some of them
+// pass every check and any two of them give different objects.
 func (m cascadeModel) trials(base cascade.Config) []cascade.Config {
 	type config = cascade.Config
 	var unknown variants[config]

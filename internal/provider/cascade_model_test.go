@@ -112,8 +112,8 @@ func TestForecastOfUnknownValues(t *testing.T) {
 	}
 }
 
-// With an unknown delivery exchange that the cascade does not create, only the lowest level's
-// dead-letter exchange and the bindings that lead to it are unknown.
+// The delivery exchange is unknown, and the cascade does not create it. Only the lowest level's dead-letter exchange
+// and the bindings that lead to it are unknown.
 func TestForecastKeepsKnownElements(t *testing.T) {
 	m := known()
 	m.DeliveryExchange = types.StringUnknown()
@@ -138,7 +138,7 @@ func TestForecastKeepsKnownElements(t *testing.T) {
 	}
 }
 
-// An error that no value of what is unknown would mend is reported at once; others wait.
+// An error that no unknown value would mend is reported at once; others wait.
 func TestForecastDefersChecks(t *testing.T) {
 	tests := map[string]struct {
 		set  func(*cascadeModel)

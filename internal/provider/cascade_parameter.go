@@ -25,7 +25,7 @@ import (
 func cascadeParameter() function.Parameter {
 	return function.DynamicParameter{
 		Name: "cascade",
-		// What is known may be wrong already.
+		// A known part may be wrong already.
 		AllowUnknownValues: true,
 		MarkdownDescription: "Object with attributes of [`rabbitmqdelay_cascade`](../resources/cascade.md), such as " +
 			"`{ name = \"tasks\", levels = 17 }`. Attributes that are left out or `null` have the resource's " +
@@ -54,8 +54,8 @@ func ofCascade(
 	}
 }
 
-// cascadeArgument is the cascade that the argument describes. It is not known while a value
-// that it depends on is unknown; what is wrong whatever that turns out to be is an error already.
+// cascadeArgument is the cascade that the argument describes. It is not known while a value that it depends on is
+// unknown. A fault that no such value would mend is an error already.
 func cascadeArgument(
 	ctx context.Context, argument types.Dynamic,
 ) (resolved cascade.Cascade, known bool, err error) {

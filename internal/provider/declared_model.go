@@ -74,7 +74,7 @@ func (d *declaredModel) guard() (plans.Guard, diag.Diagnostics) {
 	return guard, diags
 }
 
-// emptyValues reports what is given and says nothing: in an expansion it would stand for a default.
+// emptyValues reports values that are given and say nothing: in an expansion they would stand for a default.
 func (d *declaredModel) emptyValues() emptyValues {
 	var empty emptyValues
 	empty.texts(map[string]types.String{

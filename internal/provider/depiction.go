@@ -15,9 +15,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// depiction shows exchanges, queues and bindings as attributes, of a plan and of what a broker has. People read it as
-// lines of a plan, and a comment in a pull request has 65,536 characters. So what is as usual is null, and Terraform
-// does not print it. What was not as usual once stays written out: its repair is a line "false -> true".
+// depiction shows exchanges, queues and bindings as attributes, of a plan and of a broker's objects. People read it as
+// lines of a plan, and a comment in a pull request has 65,536 characters. So the usual values are null, and Terraform
+// does not print them. A value that was unusual once stays written out: its repair is a line "false -> true".
 type depiction struct {
 	position position
 	// desired is what the configuration stands for.
@@ -78,7 +78,7 @@ func usualQueue(queueType types.String, delays bool, arguments types.Map) map[st
 	return usual
 }
 
-// shorten makes null what is as usual, unless it was written out before.
+// shorten makes usual values null, unless they were written out before.
 func shorten(values, usual map[string]attr.Value, written attr.Value) {
 	object, _ := written.(types.Object)
 	had := object.Attributes()
@@ -90,7 +90,7 @@ func shorten(values, usual map[string]attr.Value, written attr.Value) {
 	}
 }
 
-// writeOut writes out what is as usual where the state does. Usual is what is usual for one of the elements.
+// writeOut writes out usual values where the state does. Usual gives those of one element.
 func writeOut(planned *types.Map, state types.Map, usual func(element types.Object) map[string]attr.Value) {
 	elements, had, changed := planned.Elements(), state.Elements(), false
 	for name, value := range elements {

@@ -105,7 +105,7 @@ func TestForeignBindingsAreShown(t *testing.T) {
 	}
 }
 
-// What is as usual is null. What was not as usual once is planned and read with its value from then on.
+// A usual value is null. A value that was unusual once is planned and read with its value from then on.
 func TestUsualIsNull(t *testing.T) {
 	d := tasks(t, cascade.Config{Levels: 2, QueueType: cascade.Quorum})
 	m := &declaredModel{QueueType: d.queueType, QueueArguments: d.queueArguments(),

@@ -7,7 +7,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 )
 
-// The same is known of what is yet to be made by the same apply.
+// The same is known of a cascade that the same apply is to make.
 func TestDestinationMisnamedInThePlan(t *testing.T) {
 	config := cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
 	ladder := cascade.LadderConfig{Name: "l", Delays: []string{"5s"}, DeliveryExchange: "t.delivery"}
@@ -44,10 +44,10 @@ func TestDestinationMisnamedInThePlan(t *testing.T) {
 			d.DeliveryExchange, d.Queue, d.Exchange = "d", "", "t.delay-03"
 		}, both, ""},
 		"levels": {func(d *cascade.Destination) { d.Levels = 3 }, both,
-			"has this number of levels: 1, 4; the destination has levels = 3"},
+			"have this number of levels: 1, 4. The destination has levels = 3"},
 		"those of ladder": {func(d *cascade.Destination) { d.Levels = 1 }, both, ""},
 		"without a ladder": {func(d *cascade.Destination) { d.Levels = 1 }, []planned{one},
-			"has this number of levels: 4"},
+			"have this number of levels: 4"},
 		"suffix":  {func(d *cascade.Destination) { d.Levels, d.Match = 0, cascade.Suffix }, both, ""},
 		"unknown": {func(d *cascade.Destination) { *d = cascade.Destination{Match: cascade.Exact} }, both, ""},
 	} {

@@ -36,7 +36,7 @@ func (m *destinationModel) identity() destinationIdentity {
 	return destinationIdentity{m.Vhost, m.DeliveryExchange, m.Queue, m.Exchange, m.RoutingKey}
 }
 
-// config is the destination that the model describes, as far as it is known. What is null is left to the defaults.
+// config is the destination that the model describes, as far as it is known. Null values are left to the defaults.
 func (m *destinationModel) config() cascade.Destination {
 	config := cascade.Destination{
 		Vhost:            vhostOf(m.Vhost),
@@ -114,7 +114,8 @@ func (m *destinationModel) setLeftovers(bindings []topology.Binding) {
 	}
 }
 
-// emptyValues reports what is given and says nothing: in a cascade.Destination it would stand for what is left out.
+// emptyValues reports values that are given and say nothing: in a cascade.Destination they would stand for omitted
+// ones.
 func (m *destinationModel) emptyValues() *emptyValues {
 	var empty emptyValues
 	empty.texts(map[string]types.String{"vhost": m.Vhost, "match": m.Match, "queue": m.Queue, "exchange": m.Exchange})
@@ -136,7 +137,7 @@ func (m *destinationModel) forecast(ctx context.Context) (computed, diag.Diagnos
 	return result, diags
 }
 
-// trials are configurations that differ in what is unknown in the model, which may turn out to be null.
+// trials are configurations that differ in the unknown values of the model, which may turn out to be null.
 func (m *destinationModel) trials() []cascade.Destination {
 	type config = cascade.Destination
 	var unknown variants[config]

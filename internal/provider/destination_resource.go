@@ -313,7 +313,7 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 		return
 	}
 	model.setLeftovers(leftovers)
-	// The framework wants an identity even of what is gone, and Terraform before 1.12 brings none.
+	// The framework wants an identity even of an object that is gone, and Terraform before 1.12 brings none.
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
 	if err != nil || !slices.Contains(there, o.Binding) {
 		resp.Diagnostics.Append(o.gone(model.Address.ValueString())...)

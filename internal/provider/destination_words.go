@@ -24,7 +24,7 @@ type bindingOperation struct {
 	options deploy.Options
 }
 
-// explain turns all that is wrong with a destination into diagnostics. The verb is what was to be done.
+// explain turns all faults of a destination into diagnostics. The verb is the intended action.
 func (o *bindingOperation) explain(verb string, err error) diag.Diagnostics {
 	var (
 		list       deploy.Errors
@@ -91,9 +91,9 @@ func wantedByAnother(object claims.Object, who string) diag.Diagnostic {
 }
 
 // ifItMoved are the ways out for a binding that passes from one resource of the configuration to another.
-const ifItMoved = "If another resource of this configuration has it, and is to lose it or was renamed, write a moved " +
-	"block, which changes nothing on the broker. With adopt = true, whichever of the two Terraform calls first, the " +
-	"binding stays; create_before_destroy needs that, too."
+const ifItMoved = "Another resource of this configuration may have it, and be about to lose it, or have a new " +
+	"address. Then write a moved block, which changes nothing on the broker. With adopt = true, the binding stays, " +
+	"whichever of the two Terraform calls first. create_before_destroy needs that, too."
 
 const declareFirst = "Declare it first: refer to the resource that declares it, and Terraform does so."
 
@@ -117,7 +117,7 @@ func (o *bindingOperation) missing(err *deploy.MissingError) diag.Diagnostic {
 			kind, err.Name, o.Vhost, kind, declareFirst))
 }
 
-// misnaming says of what a destination names that it is a part of a cascade or ladder.
+// misnaming says that a name of a destination is that of a part of a cascade or ladder.
 type misnaming struct {
 	vhost string
 	// of is the cascade or ladder.
@@ -129,8 +129,8 @@ func (m misnaming) explain(err *deploy.MisnamedError) diag.Diagnostic {
 	switch err.Misnaming {
 	case deploy.DelaysBehind:
 		return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Not a delivery exchange", fmt.Sprintf(
-			"Exchange %q in vhost %q leads into the delay queues of %s. What is bound there gets messages before "+
-				"their time. Give the attribute delivery_exchange.", b.Source, m.vhost, m.of))
+			"Exchange %q in vhost %q leads into the delay queues of %s. A queue that is bound there gets messages "+
+				"before their time. Give the attribute delivery_exchange.", b.Source, m.vhost, m.of))
 	case deploy.IsDelayQueue:
 		return diag.NewAttributeErrorDiagnostic(path.Root("queue"), "Not a queue for delivered messages", fmt.Sprintf(
 			"Queue %q in vhost %q is one of the delay queues of %s: nothing stays in it, nor may anybody consume from "+
@@ -153,9 +153,9 @@ func otherLevels(d cascade.Destination, there map[int]bool) diag.Diagnostics {
 		texts = append(texts, fmt.Sprint(levels))
 	}
 	diags.AddAttributeWarning(path.Root("levels"), "Levels are not those of the cascade", fmt.Sprintf(
-		"What ends in exchange %q in vhost %q has this number of levels: %s; the destination has levels = %d. Its "+
-			"key matches none of the messages for %q, so that they are unroutable. "+
-			"Give the attribute levels of the cascade.",
+		"The cascades and ladders that end in exchange %q in vhost %q have this number of levels: %s. The destination "+
+			"has levels = %d. Its key matches none of the messages for %q, so that they are unroutable. Give the "+
+			"attribute levels of the cascade.",
 		d.DeliveryExchange, d.Vhost, strings.Join(texts, ", "), d.Levels, d.Address))
 	return diags
 }
@@ -185,11 +185,11 @@ func (o *bindingOperation) onTheirWay(
 	}
 	return diag.NewErrorDiagnostic("Messages are on their way", fmt.Sprintf(
 		"The destination was not %s, and nothing is unbound. In vhost %q this stands:\n\n  %s\n\n"+
-			"Messages that wait for a delivery there may be for its address; nobody can tell without reading them. "+
+			"Messages that wait for a delivery there may be for its address: nobody can tell without reading them. "+
 			"These wait%s:\n\n  %s\n\n"+
-			"Wait until they are delivered, or apply %s, or force_destroy = true, which unbinds at once and leaves "+
-			"what then arrives for the address without a way; then try again. Where messages are always on their way, "+
-			"only force_destroy helps.",
+			"Wait until they are delivered, and try again. Or first apply %s. Or first apply force_destroy = true, "+
+			"which unbinds at once: messages that then arrive for the address have no way on. Where messages are "+
+			"always on their way, only force_destroy helps.",
 		past(verb), o.Vhost, strings.Join(stand, "\n  "), waited,
 		strings.Join(lines, "\n  "), longer))
 }
@@ -220,10 +220,10 @@ func (o *bindingOperation) limited(limit string) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if limit != "" {
 		diags.AddAttributeWarning(path.Root("queue"), "Destination refuses messages when it is full", fmt.Sprintf(
-			"Queue %q in vhost %q refuses messages when it is full: %s. What it refuses, a cascade of quorum queues "+
-				"offers again three to six minutes later, and 32 refused messages keep all others from leaving the "+
-				"same delay queue, whatever their destination; a cascade of classic queues loses it. Let the queue "+
-				"take what comes, or give it a cascade of its own.", o.Binding.Destination, o.Vhost, limit))
+			"Queue %q in vhost %q refuses messages when it is full: %s. A cascade of quorum queues offers a refused "+
+				"message again three to six minutes later. 32 refused messages keep all others from leaving the same "+
+				"delay queue, whatever their destination. A cascade of classic queues loses refused messages. Let the "+
+				"queue take all messages, or give it a cascade of its own.", o.Binding.Destination, o.Vhost, limit))
 	}
 	return diags
 }
@@ -257,14 +257,14 @@ func (o *bindingOperation) leftBehind(leftovers []topology.Binding) diag.Diagnos
 	var diags diag.Diagnostics
 	if len(leftovers) > 0 {
 		diags.AddAttributeWarning(path.Root("leftover_bindings"), "Update is not finished", fmt.Sprintf(
-			"Besides the %s, an update that broke off has left what gets messages, too:\n\n  %s\n\nThe next apply "+
-				"removes what of it the configuration does not ask for.",
+			"Besides the %s, an update that broke off has left these bindings, which get messages, too:\n\n  %s\n\n"+
+				"The next apply removes those that the configuration does not ask for.",
 			o, strings.Join(destinationIDs(o.Vhost, leftovers), "\n  ")))
 	}
 	return diags
 }
 
-// notFound says what is bound to the destination instead.
+// notFound lists the bindings that the destination has instead.
 func (o *bindingOperation) notFound(there []topology.Binding) error {
 	keys := map[string]bool{}
 	for _, b := range there {

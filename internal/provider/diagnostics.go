@@ -36,7 +36,7 @@ func notTakenBack(err, undo error) string {
 	return fmt.Sprintf("%s: %s.", isNotTakenBack, undo)
 }
 
-const isNotTakenBack = "What was created could not all be taken back"
+const isNotTakenBack = "Some of the new objects could not be taken back"
 
 // notConfigured, notReadable, notImportable and notRefreshed are for a provider whose configuration is not known yet.
 func notConfigured() diag.Diagnostic {
@@ -62,7 +62,7 @@ func notRefreshed(kind string) diag.Diagnostic {
 		"known yet, so the %s was not read and the plan is made from the state.", kind))
 }
 
-// configErrors turns what is wrong with a configuration into errors on the attributes.
+// configErrors turns the faults of a configuration into errors on the attributes.
 func configErrors(err error) diag.Diagnostics {
 	var diags diag.Diagnostics
 	var errs cascade.Errors
@@ -82,10 +82,9 @@ func ofState(diags diag.Diagnostics) diag.Diagnostics {
 	var moved diag.Diagnostics
 	for _, d := range diags {
 		if on, ok := d.(diag.DiagnosticWithPath); ok && d.Severity() == diag.SeverityError {
-			d = diag.NewErrorDiagnostic("Invalid value in the state", fmt.Sprintf("The state has, in the attribute "+
-				"%s, what is no valid value: %s\n\n"+
-				"The configuration is not to blame: the state was written by something else than this version of the "+
-				"provider. "+
+			d = diag.NewErrorDiagnostic("Invalid value in the state", fmt.Sprintf("In the state, the attribute %s has "+
+				"no valid value: %s\n\n"+
+				"The configuration is not to blame: something else than this version of the provider wrote the state. "+
 				"Take the resource out of the state with terraform state rm, which leaves the broker as it is, and "+
 				"import it again.", on.Path(), d.Detail()))
 		}
@@ -97,7 +96,7 @@ func ofState(diags diag.Diagnostics) diag.Diagnostics {
 // mostObjects is how many objects a message lists.
 const mostObjects = 10
 
-// atMost leaves out what is too much and says how much that is.
+// atMost leaves out the surplus lines and says how many they are.
 func atMost(lines []string) []string {
 	if more := len(lines) - mostObjects; more > 0 {
 		return append(slices.Clone(lines[:mostObjects]), fmt.Sprintf("and %d more", more))

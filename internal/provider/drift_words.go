@@ -10,8 +10,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 )
 
-// What a refresh says of drift: what is not as declared, what that does to messages, and what the next apply does. A
-// refresh does not know whether a plan follows, which may well be one that changes nothing but the state.
+// Words for the drift that a refresh finds: the objects that are not as declared, the effect on messages, and what the
+// next apply does. A refresh does not know whether a plan follows, which may well be one that changes nothing but the
+// state.
 
 // drift is nil if all is as declared.
 func (o *operation) drift(state *broker.State) diag.Diagnostics {
@@ -24,13 +25,13 @@ func (o *operation) gone(err error) diag.Diagnostics {
 	if err != nil {
 		again = fmt.Sprintf("So is the vhost: declare it again, and the next apply creates the %s.", o.Kind)
 	}
-	return drifted(o.String(), []string{fmt.Sprintf("The %s is gone: publishers get an error, and any messages that "+
-		"waited in it are lost. %s", o.Kind, again)})
+	return drifted(o.String(), []string{fmt.Sprintf("The %s is gone. Publishers get an error. Any messages that waited "+
+		"in it are lost. %s", o.Kind, again)})
 }
 
 // gone is for the binding that a destination stands for.
 func (o *bindingOperation) gone(address string) diag.Diagnostics {
-	return drifted("destination", []string{fmt.Sprintf("The %s is gone: messages for the address %q do not get to "+
+	return drifted("destination", []string{fmt.Sprintf("The %s is gone. Messages for the address %q do not get to "+
 		"%s %q. The next apply makes it again.", o, address, o.Binding.DestinationType, o.Binding.Destination)})
 }
 

@@ -13,9 +13,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 )
 
-// Equal is equal: a plan keeps what the state has where the configuration says the same in other words, so that
-// there is no difference. Terraform allows a plan the value of the state in place of the configured one. The
-// framework compares by meaning what comes back from an apply and a refresh, but not what is planned (1.19.0).
+// Equal is equal: a plan keeps the state's value where the configuration has the same value in other words, so that
+// there is no difference. Terraform allows a plan the value of the state in place of the configured one. The framework
+// compares by meaning the values that come back from an apply and a refresh, but not the planned ones (1.19.0).
 
 func keepDuration(planned *timetypes.GoDuration, state timetypes.GoDuration) {
 	if isGiven(*planned) && isGiven(state) && sameDuration(planned.StringValue, state.StringValue) {
@@ -52,7 +52,7 @@ func keepNames(planned *types.String, state types.String, same func(planned, sta
 	}
 }
 
-// keep keeps what is common to all resources that stand for a topology.
+// keep keeps the values common to all resources that stand for a topology.
 func (d *declaredModel) keep(state *declaredModel) {
 	keepDuration(&d.DrainTimeout, state.DrainTimeout)
 	keepTimeouts(&d.Timeouts, state.Timeouts)

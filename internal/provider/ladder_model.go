@@ -31,7 +31,7 @@ func (m *ladderModel) expand() (topology.Topology, diag.Diagnostics) {
 	return resolved.Expand(), nil
 }
 
-// config is the ladder that the model describes, as far as it is known. What is null is left to the defaults.
+// config is the ladder that the model describes, as far as it is known. Null values are left to the defaults.
 func (m *ladderModel) config() cascade.LadderConfig {
 	config := cascade.LadderConfig{
 		Vhost:                  vhostOf(m.Vhost),
@@ -131,8 +131,8 @@ func (m *ladderModel) forecast(ctx context.Context) (computed, cascade.Errors, d
 	return tryAll(ctx, "Expanding the ladder failed", m.trials(m.config()), computeLadder)
 }
 
-// trials are configurations that differ in what is unknown in the model. The values are chosen so
-// that some of them pass every check and any two of them give different objects.
+// trials are configurations that differ in the unknown values of the model. The values are chosen so that some of them
+// pass every check and any two of them give different objects.
 func (m *ladderModel) trials(base cascade.LadderConfig) []cascade.LadderConfig {
 	type config = cascade.LadderConfig
 	var unknown variants[config]

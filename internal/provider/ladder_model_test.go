@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// What of the plan depends on a value that is not known yet is unknown, and nothing else; what no value would
-// mend is an error already.
+// Only the parts of the plan that depend on an unknown value are unknown. A fault that no such value would mend is an
+// error already.
 func TestLadderWithUnknownValues(t *testing.T) {
 	attributes := []string{"bindings", "delivery_exchange", "entry_exchange", "exchanges", "queue_arguments",
 		"queue_name", "queues", "summary"}

@@ -38,8 +38,8 @@ type declaration[M any] interface {
 
 	// validate reports what the broker would refuse in the configuration, as far as that is known.
 	validate(ctx context.Context) diag.Diagnostics
-	// forecast is what can be said of a configuration some of whose values are not known yet, and what is wrong with it
-	// whatever they turn out to be.
+	// forecast computes as much as can be said of a configuration with unknown values. The errors are faults that no
+	// such value would mend.
 	forecast(ctx context.Context) (computed, cascade.Errors, diag.Diagnostics)
 	// setComputed plans what the configuration leaves to the provider.
 	setComputed(config *M, c computed)
@@ -104,8 +104,8 @@ func (r *lifecycle[M, P]) IdentitySchema(
 	}}
 }
 
-// Create builds what is declared if nothing of it exists, or takes over what exists and adds the rest. If that fails,
-// only what could not be taken back is left in the state, unless it may have been there before.
+// Create builds the declared objects if none of them exists, or takes over existing ones and adds the rest. If that
+// fails, only objects that could not be taken back are left in the state, unless they may have been there before.
 func (r *lifecycle[M, P]) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var model M
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &model)...)
@@ -168,7 +168,7 @@ func (r *lifecycle[M, P]) Read(ctx context.Context, req resource.ReadRequest, re
 		resp.Diagnostics.Append(o.failed("read", err))
 		return
 	}
-	// The framework wants an identity even of what is gone, and Terraform before 1.12 brings none.
+	// The framework wants an identity even of an object that is gone, and Terraform before 1.12 brings none.
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
 	if err != nil || state.IsEmpty() {
 		resp.Diagnostics.Append(o.gone(err)...)
@@ -184,13 +184,13 @@ func (r *lifecycle[M, P]) Read(ctx context.Context, req resource.ReadRequest, re
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 	waits, err := json.Marshal(o.waiting(state))
 	if err != nil {
-		resp.Diagnostics.AddError("Could not keep what was counted", err.Error())
+		resp.Diagnostics.AddError("Could not keep the counts of messages", err.Error())
 		return
 	}
 	resp.Diagnostics.Append(resp.Private.SetKey(ctx, inFlightKey, waits)...)
 }
 
-// Update brings the broker from whatever it has to what is planned.
+// Update brings the broker from any state to the planned one.
 func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	var prior, model M
 	resp.Diagnostics.Append(ofState(req.State.Get(ctx, &prior))...)
@@ -234,7 +234,7 @@ func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
 }
 
-// Delete removes what is declared, unless messages wait in it.
+// Delete removes the declared objects, unless messages wait in them.
 func (r *lifecycle[M, P]) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
 	defer func() { resp.Diagnostics = ofState(resp.Diagnostics) }()
 	var model M

@@ -172,8 +172,8 @@ func (r *declaredLister[M, P]) in(
 	return results, nil
 }
 
-// concernsVhost tells whether an error says nothing of other vhosts: one that the user may not look into, that is gone
-// by now, or that is down or too large.
+// concernsVhost tells whether an error says nothing of other vhosts. The user may not look into this one, or it is
+// gone, down or too large.
 func concernsVhost(err error) bool {
 	return broker.IsKind(err, broker.Forbidden) || broker.IsKind(err, broker.VhostNotFound) ||
 		broker.IsKind(err, broker.Unavailable) ||

@@ -21,7 +21,7 @@ import (
 
 // observed is the model of a data source that shows what flows through something that was declared.
 type observed interface {
-	// kind is what is shown, as messages call it.
+	// kind is the word for the object in messages.
 	kind() string
 	// place says where it is.
 	place() (vhost, entry types.String)
@@ -41,7 +41,7 @@ func (d *observer[M, P]) Metadata(
 	resp.TypeName = req.ProviderTypeName + "_" + P(new(M)).kind()
 }
 
-// Read looks at what is behind the entry exchange.
+// Read looks at the objects behind the entry exchange.
 func (d *observer[M, P]) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
 	var model M
 	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)

@@ -37,7 +37,7 @@ type overhaul struct {
 type movedEntry struct {
 	// vhost and entry are empty where they are not known yet.
 	vhost, entry string
-	// staysOpen is set if the entry before is then an exchange in the middle that takes what is published.
+	// staysOpen is set if the entry before is then an exchange in the middle that takes published messages.
 	staysOpen bool
 }
 
@@ -101,7 +101,7 @@ func (o overhaul) fate() string {
 	if o.waits != nil && o.waits.Parked > 0 {
 		switch {
 		case o.keepsParked:
-			text += " What is parked stays."
+			text += " Parked messages stay."
 		case !o.guard.Force:
 			text += whileParked
 		}
@@ -110,13 +110,13 @@ func (o overhaul) fate() string {
 }
 
 // whileParked is for messages that no drain takes away.
-const whileParked = " What is parked stops the apply, until somebody consumes or purges it."
+const whileParked = " Parked messages stop the apply, until somebody consumes or purges them."
 
 // fateOf is what becomes of messages on their way.
 func fateOf(guard plans.Guard, waits *waiting) string {
 	switch {
 	case guard.Force:
-		return "The apply deletes what waits, because force_destroy is true."
+		return "The apply deletes waiting messages, because force_destroy is true."
 	case guard.Drain > 0:
 		return fmt.Sprintf("The apply closes the entry and waits up to %s until all are delivered. If some are not, "+
 			"it opens the entry again and is refused.", plaintext.Duration(guard.Drain))
@@ -136,7 +136,7 @@ func (o overhaul) publishers() string {
 		long = fmt.Sprintf("for as long as messages wait, at most %s, and a moment longer",
 			plaintext.Duration(o.guard.Drain))
 	}
-	text := fmt.Sprintf("The entry is closed %s: publishers get an error and have to try again.", long)
+	text := fmt.Sprintf("The entry is closed %s. Publishers get an error and have to try again.", long)
 	if o.before != nil && o.after != nil &&
 		(o.before.Base != o.after.Base || o.before.Resolution != o.after.Resolution) {
 		text += " A key then stands for another delay: publishers need other keys from then on."
@@ -147,8 +147,8 @@ func (o overhaul) publishers() string {
 func (o overhaul) publishersMove() string {
 	text := fmt.Sprintf("Publishers to exchange %q get an error from then on.", o.entry)
 	if o.moved.staysOpen {
-		text = fmt.Sprintf("What publishers still send to exchange %q then gets into the middle of the %s, and goes "+
-			"astray.", o.entry, o.kind)
+		text = fmt.Sprintf("Messages that publishers still send to exchange %q then get into the middle of the %s, and "+
+			"go astray.", o.entry, o.kind)
 	}
 	where := ""
 	if o.moved.vhost != o.vhost && o.moved.vhost != "" {
@@ -171,11 +171,11 @@ func (o overhaul) applications() string {
 		return fmt.Sprintf("Messages then arrive at exchange %q in place of exchange %q: applications have to bind "+
 			"their queues there.", o.newDelivery, o.delivery)
 	case o.before != nil && o.after != nil && o.before.Levels != o.after.Levels:
-		return fmt.Sprintf("Routing keys get %d digits in place of %d. What applications have bound to exchange %q "+
-			"with a \"*\" for each digit then matches no message: they have to bind again.", o.after.Levels,
-			o.before.Levels, o.delivery)
+		return fmt.Sprintf("Routing keys get %d digits in place of %d. Bindings of applications to exchange %q with a "+
+			"\"*\" for each digit then match no message: they have to bind again.", o.after.Levels, o.before.Levels,
+			o.delivery)
 	case o.moved == nil:
-		return "What others have bound stays."
+		return "Bindings of others stay."
 	}
 	return ""
 }

@@ -36,88 +36,88 @@ func TestOverhaul(t *testing.T) {
 	}{
 		"rebuilt": {rebuilt, func(*overhaul) {},
 			isRebuilt +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
-				"is refused if one waits by then." + "\n\n" +
-				"The entry is closed for the moment that this takes: publishers get an error and have to " +
-				"try again." + "\n\n" +
-				"What others have bound stays."},
+				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
+				"refused if one waits by then.\n\n" +
+				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"again.\n\n" +
+				"Bindings of others stay."},
 		"rebuilt, not counted": {rebuilt, func(o *overhaul) { o.waits = nil },
 			isRebuilt +
-				"How many messages wait in it is not known without a refresh. The apply is refused if one " +
-				"waits by then." + "\n\n" +
-				"The entry is closed for the moment that this takes: publishers get an error and have to " +
-				"try again." + "\n\n" +
-				"What others have bound stays."},
+				"How many messages wait in it is not known without a refresh. The apply is refused if one waits " +
+				"by then.\n\n" +
+				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"again.\n\n" +
+				"Bindings of others stay."},
 		"rebuilt, messages": {rebuilt, func(o *overhaul) { o.waits = &waiting{Delayed: 3} },
 			isRebuilt +
-				"3 messages are on the way through it now, by the last count, which may be some seconds " +
-				"old. The apply is refused while any waits; drain_timeout makes it wait." + "\n\n" +
-				"The entry is closed for the moment that this takes: publishers get an error and have to " +
-				"try again." + "\n\n" +
-				"What others have bound stays."},
+				"3 messages are on the way through it now, by the last count, which may be some seconds old. The " +
+				"apply is refused while any waits; drain_timeout makes it wait.\n\n" +
+				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"again.\n\n" +
+				"Bindings of others stay."},
 		"rebuilt, parked that stay": {rebuilt, func(o *overhaul) {
 			o.waits, o.keepsParked = &waiting{Parked: 1}, true
 		},
 			isRebuilt +
-				"1 message is parked in it now, by the last count, which may be some seconds old. The " +
-				"apply is refused if one waits by then. What is parked stays." + "\n\n" +
-				"The entry is closed for the moment that this takes: publishers get an error and have to " +
-				"try again." + "\n\n" +
-				"What others have bound stays."},
+				"1 message is parked in it now, by the last count, which may be some seconds old. The apply is " +
+				"refused if one waits by then. Parked messages stay.\n\n" +
+				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"again.\n\n" +
+				"Bindings of others stay."},
 		"rebuilt, both, and a drain": {rebuilt, func(o *overhaul) {
 			o.waits, o.guard = &waiting{1, 2}, plans.Guard{Drain: 90 * time.Second}
 		},
 			isRebuilt +
-				"1 message is on the way through it now, and 2 parked, by the last count, which may be " +
-				"some seconds old. The apply closes the entry and waits up to 1 min 30 s until all are " +
-				"delivered. If some are not, it opens the entry again and is refused. What is parked stops " +
-				"the apply, until somebody consumes or purges it." + "\n\n" +
-				"The entry is closed for as long as messages wait, at most 1 min 30 s, and a moment " +
-				"longer: publishers get an error and have to try again." + "\n\n" +
-				"What others have bound stays."},
+				"1 message is on the way through it now, and 2 parked, by the last count, which may be some " +
+				"seconds old. The apply closes the entry and waits up to 1 min 30 s until all are delivered. If " +
+				"some are not, it opens the entry again and is refused. Parked messages stop the apply, until " +
+				"somebody consumes or purges them.\n\n" +
+				"The entry is closed for as long as messages wait, at most 1 min 30 s, and a moment longer. " +
+				"Publishers get an error and have to try again.\n\n" +
+				"Bindings of others stay."},
 		"rebuilt with force": {rebuilt, func(o *overhaul) {
 			o.waits, o.guard = &waiting{1, 2}, plans.Guard{Drain: 90 * time.Second, Force: true}
 		},
 			isRebuilt +
-				"1 message is on the way through it now, and 2 parked, by the last count, which may be " +
-				"some seconds old. The apply deletes what waits, because force_destroy is true." + "\n\n" +
-				"The entry is closed for the moment that this takes: publishers get an error and have to " +
-				"try again." + "\n\n" +
-				"What others have bound stays."},
+				"1 message is on the way through it now, and 2 parked, by the last count, which may be some " +
+				"seconds old. The apply deletes waiting messages, because force_destroy is true.\n\n" +
+				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"again.\n\n" +
+				"Bindings of others stay."},
 		"rebuilt in another base": {rebuilt, func(o *overhaul) { o.after = scale(10, 17) },
 			isRebuilt +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
-				"is refused if one waits by then." + "\n\n" +
-				"The entry is closed for the moment that this takes: publishers get an error and have to " +
-				"try again. A key then stands for another delay: publishers need other keys from then on." + "\n\n" +
-				"What others have bound stays."},
+				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
+				"refused if one waits by then.\n\n" +
+				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"again. A key then stands for another delay: publishers need other keys from then on.\n\n" +
+				"Bindings of others stay."},
 		"rebuilt with another delivery exchange": {rebuilt, func(o *overhaul) { o.newDelivery = "d" },
 			isRebuilt +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
-				"is refused if one waits by then." + "\n\n" +
-				"The entry is closed for the moment that this takes: publishers get an error and have to " +
-				"try again." + "\n\n" +
-				`Messages then arrive at exchange "d" in place of exchange "t.delivery": applications have ` +
-				"to bind their queues there."},
+				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
+				"refused if one waits by then.\n\n" +
+				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"again.\n\n" +
+				`Messages then arrive at exchange "d" in place of exchange "t.delivery": applications have to ` +
+				"bind their queues there."},
 		"replaced": {replaced, func(*overhaul) {},
-			isReplaced + "." + "\n\n" +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
-				"is refused if one waits by then." + "\n\n" +
+			isReplaced + ".\n\n" +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
+				"refused if one waits by then.\n\n" +
 				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is exchange ` +
-				`"t.delay-17".` + "\n\n" +
-				"Routing keys get 18 digits in place of 17. What applications have bound to exchange " +
-				`"t.delivery" with a "*" for each digit then matches no message: they have to bind again.`},
+				"\"t.delay-17\".\n\n" +
+				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
+				`with a "*" for each digit then match no message: they have to bind again.`},
 		"replaced, for two reasons, elsewhere": {replaced, func(o *overhaul) {
 			o.because = append(o.because, `vhost changes from "/" to "b"`)
 			o.moved = &movedEntry{vhost: "b", entry: "t.delay-16"}
 		},
-			isReplaced + ` and vhost changes from "/" to "b".` + "\n\n" +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
-				"is refused if one waits by then." + "\n\n" +
+			isReplaced + " and vhost changes from \"/\" to \"b\".\n\n" +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
+				"refused if one waits by then.\n\n" +
 				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is exchange ` +
-				`"t.delay-16" in vhost "b".` + "\n\n" +
-				"Routing keys get 18 digits in place of 17. What applications have bound to exchange " +
-				`"t.delivery" with a "*" for each digit then matches no message: they have to bind again.`},
+				"\"t.delay-16\" in vhost \"b\".\n\n" +
+				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
+				`with a "*" for each digit then match no message: they have to bind again.`},
 		"replaced, not known": {replaced, func(o *overhaul) {
 			o.moved, o.before, o.after, o.newDelivery = &movedEntry{vhost: "/"}, nil, nil, ""
 		},
@@ -127,27 +127,26 @@ func TestOverhaul(t *testing.T) {
 				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is not known ` +
 				"yet."},
 		"replaced, and the old entry stays open": {replaced, func(o *overhaul) { o.moved.staysOpen = true },
-			isReplaced + "." + "\n\n" +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
-				"is refused if one waits by then." + "\n\n" +
-				`What publishers still send to exchange "t.delay-16" then gets into the middle of the ` +
-				`cascade, and goes astray. The new entry is exchange "t.delay-17".` + "\n\n" +
-				"Routing keys get 18 digits in place of 17. What applications have bound to exchange " +
-				`"t.delivery" with a "*" for each digit then matches no message: they have to bind again.`},
+			isReplaced + ".\n\n" +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
+				"refused if one waits by then.\n\n" +
+				`Messages that publishers still send to exchange "t.delay-16" then get into the middle of the ` +
+				"cascade, and go astray. The new entry is exchange \"t.delay-17\".\n\n" +
+				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
+				`with a "*" for each digit then match no message: they have to bind again.`},
 		"replaced, messages, bindings of others": {replaced, func(o *overhaul) {
 			o.waits, o.inbound = &waiting{2, 1}, []string{`exchange "a", bound to exchange "t.delay-16" with key "#"`}
 		},
-			isReplaced + "." + "\n\n" +
-				"2 messages are on the way through it now, and 1 parked, by the last count, which may be " +
-				"some seconds old. The apply is refused while any waits; drain_timeout makes it wait. What " +
-				"is parked stops the apply, until somebody consumes or purges it." + "\n\n" +
+			isReplaced + ".\n\n" +
+				"2 messages are on the way through it now, and 1 parked, by the last count, which may be some " +
+				"seconds old. The apply is refused while any waits; drain_timeout makes it wait. Parked messages " +
+				"stop the apply, until somebody consumes or purges them.\n\n" +
 				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is exchange ` +
-				`"t.delay-17".` + "\n\n" +
-				"Routing keys get 18 digits in place of 17. What applications have bound to exchange " +
-				`"t.delivery" with a "*" for each digit then matches no message: they have to bind again.` + "\n\n" +
-				"These bindings of others lead into it, and go with it. Whoever made them has to bind " +
-				"again:" + "\n\n" +
-				`  exchange "a", bound to exchange "t.delay-16" with key "#"`},
+				"\"t.delay-17\".\n\n" +
+				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
+				"with a \"*\" for each digit then match no message: they have to bind again.\n\n" +
+				"These bindings of others lead into it, and go with it. Whoever made them has to bind again:\n\n  " +
+				`exchange "a", bound to exchange "t.delay-16" with key "#"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			moved := is.of.moved

@@ -143,8 +143,8 @@ func (s plainServer) InvokeAction(
 }
 
 // showPlain leaves nothing in diagnostics that a terminal or a CI log would obey. Names are quoted, and a broker's
-// words are plain before; this is for a place where that was forgotten, and for commands to a CI system within a name,
-// before which Terraform may begin a line.
+// words are plain before. This is for a place where that was forgotten, and for commands to a CI system within a name,
+// where Terraform may begin a line.
 func showPlain(diagnostics []*tfprotov6.Diagnostic) {
 	for _, d := range diagnostics {
 		d.Summary, d.Detail = plaintext.Line(d.Summary), plaintext.Lines(d.Detail)

@@ -50,7 +50,7 @@ func (r *lifecycle[M, P]) notePrior(state P) {
 	}
 }
 
-// notePlan notes what is planned, and refuses two new resources that would declare the same.
+// notePlan notes the planned objects, and refuses two new resources that would declare the same.
 func (r *lifecycle[M, P]) notePlan(plan P, isNew bool) diag.Diagnostics {
 	var diags diag.Diagnostics
 	one, ok := plannedOf(plan, isNew)
@@ -59,16 +59,9 @@ func (r *lifecycle[M, P]) notePlan(plan P, isNew bool) diag.Diagnostics {
 	}
 	if other, common := r.connection.planned.add(one); len(common) > 0 {
 		diags.AddError("Two resources declare the same objects", fmt.Sprintf(
-			"The %s with entry exchange %q and another resource of this configuration, a %s with entry exchange %q, "+
-				"would both declare in vhost %q:"+
-				"\n\n  %s\n\nGive one of the two other names.",
-			one.kind,
-			one.Entry,
-			other.kind,
-			other.Entry,
-			one.vhost,
-			strings.Join(atMost(common), "\n  "),
-		))
+			"Two resources of this configuration, the %s with entry exchange %q and a %s with entry exchange %q, "+
+				"would both declare in vhost %q:\n\n  %s\n\nGive one of the two other names.",
+			one.kind, one.Entry, other.kind, other.Entry, one.vhost, strings.Join(atMost(common), "\n  ")))
 	}
 	return diags
 }
@@ -88,8 +81,8 @@ func (r *lifecycle[M, P]) lookForCreate(ctx context.Context, plan P) diag.Diagno
 	return diags
 }
 
-// lookForReplacement refuses a replacement that would destroy what there is and then could not make what is planned.
-// What the state has goes first, and is not in the way.
+// lookForReplacement refuses a replacement that would destroy the existing objects and then could not make the planned
+// ones. The state's objects go first, and are not in the way.
 func (r *lifecycle[M, P]) lookForReplacement(ctx context.Context, plan P) diag.Diagnostics {
 	var diags diag.Diagnostics
 	ctx, cancel, o := r.forPlan(ctx, plan)

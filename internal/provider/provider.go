@@ -1,7 +1,7 @@
 // Package provider is what Terraform sees: schemas, models and words, one file for each resource, data source, list
-// resource, action and function. It decides nothing about topologies: internal/cascade expands a model, internal/deploy
-// brings that onto a broker, and what they return is put into the state and into words here. Read lifecycle.go first,
-// which cascades and ladders share, then words.go.
+// resource, action and function. It decides nothing about topologies: internal/cascade expands a model, and
+// internal/deploy brings that onto a broker. The package puts the results into the state and into words. Read
+// lifecycle.go first, which cascades and ladders share, then words.go.
 package provider
 
 import (
@@ -248,8 +248,8 @@ func (c *connectedData) Configure(_ context.Context, req datasource.ConfigureReq
 	}
 }
 
-// assume puts harmless values in the place of those that are not known yet, so that the others can
-// be checked, and returns the names of these attributes.
+// assume puts harmless values in the place of unknown ones, so that the others can be checked. It returns the names of
+// these attributes.
 func (m *providerModel) assume() map[string]bool {
 	unknown := map[string]bool{}
 	for name, value := range map[string]*types.String{

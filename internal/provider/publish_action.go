@@ -162,7 +162,7 @@ func (a *publishAction) look(ctx context.Context, model publishModel) (cascade.S
 // check reports what would be wrong whatever the values turn out to be that are not known yet.
 func (m publishModel) check() diag.Diagnostics {
 	var diags, more diag.Diagnostics
-	// What is not known has a value that every other one goes with.
+	// An unknown parameter has a value that goes with every other one.
 	base, levels, resolution := cascade.MinBase, 1, time.Millisecond
 	delay, address := time.Duration(0), "a"
 	if isGiven(m.Base) {
@@ -315,7 +315,7 @@ func (m publishModel) checkBindings(
 			reason = fmt.Sprintf("there is no delivery exchange %q", found.DeliveryExchange)
 		}
 		diags.AddError("The cascade is damaged", fmt.Sprintf("In vhost %q %s. Nothing was sent. A plan of the "+
-			"cascade shows what is missing, and an apply repairs it.", message.Vhost, reason))
+			"cascade shows the damage, and an apply repairs it.", message.Vhost, reason))
 		return diags, nil
 	}
 	delivered, err := takes(ctx, look, delivery, message.RoutingKey)

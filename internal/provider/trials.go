@@ -14,10 +14,10 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 )
 
-// tryAll is what can be said of a configuration some of whose values are not known yet. It is
-// found by trying: the known part is expanded with several values in the place of each unknown one,
-// and what comes out the same every time does not depend on what is unknown. Errors are those that
-// no value would mend; then the result is nil, as it is if no trial passes. Failed is the summary of any other error.
+// tryAll computes as much as can be said of a configuration with unknown values. It tries: it expands the known part
+// with several values in the place of each unknown one. A result that is the same every time does not depend on the
+// unknown ones. Errors are those that no value would mend; then the result is nil, as it is if no trial passes. Failed
+// is the summary of any other error.
 func tryAll[Config any](
 	ctx context.Context, failed string, trials []Config, compute func(Config) (computed, error),
 ) (result computed, common cascade.Errors, diags diag.Diagnostics) {
@@ -50,7 +50,7 @@ func tryAll[Config any](
 // said of any of them.
 type computed map[string]attr.Value
 
-// merge keeps, of what two trials give, what is the same in both, and makes the rest unknown.
+// merge keeps the values that are the same in two trials, and makes the rest unknown.
 func (c computed) merge(ctx context.Context, other computed) computed {
 	merged := computed{}
 	for attribute, value := range c {
@@ -59,7 +59,7 @@ func (c computed) merge(ctx context.Context, other computed) computed {
 	return merged
 }
 
-// fill plans what was computed where the configuration says nothing.
+// fill plans a computed value where the configuration has none.
 func fill[T attr.Value](planned *T, config T, c computed, attribute string) {
 	if !config.IsNull() {
 		return

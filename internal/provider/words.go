@@ -19,7 +19,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// explain turns all that is wrong with a deployment into diagnostics. The verb is what was to be done.
+// explain turns all faults of a deployment into diagnostics. The verb is the intended action.
 func (o *operation) explain(ctx context.Context, verb string, err error) diag.Diagnostics {
 	var (
 		list       deploy.Errors
@@ -81,7 +81,7 @@ func (o *operation) unusable(err *deploy.DeliveryError) diag.Diagnostic {
 	where := fmt.Sprintf("delivery exchange %q in vhost %q", err.Exchange, o.Vhost)
 	if !err.Missing {
 		return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange has the wrong type",
-			fmt.Sprintf("The %s is of type %q. It has to be a topic exchange: addresses are matched behind the "+
+			fmt.Sprintf("The %s is of type %q. It has to be a topic exchange, which matches addresses behind the "+
 				"delay in the routing key.", where, err.Type))
 	}
 	declare := "a durable topic exchange"
@@ -110,7 +110,8 @@ func (o *operation) existing(ctx context.Context, err *deploy.ExistsError) diag.
 		also = fmt.Sprintf("Exactly as the %s would declare them:\n\n  %s\n\n", o.Kind, strings.Join(err.Equal, "\n  "))
 	}
 	return diag.NewErrorDiagnostic(fmt.Sprintf("Objects of the %s exist and differ", o.Kind), fmt.Sprintf(
-		nothingWritten+"In vhost %q these objects exist and are not what the %s would declare:\n\n  %s\n\n%s%s",
+		nothingWritten+"In vhost %q these objects exist, and differ from those that the %s would declare:"+
+			"\n\n  %s\n\n%s%s",
 		o.Vhost, o.Kind, strings.Join(err.Different, "\n  "), also,
 		o.orImport(ctx, "Use other names or remove these objects", "import the "+o.Kind+" and let an apply bring "+
 			"it into line")))
@@ -120,8 +121,8 @@ func (o *operation) existing(ctx context.Context, err *deploy.ExistsError) diag.
 const waysOfOthers = "\n\nIf they are those of a resource that has got another address, a moved block says so. " +
 	"If it replaces itself with create_before_destroy, these are its own: remove that, or set adopt = true."
 
-// orImport adds the import as a way out, if what exists is so much of the resource
-// that an import would recognize it, and an apply complete it without replacing anything.
+// orImport adds the import as a way out, if enough of the resource exists. Then an import recognizes it, and an apply
+// completes it without replacing anything.
 func (o *operation) orImport(ctx context.Context, otherwise, purpose string) string {
 	recognized, ok := o.importable(ctx)
 	if !ok || !recognized.SameObjects(o.Desired) {
@@ -133,8 +134,8 @@ func (o *operation) orImport(ctx context.Context, otherwise, purpose string) str
 // notTakenOver is for a delivery exchange that is to become part of the resource and is not what it would declare.
 func (o *operation) notTakenOver(err *deploy.TakeoverError) diag.Diagnostic {
 	return diag.NewAttributeErrorDiagnostic(path.Root("create_delivery_exchange"), "Delivery exchange differs",
-		fmt.Sprintf("Nothing was written. In vhost %q the delivery exchange is not what the %s would declare:\n\n  "+
-			"%s\n\nLeave create_delivery_exchange at false, or let its owner delete it.",
+		fmt.Sprintf("Nothing was written. In vhost %q the delivery exchange differs from the one that the %s would "+
+			"declare:\n\n  %s\n\nLeave create_delivery_exchange at false, or let its owner delete it.",
 			o.Vhost, o.Kind, err.Exchange))
 }
 
@@ -160,7 +161,7 @@ func (o *operation) wouldStand(err *deploy.StandingError) diag.Diagnostic {
 			err.Exchange, strings.Join(atMost(err.Users), "\n  "), o.Kind))
 }
 
-// held is for what another resource of this run has.
+// held is for objects that another resource of this run has.
 func (o *operation) held(err *deploy.HeldError) diag.Diagnostic {
 	return diag.NewErrorDiagnostic(fmt.Sprintf("Objects of the %s are those of another resource", o.Kind), fmt.Sprintf(
 		"Nothing was written. In vhost %q, another resource of this apply has these objects:\n\n  %s\n\n"+
@@ -168,7 +169,7 @@ func (o *operation) held(err *deploy.HeldError) diag.Diagnostic {
 		o.Vhost, claimLines(err.By), useMoved))
 }
 
-// wanted is for what another resource of this run wanted to have.
+// wanted is for objects that another resource of this run wanted to have.
 func (o *operation) wanted(verb string, err *deploy.WantedError) diag.Diagnostic {
 	if verb == "update" {
 		verb = "change"
@@ -181,8 +182,8 @@ func (o *operation) wanted(verb string, err *deploy.WantedError) diag.Diagnostic
 }
 
 // useMoved is the way to give a resource another address.
-const useMoved = "If it is one and the same under a new address, say so in the configuration, and remove what this " +
-	"apply has left undone:\n\n  moved {\n    from = <address before>\n    to   = <address now>\n  }\n\n"
+const useMoved = "If it is one and the same under a new address, say so in the configuration, and apply again:" +
+	"\n\n  moved {\n    from = <address before>\n    to   = <address now>\n  }\n\n"
 
 func claimLines(by deploy.Claimed) string { return strings.Join(atMost(by.Lines()), "\n  ") }
 
@@ -207,7 +208,7 @@ func (o *operation) notCreated(err *deploy.NotCreatedError) diag.Diagnostic {
 	if o.options.Adopt {
 		// Some of them may have been there before. A tainted state would have them deleted.
 		return withMore(failure, detail+" None of them is in the state: the next apply adopts them "+
-			"and adds what is missing.")
+			"and adds the missing ones.")
 	}
 	return withMore(failure, detail+" They stay in the state, marked as tainted: the next apply "+
 		"removes them, as soon as nothing waits in them, and creates everything anew.")
@@ -225,14 +226,12 @@ func (o *operation) notRemoved(verb string, err *deploy.NotRemovedError) diag.Di
 	switch {
 	case errors.As(err, &left):
 		return withMore(failure, "Somebody else has declared them again, or a gateway gave a wrong answer. They stay "+
-			"in "+
-			"the state, and the next apply deletes them.")
+			"in the state, and the next apply deletes them.")
 	case errors.As(err, &undo) && slices.ContainsFunc(undo.Left, o.opensEntry):
 		return withMore(failure, fmt.Sprintf(
 			"Exchange %q, the entry, stays closed, because a message could get lost behind it: publishers get "+
-				"an error. "+
-				"Remove the cause, then run terraform apply again: it brings back what is missing, or goes on with "+
-				"the destroy.", o.Desired.Entry))
+				"an error. Remove the cause, then run terraform apply again: it brings back the missing objects, or "+
+				"goes on with the destroy.", o.Desired.Entry))
 	case errors.As(err, &undo):
 		return withMore(failure, fmt.Sprintf("Exchange %q, the entry, is open.", o.Desired.Entry))
 	case errors.As(err, &notEmpty):
@@ -241,7 +240,7 @@ func (o *operation) notRemoved(verb string, err *deploy.NotRemovedError) diag.Di
 		return failure
 	case o.options.Guard.Force:
 		return withMore(failure,
-			"With force_destroy, what was deleted before is not brought back. The next apply goes on from there.")
+			"With force_destroy, nothing brings deleted objects back. The next apply goes on from there.")
 	}
 	return withMore(failure, "Nothing of it is gone.")
 }
@@ -267,24 +266,23 @@ func (o *operation) holdsMessages(verb string, err *broker.NotEmptyError, of top
 	if verb != "destroy" {
 		waits = "an update"
 	}
-	wait := fmt.Sprintf("Wait until the delayed messages are delivered, which may take up to %s, or apply ",
-		plaintext.Duration(longest))
+	wait := fmt.Sprintf("Wait until the delayed messages are delivered, which may take up to %s, and try again. Or "+
+		"first apply ", plaintext.Duration(longest))
 	switch {
 	case delayed && !parked && o.options.Guard.Drain > 0:
 		after = " after the entry was closed for " + plaintext.Duration(o.options.Guard.Drain)
-		ways = append(ways, wait+"a longer drain_timeout, or apply force_destroy = true, which deletes them; then try "+
-			"again.")
+		ways = append(ways, wait+"a longer drain_timeout. Or first apply force_destroy = true, which deletes them.")
 	case delayed:
 		ways = append(ways, wait+"drain_timeout, which makes "+waits+" wait for them, or force_destroy = true, which "+
-			"makes it delete them; then try again.")
+			"makes it delete them.")
 	}
 	if overdue {
-		ways = append(ways, "What is overdue leads nowhere, or to a queue that is full: bind a queue, or make room; "+
+		ways = append(ways, "Overdue messages find no queue, or a full one: bind a queue, or make room. "+
 			"RabbitMQ tries again within three minutes, or six if a queue was full.")
 	}
 	if parked {
-		ways = append(ways, "What is in the queue of unroutable messages does not leave it by itself: consume it, "+
-			"purge it, or apply force_destroy = true; then try again. While publishers go on, a message may get "+
+		ways = append(ways, "Parked messages do not leave the queue of unroutable messages by themselves. Consume it, "+
+			"purge it, or apply force_destroy = true, and try again. While publishers go on, a message may get "+
 			"there in the moment in which the entry closes.")
 	}
 	return diag.NewErrorDiagnostic(title(o.Kind)+" holds messages", fmt.Sprintf("The %s was not %s, and nothing of "+

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Of returns the cases to try, in their order, and at least one. Which they are depends on SEED, the name of the test,
-// the name of the list and its length, so that the same SEED chooses the same cases again, whatever else runs.
+// Of returns the cases to try, in their order, and at least one. The choice depends on SEED, the name of the test, the
+// name of the list and its length. So the same SEED chooses the same cases again, whatever else runs.
 func Of[T any](t testing.TB, list string, all []T) []T {
 	t.Helper()
 	oneIn, seed, err := parse(os.Getenv("SAMPLE"), os.Getenv("SEED"))

@@ -10,7 +10,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
-// Differences are the objects in which a broker differs from what is desired, each list in a fixed order.
+// Differences are the objects in which a broker differs from the desired topology, each list in a fixed order.
 type Differences struct {
 	MissingExchanges, MissingQueues []string
 	// WrongExchanges and WrongQueues exist with other properties.
@@ -22,7 +22,7 @@ type Differences struct {
 	MissingPolicies, WrongPolicies []string
 }
 
-// Diff compares what a broker has with what is desired.
+// Diff compares a broker's objects with the desired ones.
 func Diff(desired, actual Topology) Differences {
 	var d Differences
 	for _, name := range slices.Sorted(maps.Keys(desired.Exchanges)) {
@@ -62,12 +62,11 @@ func Diff(desired, actual Topology) Differences {
 	return d
 }
 
-// Object is something of a topology that a broker has already, and how it differs from what is
-// desired.
+// Object is an object of a topology that a broker has already, and its differences from the desired one.
 type Object struct {
 	// Name is the object in words, such as `queue "tasks.delay-03"`.
 	Name string
-	// Differences is empty if the object is exactly what is desired.
+	// Differences is empty if the object is exactly as desired.
 	Differences []Difference
 }
 

@@ -42,8 +42,8 @@ func (p Policy) coversExchange(name string) bool {
 	return err == nil && matches && p.IsForExchanges()
 }
 
-// AlternateOf is the exchange that takes what no binding of this one takes, by argument or by a policy of the topology,
-// if there is one.
+// AlternateOf is the exchange that takes the messages that no binding of this one takes, if there is one. An argument
+// or a policy of the topology names it.
 func (t Topology) AlternateOf(exchange string) string {
 	if name := t.Exchanges[exchange].AlternateExchange(); name != "" {
 		return name
@@ -56,12 +56,12 @@ func (t Topology) AlternateOf(exchange string) string {
 	return ""
 }
 
-// Parking is the exchange that takes what is unroutable at the entry, and by that anywhere, empty if there is none. Its
-// queue has the same name.
+// Parking is the exchange that takes unroutable messages of the entry, and by that all of them, empty if there is none.
+// Its queue has the same name.
 func (t Topology) Parking() string { return t.AlternateOf(t.Entry) }
 
-// WithoutPolicies is the topology without its policies, and without the exchanges and queues to which they lead what is
-// unroutable. These can come and go while messages are on their way through the rest.
+// WithoutPolicies is the topology without its policies, and without the exchanges and queues to which they lead
+// unroutable messages. These can come and go while messages are on their way through the rest.
 func (t Topology) WithoutPolicies() Topology {
 	beside := New()
 	for _, p := range t.Policies {

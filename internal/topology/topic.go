@@ -5,8 +5,8 @@ import "strings"
 // TopicKey is a routing key, or the pattern of a binding of a topic exchange, in words.
 type TopicKey []string
 
-// ParseTopicKey splits a key as RabbitMQ does: the empty key has no words, and there are empty words
-// before, between and behind dots (split_topic_key in rabbit_db_topic_exchange).
+// ParseTopicKey splits a key as RabbitMQ does. The empty key has no words, and there are empty words before, between
+// and behind dots (split_topic_key in rabbit_db_topic_exchange).
 func ParseTopicKey(key string) TopicKey {
 	if key == "" {
 		return nil

@@ -123,8 +123,8 @@ func (b Bindings) Sorted() []Binding {
 	return sorted
 }
 
-// Owns tells whether the bindings of the exchange belong to the topology: those of its own
-// exchanges do, those of the delivery exchange are the applications'.
+// Owns tells whether the bindings of the exchange belong to the topology. Those of its own exchanges do; those of the
+// delivery exchange are the applications'.
 func (t Topology) Owns(exchange string) bool {
 	return t.Has(exchange) && exchange != t.Delivery
 }
@@ -138,8 +138,8 @@ func (t Topology) Has(exchange string) bool {
 // IsEmpty tells whether there is nothing of it.
 func (t Topology) IsEmpty() bool { return len(t.Exchanges)+len(t.Queues)+len(t.Policies) == 0 }
 
-// Within is what there is of the wanted topology among these objects: its exchanges, queues and policies, as they are,
-// and all bindings of the exchanges that it owns.
+// Within is the part of the wanted topology that exists among these objects. It has its exchanges, queues and policies,
+// as they are, and all bindings of the exchanges that it owns.
 func (t Topology) Within(want Topology) Topology {
 	part := New()
 	part.Entry, part.Delivery = want.Entry, want.Delivery
@@ -214,8 +214,8 @@ func (e Exchange) Equal(other Exchange) bool {
 // AlternateExchange is the exchange that takes what no binding of this one takes, by argument, if there is one.
 func (e Exchange) AlternateExchange() string { return e.Arguments.Text("alternate-exchange") }
 
-// Type is the queue's type. A queue without the argument is a classic queue: where a vhost has
-// another default type, the broker itself adds the argument when the queue is declared (4.0).
+// Type is the queue's type. A queue without the argument is a classic queue. Where a vhost has another default type,
+// the broker itself adds the argument when the queue is declared (4.0).
 func (q Queue) Type() string {
 	if t := q.Arguments.Text("x-queue-type"); t != "" {
 		return t
@@ -348,8 +348,8 @@ func (b Binding) Describe() string {
 	return text
 }
 
-// Without is the part of the topology that another one does not have: queues, with the bindings that lead into them,
-// and policies, with the exchanges to which they lead.
+// Without is the part of the topology that another one does not have. It has queues, with the bindings that lead into
+// them, and policies, with the exchanges to which they lead.
 func (t Topology) Without(other Topology) Topology {
 	part := New()
 	part.Entry, part.Delivery = t.Entry, t.Delivery
@@ -400,8 +400,8 @@ func (q Queue) TTLMillis() int64 {
 	return -1
 }
 
-// LongestWait is how long a message in the queue may be on its way through the topology: in this queue and in all that
-// come behind it.
+// LongestWait is how long a message in the queue may be on its way through the topology: in this queue and in all
+// behind it.
 func (t Topology) LongestWait(queue string) time.Duration {
 	known := map[string]time.Duration{} // of queues and, with a blank before them, exchanges
 	var inQueue, behind func(string) time.Duration

@@ -29,7 +29,7 @@ run "apply" {
   }
 }
 
-# One level more, in place of what is there.
+# One level more, in place.
 run "resize" {
   variables {
     levels = 3

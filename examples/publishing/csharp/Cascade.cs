@@ -31,7 +31,7 @@ public sealed class Cascade
         }
         catch (JsonException)
         {
-            // The line below says what is expected.
+            // The line below names the right form.
         }
         Console.Error.WriteLine("set the environment variable PUBLISHER to JSON with a text entry_exchange " +
             "and positive integers base, levels and resolution_ms");

@@ -4,8 +4,8 @@ using System.Text;
 public static class RoutingKey
 {
     /// <summary>
-    /// The delay in steps of the resolution, rounded up so that no message is early, in the base with one digit for
-    /// each level, then the address.
+    /// The delay in steps of the resolution, then the address. The delay is rounded up so that no message is early. It
+    /// is written in the base with one digit for each level.
     /// </summary>
     public static string Of(TimeSpan delay, int levels, TimeSpan resolution, string address, int toBase = 2)
     {

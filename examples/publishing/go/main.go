@@ -114,8 +114,8 @@ func retry(ctx context.Context, connection *amqp.Connection, cascade Cascade, qu
 	return delivery.Ack(false)
 }
 
-// isHarmful tells further keys, which RabbitMQ uses again at every level, and what it wrote while the message was
-// delayed: RabbitMQ 3 takes a message that brings that along for one that goes in circles, lost or stuck.
+// isHarmful tells further keys, which RabbitMQ uses again at every level, and the headers that it wrote during the
+// delay. RabbitMQ 3 takes a message with such headers for one that goes in circles, lost or stuck.
 func isHarmful(header string) bool {
 	return slices.Contains([]string{"CC", "BCC", "x-death"}, header) ||
 		strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")

@@ -24,7 +24,7 @@ record Cascade(String entryExchange, int base, int levels, long resolutionMillis
                 return new Cascade(entryExchange.textValue(), base.intValue(), levels.intValue(), resolution.longValue());
             }
         } catch (JsonProcessingException e) {
-            // The line below says what is expected.
+            // The line below names the right form.
         }
         System.err.println("set the environment variable PUBLISHER to JSON with a text entry_exchange "
             + "and positive integers base, levels and resolution_ms");

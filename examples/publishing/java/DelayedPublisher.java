@@ -52,8 +52,8 @@ class DelayedPublisher {
     }
 
     /**
-     * Further keys, which RabbitMQ uses again at every level, and what it wrote while the message was delayed: RabbitMQ 3 takes a
-     * message that brings that along for one that goes in circles, lost or stuck.
+     * Further keys, which RabbitMQ uses again at every level, and the headers that it wrote during the delay. RabbitMQ 3 takes
+     * a message with such headers for one that goes in circles, lost or stuck.
      */
     private static boolean isHarmful(String header) {
         return Set.of("CC", "BCC", "x-death").contains(header)

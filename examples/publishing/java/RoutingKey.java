@@ -4,8 +4,8 @@ final class RoutingKey {
     private RoutingKey() {}
 
     /**
-     * The delay in steps of the resolution, rounded up so that no message is early, in the base with one digit for each level, then
-     * the address. The type is long because an int ends at 31 levels of base 2.
+     * The delay in steps of the resolution, then the address. The delay is rounded up so that no message is early. It is
+     * written in the base with one digit for each level. The type is long because an int ends at 31 levels of base 2.
      */
     static String of(long delayMillis, int levels, long resolutionMillis, String address, int base) {
         if (base < 2 || base > 16) {

@@ -41,8 +41,8 @@ async function retry(connection, cascade, queue, delayMs) {
   await channel.close();
 }
 
-// Further keys, which RabbitMQ uses again at every level, and what it wrote while the message was delayed: RabbitMQ 3
-// takes a message that brings that along for one that goes in circles, lost or stuck.
+// Further keys, which RabbitMQ uses again at every level, and the headers that it wrote during the delay. RabbitMQ 3
+// takes a message with such headers for one that goes in circles, lost or stuck.
 function isHarmful(header) {
   return ['CC', 'BCC', 'x-death'].includes(header)
     || header.startsWith('x-first-death-') || header.startsWith('x-last-death-');

@@ -57,8 +57,8 @@ function retry(AMQPChannel $channel, Cascade $cascade, string $queue, int $delay
 }
 
 /**
- * Further keys, which RabbitMQ uses again at every level, and what it wrote while the message was delayed: RabbitMQ 3
- * takes a message that brings that along for one that goes in circles, lost or stuck.
+ * Further keys, which RabbitMQ uses again at every level, and the headers that it wrote during the delay. RabbitMQ 3
+ * takes a message with such headers for one that goes in circles, lost or stuck.
  */
 function isHarmful(string $header): bool
 {

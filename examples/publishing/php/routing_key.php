@@ -3,8 +3,8 @@
 declare(strict_types=1);
 
 /**
- * The delay in steps of the resolution, rounded up so that no message is early, in the base with one digit for
- * each level, then the address.
+ * The delay in steps of the resolution, then the address. The delay is rounded up so that no message is early.
+ * It is written in the base with one digit for each level.
  */
 function routingKey(int $delayMs, int $levels, int $resolutionMs, string $address, int $base = 2): string
 {

@@ -35,8 +35,8 @@ def retry(channel, cascade, queue, delay_ms):
 
 
 def is_harmful(header):
-    """Further keys, which RabbitMQ uses again at every level, and what it wrote while the message was delayed:
-    RabbitMQ 3 takes a message that brings that along for one that goes in circles, lost or stuck."""
+    """Further keys, which RabbitMQ uses again at every level, and the headers that it wrote during the delay.
+    RabbitMQ 3 takes a message with such headers for one that goes in circles, lost or stuck."""
     return header in ("CC", "BCC", "x-death") or header.startswith(("x-first-death-", "x-last-death-"))
 
 

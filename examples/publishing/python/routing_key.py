@@ -1,6 +1,6 @@
 def routing_key(delay_ms: int, levels: int, resolution_ms: int, address: str, base: int = 2) -> str:
-    """The delay in steps of the resolution, rounded up so that no message is early, in the base with one
-    digit for each level, then the address."""
+    """The delay in steps of the resolution, then the address. The delay is rounded up so that no message is
+    early. It is written in the base with one digit for each level."""
     if not 2 <= base <= 16:
         raise ValueError(f"the base is {base}, not one of 2 to 16")
     steps = -(-delay_ms // resolution_ms)

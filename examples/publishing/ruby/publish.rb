@@ -34,8 +34,8 @@ def retry_later(channel, cascade, queue, delay_ms)
   channel.ack(delivery.delivery_tag)
 end
 
-# Further keys, which RabbitMQ uses again at every level, and what it wrote while the message was delayed: RabbitMQ 3
-# takes a message that brings that along for one that goes in circles, lost or stuck.
+# Further keys, which RabbitMQ uses again at every level, and the headers that it wrote during the delay. RabbitMQ 3
+# takes a message with such headers for one that goes in circles, lost or stuck.
 def harmful?(header)
   %w[CC BCC x-death].include?(header) || header.start_with?('x-first-death-', 'x-last-death-')
 end

@@ -16,8 +16,8 @@ resource "rabbitmqdelay_cascade" "tasks" {
   levels = 17
 }
 
-# Up to a minute in steps of 100 ms, in a vhost of its own, with back-pressure: a queue that holds
-# 100,000 messages refuses further ones. A destroy waits up to two minutes for the last of them.
+# Up to a minute in steps of 100 ms, in a vhost of its own, with back-pressure.
+# A queue that holds 100,000 messages refuses further ones. A destroy waits up to two minutes for the last of them.
 resource "rabbitmqdelay_cascade" "retries" {
   name          = "retries"
   vhost         = "orders"

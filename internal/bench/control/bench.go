@@ -1,8 +1,8 @@
 // Package control measures what Terraform takes for a cascade: time, requests, connections and memory of plan,
 // apply, import and destroy.
 //
-// Terraform itself takes time that no provider can save: the floor is one exchange of the provider
-// cyrilgdn/rabbitmq if that is given, else the smallest cascade there is.
+// Terraform itself takes time that no provider can save. The floor is one exchange of the provider cyrilgdn/rabbitmq if
+// that is given, else the smallest possible cascade.
 package control
 
 import (
@@ -27,15 +27,16 @@ import (
 type Options struct {
 	Levels  []int
 	Latency []time.Duration // added to every round trip, with the highest number of levels
-	// queues and bindings of others in the vhost, likewise, for Beside; 0 is what the others are compared with
+	// queues and bindings of others in the vhost, likewise, for Beside; 0 is the base of the comparison
 	Foreign []int
 	Bases   []dataplane.Digits // for ByBase
 	Ten     bool               // whether to measure ten cascades in one configuration
 	Import  bool
-	Steps   bool   // whether to measure what the broker takes for the objects alone
-	Settle  bool   // whether to wait until a plan is as small as it gets, and a broker at rest
-	Rounds  int    // Beside takes so many each time that the others come
-	Other   string // executable file of the provider cyrilgdn/rabbitmq, or empty
+	Steps   bool // whether to measure the broker's own time for the objects
+	// whether to wait until a plan is as small as it gets, and a broker at rest
+	Settle bool
+	Rounds int    // Beside takes so many each time that the others come
+	Other  string // executable file of the provider cyrilgdn/rabbitmq, or empty
 }
 
 // Bench measures on one broker.
@@ -74,7 +75,7 @@ func (b *Bench) Run(ctx context.Context, o Options) error {
 	return b.with(ctx, o, func(t *terraform) error { return b.measure(ctx, t, o, 1, subjects(o)) })
 }
 
-// afterCrowds is for how long a broker is left alone after tens of thousands of queues have come or gone, which keep it
+// afterCrowds is how long a broker is left alone after tens of thousands of queues have come or gone. These keep it
 // busy for some seconds more.
 const afterCrowds = 30 * time.Second
 

@@ -11,8 +11,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 )
 
-// A gateway stands in front of the management API, counts, and makes the way longer: every request, and every
-// connection that is opened, costs one more round trip of the latency.
+// A gateway stands in front of the management API, counts, and makes the way longer. Every request, and every new
+// connection, costs one more round trip of the latency.
 type gateway struct {
 	*httptest.Server
 	latency               time.Duration

@@ -18,7 +18,7 @@ type BacklogOptions struct {
 	QueueTypes []cascade.QueueType
 	Messages   int
 	Wait       time.Duration // how long the messages wait, at least: longer than it takes to publish them
-	Paced      PacedOptions  // what is measured while they wait, at its first rate
+	Paced      PacedOptions  // measured while they wait, at its first rate
 }
 
 const (
@@ -26,9 +26,9 @@ const (
 	backlogLevel  = 10
 )
 
-// Backlog fills the queue of level 10 of a cascade with full lookahead, past the entry and with a round delay, and
-// measures what waiting costs: memory and disk per message, lateness and publish rate in another cascade beside them,
-// and how fast they leave when all of them are due.
+// Backlog fills the queue of level 10 of a cascade with full lookahead, past the entry and with a round delay. It
+// measures the cost of the wait: memory and disk per message, and lateness and publish rate in another cascade beside
+// them. It also measures how fast the messages leave when all of them are due.
 func (b *Bench) Backlog(ctx context.Context, o BacklogOptions) error {
 	for _, queueType := range o.QueueTypes {
 		// A process does not give back what another backlog took. Where it cannot be restarted, its memory says
@@ -135,7 +135,7 @@ func (s *space) backlog(ctx context.Context, queueType cascade.QueueType, o Back
 	if err := add("rate when due", "msg/s", float64(len(late))/took.Seconds()); err != nil {
 		return err
 	}
-	// Not before: what was published and purged takes memory for a while.
+	// Not before: purged messages take memory for a while.
 	return s.besides(ctx, of, "publish beside no backlog "+string(queueType), n)
 }
 

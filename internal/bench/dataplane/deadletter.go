@@ -29,10 +29,10 @@ const (
 	deadLetterResolution = 4 * time.Millisecond
 )
 
-// DeadLetter puts messages into the queue of level 10, past the entry, and measures how long it takes from when the
-// first is due until the last is delivered. A round delay of 2^10 steps has ten clear bits behind the queue: the chain
-// passes ten exchanges, full lookahead one. Random delays have all bits behind the queue at random. The limit, for a
-// round delay, is a queue that hands on to the delivery exchange.
+// DeadLetter puts messages into the queue of level 10, past the entry. It measures the time from when the first is due
+// until the last is delivered. A round delay of 2^10 steps has ten clear bits behind the queue: the chain passes ten
+// exchanges, full lookahead one. Random delays have all bits behind the queue at random. The limit, for a round delay,
+// is a queue that hands on to the delivery exchange.
 func (b *Bench) DeadLetter(ctx context.Context, o DeadLetterOptions) error {
 	for _, queueType := range o.QueueTypes {
 		err := b.in(ctx, func(ctx context.Context, s *space) error { return s.deadLetters(ctx, queueType, o) })
@@ -62,7 +62,7 @@ func (s *space) deadLetters(ctx context.Context, queueType cascade.QueueType, o 
 	return nil
 }
 
-// deadLettering declares what is measured, for each kind of delay.
+// deadLettering declares the subjects, for each kind of delay.
 func (s *space) deadLettering(
 	ctx context.Context, queueType cascade.QueueType, o DeadLetterOptions,
 ) (map[string][]*subject, error) {

@@ -86,8 +86,8 @@ func oppositely(desired, actual topology.Topology) plans.Plan {
 	return plan
 }
 
-// withShortcuts has full lookahead and, before the entry and behind each queue, a direct exchange that takes round
-// delays to where the topic exchange would, and leaves all others to that. It takes a binding for each level and
+// withShortcuts has full lookahead and a direct exchange before the entry and behind each queue. That exchange takes
+// round delays to where the topic exchange would, and leaves all others to that. It takes a binding for each level and
 // destination, twice.
 func withShortcuts(c cascade.Cascade) topology.Topology {
 	t := withLookahead(full)(c)
@@ -113,8 +113,8 @@ func withShortcuts(c cascade.Cascade) topology.Topology {
 	return t
 }
 
-// Layouts compares ways to bind 28 levels of quorum queues: how fast messages of eight steps get in, see Publish, and
-// how fast they move on from the queue of level 10, see DeadLetter.
+// Layouts compares ways to bind 28 levels of quorum queues. It measures how fast messages of eight steps get in, see
+// Publish. It measures how fast they move on from the queue of level 10, see DeadLetter.
 func (b *Bench) Layouts(ctx context.Context, o LayoutOptions) error {
 	return b.in(ctx, func(ctx context.Context, s *space) error {
 		published, due := make([]*subject, len(layouts)), make([]*subject, len(layouts))
@@ -146,7 +146,7 @@ func (s *space) declareLayout(ctx context.Context, l layout, i int) (published, 
 		}
 		return s.declareAs(ctx, l.name, c, l.bind, plan)
 	}
-	// What is published is never due, so that it is gone with a purge.
+	// No published message is ever due, so that a purge takes all of them.
 	if published, err = declare("p", publishResolution); err != nil {
 		return nil, nil, err
 	}

@@ -97,7 +97,7 @@ func (s *sender) settle(ctx context.Context) error {
 	return nil
 }
 
-// close waits for what is under way and ends the channel.
+// close waits for the work under way and ends the channel.
 func (s *sender) close(ctx context.Context) error {
 	return errors.Join(s.settle(ctx), s.channel.Close())
 }

@@ -30,8 +30,8 @@ const (
 	lateLimit = 0.1 // s
 )
 
-// Paced publishes at an even rate, with random delays, and measures how late messages arrive: after the time at
-// which they should have been published, so that a publisher that is held back counts. Quorum queues.
+// Paced publishes at an even rate, with random delays, to quorum queues, and measures how late messages arrive. It
+// counts from the time at which they should have been published, so that a publisher that is held back counts.
 func (b *Bench) Paced(ctx context.Context, o PacedOptions) error {
 	return b.in(ctx, func(ctx context.Context, s *space) error {
 		var subjects []*subject

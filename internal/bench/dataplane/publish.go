@@ -18,8 +18,8 @@ type PublishOptions struct {
 	Levels     []int // of quorum queues; of classic ones the most
 	Lookaheads []int // 0 is all levels
 	QueueTypes []cascade.QueueType
-	Lax        bool // whether to measure, with the most levels, lax keys beside strict ones
-	Day        bool // whether to measure, likewise, random delays of up to 2^16 steps beside a single step
+	Lax        bool // with the most levels, lax keys beside strict ones
+	Day        bool // likewise, random delays of up to 2^16 steps beside a single step
 	// how many publishers to measure, likewise, on quorum queues, each with a connection of its own, beside one; 0 is
 	// none
 	Together int

@@ -11,9 +11,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Steps measures what the broker takes to make and to delete the objects of a cascade: what is left of an apply and of
-// a destroy without Terraform, without anything that is read or looked at, and without latency. The chain has the
-// objects that single resources have.
+// Steps measures the broker's time to make and to delete the objects of a cascade. That is the time of an apply and of
+// a destroy without Terraform, without reads and looks, and without latency. The chain has the objects that single
+// resources have.
 func (b *Bench) Steps(ctx context.Context, levels, round int) error {
 	return b.in(ctx, func(ctx context.Context, s *space) error {
 		for _, lookahead := range []int{1, full} {

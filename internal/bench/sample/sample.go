@@ -13,12 +13,12 @@ import (
 
 // A Sample is one measured value.
 type Sample struct {
-	Broker    string  // version of RabbitMQ
-	Scenario  string  // what is measured, such as "publish"
-	Subject   string  // what is compared, such as "full" with "chain"
-	Parameter string  // what X is, such as "levels"
-	X         float64 // what the value is measured against
-	Metric    string  // what the value is, such as "rate"
+	Broker    string // version of RabbitMQ
+	Scenario  string // such as "publish"
+	Subject   string // such as "full", compared with "chain"
+	Parameter string // names X, such as "levels"
+	X         float64
+	Metric    string // names Value, such as "rate"
 	Unit      string
 	Round     int // rounds are interleaved: round 1 of all subjects comes before round 2 of any
 	Value     float64

@@ -8,7 +8,7 @@
 #
 # usage: build.sh [3.10|4.0|4.3|4]...     no argument: all of them
 #
-#   FORCE=1          build also what is there already
+#   FORCE=1          build existing images, too
 #   DEBIAN_MIRROR    default: the mirror of this machine's apt, or http://deb.debian.org/debian
 #   DEBIAN_KEYRING   default: /usr/share/keyrings/debian-archive-keyring.gpg
 #

@@ -34,8 +34,8 @@ func NewBroker(t topology.Topology) *Broker {
 // Snapshot is a copy of what the broker has at the moment.
 func (b *Broker) Snapshot() topology.Topology { return b.Clone() }
 
-// Actual is what a reader of the broker hands to Diff: the objects that desired names, the bindings
-// of the exchanges that it owns, and those of others that lead to objects to be recreated.
+// Actual is the topology that a reader of the broker hands to Diff. It has the objects that desired names, and the
+// bindings of the exchanges that it owns. It also has the bindings of others that lead to objects to be recreated.
 func (b *Broker) Actual(desired topology.Topology) topology.Topology {
 	actual := b.Within(desired)
 	exchanges, queues := plans.Recreated(desired, actual)
@@ -43,8 +43,8 @@ func (b *Broker) Actual(desired topology.Topology) topology.Topology {
 	return actual
 }
 
-// Teardown is the plan for what a reader of the broker hands to it: if it needs that, with what others have bound to
-// the exchanges that desired owns, and to its queues.
+// Teardown is the plan for the topology that a reader of the broker hands to it. If the plan needs them, that has the
+// bindings of others to the exchanges that desired owns, and to its queues.
 func (b *Broker) Teardown(desired topology.Topology, guard plans.Guard) plans.Plan {
 	actual := b.Within(desired)
 	if plans.NeedsInbound(desired, guard) {
@@ -91,9 +91,8 @@ type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
 
-// Run executes the plan. When a step fails, the rest of its phase is left out, its phase's undo
-// runs, and the error is returned: at once, or in the end if all that is refused is to recreate
-// an object.
+// Run executes the plan. When a step fails, it leaves out the rest of the phase, runs the phase's undo and returns the
+// error. It does so at once, or at the end if all that is refused is to recreate an object.
 func (b *Broker) Run(plan plans.Plan) error {
 	var refused error
 	var done []plans.Step

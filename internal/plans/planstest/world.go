@@ -38,7 +38,7 @@ func Expand(t Fataler, c cascade.Config) topology.Topology {
 	return resolved.Expand()
 }
 
-// Fataler is what is needed of testing.T and of rapid.T.
+// Fataler is the common part of testing.T and rapid.T that a test needs.
 type Fataler interface {
 	Helper()
 	Fatal(args ...any)

@@ -16,7 +16,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// point names a figure: what was measured of what, on which broker.
+// point names a figure: the metric, the subject and the broker.
 type point struct {
 	broker, scenario, subject string
 	x                         float64
@@ -86,7 +86,7 @@ func (d *data) add(file string, values map[point][]float64) error {
 			return err
 		}
 		d.rounds[base(file)] = max(d.rounds[base(file)], rounds)
-		// What is measured against something else than the rest of its scenario has a name of its own.
+		// A subject that is compared with something else than the rest of its scenario has a name of its own.
 		if row[parameter] == "latency" || row[parameter] == "foreign queues" {
 			p.scenario += ", " + row[parameter]
 		}
@@ -191,7 +191,7 @@ func (d *data) figure(broker, scenario, subject string, x float64, metric string
 	return f, ok
 }
 
-// censored tells whether a percentile is only a lower bound, because some of what was sent did not arrive in time to be
+// censored tells whether a percentile is only a lower bound, because some messages did not arrive in time to be
 // measured.
 func (d *data) censored(broker, scenario, subject string, x float64, metric string) bool {
 	arrived, ok := d.figure(broker, scenario, subject, x, "arrived")

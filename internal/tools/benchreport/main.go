@@ -1,5 +1,5 @@
-// Benchreport makes a report of what a benchmark has measured: with -summary the ratios that a change can be judged by,
-// on standard output; otherwise the guides with figures, plots, and a page of all tables.
+// Benchreport makes a report of a benchmark's measurements. With -summary it writes the ratios that a change can be
+// judged by to standard output. Otherwise it writes the guides with figures, plots, and a page of all tables.
 //
 // All figures are medians of interleaved rounds with the lowest and the highest beside them.
 package main

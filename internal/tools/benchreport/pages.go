@@ -13,8 +13,8 @@ import (
 //go:embed *.md.tmpl
 var texts embed.FS
 
-// writePages fills the figures into the guides and the page of all tables. What a page wants and what was not measured
-// is an error.
+// writePages fills the figures into the guides and the page of all tables. A figure that a page wants and nobody
+// measured is an error.
 func writePages(d *data, runs []run, results, guides string) error {
 	all, err := template.New("").Funcs(pageFuncs(d)).ParseFS(texts, "*.md.tmpl")
 	if err != nil {

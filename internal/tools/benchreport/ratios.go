@@ -2,7 +2,7 @@ package main
 
 import "slices"
 
-// The subjects of what is compared by base, see internal/bench/dataplane, have a range of as many binary digits.
+// The subjects of comparisons by base, see internal/bench/dataplane, have a range of as many binary digits.
 const (
 	binary       = "base 2, 28 levels"
 	decimal      = "base 10, 8 levels"
@@ -15,7 +15,7 @@ type comparison struct {
 	ratio    func(broker string) (float64, bool)
 }
 
-// ratios is a table with a column for each broker. What was measured on none has no row.
+// ratios is a table with a column for each broker. A subject that was measured on none has no row.
 func (d *data) ratios() string {
 	brokers := d.brokersOf("publish quorum")
 	s := row(slices.Concat([]string{"", "compared"}, brokers)) +

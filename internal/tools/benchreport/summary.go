@@ -63,8 +63,8 @@ func printFloors(table io.Writer, d *data, broker, scenario string) {
 	}
 }
 
-// floor is the time that Terraform takes for next to nothing: beside the queues of others where it was measured there,
-// otherwise alone and without latency.
+// floor is the time that Terraform takes for next to nothing. Where it was measured beside the queues of others, it is
+// that time; otherwise that alone and without latency.
 func (d *data) floor(broker, scenario string, x float64) (float64, bool) {
 	if f, ok := d.figure(broker, scenario, "floor", x, "time"); ok {
 		return f.median, true

@@ -243,7 +243,7 @@ func (d *data) share(broker string, of operation, more string, x float64) (figur
 	}, known && measured && beside
 }
 
-// condition says what is special about a scenario.
+// condition names the special circumstance of a scenario.
 func condition(more string, x float64) string {
 	switch more {
 	case ", latency":

@@ -1,6 +1,6 @@
 // Providerschema prints the provider's schemas in the JSON of `terraform providers schema -json`, from which the docs
-// are generated. It asks the provider itself and never a Terraform: each version of that leaves out what it does not
-// know yet (identities before 1.12, list resources before 1.14 and in OpenTofu), so that the docs would depend on the
+// are generated. It asks the provider itself and never a Terraform. Each version of that leaves out what it does not
+// know yet (identities before 1.12, list resources before 1.14 and in OpenTofu). So the docs would depend on the
 // machine that generates them.
 package main
 

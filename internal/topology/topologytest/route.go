@@ -85,8 +85,8 @@ func (r *Router) Route(exchange, key string) []string {
 
 // Arrival is the end of one message's way.
 type Arrival struct {
-	// Queue holds the message for good. It is empty if the message is lost: nothing takes it, or it
-	// comes into a queue that it has already expired in, which RabbitMQ drops as a cycle.
+	// Queue holds the message for good. It is empty if the message is lost. Then nothing takes it, or it comes into a
+	// queue that it has already expired in, which RabbitMQ drops as a cycle.
 	Queue string
 	// Path are the queues in which the message expired on its way.
 	Path []string
