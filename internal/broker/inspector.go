@@ -33,7 +33,7 @@ type inspector struct {
 func (i *inspector) verifyEmpty(ctx context.Context, step plans.VerifyEmpty) error {
 	deadline := time.Now().Add(step.Wait)
 	for {
-		waiting, err := i.waiting(ctx, step)
+		waiting, err := i.holding(ctx, step)
 		if err != nil || len(waiting) == 0 {
 			return err
 		}
@@ -73,9 +73,9 @@ func (i *inspector) untilNextLook(ctx context.Context, queues []topology.Queue, 
 	}
 }
 
-// waiting are the queues that hold messages. It is empty only if none does for certain. The first branch renews an
+// holding are the queues that hold messages. It is empty only if none does for certain. The first branch renews an
 // earlier proof, for less than a new one takes.
-func (i *inspector) waiting(ctx context.Context, step plans.VerifyEmpty) ([]QueueDepth, error) {
+func (i *inspector) holding(ctx context.Context, step plans.VerifyEmpty) ([]QueueDepth, error) {
 	if i.proven.HoldsAt(time.Now(), step.Queues) && i.amqp(ctx) != nil {
 		began := time.Now()
 		ready, err := i.ready(ctx, step.Queues)
@@ -84,7 +84,7 @@ func (i *inspector) waiting(ctx context.Context, step plans.VerifyEmpty) ([]Queu
 		}
 		came := slices.ContainsFunc(ready, func(d QueueDepth) bool { return d.Messages > 0 || d.Consumers > 0 })
 		// Where AMQP has ended meanwhile, the counts are old ones of the management API.
-		if !came && i.open() != nil && i.proven.HoldsAt(time.Now(), step.Queues) {
+		if !came && i.openSession() != nil && i.proven.HoldsAt(time.Now(), step.Queues) {
 			i.proven = i.proven.Renewed(step.Queues, began)
 			return nil, nil
 		}

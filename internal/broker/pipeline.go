@@ -58,7 +58,7 @@ func usesAMQP(phase plans.Phase) bool {
 // the steps the broker may take at the same time, each on a channel. Exchanges that it has to delete one after the
 // other cost one round trip together instead of one each.
 func (r *Runner) openFor(steps []plans.Step) (session *amqpSession, channels int) {
-	session = r.open()
+	session = r.openSession()
 	switch {
 	case session == nil:
 	case binds(steps):
@@ -94,7 +94,7 @@ func (r *Runner) overAMQP(
 			defer cancel()
 			// The library knows no contexts: whoever waits is freed by the end of the connection.
 			defer context.AfterFunc(attempt, session.close)()
-			return session.run(steps[first:end], effects[first:end])
+			return session.sendAll(steps[first:end], effects[first:end])
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -104,16 +104,16 @@ func (r *Runner) overAMQP(
 	return true
 }
 
-// run runs steps on one channel, which the broker does one after the other. So it waits only for the answer to the
+// sendAll sends steps on one channel, which the broker does one after the other. So it waits only for the answer to the
 // last: if one before had failed, the channel would be closed by then.
-func (s *amqpSession) run(steps []plans.Step, effects []bool) error {
+func (s *amqpSession) sendAll(steps []plans.Step, effects []bool) error {
 	channel, err := s.channel()
 	if err != nil {
 		return err
 	}
 	for i, step := range steps {
 		effects[i] = true
-		if err := runOn(channel, step, i < len(steps)-1); err != nil {
+		if err := sendOn(channel, step, i < len(steps)-1); err != nil {
 			return err
 		}
 	}
@@ -121,7 +121,7 @@ func (s *amqpSession) run(steps []plans.Step, effects []bool) error {
 	return nil
 }
 
-func runOn(channel *amqp.Channel, step plans.Step, noWait bool) error {
+func sendOn(channel *amqp.Channel, step plans.Step, noWait bool) error {
 	switch s := step.(type) {
 	case plans.Bind:
 		b := s.Binding

@@ -197,7 +197,7 @@ func deletesTogether(version string) bool { return isAtLeast(version, 4, 3) }
 
 // version is that of the broker, empty if it cannot be found out. AMQP tells it without a further request.
 func (r *Runner) version(ctx context.Context) string {
-	if session := r.open(); session != nil {
+	if session := r.openSession(); session != nil {
 		return session.version()
 	}
 	o, err := r.overview(r.newCall(ctx))

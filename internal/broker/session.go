@@ -60,14 +60,14 @@ func (s *session) openAMQP(ctx context.Context, channels int) (tried chan struct
 func (s *session) amqp(ctx context.Context) *amqpSession {
 	select {
 	case <-s.openAMQP(ctx, 0):
-		return s.open()
+		return s.openSession()
 	case <-ctx.Done():
 		return nil
 	}
 }
 
-// open is the connection if it is open by now.
-func (s *session) open() *amqpSession {
+// openSession is the connection if it is open by now.
+func (s *session) openSession() *amqpSession {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return s.current

@@ -28,7 +28,7 @@ func (r *destinationResource) checkNames(ctx context.Context, plan *destinationM
 	if diags.HasError() || !asks {
 		return diags
 	}
-	o, more := r.open(plan)
+	o, more := r.operation(plan)
 	if more.HasError() {
 		return diags
 	}
