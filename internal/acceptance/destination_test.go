@@ -786,7 +786,7 @@ func (p *protocol) breakOff(proxy *faultProxy, configuration attributes) {
 	p.t.Helper()
 	at := binds(fmt.Sprint(configuration["vhost"]), fmt.Sprint(configuration["queue"]))
 	text := errorText(p.applyThrough(proxy, configuration, at, failure{loses, fromHere}))
-	if !proxy.hasStruck() || !strings.Contains(text, "could not all be taken back") {
+	if !proxy.hasStruck() || !strings.Contains(text, "could not be taken back") {
 		p.t.Fatalf("the update did not break off: %s", text)
 	}
 }

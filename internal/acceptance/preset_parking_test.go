@@ -71,7 +71,7 @@ func parkInPreset(t *testing.T, preset cascade.Preset, parking string) {
 			changed := want.Policies[parking]
 			changed.Definition = topology.Arguments{"alternate-exchange": "elsewhere"}
 			v.do(plans.SetPolicy{Policy: changed})
-		}, fmt.Sprintf("The policy %s has alternate-exchange elsewhere, not %s: messages that no binding takes",
+		}, fmt.Sprintf("The policy %s has alternate-exchange elsewhere, not %s. Messages that no binding takes",
 			parking, parking)},
 	} {
 		says.do()

@@ -162,7 +162,7 @@ func (r *rebuilt) rebuild(change attributes, others, before topology.Topology) {
 	}
 	text := warningText(plan.diagnostics)
 	for _, part := range []string{
-		"Cascade is rebuilt", `entry exchange "t.delay-02"`, "publishers get an error and have to try again",
+		"Cascade is rebuilt", `entry exchange "t.delay-02"`, "Publishers get an error and have to try again",
 		"is rebuilt, because ", "The apply is refused if one waits by then",
 	} {
 		if !strings.Contains(text, part) {

@@ -449,8 +449,8 @@ func needs(step plans.Step) string {
 }
 
 func takes(permissions string) string {
-	return fmt.Sprintf("this takes %s, and RabbitMQ does not name the missing permission. The guide to permissions has "+
-		"the expressions for rabbitmqctl set_permissions", permissions)
+	return fmt.Sprintf("this takes %s, and RabbitMQ does not name the missing permission. The guide to permissions "+
+		"has the expressions for rabbitmqctl set_permissions", permissions)
 }
 
 // declarationNeeds is for an object from which messages go on to another exchange.

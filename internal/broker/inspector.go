@@ -152,9 +152,9 @@ func (i *inspector) notCounted(ctx context.Context, verdict emptiness.Verdict, e
 	for _, queue := range verdict.Uncounted() {
 		return &Error{Unavailable, i.counting(queue), "RabbitMQ has not counted them since the way into the queue " +
 			"was closed",
-			"a quorum queue counts itself at intervals (quorum_tick_interval, five seconds by default). The management " +
-				"API takes over the count at others (collect_statistics_interval). Nothing is deleted before that: " +
-				"give timeouts more time than both, or look at the queue's state. " + halfDone}
+			"a quorum queue counts itself at intervals (quorum_tick_interval, five seconds by default). The " +
+				"management API takes over the count at others (collect_statistics_interval). Nothing is " +
+				"deleted before that: give timeouts more time than both, or look at the queue's state. " + halfDone}
 	}
 	return err
 }

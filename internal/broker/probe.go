@@ -75,7 +75,7 @@ func (p Probe) send(ctx context.Context, channel *amqp.Channel) (time.Duration, 
 		NotArrived, fmt.Sprintf("receive the message that was sent through exchange %q in vhost %q", p.Exchange,
 			p.Vhost),
 		fmt.Sprintf("the broker took it, and it has not arrived after %s", plaintext.Duration(p.Within)),
-		"terraform plan shows missing and damaged objects. The message itself is late, lost, or parked as unroutable, " +
-			"with the type rabbitmqdelay.probe",
+		"terraform plan shows missing and damaged objects. The message itself is late, lost, or parked as " +
+			"unroutable, with the type rabbitmqdelay.probe",
 	}
 }

@@ -73,8 +73,8 @@ func (f Format) checkQueue(base int) error {
 	for _, found := range digitVerb.FindAllString(string(f), -1) {
 		switch found {
 		case "%":
-			return errors.New("has a percent sign that begins no %d or %x. Write the level as %d or %02d, the digit as " +
-				"%x or %d, and a literal percent sign as %%")
+			return errors.New("has a percent sign that begins no %d or %x. Write the level as %d or %02d, the digit " +
+				"as %x or %d, and a literal percent sign as %%")
 		case "%%":
 		default:
 			integers = append(integers, found)

@@ -112,7 +112,8 @@ func (d *damages) missingObjects() {
 	for _, name := range d.MissingExchanges {
 		repair := declaresAgain
 		if name == d.desired.Delivery {
-			repair = "The next apply declares it again. Applications that had bound something to it have to do so again."
+			repair = "The next apply declares it again. Applications that had bound something to it have to do so " +
+				"again."
 		}
 		d.add(Error, topology.ExchangeObject(name), isMissing, isGone, d.withoutExchange(name), repair)
 		d.tell(d.from(name), d.into(topology.ToExchange, name))

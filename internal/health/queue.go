@@ -114,8 +114,8 @@ func changedLimit(have topology.Queue, argument, unit string) (Severity, string)
 func full(q topology.Queue, overflow string, most int64, unit, next string) (Severity, string) {
 	switch {
 	case overflow == "reject-publish" && (q.AtLeastOnce() || q.Type() == "quorum" && !q.Delays()):
-		return Warning, fmt.Sprintf("at %d %s it refuses further ones. Then publishers get a negative confirmation, and "+
-			"messages on their way into it are late", most, unit)
+		return Warning, fmt.Sprintf("at %d %s it refuses further ones. Then publishers get a negative confirmation, "+
+			"and messages on their way into it are late", most, unit)
 	case overflow == "reject-publish" || overflow == "reject-publish-dlx" && q.Type() == "classic":
 		return Error, fmt.Sprintf("at %d %s, further ones that are dead-lettered into it are lost", most, unit)
 	case q.Delays():

@@ -443,8 +443,8 @@ func (w *world) policy(change func(*topology.Policy)) {
 	w.Policies[p.Name] = p
 }
 
-const unparked = "Messages that no binding takes are lost or stay in the quorum queue before it. RabbitMQ tries again " +
-	"every three minutes."
+const unparked = "Messages that no binding takes are lost or stay in the quorum queue before it. RabbitMQ tries " +
+	"again every three minutes."
 
 var ofPreset = []damageCase{
 	{"nothing", func(*world) {}, ""},
@@ -468,7 +468,7 @@ var ofPreset = []damageCase{
 		w.do(plans.DeletePolicy{Name: "celery.unroutable"})
 		w.noQueue("celery_delayed_27")
 	},
-		"The queue celery_delayed_27 is gone. Any messages that waited in it are lost. Messages that need it are lost. " +
-			"The next apply declares it again.\nThe policy celery.unroutable is gone. " + unparked +
+		"The queue celery_delayed_27 is gone. Any messages that waited in it are lost. Messages that need it are " +
+			"lost. The next apply declares it again.\nThe policy celery.unroutable is gone. " + unparked +
 			" The next apply sets it again."},
 }

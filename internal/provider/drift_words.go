@@ -25,8 +25,8 @@ func (o *operation) gone(err error) diag.Diagnostics {
 	if err != nil {
 		again = fmt.Sprintf("So is the vhost: declare it again, and the next apply creates the %s.", o.Kind)
 	}
-	return drifted(o.String(), []string{fmt.Sprintf("The %s is gone. Publishers get an error. Any messages that waited "+
-		"in it are lost. %s", o.Kind, again)})
+	return drifted(o.String(), []string{fmt.Sprintf("The %s is gone. Publishers get an error. Any messages that "+
+		"waited in it are lost. %s", o.Kind, again)})
 }
 
 // gone is for the binding that a destination stands for.

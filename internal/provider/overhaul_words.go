@@ -147,8 +147,8 @@ func (o overhaul) publishers() string {
 func (o overhaul) publishersMove() string {
 	text := fmt.Sprintf("Publishers to exchange %q get an error from then on.", o.entry)
 	if o.moved.staysOpen {
-		text = fmt.Sprintf("Messages that publishers still send to exchange %q then get into the middle of the %s, and "+
-			"go astray.", o.entry, o.kind)
+		text = fmt.Sprintf("Messages that publishers still send to exchange %q then get into the middle of the %s, "+
+			"and go astray.", o.entry, o.kind)
 	}
 	where := ""
 	if o.moved.vhost != o.vhost && o.moved.vhost != "" {

@@ -1,6 +1,6 @@
 // Prose copies the sentences that Vale does not find by itself: the texts in Go code, and the comments of other files.
-// Each copy is a Markdown file below -out, with the sentences on their lines. Of tests it reads only those that are named:
-// some have the texts that the code puts together.
+// Each copy is a Markdown file below -out, with the sentences on their lines. Of tests it reads only those that are
+// named: some have the texts that the code puts together.
 package main
 
 import (
@@ -106,13 +106,13 @@ func writeTexts(out string, paths []string) error {
 	config := types.Config{Error: func(error) {}, FakeImportC: true, Importer: nothing{}}
 	_, _ = config.Check("", set, files, info)
 	for i, file := range files {
-		err := write(out, paths[i], func(source string) []string {
+		err := write(out, paths[i], func(string) []string {
 			found := map[int][]string{}
 			texts(file, info, func(at token.Pos, text string) {
 				line := set.Position(at).Line
 				found[line] = append(found[line], text)
 			})
-			return lay(found, strings.Count(source, "\n"))
+			return lay(found)
 		})
 		if err != nil {
 			return err
@@ -184,21 +184,16 @@ func constantText(expression ast.Expr, info *types.Info) (text string, ok bool) 
 }
 
 // lay puts each line of a text on its line, or on the next one that is free.
-func lay(found map[int][]string, count int) []string {
-	lines := make([]string, count)
-	next := 0
-	for _, line := range slices.Sorted(maps.Keys(found)) {
-		next = max(next, line-1)
-		for text := range strings.Lines(strings.Join(found[line], "\n")) {
-			words := strings.Fields(strings.ReplaceAll(text, "<", `\<`))
-			if len(words) < 2 {
-				continue
+func lay(found map[int][]string) []string {
+	var lines []string
+	for _, at := range slices.Sorted(maps.Keys(found)) {
+		for len(lines) < at-1 {
+			lines = append(lines, "")
+		}
+		for text := range strings.Lines(strings.Join(found[at], "\n")) {
+			if words := strings.Fields(strings.ReplaceAll(text, "<", `\<`)); len(words) > 1 {
+				lines = append(lines, "- "+strings.Join(words, " "))
 			}
-			for next >= len(lines) {
-				lines = append(lines, "")
-			}
-			lines[next] = "- " + strings.Join(words, " ")
-			next++
 		}
 	}
 	return lines
