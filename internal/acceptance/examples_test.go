@@ -67,13 +67,13 @@ func TestAccExamples(t *testing.T) {
 }
 
 // hasItsOwnTest tells whether another test runs the examples of a directory: TestAccPublishing, TestAccChecks,
-// TestAccPolicyTool, TestAccMonitoring, TestAccModule, TestAccTeam, TestAccQuickstart, TestAccDecommissioning, or the
-// one with another provider.
+// TestAccPolicyTool, TestAccMonitoring, TestAccModule, TestAccTeam, TestAccQuickstart, TestAccDecommissioning,
+// TestAccFromAnApplication, or the one with another provider.
 func hasItsOwnTest(directory string) bool {
 	return slices.Contains([]string{checksExample, besideExample, policyExample, decommissioningExample, teamExample,
 		"quickstart"}, directory) ||
 		strings.HasPrefix(directory, "publishing") || strings.HasPrefix(directory, monitoringExample) ||
-		strings.HasPrefix(directory, moduleExample)
+		strings.HasPrefix(directory, moduleExample) || strings.HasPrefix(directory, fromApplicationExample)
 }
 
 // tryExamples plans the configuration of a directory, and each import and query beside it.

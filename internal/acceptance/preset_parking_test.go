@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
@@ -86,6 +87,7 @@ func parkInPreset(t *testing.T, preset cascade.Preset, parking string) {
 		noErrors(t, p.apply(t.Context(), plan))
 		p.mustBeSettled(given)
 	}
+	importAltered(t, v, given, want)
 
 	noErrors(t, p.refresh(t.Context()))
 	refused := errorText(p.apply(t.Context(), p.plan(t.Context(), nil)))
@@ -99,6 +101,39 @@ func parkInPreset(t *testing.T, preset cascade.Preset, parking string) {
 	p.mustApply(nil)
 	if there := v.exported().Within(want); !there.IsEmpty() {
 		t.Errorf("after the destroy there are %v", there)
+	}
+}
+
+// importAltered imports a preset whose parking policy was altered, in each way in which it can be: the plan has the
+// difference, and one apply repairs it.
+func importAltered(t *testing.T, v *vhost, given attributes, want topology.Topology) {
+	t.Helper()
+	own := want.Policies[want.Parking()]
+	for what, alter := range map[string]func(*topology.Policy){
+		"pattern":    func(p *topology.Policy) { p.Pattern = "^" + want.Entry + "$" },
+		"kind":       func(p *topology.Policy) { p.ApplyTo = "all" },
+		"priority":   func(p *topology.Policy) { p.Priority = 3 },
+		"definition": func(p *topology.Policy) { p.Definition = topology.Arguments{"alternate-exchange": "amq.fanout"} },
+	} {
+		altered := own
+		alter(&altered)
+		v.do(plans.SetPolicy{Policy: altered})
+		p := newProtocol(t, v.broker, nil)
+		noErrors(t, p.importState(t.Context(), importID(v.name, want.Entry)))
+		if parks := fields(t, p.state)["park_unroutable"]; !parks.Equal(tftypes.NewValue(tftypes.Bool, true)) {
+			t.Errorf("with another %s, the import has park_unroutable %v", what, parks)
+		}
+		plan := p.plan(t.Context(), given)
+		had, gets := fields(t, p.state)["policies"], fields(t, plan.state)["policies"]
+		if hasErrors(plan.diagnostics) || plan.replace || had.IsNull() || had.Equal(gets) {
+			t.Errorf("with another %s, the plan replaces: %t, and shows of the policy %v and not %v: %s", what, plan.replace,
+				gets, had, errorText(plan.diagnostics))
+		}
+		noErrors(t, p.apply(t.Context(), plan))
+		p.mustBeSettled(given)
+		if left := plans.Repair(want, v.objects()).Steps(); len(left) > 0 {
+			t.Errorf("with another %s, the apply leaves to do: %v", what, left)
+		}
 	}
 }
 
@@ -235,6 +270,84 @@ func TestPresetParkingHasRivals(t *testing.T) {
 		t.Errorf("RabbitMQ applies %q", entry.Policy)
 	}
 	v.try(v.api.DeletePolicy(v.name, "rival"))
+	p.mustApply(nil)
+}
+
+// TestPresetParkingDisplaces has policies of a lower priority: each plan that sets the parking policy names those that
+// lose exchanges to it, with the keys, and the way that it recommends gives the exchanges both.
+func TestPresetParkingDisplaces(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	given, want := parkingPreset(t, v, cascade.NServiceBusV1)
+	const parking, mine = "nsb.unroutable", "mine"
+	set := func(name, pattern, applyTo string, priority int, definition rabbithole.PolicyDefinition) {
+		t.Helper()
+		v.try(v.api.PutPolicy(v.name, name, rabbithole.Policy{Pattern: pattern, ApplyTo: applyTo,
+			Priority: priority, Definition: definition}))
+	}
+	applied := func() string {
+		t.Helper()
+		var entry struct{ Policy string }
+		v.get(&entry, "exchanges", v.name, want.Entry)
+		return entry.Policy
+	}
+	elsewhere := rabbithole.PolicyDefinition{"alternate-exchange": "elsewhere"}
+	set("hidden", "", "exchanges", 4, elsewhere)
+	set(mine, "^nsb\\.", "all", 5, rabbithole.PolicyDefinition{"alternate-exchange": "elsewhere", "max-length": 1000000})
+	set("queues", "", "queues", 6, rabbithole.PolicyDefinition{"max-length": 1000000})
+	set("others", "^other", "exchanges", 7, elsewhere)
+	says := fmt.Sprintf(`policy %q with priority 5 and pattern "^nsb\\.", on %d of the exchanges: `+
+		`{"alternate-exchange":"elsewhere"}`, mine, len(want.Exchanges)-1)
+	mustWarn := func(what string, plan plannedChange) {
+		t.Helper()
+		text := warningText(plan.diagnostics)
+		if hasErrors(plan.diagnostics) || !strings.Contains(text, says) || strings.Count(text, "on 29 of") != 1 {
+			t.Errorf("the plan of %s says %s %s", what, text, errorText(plan.diagnostics))
+		}
+	}
+	mustNotWarn := func(what string, plan plannedChange) {
+		t.Helper()
+		if text := warningText(plan.diagnostics); strings.Contains(text, "lose") {
+			t.Errorf("the plan of %s says %s", what, text)
+		}
+	}
+	p := newProtocol(t, v.broker, nil)
+	without := attributes{"vhost": v.name, "preset": "nservicebus_v1"}
+	mustNotWarn("a create without parking", p.plan(t.Context(), without))
+	mustWarn("a create", p.plan(t.Context(), given))
+	p.mustApply(without)
+	if applied() != mine {
+		t.Errorf("without parking, RabbitMQ applies %q", applied())
+	}
+	plan := p.plan(t.Context(), given)
+	mustWarn("an update", plan)
+	noErrors(t, p.apply(t.Context(), plan))
+	if applied() != parking {
+		t.Errorf("with parking, RabbitMQ applies %q", applied())
+	}
+	p.mustBeSettled(given)
+	mustNotWarn("nothing", p.plan(t.Context(), given))
+	mustNotWarn("no policy", p.plan(t.Context(), given.with(attributes{"force_destroy": true})))
+	mustNotWarn("another name", p.plan(t.Context(), given.with(attributes{"name": "billing"})))
+	v.do(plans.DeletePolicy{Name: parking})
+	noErrors(t, p.refresh(t.Context()))
+	if applied() != mine {
+		t.Errorf("without the policy, RabbitMQ applies %q", applied())
+	}
+	mustWarn("a repair", p.plan(t.Context(), given))
+
+	set("both", "^nsb\\.", "exchanges", 11, rabbithole.PolicyDefinition{"alternate-exchange": parking})
+	noErrors(t, p.refresh(t.Context()))
+	plan = p.plan(t.Context(), given)
+	mustNotWarn("a repair below a policy that parks", plan)
+	noErrors(t, p.apply(t.Context(), plan))
+	p.mustBeSettled(given)
+	if text := warningText(p.refresh(t.Context())); strings.Contains(text, "on exchange") || applied() != "both" {
+		t.Errorf("RabbitMQ applies %q, and a refresh warns: %s", applied(), text)
+	}
+	v.publish(want.Entry, "no digits", "malformed")
+	v.eventually("the message is parked", func() bool { return v.depth(parking) == 1 })
+	v.purge(parking)
 	p.mustApply(nil)
 }
 

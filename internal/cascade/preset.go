@@ -111,12 +111,8 @@ func (a *attempt) recognizePreset(ctx context.Context, c Cascade) (Cascade, erro
 		if !queue.Equal(topology.Queue{Name: queue.Name, Durable: true, Arguments: like.arguments(q)}) {
 			continue
 		}
-		policies, err := a.look.Policies(ctx)
-		if err != nil {
-			return c, err
-		}
-		if parking, parks := like.recognizePolicy(policies); parks {
-			return parking, nil
+		if parking, parks, err := a.recognizePolicy(ctx, like); err != nil || parks {
+			return parking, err
 		}
 		if !like.plainArguments(q).Equal(queue.Arguments) {
 			return like, nil
@@ -125,17 +121,43 @@ func (a *attempt) recognizePreset(ctx context.Context, c Cascade) (Cascade, erro
 	return c, nil
 }
 
-// recognizePolicy is the cascade with the name that is behind one of the policies, if one is that by which it parks.
-func (c Cascade) recognizePolicy(policies []topology.Policy) (parking Cascade, parks bool) {
+// recognizePolicy is the cascade with the name that is behind one of the policies, if one is that by which it parks, or
+// what became of that: it has its name, and what it leads to is there. A name of the user's is not proof enough, so that
+// policy has to have the pattern, too.
+func (a *attempt) recognizePolicy(ctx context.Context, c Cascade) (parking Cascade, parks bool, err error) {
+	policies, err := a.look.Policies(ctx)
+	var altered []Cascade
 	for _, p := range policies {
 		name, isOurs := strings.CutSuffix(p.Name, parkingSuffix)
+		if !isOurs || name == "" {
+			continue
+		}
 		parking = c
 		if parking.ParkUnroutable = true; name != presets[c.Preset].name {
 			parking.Name = name
 		}
-		if isOurs && name != "" && p.Equal(parking.shared().policy(parking.ownExchanges())) {
-			return parking, true
+		want := parking.shared().policy(parking.ownExchanges())
+		if p.Equal(want) {
+			return parking, true, nil
+		}
+		if parking.Name == "" || p.Pattern == want.Pattern {
+			altered = append(altered, parking)
 		}
 	}
-	return c, false
+	for _, parking := range altered {
+		if parks, err = a.hasParking(ctx, parking.shared().parking()); err != nil || parks {
+			return parking, parks, err
+		}
+	}
+	return c, false, err
+}
+
+// hasParking tells whether there are an exchange and a queue of the name, where messages can be parked.
+func (a *attempt) hasParking(ctx context.Context, name string) (bool, error) {
+	e, exists, err := a.look.Exchange(ctx, name)
+	if err != nil || !exists || !e.Equal(parkingExchange(name)) {
+		return false, err
+	}
+	_, exists, err = a.look.Queue(ctx, name)
+	return exists, err
 }

@@ -148,10 +148,36 @@ func parkInPreset(t *testing.T, given Config) {
 	if err != nil || resolveErr != nil || recognized != want {
 		t.Errorf("it is recognized as %+v (%v)\nand not %+v (%v)", recognized, err, want, resolveErr)
 	}
+	for what, change := range map[string]struct {
+		do    func(*topology.Policy)
+		parks bool
+	}{
+		"another pattern":    {func(p *topology.Policy) { p.Pattern = "^" + p.Pattern }, given.Name == ""},
+		"another priority":   {func(p *topology.Policy) { p.Priority = 3 }, true},
+		"queues":             {func(p *topology.Policy) { p.ApplyTo = "queues" }, true},
+		"another definition": {func(p *topology.Policy) { p.Definition = topology.Arguments{} }, true},
+	} {
+		changed := p
+		change.do(&changed)
+		b.there.Policies[parking] = changed
+		recognized, err = Recognize(t.Context(), b, "/", got.Entry)
+		if err != nil || recognized.ParkUnroutable != change.parks || change.parks && recognized != want {
+			t.Errorf("with %s, it is recognized as %+v (%v)", what, recognized, err)
+		}
+	}
 	changed := p
-	changed.Pattern = "^" + changed.Pattern
-	b.there.Policies[parking] = changed
-	if recognized, err = Recognize(t.Context(), b, "/", got.Entry); err != nil || recognized.ParkUnroutable {
-		t.Errorf("with another pattern, it is recognized as %+v (%v)", recognized, err)
+	changed.Priority = 3
+	for what, remove := range map[string]func(topology.Topology){
+		"exchange": func(there topology.Topology) { delete(there.Exchanges, parking) },
+		"queue":    func(there topology.Topology) { delete(there.Queues, parking) },
+		"policy":   func(there topology.Topology) { delete(there.Policies, parking) },
+	} {
+		without := holding(t, got.Clone())
+		without.there.Policies[parking] = changed
+		remove(without.there)
+		recognized, err = Recognize(t.Context(), without, "/", got.Entry)
+		if err != nil || recognized.ParkUnroutable {
+			t.Errorf("without the %s, it is recognized as %+v (%v)", what, recognized, err)
+		}
 	}
 }

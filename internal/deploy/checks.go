@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -35,36 +36,52 @@ func (d *Deployment) checkExisting(state *broker.State, adopt bool) error {
 // checkPolicies makes sure, where a policy is to be set, that the user may do it, and that it then applies. Policies of
 // the topology before are no rivals.
 func (d *Deployment) checkPolicies(ctx context.Context, state *broker.State, before topology.Topology) error {
-	differences := topology.Diff(d.Desired, state.Topology)
 	var errs []error
-	for _, name := range slices.Concat(differences.MissingPolicies, differences.WrongPolicies) {
+	for _, name := range policiesToSet(d.Desired, state.Topology) {
 		own := d.Desired.Policies[name]
 		errs = append(errs, d.Client.MaySet(ctx, d.Vhost, own))
-		rivals := slices.DeleteFunc(d.rivals(state, own), func(rival Rival) bool {
-			_, is := before.Policies[rival.Policy.Name]
-			return is
-		})
-		if len(rivals) > 0 {
+		if rivals := withoutOwn(d.rivals(state, own), before); len(rivals) > 0 {
 			errs = append(errs, &RivalError{own, rivals})
 		}
 	}
 	return all(errs...)
 }
 
-// Rival is a policy because of which another one may not apply to exchanges.
+// policiesToSet are the names of those that are missing or differ.
+func policiesToSet(desired, actual topology.Topology) []string {
+	differences := topology.Diff(desired, actual)
+	return slices.Concat(differences.MissingPolicies, differences.WrongPolicies)
+}
+
+// withoutOwn leaves out the policies of the topology.
+func withoutOwn(rivals []Rival, own topology.Topology) []Rival {
+	return slices.DeleteFunc(rivals, func(rival Rival) bool {
+		_, is := own.Policies[rival.Policy.Name]
+		return is
+	})
+}
+
+// Rival is another policy for the same exchanges as one of the topology.
 type Rival struct {
 	Policy    topology.Policy
 	Exchanges []string
 }
 
-// rivals are those of a policy, on exchanges of the topology to which it is to apply.
+// rivals are those because of which a policy of the topology may not apply.
 func (d *Deployment) rivals(state *broker.State, own topology.Policy) []Rival {
+	return d.onExchangesOf(own, func(exchange string) policy.Policies {
+		return state.AllPolicies.Users.Rivals(own, exchange)
+	})
+}
+
+// onExchangesOf gathers other policies, exchange by exchange of those to which a policy of the topology is to apply.
+func (d *Deployment) onExchangesOf(own topology.Policy, others func(exchange string) policy.Policies) []Rival {
 	var rivals []Rival
 	for _, exchange := range slices.Sorted(maps.Keys(d.Desired.Exchanges)) {
 		if d.Desired.AlternateOf(exchange) != own.AlternateExchange() {
 			continue
 		}
-		for _, other := range state.AllPolicies.Users.Rivals(own, exchange) {
+		for _, other := range others(exchange) {
 			i := slices.IndexFunc(rivals, func(rival Rival) bool { return rival.Policy.Name == other.Name })
 			if i < 0 {
 				i = len(rivals)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -69,4 +70,34 @@ func (d *Deployment) PreviewRemoval(ctx context.Context) ([]topology.Binding, er
 		return nil, err
 	}
 	return slices.DeleteFunc(inbound.Sorted(), func(b topology.Binding) bool { return d.Desired.Owns(b.Source) }), nil
+}
+
+// Displacement is a policy that is to be set, and the policies of others that then no longer apply to its exchanges.
+type Displacement struct {
+	Policy topology.Policy
+	Rivals []Rival
+}
+
+// PreviewDisplacements lists what the policies take from exchanges that are to be set: RabbitMQ applies one policy to an
+// exchange. Policies of the topology before do not count. A broker that does not answer is no error.
+func (d *Deployment) PreviewDisplacements(ctx context.Context, before topology.Topology) []Displacement {
+	policies := topology.New()
+	policies.Policies = d.Desired.Policies
+	state, err := d.Client.Read(ctx, d.Vhost, policies)
+	if err != nil {
+		return nil
+	}
+	var displacements []Displacement
+	for _, name := range policiesToSet(policies, state.Topology) {
+		own := policies.Policies[name]
+		rivals := d.onExchangesOf(own, func(exchange string) policy.Policies {
+			return state.AllPolicies.Users.Displaced(own, exchange)
+		})
+		rivals = slices.DeleteFunc(withoutOwn(rivals, before),
+			func(rival Rival) bool { return len(rival.Policy.OfExchanges()) == 0 })
+		if len(rivals) > 0 {
+			displacements = append(displacements, Displacement{own, rivals})
+		}
+	}
+	return displacements
 }

@@ -51,7 +51,7 @@ func (d Declared) Applied(q topology.Queue, told Applied) Applied {
 // chosen is the policy that applies, or none. Told is the one that the queue itself names: it counts where only
 // RabbitMQ can tell. The others may apply instead.
 func (p Policies) chosen(q topology.Queue, told string) (chosen Policy, others Policies, isTold bool) {
-	candidates, isCertain := p.candidates(q)
+	candidates, isCertain := p.candidates(func(policy Policy) certainty { return policy.appliesTo(q) })
 	if isCertain && len(candidates) == 0 {
 		return Policy{}, nil, false
 	}
@@ -65,17 +65,17 @@ func (p Policies) chosen(q topology.Queue, told string) (chosen Policy, others P
 	return candidates[i], nil, true
 }
 
-// candidates are the policies one of which applies to the queue, and whether all of them are certain to match. Of
-// several with the same priority RabbitMQ takes any, in the order of a hash table (rabbit_policy:match_all/3, 3.10.8 to
-// 4.3.5).
-func (p Policies) candidates(q topology.Queue) (candidates Policies, areCertain bool) {
+// candidates are the policies one of which applies to a queue or exchange, and whether all of them are certain to match
+// it. Of several with the same priority RabbitMQ takes any, in the order of a hash table (rabbit_policy:match_all/3,
+// 3.10.8 to 4.3.5).
+func (p Policies) candidates(matches func(Policy) certainty) (candidates Policies, areCertain bool) {
 	areCertain = true
 	var lowest *Policy
 	for _, policy := range slices.SortedStableFunc(slices.Values(p), byPriority) {
 		if lowest != nil && policy.Priority < lowest.Priority {
 			break
 		}
-		switch policy.appliesTo(q) {
+		switch matches(policy) {
 		case yes:
 			lowest = &policy
 		case perhaps:

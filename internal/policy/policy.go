@@ -52,19 +52,34 @@ var Unreadable = Policies{{Policy: topology.Policy{Definition: topology.Argument
 	"message-ttl": int64(1), "delivery-limit": int64(0),
 }}}}
 
-// Rivals are the policies because of which one of the topology may not apply to an exchange. They may match it, and
-// their priority is not lower. Of several with the same priority RabbitMQ takes any. Operator policies are no rivals:
-// RabbitMQ merges them with the others, and none of them can have an alternate exchange
-// (TestOperatorPolicyOnExchanges).
+// Rivals are the policies because of which an exchange may not have what one of the topology gives it. They may match
+// it, their priority is not lower, and they have another alternate exchange or none. Of several with the same priority
+// RabbitMQ takes any. Operator policies are no rivals: RabbitMQ merges them with the others, and none of them can have
+// an alternate exchange (TestOperatorPolicyOnExchanges).
 func (p Policies) Rivals(own topology.Policy, exchange string) Policies {
 	var rivals Policies
 	for _, other := range p {
-		if other.Name != own.Name && other.Priority >= own.Priority && other.IsForExchanges() &&
-			other.pattern.matches(exchange) != no {
+		if other.Name != own.Name && other.Priority >= own.Priority && other.matchesExchange(exchange) != no &&
+			other.AlternateExchange() != own.AlternateExchange() {
 			rivals = append(rivals, other)
 		}
 	}
 	return rivals
+}
+
+// Displaced are the policies that would apply to an exchange, or may, if it were not for one of the topology.
+func (p Policies) Displaced(own topology.Policy, exchange string) Policies {
+	others := slices.DeleteFunc(slices.Clone(p), func(other Policy) bool { return other.Name == own.Name })
+	displaced, _ := others.candidates(func(other Policy) certainty { return other.matchesExchange(exchange) })
+	return slices.DeleteFunc(displaced, func(other Policy) bool { return other.Priority >= own.Priority })
+}
+
+// matchesExchange tells whether a policy applies to an exchange if no other one has a higher priority.
+func (p Policy) matchesExchange(name string) certainty {
+	if !p.IsForExchanges() {
+		return no
+	}
+	return p.pattern.matches(name)
 }
 
 // Plain are the policies as objects of the broker.

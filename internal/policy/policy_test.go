@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -73,7 +74,8 @@ func TestPossible(t *testing.T) {
 }
 
 func TestRivals(t *testing.T) {
-	own := topology.Policy{Name: "own", Pattern: "^a$", ApplyTo: "exchanges", Priority: 10}
+	own := topology.Policy{Name: "own", Pattern: "^a$", ApplyTo: "exchanges", Priority: 10,
+		Definition: topology.Arguments{"alternate-exchange": "p"}}
 	for name, test := range map[string]struct {
 		other Policy
 		is    bool
@@ -86,9 +88,37 @@ func TestRivals(t *testing.T) {
 		"quorum queues":        {New("o", "a", "quorum_queues", 11, nil), false},
 		"another name":         {New("o", "^b", "all", 11, nil), false},
 		"who knows what names": {New("o", "^a++$", "all", 11, nil), true},
+		"the same alternate":   {New("o", "a", "all", 11, topology.Arguments{"alternate-exchange": "p"}), false},
+		"another alternate":    {New("o", "a", "all", 11, topology.Arguments{"alternate-exchange": "q"}), true},
 	} {
 		if rivals := (Policies{test.other}).Rivals(own, "a"); (len(rivals) == 1) != test.is {
 			t.Errorf("%s: %v", name, rivals)
+		}
+	}
+}
+
+func TestDisplaced(t *testing.T) {
+	own := topology.Policy{Name: "own", Pattern: "^a$", ApplyTo: "exchanges", Priority: 10}
+	of := func(name, pattern string, priority float64) Policy { return New(name, pattern, "all", priority, nil) }
+	for name, test := range map[string]struct {
+		policies Policies
+		want     []string
+	}{
+		"itself, of a lower priority": {Policies{of("own", "", 3)}, nil},
+		"a lower priority":            {Policies{of("own", "", 10), of("o", "a", 9.5)}, []string{"o"}},
+		"the highest of them":         {Policies{of("l", "", 1), of("h", "", 2)}, []string{"h"}},
+		"two of one priority":         {Policies{of("x", "", 2), of("y", "", 2), of("l", "", 1)}, []string{"x", "y"}},
+		"one that is displaced":       {Policies{of("l", "", 1), of("h", "", 10)}, nil},
+		"queues":                      {Policies{New("o", "a", "queues", 1, nil)}, nil},
+		"another name":                {Policies{of("o", "^b", 1)}, nil},
+		"who knows what names":        {Policies{of("l", "", 1), of("h", "^a++$", 11)}, []string{"l"}},
+	} {
+		var names []string
+		for _, displaced := range test.policies.Displaced(own, "a") {
+			names = append(names, displaced.Name)
+		}
+		if !slices.Equal(names, test.want) {
+			t.Errorf("%s: %v", name, names)
 		}
 	}
 }

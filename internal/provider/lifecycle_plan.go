@@ -75,6 +75,7 @@ func (r *lifecycle[M, P]) ModifyPlan(
 		} else if !resp.Diagnostics.HasError() {
 			resp.Diagnostics.Append(r.lookForCreate(ctx, &plan)...)
 		}
+		resp.Diagnostics.Append(r.lookForDisplaced(ctx, &plan)...)
 		return
 	}
 
@@ -87,6 +88,9 @@ func (r *lifecycle[M, P]) ModifyPlan(
 	r.notePrior(&state)
 	if !replaced {
 		resp.Diagnostics.Append(r.notePlan(&plan, false)...)
+		if !resp.Plan.Raw.Equal(req.State.Raw) {
+			resp.Diagnostics.Append(r.lookForDisplaced(ctx, &plan)...)
+		}
 	}
 	switch {
 	case len(altered) > 0:

@@ -91,10 +91,7 @@ func (r *lifecycle[M, P]) lookForReplacement(ctx context.Context, plan P) diag.D
 		return diags
 	}
 	const refused = "Nothing was destroyed: the replacement could not be completed. "
-	own := topology.New()
-	for _, prior := range r.connection.planned.priorIn(o.Vhost) {
-		own = own.And(prior.Topology)
-	}
+	own := r.prior(o.Vhost)
 	deliveryPlanned := slices.ContainsFunc(r.connection.planned.in(o.Vhost),
 		func(one planned) bool { return one.Has(o.Desired.Delivery) })
 	err := o.PreviewReplacement(ctx, own, deliveryPlanned, o.options.Adopt)
@@ -104,6 +101,29 @@ func (r *lifecycle[M, P]) lookForReplacement(ctx context.Context, plan P) diag.D
 		return diags
 	}
 	return refusedWith(o.explain(ctx, "create", err), refused)
+}
+
+// prior is all that the state has in the vhost.
+func (r *lifecycle[M, P]) prior(vhost string) topology.Topology {
+	own := topology.New()
+	for _, prior := range r.connection.planned.priorIn(vhost) {
+		own = own.And(prior.Topology)
+	}
+	return own
+}
+
+// lookForDisplaced warns of policies of others that no longer apply to exchanges when those of the plan are set.
+func (r *lifecycle[M, P]) lookForDisplaced(ctx context.Context, plan P) diag.Diagnostics {
+	var diags diag.Diagnostics
+	ctx, cancel, o := r.forPlan(ctx, plan)
+	defer cancel()
+	if o == nil || len(o.Desired.Policies) == 0 {
+		return diags
+	}
+	for _, displacement := range o.PreviewDisplacements(ctx, r.prior(o.Vhost)) {
+		diags.Append(o.displaces(displacement))
+	}
+	return diags
 }
 
 // refusedWith begins the details of all errors with the same words.

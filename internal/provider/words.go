@@ -153,6 +153,21 @@ func (o *operation) outranked(err *deploy.RivalError) diag.Diagnostic {
 		strings.Join(lines, "\n  ")))
 }
 
+// displaces is for a policy that is to be set, and takes exchanges from others.
+func (o *operation) displaces(d deploy.Displacement) diag.Diagnostic {
+	lines := make([]string, len(d.Rivals))
+	for i, rival := range d.Rivals {
+		lines[i] = fmt.Sprintf("policy %q with priority %v and pattern %q, on %d of the exchanges: %s", rival.Policy.Name,
+			rival.Policy.Priority, rival.Policy.Pattern, len(rival.Exchanges), rival.Policy.OfExchanges().JSON())
+	}
+	return diag.NewAttributeWarningDiagnostic(path.Root("park_unroutable"), "Exchanges lose keys of another policy",
+		fmt.Sprintf("The %s parks by policy %q with priority %v. Only one policy applies to an exchange. These match "+
+			"its exchanges with a lower priority, so the exchanges lose these keys with the apply:\n\n  %s\n\nIf the "+
+			"exchanges need a key, set one more policy for them before: with that key, with alternate-exchange = %q, and "+
+			"with a priority above %v. Other exchanges, and queues, keep the policies that they have.", o, d.Policy.Name,
+			d.Policy.Priority, strings.Join(lines, "\n  "), d.Policy.AlternateExchange(), d.Policy.Priority))
+}
+
 // wouldStand is for a delivery exchange that a replacement would meet again, and is not what it would declare.
 func (o *operation) wouldStand(err *deploy.StandingError) diag.Diagnostic {
 	return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange would be left standing",

@@ -2,7 +2,9 @@ package topology
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"strings"
 )
 
 // Policy is a RabbitMQ policy: arguments for all exchanges or queues whose names match.
@@ -35,6 +37,16 @@ func (p Policy) AlternateExchange() string { return p.Definition.Text("alternate
 
 // IsForExchanges tells whether the policy applies to exchanges, queues aside.
 func (p Policy) IsForExchanges() bool { return p.ApplyTo == "exchanges" || p.ApplyTo == "all" }
+
+// OfExchanges is the part of the definition that does something to exchanges. RabbitMQ takes no other key than those of
+// itself and of its plugins, of which only federation has some for exchanges (3.10 to 4.3).
+func (p Policy) OfExchanges() Arguments {
+	part := maps.Clone(p.Definition)
+	maps.DeleteFunc(part, func(key string, _ any) bool {
+		return key != "alternate-exchange" && !strings.HasPrefix(key, "federation-upstream")
+	})
+	return part
+}
 
 // coversExchange tells whether the policy is one for an exchange.
 func (p Policy) coversExchange(name string) bool {

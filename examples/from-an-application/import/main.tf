@@ -1,0 +1,50 @@
+# What an application declares when it starts, imported as it is.
+terraform {
+  required_providers {
+    rabbitmqdelay = {
+      source = "rabbitmqdelay/rabbitmqdelay"
+    }
+  }
+}
+
+variable "vhost" {
+  type    = string
+  default = "/"
+}
+
+import {
+  to = rabbitmqdelay_cascade.sendtask
+  id = "${urlencode(var.vhost)}/EXCHANGE.TOPIC.SENDTASK.N3"
+}
+
+resource "rabbitmqdelay_cascade" "sendtask" {
+  vhost             = var.vhost
+  levels            = 4
+  exchange_name     = "EXCHANGE.TOPIC.SENDTASK.N%d"
+  queue_name        = "QUEUE.DELAY.SENDTASK.N%d"
+  delivery_exchange = "EXCHANGE.DELAY.DIRECT.SENDTASK"
+  queue_type        = "classic"
+  lookahead         = 1
+  strict_keys       = false
+  internal_levels   = false
+  park_unroutable   = false
+}
+
+# The binding of the receiver's queue: exchange, queue, and the key "#.d".
+import {
+  to = rabbitmqdelay_destination.sendtask
+  id = "${urlencode(var.vhost)}/EXCHANGE.DELAY.DIRECT.SENDTASK/queue/QUEUE.SENDTASK/%23.d"
+}
+
+resource "rabbitmqdelay_destination" "sendtask" {
+  vhost             = var.vhost
+  delivery_exchange = rabbitmqdelay_cascade.sendtask.delivery_exchange
+  match             = "suffix"
+  address           = "d"
+  queue             = "QUEUE.SENDTASK"
+}
+
+# The application takes the environment variable PUBLISHER from here.
+output "publisher" {
+  value = jsonencode(rabbitmqdelay_cascade.sendtask.publisher)
+}

@@ -1,0 +1,463 @@
+package acceptance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+)
+
+// fromApplicationExample has the configurations of the guide to a cascade that an application declares.
+const fromApplicationExample = "from-an-application"
+
+const fromApplicationGuide = "templates/guides/from-an-application.md.tmpl"
+
+// application declares a cascade when it starts, as the article's start-up class does, and publishes into it.
+type application struct {
+	*user
+	vhost *vhost
+}
+
+const (
+	sendtaskDelivery = "EXCHANGE.DELAY.DIRECT.SENDTASK"
+	sendtaskReceiver = "QUEUE.SENDTASK"
+	sendtaskLevels   = 4
+)
+
+func sendtaskExchange(level int) string {
+	if level < 0 {
+		return sendtaskDelivery
+	}
+	return fmt.Sprintf("EXCHANGE.TOPIC.SENDTASK.N%d", level)
+}
+
+func sendtaskQueue(level int) string { return fmt.Sprintf("QUEUE.DELAY.SENDTASK.N%d", level) }
+
+// start is the start-up class: it declares all on one channel, and ends with the first error.
+func (a *application) start() error {
+	a.t.Helper()
+	conn, err := a.broker().Dial(a.vhost.name)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	channel, err := conn.Channel()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return declareSendtask(channel, "topic")
+}
+
+// declareSendtask declares with a type for the delivery exchange.
+func declareSendtask(channel *amqp.Channel, deliveryType string) error {
+	const durable, autoDelete, internal, exclusive, noWait = true, false, false, false, false
+	exchange := func(name, kind string) func() error {
+		return func() error {
+			return channel.ExchangeDeclare(name, kind, durable, autoDelete, internal, noWait, nil)
+		}
+	}
+	queue := func(name string, arguments amqp.Table) func() error {
+		return func() error {
+			_, err := channel.QueueDeclare(name, durable, autoDelete, exclusive, noWait, arguments)
+			return err
+		}
+	}
+	bindQueue := func(name, key, source string) func() error {
+		return func() error { return channel.QueueBind(name, key, source, noWait, nil) }
+	}
+	bindExchange := func(name, key, source string) func() error {
+		return func() error { return channel.ExchangeBind(name, key, source, noWait, nil) }
+	}
+	steps := []func() error{exchange(sendtaskDelivery, deliveryType), queue(sendtaskReceiver, nil),
+		bindQueue(sendtaskReceiver, "#.d", sendtaskDelivery)}
+	for level := range sendtaskLevels {
+		stars, at := strings.Repeat("*.", sendtaskLevels-1-level), sendtaskExchange(level)
+		steps = append(steps, exchange(at, "topic"), queue(sendtaskQueue(level), amqp.Table{
+			"x-message-ttl": int64(1000) << level, "x-dead-letter-exchange": sendtaskExchange(level - 1)}),
+			bindQueue(sendtaskQueue(level), stars+"1.#", at), bindExchange(sendtaskExchange(level-1), stars+"0.#", at))
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mustStart fails if a declaration is refused.
+func (a *application) mustStart(when string) {
+	a.t.Helper()
+	if err := a.start(); err != nil {
+		a.t.Errorf("%s, the application does not start: %v", when, err)
+	}
+}
+
+// mustNotStart fails unless a declaration is refused with the code.
+func (a *application) mustNotStart(when string, code int) {
+	a.t.Helper()
+	err := a.start()
+	var refused *amqp.Error
+	if !errors.As(err, &refused) || refused.Code != code {
+		a.t.Errorf("%s, the start of the application ends with %v, not %d", when, err, code)
+	}
+}
+
+// taskFlow are messages of an application, one after the other. Those that were not confirmed are sent anew under another
+// number.
+type taskFlow struct {
+	app       *application
+	stop      context.CancelFunc
+	done      sync.WaitGroup
+	mutex     sync.Mutex
+	confirmed map[string]sentTask
+	failed    int
+}
+
+type sentTask struct {
+	at    time.Time
+	delay time.Duration
+}
+
+func (a *application) publish() *taskFlow {
+	ctx, stop := context.WithCancel(a.t.Context())
+	s := &taskFlow{app: a, stop: stop, confirmed: map[string]sentTask{}}
+	random := rand.New(rand.NewPCG(4, 2)) //nolint:gosec // to be repeatable
+	s.done.Go(func() {
+		var out *brokertest.Publisher
+		var conn *amqp.Connection
+		for number := 0; ctx.Err() == nil; number++ {
+			var err error
+			if out == nil {
+				if conn, err = a.broker().Dial(a.vhost.name); err == nil {
+					out, err = brokertest.NewPublisher(conn)
+				}
+			}
+			if err == nil {
+				err = s.send(out, strconv.Itoa(number), time.Duration(1+random.IntN(15))*time.Second)
+			}
+			if err != nil {
+				s.mutex.Lock()
+				s.failed++
+				s.mutex.Unlock()
+				out = nil
+			}
+			if out == nil && conn != nil {
+				_ = conn.Close()
+			}
+			sleep(ctx, 50*time.Millisecond)
+		}
+		if conn != nil {
+			_ = conn.Close()
+		}
+	})
+	a.t.Cleanup(s.end)
+	return s
+}
+
+func (s *taskFlow) send(out *brokertest.Publisher, id string, delay time.Duration) error {
+	digits := fmt.Sprintf("%0*b", sendtaskLevels, delay/time.Second)
+	at := time.Now()
+	err := out.Publish(context.Background(), sendtaskExchange(sendtaskLevels-1),
+		strings.Join(strings.Split(digits, ""), ".")+".d", amqp.Publishing{MessageId: id,
+			DeliveryMode: amqp.Persistent})
+	if err == nil {
+		s.mutex.Lock()
+		s.confirmed[id] = sentTask{at, delay}
+		s.mutex.Unlock()
+	}
+	return err
+}
+
+// sent is the number of messages that were confirmed.
+func (s *taskFlow) sent() int {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return len(s.confirmed)
+}
+
+// goesOn waits until so many more messages were confirmed.
+func (s *taskFlow) goesOn(more int) {
+	enough := s.sent() + more
+	s.app.vhost.eventually("messages are published", func() bool { return s.sent() >= enough })
+}
+
+func (s *taskFlow) end() { s.stop(); s.done.Wait() }
+
+// mustArrive waits for all that was confirmed, and fails if one came twice or before its time.
+func (s *taskFlow) mustArrive(arrivals *brokertest.Collector) {
+	v := s.app.vhost
+	v.Helper()
+	s.end()
+	seen := func() map[string]int {
+		n := map[string]int{}
+		for _, a := range arrivals.Arrivals() {
+			n[a.MessageId]++
+		}
+		return n
+	}
+	v.eventually("all messages arrive", func() bool {
+		there := seen()
+		for id := range s.confirmed {
+			if there[id] == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	for id, n := range seen() {
+		if n > 1 {
+			v.Errorf("message %s arrived %d times", id, n)
+		}
+	}
+	var latest time.Duration
+	for _, a := range arrivals.Arrivals() {
+		sent, isConfirmed := s.confirmed[a.MessageId]
+		if !isConfirmed {
+			continue
+		}
+		after := a.At.Sub(sent.at)
+		latest = max(latest, after-sent.delay)
+		if after < sent.delay-2*time.Millisecond { // RabbitMQ counts in milliseconds
+			v.Errorf("message %s arrived after %s, not %s", a.MessageId, after, sent.delay)
+		}
+	}
+	v.Logf("%d messages arrived, at most %s late; %d attempts were refused", len(s.confirmed), latest, s.failed)
+}
+
+// sendtask is an application that has started, and Terraform with the configuration of the first step.
+func sendtask(t *testing.T) (*application, *commandLine, *brokertest.Collector) {
+	t.Helper()
+	v := newVhost(t)
+	a := &application{newUser(t, v.broker, v.name), v}
+	a.grant([3]string{".*", ".*", ".*"})
+	if err := a.start(); err != nil {
+		t.Fatal(err)
+	}
+	tf := newCommandLine(t, "", readExample(t, filepath.Join(fromApplicationExample, "import"), "main.tf"),
+		map[string]string{"vhost": v.name})
+	tf.environ = append(tf.environ, v.broker.Environ()...)
+	return a, tf, v.consume(sendtaskReceiver)
+}
+
+// configure gives Terraform another configuration.
+func (tf *commandLine) configure(text string) {
+	tf.t.Helper()
+	writeExample(tf.t, tf.directory, "main.tf", text)
+}
+
+// must runs a command that has to succeed.
+func (tf *commandLine) must(arguments ...string) string {
+	tf.t.Helper()
+	output, err := tf.run(arguments...)
+	if err != nil {
+		tf.t.Fatalf("%s: %v\n%s", arguments, err, output)
+	}
+	return output
+}
+
+const noChanges = "No changes."
+
+// TestAccFromAnApplication goes the steps of the guide to a cascade that an application declares, while the application
+// publishes. It starts again between the steps, as the guide says with success or without.
+func TestAccFromAnApplication(t *testing.T) {
+	if os.Getenv("TF_ACC") == "" {
+		t.Skip("runs Terraform: set TF_ACC")
+	}
+	t.Parallel()
+	a, tf, arrivals := sendtask(t)
+	v := a.vhost
+	before := v.objects()
+	messages := a.publish()
+	messages.goesOn(20)
+	asImported := readExample(t, filepath.Join(fromApplicationExample, "import"), "main.tf")
+
+	// The import.
+	a.mustStart("before the import")
+	if plan := tf.must("plan"); !strings.Contains(plan, "2 to import, 0 to add, 0 to change, 0 to destroy") {
+		t.Errorf("the plan of the import: %s", plan)
+	}
+	tf.must("apply", "-auto-approve")
+	v.mustHold(before)
+	a.mustStart("after the import")
+	v.mustHold(before)
+	if plan := tf.must("plan"); !strings.Contains(plan, noChanges) {
+		t.Errorf("after the import and a start of the application: %s", plan)
+	}
+
+	// The way back from the import, and the import once more.
+	tf.must("state", "rm", "rabbitmqdelay_destination.sendtask", "rabbitmqdelay_cascade.sendtask")
+	v.mustHold(before)
+	tf.must("apply", "-auto-approve")
+	v.mustHold(before)
+
+	// A change in place: the application starts, and brings its bindings back.
+	changed := strings.NewReplacer("lookahead         = 1\n", "lookahead         = 4\n",
+		"strict_keys       = false\n", "strict_keys       = true\n").Replace(asImported)
+	tf.configure(changed)
+	tf.must("apply", "-auto-approve")
+	with := v.objects()
+	messages.goesOn(20)
+	a.mustStart("after a change in place")
+	messages.goesOn(20)
+	if plan := tf.must("plan"); !strings.Contains(plan, "foreign") || !strings.Contains(plan, "1 to change") {
+		t.Errorf("after a start of the application upon a change in place: %s", plan)
+	}
+	tf.must("apply", "-auto-approve")
+	v.mustHold(with)
+	tf.configure(asImported)
+	tf.must("apply", "-auto-approve")
+	v.mustHold(before)
+
+	// The application reads what it needs, and stops declaring.
+	var publisher struct {
+		EntryExchange string `json:"entry_exchange"`
+		Base, Levels  int
+		ResolutionMS  int `json:"resolution_ms"`
+	}
+	if err := json.Unmarshal([]byte(tf.must("output", "-raw", "publisher")), &publisher); err != nil {
+		t.Fatal(err)
+	}
+	if publisher.EntryExchange != sendtaskExchange(sendtaskLevels-1) || publisher.Base != 2 ||
+		publisher.Levels != sendtaskLevels || publisher.ResolutionMS != 1000 {
+		t.Errorf("the application reads %+v", publisher)
+	}
+	rights := regexp.MustCompile(`(?m)^rabbitmqctl set_permissions -p / sendtask '(.*)' '(.*)' '(.*)'$`).
+		FindStringSubmatch(readPage(t, fromApplicationGuide))
+	if rights == nil {
+		t.Fatal("the guide has no permissions of the application")
+	}
+	a.grant([3]string(rights[1:]))
+	messages.goesOn(20)
+	a.mustNotStart("without the right to configure", amqp.AccessRefused)
+	a.grant([3]string{".*", ".*", ".*"})
+	a.mustStart("with its rights back")
+	a.grant([3]string(rights[1:]))
+
+	// Terraform changes what it could not change before.
+	tf.configure(readExample(t, filepath.Join(fromApplicationExample, "after"), "main.tf"))
+	plan := tf.must("plan")
+	if !strings.Contains(plan, "Cascade is rebuilt") {
+		t.Errorf("the plan of the rebuild: %s", plan)
+	}
+	tf.must("apply", "-auto-approve")
+	if again := tf.must("plan"); !strings.Contains(again, noChanges) {
+		t.Errorf("after the rebuild: %s", again)
+	}
+	messages.goesOn(20)
+	a.grant([3]string{".*", ".*", ".*"})
+	a.mustNotStart("after the rebuild", amqp.PreconditionFailed)
+
+	// The way back.
+	tf.configure(strings.Replace(asImported, "  park_unroutable   = false\n",
+		"  park_unroutable   = false\n  drain_timeout     = \"10m\"\n", 1))
+	tf.must("apply", "-auto-approve")
+	messages.goesOn(20)
+	a.mustStart("after the way back")
+	messages.mustArrive(arrivals)
+}
+
+// imported is the configuration of the guide's first step.
+func (a *application) imported() (*protocol, attributes) {
+	a.t.Helper()
+	p := newProtocol(a.t, a.vhost.broker, nil)
+	given := declared["article_level3"].configuration.with(attributes{"vhost": a.vhost.name})
+	noErrors(a.t, p.importState(a.t.Context(), importID(a.vhost.name, sendtaskExchange(sendtaskLevels-1))))
+	return p, given
+}
+
+// TestFromAnApplicationRepairs deletes what the application has declared. Terraform declares it again, and the
+// application starts.
+func TestFromAnApplicationRepairs(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	a := &application{newUser(t, v.broker, v.name), v}
+	a.grant([3]string{".*", ".*", ".*"})
+	a.mustStart("at first")
+	p, given := a.imported()
+	p.mustBeSettled(given)
+	v.try(v.api.DeleteQueue(v.name, sendtaskQueue(1)))
+	v.try(v.api.DeleteExchange(v.name, sendtaskExchange(2)))
+	noErrors(t, p.refresh(t.Context()))
+	p.mustApply(given)
+	a.mustStart("after a repair")
+	p.mustBeSettled(given)
+
+	v.try(v.api.DeleteQueue(v.name, sendtaskQueue(1)))
+	v.try(v.api.DeleteExchange(v.name, sendtaskExchange(2)))
+	a.mustStart("before a repair")
+	p.mustApply(given)
+	p.mustBeSettled(given)
+}
+
+// TestFromAnApplicationRefuses makes each change that gives objects other arguments than the application declares, and
+// takes it back.
+func TestFromAnApplicationRefuses(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	a := &application{newUser(t, v.broker, v.name), v}
+	a.grant([3]string{".*", ".*", ".*"})
+	a.mustStart("at first")
+	p, given := a.imported()
+	for what, change := range map[string]attributes{
+		"queue_type": {"queue_type": "quorum"}, "internal_levels": {"internal_levels": true},
+		"park_unroutable": {"park_unroutable": true, "name": "SENDTASK"}, "resolution": {"resolution": "2s"},
+		"delivery_exchange": {"delivery_exchange": "SENDTASK.delivery"},
+	} {
+		p.mustApply(given.with(change))
+		a.mustNotStart("with another "+what, amqp.PreconditionFailed)
+		p.mustApply(given)
+		a.mustStart("with the " + what + " of before")
+		p.mustBeSettled(given)
+	}
+}
+
+// TestFromAnApplicationWithAnotherDelivery imports where the application declares another type of delivery exchange. No
+// apply goes with that, but one with another exchange does.
+func TestFromAnApplicationWithAnotherDelivery(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"direct", "fanout"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			v := newVhost(t)
+			channel, err := v.conn.Channel()
+			if err == nil {
+				err = declareSendtask(channel, kind)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, given := (&application{user: &user{t: t}, vhost: v}).imported()
+			if text := warningText(p.refresh(t.Context())); !strings.Contains(text, "is of type "+kind+", not topic") {
+				t.Errorf("a refresh says %s", text)
+			}
+			before := v.objects()
+			others := given.with(attributes{"create_delivery_exchange": false})
+			refused := errorText(p.apply(t.Context(), p.plan(t.Context(), others)))
+			if !strings.Contains(refused, "It has to be a topic exchange") {
+				t.Errorf("an apply ends with: %s", refused)
+			}
+			v.mustHold(before)
+			v.declareExchange("SENDTASK.delivery", "topic")
+			v.bind("SENDTASK.delivery", "#.d", "queue", sendtaskReceiver)
+			moved := given.with(attributes{"delivery_exchange": "SENDTASK.delivery"})
+			p.mustApply(moved)
+			p.mustBeSettled(moved)
+			arrivals := v.consume(sendtaskReceiver)
+			v.publish(sendtaskExchange(sendtaskLevels-1), "0.0.0.1.d", "")
+			v.arrived(arrivals, 1)
+		})
+	}
+}
