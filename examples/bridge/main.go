@@ -1,12 +1,13 @@
-// Command bridge takes messages that ask for a delay by the header x-delay, in milliseconds, and publishes them into a
-// delay cascade:
+// Command bridge takes messages that ask for a delay by the header x-delay, in milliseconds, and
+// publishes them into a delay cascade:
 //
 //	PUBLISHER='{"entry_exchange": ...}' go run . <queue>
 //
-// PUBLISHER is the attribute publisher of the cascade, as JSON. The routing key of a message becomes its address. A
-// message without the header has no delay. One that cannot be delayed is rejected for good: give the queue a
-// dead-letter exchange to keep it. Every message is acknowledged when the broker has confirmed its successor: in doubt
-// it comes twice, and it is never lost.
+// PUBLISHER is the attribute publisher of the cascade, as JSON. The routing key of a message
+// becomes its address. A message without the header has no delay. One that cannot be delayed is
+// rejected for good: give the queue a dead-letter exchange to keep it. Every message is
+// acknowledged when the broker has confirmed its successor: in doubt it comes twice, and it is
+// never lost.
 package main
 
 import (
@@ -28,8 +29,8 @@ import (
 
 const (
 	delayHeader = "x-delay"
-	// workers is how many messages are on their way through the bridge, and so the most that come twice when it is
-	// killed.
+	// workers is how many messages are on their way through the bridge, and so the most that
+	// come twice when it is killed.
 	workers = 32
 )
 
@@ -132,7 +133,8 @@ func publish(
 	}
 }
 
-// isHarmful tells further keys, which RabbitMQ would use again, and what it wrote while a message was delayed.
+// isHarmful tells further keys, which RabbitMQ would use again, and what it wrote while a message
+// was delayed.
 func isHarmful(header string) bool {
 	return slices.Contains([]string{"CC", "BCC", "x-death"}, header) ||
 		strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")

@@ -5,10 +5,11 @@
 //	go run . cancel <id>
 //	go run . work <queue> <command>
 //
-// A message cannot be taken out of a cascade. So a store keeps the times at which a job is wanted, and the worker asks
-// it before it acts. It drops a message whose time the store no longer has. The command gets the body on its standard
-// input, and its success removes the job from the store. Environment: PUBLISHER is the attribute publisher of the
-// cascade, as JSON, and STORE the file of the store.
+// A message cannot be taken out of a cascade. So a store keeps the times at which a job is wanted,
+// and the worker asks it before it acts. It drops a message whose time the store no longer has. The
+// command gets the body on its standard input, and its success removes the job from the store.
+// Environment: PUBLISHER is the attribute publisher of the cascade, as JSON, and STORE the file of
+// the store.
 package main
 
 import (
@@ -77,8 +78,8 @@ type job struct {
 	key, body string
 }
 
-// put tells the store the new time before it sends the message, and makes it forget the old one after that. If put is
-// killed in between, the worker does the job at one of the two times.
+// put tells the store the new time before it sends the message, and makes it forget the old one
+// after that. If put is killed in between, the worker does the job at one of the two times.
 func put(ctx context.Context, jobs store, exchange string, job job, again bool) error {
 	if err := jobs.add(job.id, job.due, again); err != nil {
 		return err

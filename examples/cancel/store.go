@@ -9,8 +9,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// store has the jobs that are wanted, each with its times. It is opened for each step, so that commands and a worker on
-// one machine can share it. On several machines, take the database of the application.
+// store has the jobs that are wanted, each with its times. It is opened for each step, so that
+// commands and a worker on one machine can share it. On several machines, take the database of the
+// application.
 type store struct{ path string }
 
 var bucket = []byte("jobs")

@@ -14,7 +14,8 @@ import (
 // dueHeader says which time of its job a message is for.
 const dueHeader = "due"
 
-// work takes one message at a time. A worker that is killed after its command has succeeded does that job once more.
+// work takes one message at a time. A worker that is killed after its command has succeeded does
+// that job once more.
 func work(ctx context.Context, jobs store, queue, command string) error {
 	connection, channel, err := open()
 	if err != nil {
@@ -37,8 +38,8 @@ func work(ctx context.Context, jobs store, queue, command string) error {
 	return errors.New("the connection is gone")
 }
 
-// handle drops a message whose job is not wanted at its time any more. One whose command fails is rejected for good:
-// give the queue a dead-letter exchange to keep it. Its job stays in the store.
+// handle drops a message whose job is not wanted at its time any more. One whose command fails is
+// rejected for good: give the queue a dead-letter exchange to keep it. Its job stays in the store.
 func handle(ctx context.Context, jobs store, d amqp.Delivery, command string) error {
 	due, _ := d.Headers[dueHeader].(int64)
 	wanted, err := jobs.isWanted(d.MessageId, due)

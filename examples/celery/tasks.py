@@ -10,7 +10,8 @@ from kombu import Exchange, Queue
 
 app = Celery("tasks", broker=os.environ["BROKER_URL"])
 app.conf.update(
-    # Delays wait in RabbitMQ where there is a quorum queue for tasks; its exchange has to be a topic exchange.
+    # Delays wait in RabbitMQ where there is a quorum queue for tasks; its exchange has to be a
+    # topic exchange.
     task_queues=[
         Queue("tasks", Exchange("tasks", type="topic"), routing_key="tasks", queue_arguments={"x-queue-type": "quorum"})
     ],
@@ -26,8 +27,8 @@ app.conf.update(
 )
 
 
-# A task that is retried brings along what RabbitMQ wrote while it was delayed. RabbitMQ 3 then takes it for a message
-# that goes in circles, and it never arrives (celery issue 9867).
+# A task that is retried brings along what RabbitMQ wrote while it was delayed. RabbitMQ 3 then
+# takes it for a message that goes in circles, and it never arrives (celery issue 9867).
 @before_task_publish.connect
 def forget_deaths(headers, **_):
     for name in [n for n in headers if n == "x-death" or n.startswith(("x-first-death-", "x-last-death-"))]:

@@ -1,5 +1,6 @@
-# A configuration of its own, for a scheduled plan: is the cascade as it was declared, and do messages arrive?
-# In one configuration with the cascade, a plan that repairs it looks only after the repair.
+# A configuration of its own, for a scheduled plan: is the cascade as it was declared, and do
+# messages arrive? In one configuration with the cascade, a plan that repairs it looks only after
+# the repair.
 terraform {
   required_providers {
     rabbitmqdelay = {
@@ -40,7 +41,10 @@ check "tasks_arrive" {
   }
 
   assert {
-    condition     = data.rabbitmqdelay_probe.tasks.lateness_ms >= 0 && data.rabbitmqdelay_probe.tasks.lateness_ms < 5000
+    condition = (
+      data.rabbitmqdelay_probe.tasks.lateness_ms >= 0 &&
+      data.rabbitmqdelay_probe.tasks.lateness_ms < 5000
+    )
     error_message = "A message for 1 s arrived after ${data.rabbitmqdelay_probe.tasks.measured_delay}."
   }
 }

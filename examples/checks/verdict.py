@@ -19,7 +19,8 @@ import sys
 DRIFT, CHECK, FINDING, ERROR, SILENT = 2, 3, 4, 5, 6
 WORDS = {DRIFT: "drift", CHECK: "failed check", FINDING: "finding", ERROR: "error", SILENT: "no answer"}
 
-# The provider's summaries for a broker that cannot be asked. In a check, the message of a probe may be what does not come.
+# The provider's summaries for a broker that cannot be asked. In a check, the message of a probe may
+# be what does not come.
 NO_BROKER = {
     "RabbitMQ: broker not reachable",
     "RabbitMQ: broker not available",

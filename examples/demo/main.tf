@@ -6,7 +6,8 @@ terraform {
   }
 }
 
-# Endpoint, user name and password come from RABBITMQ_ENDPOINT, RABBITMQ_USERNAME and RABBITMQ_PASSWORD.
+# Endpoint, user name and password come from RABBITMQ_ENDPOINT, RABBITMQ_USERNAME and
+# RABBITMQ_PASSWORD.
 provider "rabbitmqdelay" {}
 
 resource "rabbitmqdelay_cascade" "demo" {

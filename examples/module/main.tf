@@ -1,5 +1,6 @@
-# A module with tests of its own: terraform test runs them, with OpenTofu tofu test. It gives one application
-# a cascade, and says what its publishers and receivers have to know. Provider functions need Terraform 1.8.
+# A module with tests of its own: terraform test runs them, with OpenTofu tofu test. It gives one
+# application a cascade, and says what its publishers and receivers have to know. Provider functions
+# need Terraform 1.8.
 terraform {
   required_version = ">= 1.8"
   required_providers {

@@ -1,4 +1,5 @@
-# What Prometheus cannot read off RabbitMQ, for each cascade to watch: which queues it has, and when their messages are due.
+# What Prometheus cannot read off RabbitMQ, for each cascade to watch: which queues it has, and when
+# their messages are due.
 #
 #   terraform output -raw prometheus_facts > facts.yml
 terraform {
@@ -42,7 +43,8 @@ locals {
           level      = q.level == null ? "" : format("%02d", q.level)
           queue_type = coalesce(q.type, c.queue_type)
         }
-        # What waits now is due at the latest after the TTL of its queue and the longest delay of the levels below.
+        # What waits now is due at the latest after the TTL of its queue and the longest delay of
+        # the levels below.
         due_ms     = q.level == null ? null : q.message_ttl + (pow(c.publisher.base, q.level) - 1) * c.publisher.resolution_ms
         max_length = q.level == null ? null : c.max_length
       }

@@ -1,10 +1,11 @@
-# Rules for the cascades of a plan. `deny` is for known values, `warn` for values that the plan does not know yet.
-# OPA 1.0 or later, or conftest 0.58 or later.
+# Rules for the cascades of a plan. `deny` is for known values, `warn` for values that the plan does
+# not know yet. OPA 1.0 or later, or conftest 0.58 or later.
 package main
 
 year_ms := ((365 * 24) * 3600) * 1000
 
-# All cascades that there are after the apply, those of modules among them. A destroyed one has no `after`.
+# All cascades that there are after the apply, those of modules among them. A destroyed one has no
+# `after`.
 cascades contains cascade if {
 	some cascade in input.resource_changes
 	cascade.mode == "managed"

@@ -1,11 +1,12 @@
-// Command retry takes messages from a queue and lets those that fail come back later and later, through a ladder:
+// Command retry takes messages from a queue and lets those that fail come back later and later,
+// through a ladder:
 //
 //	go run . <queue> 5s,30s,5m,1h <command>
 //
-// The command gets the body on its standard input. If it fails, the worker publishes the message anew with the next of
-// the delays. It acknowledges the old one when the broker has confirmed the new one: in doubt the message comes twice,
-// and it is never lost. When there is no further delay, the worker rejects the message for good: give the queue a
-// dead-letter exchange to keep it.
+// The command gets the body on its standard input. If it fails, the worker publishes the message
+// anew with the next of the delays. It acknowledges the old one when the broker has confirmed the
+// new one: in doubt the message comes twice, and it is never lost. When there is no further delay,
+// the worker rejects the message for good: give the queue a dead-letter exchange to keep it.
 package main
 
 import (
@@ -101,7 +102,8 @@ func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
 	return d.Ack(false)
 }
 
-// again publishes the message for a further attempt, and returns when the broker has taken responsibility for it.
+// again publishes the message for a further attempt, and returns when the broker has taken
+// responsibility for it.
 func (w *worker) again(ctx context.Context, d amqp.Delivery, delay string, attempts int64) error {
 	headers := amqp.Table{}
 	for name, value := range d.Headers {
@@ -134,8 +136,9 @@ func (w *worker) again(ctx context.Context, d amqp.Delivery, delay string, attem
 	}
 }
 
-// isHarmful tells further keys, which RabbitMQ would use again, and the headers that it wrote during the delay.
-// RabbitMQ 3 takes a message with such headers for one that goes in circles, lost or stuck.
+// isHarmful tells further keys, which RabbitMQ would use again, and the headers that it wrote
+// during the delay. RabbitMQ 3 takes a message with such headers for one that goes in circles, lost
+// or stuck.
 func isHarmful(header string) bool {
 	return slices.Contains([]string{"CC", "BCC", "x-death"}, header) ||
 		strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")

@@ -1,5 +1,5 @@
-# What fails is tried again after 5 s, 30 s, 5 min and 1 h. The worker's queue is bound to the delivery exchange;
-# the worker publishes what failed to the entry exchange, with the next delay.
+# What fails is tried again after 5 s, 30 s, 5 min and 1 h. The worker's queue is bound to the
+# delivery exchange; the worker publishes what failed to the entry exchange, with the next delay.
 terraform {
   required_providers {
     rabbitmqdelay = {

@@ -1,20 +1,21 @@
-// Command wheel is the controller of a wheel. After every wait of a message it decides, by the clock, whether and where
-// the message waits again. Otherwise it delivers the message.
+// Command wheel is the controller of a wheel. After every wait of a message it decides, by the
+// clock, whether and where the message waits again. Otherwise it delivers the message.
 //
 //	go run . <delays of the ladder>, such as 1s,2s,4s,8s [<command>]
 //
-// A message for the wheel goes to the exchange "wheel.delivery" with the key "new.<address>" and the header "due",
-// the time at which it is to be delivered, in milliseconds since 1970. It is delivered to the exchange "wheel.due" with
-// the key "<address>": never before its time, and at most the shortest delay after it, as long as a controller
-// runs.
+// A message for the wheel goes to the exchange "wheel.delivery" with the key "new.<address>" and
+// the header "due", the time at which it is to be delivered, in milliseconds since 1970. It is
+// delivered to the exchange "wheel.due" with the key "<address>": never before its time, and at
+// most the shortest delay after it, as long as a controller runs.
 //
-// After every wait, and before it delivers, the controller asks the command, if there is one. The command gets the
-// message's address, its ID and the time in "due", and the body on its standard input. It prints nothing to leave all
-// as it is, "cancel", or another time in milliseconds since 1970, earlier or later. When it fails, the message is kept,
-// and asked for again.
+// After every wait, and before it delivers, the controller asks the command, if there is one. The
+// command gets the message's address, its ID and the time in "due", and the body on its standard
+// input. It prints nothing to leave all as it is, "cancel", or another time in milliseconds since
+// 1970, earlier or later. When it fails, the message is kept, and asked for again.
 //
-// The controller acknowledges a message when the broker has confirmed its successor. So no message is lost, however a
-// controller ends, and a message between the two is delivered twice. Any number of controllers can run.
+// The controller acknowledges a message when the broker has confirmed its successor. So no message
+// is lost, however a controller ends, and a message between the two is delivered twice. Any number
+// of controllers can run.
 package main
 
 import (
@@ -42,7 +43,8 @@ const (
 	queue     = "wheel.control"    // of the controllers
 	due       = "wheel.due"        // where applications bind their queues
 	dueHeader = "due"
-	// atOnce is how many messages a controller works on at the same time, each with a channel of its own.
+	// atOnce is how many messages a controller works on at the same time, each with a channel
+	// of its own.
 	atOnce = 16
 )
 
@@ -105,7 +107,8 @@ func run(ctx context.Context, delays []delay, command string) error {
 		w := worker{delays: delays, command: command}
 		go func() { ended <- w.run(ctx, connection) }()
 	}
-	// One that ends takes the others along: the broker gives their messages to the next controller.
+	// One that ends takes the others along: the broker gives their messages to the next
+	// controller.
 	return <-ended
 }
 
@@ -122,7 +125,8 @@ func declare(connection *amqp.Connection) error {
 	_, err = channel.QueueDeclare(queue, durable, autoDelete, exclusive, noWait, amqp.Table{
 		"x-queue-type": "quorum", "x-dead-letter-exchange": unrouted, "x-dead-letter-strategy": "at-least-once",
 		"x-overflow": "reject-publish",
-		// A controller that is killed gives back what it held; that may happen often, and is no reason to drop it.
+		// A controller that is killed gives back what it held; that may happen often, and
+		// is no reason to drop it.
 		"x-delivery-limit": int32(1<<31 - 1),
 	})
 	if err != nil {
@@ -216,8 +220,8 @@ func (w *worker) ask(ctx context.Context, address string, millis int64, d amqp.D
 	}
 }
 
-// next is the longest delay that is not too long, or else the shortest: a message may be late by that, and is never
-// early.
+// next is the longest delay that is not too long, or else the shortest: a message may be late by
+// that, and is never early.
 func (w *worker) next(left time.Duration) delay {
 	for _, d := range w.delays {
 		if d.Duration <= left {
@@ -227,7 +231,8 @@ func (w *worker) next(left time.Duration) delay {
 	return w.delays[len(w.delays)-1]
 }
 
-// publish returns when the broker has taken responsibility for the message, or has nothing that takes it.
+// publish returns when the broker has taken responsibility for the message, or has nothing that
+// takes it.
 func (w *worker) publish(
 	ctx context.Context, exchange, key string, millis int64, d amqp.Delivery,
 ) (routed bool, err error) {
@@ -262,8 +267,9 @@ func (w *worker) publish(
 	}
 }
 
-// isHarmful tells further keys, which RabbitMQ would use again, and the headers that it wrote during the delay.
-// RabbitMQ 3 takes a message with such headers for one that goes in circles, lost or stuck.
+// isHarmful tells further keys, which RabbitMQ would use again, and the headers that it wrote
+// during the delay. RabbitMQ 3 takes a message with such headers for one that goes in circles, lost
+// or stuck.
 func isHarmful(header string) bool {
 	return slices.Contains([]string{"CC", "BCC", "x-death"}, header) ||
 		strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")

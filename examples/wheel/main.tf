@@ -1,5 +1,5 @@
-# A wheel: messages wait in powers of two of a second, and after every wait a controller decides about the next one.
-# Its queue takes all that the delivery exchange gets.
+# A wheel: messages wait in powers of two of a second, and after every wait a controller decides
+# about the next one. Its queue takes all that the delivery exchange gets.
 terraform {
   required_providers {
     rabbitmqdelay = {

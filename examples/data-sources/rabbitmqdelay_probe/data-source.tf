@@ -5,7 +5,10 @@ check "tasks_arrive" {
   }
 
   assert {
-    condition     = data.rabbitmqdelay_probe.tasks.lateness_ms >= 0 && data.rabbitmqdelay_probe.tasks.lateness_ms < 1000
+    condition = (
+      data.rabbitmqdelay_probe.tasks.lateness_ms >= 0 &&
+      data.rabbitmqdelay_probe.tasks.lateness_ms < 1000
+    )
     error_message = "A message for 1 s arrived after ${data.rabbitmqdelay_probe.tasks.measured_delay}."
   }
 }

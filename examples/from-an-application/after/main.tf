@@ -1,4 +1,5 @@
-# The same cascade, after the application has stopped declaring it: with replicas, parking and all that is the default.
+# The same cascade, after the application has stopped declaring it: with replicas, parking and all
+# that is the default.
 terraform {
   required_providers {
     rabbitmqdelay = {

@@ -1,4 +1,5 @@
-# "*.*.*.*.billing", the key to bind the queue of the receiver to the delivery exchange with. It is the same in every base.
+# "*.*.*.*.billing", the key to bind the queue of the receiver to the delivery exchange with. It is
+# the same in every base.
 output "billing" {
   value = provider::rabbitmqdelay::destination_key(4, "billing")
 }

@@ -1,5 +1,5 @@
-// Command dashboard prints a Grafana dashboard for delay cascades, as JSON to import. It needs the metrics that the
-// rules in rules.yml record.
+// Command dashboard prints a Grafana dashboard for delay cascades, as JSON to import. It needs the
+// metrics that the rules in rules.yml record.
 package main
 
 import (
@@ -64,8 +64,8 @@ func cascades() *dashboard.DashboardBuilder { //nolint:staticcheck // the second
 				`rabbitmqdelay_queue_max_length > 0`, "{{queue}}")))
 }
 
-// due shows how many messages are due at the latest in the next minutes, hours and days. A count is of messages, whose
-// own delays RabbitMQ does not tell: each may be due earlier.
+// due shows how many messages are due at the latest in the next minutes, hours and days. A count is
+// of messages, whose own delays RabbitMQ does not tell: each may be due earlier.
 func due() *heatmap.PanelBuilder {
 	panel := heatmap.NewPanelBuilder().
 		Title("Due at the latest").

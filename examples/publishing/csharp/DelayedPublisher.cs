@@ -46,8 +46,9 @@ public sealed class DelayedPublisher
         return PublishAsync(delay, address, delivery.Body, properties);
     }
 
-    // Further keys, which RabbitMQ uses again at every level, and the headers that it wrote during the delay. RabbitMQ
-    // 3 takes a message with such headers for one that goes in circles, lost or stuck.
+    // Further keys, which RabbitMQ uses again at every level, and the headers that it wrote during
+    // the delay. RabbitMQ 3 takes a message with such headers for one that goes in circles, lost or
+    // stuck.
     private static bool IsHarmful(string header) =>
         header == "CC" || header == "BCC" || header == "x-death" ||
         header.StartsWith("x-first-death-") || header.StartsWith("x-last-death-");

@@ -1,4 +1,5 @@
-// Command go sends a message through a delay cascade, or takes one from a queue and sends it again, later:
+// Command go sends a message through a delay cascade, or takes one from a queue and sends it again,
+// later:
 //
 //	go run . send <delay> <address> <body>
 //	go run . retry <queue> <delay>
@@ -45,8 +46,9 @@ func main() {
 	}
 }
 
-// publish returns when the broker has taken responsibility for the message, without what harms it or others in a
-// cascade. An application keeps its channel and publishes many messages on it before it waits.
+// publish returns when the broker has taken responsibility for the message, without what harms it
+// or others in a cascade. An application keeps its channel and publishes many messages on it before
+// it waits.
 func publish(
 	ctx context.Context, connection *amqp.Connection, cascade Cascade, delay, address string,
 	message amqp.Publishing,
@@ -92,7 +94,8 @@ func publish(
 	}
 }
 
-// retry acknowledges a message only when its successor is safe: in doubt it is delivered twice, never lost.
+// retry acknowledges a message only when its successor is safe: in doubt it is delivered twice,
+// never lost.
 func retry(ctx context.Context, connection *amqp.Connection, cascade Cascade, queue, delay string) error {
 	channel, err := connection.Channel()
 	if err != nil {
@@ -114,8 +117,9 @@ func retry(ctx context.Context, connection *amqp.Connection, cascade Cascade, qu
 	return delivery.Ack(false)
 }
 
-// isHarmful tells further keys, which RabbitMQ uses again at every level, and the headers that it wrote during the
-// delay. RabbitMQ 3 takes a message with such headers for one that goes in circles, lost or stuck.
+// isHarmful tells further keys, which RabbitMQ uses again at every level, and the headers that it
+// wrote during the delay. RabbitMQ 3 takes a message with such headers for one that goes in
+// circles, lost or stuck.
 func isHarmful(header string) bool {
 	return slices.Contains([]string{"CC", "BCC", "x-death"}, header) ||
 		strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")

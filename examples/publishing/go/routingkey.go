@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// RoutingKey is the delay in steps of the resolution, then the address. The delay is rounded up so that no message is
-// early. It is written in the base with one digit for each level.
+// RoutingKey is the delay in steps of the resolution, then the address. The delay is rounded up so
+// that no message is early. It is written in the base with one digit for each level.
 func RoutingKey(
 	delay time.Duration, levels int, resolution time.Duration, address string, base int,
 ) (string, error) {

@@ -1,7 +1,7 @@
 'use strict';
 
-// What publishers have to know of a cascade, from the JSON in the environment variable PUBLISHER. Ends the program if
-// that is not right.
+// What publishers have to know of a cascade, from the JSON in the environment variable PUBLISHER.
+// Ends the program if that is not right.
 function cascadeFromEnvironment() {
   let json;
   try {

@@ -9,7 +9,8 @@ const amqp = require('amqplib');
 const { cascadeFromEnvironment } = require('./cascade');
 const { routingKey } = require('./routing-key');
 
-// Resolves when the broker has taken responsibility for the message, without what harms it or others in a cascade.
+// Resolves when the broker has taken responsibility for the message, without what harms it or
+// others in a cascade.
 async function publish(connection, cascade, delayMs, address, body, options = {}) {
   const key = routingKey(delayMs, cascade.levels, cascade.resolutionMs, address, cascade.base);
   const channel = await connection.createConfirmChannel();
@@ -27,7 +28,8 @@ async function publish(connection, cascade, delayMs, address, body, options = {}
   }
 }
 
-// Acknowledges a message only when its successor is safe: in doubt it is delivered twice, never lost.
+// Acknowledges a message only when its successor is safe: in doubt it is delivered twice, never
+// lost.
 async function retry(connection, cascade, queue, delayMs) {
   const channel = await connection.createChannel();
   const message = await channel.get(queue);
@@ -41,8 +43,8 @@ async function retry(connection, cascade, queue, delayMs) {
   await channel.close();
 }
 
-// Further keys, which RabbitMQ uses again at every level, and the headers that it wrote during the delay. RabbitMQ 3
-// takes a message with such headers for one that goes in circles, lost or stuck.
+// Further keys, which RabbitMQ uses again at every level, and the headers that it wrote during the
+// delay. RabbitMQ 3 takes a message with such headers for one that goes in circles, lost or stuck.
 function isHarmful(header) {
   return ['CC', 'BCC', 'x-death'].includes(header)
     || header.startsWith('x-first-death-') || header.startsWith('x-last-death-');

@@ -1,8 +1,8 @@
 'use strict';
 
-// The delay in steps of the resolution, then the address. The delay is rounded up so that no message is early.
-// It is written in the base with one digit for each level. The bit operators of JavaScript end at 32 bits, text
-// does not.
+// The delay in steps of the resolution, then the address. The delay is rounded up so that no
+// message is early. It is written in the base with one digit for each level. The bit operators of
+// JavaScript end at 32 bits, text does not.
 function routingKey(delayMs, levels, resolutionMs, address, base = 2) {
   if (!(Number.isInteger(base) && base >= 2 && base <= 16)) {
     throw new RangeError(`the base is ${base}, not one of 2 to 16`);

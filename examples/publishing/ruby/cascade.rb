@@ -4,8 +4,8 @@ require 'json'
 
 POSITIVE = ->(number) { number.is_a?(Integer) && number.positive? }
 
-# What publishers have to know of a cascade, from the JSON in the environment variable PUBLISHER. Ends the program
-# if that is not right.
+# What publishers have to know of a cascade, from the JSON in the environment variable PUBLISHER.
+# Ends the program if that is not right.
 def cascade_from_environment
   case JSON.parse(ENV.fetch('PUBLISHER', ''), symbolize_names: true)
   in { entry_exchange: /./, base: POSITIVE, levels: POSITIVE, resolution_ms: POSITIVE } => cascade

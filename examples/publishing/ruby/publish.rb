@@ -9,8 +9,8 @@ require 'bunny'
 require_relative 'cascade'
 require_relative 'routing_key'
 
-# Returns when the broker has taken responsibility for the message, without what harms it or others in a cascade. The
-# channel is in confirm mode.
+# Returns when the broker has taken responsibility for the message, without what harms it or others
+# in a cascade. The channel is in confirm mode.
 def publish(channel, cascade, delay_ms, address, body, **properties)
   key = routing_key(delay_ms, cascade[:levels], cascade[:resolution_ms], address, base: cascade[:base])
   entry = Bunny::Exchange.new(channel, :topic, cascade[:entry_exchange], no_declare: true)
@@ -23,7 +23,8 @@ def publish(channel, cascade, delay_ms, address, body, **properties)
   raise "no binding takes the key #{key}: #{returned.reply_text}" if returned
 end
 
-# Acknowledges a message only when its successor is safe: in doubt it is delivered twice, never lost.
+# Acknowledges a message only when its successor is safe: in doubt it is delivered twice, never
+# lost.
 def retry_later(channel, cascade, queue, delay_ms)
   delivery, properties, body = channel.basic_get(queue, manual_ack: true)
   raise "no message in #{queue}" unless delivery
@@ -34,8 +35,8 @@ def retry_later(channel, cascade, queue, delay_ms)
   channel.ack(delivery.delivery_tag)
 end
 
-# Further keys, which RabbitMQ uses again at every level, and the headers that it wrote during the delay. RabbitMQ 3
-# takes a message with such headers for one that goes in circles, lost or stuck.
+# Further keys, which RabbitMQ uses again at every level, and the headers that it wrote during the
+# delay. RabbitMQ 3 takes a message with such headers for one that goes in circles, lost or stuck.
 def harmful?(header)
   %w[CC BCC x-death].include?(header) || header.start_with?('x-first-death-', 'x-last-death-')
 end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The delay in steps of the resolution, then the address. The delay is rounded up so that no message is early.
-# It is written in the base with one digit for each level.
+# The delay in steps of the resolution, then the address. The delay is rounded up so that no message
+# is early. It is written in the base with one digit for each level.
 def routing_key(delay_ms, levels, resolution_ms, address, base: 2)
   raise ArgumentError, "the base is #{base}, not one of 2 to 16" unless [*2..16].include?(base)
 

@@ -1,4 +1,5 @@
-# For new applications: any delay up to three years, to the second. An hour is the key 0.0.0.0.3.6.0.0.<address>.
+# For new applications: any delay up to three years, to the second. An hour is the key
+# 0.0.0.0.3.6.0.0.<address>.
 resource "rabbitmqdelay_cascade" "reminders" {
   name   = "reminders"
   base   = 10
@@ -16,8 +17,8 @@ resource "rabbitmqdelay_cascade" "tasks" {
   levels = 17
 }
 
-# Up to a minute in steps of 100 ms, in a vhost of its own, with back-pressure.
-# A queue that holds 100,000 messages refuses further ones. A destroy waits up to two minutes for the last of them.
+# Up to a minute in steps of 100 ms, in a vhost of its own, with back-pressure. A queue that holds
+# 100,000 messages refuses further ones. A destroy waits up to two minutes for the last of them.
 resource "rabbitmqdelay_cascade" "retries" {
   name          = "retries"
   vhost         = "orders"

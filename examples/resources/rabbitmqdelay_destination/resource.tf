@@ -11,8 +11,8 @@ resource "rabbitmqdelay_destination" "billing" {
   queue             = "billing"
 }
 
-# The same. Before the binding goes, messages on their way have ten minutes to arrive. It is bound again at once when a change
-# replaces the cascade together with its delivery exchange.
+# The same. Before the binding goes, messages on their way have ten minutes to arrive. It is bound
+# again at once when a change replaces the cascade together with its delivery exchange.
 resource "rabbitmqdelay_destination" "reminders" {
   delivery_exchange = rabbitmqdelay_cascade.tasks.delivery_exchange
   levels            = rabbitmqdelay_cascade.tasks.levels

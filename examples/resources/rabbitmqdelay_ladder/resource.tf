@@ -12,8 +12,8 @@ resource "rabbitmqdelay_ladder" "rocketmq" {
   ]
 }
 
-# A single delay in front of an exchange of any type: orders that are not paid are closed after half an hour.
-# Every message leaves with the key "order.close.queue", whatever it was published with.
+# A single delay in front of an exchange of any type: orders that are not paid are closed after half
+# an hour. Every message leaves with the key "order.close.queue", whatever it was published with.
 resource "rabbitmqdelay_ladder" "unpaid" {
   name                     = "order"
   delays                   = ["30m"]
