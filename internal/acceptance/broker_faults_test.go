@@ -156,6 +156,8 @@ func TestUnhealthyQueue(t *testing.T) {
 			"online": []string{"b", "c"}}, "2 of 3 members online"},
 		"quorum, all online": {cascade.Quorum, map[string]any{"members": []string{"a", "b", "c"},
 			"online": []string{"a", "b", "c"}}, ""},
+		"quorum, its leader down (4.0)": {cascade.Quorum, map[string]any{"members": []string{"a", "b", "c"},
+			"online": []string{"b", "c"}, "state": "down"}, "its leader is down"},
 		"classic, its node down": {cascade.Classic, map[string]any{"state": "down", "messages": nil,
 			"consumers": nil, "effective_policy_definition": nil}, "its node is down"},
 		"classic, words where figures ": {cascade.Classic, map[string]any{"messages": "undefined", "consumers": "",

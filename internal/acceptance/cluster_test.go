@@ -140,15 +140,7 @@ type clusterTest struct {
 
 func newClusterTest(t *testing.T, image string) *clusterTest {
 	t.Helper()
-	cluster, err := brokertest.StartCluster(t.Context(), os.Stderr, image, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cluster.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	cluster := startCluster(t, image)
 	c := &clusterTest{cluster: cluster, views: map[*brokertest.Member]*brokertest.Broker{}}
 	var uris []string
 	for _, m := range cluster.Members {
@@ -164,6 +156,20 @@ func newClusterTest(t *testing.T, image string) *clusterTest {
 	})
 	c.whole()
 	return c
+}
+
+func startCluster(t *testing.T, image string) *brokertest.Cluster {
+	t.Helper()
+	cluster, err := brokertest.StartCluster(t.Context(), os.Stderr, image, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return cluster
 }
 
 // stage runs a part of the test, and counts apart the messages that are published meanwhile.

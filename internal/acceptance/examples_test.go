@@ -66,9 +66,9 @@ func TestAccExamples(t *testing.T) {
 	}
 }
 
-// hasItsOwnTest tells whether another test runs the examples of a directory: TestAccPublishing, TestAccChecks,
-// TestAccPolicyTool, TestAccMonitoring, TestAccModule, TestAccTeam, TestAccQuickstart, TestAccDecommissioning,
-// TestAccFromAnApplication, or the one with another provider.
+// hasItsOwnTest tells whether another test runs the examples of a directory. These are TestAccPublishing,
+// TestAccChecks, TestAccPolicyTool, TestAccMonitoring, TestAccModule, TestAccTeam, TestAccQuickstart,
+// TestAccDecommissioning, TestAccFromAnApplication, and the one with another provider.
 func hasItsOwnTest(directory string) bool {
 	return slices.Contains([]string{checksExample, besideExample, policyExample, decommissioningExample, teamExample,
 		"quickstart"}, directory) ||

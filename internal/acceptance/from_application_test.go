@@ -115,8 +115,8 @@ func (a *application) mustNotStart(when string, code int) {
 	}
 }
 
-// taskFlow are messages of an application, one after the other. Those that were not confirmed are sent anew under another
-// number.
+// taskFlow are messages of an application, one after the other. Those that were not confirmed are sent anew under
+// another number.
 type taskFlow struct {
 	app       *application
 	stop      context.CancelFunc

@@ -104,16 +104,18 @@ func parkInPreset(t *testing.T, preset cascade.Preset, parking string) {
 	}
 }
 
-// importAltered imports a preset whose parking policy was altered, in each way in which it can be: the plan has the
+// importAltered imports a preset whose parking policy was altered, in each way in which it can be. The plan has the
 // difference, and one apply repairs it.
 func importAltered(t *testing.T, v *vhost, given attributes, want topology.Topology) {
 	t.Helper()
 	own := want.Policies[want.Parking()]
 	for what, alter := range map[string]func(*topology.Policy){
-		"pattern":    func(p *topology.Policy) { p.Pattern = "^" + want.Entry + "$" },
-		"kind":       func(p *topology.Policy) { p.ApplyTo = "all" },
-		"priority":   func(p *topology.Policy) { p.Priority = 3 },
-		"definition": func(p *topology.Policy) { p.Definition = topology.Arguments{"alternate-exchange": "amq.fanout"} },
+		"pattern":  func(p *topology.Policy) { p.Pattern = "^" + want.Entry + "$" },
+		"kind":     func(p *topology.Policy) { p.ApplyTo = "all" },
+		"priority": func(p *topology.Policy) { p.Priority = 3 },
+		"definition": func(p *topology.Policy) {
+			p.Definition = topology.Arguments{"alternate-exchange": "amq.fanout"}
+		},
 	} {
 		altered := own
 		alter(&altered)
@@ -126,8 +128,8 @@ func importAltered(t *testing.T, v *vhost, given attributes, want topology.Topol
 		plan := p.plan(t.Context(), given)
 		had, gets := fields(t, p.state)["policies"], fields(t, plan.state)["policies"]
 		if hasErrors(plan.diagnostics) || plan.replace || had.IsNull() || had.Equal(gets) {
-			t.Errorf("with another %s, the plan replaces: %t, and shows of the policy %v and not %v: %s", what, plan.replace,
-				gets, had, errorText(plan.diagnostics))
+			t.Errorf("with another %s, the plan replaces: %t, and shows of the policy %v and not %v: %s", what,
+				plan.replace, gets, had, errorText(plan.diagnostics))
 		}
 		noErrors(t, p.apply(t.Context(), plan))
 		p.mustBeSettled(given)
@@ -273,8 +275,8 @@ func TestPresetParkingHasRivals(t *testing.T) {
 	p.mustApply(nil)
 }
 
-// TestPresetParkingDisplaces has policies of a lower priority: each plan that sets the parking policy names those that
-// lose exchanges to it, with the keys, and the way that it recommends gives the exchanges both.
+// TestPresetParkingDisplaces has policies of a lower priority. Each plan that sets the parking policy names those that
+// lose exchanges to it, with the keys. The way that it recommends gives the exchanges both.
 func TestPresetParkingDisplaces(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
@@ -293,7 +295,8 @@ func TestPresetParkingDisplaces(t *testing.T) {
 	}
 	elsewhere := rabbithole.PolicyDefinition{"alternate-exchange": "elsewhere"}
 	set("hidden", "", "exchanges", 4, elsewhere)
-	set(mine, "^nsb\\.", "all", 5, rabbithole.PolicyDefinition{"alternate-exchange": "elsewhere", "max-length": 1000000})
+	set(mine, "^nsb\\.", "all", 5, rabbithole.PolicyDefinition{"alternate-exchange": "elsewhere",
+		"max-length": 1000000})
 	set("queues", "", "queues", 6, rabbithole.PolicyDefinition{"max-length": 1000000})
 	set("others", "^other", "exchanges", 7, elsewhere)
 	says := fmt.Sprintf(`policy %q with priority 5 and pattern "^nsb\\.", on %d of the exchanges: `+

@@ -93,14 +93,26 @@ func (p *protocol) generated(ctx context.Context, resource tftypes.Value) attrib
 // read is what a plan does with a data source, without what it finds.
 func (p *protocol) read(ctx context.Context, typeName string, configuration attributes) []*tfprotov6.Diagnostic {
 	p.t.Helper()
+	_, diagnostics := p.observe(ctx, typeName, configuration)
+	return diagnostics
+}
+
+// observe reads a data source.
+func (p *protocol) observe(
+	ctx context.Context, typeName string, configuration attributes,
+) (found tftypes.Value, diagnostics []*tfprotov6.Diagnostic) {
+	p.t.Helper()
 	schemas, _ := p.schemas(ctx)
 	typ := objectType(p.t, schemas.DataSourceSchemas[typeName])
 	resp, err := p.server.ReadDataSource(ctx, &tfprotov6.ReadDataSourceRequest{TypeName: typeName,
 		Config: dynamic(p.t, typ, object(p.t, typ, configuration))})
+	if err == nil && !hasErrors(resp.Diagnostics) {
+		found, err = resp.State.Unmarshal(typ)
+	}
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return resp.Diagnostics
+	return found, resp.Diagnostics
 }
 
 // actionType is the action that protocol invokes.

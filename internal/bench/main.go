@@ -25,6 +25,7 @@ import (
 )
 
 func main() {
+	brokertest.Guard()
 	short := flag.Bool("short", false, "measure in two minutes what a change can be judged by")
 	images := flag.String("images", "", "container images of RabbitMQ, separated by spaces, to measure in turn; "+
 		"otherwise one broker as the tests find it")
@@ -65,6 +66,7 @@ var suites = []suite{
 		return b.PublishByBase(ctx, s.bases)
 	})},
 	{"bases", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error { return b.Bases(ctx, s.bases) })},
+	{"cluster", inCluster},
 	{"terraform", func(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) error {
 		return control.New(b, r).Run(ctx, s.control)
 	}},
@@ -95,6 +97,23 @@ func onData(
 		defer func() { err = errors.Join(err, bench.Close()) }()
 		return measure(ctx, bench, s)
 	}
+}
+
+// inCluster measures in a cluster of containers of the broker's image. Each has a share of a core, so that
+// a node is busy before the machine is. The broker stands idle meanwhile.
+func inCluster(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) (err error) {
+	const nodes, cores = 3, 0.4
+	image, isContainer := strings.CutPrefix(b.Source, "container ")
+	if !isContainer {
+		fmt.Println("cluster: left out, because it takes containers: name an image")
+		return nil
+	}
+	cluster, err := brokertest.StartCluster(ctx, os.Stdout, image, nodes, brokertest.WithCores(cores))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	return dataplane.Cluster(ctx, cluster, r, s.cluster)
 }
 
 func run(short bool, images []string, only, out string, messages, rounds int) error {

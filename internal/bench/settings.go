@@ -18,6 +18,7 @@ type settings struct {
 	paced      dataplane.PacedOptions
 	backlog    dataplane.BacklogOptions
 	bases      dataplane.BaseOptions
+	cluster    dataplane.ClusterOptions
 	control    control.Options
 	suites     []string
 }
@@ -84,6 +85,12 @@ func long(messages, given int) settings {
 			Digits: bases, Rounds: rounds(3), Time: time.Second, Idle: 5,
 			Paced: dataplane.PacedOptions{Rates: []float64{1000, 2000, 4000}, Search: true, Rounds: rounds(2),
 				Time: 2 * time.Second, MaxSteps: 200},
+		},
+		cluster: dataplane.ClusterOptions{
+			Digits: []dataplane.Digits{bases[0], bases[2]}, Rounds: rounds(3), Time: 6 * time.Second,
+			Paced: dataplane.PacedOptions{Rates: []float64{100, 200}, Rounds: rounds(3), Time: 3 * time.Second,
+				MaxSteps: 200},
+			Failovers: rounds(3), Rate: 20,
 		},
 		control: control.Options{
 			Levels: []int{4, 17, 28}, Latency: []time.Duration{20 * time.Millisecond, 100 * time.Millisecond},

@@ -165,7 +165,7 @@ func (a *answers) read(t *testing.T, client *broker.Client, want topology.Topolo
 			t.Fatalf("read binding %v", b)
 		}
 	}
-	health.Findings(state.Queues, state.Status)
+	health.Findings("/", state.Queues, state.Status)
 	topology.Existing(want, state.Topology)
 	plans.Repair(want, state.Topology)
 	if len(state.Exchanges)+len(state.Queues) == 0 && !strings.Contains(a.exchanges+a.other, "amq.direct") {

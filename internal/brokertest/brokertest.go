@@ -147,6 +147,7 @@ type options struct {
 	pathPrefix string
 	tls        *TLS
 	metrics    bool
+	cores      float64 // of a container, 0 for no limit
 	member     *Member // of a cluster
 }
 
@@ -173,6 +174,9 @@ func WithSetting(name string, value int) Option {
 
 // WithPathPrefix serves the management API below a path such as "/mgmt"; [Broker.Endpoint] includes it.
 func WithPathPrefix(prefix string) Option { return func(o *options) { o.pathPrefix = prefix } }
+
+// WithCores gives each container so much of the machine: 0.5 is half a core.
+func WithCores(cores float64) Option { return func(o *options) { o.cores = cores } }
 
 // TLS is what a broker shows to its clients and asks of them, all PEM.
 type TLS struct {

@@ -53,12 +53,12 @@ type Member struct {
 const clusterLabel = "rabbitmqdelay.brokertest.cluster"
 
 // StartCluster starts a cluster of so many members from an image that is there or can be pulled. It needs a Docker
-// daemon on a Linux machine, where all of 127.0.0.0/8 is loopback, and a TestMain that calls [Main].
+// daemon on a Linux machine, where all of 127.0.0.0/8 is loopback. A TestMain has called [Main], or a main [Guard].
 func StartCluster(
 	ctx context.Context, log io.Writer, image string, members int, opts ...Option,
 ) (_ *Cluster, err error) {
 	if !guarded {
-		return nil, errors.New("start a cluster: TestMain does not call brokertest.Main")
+		return nil, errors.New("start a cluster: nothing has called brokertest.Main or brokertest.Guard")
 	}
 	var o options
 	for _, opt := range opts {

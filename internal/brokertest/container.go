@@ -143,6 +143,8 @@ func runContainer(
 		HostConfigModifier: func(c *container.HostConfig) {
 			c.AutoRemove = true
 			c.PortBindings = published.on(p.address)
+			const period = 10_000 // µs; in the usual 100,000 a container would pause for long
+			c.CPUPeriod, c.CPUQuota = period, int64(o.cores*period)
 		},
 	}
 	erl := o.settings

@@ -32,13 +32,19 @@ var (
 // testedVariable names a file for the version of RabbitMQ that the tests ran on, see internal/tools/each-broker.
 const testedVariable = "TESTED"
 
-// Main runs the tests, stops the shared broker and exits.
-func Main(m *testing.M) {
+// Guard comes first in a program other than a test that starts a cluster. The program runs once more to watch over
+// that, and then Guard does not return.
+func Guard() {
 	if label := os.Getenv(guardVariable); label != "" {
 		guard(label)
-		return
+		os.Exit(0)
 	}
 	guarded = true
+}
+
+// Main runs the tests, stops the shared broker and exits.
+func Main(m *testing.M) {
+	Guard()
 	code := m.Run()
 	if sharedStarted {
 		if b, err := shared(); err == nil {

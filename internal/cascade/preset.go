@@ -121,9 +121,9 @@ func (a *attempt) recognizePreset(ctx context.Context, c Cascade) (Cascade, erro
 	return c, nil
 }
 
-// recognizePolicy is the cascade with the name that is behind one of the policies, if one is that by which it parks, or
-// what became of that: it has its name, and what it leads to is there. A name of the user's is not proof enough, so that
-// policy has to have the pattern, too.
+// recognizePolicy is the cascade with the name that is behind one of the policies, if that is the one by which it
+// parks. It may have been altered, if it has the usual name, or a name of the user's and the pattern. Then its exchange
+// and its queue have to be there.
 func (a *attempt) recognizePolicy(ctx context.Context, c Cascade) (parking Cascade, parks bool, err error) {
 	policies, err := a.look.Policies(ctx)
 	var altered []Cascade

@@ -148,6 +148,14 @@ func parkInPreset(t *testing.T, given Config) {
 	if err != nil || resolveErr != nil || recognized != want {
 		t.Errorf("it is recognized as %+v (%v)\nand not %+v (%v)", recognized, err, want, resolveErr)
 	}
+	recognizeAltered(t, given, got)
+}
+
+// recognizeAltered alters the policy of a preset that parks, and takes away what it leads to.
+func recognizeAltered(t *testing.T, given Config, got topology.Topology) {
+	t.Helper()
+	parking, want := got.Parking(), resolve(t, given)
+	p, b := got.Policies[parking], holding(t, got.Clone())
 	for what, change := range map[string]struct {
 		do    func(*topology.Policy)
 		parks bool
@@ -160,7 +168,7 @@ func parkInPreset(t *testing.T, given Config) {
 		changed := p
 		change.do(&changed)
 		b.there.Policies[parking] = changed
-		recognized, err = Recognize(t.Context(), b, "/", got.Entry)
+		recognized, err := Recognize(t.Context(), b, "/", got.Entry)
 		if err != nil || recognized.ParkUnroutable != change.parks || change.parks && recognized != want {
 			t.Errorf("with %s, it is recognized as %+v (%v)", what, recognized, err)
 		}
@@ -175,7 +183,7 @@ func parkInPreset(t *testing.T, given Config) {
 		without := holding(t, got.Clone())
 		without.there.Policies[parking] = changed
 		remove(without.there)
-		recognized, err = Recognize(t.Context(), without, "/", got.Entry)
+		recognized, err := Recognize(t.Context(), without, "/", got.Entry)
 		if err != nil || recognized.ParkUnroutable {
 			t.Errorf("without the %s, it is recognized as %+v (%v)", what, recognized, err)
 		}

@@ -12,7 +12,7 @@ import (
 
 // Findings are the things that no operation repairs.
 func (d *Deployment) Findings(state *broker.State) []health.Finding {
-	found := health.Findings(state.Queues, state.Status)
+	found := health.Findings(d.Vhost, state.Queues, state.Status)
 	found = append(found, d.displaced(state)...)
 	parks := d.Desired.Parking() != ""
 	if parks && !ownsDelivery(d.Desired) && state.DeliveryExists && state.DeliveryAlternate == "" {

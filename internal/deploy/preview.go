@@ -78,8 +78,8 @@ type Displacement struct {
 	Rivals []Rival
 }
 
-// PreviewDisplacements lists what the policies take from exchanges that are to be set: RabbitMQ applies one policy to an
-// exchange. Policies of the topology before do not count. A broker that does not answer is no error.
+// PreviewDisplacements lists what the policies take from exchanges that are to be set: RabbitMQ applies one policy to
+// an exchange. Policies of the topology before do not count. A broker that does not answer is no error.
 func (d *Deployment) PreviewDisplacements(ctx context.Context, before topology.Topology) []Displacement {
 	policies := topology.New()
 	policies.Policies = d.Desired.Policies

@@ -5,6 +5,7 @@ package health
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -36,8 +37,8 @@ type Finding struct {
 }
 
 // Findings lists the effects of missing nodes, policies, operator policies and consumers on the queues of the topology.
-// No plan can repair them, because they are not part of the topology. Actual are the queues as they exist.
-func Findings(actual map[string]topology.Queue, status map[string]QueueStatus) []Finding {
+// No plan can repair them, because they are not part of the topology. Actual are the queues as they exist in the vhost.
+func Findings(vhost string, actual map[string]topology.Queue, status map[string]QueueStatus) []Finding {
 	var findings []Finding
 	for _, name := range slices.Sorted(maps.Keys(actual)) {
 		inspected := inspection{queue: actual[name], status: status[name]}
@@ -46,32 +47,56 @@ func Findings(actual map[string]topology.Queue, status map[string]QueueStatus) [
 		inspected.consumers()
 		findings = append(findings, inspected.found...)
 	}
-	return append(findings, leaders(actual, status)...)
+	return append(findings, leaders(vhost, actual, status)...)
 }
 
-// leaders reports a cluster in which one node has the leader of every queue. Each message is written by its queue's
-// leader, and each queue waits for another one when that node fails.
-func leaders(actual map[string]topology.Queue, status map[string]QueueStatus) []Finding {
-	var node string
-	var led, members int
-	for name := range actual {
+// leaders reports a cluster in which one node has the leaders of three queues in four, or more. Each message is written
+// by its queue's leader, and each queue waits for another one when that node fails.
+func leaders(vhost string, actual map[string]topology.Queue, status map[string]QueueStatus) []Finding {
+	led := map[string]int{}
+	var names []string
+	var most string
+	var members int
+	for _, name := range slices.Sorted(maps.Keys(actual)) {
 		s := status[name]
-		switch {
-		case s.Members < 2: // a classic queue, or one node
-		case s.Leader == "" || node != "" && s.Leader != node:
-			return nil
-		default:
-			node, led, members = s.Leader, led+1, max(members, s.Members)
+		if s.Members < 2 { // a classic queue, or one node
+			continue
+		}
+		if !s.hasMajority() {
+			return nil // which is told, and no command helps
+		}
+		names, members = append(names, name), max(members, s.Members)
+		if led[s.Leader]++; s.Leader != "" && led[s.Leader] > led[most] {
+			most = s.Leader
 		}
 	}
-	if led < 2*members || led == 0 { // fewer may be on one node by chance
+	if len(names) < 2*members || 4*led[most] < 3*len(names) || most == "" { // fewer may be on one node by chance
 		return nil
 	}
 	return []Finding{{
-		Warning, fmt.Sprintf("%d quorum queues", led), fmt.Sprintf("node %q leads all", node),
-		"one node does the work of the cluster. All messages are late when it fails. This spreads the leaders: " +
-			"rabbitmq-queues rebalance quorum",
+		Warning, fmt.Sprintf("node %q", most), fmt.Sprintf("%d of %d leaders", led[most], len(names)),
+		"it does most of the work of the cluster. All messages of these queues are late when it fails. This spreads " +
+			"the leaders: " + rebalance(vhost, names),
 	}}
+}
+
+// rebalance is a command for a shell beside a node. RabbitMQ spreads evenly what the patterns match, as a whole: with
+// queues of others among it, these might stay on one node.
+func rebalance(vhost string, queues []string) string {
+	prefix := queues[0]
+	for _, name := range queues {
+		for !strings.HasPrefix(name, prefix) {
+			prefix = prefix[:len(prefix)-1]
+		}
+	}
+	pattern := func(text, end string) string {
+		return "'^" + strings.ReplaceAll(regexp.QuoteMeta(text), "'", `'\''`) + end + "'"
+	}
+	command := "rabbitmq-queues rebalance quorum --vhost-pattern " + pattern(vhost, "$")
+	if prefix != "" {
+		command += " --queue-pattern " + pattern(prefix, "")
+	}
+	return command
 }
 
 // inspection is one queue under inspection. A queue without a TTL is one where messages
@@ -90,11 +115,13 @@ func (i *inspection) add(severity Severity, cause, effect string) {
 func (i *inspection) availability() {
 	const effect = "messages wait in it beyond their time, and it takes no further ones, until "
 	switch {
-	case i.status.Down:
+	case i.status.Down && i.status.Members == 0:
 		i.add(Warning, "its node is down", effect+"that is back")
-	case i.status.Online*2 <= i.status.Members && i.status.Members > 0:
+	case !i.status.hasMajority():
 		i.add(Warning, fmt.Sprintf("%d of %d members online", i.status.Online, i.status.Members), effect+
 			"most of them are back")
+	case i.status.Down: // for some seconds
+		i.add(Warning, "its leader is down", effect+"another node leads it")
 	case i.status.Online < i.status.Members:
 		i.add(Warning, fmt.Sprintf("%d of %d members online", i.status.Online, i.status.Members), "it works, and "+
 			"messages wait in it beyond their time when more of its nodes fail")

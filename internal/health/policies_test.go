@@ -68,7 +68,7 @@ func TestFindingsInBase10(t *testing.T) {
 					Consumers: test.consumers[queue], Applied: test.policies.Applied(declared, policy.Applied{}),
 				}
 			}
-			found := saidOfDelays(t, health.Findings(expanded.Queues, status), test.says)
+			found := saidOfDelays(t, health.Findings("/", expanded.Queues, status), test.says)
 			if !slices.Equal(found, test.queues) {
 				t.Errorf("the findings are on %q", found)
 			}

@@ -13,8 +13,11 @@ type QueueStatus struct {
 	Leader string
 	// Members is how many nodes hold the queue, if it is a quorum queue, and Online how many of them run.
 	Members, Online int
-	// Down is set for a queue whose only node is down.
+	// Down is set for a queue whose only node is down, or that of its leader.
 	Down bool
 	// Applied is what applies to it of the policies of its vhost.
 	Applied policy.Applied
 }
+
+// hasMajority tells whether a quorum queue can work. Every other queue has no members.
+func (s QueueStatus) hasMajority() bool { return s.Members == 0 || 2*s.Online > s.Members }

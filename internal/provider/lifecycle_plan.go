@@ -75,7 +75,7 @@ func (r *lifecycle[M, P]) ModifyPlan(
 		} else if !resp.Diagnostics.HasError() {
 			resp.Diagnostics.Append(r.lookForCreate(ctx, &plan)...)
 		}
-		resp.Diagnostics.Append(r.lookForDisplaced(ctx, &plan)...)
+		resp.Diagnostics.Append(r.lookForDisplaced(ctx, &plan, false)...)
 		return
 	}
 
@@ -88,9 +88,7 @@ func (r *lifecycle[M, P]) ModifyPlan(
 	r.notePrior(&state)
 	if !replaced {
 		resp.Diagnostics.Append(r.notePlan(&plan, false)...)
-		if !resp.Plan.Raw.Equal(req.State.Raw) {
-			resp.Diagnostics.Append(r.lookForDisplaced(ctx, &plan)...)
-		}
+		resp.Diagnostics.Append(r.lookForDisplaced(ctx, &plan, resp.Plan.Raw.Equal(req.State.Raw))...)
 	}
 	switch {
 	case len(altered) > 0:

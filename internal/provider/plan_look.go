@@ -112,12 +112,13 @@ func (r *lifecycle[M, P]) prior(vhost string) topology.Topology {
 	return own
 }
 
-// lookForDisplaced warns of policies of others that no longer apply to exchanges when those of the plan are set.
-func (r *lifecycle[M, P]) lookForDisplaced(ctx context.Context, plan P) diag.Diagnostics {
+// lookForDisplaced warns of policies of others that no longer apply to exchanges when those of the plan are set. A plan
+// that is settled changes nothing.
+func (r *lifecycle[M, P]) lookForDisplaced(ctx context.Context, plan P, isSettled bool) diag.Diagnostics {
 	var diags diag.Diagnostics
 	ctx, cancel, o := r.forPlan(ctx, plan)
 	defer cancel()
-	if o == nil || len(o.Desired.Policies) == 0 {
+	if o == nil || isSettled || len(o.Desired.Policies) == 0 {
 		return diags
 	}
 	for _, displacement := range o.PreviewDisplacements(ctx, r.prior(o.Vhost)) {

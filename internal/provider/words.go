@@ -157,15 +157,17 @@ func (o *operation) outranked(err *deploy.RivalError) diag.Diagnostic {
 func (o *operation) displaces(d deploy.Displacement) diag.Diagnostic {
 	lines := make([]string, len(d.Rivals))
 	for i, rival := range d.Rivals {
-		lines[i] = fmt.Sprintf("policy %q with priority %v and pattern %q, on %d of the exchanges: %s", rival.Policy.Name,
-			rival.Policy.Priority, rival.Policy.Pattern, len(rival.Exchanges), rival.Policy.OfExchanges().JSON())
+		lines[i] = fmt.Sprintf("policy %q with priority %v and pattern %q, on %d of the exchanges: %s",
+			rival.Policy.Name, rival.Policy.Priority, rival.Policy.Pattern, len(rival.Exchanges),
+			rival.Policy.OfExchanges().JSON())
 	}
 	return diag.NewAttributeWarningDiagnostic(path.Root("park_unroutable"), "Exchanges lose keys of another policy",
 		fmt.Sprintf("The %s parks by policy %q with priority %v. Only one policy applies to an exchange. These match "+
 			"its exchanges with a lower priority, so the exchanges lose these keys with the apply:\n\n  %s\n\nIf the "+
-			"exchanges need a key, set one more policy for them before: with that key, with alternate-exchange = %q, and "+
-			"with a priority above %v. Other exchanges, and queues, keep the policies that they have.", o, d.Policy.Name,
-			d.Policy.Priority, strings.Join(lines, "\n  "), d.Policy.AlternateExchange(), d.Policy.Priority))
+			"exchanges need a key, set one more policy for them before: with that key, with alternate-exchange = %q, "+
+			"and with a priority above %v. Other exchanges, and queues, keep the policies that they have.", o,
+			d.Policy.Name, d.Policy.Priority, strings.Join(lines, "\n  "),
+			d.Policy.AlternateExchange(), d.Policy.Priority))
 }
 
 // wouldStand is for a delivery exchange that a replacement would meet again, and is not what it would declare.
@@ -353,7 +355,8 @@ func (o *operation) warnings(state *broker.State) diag.Diagnostics {
 		objects[key] = append(objects[key], f.Object)
 	}
 	for _, key := range order {
-		lines = append(lines, fmt.Sprintf("%s on %s: %s", key.cause, strings.Join(objects[key], ", "), key.effect))
+		on := strings.Join(atMost(objects[key]), ", ")
+		lines = append(lines, fmt.Sprintf("%s on %s: %s", key.cause, on, key.effect))
 	}
 	if len(lines) > 0 {
 		diags.AddWarning("Something changes what happens to messages", fmt.Sprintf(

@@ -29,6 +29,7 @@ type Bench struct {
 	broker   *brokertest.Broker
 	client   *broker.Client
 	recorder *sample.Recorder
+	nodes    []*brokertest.Broker // of a cluster
 }
 
 // New returns a Bench that has to be closed.

@@ -163,6 +163,8 @@ func perSecond(acks []time.Duration) (float64, error) {
 type receiver struct {
 	number uint64
 	late   chan time.Duration
+	// pause is the longest time between two of them, as a time.Duration.
+	pause atomic.Int64
 }
 
 // epoch is what due times in messages count from; it has a monotonic clock.
@@ -204,11 +206,17 @@ func (s *space) receive(exchange string, expected int) (*receiver, *amqp.Channel
 	}
 	r := &receiver{number: rand.Uint64(), late: make(chan time.Duration, expected)}
 	go func() {
+		var last time.Time
 		for delivery := range deliveries {
 			late, own := r.lateness(delivery.Body)
 			if !own {
 				continue
 			}
+			now := time.Now()
+			if pause := now.Sub(last); !last.IsZero() && int64(pause) > r.pause.Load() {
+				r.pause.Store(int64(pause))
+			}
+			last = now
 			select {
 			case r.late <- late:
 			default: // more than expected: the count says so

@@ -21,7 +21,8 @@ func writePages(d *data, runs []run, results, guides string) error {
 		return err
 	}
 	for page, directory := range map[string]string{
-		"performance.md": guides, "sizing.md": guides, "base.md": guides, "README.md": results,
+		"performance.md": guides, "sizing.md": guides, "base.md": guides,
+		"cluster.md": guides, "README.md": results,
 	} {
 		var s strings.Builder
 		if err := all.ExecuteTemplate(&s, page+".tmpl", runs); err != nil {
@@ -37,16 +38,17 @@ func writePages(d *data, runs []run, results, guides string) error {
 // pageFuncs are what a page can call.
 func pageFuncs(d *data) template.FuncMap {
 	return template.FuncMap{
-		"brokers":  d.brokersOf,
-		"table":    d.table,
-		"across":   d.across,
-		"short":    short,
-		"plot":     plotMarkdown,
-		"controls": d.controls,
-		"shares":   d.shares,
-		"ratios":   d.ratios,
-		"trips":    d.trips,
-		"each":     d.each,
+		"brokers":    d.brokersOf,
+		"table":      d.table,
+		"across":     d.across,
+		"short":      short,
+		"plot":       plotMarkdown,
+		"controls":   d.controls,
+		"shares":     d.shares,
+		"ratios":     d.ratios,
+		"placements": d.placements,
+		"trips":      d.trips,
+		"each":       d.each,
 		// cell is a median, empty where it was not measured.
 		"cell": func(broker, scenario, subject string, x float64, metric string) string {
 			f, ok := d.figure(broker, scenario, subject, x, metric)

@@ -90,3 +90,29 @@ func (d *data) times() []comparison {
 	}
 	return all
 }
+
+// placements compares leaders on all nodes of a cluster with leaders on one.
+func (d *data) placements() string {
+	const published, late = "publish quorum, in a cluster", "lateness, in a cluster"
+	brokers := d.brokersOf(published)
+	s := row(slices.Concat([]string{"balanced / one node"}, brokers)) + row(alignment(len(brokers)))
+	compare := func(title, base, scenario, metric string, x float64) {
+		cells := []string{title + ", " + base}
+		for _, broker := range brokers {
+			r, ok := d.ratio(broker, scenario, metric, x, base+", balanced", base+", one node")
+			if !ok {
+				cells = append(cells, "")
+				continue
+			}
+			cells = append(cells, short(r))
+		}
+		s += row(cells)
+	}
+	for _, base := range []string{binary, decimal} {
+		compare("publish rate", base, published, "rate", 3)
+		for _, x := range d.xs("", late, "p99") {
+			compare("lateness of 99 of 100 at "+short(x)+" msg/s", base, late, "p99", x)
+		}
+	}
+	return s
+}
