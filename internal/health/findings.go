@@ -89,6 +89,7 @@ func rebalance(vhost string, queues []string) string {
 			prefix = prefix[:len(prefix)-1]
 		}
 	}
+	prefix = strings.ToValidUTF8(prefix, "") // a name may have been cut within a character
 	pattern := func(text, end string) string {
 		return "'^" + strings.ReplaceAll(regexp.QuoteMeta(text), "'", `'\''`) + end + "'"
 	}
