@@ -136,35 +136,32 @@ func (a *application) publish() *taskFlow {
 	s := &taskFlow{app: a, stop: stop, confirmed: map[string]sentTask{}}
 	random := rand.New(rand.NewPCG(4, 2)) //nolint:gosec // to be repeatable
 	s.done.Go(func() {
-		var out *brokertest.Publisher
-		var conn *amqp.Connection
-		for number := 0; ctx.Err() == nil; number++ {
-			var err error
-			if out == nil {
-				if conn, err = a.broker().Dial(a.vhost.name); err == nil {
-					out, err = brokertest.NewPublisher(conn)
-				}
-			}
-			if err == nil {
-				err = s.send(out, strconv.Itoa(number), time.Duration(1+random.IntN(15))*time.Second)
-			}
-			if err != nil {
-				s.mutex.Lock()
-				s.failed++
-				s.mutex.Unlock()
-				out = nil
-			}
-			if out == nil && conn != nil {
-				_ = conn.Close()
-			}
-			sleep(ctx, 50*time.Millisecond)
-		}
-		if conn != nil {
-			_ = conn.Close()
+		for number := 0; ctx.Err() == nil; sleep(ctx, 50*time.Millisecond) {
+			number = s.sendFrom(ctx, number, random)
 		}
 	})
 	a.t.Cleanup(s.end)
 	return s
+}
+
+// sendFrom sends messages over a connection of its own until one is refused. It returns the number of the next one.
+func (s *taskFlow) sendFrom(ctx context.Context, number int, random *rand.Rand) int {
+	conn, err := s.app.broker().Dial(s.app.vhost.name)
+	if err != nil {
+		return number
+	}
+	defer conn.Close()
+	out, err := brokertest.NewPublisher(conn)
+	for ; err == nil && ctx.Err() == nil; number++ {
+		err = s.send(out, strconv.Itoa(number), time.Duration(1+random.IntN(15))*time.Second)
+		sleep(ctx, 50*time.Millisecond)
+	}
+	if err != nil {
+		s.mutex.Lock()
+		s.failed++
+		s.mutex.Unlock()
+	}
+	return number
 }
 
 func (s *taskFlow) send(out *brokertest.Publisher, id string, delay time.Duration) error {
@@ -188,9 +185,9 @@ func (s *taskFlow) sent() int {
 	return len(s.confirmed)
 }
 
-// goesOn waits until so many more messages were confirmed.
-func (s *taskFlow) goesOn(more int) {
-	enough := s.sent() + more
+// goesOn waits until twenty more messages were confirmed.
+func (s *taskFlow) goesOn() {
+	enough := s.sent() + 20
 	s.app.vhost.eventually("messages are published", func() bool { return s.sent() >= enough })
 }
 
@@ -281,7 +278,7 @@ func TestAccFromAnApplication(t *testing.T) {
 	v := a.vhost
 	before := v.objects()
 	messages := a.publish()
-	messages.goesOn(20)
+	messages.goesOn()
 	asImported := readExample(t, filepath.Join(fromApplicationExample, "import"), "main.tf")
 
 	// The import.
@@ -309,9 +306,9 @@ func TestAccFromAnApplication(t *testing.T) {
 	tf.configure(changed)
 	tf.must("apply", "-auto-approve")
 	with := v.objects()
-	messages.goesOn(20)
+	messages.goesOn()
 	a.mustStart("after a change in place")
-	messages.goesOn(20)
+	messages.goesOn()
 	if plan := tf.must("plan"); !strings.Contains(plan, "foreign") || !strings.Contains(plan, "1 to change") {
 		t.Errorf("after a start of the application upon a change in place: %s", plan)
 	}
@@ -340,7 +337,7 @@ func TestAccFromAnApplication(t *testing.T) {
 		t.Fatal("the guide has no permissions of the application")
 	}
 	a.grant([3]string(rights[1:]))
-	messages.goesOn(20)
+	messages.goesOn()
 	a.mustNotStart("without the right to configure", amqp.AccessRefused)
 	a.grant([3]string{".*", ".*", ".*"})
 	a.mustStart("with its rights back")
@@ -356,7 +353,7 @@ func TestAccFromAnApplication(t *testing.T) {
 	if again := tf.must("plan"); !strings.Contains(again, noChanges) {
 		t.Errorf("after the rebuild: %s", again)
 	}
-	messages.goesOn(20)
+	messages.goesOn()
 	a.grant([3]string{".*", ".*", ".*"})
 	a.mustNotStart("after the rebuild", amqp.PreconditionFailed)
 
@@ -364,7 +361,7 @@ func TestAccFromAnApplication(t *testing.T) {
 	tf.configure(strings.Replace(asImported, "  park_unroutable   = false\n",
 		"  park_unroutable   = false\n  drain_timeout     = \"10m\"\n", 1))
 	tf.must("apply", "-auto-approve")
-	messages.goesOn(20)
+	messages.goesOn()
 	a.mustStart("after the way back")
 	messages.mustArrive(arrivals)
 }

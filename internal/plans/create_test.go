@@ -50,7 +50,7 @@ func TestCreateDeclaresWhatIsNew(t *testing.T) {
 
 // Two creates of the same run at once, step by step in any order. The broker tells both that the exchange made first is
 // new. One of them succeeds at the most, and its objects are whole.
-func TestTwoCreatesAtOnce(t *testing.T) {
+func TestTwoCreatesInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		desired := planstest.Expand(t, anyCascade().Draw(t, "cascade"))
 		b := planstest.Around(desired)
