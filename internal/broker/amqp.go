@@ -24,10 +24,10 @@ const (
 	amqpChannels = 16
 )
 
-// amqpSession asks queues over AMQP how much they hold. A passive declare is answered by the queue
+// amqpConn asks queues over AMQP how much they hold. A passive declare is answered by the queue
 // itself, so its figures are those of this moment. It takes access to the vhost, and since 4.3 any
 // permission on the queue (TestPermissions). It also binds and deletes exchanges, see overAMQP.
-type amqpSession struct {
+type amqpConn struct {
 	connection *amqp.Connection
 	socket     net.Conn
 	ending     sync.Once
@@ -40,14 +40,14 @@ type amqpSession struct {
 
 // dialAMQP connects to the broker of the management API: at the given URI, or on the endpoint's host. The port is then
 // the default one or the one that the broker names.
-func (c *Client) dialAMQP(ctx context.Context, vhost string) (*amqpSession, error) {
+func (c *Client) dialAMQP(ctx context.Context, vhost string) (*amqpConn, error) {
 	if c.amqpURI != nil {
 		return c.dialAt(ctx, vhost, c.amqpURI)
 	}
 	usual := c.onHost(map[string]int{"amqp": 5672, "amqps": 5671})
-	session, err := c.dialAt(ctx, vhost, usual)
+	conn, err := c.dialAt(ctx, vhost, usual)
 	if err == nil {
-		return session, nil
+		return conn, nil
 	}
 	// Listeners are only told to users with the tag monitoring (3.10 to 4.3), and it takes the
 	// broker tens of milliseconds.
@@ -78,15 +78,15 @@ func (c *Client) onHost(ports map[string]int) *url.URL {
 // dialAt connects unless another broker listens there. The properties that it compares come over both ways at the same
 // time. The listener gets the password before the comparison in any order. That is the endpoint's host, which gets the
 // same password, or a given host.
-func (c *Client) dialAt(ctx context.Context, vhost string, uri *url.URL) (*amqpSession, error) {
+func (c *Client) dialAt(ctx context.Context, vhost string, uri *url.URL) (*amqpConn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var (
-		session *amqpSession
+		conn    *amqpConn
 		failure error
 		dialing sync.WaitGroup
 	)
-	dialing.Go(func() { session, failure = c.connect(ctx, vhost, uri) })
+	dialing.Go(func() { conn, failure = c.connect(ctx, vhost, uri) })
 	cluster, err := c.management(c.newCall(ctx)).GetClusterName()
 	if err != nil {
 		cancel() // nobody waits for a port that does not answer
@@ -96,22 +96,22 @@ func (c *Client) dialAt(ctx context.Context, vhost string, uri *url.URL) (*amqpS
 		err = failure
 	}
 	if err == nil {
-		if name, _ := session.connection.Properties["cluster_name"].(string); name != cluster.Name {
+		if name, _ := conn.connection.Properties["cluster_name"].(string); name != cluster.Name {
 			err = fmt.Errorf("%s speaks AMQP for cluster %q, but the management API is that of %q", uri.Host, name,
 				cluster.Name)
 		}
 	}
 	if err != nil {
-		if session != nil {
-			session.close()
+		if conn != nil {
+			conn.close()
 		}
 		return nil, err
 	}
-	return session, nil
+	return conn, nil
 }
 
 // connect opens a connection. The end of the context ends the attempt, but not an open connection.
-func (c *Client) connect(ctx context.Context, vhost string, uri *url.URL) (*amqpSession, error) {
+func (c *Client) connect(ctx context.Context, vhost string, uri *url.URL) (*amqpConn, error) {
 	username, password := c.username, c.password
 	if uri.User != nil {
 		username = uri.User.Username()
@@ -145,14 +145,14 @@ func (c *Client) connect(ctx context.Context, vhost string, uri *url.URL) (*amqp
 		}
 		return nil, fmt.Errorf("open an AMQP connection to %s as user %q: %w", uri.Host, username, err)
 	}
-	return &amqpSession{connection: connection, socket: socket, slots: make(chan struct{}, amqpChannels),
+	return &amqpConn{connection: connection, socket: socket, slots: make(chan struct{}, amqpChannels),
 		roundTrip: math.MaxInt64 - prompt}, nil
 }
 
 // close frees whoever waits for an answer. When it returns, the broker has done everything that was sent to it, unless
 // it does not answer in time. A connection ends after its channels, and a channel after the work in line for it
 // (terminate_channels in rabbit_reader).
-func (s *amqpSession) close() {
+func (s *amqpConn) close() {
 	s.ending.Do(func() {
 		defer time.AfterFunc(amqpCloseTime, func() { _ = s.socket.Close() }).Stop()
 		_ = s.connection.Close()
@@ -160,13 +160,13 @@ func (s *amqpSession) close() {
 }
 
 // version is that of the broker.
-func (s *amqpSession) version() string {
+func (s *amqpConn) version() string {
 	version, _ := s.connection.Properties["version"].(string)
 	return version
 }
 
 // depth asks a queue how many messages are ready, and how many consumers there are.
-func (s *amqpSession) depth(ctx context.Context, queue string) (depth QueueDepth, exists bool, err error) {
+func (s *amqpConn) depth(ctx context.Context, queue string) (depth QueueDepth, exists bool, err error) {
 	exists, err = s.ask(ctx, func(channel *amqp.Channel) error {
 		const durable, autoDelete, exclusive, noWait = true, false, false, false // not compared
 		found, err := channel.QueueDeclarePassive(queue, durable, autoDelete, exclusive, noWait, nil)
@@ -178,7 +178,7 @@ func (s *amqpSession) depth(ctx context.Context, queue string) (depth QueueDepth
 
 // peek gets the first message of a quorum queue and gives it back. It says how many there are. A queue with a single
 // active consumer refuses that, but it is its leader that does so, which then counts exactly.
-func (s *amqpSession) peek(ctx context.Context, queue string) (depth QueueDepth, exists bool, err error) {
+func (s *amqpConn) peek(ctx context.Context, queue string) (depth QueueDepth, exists bool, err error) {
 	depth.Name = queue
 	exists, err = s.ask(ctx, func(channel *amqp.Channel) error {
 		const autoAck, requeue = false, true
@@ -198,7 +198,7 @@ func (s *amqpSession) peek(ctx context.Context, queue string) (depth QueueDepth,
 }
 
 // ask asks a queue, and tells whether it exists.
-func (s *amqpSession) ask(ctx context.Context, question func(*amqp.Channel) error) (exists bool, err error) {
+func (s *amqpConn) ask(ctx context.Context, question func(*amqp.Channel) error) (exists bool, err error) {
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
@@ -234,13 +234,13 @@ const prompt = 20 * time.Millisecond
 
 // isPrompt tells whether an answer that took so long was given at once. Without it, every queue is asked again, and a
 // destroy of 28 levels takes twice as long on a busy machine.
-func (s *amqpSession) isPrompt(took time.Duration) bool {
+func (s *amqpConn) isPrompt(took time.Duration) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return took < s.roundTrip+prompt
 }
 
-func (s *amqpSession) channel() (*amqp.Channel, error) {
+func (s *amqpConn) channel() (*amqp.Channel, error) {
 	s.mutex.Lock()
 	if n := len(s.idle); n > 0 {
 		channel := s.idle[n-1]
@@ -254,7 +254,7 @@ func (s *amqpSession) channel() (*amqp.Channel, error) {
 
 // openChannels has as many channels ready as so many questions can use. Without it, a destroy of 28 levels takes a
 // fifth longer. A channel that cannot be opened is left to the question.
-func (s *amqpSession) openChannels(ctx context.Context, questions int) {
+func (s *amqpConn) openChannels(ctx context.Context, questions int) {
 	defer context.AfterFunc(ctx, s.close)() // see ask
 	s.mutex.Lock()
 	missing := min(questions, amqpChannels) - len(s.idle)
@@ -271,7 +271,7 @@ func (s *amqpSession) openChannels(ctx context.Context, questions int) {
 }
 
 // keep has a channel used again.
-func (s *amqpSession) keep(channel *amqp.Channel) {
+func (s *amqpConn) keep(channel *amqp.Channel) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.idle = append(s.idle, channel)

@@ -84,7 +84,7 @@ func (i *inspector) holding(ctx context.Context, step plans.VerifyEmpty) ([]Queu
 		}
 		came := slices.ContainsFunc(ready, func(d QueueDepth) bool { return d.Messages > 0 || d.Consumers > 0 })
 		// Where AMQP has ended meanwhile, the counts are old ones of the management API.
-		if !came && i.openSession() != nil && i.proven.HoldsAt(time.Now(), step.Queues) {
+		if !came && i.openConn() != nil && i.proven.HoldsAt(time.Now(), step.Queues) {
 			i.proven = i.proven.Renewed(step.Queues, began)
 			return nil, nil
 		}
@@ -257,7 +257,7 @@ func (i *inspector) isStillEmpty(ctx context.Context, q topology.Queue) (bool, e
 	if err != nil {
 		return false, err
 	}
-	ready, err := i.overSession(ctx, q, (*amqpSession).depth)
+	ready, err := i.overSession(ctx, q, (*amqpConn).depth)
 	if errors.Is(err, errNoAMQP) {
 		return t.messages == 0, nil
 	}

@@ -27,7 +27,7 @@ type observation struct {
 // observe finds out what has to be known of the queues to count them, and takes the old counts of quorum queues.
 func (i *inspector) observe(ctx context.Context, queues []topology.Queue) (*observation, error) {
 	o := &observation{inspector: i, queues: queues, ticks: map[string]*emptiness.Ticks{}}
-	session := i.amqp(ctx)
+	conn := i.amqp(ctx)
 	group, together := errgroup.WithContext(ctx)
 	var around emptiness.Surroundings
 	group.Go(func() (err error) {
@@ -40,7 +40,7 @@ func (i *inspector) observe(ctx context.Context, queues []topology.Queue) (*obse
 	}
 	var hiding []string
 	for _, q := range queues {
-		known := around.Known(q, session != nil, o.overdue)
+		known := around.Known(q, conn != nil, o.overdue)
 		_, known.Filled = i.filled.Load(q.Name)
 		if isQuorum(q) {
 			o.ticks[q.Name] = &emptiness.Ticks{}
@@ -96,8 +96,8 @@ func (o *observation) countAtSomeTick(ctx context.Context, q topology.Queue) err
 // count asks all queues for the counts of messages that move through them, and some queues for the counts that are
 // lacking.
 func (o *observation) count(ctx context.Context, lacks map[string]emptiness.Kind) error {
-	if session := o.amqp(ctx); session != nil {
-		session.openChannels(ctx, len(o.queues)) // a round that has to do that says little of how fast the broker is
+	if conn := o.amqp(ctx); conn != nil {
+		conn.openChannels(ctx, len(o.queues)) // a round that has to do that says little of how fast the broker is
 	}
 	group, together := errgroup.WithContext(ctx)
 	group.Go(func() error { return o.countExact(together) })
@@ -132,7 +132,7 @@ func (o *observation) count(ctx context.Context, lacks map[string]emptiness.Kind
 // countReady counts ready messages over AMQP.
 func (o *observation) countReady(ctx context.Context, q topology.Queue) error {
 	asked := time.Now()
-	depth, err := o.overSession(ctx, q, (*amqpSession).depth)
+	depth, err := o.overSession(ctx, q, (*amqpConn).depth)
 	if err == nil {
 		o.noteFilled(depth)
 		o.add(emptiness.Count{

@@ -57,14 +57,14 @@ func usesAMQP(phase plans.Phase) bool {
 // openFor is the connection for steps that are worth it, if it is open by now: nobody waits for it. It says how many of
 // the steps the broker may take at the same time, each on a channel. Exchanges that it has to delete one after the
 // other cost one round trip together instead of one each.
-func (r *Runner) openFor(steps []plans.Step) (session *amqpSession, channels int) {
-	session = r.openSession()
+func (r *Runner) openFor(steps []plans.Step) (conn *amqpConn, channels int) {
+	conn = r.openConn()
 	switch {
-	case session == nil:
+	case conn == nil:
 	case binds(steps):
-		return session, bindingChannels
-	case deletesExchanges(steps) && !deletesTogether(session.version()):
-		return session, 1
+		return conn, bindingChannels
+	case deletesExchanges(steps) && !deletesTogether(conn.version()):
+		return conn, 1
 	}
 	return nil, 0
 }
@@ -77,7 +77,7 @@ func (r *Runner) openFor(steps []plans.Step) (session *amqpSession, channels int
 // when the broker has done the last one. Whoever builds something reads its objects afterwards. Each channel takes the
 // place of a request, because the broker does the work of a channel in its order.
 func (r *Runner) overAMQP(
-	ctx context.Context, session *amqpSession, channels int, steps []plans.Step, effects []bool,
+	ctx context.Context, conn *amqpConn, channels int, steps []plans.Step, effects []bool,
 ) bool {
 	group, together := errgroup.WithContext(ctx)
 	share := (len(steps) + channels - 1) / channels
@@ -93,12 +93,12 @@ func (r *Runner) overAMQP(
 			attempt, cancel := context.WithTimeout(together, r.http.timeout)
 			defer cancel()
 			// The library knows no contexts: whoever waits is freed by the end of the connection.
-			defer context.AfterFunc(attempt, session.close)()
-			return session.sendAll(steps[first:end], effects[first:end])
+			defer context.AfterFunc(attempt, conn.close)()
+			return conn.sendAll(steps[first:end], effects[first:end])
 		})
 	}
 	if err := group.Wait(); err != nil {
-		r.abandon(ctx, session, err)
+		r.abandon(ctx, conn, err)
 		return false
 	}
 	return true
@@ -106,7 +106,7 @@ func (r *Runner) overAMQP(
 
 // sendAll sends steps on one channel, which the broker does one after the other. So it waits only for the answer to the
 // last: if one before had failed, the channel would be closed by then.
-func (s *amqpSession) sendAll(steps []plans.Step, effects []bool) error {
+func (s *amqpConn) sendAll(steps []plans.Step, effects []bool) error {
 	channel, err := s.channel()
 	if err != nil {
 		return err

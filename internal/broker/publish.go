@@ -92,14 +92,14 @@ func publish(ctx context.Context, channel *amqp.Channel, exchange, key string, m
 // overAMQP does something over a connection of its own. Needs are the permissions that it takes. An error is an *Error.
 func (c *Client) overAMQP(ctx context.Context, vhost, op, needs string, do func(*amqp.Channel) error) error {
 	ctx = c.logging(ctx)
-	session, err := c.dialAMQP(ctx, vhost)
+	conn, err := c.dialAMQP(ctx, vhost)
 	if err != nil {
 		return c.notConnected(ctx, op, err)
 	}
-	defer session.close()
+	defer conn.close()
 	// The library knows no contexts: whoever waits is freed by the end of the connection.
-	defer context.AfterFunc(ctx, session.close)()
-	err = onChannel(ctx, session.connection, do)
+	defer context.AfterFunc(ctx, conn.close)()
+	err = onChannel(ctx, conn.connection, do)
 	var closed *amqp.Error
 	var known *Error
 	switch {

@@ -128,11 +128,11 @@ func (r *Runner) phase(ctx context.Context, steps []plans.Step) (done []plans.St
 	defer r.note(steps)
 	effects := make([]bool, len(steps))
 	for begun := 0; begun < len(steps) && err == nil; {
-		if session, channels := r.openFor(steps[begun:]); session == nil {
+		if conn, channels := r.openFor(steps[begun:]); conn == nil {
 			var n int
 			n, err = r.overHTTP(ctx, steps[begun:], effects[begun:])
 			begun += n
-		} else if r.overAMQP(ctx, session, channels, steps[begun:], effects[begun:]) {
+		} else if r.overAMQP(ctx, conn, channels, steps[begun:], effects[begun:]) {
 			break
 		}
 	}
@@ -159,7 +159,7 @@ func (r *Runner) overHTTP(ctx context.Context, steps []plans.Step, effects []boo
 		if err != nil || begun == len(steps) {
 			return 0, false
 		}
-		if session, _ := r.openFor(steps[begun:]); session != nil {
+		if conn, _ := r.openFor(steps[begun:]); conn != nil {
 			return 0, false
 		}
 		begun++
@@ -209,8 +209,8 @@ func deletesTogether(version string) bool { return isAtLeast(version, 4, 3) }
 
 // version is that of the broker, empty if it cannot be found out. AMQP tells it without a further request.
 func (r *Runner) version(ctx context.Context) string {
-	if session := r.openSession(); session != nil {
-		return session.version()
+	if conn := r.openConn(); conn != nil {
+		return conn.version()
 	}
 	o, err := r.overview(r.newCall(ctx))
 	if err != nil {
@@ -237,6 +237,7 @@ func (r *Runner) step(ctx context.Context, step plans.Step) (effect bool, err er
 	})
 }
 
+// once is one attempt at a step. Its errors may be for nothing but a broker that starts: step tries again.
 func (r *Runner) once(ctx context.Context, step plans.Step) (effect bool, err error) {
 	switch s := step.(type) {
 	case plans.VerifyEmpty:

@@ -20,7 +20,7 @@ type session struct {
 	// tried is nil before anybody wants to have AMQP, and closed when it is open or cannot be opened.
 	tried   chan struct{}
 	giveUp  context.CancelFunc
-	current *amqpSession // nil: only the management API can be asked
+	current *amqpConn // nil: only the management API can be asked
 	closing sync.WaitGroup
 	// filled has the queues in which AMQP has counted messages: so it reaches the broker that has them. What they had
 	// by an old count of the management API may have left since. Without it, a drain ends in a dispute.
@@ -57,24 +57,24 @@ func (s *session) openAMQP(ctx context.Context, channels int) (tried chan struct
 }
 
 // amqp waits for the connection. It is nil if there is none.
-func (s *session) amqp(ctx context.Context) *amqpSession {
+func (s *session) amqp(ctx context.Context) *amqpConn {
 	select {
 	case <-s.openAMQP(ctx, 0):
-		return s.openSession()
+		return s.openConn()
 	case <-ctx.Done():
 		return nil
 	}
 }
 
-// openSession is the connection if it is open by now.
-func (s *session) openSession() *amqpSession {
+// openConn is the connection if it is open by now.
+func (s *session) openConn() *amqpConn {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return s.current
 }
 
 // abandon goes on without AMQP.
-func (s *session) abandon(ctx context.Context, failed *amqpSession, err error) {
+func (s *session) abandon(ctx context.Context, failed *amqpConn, err error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.current == failed {
@@ -119,20 +119,20 @@ const patience = 3 * time.Second
 
 // overSession asks a queue over AMQP. A queue that does not exist holds nothing.
 func (s *session) overSession(
-	ctx context.Context, q topology.Queue, question func(*amqpSession, context.Context, string) (QueueDepth, bool,
+	ctx context.Context, q topology.Queue, question func(*amqpConn, context.Context, string) (QueueDepth, bool,
 		error),
 ) (QueueDepth, error) {
-	session := s.amqp(ctx)
-	if session == nil {
+	conn := s.amqp(ctx)
+	if conn == nil {
 		return QueueDepth{Name: q.Name}, errNoAMQP
 	}
 	began := time.Now()
-	depth, exists, err := question(session, ctx, q.Name)
+	depth, exists, err := question(conn, ctx, q.Name)
 	switch {
 	case ctx.Err() != nil:
 		return depth, s.failed(s.counting(q.Name), ctx.Err())
 	case err != nil:
-		s.abandon(ctx, session, err)
+		s.abandon(ctx, conn, err)
 		return depth, errNoAMQP
 	case time.Since(began) > patience:
 		return depth, s.uncountable(q.Name, "it took too long to answer")
@@ -155,21 +155,21 @@ func (s *session) overSession(
 // client had got from the leader before are back. And the deletion of a queue in the first millisecond of its leader
 // can cost the node its at-least-once dead-lettering. That is for good (3.10.8; issue 16652 of RabbitMQ).
 func (s *session) leader(ctx context.Context, q topology.Queue) (QueueDepth, error) {
-	depth, err := s.overSession(ctx, q, (*amqpSession).peek)
+	depth, err := s.overSession(ctx, q, (*amqpConn).peek)
 	if err != nil || depth.Messages > 0 || depth.isPrompt {
 		return depth, err
 	}
 	if err := s.pause(ctx, emptiness.Settling); err != nil {
 		return depth, err
 	}
-	return s.overSession(ctx, q, (*amqpSession).peek)
+	return s.overSession(ctx, q, (*amqpConn).peek)
 }
 
 // ready counts the messages of queues that are ready, for a wait: where there is no AMQP, the counts may be old.
 func (s *session) ready(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error) {
 	if s.amqp(ctx) != nil {
 		depths, err := each(ctx, queues, func(ctx context.Context, q topology.Queue) (QueueDepth, error) {
-			depth, err := s.overSession(ctx, q, (*amqpSession).depth)
+			depth, err := s.overSession(ctx, q, (*amqpConn).depth)
 			if q.Type() == "stream" {
 				depth.Messages = 0 // by the statistics, and 1 for some seconds where a new one is empty
 			}
@@ -193,9 +193,9 @@ func (s *session) served(ctx context.Context, q topology.Queue) error {
 	if _, err := s.total(ctx, q); err != nil || !isQuorum(q) {
 		return err
 	}
-	depth, err := s.overSession(ctx, q, (*amqpSession).depth)
+	depth, err := s.overSession(ctx, q, (*amqpConn).depth)
 	if err == nil && depth.Messages == 0 {
-		_, err = s.overSession(ctx, q, (*amqpSession).peek) // nobody knows the queue yet: there is nothing to deliver
+		_, err = s.overSession(ctx, q, (*amqpConn).peek) // nobody knows the queue yet: there is nothing to deliver
 	}
 	if !errors.Is(err, errNoAMQP) {
 		return err

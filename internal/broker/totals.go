@@ -9,9 +9,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// total is the management API's count of a queue: the present one for a classic queue, that of its last tick for a
+// queueTotal is the management API's count of a queue: the present one for a classic queue, that of its last tick for a
 // quorum queue.
-type total struct{ messages, ready, consumers int64 }
+type queueTotal struct{ messages, ready, consumers int64 }
 
 // totalInfo are the fields of a queue that are needed for that.
 type totalInfo struct {
@@ -24,8 +24,8 @@ type totalInfo struct {
 	Online     loose[[]string] `json:"online"`
 }
 
-func (i totalInfo) total() total {
-	t := total{ready: i.Ready.value, consumers: i.Consumers.value}
+func (i totalInfo) sum() queueTotal {
+	t := queueTotal{ready: i.Ready.value, consumers: i.Consumers.value}
 	if i.Messages != nil { // else it has just been declared
 		t.messages = i.Messages.value
 	}
@@ -39,12 +39,12 @@ const (
 )
 
 // totals asks the management API for all that the queues hold.
-func (v *vhostAPI) totals(ctx context.Context, queues []topology.Queue) (map[string]total, error) {
+func (v *vhostAPI) totals(ctx context.Context, queues []topology.Queue) (map[string]queueTotal, error) {
 	answers, err := each(ctx, queues, v.total)
 	if err != nil {
 		return nil, err
 	}
-	result := map[string]total{}
+	result := map[string]queueTotal{}
 	unknown := false
 	for i, q := range queues {
 		if answers[i] != nil {
@@ -61,7 +61,7 @@ func (v *vhostAPI) totals(ctx context.Context, queues []topology.Queue) (map[str
 
 // total is nil for a classic queue of a broker that gives no fresh totals of single queues (3.10.8
 // does not, 4.0.5 does).
-func (v *vhostAPI) total(ctx context.Context, q topology.Queue) (*total, error) {
+func (v *vhostAPI) total(ctx context.Context, q topology.Queue) (*queueTotal, error) {
 	info, err := v.totalInfo(ctx, q, freshTotals)
 	if err == nil && info != nil && info.Messages == nil {
 		if q.Type() == "classic" {
@@ -70,9 +70,9 @@ func (v *vhostAPI) total(ctx context.Context, q topology.Queue) (*total, error) 
 		info, err = v.totalInfo(ctx, q, "?columns="+totalColumns)
 	}
 	if err != nil || info == nil {
-		return &total{}, err
+		return &queueTotal{}, err
 	}
-	t := info.total()
+	t := info.sum()
 	return &t, nil
 }
 
@@ -116,7 +116,7 @@ func (v *vhostAPI) totalNow(ctx context.Context, q topology.Queue, query string)
 
 // listTotals adds the classic queues that are not in the result yet. It is a list of the whole
 // vhost, because an older broker gives exact figures of classic queues nowhere else.
-func (v *vhostAPI) listTotals(ctx context.Context, queues []topology.Queue, result map[string]total) error {
+func (v *vhostAPI) listTotals(ctx context.Context, queues []topology.Queue, result map[string]queueTotal) error {
 	var list []totalInfo
 	if _, err := v.request(v.newCall(ctx), http.MethodGet, apiPath("queues", v.vhost)+freshTotals, nil,
 		&list); err != nil {
@@ -125,7 +125,7 @@ func (v *vhostAPI) listTotals(ctx context.Context, queues []topology.Queue, resu
 	for _, info := range list {
 		if info.Messages != nil {
 			if _, known := result[info.Name]; !known {
-				result[info.Name] = info.total()
+				result[info.Name] = info.sum()
 			}
 		}
 	}

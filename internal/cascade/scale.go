@@ -87,7 +87,7 @@ func (s Scale) inBase() string {
 	return fmt.Sprintf(" in base %d", s.Base)
 }
 
-// mostLevels is the number of levels at which the longest TTL is still below the
+// mostLevels is the number of levels at which the longest TTL is at most the
 // broker's ceiling.
 func (s Scale) mostLevels() int {
 	levels := 0
@@ -109,7 +109,8 @@ func (s Scale) weight(level int) int64 {
 	return weight
 }
 
-// TTL is how long a message with the digit waits at the level. The level below has to stay below MaxTTL.
+// TTL is how long a message with the digit waits at the level. It may overflow unless the TTL of the level below is at most
+// MaxTTL.
 func (s Scale) TTL(level, digit int) time.Duration {
 	return time.Duration(s.weight(level)*int64(digit)) * s.Resolution
 }

@@ -32,9 +32,9 @@ func (d *Deployment) Create(ctx context.Context, adopt bool) (*broker.State, err
 		claim.FailFor(d.present(found.Topology))
 		return nil, err
 	}
-	plan := plans.Repair(d.Desired, found.Topology)
-	if !adopt {
-		plan = plans.Create(d.Desired, found.Topology, rand.Text())
+	plan := plans.Create(d.Desired, found.Topology, rand.Text())
+	if adopt {
+		plan = plans.Repair(d.Desired, found.Topology)
 	}
 	state, done, err := d.run(ctx, plan, found)
 	if err != nil {

@@ -96,9 +96,9 @@ func (d *Deployment) run(
 
 // verify makes sure that the written objects are there.
 func (d *Deployment) verify(state *broker.State) error {
-	missing := plans.Repair(d.Desired, state.Topology).Steps()
-	if len(missing) == 0 {
+	remaining := plans.Repair(d.Desired, state.Topology).Steps()
+	if len(remaining) == 0 {
 		return nil
 	}
-	return &NotVerifiedError{d.Kind, missing}
+	return &NotVerifiedError{d.Kind, remaining}
 }

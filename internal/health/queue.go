@@ -16,7 +16,7 @@ const ttlArgument = "x-message-ttl"
 
 // changedQueue is what a queue does that has got another property.
 func changedQueue(want, have topology.Queue, property string) (Severity, string) {
-	lasting := want.AtLeastOnce() && !have.AtLeastOnce()
+	losesAtLeastOnce := want.AtLeastOnce() && !have.AtLeastOnce()
 	switch property {
 	case ttlArgument:
 		return Error, changedTTL(want, have)
@@ -37,7 +37,7 @@ func changedQueue(want, have topology.Queue, property string) (Severity, string)
 		switch {
 		case have.Type() == "stream":
 			return Error, "messages do not leave it"
-		case lasting:
+		case losesAtLeastOnce:
 			return Error, canBeLost
 		}
 	case "durable":

@@ -39,15 +39,15 @@ type Guard struct {
 // look makes sure, before anything is touched, that no messages are in the way, and that the user may delete
 // everything.
 func (t teardown) look(guard Guard, removal []Step) Plan {
-	var waiting []Step
+	var checks []Step
 	switch {
 	case guard.Force:
 	case guard.Drain > 0:
-		waiting = t.verify(t.parking, VerifyEmpty{Glance: true}) // the others run empty by waiting
+		checks = t.verify(t.parking, VerifyEmpty{Glance: true}) // the others run empty by waiting
 	default:
-		waiting = t.verify(t.queues(), VerifyEmpty{Glance: true})
+		checks = t.verify(t.queues(), VerifyEmpty{Glance: true})
 	}
-	return Plan{}.then(append(waiting, t.allowed(removal)...)...)
+	return Plan{}.then(append(checks, t.allowed(removal)...)...)
 }
 
 // allowed makes sure that the user may take the steps, and bring back the objects that they remove.

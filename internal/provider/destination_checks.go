@@ -28,7 +28,7 @@ func (r *destinationResource) checkNames(ctx context.Context, plan *destinationM
 	if diags.HasError() || !asks {
 		return diags
 	}
-	o, more := r.operation(plan)
+	o, more := r.newOperation(plan)
 	if more.HasError() {
 		return diags
 	}

@@ -261,7 +261,7 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 	}
 	timeout, diags := model.Timeouts.Create(ctx, defaultWriteTimeout)
 	resp.Diagnostics.Append(diags...)
-	o, diags := r.operation(&model)
+	o, diags := r.newOperation(&model)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
@@ -296,7 +296,7 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 	resp.Diagnostics.Append(diags...)
 	leftovers, diags := model.leftovers()
 	resp.Diagnostics.Append(diags...)
-	o, diags := r.operation(&model)
+	o, diags := r.newOperation(&model)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
@@ -346,7 +346,7 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 	resp.Diagnostics.Append(ofState(diags)...)
 	leftovers, diags := prior.leftovers()
 	resp.Diagnostics.Append(diags...)
-	o, diags := r.operation(&model)
+	o, diags := r.newOperation(&model)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
@@ -392,7 +392,7 @@ func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteReq
 	}
 	leftovers, diags := model.leftovers()
 	resp.Diagnostics.Append(diags...)
-	o, diags := r.operation(&model)
+	o, diags := r.newOperation(&model)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
@@ -411,8 +411,8 @@ func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteReq
 	resp.Diagnostics.Append(o.explain("destroy", err)...)
 }
 
-// operation gets the way to the broker for a model whose values are all known.
-func (r *destinationResource) operation(model *destinationModel) (*bindingOperation, diag.Diagnostics) {
+// newOperation gets the way to the broker for a model whose values are all known.
+func (r *destinationResource) newOperation(model *destinationModel) (*bindingOperation, diag.Diagnostics) {
 	b, diags := model.binding()
 	guard, more := model.guard()
 	diags.Append(more...)

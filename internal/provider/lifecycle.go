@@ -115,7 +115,7 @@ func (r *lifecycle[M, P]) Create(ctx context.Context, req resource.CreateRequest
 	declared := P(&model).common()
 	timeout, diags := declared.Timeouts.Create(ctx, defaultWriteTimeout)
 	resp.Diagnostics.Append(diags...)
-	o, diags := r.operation(&model)
+	o, diags := r.newOperation(&model)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
@@ -156,7 +156,7 @@ func (r *lifecycle[M, P]) Read(ctx context.Context, req resource.ReadRequest, re
 	}
 	timeout, diags := declared.Timeouts.Read(ctx, defaultReadTimeout)
 	resp.Diagnostics.Append(diags...)
-	o, diags := r.operation(&model)
+	o, diags := r.newOperation(&model)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
@@ -199,7 +199,7 @@ func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest
 		return
 	}
 	declared := P(&model).common()
-	o, diags := r.operation(&model)
+	o, diags := r.newOperation(&model)
 	resp.Diagnostics.Append(diags...)
 	before, diags := P(&prior).expand()
 	resp.Diagnostics.Append(ofState(diags)...)
@@ -242,7 +242,7 @@ func (r *lifecycle[M, P]) Delete(ctx context.Context, req resource.DeleteRequest
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	o, diags := r.operation(&model)
+	o, diags := r.newOperation(&model)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
@@ -268,8 +268,8 @@ type operation struct {
 	importable func(context.Context) (topology.Topology, bool)
 }
 
-// operation expands a model whose values are all known, and gets the way to the broker.
-func (r *lifecycle[M, P]) operation(model P) (*operation, diag.Diagnostics) {
+// newOperation expands a model whose values are all known, and gets the way to the broker.
+func (r *lifecycle[M, P]) newOperation(model P) (*operation, diag.Diagnostics) {
 	desired, diags := model.expand()
 	guard, more := model.common().guard()
 	diags.Append(more...)

@@ -28,8 +28,8 @@ func (r *lifecycle[M, P]) ValidateConfig(
 }
 
 // ModifyPlan writes the expansion into the plan, and says when a change replaces or rebuilds what there is, or
-// removes queues. What it writes comes from the configuration alone. It asks the broker for warnings and refusals only,
-// see plan_look.go.
+// removes queues. What it writes comes from the configuration, and from the state only where that says the same in
+// other words. It asks the broker for warnings and refusals only, see plan_look.go.
 func (r *lifecycle[M, P]) ModifyPlan(
 	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
 ) {
@@ -50,7 +50,7 @@ func (r *lifecycle[M, P]) ModifyPlan(
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	computed, errs, diags := P(&config).forecast(ctx)
+	values, errs, diags := P(&config).forecast(ctx)
 	resp.Diagnostics.Append(diags...)
 	resp.Diagnostics.Append(configErrors(errs)...)
 	var state M
@@ -60,7 +60,7 @@ func (r *lifecycle[M, P]) ModifyPlan(
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	P(&plan).setComputed(&config, computed)
+	P(&plan).setComputed(&config, values)
 	if !req.State.Raw.IsNull() {
 		P(&plan).keep(&state)
 	}

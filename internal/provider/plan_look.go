@@ -24,7 +24,7 @@ func (r *lifecycle[M, P]) forPlan(ctx context.Context, model P) (context.Context
 	if !r.connection.isKnown() || !model.isKnown() {
 		return ctx, cancel, nil
 	}
-	o, diags := r.operation(model)
+	o, diags := r.newOperation(model)
 	if diags.HasError() {
 		return ctx, cancel, nil
 	}
