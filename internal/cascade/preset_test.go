@@ -102,9 +102,9 @@ func TestPresetFixes(t *testing.T) {
 	}
 }
 
-// TestPresetParking has every preset park by a policy. The framework's declarations stay as they are, the policy
+// TestPresetWithParking has every preset park by a policy. The framework's declarations stay as they are, the policy
 // matches exactly these exchanges, and the cascade is recognized by it.
-func TestPresetParking(t *testing.T) {
+func TestPresetWithParking(t *testing.T) {
 	for _, preset := range slices.Sorted(maps.Keys(presets)) {
 		for _, name := range []string{"", "billing"} {
 			for _, creates := range []bool{true, false} {
