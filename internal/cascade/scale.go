@@ -109,8 +109,8 @@ func (s Scale) weight(level int) int64 {
 	return weight
 }
 
-// TTL is how long a message with the digit waits at the level. It may overflow unless the TTL of the level below is at most
-// MaxTTL.
+// TTL is how long a message with the digit waits at the level. It may overflow unless the TTL of the level below is at
+// most MaxTTL.
 func (s Scale) TTL(level, digit int) time.Duration {
 	return time.Duration(s.weight(level)*int64(digit)) * s.Resolution
 }

@@ -49,7 +49,8 @@ func (d *Deployment) Destroy(ctx context.Context, guard plans.Guard) (result Des
 	return result, nil
 }
 
-// remove deletes everything but the delivery exchange, unless messages wait in the queues. An error is a *NotRemovedError.
+// remove deletes everything but the delivery exchange, unless messages wait in the queues. An error is a
+// *NotRemovedError.
 func (d *Deployment) remove(ctx context.Context, guard plans.Guard) error {
 	if err := d.tearDown(ctx, guard); err != nil {
 		return &NotRemovedError{failure{err}, d.Desired}

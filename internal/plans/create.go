@@ -11,9 +11,9 @@ import (
 //
 // Of several creates at once, one goes on at the most. RabbitMQ tells two of them that an object is new, if they
 // declare it within the same millisecond (3.10.8, 4.3.6). So each declares one exchange before all else and binds a
-// mark of its own to it. If it then sees anything else bound there, it stops. The mark goes in
-// the phase that declares the entry, when all other objects are declared. Whoever comes later meets these. A ladder or a single level without parking has no exchange that could
-// be declared before its entry, and goes without a mark.
+// mark of its own to it. If it then sees anything else bound there, it stops. The mark goes in the phase that declares
+// the entry, when all other objects are declared. Whoever comes later meets these. A ladder or a single level without
+// parking has no exchange that could be declared before its entry, and goes without a mark.
 func Create(desired, actual topology.Topology, mark string) Plan {
 	plan := Repair(desired, actual)
 	for _, phase := range plan {
