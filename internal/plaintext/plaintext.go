@@ -45,7 +45,8 @@ func isPlain(text string, stays rune) bool {
 }
 
 // What CI systems obey in the log of a job. GitHub obeys ::error:: at the beginning of a line, which a blank can be
-// where Terraform wraps its output. It obeys ##[error], Azure ##vso[…] and TeamCity ##teamcity[…] wherever they stand.
+// where Terraform wraps its output. Wherever they stand, GitHub obeys ##[error], Azure ##vso[…] and TeamCity
+// ##teamcity[…].
 var (
 	atBeginning = regexp.MustCompile(`(?m)(^|\s)(::[a-zA-Z])`)
 	anywhere    = regexp.MustCompile(`#(#\w*\[)`)
