@@ -237,12 +237,8 @@ func (s *taskFlow) mustArrive(arrivals *brokertest.Collector) {
 // sendtask is an application that has started, and Terraform with the configuration of the first step.
 func sendtask(t *testing.T) (*application, *commandLine, *brokertest.Collector) {
 	t.Helper()
-	v := newVhost(t)
-	a := &application{newUser(t, v.broker, v.name), v}
-	a.grant([3]string{".*", ".*", ".*"})
-	if err := a.start(); err != nil {
-		t.Fatal(err)
-	}
+	a := startedApplication(t)
+	v := a.vhost
 	tf := newCommandLine(t, "", readExample(t, filepath.Join(fromApplicationExample, "import"), "main.tf"),
 		map[string]string{"vhost": v.name})
 	tf.environ = append(tf.environ, v.broker.Environ()...)
@@ -366,6 +362,18 @@ func TestAccFromAnApplication(t *testing.T) {
 	messages.mustArrive(arrivals)
 }
 
+// startedApplication has declared its cascade, and may do everything.
+func startedApplication(t *testing.T) *application {
+	t.Helper()
+	v := newVhost(t)
+	a := &application{newUser(t, v.broker, v.name), v}
+	a.grant([3]string{".*", ".*", ".*"})
+	if err := a.start(); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
 // imported is the configuration of the guide's first step.
 func (a *application) imported() (*protocol, attributes) {
 	a.t.Helper()
@@ -379,10 +387,8 @@ func (a *application) imported() (*protocol, attributes) {
 // application starts.
 func TestFromAnApplicationRepairs(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	a := &application{newUser(t, v.broker, v.name), v}
-	a.grant([3]string{".*", ".*", ".*"})
-	a.mustStart("at first")
+	a := startedApplication(t)
+	v := a.vhost
 	p, given := a.imported()
 	p.mustBeSettled(given)
 	v.try(v.api.DeleteQueue(v.name, sendtaskQueue(1)))
@@ -403,10 +409,7 @@ func TestFromAnApplicationRepairs(t *testing.T) {
 // takes it back.
 func TestFromAnApplicationRefuses(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	a := &application{newUser(t, v.broker, v.name), v}
-	a.grant([3]string{".*", ".*", ".*"})
-	a.mustStart("at first")
+	a := startedApplication(t)
 	p, given := a.imported()
 	for what, change := range map[string]attributes{
 		"queue_type": {"queue_type": "quorum"}, "internal_levels": {"internal_levels": true},

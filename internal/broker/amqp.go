@@ -152,22 +152,22 @@ func (c *Client) connect(ctx context.Context, vhost string, uri *url.URL) (*amqp
 // close frees whoever waits for an answer. When it returns, the broker has done everything that was sent to it, unless
 // it does not answer in time. A connection ends after its channels, and a channel after the work in line for it
 // (terminate_channels in rabbit_reader).
-func (s *amqpConn) close() {
-	s.ending.Do(func() {
-		defer time.AfterFunc(amqpCloseTime, func() { _ = s.socket.Close() }).Stop()
-		_ = s.connection.Close()
+func (c *amqpConn) close() {
+	c.ending.Do(func() {
+		defer time.AfterFunc(amqpCloseTime, func() { _ = c.socket.Close() }).Stop()
+		_ = c.connection.Close()
 	})
 }
 
 // version is that of the broker.
-func (s *amqpConn) version() string {
-	version, _ := s.connection.Properties["version"].(string)
+func (c *amqpConn) version() string {
+	version, _ := c.connection.Properties["version"].(string)
 	return version
 }
 
 // depth asks a queue how many messages are ready, and how many consumers there are.
-func (s *amqpConn) depth(ctx context.Context, queue string) (depth QueueDepth, exists bool, err error) {
-	exists, err = s.ask(ctx, func(channel *amqp.Channel) error {
+func (c *amqpConn) depth(ctx context.Context, queue string) (depth QueueDepth, exists bool, err error) {
+	exists, err = c.ask(ctx, func(channel *amqp.Channel) error {
 		const durable, autoDelete, exclusive, noWait = true, false, false, false // not compared
 		found, err := channel.QueueDeclarePassive(queue, durable, autoDelete, exclusive, noWait, nil)
 		depth = QueueDepth{Name: queue, Messages: int64(found.Messages), Consumers: int64(found.Consumers)}
@@ -178,13 +178,13 @@ func (s *amqpConn) depth(ctx context.Context, queue string) (depth QueueDepth, e
 
 // peek gets the first message of a quorum queue and gives it back. It says how many there are. A queue with a single
 // active consumer refuses that, but it is its leader that does so, which then counts exactly.
-func (s *amqpConn) peek(ctx context.Context, queue string) (depth QueueDepth, exists bool, err error) {
+func (c *amqpConn) peek(ctx context.Context, queue string) (depth QueueDepth, exists bool, err error) {
 	depth.Name = queue
-	exists, err = s.ask(ctx, func(channel *amqp.Channel) error {
+	exists, err = c.ask(ctx, func(channel *amqp.Channel) error {
 		const autoAck, requeue = false, true
 		asked := time.Now()
 		message, found, err := channel.Get(queue, autoAck)
-		if depth.isPrompt = s.isPrompt(time.Since(asked)); err != nil || !found {
+		if depth.isPrompt = c.isPrompt(time.Since(asked)); err != nil || !found {
 			return err
 		}
 		depth.Messages = int64(message.MessageCount) + 1
@@ -192,22 +192,22 @@ func (s *amqpConn) peek(ctx context.Context, queue string) (depth QueueDepth, ex
 	})
 	var closed *amqp.Error
 	if errors.As(err, &closed) && closed.Code == amqp.ResourceLocked {
-		return s.depth(ctx, queue)
+		return c.depth(ctx, queue)
 	}
 	return depth, exists, err
 }
 
 // ask asks a queue, and tells whether it exists.
-func (s *amqpConn) ask(ctx context.Context, question func(*amqp.Channel) error) (exists bool, err error) {
+func (c *amqpConn) ask(ctx context.Context, question func(*amqp.Channel) error) (exists bool, err error) {
 	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
 	// The library knows no contexts: whoever waits is freed by the end of the connection.
-	defer context.AfterFunc(ctx, s.close)()
-	channel, err := s.channel()
+	defer context.AfterFunc(ctx, c.close)()
+	channel, err := c.channel()
 	if err != nil {
 		return false, err
 	}
@@ -221,10 +221,10 @@ func (s *amqpConn) ask(ctx context.Context, question func(*amqp.Channel) error) 
 	if err != nil {
 		return false, err
 	}
-	s.keep(channel)
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.roundTrip = min(s.roundTrip, took)
+	c.keep(channel)
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.roundTrip = min(c.roundTrip, took)
 	return true, nil
 }
 
@@ -234,36 +234,36 @@ const prompt = 20 * time.Millisecond
 
 // isPrompt tells whether an answer that took so long was given at once. Without it, every queue is asked again, and a
 // destroy of 28 levels takes twice as long on a busy machine.
-func (s *amqpConn) isPrompt(took time.Duration) bool {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	return took < s.roundTrip+prompt
+func (c *amqpConn) isPrompt(took time.Duration) bool {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return took < c.roundTrip+prompt
 }
 
-func (s *amqpConn) channel() (*amqp.Channel, error) {
-	s.mutex.Lock()
-	if n := len(s.idle); n > 0 {
-		channel := s.idle[n-1]
-		s.idle = s.idle[:n-1]
-		s.mutex.Unlock()
+func (c *amqpConn) channel() (*amqp.Channel, error) {
+	c.mutex.Lock()
+	if n := len(c.idle); n > 0 {
+		channel := c.idle[n-1]
+		c.idle = c.idle[:n-1]
+		c.mutex.Unlock()
 		return channel, nil
 	}
-	s.mutex.Unlock()
-	return s.connection.Channel()
+	c.mutex.Unlock()
+	return c.connection.Channel()
 }
 
 // openChannels has as many channels ready as so many questions can use. Without it, a destroy of 28 levels takes a
 // fifth longer. A channel that cannot be opened is left to the question.
-func (s *amqpConn) openChannels(ctx context.Context, questions int) {
-	defer context.AfterFunc(ctx, s.close)() // see ask
-	s.mutex.Lock()
-	missing := min(questions, amqpChannels) - len(s.idle)
-	s.mutex.Unlock()
+func (c *amqpConn) openChannels(ctx context.Context, questions int) {
+	defer context.AfterFunc(ctx, c.close)() // see ask
+	c.mutex.Lock()
+	missing := min(questions, amqpChannels) - len(c.idle)
+	c.mutex.Unlock()
 	var opening sync.WaitGroup
 	for range missing {
 		opening.Go(func() {
-			if channel, err := s.connection.Channel(); err == nil {
-				s.keep(channel)
+			if channel, err := c.connection.Channel(); err == nil {
+				c.keep(channel)
 			}
 		})
 	}
@@ -271,8 +271,8 @@ func (s *amqpConn) openChannels(ctx context.Context, questions int) {
 }
 
 // keep has a channel used again.
-func (s *amqpConn) keep(channel *amqp.Channel) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.idle = append(s.idle, channel)
+func (c *amqpConn) keep(channel *amqp.Channel) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.idle = append(c.idle, channel)
 }

@@ -106,8 +106,8 @@ func (r *Runner) overAMQP(
 
 // sendAll sends steps on one channel, which the broker does one after the other. So it waits only for the answer to the
 // last: if one before had failed, the channel would be closed by then.
-func (s *amqpConn) sendAll(steps []plans.Step, effects []bool) error {
-	channel, err := s.channel()
+func (c *amqpConn) sendAll(steps []plans.Step, effects []bool) error {
+	channel, err := c.channel()
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (s *amqpConn) sendAll(steps []plans.Step, effects []bool) error {
 			return err
 		}
 	}
-	s.keep(channel)
+	c.keep(channel)
 	return nil
 }
 

@@ -325,7 +325,7 @@ type ways struct {
 	known map[string][]string
 }
 
-// parking is the exchange that takes what no binding takes, empty if the topology has none.
+// parking is the exchange that gets messages that no binding matches, empty if the topology has none.
 func (w ways) parking() string {
 	if name := w.desired.Parking(); w.desired.Has(name) {
 		return name

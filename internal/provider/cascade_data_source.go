@@ -44,7 +44,7 @@ func (*observedCascade) kind() string { return cascade.KindCascade }
 
 func (d *cascadeDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "What flows through a delay cascade right now, whoever declared it. It shows messages " +
+		MarkdownDescription: "A delay cascade as it is right now, whoever declared it. It shows messages " +
 			"and consumers for each level, until when messages wait, and everything that changes their fate. For " +
 			"`check` blocks and dashboards.\n\n" +
 			"The configuration is read off the broker, as an import does. Numbers of messages come from the " +

@@ -114,7 +114,7 @@ func (r *lifecycle[M, P]) attributes(
 				"internal": schema.BoolAttribute{Computed: true,
 					MarkdownDescription: "Whether the exchange refuses publishers; null if it takes their messages."},
 				"alternate_exchange": schema.StringAttribute{Computed: true,
-					MarkdownDescription: "Exchange that takes what no binding takes."},
+					MarkdownDescription: "Exchange that gets messages that no binding matches."},
 				"arguments": schema.MapAttribute{Computed: true, ElementType: types.StringType,
 					MarkdownDescription: "Further arguments. Values other than text are JSON."},
 			}},

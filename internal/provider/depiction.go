@@ -283,9 +283,9 @@ var policiesAttribute = schema.MapNestedAttribute{
 		"priority": schema.NumberAttribute{Computed: true,
 			MarkdownDescription: "Of the policies that match an exchange, the one of the highest priority applies."},
 		"alternate_exchange": schema.StringAttribute{Computed: true,
-			MarkdownDescription: "Exchange that takes what no binding takes."},
+			MarkdownDescription: "Exchange that gets messages that no binding matches."},
 		"definition": schema.MapAttribute{Computed: true, ElementType: types.StringType,
-			MarkdownDescription: "What else the policy sets. Values other than text are JSON."},
+			MarkdownDescription: "Further keys of the policy. Values other than text are JSON."},
 	}},
 }
 

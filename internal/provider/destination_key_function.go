@@ -19,8 +19,8 @@ func newDestinationKeyFunction() function.Function {
 				"other words.",
 			Parameters: []function.Parameter{
 				levelsParameter(),
-				function.StringParameter{Name: "address", MarkdownDescription: "What publishers give as " +
-					"destination. It may have dots."},
+				function.StringParameter{Name: "address", MarkdownDescription: "Address that publishers give. It " +
+					"may have dots."},
 			},
 			Return: function.StringReturn{},
 		},

@@ -38,8 +38,8 @@ func (*observedLadder) kind() string { return cascade.KindLadder }
 
 func (d *ladderDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "What flows through a ladder right now, whoever declared it: messages and consumers " +
-			"for each delay, and everything that changes what happens to messages. For `check` blocks and " +
+		MarkdownDescription: "A ladder as it is right now, whoever declared it. It shows messages and consumers for " +
+			"each delay, and everything that changes the fate of messages. For `check` blocks and " +
 			"dashboards.\n\n" +
 			"The configuration is read off the broker, as an import does. Numbers of messages come from the " +
 			"management API, which lags by up to nine seconds.",

@@ -213,8 +213,8 @@ func observedAttributes(
 		},
 		"findings": schema.ListNestedAttribute{
 			Computed: true,
-			MarkdownDescription: say("What changes what happens to messages; empty for a healthy %s. Bindings of the " +
-				"delivery exchange for another number of levels are among it, the first ten."),
+			MarkdownDescription: say("Causes that change the fate of messages; empty for a healthy %s. The first ten " +
+				"bindings of the delivery exchange for another number of levels are among them."),
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"severity": schema.StringAttribute{
 					Computed: true,
@@ -223,13 +223,13 @@ func observedAttributes(
 				},
 				"object": schema.StringAttribute{
 					Computed:            true,
-					MarkdownDescription: "What it was found on, such as `queue \"tasks.delay-03\"`.",
+					MarkdownDescription: "The object that has the cause, such as `queue \"tasks.delay-03\"`.",
 				},
 				"cause": schema.StringAttribute{
 					Computed:            true,
-					MarkdownDescription: "What does it, such as `missing` or `policy \"ttl\"`.",
+					MarkdownDescription: "The cause, such as `missing` or `policy \"ttl\"`.",
 				},
-				"effect": schema.StringAttribute{Computed: true, MarkdownDescription: "What it does to messages."},
+				"effect": schema.StringAttribute{Computed: true, MarkdownDescription: "The effect on messages."},
 			}},
 		},
 	}
