@@ -25,14 +25,14 @@ type rebuilt struct {
 
 const rebuiltLevels = 3
 
-func newRebuilt(t *testing.T, queueType string) *rebuilt {
+func newRebuilt(t *testing.T, queueType string, resolution time.Duration) *rebuilt {
 	t.Helper()
 	v := newVhost(t)
 	r := &rebuilt{vhost: v, protocol: newProtocol(t, v.broker, nil)}
 	r.given = attributes{
-		"vhost": v.name, "name": "t", "levels": rebuiltLevels, "resolution": "500ms", "queue_type": queueType,
+		"vhost": v.name, "name": "t", "levels": rebuiltLevels, "resolution": resolution.String(), "queue_type": queueType,
 	}
-	r.config = cascade.Config{Name: "t", Vhost: v.name, Levels: rebuiltLevels, Resolution: 500 * time.Millisecond,
+	r.config = cascade.Config{Name: "t", Vhost: v.name, Levels: rebuiltLevels, Resolution: resolution,
 		QueueType: cascade.QueueType(queueType), CreateDeliveryExchange: true, StrictKeys: true,
 		InternalLevels: true, ParkUnroutable: true}
 	r.mustApply(r.given)
@@ -124,7 +124,7 @@ func TestRebuild(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s, %s", queueType, name), func(t *testing.T) {
 				t.Parallel()
-				r := newRebuilt(t, queueType)
+				r := newRebuilt(t, queueType, 500*time.Millisecond)
 				if is.parks {
 					r.publish("t.delay-02", "malformed", "parked")
 				}
@@ -207,7 +207,7 @@ func TestRebuildWithMessagesOnTheirWay(t *testing.T) {
 // rebuildWithMessages rebuilds while messages wait.
 func rebuildWithMessages(t *testing.T, queueType string, change attributes, config func(*cascade.Config)) {
 	t.Parallel()
-	r := newRebuilt(t, queueType)
+	r := newRebuilt(t, queueType, time.Second) // a busy machine takes seconds for a plan and an apply
 	before := r.objects()
 	apply := func(further attributes) string {
 		noErrors(t, r.refresh(t.Context()))
@@ -297,7 +297,7 @@ func TestRebuildThatIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRebuilt(t, "quorum")
+			r := newRebuilt(t, "quorum", 500*time.Millisecond)
 			before := r.objects()
 			through := *r.vhost.broker
 			var mutex sync.Mutex
