@@ -19,14 +19,15 @@ import sys
 DRIFT, CHECK, FINDING, ERROR, SILENT = 2, 3, 4, 5, 6
 WORDS = {DRIFT: "drift", CHECK: "failed check", FINDING: "finding", ERROR: "error", SILENT: "no answer"}
 
-# The provider's summaries for a broker that cannot be asked. In a check, the message of a probe may
-# be what does not come.
-NO_BROKER = {
+# The provider's summaries for a broker that cannot be asked, or only by somebody else.
+NO_ANSWER = {
     "RabbitMQ: broker not reachable",
     "RabbitMQ: broker not available",
-}
-NO_ANSWER = NO_BROKER | {
     "RabbitMQ: broker does not answer",
+}
+NOT_ALLOWED = {
+    "RabbitMQ: authentication failed",
+    "RabbitMQ: permission denied",
 }
 # The provider's summary for what a refresh has found that the next apply repairs.
 DRIFTED = {
@@ -47,8 +48,10 @@ def kind(diagnostic):
     if diagnostic["severity"] == "error":
         return SILENT if summary in NO_ANSWER else ERROR
     if (snippet.get("context") or "").startswith("check "):
-        if summary in NO_BROKER:
+        if summary in NO_ANSWER:
             return SILENT
+        if summary in NOT_ALLOWED:
+            return ERROR
         if summary == "Check block assertion known after apply":
             return None
         about = [value["traversal"] for value in snippet.get("values") or []]

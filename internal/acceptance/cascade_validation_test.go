@@ -51,8 +51,8 @@ var invalid = map[string]struct {
 		"whole milliseconds"},
 	"too coarse a resolution": {attributes{"name": "t", "levels": 1, "resolution": "90000h"}, "resolution",
 		"longest TTL"},
-	"no name": {attributes{"levels": 4}, "name", "name is missing; give it, or else exchange_name, " +
-		"queue_name, delivery_exchange, park_unroutable = false"},
+	"no name": {attributes{"levels": 4}, "name", "name is missing; give it, or else exchange_name " +
+		"and queue_name and delivery_exchange and park_unroutable = false"},
 	"an empty name":  {attributes{"name": "", "levels": 4}, "name", "name is empty"},
 	"an empty vhost": {attributes{"name": "t", "levels": 4, "vhost": ""}, "vhost", "vhost is empty"},
 	"no name for parking": {attributes{"levels": 4, "exchange_name": "x%d", "queue_name": "q%d",

@@ -3,6 +3,7 @@ package acceptance
 import (
 	"bytes"
 	"errors"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -116,7 +117,7 @@ resource "rabbitmqdelay_cascade" "tasks" {
 	}
 	own.verdict(finding, "finding: ")
 
-	probe := watched(head + `
+	const probed = `
 check "tasks_arrive" {
   data "rabbitmqdelay_probe" "tasks" {
     vhost          = var.vhost
@@ -130,17 +131,29 @@ check "tasks_arrive" {
     error_message = "It is early."
   }
 }
-`)
+`
+	probe := watched(head + probed)
 	v.do(plans.Unbind{Binding: topology.Binding{
 		Source: "tasks.delay-16", RoutingKey: "0.0.0.0.0.0.0.0.0.0.0.0.0.0.1.*.*.*.#",
 		DestinationType: topology.ToQueue, Destination: "tasks.delay-02",
 	}})
 	probe.verdict(check, "failed check: data.rabbitmqdelay_probe.tasks: ", "has not arrived")
+	probe.environ = append(probe.environ, "RABBITMQ_PASSWORD=wrong")
+	probe.verdict(failed, "error: data.rabbitmqdelay_probe.tasks: RabbitMQ: authentication failed")
 	probe.environ = append(probe.environ, "RABBITMQ_ENDPOINT=http://127.0.0.1:1")
 	probe.verdict(silent, "no answer: data.rabbitmqdelay_probe.tasks: RabbitMQ: broker not reachable")
+	hangs := watched(head + probed + `
+provider "rabbitmqdelay" {
+  request_timeout = "1s"
+  retry_timeout   = "0s"
+}
+`)
+	hangs.environ = append(hangs.environ, "RABBITMQ_ENDPOINT="+
+		serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	hangs.verdict(silent, "no answer: data.rabbitmqdelay_probe.tasks: RabbitMQ: broker does not answer")
 
 	checks.environ = append(checks.environ, "RABBITMQ_PASSWORD=wrong")
-	checks.verdict(failed, "failed check: ", "error: data.rabbitmqdelay_cascade.tasks: RabbitMQ: authentication failed")
+	checks.verdict(failed, "error: data.rabbitmqdelay_cascade.tasks: RabbitMQ: authentication failed")
 	checks.environ = append(checks.environ, "RABBITMQ_ENDPOINT=http://127.0.0.1:1")
 	checks.verdict(silent, "no answer: data.rabbitmqdelay_cascade.tasks: RabbitMQ: broker not reachable")
 

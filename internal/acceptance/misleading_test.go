@@ -45,7 +45,7 @@ func TestAccErrorsOverAMQP(t *testing.T) {
 		"a level in the middle": {
 			func(v *vhost) (brokertest.Broker, string) { return *v.broker, "t.delay-01" },
 			[]string{"Not the entry of a cascade", `Could not probe exchange "t.delay-01" in vhost %[1]q: the keys ` +
-				`of its bindings skip 1 digits, so it is a level in the middle of a cascade; the entry of the ` +
+				`of its bindings skip 1 digit(s), so it is a level in the middle of a cascade; the entry of the ` +
 				`cascade there is exchange "t.delay-02". Give that.`},
 		},
 		"a wrong password in the URI": {
@@ -57,7 +57,7 @@ func TestAccErrorsOverAMQP(t *testing.T) {
 			[]string{
 				"RabbitMQ: authentication failed",
 				sending + "open an AMQP connection to ", `as user "guest": Exception (403) Reason: "username or ` +
-					`password not allowed". Amqp_uri or RABBITMQ_AMQP_URI has a user and a password of its own. ` +
+					`password not allowed". The AMQP URI (amqp_uri or RABBITMQ_AMQP_URI) has a user and a password of its own. ` +
 					"Correct them there. Or leave them out: then AMQP takes username and password, too.",
 			},
 		},

@@ -85,7 +85,7 @@ var policyCases = []policyCase{
 		quorum: delayQueues(`with the routing key "lost"`), classic: delayQueues(`with the routing key "lost"`)},
 	{
 		definition: rabbithole.PolicyDefinition{"delivery-limit": 3}, operator: true,
-		quorum: withParking(delayQueues("before its time"), "got and put back more than 3 times is dropped"),
+		quorum: withParking(delayQueues("leaves it early"), "got and put back more than 3 times is dropped"),
 	},
 	// These change nothing: the arguments win, or the values are larger, or they do not concern messages.
 	{definition: rabbithole.PolicyDefinition{"message-ttl": 315_360_000_000, "dead-letter-exchange": "elsewhere"},

@@ -63,7 +63,7 @@ func TestProviderConfiguration(t *testing.T) {
 			map[string]string{"endpoint": "username and password"}},
 		"endpoint of the API itself": {nil, elsewhere.with(
 			attributes{"endpoint": "https://rabbitmq.example.com/prefix/api/"}),
-			map[string]string{"endpoint": "ends in /api, which the provider adds itself; leave it out"}},
+			map[string]string{"endpoint": "ends in /api; take /api away, the provider adds it"}},
 		"RABBITMQ_ENDPOINT of the API": {map[string]string{"RABBITMQ_ENDPOINT": "http://127.0.0.1:15672/api"}, nil,
 			map[string]string{"endpoint": "The value is that of the environment variable RABBITMQ_ENDPOINT."}},
 		"a port that is none": {nil, elsewhere.with(

@@ -172,7 +172,7 @@ func parseEndpoint(text string) (*url.URL, error) {
 	}
 	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
 	if strings.HasSuffix(u.Path, "/api") {
-		return refuse("ends in /api, which the provider adds itself; leave it out")
+		return refuse("ends in /api; take /api away, the provider adds it")
 	}
 	return u, nil
 }

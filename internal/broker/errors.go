@@ -151,8 +151,8 @@ func (e *NotEmptyError) Detail() string {
 	for i, q := range e.Queues {
 		lines[i] = fmt.Sprintf("  %q: %s", q.Name, q.Text())
 	}
-	return fmt.Sprintf("%s in vhost %q is not possible while queues hold messages, which would be lost:\n\n%s",
-		e.Why, e.Vhost, strings.Join(lines, "\n"))
+	return sentence(fmt.Sprintf("%s in vhost %q is not possible while queues hold messages, which would be lost:\n\n"+
+		"%s\n\nTry again when they are delivered or consumed", e.Why, e.Vhost, strings.Join(lines, "\n")))
 }
 
 // Refusals are the parts that a plan left out because they would have lost messages or others' bindings. The last one
@@ -408,7 +408,7 @@ func (c *Client) notConnected(ctx context.Context, op string, err error) error {
 	case isLimit(err):
 		return &Error{LimitReached, op, reason, limitHint}
 	case errors.Is(err, amqp.ErrCredentials) && c.amqpURI != nil && c.amqpURI.User != nil:
-		return &Error{Unauthorized, op, reason, "amqp_uri or RABBITMQ_AMQP_URI has a user and a password of its own. " +
+		return &Error{Unauthorized, op, reason, "the AMQP URI (amqp_uri or RABBITMQ_AMQP_URI) has a user and a password of its own. " +
 			"Correct them there. Or leave them out: then AMQP takes username and password, too"}
 	case errors.Is(err, amqp.ErrCredentials):
 		return &Error{Unauthorized, op, reason, "the management API accepts this user and password. Check that AMQP " +

@@ -44,7 +44,7 @@ func (s *session) openAMQP(ctx context.Context, channels int) (tried chan struct
 		defer close(tried)
 		opened, err := s.dialAMQP(ctx, s.vhost)
 		if err != nil {
-			tflog.SubsystemDebug(ctx, subsystem, "no AMQP, everything goes through the management API",
+			tflog.SubsystemWarn(ctx, subsystem, "no AMQP, everything goes through the management API",
 				map[string]any{"error": plaintext.Line(err.Error())})
 			return
 		}
@@ -78,7 +78,7 @@ func (s *session) abandon(ctx context.Context, failed *amqpConn, err error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.current == failed {
-		tflog.SubsystemDebug(ctx, subsystem, "AMQP failed, going on through the management API",
+		tflog.SubsystemWarn(ctx, subsystem, "AMQP failed, going on through the management API",
 			map[string]any{"error": plaintext.Line(err.Error())})
 		failed.close()
 		s.current = nil

@@ -145,8 +145,8 @@ func (v *vhostAPI) uncountable(queue, why string) error {
 
 // halfDone is the state of a queue after a declaration or deletion whose client or connection ended in the middle.
 // RabbitMQ keeps it over a restart (3.10.8).
-const halfDone = "A broken-off declaration or deletion may have left the queue without replicas. Then it holds " +
-	"nothing: delete it with rabbitmqctl delete_queue"
+const halfDone = "A broken-off declaration or deletion may have left the queue without replicas. Only if " +
+	"rabbitmq-queues quorum_status names none: it holds nothing, delete it with rabbitmqctl delete_queue"
 
 func (v *vhostAPI) counting(queue string) string {
 	return fmt.Sprintf("count the messages of queue %q in vhost %q", queue, v.vhost)

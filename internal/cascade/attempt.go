@@ -180,7 +180,7 @@ func (a *attempt) hopsAt(ctx context.Context, level int) ([]hop, error) {
 			a.exchanges, a.seen[level] = with(a.exchanges, level, name), name
 			return hops, nil
 		case len(candidates) == 1:
-			return nil, notThisf("exchange %q would be %d levels below it, but its keys skip %d digits",
+			return nil, notThisf("exchange %q would be %d levels below it, but its keys skip %d digit(s)",
 				name, a.levels-1-level, stars)
 		}
 	}

@@ -129,8 +129,8 @@ func TestResolveErrors(t *testing.T) {
 		{"length of classic queues", func(c *Config) { c.MaxLength, c.QueueType = 5, Classic }, "max_length",
 			`set queue_type = "quorum" or leave max_length out`},
 
-		{"no name", func(c *Config) { c.Name = "" }, "name", "is missing; give it, or else exchange_name, " +
-			"queue_name, delivery_exchange, park_unroutable = false"},
+		{"no name", func(c *Config) { c.Name = "" }, "name", "is missing; give it, or else exchange_name " +
+			"and queue_name and delivery_exchange and park_unroutable = false"},
 		{"no name for parking", func(c *Config) {
 			c.Name, c.ExchangeName, c.QueueName, c.DeliveryExchange = "", "x%d", "q%d", "d"
 		}, "name", "is missing; give it, or else park_unroutable = false"},

@@ -258,7 +258,7 @@ func TestLadderErrors(t *testing.T) {
 		"a long key": {func(l *LadderConfig) { l.DeadLetterRoutingKey = strings.Repeat("k", 256) },
 			"dead_letter_routing_key", "has 256 bytes; AMQP allows 255"},
 		"no names": {func(l *LadderConfig) { l.Name = "" }, "name", "is missing; give it, or else " +
-			"entry_exchange, queue_name, delivery_exchange, park_unroutable = false"},
+			"entry_exchange and queue_name and delivery_exchange and park_unroutable = false"},
 		"a limit for classic": {func(l *LadderConfig) { l.QueueType, l.MaxLength = Classic, 1 }, "max_length",
 			"loses messages that are dead-lettered into it"},
 		"a queue type": {func(l *LadderConfig) { l.QueueType = "stream" }, "queue_type", `is "stream"`},

@@ -28,7 +28,7 @@ func (p shared) checkMissing(errs *Errors, ways ...otherwise) {
 		}
 	}
 	if len(missing) > 0 {
-		errs.add("name", "is missing; give it, or else %s", strings.Join(missing, ", "))
+		errs.add("name", "is missing; give it, or else %s", strings.Join(missing, " and "))
 	}
 }
 

@@ -99,7 +99,7 @@ const (
 )
 
 func inMiddle(stars int) error {
-	return notThisf("the keys of its bindings skip %d digits, so it is a level in the middle of a cascade", stars)
+	return notThisf("the keys of its bindings skip %d digit(s), so it is a level in the middle of a cascade", stars)
 }
 
 // readEntry reads the entry exchange and its bindings.

@@ -135,11 +135,11 @@ func changedLooks(have topology.Queue) (Severity, string) {
 
 // lookedAt is for a queue that removes messages that were looked at. Next is where it hands on messages.
 func lookedAt(q topology.Queue, looks int64, next string) string {
-	then := removed(next)
+	then := "is " + removed(next)
 	if q.Delays() {
-		then += " before its time"
+		then = "leaves it early"
 	}
-	return fmt.Sprintf("a message in it that is got and put back more than %d times is %s", looks, then)
+	return fmt.Sprintf("a message in it that is got and put back more than %d times %s", looks, then)
 }
 
 // expired is for a queue that RabbitMQ deletes.

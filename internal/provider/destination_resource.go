@@ -244,7 +244,7 @@ func (m *destinationModel) leftBy(plan *destinationModel) diag.Diagnostics {
 	if !m.DeliveryExchange.Equal(plan.DeliveryExchange) {
 		from = fmt.Sprintf(" that arrive at exchange %q", m.DeliveryExchange.ValueString())
 	}
-	diags.AddWarning("Messages for the address before", fmt.Sprintf(
+	diags.AddWarning("Messages on their way may become unroutable", fmt.Sprintf(
 		"%s. Messages for the address %q%s, if some are on their way or still published, are then unroutable unless "+
 			"something else is bound for them. To move "+
 			"publishers without that, add a second destination, and remove this one when nobody uses it any more.",

@@ -23,7 +23,7 @@ func (o *operation) drift(state *broker.State) diag.Diagnostics {
 func (o *operation) gone(err error) diag.Diagnostics {
 	again := "The next apply creates it again."
 	if err != nil {
-		again = fmt.Sprintf("So is the vhost: declare it again, and the next apply creates the %s.", o.Kind)
+		again = fmt.Sprintf("The vhost is gone, too: declare it again, and the next apply creates the %s.", o.Kind)
 	}
 	return drifted(o.String(), []string{fmt.Sprintf("The %s is gone. Publishers get an error. Any messages that "+
 		"waited in it are lost. %s", o.Kind, again)})

@@ -370,16 +370,16 @@ func (m providerModel) setTimeouts(config *broker.Config, diags *diag.Diagnostic
 
 // insecureWarning comes once for each plan and each apply, as these configure the provider.
 func insecureWarning(attribute types.Bool) diag.Diagnostic {
-	source := "insecure"
+	source, remove := "insecure", "remove insecure"
 	if attribute.IsNull() {
-		source = "The environment variable " + variables["insecure"]
+		source, remove = "The environment variable "+variables["insecure"], "unset "+variables["insecure"]
 	}
 	return diag.NewAttributeWarningDiagnostic(path.Root("insecure"), "The broker's certificate is not verified", source+
 		" is true. "+
 		"For HTTPS and for AMQP with TLS, nothing checks who has issued the certificate, for which host, and until "+
 		"when it is valid. "+
 		"Whoever answers in the broker's place gets the user name and the password. "+
-		"Give the certificate of the authority with cacert_file or cacert_pem, and remove insecure.")
+		"Give the certificate of the authority with cacert_file or cacert_pem, and "+remove+".")
 }
 
 func stringOrEnv(value types.String, attribute string) string {

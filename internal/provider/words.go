@@ -342,21 +342,28 @@ func (o *operation) warnings(state *broker.State) diag.Diagnostics {
 	if state == nil {
 		return diags
 	}
-	var lines []string
 	// A policy mostly does the same to many queues.
-	type same struct{ cause, effect string }
-	objects := map[same][]string{}
-	var order []same
+	type finding struct{ cause, effect string }
+	var causes []string
+	of, objects := map[string][]finding{}, map[finding][]string{}
 	for _, f := range o.Findings(state) {
-		key := same{f.Cause, f.Effect}
-		if objects[key] == nil {
-			order = append(order, key)
+		found := finding{f.Cause, f.Effect}
+		if of[f.Cause] == nil {
+			causes = append(causes, f.Cause)
 		}
-		objects[key] = append(objects[key], f.Object)
+		if objects[found] == nil {
+			of[f.Cause] = append(of[f.Cause], found)
+		}
+		objects[found] = append(objects[found], f.Object)
 	}
-	for _, key := range order {
-		on := strings.Join(atMost(objects[key]), ", ")
-		lines = append(lines, fmt.Sprintf("%s on %s: %s", key.cause, on, key.effect))
+	var lines []string
+	for _, cause := range causes {
+		var effects []string
+		for _, found := range of[cause] {
+			on := strings.Join(atMost(objects[found]), ", ")
+			effects = append(effects, fmt.Sprintf("%s on %s: %s", cause, on, found.effect))
+		}
+		lines = append(lines, atMost(effects)...)
 	}
 	if len(lines) > 0 {
 		diags.AddWarning("Something changes what happens to messages", fmt.Sprintf(
