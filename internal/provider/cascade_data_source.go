@@ -4,23 +4,11 @@ import (
 	"context"
 
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
-	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 )
-
-var (
-	_ datasource.DataSourceWithConfigure = (*cascadeDataSource)(nil)
-	_ observed                           = (*observedCascade)(nil)
-)
-
-func newCascadeDataSource() datasource.DataSource { return &cascadeDataSource{} }
-
-type cascadeDataSource struct {
-	observer[observedCascade, *observedCascade]
-}
 
 // observedCascade is what flows in a cascade.
 type observedCascade struct {
@@ -42,8 +30,9 @@ type observedLevel struct {
 
 func (*observedCascade) kind() string { return cascade.KindCascade }
 
-func (d *cascadeDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
-	resp.Schema = schema.Schema{
+// schema implements observed.
+func (*observedCascade) schema() schema.Schema {
+	return schema.Schema{
 		MarkdownDescription: "A delay cascade as it is right now, whoever declared it. It shows messages " +
 			"and consumers for each level, until when messages wait, and everything that changes their fate. For " +
 			"`check` blocks and dashboards.\n\n" +

@@ -4,30 +4,19 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/hashicorp/terraform-plugin-framework/list"
-
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-var _ list.ListResourceWithConfigure = (*cascadeListResource)(nil)
-
-func newCascadeListResource() list.ListResource { return &cascadeListResource{} }
-
-type cascadeListResource struct {
-	declaredLister[cascadeModel, *cascadeModel]
-}
-
-func (r *cascadeListResource) ListResourceConfigSchema(
-	_ context.Context, _ list.ListResourceSchemaRequest, resp *list.ListResourceSchemaResponse,
-) {
-	resp.Schema = r.schema("Finds the delay cascades of a virtual host or of the whole broker, for `terraform query`, "+
-		"whoever declared them. The query also writes `resource` and `import` blocks for them. Needs Terraform 1.14 "+
-		"or later.\n\n"+
-		"A cascade is found by the keys of its entry exchange and the objects behind it, as an import recognizes it. "+
-		"Damage does not hide it as long as the keys say what it was. One whose entry is gone, or leads nowhere, is "+
-		"not found. It can still be imported by its identity if the exchange below proves it.", nil)
+// listDescription implements listed.
+func (*cascadeModel) listDescription() string {
+	return "Finds the delay cascades of a virtual host or of the whole broker, for `terraform query`, " +
+		"whoever declared them. The query also writes `resource` and `import` blocks for them. Needs Terraform 1.14 " +
+		"or later.\n\n" +
+		"A cascade is found by the keys of its entry exchange and the objects behind it, as an import recognizes it. " +
+		"Damage does not hide it as long as the keys say what it was. One whose entry is gone, or leads nowhere, is " +
+		"not found. It can still be imported by its identity if the exchange below proves it."
 }
 
 func (*cascadeModel) canBeEntry(e topology.Exchange) bool { return cascade.CanBeEntry(e) }

@@ -12,7 +12,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/function"
-	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
@@ -102,9 +101,8 @@ func cascadeModelOf(ctx context.Context, value attr.Value) (model cascadeModel, 
 		return model, false, errors.New("it has to be an object with attributes of rabbitmqdelay_cascade, such as { " +
 			"name = \"tasks\", levels = 17 }")
 	}
-	var schema resource.SchemaResponse
-	newCascadeResource().Schema(ctx, resource.SchemaRequest{}, &schema)
-	attributes := schema.Schema.GetAttributes()
+	schema := model.schema(ctx)
+	attributes := schema.GetAttributes()
 	known = true
 	values := map[string]tftypes.Value{}
 	valueTypes := map[string]tftypes.Type{}
@@ -143,8 +141,7 @@ func cascadeModelOf(ctx context.Context, value attr.Value) (model cascadeModel, 
 			}
 		}
 	}
-	config := tfsdk.Config{Schema: schema.Schema, Raw: tftypes.NewValue(schema.Schema.Type().TerraformType(ctx),
-		values)}
+	config := tfsdk.Config{Schema: schema, Raw: tftypes.NewValue(schema.Type().TerraformType(ctx), values)}
 	diags := config.Get(ctx, &model)
 	return model, known, firstError(diags)
 }

@@ -4,29 +4,14 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 )
 
-var (
-	_ resource.ResourceWithConfigure      = (*cascadeResource)(nil)
-	_ resource.ResourceWithValidateConfig = (*cascadeResource)(nil)
-	_ resource.ResourceWithModifyPlan     = (*cascadeResource)(nil)
-	_ resource.ResourceWithIdentity       = (*cascadeResource)(nil)
-	_ resource.ResourceWithImportState    = (*cascadeResource)(nil)
-	_ resource.ResourceWithUpgradeState   = (*cascadeResource)(nil)
-)
-
-func newCascadeResource() resource.Resource { return &cascadeResource{} }
-
-type cascadeResource struct {
-	lifecycle[cascadeModel, *cascadeModel]
-}
-
-func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
-	resp.Schema = schema.Schema{
+// schema implements declaration.
+func (*cascadeModel) schema(ctx context.Context) schema.Schema {
+	return schema.Schema{
 		Version: schemaVersion,
 		MarkdownDescription: "A delay cascade: queues, joined by dead-letter exchanges and topic bindings. Their " +
 			"TTLs are 1, 2, 4, 8 … times the resolution. In base 10 they are 1 to 9, 10 to 90 … times the " +
@@ -35,7 +20,7 @@ func (r *cascadeResource) Schema(ctx context.Context, _ resource.SchemaRequest, 
 			"Every exchange, queue, argument and binding is known in the plan. The state holds the objects that the " +
 			"broker has. So every deviation shows as a difference, and one apply repairs it.\n\n" +
 			rebuildDescription("cascade"),
-		Attributes: r.attributes(ctx, "cascade", "a topic exchange", "a destroy, a replacement or a rebuild",
+		Attributes: declaredAttributes(ctx, "cascade", "a topic exchange", "a destroy, a replacement or a rebuild",
 			levelPosition, map[string]schema.Attribute{
 				"name": schema.StringAttribute{
 					Optional: true,

@@ -14,9 +14,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// attributes adds those that every resource has which stands for a topology. Kind is what it is called, delivery
+// declaredAttributes adds those that every resource has which stands for a topology. Kind is what it is called, delivery
 // of which type its delivery exchange is, and removal what deletes queues of it.
-func (r *lifecycle[M, P]) attributes(
+func declaredAttributes(
 	ctx context.Context, kind, delivery, removal string, p position, further map[string]schema.Attribute,
 ) map[string]schema.Attribute {
 	parking := ""

@@ -17,8 +17,6 @@ import (
 
 var _ list.ListResourceWithConfigure = (*destinationListResource)(nil)
 
-func newDestinationListResource() list.ListResource { return &destinationListResource{} }
-
 type destinationListResource struct{ lister }
 
 type destinationListModel struct {

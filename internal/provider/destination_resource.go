@@ -31,8 +31,6 @@ var (
 	_ resource.ResourceWithImportState    = (*destinationResource)(nil)
 )
 
-func newDestinationResource() resource.Resource { return &destinationResource{} }
-
 type destinationResource struct{ connected }
 
 func (r *destinationResource) Metadata(

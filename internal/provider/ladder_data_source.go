@@ -4,23 +4,11 @@ import (
 	"context"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 )
-
-var (
-	_ datasource.DataSourceWithConfigure = (*ladderDataSource)(nil)
-	_ observed                           = (*observedLadder)(nil)
-)
-
-func newLadderDataSource() datasource.DataSource { return &ladderDataSource{} }
-
-type ladderDataSource struct {
-	observer[observedLadder, *observedLadder]
-}
 
 // observedLadder is what flows in a ladder.
 type observedLadder struct {
@@ -36,8 +24,9 @@ type observedRung struct {
 
 func (*observedLadder) kind() string { return cascade.KindLadder }
 
-func (d *ladderDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
-	resp.Schema = schema.Schema{
+// schema implements observed.
+func (*observedLadder) schema() schema.Schema {
+	return schema.Schema{
 		MarkdownDescription: "A ladder as it is right now, whoever declared it. It shows messages and consumers for " +
 			"each delay, and everything that changes the fate of messages. For `check` blocks and " +
 			"dashboards.\n\n" +

@@ -5,29 +5,18 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework/list"
-
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-var _ list.ListResourceWithConfigure = (*ladderListResource)(nil)
-
-func newLadderListResource() list.ListResource { return &ladderListResource{} }
-
-type ladderListResource struct {
-	declaredLister[ladderModel, *ladderModel]
-}
-
-func (r *ladderListResource) ListResourceConfigSchema(
-	_ context.Context, _ list.ListResourceSchemaRequest, resp *list.ListResourceSchemaResponse,
-) {
-	resp.Schema = r.schema("Finds the ladders of a virtual host or of the whole broker, for `terraform query`, "+
-		"whoever declared them. The query also writes `resource` and `import` blocks for them. Needs Terraform 1.14 "+
-		"or later.\n\n"+
-		"A ladder is found by its entry exchange and the keys that lead from there to queues, such as `30s.*.#`, as "+
-		"an import recognizes it. For that the queue of one delay has to be whole. Bindings to other queues, such as "+
-		"those of another ladder, do not hide it; a plan shows them as drift.", nil)
+// listDescription implements listed.
+func (*ladderModel) listDescription() string {
+	return "Finds the ladders of a virtual host or of the whole broker, for `terraform query`, " +
+		"whoever declared them. The query also writes `resource` and `import` blocks for them. Needs Terraform 1.14 " +
+		"or later.\n\n" +
+		"A ladder is found by its entry exchange and the keys that lead from there to queues, such as `30s.*.#`, as " +
+		"an import recognizes it. For that the queue of one delay has to be whole. Bindings to other queues, such as " +
+		"those of another ladder, do not hide it; a plan shows them as drift."
 }
 
 func (*ladderModel) canBeEntry(e topology.Exchange) bool { return cascade.CanBeLadderEntry(e) }

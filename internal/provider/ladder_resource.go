@@ -3,28 +3,13 @@ package provider
 import (
 	"context"
 
-	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-var (
-	_ resource.ResourceWithConfigure      = (*ladderResource)(nil)
-	_ resource.ResourceWithValidateConfig = (*ladderResource)(nil)
-	_ resource.ResourceWithModifyPlan     = (*ladderResource)(nil)
-	_ resource.ResourceWithIdentity       = (*ladderResource)(nil)
-	_ resource.ResourceWithImportState    = (*ladderResource)(nil)
-	_ resource.ResourceWithUpgradeState   = (*ladderResource)(nil)
-)
-
-func newLadderResource() resource.Resource { return &ladderResource{} }
-
-type ladderResource struct {
-	lifecycle[ladderModel, *ladderModel]
-}
-
-func (r *ladderResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
-	resp.Schema = schema.Schema{
+// schema implements declaration.
+func (*ladderModel) schema(ctx context.Context) schema.Schema {
+	return schema.Schema{
 		Version: schemaVersion,
 		MarkdownDescription: "A set of fixed delays, each with a queue of its own, for retries with backoff and the " +
 			"like. An application publishes to the entry exchange with the routing key `<delay>.<address>`, such as " +
@@ -34,7 +19,7 @@ func (r *ladderResource) Schema(ctx context.Context, _ resource.SchemaRequest, r
 			"broker has. So every deviation shows as a difference, and one apply repairs it. Delays are added and " +
 			"removed in place.\n\n" +
 			rebuildDescription("ladder"),
-		Attributes: r.attributes(ctx, "ladder", "a topic exchange; with `dead_letter_routing_key`, one that the "+
+		Attributes: declaredAttributes(ctx, "ladder", "a topic exchange; with `dead_letter_routing_key`, one that the "+
 			"ladder does not create may have any type", "a destroy, a replacement, a rebuild or the removal of a delay",
 			delayPosition, map[string]schema.Attribute{
 				"name": schema.StringAttribute{

@@ -27,6 +27,8 @@ type declaration[M any] interface {
 	kind() string
 	// exampleEntry is how the entry of such a thing may be called.
 	exampleEntry() string
+	// schema is that of the resource.
+	schema(ctx context.Context) schema.Schema
 	// common is the part of the model that all such resources have.
 	common() *declaredModel
 	// expand is the topology that the model stands for; all values of the model are known.
@@ -56,7 +58,16 @@ type declaration[M any] interface {
 	loses(plan *M) []topology.Queue
 }
 
-// lifecycle is what Terraform does with a resource that stands for a topology: everything but its schema.
+var (
+	_ resource.ResourceWithConfigure      = (*lifecycle[cascadeModel, *cascadeModel])(nil)
+	_ resource.ResourceWithValidateConfig = (*lifecycle[cascadeModel, *cascadeModel])(nil)
+	_ resource.ResourceWithModifyPlan     = (*lifecycle[cascadeModel, *cascadeModel])(nil)
+	_ resource.ResourceWithIdentity       = (*lifecycle[cascadeModel, *cascadeModel])(nil)
+	_ resource.ResourceWithImportState    = (*lifecycle[cascadeModel, *cascadeModel])(nil)
+	_ resource.ResourceWithUpgradeState   = (*lifecycle[cascadeModel, *cascadeModel])(nil)
+)
+
+// lifecycle is a resource that stands for a topology: what Terraform does with it.
 type lifecycle[M any, P interface {
 	*M
 	declaration[M]
@@ -64,6 +75,10 @@ type lifecycle[M any, P interface {
 
 func (r *lifecycle[M, P]) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_" + P(new(M)).kind()
+}
+
+func (r *lifecycle[M, P]) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = P(new(M)).schema(ctx)
 }
 
 // How long an operation may take unless the timeouts attribute says otherwise.

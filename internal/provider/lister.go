@@ -22,6 +22,8 @@ import (
 // listed is a declaration that can be found on a broker.
 type listed[M any] interface {
 	declaration[M]
+	// listDescription is that of the list resource.
+	listDescription() string
 	// canBeEntry tells whether it is worth to look behind an exchange.
 	canBeEntry(e topology.Exchange) bool
 	// entries are the entry exchanges of all that there are in a vhost.
@@ -106,8 +108,9 @@ func (r *lister) vhosts(ctx context.Context, kind string, only types.String) ([]
 	return vhosts, nil
 }
 
-// declaredLister finds the cascades or ladders, whoever declared them: all of their list resource but its name and
-// description.
+var _ list.ListResourceWithConfigure = (*declaredLister[cascadeModel, *cascadeModel])(nil)
+
+// declaredLister is the list resource that finds the cascades or ladders, whoever declared them.
 type declaredLister[M any, P interface {
 	*M
 	listed[M]
@@ -117,6 +120,12 @@ func (r *declaredLister[M, P]) Metadata(
 	_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse,
 ) {
 	resp.TypeName = req.ProviderTypeName + "_" + P(new(M)).kind()
+}
+
+func (r *declaredLister[M, P]) ListResourceConfigSchema(
+	_ context.Context, _ list.ListResourceSchemaRequest, resp *list.ListResourceSchemaResponse,
+) {
+	resp.Schema = r.schema(P(new(M)).listDescription(), nil)
 }
 
 type listerModel struct {

@@ -23,13 +23,17 @@ import (
 type observed interface {
 	// kind is the word for the object in messages.
 	kind() string
+	// schema is that of the data source.
+	schema() schema.Schema
 	// place says where it is.
 	place() (vhost, entry types.String)
 	// observe reads the configuration off the broker, and then what there is of it.
 	observe(ctx context.Context, o *operation) error
 }
 
-// observer is a data source without its schema.
+var _ datasource.DataSourceWithConfigure = (*observer[observedCascade, *observedCascade])(nil)
+
+// observer is such a data source.
 type observer[M any, P interface {
 	*M
 	observed
@@ -39,6 +43,10 @@ func (d *observer[M, P]) Metadata(
 	_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse,
 ) {
 	resp.TypeName = req.ProviderTypeName + "_" + P(new(M)).kind()
+}
+
+func (d *observer[M, P]) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
+	resp.Schema = P(new(M)).schema()
 }
 
 // Read looks at the objects behind the entry exchange.

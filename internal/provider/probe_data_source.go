@@ -20,8 +20,6 @@ import (
 
 var _ datasource.DataSourceWithConfigure = (*probeDataSource)(nil)
 
-func newProbeDataSource() datasource.DataSource { return &probeDataSource{} }
-
 type probeDataSource struct{ connectedData }
 
 type probeModel struct {

@@ -450,20 +450,28 @@ var variables = map[string]string{
 
 func (p *rabbitmqdelay) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{
-		newCascadeResource,
-		newLadderResource,
-		newDestinationResource,
+		func() resource.Resource { return &lifecycle[cascadeModel, *cascadeModel]{} },
+		func() resource.Resource { return &lifecycle[ladderModel, *ladderModel]{} },
+		func() resource.Resource { return &destinationResource{} },
 	}
 }
 
 func (p *rabbitmqdelay) DataSources(context.Context) []func() datasource.DataSource {
-	return []func() datasource.DataSource{newCascadeDataSource, newLadderDataSource, newProbeDataSource}
+	return []func() datasource.DataSource{
+		func() datasource.DataSource { return &observer[observedCascade, *observedCascade]{} },
+		func() datasource.DataSource { return &observer[observedLadder, *observedLadder]{} },
+		func() datasource.DataSource { return &probeDataSource{} },
+	}
 }
 
 func (p *rabbitmqdelay) ListResources(context.Context) []func() list.ListResource {
-	return []func() list.ListResource{newCascadeListResource, newLadderListResource, newDestinationListResource}
+	return []func() list.ListResource{
+		func() list.ListResource { return &declaredLister[cascadeModel, *cascadeModel]{} },
+		func() list.ListResource { return &declaredLister[ladderModel, *ladderModel]{} },
+		func() list.ListResource { return &destinationListResource{} },
+	}
 }
 
 func (p *rabbitmqdelay) Actions(context.Context) []func() action.Action {
-	return []func() action.Action{newPublishAction}
+	return []func() action.Action{func() action.Action { return &publishAction{} }}
 }

@@ -31,8 +31,6 @@ var (
 	_ action.ActionWithModifyPlan     = (*publishAction)(nil)
 )
 
-func newPublishAction() action.Action { return &publishAction{} }
-
 type publishAction struct{ connection *connection }
 
 type publishModel struct {
