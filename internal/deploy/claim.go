@@ -22,16 +22,10 @@ func (d *Deployment) claim(ctx context.Context, topologies ...topology.Topology)
 // own are the objects of a topology that no other resource can have: all but the delivery exchange, which is shared.
 func (d *Deployment) own(t topology.Topology) []claims.Object {
 	var own []claims.Object
-	for name := range t.Exchanges {
-		if name != t.Delivery {
-			own = append(own, claims.Object{Vhost: d.Vhost, Name: topology.ExchangeObject(name)})
+	for _, object := range t.Objects() {
+		if object != topology.ExchangeObject(t.Delivery) {
+			own = append(own, claims.Object{Vhost: d.Vhost, Name: object})
 		}
-	}
-	for name := range t.Queues {
-		own = append(own, claims.Object{Vhost: d.Vhost, Name: topology.QueueObject(name)})
-	}
-	for name := range t.Policies {
-		own = append(own, claims.Object{Vhost: d.Vhost, Name: topology.PolicyObject(name)})
 	}
 	return own
 }
@@ -70,19 +64,14 @@ func wanted(claim *claims.Operation, objects []claims.Object) error {
 
 // spare is the rest of a topology without some of its objects.
 func (d *Deployment) spare(t topology.Topology, spared Claimed) topology.Topology {
+	is := func(object string) bool {
+		_, is := spared[claims.Object{Vhost: d.Vhost, Name: object}]
+		return is
+	}
 	t = t.Clone()
-	maps.DeleteFunc(t.Exchanges, func(name string, _ topology.Exchange) bool {
-		_, is := spared[claims.Object{Vhost: d.Vhost, Name: topology.ExchangeObject(name)}]
-		return is
-	})
-	maps.DeleteFunc(t.Queues, func(name string, _ topology.Queue) bool {
-		_, is := spared[claims.Object{Vhost: d.Vhost, Name: topology.QueueObject(name)}]
-		return is
-	})
-	maps.DeleteFunc(t.Policies, func(name string, _ topology.Policy) bool {
-		_, is := spared[claims.Object{Vhost: d.Vhost, Name: topology.PolicyObject(name)}]
-		return is
-	})
+	maps.DeleteFunc(t.Exchanges, func(n string, _ topology.Exchange) bool { return is(topology.ExchangeObject(n)) })
+	maps.DeleteFunc(t.Queues, func(n string, _ topology.Queue) bool { return is(topology.QueueObject(n)) })
+	maps.DeleteFunc(t.Policies, func(n string, _ topology.Policy) bool { return is(topology.PolicyObject(n)) })
 	return t
 }
 

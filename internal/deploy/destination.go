@@ -93,7 +93,7 @@ func (d *Destination) Destroy(ctx context.Context, bound Bound, guard plans.Guar
 	if bound.Shared {
 		gone = Without(gone, bound.Before)
 	}
-	if err = r.checkNotWanted(gone); err == nil {
+	if err = wanted(r.claim, bindingObjects(r.Vhost, gone)); err == nil {
 		err = r.vacate(ctx, gone, guard)
 	}
 	if err == nil {
@@ -182,11 +182,11 @@ func (r *rebinding) prepare(ctx context.Context, adopt bool, own []topology.Bind
 func (r *rebinding) bind(
 	ctx context.Context, gone []topology.Binding,
 ) (there []topology.Binding, done []plans.Step, err error) {
-	actual := bindingSet(gone...)
+	actual := topology.NewBindings(gone...)
 	if r.isThere {
 		actual.Add(r.Binding)
 	}
-	done, err = r.Client.Run(ctx, r.Vhost, plans.Rebind(bindingSet(r.Binding), actual))
+	done, err = r.Client.Run(ctx, r.Vhost, plans.Rebind(topology.NewBindings(r.Binding), actual))
 	if err == nil {
 		there, err = r.Read(ctx)
 	}
@@ -208,7 +208,7 @@ func (r *rebinding) undo(ctx context.Context, done []plans.Step) error {
 }
 
 func (r *rebinding) unbind(ctx context.Context, gone []topology.Binding) error {
-	_, err := r.Client.Run(ctx, r.Vhost, plans.Rebind(topology.Bindings{}, bindingSet(gone...)))
+	_, err := r.Client.Run(ctx, r.Vhost, plans.Rebind(topology.Bindings{}, topology.NewBindings(gone...)))
 	if broker.IsKind(err, broker.VhostNotFound) {
 		return nil
 	}
@@ -247,11 +247,6 @@ func (r *rebinding) among(
 	})
 }
 
-// checkNotWanted refuses to remove a binding that another resource has asked for in vain.
-func (r *rebinding) checkNotWanted(bindings []topology.Binding) error {
-	return wanted(r.claim, bindingObjects(r.Vhost, bindings))
-}
-
 // take notes what the destination has, and no longer has.
 func (r *rebinding) take(gone ...topology.Binding) {
 	r.claim.LetGo(bindingObjects(r.Vhost, gone))
@@ -277,12 +272,4 @@ func bindingObjects(vhost string, bindings []topology.Binding) []claims.Object {
 		objects[i] = BindingObject(vhost, b)
 	}
 	return objects
-}
-
-func bindingSet(bindings ...topology.Binding) topology.Bindings {
-	set := topology.Bindings{}
-	for _, b := range bindings {
-		set.Add(b)
-	}
-	return set
 }

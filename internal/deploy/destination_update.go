@@ -39,7 +39,7 @@ func (d *Destination) Update(ctx context.Context, bound Bound, options Options) 
 		return found, bound, err
 	}
 	r.take(gone...)
-	err = r.checkNotWanted(asked)
+	err = wanted(r.claim, bindingObjects(r.Vhost, asked))
 	r.keep(asked...)
 	found.There = Without(there, asked...)
 	return found, Bound{Before: bound.Before, Leftovers: asked, IsNew: true}, err

@@ -1,8 +1,8 @@
 package deploy
 
 import (
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -15,11 +15,7 @@ import (
 type Errors []error
 
 func (e Errors) Error() string {
-	texts := make([]string, len(e))
-	for i, err := range e {
-		texts[i] = err.Error()
-	}
-	return strings.Join(texts, "; ")
+	return errors.Join(e...).Error()
 }
 
 // Unwrap gives all of them.
@@ -68,12 +64,7 @@ type RivalError struct {
 }
 
 func (e *RivalError) Error() string {
-	names := make([]string, len(e.Rivals))
-	for i, rival := range e.Rivals {
-		names[i] = topology.PolicyObject(rival.Policy.Name)
-	}
-	return fmt.Sprintf("%s would not apply because of %s", topology.PolicyObject(e.Policy.Name),
-		strings.Join(names, ", "))
+	return topology.PolicyObject(e.Policy.Name) + " would not apply because of others"
 }
 
 // TakeoverError is for a delivery exchange that is to become part of the topology, and is not as desired.
@@ -139,7 +130,8 @@ func (e *NotVerifiedError) Error() string {
 type LeftError struct{ Objects topology.Topology }
 
 func (e *LeftError) Error() string {
-	return "RabbitMQ said that all is deleted, and these objects are still there: " + Names(e.Objects)
+	return "RabbitMQ said that all is deleted, and these objects are still there: " +
+		strings.Join(e.Objects.Objects(), ", ")
 }
 
 // failure is what went wrong in an operation of which more is to be said.
@@ -214,19 +206,4 @@ type NotVacantError struct {
 type UnfinishedError struct {
 	failure
 	Undo error
-}
-
-// Names are the exchanges, queues and policies of a topology in words.
-func Names(t topology.Topology) string {
-	var names []string
-	for _, name := range slices.Sorted(maps.Keys(t.Exchanges)) {
-		names = append(names, topology.ExchangeObject(name))
-	}
-	for _, name := range slices.Sorted(maps.Keys(t.Queues)) {
-		names = append(names, topology.QueueObject(name))
-	}
-	for _, name := range slices.Sorted(maps.Keys(t.Policies)) {
-		names = append(names, topology.PolicyObject(name))
-	}
-	return strings.Join(names, ", ")
 }

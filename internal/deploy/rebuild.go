@@ -95,9 +95,7 @@ func (r *rebuild) readBound(ctx context.Context, found *broker.State) error {
 		if err != nil {
 			return err
 		}
-		for _, b := range bindings {
-			found.Bindings.Add(b)
-		}
+		maps.Copy(found.Bindings, topology.NewBindings(bindings...))
 	}
 	inbound, err := r.Client.Inbound(ctx, r.Vhost, exchanges, slices.Collect(maps.Keys(there.Queues)))
 	maps.Copy(found.Bindings, inbound)

@@ -14,8 +14,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// declaredAttributes adds those that every resource has which stands for a topology. Kind is what it is called, delivery
-// of which type its delivery exchange is, and removal what deletes queues of it.
+// declaredAttributes adds those that every resource has which stands for a topology. Kind is what it is called,
+// delivery of which type its delivery exchange is, and removal what deletes queues of it.
 func declaredAttributes(
 	ctx context.Context, kind, delivery, removal string, p position, further map[string]schema.Attribute,
 ) map[string]schema.Attribute {

@@ -103,7 +103,7 @@ func (m *destinationListModel) bindings(
 ) ([]topology.Binding, error) {
 	if !m.DeliveryExchange.IsNull() {
 		bindings, err := client.Lookup(vhost).BindingsFrom(ctx, m.DeliveryExchange.ValueString())
-		return sorted(bindings), err
+		return topology.NewBindings(bindings...).Sorted(), err
 	}
 	inventory, err := deploy.Inventory(
 		ctx,

@@ -233,7 +233,7 @@ func (o *bindingOperation) overlaps(there []topology.Binding) diag.Diagnostics {
 	var diags diag.Diagnostics
 	own, _ := cascade.RecognizeDestination(o.Vhost, o.Binding)
 	var lines []string
-	for _, overlap := range cascade.Overlaps(2, o.Binding, sorted(there)) {
+	for _, overlap := range cascade.Overlaps(2, o.Binding, topology.NewBindings(there...).Sorted()) {
 		other := fmt.Sprintf("%s %q, bound with %q,", overlap.Other.DestinationType, overlap.Other.Destination,
 			overlap.Other.RoutingKey)
 		if overlap.Takes {
@@ -278,13 +278,4 @@ func (o *bindingOperation) notFound(there []topology.Binding) error {
 	}
 	return fmt.Errorf("there is no such binding; this exchange is bound to this %s with %s", o.Binding.DestinationType,
 		strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
-}
-
-// sorted are the bindings in an order that does not change between runs.
-func sorted(bindings []topology.Binding) []topology.Binding {
-	set := topology.Bindings{}
-	for _, b := range bindings {
-		set.Add(b)
-	}
-	return set.Sorted()
 }

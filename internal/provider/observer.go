@@ -291,7 +291,7 @@ func (o *operation) astray(ctx context.Context, digits int) ([]health.Finding, e
 	}
 	there := map[int]bool{digits: true}
 	var found []health.Finding
-	for _, b := range sorted(bindings) {
+	for _, b := range topology.NewBindings(bindings...).Sorted() {
 		d, err := cascade.RecognizeDestination(o.Vhost, b)
 		if err != nil || d.Match != cascade.Exact || there[d.Levels] {
 			continue

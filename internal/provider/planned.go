@@ -2,7 +2,6 @@ package provider
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
@@ -67,18 +66,11 @@ func (one planned) common(other planned) []string {
 	if one.vhost != other.vhost {
 		return nil
 	}
-	var common []string
-	for _, name := range slices.Sorted(maps.Keys(one.Exchanges)) {
-		if _, both := other.Exchanges[name]; both && name != one.Delivery && name != other.Delivery {
-			common = append(common, topology.ExchangeObject(name))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(one.Queues)) {
-		if _, both := other.Queues[name]; both {
-			common = append(common, topology.QueueObject(name))
-		}
-	}
-	return common
+	one.Policies = nil // they have the names of their exchanges
+	either := []string{topology.ExchangeObject(one.Delivery), topology.ExchangeObject(other.Delivery)}
+	others := other.Objects()
+	return slices.DeleteFunc(one.Objects(),
+		func(object string) bool { return slices.Contains(either, object) || !slices.Contains(others, object) })
 }
 
 // scale is what a message has to fit into, if the cascade with the entry exchange is among those that were planned.

@@ -221,7 +221,7 @@ func (o *operation) notCreated(err *deploy.NotCreatedError) diag.Diagnostic {
 		return failure
 	}
 	detail := notTakenBack(err.Err, err.Undo) + fmt.Sprintf("\n\nThese objects are still there: %s.",
-		deploy.Names(*err.Left))
+		strings.Join(err.Left.Objects(), ", "))
 	if o.options.Adopt {
 		// Some of them may have been there before. A tainted state would have them deleted.
 		return withMore(failure, detail+" None of them is in the state: the next apply adopts them "+

@@ -86,6 +86,15 @@ func New() Topology {
 		Policies: map[string]Policy{}}
 }
 
+// NewBindings is the set of these bindings.
+func NewBindings(bindings ...Binding) Bindings {
+	set := Bindings{}
+	for _, b := range bindings {
+		set.Add(b)
+	}
+	return set
+}
+
 // Add puts a binding into the set.
 func (b Bindings) Add(binding Binding) { b[binding] = struct{}{} }
 
@@ -137,6 +146,21 @@ func (t Topology) Has(exchange string) bool {
 
 // IsEmpty tells whether there is nothing of it.
 func (t Topology) IsEmpty() bool { return len(t.Exchanges)+len(t.Queues)+len(t.Policies) == 0 }
+
+// Objects are the exchanges, queues and policies in words, sorted.
+func (t Topology) Objects() []string {
+	var objects []string
+	for _, name := range slices.Sorted(maps.Keys(t.Exchanges)) {
+		objects = append(objects, ExchangeObject(name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Queues)) {
+		objects = append(objects, QueueObject(name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Policies)) {
+		objects = append(objects, PolicyObject(name))
+	}
+	return objects
+}
 
 // Within is the part of the wanted topology that exists among these objects. It has its exchanges, queues and policies,
 // as they are, and all bindings of the exchanges that it owns.
