@@ -37,6 +37,5 @@ func (m *cascadeModel) displayName() string {
 	if n := m.Levels.ValueInt64(); n > 1 {
 		levels = fmt.Sprintf("%d levels", n)
 	}
-	longest, _ := m.MaxDelay.ValueGoDuration() // which was computed
-	return fmt.Sprintf("%s (%s, up to %s)", name, levels, plaintext.Duration(longest))
+	return fmt.Sprintf("%s (%s, up to %s)", name, levels, plaintext.Duration(durationOf(m.MaxDelay)))
 }

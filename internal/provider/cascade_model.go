@@ -40,8 +40,8 @@ func (m *cascadeModel) isKnown() bool {
 
 // scale implements declaration.
 func (m *cascadeModel) scale() cascade.Scale {
-	resolution, _ := m.Resolution.ValueGoDuration() // a state and a plan have none that cannot be read
-	return cascade.Scale{Base: int(m.Base.ValueInt64()), Levels: int(m.Levels.ValueInt64()), Resolution: resolution}
+	return cascade.Scale{Base: int(m.Base.ValueInt64()), Levels: int(m.Levels.ValueInt64()),
+		Resolution: durationOf(m.Resolution)}
 }
 
 // expand is the cascade that a state or a known plan stands for.
@@ -54,11 +54,7 @@ func (m *cascadeModel) expand() (topology.Topology, diag.Diagnostics) {
 }
 
 func (m *cascadeModel) resolve() (cascade.Cascade, diag.Diagnostics) {
-	config, diags := m.config()
-	if diags.HasError() {
-		return cascade.Cascade{}, diags
-	}
-	resolved, err := config.Resolve()
+	resolved, err := m.config().Resolve()
 	if err != nil {
 		return cascade.Cascade{}, configErrors(err)
 	}
@@ -66,26 +62,17 @@ func (m *cascadeModel) resolve() (cascade.Cascade, diag.Diagnostics) {
 }
 
 // config is the cascade that the model describes, as far as it is known. Null values are left to the defaults.
-func (m cascadeModel) config() (cascade.Config, diag.Diagnostics) {
-	var diags diag.Diagnostics
-	duration := func(value timetypes.GoDuration) time.Duration {
-		if !isGiven(value) {
-			return 0
-		}
-		d, more := value.ValueGoDuration()
-		diags.Append(more...)
-		return d
-	}
+func (m cascadeModel) config() cascade.Config {
 	// A preset has neither strict keys nor internal levels, and parking only if that is given.
 	unlessPreset := func(value types.Bool) bool { return value.IsNull() && m.Preset.IsNull() || value.ValueBool() }
-	config := cascade.Config{
+	return cascade.Config{
 		Vhost:                  vhostOf(m.Vhost),
 		Name:                   m.Name.ValueString(),
 		Preset:                 cascade.Preset(m.Preset.ValueString()),
 		Base:                   int(m.Base.ValueInt64()),
 		Levels:                 int(m.Levels.ValueInt64()),
-		MaxDelay:               duration(m.MaxDelay),
-		Resolution:             duration(m.Resolution),
+		MaxDelay:               durationOf(m.MaxDelay),
+		Resolution:             durationOf(m.Resolution),
 		ExchangeName:           cascade.Format(m.ExchangeName.ValueString()),
 		QueueName:              cascade.Format(m.QueueName.ValueString()),
 		DeliveryExchange:       m.DeliveryExchange.ValueString(),
@@ -97,7 +84,6 @@ func (m cascadeModel) config() (cascade.Config, diag.Diagnostics) {
 		InternalLevels:         unlessPreset(m.InternalLevels),
 		ParkUnroutable:         unlessPreset(m.ParkUnroutable),
 	}
-	return config, diags
 }
 
 // emptyValues adds those of the cascade.
@@ -196,24 +182,18 @@ func (m *cascadeModel) recognize(ctx context.Context, look cascade.Lookup, vhost
 	*m = cascadeModel{declaredModel: imported(found.Name, found.Vhost, found.CreateDeliveryExchange,
 		found.QuorumOptions, c)}
 	m.setComputed(&cascadeModel{}, c)
-	if found.Preset != "" {
-		m.Preset = types.StringValue(string(found.Preset))
-	}
+	m.Preset = textOrNull(found.Preset)
 	return nil
 }
 
 // forecast is what can be said of a configuration some of whose values are not known yet.
-func (m cascadeModel) forecast(ctx context.Context) (computed, cascade.Errors, diag.Diagnostics) {
-	base, diags := m.config()
-	if diags.HasError() {
-		return nil, nil, diags
-	}
-	return tryAll(ctx, "Expanding the cascade failed", m.trials(base), compute)
+func (m cascadeModel) forecast(ctx context.Context) (computed, cascade.Errors) {
+	return tryAll(ctx, m.trials(), compute)
 }
 
 // trials are configurations that differ in the unknown values of the model. The values are chosen so that some of them
 // pass every check and any two of them give different objects.
-func (m cascadeModel) trials(base cascade.Config) []cascade.Config {
+func (m cascadeModel) trials() []cascade.Config {
 	type config = cascade.Config
 	var unknown variants[config]
 	try(&unknown, m.Vhost, func(c *config, v string) { c.Vhost = v }, "a")
@@ -245,5 +225,5 @@ func (m cascadeModel) trials(base cascade.Config) []cascade.Config {
 	try(&unknown, m.StrictKeys, func(c *config, v bool) { c.StrictKeys = v }, true, false)
 	try(&unknown, m.InternalLevels, func(c *config, v bool) { c.InternalLevels = v }, true, false)
 	try(&unknown, m.ParkUnroutable, func(c *config, v bool) { c.ParkUnroutable = v }, true, false)
-	return unknown.trials(base)
+	return unknown.trials(m.config())
 }

@@ -65,27 +65,19 @@ func cascadeArgument(
 	if err != nil {
 		return resolved, false, err
 	}
-	empty := model.emptyValues()
-	if len(empty.errs) > 0 {
-		return resolved, false, empty.errs
-	}
-	if err := firstError(empty.diags); err != nil {
-		return resolved, false, err
+	if empty := model.emptyValues(); len(empty) > 0 {
+		return resolved, false, cascade.Errors(empty)
 	}
 	if !model.EntryExchange.IsNull() {
 		model.MaxDelay = timetypes.NewGoDurationNull() // a resource has both
 	}
-	_, errs, diags := model.forecast(ctx)
-	if len(errs) > 0 {
+	if _, errs := model.forecast(ctx); len(errs) > 0 {
 		return resolved, false, errs
 	}
-	if known && !diags.HasError() {
-		resolved, diags = model.resolve()
+	if known {
+		resolved, err = model.config().Resolve()
 	}
-	if err := firstError(diags); err != nil {
-		return resolved, false, err
-	}
-	return resolved, known, nil
+	return resolved, known, err
 }
 
 // cascadeModelOf reads the object as the resource's own configuration is read, and tells whether all

@@ -6,20 +6,17 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 )
 
 func (m *cascadeModel) validate(ctx context.Context) diag.Diagnostics {
-	empty := m.emptyValues()
-	if diags := empty.diagnostics(); diags.HasError() {
-		return diags
+	if empty := m.emptyValues(); len(empty) > 0 {
+		return configErrors(cascade.Errors(empty))
 	}
-	_, errs, diags := m.forecast(ctx)
-	if len(errs) > 0 {
-		diags.Append(configErrors(errs)...)
-		return diags
+	if _, errs := m.forecast(ctx); len(errs) > 0 {
+		return configErrors(errs)
 	}
-	return append(diags, m.checkDrainTimeout(ctx)...)
+	return m.checkDrainTimeout(ctx)
 }
 
 // setComputed plans what the configuration leaves to the provider.
@@ -48,9 +45,4 @@ func (m *cascadeModel) alteredBy(plan *cascadeModel) (path.Paths, diag.Diagnosti
 		{"exchange_name", m.ExchangeName, plan.ExchangeName},
 		{"internal_levels", m.InternalLevels, plan.InternalLevels},
 	}, m.expand, sameOwner.expand)
-}
-
-// loses is the queue of unroutable messages, or none. With other queues, a cascade is rebuilt.
-func (m *cascadeModel) loses(plan *cascadeModel) []topology.Queue {
-	return lostQueues[cascadeModel](m, plan)
 }

@@ -1,46 +1,35 @@
 package provider
 
 import (
-	"context"
-	"fmt"
 	"slices"
-	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
-	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // declaredModel is the part of a model that every resource has which stands for a topology.
 type declaredModel struct {
-	Name                   types.String         `tfsdk:"name"`
-	Vhost                  types.String         `tfsdk:"vhost"`
-	QueueName              types.String         `tfsdk:"queue_name"`
-	DeliveryExchange       types.String         `tfsdk:"delivery_exchange"`
-	CreateDeliveryExchange types.Bool           `tfsdk:"create_delivery_exchange"`
-	QueueType              types.String         `tfsdk:"queue_type"`
-	MaxLength              types.Int64          `tfsdk:"max_length"`
-	QueueLeaderLocator     types.String         `tfsdk:"queue_leader_locator"`
-	QuorumInitialGroupSize types.Int64          `tfsdk:"quorum_initial_group_size"`
-	ParkUnroutable         types.Bool           `tfsdk:"park_unroutable"`
-	Adopt                  types.Bool           `tfsdk:"adopt"`
-	ForceDestroy           types.Bool           `tfsdk:"force_destroy"`
-	DrainTimeout           timetypes.GoDuration `tfsdk:"drain_timeout"`
-	Timeouts               timeouts.Value       `tfsdk:"timeouts"`
-	EntryExchange          types.String         `tfsdk:"entry_exchange"`
-	DeliveryExchangeType   types.String         `tfsdk:"delivery_exchange_type"`
-	Summary                types.String         `tfsdk:"summary"`
-	QueueArguments         types.Map            `tfsdk:"queue_arguments"`
-	Exchanges              types.Map            `tfsdk:"exchanges"`
-	Queues                 types.Map            `tfsdk:"queues"`
-	Bindings               types.Map            `tfsdk:"bindings"`
+	operationModel
+	Name                   types.String `tfsdk:"name"`
+	Vhost                  types.String `tfsdk:"vhost"`
+	QueueName              types.String `tfsdk:"queue_name"`
+	DeliveryExchange       types.String `tfsdk:"delivery_exchange"`
+	CreateDeliveryExchange types.Bool   `tfsdk:"create_delivery_exchange"`
+	QueueType              types.String `tfsdk:"queue_type"`
+	MaxLength              types.Int64  `tfsdk:"max_length"`
+	QueueLeaderLocator     types.String `tfsdk:"queue_leader_locator"`
+	QuorumInitialGroupSize types.Int64  `tfsdk:"quorum_initial_group_size"`
+	ParkUnroutable         types.Bool   `tfsdk:"park_unroutable"`
+	EntryExchange          types.String `tfsdk:"entry_exchange"`
+	DeliveryExchangeType   types.String `tfsdk:"delivery_exchange_type"`
+	Summary                types.String `tfsdk:"summary"`
+	QueueArguments         types.Map    `tfsdk:"queue_arguments"`
+	Exchanges              types.Map    `tfsdk:"exchanges"`
+	Queues                 types.Map    `tfsdk:"queues"`
+	Bindings               types.Map    `tfsdk:"bindings"`
 }
 
 func (d *declaredModel) common() *declaredModel { return d }
@@ -63,17 +52,6 @@ func vhostOf(attribute types.String) string {
 	return attribute.ValueString()
 }
 
-// guard is what a destroy does about messages that wait.
-func (d *declaredModel) guard() (plans.Guard, diag.Diagnostics) {
-	guard := plans.Guard{Force: d.ForceDestroy.ValueBool()}
-	if !isGiven(d.DrainTimeout) {
-		return guard, nil
-	}
-	drain, diags := d.DrainTimeout.ValueGoDuration()
-	guard.Drain = drain
-	return guard, diags
-}
-
 // emptyValues reports values that are given and say nothing: in an expansion they would stand for a default.
 func (d *declaredModel) emptyValues() emptyValues {
 	var empty emptyValues
@@ -87,53 +65,15 @@ func (d *declaredModel) emptyValues() emptyValues {
 	return empty
 }
 
-// checkDrainTimeout makes sure that each operation that waits has the time for it.
-func (d *declaredModel) checkDrainTimeout(ctx context.Context) diag.Diagnostics {
-	return append(d.checkDrainFits(ctx, "delete", d.Timeouts.Delete),
-		d.checkDrainFits(ctx, "update", d.Timeouts.Update)...)
-}
-
-func (d *declaredModel) checkDrainFits(
-	ctx context.Context, operation string, timeout func(context.Context, time.Duration) (time.Duration,
-		diag.Diagnostics),
-) diag.Diagnostics {
-	if !isGiven(d.DrainTimeout) {
-		return nil
-	}
-	drain, diags := d.DrainTimeout.ValueGoDuration()
-	if diags.HasError() {
-		return nil // the attribute's own type has said so
-	}
-	limit, diags := timeout(ctx, defaultWriteTimeout+drain)
-	if limit <= drain && !diags.HasError() {
-		diags.AddAttributeError(path.Root("drain_timeout"), "Invalid drain_timeout",
-			fmt.Sprintf("drain_timeout is %s, which does not fit into timeouts.%s, %s. Make that longer, or "+
-				"leave it out.",
-				cascade.DurationText(drain), operation, cascade.DurationText(limit)))
-	}
-	return diags
-}
-
 // imported is the state of something that was just recognized, before its objects are read.
 func imported(name, vhost string, createsDelivery bool, options cascade.QuorumOptions, c computed) declaredModel {
 	d := declaredModel{
-		Name: types.StringNull(), Vhost: types.StringValue(vhost), CreateDeliveryExchange: types.BoolValue(
-			createsDelivery), MaxLength: types.Int64Null(),
-		Adopt: types.BoolValue(false), ForceDestroy: types.BoolValue(false),
-		DrainTimeout: timetypes.NewGoDurationNull(),
-		Timeouts:     noTimeouts(),
-	}
-	if name != "" {
-		d.Name = types.StringValue(name)
-	}
-	if options.MaxLength > 0 {
-		d.MaxLength = types.Int64Value(options.MaxLength)
-	}
-	if options.LeaderLocator != "" {
-		d.QueueLeaderLocator = types.StringValue(string(options.LeaderLocator))
-	}
-	if options.InitialGroupSize > 0 {
-		d.QuorumInitialGroupSize = types.Int64Value(options.InitialGroupSize)
+		operationModel: defaultOperation(),
+		Name:           textOrNull(name), Vhost: types.StringValue(vhost),
+		CreateDeliveryExchange: types.BoolValue(createsDelivery),
+		MaxLength:              numberOrNull(options.MaxLength),
+		QueueLeaderLocator:     textOrNull(options.LeaderLocator),
+		QuorumInitialGroupSize: numberOrNull(options.InitialGroupSize),
 	}
 	d.setComputed(&declaredModel{}, c)
 	return d
@@ -157,7 +97,7 @@ func computeDeclared(d depiction, parks bool, queueName string) computed {
 		"queue_name":             types.StringValue(queueName),
 		"delivery_exchange":      types.StringValue(d.desired.Delivery),
 		"entry_exchange":         types.StringValue(d.desired.Entry),
-		"delivery_exchange_type": textOr(d.desired.DeliveryType, types.StringUnknown()),
+		"delivery_exchange_type": textOrUnknown(d.desired.DeliveryType),
 		"summary":                types.StringValue(d.summary),
 		"queue_arguments":        d.queueArguments(),
 		"exchanges":              d.exchanges(d.desired, types.Map{}),
@@ -185,18 +125,10 @@ func (d *declaredModel) setComputed(config *declaredModel, c computed) {
 	}
 }
 
-// textOr is the text, or something else if there is none.
-func textOr(text string, otherwise types.String) types.String {
-	if text == "" {
-		return otherwise
-	}
-	return types.StringValue(text)
-}
-
 // setActual writes what a broker has into the model. A state of an older version knows neither summary nor arguments.
 func (d *declaredModel) setActual(shows depiction, actual topology.Topology) {
 	d.EntryExchange = types.StringValue(actual.Entry)
-	d.DeliveryExchangeType = textOr(actual.DeliveryType, types.StringNull())
+	d.DeliveryExchangeType = textOrNull(actual.DeliveryType)
 	d.Summary = types.StringValue(shows.summary)
 	d.QueueArguments = shows.queueArguments()
 	d.Exchanges = shows.exchanges(actual, d.Exchanges)
@@ -206,10 +138,4 @@ func (d *declaredModel) setActual(shows depiction, actual topology.Topology) {
 
 func (d *declaredModel) identity() identity {
 	return identity{Vhost: d.Vhost, EntryExchange: d.EntryExchange}
-}
-
-func noTimeouts() timeouts.Value {
-	return timeouts.Value{Object: types.ObjectNull(map[string]attr.Type{
-		"create": types.StringType, "read": types.StringType, "update": types.StringType, "delete": types.StringType,
-	})}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -81,10 +80,8 @@ func (r *destinationResource) ImportState(
 // importedDestination is the state of a binding that was found on a broker.
 func importedDestination(vhost string, b topology.Binding) (destinationModel, error) {
 	model := destinationModel{
-		Adopt: types.BoolValue(false), ForceDestroy: types.BoolValue(false),
-		DrainTimeout: timetypes.NewGoDurationNull(),
-		Triggers:     types.MapNull(types.StringType), Timeouts: noTimeouts(),
-		Leftovers: types.ListNull(types.StringType),
+		operationModel: defaultOperation(),
+		Triggers:       types.MapNull(types.StringType), Leftovers: types.ListNull(types.StringType),
 	}
 	return model, model.setBinding(vhost, b)
 }

@@ -4,32 +4,26 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 type destinationModel struct {
-	Vhost            types.String         `tfsdk:"vhost"`
-	DeliveryExchange types.String         `tfsdk:"delivery_exchange"`
-	Levels           types.Int64          `tfsdk:"levels"`
-	Address          types.String         `tfsdk:"address"`
-	Match            types.String         `tfsdk:"match"`
-	Queue            types.String         `tfsdk:"queue"`
-	Exchange         types.String         `tfsdk:"exchange"`
-	Adopt            types.Bool           `tfsdk:"adopt"`
-	ForceDestroy     types.Bool           `tfsdk:"force_destroy"`
-	DrainTimeout     timetypes.GoDuration `tfsdk:"drain_timeout"`
-	Triggers         types.Map            `tfsdk:"triggers"`
-	Timeouts         timeouts.Value       `tfsdk:"timeouts"`
-	RoutingKey       types.String         `tfsdk:"routing_key"`
-	Leftovers        types.List           `tfsdk:"leftover_bindings"`
+	operationModel
+	Vhost            types.String `tfsdk:"vhost"`
+	DeliveryExchange types.String `tfsdk:"delivery_exchange"`
+	Levels           types.Int64  `tfsdk:"levels"`
+	Address          types.String `tfsdk:"address"`
+	Match            types.String `tfsdk:"match"`
+	Queue            types.String `tfsdk:"queue"`
+	Exchange         types.String `tfsdk:"exchange"`
+	Triggers         types.Map    `tfsdk:"triggers"`
+	RoutingKey       types.String `tfsdk:"routing_key"`
+	Leftovers        types.List   `tfsdk:"leftover_bindings"`
 }
 
 func (m *destinationModel) identity() destinationIdentity {
@@ -73,15 +67,8 @@ func (m *destinationModel) setBinding(vhost string, b topology.Binding) error {
 	m.Address = types.StringValue(d.Address)
 	m.Match = types.StringValue(string(d.Match))
 	m.RoutingKey = types.StringValue(b.RoutingKey)
-	m.Levels, m.Queue, m.Exchange = types.Int64Null(), types.StringNull(), types.StringNull()
-	if d.Levels > 0 {
-		m.Levels = types.Int64Value(int64(d.Levels))
-	}
-	if d.Queue != "" {
-		m.Queue = types.StringValue(d.Queue)
-	} else {
-		m.Exchange = types.StringValue(d.Exchange)
-	}
+	m.Levels = numberOrNull(d.Levels)
+	m.Queue, m.Exchange = textOrNull(d.Queue), textOrNull(d.Exchange)
 	return nil
 }
 
@@ -116,12 +103,12 @@ func (m *destinationModel) setLeftovers(bindings []topology.Binding) {
 
 // emptyValues reports values that are given and say nothing: in a cascade.Destination they would stand for omitted
 // ones.
-func (m *destinationModel) emptyValues() *emptyValues {
+func (m *destinationModel) emptyValues() emptyValues {
 	var empty emptyValues
 	empty.texts(map[string]types.String{"vhost": m.Vhost, "match": m.Match, "queue": m.Queue, "exchange": m.Exchange})
 	empty.count("levels", m.Levels)
 	empty.duration("drain_timeout", m.DrainTimeout)
-	return &empty
+	return empty
 }
 
 // computeDestination expands a configuration. An error is of type cascade.Errors.
@@ -132,9 +119,8 @@ func computeDestination(config cascade.Destination) (computed, error) {
 
 // forecast is what can be said of a configuration some of whose values are not known yet.
 func (m *destinationModel) forecast(ctx context.Context) (computed, diag.Diagnostics) {
-	result, errs, diags := tryAll(ctx, "Computing the destination failed", m.trials(), computeDestination)
-	diags.Append(configErrors(errs)...)
-	return result, diags
+	result, errs := tryAll(ctx, m.trials(), computeDestination)
+	return result, configErrors(errs)
 }
 
 // trials are configurations that differ in the unknown values of the model, which may turn out to be null.
@@ -159,14 +145,4 @@ func (m *destinationModel) who(doing string) string {
 	}
 	address := m.Address.ValueString()
 	return fmt.Sprintf("the destination for address %q and %s %q, which is %s", address, kind, name, doing)
-}
-
-// guard is what a destination does about messages on their way before it takes a binding away.
-func (m *destinationModel) guard() (plans.Guard, diag.Diagnostics) {
-	return (&declaredModel{ForceDestroy: m.ForceDestroy, DrainTimeout: m.DrainTimeout}).guard()
-}
-
-// checkDrainTimeout makes sure that each operation that takes a binding away has the time to wait.
-func (m *destinationModel) checkDrainTimeout(ctx context.Context) diag.Diagnostics {
-	return (&declaredModel{DrainTimeout: m.DrainTimeout, Timeouts: m.Timeouts}).checkDrainTimeout(ctx)
 }

@@ -175,8 +175,8 @@ func (r *destinationResource) ValidateConfig(
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	resp.Diagnostics.Append(config.emptyValues().diagnostics()...)
-	if resp.Diagnostics.HasError() {
+	if empty := config.emptyValues(); len(empty) > 0 {
+		resp.Diagnostics.Append(configErrors(cascade.Errors(empty))...)
 		return
 	}
 	_, diags := config.forecast(ctx)
@@ -207,7 +207,7 @@ func (r *destinationResource) ModifyPlan(
 	var state destinationModel
 	if !req.State.Raw.IsNull() {
 		resp.Diagnostics.Append(ofState(req.State.Get(ctx, &state))...)
-		plan.keep(&state)
+		plan.keep(&state.operationModel)
 	}
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, &plan)...)
 	resp.Diagnostics.Append(r.checkNames(ctx, &plan, req.State.Raw.IsNull() || state.identity() != plan.identity())...)
@@ -412,8 +412,6 @@ func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteReq
 // newOperation gets the way to the broker for a model whose values are all known.
 func (r *destinationResource) newOperation(model *destinationModel) (*bindingOperation, diag.Diagnostics) {
 	b, diags := model.binding()
-	guard, more := model.guard()
-	diags.Append(more...)
 	if diags.HasError() {
 		return nil, diags
 	}
@@ -424,6 +422,6 @@ func (r *destinationResource) newOperation(model *destinationModel) (*bindingOpe
 	return &bindingOperation{
 		Destination: deploy.Destination{Client: r.connection.client, Claims: r.connection.claims,
 			Vhost: model.Vhost.ValueString(), Binding: b},
-		options: deploy.Options{Adopt: model.Adopt.ValueBool(), Guard: guard},
+		options: model.options(),
 	}, diags
 }

@@ -6,20 +6,16 @@ import (
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 )
 
 // emptyValues are the errors on values that are given and say nothing.
-type emptyValues struct {
-	errs  cascade.Errors
-	diags diag.Diagnostics
-}
+type emptyValues cascade.Errors
 
 func (e *emptyValues) add(attribute, format string, args ...any) {
-	e.errs = append(e.errs, cascade.AttributeError{Attribute: attribute, Message: fmt.Sprintf(format, args...)})
+	*e = append(*e, cascade.AttributeError{Attribute: attribute, Message: fmt.Sprintf(format, args...)})
 }
 
 func (e *emptyValues) texts(given map[string]types.String) {
@@ -37,16 +33,7 @@ func (e *emptyValues) count(attribute string, value types.Int64) {
 }
 
 func (e *emptyValues) duration(attribute string, value timetypes.GoDuration) {
-	if !isGiven(value) {
-		return
-	}
-	d, diags := value.ValueGoDuration()
-	e.diags.Append(diags...)
-	if !diags.HasError() && d <= 0 {
+	if d := durationOf(value); isGiven(value) && d <= 0 {
 		e.add(attribute, "is %s; it has to be positive", cascade.DurationText(d))
 	}
-}
-
-func (e *emptyValues) diagnostics() diag.Diagnostics {
-	return append(e.diags, configErrors(e.errs)...)
 }

@@ -54,8 +54,7 @@ func keepNames(planned *types.String, state types.String, same func(planned, sta
 
 // keep keeps the values common to all resources that stand for a topology.
 func (d *declaredModel) keep(state *declaredModel) {
-	keepDuration(&d.DrainTimeout, state.DrainTimeout)
-	keepTimeouts(&d.Timeouts, state.Timeouts)
+	d.operationModel.keep(&state.operationModel)
 	writeOut(&d.Exchanges, state.Exchanges, func(types.Object) map[string]attr.Value { return usualExchange })
 	writeOut(&d.Queues, state.Queues, func(queue types.Object) map[string]attr.Value {
 		return usualQueue(d.QueueType, !queue.Attributes()["message_ttl"].IsNull(), d.QueueArguments)
@@ -71,10 +70,10 @@ func (m *cascadeModel) keep(state *cascadeModel) {
 		return
 	}
 	base, levels := int(m.Base.ValueInt64()), int(m.Levels.ValueInt64())
-	if resolution, diags := m.Resolution.ValueGoDuration(); !diags.HasError() && isGiven(m.MaxDelay) {
+	if isGiven(m.Resolution) && isGiven(m.MaxDelay) {
 		// An import takes the longest delay that is possible. A shorter one for which it takes as many levels is no
 		// difference.
-		longest := durationValue(cascade.Scale{Base: base, Levels: levels, Resolution: resolution}.Longest())
+		longest := durationValue(cascade.Scale{Base: base, Levels: levels, Resolution: durationOf(m.Resolution)}.Longest())
 		if sameDuration(longest.StringValue, state.MaxDelay.StringValue) {
 			m.MaxDelay = state.MaxDelay
 		}
@@ -96,9 +95,4 @@ func (m *ladderModel) keep(state *ladderModel) {
 	keepNames(&m.QueueName, state.QueueName, func(planned, state string) bool {
 		return cascade.LabelFormat(planned).Same(cascade.LabelFormat(state), m.config().Delays)
 	})
-}
-
-func (m *destinationModel) keep(state *destinationModel) {
-	keepDuration(&m.DrainTimeout, state.DrainTimeout)
-	keepTimeouts(&m.Timeouts, state.Timeouts)
 }

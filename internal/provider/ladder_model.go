@@ -120,20 +120,18 @@ func (m *ladderModel) recognize(ctx context.Context, look cascade.Lookup, vhost,
 		delays[i] = types.StringValue(label)
 	}
 	m.Delays = types.SetValueMust(types.StringType, delays)
-	if found.DeadLetterRoutingKey != "" {
-		m.DeadLetterRoutingKey = types.StringValue(found.DeadLetterRoutingKey)
-	}
+	m.DeadLetterRoutingKey = textOrNull(found.DeadLetterRoutingKey)
 	return nil
 }
 
 // forecast is what can be said of a configuration some of whose values are not known yet.
-func (m *ladderModel) forecast(ctx context.Context) (computed, cascade.Errors, diag.Diagnostics) {
-	return tryAll(ctx, "Expanding the ladder failed", m.trials(m.config()), computeLadder)
+func (m *ladderModel) forecast(ctx context.Context) (computed, cascade.Errors) {
+	return tryAll(ctx, m.trials(), computeLadder)
 }
 
 // trials are configurations that differ in the unknown values of the model. The values are chosen so that some of them
 // pass every check and any two of them give different objects.
-func (m *ladderModel) trials(base cascade.LadderConfig) []cascade.LadderConfig {
+func (m *ladderModel) trials() []cascade.LadderConfig {
 	type config = cascade.LadderConfig
 	var unknown variants[config]
 	try(&unknown, m.Vhost, func(c *config, v string) { c.Vhost = v }, "a")
@@ -151,12 +149,12 @@ func (m *ladderModel) trials(base cascade.LadderConfig) []cascade.LadderConfig {
 		"", cascade.Balanced)
 	try(&unknown, m.QuorumInitialGroupSize, func(c *config, v int64) { c.InitialGroupSize = v }, 0, 1)
 	if !m.delaysKnown() {
-		known := base.Delays
+		known := m.config().Delays
 		delays := [][]string{append(slices.Clone(known), "11119ms"), append(slices.Clone(known), "22229ms")}
 		if len(known) > 0 { // a single one may be all there is, so that the name of its queue needs no verb
 			delays = append(delays, known)
 		}
 		try(&unknown, types.SetUnknown(types.StringType), func(c *config, v []string) { c.Delays = v }, delays...)
 	}
-	return unknown.trials(base)
+	return unknown.trials(m.config())
 }

@@ -7,19 +7,18 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 )
 
 func (m *ladderModel) validate(ctx context.Context) diag.Diagnostics {
 	empty := m.declaredModel.emptyValues()
 	empty.texts(map[string]types.String{"entry_exchange": m.EntryExchange,
 		"dead_letter_routing_key": m.DeadLetterRoutingKey})
-	if diags := empty.diagnostics(); diags.HasError() {
-		return diags
+	if len(empty) > 0 {
+		return configErrors(cascade.Errors(empty))
 	}
-	_, errs, diags := m.forecast(ctx)
-	diags.Append(configErrors(errs)...)
-	return append(diags, m.checkDrainTimeout(ctx)...)
+	_, errs := m.forecast(ctx)
+	return append(configErrors(errs), m.checkDrainTimeout(ctx)...)
 }
 
 func (m *ladderModel) setComputed(config *ladderModel, c computed) {
@@ -47,8 +46,4 @@ func (m *ladderModel) alteredBy(plan *ladderModel) (path.Paths, diag.Diagnostics
 		}
 	}
 	return nil, diags
-}
-
-func (m *ladderModel) loses(plan *ladderModel) []topology.Queue {
-	return lostQueues[ladderModel](m, plan)
 }

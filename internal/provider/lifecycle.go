@@ -42,7 +42,7 @@ type declaration[M any] interface {
 	validate(ctx context.Context) diag.Diagnostics
 	// forecast computes as much as can be said of a configuration with unknown values. The errors are faults that no
 	// such value would mend.
-	forecast(ctx context.Context) (computed, cascade.Errors, diag.Diagnostics)
+	forecast(ctx context.Context) (computed, cascade.Errors)
 	// setComputed plans what the configuration leaves to the provider.
 	setComputed(config *M, c computed)
 	// keep keeps in the plan what the state says in other words.
@@ -54,8 +54,6 @@ type declaration[M any] interface {
 	// scale is what the delays are written in: its levels are the words before the address in a routing key. A ladder,
 	// whose one word is a label, has neither base nor resolution.
 	scale() cascade.Scale
-	// loses are the queues that the plan removes where it keeps the rest.
-	loses(plan *M) []topology.Queue
 }
 
 var (
@@ -286,8 +284,6 @@ type operation struct {
 // newOperation expands a model whose values are all known, and gets the way to the broker.
 func (r *lifecycle[M, P]) newOperation(model P) (*operation, diag.Diagnostics) {
 	desired, diags := model.expand()
-	guard, more := model.common().guard()
-	diags.Append(more...)
 	if diags.HasError() {
 		return nil, diags
 	}
@@ -300,7 +296,7 @@ func (r *lifecycle[M, P]) newOperation(model P) (*operation, diag.Diagnostics) {
 			Client: r.connection.client, Claims: r.connection.claims,
 			Kind: model.kind(), Vhost: model.common().Vhost.ValueString(), Desired: desired,
 		},
-		options: deploy.Options{Adopt: model.common().Adopt.ValueBool(), Guard: guard},
+		options: model.common().options(),
 	}
 	o.importable = func(ctx context.Context) (topology.Topology, bool) {
 		var found M

@@ -50,8 +50,7 @@ func (r *lifecycle[M, P]) ModifyPlan(
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	values, errs, diags := P(&config).forecast(ctx)
-	resp.Diagnostics.Append(diags...)
+	values, errs := P(&config).forecast(ctx)
 	resp.Diagnostics.Append(configErrors(errs)...)
 	var state M
 	if !req.State.Raw.IsNull() {
@@ -90,16 +89,13 @@ func (r *lifecycle[M, P]) ModifyPlan(
 		resp.Diagnostics.Append(r.notePlan(&plan, false)...)
 		resp.Diagnostics.Append(r.lookForDisplaced(ctx, &plan, resp.Plan.Raw.Equal(req.State.Raw))...)
 	}
-	switch {
-	case len(altered) > 0:
-		if replaced {
-			resp.RequiresReplace = append(resp.RequiresReplace, altered...)
-		}
+	if replaced {
+		resp.RequiresReplace = append(resp.RequiresReplace, altered...)
+	}
+	if len(altered) > 0 {
 		resp.Diagnostics.Append(r.warnOverhaul(ctx, req, resp.Plan.Raw, &state, &plan, altered)...)
-	default:
-		if lost := P(&state).loses(&plan); len(lost) > 0 {
-			resp.Diagnostics.Append(r.warnInFlight(ctx, req, "rid of some of its queues", lost)...)
-		}
+	} else if lost := lostQueues[M](P(&state), P(&plan)); len(lost) > 0 {
+		resp.Diagnostics.Append(r.warnInFlight(ctx, req, "rid of some of its queues", lost)...)
 	}
 }
 
@@ -117,11 +113,9 @@ func (r *lifecycle[M, P]) warnInFlight(
 	}
 	var state M
 	diags.Append(req.State.Get(ctx, &state)...)
-	guard, more := P(&state).common().guard()
-	diags.Append(more...)
 	diags.AddWarning("Messages in flight", fmt.Sprintf("The %s with entry exchange %q is to be %s. %s %s",
 		P(&state).kind(), P(&state).common().EntryExchange.ValueString(), verb, waitsNow(waits),
-		overhaul{guard: guard, waits: waits}.fate()))
+		overhaul{guard: P(&state).common().guard(), waits: waits}.fate()))
 	return diags
 }
 
@@ -146,7 +140,7 @@ func (r *lifecycle[M, P]) planDeliveryType(
 		if diags.HasError() {
 			return diags
 		}
-		planned.DeliveryExchangeType = textOr(expanded.DeliveryType, types.StringUnknown())
+		planned.DeliveryExchangeType = textOrUnknown(expanded.DeliveryType)
 	}
 	return resp.Plan.Set(ctx, plan)
 }
@@ -187,8 +181,8 @@ func (r *lifecycle[M, P]) warnOverhaul(
 		o.moved.staysOpen = exists && !middle.Internal && o.entry != o.moved.entry && had.Vhost.Equal(gets.Vhost)
 		o.inbound = r.inbound(ctx, state)
 	}
-	o.guard, more = declared.guard()
-	return append(append(diags, more...), o.diagnostic())
+	o.guard = declared.guard()
+	return append(diags, o.diagnostic())
 }
 
 // attributesOf are the attributes of a resource by their names.

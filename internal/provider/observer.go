@@ -137,12 +137,10 @@ func observedQueueOf(state *broker.State, name string, longest time.Duration) (q
 	q = observedQueue{
 		Name: types.StringValue(name), MessageTTL: declaredTTL(queue),
 		Messages: types.Int64Value(status.Messages), Consumers: types.Int64Value(status.Consumers),
+		Leader: textOrNull(status.Leader),
 	}
 	if status.Messages > 0 {
 		q.LatestArrival = types.StringValue(time.Now().Add(longest).UTC().Format(time.RFC3339))
-	}
-	if status.Leader != "" {
-		q.Leader = types.StringValue(status.Leader)
 	}
 	if status.Members > 0 {
 		q.Members, q.OnlineMembers = types.Int64Value(int64(status.Members)), types.Int64Value(int64(status.Online))

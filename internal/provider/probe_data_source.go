@@ -78,12 +78,9 @@ func (d *probeDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	delay, diags := model.Delay.ValueGoDuration()
-	resp.Diagnostics.Append(diags...)
 	tolerance := defaultTolerance
 	if !model.Tolerance.IsNull() {
-		tolerance, diags = model.Tolerance.ValueGoDuration()
-		resp.Diagnostics.Append(diags...)
+		tolerance = durationOf(model.Tolerance)
 		if tolerance <= 0 {
 			resp.Diagnostics.AddAttributeError(path.Root("tolerance"), "Invalid tolerance",
 				fmt.Sprintf("tolerance is %s; it has to be positive.", cascade.DurationText(tolerance)))
@@ -105,7 +102,7 @@ func (d *probeDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 		return
 	}
 	address := "probe-" + rand.Text()
-	key, err := found.Scale().RoutingKey(delay, address)
+	key, err := found.Scale().RoutingKey(durationOf(model.Delay), address)
 	if err != nil {
 		resp.Diagnostics.AddAttributeError(path.Root("delay"), "Invalid delay", err.Error()+".")
 		return

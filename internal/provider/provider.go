@@ -348,8 +348,7 @@ func (m providerModel) isInsecure(diags *diag.Diagnostics) bool {
 
 func (m providerModel) setTimeouts(config *broker.Config, diags *diag.Diagnostics) {
 	if !m.RequestTimeout.IsNull() {
-		timeout, more := m.RequestTimeout.ValueGoDuration()
-		diags.Append(more...)
+		timeout := durationOf(m.RequestTimeout)
 		if timeout <= 0 {
 			diags.AddAttributeError(path.Root("request_timeout"), "Invalid request timeout",
 				fmt.Sprintf("request_timeout is %s; it has to be positive.", cascade.DurationText(timeout)))
@@ -357,8 +356,7 @@ func (m providerModel) setTimeouts(config *broker.Config, diags *diag.Diagnostic
 		config.RequestTimeout = timeout
 	}
 	if !m.RetryTimeout.IsNull() {
-		timeout, more := m.RetryTimeout.ValueGoDuration()
-		diags.Append(more...)
+		timeout := durationOf(m.RetryTimeout)
 		if timeout < 0 {
 			diags.AddAttributeError(path.Root("retry_timeout"), "Invalid retry timeout",
 				fmt.Sprintf("retry_timeout is %s; it must not be negative. To try nothing again, write 0s.",

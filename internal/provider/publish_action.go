@@ -159,7 +159,7 @@ func (a *publishAction) look(ctx context.Context, model publishModel) (cascade.S
 
 // check reports what would be wrong whatever the values turn out to be that are not known yet.
 func (m publishModel) check() diag.Diagnostics {
-	var diags, more diag.Diagnostics
+	var diags diag.Diagnostics
 	// An unknown parameter has a value that goes with every other one.
 	base, levels, resolution := cascade.MinBase, 1, time.Millisecond
 	delay, address := time.Duration(0), "a"
@@ -170,21 +170,16 @@ func (m publishModel) check() diag.Diagnostics {
 		levels = int(m.Levels.ValueInt64())
 	}
 	if isGiven(m.Resolution) {
-		resolution, more = m.Resolution.ValueGoDuration()
-		diags.Append(more...)
+		resolution = durationOf(m.Resolution)
 	}
 	if isGiven(m.Delay) {
-		delay, more = m.Delay.ValueGoDuration()
-		diags.Append(more...)
+		delay = durationOf(m.Delay)
 	}
 	if !isGiven(m.Base) || !isGiven(m.Levels) || !isGiven(m.Resolution) {
 		delay = min(delay, 0) // nobody knows how long it may be
 	}
 	if isGiven(m.Address) {
 		address = m.Address.ValueString()
-	}
-	if diags.HasError() {
-		return diags
 	}
 	scale, err := cascade.NewScale(base, levels, resolution)
 	if err == nil {
@@ -207,8 +202,6 @@ func (a *publishAction) Invoke(ctx context.Context, req action.InvokeRequest, re
 		resp.Diagnostics.Append(notConfigured())
 		return
 	}
-	delay, diags := model.Delay.ValueGoDuration()
-	resp.Diagnostics.Append(diags...)
 	message := broker.Message{
 		Vhost: vhostOf(model.Vhost), Exchange: model.EntryExchange.ValueString(),
 		ID: rand.Text(), ContentType: model.ContentType.ValueString(), Body: model.Body.ValueString(),
@@ -230,7 +223,7 @@ func (a *publishAction) Invoke(ctx context.Context, req action.InvokeRequest, re
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	if message.RoutingKey, err = found.Scale().RoutingKey(delay,
+	if message.RoutingKey, err = found.Scale().RoutingKey(durationOf(model.Delay),
 		model.Address.ValueString()); err != nil {
 		resp.Diagnostics.Append(publishError(err))
 		return
@@ -278,12 +271,8 @@ func (m publishModel) checkScale(scale cascade.Scale) diag.Diagnostics {
 	if levels := m.Levels.ValueInt64(); isGiven(m.Levels) && levels != int64(scale.Levels) {
 		differs("levels", levels, scale.Levels)
 	}
-	if isGiven(m.Resolution) {
-		resolution, more := m.Resolution.ValueGoDuration()
-		diags.Append(more...)
-		if resolution != scale.Resolution && !more.HasError() {
-			differs("resolution", cascade.DurationText(resolution), cascade.DurationText(scale.Resolution))
-		}
+	if resolution := durationOf(m.Resolution); isGiven(m.Resolution) && resolution != scale.Resolution {
+		differs("resolution", cascade.DurationText(resolution), cascade.DurationText(scale.Resolution))
 	}
 	return diags
 }

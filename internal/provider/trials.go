@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
@@ -16,18 +15,14 @@ import (
 
 // tryAll computes as much as can be said of a configuration with unknown values. It tries: it expands the known part
 // with several values in the place of each unknown one. A result that is the same every time does not depend on the
-// unknown ones. Errors are those that no value would mend; then the result is nil, as it is if no trial passes. Failed
-// is the summary of any other error.
+// unknown ones. Errors are those that no value would mend; then the result is nil, as it is if no trial passes.
 func tryAll[Config any](
-	ctx context.Context, failed string, trials []Config, compute func(Config) (computed, error),
-) (result computed, common cascade.Errors, diags diag.Diagnostics) {
+	ctx context.Context, trials []Config, compute func(Config) (computed, error),
+) (result computed, common cascade.Errors) {
 	for i, trial := range trials {
 		got, err := compute(trial)
 		var errs cascade.Errors
-		if err != nil && !errors.As(err, &errs) {
-			diags.AddError(failed, err.Error())
-			return nil, nil, diags
-		}
+		errors.As(err, &errs) // compute has no other ones
 		if i == 0 {
 			common = errs
 		}
@@ -43,7 +38,7 @@ func tryAll[Config any](
 			result = result.merge(ctx, got)
 		}
 	}
-	return result, common, nil
+	return result, common
 }
 
 // computed are the attributes that the provider works out from a configuration, by name. It is nil if nothing can be

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math/big"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/attr/xattr"
 	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-framework/types/basetypes"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
@@ -90,6 +92,12 @@ func (v notADuration) ValidateAttribute(
 	resp.Diagnostics.AddAttributeError(req.Path, fmt.Sprintf("Invalid %s", req.Path), err.Error()+".")
 }
 
+// durationOf is zero where no duration is given. The framework has asked ValidateAttribute about all that it has read.
+func durationOf(value timetypes.GoDuration) time.Duration {
+	d, _ := value.ValueGoDuration()
+	return d
+}
+
 // positiveDuration is for texts that the framework takes for a duration only when it is too late.
 type positiveDuration struct{}
 
@@ -109,6 +117,30 @@ func (positiveDuration) ValidateString(_ context.Context, req validator.StringRe
 	if err != nil {
 		resp.Diagnostics.AddAttributeError(req.Path, fmt.Sprintf("Invalid %s", req.Path), err.Error()+".")
 	}
+}
+
+// textOrNull is null for no text.
+func textOrNull[T ~string](text T) types.String {
+	if text == "" {
+		return types.StringNull()
+	}
+	return types.StringValue(string(text))
+}
+
+// textOrUnknown is unknown for no text.
+func textOrUnknown(text string) types.String {
+	if text == "" {
+		return types.StringUnknown()
+	}
+	return types.StringValue(text)
+}
+
+// numberOrNull is null for no number over zero.
+func numberOrNull[T int | int64](number T) types.Int64 {
+	if number <= 0 {
+		return types.Int64Null()
+	}
+	return types.Int64Value(int64(number))
 }
 
 // isGiven tells whether an attribute has a value that is known.
