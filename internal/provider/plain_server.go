@@ -10,7 +10,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
-// plainServer is the framework's server, but what people read of its answers is plain text.
+// plainServer is the framework's server, but what people read of its answers is plain text. It never answers nil.
 type plainServer struct{ frameworkServer }
 
 type frameworkServer interface {
@@ -33,9 +33,7 @@ func (s plainServer) ValidateResourceConfig(
 	ctx context.Context, req *tfprotov6.ValidateResourceConfigRequest,
 ) (*tfprotov6.ValidateResourceConfigResponse, error) {
 	resp, err := s.frameworkServer.ValidateResourceConfig(ctx, req)
-	if resp != nil {
-		showPlain(resp.Diagnostics)
-	}
+	showPlain(resp.Diagnostics)
 	return resp, err
 }
 
@@ -43,9 +41,7 @@ func (s plainServer) ReadResource(
 	ctx context.Context, req *tfprotov6.ReadResourceRequest,
 ) (*tfprotov6.ReadResourceResponse, error) {
 	resp, err := s.frameworkServer.ReadResource(ctx, req)
-	if resp != nil {
-		showPlain(resp.Diagnostics)
-	}
+	showPlain(resp.Diagnostics)
 	return resp, err
 }
 
@@ -53,9 +49,7 @@ func (s plainServer) PlanResourceChange(
 	ctx context.Context, req *tfprotov6.PlanResourceChangeRequest,
 ) (*tfprotov6.PlanResourceChangeResponse, error) {
 	resp, err := s.frameworkServer.PlanResourceChange(ctx, req)
-	if resp != nil {
-		showPlain(resp.Diagnostics)
-	}
+	showPlain(resp.Diagnostics)
 	return resp, err
 }
 
@@ -63,9 +57,7 @@ func (s plainServer) ApplyResourceChange(
 	ctx context.Context, req *tfprotov6.ApplyResourceChangeRequest,
 ) (*tfprotov6.ApplyResourceChangeResponse, error) {
 	resp, err := s.frameworkServer.ApplyResourceChange(ctx, req)
-	if resp != nil {
-		showPlain(resp.Diagnostics)
-	}
+	showPlain(resp.Diagnostics)
 	return resp, err
 }
 
@@ -73,9 +65,7 @@ func (s plainServer) ImportResourceState(
 	ctx context.Context, req *tfprotov6.ImportResourceStateRequest,
 ) (*tfprotov6.ImportResourceStateResponse, error) {
 	resp, err := s.frameworkServer.ImportResourceState(ctx, req)
-	if resp != nil {
-		showPlain(resp.Diagnostics)
-	}
+	showPlain(resp.Diagnostics)
 	return resp, err
 }
 
@@ -102,9 +92,7 @@ func (s plainServer) ReadDataSource(
 	ctx context.Context, req *tfprotov6.ReadDataSourceRequest,
 ) (*tfprotov6.ReadDataSourceResponse, error) {
 	resp, err := s.frameworkServer.ReadDataSource(ctx, req)
-	if resp != nil {
-		showPlain(resp.Diagnostics)
-	}
+	showPlain(resp.Diagnostics)
 	return resp, err
 }
 
@@ -112,9 +100,7 @@ func (s plainServer) PlanAction(
 	ctx context.Context, req *tfprotov6.PlanActionRequest,
 ) (*tfprotov6.PlanActionResponse, error) {
 	resp, err := s.frameworkServer.PlanAction(ctx, req)
-	if resp != nil {
-		showPlain(resp.Diagnostics)
-	}
+	showPlain(resp.Diagnostics)
 	return resp, err
 }
 
