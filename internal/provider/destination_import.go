@@ -38,15 +38,18 @@ func (id destinationIdentity) binding() topology.Binding {
 func (r *destinationResource) ImportState(
 	ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse,
 ) {
-	var id destinationIdentity
+	var vhost string
+	var b topology.Binding
 	if byIdentity(req) {
+		var id destinationIdentity
 		resp.Diagnostics.Append(req.Identity.Get(ctx, &id)...)
+		vhost, b = id.Vhost.ValueString(), id.binding()
 		if (id.Queue.ValueString() == "") == (id.Exchange.ValueString() == "") {
 			resp.Diagnostics.AddError("Invalid identity", "The identity has to have either queue or exchange.")
 		}
 	} else {
 		var err error
-		if id, err = parseDestinationID(req.ID); err != nil {
+		if vhost, b, err = parseDestinationID(req.ID); err != nil {
 			resp.Diagnostics.AddError("Invalid import ID", err.Error()+".")
 		}
 	}
@@ -59,8 +62,7 @@ func (r *destinationResource) ImportState(
 	}
 	ctx, cancel := context.WithTimeout(ctx, defaultReadTimeout)
 	defer cancel()
-	o := &bindingOperation{Destination: deploy.Destination{Client: r.connection.client,
-		Vhost: id.Vhost.ValueString(), Binding: id.binding()}}
+	o := &bindingOperation{Destination: deploy.Destination{Client: r.connection.client, Vhost: vhost, Binding: b}}
 	there, err := o.Read(ctx)
 	if err == nil && !slices.Contains(there, o.Binding) {
 		err = o.notFound(there)
@@ -104,24 +106,15 @@ func destinationIDs(vhost string, bindings []topology.Binding) []string {
 	return ids
 }
 
-func parseDestinationID(id string) (destinationIdentity, error) {
+func parseDestinationID(id string) (vhost string, b topology.Binding, err error) {
 	parts, ok := splitID(id, 5)
 	if !ok || parts[2] != string(topology.ToQueue) && parts[2] != string(topology.ToExchange) {
-		return destinationIdentity{}, fmt.Errorf("the import ID is %q; it has to be <vhost>/<delivery "+
+		return "", b, fmt.Errorf("the import ID is %q; it has to be <vhost>/<delivery "+
 			"exchange>/queue/<queue>/<routing key>, or with exchange in place of queue, each part percent-encoded, "+
 			"such as %s",
 			id, destinationID("/", topology.Binding{Source: "tasks.delivery", DestinationType: topology.ToQueue,
 				Destination: "orders", RoutingKey: "*.*.*.*.orders"}))
 	}
-	parsed := destinationIdentity{
-		Vhost: types.StringValue(parts[0]), DeliveryExchange: types.StringValue(parts[1]),
-		RoutingKey: types.StringValue(parts[4]),
-		Queue:      types.StringNull(), Exchange: types.StringNull(),
-	}
-	if parts[2] == string(topology.ToQueue) {
-		parsed.Queue = types.StringValue(parts[3])
-	} else {
-		parsed.Exchange = types.StringValue(parts[3])
-	}
-	return parsed, nil
+	return parts[0], topology.Binding{Source: parts[1], DestinationType: topology.DestinationType(parts[2]),
+		Destination: parts[3], RoutingKey: parts[4]}, nil
 }

@@ -25,17 +25,13 @@ type destinationListModel struct {
 }
 
 func (r *destinationListResource) Metadata(
-	_ context.Context,
-	req resource.MetadataRequest,
-	resp *resource.MetadataResponse,
+	_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse,
 ) {
 	resp.TypeName = req.ProviderTypeName + "_destination"
 }
 
 func (r *destinationListResource) ListResourceConfigSchema(
-	_ context.Context,
-	_ list.ListResourceSchemaRequest,
-	resp *list.ListResourceSchemaResponse,
+	_ context.Context, _ list.ListResourceSchemaRequest, resp *list.ListResourceSchemaResponse,
 ) {
 	resp.Schema = r.schema(
 		"Finds the destinations of cascades and ladders, for `terraform query`, whoever bound them. The query also "+
@@ -60,22 +56,16 @@ func (r *destinationListResource) List(ctx context.Context, req list.ListRequest
 	var model destinationListModel
 	diags := req.Config.Get(ctx, &model)
 	if model.DeliveryExchange.IsUnknown() {
-		diags.AddError(
-			"Delivery exchange not known",
-			"The value of delivery_exchange is not known yet, so that no destinations can be listed.",
-		)
+		diags.AddError("Delivery exchange not known",
+			"The value of delivery_exchange is not known yet, so that no destinations can be listed.")
 	}
 	if diags.HasError() {
 		stream.Results = list.ListResultsStreamDiagnostics(diags)
 		return
 	}
-	stream.Results = r.list(
-		ctx,
-		"destination",
-		model.Vhost,
-		req.Limit,
-		func(ctx context.Context, client *broker.Client, vhost string) ([]list.ListResult, error) {
-			bindings, err := model.bindings(ctx, client, vhost)
+	stream.Results = func(push func(list.ListResult) bool) {
+		r.list(ctx, "destination", model.Vhost, req.Limit, func(vhost string) ([]list.ListResult, error) {
+			bindings, err := model.bindings(ctx, r.connection.client, vhost)
 			var results []list.ListResult
 			for _, b := range bindings {
 				destination, err := importedDestination(vhost, b)
@@ -91,26 +81,20 @@ func (r *destinationListResource) List(ctx context.Context, req list.ListRequest
 				results = append(results, result)
 			}
 			return results, err
-		},
-	)
+		}, push)
+	}
 }
 
 // bindings are those among which the destinations in a vhost are.
 func (m *destinationListModel) bindings(
-	ctx context.Context,
-	client *broker.Client,
-	vhost string,
+	ctx context.Context, client *broker.Client, vhost string,
 ) ([]topology.Binding, error) {
 	if !m.DeliveryExchange.IsNull() {
 		bindings, err := client.Lookup(vhost).BindingsFrom(ctx, m.DeliveryExchange.ValueString())
 		return topology.NewBindings(bindings...).Sorted(), err
 	}
-	inventory, err := deploy.Inventory(
-		ctx,
-		client,
-		vhost,
-		func(e topology.Exchange) bool { return cascade.CanBeEntry(e) || cascade.CanBeLadderEntry(e) },
-	)
+	inventory, err := deploy.Inventory(ctx, client, vhost,
+		func(e topology.Exchange) bool { return cascade.CanBeEntry(e) || cascade.CanBeLadderEntry(e) })
 	if err != nil {
 		return nil, err
 	}

@@ -80,12 +80,12 @@ func (m *destinationModel) leftovers() ([]topology.Binding, diag.Diagnostics) {
 	)
 	for _, each := range m.Leftovers.Elements() {
 		text, _ := each.(types.String)
-		id, err := parseDestinationID(text.ValueString())
+		_, b, err := parseDestinationID(text.ValueString())
 		if err != nil {
 			diags.AddError("Unreadable state", fmt.Sprintf("leftover_bindings: %s", err))
 			continue
 		}
-		bindings = append(bindings, id.binding())
+		bindings = append(bindings, b)
 	}
 	return bindings, diags
 }

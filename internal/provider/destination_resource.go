@@ -213,7 +213,7 @@ func (r *destinationResource) ModifyPlan(
 	resp.Diagnostics.Append(r.checkNames(ctx, &plan, req.State.Raw.IsNull() || state.identity() != plan.identity())...)
 	if req.State.Raw.IsNull() {
 		if r.connection != nil && resp.Plan.Raw.IsFullyKnown() {
-			resp.Diagnostics.Append(plan.checkPlannedOnce(r.connection.bindings)...)
+			resp.Diagnostics.Append(plan.checkPlannedOnce(&r.connection.bindings)...)
 		}
 		return
 	}
@@ -346,10 +346,7 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 	resp.Diagnostics.Append(diags...)
 	o, diags := r.newOperation(&model)
 	resp.Diagnostics.Append(diags...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	timeout, diags := model.Timeouts.Update(ctx, defaultWriteTimeout+o.options.Guard.Drain)
+	timeout, diags := model.Timeouts.Update(ctx, defaultWriteTimeout+model.guard().Drain)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
@@ -392,10 +389,7 @@ func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteReq
 	resp.Diagnostics.Append(diags...)
 	o, diags := r.newOperation(&model)
 	resp.Diagnostics.Append(diags...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	timeout, diags := model.Timeouts.Delete(ctx, defaultWriteTimeout+o.options.Guard.Drain)
+	timeout, diags := model.Timeouts.Delete(ctx, defaultWriteTimeout+model.guard().Drain)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return

@@ -218,10 +218,7 @@ func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest
 	resp.Diagnostics.Append(ofState(diags)...)
 	altered, diags := P(&prior).alteredBy(&model)
 	resp.Diagnostics.Append(diags...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	timeout, diags := declared.Timeouts.Update(ctx, defaultWriteTimeout+o.options.Guard.Drain)
+	timeout, diags := declared.Timeouts.Update(ctx, defaultWriteTimeout+declared.guard().Drain)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
@@ -255,12 +252,10 @@ func (r *lifecycle[M, P]) Delete(ctx context.Context, req resource.DeleteRequest
 	if resp.Diagnostics.HasError() {
 		return
 	}
+	declared := P(&model).common()
 	o, diags := r.newOperation(&model)
 	resp.Diagnostics.Append(diags...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	timeout, diags := P(&model).common().Timeouts.Delete(ctx, defaultWriteTimeout+o.options.Guard.Drain)
+	timeout, diags := declared.Timeouts.Delete(ctx, defaultWriteTimeout+declared.guard().Drain)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
@@ -313,7 +308,7 @@ func (r *lifecycle[M, P]) newOperation(model P) (*operation, diag.Diagnostics) {
 func (o *operation) waiting(state *broker.State) waiting {
 	var waits waiting
 	for name, status := range state.Status {
-		if name == o.parking() {
+		if name == o.Desired.Parking() { // which is called like its exchange
 			waits.Parked += status.Messages
 		} else {
 			waits.Delayed += status.Messages
@@ -321,9 +316,6 @@ func (o *operation) waiting(state *broker.State) waiting {
 	}
 	return waits
 }
-
-// parking is the queue of unroutable messages, empty if there is none. It is called like its exchange.
-func (o *operation) parking() string { return o.Desired.Parking() }
 
 // inFlightKey is where the private state keeps what Read counted, for the warnings of plans.
 const inFlightKey = "in_flight"

@@ -3,7 +3,6 @@ package provider
 import (
 	"context"
 	"fmt"
-	"iter"
 	"maps"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -50,16 +49,10 @@ func (*lister) schema(description string, further map[string]schema.Attribute) s
 }
 
 // vhostLister lists what there is in one vhost.
-type vhostLister func(ctx context.Context, client *broker.Client, vhost string) ([]list.ListResult, error)
+type vhostLister func(vhost string) ([]list.ListResult, error)
 
-// list reads the broker vhost by vhost, as long as more is asked for.
+// list reads the broker vhost by vhost, and pushes what it finds, as long as more is asked for.
 func (r *lister) list(
-	ctx context.Context, kind string, only types.String, limit int64, in vhostLister,
-) iter.Seq[list.ListResult] {
-	return func(push func(list.ListResult) bool) { r.push(ctx, kind, only, limit, in, push) }
-}
-
-func (r *lister) push(
 	ctx context.Context, kind string, only types.String, limit int64, in vhostLister,
 	push func(list.ListResult) bool,
 ) {
@@ -70,7 +63,7 @@ func (r *lister) push(
 	}
 	left := limit // as many as there are, if it is 0
 	for _, vhost := range vhosts {
-		results, err := in(ctx, r.connection.client, vhost)
+		results, err := in(vhost)
 		if err != nil {
 			problem := notListed(kind, vhost, err)
 			goOn := only.IsNull() && concernsVhost(err)
@@ -139,25 +132,16 @@ func (r *declaredLister[M, P]) List(ctx context.Context, req list.ListRequest, s
 		stream.Results = list.ListResultsStreamDiagnostics(diags)
 		return
 	}
-	stream.Results = r.list(
-		ctx,
-		P(new(M)).kind(),
-		model.Vhost,
-		req.Limit,
-		func(ctx context.Context, client *broker.Client, vhost string) ([]list.ListResult, error) {
-			return r.in(ctx, client, vhost, req)
-		},
-	)
+	stream.Results = func(push func(list.ListResult) bool) {
+		r.list(ctx, P(new(M)).kind(), model.Vhost, req.Limit, func(vhost string) ([]list.ListResult, error) {
+			return r.in(ctx, vhost, req)
+		}, push)
+	}
 }
 
 // in lists what there is in one vhost.
-func (r *declaredLister[M, P]) in(
-	ctx context.Context,
-	client *broker.Client,
-	vhost string,
-	req list.ListRequest,
-) ([]list.ListResult, error) {
-	inventory, err := deploy.Inventory(ctx, client, vhost, P(new(M)).canBeEntry)
+func (r *declaredLister[M, P]) in(ctx context.Context, vhost string, req list.ListRequest) ([]list.ListResult, error) {
+	inventory, err := deploy.Inventory(ctx, r.connection.client, vhost, P(new(M)).canBeEntry)
 	if err != nil {
 		return nil, err
 	}
@@ -185,8 +169,7 @@ func (r *declaredLister[M, P]) in(
 // gone, down or too large.
 func concernsVhost(err error) bool {
 	return broker.IsKind(err, broker.Forbidden) || broker.IsKind(err, broker.VhostNotFound) ||
-		broker.IsKind(err, broker.Unavailable) ||
-		broker.IsKind(err, broker.Timeout)
+		broker.IsKind(err, broker.Unavailable) || broker.IsKind(err, broker.Timeout)
 }
 
 // notListed says what could not be listed, in a vhost or at all.

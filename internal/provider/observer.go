@@ -70,12 +70,8 @@ func (d *observer[M, P]) Read(ctx context.Context, req datasource.ReadRequest, r
 	if err := P(&model).observe(ctx, &o); err != nil {
 		var other *cascade.OtherEntryError
 		if errors.As(err, &other) {
-			err = fmt.Errorf(
-				"%w. Read that with the data source rabbitmqdelay_%s and entry_exchange = %q",
-				err,
-				other.Kind,
-				other.Entry,
-			)
+			err = fmt.Errorf("%w. Read that with the data source rabbitmqdelay_%s and entry_exchange = %q", err,
+				other.Kind, other.Entry)
 		}
 		resp.Diagnostics.Append(o.failed("read", err))
 		return
@@ -112,7 +108,7 @@ func (m *observedDeclared) observeDeclared(
 	m.Summary = types.StringValue(shows.summary)
 	waits := o.waiting(state)
 	m.Messages, m.Unroutable = types.Int64Value(waits.Delayed), types.Int64Null()
-	if o.parking() != "" {
+	if o.Desired.Parking() != "" {
 		m.Unroutable = types.Int64Value(waits.Parked)
 	}
 	m.Findings, err = o.observedFindings(ctx, state, digits)

@@ -8,7 +8,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -29,19 +28,13 @@ type plannedTopologies struct {
 	all   []planned
 	// prior are those that the state has.
 	prior []planned
-	// refreshed are the vhost and entry exchange of those that were refreshed.
-	refreshed map[[2]string]bool
+	// refreshed has the vhost and entry exchange of those that were refreshed.
+	refreshed sync.Map
 }
 
 // refresh notes a refresh, and tells whether it is the second one of the same.
 func (p *plannedTopologies) refresh(vhost, entry string) (again bool) {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	if p.refreshed == nil {
-		p.refreshed = map[[2]string]bool{}
-	}
-	again = p.refreshed[[2]string{vhost, entry}]
-	p.refreshed[[2]string{vhost, entry}] = true
+	_, again = p.refreshed.LoadOrStore([2]string{vhost, entry}, true)
 	return again
 }
 
@@ -108,31 +101,15 @@ func of(vhost string, all []planned) []planned {
 	return slices.DeleteFunc(slices.Clone(all), func(one planned) bool { return one.vhost != vhost })
 }
 
-// plannedBindings are those that one plan makes.
-type plannedBindings struct {
-	mutex sync.Mutex
-	all   map[claims.Object]bool
-}
-
-// add notes one more, and tells whether it was planned before.
-func (p *plannedBindings) add(b claims.Object) (twice bool) {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	if p.all == nil {
-		p.all = map[claims.Object]bool{}
-	}
-	twice = p.all[b]
-	p.all[b] = true
-	return twice
-}
-
-// checkPlannedOnce refuses a second new destination with the binding of another one in the same plan.
-func (m *destinationModel) checkPlannedOnce(planned *plannedBindings) diag.Diagnostics {
+// checkPlannedOnce refuses a second new destination with the binding of another one in the same plan. It notes the
+// binding among those that are planned.
+func (m *destinationModel) checkPlannedOnce(planned *sync.Map) diag.Diagnostics {
 	b, diags := m.binding()
 	if diags.HasError() {
 		return diags
 	}
-	if object := deploy.BindingObject(m.Vhost.ValueString(), b); planned.add(object) {
+	object := deploy.BindingObject(m.Vhost.ValueString(), b)
+	if _, twice := planned.LoadOrStore(object, true); twice {
 		diags.AddError("Binding is planned twice", fmt.Sprintf(
 			"The %s in vhost %q is planned twice: another resource of this configuration is to make it, too. "+
 				"Two destinations cannot have one binding: change or remove one of them.", object.Name, object.Vhost))

@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
@@ -204,7 +205,7 @@ func (p *rabbitmqdelay) Configure(
 	if config.Insecure && !resp.Diagnostics.HasError() {
 		resp.Diagnostics.Append(insecureWarning(model.Insecure))
 	}
-	connection := &connection{claims: claims.New(), planned: &plannedTopologies{}, bindings: &plannedBindings{}}
+	connection := &connection{claims: claims.New(), planned: &plannedTopologies{}}
 	if known {
 		connection.client = client
 	}
@@ -222,7 +223,7 @@ type connection struct {
 	// claims are those of an apply, planned is what a plan has, and bindings are those of its new destinations.
 	claims   *claims.Table
 	planned  *plannedTopologies
-	bindings *plannedBindings
+	bindings sync.Map
 	// silent is set when the broker did not answer a plan, so that not each resource waits for it.
 	silent atomic.Bool
 }
@@ -234,18 +235,14 @@ func (c *connection) isKnown() bool { return c != nil && c.client != nil }
 type connected struct{ connection *connection }
 
 func (c *connected) Configure(_ context.Context, req resource.ConfigureRequest, _ *resource.ConfigureResponse) {
-	if connection, ok := req.ProviderData.(*connection); ok {
-		c.connection = connection
-	}
+	c.connection, _ = req.ProviderData.(*connection)
 }
 
 // connectedData is what data sources have in common.
 type connectedData struct{ connection *connection }
 
 func (c *connectedData) Configure(_ context.Context, req datasource.ConfigureRequest, _ *datasource.ConfigureResponse) {
-	if connection, ok := req.ProviderData.(*connection); ok {
-		c.connection = connection
-	}
+	c.connection, _ = req.ProviderData.(*connection)
 }
 
 // assume puts harmless values in the place of unknown ones, so that the others can be checked. It returns the names of

@@ -103,9 +103,7 @@ func (a *publishAction) Schema(_ context.Context, _ action.SchemaRequest, resp *
 }
 
 func (a *publishAction) Configure(_ context.Context, req action.ConfigureRequest, _ *action.ConfigureResponse) {
-	if connection, ok := req.ProviderData.(*connection); ok {
-		a.connection = connection
-	}
+	a.connection, _ = req.ProviderData.(*connection)
 }
 
 // ValidateConfig reports what would be wrong whatever the values turn out to be that are not known yet.
