@@ -39,21 +39,20 @@ func (*observedCascade) schema() schema.Schema {
 			"The configuration is read off the broker, as an import does. Numbers of messages come from the " +
 			"management API, which lags by up to nine seconds.",
 		Attributes: observedAttributes("cascade", map[string]schema.Attribute{
-			"level": schema.Int64Attribute{Computed: true, MarkdownDescription: "Level."},
-			"digit": schema.Int64Attribute{Computed: true,
-				MarkdownDescription: "Digit that the queue is for; always 1 in base 2."},
+			"level": observedNumber("Level."),
+			"digit": observedNumber("Digit that the queue is for; always 1 in base 2."),
 		}, map[string]schema.Attribute{
 			"entry_exchange": schema.StringAttribute{Required: true,
 				MarkdownDescription: "The exchange that publishers use: that of the highest level.",
 				Validators:          notEmpty},
-			"base":   schema.Int64Attribute{Computed: true, MarkdownDescription: "Base that delays are written in."},
-			"levels": schema.Int64Attribute{Computed: true, MarkdownDescription: "Number of digits of a delay."},
+			"base":   observedNumber("Base that delays are written in."),
+			"levels": observedNumber("Number of digits of a delay."),
 			"resolution": schema.StringAttribute{Computed: true, CustomType: timetypes.GoDurationType{},
 				MarkdownDescription: "Step of all delays, and shortest TTL."},
 			"max_delay": schema.StringAttribute{Computed: true, CustomType: timetypes.GoDurationType{},
 				MarkdownDescription: "Longest delay that the levels can give."},
-			"lookahead": schema.Int64Attribute{Computed: true, MarkdownDescription: "How many digits of the " +
-				"routing key a level exchange looks at."},
+			"lookahead": observedNumber("How many digits of the " +
+				"routing key a level exchange looks at."),
 			"publisher": schema.ObjectAttribute{Computed: true, AttributeTypes: publisherTypes,
 				MarkdownDescription: publisherDescription},
 		}),

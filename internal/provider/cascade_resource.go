@@ -106,10 +106,7 @@ func (*cascadeModel) schema(ctx context.Context) schema.Schema {
 						"definitions, see [the limits](../guides/guarantees.md#where-the-limits-are). Default: " +
 						"`true`, with a `preset` `false`. A change rebuilds the cascade.",
 				},
-				"entry_exchange": schema.StringAttribute{
-					Computed:            true,
-					MarkdownDescription: "The exchange to publish to: that of the highest level.",
-				},
+				"entry_exchange": computedText("The exchange to publish to: that of the highest level."),
 				"publisher": schema.ObjectAttribute{
 					Computed: true, AttributeTypes: publisherTypes, MarkdownDescription: publisherDescription,
 				},

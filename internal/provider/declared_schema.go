@@ -99,24 +99,19 @@ func declaredAttributes(
 				"that holds messages is not deleted."),
 		},
 		"timeouts": timeoutsAttribute(ctx, " plus `drain_timeout`"),
-		"summary": schema.StringAttribute{
-			Computed: true, MarkdownDescription: say("The KIND in one line: what it consists of, and its delays."),
-		},
+		"summary":  computedText(say("The KIND in one line: what it consists of, and its delays.")),
 		"exchanges": schema.MapNestedAttribute{
 			Computed:            true,
 			MarkdownDescription: say("The exchanges of the KIND by name."),
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-				"type": schema.StringAttribute{Computed: true, MarkdownDescription: "Exchange type."},
-				"durable": schema.BoolAttribute{Computed: true,
-					MarkdownDescription: "Whether the exchange survives a restart of the broker; null if it does."},
-				"auto_delete": schema.BoolAttribute{Computed: true,
-					MarkdownDescription: "Whether the exchange goes with its last binding; null if it stays."},
-				"internal": schema.BoolAttribute{Computed: true,
-					MarkdownDescription: "Whether the exchange refuses publishers; null if it takes their messages."},
-				"alternate_exchange": schema.StringAttribute{Computed: true,
-					MarkdownDescription: "Exchange that gets messages that no binding matches."},
+				"type":        computedText("Exchange type."),
+				"durable":     computedBool("Whether the exchange survives a restart of the broker; null if it does."),
+				"auto_delete": computedBool("Whether the exchange goes with its last binding; null if it stays."),
+				"internal": computedBool(
+					"Whether the exchange refuses publishers; null if it takes their messages."),
 				"arguments": schema.MapAttribute{Computed: true, ElementType: types.StringType,
 					MarkdownDescription: "Further arguments. Values other than text are JSON."},
+				"alternate_exchange": computedText("Exchange that gets messages that no binding matches."),
 			}},
 		},
 		"queue_arguments": schema.MapAttribute{
@@ -129,19 +124,14 @@ func declaredAttributes(
 			MarkdownDescription: say("The queues of the KIND by name. Usual properties are null, so that a plan is " +
 				"short. A property that once differed stays written out."),
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-				p.attribute: p.schema(),
-				"type": schema.StringAttribute{Computed: true,
-					MarkdownDescription: "Queue type; null if it is `queue_type`."},
-				"message_ttl": schema.Int64Attribute{Computed: true,
-					MarkdownDescription: "How long a message waits, in milliseconds (`x-message-ttl`)."},
-				"dead_letter_exchange": schema.StringAttribute{Computed: true,
-					MarkdownDescription: "Where a message goes when it has waited (`x-dead-letter-exchange`)."},
-				"durable": schema.BoolAttribute{Computed: true,
-					MarkdownDescription: "Whether the queue survives a restart of the broker; null if it does."},
-				"auto_delete": schema.BoolAttribute{Computed: true,
-					MarkdownDescription: "Whether the queue goes with its last consumer; null if it stays."},
-				"exclusive": schema.BoolAttribute{Computed: true,
-					MarkdownDescription: "Whether the queue belongs to one connection; null if it does not."},
+				p.attribute:   p.schema(),
+				"type":        computedText("Queue type; null if it is `queue_type`."),
+				"message_ttl": computedNumber("How long a message waits, in milliseconds (`x-message-ttl`)."),
+				"dead_letter_exchange": computedText(
+					"Where a message goes when it has waited (`x-dead-letter-exchange`)."),
+				"durable":     computedBool("Whether the queue survives a restart of the broker; null if it does."),
+				"auto_delete": computedBool("Whether the queue goes with its last consumer; null if it stays."),
+				"exclusive":   computedBool("Whether the queue belongs to one connection; null if it does not."),
 				"arguments": schema.MapAttribute{Computed: true, ElementType: types.StringType,
 					MarkdownDescription: "Further arguments. Values other than text are JSON. Null if a delay " +
 						"queue has exactly `queue_arguments`."},
@@ -157,6 +147,19 @@ func declaredAttributes(
 	}
 	maps.Copy(attributes, further)
 	return attributes
+}
+
+// computedText, computedNumber and computedBool are attributes that only the provider sets.
+func computedText(description string) schema.StringAttribute {
+	return schema.StringAttribute{Computed: true, MarkdownDescription: description}
+}
+
+func computedNumber(description string) schema.Int64Attribute {
+	return schema.Int64Attribute{Computed: true, MarkdownDescription: description}
+}
+
+func computedBool(description string) schema.BoolAttribute {
+	return schema.BoolAttribute{Computed: true, MarkdownDescription: description}
 }
 
 // rebuildDescription says what a change means that rebuilds.

@@ -37,9 +37,9 @@ type position struct {
 
 func (p position) schema() schema.Attribute {
 	if p.null.Type(context.Background()) == types.Int64Type {
-		return schema.Int64Attribute{Computed: true, MarkdownDescription: p.description}
+		return computedNumber(p.description)
 	}
-	return schema.StringAttribute{Computed: true, MarkdownDescription: p.description}
+	return computedText(p.description)
 }
 
 func (p position) queueType() types.ObjectType {
@@ -277,13 +277,11 @@ var policiesAttribute = schema.MapNestedAttribute{
 	MarkdownDescription: "The policies of the cascade by name, null if it has none: with a `preset` and " +
 		"`park_unroutable`, the one that parks.",
 	NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-		"pattern": schema.StringAttribute{Computed: true,
-			MarkdownDescription: "Regular expression for the names of the exchanges."},
-		"apply_to": schema.StringAttribute{Computed: true, MarkdownDescription: "Kind of objects, `exchanges`."},
+		"pattern":  computedText("Regular expression for the names of the exchanges."),
+		"apply_to": computedText("Kind of objects, `exchanges`."),
 		"priority": schema.NumberAttribute{Computed: true,
 			MarkdownDescription: "Of the policies that match an exchange, the one of the highest priority applies."},
-		"alternate_exchange": schema.StringAttribute{Computed: true,
-			MarkdownDescription: "Exchange that gets messages that no binding matches."},
+		"alternate_exchange": computedText("Exchange that gets messages that no binding matches."),
 		"definition": schema.MapAttribute{Computed: true, ElementType: types.StringType,
 			MarkdownDescription: "Further keys of the policy. Values other than text are JSON."},
 	}},

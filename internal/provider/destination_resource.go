@@ -135,10 +135,8 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 					"with all that is bound to it. Otherwise the destination does not see that before the next plan.",
 			},
 			"timeouts": timeoutsAttribute(ctx, " plus `drain_timeout`"),
-			"routing_key": schema.StringAttribute{
-				Computed:            true,
-				MarkdownDescription: "Routing key of the binding: `*.` for each level, or `#.`, and then the address.",
-			},
+			"routing_key": computedText(
+				"Routing key of the binding: `*.` for each level, or `#.`, and then the address."),
 			"leftover_bindings": schema.ListAttribute{
 				Computed: true, ElementType: types.StringType,
 				MarkdownDescription: "Bindings that an update which broke off has left, or may have left, as import " +

@@ -73,7 +73,7 @@ func (m *cascadeModel) keep(state *cascadeModel) {
 	if isGiven(m.Resolution) && isGiven(m.MaxDelay) {
 		// An import takes the longest delay that is possible. A shorter one for which it takes as many levels is no
 		// difference.
-		longest := durationValue(cascade.Scale{Base: base, Levels: levels, Resolution: durationOf(m.Resolution)}.Longest())
+		longest := durationValue(m.scale().Longest())
 		if sameDuration(longest.StringValue, state.MaxDelay.StringValue) {
 			m.MaxDelay = state.MaxDelay
 		}

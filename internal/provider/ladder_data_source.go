@@ -33,19 +33,16 @@ func (*observedLadder) schema() schema.Schema {
 			"The configuration is read off the broker, as an import does. Numbers of messages come from the " +
 			"management API, which lags by up to nine seconds.",
 		Attributes: observedAttributes("ladder", map[string]schema.Attribute{
-			"delay": schema.StringAttribute{Computed: true,
-				MarkdownDescription: "The delay as routing keys name it, such as `30s`."},
+			"delay": observedText("The delay as routing keys name it, such as `30s`."),
 		}, map[string]schema.Attribute{
 			"entry_exchange": schema.StringAttribute{
 				Required:            true,
 				MarkdownDescription: "The exchange that publishers use.",
 				Validators:          notEmpty,
 			},
-			"dead_letter_routing_key": schema.StringAttribute{
-				Computed: true,
-				MarkdownDescription: "Routing key with which every message leaves the ladder; null if messages keep " +
-					"their own.",
-			},
+			"dead_letter_routing_key": observedText(
+				"Routing key with which every message leaves the ladder; null if messages keep " +
+					"their own."),
 		}),
 	}
 }

@@ -159,84 +159,59 @@ func observedAttributes(
 ) map[string]schema.Attribute {
 	say := func(format string) string { return fmt.Sprintf(format, kind) }
 	queue := map[string]schema.Attribute{
-		"name": schema.StringAttribute{Computed: true, MarkdownDescription: "Name of the queue."},
-		"message_ttl": schema.Int64Attribute{
-			Computed: true,
-			MarkdownDescription: "How long a message waits in it, in milliseconds, as it is declared; null " +
-				"if it is not.",
-		},
-		"messages": schema.Int64Attribute{Computed: true, MarkdownDescription: "Messages that wait in it."},
-		"latest_arrival": schema.StringAttribute{
-			Computed: true,
-			MarkdownDescription: "When the last of these messages arrives, at the latest, if the broker is in time " +
-				"(RFC 3339, UTC); null if none waits.",
-		},
-		"leader": schema.StringAttribute{
-			Computed:            true,
-			MarkdownDescription: "Node with its leader; null for a classic queue, or if it has none.",
-		},
-		"members": schema.Int64Attribute{
-			Computed:            true,
-			MarkdownDescription: "Nodes that hold it; null for a classic queue.",
-		},
-		"online_members": schema.Int64Attribute{
-			Computed:            true,
-			MarkdownDescription: "Those of them that are online; null for a classic queue.",
-		},
-		"consumers": schema.Int64Attribute{
-			Computed:            true,
-			MarkdownDescription: "Consumers, of which there should be none.",
-		},
+		"name": observedText("Name of the queue."),
+		"message_ttl": observedNumber("How long a message waits in it, in milliseconds, as it is declared; null " +
+			"if it is not."),
+		"messages": observedNumber("Messages that wait in it."),
+		"latest_arrival": observedText(
+			"When the last of these messages arrives, at the latest, if the broker is in time " +
+				"(RFC 3339, UTC); null if none waits."),
+		"leader":         observedText("Node with its leader; null for a classic queue, or if it has none."),
+		"members":        observedNumber("Nodes that hold it; null for a classic queue."),
+		"online_members": observedNumber("Those of them that are online; null for a classic queue."),
+		"consumers":      observedNumber("Consumers, of which there should be none."),
 	}
 	maps.Copy(queue, position)
 	attributes := map[string]schema.Attribute{
 		"vhost": schema.StringAttribute{Optional: true, MarkdownDescription: "Virtual host. Default: `/`.",
 			Validators: notEmpty},
-		"delivery_exchange": schema.StringAttribute{
-			Computed:            true,
-			MarkdownDescription: say("Exchange at the end of the %s."),
-		},
-		"queue_type": schema.StringAttribute{Computed: true, MarkdownDescription: "`quorum` or `classic`."},
-		"summary": schema.StringAttribute{Computed: true,
-			MarkdownDescription: say("The %s in one line: what it consists of, and its delays.")},
+		"delivery_exchange": observedText(say("Exchange at the end of the %s.")),
+		"queue_type":        observedText("`quorum` or `classic`."),
+		"summary":           observedText(say("The %s in one line: what it consists of, and its delays.")),
 		"queues": schema.ListNestedAttribute{
 			Computed: true,
 			MarkdownDescription: "The delay queues, the shortest delay first; one that is missing is among the " +
 				"findings instead.",
 			NestedObject: schema.NestedAttributeObject{Attributes: queue},
 		},
-		"messages": schema.Int64Attribute{
-			Computed:            true,
-			MarkdownDescription: "Messages that wait in all delay queues together.",
-		},
-		"unroutable_messages": schema.Int64Attribute{
-			Computed:            true,
-			MarkdownDescription: say("Messages in the queue of unroutable messages; null if the %s has none."),
-		},
+		"messages": observedNumber("Messages that wait in all delay queues together."),
+		"unroutable_messages": observedNumber(
+			say("Messages in the queue of unroutable messages; null if the %s has none.")),
 		"findings": schema.ListNestedAttribute{
 			Computed: true,
 			MarkdownDescription: say("Causes that change the fate of messages; empty for a healthy %s. The first ten " +
 				"bindings of the delivery exchange for another number of levels are among them."),
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-				"severity": schema.StringAttribute{
-					Computed: true,
-					MarkdownDescription: "`error` if messages are lost, leave early, arrive twice or do not get on. " +
-						"It is `warning` if they may be late, or if the effect is not known.",
-				},
-				"object": schema.StringAttribute{
-					Computed:            true,
-					MarkdownDescription: "The object that has the cause, such as `queue \"tasks.delay-03\"`.",
-				},
-				"cause": schema.StringAttribute{
-					Computed:            true,
-					MarkdownDescription: "The cause, such as `missing` or `policy \"ttl\"`.",
-				},
-				"effect": schema.StringAttribute{Computed: true, MarkdownDescription: "The effect on messages."},
+				"severity": observedText(
+					"`error` if messages are lost, leave early, arrive twice or do not get on. " +
+						"It is `warning` if they may be late, or if the effect is not known."),
+				"object": observedText("The object that has the cause, such as `queue \"tasks.delay-03\"`."),
+				"cause":  observedText("The cause, such as `missing` or `policy \"ttl\"`."),
+				"effect": observedText("The effect on messages."),
 			}},
 		},
 	}
 	maps.Copy(attributes, more)
 	return attributes
+}
+
+// observedText and observedNumber are attributes of what a data source returns.
+func observedText(description string) schema.StringAttribute {
+	return schema.StringAttribute{Computed: true, MarkdownDescription: description}
+}
+
+func observedNumber(description string) schema.Int64Attribute {
+	return schema.Int64Attribute{Computed: true, MarkdownDescription: description}
 }
 
 // declaredTTL is the TTL that a queue has been declared with.

@@ -29,9 +29,8 @@ type operationModel struct {
 func defaultOperation() operationModel {
 	return operationModel{
 		Adopt: types.BoolValue(false), ForceDestroy: types.BoolValue(false),
-		Timeouts: timeouts.Value{Object: types.ObjectNull(map[string]attr.Type{
-			"create": types.StringType, "read": types.StringType, "update": types.StringType, "delete": types.StringType,
-		})},
+		Timeouts: timeouts.Value{Object: types.ObjectNull(map[string]attr.Type{"create": types.StringType,
+			"read": types.StringType, "update": types.StringType, "delete": types.StringType})},
 	}
 }
 

@@ -64,9 +64,9 @@ func (d *probeDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, 
 			},
 			"measured_delay": schema.StringAttribute{Computed: true, CustomType: durationType{},
 				MarkdownDescription: "Time from publishing to arrival."},
-			"lateness_ms": schema.Int64Attribute{Computed: true, MarkdownDescription: "How much longer that is than " +
+			"lateness_ms": observedNumber("How much longer that is than " +
 				"`delay`, rounded up to a step of the cascade, in milliseconds. It is negative for a message that is " +
-				"early."},
+				"early."),
 		},
 	}
 }
