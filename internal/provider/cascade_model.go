@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
@@ -104,16 +105,8 @@ func (m *cascadeModel) emptyValues() emptyValues {
 var levelPosition = position{"level", "Level of a delay queue, null for the queue of unroutable messages.",
 	types.Int64Null()}
 
-// compute resolves and expands a configuration. An error is of type cascade.Errors.
-func compute(config cascade.Config) (computed, error) {
-	resolved, err := config.Resolve()
-	if err != nil {
-		return nil, err
-	}
-	return computedOf(resolved), nil
-}
-
-func computedOf(resolved cascade.Cascade) computed {
+// compute expands a cascade.
+func compute(resolved cascade.Cascade) computed {
 	shows := depictionOf(resolved)
 	c := computeDeclared(shows, resolved.ParkUnroutable, string(resolved.QueueName))
 	c["base"] = types.Int64Value(int64(resolved.Base))
@@ -178,7 +171,7 @@ func (m *cascadeModel) recognize(ctx context.Context, look cascade.Lookup, vhost
 	if err != nil {
 		return err
 	}
-	c := computedOf(found)
+	c := compute(found)
 	*m = cascadeModel{declaredModel: imported(found.Name, found.Vhost, found.CreateDeliveryExchange,
 		found.QuorumOptions, c)}
 	m.setComputed(&cascadeModel{}, c)
@@ -188,7 +181,7 @@ func (m *cascadeModel) recognize(ctx context.Context, look cascade.Lookup, vhost
 
 // forecast is what can be said of a configuration some of whose values are not known yet.
 func (m cascadeModel) forecast(ctx context.Context) (computed, cascade.Errors) {
-	return tryAll(ctx, m.trials(), compute)
+	return tryAll(ctx, m.trials(), cascade.Config.Resolve, compute)
 }
 
 // trials are configurations that differ in the unknown values of the model. The values are chosen so that some of them
@@ -226,4 +219,42 @@ func (m cascadeModel) trials() []cascade.Config {
 	try(&unknown, m.InternalLevels, func(c *config, v bool) { c.InternalLevels = v }, true, false)
 	try(&unknown, m.ParkUnroutable, func(c *config, v bool) { c.ParkUnroutable = v }, true, false)
 	return unknown.trials(m.config())
+}
+
+func (m *cascadeModel) validate(ctx context.Context) diag.Diagnostics {
+	if empty := m.emptyValues(); len(empty) > 0 {
+		return configErrors(cascade.Errors(empty))
+	}
+	if _, errs := m.forecast(ctx); len(errs) > 0 {
+		return configErrors(errs)
+	}
+	return m.checkDrainTimeout(ctx)
+}
+
+// setComputed plans what the configuration leaves to the provider.
+func (m *cascadeModel) setComputed(config *cascadeModel, c computed) {
+	m.declaredModel.setComputed(&config.declaredModel, c)
+	fill(&m.Base, config.Base, c, "base")
+	fill(&m.Levels, config.Levels, c, "levels")
+	fill(&m.MaxDelay, config.MaxDelay, c, "max_delay")
+	fill(&m.Resolution, config.Resolution, c, "resolution")
+	fill(&m.StrictKeys, config.StrictKeys, c, "strict_keys")
+	fill(&m.InternalLevels, config.InternalLevels, c, "internal_levels")
+	fill(&m.Lookahead, config.Lookahead, c, "lookahead")
+	fill(&m.ExchangeName, config.ExchangeName, c, "exchange_name")
+	fill(&m.Publisher, config.Publisher, c, "publisher")
+	fill(&m.Policies, config.Policies, c, "policies")
+}
+
+func (m *cascadeModel) alteredBy(plan *cascadeModel) (path.Paths, diag.Diagnostics) {
+	sameOwner := *plan
+	sameOwner.CreateDeliveryExchange = m.CreateDeliveryExchange
+	return m.declaredModel.alteredBy(&plan.declaredModel, []change{
+		{"preset", m.Preset, plan.Preset},
+		{"base", m.Base, plan.Base},
+		{"levels", m.Levels, plan.Levels},
+		{"resolution", m.Resolution, plan.Resolution},
+		{"exchange_name", m.ExchangeName, plan.ExchangeName},
+		{"internal_levels", m.InternalLevels, plan.InternalLevels},
+	}, m.expand, sameOwner.expand)
 }

@@ -238,9 +238,11 @@ func unknownWithin(value attr.Value) bool {
 // BenchmarkExpand is what it takes to work out all computed values of 28 levels with full lookahead.
 func BenchmarkExpand(b *testing.B) {
 	for b.Loop() {
-		if _, err := compute(cascade.Config{Vhost: "/", Name: "t", Levels: 28, CreateDeliveryExchange: true,
-			StrictKeys: true, InternalLevels: true, ParkUnroutable: true}); err != nil {
+		resolved, err := cascade.Config{Vhost: "/", Name: "t", Levels: 28, CreateDeliveryExchange: true,
+			StrictKeys: true, InternalLevels: true, ParkUnroutable: true}.Resolve()
+		if err != nil {
 			b.Fatal(err)
 		}
+		compute(resolved)
 	}
 }

@@ -111,15 +111,11 @@ func (m *destinationModel) emptyValues() emptyValues {
 	return empty
 }
 
-// computeDestination expands a configuration. An error is of type cascade.Errors.
-func computeDestination(config cascade.Destination) (computed, error) {
-	b, err := config.Binding()
-	return computed{"routing_key": types.StringValue(b.RoutingKey)}, err
-}
-
 // forecast is what can be said of a configuration some of whose values are not known yet.
 func (m *destinationModel) forecast(ctx context.Context) (computed, diag.Diagnostics) {
-	result, errs := tryAll(ctx, m.trials(), computeDestination)
+	result, errs := tryAll(ctx, m.trials(), cascade.Destination.Binding, func(b topology.Binding) computed {
+		return computed{"routing_key": types.StringValue(b.RoutingKey)}
+	})
 	return result, configErrors(errs)
 }
 

@@ -12,8 +12,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // identity is what tells one topology from another on a broker.
@@ -54,13 +52,13 @@ func (r *lifecycle[M, P]) ImportState(
 	ctx, cancel := context.WithTimeout(ctx, defaultReadTimeout)
 	defer cancel()
 	vhost, entry := id.Vhost.ValueString(), id.EntryExchange.ValueString()
-	if err := P(&model).recognize(ctx, r.connection.client.Lookup(vhost), vhost, entry); err != nil {
-		o := deploy.Deployment{Kind: kind, Vhost: vhost, Desired: topology.Topology{Entry: entry}}
+	o := r.connection.entryOperation(kind, vhost, entry)
+	if err := P(&model).recognize(ctx, o.Client.Lookup(vhost), vhost, entry); err != nil {
 		var other *cascade.OtherEntryError
 		if errors.As(err, &other) {
 			err = fmt.Errorf("%w. Import that:\n\n%s", err, waysToImport(other.Kind, importID(vhost, other.Entry)))
 		}
-		resp.Diagnostics.Append(failed("import", kind, o.String(), err))
+		resp.Diagnostics.Append(o.failed("import", err))
 		return
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)

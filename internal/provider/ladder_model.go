@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
@@ -84,16 +85,8 @@ func depictionOfLadder(resolved cascade.Ladder) depiction {
 	return depiction{delayPosition, t, labels, types.StringValue(string(resolved.QueueType)), resolved.Summary(t)}
 }
 
-// computeLadder resolves and expands a configuration. An error is of type cascade.Errors.
-func computeLadder(config cascade.LadderConfig) (computed, error) {
-	resolved, err := config.Resolve()
-	if err != nil {
-		return nil, err
-	}
-	return computedOfLadder(resolved), nil
-}
-
-func computedOfLadder(resolved cascade.Ladder) computed {
+// computeLadder expands a ladder.
+func computeLadder(resolved cascade.Ladder) computed {
 	return computeDeclared(depictionOfLadder(resolved), resolved.ParkUnroutable, string(resolved.QueueName))
 }
 
@@ -114,7 +107,7 @@ func (m *ladderModel) recognize(ctx context.Context, look cascade.Lookup, vhost,
 		return err
 	}
 	*m = ladderModel{declaredModel: imported(found.Name, found.Vhost, found.CreateDeliveryExchange, found.QuorumOptions,
-		computedOfLadder(found))}
+		computeLadder(found))}
 	delays := make([]attr.Value, len(found.Delays))
 	for i, label := range found.Delays {
 		delays[i] = types.StringValue(label)
@@ -126,7 +119,7 @@ func (m *ladderModel) recognize(ctx context.Context, look cascade.Lookup, vhost,
 
 // forecast is what can be said of a configuration some of whose values are not known yet.
 func (m *ladderModel) forecast(ctx context.Context) (computed, cascade.Errors) {
-	return tryAll(ctx, m.trials(), computeLadder)
+	return tryAll(ctx, m.trials(), cascade.LadderConfig.Resolve, computeLadder)
 }
 
 // trials are configurations that differ in the unknown values of the model. The values are chosen so that some of them
@@ -157,4 +150,42 @@ func (m *ladderModel) trials() []cascade.LadderConfig {
 		try(&unknown, types.SetUnknown(types.StringType), func(c *config, v []string) { c.Delays = v }, delays...)
 	}
 	return unknown.trials(m.config())
+}
+
+func (m *ladderModel) validate(ctx context.Context) diag.Diagnostics {
+	empty := m.declaredModel.emptyValues()
+	empty.texts(map[string]types.String{"entry_exchange": m.EntryExchange,
+		"dead_letter_routing_key": m.DeadLetterRoutingKey})
+	if len(empty) > 0 {
+		return configErrors(cascade.Errors(empty))
+	}
+	_, errs := m.forecast(ctx)
+	return append(configErrors(errs), m.checkDrainTimeout(ctx)...)
+}
+
+func (m *ladderModel) setComputed(config *ladderModel, c computed) {
+	m.declaredModel.setComputed(&config.declaredModel, c)
+}
+
+// alteredBy implements declaration. Delays come and go in place, unless a queue would have to get another TTL
+// under its name.
+func (m *ladderModel) alteredBy(plan *ladderModel) (path.Paths, diag.Diagnostics) {
+	sameDelays := *plan
+	sameDelays.Delays, sameDelays.CreateDeliveryExchange = m.Delays, m.CreateDeliveryExchange
+	altered, diags := m.declaredModel.alteredBy(&plan.declaredModel, []change{
+		{"entry_exchange", m.EntryExchange, plan.EntryExchange},
+		{"dead_letter_routing_key", m.DeadLetterRoutingKey, plan.DeadLetterRoutingKey},
+	}, m.expand, sameDelays.expand)
+	if len(altered) > 0 || diags.HasError() || m.Delays.Equal(plan.Delays) || !plan.isKnown() {
+		return altered, diags
+	}
+	before, diags := m.expand()
+	after, more := plan.expand()
+	diags.Append(more...)
+	for name, q := range after.Queues {
+		if had, exists := before.Queues[name]; exists && !had.Equal(q) {
+			return path.Paths{path.Root("delays")}, diags
+		}
+	}
+	return nil, diags
 }

@@ -276,6 +276,12 @@ type operation struct {
 	importable func(context.Context) (topology.Topology, bool)
 }
 
+// entryOperation looks at what is behind an entry exchange.
+func (c *connection) entryOperation(kind, vhost, entry string) *operation {
+	return &operation{Deployment: deploy.Deployment{Client: c.client, Kind: kind, Vhost: vhost,
+		Desired: topology.Topology{Entry: entry}}}
+}
+
 // newOperation expands a model whose values are all known, and gets the way to the broker.
 func (r *lifecycle[M, P]) newOperation(model P) (*operation, diag.Diagnostics) {
 	desired, diags := model.expand()

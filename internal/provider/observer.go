@@ -63,11 +63,8 @@ func (d *observer[M, P]) Read(ctx context.Context, req datasource.ReadRequest, r
 	ctx, cancel := context.WithTimeout(ctx, defaultReadTimeout)
 	defer cancel()
 	vhost, entry := P(&model).place()
-	o := operation{Deployment: deploy.Deployment{
-		Client: d.connection.client, Kind: P(&model).kind(), Vhost: vhostOf(vhost),
-		Desired: topology.Topology{Entry: entry.ValueString()},
-	}}
-	if err := P(&model).observe(ctx, &o); err != nil {
+	o := d.connection.entryOperation(P(&model).kind(), vhostOf(vhost), entry.ValueString())
+	if err := P(&model).observe(ctx, o); err != nil {
 		var other *cascade.OtherEntryError
 		if errors.As(err, &other) {
 			err = fmt.Errorf("%w. Read that with the data source rabbitmqdelay_%s and entry_exchange = %q", err,

@@ -14,8 +14,6 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 var _ datasource.DataSourceWithConfigure = (*probeDataSource)(nil)
@@ -94,8 +92,7 @@ func (d *probeDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 	}
 	vhost := vhostOf(model.Vhost)
 	client := d.connection.client
-	o := operation{Deployment: deploy.Deployment{Client: client, Kind: "cascade", Vhost: vhost,
-		Desired: topology.Topology{Entry: model.EntryExchange.ValueString()}}}
+	o := d.connection.entryOperation("cascade", vhost, model.EntryExchange.ValueString())
 	found, err := cascade.Recognize(ctx, client.Lookup(vhost), vhost, o.Desired.Entry)
 	if err != nil {
 		resp.Diagnostics.Append(o.notRecognized("probe", err))

@@ -20,7 +20,6 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -209,8 +208,7 @@ func (a *publishAction) Invoke(ctx context.Context, req action.InvokeRequest, re
 		return
 	}
 	client := a.connection.client
-	o := operation{Deployment: deploy.Deployment{Client: client, Kind: "cascade", Vhost: message.Vhost,
-		Desired: topology.Topology{Entry: message.Exchange}}}
+	o := a.connection.entryOperation("cascade", message.Vhost, message.Exchange)
 	look := client.Lookup(message.Vhost)
 	found, err := cascade.Recognize(ctx, look, message.Vhost, message.Exchange)
 	if err != nil {

@@ -13,16 +13,17 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 )
 
-// tryAll computes as much as can be said of a configuration with unknown values. It tries: it expands the known part
+// tryAll computes as much as can be said of a configuration with unknown values. It tries: it resolves the known part
 // with several values in the place of each unknown one. A result that is the same every time does not depend on the
 // unknown ones. Errors are those that no value would mend; then the result is nil, as it is if no trial passes.
-func tryAll[Config any](
-	ctx context.Context, trials []Config, compute func(Config) (computed, error),
+// The error of a resolve is of type cascade.Errors.
+func tryAll[Config, Resolved any](
+	ctx context.Context, trials []Config, resolve func(Config) (Resolved, error), compute func(Resolved) computed,
 ) (result computed, common cascade.Errors) {
 	for i, trial := range trials {
-		got, err := compute(trial)
+		resolved, err := resolve(trial)
 		var errs cascade.Errors
-		errors.As(err, &errs) // compute has no other ones
+		errors.As(err, &errs)
 		if i == 0 {
 			common = errs
 		}
@@ -33,9 +34,9 @@ func tryAll[Config any](
 		switch {
 		case err != nil:
 		case result == nil:
-			result = got
+			result = compute(resolved)
 		default:
-			result = result.merge(ctx, got)
+			result = result.merge(ctx, compute(resolved))
 		}
 	}
 	return result, common
