@@ -8,6 +8,7 @@ package deploy
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
@@ -94,11 +95,16 @@ func (d *Deployment) run(
 	return result, done, d.verify(result)
 }
 
-// verify makes sure that the written objects are there.
+// verify makes sure that the written objects are there: no step is to be done again.
 func (d *Deployment) verify(state *broker.State) error {
 	remaining := plans.Repair(d.Desired, state.Topology).Steps()
 	if len(remaining) == 0 {
 		return nil
 	}
-	return &NotVerifiedError{d.Kind, remaining}
+	texts := make([]string, len(remaining))
+	for i, step := range remaining {
+		texts[i] = step.String()
+	}
+	return fmt.Errorf("somebody else changed the %s meanwhile; still to be done: %s", d.Kind,
+		strings.Join(texts, "; "))
 }

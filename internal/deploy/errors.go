@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -109,21 +108,6 @@ type WantedError struct{ By Claimed }
 
 func (e *WantedError) Error() string {
 	return "another resource wants these objects: " + strings.Join(e.By.Lines(), ", ")
-}
-
-// NotVerifiedError is for steps that are to be done again just after they were done.
-type NotVerifiedError struct {
-	Kind  string
-	Steps []plans.Step
-}
-
-func (e *NotVerifiedError) Error() string {
-	texts := make([]string, len(e.Steps))
-	for i, step := range e.Steps {
-		texts[i] = step.String()
-	}
-	return fmt.Sprintf("somebody else changed the %s meanwhile; still to be done: %s", e.Kind,
-		strings.Join(texts, "; "))
 }
 
 // LeftError is for objects that are there after they were deleted.

@@ -135,10 +135,7 @@ func (m *destinationModel) trials() []cascade.Destination {
 
 // who names a destination in the errors of others, for whom all that is known of it is what it stands for.
 func (m *destinationModel) who(doing string) string {
-	kind, name := topology.ToQueue, m.Queue.ValueString()
-	if name == "" {
-		kind, name = topology.ToExchange, m.Exchange.ValueString()
-	}
-	address := m.Address.ValueString()
-	return fmt.Sprintf("the destination for address %q and %s %q, which is %s", address, kind, name, doing)
+	b, _ := m.binding()
+	return fmt.Sprintf("the destination for address %q and %s %q, which is %s", m.Address.ValueString(),
+		b.DestinationType, b.Destination, doing)
 }

@@ -318,9 +318,7 @@ func (m providerModel) brokerConfig(ctx context.Context) (broker.Config, diag.Di
 	config.ClientCertPEM = readFile(&diags, "clientcert_file", stringOrEnv(m.ClientCertFile, "clientcert_file"))
 	config.ClientKeyPEM = readFile(&diags, "clientkey_file", stringOrEnv(m.ClientKeyFile, "clientkey_file"))
 	if !m.Headers.IsNull() {
-		headers := map[string]string{}
-		diags.Append(m.Headers.ElementsAs(ctx, &headers, false)...)
-		config.Headers = maps.Clone(headers)
+		diags.Append(m.Headers.ElementsAs(ctx, &config.Headers, false)...)
 	}
 	m.setTimeouts(&config, &diags)
 	if !m.MaxParallelRequests.IsNull() {

@@ -330,10 +330,8 @@ func takes(ctx context.Context, look cascade.Lookup, e topology.Exchange, key st
 	}
 	bindings, err := look.BindingsFrom(ctx, e.Name)
 	words := topology.ParseTopicKey(key)
-	return slices.ContainsFunc(bindings, func(b topology.Binding) bool {
-		return topology.ParseTopicKey(
-			b.RoutingKey).Matches(words)
-	}), err
+	return slices.ContainsFunc(bindings,
+		func(b topology.Binding) bool { return topology.ParseTopicKey(b.RoutingKey).Matches(words) }), err
 }
 
 // publishError puts the error on the attribute that it names.

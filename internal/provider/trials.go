@@ -36,7 +36,7 @@ func tryAll[Config, Resolved any](
 		case result == nil:
 			result = compute(resolved)
 		default:
-			result = result.merge(ctx, compute(resolved))
+			result = commonOf(ctx, result, compute(resolved))
 		}
 	}
 	return result, common
@@ -46,13 +46,13 @@ func tryAll[Config, Resolved any](
 // said of any of them.
 type computed map[string]attr.Value
 
-// merge keeps the values that are the same in two trials, and makes the rest unknown.
-func (c computed) merge(ctx context.Context, other computed) computed {
-	merged := computed{}
-	for attribute, value := range c {
-		merged[attribute] = common(ctx, value, other[attribute])
+// commonOf keeps the values that are the same in two trials, and makes the rest unknown.
+func commonOf(ctx context.Context, x, y map[string]attr.Value) map[string]attr.Value {
+	values := map[string]attr.Value{}
+	for key, value := range x {
+		values[key] = common(ctx, value, y[key])
 	}
-	return merged
+	return values
 }
 
 // fill plans a computed value where the configuration has none.
@@ -128,38 +128,31 @@ func common(ctx context.Context, x, y attr.Value) attr.Value {
 		if !ok || x.IsUnknown() || y.IsUnknown() || !sameKeys(x.Elements(), y.Elements()) {
 			break
 		}
-		elements := map[string]attr.Value{}
-		for key, value := range x.Elements() {
-			elements[key] = common(ctx, value, y.Elements()[key])
-		}
-		return types.MapValueMust(x.ElementType(ctx), elements)
+		return types.MapValueMust(x.ElementType(ctx), commonOf(ctx, x.Elements(), y.Elements()))
 	case types.Object:
 		y, ok := y.(types.Object)
 		if !ok || x.IsUnknown() || y.IsUnknown() {
 			break
 		}
-		attributes := map[string]attr.Value{}
-		for key, value := range x.Attributes() {
-			attributes[key] = common(ctx, value, y.Attributes()[key])
-		}
-		return types.ObjectValueMust(x.AttributeTypes(ctx), attributes)
+		return types.ObjectValueMust(x.AttributeTypes(ctx), commonOf(ctx, x.Attributes(), y.Attributes()))
 	}
 	return unknownLike(ctx, x)
 }
 
 // unknownLike is the unknown value of the same type.
 func unknownLike(ctx context.Context, value attr.Value) attr.Value {
-	of := value.Type(ctx)
-	unknown, _ := of.ValueFromTerraform(ctx, tftypes.NewValue(of.TerraformType(ctx), tftypes.UnknownValue))
-	return unknown
+	return valueLike(ctx, value, tftypes.UnknownValue)
 }
 
 // nullLike is the null of the same type.
 func nullLike(value attr.Value) attr.Value {
-	ctx := context.Background()
+	return valueLike(context.Background(), value, nil)
+}
+
+func valueLike(ctx context.Context, value attr.Value, raw any) attr.Value {
 	of := value.Type(ctx)
-	null, _ := of.ValueFromTerraform(ctx, tftypes.NewValue(of.TerraformType(ctx), nil))
-	return null
+	like, _ := of.ValueFromTerraform(ctx, tftypes.NewValue(of.TerraformType(ctx), raw))
+	return like
 }
 
 func sameKeys(x, y map[string]attr.Value) bool {
