@@ -109,15 +109,10 @@ func (d *Deployment) sortPresent(state *broker.State) (equal, different []string
 
 // checkTakeover refuses a delivery exchange that is to become part of the topology and is not as desired.
 func (d *Deployment) checkTakeover(state *broker.State) error {
-	want, have := topology.New(), topology.New()
-	want.Exchanges[d.Desired.Delivery] = d.Desired.Exchanges[d.Desired.Delivery]
-	if state.DeliveryExists {
-		have.Exchanges[d.Desired.Delivery] = state.DeliveryExchange
+	name := d.Desired.Delivery
+	differences := d.Desired.Exchanges[name].Differences(state.DeliveryExchange)
+	if !state.DeliveryExists || len(differences) == 0 {
+		return nil
 	}
-	for _, object := range topology.Existing(want, have) {
-		if len(object.Differences) > 0 {
-			return &TakeoverError{object}
-		}
-	}
-	return nil
+	return &TakeoverError{topology.Object{Name: topology.ExchangeObject(name), Differences: differences}}
 }

@@ -61,7 +61,7 @@ type change struct {
 
 // lostQueues are those that the plan removes where it is an update. They are none where the plan is not known yet.
 // A cascade with other delay queues is rebuilt: it may lose the queue of unroutable messages.
-func lostQueues[M any](state, plan declaration[M]) []topology.Queue {
+func lostQueues[M any, P declaration[M]](state, plan P) []topology.Queue {
 	if !plan.isKnown() {
 		return nil
 	}

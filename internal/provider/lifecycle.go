@@ -23,6 +23,7 @@ import (
 
 // declaration is the model of a resource that stands for a topology.
 type declaration[M any] interface {
+	*M
 	// kind is what the resource is called in messages.
 	kind() string
 	// exampleEntry is how the entry of such a thing may be called.
@@ -66,10 +67,7 @@ var (
 )
 
 // lifecycle is a resource that stands for a topology: what Terraform does with it.
-type lifecycle[M any, P interface {
-	*M
-	declaration[M]
-}] struct{ connected }
+type lifecycle[M any, P declaration[M]] struct{ connected }
 
 func (r *lifecycle[M, P]) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_" + P(new(M)).kind()

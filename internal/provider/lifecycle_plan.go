@@ -94,7 +94,7 @@ func (r *lifecycle[M, P]) ModifyPlan(
 	}
 	if len(altered) > 0 {
 		resp.Diagnostics.Append(r.warnOverhaul(ctx, req, resp.Plan.Raw, &state, &plan, altered)...)
-	} else if lost := lostQueues[M](P(&state), P(&plan)); len(lost) > 0 {
+	} else if lost := lostQueues(P(&state), P(&plan)); len(lost) > 0 {
 		resp.Diagnostics.Append(r.warnInFlight(ctx, req, "rid of some of its queues", lost)...)
 	}
 }

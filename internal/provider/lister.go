@@ -104,10 +104,7 @@ func (r *lister) vhosts(ctx context.Context, kind string, only types.String) ([]
 var _ list.ListResourceWithConfigure = (*declaredLister[cascadeModel, *cascadeModel])(nil)
 
 // declaredLister is the list resource that finds the cascades or ladders, whoever declared them.
-type declaredLister[M any, P interface {
-	*M
-	listed[M]
-}] struct{ lister }
+type declaredLister[M any, P listed[M]] struct{ lister }
 
 func (r *declaredLister[M, P]) Metadata(
 	_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse,

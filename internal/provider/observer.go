@@ -20,7 +20,8 @@ import (
 )
 
 // observed is the model of a data source that shows what flows through something that was declared.
-type observed interface {
+type observed[M any] interface {
+	*M
 	// kind is the word for the object in messages.
 	kind() string
 	// schema is that of the data source.
@@ -34,10 +35,7 @@ type observed interface {
 var _ datasource.DataSourceWithConfigure = (*observer[observedCascade, *observedCascade])(nil)
 
 // observer is such a data source.
-type observer[M any, P interface {
-	*M
-	observed
-}] struct{ connectedData }
+type observer[M any, P observed[M]] struct{ connectedData }
 
 func (d *observer[M, P]) Metadata(
 	_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -222,5 +223,5 @@ func valueText(value tftypes.Value) string {
 		slices.Sort(texts)
 		return "[" + strings.Join(texts, ", ") + "]"
 	}
-	return map[bool]string{true: "true", false: "false"}[value.Equal(tftypes.NewValue(tftypes.Bool, true))]
+	return strconv.FormatBool(value.Equal(tftypes.NewValue(tftypes.Bool, true)))
 }

@@ -32,10 +32,7 @@ func (r *lifecycle[M, P]) forPlan(ctx context.Context, model P) (context.Context
 }
 
 // plannedOf is the model as the plan notes it.
-func plannedOf[M any, P interface {
-	*M
-	declaration[M]
-}](model P, isNew bool) (planned, bool) {
+func plannedOf[M any, P declaration[M]](model P, isNew bool) (planned, bool) {
 	if !model.isKnown() {
 		return planned{}, false
 	}
