@@ -102,8 +102,8 @@ func (m *cascadeModel) emptyValues() emptyValues {
 }
 
 // levelPosition is what tells the queues of a cascade from each other.
-var levelPosition = position{"level", "Level of a delay queue, null for the queue of unroutable messages.",
-	types.Int64Null()}
+var levelPosition = position{"level",
+	computedNumber("Level of a delay queue, null for the queue of unroutable messages."), types.Int64Null()}
 
 // compute expands a cascade.
 func compute(resolved cascade.Cascade) computed {

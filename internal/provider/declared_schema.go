@@ -103,16 +103,7 @@ func declaredAttributes(
 		"exchanges": schema.MapNestedAttribute{
 			Computed:            true,
 			MarkdownDescription: say("The exchanges of the KIND by name."),
-			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-				"type":        computedText("Exchange type."),
-				"durable":     computedBool("Whether the exchange survives a restart of the broker; null if it does."),
-				"auto_delete": computedBool("Whether the exchange goes with its last binding; null if it stays."),
-				"internal": computedBool(
-					"Whether the exchange refuses publishers; null if it takes their messages."),
-				"arguments": schema.MapAttribute{Computed: true, ElementType: types.StringType,
-					MarkdownDescription: "Further arguments. Values other than text are JSON."},
-				"alternate_exchange": computedText("Exchange that gets messages that no binding matches."),
-			}},
+			NestedObject:        exchangeSchema,
 		},
 		"queue_arguments": schema.MapAttribute{
 			Computed: true, ElementType: types.StringType,
@@ -123,22 +114,10 @@ func declaredAttributes(
 			Computed: true,
 			MarkdownDescription: say("The queues of the KIND by name. Usual properties are null, so that a plan is " +
 				"short. A property that once differed stays written out."),
-			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-				p.attribute:   p.schema(),
-				"type":        computedText("Queue type; null if it is `queue_type`."),
-				"message_ttl": computedNumber("How long a message waits, in milliseconds (`x-message-ttl`)."),
-				"dead_letter_exchange": computedText(
-					"Where a message goes when it has waited (`x-dead-letter-exchange`)."),
-				"durable":     computedBool("Whether the queue survives a restart of the broker; null if it does."),
-				"auto_delete": computedBool("Whether the queue goes with its last consumer; null if it stays."),
-				"exclusive":   computedBool("Whether the queue belongs to one connection; null if it does not."),
-				"arguments": schema.MapAttribute{Computed: true, ElementType: types.StringType,
-					MarkdownDescription: "Further arguments. Values other than text are JSON. Null if a delay " +
-						"queue has exactly `queue_arguments`."},
-			}},
+			NestedObject: p.queueSchema(),
 		},
 		"bindings": schema.MapAttribute{
-			Computed: true, ElementType: destinationsType,
+			Computed: true, ElementType: bindingsType,
 			MarkdownDescription: say(fmt.Sprintf("The bindings of the KIND by source exchange, and then by routing "+
 				"key: `queue <name>` or `exchange <name>`. More than %d equal words of a key are one word: "+
 				"`*×5.1.#` is `*.*.*.*.*.1.#`. A binding of somebody else has `<routing key> -> queue <name>` in "+

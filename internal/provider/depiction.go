@@ -31,35 +31,48 @@ type depiction struct {
 // position is the attribute that tells a delay queue from the others of its kind. It is null for the queue of
 // unroutable messages.
 type position struct {
-	attribute, description string
-	null                   attr.Value
+	attribute string
+	schema    schema.Attribute
+	null      attr.Value
 }
 
-func (p position) schema() schema.Attribute {
-	if p.null.Type(context.Background()) == types.Int64Type {
-		return computedNumber(p.description)
-	}
-	return computedText(p.description)
-}
-
-func (p position) queueType() types.ObjectType {
-	return types.ObjectType{AttrTypes: map[string]attr.Type{
-		p.attribute: p.null.Type(context.Background()), "type": types.StringType, "message_ttl": types.Int64Type,
-		"dead_letter_exchange": types.StringType,
-		"durable":              types.BoolType, "auto_delete": types.BoolType, "exclusive": types.BoolType,
-		"arguments": argumentsType,
+// queueSchema is that of one of the queues.
+func (p position) queueSchema() schema.NestedAttributeObject {
+	return schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+		p.attribute:            p.schema,
+		"type":                 computedText("Queue type; null if it is `queue_type`."),
+		"message_ttl":          computedNumber("How long a message waits, in milliseconds (`x-message-ttl`)."),
+		"dead_letter_exchange": computedText("Where a message goes when it has waited (`x-dead-letter-exchange`)."),
+		"durable":              computedBool("Whether the queue survives a restart of the broker; null if it does."),
+		"auto_delete":          computedBool("Whether the queue goes with its last consumer; null if it stays."),
+		"exclusive":            computedBool("Whether the queue belongs to one connection; null if it does not."),
+		"arguments": schema.MapAttribute{Computed: true, ElementType: types.StringType,
+			MarkdownDescription: "Further arguments. Values other than text are JSON. Null if a delay " +
+				"queue has exactly `queue_arguments`."},
 	}}
 }
 
-var (
-	argumentsType = types.MapType{ElemType: types.StringType}
-	exchangeType  = types.ObjectType{AttrTypes: map[string]attr.Type{
-		"type": types.StringType, "durable": types.BoolType, "auto_delete": types.BoolType, "internal": types.BoolType,
-		"alternate_exchange": types.StringType, "arguments": argumentsType,
-	}}
-	// destinationsType is that of the bindings of one exchange.
-	destinationsType = types.MapType{ElemType: types.StringType}
-)
+// exchangeSchema is that of one of the exchanges.
+var exchangeSchema = schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+	"type":               computedText("Exchange type."),
+	"durable":            computedBool("Whether the exchange survives a restart of the broker; null if it does."),
+	"auto_delete":        computedBool("Whether the exchange goes with its last binding; null if it stays."),
+	"internal":           computedBool("Whether the exchange refuses publishers; null if it takes their messages."),
+	"alternate_exchange": computedText("Exchange that gets messages that no binding matches."),
+	"arguments": schema.MapAttribute{Computed: true, ElementType: types.StringType,
+		MarkdownDescription: "Further arguments. Values other than text are JSON."},
+}}
+
+var exchangeType = objectType(exchangeSchema)
+
+// bindingsType is that of the bindings of one exchange.
+var bindingsType = types.MapType{ElemType: types.StringType}
+
+// objectType is the type of the values for a schema.
+func objectType(of schema.NestedAttributeObject) types.ObjectType {
+	object, _ := of.Type().(types.ObjectType)
+	return object
+}
 
 // usualExchange is what an exchange is unless its attributes say otherwise.
 var usualExchange = map[string]attr.Value{
@@ -142,7 +155,7 @@ func (d depiction) queueArguments() types.Map {
 }
 
 func (d depiction) queues(t topology.Topology, before types.Map) types.Map {
-	queueType, arguments := d.position.queueType(), d.queueArguments()
+	queueType, arguments := objectType(d.position.queueSchema()), d.queueArguments()
 	values, written := map[string]attr.Value{}, before.Elements()
 	for name, q := range t.Queues {
 		_, delays := d.positions[name]
@@ -208,7 +221,7 @@ func (d depiction) bindings(t topology.Topology) types.Map {
 	for source, of := range destinations {
 		values[source] = types.MapValueMust(types.StringType, of)
 	}
-	return types.MapValueMust(destinationsType, values)
+	return types.MapValueMust(bindingsType, values)
 }
 
 // mostAtAGlance is how many equal words people count at a glance.
@@ -266,10 +279,7 @@ func argumentsValue(arguments topology.Arguments) types.Map {
 	return types.MapValueMust(types.StringType, values)
 }
 
-var policyType = types.ObjectType{AttrTypes: map[string]attr.Type{
-	"pattern": types.StringType, "apply_to": types.StringType, "priority": types.NumberType,
-	"alternate_exchange": types.StringType, "definition": argumentsType,
-}}
+var policyType = objectType(policiesAttribute.NestedObject)
 
 // policiesAttribute is for a cascade of a preset.
 var policiesAttribute = schema.MapNestedAttribute{

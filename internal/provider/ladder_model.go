@@ -73,8 +73,8 @@ func (m *ladderModel) isKnown() bool {
 func (*ladderModel) scale() cascade.Scale { return cascade.Scale{Levels: 1} }
 
 // delayPosition is what tells the queues of a ladder from each other.
-var delayPosition = position{"delay", "Delay as it stands in `delays`, null for the queue of unroutable messages.",
-	types.StringNull()}
+var delayPosition = position{"delay",
+	computedText("Delay as it stands in `delays`, null for the queue of unroutable messages."), types.StringNull()}
 
 func depictionOfLadder(resolved cascade.Ladder) depiction {
 	labels := map[string]attr.Value{}
