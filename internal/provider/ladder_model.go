@@ -56,12 +56,7 @@ func (m *ladderModel) config() cascade.LadderConfig {
 
 // delaysKnown tells whether the set and all that is in it is known.
 func (m *ladderModel) delaysKnown() bool {
-	for _, element := range m.Delays.Elements() {
-		if element.IsUnknown() {
-			return false
-		}
-	}
-	return !m.Delays.IsUnknown()
+	return !m.Delays.IsUnknown() && !slices.ContainsFunc(m.Delays.Elements(), attr.Value.IsUnknown)
 }
 
 // isKnown implements declaration.
