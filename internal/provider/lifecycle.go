@@ -274,7 +274,7 @@ type operation struct {
 	importable func(context.Context) (topology.Topology, bool)
 }
 
-// entryOperation looks at what is behind an entry exchange.
+// entryOperation is a look at an entry exchange and the objects behind it.
 func (c *connection) entryOperation(kind, vhost, entry string) *operation {
 	return &operation{Deployment: deploy.Deployment{Client: c.client, Kind: kind, Vhost: vhost,
 		Desired: topology.Topology{Entry: entry}}}

@@ -34,7 +34,7 @@ func defaultOperation() operationModel {
 	}
 }
 
-// guard is what is done about messages that wait, or are on their way, before anything is taken away.
+// guard says what to do about messages that wait, or are on their way, before anything is taken away.
 func (m *operationModel) guard() plans.Guard {
 	return plans.Guard{Force: m.ForceDestroy.ValueBool(), Drain: durationOf(m.DrainTimeout)}
 }
