@@ -190,8 +190,7 @@ func (c *amqpConn) peek(ctx context.Context, queue string) (depth QueueDepth, ex
 		depth.Messages = int64(message.MessageCount) + 1
 		return message.Reject(requeue)
 	})
-	var closed *amqp.Error
-	if errors.As(err, &closed) && closed.Code == amqp.ResourceLocked {
+	if closed, is := errors.AsType[*amqp.Error](err); is && closed.Code == amqp.ResourceLocked {
 		return c.depth(ctx, queue)
 	}
 	return depth, exists, err
@@ -214,8 +213,7 @@ func (c *amqpConn) ask(ctx context.Context, question func(*amqp.Channel) error) 
 	began := time.Now()
 	err = question(channel)
 	took := time.Since(began)
-	var closed *amqp.Error
-	if errors.As(err, &closed) && closed.Code == amqp.NotFound {
+	if closed, is := errors.AsType[*amqp.Error](err); is && closed.Code == amqp.NotFound {
 		return false, nil // and the channel is gone
 	}
 	if err != nil {

@@ -43,17 +43,16 @@ const (
 	Canceled Kind = "canceled"
 )
 
-// IsKind tells whether the error is, or wraps, an *Error of the kind.
-func IsKind(err error, kind Kind) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Kind == kind
+// IsKind tells whether the error is, or wraps, an *Error of one of the kinds.
+func IsKind(err error, kinds ...Kind) bool {
+	e, is := errors.AsType[*Error](err)
+	return is && slices.Contains(kinds, e.Kind)
 }
 
 // SameCause tells whether two errors, of an operation and of its undo, are both that the broker does not answer.
 func SameCause(err, other error) bool {
-	var first, second *Error
-	isAway := func(e *Error) bool { return slices.Contains([]Kind{Unreachable, Timeout, Unavailable}, e.Kind) }
-	return errors.As(err, &first) && errors.As(other, &second) && isAway(first) && isAway(second)
+	isAway := func(err error) bool { return IsKind(err, Unreachable, Timeout, Unavailable) }
+	return isAway(err) && isAway(other)
 }
 
 // Error is a failed operation on a broker.
@@ -288,8 +287,7 @@ type Described interface {
 }
 
 func described(err error) Described {
-	var d Described
-	if errors.As(err, &d) {
+	if d, is := errors.AsType[Described](err); is {
 		return d
 	}
 	return &Error{Kind: Refused, Op: "talk to RabbitMQ", Reason: err.Error()}
@@ -297,20 +295,16 @@ func described(err error) Described {
 
 // failed turns the outcome of a request into an *Error. Op is the action and its object.
 func (c *Client) failed(op string, err error) error {
-	var already Described
-	if errors.As(err, &already) {
+	if _, already := errors.AsType[Described](err); already {
 		return err
 	}
-	var r *refusal
-	if errors.As(err, &r) {
+	if r, is := errors.AsType[*refusal](err); is {
 		return c.refused(op, r)
 	}
-	var not *notManagement
-	if errors.As(err, &not) {
+	if not, is := errors.AsType[*notManagement](err); is {
 		return &Error{NotManagementAPI, op, c.http.secrets.clean(not.Error()), c.endpointHint()}
 	}
-	var decoding *url.Error
-	if errors.As(err, &decoding) { // its text repeats the URL
+	if decoding, is := errors.AsType[*url.Error](err); is { // its text repeats the URL
 		err = decoding.Err
 	}
 	return c.unreached(op, err)
@@ -422,8 +416,8 @@ func (c *Client) notConnected(ctx context.Context, op string, err error) error {
 
 // isLimit tells whether AMQP was refused because of a limit.
 func isLimit(err error) bool {
-	var closed *amqp.Error
-	return errors.As(err, &closed) && limit.MatchString(closed.Reason)
+	closed, is := errors.AsType[*amqp.Error](err)
+	return is && limit.MatchString(closed.Reason)
 }
 
 // needs are the permissions that a step takes. The broker's answer does not name them (3.10 to 4.3).
@@ -542,8 +536,7 @@ func proxyHint(status int) string {
 }
 
 func tlsHint(err error) string {
-	var alert tls.AlertError
-	if errors.As(err, &alert) || strings.Contains(err.Error(), "remote error") {
+	if _, is := errors.AsType[tls.AlertError](err); is || strings.Contains(err.Error(), "remote error") {
 		return "the broker did not accept the connection; if it asks for a client certificate, give clientcert_file " +
 			"and clientkey_file"
 	}

@@ -223,8 +223,7 @@ func (i *inspector) deleteQueue(ctx context.Context, step plans.DeleteQueue) (bo
 	if unsure != nil {
 		return call.sent.Load(), unsure
 	}
-	var refused *refusal
-	if errors.As(err, &refused) && options.IfEmpty && refused.status == http.StatusBadRequest &&
+	if refused, is := errors.AsType[*refusal](err); is && options.IfEmpty && refused.status == http.StatusBadRequest &&
 		notEmptyReason.MatchString(refused.reason) {
 		depths, countErr := i.ready(ctx, []topology.Queue{step.Queue})
 		if countErr != nil {

@@ -65,8 +65,7 @@ func (c *Client) request(call *call, method, pathAndQuery string, body, result a
 
 // listed finds out whether it was the answer that rabbit-hole could not read.
 func listed(bindings []rabbithole.BindingInfo, err error) ([]rabbithole.BindingInfo, error) {
-	var unanswered *url.Error
-	if err != nil && !errors.As(err, &unanswered) {
+	if _, unanswered := errors.AsType[*url.Error](err); err != nil && !unanswered {
 		return nil, &notManagement{"a list of bindings", err}
 	}
 	return bindings, err
@@ -79,8 +78,7 @@ type notManagement struct {
 }
 
 func (e *notManagement) Error() string {
-	var large *tooLarge
-	if errors.As(e.err, &large) {
+	if large, is := errors.AsType[*tooLarge](e.err); is {
 		return fmt.Sprintf("the answer of %s %s", e.path, large)
 	}
 	return fmt.Sprintf("the answer of %s is not what RabbitMQ sends: %s", e.path, e.err)
@@ -199,8 +197,8 @@ func again[T any](ctx context.Context, c *Client, do func() (T, error)) (T, erro
 
 // isBarred tells whether the user may not use the vhost at all.
 func isBarred(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Kind == Forbidden && e.Hint == vhostHint
+	e, is := errors.AsType[*Error](err)
+	return is && e.Kind == Forbidden && e.Hint == vhostHint
 }
 
 // repeat does something until it is no longer worth repeating, or the time for retries is over.
@@ -220,8 +218,8 @@ func repeat[T any](ctx context.Context, c *Client, do func() (T, error), isWorth
 }
 
 func isNotFound(err error) bool {
-	var r *refusal
-	return errors.As(err, &r) && r.status == http.StatusNotFound
+	r, is := errors.AsType[*refusal](err)
+	return is && r.status == http.StatusNotFound
 }
 
 // exchangeInfo, queueInfo and bindingInfo are the fields that are needed, with the columns that

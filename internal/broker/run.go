@@ -259,8 +259,7 @@ func (r *Runner) once(ctx context.Context, step plans.Step) (effect bool, err er
 // queue is there, or only does not answer.
 func (r *Runner) verifyServed(ctx context.Context, step plans.DeclareQueue) error {
 	err := r.served(ctx, step.Queue)
-	var e *Error
-	if errors.As(err, &e) && (e.Kind == Unavailable || e.Kind == Timeout && ctx.Err() == nil) {
+	if e, is := errors.AsType[*Error](err); is && (e.Kind == Unavailable || e.Kind == Timeout && ctx.Err() == nil) {
 		return &Error{Unavailable, fmt.Sprintf("%s in vhost %q", step, r.vhost), e.Reason, halfDone}
 	}
 	return err

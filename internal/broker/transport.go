@@ -296,8 +296,7 @@ func (t *transport) keep(request *http.Request, response *http.Response) error {
 	defer func(body io.ReadCloser) { _ = body.Close() }(response.Body)
 	path := request.URL.EscapedPath()
 	body, err := t.answers.read(response.Body, limitOf(request.Method, strings.TrimPrefix(path, t.basePath)))
-	var large *tooLarge
-	if errors.As(err, &large) {
+	if large, is := errors.AsType[*tooLarge](err); is {
 		err = &notManagement{path, large}
 	}
 	if err != nil {
@@ -461,18 +460,18 @@ func isTLS(err error) bool {
 
 // isRefusedByProxy tells whether a proxy would not connect, whatever is behind it.
 func isRefusedByProxy(err error) bool {
-	var proxy *proxyRefusal
-	return errors.As(err, &proxy) && proxy.status < 500
+	proxy, is := errors.AsType[*proxyRefusal](err)
+	return is && proxy.status < 500
 }
 
 func isNotManagement(err error) bool {
-	var wrong *notManagement
-	return errors.As(err, &wrong)
+	_, is := errors.AsType[*notManagement](err)
+	return is
 }
 
 func isUnknownHost(err error) bool {
-	var dns *net.DNSError
-	return errors.As(err, &dns) && dns.IsNotFound
+	dns, is := errors.AsType[*net.DNSError](err)
+	return is && dns.IsNotFound
 }
 
 // isAMQP tells whether the endpoint speaks AMQP, which answers anything else with its own header.

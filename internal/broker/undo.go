@@ -88,11 +88,8 @@ func isVerification(step plans.Step) bool {
 // mayGoOn tells whether the broker has refused one step, and may do another one. Whoever may not use the vhost is
 // refused all.
 func mayGoOn(err error) bool {
-	var e *Error
-	var notEmpty *NotEmptyError
-	return errors.As(err, &notEmpty) ||
-		errors.As(err, &e) && !isBarred(err) && slices.Contains([]Kind{NotFound, Forbidden, Conflict, InUse, Refused},
-			e.Kind)
+	_, holdsMessages := errors.AsType[*NotEmptyError](err)
+	return holdsMessages || IsKind(err, NotFound, Forbidden, Conflict, InUse, Refused) && !isBarred(err)
 }
 
 // asFarAsPossible runs steps at the same time. Then it runs those that a failure has held up one by one, if the broker

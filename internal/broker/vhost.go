@@ -165,8 +165,7 @@ func (v *vhostAPI) verifyAllowed(ctx context.Context, step plans.VerifyAllowed) 
 		return v.MaySet(WithoutRetries(ctx), v.vhost, set.Policy)
 	}
 	_, err := v.write(WithoutRetries(ctx), step.Step)
-	var e *Error
-	if errors.As(err, &e) && e.Kind == Forbidden {
+	if e, is := errors.AsType[*Error](err); is && e.Kind == Forbidden {
 		return &Error{Forbidden, fmt.Sprintf("%s in vhost %q", step, v.vhost), e.Reason, e.Hint}
 	}
 	return nil
@@ -187,8 +186,8 @@ func (v *vhostAPI) effect(ctx context.Context, step plans.Step, call *call, code
 		}
 		return !wasSo || retried, err
 	}
-	var refused *refusal
-	lost := call.sent.Load() && (!errors.As(err, &refused) || refused.status >= 500 || call.attempts.Load() > 1)
+	refused, isAnswered := errors.AsType[*refusal](err)
+	lost := call.sent.Load() && (!isAnswered || refused.status >= 500 || call.attempts.Load() > 1)
 	if isNotFound(err) {
 		// Either an object that the step needs is missing, or everything.
 		if confirmed := v.confirm(ctx, v.vhost); confirmed != nil {
@@ -244,8 +243,7 @@ func (v *vhostAPI) missing(ctx context.Context, step plans.Step) (bool, error) {
 
 // withHint says which permissions were needed, if the broker refused something and nothing else is known of why.
 func withHint(err error, permissions string) error {
-	var failure *Error
-	if errors.As(err, &failure) && failure.Kind == Forbidden && failure.Hint == "" {
+	if failure, is := errors.AsType[*Error](err); is && failure.Kind == Forbidden && failure.Hint == "" {
 		failure.Hint = permissions
 	}
 	return err

@@ -35,9 +35,9 @@ func (e *Errors) add(attribute, format string, args ...any) {
 
 // append adds an AttributeError, unless there is one on the attribute: the first is the one to mend.
 func (e *Errors) append(err error) {
-	var wrong AttributeError
+	wrong, is := errors.AsType[AttributeError](err)
 	known := func(other AttributeError) bool { return other.Attribute == wrong.Attribute }
-	if errors.As(err, &wrong) && !slices.ContainsFunc(*e, known) {
+	if is && !slices.ContainsFunc(*e, known) {
 		*e = append(*e, wrong)
 	}
 }

@@ -2,7 +2,6 @@ package cascade
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
 
@@ -25,8 +24,7 @@ const (
 
 // otherEntry adds to the reason why the exchange is no entry of the kind what it belongs to, where that can be found.
 func (r *recognizer) otherEntry(ctx context.Context, kind, name string, reason error) error {
-	var refused notThis
-	if !errors.As(reason, &refused) {
+	if !isNotThis(reason) {
 		return reason
 	}
 	if kind == KindCascade {
@@ -34,7 +32,7 @@ func (r *recognizer) otherEntry(ctx context.Context, kind, name string, reason e
 		switch {
 		case err == nil:
 			return &OtherEntryError{KindLadder, name, reason}
-		case !errors.As(err, &refused):
+		case !isNotThis(err):
 			return err
 		}
 	}
@@ -90,11 +88,10 @@ func (r *recognizer) entryAbove(ctx context.Context, name string, stars int) (st
 	for level := range MaxLevels - stars {
 		for _, entry := range names(formatsOf(name, level), level+stars) {
 			c, err := r.other().cascade(ctx, entry)
-			var refused notThis
 			switch {
 			case err == nil && c.Levels == level+stars+1 && c.Exchange(level) == name:
 				return entry, nil
-			case err != nil && !errors.As(err, &refused):
+			case err != nil && !isNotThis(err):
 				return "", err
 			}
 		}

@@ -70,11 +70,10 @@ func (r *recognizer) cascade(ctx context.Context, name string) (Cascade, error) 
 			continue
 		}
 		c, err := (&attempt{recognizer: r, levels: levels, hops: hops, exchanges: formats}).read(ctx)
-		var refused notThis
 		switch {
 		case err == nil:
 			return c, nil
-		case !errors.As(err, &refused):
+		case !isNotThis(err):
 			return Cascade{}, err
 		case unlike == nil:
 			unlike = err
@@ -90,6 +89,11 @@ func (r *recognizer) cascade(ctx context.Context, name string) (Cascade, error) 
 type notThis string
 
 func (e notThis) Error() string { return string(e) }
+
+func isNotThis(err error) bool {
+	_, is := errors.AsType[notThis](err)
+	return is
+}
 
 func notThisf(format string, args ...any) notThis { return notThis(fmt.Sprintf(format, args...)) }
 
