@@ -65,19 +65,12 @@ type declarationBody struct {
 func (v *vhostAPI) declareExchange(call *call, e topology.Exchange) (int, error) {
 	return v.request(call, http.MethodPut, apiPath("exchanges", v.vhost, e.Name),
 		declarationBody{Type: e.Type, Durable: e.Durable, AutoDelete: e.AutoDelete, Internal: &e.Internal,
-			Arguments: orEmpty(e.Arguments)}, nil)
+			Arguments: e.Arguments}, nil)
 }
 
 func (v *vhostAPI) declareQueue(call *call, q topology.Queue) (int, error) {
 	return v.request(call, http.MethodPut, apiPath("queues", v.vhost, q.Name),
-		declarationBody{Durable: q.Durable, AutoDelete: q.AutoDelete, Arguments: orEmpty(q.Arguments)}, nil)
-}
-
-func orEmpty(arguments topology.Arguments) topology.Arguments {
-	if arguments == nil {
-		return topology.Arguments{}
-	}
-	return arguments
+		declarationBody{Durable: q.Durable, AutoDelete: q.AutoDelete, Arguments: q.Arguments}, nil)
 }
 
 func bindingInfo(b topology.Binding) rabbithole.BindingInfo {

@@ -21,15 +21,15 @@ func TestDefinitions(t *testing.T) {
 	objects.Bindings.Add(topology.Binding{Source: "x", RoutingKey: "0.#", DestinationType: topology.ToExchange,
 		Destination: "a", Arguments: `{"n":1}`})
 	const want = `{"exchanges":[` +
-		`{"name":"a","vhost":"v","type":"fanout","durable":false,"auto_delete":true,"internal":true,` +
-		`"arguments":{"alternate-exchange":"x"}},` +
-		`{"name":"x","vhost":"v","type":"topic","durable":true,"auto_delete":false,"internal":false,"arguments":{}}],` +
-		`"queues":[{"name":"q","vhost":"v","durable":true,"auto_delete":false,` +
-		`"arguments":{"x-message-ttl":134217728000}}],` +
+		`{"name":"a","type":"fanout","durable":false,"auto_delete":true,"internal":true,` +
+		`"arguments":{"alternate-exchange":"x"},"vhost":"v"},` +
+		`{"name":"x","type":"topic","durable":true,"auto_delete":false,"internal":false,"arguments":{},"vhost":"v"}],` +
+		`"queues":[{"name":"q","durable":true,"auto_delete":false,` +
+		`"arguments":{"x-message-ttl":134217728000},"vhost":"v"}],` +
 		`"bindings":[` +
-		`{"source":"x","vhost":"v","destination":"a","destination_type":"exchange","routing_key":"0.#",` +
+		`{"source":"x","routing_key":"0.#","destination_type":"exchange","destination":"a","vhost":"v",` +
 		`"arguments":{"n":1}},` +
-		`{"source":"x","vhost":"v","destination":"q","destination_type":"queue","routing_key":"1.#","arguments":{}}]}`
+		`{"source":"x","routing_key":"1.#","destination_type":"queue","destination":"q","vhost":"v","arguments":{}}]}`
 	if got, err := json.Marshal(objects.Definitions("v")); err != nil || string(got) != want {
 		t.Errorf("got  %s (%v)\nwant %s", got, err, want)
 	}

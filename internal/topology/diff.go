@@ -25,22 +25,9 @@ type Differences struct {
 // Diff compares a broker's objects with the desired ones.
 func Diff(desired, actual Topology) Differences {
 	var d Differences
-	for _, name := range slices.Sorted(maps.Keys(desired.Exchanges)) {
-		switch have, exists := actual.Exchanges[name]; {
-		case !exists:
-			d.MissingExchanges = append(d.MissingExchanges, name)
-		case !have.Equal(desired.Exchanges[name]):
-			d.WrongExchanges = append(d.WrongExchanges, name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(desired.Queues)) {
-		switch have, exists := actual.Queues[name]; {
-		case !exists:
-			d.MissingQueues = append(d.MissingQueues, name)
-		case !have.Equal(desired.Queues[name]):
-			d.WrongQueues = append(d.WrongQueues, name)
-		}
-	}
+	d.MissingExchanges, d.WrongExchanges = diff(desired.Exchanges, actual.Exchanges)
+	d.MissingQueues, d.WrongQueues = diff(desired.Queues, actual.Queues)
+	d.MissingPolicies, d.WrongPolicies = diff(desired.Policies, actual.Policies)
 	for _, b := range desired.Bindings.Sorted() {
 		if !actual.Bindings.Has(b) {
 			d.MissingBindings = append(d.MissingBindings, b)
@@ -51,15 +38,25 @@ func Diff(desired, actual Topology) Differences {
 			d.ForeignBindings = append(d.ForeignBindings, b)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(desired.Policies)) {
-		switch have, exists := actual.Policies[name]; {
+	return d
+}
+
+// object is what exchanges, queues and policies have in common.
+type object[T any] interface {
+	Equal(have T) bool
+	Differences(have T) []Difference
+}
+
+func diff[T object[T]](desired, actual map[string]T) (missing, wrong []string) {
+	for _, name := range slices.Sorted(maps.Keys(desired)) {
+		switch have, exists := actual[name]; {
 		case !exists:
-			d.MissingPolicies = append(d.MissingPolicies, name)
-		case !have.Equal(desired.Policies[name]):
-			d.WrongPolicies = append(d.WrongPolicies, name)
+			missing = append(missing, name)
+		case !desired[name].Equal(have):
+			wrong = append(wrong, name)
 		}
 	}
-	return d
+	return missing, wrong
 }
 
 // Object is an object of a topology that a broker has already, and its differences from the desired one.
@@ -94,27 +91,22 @@ func (o Object) String() string {
 // Existing lists what of the desired topology is there already, and what others have bound to the
 // exchanges that it would own.
 func Existing(desired, actual Topology) []Object {
-	var objects []Object
-	for _, name := range slices.Sorted(maps.Keys(desired.Exchanges)) {
-		if have, exists := actual.Exchanges[name]; exists {
-			objects = append(objects, Object{fmt.Sprintf("exchange %q", name),
-				desired.Exchanges[name].Differences(have)})
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(desired.Queues)) {
-		if have, exists := actual.Queues[name]; exists {
-			objects = append(objects, Object{fmt.Sprintf("queue %q", name), desired.Queues[name].Differences(have)})
-		}
-	}
+	objects := slices.Concat(existing(ExchangeObject, desired.Exchanges, actual.Exchanges),
+		existing(QueueObject, desired.Queues, actual.Queues))
 	for _, b := range Diff(desired, actual).ForeignBindings {
 		if !b.IsMark() {
 			objects = append(objects, Object{"binding of " + b.Describe(), []Difference{{"it", "one of its own",
 				"somebody else's"}}})
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(desired.Policies)) {
-		if have, exists := actual.Policies[name]; exists {
-			objects = append(objects, Object{PolicyObject(name), desired.Policies[name].Differences(have)})
+	return append(objects, existing(PolicyObject, desired.Policies, actual.Policies)...)
+}
+
+func existing[T object[T]](called func(name string) string, desired, actual map[string]T) []Object {
+	var objects []Object
+	for _, name := range slices.Sorted(maps.Keys(desired)) {
+		if have, exists := actual[name]; exists {
+			objects = append(objects, Object{called(name), desired[name].Differences(have)})
 		}
 	}
 	return objects

@@ -9,13 +9,13 @@ import (
 
 // Policy is a RabbitMQ policy: arguments for all exchanges or queues whose names match.
 type Policy struct {
-	Name string
+	Name string `json:"name"`
 	// Pattern is a regular expression. One of a topology is one that Go reads as RabbitMQ does.
-	Pattern string
+	Pattern string `json:"pattern"`
 	// ApplyTo is a kind of objects, as RabbitMQ calls it.
-	ApplyTo    string
-	Priority   float64
-	Definition Arguments
+	ApplyTo    string    `json:"apply-to"`
+	Priority   float64   `json:"priority"`
+	Definition Arguments `json:"definition"`
 }
 
 // Equal tells whether the two do the same.

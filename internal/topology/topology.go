@@ -35,23 +35,23 @@ type Topology struct {
 	Policies  map[string]Policy
 }
 
-// Exchange is a RabbitMQ exchange.
+// Exchange is a RabbitMQ exchange. Its JSON, and that of the other objects, is what a definitions file has of it.
 type Exchange struct {
-	Name       string
-	Type       string
-	Durable    bool
-	AutoDelete bool
-	Internal   bool
-	Arguments  Arguments
+	Name       string    `json:"name"`
+	Type       string    `json:"type"`
+	Durable    bool      `json:"durable"`
+	AutoDelete bool      `json:"auto_delete"`
+	Internal   bool      `json:"internal"`
+	Arguments  Arguments `json:"arguments"`
 }
 
 // Queue is a RabbitMQ queue.
 type Queue struct {
-	Name       string
-	Durable    bool
-	AutoDelete bool
-	Exclusive  bool
-	Arguments  Arguments
+	Name       string    `json:"name"`
+	Durable    bool      `json:"durable"`
+	AutoDelete bool      `json:"auto_delete"`
+	Exclusive  bool      `json:"-"`
+	Arguments  Arguments `json:"arguments"`
 }
 
 // DestinationType says what a binding leads to, in the words of the management API.
@@ -65,13 +65,13 @@ const (
 
 // Binding is a RabbitMQ binding. Two bindings are the same binding exactly if they are equal.
 type Binding struct {
-	Source          string
-	RoutingKey      string
-	DestinationType DestinationType
-	Destination     string
+	Source          string          `json:"source"`
+	RoutingKey      string          `json:"routing_key"`
+	DestinationType DestinationType `json:"destination_type"`
+	Destination     string          `json:"destination"`
 	// Arguments is the canonical JSON of the binding's arguments, empty if there are none:
 	// a binding with arguments is another binding than the one without.
-	Arguments string
+	Arguments string `json:"-"`
 }
 
 // Bindings is a set of bindings.
@@ -168,24 +168,23 @@ func (t Topology) Within(want Topology) Topology {
 	part := New()
 	part.Entry, part.Delivery = want.Entry, want.Delivery
 	part.DeliveryType = t.Exchanges[want.Delivery].Type
-	for name := range want.Exchanges {
-		if e, exists := t.Exchanges[name]; exists {
-			part.Exchanges[name] = e
-		}
-	}
-	for name := range want.Queues {
-		if q, exists := t.Queues[name]; exists {
-			part.Queues[name] = q
-		}
-	}
-	for name := range want.Policies {
-		if p, exists := t.Policies[name]; exists {
-			part.Policies[name] = p
-		}
-	}
+	part.Exchanges = within(t.Exchanges, want.Exchanges)
+	part.Queues = within(t.Queues, want.Queues)
+	part.Policies = within(t.Policies, want.Policies)
 	for b := range t.Bindings {
 		if part.Owns(b.Source) {
 			part.Bindings.Add(b)
+		}
+	}
+	return part
+}
+
+// within are those of the objects whose names the wanted ones have.
+func within[T any](objects, wanted map[string]T) map[string]T {
+	part := map[string]T{}
+	for name := range wanted {
+		if object, exists := objects[name]; exists {
+			part[name] = object
 		}
 	}
 	return part
@@ -231,8 +230,7 @@ func (t Topology) SameObjects(other Topology) bool {
 
 // Equal tells whether RabbitMQ takes the two for the same exchange.
 func (e Exchange) Equal(other Exchange) bool {
-	return e.Name == other.Name && e.Type == other.Type && e.Durable == other.Durable &&
-		e.AutoDelete == other.AutoDelete && e.Internal == other.Internal && e.Arguments.Equal(other.Arguments)
+	return e.Name == other.Name && len(e.Differences(other)) == 0
 }
 
 // AlternateExchange is the exchange that takes what no binding of this one takes, by argument, if there is one.
@@ -259,9 +257,7 @@ func (q Queue) AtLeastOnce() bool {
 
 // Equal tells whether RabbitMQ takes the two for the same queue.
 func (q Queue) Equal(other Queue) bool {
-	return q.Name == other.Name && q.Durable == other.Durable && q.AutoDelete == other.AutoDelete &&
-		q.Exclusive == other.Exclusive && q.Type() == other.Type() &&
-		q.Arguments.withoutType().Equal(other.Arguments.withoutType())
+	return q.Name == other.Name && len(q.Differences(other)) == 0
 }
 
 // Line is the binding in one line, as seen from its source exchange: "<routing key> -> queue <name>".
@@ -279,6 +275,14 @@ func (b Binding) Leads() string { return string(b.DestinationType) + " " + b.Des
 // Equal compares the arguments value by value; none and empty are the same.
 func (a Arguments) Equal(other Arguments) bool {
 	return len(a) == len(other) && (len(a) == 0 || reflect.DeepEqual(a, other))
+}
+
+// MarshalJSON writes an object where there are no arguments, too.
+func (a Arguments) MarshalJSON() ([]byte, error) {
+	if a == nil {
+		return []byte("{}"), nil
+	}
+	return json.Marshal(map[string]any(a))
 }
 
 // JSON is the canonical text of the arguments, empty if there are none.
