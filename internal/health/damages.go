@@ -228,24 +228,12 @@ func bindingObject(b topology.Binding) string { return "binding of " + b.Describ
 
 // from are the desired bindings of an exchange.
 func (d *damages) from(exchange string) []topology.Binding {
-	var found []topology.Binding
-	for b := range d.desired.Bindings {
-		if b.Source == exchange {
-			found = append(found, b)
-		}
-	}
-	return found
+	return d.desired.Bindings.Where(func(b topology.Binding) bool { return b.Source == exchange })
 }
 
 // into are the desired bindings that lead to something.
-func (d *damages) into(kind topology.DestinationType, name string) []topology.Binding {
-	var found []topology.Binding
-	for b := range d.desired.Bindings {
-		if b.DestinationType == kind && b.Destination == name {
-			found = append(found, b)
-		}
-	}
-	return found
+func (w ways) into(kind topology.DestinationType, name string) []topology.Binding {
+	return w.desired.Bindings.Where(func(b topology.Binding) bool { return b.LeadsTo(kind, name) })
 }
 
 // tell notes that the bindings need no damage of their own.
@@ -372,8 +360,8 @@ func (w ways) unrouted(exchange string) []string {
 // parks tells whether the alternate exchange leads to a queue.
 func (w ways) parks() bool {
 	for b := range w.actual.Bindings {
-		if _, exists := w.actual.Queues[b.Destination]; exists && b.Source == w.parking() {
-			return w.actual.Has(b.Source) && b.DestinationType == topology.ToQueue
+		if b.Source == w.parking() && w.actual.Has(b.Source) && b.LeadsInto(w.actual.Queues) {
+			return true
 		}
 	}
 	return false
@@ -396,10 +384,8 @@ func (w ways) undelivered(exchange string) []string {
 			fates = append(fates, areLost)
 		}
 		fates = append(fates, w.handedOn(name)...)
-		for b := range w.desired.Bindings {
-			if b.DestinationType == topology.ToExchange && b.Destination == name {
-				visit(b.Source)
-			}
+		for _, b := range w.into(topology.ToExchange, name) {
+			visit(b.Source)
 		}
 		for source := range w.desired.Exchanges {
 			if w.desired.AlternateOf(source) == name {
@@ -435,10 +421,8 @@ func (w ways) handedOn(exchange string) []string {
 // unroutedBefore is what becomes of messages that bindings should lead to something.
 func (w ways) unroutedBefore(kind topology.DestinationType, name string) []string {
 	var fates []string
-	for b := range w.desired.Bindings {
-		if b.DestinationType == kind && b.Destination == name {
-			fates = append(fates, w.unrouted(b.Source)...)
-		}
+	for _, b := range w.into(kind, name) {
+		fates = append(fates, w.unrouted(b.Source)...)
 	}
 	return fates
 }
@@ -511,12 +495,10 @@ func (w ways) changedType(name, have string) (Severity, string) {
 
 // foreign is what a binding of others does.
 func (w ways) foreign(b topology.Binding) (Severity, string) {
-	_, delays := w.desired.Queues[b.Destination]
-	delays = delays && b.DestinationType == topology.ToQueue && w.desired.Queues[b.Destination].Delays()
-	parked := b.DestinationType == topology.ToQueue && b.LeadsInto(w.desired.Queues) && !delays ||
-		b.DestinationType == topology.ToExchange && b.Destination == w.parking()
-	inside := b.DestinationType == topology.ToExchange &&
-		(w.desired.Has(b.Destination) || b.Destination == w.desired.Delivery)
+	delays := b.LeadsInto(w.desired.Queues) && w.desired.Queues[b.Destination].Delays()
+	parked := b.LeadsInto(w.desired.Queues) && !delays ||
+		b.LeadsTo(topology.ToExchange, w.parking())
+	inside := w.desired.Takes(b) || b.LeadsTo(topology.ToExchange, w.desired.Delivery)
 	same := b
 	same.Arguments = ""
 	switch {

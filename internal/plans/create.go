@@ -65,35 +65,16 @@ func MustBeNew(step Step) bool {
 // Undo is the plan that takes back what a create has done: only what it made, and only while that
 // is empty. Like Teardown, it leaves the delivery exchange. Done are the steps that may have had an effect.
 func Undo(desired topology.Topology, done []Step) Plan {
-	made := topology.New()
-	for _, step := range done {
-		switch s := step.(type) {
-		case DeclareExchange:
-			made.Exchanges[s.Exchange.Name] = s.Exchange
-		case DeclareQueue:
-			made.Queues[s.Queue.Name] = s.Queue
-		case Bind:
-			made.Bindings.Add(s.Binding)
-		case SetPolicy:
-			made.Policies[s.Policy.Name] = s.Policy
-		}
-	}
+	made := After(topology.New(), done)
 	// Another create may have declared the first new object, too: if it has bound anything to it, the object stays.
 	first := firstNew(done)
 	delete(made.Exchanges, first)
-	var unbind []Step
-	for _, b := range made.Bindings.Sorted() {
-		source, exchange := made.Has(b.Source), made.Has(b.Destination)
-		_, queue := made.Queues[b.Destination]
-		goesAlong := source || exchange && b.DestinationType == topology.ToExchange || queue &&
-			b.DestinationType == topology.ToQueue
-		if b.Source == first || !goesAlong {
-			unbind = append(unbind, Unbind{b})
-		}
-	}
+	staying := made.Bindings.Where(func(b topology.Binding) bool {
+		return b.Source == first || !made.Has(b.Source) && !made.Takes(b)
+	})
 	t := newTeardown(desired, made)
 	plan := append(Plan{}.then(t.verify(t.queues(), VerifyEmpty{Glance: true})...), t.removal(Guard{})...).then(
-		unbind...)
+		unbind(staying)...)
 	if first == "" {
 		return plan
 	}

@@ -30,21 +30,17 @@ func Rebuild(before, after, actual topology.Topology, guard Guard) Plan {
 	var build Plan
 	if recreated {
 		removal = removal.then(DeleteExchange{Name: after.Delivery})
-		var bind []Step
-		for _, b := range left.Bindings.Sorted() {
-			if touches(b, after.Delivery) {
-				bind = append(bind, Bind{b})
-			}
-		}
+		touching := left.Bindings.Where(func(b topology.Binding) bool { return touches(b, after.Delivery) })
 		left.Exchanges[after.Delivery] = after.Exchanges[after.Delivery]
-		build = build.then(DeclareExchange{Exchange: after.Exchanges[after.Delivery]}).then(bind...)
+		build = build.then(DeclareExchange{Exchange: after.Exchanges[after.Delivery]}).
+			then(bind(touching)...)
 	}
 	var again []Step
 	for _, b := range t.actual.Bindings.Sorted() {
 		if before.Owns(b.Source) || after.Owns(b.Source) {
 			continue
 		}
-		if !left.Bindings.Has(b) && takes(after, b) {
+		if !left.Bindings.Has(b) && after.Takes(b) {
 			wanted.Bindings.Add(b)
 			again = append(again, Bind{b})
 		} else if recreated && touches(b, after.Delivery) {
@@ -121,13 +117,8 @@ func KeepsParked(before, after topology.Topology) bool {
 	return len(apart(before, after).Queues) < len(before.Queues)
 }
 
-// takes tells whether the binding leads to an object of the topology.
-func takes(t topology.Topology, b topology.Binding) bool {
-	return b.LeadsInto(t.Queues) || b.DestinationType == topology.ToExchange && t.Has(b.Destination)
-}
-
 func touches(b topology.Binding, exchange string) bool {
-	return b.Source == exchange || b.DestinationType == topology.ToExchange && b.Destination == exchange
+	return b.Source == exchange || b.LeadsTo(topology.ToExchange, exchange)
 }
 
 // opens is the index of the phase after which the exchange is bound onwards.
@@ -135,7 +126,7 @@ func (p Plan) opens(exchange string) int {
 	opened := -1
 	for i, phase := range p {
 		for _, step := range phase.Steps {
-			if bind, ok := step.(Bind); ok && bind.Binding.Source == exchange {
+			if b, ok := step.(Bind); ok && b.Binding.Source == exchange {
 				opened = i
 			}
 		}

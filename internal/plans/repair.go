@@ -117,7 +117,7 @@ func (d repair) add() Plan {
 		case d.isRecreated(b):
 		case b.Source == d.desired.Entry:
 			fromEntry = append(fromEntry, Bind{b})
-		case b.DestinationType == topology.ToExchange && b.Destination == d.desired.Entry:
+		case b.LeadsTo(topology.ToExchange, d.desired.Entry):
 			intoEntry = append(intoEntry, Bind{b})
 		case slices.Contains(d.MissingExchanges, b.Source):
 			fromNew = append(fromNew, Bind{b})
@@ -167,24 +167,19 @@ func (d repair) recreateExchange(name string) Plan {
 		if d.leadsToWrongQueue(b) && !d.actual.Bindings.Has(b) {
 			return false // nothing new goes into a queue that has to be empty soon
 		}
-		return b.Source == name || b.DestinationType == topology.ToExchange && b.Destination == name
+		return touches(b, name)
 	})...).recreating(topology.ExchangeObject(name))
 }
 
 // recreateQueue deletes an empty queue and declares it anew. Its bindings go first, so that nothing arrives between
 // the last look into the queue and its end: quorum queues know no delete if empty.
 func (d repair) recreateQueue(name string) Plan {
-	leadsHere := func(b topology.Binding) bool { return b.DestinationType == topology.ToQueue && b.Destination == name }
-	var unbind []Step
-	for _, b := range d.actual.Bindings.Sorted() {
-		if leadsHere(b) {
-			unbind = append(unbind, Unbind{b})
-		}
-	}
+	leadsHere := func(b topology.Binding) bool { return b.LeadsTo(topology.ToQueue, name) }
+	detach := unbind(d.actual.Bindings.Where(leadsHere))
 	remove := []Step{DeleteQueue{Queue: d.actual.Queues[name], IfEmpty: true}}
-	undo := d.bringBack(slices.Concat(unbind, remove))
+	undo := d.bringBack(slices.Concat(detach, remove))
 	plan := Plan{}.then(d.verifyRecreatable(name))
-	for _, steps := range [][]Step{unbind, remove, {DeclareQueue{Queue: d.desired.Queues[name]}}} {
+	for _, steps := range [][]Step{detach, remove, {DeclareQueue{Queue: d.desired.Queues[name]}}} {
 		if len(steps) > 0 {
 			plan = append(plan, Phase{Steps: steps, Undo: undo})
 		}
@@ -197,8 +192,7 @@ func (d repair) recreateQueue(name string) Plan {
 func (d repair) verifyRecreatable(name string) Step {
 	check := map[string]topology.Queue{name: d.actual.Queues[name]}
 	for b := range d.desired.Bindings {
-		if b.DestinationType == topology.ToQueue && b.Destination == name &&
-			d.desired.AlternateOf(b.Source) == "" {
+		if b.LeadsTo(topology.ToQueue, name) && d.desired.AlternateOf(b.Source) == "" {
 			for _, source := range d.atMostOnceInto(b.Source) {
 				check[source.Name] = source
 			}
@@ -216,18 +210,10 @@ func (d repair) bringBack(removal []Step) func([]Step) Plan {
 // bindAgain are the bindings that went with a recreated object: the desired ones, and those of others that lead to it.
 // It has also the foreign ones that have to stay until everything is recreated.
 func (d repair) bindAgain(affected func(topology.Binding) bool) []Step {
-	var steps []Step
-	for _, b := range d.desired.Bindings.Sorted() {
-		if affected(b) {
-			steps = append(steps, Bind{b})
-		}
-	}
-	for _, b := range d.actual.Bindings.Sorted() {
-		if affected(b) && (!d.desired.Owns(b.Source) || d.staysForNow(b)) {
-			steps = append(steps, Bind{b})
-		}
-	}
-	return steps
+	others := d.actual.Bindings.Where(func(b topology.Binding) bool {
+		return affected(b) && (!d.desired.Owns(b.Source) || d.staysForNow(b))
+	})
+	return bind(slices.Concat(d.desired.Bindings.Where(affected), others))
 }
 
 // unbindForeign removes the bindings of others to exchanges that belong to the topology alone, unless they have gone
@@ -253,19 +239,9 @@ func (d repair) unbindForeign() Plan {
 // is there. The binding before a change of lookahead is an example. Recreated objects bring it back with them, because
 // the next object may be refused.
 func (d repair) staysForNow(b topology.Binding) bool {
-	return len(d.deferred) > 0 && d.isForeign(b) && d.leadsInside(b)
-}
-
-// leadsInside tells whether what takes the binding stays in the topology or gets to its end.
-func (d repair) leadsInside(b topology.Binding) bool {
-	if b.DestinationType == topology.ToQueue {
-		return b.LeadsInto(d.desired.Queues)
-	}
-	return d.desired.Has(b.Destination) || b.Destination == d.desired.Delivery
-}
-
-func (d repair) isForeign(b topology.Binding) bool {
-	return d.desired.Owns(b.Source) && !d.desired.Bindings.Has(b)
+	isForeign := d.desired.Owns(b.Source) && !d.desired.Bindings.Has(b)
+	leadsInside := d.desired.Takes(b) || b.LeadsTo(topology.ToExchange, d.desired.Delivery)
+	return len(d.deferred) > 0 && isForeign && leadsInside
 }
 
 // atMostOnceInto are the existing queues that dead-letter into the exchange without waiting for a

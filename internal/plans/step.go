@@ -121,6 +121,22 @@ func (p Plan) Steps() []Step {
 	return steps
 }
 
+func bind(bindings []topology.Binding) []Step {
+	steps := make([]Step, len(bindings))
+	for i, b := range bindings {
+		steps[i] = Bind{b}
+	}
+	return steps
+}
+
+func unbind(bindings []topology.Binding) []Step {
+	steps := make([]Step, len(bindings))
+	for i, b := range bindings {
+		steps[i] = Unbind{b}
+	}
+	return steps
+}
+
 // recreating marks all phases as parts of the object's recreation.
 func (p Plan) recreating(object string) Plan {
 	for i := range p {

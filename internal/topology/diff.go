@@ -28,16 +28,10 @@ func Diff(desired, actual Topology) Differences {
 	d.MissingExchanges, d.WrongExchanges = diff(desired.Exchanges, actual.Exchanges)
 	d.MissingQueues, d.WrongQueues = diff(desired.Queues, actual.Queues)
 	d.MissingPolicies, d.WrongPolicies = diff(desired.Policies, actual.Policies)
-	for _, b := range desired.Bindings.Sorted() {
-		if !actual.Bindings.Has(b) {
-			d.MissingBindings = append(d.MissingBindings, b)
-		}
-	}
-	for _, b := range actual.Bindings.Sorted() {
-		if desired.Owns(b.Source) && !desired.Bindings.Has(b) {
-			d.ForeignBindings = append(d.ForeignBindings, b)
-		}
-	}
+	d.MissingBindings = desired.Bindings.Where(func(b Binding) bool { return !actual.Bindings.Has(b) })
+	d.ForeignBindings = actual.Bindings.Where(func(b Binding) bool {
+		return desired.Owns(b.Source) && !desired.Bindings.Has(b)
+	})
 	return d
 }
 

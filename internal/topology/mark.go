@@ -25,5 +25,5 @@ func (t Topology) MarkOn(exchange, mark string) Binding {
 
 // IsMark tells whether a binding is a mark. One may be left by a create that was killed.
 func (b Binding) IsMark() bool {
-	return b.DestinationType == ToExchange && b.Destination == b.Source && strings.Contains(b.Arguments, markArgument)
+	return b.LeadsTo(ToExchange, b.Source) && strings.Contains(b.Arguments, markArgument)
 }

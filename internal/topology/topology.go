@@ -112,6 +112,11 @@ func (b Binding) LeadsInto(queues map[string]Queue) bool {
 	return leads && b.DestinationType == ToQueue
 }
 
+// LeadsTo tells whether the binding leads to the exchange or queue.
+func (b Binding) LeadsTo(kind DestinationType, name string) bool {
+	return b.DestinationType == kind && b.Destination == name
+}
+
 // Sorted returns the bindings in an order that does not change between runs.
 func (b Bindings) Sorted() []Binding {
 	type lined struct {
@@ -132,6 +137,13 @@ func (b Bindings) Sorted() []Binding {
 	return sorted
 }
 
+// Where are the bindings for which something holds, sorted.
+func (b Bindings) Where(holds func(Binding) bool) []Binding {
+	part := maps.Clone(b)
+	maps.DeleteFunc(part, func(binding Binding, _ struct{}) bool { return !holds(binding) })
+	return part.Sorted()
+}
+
 // Owns tells whether the bindings of the exchange belong to the topology. Those of its own exchanges do; those of the
 // delivery exchange are the applications'.
 func (t Topology) Owns(exchange string) bool {
@@ -142,6 +154,11 @@ func (t Topology) Owns(exchange string) bool {
 func (t Topology) Has(exchange string) bool {
 	_, exists := t.Exchanges[exchange]
 	return exists
+}
+
+// Takes tells whether the binding leads to an exchange or a queue of the topology.
+func (t Topology) Takes(b Binding) bool {
+	return b.LeadsInto(t.Queues) || b.DestinationType == ToExchange && t.Has(b.Destination)
 }
 
 // IsEmpty tells whether there is nothing of it.
