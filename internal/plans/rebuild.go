@@ -61,13 +61,10 @@ func Rebuild(before, after, actual topology.Topology, guard Guard) Plan {
 // Union is the topology to read for a Rebuild: the possible objects of both, but for a delivery exchange that only the
 // first one has.
 func Union(before, after topology.Topology) topology.Topology {
-	union := after
-	union.Exchanges, union.Queues = maps.Clone(before.Exchanges), maps.Clone(before.Queues)
-	union.Policies = maps.Clone(before.Policies)
+	union := before.Clone()
 	delete(union.Exchanges, before.Delivery)
-	maps.Copy(union.Exchanges, after.Exchanges)
-	maps.Copy(union.Queues, after.Queues)
-	maps.Copy(union.Policies, after.Policies)
+	union = union.And(after)
+	union.Entry, union.Delivery, union.DeliveryType = after.Entry, after.Delivery, after.DeliveryType
 	return union
 }
 
@@ -81,27 +78,9 @@ func RebuildsDelivery(before, after, actual topology.Topology) bool {
 
 // apart is the topology without the way of unroutable messages, if the other one has the same.
 func apart(t topology.Topology, other topology.Topology) topology.Topology {
-	alternate := t.Parking()
-	way := topology.New()
-	for name, e := range t.Exchanges {
-		if name == alternate {
-			way.Exchanges[name] = e
-		}
-	}
-	for b := range t.Bindings {
-		if way.Has(b.Source) && b.DestinationType == topology.ToQueue {
-			way.Queues[b.Destination] = t.Queues[b.Destination]
-		}
-	}
-	for name, e := range way.Exchanges {
-		if !other.Exchanges[name].Equal(e) {
-			return t
-		}
-	}
-	for name, q := range way.Queues {
-		if !other.Queues[name].Equal(q) {
-			return t
-		}
+	way := t.WithQueues(t.Parking())
+	if !way.SameObjects(other.Within(way)) {
+		return t
 	}
 	for name, p := range t.Policies {
 		if other.Policies[name].Equal(p) {

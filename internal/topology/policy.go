@@ -75,18 +75,29 @@ func (t Topology) Parking() string { return t.AlternateOf(t.Entry) }
 // WithoutPolicies is the topology without its policies, and without the exchanges and queues to which they lead
 // unroutable messages. These can come and go while messages are on their way through the rest.
 func (t Topology) WithoutPolicies() Topology {
-	beside := New()
+	var beside []string
 	for _, p := range t.Policies {
-		beside.Exchanges[p.AlternateExchange()] = Exchange{}
+		beside = append(beside, p.AlternateExchange())
 	}
-	for b := range t.Bindings {
-		if beside.Has(b.Source) && b.DestinationType == ToQueue {
-			beside.Queues[b.Destination] = Queue{}
-		}
-	}
-	t = t.Except(beside)
+	t = t.Except(t.WithQueues(beside...))
 	t.Policies = nil
 	return t
+}
+
+// WithQueues are these exchanges of the topology, and the queues bound to them.
+func (t Topology) WithQueues(exchanges ...string) Topology {
+	part := New()
+	for _, name := range exchanges {
+		if t.Has(name) {
+			part.Exchanges[name] = t.Exchanges[name]
+		}
+	}
+	for b := range t.Bindings {
+		if part.Has(b.Source) && b.LeadsInto(t.Queues) {
+			part.Queues[b.Destination] = t.Queues[b.Destination]
+		}
+	}
+	return part
 }
 
 // PolicyObject is a policy in words.
