@@ -98,43 +98,16 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	proxy, err := config.proxy()
+	transport, err := config.transport(endpoint, tlsConfig)
 	if err != nil {
 		return nil, err
 	}
-	headers, err := config.headers()
-	if err != nil {
-		return nil, err
-	}
-	timeout, err := orDefault("request_timeout", config.RequestTimeout, DefaultRequestTimeout)
-	if err != nil {
-		return nil, err
-	}
-	parallel, err := orDefault("max_parallel_requests", config.MaxParallelRequests, DefaultMaxParallelRequests)
-	if err != nil {
-		return nil, err
-	}
-	retryTimeout := config.RetryTimeout
-	if retryTimeout < 0 {
-		retryTimeout = DefaultRetryTimeout
-	}
-	return &Client{
-		endpoint: endpoint,
-		username: config.Username,
-		password: config.Password,
-		amqpURI:  amqpURI,
-		tls:      tlsConfig,
-		http: newTransport(transportConfig{
-			endpoint: endpoint,
-			tls:      tlsConfig, proxy: proxy, headers: headers, secrets: config.secrets(),
-			timeout: timeout, retryTimeout: retryTimeout, parallel: parallel,
-		}),
-	}, nil
+	return &Client{endpoint, config.Username, config.Password, amqpURI, tlsConfig, transport}, nil
 }
 
 // Close gives up the connections that are kept alive.
 func (c *Client) Close() error {
-	c.http.close()
+	c.http.base.CloseIdleConnections()
 	return nil
 }
 
@@ -224,12 +197,18 @@ func (config Config) headers() (http.Header, error) {
 	return headers, nil
 }
 
-func orDefault[T int | time.Duration](attribute string, value, fallback T) (T, error) {
-	if value < 0 {
-		return 0, &ConfigError{attribute, fmt.Sprintf("is %v; it has to be positive", value)}
+func (config *Config) applyDefaults() error {
+	if config.RequestTimeout < 0 {
+		return &ConfigError{"request_timeout", fmt.Sprintf("is %s; it has to be positive", config.RequestTimeout)}
 	}
-	if value == 0 {
-		return fallback, nil
+	if config.MaxParallelRequests < 0 {
+		return &ConfigError{"max_parallel_requests",
+			fmt.Sprintf("is %d; it has to be positive", config.MaxParallelRequests)}
 	}
-	return value, nil
+	config.RequestTimeout = cmp.Or(config.RequestTimeout, DefaultRequestTimeout)
+	config.MaxParallelRequests = cmp.Or(config.MaxParallelRequests, DefaultMaxParallelRequests)
+	if config.RetryTimeout < 0 {
+		config.RetryTimeout = DefaultRetryTimeout
+	}
+	return nil
 }

@@ -324,11 +324,8 @@ func (c *Client) Queue(
 	ctx context.Context, vhost, name string,
 ) (queue topology.Queue, status health.QueueStatus, exists bool, err error) {
 	ctx = c.logging(ctx)
-	q, err := again(ctx, c, func() (*queueInfo, error) {
-		info, exists, err := c.queue(ctx, vhost, name)
-		return found(ctx, c, vhost, &info, exists, err)
-	})
-	if err != nil || q == nil {
+	q, exists, err := c.Lookup(vhost).queue(ctx, name)
+	if err != nil || !exists {
 		return topology.Queue{}, status, false, err
 	}
 	declared, err := c.policies(ctx, vhost)
@@ -390,28 +387,18 @@ func (c *Client) Lookup(vhost string) *Lookup { return &Lookup{client: c, vhost:
 
 // Exchange is an exchange, and whether it exists.
 func (l *Lookup) Exchange(ctx context.Context, name string) (topology.Exchange, bool, error) {
-	ctx = l.client.logging(ctx)
-	e, err := again(ctx, l.client, func() (*exchangeInfo, error) {
-		e, exists, err := l.client.exchange(ctx, l.vhost, name)
-		return found(ctx, l.client, l.vhost, &e, exists, err)
-	})
-	if err != nil || e == nil {
-		return topology.Exchange{}, false, err
-	}
-	return e.exchange(), true, nil
+	e, exists, err := find(ctx, l, name, l.client.exchange)
+	return e.exchange(), exists, err
 }
 
 // Queue is a queue, and whether it exists.
 func (l *Lookup) Queue(ctx context.Context, name string) (topology.Queue, bool, error) {
-	ctx = l.client.logging(ctx)
-	q, err := again(ctx, l.client, func() (*queueInfo, error) {
-		q, exists, err := l.client.queue(ctx, l.vhost, name)
-		return found(ctx, l.client, l.vhost, &q, exists, err)
-	})
-	if err != nil || q == nil {
-		return topology.Queue{}, false, err
-	}
-	return q.queue(), true, nil
+	q, exists, err := l.queue(ctx, name)
+	return q.queue(), exists, err
+}
+
+func (l *Lookup) queue(ctx context.Context, name string) (queueInfo, bool, error) {
+	return find(ctx, l, name, l.client.queue)
 }
 
 // BindingsFrom are the bindings whose source is the exchange.
@@ -435,10 +422,16 @@ func (l *Lookup) Policies(ctx context.Context) ([]topology.Policy, error) {
 	return list.Plain(), err
 }
 
-// found is nil for an object that is confirmed to be missing.
-func found[T any](ctx context.Context, c *Client, vhost string, info *T, exists bool, err error) (*T, error) {
-	if err == nil && !exists {
-		return nil, c.confirm(ctx, vhost)
-	}
-	return info, err
+// find reads an object. One that does not exist is confirmed to be missing.
+func find[T any](
+	ctx context.Context, l *Lookup, name string, read func(context.Context, string, string) (T, bool, error),
+) (info T, exists bool, err error) {
+	ctx = l.client.logging(ctx)
+	info, err = again(ctx, l.client, func() (found T, err error) {
+		if found, exists, err = read(ctx, l.vhost, name); err == nil && !exists {
+			err = l.client.confirm(ctx, l.vhost)
+		}
+		return found, err
+	})
+	return info, exists && err == nil, err
 }

@@ -40,40 +40,40 @@ type transport struct {
 	answers      answers
 }
 
-type transportConfig struct {
-	endpoint     *url.URL
-	tls          *tls.Config
-	proxy        func(*http.Request) (*url.URL, error)
-	headers      http.Header
-	secrets      secrets
-	timeout      time.Duration
-	retryTimeout time.Duration
-	parallel     int
-}
-
 // Backoff: 0.1, 0.4, 1.6 s, and then 3 s again and again.
 const (
 	firstBackoff   = 100 * time.Millisecond
 	longestBackoff = 3 * time.Second
 )
 
-func newTransport(config transportConfig) *transport {
+func (config Config) transport(endpoint *url.URL, tlsConfig *tls.Config) (*transport, error) {
+	proxy, err := config.proxy()
+	if err != nil {
+		return nil, err
+	}
+	headers, err := config.headers()
+	if err != nil {
+		return nil, err
+	}
+	if err := config.applyDefaults(); err != nil {
+		return nil, err
+	}
 	t := &transport{
-		endpoint:     config.endpoint.String(),
-		basePath:     config.endpoint.EscapedPath() + "/api/",
-		headers:      config.headers,
-		secrets:      config.secrets,
-		timeout:      config.timeout,
-		retryTimeout: config.retryTimeout,
-		slots:        make(chan struct{}, config.parallel),
+		endpoint:     endpoint.String(),
+		basePath:     endpoint.EscapedPath() + "/api/",
+		headers:      headers,
+		secrets:      config.secrets(),
+		timeout:      config.RequestTimeout,
+		retryTimeout: config.RetryTimeout,
+		slots:        make(chan struct{}, config.MaxParallelRequests),
 		base: &http.Transport{
-			Proxy:           config.proxy,
-			TLSClientConfig: config.tls.Clone(),
-			DialContext: (&net.Dialer{Timeout: min(config.timeout, 5*time.Second),
+			Proxy:           proxy,
+			TLSClientConfig: tlsConfig.Clone(),
+			DialContext: (&net.Dialer{Timeout: min(config.RequestTimeout, 5*time.Second),
 				KeepAlive: 15 * time.Second}).DialContext,
-			MaxIdleConnsPerHost: config.parallel,
+			MaxIdleConnsPerHost: config.MaxParallelRequests,
 			// Otherwise one more is opened where that of a request that has ended is not idle yet.
-			MaxConnsPerHost: config.parallel,
+			MaxConnsPerHost: config.MaxParallelRequests,
 			// It is for requests that follow each other. RabbitMQ closes an idle connection after 60 s (Cowboy's
 			// idle_timeout). A proxy may end when all plans of a run keep theirs as long: Docker's opens 6 files each.
 			IdleConnTimeout:    5 * time.Second,
@@ -103,10 +103,8 @@ func newTransport(config transportConfig) *transport {
 		Backoff:      func(_, _ time.Duration, n int, _ *http.Response) time.Duration { return backoff(n) },
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}}
-	return t
+	return t, nil
 }
-
-func (t *transport) close() { t.base.CloseIdleConnections() }
 
 // call is the RoundTripper of one call: rabbit-hole knows neither contexts nor kept-alive
 // connections, and drops the reason of a 401.

@@ -63,11 +63,7 @@ func (c *Client) Bound(ctx context.Context, vhost, exchange string) ([]string, e
 	bindings, err := c.Lookup(vhost).BindingsFrom(ctx, exchange)
 	var lines []string
 	for _, b := range bindings {
-		if b.DestinationType == topology.ToQueue {
-			lines = append(lines, fmt.Sprintf("queue %q, bound with key %q", b.Destination, b.RoutingKey))
-		} else {
-			lines = append(lines, fmt.Sprintf("exchange %q, bound with key %q", b.Destination, b.RoutingKey))
-		}
+		lines = append(lines, fmt.Sprintf("%s %q, bound with key %q", b.DestinationType, b.Destination, b.RoutingKey))
 	}
 	slices.Sort(lines)
 	return lines, err

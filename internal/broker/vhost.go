@@ -37,7 +37,11 @@ func (v *vhostAPI) write(ctx context.Context, step plans.Step) (effect bool, err
 	case plans.Unbind:
 		return v.unbind(ctx, s)
 	case plans.DeleteExchange:
-		code, err = v.deleteExchange(call, s)
+		query := ""
+		if s.IfUnused {
+			query = "?if-unused=true"
+		}
+		code, err = v.request(call, http.MethodDelete, apiPath("exchanges", v.vhost, s.Name)+query, nil, nil)
 	case plans.SetPolicy:
 		code, err = v.setPolicy(call, s.Policy)
 	case plans.DeletePolicy:
@@ -134,13 +138,6 @@ func argumentsOf(b topology.Binding) map[string]any {
 		panic(err) // see topology.Binding: it is the text of arguments that were read or expanded
 	}
 	return arguments
-}
-
-func (v *vhostAPI) deleteExchange(call *call, step plans.DeleteExchange) (int, error) {
-	if step.IfUnused {
-		return v.request(call, http.MethodDelete, apiPath("exchanges", v.vhost, step.Name)+"?if-unused=true", nil, nil)
-	}
-	return status(v.management(call).DeleteExchange(v.vhost, step.Name))
 }
 
 // verifyAlone looks at the bindings of an exchange beside one.
