@@ -115,14 +115,12 @@ type QueueDepth struct {
 }
 
 func (e *NotEmptyError) Error() string {
-	parts := make([]string, len(e.Queues))
 	var total int64
-	for i, q := range e.Queues {
-		parts[i] = q.String()
+	for _, q := range e.Queues {
 		total += q.Messages
 	}
 	return fmt.Sprintf("%s in vhost %q is not possible while messages wait: %d in %s", e.Why, e.Vhost, total,
-		strings.Join(parts, ", "))
+		join(e.Queues, ", ", QueueDepth.String))
 }
 
 func (q QueueDepth) String() string {
@@ -146,12 +144,9 @@ func (e *NotEmptyError) Summary() string { return "RabbitMQ: messages are waitin
 
 // Detail is the error with all that is known.
 func (e *NotEmptyError) Detail() string {
-	lines := make([]string, len(e.Queues))
-	for i, q := range e.Queues {
-		lines[i] = fmt.Sprintf("  %q: %s", q.Name, q.Text())
-	}
+	line := func(q QueueDepth) string { return fmt.Sprintf("  %q: %s", q.Name, q.Text()) }
 	return sentence(fmt.Sprintf("%s in vhost %q is not possible while queues hold messages, which would be lost:\n\n"+
-		"%s\n\nTry again when they are delivered or consumed", e.Why, e.Vhost, strings.Join(lines, "\n")))
+		"%s\n\nTry again when they are delivered or consumed", e.Why, e.Vhost, join(e.Queues, "\n", line)))
 }
 
 // Refusals are the parts that a plan left out because they would have lost messages or others' bindings. The last one
@@ -172,7 +167,7 @@ func (e Refusals) and(err error) error {
 	return e
 }
 
-func (e Refusals) Error() string { return e.join("; ", error.Error) }
+func (e Refusals) Error() string { return join(e, "; ", error.Error) }
 
 // Unwrap gives all errors.
 func (e Refusals) Unwrap() []error { return e }
@@ -182,15 +177,7 @@ func (e Refusals) Summary() string { return described(e[len(e)-1]).Summary() }
 
 // Detail is the error with all that is known.
 func (e Refusals) Detail() string {
-	return e.join("\n\n", func(err error) string { return described(err).Detail() })
-}
-
-func (e Refusals) join(separator string, text func(error) string) string {
-	texts := make([]string, len(e))
-	for i, err := range e {
-		texts[i] = text(err)
-	}
-	return strings.Join(texts, separator)
+	return join(e, "\n\n", func(err error) string { return described(err).Detail() })
 }
 
 // LeftOutError is a refusal for whose sake more was left out.
@@ -202,7 +189,7 @@ type LeftOutError struct {
 
 func (e *LeftOutError) Error() string {
 	return fmt.Sprintf("%s; these steps are left out, because messages could lose their way without that: %s", e.Err,
-		join(e.Left, "; "))
+		join(e.Left, "; ", plans.Step.String))
 }
 
 // Unwrap gives the refusal.
@@ -214,7 +201,7 @@ func (e *LeftOutError) Summary() string { return described(e.Err).Summary() }
 // Detail is the error with all that is known.
 func (e *LeftOutError) Detail() string {
 	return fmt.Sprintf("%s\n\nThese steps are left to do, because messages could lose their way without that:\n\n  %s",
-		described(e.Err).Detail(), join(e.Left, "\n  "))
+		described(e.Err).Detail(), join(e.Left, "\n  ", plans.Step.String))
 }
 
 // UndoError is a failure after which something could not be taken back.
@@ -226,7 +213,8 @@ type UndoError struct {
 }
 
 func (e *UndoError) Error() string {
-	return fmt.Sprintf("%s; afterwards this could not be done: %s: %s", e.Err, join(e.Left, "; "), e.Undo)
+	left := join(e.Left, "; ", plans.Step.String)
+	return fmt.Sprintf("%s; afterwards this could not be done: %s: %s", e.Err, left, e.Undo)
 }
 
 // Unwrap gives both errors.
@@ -243,7 +231,7 @@ func (e *UndoError) Detail() string {
 	} else {
 		text += "What had been removed before could not be brought back. "
 	}
-	text += "These steps are left to do:\n\n  " + join(e.Left, "\n  ")
+	text += "These steps are left to do:\n\n  " + join(e.Left, "\n  ", plans.Step.String)
 	if SameCause(e.Err, e.Undo) {
 		return text
 	}
@@ -271,12 +259,12 @@ func objects(steps []plans.Step) string {
 	return strings.Join(names, ", ")
 }
 
-func join(steps []plans.Step, separator string) string {
-	lines := make([]string, len(steps))
-	for i, step := range steps {
-		lines[i] = step.String()
+func join[T any](all []T, separator string, text func(T) string) string {
+	texts := make([]string, len(all))
+	for i, one := range all {
+		texts[i] = text(one)
 	}
-	return strings.Join(lines, separator)
+	return strings.Join(texts, separator)
 }
 
 // Described is an error for people; all errors of this package are.

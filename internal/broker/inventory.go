@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
@@ -97,8 +96,7 @@ const (
 
 // list reads all objects of a kind. RabbitMQ counts no messages for it, which would take longer than all the rest.
 func (c *Client) list(ctx context.Context, result any, kind, vhost, columns string) error {
-	query := url.Values{"columns": {columns}, "disable_stats": {"true"}}
-	_, err := c.request(c.newCall(ctx), http.MethodGet, apiPath(kind, vhost)+"?"+query.Encode(), nil, result)
+	err := c.get(ctx, result, "?disable_stats=true&columns="+columns, kind, vhost)
 	if isNotFound(err) {
 		if gone := c.confirm(ctx, vhost); gone != nil {
 			return gone

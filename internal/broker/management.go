@@ -23,13 +23,9 @@ import (
 // newCall begins one call of an operation.
 func (c *Client) newCall(ctx context.Context) *call { return &call{ctx: ctx, transport: c.http} }
 
-// get reads what rabbit-hole cannot: with columns, and without failing on what an unhealthy queue
+// get reads what rabbit-hole cannot: with a query for columns, and without failing on what an unhealthy queue
 // puts into fields that nobody asked for.
-func (c *Client) get(ctx context.Context, result any, columns string, path ...string) error {
-	query := ""
-	if columns != "" {
-		query = "?" + url.Values{"columns": {columns}}.Encode()
-	}
+func (c *Client) get(ctx context.Context, result any, query string, path ...string) error {
 	_, err := c.request(c.newCall(ctx), http.MethodGet, apiPath(path...)+query, nil, result)
 	return err
 }
@@ -135,7 +131,7 @@ const everywhere = "amq.direct"
 func (c *Client) confirm(ctx context.Context, vhost string) error {
 	const confirming = "confirm that the endpoint is a RabbitMQ management API"
 	var exchange struct{ Name string }
-	err := c.get(ctx, &exchange, "name", "exchanges", vhost, everywhere)
+	err := c.get(ctx, &exchange, "?columns=name", "exchanges", vhost, everywhere)
 	if err == nil {
 		err = about(everywhere, exchange.Name)
 	}
@@ -234,7 +230,7 @@ type exchangeInfo struct {
 	Policy     loose[string]         `json:"policy"`
 }
 
-const exchangeColumns = "name,type,durable,auto_delete,internal,arguments,policy"
+const exchangeQuery = "?columns=name,type,durable,auto_delete,internal,arguments,policy"
 
 func (e exchangeInfo) exchange() topology.Exchange {
 	return topology.Exchange{

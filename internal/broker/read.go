@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"sync"
 
@@ -218,12 +217,9 @@ func (c *Client) readExchanges(ctx context.Context, vhost string, want topology.
 // exchanges are all exchanges of the vhost.
 func (c *Client) exchanges(ctx context.Context, vhost string) ([]exchangeInfo, error) {
 	var exchanges []exchangeInfo
-	err := c.get(ctx, &exchanges, exchangeColumns, "exchanges", vhost)
-	if isNotFound(err) {
-		if err = c.confirm(ctx, vhost); err == nil { // it was not there a moment ago
-			err = c.get(ctx, &exchanges, exchangeColumns, "exchanges", vhost)
-		}
-	}
+	err := c.orOnceMore(ctx, vhost, func() error {
+		return c.get(ctx, &exchanges, exchangeQuery, "exchanges", vhost)
+	})
 	if err == nil && !slices.ContainsFunc(exchanges, func(e exchangeInfo) bool { return e.Name == everywhere }) {
 		if err := c.confirm(ctx, vhost); err != nil { // it is being deleted
 			return nil, err
@@ -287,17 +283,9 @@ func (c *Client) bindingsInto(
 }
 
 func (c *Client) exchange(ctx context.Context, vhost, name string) (e exchangeInfo, exists bool, err error) {
-	err = c.get(ctx, &e, exchangeColumns, "exchanges", vhost, name)
-	if isNotFound(err) {
-		return e, false, nil
-	}
-	if err == nil {
-		err = about(name, e.Name)
-	}
-	if err != nil {
-		return e, false, c.failed(fmt.Sprintf("read exchange %q in vhost %q", name, vhost), err)
-	}
-	return e, true, nil
+	err = c.get(ctx, &e, exchangeQuery, "exchanges", vhost, name)
+	exists, err = c.answered(topology.ToExchange, vhost, name, e.Name, err)
+	return e, exists, err
 }
 
 func (c *Client) queue(ctx context.Context, vhost, name string) (q queueInfo, exists bool, err error) {
@@ -305,17 +293,23 @@ func (c *Client) queue(ctx context.Context, vhost, name string) (q queueInfo, ex
 }
 
 func (c *Client) queueBy(ctx context.Context, query, vhost, name string) (q queueInfo, exists bool, err error) {
-	_, err = c.request(c.newCall(ctx), http.MethodGet, apiPath("queues", vhost, name)+query, nil, &q)
+	err = c.get(ctx, &q, query, "queues", vhost, name)
+	exists, err = c.answered(topology.ToQueue, vhost, name, q.Name, err)
+	return q, exists, err
+}
+
+// answered tells whether the exchange or queue exists that was asked for, and makes sure that the answer is about it.
+func (c *Client) answered(kind topology.DestinationType, vhost, asked, answered string, err error) (bool, error) {
 	if isNotFound(err) {
-		return q, false, nil
+		return false, nil
 	}
 	if err == nil {
-		err = about(name, q.Name)
+		err = about(asked, answered)
 	}
 	if err != nil {
-		return q, false, c.failed(fmt.Sprintf("read queue %q in vhost %q", name, vhost), err)
+		return false, c.failed(fmt.Sprintf("read %s %q in vhost %q", kind, asked, vhost), err)
 	}
-	return q, true, nil
+	return true, nil
 }
 
 // Queue is a queue and what RabbitMQ says of it, and whether it exists. It takes two requests more than Lookup does,
@@ -351,18 +345,27 @@ func (c *Client) bindingsFrom(ctx context.Context, vhost, exchange string) ([]to
 		})
 }
 
-// bindings are those of one object, at one of its ends, and none if the object does not exist. It asks once more for a
-// missing object, if the vhost is there: the broker may have started meanwhile.
+// orOnceMore asks once more for what is missing, if the vhost is there: the broker may have started meanwhile.
+func (c *Client) orOnceMore(ctx context.Context, vhost string, ask func() error) error {
+	err := ask()
+	if isNotFound(err) {
+		if err = c.confirm(ctx, vhost); err == nil {
+			err = ask()
+		}
+	}
+	return err
+}
+
+// bindings are those of one object, at one of its ends, and none if the object does not exist.
 func (c *Client) bindings(
 	ctx context.Context, vhost, op, object string, end func(topology.Binding) string,
 	list func(*rabbithole.Client) ([]rabbithole.BindingInfo, error),
 ) ([]topology.Binding, error) {
-	found, err := listed(list(c.management(c.newCall(ctx))))
-	if isNotFound(err) {
-		if err = c.confirm(ctx, vhost); err == nil {
-			found, err = listed(list(c.management(c.newCall(ctx))))
-		}
-	}
+	var found []rabbithole.BindingInfo
+	err := c.orOnceMore(ctx, vhost, func() (err error) {
+		found, err = listed(list(c.management(c.newCall(ctx))))
+		return err
+	})
 	bindings := make([]topology.Binding, len(found))
 	for i, b := range found {
 		bindings[i] = binding(b)

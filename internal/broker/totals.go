@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -101,7 +100,7 @@ func (v *vhostAPI) totalInfo(ctx context.Context, q topology.Queue, query string
 // totalNow is nil for a queue that does not exist.
 func (v *vhostAPI) totalNow(ctx context.Context, q topology.Queue, query string) (*totalInfo, error) {
 	var info totalInfo
-	_, err := v.request(v.newCall(ctx), http.MethodGet, apiPath("queues", v.vhost, q.Name)+query, nil, &info)
+	err := v.get(ctx, &info, query, "queues", v.vhost, q.Name)
 	if isNotFound(err) {
 		return nil, v.confirm(ctx, v.vhost)
 	}
@@ -118,8 +117,7 @@ func (v *vhostAPI) totalNow(ctx context.Context, q topology.Queue, query string)
 // vhost, because an older broker gives exact figures of classic queues nowhere else.
 func (v *vhostAPI) listTotals(ctx context.Context, queues []topology.Queue, result map[string]queueTotal) error {
 	var list []totalInfo
-	if _, err := v.request(v.newCall(ctx), http.MethodGet, apiPath("queues", v.vhost)+freshTotals, nil,
-		&list); err != nil {
+	if err := v.get(ctx, &list, freshTotals, "queues", v.vhost); err != nil {
 		return v.failed(fmt.Sprintf("count the messages in vhost %q", v.vhost), err)
 	}
 	for _, info := range list {
