@@ -471,7 +471,7 @@ func (a *attempt) findDelivery(ctx context.Context) error {
 }
 
 // likeliestDelivery are the exchanges to which as many keys and queues lead as to no other.
-func (a *attempt) likeliestDelivery() (likeliest []string) {
+func (a *attempt) likeliestDelivery() []string {
 	count := map[string]int{}
 	for name, n := range a.ends {
 		if !a.isLevel(name) {
@@ -481,16 +481,10 @@ func (a *attempt) likeliestDelivery() (likeliest []string) {
 	for name, n := range a.deadLetters {
 		count[name] += n
 	}
-	most := 0
-	for _, n := range count {
-		most = max(most, n)
-	}
-	for name, n := range count {
-		if n == most {
-			likeliest = append(likeliest, name)
-		}
-	}
-	return likeliest
+	names := slices.Collect(maps.Keys(count))
+	return slices.DeleteFunc(names, func(name string) bool {
+		return slices.ContainsFunc(names, func(other string) bool { return count[other] > count[name] })
+	})
 }
 
 // exchange is the name of the exchange of the level; below level 0 it is the delivery exchange.

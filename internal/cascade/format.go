@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -44,21 +45,23 @@ var verb = regexp.MustCompile(`%(%|0?[0-9]{0,2}d)?`)
 // Check returns an error unless the format has exactly one integer verb and nothing else that
 // a percent sign begins.
 func (f Format) Check() error {
-	integers := 0
-	for _, found := range verb.FindAllString(string(f), -1) {
-		switch found {
-		case "%":
-			return errors.New("has a percent sign that begins no %d. Write the level as %d or %02d, and a literal " +
-				"percent sign as %%")
-		case "%%":
-		default:
-			integers++
-		}
-	}
-	if integers != 1 {
-		return fmt.Errorf("has %d integer verbs. Write exactly one, %%d or %%02d, in the place of the level", integers)
+	integers, ok := f.integers(verb)
+	switch {
+	case !ok:
+		return errors.New("has a percent sign that begins no %d. Write the level as %d or %02d, and a literal " +
+			"percent sign as %%")
+	case len(integers) != 1:
+		return fmt.Errorf("has %d integer verbs. Write exactly one, %%d or %%02d, in the place of the level",
+			len(integers))
 	}
 	return nil
+}
+
+// integers are the integer verbs. Not ok is a format with a percent sign that begins nothing.
+func (f Format) integers(pattern *regexp.Regexp) (verbs []string, ok bool) {
+	found := pattern.FindAllString(string(f), -1)
+	verbs = slices.DeleteFunc(found, func(verb string) bool { return verb == "%%" })
+	return verbs, !slices.Contains(verbs, "%")
 }
 
 // digitVerb is like verb, and may be %x where %d may be.
@@ -69,18 +72,11 @@ func (f Format) checkQueue(base int) error {
 	if base == DefaultBase {
 		return f.Check()
 	}
-	var integers []string
-	for _, found := range digitVerb.FindAllString(string(f), -1) {
-		switch found {
-		case "%":
-			return errors.New("has a percent sign that begins no %d or %x. Write the level as %d or %02d, the digit " +
-				"as %x or %d, and a literal percent sign as %%")
-		case "%%":
-		default:
-			integers = append(integers, found)
-		}
-	}
+	integers, ok := f.integers(digitVerb)
 	switch {
+	case !ok:
+		return errors.New("has a percent sign that begins no %d or %x. Write the level as %d or %02d, the digit " +
+			"as %x or %d, and a literal percent sign as %%")
 	case len(integers) != 2:
 		return fmt.Errorf("has %d integer verbs. In base %d write exactly two: first %%d or %%02d for the level, then "+
 			"%%x or %%d for the digit", len(integers), base)
