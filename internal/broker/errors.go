@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -47,6 +48,12 @@ const (
 func IsKind(err error, kinds ...Kind) bool {
 	e, is := errors.AsType[*Error](err)
 	return is && slices.Contains(kinds, e.Kind)
+}
+
+// wraps tells whether the error is, or wraps, one of the type.
+func wraps[T error](err error) bool {
+	_, found := errors.AsType[T](err)
+	return found
 }
 
 // SameCause tells whether two errors, of an operation and of its undo, are both that the broker does not answer.
@@ -283,7 +290,7 @@ func described(err error) Described {
 
 // failed turns the outcome of a request into an *Error. Op is the action and its object.
 func (c *Client) failed(op string, err error) error {
-	if _, already := errors.AsType[Described](err); already {
+	if wraps[Described](err) {
 		return err
 	}
 	if r, is := errors.AsType[*refusal](err); is {
@@ -305,10 +312,7 @@ func (c *Client) endpointHint() string {
 
 // refused is for an answer that is not a success.
 func (c *Client) refused(op string, r *refusal) error {
-	reason := r.reason
-	if reason == "" {
-		reason = r.Error()
-	}
+	reason := cmp.Or(r.reason, r.Error())
 	switch {
 	case limit.MatchString(r.reason):
 		return &Error{LimitReached, op, reason, limitHint}
@@ -462,8 +466,6 @@ func (c *Client) unreached(op string, err error) error {
 	var (
 		timeout  attemptTimeout
 		inVain   *waitInVain
-		unknown  x509.UnknownAuthorityError
-		host     x509.HostnameError
 		invalid  x509.CertificateInvalidError
 		proxy    *proxyRefusal
 		network  *net.OpError
@@ -488,10 +490,10 @@ func (c *Client) unreached(op string, err error) error {
 		return fail(Timeout, timeout.Error(), "check that the broker is well; request_timeout allows for more time")
 	case errors.As(err, &proxy):
 		return fail(Unreachable, proxy.Error(), proxyHint(proxy.status))
-	case errors.As(err, &unknown):
+	case wraps[x509.UnknownAuthorityError](err):
 		return fail(Unreachable, err.Error(), "give the certificate of the authority that issued the broker's with "+
 			"cacert_file or RABBITMQ_CACERT")
-	case errors.As(err, &host):
+	case wraps[x509.HostnameError](err):
 		return fail(Unreachable, err.Error(), "use a host name in endpoint for which the broker's certificate is valid")
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fail(Unreachable, err.Error(), "the broker's certificate has to be renewed, or the clock of this "+
@@ -524,7 +526,7 @@ func proxyHint(status int) string {
 }
 
 func tlsHint(err error) string {
-	if _, is := errors.AsType[tls.AlertError](err); is || strings.Contains(err.Error(), "remote error") {
+	if wraps[tls.AlertError](err) || strings.Contains(err.Error(), "remote error") {
 		return "the broker did not accept the connection; if it asks for a client certificate, give clientcert_file " +
 			"and clientkey_file"
 	}

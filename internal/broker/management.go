@@ -61,7 +61,7 @@ func (c *Client) request(call *call, method, pathAndQuery string, body, result a
 
 // listed finds out whether it was the answer that rabbit-hole could not read.
 func listed(bindings []rabbithole.BindingInfo, err error) ([]rabbithole.BindingInfo, error) {
-	if _, unanswered := errors.AsType[*url.Error](err); err != nil && !unanswered {
+	if err != nil && !wraps[*url.Error](err) {
 		return nil, &notManagement{"a list of bindings", err}
 	}
 	return bindings, err

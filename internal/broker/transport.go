@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -198,10 +199,7 @@ func newRefusal(request *http.Request, response *http.Response) *refusal {
 		Error, Reason loose[string]
 	}
 	if json.NewDecoder(response.Body).Decode(&body) == nil {
-		r.code, r.reason = body.Error.value, body.Reason.value
-		if r.reason == "" {
-			r.reason = r.code
-		}
+		r.code, r.reason = body.Error.value, cmp.Or(body.Reason.value, body.Error.value)
 	}
 	return r
 }
@@ -373,7 +371,7 @@ func mayPass(response *http.Response, err error) bool {
 		return response.StatusCode == http.StatusTooManyRequests ||
 			response.StatusCode >= 500 && response.StatusCode != http.StatusNotImplemented
 	}
-	return !isTLS(err) && !isUnknownHost(err) && !isAMQP(err) && !isRefusedByProxy(err) && !isNotManagement(err)
+	return !isTLS(err) && !isUnknownHost(err) && !isAMQP(err) && !isRefusedByProxy(err) && !wraps[*notManagement](err)
 }
 
 // outage is the time in which no request succeeds. All wait for its end together, so that it is waited for once,
@@ -447,24 +445,16 @@ func backoff(attempt int) time.Duration {
 
 // isTLS tells whether the two sides did not agree on a secure connection.
 func isTLS(err error) bool {
-	var verification *tls.CertificateVerificationError
-	var alert tls.AlertError
-	var record tls.RecordHeaderError
-	var network *net.OpError
-	return errors.As(err, &verification) || errors.As(err, &alert) || errors.As(err, &record) ||
-		errors.Is(err, http.ErrSchemeMismatch) ||
-		errors.As(err, &network) && network.Op == "remote error" // how crypto/tls reports the other side's alert
+	network, isNetwork := errors.AsType[*net.OpError](err)
+	return wraps[*tls.CertificateVerificationError](err) || wraps[tls.AlertError](err) ||
+		wraps[tls.RecordHeaderError](err) || errors.Is(err, http.ErrSchemeMismatch) ||
+		isNetwork && network.Op == "remote error" // how crypto/tls reports the other side's alert
 }
 
 // isRefusedByProxy tells whether a proxy would not connect, whatever is behind it.
 func isRefusedByProxy(err error) bool {
 	proxy, is := errors.AsType[*proxyRefusal](err)
 	return is && proxy.status < 500
-}
-
-func isNotManagement(err error) bool {
-	_, is := errors.AsType[*notManagement](err)
-	return is
 }
 
 func isUnknownHost(err error) bool {

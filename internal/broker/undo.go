@@ -3,7 +3,6 @@ package broker
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -88,8 +87,7 @@ func isVerification(step plans.Step) bool {
 // mayGoOn tells whether the broker has refused one step, and may do another one. Whoever may not use the vhost is
 // refused all.
 func mayGoOn(err error) bool {
-	_, holdsMessages := errors.AsType[*NotEmptyError](err)
-	return holdsMessages || IsKind(err, NotFound, Forbidden, Conflict, InUse, Refused) && !isBarred(err)
+	return wraps[*NotEmptyError](err) || IsKind(err, NotFound, Forbidden, Conflict, InUse, Refused) && !isBarred(err)
 }
 
 // asFarAsPossible runs steps at the same time. Then it runs those that a failure has held up one by one, if the broker

@@ -5,7 +5,10 @@
 // never talks to a broker. Whatever RabbitMQ would refuse is an error of Resolve, as far as it can be known beforehand.
 package cascade
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // QueueType is the type of the queues of a cascade.
 type QueueType string
@@ -106,10 +109,7 @@ func defaultQueue(base int) string {
 }
 
 func setDefault[T comparable](value *T, otherwise T) {
-	var unset T
-	if *value == unset {
-		*value = otherwise
-	}
+	*value = cmp.Or(*value, otherwise)
 }
 
 // resolveLevels derives the number of levels and the longest delay from each other.

@@ -79,13 +79,11 @@ func join(texts []string, last string) string {
 	return strings.Join(texts[:len(texts)-1], ", ") + last + texts[len(texts)-1]
 }
 
-func appendNew(texts []string, further ...string) []string {
-	for _, text := range further {
-		if !slices.Contains(texts, text) {
-			texts = append(texts, text)
-		}
+func appendNew(texts []string, text string) []string {
+	if slices.Contains(texts, text) {
+		return texts
 	}
-	return texts
+	return append(texts, text)
 }
 
 // damages are those of a topology in the making.

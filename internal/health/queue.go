@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -157,12 +158,7 @@ func removed(next string) string {
 }
 
 // overflowOf is what a full queue does, whose overflow may not be given.
-func overflowOf(given string) string {
-	if given == "" {
-		return "drop-head"
-	}
-	return given
-}
+func overflowOf(given string) string { return cmp.Or(given, "drop-head") }
 
 // millis is a time in milliseconds, in words.
 func millis(n int64) string { return plaintext.Duration(time.Duration(n) * time.Millisecond) }

@@ -134,10 +134,8 @@ func compare[T comparable](found []Difference, property string, want, have T) []
 }
 
 func (a Arguments) differences(have Arguments) []Difference {
-	keys := maps.Clone(a)
-	if keys == nil {
-		keys = Arguments{}
-	}
+	keys := Arguments{}
+	maps.Copy(keys, a)
 	maps.Copy(keys, have)
 	var found []Difference
 	for _, key := range slices.Sorted(maps.Keys(keys)) {

@@ -10,7 +10,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
@@ -119,22 +118,11 @@ func (b Binding) LeadsTo(kind DestinationType, name string) bool {
 
 // Sorted returns the bindings in an order that does not change between runs.
 func (b Bindings) Sorted() []Binding {
-	type lined struct {
-		Binding
-		line string
-	}
-	all := make([]lined, 0, len(b))
-	for binding := range b {
-		all = append(all, lined{binding, binding.Line()}) // once each, rather than for every comparison
-	}
-	slices.SortFunc(all, func(x, y lined) int {
-		return cmp.Or(strings.Compare(x.Source, y.Source), strings.Compare(x.line, y.line))
+	return slices.SortedFunc(maps.Keys(b), func(x, y Binding) int {
+		return cmp.Or(cmp.Compare(x.Source, y.Source), cmp.Compare(x.RoutingKey, y.RoutingKey),
+			cmp.Compare(x.DestinationType, y.DestinationType), cmp.Compare(x.Destination, y.Destination),
+			cmp.Compare(x.Arguments, y.Arguments))
 	})
-	sorted := make([]Binding, len(all))
-	for i, each := range all {
-		sorted[i] = each.Binding
-	}
-	return sorted
 }
 
 // Where are the bindings for which something holds, sorted.
@@ -256,10 +244,7 @@ func (e Exchange) AlternateExchange() string { return e.Arguments.Text("alternat
 // Type is the queue's type. A queue without the argument is a classic queue. Where a vhost has another default type,
 // the broker itself adds the argument when the queue is declared (4.0).
 func (q Queue) Type() string {
-	if t := q.Arguments.Text("x-queue-type"); t != "" {
-		return t
-	}
-	return "classic"
+	return cmp.Or(q.Arguments.Text("x-queue-type"), "classic")
 }
 
 // DeadLetterExchange is the exchange that takes the queue's expired messages.
