@@ -220,12 +220,11 @@ func (v *vhostAPI) missing(ctx context.Context, step plans.Step) (bool, error) {
 	}
 	look := v.Lookup(v.vhost)
 	_, exists, err := look.Exchange(ctx, bind.Binding.Source)
-	if err != nil || !exists {
-		return true, err
-	}
-	if bind.Binding.DestinationType == topology.ToQueue {
+	switch {
+	case err != nil || !exists:
+	case bind.Binding.DestinationType == topology.ToQueue:
 		_, exists, err = look.Queue(ctx, bind.Binding.Destination)
-	} else {
+	default:
 		_, exists, err = look.Exchange(ctx, bind.Binding.Destination)
 	}
 	return !exists, err

@@ -19,11 +19,8 @@ const (
 
 // pattern is a regular expression as Erlang's module re reads it: in PCRE's syntax, byte by byte. Go's package regexp
 // has no lookaround, as in `^(?!amq\.)`, nor references; what it takes means the same to both. The other expressions go
-// to regexp2, which has them, but is written after .NET.
-type pattern struct {
-	usual    *regexp.Regexp  // nil if Go does not know the syntax
-	extended *regexp2.Regexp // nil if that is not needed, or does not know the syntax either
-}
+// to regexp2, which has them, but is written after .NET. It is nil if neither knows the syntax.
+type pattern func(name string) (bool, error)
 
 // longestMatch is how long an extended pattern may look at one name: it may go back again and again.
 const longestMatch = 100 * time.Millisecond
@@ -31,31 +28,25 @@ const longestMatch = 100 * time.Millisecond
 func compile(text string) pattern {
 	text = bytewise(text)
 	if usual, err := regexp.Compile(text); err == nil {
-		return pattern{usual: usual}
+		return func(name string) (bool, error) { return usual.MatchString(name), nil }
 	}
 	// .NET reads these in another way: classes of POSIX, and one class within another.
 	if strings.Contains(text, "[[:") || strings.Contains(text, "-[") {
-		return pattern{}
+		return nil
 	}
 	extended, err := regexp2.Compile(text)
 	if err != nil {
-		return pattern{}
+		return nil
 	}
 	extended.MatchTimeout = longestMatch
-	return pattern{extended: extended}
+	return extended.MatchString
 }
 
 func (p pattern) matches(name string) certainty {
-	name = bytewise(name)
-	switch {
-	case p.usual != nil && p.usual.MatchString(name):
-		return yes
-	case p.usual != nil:
-		return no
-	case p.extended == nil:
+	if p == nil {
 		return perhaps
 	}
-	matches, err := p.extended.MatchString(name)
+	matches, err := p(bytewise(name))
 	switch {
 	case err != nil:
 		return perhaps

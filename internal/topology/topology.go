@@ -381,19 +381,12 @@ func (b Binding) Describe() string {
 // Without is the part of the topology that another one does not have. It has queues, with the bindings that lead into
 // them, and policies, with the exchanges to which they lead.
 func (t Topology) Without(other Topology) Topology {
-	part := New()
+	rest, part := t.Except(other), New()
 	part.Entry, part.Delivery = t.Entry, t.Delivery
-	for name, p := range t.Policies {
-		if _, common := other.Policies[name]; !common {
-			part.Policies[name] = p
-			if e, exists := t.Exchanges[p.AlternateExchange()]; exists {
-				part.Exchanges[e.Name] = e
-			}
-		}
-	}
-	for name, q := range t.Queues {
-		if _, common := other.Queues[name]; !common {
-			part.Queues[name] = q
+	part.Queues, part.Policies = rest.Queues, rest.Policies
+	for _, p := range part.Policies {
+		if e, exists := t.Exchanges[p.AlternateExchange()]; exists {
+			part.Exchanges[e.Name] = e
 		}
 	}
 	for b := range t.Bindings {
