@@ -122,17 +122,18 @@ func (p Plan) Steps() []Step {
 }
 
 func bind(bindings []topology.Binding) []Step {
-	steps := make([]Step, len(bindings))
-	for i, b := range bindings {
-		steps[i] = Bind{b}
-	}
-	return steps
+	return each(bindings, func(b topology.Binding) Step { return Bind{b} })
 }
 
 func unbind(bindings []topology.Binding) []Step {
-	steps := make([]Step, len(bindings))
-	for i, b := range bindings {
-		steps[i] = Unbind{b}
+	return each(bindings, func(b topology.Binding) Step { return Unbind{b} })
+}
+
+// each has a step for each of them.
+func each[T any](all []T, step func(T) Step) []Step {
+	steps := make([]Step, len(all))
+	for i, one := range all {
+		steps[i] = step(one)
 	}
 	return steps
 }

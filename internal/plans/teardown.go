@@ -77,7 +77,7 @@ func (t teardown) removal(guard Guard) Plan {
 			then(deleteExchanges(t.levels)...).
 			then(t.deleteQueues(false)...).
 			then(deleteExchanges(t.alternate)...).
-			then(t.deletePolicies()...)
+			then(deletePolicies(t.policies)...)
 	}
 	removal := Plan{}.
 		then(t.close...).
@@ -85,7 +85,7 @@ func (t teardown) removal(guard Guard) Plan {
 		then(t.cutOff...).
 		then(deleteExchanges(t.levels)...).
 		then(deleteExchanges(t.alternate)...).
-		then(t.deletePolicies()...)
+		then(deletePolicies(t.policies)...)
 	if len(t.cutOff)+len(t.levels)+len(t.alternate) > 0 {
 		// Publishers that enter below the entry may have come in since.
 		removal = removal.then(t.verify(t.queues(), VerifyEmpty{Still: true})...)
@@ -187,19 +187,11 @@ func (t teardown) undoable(removal Plan) Plan {
 }
 
 func deleteExchanges(names []string) []Step {
-	steps := make([]Step, len(names))
-	for i, name := range names {
-		steps[i] = DeleteExchange{Name: name}
-	}
-	return steps
+	return each(names, func(name string) Step { return DeleteExchange{Name: name} })
 }
 
-func (t teardown) deletePolicies() []Step {
-	var steps []Step
-	for _, name := range t.policies {
-		steps = append(steps, DeletePolicy{Name: name})
-	}
-	return steps
+func deletePolicies(names []string) []Step {
+	return each(names, func(name string) Step { return DeletePolicy{Name: name} })
 }
 
 func (t teardown) deleteQueues(ifEmpty bool) []Step {
@@ -209,9 +201,7 @@ func (t teardown) deleteQueues(ifEmpty bool) []Step {
 			sources[b.Destination] = append(sources[b.Destination], b.Source)
 		}
 	}
-	var steps []Step
-	for _, q := range t.queues() {
-		steps = append(steps, DeleteQueue{Queue: q, IfEmpty: ifEmpty, Sources: sources[q.Name]})
-	}
-	return steps
+	return each(t.queues(), func(q topology.Queue) Step {
+		return DeleteQueue{Queue: q, IfEmpty: ifEmpty, Sources: sources[q.Name]}
+	})
 }
