@@ -169,13 +169,9 @@ func (c Config) derivedName() string {
 
 // with are the formats that give one of the names to the level.
 func with(formats []Format, level int, names ...string) []Format {
-	var kept []Format
-	for _, f := range formats {
-		if slices.Contains(names, f.Name(level)) {
-			kept = append(kept, f)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(slices.Clone(formats), func(f Format) bool {
+		return !slices.Contains(names, f.Name(level))
+	})
 }
 
 // names are what the formats call the level.

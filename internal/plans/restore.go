@@ -71,27 +71,21 @@ func behind(t topology.Topology, name string, kind topology.DestinationType) []s
 // without is the rest of the topology once the steps have removed something.
 func without(t topology.Topology, removed []Step) topology.Topology {
 	t = t.Clone()
-	exchanges, queues := map[string]bool{}, map[string]bool{}
+	gone := topology.New()
 	for _, step := range removed {
 		switch s := step.(type) {
 		case DeleteExchange:
-			delete(t.Exchanges, s.Name)
-			exchanges[s.Name] = true
+			gone.Exchanges[s.Name] = t.Exchanges[s.Name]
 		case DeleteQueue:
-			delete(t.Queues, s.Queue.Name)
-			queues[s.Queue.Name] = true
+			gone.Queues[s.Queue.Name] = s.Queue
 		case Unbind:
 			delete(t.Bindings, s.Binding)
 		case DeletePolicy:
-			delete(t.Policies, s.Name)
+			gone.Policies[s.Name] = t.Policies[s.Name]
 		}
 	}
-	maps.DeleteFunc(t.Bindings, func(b topology.Binding, _ struct{}) bool {
-		if b.DestinationType == topology.ToExchange {
-			return exchanges[b.Source] || exchanges[b.Destination]
-		}
-		return exchanges[b.Source] || queues[b.Destination]
-	})
+	t = t.Except(gone)
+	maps.DeleteFunc(t.Bindings, func(b topology.Binding, _ struct{}) bool { return gone.Takes(b) })
 	return t
 }
 
