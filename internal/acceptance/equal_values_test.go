@@ -88,8 +88,13 @@ func TestLadderDelaysAreWords(t *testing.T) {
 	given := attributes{"vhost": v.name, "name": "l", "delays": textSet("60s", "1h")}
 	p.mustApply(given)
 	given = given.with(attributes{"delays": textSet("1m", "1h")})
-	if plan := p.plan(t.Context(), given); plan.isEmpty(p.state) || plan.replace {
+	plan := p.plan(t.Context(), given)
+	if plan.isEmpty(p.state) || plan.replace {
 		t.Errorf("empty %t, replace %t: %s", plan.isEmpty(p.state), plan.replace, errorText(plan.diagnostics))
+	}
+	if text := warningText(plan.diagnostics); !strings.Contains(text, `queue "l.delay-60s"`) ||
+		!strings.Contains(text, "A message with a key for one of them is parked from then on") {
+		t.Errorf("the plan does not say what becomes of old keys: %s", text)
 	}
 	p.mustApply(given)
 	p.mustBeSettled(given)

@@ -52,31 +52,31 @@ func (d *Deployment) Destroy(ctx context.Context, guard plans.Guard) (result Des
 // remove deletes everything but the delivery exchange, unless messages wait in the queues. An error is a
 // *NotRemovedError.
 func (d *Deployment) remove(ctx context.Context, guard plans.Guard) error {
-	if err := d.tearDown(ctx, guard); err != nil {
-		return &NotRemovedError{failure{err}, d.Desired}
+	if done, err := d.tearDown(ctx, guard); err != nil {
+		return &NotRemovedError{failure{err}, d.Desired, len(done) > 0}
 	}
 	return nil
 }
 
-func (d *Deployment) tearDown(ctx context.Context, guard plans.Guard) error {
+func (d *Deployment) tearDown(ctx context.Context, guard plans.Guard) (done []plans.Step, err error) {
 	runner := d.Client.Begin(d.Vhost)
 	defer runner.Close()
 	state, err := d.Read(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if plans.NeedsInbound(d.Desired, guard) {
 		inbound, err := d.Client.Inbound(ctx, d.Vhost, d.ownedExchanges(state.Topology),
 			slices.Collect(maps.Keys(state.Queues)))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		maps.Copy(state.Bindings, inbound)
 	}
-	if _, err = runner.Run(ctx, plans.Teardown(d.Desired, state.Topology, guard)); err != nil {
-		return err
+	if done, err = runner.Run(ctx, plans.Teardown(d.Desired, state.Topology, guard)); err != nil {
+		return done, err
 	}
-	return d.verifyGone(ctx)
+	return done, d.verifyGone(ctx)
 }
 
 // ownedExchanges are those of the exchanges whose bindings belong to the topology.

@@ -51,7 +51,7 @@ func (r *rebuild) run(ctx context.Context) (Outcome, error) {
 	}
 	done, err := runner.Run(ctx, plans.Rebuild(before, r.Desired, found.Topology, guard))
 	if err != nil {
-		return r.brokenOff(ctx, found, done, &NotRemovedError{failure{err}, before})
+		return r.brokenOff(ctx, found, done, &NotRemovedError{failure{err}, before, len(done) > 0})
 	}
 	runner.Release()
 	state, err := r.Read(ctx)

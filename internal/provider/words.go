@@ -255,7 +255,7 @@ func (o *operation) notRemoved(verb string, err *deploy.NotRemovedError) diag.Di
 		return o.holdsMessages(verb, notEmpty, err.Of)
 	case verb == "update": // of a rebuild, whose new entry may be open
 		return failure
-	case o.options.Guard.Force:
+	case o.options.Guard.Force && err.MayLack:
 		return withMore(failure,
 			"With force_destroy, nothing brings deleted objects back. The next apply goes on from there.")
 	}
@@ -277,7 +277,7 @@ func (o *operation) holdsMessages(verb string, err *broker.NotEmptyError, of top
 		lines = append(lines, fmt.Sprintf("queue %q: %s", q.Name, q.Text()))
 		overdue = overdue || q.Overdue
 		delays := of.Queues[q.Name].Delays()
-		delayed, parked = delayed || delays, parked || !delays
+		delayed, parked = delayed || delays && !q.Overdue, parked || !delays
 	}
 	after, waits := "", "a destroy"
 	if verb != "destroy" {
@@ -295,7 +295,8 @@ func (o *operation) holdsMessages(verb string, err *broker.NotEmptyError, of top
 	}
 	if overdue {
 		ways = append(ways, "Overdue messages find no queue, or a full one: bind a queue, or make room. "+
-			"RabbitMQ tries again within three minutes, or six if a queue was full.")
+			"RabbitMQ tries again within three minutes, or six if a queue was full. Or first apply force_destroy = "+
+			"true, which deletes them.")
 	}
 	if parked {
 		ways = append(ways, "Parked messages do not leave the queue of unroutable messages by themselves. Consume it, "+
