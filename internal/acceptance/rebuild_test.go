@@ -30,7 +30,8 @@ func newRebuilt(t *testing.T, queueType string, resolution time.Duration) *rebui
 	v := newVhost(t)
 	r := &rebuilt{vhost: v, protocol: newProtocol(t, v.broker, nil)}
 	r.given = attributes{
-		"vhost": v.name, "name": "t", "levels": rebuiltLevels, "resolution": resolution.String(), "queue_type": queueType,
+		"vhost": v.name, "name": "t", "levels": rebuiltLevels, "resolution": resolution.String(),
+		"queue_type": queueType,
 	}
 	r.config = cascade.Config{Name: "t", Vhost: v.name, Levels: rebuiltLevels, Resolution: resolution,
 		QueueType: cascade.QueueType(queueType), CreateDeliveryExchange: true, StrictKeys: true,

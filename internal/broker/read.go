@@ -345,7 +345,7 @@ func (c *Client) bindingsFrom(ctx context.Context, vhost, exchange string) ([]to
 		})
 }
 
-// orOnceMore asks once more for what is missing, if the vhost is there: the broker may have started meanwhile.
+// orOnceMore asks once more for a missing object, if the vhost is there: the broker may have started meanwhile.
 func (c *Client) orOnceMore(ctx context.Context, vhost string, ask func() error) error {
 	err := ask()
 	if isNotFound(err) {
