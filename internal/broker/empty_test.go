@@ -86,7 +86,7 @@ func (test hiddenMessage) isSeen(t *testing.T, with ...func(*broker.Config)) {
 		notEmpty.Queues[0].Messages != 1 {
 		t.Fatalf("the error is %v", err)
 	}
-	if !strings.Contains(notEmpty.Detail(), `"q": 1`) || !strings.Contains(notEmpty.Detail(), "deleting it") {
+	if !strings.Contains(notEmpty.Detail(), `"q": 1`) || !strings.Contains(notEmpty.Detail(), "Deleting it") {
 		t.Errorf("the detail is %s", notEmpty.Detail())
 	}
 
