@@ -214,12 +214,12 @@ func carries(sent amqp.Publishing) func(*journey) string {
 	}
 }
 
-// overtakes sends a message with a priority into the queue in which another one waits, when that is nearly due. It is
+// overtakes sends a message with a priority into the queue in which another one waits, long before that is due. It is
 // harmful if the other one waits for it.
 func overtakes(priority uint8) func(*journey) string {
 	return func(j *journey) string {
 		j.publish(4, amqp.Publishing{Type: "normal"})
-		time.Sleep(j.after(3)) // what comes later has to be due later
+		time.Sleep(j.after(1)) // what comes later has to be due later
 		j.publish(4, amqp.Publishing{Type: "urgent", Priority: priority})
 		arrivals := j.arrived(j.arrivals, 2)
 		urgent := arrivals[1]
