@@ -8,7 +8,7 @@
 2  drift: an apply would change something
 3  a check failed
 4  findings: something that no apply repairs changes what happens to messages
-5  the plan failed
+5  the plan failed, or the broker refused the user
 6  the broker did not answer
 
 Everything is printed. If there is more than one thing to say, the highest number is the exit code.
@@ -19,12 +19,13 @@ import sys
 DRIFT, CHECK, FINDING, ERROR, SILENT = 2, 3, 4, 5, 6
 WORDS = {DRIFT: "drift", CHECK: "failed check", FINDING: "finding", ERROR: "error", SILENT: "no answer"}
 
-# The provider's summaries for a broker that cannot be asked, or only by somebody else.
+# The provider's summaries for a broker that does not answer.
 NO_ANSWER = {
     "RabbitMQ: broker not reachable",
     "RabbitMQ: broker not available",
     "RabbitMQ: broker does not answer",
 }
+# And for a user whom it refuses.
 NOT_ALLOWED = {
     "RabbitMQ: authentication failed",
     "RabbitMQ: permission denied",

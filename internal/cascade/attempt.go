@@ -481,10 +481,12 @@ func (a *attempt) likeliestDelivery() []string {
 	for name, n := range a.deadLetters {
 		count[name] += n
 	}
-	names := slices.Collect(maps.Keys(count))
-	return slices.DeleteFunc(names, func(name string) bool {
-		return slices.ContainsFunc(names, func(other string) bool { return count[other] > count[name] })
-	})
+	most := 0
+	for _, n := range count {
+		most = max(most, n)
+	}
+	maps.DeleteFunc(count, func(_ string, n int) bool { return n < most })
+	return slices.Collect(maps.Keys(count))
 }
 
 // exchange is the name of the exchange of the level; below level 0 it is the delivery exchange.

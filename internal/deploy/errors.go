@@ -143,8 +143,8 @@ type NotRemovedError struct {
 	failure
 	// Of is the topology to be removed.
 	Of topology.Topology
-	// MayLack tells whether some of it may be gone.
-	MayLack bool
+	// Begun tells whether some of it may be gone.
+	Begun bool
 }
 
 // DeliveryLeftError is for a delivery exchange that could not be deleted after all else was.

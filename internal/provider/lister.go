@@ -165,8 +165,7 @@ func (r *declaredLister[M, P]) in(ctx context.Context, vhost string, req list.Li
 // concernsVhost tells whether an error says nothing of other vhosts. The user may not look into this one, or it is
 // gone, down or too large.
 func concernsVhost(err error) bool {
-	return broker.IsKind(err, broker.Forbidden) || broker.IsKind(err, broker.VhostNotFound) ||
-		broker.IsKind(err, broker.Unavailable) || broker.IsKind(err, broker.Timeout)
+	return broker.IsKind(err, broker.Forbidden, broker.VhostNotFound, broker.Unavailable, broker.Timeout)
 }
 
 // notListed says what could not be listed, in a vhost or at all.

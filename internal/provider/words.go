@@ -255,7 +255,7 @@ func (o *operation) notRemoved(verb string, err *deploy.NotRemovedError) diag.Di
 		return o.holdsMessages(verb, notEmpty, err.Of)
 	case verb == "update": // of a rebuild, whose new entry may be open
 		return failure
-	case o.options.Guard.Force && err.MayLack:
+	case o.options.Guard.Force && err.Begun:
 		return withMore(failure,
 			"With force_destroy, nothing brings deleted objects back. The next apply goes on from there.")
 	}
