@@ -26,27 +26,24 @@ func TestMessageProperties(t *testing.T) {
 		}
 	}
 	t.Parallel()
+	version := brokertest.Shared(t).Version
 	for _, queueType := range []string{"quorum", "classic"} {
 		t.Run(queueType, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "t", "queue_type": queueType,
-				"levels": propertyScale.Levels, "resolution": propertyScale.Resolution.String()})
 			for property, row := range fates {
 				t.Run(property, func(t *testing.T) {
 					t.Parallel()
 					test, known := propertyTests[property]
-					want, told := row[queueColumn(v.broker.Version, queueType)]
+					want, told := row[queueColumn(version, queueType)]
 					switch {
 					case !known:
 						t.Fatal("no test sends such a message")
 					case !told:
-						t.Skipf("the guide does not tell of RabbitMQ %s", v.broker.Version)
+						t.Skipf("the guide does not tell of RabbitMQ %s", version)
 					case want == "–":
 						t.Skip("this version does not know it")
 					}
-					j := newJourney(t, v)
-					if fate := test(j); fate != want {
+					if fate := test(newJourney(t, queueType)); fate != want {
 						t.Errorf("%s, but the guide says: %s", fate, want)
 					}
 				})
@@ -129,7 +126,7 @@ var propertyTests = map[string]func(*journey) string{
 // propertyScale has delays of 500 ms, 1 s and 2 s in a row.
 var propertyScale = binary(3, 500*time.Millisecond)
 
-// journey sends messages to an address of its own.
+// journey sends messages through a cascade of its own: messages of other tests in its queues would hold them up.
 type journey struct {
 	cascadeUnderTest
 	address   string
@@ -137,11 +134,12 @@ type journey struct {
 	arrivals  *brokertest.Collector
 }
 
-func newJourney(t *testing.T, shared *vhost) *journey {
+func newJourney(t *testing.T, queueType string) *journey {
 	t.Helper()
-	v := *shared
-	v.TB = t
-	j := &journey{cascadeUnderTest: cascadeUnderTest{&v, propertyScale, "t.delay-02", "t.delivery"},
+	v := newVhost(t)
+	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "t", "queue_type": queueType,
+		"levels": propertyScale.Levels, "resolution": propertyScale.Resolution.String()})
+	j := &journey{cascadeUnderTest: cascadeUnderTest{v, propertyScale, "t.delay-02", "t.delivery"},
 		address: strings.ReplaceAll(t.Name(), "/", "-")}
 	j.publisher = v.publisher()
 	j.arrivals = v.collect(j.delivery, destination(j.Levels, j.address))
