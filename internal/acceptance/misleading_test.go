@@ -268,7 +268,7 @@ func refuseState(t *testing.T, typeName string, v *vhost, is invalidState) {
 		text := errorText(diagnostics)
 		onAttribute := func(d *tfprotov6.Diagnostic) bool { return d.Attribute != nil }
 		for _, says := range []string{"Invalid value in the state", is.says, "The configuration is not " +
-			"to blame", "terraform state rm"} {
+			"to blame", "terraform state rm", "import {", "terraform import rabbitmqdelay_"} {
 			if len(diagnostics) != 1 || !strings.Contains(text, says) || slices.ContainsFunc(diagnostics,
 				onAttribute) {
 				t.Errorf("the %s does not say %q, once and on no attribute: %s", operation, says, text)

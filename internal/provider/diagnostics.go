@@ -85,8 +85,9 @@ func ofState(diags diag.Diagnostics) diag.Diagnostics {
 			d = diag.NewErrorDiagnostic("Invalid value in the state", fmt.Sprintf("In the state, the attribute %s has "+
 				"no valid value: %s\n\n"+
 				"The configuration is not to blame: something else than this version of the provider wrote the state. "+
-				"Take the resource out of the state with terraform state rm, which leaves the broker as it is, and "+
-				"import it again.", on.Path(), d.Detail()))
+				"Take the resource out of the state with terraform state rm, which leaves the broker as it is. Then "+
+				"import it again, by the ID that the page of the resource describes:\n\n%s", on.Path(), d.Detail(),
+				waysToImport("<type>", "<import ID>")))
 		}
 		moved.Append(d)
 	}
