@@ -117,7 +117,11 @@ func (v *vhostAPI) totalNow(ctx context.Context, q topology.Queue, query string)
 // vhost, because an older broker gives exact figures of classic queues nowhere else.
 func (v *vhostAPI) listTotals(ctx context.Context, queues []topology.Queue, result map[string]queueTotal) error {
 	var list []totalInfo
-	if err := v.get(ctx, &list, freshTotals, "queues", v.vhost); err != nil {
+	err := v.get(ctx, &list, freshTotals, "queues", v.vhost)
+	if isNotFound(err) {
+		err = v.confirm(ctx, v.vhost)
+	}
+	if err != nil {
 		return v.failed(fmt.Sprintf("count the messages in vhost %q", v.vhost), err)
 	}
 	for _, info := range list {
@@ -128,8 +132,17 @@ func (v *vhostAPI) listTotals(ctx context.Context, queues []topology.Queue, resu
 		}
 	}
 	for _, q := range queues {
-		if _, known := result[q.Name]; !known {
-			return v.uncountable(q.Name, "the management API does not say how many there are")
+		if _, known := result[q.Name]; known {
+			continue
+		}
+		_, exists, err := v.queue(ctx, v.vhost, q.Name)
+		if err == nil && exists {
+			err = v.uncountable(q.Name, "the management API does not say how many there are")
+		} else if err == nil { // what does not exist holds nothing
+			err = v.confirm(ctx, v.vhost)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

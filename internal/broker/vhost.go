@@ -143,10 +143,19 @@ func argumentsOf(b topology.Binding) map[string]any {
 // verifyAlone looks at the bindings of an exchange beside one.
 func (v *vhostAPI) verifyAlone(ctx context.Context, step plans.VerifyAlone) error {
 	bindings, err := v.bindingsFrom(ctx, v.vhost, step.Binding.Source)
-	if err == nil && (len(bindings) != 1 || bindings[0] != step.Binding) {
-		err = v.exists(step)
+	switch {
+	case err != nil:
+		return err
+	case len(bindings) == 0:
+		if err := v.confirm(ctx, v.vhost); err != nil {
+			return err
+		}
+		return &Error{NotFound, fmt.Sprintf("%s in vhost %q", step, v.vhost), "somebody else has removed it just now",
+			""}
+	case len(bindings) > 1 || bindings[0] != step.Binding:
+		return v.exists(step)
 	}
-	return err
+	return nil
 }
 
 // verifyAllowed repeats one step that is done already: only a lack of permission counts.
