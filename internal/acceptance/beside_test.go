@@ -49,7 +49,7 @@ func TestAccBesideAnotherProvider(t *testing.T) {
 					}
 					defer conn.Close()
 					const delay = 2 * time.Second
-					sent := time.Now()
+					sent := brokerTime()
 					publisher, err := brokertest.NewPublisher(conn)
 					if err != nil {
 						t.Fatal(err)

@@ -137,7 +137,7 @@ func (s *stream) run(ctx context.Context, publisher *brokertest.Publisher) error
 		if err != nil {
 			return err
 		}
-		s.messages = append(s.messages, sentMessage{delay, time.Now()})
+		s.messages = append(s.messages, sentMessage{delay, brokerTime()})
 		err = publisher.Publish(s.Context(), fmt.Sprintf("t.delay-%02d", s.scale.Levels-1), key,
 			amqp.Publishing{DeliveryMode: amqp.Persistent, Body: fmt.Append(nil, len(s.messages)-1)})
 		if err != nil {

@@ -108,7 +108,7 @@ func (v *vhost) deliversEvery(s cascade.Scale) {
 	collector := v.collect("t.delivery", "#")
 	sent := map[string]time.Time{}
 	for delay := s.Longest(); delay >= 0; delay -= s.Resolution {
-		sent[delay.String()] = time.Now()
+		sent[delay.String()] = brokerTime()
 		v.publish(entry, keyOf(v, s, delay, "here"), delay.String())
 	}
 	arrivals := v.arrived(collector, len(sent))

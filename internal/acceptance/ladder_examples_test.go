@@ -123,7 +123,7 @@ func TestWheelExample(t *testing.T) {
 	}
 	for i := range messages {
 		id := strconv.Itoa(i)
-		due[id] = time.Now().Add(time.Duration(random.IntN(8000)) * time.Millisecond)
+		due[id] = brokerTime().Add(time.Duration(random.IntN(8000)) * time.Millisecond)
 		send(id, "new.here."+id, due[id])
 	}
 	send("nowhere", "new.nowhere", time.Now().Add(300*time.Millisecond))
@@ -136,7 +136,7 @@ func TestWheelExample(t *testing.T) {
 	delivered := v.delivered(arrivals, messages)
 	doubled, latest := 0, time.Duration(0)
 	for _, a := range arrivals.Arrivals() {
-		late := a.At.Sub(due[a.MessageId].Truncate(time.Millisecond))
+		late := a.At.Sub(due[a.MessageId])
 		if latest = max(latest, late); late < 0 {
 			t.Errorf("message %s arrived %s early", a.MessageId, -late)
 		}
@@ -175,7 +175,7 @@ func TestWheelExampleAsks(t *testing.T) {
 	v.eventually("the controller has bound its queue", func() bool { return v.exported().Bindings.Has(control) })
 	arrivals, out := v.collect("wheel.due", "here"), v.publisher()
 
-	now := time.Now().Truncate(time.Millisecond)
+	now := brokerTime()
 	due := map[string]time.Time{"cancelled": now.Add(time.Second), "same": now.Add(time.Second),
 		"later": now.Add(time.Second), "sooner": now.Add(time.Hour)}
 	for id, at := range due {

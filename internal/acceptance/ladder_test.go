@@ -105,7 +105,7 @@ func sendThroughLadder(t *testing.T, queueType string) {
 	arrivals, parked := v.collect("t.delivery", "*.here"), v.consume("t.unroutable")
 	sent := map[string]time.Time{}
 	for _, delay := range delays {
-		sent[delay] = time.Now()
+		sent[delay] = brokerTime()
 		v.publish("t.entry", delay+".here", delay)
 	}
 	for _, wrong := range []string{"3s", "4s.here", "here", "0.1.here"} {
@@ -150,7 +150,7 @@ func TestLadderWithAFixedKey(t *testing.T) {
 	p.mustBeSettled(given)
 	arrivals := v.collect("order.close.exchange", "order.close.queue")
 	for i, key := range []string{"500ms", "500ms.order.17"} {
-		sent := time.Now()
+		sent := brokerTime()
 		v.publish("order.entry", key, key)
 		a := v.arrived(arrivals, i+1)[i]
 		if took := a.At.Sub(sent); took < 500*time.Millisecond || a.RoutingKey != "order.close.queue" {
@@ -449,7 +449,7 @@ func TestLadderOfEighteen(t *testing.T) {
 	v.mustExport(expandLadder(t, cascade.LadderConfig{Vhost: v.name, Name: "rocketmq", Delays: delays,
 		CreateDeliveryExchange: true, ParkUnroutable: true}))
 	arrivals := v.collect("rocketmq.delivery", "*.here")
-	sent := time.Now()
+	sent := brokerTime()
 	v.publish("rocketmq.entry", "1s.here", "")
 	if after := v.arrived(arrivals, 1)[0].At.Sub(sent); after < time.Second {
 		t.Errorf("the message arrived after %s", after)

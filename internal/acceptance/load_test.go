@@ -45,7 +45,9 @@ func TestRepairUnderLoad(t *testing.T) {
 				"exchanges": {(*load).damageExchange, whatIsLeft{held: queueType == cascade.Quorum,
 					lost: queueType == cascade.Classic, passes: func(sentMessage) bool { return true }}},
 				"queues": {(*load).damageQueue,
-					whatIsLeft{lost: true, passes: func(m sentMessage) bool { return m.delay>>loadVictim&1 == 1 }}},
+					whatIsLeft{lost: true, passes: func(m sentMessage) bool {
+						return m.delay/loadUnit&(1<<loadVictim) > 0
+					}}},
 			} {
 				t.Run(fmt.Sprintf("%s, %s", queueType, name), func(t *testing.T) {
 					t.Parallel()
@@ -145,15 +147,15 @@ func (l *load) publish(ctx context.Context) {
 				return
 			}
 		}
-		units := rand.IntN(1 << loadLevels)
-		key, err := binary(loadLevels, loadUnit).RoutingKey(time.Duration(units)*loadUnit, "here")
+		delay := time.Duration(rand.IntN(1<<loadLevels)) * loadUnit
+		key, err := binary(loadLevels, loadUnit).RoutingKey(delay, "here")
 		if err != nil {
 			l.Error(err)
 			return
 		}
 		l.mutex.Lock()
 		number := len(l.sent)
-		l.sent = append(l.sent, sentMessage{time.Duration(units), time.Now()})
+		l.sent = append(l.sent, sentMessage{delay, brokerTime()})
 		l.mutex.Unlock()
 		err = publisher.Publish(l.vhost.Context(), l.desired.Entry, key, amqp.Publishing{DeliveryMode: amqp.Persistent,
 			Body: strconv.AppendInt(nil, int64(number), 10)})
@@ -274,7 +276,7 @@ func (l *load) finish(left whatIsLeft) {
 	gone := missing()
 	for _, n := range gone {
 		if (!left.lost && !left.held) || !left.passes(l.sent[n]) {
-			l.vhost.Errorf("message %d with a delay of %d units is missing", n, l.sent[n].delay)
+			l.vhost.Errorf("message %d with a delay of %s is missing", n, l.sent[n].delay)
 		}
 	}
 	held := 0
@@ -294,9 +296,7 @@ func (l *load) checkArrivals(parked *brokertest.Collector) {
 	for _, a := range l.collector.Arrivals() {
 		n := l.number(a)
 		times[n]++
-		// RabbitMQ counts in whole milliseconds.
-		if took, asked := a.At.Sub(l.sent[n].at.Truncate(time.Millisecond)),
-			time.Duration(int64(l.sent[n].delay)*int64(loadUnit)); took < asked {
+		if took, asked := a.At.Sub(l.sent[n].at), l.sent[n].delay; took < asked {
 			l.vhost.Errorf("message %d took %s, asked was %s", n, took, asked)
 		}
 	}

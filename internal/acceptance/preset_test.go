@@ -50,7 +50,7 @@ func livePreset(t *testing.T, preset cascade.Preset, entry string) {
 	}
 
 	arrivals := v.collect(want.Delivery, "#.here")
-	sent := time.Now()
+	sent := brokerTime()
 	v.publish(entry, routingKey(t, 3*time.Second, 28, time.Second, "here"), "")
 	if after := v.arrived(arrivals, 1)[0].At.Sub(sent); after < 3*time.Second {
 		t.Errorf("the message arrived after %s", after)

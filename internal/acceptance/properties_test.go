@@ -155,7 +155,7 @@ func (j *journey) after(units int) time.Duration { return time.Duration(units) *
 
 func (j *journey) publish(units int, message amqp.Publishing) (sent time.Time) {
 	j.Helper()
-	sent = time.Now()
+	sent = brokerTime()
 	if err := j.publisher.Publish(j.Context(), j.entry, j.key(units, j.address), message); err != nil {
 		j.Fatal(err)
 	}

@@ -73,7 +73,7 @@ func (r *rebuilt) send(exchange string, steps int) (due time.Time) {
 		r.Fatal(err)
 	}
 	delay := time.Duration(steps) * resolved.Resolution
-	due = time.Now().Add(delay)
+	due = brokerTime().Add(delay)
 	r.publish(exchange, keyOf(r, resolved.Scale(), delay, "address"), "x")
 	return due
 }

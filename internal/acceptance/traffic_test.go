@@ -184,7 +184,7 @@ func (f *traffic) send(ctx context.Context, address int) {
 			f.Error(err)
 			return
 		}
-		a := &attempt{message: message, delay: delay, at: time.Now()}
+		a := &attempt{message: message, delay: delay, at: brokerTime()}
 		f.mutex.Lock()
 		number := f.next
 		f.next++
