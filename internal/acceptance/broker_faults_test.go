@@ -23,11 +23,6 @@ import (
 // TestFaultyBroker makes trouble in a broker of its own.
 func TestFaultyBroker(t *testing.T) {
 	t.Parallel()
-	b, err := brokertest.Start(t.Context(), t.Output(), brokertest.WithConfig("heartbeat = 60"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = b.Stop() })
 
 	// The broker restarts in the middle of an operation. Either that is got over, or the state names what
 	// exists; one apply converges once the broker is back.
@@ -35,12 +30,15 @@ func TestFaultyBroker(t *testing.T) {
 		{cascadeType, cascade.Quorum, 2, "update"}, {cascadeType, cascade.Quorum, 2, "destroy"},
 		{cascadeType, cascade.Classic, 2, "update"}} {
 		t.Run(fmt.Sprintf("restart during %s, %s", o.verb, o.queueType), func(t *testing.T) {
-			faultAtApply(t, o, b)
+			t.Parallel()
+			faultAtApply(t, o, ownBroker(t))
 		})
 	}
 
 	// An alarm blocks those who publish, and nobody else.
 	t.Run("alarm", func(t *testing.T) {
+		t.Parallel()
+		b := ownBroker(t)
 		rabbitmqctl(t, b, "set_vm_memory_high_watermark", "absolute", "1")
 		defer rabbitmqctl(t, b, "set_vm_memory_high_watermark", "0.4")
 		v := newVhostNamed(t, b, "alarm")
@@ -57,7 +55,9 @@ func TestFaultyBroker(t *testing.T) {
 
 	// RabbitMQ answers that nothing is in a queue whose leader is down. A destroy does not believe it.
 	t.Run("queue without a leader", func(t *testing.T) {
+		t.Parallel()
 		const vhost = "leaderless"
+		b := ownBroker(t)
 		v := newVhostNamed(t, b, vhost)
 		a := interrupted{cascadeType, cascade.Quorum, 2, "destroy"}.prepare(v)
 		v.publish("t.delay-01", "1.0.nowhere", "")
@@ -83,7 +83,9 @@ func TestFaultyBroker(t *testing.T) {
 	// RabbitMQ leaves a queue without replicas behind a deletion whose client ended in the middle of it. Nobody can
 	// tell it from a queue whose replicas are down, so it is not deleted; the error says what to do.
 	t.Run("half-deleted queue", func(t *testing.T) {
+		t.Parallel()
 		const vhost = "half"
+		b := ownBroker(t)
 		a := interrupted{cascadeType, cascade.Quorum, 2, "destroy"}.prepare(newVhostNamed(t, b, vhost))
 		rabbitmqctl(t, b, "eval", fmt.Sprintf("ra:delete_cluster([{'%s_t.delay-01', node()}]).", vhost))
 		noErrors(t, a.sound.refresh(t.Context()))
@@ -95,6 +97,17 @@ func TestFaultyBroker(t *testing.T) {
 		rabbitmqctl(t, b, "delete_queue", "t.delay-01", "--vhost", vhost)
 		a.converge()
 	})
+}
+
+// ownBroker is one that only this test uses, and may stop.
+func ownBroker(t *testing.T) *brokertest.Broker {
+	t.Helper()
+	b, err := brokertest.Start(t.Context(), t.Output(), brokertest.WithConfig("heartbeat = 60"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Stop() })
+	return b
 }
 
 // faultAtApply lets the broker fail in an apply.
@@ -297,27 +310,12 @@ func TestTwoApplies(t *testing.T) {
 // goes on. In the other it stays away, and an interrupt ends the apply at once, with one error.
 func TestBrokerAway(t *testing.T) {
 	t.Parallel()
-	b, err := brokertest.Start(t.Context(), t.Output(), brokertest.WithConfig("heartbeat = 60"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = b.Stop() })
 	for _, verb := range []string{"create", "destroy"} {
 		o := interrupted{cascadeType, cascade.Quorum, 2, verb}
-		points := o.points(newVhostNamed(t, b, "points-"+verb))
-		middle := points[len(points)/2]
-		operate := func(ctx context.Context, a *trial) []*tfprotov6.Diagnostic {
-			p := a.sound.with(a.proxy.front(), attributes{"max_parallel_requests": 1})
-			diagnostics := p.apply(ctx, p.plan(ctx, a.given))
-			if !a.proxy.hasStruck() {
-				t.Fatal("the broker was not stopped")
-			}
-			a.sound.state, a.sound.private, a.sound.tainted = p.state, p.private, p.tainted
-			return diagnostics
-		}
 		t.Run(verb+" goes on", func(t *testing.T) {
-			a := o.prepare(newVhostNamed(t, b, "away"))
-			a.strike(middle, failure{kills, once})
+			t.Parallel()
+			b := ownBroker(t)
+			a := o.prepareHalfWay(t, b)
 			var back sync.WaitGroup
 			a.proxy.kill = func() {
 				rabbitmqctl(t, b, "stop_app")
@@ -326,14 +324,15 @@ func TestBrokerAway(t *testing.T) {
 					rabbitmqctl(t, b, "start_app")
 				})
 			}
-			diagnostics := operate(t.Context(), a)
+			diagnostics := a.operateOneByOne(t.Context())
 			back.Wait()
 			noErrors(t, diagnostics)
 			a.mustHold(a.desired)
 		})
 		t.Run(verb+" is interrupted", func(t *testing.T) {
-			a := o.prepare(newVhostNamed(t, b, "interrupted"))
-			a.strike(middle, failure{kills, once})
+			t.Parallel()
+			b := ownBroker(t)
+			a := o.prepareHalfWay(t, b)
 			ctx, interrupt := context.WithCancel(t.Context())
 			var interruptedAt time.Time
 			a.proxy.kill = func() {
@@ -343,7 +342,7 @@ func TestBrokerAway(t *testing.T) {
 					interrupt()
 				})
 			}
-			diagnostics := operate(ctx, a)
+			diagnostics := a.operateOneByOne(ctx)
 			if took := time.Since(interruptedAt); took > 5*time.Second {
 				t.Errorf("after the interrupt it took %s", took)
 			}
@@ -355,4 +354,25 @@ func TestBrokerAway(t *testing.T) {
 			a.converge()
 		})
 	}
+}
+
+// prepareHalfWay makes something happen in the middle of the operation.
+func (o interrupted) prepareHalfWay(t *testing.T, b *brokertest.Broker) *trial {
+	t.Helper()
+	points := o.points(newVhostNamed(t, b, "points"))
+	a := o.prepare(newVhostNamed(t, b, "away"))
+	a.strike(points[len(points)/2], failure{kills, once})
+	return a
+}
+
+// operateOneByOne operates with one request at a time.
+func (a *trial) operateOneByOne(ctx context.Context) []*tfprotov6.Diagnostic {
+	a.Helper()
+	p := a.sound.with(a.proxy.front(), attributes{"max_parallel_requests": 1})
+	diagnostics := p.apply(ctx, p.plan(ctx, a.given))
+	if !a.proxy.hasStruck() {
+		a.Fatal("the broker was not stopped")
+	}
+	a.sound.state, a.sound.private, a.sound.tainted = p.state, p.private, p.tainted
+	return diagnostics
 }

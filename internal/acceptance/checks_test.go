@@ -132,6 +132,12 @@ check "tasks_arrive" {
   }
 }
 `
+	const atOnce = `
+provider "rabbitmqdelay" {
+  request_timeout = "1s"
+  retry_timeout   = "0s"
+}
+`
 	probe := watched(head + probed)
 	v.do(plans.Unbind{Binding: topology.Binding{
 		Source: "tasks.delay-16", RoutingKey: "0.0.0.0.0.0.0.0.0.0.0.0.0.0.1.*.*.*.#",
@@ -140,20 +146,17 @@ check "tasks_arrive" {
 	probe.verdict(check, "failed check: data.rabbitmqdelay_probe.tasks: ", "has not arrived")
 	probe.environ = append(probe.environ, "RABBITMQ_PASSWORD=wrong")
 	probe.verdict(failed, "error: data.rabbitmqdelay_probe.tasks: RabbitMQ: authentication failed")
+	probe = watched(head + probed + atOnce)
 	probe.environ = append(probe.environ, "RABBITMQ_ENDPOINT=http://127.0.0.1:1")
 	probe.verdict(silent, "no answer: data.rabbitmqdelay_probe.tasks: RabbitMQ: broker not reachable")
-	hangs := watched(head + probed + `
-provider "rabbitmqdelay" {
-  request_timeout = "1s"
-  retry_timeout   = "0s"
-}
-`)
+	hangs := watched(head + probed + atOnce)
 	hangs.environ = append(hangs.environ, "RABBITMQ_ENDPOINT="+
 		serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	hangs.verdict(silent, "no answer: data.rabbitmqdelay_probe.tasks: RabbitMQ: broker does not answer")
 
 	checks.environ = append(checks.environ, "RABBITMQ_PASSWORD=wrong")
 	checks.verdict(failed, "error: data.rabbitmqdelay_cascade.tasks: RabbitMQ: authentication failed")
+	checks = watched(readExample(t, checksExample, "main.tf") + atOnce)
 	checks.environ = append(checks.environ, "RABBITMQ_ENDPOINT=http://127.0.0.1:1")
 	checks.verdict(silent, "no answer: data.rabbitmqdelay_cascade.tasks: RabbitMQ: broker not reachable")
 

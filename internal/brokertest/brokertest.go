@@ -148,6 +148,7 @@ type options struct {
 	tls        *TLS
 	metrics    bool
 	cores      float64 // of a container, 0 for no limit
+	inMemory   bool
 	member     *Member // of a cluster
 }
 
@@ -177,6 +178,10 @@ func WithPathPrefix(prefix string) Option { return func(o *options) { o.pathPref
 
 // WithCores gives each container so much of the machine: 0.5 is half a core.
 func WithCores(cores float64) Option { return func(o *options) { o.cores = cores } }
+
+// InMemory keeps the data of a container in memory, where nothing is synced to a disk. It is for tests: figures of such
+// a broker say nothing of others.
+func InMemory() Option { return func(o *options) { o.inMemory = true } }
 
 // TLS is what a broker shows to its clients and asks of them, all PEM.
 type TLS struct {

@@ -142,10 +142,16 @@ func runContainer(
 		},
 		HostConfigModifier: func(c *container.HostConfig) {
 			c.AutoRemove = true
+			if o.inMemory {
+				c.Tmpfs = map[string]string{inMemoryDir: "mode=1777"}
+			}
 			c.PortBindings = published.on(p.address)
 			const period = 10_000 // µs; in the usual 100,000 a container would pause for long
 			c.CPUPeriod, c.CPUQuota = period, int64(o.cores*period)
 		},
+	}
+	if o.inMemory {
+		request.Env["RABBITMQ_MNESIA_BASE"] = inMemoryDir
 	}
 	erl := o.settings
 	if o.member != nil {
@@ -206,6 +212,9 @@ while true; do
 done
 `
 )
+
+// inMemoryDir is in no image: in the directory of an image, only root could write.
+const inMemoryDir = "/brokertest"
 
 // publishing has ports of a container, each with the port of the host that it gets; a restart does not change them.
 type publishing map[string]int

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Shared returns the broker that the tests of one binary share. It starts at its first use; a package
-// that uses it has a TestMain that calls [Main].
+// Shared returns the broker that the tests of one binary share, with its data in memory. It starts at its first use; a
+// package that uses it has a TestMain that calls [Main].
 func Shared(t testing.TB) *Broker {
 	t.Helper()
 	b, err := shared()
@@ -25,7 +25,7 @@ var (
 	sharedStarted bool
 	shared        = sync.OnceValues(func() (*Broker, error) {
 		sharedStarted = true
-		return Start(context.Background(), os.Stderr)
+		return Start(context.Background(), os.Stderr, InMemory())
 	})
 )
 
