@@ -205,7 +205,11 @@ func TestWheelExampleAsks(t *testing.T) {
 	v.eventually("nothing goes round", func() bool { return v.depth("wheel.control") == 0 })
 }
 
-// delivered waits for messages with so many IDs, and counts those of each.
+// offeredAgain is the longest time after which RabbitMQ offers a message again that a queue has refused. A quorum queue
+// does that also where its leader does not answer a publisher's first message in time (rabbit_fifo_client, 4.3).
+const offeredAgain = 6 * time.Minute
+
+// delivered waits for messages with so many IDs, and counts those of each. It gives up when none could come any more.
 func (v *vhost) delivered(arrivals *brokertest.Collector, messages int) map[string]int {
 	v.Helper()
 	for {
@@ -217,14 +221,15 @@ func (v *vhost) delivered(arrivals *brokertest.Collector, messages int) map[stri
 		if len(delivered) == messages {
 			return delivered
 		}
-		ctx, cancel := context.WithTimeout(v.Context(), patience)
+		ctx, cancel := context.WithTimeout(v.Context(), offeredAgain+patience)
 		_, err := arrivals.Wait(ctx, len(seen)+1)
 		cancel()
 		if err != nil {
 			for name := range v.exported().Queues {
 				v.Logf("queue %q holds %d", name, v.depth(name))
 			}
-			v.Fatalf("%d of %d messages were delivered, then none for %s: %v", len(delivered), messages, patience, err)
+			v.Fatalf("%d of %d messages were delivered, then none for %s: %v", len(delivered), messages,
+				offeredAgain+patience, err)
 		}
 	}
 }
