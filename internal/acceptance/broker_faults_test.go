@@ -31,14 +31,14 @@ func TestFaultyBroker(t *testing.T) {
 		{cascadeType, cascade.Classic, 2, "update"}} {
 		t.Run(fmt.Sprintf("restart during %s, %s", o.verb, o.queueType), func(t *testing.T) {
 			t.Parallel()
-			faultAtApply(t, o, ownBroker(t))
+			faultAtApply(t, o, brokertest.Own(t))
 		})
 	}
 
 	// An alarm blocks those who publish, and nobody else.
 	t.Run("alarm", func(t *testing.T) {
 		t.Parallel()
-		b := ownBroker(t)
+		b := brokertest.Own(t)
 		rabbitmqctl(t, b, "set_vm_memory_high_watermark", "absolute", "1")
 		defer rabbitmqctl(t, b, "set_vm_memory_high_watermark", "0.4")
 		v := newVhostNamed(t, b, "alarm")
@@ -57,7 +57,7 @@ func TestFaultyBroker(t *testing.T) {
 	t.Run("queue without a leader", func(t *testing.T) {
 		t.Parallel()
 		const vhost = "leaderless"
-		b := ownBroker(t)
+		b := brokertest.Own(t)
 		v := newVhostNamed(t, b, vhost)
 		a := interrupted{cascadeType, cascade.Quorum, 2, "destroy"}.prepare(v)
 		v.publish("t.delay-01", "1.0.nowhere", "")
@@ -85,7 +85,7 @@ func TestFaultyBroker(t *testing.T) {
 	t.Run("half-deleted queue", func(t *testing.T) {
 		t.Parallel()
 		const vhost = "half"
-		b := ownBroker(t)
+		b := brokertest.Own(t)
 		a := interrupted{cascadeType, cascade.Quorum, 2, "destroy"}.prepare(newVhostNamed(t, b, vhost))
 		rabbitmqctl(t, b, "eval", fmt.Sprintf("ra:delete_cluster([{'%s_t.delay-01', node()}]).", vhost))
 		noErrors(t, a.sound.refresh(t.Context()))
@@ -97,17 +97,6 @@ func TestFaultyBroker(t *testing.T) {
 		rabbitmqctl(t, b, "delete_queue", "t.delay-01", "--vhost", vhost)
 		a.converge()
 	})
-}
-
-// ownBroker is one that only this test uses, and may stop.
-func ownBroker(t *testing.T) *brokertest.Broker {
-	t.Helper()
-	b, err := brokertest.Start(t.Context(), t.Output(), brokertest.WithConfig("heartbeat = 60"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = b.Stop() })
-	return b
 }
 
 // faultAtApply lets the broker fail in an apply.
@@ -314,7 +303,7 @@ func TestBrokerAway(t *testing.T) {
 		o := interrupted{cascadeType, cascade.Quorum, 2, verb}
 		t.Run(verb+" goes on", func(t *testing.T) {
 			t.Parallel()
-			b := ownBroker(t)
+			b := brokertest.Own(t)
 			a := o.prepareHalfWay(t, b)
 			var back sync.WaitGroup
 			a.proxy.kill = func() {
@@ -331,7 +320,7 @@ func TestBrokerAway(t *testing.T) {
 		})
 		t.Run(verb+" is interrupted", func(t *testing.T) {
 			t.Parallel()
-			b := ownBroker(t)
+			b := brokertest.Own(t)
 			a := o.prepareHalfWay(t, b)
 			ctx, interrupt := context.WithCancel(t.Context())
 			var interruptedAt time.Time

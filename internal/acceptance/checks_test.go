@@ -146,13 +146,12 @@ provider "rabbitmqdelay" {
 	probe.verdict(check, "failed check: data.rabbitmqdelay_probe.tasks: ", "has not arrived")
 	probe.environ = append(probe.environ, "RABBITMQ_PASSWORD=wrong")
 	probe.verdict(failed, "error: data.rabbitmqdelay_probe.tasks: RabbitMQ: authentication failed")
-	probe = watched(head + probed + atOnce)
-	probe.environ = append(probe.environ, "RABBITMQ_ENDPOINT=http://127.0.0.1:1")
-	probe.verdict(silent, "no answer: data.rabbitmqdelay_probe.tasks: RabbitMQ: broker not reachable")
-	hangs := watched(head + probed + atOnce)
-	hangs.environ = append(hangs.environ, "RABBITMQ_ENDPOINT="+
+	away := watched(head + probed + atOnce)
+	away.environ = append(away.environ, "RABBITMQ_ENDPOINT=http://127.0.0.1:1")
+	away.verdict(silent, "no answer: data.rabbitmqdelay_probe.tasks: RabbitMQ: broker not reachable")
+	away.environ = append(away.environ, "RABBITMQ_ENDPOINT="+
 		serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	hangs.verdict(silent, "no answer: data.rabbitmqdelay_probe.tasks: RabbitMQ: broker does not answer")
+	away.verdict(silent, "no answer: data.rabbitmqdelay_probe.tasks: RabbitMQ: broker does not answer")
 
 	checks.environ = append(checks.environ, "RABBITMQ_PASSWORD=wrong")
 	checks.verdict(failed, "error: data.rabbitmqdelay_cascade.tasks: RabbitMQ: authentication failed")

@@ -80,18 +80,10 @@ func TestAccMonitoring(t *testing.T) {
 	program := installed(t, "prometheus")
 	// Intervals of seconds and minutes are shorter here: counts of queues and of channels, and the second try after a
 	// queue has refused a message.
-	b, err := brokertest.Start(t.Context(), os.Stderr, brokertest.WithMetrics(),
+	b := brokertest.Own(t, brokertest.WithMetrics(),
 		brokertest.WithConfig("collect_statistics_interval = 1000"),
 		brokertest.WithSetting("quorum_tick_interval", 1000),
 		brokertest.WithSetting("dead_letter_worker_publisher_confirm_timeout", 2000))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
 	m := monitored{vhost: openVhost(t, b, "/")}
 	m.declareQueue("billing", map[string]any{"x-queue-type": "quorum"})
 	m.watch(program, m.facts())

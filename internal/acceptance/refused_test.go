@@ -21,24 +21,14 @@ import (
 func TestRefusedMessagesAreOfferedAgain(t *testing.T) {
 	t.Parallel()
 	const interval, unit = 8 * time.Second, 100 * time.Millisecond
-	b, err := brokertest.Start(
-		t.Context(),
-		t.Output(),
-		brokertest.WithSetting("dead_letter_worker_publisher_confirm_timeout", int(interval.Milliseconds())),
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	b := brokertest.Own(t,
+		brokertest.WithSetting("dead_letter_worker_publisher_confirm_timeout", int(interval.Milliseconds())))
 	v := newVhostNamed(t, b, "refused")
 	newProtocol(t, b, nil).mustApply(attributes{"vhost": v.name, "name": "t", "levels": 1, "resolution": unit.String()})
 	v.declareQueue("full", map[string]any{"x-queue-type": "quorum", "x-max-length": 1, "x-overflow": "reject-publish"})
 	v.bind("t.delivery", destination(1, "full"), "queue", "full")
 	filler, fill := 0, v.publisher()
+	var err error
 	for ; err == nil; filler++ {
 		err = fill.Publish(t.Context(), "", "full", amqp.Publishing{Body: []byte("filler")})
 	}

@@ -155,7 +155,7 @@ type soakCascade struct {
 
 func newSoak(t *testing.T) *soak {
 	t.Helper()
-	b, err := brokertest.Start(t.Context(), os.Stderr,
+	b := brokertest.Own(t,
 		// A message may find no way when it expires, while an exchange is missing or the broker starts. It is sent
 		// again within three minutes by default.
 		brokertest.WithSetting("dead_letter_worker_publisher_confirm_timeout", int(soakRetry.Milliseconds())),
@@ -163,14 +163,6 @@ func newSoak(t *testing.T) *soak {
 		// rabbitmq.conf does nothing). Below, only growth beyond it counts.
 		brokertest.WithConfig(fmt.Sprintf("raft.wal_max_size_bytes = %d", soakLog)),
 		brokertest.WithSetting("quorum_wal_max_size_bytes", soakLog))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
 	s := &soak{T: t, broker: b, vhost: brokertest.Vhost(t, b), random: rand.New(rand.NewPCG(6, 6)),
 		done: map[string]int{}}
 	s.look = &vhost{TB: t, broker: b, name: s.vhost, api: management(t, b)}

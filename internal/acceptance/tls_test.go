@@ -97,17 +97,9 @@ func connects(t *testing.T, b *brokertest.Broker, provider attributes, want ...s
 func TestMutualTLS(t *testing.T) {
 	trusted, stranger := newAuthority(t, "trusted"), newAuthority(t, "stranger")
 	server, client, foreign := trusted.issue(), trusted.issue(), stranger.issue()
-	b, err := brokertest.Start(t.Context(), os.Stderr, brokertest.WithPathPrefix("/rabbit/mq"),
+	b := brokertest.Own(t, brokertest.WithPathPrefix("/rabbit/mq"),
 		brokertest.WithTLS(brokertest.TLS{CA: trusted.pem, Cert: server.certificate, Key: server.key,
 			RequireClientCert: true}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
 	amqps := newRelay(t, hostOf(t, b.TLSAMQPURI))
 	secure := *b
 	secure.Endpoint, secure.AMQPURI = b.TLSEndpoint+"/", strings.Replace(b.TLSAMQPURI, hostOf(t, b.TLSAMQPURI),

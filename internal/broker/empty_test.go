@@ -712,7 +712,7 @@ func TestDrainCounts(t *testing.T) {
 // TestQueueWithoutLeader holds messages, but RabbitMQ answers that nothing is in it.
 func TestQueueWithoutLeader(t *testing.T) {
 	t.Parallel()
-	b := startWith(t)
+	b := brokertest.Own(t)
 	conn, channel := dialTo(t, b, "/")
 	// Without a delivery limit, because it is looked into more often than any Terraform does.
 	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "quorum",

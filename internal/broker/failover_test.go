@@ -142,7 +142,7 @@ func (test endOfAMQP) run(t *testing.T) {
 // by the entry.
 func TestRestartWhileDestroying(t *testing.T) {
 	t.Parallel()
-	b := startWith(t)
+	b := brokertest.Own(t)
 	for _, test := range []struct {
 		name    string
 		restart restart
@@ -254,7 +254,7 @@ func (test restart) isRestored(
 // tick, because the proof may rest on that tick. Only who publishes by the queue's name gets a message in so late.
 func TestLeaderRestartsWhileLooking(t *testing.T) {
 	t.Parallel()
-	b := startWith(t)
+	b := brokertest.Own(t)
 	for way, config := range map[string]func(*broker.Config){"amqp": func(*broker.Config) {}, "http": noAMQP} {
 		for _, comes := range []bool{false, true} {
 			for _, when := range []string{"first", "third", "ticked"} {

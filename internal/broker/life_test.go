@@ -251,12 +251,7 @@ func TestStatus(t *testing.T) {
 
 // TestRestart survives that the broker is away for some seconds.
 func TestRestart(t *testing.T) {
-	b, err := brokertest.Start(t.Context(), t.Output(), brokertest.WithConfig("heartbeat = 60"),
-		brokertest.WithPathPrefix("/a/prefix"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = b.Stop() })
+	b := brokertest.Own(t, brokertest.WithPathPrefix("/a/prefix"))
 	client, err := broker.New(broker.Config{Endpoint: b.Endpoint + "/", Username: b.Username, Password: b.Password,
 		RetryTimeout: -1})
 	if err != nil {

@@ -41,7 +41,7 @@ func TestOldCounts(t *testing.T) {
 	for _, tick := range ticks(t) {
 		t.Run(tick.String(), func(t *testing.T) {
 			t.Parallel()
-			b := startWith(t, brokertest.WithSetting("quorum_tick_interval", int(tick.Milliseconds())))
+			b := brokertest.Own(t, brokertest.WithSetting("quorum_tick_interval", int(tick.Milliseconds())))
 			for name, test := range map[string]oldCount{
 				"no receiver":                       {withAMQP: true},
 				"no receiver, late":                 {withAMQP: true, late: true},
@@ -122,7 +122,7 @@ func bindFull(t *testing.T, conn *amqp.Connection, channel *amqp.Channel, exchan
 // message.
 func TestStatisticsOff(t *testing.T) {
 	t.Parallel()
-	b := startWith(t, brokertest.WithConfig("management_agent.disable_metrics_collector = true"))
+	b := brokertest.Own(t, brokertest.WithConfig("management_agent.disable_metrics_collector = true"))
 	for name, parked := range map[string]bool{"no parking": false, "parking": true} {
 		t.Run(name, func(t *testing.T) {
 			vhost := brokertest.Vhost(t, b)
@@ -182,16 +182,6 @@ func TestLooksDoNotHarm(t *testing.T) {
 			}
 		})
 	}
-}
-
-func startWith(t *testing.T, opts ...brokertest.Option) *brokertest.Broker {
-	t.Helper()
-	b, err := brokertest.Start(t.Context(), t.Output(), append(opts, brokertest.WithConfig("heartbeat = 60"))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = b.Stop() })
-	return b
 }
 
 // awaitTick waits until a quorum queue has just counted itself, by its statistics: for as long as possible, the next

@@ -152,12 +152,8 @@ func TestUnknownHost(t *testing.T) {
 func TestTLS(t *testing.T) {
 	a := newAuthority(t)
 	certificate, key := a.issue(t, nil)
-	b, err := brokertest.Start(t.Context(), t.Output(), brokertest.WithTLS(brokertest.TLS{CA: a.pem, Cert: certificate,
-		Key: key, RequireClientCert: true}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = b.Stop() })
+	b := brokertest.Own(t, brokertest.WithTLS(brokertest.TLS{CA: a.pem, Cert: certificate, Key: key,
+		RequireClientCert: true}))
 	config := broker.Config{Endpoint: b.TLSEndpoint, AMQPURI: b.TLSAMQPURI, Username: b.Username, Password: b.Password,
 		CACertPEM: a.pem}
 	config.ClientCertPEM, config.ClientKeyPEM = a.issue(t, nil)

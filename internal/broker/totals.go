@@ -135,11 +135,9 @@ func (v *vhostAPI) listTotals(ctx context.Context, queues []topology.Queue, resu
 		if _, known := result[q.Name]; known {
 			continue
 		}
-		_, exists, err := v.queue(ctx, v.vhost, q.Name)
-		if err == nil && exists {
+		info, err := v.totalNow(ctx, q, freshTotals)
+		if err == nil && info != nil { // what does not exist holds nothing
 			err = v.uncountable(q.Name, "the management API does not say how many there are")
-		} else if err == nil { // what does not exist holds nothing
-			err = v.confirm(ctx, v.vhost)
 		}
 		if err != nil {
 			return err

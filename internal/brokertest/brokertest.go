@@ -149,11 +149,12 @@ type options struct {
 	metrics    bool
 	cores      float64 // of a container, 0 for no limit
 	inMemory   bool
+	own        bool    // of one test
 	member     *Member // of a cluster
 }
 
 func (o options) configures() bool {
-	return len(o.config)+len(o.settings) > 0 || o.pathPrefix != "" || o.tls != nil ||
+	return o.own || len(o.config)+len(o.settings) > 0 || o.pathPrefix != "" || o.tls != nil ||
 		o.metrics
 }
 

@@ -29,6 +29,21 @@ var (
 	})
 )
 
+// Own starts a broker for one test, which may configure, stop and restart it. It is gone when the test is done.
+func Own(t testing.TB, opts ...Option) *Broker {
+	t.Helper()
+	b, err := Start(t.Context(), t.Output(), append(opts, func(o *options) { o.own = true })...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
 // testedVariable names a file for the version of RabbitMQ that the tests ran on, see internal/tools/each-broker.
 const testedVariable = "TESTED"
 
