@@ -236,7 +236,7 @@ func TestStateWithoutBase(t *testing.T) {
 	}
 }
 
-// loseAttribute makes the state one of a version that did not have the attribute.
+// loseAttribute makes the state one without the attribute.
 func (p *protocol) loseAttribute(name string) {
 	p.t.Helper()
 	state, ok := plain(p.t, p.state).(map[string]any)

@@ -12,7 +12,6 @@ import (
 // schema implements declaration.
 func (*cascadeModel) schema(ctx context.Context) schema.Schema {
 	return schema.Schema{
-		Version: schemaVersion,
 		MarkdownDescription: "A delay cascade: queues, joined by dead-letter exchanges and topic bindings. Their " +
 			"TTLs are 1, 2, 4, 8 … times the resolution. In base 10 they are 1 to 9, 10 to 90 … times the " +
 			"resolution. An application publishes to the entry exchange with a routing key that carries the delay " +
