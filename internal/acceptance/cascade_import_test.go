@@ -49,10 +49,6 @@ var declared = map[string]struct {
 	"quorum_base_10_3_levels": {"t.delay-02", attributes{
 		"name": "t", "base": 10, "max_delay": "999s", "park_unroutable": false, "internal_levels": false,
 	}},
-	"quorum_base_16_4_levels_lookahead_2_10ms": {"t.delay-03", attributes{
-		"name": "t", "base": 16, "levels": 4, "resolution": "10ms", "lookahead": 2, "park_unroutable": false,
-		"internal_levels": false,
-	}},
 	"classic_base_4_5_levels_lax": {"t.delay-04", attributes{
 		"name": "t", "base": 4, "levels": 5, "queue_type": "classic", "strict_keys": false, "park_unroutable": false,
 		"internal_levels": false,

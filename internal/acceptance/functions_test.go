@@ -161,15 +161,14 @@ func TestFunctions(t *testing.T) {
 		{"parse_routing_key", []any{"1.0.1.0.orders.eu", 2, "500ms"}, map[string]any{"delay": "1s",
 			"address": "1.0.orders.eu"}},
 		{"routing_key", []any{"1h", 8, "billing", "1s", "10"}, "0.0.0.0.3.6.0.0.billing"},
-		{"routing_key", []any{"17.41s", 2, "d", "100ms", "16"}, "a.f.d"},
+		{"routing_key", []any{"5.41s", 2, "d", "100ms", "8"}, "6.7.d"},
 		{"routing_key", []any{"10s", 4, "billing", "1s", "2"}, "1.0.1.0.billing"},
 		{"parse_routing_key", []any{"0.0.0.0.3.6.0.0.billing", 8, "1s", "10"}, map[string]any{"delay": "1h0m0s",
 			"address": "billing"}},
-		{"parse_routing_key", []any{"a.f.d.e", 2, "100ms", "16"}, map[string]any{"delay": "17.5s",
+		{"parse_routing_key", []any{"6.7.d.e", 2, "100ms", "8"}, map[string]any{"delay": "5.5s",
 			"address": "d.e"}},
 		{"binding_key", []any{3, 4, 1}, "1.#"},
 		{"binding_key", []any{1, 3, 9}, "*.9.#"},
-		{"binding_key", []any{1, 3, 15}, "*.f.#"},
 		{"binding_key", []any{1, 4, 0}, "*.*.0.#"},
 		{"destination_key", []any{4, "orders.eu"}, "*.*.*.*.orders.eu"},
 	} {
@@ -205,10 +204,10 @@ func TestFunctionErrors(t *testing.T) {
 		{"routing_key", []any{"10s", 4, "d", "x"}, 3, `resolution is "x"`},
 		{"routing_key", []any{"10s", 4, "d", "1us"}, 3, "resolution is 1µs; RabbitMQ counts TTL in whole " +
 			"milliseconds"},
-		{"routing_key", []any{"10s", 4, "d", "1s", "x"}, 4, `base is "x"; it can be 2 to 16`},
-		{"routing_key", []any{"10s", 4, "d", "1s", "1s"}, 4, `base is "1s"; it can be 2 to 16`},
-		{"routing_key", []any{"10s", 4, "d", "1s", "17"}, 4, "base is 17; it can be 2 to 16"},
-		{"routing_key", []any{"10s", 4, "d", "1s", "1"}, 4, "base is 1; it can be 2 to 16"},
+		{"routing_key", []any{"10s", 4, "d", "1s", "x"}, 4, `base is "x"; it can be 2 to 10`},
+		{"routing_key", []any{"10s", 4, "d", "1s", "1s"}, 4, `base is "1s"; it can be 2 to 10`},
+		{"routing_key", []any{"10s", 4, "d", "1s", "11"}, 4, "base is 11; it can be 2 to 10"},
+		{"routing_key", []any{"10s", 4, "d", "1s", "1"}, 4, "base is 1; it can be 2 to 10"},
 		{"routing_key", []any{"10s", 4, "d", "10"}, 3, `resolution is "10"; write a number and its unit`},
 		{"routing_key", []any{"10s", 4, "d", "1s", "10", "1s"}, 5, "it is one too many: the last two arguments are " +
 			"resolution and base"},
@@ -216,25 +215,23 @@ func TestFunctionErrors(t *testing.T) {
 			"be 1 to 8"},
 		{"routing_key", []any{"10s", 1, "d", "1s", "10"}, 0, "delay is 10s, longer than 9s, the longest that 1 " +
 			"levels of 1s in base 10 can give"},
-		{"routing_key", []any{"10s", 1, "d", "6000h", "16"}, 3, "resolution is 6000h; in base 16 give at most 5840h"},
+		{"routing_key", []any{"10s", 1, "d", "11000h", "9"}, 3, "resolution is 11000h; in base 9 give at most 10950h"},
 		{"parse_routing_key", []any{"", 4}, 0, "key is empty"},
 		{"parse_routing_key", []any{"1.0.2.0.d", 4}, 0, `key is "1.0.2.0.d", whose word 3 is "2"`},
 		{"parse_routing_key", []any{"1.0", 4}, 0, "has only 2 digits"},
 		{"parse_routing_key", []any{"1.0", 2}, 0, "has no address"},
 		{"parse_routing_key", []any{"1.d", 40}, 1, "levels is 40"},
 		{"parse_routing_key", []any{"1.d", 1, "0s"}, 2, "resolution is 0s"},
-		{"parse_routing_key", []any{"1.d", 1, "1s", "0"}, 3, "base is 0; it can be 2 to 16"},
+		{"parse_routing_key", []any{"1.d", 1, "1s", "0"}, 3, "base is 0; it can be 2 to 10"},
 		{"parse_routing_key", []any{"1.d", 1, "1s", "2", "2"}, 4, "it is one too many"},
-		{"parse_routing_key", []any{"1.A.d", 2, "1s", "16"}, 0, `key is "1.A.d", whose word 2 is "A"; the first 2 ` +
-			"words, one for each level, have to be 0 to 9 or a to f, in lowercase"},
 		{"parse_routing_key", []any{"1.a.d", 2, "1s", "10"}, 0, `whose word 2 is "a"; the first 2 words, one for ` +
 			"each level, have to be 0 to 9"},
 		{"parse_routing_key", []any{"3.1.d", 2, "1s", "3"}, 0, `whose word 1 is "3"; the first 2 words, one for each ` +
 			"level, have to be 0 to 2"},
-		{"parse_routing_key", []any{"10.1.d", 2, "1s", "16"}, 0, `whose word 1 is "10"`},
+		{"parse_routing_key", []any{"10.1.d", 2, "1s", "10"}, 0, `whose word 1 is "10"`},
 		{"binding_key", []any{4, 4, 1}, 0, "level is 4; with 4 levels it can be 0, the lowest, to 3, the entry"},
 		{"binding_key", []any{0, 0, 1}, 1, "levels is 0"},
-		{"binding_key", []any{0, 4, 16}, 2, "digit is 16; it can be 1 to 15, each of which leads to its queue, or 0, " +
+		{"binding_key", []any{0, 4, 10}, 2, "digit is 10; it can be 1 to 9, each of which leads to its queue, or 0, " +
 			"which leads past them"},
 		{"binding_key", []any{0, 4, -1}, 2, "digit is -1"},
 		{"destination_key", []any{0, "d"}, 0, "levels is 0"},
@@ -325,7 +322,7 @@ func TestRoutingKeyFunctionRoundTrip(t *testing.T) {
 			t.Fatal(fmt.Sprintf("%s on %+v: %q is %v (%v)", delay, s, key, parsed, err))
 		}
 	}
-	for base, most := range map[int]int{2: 8, 3: 4, 10: 2, 16: 2} {
+	for base, most := range map[int]int{2: 8, 3: 4, 9: 2, 10: 2} {
 		for levels := 1; levels <= most; levels++ {
 			s := cascade.Scale{Base: base, Levels: levels, Resolution: time.Second}
 			for delay := time.Duration(0); delay <= s.Longest(); delay += time.Second {
@@ -368,8 +365,8 @@ func TestAccFunctions(t *testing.T) {
 			`terraform_data.later.output.none[*]...)`: knownvalue.StringExact("1.0.1.0.billing"),
 		`provider::rabbitmqdelay::routing_key("1h", 8, "billing", "1s", ` +
 			`10)`: knownvalue.StringExact("0.0.0.0.3.6.0.0.billing"),
-		`provider::rabbitmqdelay::parse_routing_key("a.f.d", 2, "100ms", ` +
-			`16).delay`: knownvalue.StringExact("17.5s"),
+		`provider::rabbitmqdelay::parse_routing_key("6.7.d", 2, "100ms", ` +
+			`8).delay`: knownvalue.StringExact("5.5s"),
 		`join(" ", regexall("t.delay-0[01]-9", provider::rabbitmqdelay::mermaid({ name = "t", levels = 2, base = 10 ` +
 			`})))`: knownvalue.StringRegexp(regexp.MustCompile("t.delay-01-9")),
 		`provider::rabbitmqdelay::routing_key(terraform_data.later.output.delay, 4, "d")`: knownvalue.StringExact(
@@ -425,11 +422,11 @@ func TestAccFunctions(t *testing.T) {
 			`"billing")`: `(?s)"delay" parameter.*delay is 16s, longer ` +
 			`than 15s`,
 		`provider::rabbitmqdelay::routing_key("10s", 4, "billing", ` +
-			`"1s", "2s")`: `(?s)"resolution_and_base" parameter.*base is "2s"; it can be 2 to 16`,
+			`"1s", "2s")`: `(?s)"resolution_and_base" parameter.*base is "2s"; it can be 2 to 10`,
 		`provider::rabbitmqdelay::routing_key("10s", 4, "billing", ` +
 			`"1s", 10, 10)`: `it is one too many`,
-		`provider::rabbitmqdelay::parse_routing_key("A.1.d", 2, "1s", ` +
-			`16)`: `(?s)"key" parameter.*whose word 1 is "A"`,
+		`provider::rabbitmqdelay::parse_routing_key("a.1.d", 2, "1s", ` +
+			`10)`: `(?s)"key" parameter.*whose word 1 is "a"`,
 		`provider::rabbitmqdelay::routing_key(null, 4, ` +
 			`"billing")`: `(?s)"delay" parameter.*must not be null`,
 		`provider::rabbitmqdelay::routing_key("10s", 4, ` +
