@@ -15,6 +15,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -184,10 +185,10 @@ func (a *answers) list(t *testing.T, client *broker.Client) {
 	}
 	_, err = client.Vhosts(t.Context())
 	a.check(t, "list vhosts", err)
-	there, err := client.Inventory(t.Context(), "v", cascade.CanBeEntry)
+	there, err := client.Inventory(t.Context(), "v", recognize.CanBeEntry)
 	a.check(t, "inventory", err)
 	if err == nil {
-		cascade.NewInventory("v", there).Cascades(t.Context())
+		recognize.NewInventory("v", there).All(t.Context())
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -116,7 +117,7 @@ func TestVhostNames(t *testing.T) {
 			want := expand(t, cascade.Config{Name: "tasks", Levels: 2, CreateDeliveryExchange: true,
 				ParkUnroutable: true, Vhost: vhost})
 			state := create(t, client, vhost, want)
-			got, err := cascade.Recognize(t.Context(), client.Lookup(vhost), vhost, want.Entry)
+			got, err := recognize.Cascade(t.Context(), client.Lookup(vhost), vhost, want.Entry)
 			if err != nil || got.Levels != 2 {
 				t.Errorf("it is recognized as %v, %v", got, err)
 			}

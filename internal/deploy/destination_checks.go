@@ -8,6 +8,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -43,7 +44,7 @@ func (d *Destination) checkEnds(ctx context.Context) (limit string, err error) {
 // ladder rather than behind it: the error then is, or wraps, a *MisnamedError.
 func (d *Destination) CheckNames(ctx context.Context) error {
 	look := d.Client.Lookup(d.Vhost)
-	delays, err := cascade.Delays(ctx, look, d.Binding.Source)
+	delays, err := recognize.Delays(ctx, look, d.Binding.Source)
 	if err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func (d *Destination) CheckNames(ctx context.Context) error {
 		delivery = &MisnamedError{DelaysBehind, d.Binding}
 	}
 	if d.Binding.DestinationType == topology.ToExchange {
-		circles, err := cascade.LeadsTo(ctx, look, d.Binding.Destination, d.Binding.Source)
+		circles, err := recognize.LeadsTo(ctx, look, d.Binding.Destination, d.Binding.Source)
 		if circles {
 			return all(delivery, &MisnamedError{GoesInCircles, d.Binding}, err)
 		}
@@ -66,20 +67,20 @@ func (d *Destination) CheckNames(ctx context.Context) error {
 }
 
 // isDelayQueue tells whether the queue that is the destination is one of a cascade or ladder.
-func (d *Destination) isDelayQueue(ctx context.Context, look cascade.Lookup) (bool, error) {
+func (d *Destination) isDelayQueue(ctx context.Context, look recognize.Lookup) (bool, error) {
 	queue, _, err := look.Queue(ctx, d.Binding.Destination)
 	if err != nil || !queue.Delays() || queue.DeadLetterExchange() == "" {
 		return false, err
 	}
 	inbound, err := d.Client.Inbound(ctx, d.Vhost, nil, []string{queue.Name})
-	return slices.ContainsFunc(inbound.Sorted(), cascade.LeadsOn), err
+	return slices.ContainsFunc(inbound.Sorted(), recognize.LeadsOn), err
 }
 
 // OtherLevels are the numbers of levels of the cascades that end in the delivery exchange, if none of them is that of
 // the binding. The bindings to the exchange show them at once, but not that a ladder ends there, too. So a seeming
 // fault is looked at once more.
 func (d *Destination) OtherLevels(ctx context.Context) (map[int]bool, error) {
-	own, err := cascade.RecognizeDestination(d.Vhost, d.Binding)
+	own, err := recognize.Destination(d.Vhost, d.Binding)
 	if err != nil || own.Match != cascade.Exact {
 		return nil, err
 	}
@@ -89,7 +90,7 @@ func (d *Destination) OtherLevels(ctx context.Context) (map[int]bool, error) {
 	}
 	there := map[int]bool{}
 	for b := range inbound {
-		if levels, ok := cascade.LevelsOf(b); ok {
+		if levels, ok := recognize.LevelsOf(b); ok {
 			there[levels] = true
 		}
 	}
@@ -117,16 +118,16 @@ func LevelsInto(ctx context.Context, client *broker.Client, vhost, delivery stri
 // Inventory is all that a vhost has, if one of its exchanges is worth it.
 func Inventory(
 	ctx context.Context, client *broker.Client, vhost string, worth func(topology.Exchange) bool,
-) (*cascade.Inventory, error) {
+) (*recognize.Inventory, error) {
 	there, err := client.Inventory(ctx, vhost, worth)
-	return cascade.NewInventory(vhost, there), err
+	return recognize.NewInventory(vhost, there), err
 }
 
 // uncovered are those of the bindings whose messages the wanted binding does not take.
 func (d *Destination) uncovered(bindings []topology.Binding) []topology.Binding {
-	own, _ := cascade.RecognizeDestination(d.Vhost, d.Binding)
+	own, _ := recognize.Destination(d.Vhost, d.Binding)
 	return slices.DeleteFunc(slices.Clone(bindings), func(b topology.Binding) bool {
-		other, err := cascade.RecognizeDestination(d.Vhost, b)
+		other, err := recognize.Destination(d.Vhost, b)
 		return err == nil && b.Source == d.Binding.Source && own.TakesAll(other)
 	})
 }

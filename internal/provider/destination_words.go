@@ -15,6 +15,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -209,7 +210,7 @@ func (o *bindingOperation) unfinished(verb string, err *deploy.UnfinishedError) 
 func (o *bindingOperation) found(found deploy.Found) diag.Diagnostics {
 	diags := o.limited(found.Limit)
 	if len(found.Levels) > 0 {
-		own, _ := cascade.RecognizeDestination(o.Vhost, o.Binding)
+		own, _ := recognize.Destination(o.Vhost, o.Binding)
 		diags.Append(otherLevels(own, found.Levels)...)
 	}
 	return append(diags, o.overlaps(found.There)...)
@@ -231,7 +232,7 @@ func (o *bindingOperation) limited(limit string) diag.Diagnostics {
 // overlaps say who else takes messages of this destination, or which messages of others it takes.
 func (o *bindingOperation) overlaps(there []topology.Binding) diag.Diagnostics {
 	var diags diag.Diagnostics
-	own, _ := cascade.RecognizeDestination(o.Vhost, o.Binding)
+	own, _ := recognize.Destination(o.Vhost, o.Binding)
 	var lines []string
 	for _, overlap := range cascade.Overlaps(2, o.Binding, topology.NewBindings(there...).Sorted()) {
 		other := fmt.Sprintf("%s %q, bound with %q,", overlap.Other.DestinationType, overlap.Other.Destination,
