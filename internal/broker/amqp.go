@@ -26,7 +26,7 @@ const (
 
 // amqpConn asks queues over AMQP how much they hold. A passive declare is answered by the queue
 // itself, so its figures are those of this moment. It takes access to the vhost, and since 4.3 any
-// permission on the queue (TestPermissions). It also binds and deletes exchanges, see overAMQP.
+// permission on the queue (TestPermissions).
 type amqpConn struct {
 	connection *amqp.Connection
 	socket     net.Conn

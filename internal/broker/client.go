@@ -1,6 +1,6 @@
 // Package broker talks to one RabbitMQ. It reads which objects of a topology the broker has, runs the steps of a plan,
 // and says in its errors what to do. It goes through the management API. It uses AMQP where only that gives an exact
-// answer. It also uses AMQP for many bindings or exchanges at a time, because that takes less time.
+// answer.
 //
 // It never decides what to change. It never puts a secret into a log line or an error. It lists a whole vhost's queues
 // or bindings only in two cases. One is an inventory. The other is an older broker that gives the exact counts of
@@ -8,7 +8,7 @@
 //
 // Read run.go first. Each of its rooms is a type that knows only those below it:
 //
-//	Runner          the steps of a plan, and their undo     run.go, pipeline.go
+//	Runner          the steps of a plan, and their undo     run.go, undo.go
 //	inspector       whether queues are empty                inspector.go, observation.go
 //	session         AMQP of a run: how deep a queue is      session.go, amqp.go
 //	vhostAPI        the management API of one vhost         vhost.go, totals.go, surroundings.go

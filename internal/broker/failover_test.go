@@ -101,7 +101,7 @@ func (test endOfAMQP) run(t *testing.T) {
 	conn, channel := dial(t, vhost)
 	var once sync.Once
 	var ends cut
-	l := newLink(t, -1, false, &ends)
+	l := newLink(t, true, &ends)
 	client := connect(t, l.over(t), gateway(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 		forward.ServeHTTP(w, r)
 		if test.at(r) {

@@ -37,19 +37,10 @@ func (c *Client) Begin(vhost string) *Runner {
 // error is an *Error, a *NotEmptyError, an *UndoError or *LeftOutError around one of these, or Refusals.
 func (r *Runner) Run(ctx context.Context, plan plans.Plan) (done []plans.Step, err error) {
 	ctx = r.logging(ctx)
-	if slices.ContainsFunc(plan, func(phase plans.Phase) bool { return bindsMany(phase.Steps) }) {
-		r.openAMQP(ctx, bindingChannels) // while the phases before run
-	}
 	var refused recreations
-	for i, phase := range plan {
-		if refused.has(phase.Recreates) {
+	for _, phase := range plan {
+		if refused.has(phase.Recreates) || refused.leaveOut(phase) {
 			continue
-		}
-		if refused.leaveOut(phase) {
-			continue
-		}
-		if !slices.ContainsFunc(plan[i:], usesAMQP) {
-			r.Release()
 		}
 		changed, err := r.phase(ctx, phase.Steps)
 		done = append(done, changed...)
@@ -122,44 +113,21 @@ func isRefusal(err error) bool {
 	return ok && e.Kind == InUse
 }
 
-// phase runs steps at the same time: over HTTP, and as soon as there is a connection for it, what openFor names over
-// AMQP.
+// phase runs steps at the same time, as many as there may be requests and as the broker can take. If one fails, those
+// that run are finished, and no other begins. If several fail, the error is that of the first.
 func (r *Runner) phase(ctx context.Context, steps []plans.Step) (done []plans.Step, err error) {
 	defer r.note(steps)
-	effects := make([]bool, len(steps))
-	for begun := 0; begun < len(steps) && err == nil; {
-		if conn, channels := r.openFor(steps[begun:]); conn == nil {
-			var n int
-			n, err = r.overHTTP(ctx, steps[begun:], effects[begun:])
-			begun += n
-		} else if r.overAMQP(ctx, conn, channels, steps[begun:], effects[begun:]) {
-			break
-		}
-	}
-	for i, step := range steps {
-		if effects[i] {
-			done = append(done, step)
-		}
-	}
-	return done, err
-}
-
-// overHTTP runs steps at the same time, as many as there may be requests and as the broker can take. It tells how many
-// it has begun with, which are all unless one fails or the others can be made over AMQP. If several fail, the error is
-// that of the first.
-func (r *Runner) overHTTP(ctx context.Context, steps []plans.Step, effects []bool) (begun int, err error) {
 	var (
 		mutex    sync.Mutex
 		workers  sync.WaitGroup
+		begun    int
 		failedAt int
 	)
+	effects := make([]bool, len(steps))
 	take := func() (int, bool) {
 		mutex.Lock()
 		defer mutex.Unlock()
 		if err != nil || begun == len(steps) {
-			return 0, false
-		}
-		if conn, _ := r.openFor(steps[begun:]); conn != nil {
 			return 0, false
 		}
 		begun++
@@ -170,7 +138,7 @@ func (r *Runner) overHTTP(ctx context.Context, steps []plans.Step, effects []boo
 			for i, ok := take(); ok; i, ok = take() {
 				effect, failure := r.step(ctx, steps[i])
 				mutex.Lock()
-				effects[i] = effects[i] || effect
+				effects[i] = effect
 				if failure != nil && (err == nil || i < failedAt) {
 					err, failedAt = failure, i
 				}
@@ -179,7 +147,12 @@ func (r *Runner) overHTTP(ctx context.Context, steps []plans.Step, effects []boo
 		})
 	}
 	workers.Wait()
-	return begun, err
+	for i, step := range steps {
+		if effects[i] {
+			done = append(done, step)
+		}
+	}
+	return done, err
 }
 
 // parallel is how many of the steps may run at the same time. Before 4.3, RabbitMQ keeps exchanges in Mnesia. There,
@@ -202,6 +175,14 @@ func (r *Runner) parallel(ctx context.Context, steps []plans.Step) int {
 func isBalanced(step plans.Step) bool {
 	declare, is := step.(plans.DeclareQueue)
 	return is && declare.Queue.Arguments["x-queue-leader-locator"] == "balanced"
+}
+
+// deletesExchanges tells whether all steps do that, and there are several.
+func deletesExchanges(steps []plans.Step) bool {
+	return len(steps) > 1 && !slices.ContainsFunc(steps, func(step plans.Step) bool {
+		exchange, ok := step.(plans.DeleteExchange)
+		return !ok || exchange.IfUnused
+	})
 }
 
 // deletesTogether tells whether a broker can delete exchanges at the same time.

@@ -21,16 +21,15 @@ type session struct {
 	tried   chan struct{}
 	giveUp  context.CancelFunc
 	current *amqpConn // nil: only the management API can be asked
-	closing sync.WaitGroup
 	// filled has the queues in which AMQP has counted messages: so it reaches the broker that has them. What they had
 	// by an old count of the management API may have left since. Without it, a drain ends in a dispute.
 	filled sync.Map
 }
 
-// openAMQP begins to open a connection with that many channels, unless there is one or was an attempt. It waits for
-// nothing, and does not fail: without AMQP, everything goes through the management API. It returns a channel that is
-// closed when there is a connection or none can be had.
-func (s *session) openAMQP(ctx context.Context, channels int) (tried chan struct{}) {
+// openAMQP begins to open a connection, unless there is one or was an attempt. It waits for nothing, and does not fail:
+// without AMQP, everything goes through the management API. It returns a channel that is closed when there is a
+// connection or none can be had.
+func (s *session) openAMQP(ctx context.Context) (tried chan struct{}) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.tried != nil {
@@ -48,7 +47,6 @@ func (s *session) openAMQP(ctx context.Context, channels int) (tried chan struct
 				map[string]any{"error": plaintext.Line(err.Error())})
 			return
 		}
-		opened.openChannels(ctx, channels)
 		s.mutex.Lock()
 		defer s.mutex.Unlock()
 		s.current = opened
@@ -59,7 +57,7 @@ func (s *session) openAMQP(ctx context.Context, channels int) (tried chan struct
 // amqp waits for the connection. It is nil if there is none.
 func (s *session) amqp(ctx context.Context) *amqpConn {
 	select {
-	case <-s.openAMQP(ctx, 0):
+	case <-s.openAMQP(ctx):
 		return s.openConn()
 	case <-ctx.Done():
 		return nil
@@ -85,29 +83,19 @@ func (s *session) abandon(ctx context.Context, failed *amqpConn, err error) {
 	}
 }
 
-// Release ends the AMQP connection in the background, and Close waits for that. Whoever wants one afterwards opens
-// another.
-func (s *session) Release() {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if released := s.current; released != nil {
-		s.giveUp()
-		s.tried, s.current = nil, nil
-		s.closing.Go(released.close)
-	}
-}
-
 // Close ends the connection, or the attempt to open one.
 func (s *session) Close() {
 	s.mutex.Lock()
 	tried, giveUp := s.tried, s.giveUp
 	s.mutex.Unlock()
-	if tried != nil {
-		giveUp()
-		<-tried
-		s.Release()
+	if tried == nil {
+		return
 	}
-	s.closing.Wait()
+	giveUp()
+	<-tried
+	if conn := s.openConn(); conn != nil {
+		conn.close()
+	}
 }
 
 // errNoAMQP is for a connection that broke off.

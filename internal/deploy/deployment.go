@@ -88,7 +88,6 @@ func (d *Deployment) run(
 	if done, err = runner.Run(ctx, plan); err != nil {
 		return nil, done, err
 	}
-	runner.Release()
 	if result, err = d.Read(ctx); err != nil {
 		return nil, done, err
 	}

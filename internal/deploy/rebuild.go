@@ -53,7 +53,6 @@ func (r *rebuild) run(ctx context.Context) (Outcome, error) {
 	if err != nil {
 		return r.brokenOff(ctx, found, done, &NotRemovedError{failure{err}, before, len(done) > 0})
 	}
-	runner.Release()
 	state, err := r.Read(ctx)
 	if err == nil {
 		err = r.verify(state)

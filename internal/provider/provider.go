@@ -101,9 +101,8 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 			"amqp_uri": schema.StringAttribute{
 				Optional: true, Sensitive: true,
 				MarkdownDescription: "AMQP URI, such as `amqps://user:password@host:5671`. Only AMQP says exactly " +
-					"whether a queue is empty. It is also faster for more than 32 bindings at a time, and before " +
-					"RabbitMQ 4.3 for the deletion of exchanges. Default: the environment variable " +
-					"`RABBITMQ_AMQP_URI`, else derived from the endpoint's host. Where AMQP cannot be reached, " +
+					"whether a queue is empty. Default: the environment variable `RABBITMQ_AMQP_URI`, else derived " +
+					"from the endpoint's host. Where AMQP cannot be reached, " +
 					"resources do everything through the management API. The data source `rabbitmqdelay_probe` and " +
 					"the action `rabbitmqdelay_publish` need AMQP.",
 				Validators: notEmpty,
