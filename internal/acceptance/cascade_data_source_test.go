@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -27,7 +27,7 @@ func TestAccCascadeDataSource(t *testing.T) {
 			config := cascade.Config{Name: "t", Vhost: v.name, Levels: 12, QueueType: queueType,
 				CreateDeliveryExchange: true,
 				StrictKeys:             true, InternalLevels: true, ParkUnroutable: true}
-			v.do(plans.Repair(expand(t, config), topology.New()).Steps()...)
+			v.do(plan.Repair(expand(t, config), topology.New()).Steps()...)
 			for range 3 {
 				v.publish("t.delay-11", "1.0.0.0.0.0.0.0.0.0.0.0.later", "")
 			}
@@ -88,7 +88,7 @@ func TestAccCascadeDataSource(t *testing.T) {
 						},
 					},
 					{
-						PreConfig: func() { v.do(plans.DeleteExchange{Name: "t.delay-11"}) },
+						PreConfig: func() { v.do(plan.DeleteExchange{Name: "t.delay-11"}) },
 						Config:    look,
 						ConfigStateChecks: append(finding(0, `exchange "t.delay-11"`, "missing",
 							"publishers get an error"),
@@ -96,9 +96,9 @@ func TestAccCascadeDataSource(t *testing.T) {
 					},
 					{
 						PreConfig: func() {
-							v.do(plans.Repair(expand(t, config), v.objects()).Steps()...)
-							v.do(plans.DeleteExchange{Name: "t.delay-02"},
-								plans.DeleteQueue{Queue: topology.Queue{Name: "t.delay-01"}})
+							v.do(plan.Repair(expand(t, config), v.objects()).Steps()...)
+							v.do(plan.DeleteExchange{Name: "t.delay-02"},
+								plan.DeleteQueue{Queue: topology.Queue{Name: "t.delay-01"}})
 						},
 						Config: look,
 						ConfigStateChecks: append(damages,
@@ -106,7 +106,7 @@ func TestAccCascadeDataSource(t *testing.T) {
 							value(at("queues"), knownvalue.ListSizeExact(11))),
 					},
 					{
-						PreConfig: func() { v.do(plans.DeleteExchange{Name: "t.delivery"}) },
+						PreConfig: func() { v.do(plan.DeleteExchange{Name: "t.delivery"}) },
 						Config:    look,
 						ConfigStateChecks: append(finding(1, `exchange "t.delivery"`, "missing", stuck),
 							value(at("findings"), knownvalue.ListSizeExact(3))),
@@ -197,7 +197,7 @@ output "of_data_source" {
 				PreConfig: func() {
 					v.purge("t.delay-02-5")
 					v.purge("t.delay-00-9")
-					v.do(plans.DeleteQueue{Queue: topology.Queue{Name: "t.delay-01-7"}})
+					v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "t.delay-01-7"}})
 				},
 				// It is repaired before it is read.
 				Config: look,

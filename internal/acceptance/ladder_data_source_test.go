@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/statecheck"
 	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -86,7 +86,7 @@ func TestAccLadderDataSource(t *testing.T) {
 					},
 					{
 						PreConfig: func() {
-							v.do(plans.Unbind{Binding: topology.Binding{
+							v.do(plan.Unbind{Binding: topology.Binding{
 								Source:          "t.unroutable",
 								RoutingKey:      "#",
 								DestinationType: topology.ToQueue,

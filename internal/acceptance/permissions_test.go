@@ -17,7 +17,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -212,7 +212,7 @@ func TestMessagePermissions(t *testing.T) {
 	v := newVhost(t)
 	config := cascade.Config{Name: "tasks", Vhost: v.name, Levels: 4, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
-	v.do(plans.Repair(expand(t, config), topology.New()).Steps()...)
+	v.do(plan.Repair(expand(t, config), topology.New()).Steps()...)
 	arrivals := v.collect("tasks.delivery", destination(4, "billing"))
 	u := newUser(t, v.broker, v.name)
 	p := newProtocol(t, u.broker(), nil)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -38,7 +38,7 @@ func publishByAction(t *testing.T, config cascade.Config) {
 	v := newVhost(t)
 	config.Vhost, config.CreateDeliveryExchange = v.name, true
 	expanded := expand(t, config)
-	v.do(plans.Repair(expanded, topology.New()).Steps()...)
+	v.do(plan.Repair(expanded, topology.New()).Steps()...)
 	resolved, err := config.Resolve()
 	if err != nil {
 		t.Fatal(err)
@@ -95,9 +95,9 @@ func TestPublishErrors(t *testing.T) {
 	own := expand(t, cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
 		QuorumOptions: cascade.QuorumOptions{MaxLength: 1}})
-	v.do(plans.Repair(own, topology.New()).Steps()...)
+	v.do(plan.Repair(own, topology.New()).Steps()...)
 	bare := expand(t, cascade.Config{Name: "bare", Levels: 4, CreateDeliveryExchange: true})
-	v.do(plans.Repair(bare, topology.New()).Steps()...)
+	v.do(plan.Repair(bare, topology.New()).Steps()...)
 	v.declareQueue("billing", nil)
 	v.bind("t.delivery", destination(4, "billing"), "queue", "billing")
 	u := newUser(t, v.broker, v.name)
@@ -186,7 +186,7 @@ func TestPublishErrors(t *testing.T) {
 		return text != ""
 	})
 
-	v.do(plans.Unbind{Binding: topology.Binding{Source: "t.delay-03", RoutingKey: "0.1.*.*.*.#",
+	v.do(plan.Unbind{Binding: topology.Binding{Source: "t.delay-03", RoutingKey: "0.1.*.*.*.#",
 		DestinationType: topology.ToQueue, Destination: "t.delay-02"}})
 	_, diagnostics := configured.invoke(t.Context(), good.with(attributes{"delay": "4s"}))
 	if text := errorText(diagnostics); !strings.Contains(text, "The cascade is damaged") ||
@@ -198,7 +198,7 @@ func TestPublishErrors(t *testing.T) {
 			t.Errorf("%d messages are in %q", n, queue)
 		}
 	}
-	v.do(plans.DeleteExchange{Name: "t.delivery"})
+	v.do(plan.DeleteExchange{Name: "t.delivery"})
 	_, diagnostics = configured.invoke(t.Context(), good)
 	if text := errorText(diagnostics); !strings.Contains(text, `there is no delivery exchange "t.delivery"`) {
 		t.Errorf("without a delivery exchange: %q", text)
@@ -213,7 +213,7 @@ func TestPublishDelayInPlan(t *testing.T) {
 	p := newProtocol(t, v.broker, nil)
 	declared := attributes{"vhost": v.name, "name": "t", "levels": 4}
 	message := attributes{"vhost": v.name, "entry_exchange": "t.delay-03", "address": "billing"}
-	plan := func(what string, given attributes, delay, says string) {
+	todo := func(what string, given attributes, delay, says string) {
 		t.Helper()
 		text := errorText(p.planAction(t.Context(), message.with(given).with(attributes{"delay": delay})))
 		if says == "" && text != "" || !strings.Contains(text, says) {
@@ -221,41 +221,41 @@ func TestPublishDelayInPlan(t *testing.T) {
 		}
 	}
 	unknown := tftypes.NewValue(tftypes.Number, tftypes.UnknownValue)
-	plan("nothing is there", attributes{"levels": 4}, "16s", "")
+	todo("nothing is there", attributes{"levels": 4}, "16s", "")
 	create := p.plan(t.Context(), declared)
-	plan("a cascade that is to be created", nil, "16s", "longer than 15s")
-	plan("a cascade that is to be created", attributes{"levels": 4}, "16s", "longer than 15s")
-	plan("a cascade that is to be created", attributes{"levels": unknown}, "16s", "longer than 15s")
-	plan("a cascade that is to be created", attributes{"levels": 5}, "15s", "levels is 5")
-	plan("a cascade that is to be created", attributes{"levels": 4}, "15s", "")
+	todo("a cascade that is to be created", nil, "16s", "longer than 15s")
+	todo("a cascade that is to be created", attributes{"levels": 4}, "16s", "longer than 15s")
+	todo("a cascade that is to be created", attributes{"levels": unknown}, "16s", "longer than 15s")
+	todo("a cascade that is to be created", attributes{"levels": 5}, "15s", "levels is 5")
+	todo("a cascade that is to be created", attributes{"levels": 4}, "15s", "")
 	noErrors(t, p.apply(t.Context(), create))
 
 	p.newRun()
-	plan("a cascade that is there", nil, "16s", "longer than 15s")
-	plan("a cascade that is there", attributes{"levels": 4}, "16s", "longer than 15s")
-	plan("a cascade that is there", attributes{"resolution": "2s"}, "16s", "resolution is 2s")
-	plan("a cascade that is there", nil, "15s", "")
+	todo("a cascade that is there", nil, "16s", "longer than 15s")
+	todo("a cascade that is there", attributes{"levels": 4}, "16s", "longer than 15s")
+	todo("a cascade that is there", attributes{"resolution": "2s"}, "16s", "resolution is 2s")
+	todo("a cascade that is there", nil, "15s", "")
 	noErrors(t, p.plan(t.Context(), declared.with(attributes{"resolution": "2s"})).diagnostics)
-	plan("a cascade that is to be rebuilt", attributes{"levels": 4}, "30s", "")
-	plan("a cascade that is to be rebuilt", attributes{"levels": 4}, "31s", "longer than 30s")
+	todo("a cascade that is to be rebuilt", attributes{"levels": 4}, "30s", "")
+	todo("a cascade that is to be rebuilt", attributes{"levels": 4}, "31s", "longer than 30s")
 	p.newRun()
 	declared["base"] = 10
 	noErrors(t, p.plan(t.Context(), declared).diagnostics)
-	plan("a cascade that gets base 10", attributes{"levels": 4}, "9999s", "")
-	plan("a cascade that gets base 10", attributes{"base": 2}, "1s", "base is 2")
-	plan("a cascade that gets base 10", nil, "10000s", "longer than 2h46m39s, the longest that 4 levels "+
+	todo("a cascade that gets base 10", attributes{"levels": 4}, "9999s", "")
+	todo("a cascade that gets base 10", attributes{"base": 2}, "1s", "base is 2")
+	todo("a cascade that gets base 10", nil, "10000s", "longer than 2h46m39s, the longest that 4 levels "+
 		"of 1s in base 10")
 	p.mustApply(declared)
 	p.newRun()
-	plan("a cascade of base 10", attributes{"levels": 4, "resolution": "1s"}, "9999s", "")
-	plan("a cascade of base 10", attributes{"levels": 4, "resolution": "1s", "base": 10}, "9999s", "")
-	plan("a cascade of base 10", attributes{"base": 2}, "1s", "base is 2")
-	plan("a cascade of base 10", attributes{"base": 17}, "1s", "base is 17; it can be 2 to 16")
+	todo("a cascade of base 10", attributes{"levels": 4, "resolution": "1s"}, "9999s", "")
+	todo("a cascade of base 10", attributes{"levels": 4, "resolution": "1s", "base": 10}, "9999s", "")
+	todo("a cascade of base 10", attributes{"base": 2}, "1s", "base is 2")
+	todo("a cascade of base 10", attributes{"base": 17}, "1s", "base is 17; it can be 2 to 16")
 
 	p = newProtocol(t, v.broker, attributes{"endpoint": "http://127.0.0.1:1"})
-	plan("no broker", nil, "16s", "")
-	plan("no broker", attributes{"levels": 4, "resolution": "1s"}, "16s", "")
-	plan("no broker", attributes{"levels": 4, "resolution": "1s", "base": 2}, "16s", "longer than 15s")
+	todo("no broker", nil, "16s", "")
+	todo("no broker", attributes{"levels": 4, "resolution": "1s"}, "16s", "")
+	todo("no broker", attributes{"levels": 4, "resolution": "1s", "base": 2}, "16s", "longer than 15s")
 }
 
 // Nothing that is not known yet keeps an action from being planned.

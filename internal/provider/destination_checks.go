@@ -8,9 +8,9 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -34,14 +34,14 @@ func (r *destinationResource) checkNames(ctx context.Context, plan *destinationM
 	}
 	ctx, cancel := context.WithTimeout(ctx, glance)
 	defer cancel()
-	var found deploy.Found
+	var found engine.Found
 	err := o.CheckNames(ctx)
 	if err == nil && !ends {
 		found.Levels, err = o.OtherLevels(ctx)
 	}
-	var misnamed *deploy.MisnamedError
+	var misnamed *engine.MisnamedError
 	if err != nil && !errors.As(err, &misnamed) { // the apply asks again
-		if ctx.Err() != nil || broker.IsKind(err, broker.Unreachable) {
+		if ctx.Err() != nil || rabbit.IsKind(err, rabbit.Unreachable) {
 			r.connection.silent.Store(true)
 		}
 		return diags
@@ -62,15 +62,15 @@ func misnamedInPlan(d cascade.Destination, all []planned) (diags diag.Diagnostic
 		names := misnaming{d.Vhost, fmt.Sprintf("the %s with entry exchange %q", one.kind, one.Entry)}
 		leadsOn := func(exchange string) bool { return one.Owns(exchange) && one.Exchanges[exchange].Type == "topic" }
 		if leadsOn(d.DeliveryExchange) {
-			diags.Append(names.explain(&deploy.MisnamedError{Misnaming: deploy.DelaysBehind, Binding: to}))
+			diags.Append(names.explain(&engine.MisnamedError{Misnaming: engine.DelaysBehind, Binding: to}))
 		}
 		if one.Queues[d.Queue].Delays() {
-			diags.Append(names.explain(&deploy.MisnamedError{Misnaming: deploy.IsDelayQueue, Binding: to}))
+			diags.Append(names.explain(&engine.MisnamedError{Misnaming: engine.IsDelayQueue, Binding: to}))
 		}
 		if one.Delivery == d.DeliveryExchange {
 			there[one.scale.Levels] = true
 			if leadsOn(d.Exchange) {
-				diags.Append(names.explain(&deploy.MisnamedError{Misnaming: deploy.GoesInCircles, Binding: to}))
+				diags.Append(names.explain(&engine.MisnamedError{Misnaming: engine.GoesInCircles, Binding: to}))
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -62,7 +62,7 @@ func (r *destinationResource) ImportState(
 	}
 	ctx, cancel := context.WithTimeout(ctx, defaultReadTimeout)
 	defer cancel()
-	o := &bindingOperation{Destination: deploy.Destination{Client: r.connection.client, Vhost: vhost, Binding: b}}
+	o := &bindingOperation{Destination: engine.Destination{Client: r.connection.client, Vhost: vhost, Binding: b}}
 	there, err := o.Read(ctx)
 	if err == nil && !slices.Contains(there, o.Binding) {
 		err = o.notFound(there)

@@ -17,9 +17,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -268,7 +268,7 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 	found, err := o.Create(ctx, o.options.Adopt)
 	resp.Diagnostics.Append(o.explain("create", err)...)
 	resp.Diagnostics.Append(o.found(found)...)
-	var unfinished *deploy.UnfinishedError
+	var unfinished *engine.UnfinishedError
 	if err == nil || errors.As(err, &unfinished) && unfinished.Undo != nil {
 		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
@@ -304,7 +304,7 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 	if err == nil && o.Binding != before {
 		err = model.setBinding(o.Vhost, o.Binding)
 	}
-	if err != nil && !broker.IsKind(err, broker.VhostNotFound) {
+	if err != nil && !rabbit.IsKind(err, rabbit.VhostNotFound) {
 		resp.Diagnostics.Append(o.failed("read", err))
 		return
 	}
@@ -317,7 +317,7 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 		return
 	}
 	resp.Diagnostics.Append(o.leftBehind(leftovers)...)
-	resp.Diagnostics.Append(o.overlaps(deploy.Without(there, leftovers...))...)
+	resp.Diagnostics.Append(o.overlaps(engine.Without(there, leftovers...))...)
 	if o.Binding.DestinationType == topology.ToQueue {
 		limit, _, err := o.Limit(ctx)
 		if err != nil {
@@ -353,14 +353,14 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 	defer cancel()
 	o.Who = prior.who("updated")
 	shared, _ := req.Private.GetKey(ctx, sharedKey)
-	found, bound, err := o.Update(ctx, deploy.Bound{Before: before, Leftovers: leftovers,
+	found, bound, err := o.Update(ctx, engine.Bound{Before: before, Leftovers: leftovers,
 		Shared: string(shared) == "true"}, o.options)
 	said := append(o.explain("update", err), o.found(found)...)
 	left := &model
 	if !bound.IsNew {
 		left, o.Binding = &prior, before
 	}
-	var unfinished *deploy.UnfinishedError
+	var unfinished *engine.UnfinishedError
 	if errors.As(err, &unfinished) && unfinished.Undo == nil {
 		resp.Diagnostics.Append(o.leftBehind(bound.Leftovers)...)
 	}
@@ -396,7 +396,7 @@ func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteReq
 	defer cancel()
 	o.Who = model.who("destroyed")
 	shared, _ := req.Private.GetKey(ctx, sharedKey)
-	err := o.Destroy(ctx, deploy.Bound{Before: o.Binding, Leftovers: leftovers, Shared: string(shared) == "true"},
+	err := o.Destroy(ctx, engine.Bound{Before: o.Binding, Leftovers: leftovers, Shared: string(shared) == "true"},
 		o.options.Guard)
 	resp.Diagnostics.Append(o.explain("destroy", err)...)
 }
@@ -412,7 +412,7 @@ func (r *destinationResource) newOperation(model *destinationModel) (*bindingOpe
 		return nil, diags
 	}
 	return &bindingOperation{
-		Destination: deploy.Destination{Client: r.connection.client, Claims: r.connection.claims,
+		Destination: engine.Destination{Client: r.connection.client, Claims: r.connection.claims,
 			Vhost: model.Vhost.ValueString(), Binding: b},
 		options: model.options(),
 	}, diags

@@ -10,33 +10,33 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // bindingOperation is one operation on a destination, and the words for what comes of it.
 type bindingOperation struct {
-	deploy.Destination
-	options deploy.Options
+	engine.Destination
+	options engine.Options
 }
 
 // explain turns all faults of a destination into diagnostics. The verb is the intended action.
 func (o *bindingOperation) explain(verb string, err error) diag.Diagnostics {
 	var (
-		list       deploy.Errors
-		held       *deploy.HeldError
-		wanted     *deploy.WantedError
-		delivery   *deploy.DeliveryError
-		missing    *deploy.MissingError
-		misnamed   *deploy.MisnamedError
-		exists     *deploy.ExistsError
-		notVacant  *deploy.NotVacantError
-		notEmpty   *broker.NotEmptyError
-		unfinished *deploy.UnfinishedError
+		list       engine.Errors
+		held       *engine.HeldError
+		wanted     *engine.WantedError
+		delivery   *engine.DeliveryError
+		missing    *engine.MissingError
+		misnamed   *engine.MisnamedError
+		exists     *engine.ExistsError
+		notVacant  *engine.NotVacantError
+		notEmpty   *drain.NotEmptyError
+		unfinished *engine.UnfinishedError
 	)
 	var diags diag.Diagnostics
 	switch {
@@ -98,7 +98,7 @@ const ifItMoved = "Another resource of this configuration may have it, and be ab
 const declareFirst = "Declare it first: refer to the resource that declares it, and Terraform does so."
 
 // unusable is for a delivery exchange that is missing or of another type.
-func (o *bindingOperation) unusable(err *deploy.DeliveryError) diag.Diagnostic {
+func (o *bindingOperation) unusable(err *engine.DeliveryError) diag.Diagnostic {
 	if err.Missing {
 		return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange does not exist",
 			fmt.Sprintf("There is no exchange %q in vhost %q. %s", err.Exchange, o.Vhost, declareFirst))
@@ -109,7 +109,7 @@ func (o *bindingOperation) unusable(err *deploy.DeliveryError) diag.Diagnostic {
 }
 
 // missing is for a queue or exchange that is to get the messages.
-func (o *bindingOperation) missing(err *deploy.MissingError) diag.Diagnostic {
+func (o *bindingOperation) missing(err *engine.MissingError) diag.Diagnostic {
 	kind := string(err.Type)
 	return diag.NewAttributeErrorDiagnostic(path.Root(kind), title(kind)+" does not exist",
 		fmt.Sprintf("There is no %s %q in vhost %q. This provider declares none: an application does, or "+
@@ -124,14 +124,14 @@ type misnaming struct {
 	of string
 }
 
-func (m misnaming) explain(err *deploy.MisnamedError) diag.Diagnostic {
+func (m misnaming) explain(err *engine.MisnamedError) diag.Diagnostic {
 	b := err.Binding
 	switch err.Misnaming {
-	case deploy.DelaysBehind:
+	case engine.DelaysBehind:
 		return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Not a delivery exchange", fmt.Sprintf(
 			"Exchange %q in vhost %q leads into the delay queues of %s. A queue that is bound there gets messages "+
 				"before their time. Give the attribute delivery_exchange.", b.Source, m.vhost, m.of))
-	case deploy.IsDelayQueue:
+	case engine.IsDelayQueue:
 		return diag.NewAttributeErrorDiagnostic(path.Root("queue"), "Not a queue for delivered messages", fmt.Sprintf(
 			"Queue %q in vhost %q is one of the delay queues of %s: nothing stays in it, nor may anybody consume from "+
 				"it. Give the queue of an application.", b.Destination, m.vhost, m.of))
@@ -169,7 +169,7 @@ func (o *bindingOperation) existing() diag.Diagnostic {
 
 // onTheirWay says what waits, and the ways out.
 func (o *bindingOperation) onTheirWay(
-	verb string, err *broker.NotEmptyError, gone []topology.Binding,
+	verb string, err *drain.NotEmptyError, gone []topology.Binding,
 ) diag.Diagnostic {
 	lines := make([]string, len(err.Queues))
 	for i, q := range err.Queues {
@@ -177,7 +177,7 @@ func (o *bindingOperation) onTheirWay(
 	}
 	stand := make([]string, len(gone))
 	for i, b := range gone {
-		stand[i] = deploy.BindingObject(o.Vhost, b).Name
+		stand[i] = engine.BindingObject(o.Vhost, b).Name
 	}
 	waited, longer := "", "drain_timeout, which makes it wait for them"
 	if o.options.Guard.Drain > 0 {
@@ -195,7 +195,7 @@ func (o *bindingOperation) onTheirWay(
 }
 
 // unfinished is for a binding that may be there although it could not be made.
-func (o *bindingOperation) unfinished(verb string, err *deploy.UnfinishedError) diag.Diagnostic {
+func (o *bindingOperation) unfinished(verb string, err *engine.UnfinishedError) diag.Diagnostic {
 	stays := "The %s may still be there. It stays in the state, marked as tainted: the next apply removes it and " +
 		"creates it anew."
 	if verb == "update" {
@@ -206,7 +206,7 @@ func (o *bindingOperation) unfinished(verb string, err *deploy.UnfinishedError) 
 }
 
 // found warns of what may be wrong with a destination.
-func (o *bindingOperation) found(found deploy.Found) diag.Diagnostics {
+func (o *bindingOperation) found(found engine.Found) diag.Diagnostics {
 	diags := o.limited(found.Limit)
 	if len(found.Levels) > 0 {
 		own, _ := cascade.RecognizeDestination(o.Vhost, o.Binding)

@@ -15,9 +15,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -137,7 +137,7 @@ func (r *lifecycle[M, P]) Create(ctx context.Context, req resource.CreateRequest
 	resp.Diagnostics.Append(o.explain(ctx, "create", err)...)
 	resp.Diagnostics.Append(o.warnings(state)...)
 	var there *topology.Topology
-	var notCreated *deploy.NotCreatedError
+	var notCreated *engine.NotCreatedError
 	switch {
 	case err == nil:
 		there = &state.Topology
@@ -175,7 +175,7 @@ func (r *lifecycle[M, P]) Read(ctx context.Context, req resource.ReadRequest, re
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	state, err := o.Read(ctx)
-	if err != nil && !broker.IsKind(err, broker.VhostNotFound) {
+	if err != nil && !rabbit.IsKind(err, rabbit.VhostNotFound) {
 		resp.Diagnostics.Append(o.failed("read", err))
 		return
 	}
@@ -268,15 +268,15 @@ func (r *lifecycle[M, P]) Delete(ctx context.Context, req resource.DeleteRequest
 
 // operation is one operation on a deployment, and the words for what comes of it.
 type operation struct {
-	deploy.Deployment
-	options deploy.Options
+	engine.Deployment
+	options engine.Options
 	// importable is what an import would make of what the broker has, if it would recognize it.
 	importable func(context.Context) (topology.Topology, bool)
 }
 
 // entryOperation is a look at an entry exchange and the objects behind it.
 func (c *connection) entryOperation(kind, vhost, entry string) *operation {
-	return &operation{Deployment: deploy.Deployment{Client: c.client, Kind: kind, Vhost: vhost,
+	return &operation{Deployment: engine.Deployment{Client: c.client, Kind: kind, Vhost: vhost,
 		Desired: topology.Topology{Entry: entry}}}
 }
 
@@ -291,7 +291,7 @@ func (r *lifecycle[M, P]) newOperation(model P) (*operation, diag.Diagnostics) {
 		return nil, diags
 	}
 	o := &operation{
-		Deployment: deploy.Deployment{
+		Deployment: engine.Deployment{
 			Client: r.connection.client, Claims: r.connection.claims,
 			Kind: model.kind(), Vhost: model.common().Vhost.ValueString(), Desired: desired,
 		},
@@ -299,7 +299,7 @@ func (r *lifecycle[M, P]) newOperation(model P) (*operation, diag.Diagnostics) {
 	}
 	o.importable = func(ctx context.Context) (topology.Topology, bool) {
 		var found M
-		if err := P(&found).recognize(ctx, o.Client.Lookup(o.Vhost), o.Vhost, desired.Entry); err != nil {
+		if err := P(&found).recognize(ctx, o.Client.Vhost(o.Vhost), o.Vhost, desired.Entry); err != nil {
 			return topology.Topology{}, false
 		}
 		recognized, diags := P(&found).expand()
@@ -309,7 +309,7 @@ func (r *lifecycle[M, P]) newOperation(model P) (*operation, diag.Diagnostics) {
 }
 
 // waiting is what waits, by the broker's lagging count.
-func (o *operation) waiting(state *broker.State) waiting {
+func (o *operation) waiting(state *rabbit.State) waiting {
 	var waits waiting
 	for name, status := range state.Status {
 		if name == o.Desired.Parking() { // which is called like its exchange

@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -173,10 +173,10 @@ func (r *lifecycle[M, P]) planDeliveryType(
 
 // warnOverhaul says what a replacement or a rebuild does.
 func (r *lifecycle[M, P]) warnOverhaul(
-	ctx context.Context, req resource.ModifyPlanRequest, planned tftypes.Value, state, plan P, altered path.Paths,
+	ctx context.Context, req resource.ModifyPlanRequest, planned tftypes.Value, state, next P, altered path.Paths,
 ) diag.Diagnostics {
 	waits, diags := readWaiting(ctx, req)
-	had, gets := state.common(), plan.common()
+	had, gets := state.common(), next.common()
 	names := make([]string, len(altered))
 	for i, attribute := range altered {
 		names[i] = attribute.String()
@@ -186,20 +186,20 @@ func (r *lifecycle[M, P]) warnOverhaul(
 		because:  reasons(names, attributesOf(req.Config.Raw), attributesOf(req.State.Raw), attributesOf(planned)),
 		delivery: had.DeliveryExchange.ValueString(), newDelivery: gets.DeliveryExchange.ValueString(),
 	}
-	if plan.isKnown() {
-		before, after := state.scale(), plan.scale()
+	if next.isKnown() {
+		before, after := state.scale(), next.scale()
 		o.before, o.after = &before, &after
 	}
 	before, more := state.expand()
 	diags.Append(ofState(more)...)
 	after := topology.New()
-	if plan.isKnown() {
-		after, more = plan.expand()
+	if next.isKnown() {
+		after, more = next.expand()
 		diags.Append(more...)
 	}
 	declared := gets // an update goes by the plan, and a destroy by the state
 	if had.hasPlaceOf(gets) {
-		o.keepsParked = plans.KeepsParked(before, after)
+		o.keepsParked = plan.KeepsParked(before, after)
 	} else {
 		declared = had
 		o.moved = &movedEntry{vhost: gets.Vhost.ValueString(), entry: gets.EntryExchange.ValueString()}

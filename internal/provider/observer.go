@@ -11,11 +11,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -92,7 +92,7 @@ func (m *observedDeclared) place() (vhost, entry types.String) { return m.Vhost,
 // exchange.
 func (m *observedDeclared) observeDeclared(
 	ctx context.Context, o *operation, shows depiction, digits int,
-) (*broker.State, error) {
+) (*rabbit.State, error) {
 	o.Desired = shows.desired
 	state, err := o.Read(ctx)
 	if err != nil {
@@ -122,7 +122,7 @@ type observedQueue struct {
 }
 
 // observedQueueOf shows a queue whose messages are delivered after longest, at the latest.
-func observedQueueOf(state *broker.State, name string, longest time.Duration) (q observedQueue, exists bool) {
+func observedQueueOf(state *rabbit.State, name string, longest time.Duration) (q observedQueue, exists bool) {
 	queue, exists := state.Queues[name]
 	status := state.Status[name]
 	q = observedQueue{
@@ -218,7 +218,7 @@ func declaredTTL(queue topology.Queue) types.Int64 {
 }
 
 // observedFindings are the findings, with digits as in observeDeclared.
-func (o *operation) observedFindings(ctx context.Context, state *broker.State, digits int) ([]observedFinding, error) {
+func (o *operation) observedFindings(ctx context.Context, state *rabbit.State, digits int) ([]observedFinding, error) {
 	var found []health.Finding
 	for _, damage := range health.Damages(o.Desired, state.Topology, state.Status) {
 		if damage.Severity != health.Harmless {
@@ -249,7 +249,7 @@ const mostAstray = 10
 // astray are the bindings of the delivery exchange that are made for another number of levels than anything that ends
 // there has.
 func (o *operation) astray(ctx context.Context, digits int) ([]health.Finding, error) {
-	bindings, err := o.Client.Lookup(o.Vhost).BindingsFrom(ctx, o.Desired.Delivery)
+	bindings, err := o.Client.Vhost(o.Vhost).BindingsFrom(ctx, o.Desired.Delivery)
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +261,7 @@ func (o *operation) astray(ctx context.Context, digits int) ([]health.Finding, e
 			continue
 		}
 		if len(there) == 1 { // something else may end there, too
-			others, err := deploy.LevelsInto(ctx, o.Client, o.Vhost, o.Desired.Delivery)
+			others, err := engine.LevelsInto(ctx, o.Client, o.Vhost, o.Desired.Delivery)
 			if err != nil {
 				return nil, err
 			}
@@ -272,7 +272,7 @@ func (o *operation) astray(ctx context.Context, digits int) ([]health.Finding, e
 			continue
 		}
 		found = append(found, health.Finding{
-			Severity: health.Error, Object: deploy.BindingObject(o.Vhost, b).Name,
+			Severity: health.Error, Object: engine.BindingObject(o.Vhost, b).Name,
 			Cause: fmt.Sprintf("made for levels = %d, not %d", d.Levels, digits),
 			Effect: fmt.Sprintf("it takes no message of the %s: those for %q are unroutable unless something "+
 				"else is bound for them", o.Kind, d.Address),

@@ -12,7 +12,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 )
 
 // overhaul is a rebuild or a replacement, as a plan knows it.
@@ -21,7 +21,7 @@ type overhaul struct {
 	// because are the attributes that ask for it, with their values.
 	because []string
 	waits   *waiting
-	guard   plans.Guard
+	guard   plan.Guard
 	// keepsParked tells whether the queue of unroutable messages stays as it is.
 	keepsParked bool
 	// moved is set for a replacement.
@@ -114,7 +114,7 @@ func (o overhaul) fate() string {
 const whileParked = " Parked messages stop the apply, until somebody consumes or purges them."
 
 // fateOf is what becomes of messages on their way.
-func fateOf(guard plans.Guard, waits *waiting) string {
+func fateOf(guard plan.Guard, waits *waiting) string {
 	switch {
 	case guard.Force:
 		return "The apply deletes waiting messages, because force_destroy is true."

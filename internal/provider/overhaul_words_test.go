@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 )
 
 const (
@@ -65,7 +65,7 @@ func TestOverhaul(t *testing.T) {
 				"again.\n\n" +
 				"Bindings of others stay."},
 		"rebuilt, both, and a drain": {rebuilt, func(o *overhaul) {
-			o.waits, o.guard = &waiting{1, 2}, plans.Guard{Drain: 90 * time.Second}
+			o.waits, o.guard = &waiting{1, 2}, plan.Guard{Drain: 90 * time.Second}
 		},
 			isRebuilt +
 				"1 message is on the way through it now, and 2 parked, by the last count, which may be some " +
@@ -76,7 +76,7 @@ func TestOverhaul(t *testing.T) {
 				"Publishers get an error and have to try again.\n\n" +
 				"Bindings of others stay."},
 		"rebuilt with force": {rebuilt, func(o *overhaul) {
-			o.waits, o.guard = &waiting{1, 2}, plans.Guard{Drain: 90 * time.Second, Force: true}
+			o.waits, o.guard = &waiting{1, 2}, plan.Guard{Drain: 90 * time.Second, Force: true}
 		},
 			isRebuilt +
 				"1 message is on the way through it now, and 2 parked, by the last count, which may be some " +

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -20,7 +20,7 @@ const lookTimeout = 10 * time.Second
 
 // forPlan is the operation on a planned or prior topology for a look at the broker, nil if no look is possible.
 func (r *lifecycle[M, P]) forPlan(ctx context.Context, model P) (context.Context, context.CancelFunc, *operation) {
-	ctx, cancel := context.WithTimeout(broker.WithoutRetries(ctx), lookTimeout)
+	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), lookTimeout)
 	if !r.connection.isKnown() || !model.isKnown() {
 		return ctx, cancel, nil
 	}
@@ -92,7 +92,7 @@ func (r *lifecycle[M, P]) lookForReplacement(ctx context.Context, plan P) diag.D
 	deliveryPlanned := slices.ContainsFunc(r.connection.planned.in(o.Vhost),
 		func(one planned) bool { return one.Has(o.Desired.Delivery) })
 	err := o.PreviewReplacement(ctx, own, deliveryPlanned, o.options.Adopt)
-	if broker.IsKind(err, broker.VhostNotFound) {
+	if rabbit.IsKind(err, rabbit.VhostNotFound) {
 		diags.AddAttributeError(path.Root("vhost"), "Vhost does not exist", fmt.Sprintf(
 			refused+"There is no vhost %q. Declare it in an apply before this one.", o.Vhost))
 		return diags

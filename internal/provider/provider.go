@@ -1,6 +1,6 @@
 // Package provider is what Terraform sees: schemas, models and words, one file for each resource, data source, list
 // resource, action and function. It decides nothing about topologies: internal/cascade expands a model, and
-// internal/deploy brings that onto a broker. The package puts the results into the state and into words. Read
+// internal/engine brings that onto a broker. The package puts the results into the state and into words. Read
 // lifecycle.go first, which cascades and ladders share, then words.go.
 package provider
 
@@ -34,9 +34,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
 
 var (
@@ -152,7 +152,7 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 			"request_timeout": schema.StringAttribute{
 				Optional: true, CustomType: durationType{},
 				MarkdownDescription: fmt.Sprintf("How long one try of a request may take. Default: `%s`.",
-					broker.DefaultRequestTimeout),
+					rabbit.DefaultRequestTimeout),
 			},
 			"retry_timeout": schema.StringAttribute{
 				Optional: true, CustomType: durationType{},
@@ -164,7 +164,7 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 				CustomType: wholeNumberType{}, Optional: true,
 				MarkdownDescription: fmt.Sprintf("How many requests may be under way at once, for all resources of "+
 					"this provider together. Default: `%d`.",
-					broker.DefaultMaxParallelRequests),
+					rabbit.DefaultMaxParallelRequests),
 				Validators: []validator.Int64{int64validator.Between(1, 1000)},
 			},
 		},
@@ -187,7 +187,7 @@ func (p *rabbitmqdelay) Configure(
 	config, diags := model.brokerConfig(ctx)
 	config.UserAgent = fmt.Sprintf("terraform-provider-rabbitmqdelay/%s (Terraform %s)", p.version,
 		req.TerraformVersion)
-	client, err := broker.New(config)
+	client, err := rabbit.New(config)
 	if err != nil {
 		diags.Append(configDiagnostic(ctx, req.Config, err))
 	}
@@ -218,7 +218,7 @@ func (p *rabbitmqdelay) Configure(
 // provider once for a plan and once for an apply, so that a connection lives as long as one of these.
 type connection struct {
 	// client is nil while a value of the provider's configuration is unknown, which happens in plans only.
-	client *broker.Client
+	client *rabbit.Client
 	// claims are those of an apply, planned is what a plan has, and bindings are those of its new destinations.
 	claims   *claims.Table
 	planned  *plannedTopologies
@@ -280,17 +280,17 @@ func (m *providerModel) assume() map[string]bool {
 }
 
 // brokerConfig fills in the environment and the defaults.
-func (m providerModel) brokerConfig(ctx context.Context) (broker.Config, diag.Diagnostics) {
+func (m providerModel) brokerConfig(ctx context.Context) (rabbit.Config, diag.Diagnostics) {
 	var diags diag.Diagnostics
-	config := broker.Config{
+	config := rabbit.Config{
 		Endpoint:            stringOrEnv(m.Endpoint, "endpoint"),
 		Username:            stringOrEnv(m.Username, "username"),
 		Password:            stringOrEnv(m.Password, "password"),
 		AMQPURI:             stringOrEnv(m.AMQPURI, "amqp_uri"),
 		Proxy:               stringOrEnv(m.Proxy, "proxy"),
-		RequestTimeout:      broker.DefaultRequestTimeout,
-		RetryTimeout:        broker.DefaultRetryTimeout,
-		MaxParallelRequests: broker.DefaultMaxParallelRequests,
+		RequestTimeout:      rabbit.DefaultRequestTimeout,
+		RetryTimeout:        rabbit.DefaultRetryTimeout,
+		MaxParallelRequests: rabbit.DefaultMaxParallelRequests,
 	}
 	if config.Endpoint == "" {
 		config.Endpoint = defaultEndpoint
@@ -340,7 +340,7 @@ func (m providerModel) isInsecure(diags *diag.Diagnostics) bool {
 	return insecure
 }
 
-func (m providerModel) setTimeouts(config *broker.Config, diags *diag.Diagnostics) {
+func (m providerModel) setTimeouts(config *rabbit.Config, diags *diag.Diagnostics) {
 	if !m.RequestTimeout.IsNull() {
 		timeout := durationOf(m.RequestTimeout)
 		if timeout <= 0 {
@@ -413,7 +413,7 @@ func readFile(diags *diag.Diagnostics, attribute, name string) []byte {
 
 // configDiagnostic puts the error on the attribute, and says so if that is not where the value is from.
 func configDiagnostic(ctx context.Context, config tfsdk.Config, err error) diag.Diagnostic {
-	var wrong *broker.ConfigError
+	var wrong *rabbit.ConfigError
 	if !errors.As(err, &wrong) {
 		return diag.NewErrorDiagnostic("Invalid provider configuration", err.Error())
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -147,9 +147,9 @@ func (a *publishAction) look(ctx context.Context, model publishModel) (cascade.S
 	if a.connection.client == nil || a.connection.silent.Load() {
 		return cascade.Scale{}, false
 	}
-	ctx, cancel := context.WithTimeout(broker.WithoutRetries(ctx), lookTimeout)
+	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), lookTimeout)
 	defer cancel()
-	found, err := cascade.Recognize(ctx, a.connection.client.Lookup(vhostOf(model.Vhost)), vhostOf(model.Vhost),
+	found, err := cascade.Recognize(ctx, a.connection.client.Vhost(vhostOf(model.Vhost)), vhostOf(model.Vhost),
 		model.EntryExchange.ValueString())
 	return found.Scale(), err == nil
 }
@@ -199,7 +199,7 @@ func (a *publishAction) Invoke(ctx context.Context, req action.InvokeRequest, re
 		resp.Diagnostics.Append(notConfigured())
 		return
 	}
-	message := broker.Message{
+	message := rabbit.Message{
 		Vhost: vhostOf(model.Vhost), Exchange: model.EntryExchange.ValueString(),
 		ID: rand.Text(), ContentType: model.ContentType.ValueString(), Body: model.Body.ValueString(),
 	}
@@ -209,7 +209,7 @@ func (a *publishAction) Invoke(ctx context.Context, req action.InvokeRequest, re
 	}
 	client := a.connection.client
 	o := a.connection.entryOperation("cascade", message.Vhost, message.Exchange)
-	look := client.Lookup(message.Vhost)
+	look := client.Vhost(message.Vhost)
 	found, err := cascade.Recognize(ctx, look, message.Vhost, message.Exchange)
 	if err != nil {
 		resp.Diagnostics.Append(o.notRecognized("publish into", err))
@@ -276,7 +276,7 @@ func (m publishModel) checkScale(scale cascade.Scale) diag.Diagnostics {
 // checkBindings makes sure that the message gets into the cascade, and to somebody at its end. A broker that parks what
 // no binding takes confirms it and does not return it.
 func (m publishModel) checkBindings(
-	ctx context.Context, look cascade.Lookup, found cascade.Cascade, message broker.Message,
+	ctx context.Context, look cascade.Lookup, found cascade.Cascade, message rabbit.Message,
 ) (diag.Diagnostics, error) {
 	var diags diag.Diagnostics
 	entry, _, err := look.Exchange(ctx, message.Exchange)

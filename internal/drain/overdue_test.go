@@ -1,0 +1,129 @@
+package drain
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// collected are the surroundings of a queue "q" of which every message gets into the queue "rest" at least.
+func collected() (Surroundings, topology.Queue) {
+	toQueue := func(source, queue string) topology.Binding {
+		return topology.Binding{Source: source, DestinationType: topology.ToQueue, Destination: queue}
+	}
+	q := topology.Queue{Name: "q", Arguments: topology.Arguments{"x-queue-type": "quorum", "x-message-ttl": int64(10),
+		"x-dead-letter-exchange": "next", "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}}
+	return Surroundings{
+		Exchanges: map[string]topology.Exchange{
+			"": {}, "rest": {Name: "rest", Type: "fanout"}, "further": {Name: "further", Type: "topic"},
+			"next": {Name: "next", Type: "topic", Arguments: topology.Arguments{"alternate-exchange": "rest"}},
+		},
+		Bindings: map[string][]topology.Binding{
+			"next": {toQueue("next", "end"), {Source: "next", DestinationType: topology.ToExchange,
+				Destination: "further"}},
+			"rest": {toQueue("rest", "rest")}, "further": {toQueue("further", "end")}, "other": {},
+		},
+		Receivers: map[string]Receiver{"end": {topology.Queue{Name: "end"}, true},
+			"rest": {topology.Queue{Name: "rest"}, true}},
+	}, q
+}
+
+func TestMayKeepOverdue(t *testing.T) {
+	limited := func(overflow string) topology.Arguments {
+		return topology.Arguments{"x-max-length": int64(1), "x-overflow": overflow}
+	}
+	for name, test := range map[string]struct {
+		change  func(*Surroundings, *topology.Queue)
+		keeps   bool
+		unknown Unknown
+	}{
+		"every queue takes it": {func(*Surroundings, *topology.Queue) {}, false, Unknown{}},
+		"at most once": {func(s *Surroundings, q *topology.Queue) {
+			s.Exchanges = nil
+			delete(q.Arguments, "x-dead-letter-strategy")
+		}, false, Unknown{}},
+		"at least once by policy": {func(s *Surroundings, q *topology.Queue) {
+			s.Exchanges = nil
+			delete(q.Arguments, "x-dead-letter-strategy")
+			s.Policies = policy.Policies{matching("q", topology.Arguments{"dead-letter-strategy": "at-least-once"})}
+		}, true, Unknown{}},
+		"classic": {func(s *Surroundings, q *topology.Queue) {
+			s.Exchanges, q.Arguments["x-queue-type"] = nil, "classic"
+		}, false, Unknown{}},
+		"no dead-letter exchange": {func(s *Surroundings, _ *topology.Queue) {
+			delete(s.Exchanges, "next")
+		}, true, Unknown{}},
+		"no alternate exchange": {func(s *Surroundings, _ *topology.Queue) {
+			s.Exchanges["next"] = topology.Exchange{Name: "next", Type: "topic"}
+		}, true, Unknown{}},
+		"the alternate exchange is no fanout": {func(s *Surroundings, _ *topology.Queue) {
+			s.Exchanges["rest"] = topology.Exchange{Name: "rest", Type: "topic"}
+		}, true, Unknown{}},
+		"the alternate exchange has no queue": {func(s *Surroundings, _ *topology.Queue) {
+			s.Bindings["rest"] = nil
+		}, true, Unknown{}},
+		"bindings are not known": {func(s *Surroundings, _ *topology.Queue) {
+			delete(s.Bindings, "further")
+		}, true, Unknown{Exchanges: []string{"further"}}},
+		"bindings of an alternate exchange by policy": {func(s *Surroundings, _ *topology.Queue) {
+			s.Policies = policy.Policies{matching("further", topology.Arguments{"alternate-exchange": "x"})}
+		}, true, Unknown{Exchanges: []string{"x"}}},
+		"a receiver is not known": {func(s *Surroundings, _ *topology.Queue) {
+			delete(s.Receivers, "end")
+		}, true, Unknown{Receivers: []string{"end"}}},
+		"a receiver is not served": {func(s *Surroundings, _ *topology.Queue) {
+			s.Receivers["end"] = Receiver{}
+		}, true, Unknown{}},
+		"a receiver refuses": {func(s *Surroundings, _ *topology.Queue) {
+			s.Receivers["end"] = Receiver{topology.Queue{Name: "end", Arguments: limited("reject-publish-dlx")}, true}
+		}, true, Unknown{}},
+		"a full receiver drops": {func(s *Surroundings, _ *topology.Queue) {
+			s.Receivers["end"] = Receiver{topology.Queue{Name: "end", Arguments: limited("drop-head")}, true}
+		}, false, Unknown{}},
+		"a receiver refuses by two policies": {func(s *Surroundings, _ *topology.Queue) {
+			s.Policies = policy.Policies{matching("end", topology.Arguments{"overflow": "reject-publish"}),
+				matching("", topology.Arguments{"max-length-bytes": int64(1)})}
+		}, true, Unknown{}},
+		"policies are unreadable": {func(s *Surroundings, _ *topology.Queue) {
+			s.Policies = policy.Unreadable
+		}, true, Unknown{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, q := collected()
+			test.change(&s, &q)
+			keep, unknown := s.MayKeepOverdue([]topology.Queue{q})
+			if keep["q"] != test.keeps || !reflect.DeepEqual(unknown, test.unknown) {
+				t.Errorf("it keeps messages: %v, unknown are %v", keep["q"], unknown)
+			}
+		})
+	}
+}
+
+func TestKnown(t *testing.T) {
+	s, q := collected()
+	forever := topology.Queue{Name: "end", Arguments: topology.Arguments{"x-queue-type": "classic"}}
+	once := Surroundings{Policies: policy.Policies{matching("", topology.Arguments{"delivery-limit": int64(1)})}}
+	for name, test := range map[string]struct{ known, want Queue }{
+		"quorum": {s.Known(q, true, nil), Queue{Name: "q", Stay: 10 * time.Millisecond, Moves: Ready}},
+		"keeps overdue messages": {s.Known(q, true, map[string]bool{"q": true}),
+			Queue{Name: "q", Stay: 10 * time.Millisecond, Moves: Ready, Hides: true}},
+		"no AMQP": {s.Known(q, false, nil), Queue{Name: "q", Stay: 10 * time.Millisecond, Moves: All, Hides: true}},
+		"counts deliveries": {once.Known(q, true, nil),
+			Queue{Name: "q", Stay: 10 * time.Millisecond, Moves: Ready, Hides: true}},
+		"classic": {s.Known(forever, true, nil), Queue{Name: "end", Moves: All, NeedsNoLeader: true}},
+		"policies are unreadable": {Surroundings{Policies: policy.Unreadable}.Known(forever, true, nil),
+			Queue{Name: "end", Stay: time.Millisecond, Moves: All, NeedsNoLeader: true}},
+	} {
+		if test.known != test.want {
+			t.Errorf("%s: known is %+v", name, test.known)
+		}
+	}
+}
+
+// matching is a policy for the objects whose names match.
+func matching(pattern string, definition topology.Arguments) policy.Policy {
+	return policy.New("p", pattern, "all", 0, definition)
+}

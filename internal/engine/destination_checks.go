@@ -1,0 +1,162 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// checkEnds makes sure of what the binding is to connect. Limit is what makes a queue refuse messages.
+func (d *Destination) checkEnds(ctx context.Context) (limit string, err error) {
+	look := d.on()
+	source, exists, err := look.Exchange(ctx, d.Binding.Source)
+	if err != nil {
+		return "", err
+	}
+	var delivery, destination error
+	switch {
+	case !exists:
+		delivery = &DeliveryError{Exchange: d.Binding.Source, Missing: true}
+	case source.Type != "topic":
+		delivery = &DeliveryError{Exchange: d.Binding.Source, Type: source.Type}
+	}
+	if d.Binding.DestinationType == topology.ToQueue {
+		limit, exists, err = d.Limit(ctx)
+	} else {
+		_, exists, err = look.Exchange(ctx, d.Binding.Destination)
+	}
+	switch {
+	case err != nil:
+		destination = err
+	case !exists:
+		destination = &MissingError{d.Binding.DestinationType, d.Binding.Destination}
+	}
+	return limit, all(delivery, destination)
+}
+
+// CheckNames checks the names by the keys that lead to them and from them. It refuses those that lead into a cascade or
+// ladder rather than behind it: the error then is, or wraps, a *MisnamedError.
+func (d *Destination) CheckNames(ctx context.Context) error {
+	look := d.on()
+	delays, err := cascade.Delays(ctx, look, d.Binding.Source)
+	if err != nil {
+		return err
+	}
+	var delivery error
+	if delays {
+		delivery = &MisnamedError{DelaysBehind, d.Binding}
+	}
+	if d.Binding.DestinationType == topology.ToExchange {
+		circles, err := cascade.LeadsTo(ctx, look, d.Binding.Destination, d.Binding.Source)
+		if circles {
+			return all(delivery, &MisnamedError{GoesInCircles, d.Binding}, err)
+		}
+		return all(delivery, err)
+	}
+	delays, err = d.isDelayQueue(ctx, look)
+	if delays {
+		return all(delivery, &MisnamedError{IsDelayQueue, d.Binding})
+	}
+	return all(delivery, err)
+}
+
+// isDelayQueue tells whether the queue that is the destination is one of a cascade or ladder.
+func (d *Destination) isDelayQueue(ctx context.Context, look cascade.Lookup) (bool, error) {
+	queue, _, err := look.Queue(ctx, d.Binding.Destination)
+	if err != nil || !queue.Delays() || queue.DeadLetterExchange() == "" {
+		return false, err
+	}
+	inbound, err := d.on().Inbound(ctx, nil, []string{queue.Name})
+	return slices.ContainsFunc(inbound.Sorted(), cascade.LeadsOn), err
+}
+
+// OtherLevels are the numbers of levels of the cascades that end in the delivery exchange, if none of them is that of
+// the binding. The bindings to the exchange show them at once, but not that a ladder ends there, too. So a seeming
+// fault is looked at once more.
+func (d *Destination) OtherLevels(ctx context.Context) (map[int]bool, error) {
+	own, err := cascade.RecognizeDestination(d.Vhost, d.Binding)
+	if err != nil || own.Match != cascade.Exact {
+		return nil, err
+	}
+	inbound, err := d.on().Inbound(ctx, []string{d.Binding.Source}, nil)
+	if err != nil {
+		return nil, err
+	}
+	there := map[int]bool{}
+	for b := range inbound {
+		if levels, ok := cascade.LevelsOf(b); ok {
+			there[levels] = true
+		}
+	}
+	if len(there) == 0 || there[own.Levels] {
+		return nil, nil
+	}
+	return LevelsInto(ctx, d.Client, d.Vhost, d.Binding.Source)
+}
+
+// LevelsInto are the numbers of levels of all that ends in the delivery exchange.
+func LevelsInto(ctx context.Context, client *rabbit.Client, vhost, delivery string) (map[int]bool, error) {
+	inventory, err := Inventory(ctx, client, vhost, func(e topology.Exchange) bool { return e.Name == delivery })
+	if err != nil {
+		return nil, err
+	}
+	there := map[int]bool{}
+	for _, one := range inventory.All(ctx) {
+		if one.Delivery == delivery {
+			there[one.Levels] = true
+		}
+	}
+	return there, nil
+}
+
+// Inventory is all that a vhost has, if one of its exchanges is worth it.
+func Inventory(
+	ctx context.Context, client *rabbit.Client, vhost string, worth func(topology.Exchange) bool,
+) (*cascade.Inventory, error) {
+	there, err := client.Vhost(vhost).Inventory(ctx, worth)
+	return cascade.NewInventory(vhost, there), err
+}
+
+// uncovered are those of the bindings whose messages the wanted binding does not take.
+func (d *Destination) uncovered(bindings []topology.Binding) []topology.Binding {
+	own, _ := cascade.RecognizeDestination(d.Vhost, d.Binding)
+	return slices.DeleteFunc(slices.Clone(bindings), func(b topology.Binding) bool {
+		other, err := cascade.RecognizeDestination(d.Vhost, b)
+		return err == nil && b.Source == d.Binding.Source && own.TakesAll(other)
+	})
+}
+
+// vacate makes sure that no message is on its way to the destinations to be unbound. Nothing is closed while it waits.
+func (d *Destination) vacate(ctx context.Context, gone []topology.Binding, guard plan.Guard) error {
+	if guard.Force || len(gone) == 0 {
+		return nil
+	}
+	if err := d.verifyVacant(ctx, gone, guard.Drain); err != nil {
+		return &NotVacantError{failure{err}, gone}
+	}
+	return nil
+}
+
+func (d *Destination) verifyVacant(ctx context.Context, gone []topology.Binding, wait time.Duration) error {
+	inventory, err := Inventory(ctx, d.Client, d.Vhost, func(e topology.Exchange) bool {
+		return slices.ContainsFunc(gone, func(b topology.Binding) bool { return b.Source == e.Name })
+	})
+	if rabbit.IsKind(err, rabbit.VhostNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	queues := inventory.Upstream(ctx, gone)
+	if len(queues) == 0 {
+		return nil
+	}
+	verify := plan.VerifyEmpty{Queues: queues, Wait: wait, Why: "unbinding what takes their messages"}
+	_, err = Run(ctx, d.on(), plan.Plan{{Steps: []plan.Step{verify}}})
+	return err
+}

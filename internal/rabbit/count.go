@@ -1,0 +1,109 @@
+package rabbit
+
+import (
+	"context"
+	"fmt"
+)
+
+// QueueCount is the management API's count of a queue.
+type QueueCount struct {
+	// IsCounted is false for a queue that has just been declared, and where a broker gives no count of this kind.
+	IsCounted                  bool
+	Messages, Ready, Consumers int64
+	// Reductions is the work that the process of a quorum queue had done when it counted, nil if it has not counted
+	// yet.
+	Reductions *int64
+	// Members are the nodes that hold the queue, and Online are those of them that run.
+	Members, Online int
+}
+
+// HasMajority tells whether most members of the queue are online.
+func (c QueueCount) HasMajority() bool { return c.Members == 0 || 2*c.Online > c.Members }
+
+// CountKind is a kind of count.
+type CountKind string
+
+// The kinds of counts.
+const (
+	// CountedNow is the present count: of a classic queue from 4.0 on. A list has it for those of all versions.
+	CountedNow CountKind = "?disable_stats=true&enable_queue_totals=true&columns=" + countColumns
+	// CountedLast is the count of the statistics: for a quorum queue, that of its last tick.
+	CountedLast CountKind = "?columns=" + countColumns
+	// CountedAtTick has the reductions, too.
+	CountedAtTick = CountedLast + ",reductions"
+
+	countColumns = "name,messages,messages_ready,consumers,members,online"
+)
+
+type countInfo struct {
+	Name       string          `json:"name"`
+	Messages   *loose[int64]   `json:"messages"`
+	Ready      loose[int64]    `json:"messages_ready"`
+	Consumers  loose[int64]    `json:"consumers"`
+	Reductions *loose[int64]   `json:"reductions"`
+	Members    loose[[]string] `json:"members"`
+	Online     loose[[]string] `json:"online"`
+}
+
+func (i countInfo) count() *QueueCount {
+	c := &QueueCount{Ready: i.Ready.value, Consumers: i.Consumers.value, Members: len(i.Members.value),
+		Online: len(i.Online.value)}
+	if i.Messages != nil {
+		c.IsCounted, c.Messages = true, i.Messages.value
+	}
+	if i.Reductions != nil {
+		c.Reductions = &i.Reductions.value
+	}
+	return c
+}
+
+// Count asks the management API how much a queue holds. It is nil for a queue that does not exist.
+func (v *Vhost) Count(ctx context.Context, queue string, kind CountKind) (*QueueCount, error) {
+	return again(ctx, v.client, func() (*QueueCount, error) {
+		var info countInfo
+		err := v.client.get(ctx, &info, string(kind), "queues", v.name, queue)
+		if isNotFound(err) {
+			return nil, v.confirm(ctx)
+		}
+		if err == nil {
+			err = about(queue, info.Name)
+		}
+		if err != nil {
+			return nil, v.client.failed(v.Counting(queue), err)
+		}
+		return info.count(), nil
+	})
+}
+
+// CountAll counts all queues of the vhost, by their names.
+func (v *Vhost) CountAll(ctx context.Context) (map[string]*QueueCount, error) {
+	return again(ctx, v.client, func() (map[string]*QueueCount, error) {
+		var list []countInfo
+		err := v.client.get(ctx, &list, string(CountedNow), "queues", v.name)
+		if isNotFound(err) {
+			err = v.confirm(ctx)
+		}
+		if err != nil {
+			return nil, v.client.failed(fmt.Sprintf("count the messages in vhost %q", v.name), err)
+		}
+		counts := map[string]*QueueCount{}
+		for _, info := range list {
+			counts[info.Name] = info.count()
+		}
+		return counts, nil
+	})
+}
+
+// Counting is what counting the messages of a queue is called in errors.
+func (v *Vhost) Counting(queue string) string {
+	return fmt.Sprintf("count the messages of queue %q in vhost %q", queue, v.name)
+}
+
+// HasStatistics tells whether RabbitMQ collects statistics.
+func (c *Client) HasStatistics(ctx context.Context) (bool, error) {
+	o, err := c.overview(c.newCall(ctx))
+	if err != nil {
+		return false, c.failed("ask whether RabbitMQ collects statistics", err)
+	}
+	return !o.DisableStats, nil
+}
