@@ -10,22 +10,53 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
+// check refuses what cannot be, before anything is written. It notes the objects that were asked for in vain.
+func (o *operation) check(ctx context.Context, found *rabbit.State) error {
+	added := o.after.of(o.added())
+	var takeover error
+	if o.isUpdate() && o.after.ownsDelivery() && !o.before.ownsDelivery() {
+		takeover = o.after.checkTakeover(found)
+	}
+	err := all(o.after.checkDelivery(found), takeover, added.checkExisting(found, o.change.Options.Adopt),
+		o.after.checkPolicies(ctx, found, o.change.Before))
+	if err != nil {
+		o.claim.FailFor(added.present(found.Topology))
+	}
+	return err
+}
+
+func (o *operation) isUpdate() bool { return !o.change.Before.IsEmpty() && !o.change.Options.Rebuild }
+
+// added is what must not be there yet, unless it is adopted. An update does not declare the delivery exchange anew. A
+// rebuild finds nothing where there was another delivery exchange.
+func (o *operation) added() topology.Topology {
+	if o.isUpdate() {
+		return o.after.wanted.Without(o.change.Before)
+	}
+	had := o.before.wanted
+	if had.Delivery != o.after.wanted.Delivery {
+		had.Exchanges = maps.Clone(had.Exchanges)
+		delete(had.Exchanges, had.Delivery)
+	}
+	return o.after.wanted.Except(had)
+}
+
 // checkDelivery makes sure of a delivery exchange that the topology does not own.
-func (d *Deployment) checkDelivery(state *rabbit.State) error {
-	anyType := d.Desired.DeliveryType == ""
+func (d *deployment) checkDelivery(state *rabbit.State) error {
+	anyType := d.wanted.DeliveryType == ""
 	switch {
-	case ownsDelivery(d.Desired):
+	case d.ownsDelivery():
 		return nil
 	case !state.DeliveryExists:
-		return &DeliveryError{Exchange: d.Desired.Delivery, Missing: true, AnyType: anyType}
-	case state.DeliveryExchange.Type != d.Desired.DeliveryType && !anyType:
-		return &DeliveryError{Exchange: d.Desired.Delivery, Type: state.DeliveryExchange.Type}
+		return &DeliveryError{Exchange: d.wanted.Delivery, Missing: true, AnyType: anyType}
+	case state.DeliveryExchange.Type != d.wanted.DeliveryType && !anyType:
+		return &DeliveryError{Exchange: d.wanted.Delivery, Type: state.DeliveryExchange.Type}
 	}
 	return nil
 }
 
 // checkExisting refuses to touch existing objects, unless they are to be adopted and are exactly right.
-func (d *Deployment) checkExisting(state *rabbit.State, adopt bool) error {
+func (d *deployment) checkExisting(state *rabbit.State, adopt bool) error {
 	equal, different := d.sortPresent(state)
 	if len(different) > 0 || len(equal) > 0 && !adopt {
 		return &ExistsError{equal, different}
@@ -35,11 +66,11 @@ func (d *Deployment) checkExisting(state *rabbit.State, adopt bool) error {
 
 // checkPolicies makes sure, where a policy is to be set, that the user may do it, and that it then applies. Policies of
 // the topology before are no rivals.
-func (d *Deployment) checkPolicies(ctx context.Context, state *rabbit.State, before topology.Topology) error {
+func (d *deployment) checkPolicies(ctx context.Context, state *rabbit.State, before topology.Topology) error {
 	var errs []error
-	for _, name := range policiesToSet(d.Desired, state.Topology) {
-		own := d.Desired.Policies[name]
-		errs = append(errs, d.on().MaySet(ctx, own))
+	for _, name := range policiesToSet(d.wanted, state.Topology) {
+		own := d.wanted.Policies[name]
+		errs = append(errs, d.vhost.MaySet(ctx, own))
 		if rivals := withoutOwn(d.rivals(state, own), before); len(rivals) > 0 {
 			errs = append(errs, &RivalError{own, rivals})
 		}
@@ -68,17 +99,17 @@ type Rival struct {
 }
 
 // rivals are those because of which a policy of the topology may not apply.
-func (d *Deployment) rivals(state *rabbit.State, own topology.Policy) []Rival {
+func (d *deployment) rivals(state *rabbit.State, own topology.Policy) []Rival {
 	return d.onExchangesOf(own, func(exchange string) policy.Policies {
 		return state.AllPolicies.Users.Rivals(own, exchange)
 	})
 }
 
 // onExchangesOf gathers other policies, exchange by exchange of those to which a policy of the topology is to apply.
-func (d *Deployment) onExchangesOf(own topology.Policy, others func(exchange string) policy.Policies) []Rival {
+func (d *deployment) onExchangesOf(own topology.Policy, others func(exchange string) policy.Policies) []Rival {
 	var rivals []Rival
-	for _, exchange := range slices.Sorted(maps.Keys(d.Desired.Exchanges)) {
-		if d.Desired.AlternateOf(exchange) != own.AlternateExchange() {
+	for _, exchange := range slices.Sorted(maps.Keys(d.wanted.Exchanges)) {
+		if d.wanted.AlternateOf(exchange) != own.AlternateExchange() {
 			continue
 		}
 		for _, other := range others(exchange) {
@@ -95,12 +126,12 @@ func (d *Deployment) onExchangesOf(own topology.Policy, others func(exchange str
 
 // sortPresent lists the existing objects of the desired topology, exactly as desired or different. A delivery exchange
 // as desired does not count: others may use it.
-func (d *Deployment) sortPresent(state *rabbit.State) (equal, different []string) {
-	for _, object := range topology.Existing(d.Desired, state.Topology) {
+func (d *deployment) sortPresent(state *rabbit.State) (equal, different []string) {
+	for _, object := range topology.Existing(d.wanted, state.Topology) {
 		switch {
 		case len(object.Differences) > 0:
 			different = append(different, object.String())
-		case object.Name != topology.ExchangeObject(d.Desired.Delivery):
+		case object.Name != topology.ExchangeObject(d.wanted.Delivery):
 			equal = append(equal, object.String())
 		}
 	}
@@ -108,9 +139,9 @@ func (d *Deployment) sortPresent(state *rabbit.State) (equal, different []string
 }
 
 // checkTakeover refuses a delivery exchange that is to become part of the topology and is not as desired.
-func (d *Deployment) checkTakeover(state *rabbit.State) error {
-	name := d.Desired.Delivery
-	differences := d.Desired.Exchanges[name].Differences(state.DeliveryExchange)
+func (d *deployment) checkTakeover(state *rabbit.State) error {
+	name := d.wanted.Delivery
+	differences := d.wanted.Exchanges[name].Differences(state.DeliveryExchange)
 	if !state.DeliveryExists || len(differences) == 0 {
 		return nil
 	}

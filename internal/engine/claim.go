@@ -9,41 +9,62 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// claim waits until no other resource works on the objects of the topologies, nor on the exchange that they deliver to.
-func (d *Deployment) claim(ctx context.Context, topologies ...topology.Topology) (*claims.Operation, error) {
+// begin waits until no other resource works on the objects before and after, nor on the exchanges that they deliver to.
+func (o *operation) begin(ctx context.Context, table *claims.Table) (err error) {
 	var objects []claims.Object
-	for _, t := range topologies {
-		objects = append(objects, d.own(t)...)
-		objects = append(objects, claims.Object{Vhost: d.Vhost, Name: topology.ExchangeObject(t.Delivery)})
+	for _, d := range []*deployment{o.before, o.after} {
+		objects = append(objects, d.own()...)
+		if !d.wanted.IsEmpty() {
+			objects = append(objects, d.claimed(topology.ExchangeObject(d.wanted.Delivery)))
+		}
 	}
-	return d.Claims.Begin(ctx, d.String(), objects)
+	o.claim, err = table.Begin(ctx, o.change.String(), objects)
+	return err
 }
 
-// own are the objects of a topology that no other resource can have: all but the delivery exchange, which is shared.
-func (d *Deployment) own(t topology.Topology) []claims.Object {
+// checkOwners refuses what another resource of this run has, and to delete what another one has asked for in vain. It
+// leaves what others have taken over out of the topology before.
+func (o *operation) checkOwners() error {
+	own := o.after.own()
+	retired := slices.DeleteFunc(o.before.own(),
+		func(object claims.Object) bool { return slices.Contains(own, object) })
+	if err := all(held(o.claim, own), wanted(o.claim, retired)); err != nil {
+		return err
+	}
+	o.before.wanted = unclaimed(o.before.wanted, o.change.Vhost, o.claim.Taken(retired))
+	return nil
+}
+
+// end notes the objects that the resource has from now on.
+func (o *operation) end(err error) {
+	defer o.claim.End()
+	before := o.before.of(o.change.Before).own()
+	if err != nil {
+		o.claim.Keep(before)
+		return
+	}
+	o.claim.LetGo(before)
+	o.claim.Take(o.after.own())
+}
+
+// own are the objects of the topology that no other resource can have: all but the delivery exchange, which is shared.
+func (d *deployment) own() []claims.Object {
 	var own []claims.Object
-	for _, object := range t.Objects() {
-		if object != topology.ExchangeObject(t.Delivery) {
-			own = append(own, claims.Object{Vhost: d.Vhost, Name: object})
+	for _, object := range d.wanted.Objects() {
+		if object != topology.ExchangeObject(d.wanted.Delivery) {
+			own = append(own, d.claimed(object))
 		}
 	}
 	return own
 }
 
-// present are the objects of the desired topology that are there.
-func (d *Deployment) present(actual topology.Topology) []claims.Object {
-	return d.own(actual.Within(d.Desired))
+func (d *deployment) claimed(object string) claims.Object {
+	return claims.Object{Vhost: d.vhost.Name(), Name: object}
 }
 
-// endUpdate notes the objects that a resource has after an update of the topology before.
-func (d *Deployment) endUpdate(claim *claims.Operation, before topology.Topology, err error) {
-	if err != nil {
-		claim.Keep(d.own(before))
-	} else {
-		claim.LetGo(d.own(before))
-		claim.Take(d.own(d.Desired))
-	}
-	claim.End()
+// present are the objects of the topology that are there.
+func (d *deployment) present(actual topology.Topology) []claims.Object {
+	return d.of(actual.Within(d.wanted)).own()
 }
 
 // held refuses what another resource of this run has.
@@ -62,10 +83,10 @@ func wanted(claim *claims.Operation, objects []claims.Object) error {
 	return nil
 }
 
-// spare is the rest of a topology without some of its objects.
-func (d *Deployment) spare(t topology.Topology, spared Claimed) topology.Topology {
+// unclaimed is the rest of a topology without some of its objects.
+func unclaimed(t topology.Topology, vhost string, objects Claimed) topology.Topology {
 	is := func(object string) bool {
-		_, is := spared[claims.Object{Vhost: d.Vhost, Name: object}]
+		_, is := objects[claims.Object{Vhost: vhost, Name: object}]
 		return is
 	}
 	t = t.Clone()
@@ -73,9 +94,4 @@ func (d *Deployment) spare(t topology.Topology, spared Claimed) topology.Topolog
 	maps.DeleteFunc(t.Queues, func(n string, _ topology.Queue) bool { return is(topology.QueueObject(n)) })
 	maps.DeleteFunc(t.Policies, func(n string, _ topology.Policy) bool { return is(topology.PolicyObject(n)) })
 	return t
-}
-
-// notAmong are the objects that are not among others.
-func notAmong(objects, others []claims.Object) []claims.Object {
-	return slices.DeleteFunc(objects, func(object claims.Object) bool { return slices.Contains(others, object) })
 }

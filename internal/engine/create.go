@@ -6,86 +6,76 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Create builds the desired topology if nothing of it exists, or takes over existing objects and adds the rest. If that
-// fails it takes back what it made; the error says what of that is left.
-func (d *Deployment) Create(ctx context.Context, adopt bool) (*rabbit.State, error) {
-	claim, err := d.claim(ctx, d.Desired)
+// create builds the topology if nothing of it exists, or takes over existing objects and adds the rest. If that fails
+// it takes back what it made; the error says what of that is left.
+func (o *operation) create(ctx context.Context) (result Result, err error) {
+	found, err := o.after.vhost.Read(ctx, o.after.wanted)
+	if err == nil {
+		err = o.check(ctx, found)
+	}
 	if err != nil {
-		return nil, err
+		return result, err
 	}
-	defer claim.End()
-	if err := all(held(claim, d.own(d.Desired))); err != nil {
-		return nil, err
+	steps := plan.Create(o.after.wanted, found.Topology, rand.Text())
+	if o.change.Options.Adopt {
+		steps = plan.Repair(o.after.wanted, found.Topology)
 	}
-	found, err := d.on().Read(ctx, d.Desired)
+	state, done, err := o.after.run(ctx, steps, found)
 	if err != nil {
-		return nil, err
+		broken := o.notCreated(ctx, done, err)
+		if !o.change.Options.Adopt { // some of the objects that are left may have been there before
+			result.There = broken.Left
+		}
+		return result, broken
 	}
-	if err := all(d.checkDelivery(found), d.checkExisting(found, adopt),
-		d.checkPolicies(ctx, found, topology.New())); err != nil {
-		claim.FailFor(d.present(found.Topology))
-		return nil, err
-	}
-	steps := plan.Create(d.Desired, found.Topology, rand.Text())
-	if adopt {
-		steps = plan.Repair(d.Desired, found.Topology)
-	}
-	state, done, err := d.run(ctx, steps, found)
-	if err != nil {
-		return nil, d.notCreated(ctx, claim, done, err)
-	}
-	claim.Take(d.own(d.Desired))
-	return state, nil
+	return Result{There: &state.Topology, IsNew: true, State: state}, nil
 }
 
 // notCreated takes back what a create has made that failed. What others have declared meanwhile was asked for in vain.
-func (d *Deployment) notCreated(
-	ctx context.Context, claim *claims.Operation, done []plan.Step, err error,
-) *NotCreatedError {
+func (o *operation) notCreated(ctx context.Context, done []plan.Step, err error) *NotCreatedError {
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
 	result := &NotCreatedError{failure: failure{err}}
-	result.Left, result.Undo = d.undo(ctx, done)
+	result.Left, result.Undo = o.after.undoCreate(ctx, done)
 	if rabbit.IsKind(err, rabbit.Exists) {
-		found, err := d.on().Read(ctx, d.Desired)
+		found, err := o.after.vhost.Read(ctx, o.after.wanted)
 		result.OthersErr = err
 		if err == nil {
-			claim.FailFor(d.present(found.Topology))
-			equal, different := d.sortPresent(found)
+			o.claim.FailFor(o.after.present(found.Topology))
+			equal, different := o.after.sortPresent(found)
 			result.Others = slices.Concat(equal, different)
 		}
 	}
 	if result.Left != nil {
-		claim.Take(d.own(*result.Left))
+		o.claim.Take(o.after.of(*result.Left).own())
 	}
 	return result
 }
 
-// undo takes back the objects that a create made. It returns those that are left, nil for none.
-func (d *Deployment) undo(ctx context.Context, done []plan.Step) (*topology.Topology, error) {
+// undoCreate takes back the objects that a create made. It returns those that are left, nil for none.
+func (d *deployment) undoCreate(ctx context.Context, done []plan.Step) (*topology.Topology, error) {
 	if len(done) == 0 {
 		return nil, nil
 	}
-	_, err := Run(ctx, d.on(), plan.Undo(d.Desired, done))
+	_, err := Run(ctx, d.vhost, plan.Undo(d.wanted, done))
 	if rabbit.IsKind(err, rabbit.InUse) {
 		err = nil // another create has declared it at the same moment, and goes on
 	}
-	if err == nil && d.declaresDelivery(done) {
-		_, err = d.letGo(ctx, false)
+	if err == nil && slices.ContainsFunc(done, d.declaresDelivery) {
+		_, err = d.deleteDelivery(ctx, false)
 	}
 	if err == nil || rabbit.IsKind(err, rabbit.VhostNotFound) {
 		return nil, nil
 	}
-	state, readErr := d.Read(ctx)
+	state, readErr := d.read(ctx)
 	if readErr != nil {
 		// Nobody can say what exists: the state names all that may.
-		return &d.Desired, errors.Join(err, readErr)
+		return &d.wanted, errors.Join(err, readErr)
 	}
 	if state.IsEmpty() {
 		return nil, nil
@@ -93,10 +83,12 @@ func (d *Deployment) undo(ctx context.Context, done []plan.Step) (*topology.Topo
 	return &state.Topology, err
 }
 
-// declaresDelivery tells whether the delivery exchange is, or may be, one of the things that have been declared.
-func (d *Deployment) declaresDelivery(done []plan.Step) bool {
-	return slices.ContainsFunc(done, func(step plan.Step) bool {
-		declared, ok := step.(plan.DeclareExchange)
-		return ok && declared.Exchange.Name == d.Desired.Delivery
-	})
+func (d *deployment) declaresDelivery(step plan.Step) bool {
+	return declares(step) && step.Object() == topology.ExchangeObject(d.wanted.Delivery)
+}
+
+// declares tells whether the step declares an object, or sets a policy.
+func declares(step plan.Step) bool {
+	_, binds := step.(plan.Bind)
+	return step.Makes() && !binds
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -16,25 +16,45 @@ import (
 // Destination is a binding from an exchange of others to a queue or exchange of others. It says where messages go that
 // come out of a cascade or ladder.
 type Destination struct {
-	Client  *rabbit.Client
-	Claims  *claims.Table
-	Vhost   string
+	Vhost   *rabbit.Vhost
 	Binding topology.Binding
-	// Who names the destination in the errors of others.
-	Who string
 }
 
 // String names the destination in messages.
 func (d *Destination) String() string {
-	return fmt.Sprintf("%s in vhost %q", BindingObject(d.Vhost, d.Binding).Name, d.Vhost)
+	return fmt.Sprintf("%s in vhost %q", bindingText(d.Binding), d.Vhost.Name())
 }
-
-func (d *Destination) on() *rabbit.Vhost { return d.Client.Vhost(d.Vhost) }
 
 // BindingObject is a binding as the table of claims has it.
 func BindingObject(vhost string, b topology.Binding) claims.Object {
-	return claims.Object{Vhost: vhost, Name: fmt.Sprintf(
-		"binding of exchange %q to %s %q with key %q", b.Source, b.DestinationType, b.Destination, b.RoutingKey)}
+	return claims.Object{Vhost: vhost, Name: bindingText(b)}
+}
+
+func bindingText(b topology.Binding) string {
+	return fmt.Sprintf("binding of exchange %q to %s %q with key %q", b.Source, b.DestinationType, b.Destination,
+		b.RoutingKey)
+}
+
+// Bound is what a destination has by the state.
+type Bound struct {
+	// Binding is what it is bound with, and Leftovers are those besides, of updates which broke off.
+	Binding   topology.Binding
+	Leftovers []topology.Binding
+	// Shared tells that another resource has taken over the binding, which an update could not leave behind.
+	Shared bool
+}
+
+func (b Bound) bindings() []topology.Binding {
+	return append(Without(b.Leftovers, b.Binding), b.Binding)
+}
+
+// Rebinding is a change of a destination.
+type Rebinding struct {
+	// Who names the destination in the errors of others.
+	Who string
+	// Before is nil for a create, and After is nil for a destroy.
+	Before *Bound
+	After  *topology.Binding
 }
 
 // Found is what a look at the broker has shown of a destination.
@@ -43,60 +63,77 @@ type Found struct {
 	Limit string
 	// Levels are those of what ends in the delivery exchange, if none of them is that of the binding.
 	Levels map[int]bool
-	// There are all bindings of the delivery exchange after an operation that has succeeded.
+	// There are all bindings of the delivery exchange after a change that has succeeded.
 	There []topology.Binding
 }
 
-// Bound is what a destination has.
-type Bound struct {
-	// Before is its binding before the operation, and Leftovers are those besides, of updates which broke off.
-	Before    topology.Binding
-	Leftovers []topology.Binding
-	// Shared tells that another resource has taken over the binding before, which an update could not leave behind.
-	Shared bool
-	// IsNew tells that it has got the wanted binding in place of the one before.
-	IsNew bool
-}
-
-func (b Bound) all() []topology.Binding { return append(Without(b.Leftovers, b.Before), b.Before) }
-
-// Create binds, unless the binding exists already. An error of type *UnfinishedError says whether it may be there.
-func (d *Destination) Create(ctx context.Context, adopt bool) (found Found, err error) {
-	r, err := d.begin(ctx, d.Binding)
-	if err != nil {
-		return found, err
+// rebind changes a destination. After a create that fails, an *UnfinishedError says whether the binding may be there.
+func (e *Engine) rebind(ctx context.Context, c Change) (result Result, err error) {
+	r := &rebinding{vhost: e.client.Vhost(c.Vhost), options: c.Options}
+	change := c.Destination
+	var own []topology.Binding
+	if change.Before != nil {
+		r.bound = *change.Before
+		own, r.to = r.bound.bindings(), &Destination{r.vhost, r.bound.Binding}
+	}
+	claimed := slices.Clone(own)
+	if change.After != nil {
+		r.to = &Destination{r.vhost, *change.After}
+		claimed = append(claimed, *change.After)
+	}
+	if r.claim, err = e.claims.Begin(ctx, change.Who, r.objects(claimed...)); err != nil {
+		result.Bound = r.bound
+		return result, err
 	}
 	defer r.claim.End()
-	if found, err = r.prepare(ctx, adopt, nil); err != nil {
-		return found, err
+	switch {
+	case change.Before == nil:
+		return r.create(ctx)
+	case change.After == nil:
+		return result, r.destroy(ctx, own)
+	}
+	return r.update(ctx, own)
+}
+
+// rebinding is a change of a destination that is being made, with a claim on all bindings.
+type rebinding struct {
+	vhost   *rabbit.Vhost
+	options Options
+	claim   *claims.Operation
+	bound   Bound
+	// to is the wanted binding, of a destroy the one before.
+	to *Destination
+	// isThere tells whether the wanted binding was there before anything was written.
+	isThere bool
+}
+
+// create binds, unless the binding exists already.
+func (r *rebinding) create(ctx context.Context) (result Result, err error) {
+	if result.Found, err = r.prepare(ctx, nil); err != nil {
+		return result, err
 	}
 	there, done, err := r.bind(ctx, nil)
 	if err == nil {
 		r.take()
-		found.There = there
-		return found, nil
+		result.Found.There = there
+		return result, nil
 	}
 	undo := r.undo(ctx, done)
 	if undo != nil {
 		r.take()
 	}
-	return found, &UnfinishedError{failure{err}, undo}
+	return result, &UnfinishedError{failure{err}, undo}
 }
 
-// Destroy removes the binding and what updates have left besides, but for what others have taken over.
-func (d *Destination) Destroy(ctx context.Context, bound Bound, guard plan.Guard) error {
-	own := bound.all()
-	r, err := d.begin(ctx, own...)
-	if err != nil {
-		return err
-	}
-	defer r.claim.End()
+// destroy removes the binding and what updates have left besides, but for what others have taken over.
+func (r *rebinding) destroy(ctx context.Context, own []topology.Binding) error {
 	gone := Without(own, r.among(own, r.claim.Taken)...)
-	if bound.Shared {
-		gone = Without(gone, bound.Before)
+	if r.bound.Shared {
+		gone = Without(gone, r.bound.Binding)
 	}
-	if err = wanted(r.claim, bindingObjects(r.Vhost, gone)); err == nil {
-		err = r.vacate(ctx, gone, guard)
+	err := wanted(r.claim, r.objects(gone...))
+	if err == nil {
+		err = r.vacate(ctx, gone)
 	}
 	if err == nil {
 		err = r.unbind(ctx, gone)
@@ -105,76 +142,33 @@ func (d *Destination) Destroy(ctx context.Context, bound Bound, guard plan.Guard
 		r.keep(own...)
 		return err
 	}
-	r.claim.LetGo(bindingObjects(r.Vhost, gone))
+	r.claim.LetGo(r.objects(gone...))
 	return nil
 }
 
-// Read lists the bindings of the delivery exchange.
-func (d *Destination) Read(ctx context.Context) ([]topology.Binding, error) {
-	return d.on().BindingsFrom(ctx, d.Binding.Source)
-}
-
-// Find lists the bindings of the delivery exchange, and which of the leftovers are there. If the binding is not, the
-// last of these takes its place: an update got further than it could see.
-func (d *Destination) Find(
-	ctx context.Context, leftovers []topology.Binding,
-) (there, left []topology.Binding, err error) {
-	if there, err = d.Read(ctx); err != nil {
-		return nil, nil, err
-	}
-	if left, err = d.present(ctx, leftovers); err != nil {
-		return nil, nil, err
-	}
-	if last := len(left) - 1; !d.isIn(there) && last >= 0 {
-		d.Binding, left = left[last], left[:last]
-		there, err = d.Read(ctx)
-	}
-	return there, left, err
-}
-
-// Limit is what makes the queue that is the destination refuse messages, and whether the queue exists.
-func (d *Destination) Limit(ctx context.Context) (limit string, exists bool, err error) {
-	queue, status, exists, err := d.on().QueueStatus(ctx, d.Binding.Destination)
-	return health.Refuses(queue, status), exists, err
-}
-
-// rebinding is an operation on a destination that has a claim on all bindings.
-type rebinding struct {
-	*Destination
-	claim *claims.Operation
-	// isThere tells whether the wanted binding was there before anything was written.
-	isThere bool
-}
-
-// begin waits until no other resource works on any of the bindings.
-func (d *Destination) begin(ctx context.Context, bindings ...topology.Binding) (*rebinding, error) {
-	claim, err := d.Claims.Begin(ctx, d.Who, bindingObjects(d.Vhost, bindings))
-	return &rebinding{Destination: d, claim: claim}, err
-}
-
 // prepare looks whether the binding can be made, before anything is written. One of its own may be there.
-func (r *rebinding) prepare(ctx context.Context, adopt bool, own []topology.Binding) (found Found, err error) {
-	object := bindingObjects(r.Vhost, []topology.Binding{r.Binding})
+func (r *rebinding) prepare(ctx context.Context, own []topology.Binding) (found Found, err error) {
+	object := r.objects(r.to.Binding)
 	if err := held(r.claim, object); err != nil {
 		return found, err
 	}
-	if found.Limit, err = r.checkEnds(ctx); err != nil {
+	if found.Limit, err = r.to.checkEnds(ctx); err != nil {
 		return found, err
 	}
-	if err := r.CheckNames(ctx); err != nil {
+	if err := r.to.CheckNames(ctx); err != nil {
 		return found, err
 	}
-	if found.Levels, err = r.OtherLevels(ctx); err != nil {
+	if found.Levels, err = r.to.OtherLevels(ctx); err != nil {
 		return found, err
 	}
-	there, err := r.Read(ctx)
+	there, err := r.to.Read(ctx)
 	if err != nil {
 		return found, err
 	}
-	r.isThere = r.isIn(there)
-	if r.isThere && !adopt && !r.isIn(own) {
+	r.isThere = r.to.isIn(there)
+	if r.isThere && !r.options.Adopt && !r.to.isIn(own) {
 		r.claim.FailFor(object)
-		return found, &ExistsError{Equal: []string{r.String()}}
+		return found, &ExistsError{Equal: []string{r.to.String()}}
 	}
 	return found, nil
 }
@@ -186,13 +180,13 @@ func (r *rebinding) bind(
 ) (there []topology.Binding, done []plan.Step, err error) {
 	actual := topology.NewBindings(gone...)
 	if r.isThere {
-		actual.Add(r.Binding)
+		actual.Add(r.to.Binding)
 	}
-	done, err = Run(ctx, r.on(), plan.Rebind(topology.NewBindings(r.Binding), actual))
+	done, err = Run(ctx, r.vhost, plan.Rebind(topology.NewBindings(r.to.Binding), actual))
 	if err == nil {
-		there, err = r.Read(ctx)
+		there, err = r.to.Read(ctx)
 	}
-	if err == nil && !r.isIn(there) {
+	if err == nil && !r.to.isIn(there) {
 		err = errors.New("somebody else removed it meanwhile")
 	}
 	return there, done, err
@@ -202,7 +196,7 @@ func (r *rebinding) bind(
 func (r *rebinding) undo(ctx context.Context, done []plan.Step) error {
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
-	_, err := Run(ctx, r.on(), plan.Undo(topology.New(), done))
+	_, err := Run(ctx, r.vhost, plan.Undo(topology.New(), done))
 	if rabbit.IsKind(err, rabbit.VhostNotFound) {
 		return nil
 	}
@@ -210,57 +204,34 @@ func (r *rebinding) undo(ctx context.Context, done []plan.Step) error {
 }
 
 func (r *rebinding) unbind(ctx context.Context, gone []topology.Binding) error {
-	_, err := Run(ctx, r.on(), plan.Rebind(topology.Bindings{}, topology.NewBindings(gone...)))
+	_, err := Run(ctx, r.vhost, plan.Rebind(topology.Bindings{}, topology.NewBindings(gone...)))
 	if rabbit.IsKind(err, rabbit.VhostNotFound) {
 		return nil
 	}
 	return err
 }
 
-// present are those of the bindings that are there, in the same order.
-func (d *Destination) present(ctx context.Context, bindings []topology.Binding) ([]topology.Binding, error) {
-	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
-	defer cancel()
-	from := map[string][]topology.Binding{}
-	var present []topology.Binding
-	for _, b := range bindings {
-		if _, known := from[b.Source]; !known {
-			there, err := d.on().BindingsFrom(ctx, b.Source)
-			if err != nil {
-				return nil, err
-			}
-			from[b.Source] = there
-		}
-		if slices.Contains(from[b.Source], b) {
-			present = append(present, b)
-		}
-	}
-	return present, nil
-}
-
 // among are those of the bindings which others have such a claim on.
 func (r *rebinding) among(
 	bindings []topology.Binding, claimed func([]claims.Object) map[claims.Object]string,
 ) []topology.Binding {
-	found := claimed(bindingObjects(r.Vhost, bindings))
+	found := claimed(r.objects(bindings...))
 	return slices.DeleteFunc(slices.Clone(bindings), func(b topology.Binding) bool {
-		_, is := found[BindingObject(r.Vhost, b)]
+		_, is := found[BindingObject(r.vhost.Name(), b)]
 		return !is
 	})
 }
 
 // take notes what the destination has, and no longer has.
 func (r *rebinding) take(gone ...topology.Binding) {
-	r.claim.LetGo(bindingObjects(r.Vhost, gone))
-	r.claim.Take(bindingObjects(r.Vhost, []topology.Binding{r.Binding}))
+	r.claim.LetGo(r.objects(gone...))
+	r.claim.Take(r.objects(r.to.Binding))
 }
 
 // keep notes what the destination still has, but for what others have taken over.
 func (r *rebinding) keep(bindings ...topology.Binding) {
-	r.claim.Keep(bindingObjects(r.Vhost, bindings))
+	r.claim.Keep(r.objects(bindings...))
 }
-
-func (d *Destination) isIn(there []topology.Binding) bool { return slices.Contains(there, d.Binding) }
 
 // Without is the rest of bindings without others, as a copy.
 func Without(bindings []topology.Binding, others ...topology.Binding) []topology.Binding {
@@ -268,10 +239,41 @@ func Without(bindings []topology.Binding, others ...topology.Binding) []topology
 		func(b topology.Binding) bool { return slices.Contains(others, b) })
 }
 
-func bindingObjects(vhost string, bindings []topology.Binding) []claims.Object {
+// objects are the bindings as the table of claims has them.
+func (r *rebinding) objects(bindings ...topology.Binding) []claims.Object {
 	objects := make([]claims.Object, len(bindings))
 	for i, b := range bindings {
-		objects[i] = BindingObject(vhost, b)
+		objects[i] = BindingObject(r.vhost.Name(), b)
 	}
 	return objects
+}
+
+// vacate makes sure that no message is on its way to the destinations to be unbound. Nothing is closed while it waits.
+func (r *rebinding) vacate(ctx context.Context, gone []topology.Binding) error {
+	if r.options.Guard.Force || len(gone) == 0 {
+		return nil
+	}
+	if err := r.verifyVacant(ctx, gone, r.options.Guard.Drain); err != nil {
+		return &NotVacantError{failure{err}, gone}
+	}
+	return nil
+}
+
+func (r *rebinding) verifyVacant(ctx context.Context, gone []topology.Binding, wait time.Duration) error {
+	inventory, err := Inventory(ctx, r.vhost, func(e topology.Exchange) bool {
+		return slices.ContainsFunc(gone, func(b topology.Binding) bool { return b.Source == e.Name })
+	})
+	if rabbit.IsKind(err, rabbit.VhostNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	queues := inventory.Upstream(ctx, gone)
+	if len(queues) == 0 {
+		return nil
+	}
+	verify := plan.VerifyEmpty{Queues: queues, Wait: wait, Why: "unbinding what takes their messages"}
+	_, err = Run(ctx, r.vhost, plan.Plan{{Steps: []plan.Step{verify}}})
+	return err
 }

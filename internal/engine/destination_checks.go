@@ -3,17 +3,69 @@ package engine
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
+// Read lists the bindings of the delivery exchange.
+func (d *Destination) Read(ctx context.Context) ([]topology.Binding, error) {
+	return d.Vhost.BindingsFrom(ctx, d.Binding.Source)
+}
+
+// Find lists the bindings of the delivery exchange, and which of the leftovers are there. If the binding is not, the
+// last of these takes its place: an update got further than it could see.
+func (d *Destination) Find(ctx context.Context, leftovers []topology.Binding) (
+	there []topology.Binding, binding topology.Binding, left []topology.Binding, err error,
+) {
+	binding = d.Binding
+	if there, err = d.Read(ctx); err == nil {
+		left, err = d.present(ctx, leftovers)
+	}
+	if err != nil {
+		return nil, binding, nil, err
+	}
+	if last := len(left) - 1; !d.isIn(there) && last >= 0 {
+		binding, left = left[last], left[:last]
+		there, err = (&Destination{d.Vhost, binding}).Read(ctx)
+	}
+	return there, binding, left, err
+}
+
+// Limit is what makes the queue that is the destination refuse messages, and whether the queue exists.
+func (d *Destination) Limit(ctx context.Context) (limit string, exists bool, err error) {
+	queue, status, exists, err := d.Vhost.QueueStatus(ctx, d.Binding.Destination)
+	return health.Refuses(queue, status), exists, err
+}
+
+// present are those of the bindings that are there, in the same order.
+func (d *Destination) present(ctx context.Context, bindings []topology.Binding) ([]topology.Binding, error) {
+	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
+	defer cancel()
+	from := map[string][]topology.Binding{}
+	var present []topology.Binding
+	for _, b := range bindings {
+		if _, known := from[b.Source]; !known {
+			there, err := d.Vhost.BindingsFrom(ctx, b.Source)
+			if err != nil {
+				return nil, err
+			}
+			from[b.Source] = there
+		}
+		if slices.Contains(from[b.Source], b) {
+			present = append(present, b)
+		}
+	}
+	return present, nil
+}
+
+func (d *Destination) isIn(there []topology.Binding) bool { return slices.Contains(there, d.Binding) }
+
 // checkEnds makes sure of what the binding is to connect. Limit is what makes a queue refuse messages.
 func (d *Destination) checkEnds(ctx context.Context) (limit string, err error) {
-	look := d.on()
+	look := d.Vhost
 	source, exists, err := look.Exchange(ctx, d.Binding.Source)
 	if err != nil {
 		return "", err
@@ -42,7 +94,7 @@ func (d *Destination) checkEnds(ctx context.Context) (limit string, err error) {
 // CheckNames checks the names by the keys that lead to them and from them. It refuses those that lead into a cascade or
 // ladder rather than behind it: the error then is, or wraps, a *MisnamedError.
 func (d *Destination) CheckNames(ctx context.Context) error {
-	look := d.on()
+	look := d.Vhost
 	delays, err := cascade.Delays(ctx, look, d.Binding.Source)
 	if err != nil {
 		return err
@@ -71,7 +123,7 @@ func (d *Destination) isDelayQueue(ctx context.Context, look cascade.Lookup) (bo
 	if err != nil || !queue.Delays() || queue.DeadLetterExchange() == "" {
 		return false, err
 	}
-	inbound, err := d.on().Inbound(ctx, nil, []string{queue.Name})
+	inbound, err := d.Vhost.Inbound(ctx, nil, []string{queue.Name})
 	return slices.ContainsFunc(inbound.Sorted(), cascade.LeadsOn), err
 }
 
@@ -79,11 +131,11 @@ func (d *Destination) isDelayQueue(ctx context.Context, look cascade.Lookup) (bo
 // the binding. The bindings to the exchange show them at once, but not that a ladder ends there, too. So a seeming
 // fault is looked at once more.
 func (d *Destination) OtherLevels(ctx context.Context) (map[int]bool, error) {
-	own, err := cascade.RecognizeDestination(d.Vhost, d.Binding)
+	own, err := cascade.RecognizeDestination(d.Vhost.Name(), d.Binding)
 	if err != nil || own.Match != cascade.Exact {
 		return nil, err
 	}
-	inbound, err := d.on().Inbound(ctx, []string{d.Binding.Source}, nil)
+	inbound, err := d.Vhost.Inbound(ctx, []string{d.Binding.Source}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -96,12 +148,12 @@ func (d *Destination) OtherLevels(ctx context.Context) (map[int]bool, error) {
 	if len(there) == 0 || there[own.Levels] {
 		return nil, nil
 	}
-	return LevelsInto(ctx, d.Client, d.Vhost, d.Binding.Source)
+	return LevelsInto(ctx, d.Vhost, d.Binding.Source)
 }
 
 // LevelsInto are the numbers of levels of all that ends in the delivery exchange.
-func LevelsInto(ctx context.Context, client *rabbit.Client, vhost, delivery string) (map[int]bool, error) {
-	inventory, err := Inventory(ctx, client, vhost, func(e topology.Exchange) bool { return e.Name == delivery })
+func LevelsInto(ctx context.Context, vhost *rabbit.Vhost, delivery string) (map[int]bool, error) {
+	inventory, err := Inventory(ctx, vhost, func(e topology.Exchange) bool { return e.Name == delivery })
 	if err != nil {
 		return nil, err
 	}
@@ -116,47 +168,17 @@ func LevelsInto(ctx context.Context, client *rabbit.Client, vhost, delivery stri
 
 // Inventory is all that a vhost has, if one of its exchanges is worth it.
 func Inventory(
-	ctx context.Context, client *rabbit.Client, vhost string, worth func(topology.Exchange) bool,
+	ctx context.Context, vhost *rabbit.Vhost, worth func(topology.Exchange) bool,
 ) (*cascade.Inventory, error) {
-	there, err := client.Vhost(vhost).Inventory(ctx, worth)
-	return cascade.NewInventory(vhost, there), err
+	there, err := vhost.Inventory(ctx, worth)
+	return cascade.NewInventory(vhost.Name(), there), err
 }
 
 // uncovered are those of the bindings whose messages the wanted binding does not take.
 func (d *Destination) uncovered(bindings []topology.Binding) []topology.Binding {
-	own, _ := cascade.RecognizeDestination(d.Vhost, d.Binding)
+	own, _ := cascade.RecognizeDestination(d.Vhost.Name(), d.Binding)
 	return slices.DeleteFunc(slices.Clone(bindings), func(b topology.Binding) bool {
-		other, err := cascade.RecognizeDestination(d.Vhost, b)
+		other, err := cascade.RecognizeDestination(d.Vhost.Name(), b)
 		return err == nil && b.Source == d.Binding.Source && own.TakesAll(other)
 	})
-}
-
-// vacate makes sure that no message is on its way to the destinations to be unbound. Nothing is closed while it waits.
-func (d *Destination) vacate(ctx context.Context, gone []topology.Binding, guard plan.Guard) error {
-	if guard.Force || len(gone) == 0 {
-		return nil
-	}
-	if err := d.verifyVacant(ctx, gone, guard.Drain); err != nil {
-		return &NotVacantError{failure{err}, gone}
-	}
-	return nil
-}
-
-func (d *Destination) verifyVacant(ctx context.Context, gone []topology.Binding, wait time.Duration) error {
-	inventory, err := Inventory(ctx, d.Client, d.Vhost, func(e topology.Exchange) bool {
-		return slices.ContainsFunc(gone, func(b topology.Binding) bool { return b.Source == e.Name })
-	})
-	if rabbit.IsKind(err, rabbit.VhostNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	queues := inventory.Upstream(ctx, gone)
-	if len(queues) == 0 {
-		return nil
-	}
-	verify := plan.VerifyEmpty{Queues: queues, Wait: wait, Why: "unbinding what takes their messages"}
-	_, err = Run(ctx, d.on(), plan.Plan{{Steps: []plan.Step{verify}}})
-	return err
 }

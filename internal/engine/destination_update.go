@@ -8,69 +8,66 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Update makes the wanted binding and then removes the one before, and those that earlier updates have left. The result
+// update makes the wanted binding and then removes the one before, and those that earlier updates have left. The result
 // has the bindings that exist, or may, also after an error: an *UnfinishedError if anything was written.
-func (d *Destination) Update(ctx context.Context, bound Bound, options Options) (found Found, _ Bound, err error) {
-	own := bound.all()
-	r, err := d.begin(ctx, append(own, d.Binding)...)
-	if err != nil {
-		return found, bound, err
-	}
-	defer r.claim.End()
-	spared := r.among(Without(own, r.Binding), r.claim.Taken)
-	if bound.Shared && bound.Before != r.Binding {
-		spared = append(spared, bound.Before)
+func (r *rebinding) update(ctx context.Context, own []topology.Binding) (result Result, err error) {
+	bound, before := r.bound, r.bound.Binding
+	spared := r.among(Without(own, r.to.Binding), r.claim.Taken)
+	if bound.Shared && before != r.to.Binding {
+		spared = append(spared, before)
 	}
 	own = Without(own, spared...)
-	bound.Shared, bound.Leftovers = slices.Contains(spared, bound.Before), Without(own, bound.Before)
-	if found, err = r.prepare(ctx, options.Adopt, own); err != nil {
+	bound.Shared, bound.Leftovers = slices.Contains(spared, before), Without(own, before)
+	result.Bound = bound
+	if result.Found, err = r.prepare(ctx, own); err != nil {
 		r.keep(own...)
-		return found, bound, err
+		return result, err
 	}
-	asked := r.among(Without(own, r.Binding), r.claim.AskedInVain)
-	gone := Without(own, append(asked, r.Binding)...)
-	if err = r.vacate(ctx, r.uncovered(gone), options.Guard); err != nil {
+	asked := r.among(Without(own, r.to.Binding), r.claim.AskedInVain)
+	gone := Without(own, append(asked, r.to.Binding)...)
+	if err = r.vacate(ctx, r.to.uncovered(gone)); err != nil {
 		r.keep(own...)
-		return found, bound, err
+		return result, err
 	}
 	there, done, err := r.bind(ctx, gone)
 	if err != nil {
-		bound, err = r.brokenOff(ctx, bound, own, done, err)
-		return found, bound, err
+		return r.undoUpdate(ctx, result, own, done, err)
 	}
 	r.take(gone...)
-	err = wanted(r.claim, bindingObjects(r.Vhost, asked))
+	err = wanted(r.claim, r.objects(asked...))
 	r.keep(asked...)
-	found.There = Without(there, asked...)
-	return found, Bound{Before: bound.Before, Leftovers: asked, IsNew: true}, err
+	result.Found.There = Without(there, asked...)
+	result.Bound, result.IsNew = Bound{Binding: r.to.Binding, Leftovers: asked}, true
+	return result, err
 }
 
-// brokenOff takes a failed update back as far as it can, and returns the bindings then. Own are the bindings before it.
-func (r *rebinding) brokenOff(
-	ctx context.Context, bound Bound, own []topology.Binding, done []plan.Step, cause error,
-) (Bound, error) {
+// undoUpdate takes a failed update back as far as it can, and returns the bindings then. Own are the bindings before
+// it.
+func (r *rebinding) undoUpdate(
+	ctx context.Context, result Result, own []topology.Binding, done []plan.Step, cause error,
+) (Result, error) {
 	ctx = context.WithoutCancel(ctx)
-	if !r.isIn(own) {
-		own = append(own, r.Binding)
+	to, before := r.to.Binding, r.bound.Binding
+	if !r.to.isIn(own) {
+		own = append(own, to)
 	}
-	left, err := r.present(ctx, own)
-	made, kept := r.isIn(left), slices.Contains(left, bound.Before)
-	if err == nil && r.Binding != bound.Before && !r.isThere && (kept || !made) {
+	left, err := r.to.present(ctx, own)
+	made, kept := r.to.isIn(left), slices.Contains(left, before)
+	if err == nil && to != before && !r.isThere && (kept || !made) {
 		if err = r.undo(ctx, done); err == nil {
-			left = Without(left, r.Binding)
+			left = Without(left, to)
 		}
 	}
 	switch {
 	case err != nil:
 		r.keep(own...)
-		bound.Leftovers = Without(own, bound.Before)
+		result.Bound.Leftovers = Without(own, before)
 	case made && !kept:
 		r.keep(left...)
-		bound.Leftovers = Without(left, r.Binding)
-		bound.Shared, bound.IsNew = false, true
+		result.Bound, result.IsNew = Bound{Binding: to, Leftovers: Without(left, to)}, true
 	default:
 		r.keep(left...)
-		bound.Leftovers = Without(left, bound.Before)
+		result.Bound.Leftovers = Without(left, before)
 	}
-	return bound, &UnfinishedError{failure{cause}, err}
+	return result, &UnfinishedError{failure{cause}, err}
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
@@ -57,24 +56,37 @@ func levels(t *testing.T, n int) topology.Topology {
 		CreateDeliveryExchange: true})
 }
 
-// deployment is one of a run of its own: with claims that no other operation sees.
-func (w *world) deployment(desired topology.Topology) *engine.Deployment {
-	return &engine.Deployment{Client: w.client, Claims: claims.New(), Kind: "cascade", Vhost: w.vhost,
-		Desired: desired}
+// change is one from the topology before, which is empty for a create, to the one after, which is empty for a destroy.
+func (w *world) change(before, after topology.Topology, options engine.Options) engine.Change {
+	return engine.Change{Kind: "cascade", Vhost: w.vhost, Before: before, After: after, Options: options}
 }
 
-// create makes it, and returns the deployment of the next run.
-func (w *world) create(desired topology.Topology) *engine.Deployment {
+// apply makes a change in a run of its own: with claims that no other change sees.
+func (w *world) apply(before, after topology.Topology, options engine.Options) (engine.Result, error) {
+	return engine.New(w.client).Apply(w.Context(), w.change(before, after, options))
+}
+
+var nothing topology.Topology
+
+// create makes the topology.
+func (w *world) create(desired topology.Topology) {
 	w.Helper()
-	d := w.deployment(desired)
-	state, err := d.Create(w.Context(), false)
+	result, err := w.apply(nothing, desired, engine.Options{})
 	if err != nil {
 		w.Fatal(err)
 	}
-	if steps := plan.Repair(desired, state.Topology).Steps(); len(steps) > 0 {
+	if steps := plan.Repair(desired, result.State.Topology).Steps(); len(steps) > 0 {
 		w.Fatalf("after a create these steps are left: %v", steps)
 	}
-	return w.deployment(desired)
+}
+
+func refusal(problems []engine.Problem) error {
+	for _, p := range problems {
+		if p.Code == engine.Refused {
+			return p.Cause
+		}
+	}
+	return nil
 }
 
 // count is how many exchanges and queues there are of the topology.
@@ -122,12 +134,12 @@ func is[E error](t *testing.T, err error) {
 func TestCreate(t *testing.T) {
 	w := newWorld(t)
 	desired := levels(t, 3)
-	d := w.create(desired)
+	w.create(desired)
 	whole := w.count(desired)
 
 	for what, err := range map[string]error{
-		"preview": w.deployment(desired).PreviewCreate(t.Context(), false),
-		"create":  second(w.deployment(desired).Create(t.Context(), false)),
+		"preview": refusal(engine.New(w.client).Preview(t.Context(), w.change(nothing, desired, engine.Options{}))),
+		"create":  second(w.apply(nothing, desired, engine.Options{})),
 	} {
 		exists := as[*engine.ExistsError](t, err)
 		if len(exists.Different) > 0 || len(exists.Equal) != whole-1 {
@@ -135,13 +147,13 @@ func TestCreate(t *testing.T) {
 				"exchange", what, exists.Equal, exists.Different, whole-1)
 		}
 	}
-	if _, err := w.deployment(desired).Create(t.Context(), true); err != nil {
+	if _, err := w.apply(nothing, desired, engine.Options{Adopt: true}); err != nil {
 		t.Errorf("a create that adopts what is there: %v", err)
 	}
 	other := levels(t, 2)
 	other.Entry = desired.Entry
 	other.Queues = map[string]topology.Queue{"t.delay-00": {Name: "t.delay-00", Durable: true}}
-	exists := as[*engine.ExistsError](t, second(w.deployment(other).Create(t.Context(), true)))
+	exists := as[*engine.ExistsError](t, second(w.apply(nothing, other, engine.Options{Adopt: true})))
 	if !slices.ContainsFunc(exists.Different, func(text string) bool {
 		return strings.HasPrefix(text, `queue "t.delay-00": `)
 	}) {
@@ -151,7 +163,7 @@ func TestCreate(t *testing.T) {
 		t.Errorf("after creates that were refused there are %d objects, not %d", left, whole)
 	}
 
-	result, err := d.Destroy(t.Context(), plan.Guard{})
+	result, err := w.apply(desired, nothing, engine.Options{})
 	if err != nil || len(result.Users) > 0 || len(result.TakenOver) > 0 {
 		t.Fatal(result, err)
 	}
@@ -192,12 +204,15 @@ func TestCreateIsTakenBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			desired := levels(t, 2)
-			d := w.deployment(desired)
-			d.Client = connect(t, w.broker, w.refusing(func(r *http.Request) bool {
+			client := connect(t, w.broker, w.refusing(func(r *http.Request) bool {
 				isEntry := r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/"+desired.Entry)
 				return isEntry || r.Method == http.MethodDelete && !test.deletes
 			}))
-			broken := as[*engine.NotCreatedError](t, second(d.Create(t.Context(), false)))
+			result, err := engine.New(client).Apply(t.Context(), w.change(nothing, desired, engine.Options{}))
+			broken := as[*engine.NotCreatedError](t, err)
+			if result.There != broken.Left {
+				t.Errorf("the result has %v, and the error %v", result.There, broken.Left)
+			}
 			if !strings.Contains(broken.Error(), "no more today") {
 				t.Errorf("the error is %q", broken)
 			}
@@ -214,10 +229,10 @@ func TestCreateIsTakenBack(t *testing.T) {
 func TestDestroyWhileMessagesWait(t *testing.T) {
 	w := newWorld(t)
 	desired := levels(t, 3)
-	d := w.create(desired)
+	w.create(desired)
 	whole := w.count(desired)
 	w.publish(desired.Entry, "1.0.0.somebody") // four seconds
-	err := second(d.Destroy(t.Context(), plan.Guard{}))
+	err := second(w.apply(desired, nothing, engine.Options{}))
 	removed, waiting := as[*engine.NotRemovedError](t, err), as[*drain.NotEmptyError](t, err)
 	if !removed.Of.SameObjects(desired) || len(waiting.Queues) != 1 || waiting.Queues[0].Name != "t.delay-02" {
 		t.Errorf("the error names %v", waiting.Queues)
@@ -226,7 +241,7 @@ func TestDestroyWhileMessagesWait(t *testing.T) {
 		t.Errorf("after a destroy that was refused there are %d objects, not %d", left, whole)
 	}
 	// With nobody bound the message is parked, where it stays.
-	err = second(d.Destroy(t.Context(), plan.Guard{Drain: 20 * time.Second}))
+	err = second(w.apply(desired, nothing, engine.Options{Guard: plan.Guard{Drain: 20 * time.Second}}))
 	if waiting := as[*drain.NotEmptyError](t, err); slices.ContainsFunc(waiting.Queues,
 		func(q drain.QueueDepth) bool { return desired.Queues[q.Name].Delays() }) {
 		t.Errorf("after the drain, messages wait in %v", waiting.Queues)
@@ -234,7 +249,7 @@ func TestDestroyWhileMessagesWait(t *testing.T) {
 	if left := w.count(desired); left != whole {
 		t.Errorf("after a destroy that was refused there are %d objects, not %d", left, whole)
 	}
-	if _, err := d.Destroy(t.Context(), plan.Guard{Force: true}); err != nil {
+	if _, err := w.apply(desired, nothing, engine.Options{Guard: plan.Guard{Force: true}}); err != nil {
 		t.Fatal(err)
 	}
 	if left := w.count(desired); left > 0 {
@@ -249,13 +264,13 @@ func TestRebuild(t *testing.T) {
 		CreateDeliveryExchange: true, QueueType: cascade.Classic})
 	w.create(before)
 	w.publish(before.Entry, "1.0.0.somebody")
-	outcome, err := w.deployment(desired).Rebuild(t.Context(), before, engine.Options{})
+	outcome, err := w.apply(before, desired, engine.Options{Rebuild: true})
 	is[*engine.NotRemovedError](t, err)
 	is[*drain.NotEmptyError](t, err)
 	if outcome.There != nil || outcome.IsNew {
 		t.Errorf("after a rebuild that was refused, there is %v", outcome)
 	}
-	outcome, err = w.deployment(desired).Rebuild(t.Context(), before, engine.Options{Guard: plan.Guard{Force: true}})
+	outcome, err = w.apply(before, desired, engine.Options{Rebuild: true, Guard: plan.Guard{Force: true}})
 	if err != nil || !outcome.IsNew || !outcome.There.SameObjects(desired) {
 		t.Fatal(outcome, err)
 	}
@@ -272,11 +287,11 @@ func TestRebuildThatIsBrokenOff(t *testing.T) {
 			desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: 2, StrictKeys: true,
 				CreateDeliveryExchange: true, QueueType: cascade.Classic})
 			w.create(before)
-			d := w.deployment(desired)
 			overHTTP := *w.broker
 			overHTTP.AMQPURI = "amqp://127.0.0.1:1"
-			d.Client = connect(t, &overHTTP, w.refusing(opening(w.vhost, before.Entry, isUndone)))
-			outcome, err := d.Rebuild(t.Context(), before, engine.Options{})
+			client := connect(t, &overHTTP, w.refusing(opening(w.vhost, before.Entry, isUndone)))
+			outcome, err := engine.New(client).Apply(t.Context(),
+				w.change(before, desired, engine.Options{Rebuild: true}))
 			is[*engine.NotRemovedError](t, err)
 			if outcome.IsNew || (outcome.There == nil) != isUndone {
 				t.Fatalf("the state names %v, and is new: %t", outcome.There, outcome.IsNew)
@@ -284,7 +299,7 @@ func TestRebuildThatIsBrokenOff(t *testing.T) {
 			if left := w.count(before.Without(desired)); left != 1 {
 				t.Errorf("of the queue for unroutable messages, %d are there", left)
 			}
-			if _, err := w.deployment(desired).Rebuild(t.Context(), before, engine.Options{}); err != nil {
+			if _, err := w.apply(before, desired, engine.Options{Rebuild: true}); err != nil {
 				t.Fatal(err)
 			}
 			if left := w.count(before.Without(desired)); left > 0 {
@@ -320,14 +335,14 @@ func TestUpdate(t *testing.T) {
 			w.publish(before.Entry, strings.ReplaceAll(b.RoutingKey, "#", "somebody"))
 		}
 	}
-	outcome, err := w.deployment(desired).Update(t.Context(), before, engine.Options{})
+	outcome, err := w.apply(before, desired, engine.Options{})
 	if removed := as[*engine.NotRemovedError](t, err); len(removed.Of.Queues) != 1 || removed.Of.IsWhole() {
 		t.Errorf("to be removed were %v", removed.Of)
 	}
 	if outcome.There != nil {
 		t.Errorf("after an update that was refused, there is %v", outcome)
 	}
-	outcome, err = w.deployment(desired).Update(t.Context(), before, engine.Options{Guard: plan.Guard{Force: true}})
+	outcome, err = w.apply(before, desired, engine.Options{Guard: plan.Guard{Force: true}})
 	if err != nil || !outcome.IsNew || !outcome.State.SameObjects(desired) {
 		t.Fatal(outcome, err)
 	}
@@ -340,27 +355,29 @@ func TestUpdate(t *testing.T) {
 func TestClaims(t *testing.T) {
 	w := newWorld(t)
 	desired := levels(t, 2)
-	first, other := w.deployment(desired), w.deployment(desired)
-	other.Claims = first.Claims
-	if _, err := first.Create(t.Context(), false); err != nil {
+	create := func(run *engine.Engine, adopt bool) error {
+		return second(run.Apply(t.Context(), w.change(nothing, desired, engine.Options{Adopt: adopt})))
+	}
+	destroy := func(run *engine.Engine) (engine.Result, error) {
+		return run.Apply(t.Context(), w.change(desired, nothing, engine.Options{}))
+	}
+	run := engine.New(w.client)
+	if err := create(run, false); err != nil {
 		t.Fatal(err)
 	}
-	err := second(other.Create(t.Context(), true))
-	if by := as[*engine.HeldError](t, err).By; len(by) != len(desired.Exchanges)+len(desired.Queues)-1 {
+	if by := as[*engine.HeldError](t, create(run, true)).By; len(by) != len(desired.Exchanges)+len(desired.Queues)-1 {
 		t.Errorf("what the other one has taken is %v", by)
 	}
 
-	first.Claims = claims.New() // the next run: the other one begins, and the destroy of the first comes second
-	other.Claims = first.Claims
-	is[*engine.ExistsError](t, second(other.Create(t.Context(), false)))
-	is[*engine.WantedError](t, second(first.Destroy(t.Context(), plan.Guard{})))
+	run = engine.New(w.client) // the next run: the other one begins, and the destroy of the first comes second
+	is[*engine.ExistsError](t, create(run, false))
+	is[*engine.WantedError](t, second(destroy(run)))
 
-	first.Claims = claims.New() // where it adopts, it takes over, and nothing is deleted
-	other.Claims = first.Claims
-	if _, err := other.Create(t.Context(), true); err != nil {
+	run = engine.New(w.client) // where it adopts, it takes over, and nothing is deleted
+	if err := create(run, true); err != nil {
 		t.Fatal(err)
 	}
-	result, err := first.Destroy(t.Context(), plan.Guard{})
+	result, err := destroy(run)
 	if err != nil || len(result.TakenOver) != len(desired.Exchanges)+len(desired.Queues)-1 {
 		t.Error(result, err)
 	}
@@ -374,46 +391,52 @@ func TestDestination(t *testing.T) {
 	w := newWorld(t)
 	desired := levels(t, 3)
 	w.create(desired)
-	to := func(address, queue string) *engine.Destination {
-		return &engine.Destination{Client: w.client, Claims: claims.New(), Vhost: w.vhost, Who: "the destination",
-			Binding: topology.Binding{Source: desired.Delivery, RoutingKey: "*.*.*." + address,
-				DestinationType: topology.ToQueue, Destination: queue}}
+	to := func(address, queue string) *topology.Binding {
+		return &topology.Binding{Source: desired.Delivery, RoutingKey: "*.*.*." + address,
+			DestinationType: topology.ToQueue, Destination: queue}
 	}
-	is[*engine.MissingError](t, second(to("a", "orders").Create(t.Context(), false)))
+	rebind := func(before, after *topology.Binding, options engine.Options) (engine.Result, error) {
+		change := engine.Rebinding{Who: "the destination", After: after}
+		if before != nil {
+			change.Before = &engine.Bound{Binding: *before}
+		}
+		return engine.New(w.client).Apply(t.Context(), engine.Change{Vhost: w.vhost, Destination: &change,
+			Options: options})
+	}
+	is[*engine.MissingError](t, second(rebind(nil, to("a", "orders"), engine.Options{})))
 	if _, err := engine.Run(t.Context(), w.client.Vhost(w.vhost), plan.Plan{{Steps: []plan.Step{
 		plan.DeclareQueue{Queue: topology.Queue{Name: "orders", Durable: true}}}}}); err != nil {
 		t.Fatal(err)
 	}
 	before := to("a", "orders")
-	if _, err := before.Create(t.Context(), false); err != nil {
+	if _, err := rebind(nil, before, engine.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	is[*engine.ExistsError](t, second(to("a", "orders").Create(t.Context(), false)))
-	if _, err := to("a", "orders").Create(t.Context(), true); err != nil {
+	is[*engine.ExistsError](t, second(rebind(nil, before, engine.Options{})))
+	if _, err := rebind(nil, before, engine.Options{Adopt: true}); err != nil {
 		t.Errorf("a create that adopts the binding: %v", err)
 	}
-	delays := to("a", "t.delay-01")
-	if err := as[*engine.MisnamedError](t, second(delays.Create(t.Context(), false))); err.Misnaming !=
-		engine.IsDelayQueue {
+	delays := second(rebind(nil, to("a", "t.delay-01"), engine.Options{}))
+	if err := as[*engine.MisnamedError](t, delays); err.Misnaming != engine.IsDelayQueue {
 		t.Errorf("a delay queue as a destination: %v", err)
 	}
 
 	w.publish(desired.Entry, "1.1.1.a") // seven seconds
 	after := to("b", "orders")
-	_, bound, err := after.Update(t.Context(), engine.Bound{Before: before.Binding}, engine.Options{})
+	result, err := rebind(before, after, engine.Options{})
 	is[*engine.NotVacantError](t, err)
-	if bound.IsNew || len(bound.Leftovers) > 0 {
-		t.Errorf("after an update that was refused, it has %v", bound)
+	if result.IsNew || len(result.Bound.Leftovers) > 0 {
+		t.Errorf("after an update that was refused, it has %v", result.Bound)
 	}
-	found, bound, err := to("b", "orders").Update(t.Context(), engine.Bound{Before: before.Binding},
-		engine.Options{Guard: plan.Guard{Drain: time.Minute}})
-	if err != nil || !bound.IsNew || !slices.Equal(found.There, []topology.Binding{after.Binding}) {
-		t.Error(found, bound, err)
+	result, err = rebind(before, after, engine.Options{Guard: plan.Guard{Drain: time.Minute}})
+	if err != nil || !result.IsNew || !slices.Equal(result.Found.There, []topology.Binding{*after}) {
+		t.Error(result, err)
 	}
-	if err := to("b", "orders").Destroy(t.Context(), engine.Bound{Before: after.Binding}, plan.Guard{}); err != nil {
+	if _, err := rebind(after, nil, engine.Options{}); err != nil {
 		t.Error(err)
 	}
-	if there, err := after.Read(t.Context()); err != nil || len(there) > 0 {
+	there, err := w.client.Vhost(w.vhost).BindingsFrom(t.Context(), desired.Delivery)
+	if err != nil || len(there) > 0 {
 		t.Error(there, err)
 	}
 }

@@ -66,6 +66,24 @@ func (e *RivalError) Error() string {
 	return topology.PolicyObject(e.Policy.Name) + " would not apply because of others"
 }
 
+// DisplacedError is for a policy that is to be set, and the policies of others that then no longer apply to its
+// exchanges.
+type DisplacedError struct {
+	Policy topology.Policy
+	Rivals []Rival
+}
+
+func (e *DisplacedError) Error() string {
+	return topology.PolicyObject(e.Policy.Name) + " would take exchanges from others"
+}
+
+// InboundError is for bindings of others that go with the exchanges to which they lead.
+type InboundError struct{ Bindings []topology.Binding }
+
+func (e *InboundError) Error() string {
+	return fmt.Sprintf("%d bindings of others would go", len(e.Bindings))
+}
+
 // TakeoverError is for a delivery exchange that is to become part of the topology, and is not as desired.
 type TakeoverError struct{ Exchange topology.Object }
 

@@ -9,31 +9,69 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// PreviewCreate says of a create what it would refuse, as things are. If none of the exchanges exists, it is content
-// with that. A broker that does not answer is no error.
-func (d *Deployment) PreviewCreate(ctx context.Context, adopt bool) error {
-	exchanges := d.Desired
+// Problem is what a change would meet, as things are.
+type Problem struct {
+	Code Code
+	// Cause is one of the errors of [Engine.Apply], a *DisplacedError or an *InboundError.
+	Cause error
+}
+
+// Code is a kind of problem.
+type Code int
+
+// The kinds of problems.
+const (
+	// Refused says that the change would be refused.
+	Refused Code = iota
+	// Displaces says that policies of others no longer apply to some exchanges.
+	Displaces
+	// TakesAlong says that bindings of others go with their exchanges.
+	TakesAlong
+)
+
+// Preview says what a change would meet, as things are. It is for a plan: a broker that does not answer is no problem,
+// because the change asks again.
+func (e *Engine) Preview(ctx context.Context, c Change) []Problem {
+	o := e.operation(c)
+	if c.After.IsEmpty() {
+		return o.previewRemoval(ctx)
+	}
+	var refusal error
+	switch {
+	case c.Options.Replaces:
+		refusal = o.previewReplacement(ctx)
+	case c.Before.IsEmpty():
+		refusal = o.previewCreate(ctx)
+	}
+	var problems []Problem
+	if refusal != nil {
+		problems = append(problems, Problem{Refused, refusal})
+	}
+	return append(problems, o.previewPolicies(ctx)...)
+}
+
+// previewCreate says of a create what it would refuse. If none of the exchanges exists, it is content with that.
+func (o *operation) previewCreate(ctx context.Context) error {
+	exchanges := o.after.wanted
 	exchanges.Queues, exchanges.Bindings = nil, nil
-	state, err := d.on().Read(ctx, exchanges)
+	state, err := o.after.vhost.Read(ctx, exchanges)
 	if err == nil && len(state.Exchanges) > 0 {
-		state, err = d.on().Read(ctx, d.Desired)
+		state, err = o.after.vhost.Read(ctx, o.after.wanted)
 	}
 	if err != nil {
 		return nil //nolint:nilerr // the create asks again
 	}
 	var existing error
 	if len(state.Exchanges) > 0 {
-		existing = d.checkExisting(state, adopt)
+		existing = o.after.checkExisting(state, o.change.Options.Adopt)
 	}
-	return all(existing, d.checkPolicies(ctx, state, topology.New()))
+	return all(existing, o.after.checkPolicies(ctx, state, topology.New()))
 }
 
-// PreviewReplacement says why a create would be refused after own is removed. It leaves a delivery exchange alone that
-// is planned: somebody is to declare it until then. A broker that does not answer is no error, a missing vhost is one.
-func (d *Deployment) PreviewReplacement(
-	ctx context.Context, own topology.Topology, deliveryPlanned, adopt bool,
-) error {
-	state, err := d.on().Read(ctx, d.Desired)
+// previewReplacement says why a create would be refused after all before it is removed. It leaves a delivery exchange
+// alone that is planned. A missing vhost is an error.
+func (o *operation) previewReplacement(ctx context.Context) error {
+	state, err := o.after.vhost.Read(ctx, o.after.wanted)
 	switch {
 	case rabbit.IsKind(err, rabbit.VhostNotFound):
 		return err
@@ -41,63 +79,66 @@ func (d *Deployment) PreviewReplacement(
 		return nil //nolint:nilerr // the apply asks again
 	}
 	var delivery error
-	if !deliveryPlanned {
-		delivery = d.checkDelivery(state)
+	if !o.change.Options.DeliveryPlanned {
+		delivery = o.after.checkDelivery(state)
 	}
-	foreign := *state
+	own, foreign := o.change.Options.Own, *state
 	foreign.Topology = state.Except(own)
-	return all(delivery, d.of(d.Desired.Except(own)).checkExisting(&foreign, adopt), d.checkStanding(ctx, own),
-		d.checkPolicies(ctx, &foreign, own))
+	return all(delivery, o.after.of(o.after.wanted.Except(own)).checkExisting(&foreign, o.change.Options.Adopt),
+		o.checkStanding(ctx), o.after.checkPolicies(ctx, &foreign, own))
 }
 
-// checkStanding refuses a delivery exchange that would be left standing, because others use it, and is not as desired.
-func (d *Deployment) checkStanding(ctx context.Context, own topology.Topology) error {
-	have, had := own.Exchanges[d.Desired.Delivery]
-	want, owned := d.Desired.Exchanges[d.Desired.Delivery]
+// checkStanding refuses a delivery exchange that would be left standing, because others use it, and is not as wanted.
+func (o *operation) checkStanding(ctx context.Context) error {
+	name := o.after.wanted.Delivery
+	have, had := o.change.Options.Own.Exchanges[name]
+	want, owned := o.after.wanted.Exchanges[name]
 	if !had || !owned || have.Equal(want) {
 		return nil
 	}
-	if users, err := d.on().Bound(ctx, d.Desired.Delivery); err == nil && len(users) > 0 {
-		return &StandingError{d.Desired.Delivery, users}
+	if users, err := o.after.vhost.Bound(ctx, name); err == nil && len(users) > 0 {
+		return &StandingError{name, users}
 	}
 	return nil
 }
 
-// PreviewRemoval lists what others have bound into the exchanges that a destroy removes.
-func (d *Deployment) PreviewRemoval(ctx context.Context) ([]topology.Binding, error) {
-	inbound, err := d.on().Inbound(ctx, d.ownedExchanges(d.Desired), nil)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(inbound.Sorted(), func(b topology.Binding) bool { return d.Desired.Owns(b.Source) }), nil
-}
-
-// Displacement is a policy that is to be set, and the policies of others that then no longer apply to its exchanges.
-type Displacement struct {
-	Policy topology.Policy
-	Rivals []Rival
-}
-
-// PreviewDisplacements lists what the policies take from exchanges that are to be set: RabbitMQ applies one policy to
-// an exchange. Policies of the topology before do not count. A broker that does not answer is no error.
-func (d *Deployment) PreviewDisplacements(ctx context.Context, before topology.Topology) []Displacement {
-	policies := topology.New()
-	policies.Policies = d.Desired.Policies
-	state, err := d.on().Read(ctx, policies)
+// previewRemoval lists what others have bound into the exchanges that go.
+func (o *operation) previewRemoval(ctx context.Context) []Problem {
+	inbound, err := o.before.vhost.Inbound(ctx, o.before.ownedExchanges(o.before.wanted), nil)
 	if err != nil {
 		return nil
 	}
-	var displacements []Displacement
+	foreign := slices.DeleteFunc(inbound.Sorted(),
+		func(b topology.Binding) bool { return o.before.wanted.Owns(b.Source) })
+	if len(foreign) == 0 {
+		return nil
+	}
+	return []Problem{{TakesAlong, &InboundError{foreign}}}
+}
+
+// previewPolicies lists what the policies take from exchanges that are to be set: RabbitMQ applies one policy to an
+// exchange. Those that the state has do not count.
+func (o *operation) previewPolicies(ctx context.Context) []Problem {
+	if len(o.after.wanted.Policies) == 0 {
+		return nil
+	}
+	policies := topology.New()
+	policies.Policies = o.after.wanted.Policies
+	state, err := o.after.vhost.Read(ctx, policies)
+	if err != nil {
+		return nil
+	}
+	var problems []Problem
 	for _, name := range policiesToSet(policies, state.Topology) {
 		own := policies.Policies[name]
-		rivals := d.onExchangesOf(own, func(exchange string) policy.Policies {
+		rivals := o.after.onExchangesOf(own, func(exchange string) policy.Policies {
 			return state.AllPolicies.Users.Displaced(own, exchange)
 		})
-		rivals = slices.DeleteFunc(withoutOwn(rivals, before),
+		rivals = slices.DeleteFunc(withoutOwn(rivals, o.change.Options.Own),
 			func(rival Rival) bool { return len(rival.Policy.OfExchanges()) == 0 })
 		if len(rivals) > 0 {
-			displacements = append(displacements, Displacement{own, rivals})
+			problems = append(problems, Problem{Displaces, &DisplacedError{own, rivals}})
 		}
 	}
-	return displacements
+	return problems
 }

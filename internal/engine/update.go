@@ -9,56 +9,40 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Update brings the broker from any state to the desired topology. The configuration gives exchanges and queues the
-// arguments and names that it gave before (see Rebuild), and queues may come and go. An object that differs on the
-// broker is recreated.
-func (d *Deployment) Update(ctx context.Context, before topology.Topology, options Options) (_ Outcome, err error) {
-	claim, err := d.claim(ctx, before, d.Desired)
+// update brings the broker from any state to the wanted topology. Exchanges and queues have the arguments and names
+// that they had before (see rebuild), and queues may come and go. An object that differs on the broker is recreated.
+func (o *operation) update(ctx context.Context) (result Result, err error) {
+	found, err := o.after.readForRepair(ctx)
+	if err == nil {
+		err = o.check(ctx, found)
+	}
 	if err != nil {
-		return Outcome{}, err
+		return result, err
 	}
-	defer func() { d.endUpdate(claim, before, err) }()
-	added, retired := d.Desired.Without(before), before.Without(d.Desired)
-	if err = all(held(claim, d.own(d.Desired)), wanted(claim, d.own(retired))); err != nil {
-		return Outcome{}, err
-	}
-	found, err := d.readForRepair(ctx)
-	if err != nil {
-		return Outcome{}, err
-	}
-	var takeover error
-	if ownsDelivery(d.Desired) && !ownsDelivery(before) {
-		takeover = d.checkTakeover(found)
-	}
-	part := d.of(added)
-	if err = all(d.checkDelivery(found), takeover, part.checkExisting(found, options.Adopt),
-		d.checkPolicies(ctx, found, before)); err != nil {
-		claim.FailFor(part.present(found.Topology))
-		return Outcome{}, err
-	}
-	retired = d.spare(retired, claim.Taken(d.own(retired)))
-	isNew := len(added.Queues)+len(retired.Queues) > 0 // the state has to name all that there may be
+	added, retired := o.after.wanted.Without(o.change.Before), o.before.wanted.Without(o.after.wanted)
+	result.IsNew = len(added.Queues)+len(retired.Queues) > 0 // the state has to name all that there may be
 	if len(retired.Queues) > 0 {
-		if err = d.of(retired).remove(ctx, options.Guard); err != nil {
-			return Outcome{}, err
+		if err = o.before.of(retired).remove(ctx, o.change.Options.Guard); err != nil {
+			return Result{}, err
 		}
 		found.Bindings.DeleteInto(retired.Queues)
 	}
-	state, done, err := d.run(ctx, plan.Repair(d.Desired, found.Topology), found)
+	state, done, err := o.after.run(ctx, plan.Repair(o.after.wanted, found.Topology), found)
 	if state == nil {
-		return Outcome{There: d.left(ctx, found, done), IsNew: isNew}, err
+		result.There = o.after.left(ctx, found, done)
+		return result, err
 	}
-	return Outcome{There: &state.Topology, IsNew: true, State: state}, err
+	return Result{There: &state.Topology, IsNew: true, State: state}, err
 }
 
 // readForRepair adds what others have bound to objects that have to be recreated.
-func (d *Deployment) readForRepair(ctx context.Context) (*rabbit.State, error) {
-	state, err := d.Read(ctx)
+func (d *deployment) readForRepair(ctx context.Context) (*rabbit.State, error) {
+	state, err := d.read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	exchanges, queues := plan.Recreated(d.Desired, state.Topology)
-	inbound, err := d.on().Inbound(ctx, exchanges, queues)
+	exchanges, queues := plan.Recreated(d.wanted, state.Topology)
+	inbound, err := d.vhost.Inbound(ctx, exchanges, queues)
 	if err != nil {
 		return nil, err
 	}
@@ -67,10 +51,10 @@ func (d *Deployment) readForRepair(ctx context.Context) (*rabbit.State, error) {
 }
 
 // left is the topology that exists after a failure: the next plan shows the rest of the work.
-func (d *Deployment) left(ctx context.Context, found *rabbit.State, done []plan.Step) *topology.Topology {
+func (d *deployment) left(ctx context.Context, found *rabbit.State, done []plan.Step) *topology.Topology {
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
-	if state, err := d.Read(ctx); err == nil {
+	if state, err := d.read(ctx); err == nil {
 		return &state.Topology
 	}
 	there := plan.After(found.Topology, done)

@@ -35,9 +35,9 @@ func (r *destinationResource) checkNames(ctx context.Context, plan *destinationM
 	ctx, cancel := context.WithTimeout(ctx, glance)
 	defer cancel()
 	var found engine.Found
-	err := o.CheckNames(ctx)
+	err := o.look().CheckNames(ctx)
 	if err == nil && !ends {
-		found.Levels, err = o.OtherLevels(ctx)
+		found.Levels, err = o.look().OtherLevels(ctx)
 	}
 	var misnamed *engine.MisnamedError
 	if err != nil && !errors.As(err, &misnamed) { // the apply asks again

@@ -93,7 +93,7 @@ func (m *destinationListModel) bindings(
 		bindings, err := client.Vhost(vhost).BindingsFrom(ctx, m.DeliveryExchange.ValueString())
 		return topology.NewBindings(bindings...).Sorted(), err
 	}
-	inventory, err := engine.Inventory(ctx, client, vhost,
+	inventory, err := engine.Inventory(ctx, client.Vhost(vhost),
 		func(e topology.Exchange) bool { return cascade.CanBeEntry(e) || cascade.CanBeLadderEntry(e) })
 	if err != nil {
 		return nil, err

@@ -264,10 +264,9 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	o.Who = model.who("created")
-	found, err := o.Create(ctx, o.options.Adopt)
+	result, err := o.apply(ctx, engine.Rebinding{Who: model.who("created"), After: &o.binding})
 	resp.Diagnostics.Append(o.explain("create", err)...)
-	resp.Diagnostics.Append(o.found(found)...)
+	resp.Diagnostics.Append(o.found(result.Found)...)
 	var unfinished *engine.UnfinishedError
 	if err == nil || errors.As(err, &unfinished) && unfinished.Undo != nil {
 		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
@@ -299,10 +298,10 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	before := o.Binding
-	there, leftovers, err := o.Find(ctx, leftovers)
-	if err == nil && o.Binding != before {
-		err = model.setBinding(o.Vhost, o.Binding)
+	there, found, leftovers, err := o.look().Find(ctx, leftovers)
+	if err == nil && found != o.binding {
+		o.binding = found
+		err = model.setBinding(o.vhost.Name(), found)
 	}
 	if err != nil && !rabbit.IsKind(err, rabbit.VhostNotFound) {
 		resp.Diagnostics.Append(o.failed("read", err))
@@ -311,15 +310,15 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 	model.setLeftovers(leftovers)
 	// The framework wants an identity even of an object that is gone, and Terraform before 1.12 brings none.
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
-	if err != nil || !slices.Contains(there, o.Binding) {
+	if err != nil || !slices.Contains(there, o.binding) {
 		resp.Diagnostics.Append(o.gone(model.Address.ValueString())...)
 		resp.State.RemoveResource(ctx)
 		return
 	}
 	resp.Diagnostics.Append(o.leftBehind(leftovers)...)
 	resp.Diagnostics.Append(o.overlaps(engine.Without(there, leftovers...))...)
-	if o.Binding.DestinationType == topology.ToQueue {
-		limit, _, err := o.Limit(ctx)
+	if o.binding.DestinationType == topology.ToQueue {
+		limit, _, err := o.look().Limit(ctx)
 		if err != nil {
 			resp.Diagnostics.Append(o.failed("read", err))
 			return
@@ -351,22 +350,21 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	o.Who = prior.who("updated")
 	shared, _ := req.Private.GetKey(ctx, sharedKey)
-	found, bound, err := o.Update(ctx, engine.Bound{Before: before, Leftovers: leftovers,
-		Shared: string(shared) == "true"}, o.options)
-	said := append(o.explain("update", err), o.found(found)...)
+	result, err := o.apply(ctx, engine.Rebinding{Who: prior.who("updated"), After: &o.binding,
+		Before: &engine.Bound{Binding: before, Leftovers: leftovers, Shared: string(shared) == "true"}})
+	said := append(o.explain("update", err), o.found(result.Found)...)
 	left := &model
-	if !bound.IsNew {
-		left, o.Binding = &prior, before
+	if !result.IsNew {
+		left, o.binding = &prior, before
 	}
 	var unfinished *engine.UnfinishedError
 	if errors.As(err, &unfinished) && unfinished.Undo == nil {
-		resp.Diagnostics.Append(o.leftBehind(bound.Leftovers)...)
+		resp.Diagnostics.Append(o.leftBehind(result.Bound.Leftovers)...)
 	}
 	resp.Diagnostics.Append(said...)
-	left.setLeftovers(bound.Leftovers)
-	resp.Diagnostics.Append(resp.Private.SetKey(ctx, sharedKey, fmt.Append(nil, bound.Shared))...)
+	left.setLeftovers(result.Bound.Leftovers)
+	resp.Diagnostics.Append(resp.Private.SetKey(ctx, sharedKey, fmt.Append(nil, result.Bound.Shared))...)
 	resp.Diagnostics.Append(resp.State.Set(ctx, left)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, left.identity())...)
 }
@@ -394,10 +392,9 @@ func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteReq
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	o.Who = model.who("destroyed")
 	shared, _ := req.Private.GetKey(ctx, sharedKey)
-	err := o.Destroy(ctx, engine.Bound{Before: o.Binding, Leftovers: leftovers, Shared: string(shared) == "true"},
-		o.options.Guard)
+	_, err := o.apply(ctx, engine.Rebinding{Who: model.who("destroyed"),
+		Before: &engine.Bound{Binding: o.binding, Leftovers: leftovers, Shared: string(shared) == "true"}})
 	resp.Diagnostics.Append(o.explain("destroy", err)...)
 }
 
@@ -411,9 +408,6 @@ func (r *destinationResource) newOperation(model *destinationModel) (*bindingOpe
 		diags.Append(notConfigured())
 		return nil, diags
 	}
-	return &bindingOperation{
-		Destination: engine.Destination{Client: r.connection.client, Claims: r.connection.claims,
-			Vhost: model.Vhost.ValueString(), Binding: b},
-		options: model.options(),
-	}, diags
+	return &bindingOperation{engine: r.connection.engine, vhost: r.connection.client.Vhost(model.Vhost.ValueString()),
+		binding: b, options: model.options()}, diags
 }

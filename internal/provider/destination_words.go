@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,13 +16,28 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // bindingOperation is one operation on a destination, and the words for what comes of it.
 type bindingOperation struct {
-	engine.Destination
+	engine  *engine.Engine
+	vhost   *rabbit.Vhost
+	binding topology.Binding
 	options engine.Options
+}
+
+// look is for questions about the destination.
+func (o *bindingOperation) look() *engine.Destination {
+	return &engine.Destination{Vhost: o.vhost, Binding: o.binding}
+}
+
+// String names the destination in messages.
+func (o *bindingOperation) String() string { return o.look().String() }
+
+func (o *bindingOperation) apply(ctx context.Context, change engine.Rebinding) (engine.Result, error) {
+	return o.engine.Apply(ctx, engine.Change{Vhost: o.vhost.Name(), Destination: &change, Options: o.options})
 }
 
 // explain turns all faults of a destination into diagnostics. The verb is the intended action.
@@ -58,7 +74,7 @@ func (o *bindingOperation) explain(verb string, err error) diag.Diagnostics {
 	case errors.As(err, &missing):
 		diags.Append(o.missing(missing))
 	case errors.As(err, &misnamed):
-		diags.Append(misnaming{o.Vhost, "a cascade or ladder"}.explain(misnamed))
+		diags.Append(misnaming{o.vhost.Name(), "a cascade or ladder"}.explain(misnamed))
 	case errors.As(err, &exists):
 		diags.Append(o.existing())
 	case errors.As(err, &notVacant) && errors.As(notVacant.Err, &notEmpty):
@@ -101,11 +117,11 @@ const declareFirst = "Declare it first: refer to the resource that declares it, 
 func (o *bindingOperation) unusable(err *engine.DeliveryError) diag.Diagnostic {
 	if err.Missing {
 		return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange does not exist",
-			fmt.Sprintf("There is no exchange %q in vhost %q. %s", err.Exchange, o.Vhost, declareFirst))
+			fmt.Sprintf("There is no exchange %q in vhost %q. %s", err.Exchange, o.vhost.Name(), declareFirst))
 	}
 	return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange has the wrong type",
 		fmt.Sprintf("Exchange %q in vhost %q is of type %q. It has to be a topic exchange, such as that of a cascade: "+
-			"addresses are matched behind the digits of the routing key.", err.Exchange, o.Vhost, err.Type))
+			"addresses are matched behind the digits of the routing key.", err.Exchange, o.vhost.Name(), err.Type))
 }
 
 // missing is for a queue or exchange that is to get the messages.
@@ -114,7 +130,7 @@ func (o *bindingOperation) missing(err *engine.MissingError) diag.Diagnostic {
 	return diag.NewAttributeErrorDiagnostic(path.Root(kind), title(kind)+" does not exist",
 		fmt.Sprintf("There is no %s %q in vhost %q. This provider declares none: an application does, or "+
 			"rabbitmq_%s of the cyrilgdn/rabbitmq provider, see the guide \"Beside another RabbitMQ provider\". %s",
-			kind, err.Name, o.Vhost, kind, declareFirst))
+			kind, err.Name, o.vhost.Name(), kind, declareFirst))
 }
 
 // misnaming says that a name of a destination is that of a part of a cascade or ladder.
@@ -164,7 +180,7 @@ func otherLevels(d cascade.Destination, there map[int]bool) diag.Diagnostics {
 func (o *bindingOperation) existing() diag.Diagnostic {
 	return diag.NewErrorDiagnostic("Binding exists already", fmt.Sprintf("Nothing was written. There is a %s. If "+
 		"nobody else owns it, set adopt = true to take it over, or import it:\n\n%s\n\n%s",
-		o, waysToImport("destination", destinationID(o.Vhost, o.Binding)), ifItMoved))
+		o, waysToImport("destination", destinationID(o.vhost.Name(), o.binding)), ifItMoved))
 }
 
 // onTheirWay says what waits, and the ways out.
@@ -177,7 +193,7 @@ func (o *bindingOperation) onTheirWay(
 	}
 	stand := make([]string, len(gone))
 	for i, b := range gone {
-		stand[i] = engine.BindingObject(o.Vhost, b).Name
+		stand[i] = engine.BindingObject(o.vhost.Name(), b).Name
 	}
 	waited, longer := "", "drain_timeout, which makes it wait for them"
 	if o.options.Guard.Drain > 0 {
@@ -190,7 +206,7 @@ func (o *bindingOperation) onTheirWay(
 			"Wait until they are delivered, and try again. Or first apply %s. Or first apply force_destroy = true, "+
 			"which unbinds at once: messages that then arrive for the address have no way on. Where messages are "+
 			"always on their way, only force_destroy helps.",
-		past(verb), o.Vhost, strings.Join(stand, "\n  "), waited,
+		past(verb), o.vhost.Name(), strings.Join(stand, "\n  "), waited,
 		strings.Join(lines, "\n  "), longer))
 }
 
@@ -209,7 +225,7 @@ func (o *bindingOperation) unfinished(verb string, err *engine.UnfinishedError) 
 func (o *bindingOperation) found(found engine.Found) diag.Diagnostics {
 	diags := o.limited(found.Limit)
 	if len(found.Levels) > 0 {
-		own, _ := cascade.RecognizeDestination(o.Vhost, o.Binding)
+		own, _ := cascade.RecognizeDestination(o.vhost.Name(), o.binding)
 		diags.Append(otherLevels(own, found.Levels)...)
 	}
 	return append(diags, o.overlaps(found.There)...)
@@ -223,7 +239,8 @@ func (o *bindingOperation) limited(limit string) diag.Diagnostics {
 			"Queue %q in vhost %q refuses messages when it is full: %s. A cascade of quorum queues offers a refused "+
 				"message again three to six minutes later. 32 refused messages keep all others from leaving the same "+
 				"delay queue, whatever their destination. A cascade of classic queues loses refused messages. Let the "+
-				"queue take all messages, or give it a cascade of its own.", o.Binding.Destination, o.Vhost, limit))
+				"queue take all messages, or give it a cascade of its own.", o.binding.Destination, o.vhost.Name(),
+			limit))
 	}
 	return diags
 }
@@ -231,9 +248,9 @@ func (o *bindingOperation) limited(limit string) diag.Diagnostics {
 // overlaps say who else takes messages of this destination, or which messages of others it takes.
 func (o *bindingOperation) overlaps(there []topology.Binding) diag.Diagnostics {
 	var diags diag.Diagnostics
-	own, _ := cascade.RecognizeDestination(o.Vhost, o.Binding)
+	own, _ := cascade.RecognizeDestination(o.vhost.Name(), o.binding)
 	var lines []string
-	for _, overlap := range cascade.Overlaps(2, o.Binding, topology.NewBindings(there...).Sorted()) {
+	for _, overlap := range cascade.Overlaps(2, o.binding, topology.NewBindings(there...).Sorted()) {
 		other := fmt.Sprintf("%s %q, bound with %q,", overlap.Other.DestinationType, overlap.Other.Destination,
 			overlap.Other.RoutingKey)
 		if overlap.Takes {
@@ -259,7 +276,7 @@ func (o *bindingOperation) leftBehind(leftovers []topology.Binding) diag.Diagnos
 		diags.AddAttributeWarning(path.Root("leftover_bindings"), "Update is not finished", fmt.Sprintf(
 			"Besides the %s, an update that broke off has left these bindings, which get messages, too:\n\n  %s\n\n"+
 				"The next apply removes those that the configuration does not ask for.",
-			o, strings.Join(destinationIDs(o.Vhost, leftovers), "\n  ")))
+			o, strings.Join(destinationIDs(o.vhost.Name(), leftovers), "\n  ")))
 	}
 	return diags
 }
@@ -268,14 +285,14 @@ func (o *bindingOperation) leftBehind(leftovers []topology.Binding) diag.Diagnos
 func (o *bindingOperation) notFound(there []topology.Binding) error {
 	keys := map[string]bool{}
 	for _, b := range there {
-		if b.DestinationType == o.Binding.DestinationType && b.Destination == o.Binding.Destination {
+		if b.DestinationType == o.binding.DestinationType && b.Destination == o.binding.Destination {
 			keys[fmt.Sprintf("%q", b.RoutingKey)] = true
 		}
 	}
 	if len(keys) == 0 {
 		return fmt.Errorf("there is no such binding, nor any other of this exchange to this %s",
-			o.Binding.DestinationType)
+			o.binding.DestinationType)
 	}
-	return fmt.Errorf("there is no such binding; this exchange is bound to this %s with %s", o.Binding.DestinationType,
+	return fmt.Errorf("there is no such binding; this exchange is bound to this %s with %s", o.binding.DestinationType,
 		strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
 }

@@ -32,7 +32,7 @@ func (o *operation) gone(err error) diag.Diagnostics {
 // gone is for the binding that a destination stands for.
 func (o *bindingOperation) gone(address string) diag.Diagnostics {
 	return drifted("destination", []string{fmt.Sprintf("The %s is gone. Messages for the address %q do not get to "+
-		"%s %q. The next apply makes it again.", o, address, o.Binding.DestinationType, o.Binding.Destination)})
+		"%s %q. The next apply makes it again.", o, address, o.binding.DestinationType, o.binding.Destination)})
 }
 
 // driftSummary is a text that the program of the guide to checks knows.

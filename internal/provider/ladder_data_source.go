@@ -49,7 +49,7 @@ func (*observedLadder) schema() schema.Schema {
 
 // observe implements observed.
 func (m *observedLadder) observe(ctx context.Context, o *operation) error {
-	ladder, err := cascade.RecognizeLadder(ctx, o.Client.Vhost(o.Vhost), o.Vhost, o.Desired.Entry)
+	ladder, err := cascade.RecognizeLadder(ctx, o.vhost(), o.Vhost, o.Desired.Entry)
 	if err != nil {
 		return err
 	}

@@ -70,12 +70,15 @@ func (r *lifecycle[M, P]) ModifyPlan(
 	}
 	if req.State.Raw.IsNull() {
 		resp.Diagnostics.Append(r.notePlan(&plan, true)...)
-		if counted, _ := req.Private.GetKey(ctx, inFlightKey); counted != nil {
+		counted, _ := req.Private.GetKey(ctx, inFlightKey)
+		switch {
+		case counted != nil:
 			resp.Diagnostics.Append(r.lookForReplacement(ctx, &plan)...)
-		} else if !resp.Diagnostics.HasError() {
+		case resp.Diagnostics.HasError():
+			resp.Diagnostics.Append(r.lookForDisplaced(ctx, &plan)...)
+		default:
 			resp.Diagnostics.Append(r.lookForCreate(ctx, &plan)...)
 		}
-		resp.Diagnostics.Append(r.lookForDisplaced(ctx, &plan, false)...)
 		return
 	}
 
@@ -88,7 +91,7 @@ func (r *lifecycle[M, P]) ModifyPlan(
 	r.notePrior(&state)
 	if !replaced {
 		resp.Diagnostics.Append(r.notePlan(&plan, false)...)
-		resp.Diagnostics.Append(r.lookForDisplaced(ctx, &plan, resp.Plan.Raw.Equal(req.State.Raw))...)
+		resp.Diagnostics.Append(r.lookForUpdate(ctx, &state, &plan, resp.Plan.Raw.Equal(req.State.Raw))...)
 	}
 	if replaced {
 		resp.RequiresReplace = append(resp.RequiresReplace, altered...)

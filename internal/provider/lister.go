@@ -138,7 +138,7 @@ func (r *declaredLister[M, P]) List(ctx context.Context, req list.ListRequest, s
 
 // in lists what there is in one vhost.
 func (r *declaredLister[M, P]) in(ctx context.Context, vhost string, req list.ListRequest) ([]list.ListResult, error) {
-	inventory, err := engine.Inventory(ctx, r.connection.client, vhost, P(new(M)).canBeEntry)
+	inventory, err := engine.Inventory(ctx, r.connection.client.Vhost(vhost), P(new(M)).canBeEntry)
 	if err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ func (m *observedDeclared) observeDeclared(
 	ctx context.Context, o *operation, shows depiction, digits int,
 ) (*rabbit.State, error) {
 	o.Desired = shows.desired
-	state, err := o.Read(ctx)
+	state, err := o.vhost().ReadExisting(ctx, o.Desired)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +225,7 @@ func (o *operation) observedFindings(ctx context.Context, state *rabbit.State, d
 			found = append(found, damage.Finding)
 		}
 	}
-	found = append(found, o.Findings(state)...)
+	found = append(found, engine.Findings(o.Vhost, o.Desired, state)...)
 	if digits > 0 {
 		astray, err := o.astray(ctx, digits)
 		if err != nil {
@@ -249,7 +249,7 @@ const mostAstray = 10
 // astray are the bindings of the delivery exchange that are made for another number of levels than anything that ends
 // there has.
 func (o *operation) astray(ctx context.Context, digits int) ([]health.Finding, error) {
-	bindings, err := o.Client.Vhost(o.Vhost).BindingsFrom(ctx, o.Desired.Delivery)
+	bindings, err := o.vhost().BindingsFrom(ctx, o.Desired.Delivery)
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +261,7 @@ func (o *operation) astray(ctx context.Context, digits int) ([]health.Finding, e
 			continue
 		}
 		if len(there) == 1 { // something else may end there, too
-			others, err := engine.LevelsInto(ctx, o.Client, o.Vhost, o.Desired.Delivery)
+			others, err := engine.LevelsInto(ctx, o.vhost(), o.Desired.Delivery)
 			if err != nil {
 				return nil, err
 			}

@@ -35,7 +35,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
 
@@ -204,9 +204,9 @@ func (p *rabbitmqdelay) Configure(
 	if config.Insecure && !resp.Diagnostics.HasError() {
 		resp.Diagnostics.Append(insecureWarning(model.Insecure))
 	}
-	connection := &connection{claims: claims.New(), planned: &plannedTopologies{}}
+	connection := &connection{planned: &plannedTopologies{}}
 	if known {
-		connection.client = client
+		connection.client, connection.engine = client, engine.New(client)
 	}
 	resp.ResourceData = connection
 	resp.DataSourceData = connection
@@ -219,8 +219,8 @@ func (p *rabbitmqdelay) Configure(
 type connection struct {
 	// client is nil while a value of the provider's configuration is unknown, which happens in plans only.
 	client *rabbit.Client
-	// claims are those of an apply, planned is what a plan has, and bindings are those of its new destinations.
-	claims   *claims.Table
+	engine *engine.Engine
+	// planned is what a plan has, and bindings are those of its new destinations.
 	planned  *plannedTopologies
 	bindings sync.Map
 	// silent is set when the broker did not answer a plan, so that not each resource waits for it.

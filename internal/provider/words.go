@@ -29,6 +29,7 @@ func (o *operation) explain(ctx context.Context, verb string, err error) diag.Di
 		takeover   *engine.TakeoverError
 		rival      *engine.RivalError
 		standing   *engine.StandingError
+		displaced  *engine.DisplacedError
 		held       *engine.HeldError
 		wanted     *engine.WantedError
 		notCreated *engine.NotCreatedError
@@ -55,6 +56,8 @@ func (o *operation) explain(ctx context.Context, verb string, err error) diag.Di
 		one = o.outranked(rival)
 	case errors.As(err, &standing):
 		one = o.wouldStand(standing)
+	case errors.As(err, &displaced):
+		one = o.displaces(displaced)
 	case errors.As(err, &held):
 		one = o.held(held)
 	case errors.As(err, &wanted):
@@ -155,7 +158,7 @@ func (o *operation) outranked(err *engine.RivalError) diag.Diagnostic {
 }
 
 // displaces is for a policy that is to be set, and takes exchanges from others.
-func (o *operation) displaces(d engine.Displacement) diag.Diagnostic {
+func (o *operation) displaces(d *engine.DisplacedError) diag.Diagnostic {
 	lines := make([]string, len(d.Rivals))
 	for i, rival := range d.Rivals {
 		lines[i] = fmt.Sprintf("policy %q with priority %v and pattern %q, on %d of the exchanges: %s",
@@ -348,7 +351,7 @@ func (o *operation) warnings(state *rabbit.State) diag.Diagnostics {
 	type finding struct{ cause, effect string }
 	var causes []string
 	of, objects := map[string][]finding{}, map[finding][]string{}
-	for _, f := range o.Findings(state) {
+	for _, f := range engine.Findings(o.Vhost, o.Desired, state) {
 		found := finding{f.Cause, f.Effect}
 		if of[f.Cause] == nil {
 			causes = append(causes, f.Cause)
