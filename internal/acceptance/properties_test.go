@@ -244,16 +244,19 @@ func expires(j *journey) string {
 	return kept
 }
 
-// mandatory sends to an address that nobody has bound.
+// mandatory sends to an address that nobody has bound, and with a key that the entry does not match.
 func mandatory(j *journey) string {
-	err := j.publisher.Publish(j.Context(), j.entry, j.key(3, "nobody."+j.address), amqp.Publishing{})
-	switch {
-	case errors.Is(err, brokertest.ErrReturned):
-		return kept
-	case err != nil:
-		j.Fatal(err)
+	fate := dropped
+	for _, key := range []string{j.key(3, "nobody."+j.address), "malformed." + j.address} {
+		err := j.publisher.Publish(j.Context(), j.entry, key, amqp.Publishing{})
+		switch {
+		case errors.Is(err, brokertest.ErrReturned):
+			fate = kept
+		case err != nil:
+			j.Fatal(err)
+		}
 	}
-	return dropped
+	return fate
 }
 
 // furtherKeys sends a message with a further key in a header: for one unit, where its own is for three.
