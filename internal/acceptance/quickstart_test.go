@@ -91,16 +91,8 @@ func quickstart(t *testing.T, v *vhost, base string) *commandLine {
 func runQuickstart(t *testing.T, v *vhost, tf *commandLine) {
 	t.Helper()
 	python := languages["python"].interpreter(t, "import pika")
-	must := func(arguments ...string) string {
-		t.Helper()
-		output, err := tf.run(arguments...)
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", arguments, err, output)
-		}
-		return output
-	}
-	must("apply", "-auto-approve", "-no-color")
-	environ := append(v.environ(), "PUBLISHER="+must("output", "-raw", "publisher"))
+	tf.must("apply", "-auto-approve", "-no-color")
+	environ := append(v.environ(), "PUBLISHER="+tf.must("output", "-raw", "publisher"))
 	out := runIn(t, filepath.Join(examples, "quickstart"), environ, "", append(python, "delayed.py")...)
 	waited := regexp.MustCompile(`^invoice 17 arrived after ([0-9.]+) s\n$`).FindStringSubmatch(out)
 	if waited == nil {
@@ -109,7 +101,7 @@ func runQuickstart(t *testing.T, v *vhost, tf *commandLine) {
 	if seconds, err := strconv.ParseFloat(waited[1], 64); err != nil || seconds < 5 {
 		t.Errorf("the message arrived after %s s", waited[1])
 	}
-	must("destroy", "-auto-approve", "-no-color")
+	tf.must("destroy", "-auto-approve", "-no-color")
 }
 
 // TestAccReleaseRunsTheQuickstart takes the provider from the archive of a release, as a registry would give it.
