@@ -113,6 +113,10 @@ var propertyTests = map[string]func(*journey) string{
 	"user id": func(j *journey) string {
 		return carries(amqp.Publishing{UserId: j.broker.Username})(j)
 	},
+	"header x-opt-delivery-time": func(j *journey) string {
+		inAnHour := time.Now().Add(time.Hour).UnixMilli()
+		return carries(amqp.Publishing{Headers: amqp.Table{"x-opt-delivery-time": inAnHour}})(j)
+	},
 	"priority 0 to 4":            overtakes(4),
 	"priority 5 and more":        overtakes(9),
 	"expiration":                 expires,
