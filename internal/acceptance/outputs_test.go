@@ -8,8 +8,8 @@ import (
 )
 
 // Terraform saves planned outputs even when the apply is refused. An output of the resource then describes a cascade
-// that was not built, until a refresh. The output of the quickstart, which comes from the data source, always describes
-// the cascade that is there.
+// that was not built, until a refresh is applied. The output of the quickstart comes from the data source, and always
+// describes the cascade that is there.
 func TestAccRefusedApplyKeepsPublisher(t *testing.T) {
 	if os.Getenv("TF_ACC") == "" {
 		t.Skip("runs Terraform: set TF_ACC")

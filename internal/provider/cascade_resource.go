@@ -110,7 +110,8 @@ func (*cascadeModel) schema(ctx context.Context) schema.Schema {
 				"publisher": schema.ObjectAttribute{
 					Computed: true, AttributeTypes: publisherTypes,
 					MarkdownDescription: publisherDescription + " An output of this attribute has its planned value, " +
-						"even if the apply is refused. Hand over that of the [data source](../data-sources/cascade.md).",
+						"even if the apply is refused. Hand over that of the " +
+						"[data source](../data-sources/cascade.md).",
 				},
 				"policies": policiesAttribute,
 			}),
