@@ -108,7 +108,10 @@ func (*cascadeModel) schema(ctx context.Context) schema.Schema {
 				},
 				"entry_exchange": computedText("The exchange to publish to: that of the highest level."),
 				"publisher": schema.ObjectAttribute{
-					Computed: true, AttributeTypes: publisherTypes, MarkdownDescription: publisherDescription,
+					Computed: true, AttributeTypes: publisherTypes,
+					MarkdownDescription: publisherDescription + " An output of this attribute has its planned value, " +
+						"even if the apply is refused. Hand over that of the " +
+						"[data source](../data-sources/cascade.md).",
 				},
 				"policies": policiesAttribute,
 			}),
