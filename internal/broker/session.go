@@ -73,6 +73,18 @@ func (s *session) openConn() *amqpConn {
 	return s.current
 }
 
+// version is that of the broker, empty if it cannot be found out. AMQP tells it without a further request.
+func (s *session) version(ctx context.Context) string {
+	if conn := s.openConn(); conn != nil {
+		return conn.version()
+	}
+	o, err := s.overview(s.newCall(ctx))
+	if err != nil {
+		return ""
+	}
+	return o.Version
+}
+
 // abandon goes on without AMQP.
 func (s *session) abandon(ctx context.Context, failed *amqpConn, err error) {
 	s.mutex.Lock()
