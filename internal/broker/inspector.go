@@ -235,7 +235,8 @@ func (i *inspector) deleteQueue(ctx context.Context, step plans.DeleteQueue) (bo
 }
 
 // left counts what a queue holds immediately before it is deleted. A proof from after its ways in were closed leaves
-// only publishers who name the queue: no message is ready in it, then. Without such a proof there has to be one.
+// only publishers who name the queue: no message is ready in it, then. Without such a proof there has to be one. What
+// such a publisher has a queue delay by itself, since the tick of the proof, nobody can see.
 func (i *inspector) left(ctx context.Context, step plans.DeleteQueue) ([]QueueDepth, error) {
 	if err := i.settle(ctx, step.Sources); err != nil {
 		return nil, err

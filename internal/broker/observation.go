@@ -38,6 +38,7 @@ func (i *inspector) observe(ctx context.Context, queues []topology.Queue) (*obse
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
+	around.Version = i.version(ctx)
 	var hiding []string
 	for _, q := range queues {
 		known := around.Known(q, conn != nil, o.overdue)
@@ -68,7 +69,7 @@ func (i *inspector) needStatistics(ctx context.Context, queues []string) error {
 	}
 	return &Error{Unavailable, i.counting(queues[0]),
 		"RabbitMQ's statistics are switched off (management_agent.disable_metrics_collector), and only they tell " +
-			"whether a quorum queue keeps a message after its time",
+			"whether a quorum queue keeps a message after its time, or delays one by itself",
 		"nothing is deleted while that is not certain. Switch the statistics on, or make sure of it yourself and set " +
 			"force_destroy = true"}
 }
@@ -196,7 +197,8 @@ func (o *observation) countTicked(ctx context.Context, q topology.Queue) error {
 	if asOf := o.ticks[q.Name].Read(asked, reductions); !asOf.IsZero() {
 		o.add(emptiness.Count{
 			Queue: q.Name, Kind: emptiness.All, AsOf: asOf, Messages: info.Messages.value, ReadyOfAll: info.Ready.value,
-			Consumers: info.Consumers.value,
+			Delayed: info.Delayed.value, NextDelayed: sinceEpoch(info.NextDelayed),
+			LastDelayed: sinceEpoch(info.LastDelayed), Consumers: info.Consumers.value,
 		})
 	}
 	return nil
@@ -209,14 +211,20 @@ func (o *observation) add(c emptiness.Count) {
 	o.counts = append(o.counts, c)
 }
 
-// depths are the counts in the words of an error.
+// depths are the counts in the words of an error. An old count may not tell what the queue delays.
 func (o *observation) depths(waiting []emptiness.Count) []QueueDepth {
 	depths := make([]QueueDepth, len(waiting))
 	for i, c := range waiting {
+		mayKeep := o.overdue[c.Queue] && (!c.AsOf.IsZero() || !o.delaysItself(c.Queue))
 		depths[i] = QueueDepth{
 			Name: c.Queue, Messages: c.Messages, Consumers: c.Consumers,
-			Overdue: c.Kind == emptiness.All && o.overdue[c.Queue] && c.Consumers == 0,
+			Delayed: c.Delayed, NextDelayed: c.NextDelayed, LastDelayed: c.LastDelayed,
+			Overdue: c.Kind == emptiness.All && mayKeep && c.Consumers == 0 && c.Messages > c.ReadyOfAll+c.Delayed,
 		}
 	}
 	return depths
+}
+
+func (o *observation) delaysItself(queue string) bool {
+	return slices.ContainsFunc(o.known, func(q emptiness.Queue) bool { return q.Name == queue && q.DelaysItself })
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/version"
 )
 
 // Run runs a plan, see [Runner.Run].
@@ -205,28 +206,7 @@ func isBalanced(step plans.Step) bool {
 }
 
 // deletesTogether tells whether a broker can delete exchanges at the same time.
-func deletesTogether(version string) bool { return isAtLeast(version, 4, 3) }
-
-// version is that of the broker, empty if it cannot be found out. AMQP tells it without a further request.
-func (r *Runner) version(ctx context.Context) string {
-	if conn := r.openConn(); conn != nil {
-		return conn.version()
-	}
-	o, err := r.overview(r.newCall(ctx))
-	if err != nil {
-		return ""
-	}
-	return o.Version
-}
-
-// isAtLeast compares the first two numbers of a version.
-func isAtLeast(version string, major, minor int) bool {
-	var have, next int
-	if _, err := fmt.Sscanf(version, "%d.%d", &have, &next); err != nil {
-		return false
-	}
-	return have > major || have == major && next >= minor
-}
+func deletesTogether(of string) bool { return version.AtLeast(of, 4, 3) }
 
 // step runs one step and tells whether it had an effect, or may have had one.
 func (r *Runner) step(ctx context.Context, step plans.Step) (effect bool, err error) {

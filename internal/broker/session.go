@@ -73,6 +73,18 @@ func (s *session) openConn() *amqpConn {
 	return s.current
 }
 
+// version is that of the broker, empty if it cannot be found out. AMQP tells it without a further request.
+func (s *session) version(ctx context.Context) string {
+	if conn := s.openConn(); conn != nil {
+		return conn.version()
+	}
+	o, err := s.overview(s.newCall(ctx))
+	if err != nil {
+		return ""
+	}
+	return o.Version
+}
+
 // abandon goes on without AMQP.
 func (s *session) abandon(ctx context.Context, failed *amqpConn, err error) {
 	s.mutex.Lock()
@@ -149,7 +161,8 @@ func (s *session) overSession(
 
 // leader asks a quorum queue for a message, which only its leader has, and puts it back. A queue without a leader, for
 // moments after its node started, says that nothing is ready, but it does not answer this (TestQueueWithoutLeader).
-// That counts as a delivery of a message that came just now, so nobody asks where a policy limits these.
+// That counts as a delivery of a message that came just now, so nobody asks where a policy limits these. Nor does
+// anybody where the queue may delay what is put back.
 //
 // If there seems to have been no leader a moment ago, it asks again, for two reasons. By then, the messages that a
 // client had got from the leader before are back. And the deletion of a queue in the first millisecond of its leader

@@ -21,6 +21,20 @@ type totalInfo struct {
 	Reductions *loose[int64]   `json:"reductions"`
 	Members    loose[[]string] `json:"members"`
 	Online     loose[[]string] `json:"online"`
+
+	// Delayed is how many messages the queue delays by itself, of 4.3 and later: the first until NextDelayed and the
+	// last until LastDelayed, in milliseconds since 1970. Both are missing if there are none (4.3.6).
+	Delayed     loose[int64] `json:"messages_delayed"`
+	NextDelayed loose[int64] `json:"next_delayed_at"`
+	LastDelayed loose[int64] `json:"last_delayed_at"`
+}
+
+// sinceEpoch is a time that may be missing.
+func sinceEpoch(millis loose[int64]) time.Time {
+	if millis.value == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis.value)
 }
 
 func (i totalInfo) sum() queueTotal {
@@ -33,7 +47,7 @@ func (i totalInfo) sum() queueTotal {
 
 const (
 	totalColumns = "name,messages,messages_ready,consumers,members,online"
-	tickColumns  = totalColumns + ",reductions"
+	tickColumns  = totalColumns + ",reductions,messages_delayed,next_delayed_at,last_delayed_at"
 	freshTotals  = "?disable_stats=true&enable_queue_totals=true&columns=" + totalColumns
 )
 
