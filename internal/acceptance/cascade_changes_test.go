@@ -118,7 +118,8 @@ func TestReasonsAreChanges(t *testing.T) {
 		{nil, `because levels changes from 8 to 20 and resolution changes from "1h" to "1s".`},
 		{attributes{"max_delay": "96h", "resolution": "1h"}, `because max_delay changes from "168h" to "96h".`},
 	} {
-		if text := warningText(p.plan(t.Context(), week.with(is.change)).diagnostics); !strings.Contains(text, is.says) {
+		plan := p.plan(t.Context(), week.with(is.change))
+		if text := warningText(plan.diagnostics); !strings.Contains(text, is.says) {
 			t.Errorf("with %v the plan does not say %q: %s", is.change, is.says, text)
 		}
 	}
