@@ -75,36 +75,24 @@ func atEveryPoint(
 	}
 	var group errgroup.Group
 	group.SetLimit(together)
-	for _, resource := range []struct {
-		typeName  string
-		queueType cascade.QueueType
-		base      int
-	}{{cascadeType, cascade.Quorum, 2}, {cascadeType, cascade.Classic, 10}, {ladderType, cascade.Quorum, 0}} {
-		for _, verb := range []string{"create", "update", "rebuild", "destroy"} {
-			o := interrupted{resource.typeName, resource.queueType, resource.base, verb}
-			all, counted := o.attempts(newVhost(t), failures)
-			count += counted
-			what := fmt.Sprintf("%s %s of %s queues", verb, strings.TrimPrefix(o.typeName, "rabbitmqdelay_"),
-				o.queueType)
-			if o.base > 0 {
-				what += fmt.Sprintf(" in base %d", o.base)
-			}
-			for _, each := range sampling.Of(t, "faults in a "+what, all) {
-				group.Go(func() error {
-					v := <-vhosts
-					sound := t.Run(fmt.Sprintf("%s, %s, %s %s", what, each.at, each.fault, each.lasts),
-						func(t *testing.T) {
-							in := *v
-							in.TB = t
-							try(o, &in, each.at, each.failure)
-						})
-					if !sound {
-						v = newVhost(t)
-					}
-					vhosts <- v
-					return nil
-				})
-			}
+	for _, o := range interruptions {
+		all, counted := o.attempts(newVhost(t), failures)
+		count += counted
+		for _, each := range sampling.Of(t, "faults in a "+o.String(), all) {
+			group.Go(func() error {
+				v := <-vhosts
+				sound := t.Run(fmt.Sprintf("%s, %s, %s %s", o, each.at, each.fault, each.lasts),
+					func(t *testing.T) {
+						in := *v
+						in.TB = t
+						try(o, &in, each.at, each.failure)
+					})
+				if !sound {
+					v = newVhost(t)
+				}
+				vhosts <- v
+				return nil
+			})
 		}
 	}
 	_ = group.Wait() // the tests themselves fail
@@ -137,6 +125,29 @@ type interrupted struct {
 	queueType cascade.QueueType
 	base      int // of a cascade
 	verb      string
+}
+
+// interruptions are all operations of each kind of resource.
+var interruptions = func() (all []interrupted) {
+	for _, o := range []interrupted{
+		{typeName: cascadeType, queueType: cascade.Quorum, base: 2},
+		{typeName: cascadeType, queueType: cascade.Classic, base: 10},
+		{typeName: ladderType, queueType: cascade.Quorum},
+	} {
+		for _, verb := range []string{"create", "update", "rebuild", "destroy"} {
+			o.verb = verb
+			all = append(all, o)
+		}
+	}
+	return all
+}()
+
+func (o interrupted) String() string {
+	what := fmt.Sprintf("%s %s of %s queues", o.verb, strings.TrimPrefix(o.typeName, "rabbitmqdelay_"), o.queueType)
+	if o.base > 0 {
+		what += fmt.Sprintf(" in base %d", o.base)
+	}
+	return what
 }
 
 // trial is one go at the operation, in a vhost of its own.

@@ -52,7 +52,8 @@ func TestLife(t *testing.T) {
 		reachableOnlyByLoopback(t, b)
 
 		t.Run("tools", func(t *testing.T) { useTools(t, b) })
-		t.Run("restart", func(t *testing.T) { restart(t, b) })
+		t.Run("restart", func(t *testing.T) { keepsObjects(t, b, b.Restart) })
+		t.Run("crash", func(t *testing.T) { keepsObjects(t, b, b.Crash) })
 
 		remains := remainsOf(b)
 		if remains.left() == nil {
@@ -66,7 +67,7 @@ func TestLife(t *testing.T) {
 				t.Errorf("after Stop: %v", left)
 			}
 		}
-		if err := b.Restart(t.Context()); err == nil {
+		if b.Restart(t.Context()) == nil || b.Crash(t.Context()) == nil {
 			t.Error("a stopped broker restarts")
 		}
 	})
@@ -83,12 +84,18 @@ func useTools(t *testing.T, b *Broker) {
 	}
 }
 
-// restart keeps durable objects.
-func restart(t *testing.T, b *Broker) {
+// keepsObjects makes sure that durable objects survive what is done to the broker, and connections do not.
+func keepsObjects(t *testing.T, b *Broker, do func(context.Context) error) {
 	vhost := Vhost(t, b)
 	publishDurably(t, b, vhost, "kept")
-	if err := b.Restart(t.Context()); err != nil {
+	ended := dial(t, b, vhost).NotifyClose(make(chan *amqp.Error, 1))
+	if err := do(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	select {
+	case <-ended:
+	case <-soon(t).Done():
+		t.Error("the broker has not ended")
 	}
 	collector, err := Collect(dial(t, b, vhost), "kept")
 	if err != nil {
@@ -339,8 +346,10 @@ func TestExisting(t *testing.T) {
 			// A container's listener has the port inside, which need not be the one outside.
 			dial(t, found, "/")
 		}
-		if err := found.Restart(t.Context()); !errors.Is(err, ErrUnsupported) {
-			t.Errorf("restart: %v", err)
+		for _, do := range []func(context.Context) error{found.Restart, found.Crash} {
+			if err := do(t.Context()); !errors.Is(err, ErrUnsupported) {
+				t.Errorf("restart or crash: %v", err)
+			}
 		}
 		if _, err := found.CLI(t.Context(), "rabbitmqctl", "stop"); !errors.Is(err, ErrUnsupported) {
 			t.Errorf("CLI: %v", err)

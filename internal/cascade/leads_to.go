@@ -77,3 +77,10 @@ func LevelsOf(b topology.Binding) (levels int, ok bool) {
 	}
 	return strings.Count(words[1], ".") + 1, true
 }
+
+// LowestOf is LevelsOf for the binding of the lowest level alone. Each cascade that ends in the delivery exchange has
+// one of these.
+func LowestOf(b topology.Binding) (levels int, ok bool) {
+	levels, ok = LevelsOf(b)
+	return levels, ok && strings.HasPrefix(b.RoutingKey, strings.Repeat("*.", levels-1))
+}

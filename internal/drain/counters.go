@@ -16,6 +16,8 @@ import (
 // counter counts messages in queues, over AMQP or through the management API.
 type counter interface {
 	isOverAMQP() bool
+	// version is that of the broker, empty if it cannot be found out.
+	version(ctx context.Context) string
 	// ready counts ready messages, for a wait: the counts may be old.
 	ready(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error)
 	// isStillEmpty tells whether a queue that an earlier proof covers has got no message since.
@@ -36,6 +38,8 @@ type amqpCounter struct {
 }
 
 func (*amqpCounter) isOverAMQP() bool { return true }
+
+func (c *amqpCounter) version(context.Context) string { return c.conn.Version() }
 
 func (c *amqpCounter) close() { c.conn.Close() }
 
@@ -80,7 +84,8 @@ func (c *amqpCounter) depth(ctx context.Context, q topology.Queue) (rabbit.Ready
 
 // leader asks a quorum queue for a message, which only its leader has, and puts it back. A queue without a leader, for
 // moments after its node started, says that nothing is ready, but it does not answer this (TestQueueWithoutLeader).
-// That counts as a delivery of a message that came just now, so nobody asks where a policy limits these.
+// That counts as a delivery of a message that came just now, so nobody asks where a policy limits these. Nor does
+// anybody where the queue may delay what is put back.
 //
 // If there seems to have been no leader a moment ago, it asks again, for two reasons. By then, the messages that a
 // client had got from the leader before are back. And the deletion of a queue in the first millisecond of its leader
@@ -90,7 +95,7 @@ func (c *amqpCounter) leader(ctx context.Context, q topology.Queue) (rabbit.Read
 	if err != nil || count.Messages > 0 || count.IsPrompt {
 		return count, err
 	}
-	if err := wait(ctx, c.http.vhost, Settling); err != nil {
+	if err := c.http.vhost.Client().Wait(ctx, Settling); err != nil {
 		return count, err
 	}
 	return c.ask(ctx, q, (*rabbit.Conn).Peek)
@@ -138,6 +143,8 @@ type httpCounter struct{ vhost *rabbit.Vhost }
 
 func (httpCounter) isOverAMQP() bool { return false }
 
+func (c httpCounter) version(ctx context.Context) string { return c.vhost.Client().Version(ctx) }
+
 func (httpCounter) close() {}
 
 func (c httpCounter) ready(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error) {
@@ -169,7 +176,7 @@ func (c httpCounter) verifyServed(ctx context.Context, q topology.Queue) error {
 		if time.Now().After(deadline) {
 			return uncountable(c.vhost, q.Name, "it has not been counted since it was declared")
 		}
-		if err := wait(ctx, c.vhost, polling); err != nil {
+		if err := c.vhost.Client().Wait(ctx, polling); err != nil {
 			return err
 		}
 	}
@@ -255,7 +262,7 @@ func (c httpCounter) countServed(
 			return nil, uncountable(c.vhost, q.Name,
 				fmt.Sprintf("only %d of its %d members are online", count.Online, count.Members))
 		}
-		if err := wait(ctx, c.vhost, polling); err != nil {
+		if err := c.vhost.Client().Wait(ctx, polling); err != nil {
 			return nil, err
 		}
 	}

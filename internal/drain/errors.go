@@ -3,6 +3,7 @@ package drain
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
@@ -18,9 +19,12 @@ type NotEmptyError struct {
 // QueueDepth is what a queue holds.
 type QueueDepth struct {
 	Name string
-	// Messages are ready, unacknowledged, or expired and waiting to be dead-lettered.
+	// Messages are ready, unacknowledged, delayed by the queue, or expired and waiting to be dead-lettered.
 	Messages  int64
 	Consumers int64
+	// Delayed is how many the queue delays by itself: the first until NextDelayed, and the last until LastDelayed.
+	Delayed                  int64
+	NextDelayed, LastDelayed time.Time
 	// Overdue is set for messages whose time is over, and which no queue has taken yet.
 	Overdue bool
 }
@@ -38,9 +42,26 @@ func (q QueueDepth) String() string {
 	return fmt.Sprintf("queue %q (%s)", q.Name, q.Text())
 }
 
+// DelayedFor is how long the queue delays the last of its messages by itself, in whole seconds.
+func (q QueueDepth) DelayedFor() time.Duration {
+	return max(0, time.Until(wholeSecond(q.LastDelayed)).Round(time.Second))
+}
+
 // Text is what the queue holds, in words.
 func (q QueueDepth) Text() string {
 	text := fmt.Sprint(q.Messages)
+	if q.Delayed > 0 {
+		if q.Delayed < q.Messages {
+			text += fmt.Sprintf(", %d of them", q.Delayed)
+		} else {
+			text += ","
+		}
+		next, last := wholeSecond(q.NextDelayed), wholeSecond(q.LastDelayed)
+		text += " delayed by the queue until " + next.Format(time.RFC3339)
+		if last.After(next) {
+			text += ", the last until " + last.Format(time.RFC3339)
+		}
+	}
 	if q.Overdue {
 		text += ", overdue"
 	}
@@ -49,6 +70,9 @@ func (q QueueDepth) Text() string {
 	}
 	return text
 }
+
+// wholeSecond is not before the time.
+func wholeSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second).UTC() }
 
 // Summary is the error in a few words.
 func (e *NotEmptyError) Summary() string { return "RabbitMQ: messages are waiting" }

@@ -39,6 +39,7 @@ func (p *Prover) observe(ctx context.Context, c counter, queues []topology.Queue
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
+	around.Version = c.version(ctx)
 	var hiding []string
 	for _, q := range queues {
 		known := around.Known(q, c.isOverAMQP(), o.overdue)
@@ -183,6 +184,7 @@ func (o *observation) countTicked(ctx context.Context, q topology.Queue) error {
 	if asOf := o.ticks[q.Name].Read(asked, reductions); !asOf.IsZero() {
 		o.add(Count{
 			Queue: q.Name, Kind: All, AsOf: asOf, Messages: count.Messages, ReadyOfAll: count.Ready,
+			Delayed: count.Delayed, NextDelayed: count.NextDelayed, LastDelayed: count.LastDelayed,
 			Consumers: count.Consumers,
 		})
 	}
@@ -196,14 +198,20 @@ func (o *observation) add(c Count) {
 	o.counts = append(o.counts, c)
 }
 
-// depths are the counts in the words of an error.
+// depths are the counts in the words of an error. An old count may not tell what the queue delays.
 func (o *observation) depths(waiting []Count) []QueueDepth {
 	depths := make([]QueueDepth, len(waiting))
 	for i, c := range waiting {
+		mayKeep := o.overdue[c.Queue] && (!c.AsOf.IsZero() || !o.delaysItself(c.Queue))
 		depths[i] = QueueDepth{
 			Name: c.Queue, Messages: c.Messages, Consumers: c.Consumers,
-			Overdue: c.Kind == All && o.overdue[c.Queue] && c.Consumers == 0,
+			Delayed: c.Delayed, NextDelayed: c.NextDelayed, LastDelayed: c.LastDelayed,
+			Overdue: c.Kind == All && mayKeep && c.Consumers == 0 && c.Messages > c.ReadyOfAll+c.Delayed,
 		}
 	}
 	return depths
+}
+
+func (o *observation) delaysItself(queue string) bool {
+	return slices.ContainsFunc(o.known, func(q Queue) bool { return q.Name == queue && q.DelaysItself })
 }

@@ -7,10 +7,13 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/version"
 )
 
 // Surroundings is what a vhost has, as far as it is known, that decides about messages in queues.
 type Surroundings struct {
+	// Version is that of RabbitMQ, empty if nobody knows it.
+	Version   string
 	Exchanges map[string]topology.Exchange
 	Policies  policy.Policies
 	// Bindings are by their source.
@@ -147,14 +150,15 @@ func (s Surroundings) mayRefuse(q topology.Queue) bool {
 }
 
 // Known says how a queue has to be counted, over AMQP or without. Overdue are the queues that may keep a message after
-// its time.
+// its time. Policies are as they were read: one that is set after that is not known.
 func (s Surroundings) Known(q topology.Queue, overAMQP bool, overdue map[string]bool) Queue {
 	known := Queue{Name: q.Name, Moves: All, NeedsNoLeader: true, Stay: s.shortestStay(q)}
 	if q.Type() != "quorum" {
 		return known
 	}
 	known.NeedsNoLeader = false
-	known.Hides = !overAMQP || overdue[q.Name] || s.countsDeliveries(q)
+	known.DelaysItself = s.mayDelay(q)
+	known.Hides = !overAMQP || overdue[q.Name] || known.DelaysItself || s.countsDeliveries(q)
 	if overAMQP {
 		known.Moves = Ready
 	}
@@ -177,4 +181,20 @@ func (s Surroundings) countsDeliveries(q topology.Queue) bool {
 	const harmless = 20
 	limit, isLimited := s.Policies.Lowest(q, "delivery-limit")
 	return isLimited && limit < harmless
+}
+
+// mayDelay tells whether a quorum queue may delay messages by itself (rabbit_fifo.erl). Such a message is not ready. It
+// is in the count of all at the next tick, and comes back when its time is there.
+//
+//	RabbitMQ     delays                                             source
+//	before 4.3   nothing
+//	4.3          what a client has got and put back, if a policy    TestDelayedByTheQueue (4.3.6)
+//	             or an argument says so
+//	             what a client of AMQP 1.0 puts back with a time    TestDelayedByAClient (4.3.6)
+//	4.4          also what is published with a time                 pull request 16583 of RabbitMQ
+//
+// That of a client of AMQP 1.0 shows nowhere: only an old count of all messages has it, from the next tick on.
+func (s Surroundings) mayDelay(q topology.Queue) bool {
+	return !version.Before(s.Version, 4, 4) || slices.ContainsFunc([]string{"all", "failed", "returned"},
+		func(kind string) bool { return s.Policies.MayBe(q, "delayed-retry-type", kind) })
 }

@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"maps"
 	"reflect"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ func collected() (Surroundings, topology.Queue) {
 	q := topology.Queue{Name: "q", Arguments: topology.Arguments{"x-queue-type": "quorum", "x-message-ttl": int64(10),
 		"x-dead-letter-exchange": "next", "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}}
 	return Surroundings{
+		Version: "4.3.6",
 		Exchanges: map[string]topology.Exchange{
 			"": {}, "rest": {Name: "rest", Type: "fanout"}, "further": {Name: "further", Type: "topic"},
 			"next": {Name: "next", Type: "topic", Arguments: topology.Arguments{"alternate-exchange": "rest"}},
@@ -105,7 +107,8 @@ func TestMayKeepOverdue(t *testing.T) {
 func TestKnown(t *testing.T) {
 	s, q := collected()
 	forever := topology.Queue{Name: "end", Arguments: topology.Arguments{"x-queue-type": "classic"}}
-	once := Surroundings{Policies: policy.Policies{matching("", topology.Arguments{"delivery-limit": int64(1)})}}
+	once := Surroundings{Version: "4.3.6",
+		Policies: policy.Policies{matching("", topology.Arguments{"delivery-limit": int64(1)})}}
 	for name, test := range map[string]struct{ known, want Queue }{
 		"quorum": {s.Known(q, true, nil), Queue{Name: "q", Stay: 10 * time.Millisecond, Moves: Ready}},
 		"keeps overdue messages": {s.Known(q, true, map[string]bool{"q": true}),
@@ -120,6 +123,53 @@ func TestKnown(t *testing.T) {
 		if test.known != test.want {
 			t.Errorf("%s: known is %+v", name, test.known)
 		}
+	}
+}
+
+// TestMayDelay has a queue of which it is not certain that it delays no message by itself: it hides messages, and one
+// that comes may be ready for no time at all.
+func TestMayDelay(t *testing.T) {
+	argument := func(kind string) topology.Arguments { return topology.Arguments{"x-delayed-retry-type": kind} }
+	by := func(kind string) policy.Policies {
+		return policy.Policies{matching("q", topology.Arguments{"delayed-retry-type": kind})}
+	}
+	for name, test := range map[string]struct {
+		version   string
+		arguments topology.Arguments
+		policies  policy.Policies
+		want      bool
+	}{
+		"3.10": {version: "3.10.8"}, "4.3": {version: "4.3.6"}, "4.4": {version: "4.4.0", want: true},
+		"4.4, a candidate": {version: "4.4.0-rc.1", want: true}, "4.10": {version: "4.10.0", want: true},
+		"5": {version: "5.0.1", want: true}, "an unknown version": {want: true},
+		"an argument":           {version: "4.3.6", arguments: argument("all"), want: true},
+		"an argument, failed":   {version: "4.3.6", arguments: argument("failed"), want: true},
+		"an argument, returned": {version: "4.3.6", arguments: argument("returned"), want: true},
+		"an argument, disabled": {version: "4.3.6", arguments: argument("disabled")},
+		"a policy":              {version: "4.3.6", policies: by("returned"), want: true},
+		"a policy, disabled":    {version: "4.3.6", policies: by("disabled")},
+		"a policy, against the argument": {version: "4.3.6", arguments: argument("disabled"), policies: by("all"),
+			want: true},
+		"a policy that may not be in force": {version: "4.3.6", arguments: argument("all"), policies: by("disabled"),
+			want: true},
+		"a policy for others": {version: "4.3.6", policies: policy.Policies{matching("^r",
+			topology.Arguments{"delayed-retry-type": "all"})}},
+		"policies that nobody may read": {version: "4.3.6", policies: policy.Unreadable, want: true},
+		"a smallest delay without a type": {version: "4.3.6",
+			arguments: topology.Arguments{"x-delayed-retry-min": int64(1)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := topology.Queue{Name: "q", Arguments: topology.Arguments{"x-queue-type": "quorum"}}
+			maps.Copy(q.Arguments, test.arguments)
+			around := Surroundings{Version: test.version, Policies: test.policies}
+			if known := around.Known(q, true, nil); known.DelaysItself != test.want || test.want && !known.Hides {
+				t.Errorf("known is %+v", known)
+			}
+			q.Arguments["x-queue-type"] = "classic"
+			if known := around.Known(q, true, nil); known.DelaysItself || known.Hides {
+				t.Errorf("of a classic queue, known is %+v", known)
+			}
+		})
 	}
 }
 

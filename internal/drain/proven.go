@@ -13,7 +13,7 @@ import (
 type Proven struct {
 	queues []topology.Queue
 	since  time.Time
-	// stay is the shortest time that a message spends in one of the queues.
+	// stay is the shortest time for which a message in one of the queues is ready.
 	stay  time.Duration
 	known []Queue
 }
@@ -23,8 +23,9 @@ func (p Proof) Proven(queues []topology.Queue, v Verdict) Proven {
 	return Proven{queues: queues, since: v.Since, stay: p.shortestStay(), known: p.Queues}
 }
 
-// HoldsAt is true while a message that has come into one of the queues since cannot have left it again, unless somebody
-// consumes it. No ready message then says that they are still empty.
+// HoldsAt is true while a message that has come into one of the queues since is still ready there, unless somebody
+// consumes it. No ready message then says that they are still empty. It never is for queues that delay messages by
+// themselves.
 func (p Proven) HoldsAt(now time.Time, queues []topology.Queue) bool {
 	return now.Sub(p.since) < p.stay && !slices.ContainsFunc(queues,
 		func(q topology.Queue) bool { return !p.Covers(q, time.Time{}) })
@@ -52,10 +53,14 @@ func (p Proven) Hides(queue string) bool {
 	return slices.ContainsFunc(p.known, func(q Queue) bool { return q.Name == queue && q.Hides })
 }
 
+// shortestStay is the shortest time for which a message that comes into one of the queues is ready.
 func (p Proof) shortestStay() time.Duration {
 	shortest := time.Duration(math.MaxInt64)
 	for _, q := range p.Queues {
-		if q.Stay > 0 {
+		switch {
+		case q.DelaysItself:
+			return 0
+		case q.Stay > 0:
 			shortest = min(shortest, q.Stay)
 		}
 	}

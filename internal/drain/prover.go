@@ -107,7 +107,7 @@ const polling = 250 * time.Millisecond
 // stays.
 func (p *Prover) untilNextLook(ctx context.Context, queues []topology.Queue, deadline time.Time) error {
 	for {
-		if err := wait(ctx, p.vhost, polling); err != nil || !time.Now().Before(deadline) {
+		if err := p.vhost.Client().Wait(ctx, polling); err != nil || !time.Now().Before(deadline) {
 			return err
 		}
 		ready, err := p.Ready(ctx, queues)
@@ -207,7 +207,7 @@ func (p *Prover) prove(
 		if err := p.needStatistics(ctx, verdict.Uncounted()); err != nil {
 			return nil, nil, err
 		}
-		if err := wait(ctx, p.vhost, verdict.Pause); err != nil {
+		if err := p.vhost.Client().Wait(ctx, verdict.Pause); err != nil {
 			return nil, nil, p.notCounted(ctx, verdict, err)
 		}
 	}
@@ -250,7 +250,7 @@ func (p *Prover) needStatistics(ctx context.Context, queues []string) error {
 	}
 	return &rabbit.Error{Kind: rabbit.Unavailable, Op: p.vhost.Counting(queues[0]),
 		Reason: "RabbitMQ's statistics are switched off (management_agent.disable_metrics_collector), and only they " +
-			"tell whether a quorum queue keeps a message after its time",
+			"tell whether a quorum queue keeps a message after its time, or delays one by itself",
 		Hint: "nothing is deleted while that is not certain. Switch the statistics on, or make sure of it yourself " +
 			"and set force_destroy = true"}
 }
@@ -284,12 +284,13 @@ func (p *Prover) closedAt(sources []string) time.Time {
 
 // Settle waits until what the sources had routed when they were closed is in the queues.
 func (p *Prover) Settle(ctx context.Context, sources []string) error {
-	return wait(ctx, p.vhost, time.Until(p.closedAt(sources).Add(Settling)))
+	return p.vhost.Client().Wait(ctx, time.Until(p.closedAt(sources).Add(Settling)))
 }
 
 // Left counts what a queue holds immediately before it is deleted, none if it is certainly empty. A proof from after
 // its ways in were closed leaves only publishers who name the queue: no message is ready in it, then. Without such a
-// proof there has to be one. The sources are the exchanges that led into the queue, nil if they are not known.
+// proof there has to be one. What such a publisher has a queue delay by itself, since the tick of the proof, nobody can
+// see. The sources are the exchanges that led into the queue, nil if they are not known.
 func (p *Prover) Left(ctx context.Context, q topology.Queue, sources []string) (waiting []QueueDepth, err error) {
 	if err := p.Settle(ctx, sources); err != nil {
 		return nil, err
@@ -368,17 +369,5 @@ func (p *Prover) giveUp(ctx context.Context, ended counter, err error) {
 }
 
 func (p *Prover) ended(ctx context.Context) error {
-	return p.vhost.Client().Interrupted("wait for queues to run empty", ctx.Err())
-}
-
-// wait waits for so long, unless the context ends.
-func wait(ctx context.Context, vhost *rabbit.Vhost, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return vhost.Client().Interrupted("wait for queues to run empty", ctx.Err())
-	}
+	return p.vhost.Client().Interrupted("wait for queues", ctx.Err())
 }

@@ -10,14 +10,15 @@ import (
 // TestOldCounts of internal/rabbit):
 //
 //	count   asked over       is exact                    leaves out
-//	Ready   AMQP             at once                     messages that a consumer holds or that a quorum queue keeps
-//	                                                     after their time; all of them while it has no leader
+//	Ready   AMQP             at once                     messages that a consumer holds, or that a quorum queue keeps
+//	                                                     after their time or delays by itself; all of them while it
+//	                                                     has no leader
 //	All     management API   classic queues: at once     nothing
 //	                         quorum queues: at a tick    what came since the tick
 //	Leader  AMQP             the queue has a leader      everything else
 //
 // A quorum queue counts itself at a tick: every five seconds by default (quorum_tick_interval). It may keep a
-// message after its time, see [Surroundings.MayKeepOverdue].
+// message after its time, see [Surroundings.MayKeepOverdue], or delay one by itself, see [Surroundings.Known].
 
 // Kind says what a count counts.
 type Kind int
@@ -39,9 +40,11 @@ type Count struct {
 	// AsOf is a time that the count is not older than, zero if nobody knows one. Answered is when the answer was there.
 	AsOf, Answered time.Time
 	Messages       int64
-	// ReadyOfAll is how many of all messages are ready.
-	ReadyOfAll int64
-	Consumers  int64
+	// ReadyOfAll is how many of all messages are ready, and Delayed how many the queue delays by itself: the first of
+	// them until NextDelayed, and the last until LastDelayed.
+	ReadyOfAll, Delayed      int64
+	NextDelayed, LastDelayed time.Time
+	Consumers                int64
 }
 
 // Queue is what has to be known of a queue before it is counted.
@@ -54,6 +57,8 @@ type Queue struct {
 	Moves Kind
 	// Hides is set for a queue that may hold messages which are not ready: only a count of all proves it empty.
 	Hides bool
+	// DelaysItself is set for one that may delay a message by itself: it may be ready for no time at all.
+	DelaysItself bool
 	// NeedsNoLeader is set for a queue whose counts are exact without one: a classic queue.
 	NeedsNoLeader bool
 	// Filled is set where a message was ready earlier on: a count of all that is older may still have it.
@@ -153,7 +158,7 @@ func (p Proof) lacks(seen sight, still time.Time, proven bool) (Kind, bool) {
 
 // since is the last time at which the queues provably held nothing. That is when the last round began, if the rounds
 // since nothing moves followed each other fast enough. Between two of them, no message had the time to enter a queue
-// and to leave its ready messages.
+// and to leave its ready messages. Where one needs no time for that, it is the time from which on nothing moves.
 func (p Proof) since(rounds []round, still time.Time) time.Time {
 	stay := p.shortestStay()
 	last := len(rounds) - 1

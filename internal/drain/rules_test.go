@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -190,18 +192,31 @@ func TestMoves(t *testing.T) {
 // TestSince tells how long a proof by an old count holds: as long as looks come before a message could have come and
 // gone.
 func TestSince(t *testing.T) {
-	q := Queue{Name: "q", Moves: Ready, Stay: time.Second, Hides: true}
-	for name, test := range map[string]struct{ pause, since float64 }{
-		"looks in a row": {0.5, 5}, "looks far apart": {1.5, 1.5},
+	for name, test := range map[string]struct {
+		pause, since float64
+		delaysItself bool
+	}{
+		"looks in a row": {0.5, 5, false}, "looks far apart": {1.5, 1.5, false},
+		"looks in a row at a queue that delays messages": {0.5, 0.5, true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			q := Queue{Name: "q", Moves: Ready, Stay: time.Second, Hides: true, DelaysItself: test.delaysItself}
 			var counts []Count
 			for s := 0.0; s <= 5; s += test.pause {
 				counts = append(counts, ready("q", s, 0))
 			}
-			v := Proof{Queues: []Queue{q}, Began: began}.Judge(append(counts, all(2, 0, 0)))
-			if want := at(test.since); !v.Empty || v.Since.Sub(want).Abs() > time.Second/2 {
+			proof := Proof{Queues: []Queue{q}, Began: began}
+			v := proof.Judge(append(counts, all(2, 0, 0)))
+			if want := at(test.since); !v.Empty || v.Since.Sub(want).Abs() >= time.Second/2 {
 				t.Errorf("the verdict is %+v, and not since %s", v, want)
+			}
+			queues := []topology.Queue{{Name: "q"}}
+			proven := proof.Proven(queues, v)
+			if holds := proven.HoldsAt(v.Since, queues); holds == test.delaysItself {
+				t.Errorf("the proof holds where no message is ready: %t", holds)
+			}
+			if !proven.Covers(queues[0], v.Since.Add(-1)) || proven.Covers(queues[0], v.Since) {
+				t.Error("it is no proof of what came until then, or one of what came later")
 			}
 		})
 	}

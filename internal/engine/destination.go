@@ -63,6 +63,10 @@ type Found struct {
 	Limit string
 	// Levels are those of what ends in the delivery exchange, if none of them is that of the binding.
 	Levels map[int]bool
+	// LosesOverdue is set for a quorum queue behind classic delay queues. Some of the messages that fall due while a
+	// node is down are lost when it starts. Of 60, 3 to 10 were (3.10.8, 4.0.5, 4.3.6; down for 15 s after a clean
+	// stop).
+	LosesOverdue bool
 	// There are all bindings of the delivery exchange after a change that has succeeded.
 	There []topology.Binding
 }
@@ -159,6 +163,9 @@ func (r *rebinding) prepare(ctx context.Context, own []topology.Binding) (found 
 		return found, err
 	}
 	if found.Levels, err = r.to.OtherLevels(ctx); err != nil {
+		return found, err
+	}
+	if found.LosesOverdue, err = r.to.LosesOverdue(ctx); err != nil {
 		return found, err
 	}
 	there, err := r.to.Read(ctx)

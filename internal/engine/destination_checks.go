@@ -166,6 +166,60 @@ func LevelsInto(ctx context.Context, vhost *rabbit.Vhost, delivery string) (map[
 	return there, nil
 }
 
+// LosesOverdue tells whether the destination is a quorum queue behind a cascade of classic queues.
+func (d *Destination) LosesOverdue(ctx context.Context) (bool, error) {
+	isQuorum, err := d.IsQuorum(ctx)
+	if err != nil || !isQuorum {
+		return false, err
+	}
+	return d.isBehindClassic(ctx)
+}
+
+// IsQuorum tells whether the destination is a quorum queue.
+func (d *Destination) IsQuorum(ctx context.Context) (bool, error) {
+	if d.Binding.DestinationType != topology.ToQueue {
+		return false, nil
+	}
+	queue, exists, err := d.Vhost.Queue(ctx, d.Binding.Destination)
+	return exists && queue.Type() == "quorum", err
+}
+
+// isBehindClassic tells whether a cascade whose messages the binding takes has classic delay queues. The bindings to
+// the delivery exchange show no ladder.
+func (d *Destination) isBehindClassic(ctx context.Context) (bool, error) {
+	inbound, err := d.Vhost.Inbound(ctx, []string{d.Binding.Source}, nil)
+	if err != nil {
+		return false, err
+	}
+	own, _ := cascade.RecognizeDestination(d.Vhost.Name(), d.Binding)
+	for _, b := range inbound.Sorted() {
+		levels, ok := cascade.LowestOf(b)
+		if !ok || own.Match == cascade.Exact && own.Levels != levels {
+			continue
+		}
+		if classic, err := d.hasClassic(ctx, b.Source); classic || err != nil {
+			return classic, err
+		}
+	}
+	return false, nil
+}
+
+// hasClassic tells whether an exchange leads into a classic delay queue. All delay queues of a cascade are of one type.
+func (d *Destination) hasClassic(ctx context.Context, exchange string) (bool, error) {
+	look := d.Vhost
+	bindings, err := look.BindingsFrom(ctx, exchange)
+	for _, b := range bindings {
+		if b.DestinationType != topology.ToQueue || !cascade.LeadsOn(b) {
+			continue
+		}
+		queue, _, err := look.Queue(ctx, b.Destination)
+		if err != nil || queue.Delays() {
+			return queue.Delays() && queue.Type() == "classic", err
+		}
+	}
+	return false, err
+}
+
 // Inventory is all that a vhost has, if one of its exchanges is worth it.
 func Inventory(
 	ctx context.Context, vhost *rabbit.Vhost, worth func(topology.Exchange) bool,

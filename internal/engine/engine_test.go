@@ -42,7 +42,7 @@ func newWorld(t *testing.T) *world {
 func connect(t *testing.T, b *brokertest.Broker, endpoint string) *rabbit.Client {
 	t.Helper()
 	client, err := rabbit.New(rabbit.Config{Endpoint: endpoint, Username: b.Username, Password: b.Password,
-		AMQPURI: b.AMQPURI, RetryTimeout: -1})
+		AMQPURI: b.AMQPURI, RetryTimeout: -1, BindsAtOnce: true})
 	if err != nil {
 		t.Fatal(err)
 	}

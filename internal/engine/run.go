@@ -2,13 +2,13 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/version"
 )
 
 // Run runs a plan, see [Runner.Run].
@@ -162,7 +162,7 @@ func (r *Runner) parallel(ctx context.Context, steps []plan.Step) int {
 		return 1
 	}
 	// RabbitMQ 4.3 deletes exchanges at the same time.
-	if deletesExchanges(steps) && !isAtLeast(r.target.vhost.Client().Version(ctx), 4, 3) {
+	if deletesExchanges(steps) && !version.AtLeast(r.target.vhost.Client().Version(ctx), 4, 3) {
 		return 1
 	}
 	return min(r.target.vhost.Client().MaxParallelRequests(), len(steps))
@@ -180,13 +180,4 @@ func deletesExchanges(steps []plan.Step) bool {
 		exchange, ok := step.(plan.DeleteExchange)
 		return !ok || exchange.IfUnused
 	})
-}
-
-// isAtLeast compares the first two numbers of a version.
-func isAtLeast(version string, major, minor int) bool {
-	var have, next int
-	if _, err := fmt.Sscanf(version, "%d.%d", &have, &next); err != nil {
-		return false
-	}
-	return have > major || have == major && next >= minor
 }

@@ -64,6 +64,7 @@ type Target interface {
 	DeleteQueue(ctx context.Context, step DeleteQueue) (changed bool, err error)
 	SetPolicy(ctx context.Context, step SetPolicy) (changed bool, err error)
 	DeletePolicy(ctx context.Context, step DeletePolicy) (changed bool, err error)
+	AwaitDurable(ctx context.Context, step AwaitDurable) error
 	VerifyAllowed(ctx context.Context, step VerifyAllowed) error
 	VerifyAlone(ctx context.Context, step VerifyAlone) error
 	VerifyEmpty(ctx context.Context, step VerifyEmpty) error
@@ -294,6 +295,30 @@ func (VerifyAllowed) Makes() bool { return false }
 func (VerifyAllowed) Inverse(topology.Topology) Step { return nil }
 
 func (VerifyAllowed) change(topology.Topology) {}
+
+// AwaitDurable waits until RabbitMQ has new quorum queues on disk: until then, a kill of its node takes along what comes
+// into them.
+type AwaitDurable struct{}
+
+func (AwaitDurable) String() string {
+	return "wait until new quorum queues survive a kill of their node"
+}
+
+// Do waits.
+func (s AwaitDurable) Do(ctx context.Context, on Target) (bool, error) {
+	return false, on.AwaitDurable(ctx, s)
+}
+
+// Object is empty: it only looks.
+func (AwaitDurable) Object() string { return "" }
+
+// Makes is false.
+func (AwaitDurable) Makes() bool { return false }
+
+// Inverse is nil.
+func (AwaitDurable) Inverse(topology.Topology) Step { return nil }
+
+func (AwaitDurable) change(topology.Topology) {}
 
 // VerifyAlone fails if anything else is bound to the binding's source.
 type VerifyAlone struct {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -23,7 +25,8 @@ func (r *destinationResource) checkNames(ctx context.Context, plan *destinationM
 	if r.connection == nil || plan.Vhost.IsUnknown() {
 		return nil
 	}
-	diags, ends := misnamedInPlan(plan.config(), r.connection.planned.in(plan.Vhost.ValueString()))
+	planned := r.connection.planned.in(plan.Vhost.ValueString())
+	diags, ends := misnamedInPlan(plan.config(), planned)
 	asks := changed && r.connection.client != nil && !r.connection.silent.Load() && !plan.hasUnknownName()
 	if diags.HasError() || !asks {
 		return diags
@@ -38,6 +41,13 @@ func (r *destinationResource) checkNames(ctx context.Context, plan *destinationM
 	err := o.look().CheckNames(ctx)
 	if err == nil && !ends {
 		found.Levels, err = o.look().OtherLevels(ctx)
+	}
+	switch {
+	case err != nil:
+	case !ends:
+		found.LosesOverdue, err = o.look().LosesOverdue(ctx)
+	case isBehindClassic(plan.config(), planned):
+		found.LosesOverdue, err = o.look().IsQuorum(ctx)
 	}
 	var misnamed *engine.MisnamedError
 	if err != nil && !errors.As(err, &misnamed) { // the apply asks again
@@ -75,6 +85,15 @@ func misnamedInPlan(d cascade.Destination, all []planned) (diags diag.Diagnostic
 		}
 	}
 	return append(diags, otherLevels(d, there)...), len(there) > 0
+}
+
+// isBehindClassic tells whether the destination takes messages of a planned cascade or ladder of classic delay queues.
+func isBehindClassic(d cascade.Destination, all []planned) bool {
+	return slices.ContainsFunc(all, func(one planned) bool {
+		takes := one.Delivery == d.DeliveryExchange && (d.Match != cascade.Exact || d.Levels == one.scale.Levels)
+		return takes && slices.ContainsFunc(slices.Collect(maps.Values(one.Queues)),
+			func(q topology.Queue) bool { return q.Delays() && q.Type() == "classic" })
+	})
 }
 
 // hasUnknownName tells whether the binding is not known yet.

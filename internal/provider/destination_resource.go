@@ -59,7 +59,9 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 			"it any more.\n\n" +
 			"A destroy of both removes the destination before the cascade. Give both a `drain_timeout`: the " +
 			"destination then waits until its messages have arrived, and the cascade finds nothing left. Without it, " +
-			"a destroy while messages wait is refused, and both stay as they are.\n\n" +
+			"a destroy while messages are on their way is refused, and both stay as they are. Messages in the queue " +
+			"of unroutable messages are on their way to no destination. They have the cascade refused when the " +
+			"destination is gone already.\n\n" +
 			"A binding has one destination. It passes to another one in a list that gets shorter, in a swap, or " +
 			"under another key of `for_each`. Then set `adopt`, or write a `moved` block, which changes nothing on " +
 			"the broker. Otherwise the apply may be refused, but no binding goes that is declared before and after " +

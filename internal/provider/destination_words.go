@@ -228,7 +228,21 @@ func (o *bindingOperation) found(found engine.Found) diag.Diagnostics {
 		own, _ := cascade.RecognizeDestination(o.vhost.Name(), o.binding)
 		diags.Append(otherLevels(own, found.Levels)...)
 	}
+	if found.LosesOverdue {
+		diags.Append(o.losesOverdue())
+	}
 	return append(diags, o.overlaps(found.There)...)
+}
+
+// losesOverdue warns of a quorum queue behind classic delay queues.
+func (o *bindingOperation) losesOverdue() diag.Diagnostic {
+	return diag.NewAttributeWarningDiagnostic(path.Root("queue"),
+		fmt.Sprintf("Queue %q loses overdue messages at restarts", o.binding.Destination), fmt.Sprintf(
+			"Quorum queue %q in vhost %q is behind classic delay queues, those of exchange %q. Some of the messages "+
+				"that fall due while a node restarts are lost, at every restart. Classic queues hand a message on at "+
+				"most once, and a quorum queue takes none before it has a leader. Use a cascade of quorum queues, or "+
+				"bind a classic queue.",
+			o.binding.Destination, o.vhost.Name(), o.binding.Source))
 }
 
 // limited warns of a destination that refuses messages when it is full.

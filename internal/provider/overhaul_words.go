@@ -132,9 +132,9 @@ func (o overhaul) publishers() string {
 	if o.moved != nil {
 		return o.publishersMove()
 	}
-	long := "for the moment that this takes"
+	long := "for some seconds"
 	if o.guard.Drain > 0 && !o.guard.Force {
-		long = fmt.Sprintf("for as long as messages wait, at most %s, and a moment longer",
+		long = fmt.Sprintf("for as long as messages wait, at most %s, and some seconds longer",
 			plaintext.Duration(o.guard.Drain))
 	}
 	text := fmt.Sprintf("The entry is closed %s. Publishers get an error and have to try again.", long)
@@ -182,10 +182,12 @@ func (o overhaul) applications() string {
 }
 
 // reasons are the attributes that ask for an overhaul, with their values before and after. Where the configuration
-// gives some of those that change, the others only follow from them.
+// gives some of those that change, the others only follow from them. Levels follow from max_delay, but another base or
+// resolution changes them, too, while max_delay stays.
 func reasons(altered []string, config, before, after map[string]tftypes.Value) []string {
 	isGiven := func(name string) bool { value := config[name]; return !value.IsNull() }
-	if slices.Contains(altered, "levels") && !isGiven("levels") && isGiven("max_delay") {
+	if slices.Contains(altered, "levels") && !isGiven("levels") && isGiven("max_delay") &&
+		valueText(before["max_delay"]) != valueText(after["max_delay"]) {
 		altered = append(altered, "max_delay")
 	}
 	given := slices.DeleteFunc(slices.Clone(altered), func(name string) bool { return !isGiven(name) })

@@ -274,14 +274,15 @@ func (o *operation) opensEntry(step plan.Step) bool {
 // holdsMessages says what waits, and the ways out.
 func (o *operation) holdsMessages(verb string, err *drain.NotEmptyError, of topology.Topology) diag.Diagnostic {
 	var lines, ways []string
-	var delayed, parked, overdue bool
+	var delayed, parked, overdue, byQueue bool
 	var longest time.Duration
 	for _, q := range err.Queues {
-		longest = max(longest, of.LongestWait(q.Name))
+		longest = max(longest, of.LongestWait(q.Name)+q.DelayedFor())
 		lines = append(lines, fmt.Sprintf("queue %q: %s", q.Name, q.Text()))
 		overdue = overdue || q.Overdue
 		delays := of.Queues[q.Name].Delays()
-		delayed, parked = delayed || delays && !q.Overdue, parked || !delays
+		delayed, parked = delayed || delays && (!q.Overdue || q.Delayed > 0), parked || !delays
+		byQueue = byQueue || q.Delayed > 0
 	}
 	after, waits := "", "a destroy"
 	if verb != "destroy" {
@@ -296,6 +297,10 @@ func (o *operation) holdsMessages(verb string, err *drain.NotEmptyError, of topo
 	case delayed:
 		ways = append(ways, wait+"drain_timeout, which makes "+waits+" wait for them, or force_destroy = true, which "+
 			"makes it delete them.")
+	}
+	if byQueue {
+		ways = append(ways, "A queue delays messages by itself that a client has put back (delayed-retry-type), or "+
+			"that have a time of their own (x-opt-delivery-time).")
 	}
 	if overdue {
 		ways = append(ways, "Overdue messages find no queue, or a full one: bind a queue, or make room. "+

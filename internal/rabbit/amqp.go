@@ -164,6 +164,12 @@ func (c *Conn) Close() {
 	})
 }
 
+// Version is that of the broker.
+func (c *Conn) Version() string {
+	version, _ := c.connection.Properties["version"].(string)
+	return version
+}
+
 // ReadyCount is what a queue itself says that it holds.
 type ReadyCount struct {
 	// Messages are ready.

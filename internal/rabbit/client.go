@@ -59,6 +59,9 @@ type Config struct {
 	// MaxParallelRequests limits all operations together, DefaultMaxParallelRequests if 0.
 	MaxParallelRequests int
 	UserAgent           string
+	// BindsAtOnce does not wait until new quorum queues are durable (see internal/engine). It is for those whose broker
+	// nobody kills: tests and measurements.
+	BindsAtOnce bool
 }
 
 // ConfigError is a fault of one attribute of the provider.
@@ -79,6 +82,7 @@ type Client struct {
 	amqpURI            *url.URL // nil: derived
 	tls                *tls.Config
 	http               *transport
+	bindsAtOnce        bool
 }
 
 // New checks the configuration. It makes no request. An error is a *ConfigError.
@@ -99,7 +103,8 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{endpoint, config.Username, config.Password, amqpURI, tlsConfig, transport}, nil
+	return &Client{endpoint, config.Username, config.Password, amqpURI, tlsConfig, transport,
+		config.BindsAtOnce}, nil
 }
 
 // Close gives up the connections that are kept alive.
@@ -110,6 +115,9 @@ func (c *Client) Close() error {
 
 // MaxParallelRequests is how many requests may be under way.
 func (c *Client) MaxParallelRequests() int { return cap(c.http.slots) }
+
+// BindsAtOnce tells whether nobody waits until new quorum queues are durable.
+func (c *Client) BindsAtOnce() bool { return c.bindsAtOnce }
 
 // Version is that of the broker, empty if it cannot be found out.
 func (c *Client) Version(ctx context.Context) string {

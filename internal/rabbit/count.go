@@ -3,6 +3,7 @@ package rabbit
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // QueueCount is the management API's count of a queue.
@@ -13,6 +14,10 @@ type QueueCount struct {
 	// Reductions is the work that the process of a quorum queue had done when it counted, nil if it has not counted
 	// yet.
 	Reductions *int64
+	// Delayed is how many messages the queue delays by itself, of 4.3 and later: the first until NextDelayed and the
+	// last until LastDelayed. Only CountedAtTick has them.
+	Delayed                  int64
+	NextDelayed, LastDelayed time.Time
 	// Members are the nodes that hold the queue, and Online are those of them that run.
 	Members, Online int
 }
@@ -29,8 +34,8 @@ const (
 	CountedNow CountKind = "?disable_stats=true&enable_queue_totals=true&columns=" + countColumns
 	// CountedLast is the count of the statistics: for a quorum queue, that of its last tick.
 	CountedLast CountKind = "?columns=" + countColumns
-	// CountedAtTick has the reductions, too.
-	CountedAtTick = CountedLast + ",reductions"
+	// CountedAtTick has the reductions, too, and the delayed messages.
+	CountedAtTick = CountedLast + ",reductions,messages_delayed,next_delayed_at,last_delayed_at"
 
 	countColumns = "name,messages,messages_ready,consumers,members,online"
 )
@@ -43,11 +48,25 @@ type countInfo struct {
 	Reductions *loose[int64]   `json:"reductions"`
 	Members    loose[[]string] `json:"members"`
 	Online     loose[[]string] `json:"online"`
+
+	Delayed loose[int64] `json:"messages_delayed"`
+	// NextDelayed and LastDelayed are in milliseconds since 1970, and missing if there are none (4.3.6).
+	NextDelayed loose[int64] `json:"next_delayed_at"`
+	LastDelayed loose[int64] `json:"last_delayed_at"`
+}
+
+// sinceEpoch is a time that may be missing.
+func sinceEpoch(millis loose[int64]) time.Time {
+	if millis.value == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis.value)
 }
 
 func (i countInfo) count() *QueueCount {
 	c := &QueueCount{Ready: i.Ready.value, Consumers: i.Consumers.value, Members: len(i.Members.value),
-		Online: len(i.Online.value)}
+		Online: len(i.Online.value), Delayed: i.Delayed.value, NextDelayed: sinceEpoch(i.NextDelayed),
+		LastDelayed: sinceEpoch(i.LastDelayed)}
 	if i.Messages != nil {
 		c.IsCounted, c.Messages = true, i.Messages.value
 	}

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -114,6 +115,18 @@ func Describe(err error) Described {
 		return d
 	}
 	return &Error{Kind: Refused, Op: "talk to RabbitMQ", Reason: err.Error()}
+}
+
+// Wait waits for so long, unless the context ends.
+func (c *Client) Wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return c.failed("wait for queues", ctx.Err())
+	}
 }
 
 // Interrupted is for an operation whose context has ended.

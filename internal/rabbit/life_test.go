@@ -254,7 +254,7 @@ func TestStatus(t *testing.T) {
 func TestRestart(t *testing.T) {
 	b := brokertest.Own(t, brokertest.WithPathPrefix("/a/prefix"))
 	client, err := rabbit.New(rabbit.Config{Endpoint: b.Endpoint + "/", Username: b.Username, Password: b.Password,
-		RetryTimeout: -1})
+		RetryTimeout: -1, BindsAtOnce: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,11 +25,15 @@ type Broker struct {
 	Before func(plan.Step) error
 	// After, if set, is called after every step that succeeded.
 	After func(plan.Step)
+	// young are the quorum queues of a plan that no AwaitDurable has come after. None may be bound. A queue that a
+	// recreation declares, or its undo, is not among them: messages flow meanwhile.
+	young      map[string]bool
+	recreating bool
 }
 
 // NewBroker returns a broker that holds a copy of the topology.
 func NewBroker(t topology.Topology) *Broker {
-	return &Broker{Topology: t.Clone(), Messages: map[string]int64{}}
+	return &Broker{Topology: t.Clone(), Messages: map[string]int64{}, young: map[string]bool{}}
 }
 
 // Snapshot is a copy of what the broker has at the moment.
@@ -95,6 +99,7 @@ func (r Refusal) Error() string { return string(r) }
 // Run executes the plan. When a step fails, it leaves out the rest of the phase, runs the phase's undo and returns the
 // error. It does so at once, or at the end if all that is refused is to recreate an object.
 func (b *Broker) Run(todo plan.Plan) error {
+	clear(b.young) // those that a plan before has declared are old by now
 	var refused error
 	var done []plan.Step
 	left := map[string]bool{}
@@ -116,6 +121,8 @@ func (b *Broker) Run(todo plan.Plan) error {
 }
 
 func (b *Broker) phase(phase plan.Phase, done *[]plan.Step) error {
+	b.recreating = phase.Recreates != ""
+	defer func() { b.recreating = false }()
 	for _, step := range b.arranged(phase.Steps) {
 		if err := b.step(step); err != nil {
 			err = fmt.Errorf("%s: %w", step, err)
@@ -210,6 +217,7 @@ func (b *Broker) DeclareQueue(_ context.Context, s plan.DeclareQueue) (bool, err
 	if exists {
 		return false, refuse(have.Equal(s.Queue), s.New)
 	}
+	b.young[s.Queue.Name] = s.Queue.Type() == "quorum" && !b.recreating
 	b.Queues[s.Queue.Name] = s.Queue
 	return true, nil
 }
@@ -231,6 +239,9 @@ func refuse(isEqual, isNew bool) error {
 // Bind makes a binding of what exists.
 func (b *Broker) Bind(_ context.Context, s plan.Bind) (bool, error) {
 	binding := s.Binding
+	if binding.DestinationType == topology.ToQueue && b.young[binding.Destination] {
+		return false, fmt.Errorf("queue %q would lose what comes into it if its node was killed", binding.Destination)
+	}
 	if !b.Has(binding.Source) {
 		return false, fmt.Errorf("no exchange %q", binding.Source)
 	}
@@ -285,6 +296,12 @@ func (b *Broker) SetPolicy(_ context.Context, s plan.SetPolicy) (bool, error) {
 func (b *Broker) DeletePolicy(_ context.Context, s plan.DeletePolicy) (bool, error) {
 	delete(b.Policies, s.Name)
 	return true, nil
+}
+
+// AwaitDurable has the new queues become old.
+func (b *Broker) AwaitDurable(context.Context, plan.AwaitDurable) error {
+	clear(b.young)
+	return nil
 }
 
 // VerifyAllowed allows everything.
