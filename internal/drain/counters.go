@@ -102,7 +102,7 @@ func (c *amqpCounter) leader(ctx context.Context, q topology.Queue) (rabbit.Read
 }
 
 func (c *amqpCounter) ready(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error) {
-	return each(ctx, queues, func(ctx context.Context, q topology.Queue) (QueueDepth, error) {
+	return askAll(ctx, queues, func(ctx context.Context, q topology.Queue) (QueueDepth, error) {
 		count, err := c.depth(ctx, q)
 		if q.Type() == "stream" {
 			count.Messages = 0 // by the statistics, and 1 for some seconds where a new one is empty
@@ -190,7 +190,7 @@ const streamLag = 11 * time.Second
 // queues. It lists the queues of the whole vhost where an older broker gives exact counts of classic queues nowhere
 // else (3.10.8 does not, 4.0.5 does).
 func (c httpCounter) totals(ctx context.Context, queues []topology.Queue) (map[string]rabbit.QueueCount, error) {
-	counts, err := each(ctx, queues, c.count)
+	counts, err := askAll(ctx, queues, c.count)
 	if err != nil {
 		return nil, err
 	}
@@ -279,8 +279,8 @@ func uncountable(vhost *rabbit.Vhost, queue, why string) error {
 const halfDone = "A broken-off declaration or deletion may have left the queue without replicas. Only if " +
 	"rabbitmq-queues quorum_status names none: it holds nothing, delete it with rabbitmqctl delete_queue"
 
-// each asks for all at the same time, and begins with them in their order.
-func each[Q, A any](ctx context.Context, all []Q, ask func(context.Context, Q) (A, error)) ([]A, error) {
+// askAll asks for all at the same time, and begins with them in their order.
+func askAll[Q, A any](ctx context.Context, all []Q, ask func(context.Context, Q) (A, error)) ([]A, error) {
 	answers := make([]A, len(all))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, one := range all {

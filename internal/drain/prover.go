@@ -66,10 +66,10 @@ type Question struct {
 	Wait time.Duration
 	// Why is what the messages are in the way of.
 	Why string
-	// Glance is for a first look, before anything is closed: it ends with what can be seen at once.
-	Glance bool
-	// Still is set when nothing moves from queue to queue any more.
-	Still bool
+	// FirstLook is for a first look, before anything is closed: it ends with what can be seen at once.
+	FirstLook bool
+	// NothingMoves is set when nothing moves from queue to queue any more.
+	NothingMoves bool
 }
 
 // VerifyEmpty fails with a *NotEmptyError unless nothing waits in the queues. It gives up before its time where waiting
@@ -138,7 +138,7 @@ func (p *Prover) waiting(ctx context.Context, q Question) (waiting []QueueDepth,
 			return err
 		}
 		var proven *Proven
-		waiting, proven, err = p.prove(ctx, c, q.Queues, Proof{Glance: q.Glance, Still: q.Still})
+		waiting, proven, err = p.prove(ctx, c, q.Queues, Proof{FirstLook: q.FirstLook, NothingMoves: q.NothingMoves})
 		if proven != nil {
 			p.mutex.Lock()
 			defer p.mutex.Unlock()
@@ -198,7 +198,7 @@ func (p *Prover) prove(
 			return seen.depths(verdict.Waiting), nil, nil
 		case len(verdict.Disputed) > 0:
 			return nil, nil, p.disagree(verdict.Disputed[0])
-		case verdict.Empty && of.Glance:
+		case verdict.Empty && of.FirstLook:
 			return nil, nil, nil
 		case verdict.Empty:
 			proven := of.Proven(queues, verdict)
@@ -301,7 +301,7 @@ func (p *Prover) Left(ctx context.Context, q topology.Queue, sources []string) (
 				return err
 			}
 		}
-		waiting, _, err = p.prove(ctx, c, []topology.Queue{q}, Proof{Still: true})
+		waiting, _, err = p.prove(ctx, c, []topology.Queue{q}, Proof{NothingMoves: true})
 		return err
 	})
 	return waiting, err

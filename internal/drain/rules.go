@@ -70,10 +70,10 @@ type Proof struct {
 	Queues []Queue
 	// Began is when the proof began. A count as of then or later is new.
 	Began time.Time
-	// Glance asks for what can be seen at once. It proves nothing of what comes in later.
-	Glance bool
-	// Still is set when nothing moves from one queue to another any more.
-	Still bool
+	// FirstLook asks for what can be seen at once. It proves nothing of what comes in later.
+	FirstLook bool
+	// NothingMoves is set when nothing moves from one queue to another any more.
+	NothingMoves bool
 }
 
 // Settling is the shortest time between two looks. It is more than a message takes from one queue to the next. It is
@@ -118,7 +118,7 @@ func (v Verdict) Uncounted() []string {
 //     leader.
 func (p Proof) Judge(counts []Count) Verdict {
 	rounds := p.rounds(counts)
-	still, proven := p.still(rounds)
+	settled, proven := p.nothingMovesSince(rounds)
 	v := Verdict{Lacks: map[string]Kind{}, Pause: pause(rounds)}
 	for _, q := range p.Queues {
 		seen := p.see(q, counts)
@@ -128,13 +128,13 @@ func (p Proof) Judge(counts []Count) Verdict {
 		if seen.isDisputed() {
 			v.Disputed = append(v.Disputed, seen.all)
 		}
-		if kind, lacking := p.lacks(seen, still, proven); lacking {
+		if kind, lacking := p.lacks(seen, settled, proven); lacking {
 			v.Lacks[q.Name] = kind
 		}
 	}
-	v.Empty = (proven || p.Glance) && len(v.Lacks) == 0 && len(v.Waiting) == 0 && len(v.Disputed) == 0
-	if v.Empty && !p.Glance {
-		v.Since = p.since(rounds, still)
+	v.Empty = (proven || p.FirstLook) && len(v.Lacks) == 0 && len(v.Waiting) == 0 && len(v.Disputed) == 0
+	if v.Empty && !p.FirstLook {
+		v.Since = p.since(rounds, settled)
 	}
 	if len(v.Uncounted()) > 0 {
 		v.Pause = max(v.Pause, 250*time.Millisecond)
@@ -142,16 +142,16 @@ func (p Proof) Judge(counts []Count) Verdict {
 	return v
 }
 
-// lacks tells which count of a queue is missing, if one is. Still is the time from which on nothing moves, if that is
+// lacks tells which count of a queue is missing, if one is. Settled is the time from which on nothing moves, if that is
 // proven.
-func (p Proof) lacks(seen sight, still time.Time, proven bool) (Kind, bool) {
+func (p Proof) lacks(seen queueCounts, settled time.Time, proven bool) (Kind, bool) {
 	switch {
-	case p.Glance:
+	case p.FirstLook:
 		return All, !seen.counted() || seen.doubtful() && seen.all.AsOf.IsZero()
 	case seen.hides():
-		return All, !proven || seen.all.AsOf.Before(still)
+		return All, !proven || seen.all.AsOf.Before(settled)
 	case !seen.NeedsNoLeader:
-		return Leader, !proven || seen.leader.Before(still)
+		return Leader, !proven || seen.leader.Before(settled)
 	}
 	return 0, false
 }
@@ -159,12 +159,12 @@ func (p Proof) lacks(seen sight, still time.Time, proven bool) (Kind, bool) {
 // since is the last time at which the queues provably held nothing. That is when the last round began, if the rounds
 // since nothing moves followed each other fast enough. Between two of them, no message had the time to enter a queue
 // and to leave its ready messages. Where one needs no time for that, it is the time from which on nothing moves.
-func (p Proof) since(rounds []round, still time.Time) time.Time {
+func (p Proof) since(rounds []round, settled time.Time) time.Time {
 	stay := p.shortestStay()
 	last := len(rounds) - 1
-	for i := last; rounds[i].start.After(still); i-- {
+	for i := last; rounds[i].start.After(settled); i-- {
 		if rounds[i].end.Sub(rounds[i-1].start) >= stay {
-			return still
+			return settled
 		}
 	}
 	return rounds[last].start
@@ -198,18 +198,18 @@ func (p Proof) rounds(counts []Count) []round {
 	return rounds
 }
 
-// still is the time from which on nothing moves, if the rounds prove that.
+// nothingMovesSince is the time from which on nothing moves, if the rounds prove that.
 //
 // A message that no round has seen was in no queue for longer than the time between two counts of it. So its way is at
 // most as long as the TTLs below that, which fall from queue to queue, and the time between queues. Who was
 // not seen in a round after that is not on its way any more.
-func (p Proof) still(rounds []round) (since time.Time, proven bool) {
+func (p Proof) nothingMovesSince(rounds []round) (since time.Time, proven bool) {
 	last := len(rounds) - 1
 	if last < 1 {
 		return time.Time{}, false
 	}
 	way := Settling
-	if !p.Still {
+	if !p.NothingMoves {
 		unseen := time.Duration(0)
 		for i := range last {
 			unseen = max(unseen, rounds[i+1].end.Sub(rounds[i].start))
@@ -237,16 +237,17 @@ func pause(rounds []round) time.Duration {
 	return wait
 }
 
-// sight is all that the rounds have seen of one queue. The count of all that is old is one from before the proof began.
-type sight struct {
+// queueCounts are all counts that the rounds have taken of one queue. The count of all that is old is one from before
+// the proof began.
+type queueCounts struct {
 	Queue
 	ready, all, old Count
 	leader          time.Time
 	consumed        bool
 }
 
-func (p Proof) see(q Queue, counts []Count) sight {
-	s := sight{Queue: q}
+func (p Proof) see(q Queue, counts []Count) queueCounts {
+	s := queueCounts{Queue: q}
 	for _, c := range counts {
 		if c.Queue != q.Name {
 			continue
@@ -268,7 +269,7 @@ func (p Proof) see(q Queue, counts []Count) sight {
 }
 
 // waiting tells whether the queue holds messages. Where nothing else is known, an old count is enough for a refusal.
-func (s sight) waiting() (Count, bool) {
+func (s queueCounts) waiting() (Count, bool) {
 	depth := s.all
 	if s.Moves == All && s.all.AsOf.IsZero() {
 		depth = s.old
@@ -281,12 +282,12 @@ func (s sight) waiting() (Count, bool) {
 }
 
 // isDisputed tells whether the management API has ready messages, and the queue itself has had none.
-func (s sight) isDisputed() bool {
+func (s queueCounts) isDisputed() bool {
 	return s.Moves == Ready && s.all.ReadyOfAll > 0 && !s.Filled && !s.consumed
 }
 
 // counted tells whether there is a count of what moves, however old.
-func (s sight) counted() bool {
+func (s queueCounts) counted() bool {
 	if s.Moves == Ready {
 		return !s.ready.Answered.IsZero()
 	}
@@ -294,9 +295,9 @@ func (s sight) counted() bool {
 }
 
 // doubtful tells whether a count whose age is not known has messages that are not known to have left.
-func (s sight) doubtful() bool {
+func (s queueCounts) doubtful() bool {
 	return s.old.Messages > s.old.ReadyOfAll || s.old.ReadyOfAll > 0 && !s.Filled
 }
 
 // hides tells whether only a count of all proves the queue empty.
-func (s sight) hides() bool { return s.Hides || s.consumed || s.doubtful() }
+func (s queueCounts) hides() bool { return s.Hides || s.consumed || s.doubtful() }

@@ -17,7 +17,7 @@ func (o *operation) check(ctx context.Context, found *rabbit.State) error {
 	if o.isUpdate() && o.after.ownsDelivery() && !o.before.ownsDelivery() {
 		takeover = o.after.checkTakeover(found)
 	}
-	err := all(o.after.checkDelivery(found), takeover, added.checkExisting(found, o.change.Options.Adopt),
+	err := allErrors(o.after.checkDelivery(found), takeover, added.checkExisting(found, o.change.Options.Adopt),
 		o.after.checkPolicies(ctx, found, o.change.Before))
 	if err != nil {
 		o.claim.FailFor(added.present(found.Topology))
@@ -75,7 +75,7 @@ func (d *deployment) checkPolicies(ctx context.Context, state *rabbit.State, bef
 			errs = append(errs, &RivalError{own, rivals})
 		}
 	}
-	return all(errs...)
+	return allErrors(errs...)
 }
 
 // policiesToSet are the names of those that are missing or differ.

@@ -28,7 +28,7 @@ func (o *operation) checkOwners() error {
 	own := o.after.own()
 	retired := slices.DeleteFunc(o.before.own(),
 		func(object claims.Object) bool { return slices.Contains(own, object) })
-	if err := all(held(o.claim, own), wanted(o.claim, retired)); err != nil {
+	if err := allErrors(held(o.claim, own), wanted(o.claim, retired)); err != nil {
 		return err
 	}
 	o.before.wanted = unclaimed(o.before.wanted, o.change.Vhost, o.claim.Taken(retired))
@@ -43,7 +43,7 @@ func (o *operation) end(err error) {
 		o.claim.Keep(before)
 		return
 	}
-	o.claim.LetGo(before)
+	o.claim.Release(before)
 	o.claim.Take(o.after.own())
 }
 

@@ -146,7 +146,7 @@ func (r *rebinding) destroy(ctx context.Context, own []topology.Binding) error {
 		r.keep(own...)
 		return err
 	}
-	r.claim.LetGo(r.objects(gone...))
+	r.claim.Release(r.objects(gone...))
 	return nil
 }
 
@@ -231,7 +231,7 @@ func (r *rebinding) among(
 
 // take notes what the destination has, and no longer has.
 func (r *rebinding) take(gone ...topology.Binding) {
-	r.claim.LetGo(r.objects(gone...))
+	r.claim.Release(r.objects(gone...))
 	r.claim.Take(r.objects(r.to.Binding))
 }
 

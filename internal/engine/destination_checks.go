@@ -88,7 +88,7 @@ func (d *Destination) checkEnds(ctx context.Context) (limit string, err error) {
 	case !exists:
 		destination = &MissingError{d.Binding.DestinationType, d.Binding.Destination}
 	}
-	return limit, all(delivery, destination)
+	return limit, allErrors(delivery, destination)
 }
 
 // CheckNames checks the names by the keys that lead to them and from them. It refuses those that lead into a cascade or
@@ -106,15 +106,15 @@ func (d *Destination) CheckNames(ctx context.Context) error {
 	if d.Binding.DestinationType == topology.ToExchange {
 		circles, err := cascade.LeadsTo(ctx, look, d.Binding.Destination, d.Binding.Source)
 		if circles {
-			return all(delivery, &MisnamedError{GoesInCircles, d.Binding}, err)
+			return allErrors(delivery, &MisnamedError{GoesInCircles, d.Binding}, err)
 		}
-		return all(delivery, err)
+		return allErrors(delivery, err)
 	}
 	delays, err = d.isDelayQueue(ctx, look)
 	if delays {
-		return all(delivery, &MisnamedError{IsDelayQueue, d.Binding})
+		return allErrors(delivery, &MisnamedError{IsDelayQueue, d.Binding})
 	}
-	return all(delivery, err)
+	return allErrors(delivery, err)
 }
 
 // isDelayQueue tells whether the queue that is the destination is one of a cascade or ladder.

@@ -20,8 +20,8 @@ func (e Errors) Error() string {
 // Unwrap gives all of them.
 func (e Errors) Unwrap() []error { return e }
 
-// all are those of the errors that are not nil, nil if there is none.
-func all(errs ...error) error {
+// allErrors are those of the errors that are not nil, nil if there is none.
+func allErrors(errs ...error) error {
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if len(errs) == 0 {
 		return nil

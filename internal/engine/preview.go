@@ -65,7 +65,7 @@ func (o *operation) previewCreate(ctx context.Context) error {
 	if len(state.Exchanges) > 0 {
 		existing = o.after.checkExisting(state, o.change.Options.Adopt)
 	}
-	return all(existing, o.after.checkPolicies(ctx, state, topology.New()))
+	return allErrors(existing, o.after.checkPolicies(ctx, state, topology.New()))
 }
 
 // previewReplacement says why a create would be refused after all before it is removed. It leaves a delivery exchange
@@ -84,7 +84,7 @@ func (o *operation) previewReplacement(ctx context.Context) error {
 	}
 	own, foreign := o.change.Options.Own, *state
 	foreign.Topology = state.Except(own)
-	return all(delivery, o.after.of(o.after.wanted.Except(own)).checkExisting(&foreign, o.change.Options.Adopt),
+	return allErrors(delivery, o.after.of(o.after.wanted.Except(own)).checkExisting(&foreign, o.change.Options.Adopt),
 		o.checkStanding(ctx), o.after.checkPolicies(ctx, &foreign, own))
 }
 

@@ -76,7 +76,7 @@ func (o *operation) brokenOff(
 	// The next operation does not know of the delivery exchange before.
 	users, err := o.deleteDeliveryBefore(ctx)
 	result.Users = users
-	return result, all(cause, err)
+	return result, allErrors(cause, err)
 }
 
 // left is what there is after a failure.

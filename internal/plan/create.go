@@ -64,7 +64,7 @@ func Undo(desired topology.Topology, done []Step) Plan {
 		return b.Source == first || !made.Has(b.Source) && !made.Takes(b)
 	})
 	t := newTeardown(desired, made)
-	plan := append(Plan{}.then(t.verify(t.queues(), VerifyEmpty{Glance: true})...), t.removal(Guard{})...).then(
+	plan := append(Plan{}.then(t.verify(t.queues(), VerifyEmpty{FirstLook: true})...), t.removal(Guard{})...).then(
 		unbind(staying)...)
 	if first == "" {
 		return plan

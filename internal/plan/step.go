@@ -296,8 +296,8 @@ func (VerifyAllowed) Inverse(topology.Topology) Step { return nil }
 
 func (VerifyAllowed) change(topology.Topology) {}
 
-// AwaitDurable waits until RabbitMQ has new quorum queues on disk: until then, a kill of its node takes along what comes
-// into them.
+// AwaitDurable waits until RabbitMQ has new quorum queues on disk: until then, a kill of its node takes along what
+// comes into them.
 type AwaitDurable struct{}
 
 func (AwaitDurable) String() string {
@@ -353,10 +353,10 @@ type VerifyEmpty struct {
 	Wait time.Duration
 	// Why is what the messages are in the way of.
 	Why string
-	// Glance is for a first look, before anything is closed: it ends with what can be seen at once.
-	Glance bool
-	// Still is set when nothing moves from queue to queue any more.
-	Still bool
+	// FirstLook is for a first look, before anything is closed: it ends with what can be seen at once.
+	FirstLook bool
+	// NothingMoves is set when nothing moves from queue to queue any more.
+	NothingMoves bool
 }
 
 func (s VerifyEmpty) String() string {

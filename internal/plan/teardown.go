@@ -43,9 +43,9 @@ func (t teardown) look(guard Guard, removal []Step) Plan {
 	switch {
 	case guard.Force:
 	case guard.Drain > 0:
-		checks = t.verify(t.parking, VerifyEmpty{Glance: true}) // the others run empty by waiting
+		checks = t.verify(t.parking, VerifyEmpty{FirstLook: true}) // the others run empty by waiting
 	default:
-		checks = t.verify(t.queues(), VerifyEmpty{Glance: true})
+		checks = t.verify(t.queues(), VerifyEmpty{FirstLook: true})
 	}
 	return Plan{}.then(append(checks, t.allowed(removal)...)...)
 }
@@ -81,7 +81,7 @@ func (t teardown) removal(guard Guard) Plan {
 		then(deletePolicies(t.policies)...)
 	if len(t.cutOff)+len(t.levels)+len(t.alternate) > 0 {
 		// Publishers that enter below the entry may have come in since.
-		removal = removal.then(t.verify(t.queues(), VerifyEmpty{Still: true})...)
+		removal = removal.then(t.verify(t.queues(), VerifyEmpty{NothingMoves: true})...)
 	}
 	return t.undoable(removal.then(t.deleteQueues(true)...))
 }

@@ -231,7 +231,7 @@ func (c *Conn) ask(ctx context.Context, question func(*amqp.Channel) error) (exi
 	if err != nil {
 		return false, err
 	}
-	c.keep(channel)
+	c.reuse(channel)
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.roundTrip = min(c.roundTrip, took)
@@ -273,15 +273,15 @@ func (c *Conn) OpenChannels(ctx context.Context, questions int) {
 	for range missing {
 		opening.Go(func() {
 			if channel, err := c.connection.Channel(); err == nil {
-				c.keep(channel)
+				c.reuse(channel)
 			}
 		})
 	}
 	opening.Wait()
 }
 
-// keep has a channel used again.
-func (c *Conn) keep(channel *amqp.Channel) {
+// reuse has a channel used again.
+func (c *Conn) reuse(channel *amqp.Channel) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.idle = append(c.idle, channel)

@@ -305,7 +305,7 @@ func verify(want topology.Topology) plan.Plan {
 	todo := plan.Teardown(want, want, plan.Guard{})
 	i := slices.IndexFunc(todo, func(phase plan.Phase) bool {
 		step, ok := phase.Steps[0].(plan.VerifyEmpty)
-		return ok && !step.Glance
+		return ok && !step.FirstLook
 	})
 	return todo[i : i+1]
 }
@@ -809,7 +809,7 @@ func TestCountOfAnother(t *testing.T) {
 					}
 					forward.ServeHTTP(w, r)
 				}), noAMQP)
-				verify := plan.VerifyEmpty{Queues: []topology.Queue{q}, Glance: true}
+				verify := plan.VerifyEmpty{Queues: []topology.Queue{q}, FirstLook: true}
 				_, err := engine.Run(t.Context(), client.Vhost(vhost), plan.Plan{{Steps: []plan.Step{verify}}})
 				if !rabbit.IsKind(err, rabbit.NotManagementAPI) {
 					t.Errorf("the error is %v", err)

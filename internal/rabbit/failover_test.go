@@ -122,7 +122,7 @@ func (test endOfAMQP) run(t *testing.T) {
 	}}})
 	verify := plan.VerifyEmpty{Queues: []topology.Queue{q}, Why: "deleting it"}
 	again := verify
-	again.Still = true
+	again.NothingMoves = true
 	done, err := engine.Run(t.Context(), client.Vhost(vhost), plan.Plan{
 		{Steps: []plan.Step{verify}},
 		{Steps: []plan.Step{plan.DeleteExchange{Name: "x"}}},

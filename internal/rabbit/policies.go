@@ -19,7 +19,7 @@ func (v *Vhost) DeclaredPolicies(ctx context.Context) (policy.Declared, error) {
 // TestPolicyAtOnce), where one policy by its name takes policymaker or administrator. A gateway may not pass the
 // lists on: that is no error.
 func (v *Vhost) policies(ctx context.Context) (policy.Declared, error) {
-	lists, err := each(ctx, []string{"policies", "operator-policies"},
+	lists, err := askAll(ctx, []string{"policies", "operator-policies"},
 		func(ctx context.Context, kind string) (policy.Policies, error) { return v.policyList(ctx, kind) })
 	return policy.Declared{Users: lists[0], Operators: lists[1]}, err
 }

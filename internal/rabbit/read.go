@@ -171,7 +171,7 @@ func (v *Vhost) confirmMissing(ctx context.Context, want topology.Topology, stat
 		_, found := state.Queues[name]
 		return found
 	})
-	_, err := each(ctx, missing, func(ctx context.Context, name string) (bool, error) {
+	_, err := askAll(ctx, missing, func(ctx context.Context, name string) (bool, error) {
 		_, exists, err := v.queue(ctx, name)
 		if err == nil && exists {
 			err = errStarting
@@ -181,8 +181,8 @@ func (v *Vhost) confirmMissing(ctx context.Context, want topology.Topology, stat
 	return err
 }
 
-// each asks for all at the same time, and begins with them in their order.
-func each[Q, A any](ctx context.Context, all []Q, ask func(context.Context, Q) (A, error)) ([]A, error) {
+// askAll asks for all at the same time, and begins with them in their order.
+func askAll[Q, A any](ctx context.Context, all []Q, ask func(context.Context, Q) (A, error)) ([]A, error) {
 	answers := make([]A, len(all))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, one := range all {
@@ -263,7 +263,7 @@ func (v *Vhost) inbound(ctx context.Context, exchanges, queues []string) (topolo
 	for _, name := range queues {
 		destinations = append(destinations, destination{topology.ToQueue, name})
 	}
-	found, err := each(ctx, destinations, func(ctx context.Context, d destination) ([]topology.Binding, error) {
+	found, err := askAll(ctx, destinations, func(ctx context.Context, d destination) ([]topology.Binding, error) {
 		return v.bindingsInto(ctx, d.kind, d.name)
 	})
 	if err != nil {

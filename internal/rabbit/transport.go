@@ -265,7 +265,7 @@ func (a attempts) RoundTrip(request *http.Request) (*http.Response, error) {
 	started := time.Now()
 	response, err := a.base.RoundTrip(request)
 	if err == nil {
-		err = a.keep(request, response)
+		err = a.readBody(request, response)
 	}
 	if err == nil {
 		if _, wrong := url.Parse(response.Header.Get("Location")); wrong != nil {
@@ -287,8 +287,8 @@ func (a attempts) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// keep reads the body of a response, which is then in memory.
-func (t *transport) keep(request *http.Request, response *http.Response) error {
+// readBody reads the body of a response, which is then in memory.
+func (t *transport) readBody(request *http.Request, response *http.Response) error {
 	defer func(body io.ReadCloser) { _ = body.Close() }(response.Body)
 	path := request.URL.EscapedPath()
 	body, err := t.answers.read(response.Body, limitOf(request.Method, strings.TrimPrefix(path, t.basePath)))
