@@ -9,9 +9,9 @@ import (
 
 // Repair is the plan that turns the actual topology into the desired one. It adds before it removes: missing queues
 // come first, then missing exchanges, then their bindings, and the entry last. So a message meets either the old way or
-// the new one, and both end in the same queue. Then it recreates unalterable objects one by one, each with its bindings, and
-// foreign bindings go last. An object stays as it is if it cannot be recreated without a loss. The rest is done all the
-// same, but for the old way of messages that have no new one without that object (see staysForNow).
+// the new one, and both end in the same queue. Then it recreates unalterable objects one by one, each with its
+// bindings, and foreign bindings go last. An object stays as it is if it cannot be recreated without a loss. The rest
+// is done all the same, but for the old way of messages that have no new one without that object (see staysForNow).
 //
 // Nothing is bound to a missing quorum queue before it survives a kill of its node. A recreated one is bound at once:
 // messages flow meanwhile, and each would be parked or returned.
@@ -137,8 +137,8 @@ func (d repair) add() Plan {
 		policies = append(policies, SetPolicy{d.desired.Policies[name]})
 	}
 	// A queue gets no message before it is bound. An exchange does, so it comes after the wait.
-	return Plan{}.then(queues...).then(durable...).then(exchanges...).then(fromNew...).then(fromExisting...).then(policies...).
-		then(entry...).then(fromEntry...).then(intoEntry...)
+	return Plan{}.then(queues...).then(durable...).then(exchanges...).then(fromNew...).then(fromExisting...).
+		then(policies...).then(entry...).then(fromEntry...).then(intoEntry...)
 }
 
 // isRecreated tells whether the binding goes away with an object that is recreated.
