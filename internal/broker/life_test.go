@@ -253,7 +253,7 @@ func TestStatus(t *testing.T) {
 func TestRestart(t *testing.T) {
 	b := brokertest.Own(t, brokertest.WithPathPrefix("/a/prefix"))
 	client, err := broker.New(broker.Config{Endpoint: b.Endpoint + "/", Username: b.Username, Password: b.Password,
-		RetryTimeout: -1})
+		RetryTimeout: -1, BindsAtOnce: true})
 	if err != nil {
 		t.Fatal(err)
 	}
