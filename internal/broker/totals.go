@@ -22,8 +22,8 @@ type totalInfo struct {
 	Members    loose[[]string] `json:"members"`
 	Online     loose[[]string] `json:"online"`
 
-	// Delayed is how many messages the queue delays by itself, of 4.3 and later: the first until NextDelayed and the
-	// last until LastDelayed, in milliseconds since 1970. Both are missing if there are none (4.3.6).
+	// Delayed is how many messages the queue delays by itself, of 4.3 and later. It delays the first until NextDelayed
+	// and the last until LastDelayed, in milliseconds since 1970. Both are missing if there are none (4.3.6).
 	Delayed     loose[int64] `json:"messages_delayed"`
 	NextDelayed loose[int64] `json:"next_delayed_at"`
 	LastDelayed loose[int64] `json:"last_delayed_at"`
