@@ -27,7 +27,7 @@ type retried struct {
 	resource string // a cascade, if nothing is said
 	provider attributes
 	given    attributes
-	change   attributes // of what is given; nil destroys all
+	change   attributes // of the attributes given; nil destroys all
 	queue    string
 	operator bool // the policy is one of operators
 }
@@ -205,8 +205,8 @@ func TestDelayedInAFailedCreate(t *testing.T) {
 	v.mustHaveRetried("t.delay-00")
 }
 
-// Messages that the queue has counted are refused with the same words, also where no policy says that it delays: a
-// client of AMQP 1.0 can ask for that, for a message that it gives back.
+// Messages that the queue has counted are refused with the same words, also where no policy says that it delays. A
+// client of AMQP 1.0 can ask for that, for a message that it puts back.
 func TestDelayedByAClient(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
@@ -225,7 +225,7 @@ func TestDelayedByAClient(t *testing.T) {
 	v.mustHaveRetried("t.delay-00")
 }
 
-// newRetrying is a vhost whose quorum queues delay for so long what is put back.
+// newRetrying is a vhost whose quorum queues delay for so long a message that is put back.
 func newRetrying(t *testing.T, delay time.Duration, operator bool) *vhost {
 	t.Helper()
 	v := newVhost(t)
@@ -247,18 +247,16 @@ func (v *vhost) knowsRetries() {
 	}
 }
 
-// putBack publishes messages into a queue, gets all of them, and puts them back.
+// putBack publishes messages into a queue and gets each, before its time is over. Then it puts them back.
 func (v *vhost) putBack(queue string) {
 	v.Helper()
-	for n := range retriedMessages {
-		v.publish("", queue, fmt.Sprint(n))
-	}
 	channel, err := v.conn.Channel()
 	if err != nil {
 		v.Fatal(err)
 	}
 	defer func() { _ = channel.Close() }()
-	for range retriedMessages {
+	for n := range retriedMessages {
+		v.publish("", queue, fmt.Sprint(n))
 		message, found, err := channel.Get(queue, false)
 		if err != nil || !found {
 			v.Fatalf("get from queue %s: %t %v", queue, found, err)

@@ -85,7 +85,7 @@ func (c *amqpCounter) depth(ctx context.Context, q topology.Queue) (rabbit.Ready
 // leader asks a quorum queue for a message, which only its leader has, and puts it back. A queue without a leader, for
 // moments after its node started, says that nothing is ready, but it does not answer this (TestQueueWithoutLeader).
 // That counts as a delivery of a message that came just now, so nobody asks where a policy limits these. Nor does
-// anybody where the queue may delay what is put back.
+// anybody where the queue may delay a message that is put back.
 //
 // If there seems to have been no leader a moment ago, it asks again, for two reasons. By then, the messages that a
 // client had got from the leader before are back. And the deletion of a queue in the first millisecond of its leader

@@ -126,8 +126,7 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestMayDelay has a queue of which it is not certain that it delays no message by itself: it hides messages, and one
-// that comes may be ready for no time at all.
+// TestMayDelay has queues that may delay messages by themselves: these hide messages.
 func TestMayDelay(t *testing.T) {
 	argument := func(kind string) topology.Arguments { return topology.Arguments{"x-delayed-retry-type": kind} }
 	by := func(kind string) policy.Policies {

@@ -40,8 +40,8 @@ type Count struct {
 	// AsOf is a time that the count is not older than, zero if nobody knows one. Answered is when the answer was there.
 	AsOf, Answered time.Time
 	Messages       int64
-	// ReadyOfAll is how many of all messages are ready, and Delayed how many the queue delays by itself: the first of
-	// them until NextDelayed, and the last until LastDelayed.
+	// ReadyOfAll is how many of all messages are ready, and Delayed how many the queue delays by itself. It delays the
+	// first of these until NextDelayed, and the last until LastDelayed.
 	ReadyOfAll, Delayed      int64
 	NextDelayed, LastDelayed time.Time
 	Consumers                int64

@@ -97,9 +97,9 @@ func (t *target) DeletePolicy(ctx context.Context, s plan.DeletePolicy) (bool, e
 // Erlang writes a name after one second (auto_save in dets), and before the next quorum queue is declared. While others
 // delete quorum queues, it puts that off for up to three seconds (delay in dets). The rest is for a busy machine.
 //
-// On 3.10.8, 4.0.5 and 4.3.6, each queue that was killed up to 0.7 s after its declaration lost 20 of 20 confirmed
-// messages, and none did after 1.0 s. Beside deletions, these were 2.6 s and 2.9 s. Durable classic queues lost nothing
-// at any age. TestKilledNode tests the new queues of this provider.
+// On 3.10.8, 4.0.5 and 4.3.6, a kill up to 0.7 s after the declaration lost 20 of 20 confirmed messages. After 1.0 s it
+// lost none. Beside deletions, the times were 2.6 s and 2.9 s. Durable classic queues lost nothing at any age.
+// TestKilledNode tests the new queues of this provider.
 const durableAfter = 3500 * time.Millisecond
 
 // AwaitDurable waits for that long.

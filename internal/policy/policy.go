@@ -47,7 +47,7 @@ func New(name, pattern, applyTo string, priority float64, definition topology.Ar
 		Definition: definition}, compile(pattern)}
 }
 
-// Unreadable stands for policies that the user may not read: at worst, they limit every queue, no message stays in it,
+// Unreadable stands for policies that the user may not read. At worst, they limit every queue, no message stays in it,
 // and it delays some by itself.
 var Unreadable = Policies{{Policy: topology.Policy{Definition: topology.Arguments{
 	"max-length": int64(0), "overflow": "reject-publish", "dead-letter-strategy": "at-least-once",

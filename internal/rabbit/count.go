@@ -14,8 +14,8 @@ type QueueCount struct {
 	// Reductions is the work that the process of a quorum queue had done when it counted, nil if it has not counted
 	// yet.
 	Reductions *int64
-	// Delayed is how many messages the queue delays by itself, of 4.3 and later: the first until NextDelayed and the
-	// last until LastDelayed. Only CountedAtTick has them.
+	// Delayed is how many messages the queue delays by itself, of 4.3 and later. It delays the first until NextDelayed
+	// and the last until LastDelayed. Only CountedAtTick has them.
 	Delayed                  int64
 	NextDelayed, LastDelayed time.Time
 	// Members are the nodes that hold the queue, and Online are those of them that run.

@@ -70,7 +70,7 @@ func TestProofRunsOut(t *testing.T) {
 }
 
 // TestProofIsVoid has a message come in when a queue's dead-letter exchange is gone. Its traces leave at once, long
-// before the queue's TTL: a policy shortens that, somebody consumes, or the queue delays what was put back.
+// before the queue's TTL: a policy shortens that, somebody consumes, or the queue delays it.
 func TestProofIsVoid(t *testing.T) {
 	t.Parallel()
 	short := map[string]any{"message-ttl": 10}
