@@ -253,10 +253,11 @@ func (i *inspector) left(ctx context.Context, step plans.DeleteQueue) ([]QueueDe
 
 // isStillEmpty tells whether a queue that was empty has got no message since. The last to be asked is its leader.
 func (i *inspector) isStillEmpty(ctx context.Context, q topology.Queue) (bool, error) {
-	t, err := i.total(ctx, q)
+	totals, err := i.totals(ctx, []topology.Queue{q})
 	if err != nil {
 		return false, err
 	}
+	t := totals[q.Name]
 	ready, err := i.overSession(ctx, q, (*amqpConn).depth)
 	if errors.Is(err, errNoAMQP) {
 		return t.messages == 0, nil

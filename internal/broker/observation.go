@@ -77,21 +77,20 @@ func (i *inspector) needStatistics(ctx context.Context, queues []string) error {
 // countOld asks the management API for the total counts of quorum queues. They are as old as the queue's last tick, but
 // they show at once the messages that have waited for longer.
 func (o *observation) countOld(ctx context.Context) error {
-	group, together := errgroup.WithContext(ctx)
-	for _, q := range o.queues {
-		if isQuorum(q) {
-			group.Go(func() error { return o.countAtSomeTick(together, q) })
-		}
-	}
-	return group.Wait()
+	return o.countAtSomeTick(ctx, slices.DeleteFunc(slices.Clone(o.queues),
+		func(q topology.Queue) bool { return !isQuorum(q) }))
 }
 
-func (o *observation) countAtSomeTick(ctx context.Context, q topology.Queue) error {
-	t, err := o.total(ctx, q)
-	if err == nil {
+func (o *observation) countAtSomeTick(ctx context.Context, queues []topology.Queue) error {
+	totals, err := o.totals(ctx, queues)
+	if err != nil {
+		return err
+	}
+	for _, q := range queues {
+		t := totals[q.Name]
 		o.add(emptiness.Count{Queue: q.Name, Kind: emptiness.All, Messages: t.messages, ReadyOfAll: t.ready})
 	}
-	return err
+	return nil
 }
 
 // count asks all queues for the counts of messages that move through them, and some queues for the counts that are
@@ -117,7 +116,7 @@ func (o *observation) count(ctx context.Context, lacks map[string]emptiness.Kind
 			case lacking && kind == emptiness.Leader:
 				return o.askLeader(together, q)
 			case lacking && !o.known[i].Hides: // for the sake of an old count, which may be another one by now
-				if err := o.countAtSomeTick(together, q); err != nil {
+				if err := o.countAtSomeTick(together, []topology.Queue{q}); err != nil {
 					return err
 				}
 				return o.countTicked(together, q)
@@ -151,6 +150,9 @@ func (o *observation) countExact(ctx context.Context) error {
 	}
 	asked := time.Now()
 	totals, err := o.totals(ctx, queues)
+	if err != nil {
+		return err
+	}
 	for _, q := range queues {
 		t := totals[q.Name]
 		asOf := asked
@@ -162,7 +164,7 @@ func (o *observation) countExact(ctx context.Context) error {
 			Consumers: t.consumers,
 		})
 	}
-	return err
+	return nil
 }
 
 func (o *observation) askLeader(ctx context.Context, q topology.Queue) error {
@@ -190,15 +192,15 @@ func (o *observation) countTicked(ctx context.Context, q topology.Queue) error {
 		o.add(emptiness.Count{Queue: q.Name, Kind: emptiness.All, AsOf: asked})
 		return nil
 	}
-	reductions := emptiness.NoNote
-	if info.Messages != nil && info.Reductions != nil {
-		reductions = info.Reductions.value
+	total, reductions := info.total(), emptiness.NoNote
+	if total != nil && info.Reductions.n != nil {
+		reductions = *info.Reductions.n
 	}
 	if asOf := o.ticks[q.Name].Read(asked, reductions); !asOf.IsZero() {
 		o.add(emptiness.Count{
-			Queue: q.Name, Kind: emptiness.All, AsOf: asOf, Messages: info.Messages.value, ReadyOfAll: info.Ready.value,
+			Queue: q.Name, Kind: emptiness.All, AsOf: asOf, Messages: total.messages, ReadyOfAll: total.ready,
 			Delayed: info.Delayed.value, NextDelayed: sinceEpoch(info.NextDelayed),
-			LastDelayed: sinceEpoch(info.LastDelayed), Consumers: info.Consumers.value,
+			LastDelayed: sinceEpoch(info.LastDelayed), Consumers: total.consumers,
 		})
 	}
 	return nil

@@ -215,7 +215,7 @@ func (s *session) served(ctx context.Context, q topology.Queue) error {
 	}
 	for deadline := time.Now().Add(2 * streamLag); ; { // its leader counts it
 		if info, err := s.totalInfo(ctx, q, "?columns="+tickColumns); err != nil || info == nil ||
-			info.Reductions != nil {
+			info.Reductions.n != nil {
 			return err
 		}
 		if time.Now().After(deadline) {

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -15,10 +16,10 @@ type queueTotal struct{ messages, ready, consumers int64 }
 // totalInfo are the fields of a queue that are needed for that.
 type totalInfo struct {
 	Name       string          `json:"name"`
-	Messages   *loose[int64]   `json:"messages"`
+	Messages   count           `json:"messages"`
 	Ready      loose[int64]    `json:"messages_ready"`
 	Consumers  loose[int64]    `json:"consumers"`
-	Reductions *loose[int64]   `json:"reductions"`
+	Reductions count           `json:"reductions"`
 	Members    loose[[]string] `json:"members"`
 	Online     loose[[]string] `json:"online"`
 
@@ -37,12 +38,12 @@ func sinceEpoch(millis loose[int64]) time.Time {
 	return time.UnixMilli(millis.value)
 }
 
-func (i totalInfo) sum() queueTotal {
-	t := queueTotal{ready: i.Ready.value, consumers: i.Consumers.value}
-	if i.Messages != nil { // else it has just been declared
-		t.messages = i.Messages.value
+// total is nil where RabbitMQ leaves out how many messages there are.
+func (i totalInfo) total() *queueTotal {
+	if i.Messages.n == nil {
+		return nil
 	}
-	return t
+	return &queueTotal{*i.Messages.n, i.Ready.value, i.Consumers.value}
 }
 
 const (
@@ -51,42 +52,61 @@ const (
 	freshTotals  = "?disable_stats=true&enable_queue_totals=true&columns=" + totalColumns
 )
 
-// totals asks the management API for all that the queues hold.
+// totals asks the management API for all that the queues hold. It waits for counts that RabbitMQ leaves out, such as that
+// of a quorum queue until its first tick (3.10.8). If they do not come, it fails: nothing is empty by a missing count.
 func (v *vhostAPI) totals(ctx context.Context, queues []topology.Queue) (map[string]queueTotal, error) {
+	result := map[string]queueTotal{}
+	for deadline := time.Now().Add(streamLag); ; {
+		if err := v.addTotals(ctx, queues, result); err != nil {
+			return nil, err
+		}
+		if queues = unknown(queues, result); len(queues) == 0 {
+			return result, nil
+		}
+		if time.Now().After(deadline) {
+			return nil, v.uncounted(queues[0].Name)
+		}
+		if err := v.pause(ctx, time.Second); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// unknown are the queues that have no count yet.
+func unknown(queues []topology.Queue, result map[string]queueTotal) []topology.Queue {
+	return slices.DeleteFunc(slices.Clone(queues), func(q topology.Queue) bool {
+		_, known := result[q.Name]
+		return known
+	})
+}
+
+// addTotals adds the counts that RabbitMQ tells now.
+func (v *vhostAPI) addTotals(ctx context.Context, queues []topology.Queue, result map[string]queueTotal) error {
 	answers, err := each(ctx, queues, v.total)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	result := map[string]queueTotal{}
-	unknown := false
 	for i, q := range queues {
 		if answers[i] != nil {
 			result[q.Name] = *answers[i]
-		} else {
-			unknown = true
 		}
 	}
-	if unknown {
-		return result, v.listTotals(ctx, queues, result)
+	if len(unknown(queues, result)) == 0 {
+		return nil
 	}
-	return result, nil
+	return v.listTotals(ctx, result)
 }
 
-// total is nil for a classic queue of a broker that gives no fresh totals of single queues (3.10.8
-// does not, 4.0.5 does).
+// total is nil where RabbitMQ leaves out the count. 3.10.8 gives no fresh totals of single queues, 4.0.5 does.
 func (v *vhostAPI) total(ctx context.Context, q topology.Queue) (*queueTotal, error) {
 	info, err := v.totalInfo(ctx, q, freshTotals)
-	if err == nil && info != nil && info.Messages == nil {
-		if q.Type() == "classic" {
-			return nil, nil
-		}
+	if err == nil && info != nil && info.total() == nil && q.Type() != "classic" {
 		info, err = v.totalInfo(ctx, q, "?columns="+totalColumns)
 	}
 	if err != nil || info == nil {
 		return &queueTotal{}, err
 	}
-	t := info.sum()
-	return &t, nil
+	return info.total(), nil
 }
 
 // totalInfo waits until most members of a queue are online. A queue that was declared just now may have none, on a busy
@@ -127,9 +147,9 @@ func (v *vhostAPI) totalNow(ctx context.Context, q topology.Queue, query string)
 	return &info, nil
 }
 
-// listTotals adds the classic queues that are not in the result yet. It is a list of the whole
-// vhost, because an older broker gives exact figures of classic queues nowhere else.
-func (v *vhostAPI) listTotals(ctx context.Context, queues []topology.Queue, result map[string]queueTotal) error {
+// listTotals adds the queues that are not in the result yet. It is a list of the whole vhost, because an older broker
+// gives exact figures of classic queues nowhere else.
+func (v *vhostAPI) listTotals(ctx context.Context, result map[string]queueTotal) error {
 	var list []totalInfo
 	err := v.get(ctx, &list, freshTotals, "queues", v.vhost)
 	if isNotFound(err) {
@@ -139,25 +159,18 @@ func (v *vhostAPI) listTotals(ctx context.Context, queues []topology.Queue, resu
 		return v.failed(fmt.Sprintf("count the messages in vhost %q", v.vhost), err)
 	}
 	for _, info := range list {
-		if info.Messages != nil {
-			if _, known := result[info.Name]; !known {
-				result[info.Name] = info.sum()
-			}
-		}
-	}
-	for _, q := range queues {
-		if _, known := result[q.Name]; known {
-			continue
-		}
-		info, err := v.totalNow(ctx, q, freshTotals)
-		if err == nil && info != nil { // what does not exist holds nothing
-			err = v.uncountable(q.Name, "the management API does not say how many there are")
-		}
-		if err != nil {
-			return err
+		if _, known := result[info.Name]; !known && info.total() != nil {
+			result[info.Name] = *info.total()
 		}
 	}
 	return nil
+}
+
+// uncounted is for a queue whose count RabbitMQ leaves out for good.
+func (v *vhostAPI) uncounted(queue string) error {
+	return &Error{Unavailable, v.counting(queue), "the management API does not say how many there are",
+		"nothing is deleted while it is not certain that the queue is empty. RabbitMQ 4.3.0 to 4.3.3 leave out the " +
+			"counts of quorum queues that come from 3.13 (rabbitmq-server issue 16974): 4.3.4 has them. " + halfDone}
 }
 
 func (v *vhostAPI) uncountable(queue, why string) error {
@@ -190,5 +203,5 @@ func (v *vhostAPI) pause(ctx context.Context, d time.Duration) error {
 const polling = 250 * time.Millisecond
 
 // streamLag is how old the count of a stream may be, which has no ticks. Only a queue that somebody has declared
-// anew is one.
+// anew is one. It is also how long a count may be missing: until a tick, or until the statistics have it.
 const streamLag = 11 * time.Second
