@@ -75,7 +75,7 @@ resource "rabbitmqdelay_destination" "billing" {
 	v.publish("tasks.delay-07", "0.1.0.0.0.0.0.0.billing", "")
 	v.publish("tasks.delay-07", "malformed", "")
 	v.eventually("the counts are up to date", func() bool {
-		return v.counted("tasks.delay-06") == 1 && v.counted("tasks.unroutable") == 1
+		return v.counted("tasks.delay-06") == 1 && v.counted("tasks.unroutable") == 1 && v.hasStatistics()
 	})
 	longest := delay + 63*time.Second // in the lower levels
 	if r := left(); r.Messages != 1 || r.Unroutable != 1 || r.Until == nil ||

@@ -31,7 +31,9 @@ func TestAccLadderDataSource(t *testing.T) {
 			v.publish("t.entry", "7h.orders", "")
 			v.eventually(
 				"the counts are up to date",
-				func() bool { return v.counted("t.delay-90m") == 3 && v.counted("t.unroutable") == 1 },
+				func() bool {
+					return v.counted("t.delay-90m") == 3 && v.counted("t.unroutable") == 1 && v.hasStatistics()
+				},
 			)
 
 			look := on(

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -113,10 +114,11 @@ func (c *amqpCounter) ready(ctx context.Context, queues []topology.Queue) ([]Que
 
 // isStillEmpty asks the leader of the queue last.
 func (c *amqpCounter) isStillEmpty(ctx context.Context, q topology.Queue, earlier Proven) (bool, error) {
-	total, err := c.http.total(ctx, q)
+	totals, err := c.http.totals(ctx, []topology.Queue{q})
 	if err != nil {
 		return false, err
 	}
+	total := totals[q.Name]
 	ready, err := c.ask(ctx, q, (*rabbit.Conn).Depth)
 	_, filled := c.filled.Load(q.Name)
 	isEmpty := total.Messages == 0 || filled && total.Messages == total.Ready // which have left it by now
@@ -128,7 +130,7 @@ func (c *amqpCounter) isStillEmpty(ctx context.Context, q topology.Queue, earlie
 }
 
 func (c *amqpCounter) verifyServed(ctx context.Context, q topology.Queue) error {
-	if _, err := c.http.total(ctx, q); err != nil || !isQuorum(q) {
+	if _, err := c.http.count(ctx, q); err != nil || !isQuorum(q) {
 		return err
 	}
 	ready, err := c.ask(ctx, q, (*rabbit.Conn).Depth)
@@ -160,12 +162,12 @@ func (c httpCounter) ready(ctx context.Context, queues []topology.Queue) ([]Queu
 }
 
 func (c httpCounter) isStillEmpty(ctx context.Context, q topology.Queue, _ Proven) (bool, error) {
-	total, err := c.total(ctx, q)
-	return err == nil && total.Messages == 0, err
+	totals, err := c.totals(ctx, []topology.Queue{q})
+	return err == nil && totals[q.Name].Messages == 0, err
 }
 
 func (c httpCounter) verifyServed(ctx context.Context, q topology.Queue) error {
-	if _, err := c.total(ctx, q); err != nil || !isQuorum(q) {
+	if _, err := c.count(ctx, q); err != nil || !isQuorum(q) {
 		return err
 	}
 	for deadline := time.Now().Add(2 * streamLag); ; { // its leader counts it
@@ -183,58 +185,64 @@ func (c httpCounter) verifyServed(ctx context.Context, q topology.Queue) error {
 }
 
 // streamLag is how old the count of a stream may be, which has no ticks. Only a queue that somebody has declared
-// anew is one.
+// anew is one. It is also how long a count may be missing: until a tick, or until the statistics have it.
 const streamLag = 11 * time.Second
 
-// totals counts all that the queues hold: the present count for classic queues, that of the last tick for quorum
-// queues. It lists the queues of the whole vhost where an older broker gives exact counts of classic queues nowhere
-// else (3.10.8 does not, 4.0.5 does).
+// totals asks for all that the queues hold. It waits for counts that RabbitMQ leaves out, such as that of a quorum queue
+// until its first tick (3.10.8). If they do not come, it fails: nothing is empty by a missing count.
 func (c httpCounter) totals(ctx context.Context, queues []topology.Queue) (map[string]rabbit.QueueCount, error) {
-	counts, err := askAll(ctx, queues, c.count)
-	if err != nil {
-		return nil, err
-	}
 	totals := map[string]rabbit.QueueCount{}
-	var uncounted []topology.Queue
-	for i, q := range queues {
-		switch {
-		case counts[i] == nil: // what does not exist holds nothing
-		case !counts[i].IsCounted && q.Type() == "classic":
-			uncounted = append(uncounted, q)
-		default:
-			totals[q.Name] = *counts[i]
+	for deadline := time.Now().Add(streamLag); ; {
+		if err := c.addTotals(ctx, queues, totals); err != nil {
+			return nil, err
 		}
-	}
-	if len(uncounted) == 0 {
-		return totals, nil
-	}
-	all, err := c.vhost.CountAll(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, q := range uncounted {
-		if listed := all[q.Name]; listed != nil && listed.IsCounted {
-			totals[q.Name] = *listed
-			continue
+		if queues = unknown(queues, totals); len(queues) == 0 {
+			return totals, nil
 		}
-		count, err := c.vhost.Count(ctx, q.Name, rabbit.CountedNow)
-		if err == nil && count != nil {
-			err = uncountable(c.vhost, q.Name, "the management API does not say how many there are")
+		if time.Now().After(deadline) {
+			return nil, uncounted(c.vhost, queues[0].Name)
 		}
-		if err != nil {
+		if err := c.vhost.Client().Wait(ctx, time.Second); err != nil {
 			return nil, err
 		}
 	}
-	return totals, nil
 }
 
-// total is one of the totals of a queue that is no classic one.
-func (c httpCounter) total(ctx context.Context, q topology.Queue) (rabbit.QueueCount, error) {
-	count, err := c.count(ctx, q)
-	if err != nil || count == nil {
-		return rabbit.QueueCount{}, err
+// unknown are the queues that have no count yet.
+func unknown(queues []topology.Queue, totals map[string]rabbit.QueueCount) []topology.Queue {
+	return slices.DeleteFunc(slices.Clone(queues), func(q topology.Queue) bool {
+		_, known := totals[q.Name]
+		return known
+	})
+}
+
+// addTotals adds the counts that RabbitMQ tells now. Where one is missing, it lists the queues of the whole vhost: an
+// older broker gives exact counts of classic queues nowhere else (3.10.8 does not, 4.0.5 does).
+func (c httpCounter) addTotals(
+	ctx context.Context, queues []topology.Queue, totals map[string]rabbit.QueueCount,
+) error {
+	counts, err := askAll(ctx, queues, c.count)
+	if err != nil {
+		return err
 	}
-	return *count, nil
+	for i, q := range queues {
+		switch {
+		case counts[i] == nil: // a queue that does not exist holds nothing
+			totals[q.Name] = rabbit.QueueCount{}
+		case counts[i].IsCounted:
+			totals[q.Name] = *counts[i]
+		}
+	}
+	if len(unknown(queues, totals)) == 0 {
+		return nil
+	}
+	listed, err := c.vhost.CountAll(ctx)
+	for name, count := range listed {
+		if _, known := totals[name]; !known && count.IsCounted {
+			totals[name] = *count
+		}
+	}
+	return err
 }
 
 // count is the present count of a queue, or that of its last tick where there is no present one. It is nil for a queue
@@ -266,6 +274,14 @@ func (c httpCounter) countServed(
 			return nil, err
 		}
 	}
+}
+
+// uncounted is for a queue whose count RabbitMQ leaves out for good.
+func uncounted(vhost *rabbit.Vhost, queue string) error {
+	return &rabbit.Error{Kind: rabbit.Unavailable, Op: vhost.Counting(queue),
+		Reason: "the management API does not say how many there are",
+		Hint: "nothing is deleted while it is not certain that the queue is empty. RabbitMQ 4.3.0 to 4.3.3 leave out " +
+			"the counts of quorum queues that come from 3.13 (rabbitmq-server issue 16974): 4.3.4 has them. " + halfDone}
 }
 
 func uncountable(vhost *rabbit.Vhost, queue, why string) error {

@@ -58,21 +58,20 @@ func (p *Prover) observe(ctx context.Context, c counter, queues []topology.Queue
 // countOld asks the management API for the total counts of quorum queues. They are as old as the queue's last tick, but
 // they show at once the messages that have waited for longer.
 func (o *observation) countOld(ctx context.Context) error {
-	group, together := errgroup.WithContext(ctx)
-	for _, q := range o.queues {
-		if isQuorum(q) {
-			group.Go(func() error { return o.countAtSomeTick(together, q) })
-		}
-	}
-	return group.Wait()
+	return o.countAtSomeTick(ctx, slices.DeleteFunc(slices.Clone(o.queues),
+		func(q topology.Queue) bool { return !isQuorum(q) }))
 }
 
-func (o *observation) countAtSomeTick(ctx context.Context, q topology.Queue) error {
-	t, err := o.http.total(ctx, q)
-	if err == nil {
+func (o *observation) countAtSomeTick(ctx context.Context, queues []topology.Queue) error {
+	totals, err := o.http.totals(ctx, queues)
+	if err != nil {
+		return err
+	}
+	for _, q := range queues {
+		t := totals[q.Name]
 		o.add(Count{Queue: q.Name, Kind: All, Messages: t.Messages, ReadyOfAll: t.Ready})
 	}
-	return err
+	return nil
 }
 
 // count asks all queues for the counts of messages that move through them, and some queues for the counts that are
@@ -108,7 +107,7 @@ func (o *observation) countQuorum(
 	case lacksLeader:
 		return o.askLeader(ctx, q)
 	case lacksAll && !known.Hides: // for the sake of an old count, which may be another one by now
-		if err := o.countAtSomeTick(ctx, q); err != nil {
+		if err := o.countAtSomeTick(ctx, []topology.Queue{q}); err != nil {
 			return err
 		}
 		return o.countTicked(ctx, q)

@@ -65,7 +65,7 @@ func TestFindingsInBase10(t *testing.T) {
 			status := map[string]health.QueueStatus{}
 			for queue, declared := range expanded.Queues {
 				status[queue] = health.QueueStatus{
-					Consumers: test.consumers[queue], Applied: test.policies.Applied(declared, policy.Applied{}),
+					Consumers: new(test.consumers[queue]), Applied: test.policies.Applied(declared, policy.Applied{}),
 				}
 			}
 			found := saidOfDelays(t, health.Findings("/", expanded.Queues, status), test.says)

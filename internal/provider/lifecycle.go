@@ -317,9 +317,9 @@ func (o *operation) waiting(state *rabbit.State) waiting {
 	var waits waiting
 	for name, status := range state.Status {
 		if name == o.Desired.Parking() { // which is called like its exchange
-			waits.Parked += status.Messages
+			waits.Parked.add(status.Messages)
 		} else {
-			waits.Delayed += status.Messages
+			waits.Delayed.add(status.Messages)
 		}
 	}
 	return waits

@@ -135,9 +135,9 @@ func (r *lifecycle[M, P]) warnInFlight(
 ) diag.Diagnostics {
 	waits, diags := readWaiting(ctx, req)
 	if waits != nil && len(lost) > 0 && !slices.ContainsFunc(lost, topology.Queue.Delays) {
-		waits.Delayed = 0 // these stay
+		waits.Delayed = tally{} // these stay
 	}
-	if waits == nil || waits.all() == 0 {
+	if waits == nil || waits.isNone() {
 		return diags
 	}
 	var state M

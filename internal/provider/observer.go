@@ -102,9 +102,9 @@ func (m *observedDeclared) observeDeclared(
 	m.QueueType = shows.queueType
 	m.Summary = types.StringValue(shows.summary)
 	waits := o.waiting(state)
-	m.Messages, m.Unroutable = types.Int64Value(waits.Delayed), types.Int64Null()
+	m.Messages, m.Unroutable = waits.Delayed.value(), types.Int64Null()
 	if o.Desired.Parking() != "" {
-		m.Unroutable = types.Int64Value(waits.Parked)
+		m.Unroutable = waits.Parked.value()
 	}
 	m.Findings, err = o.observedFindings(ctx, state, digits)
 	return state, err
@@ -127,10 +127,10 @@ func observedQueueOf(state *rabbit.State, name string, longest time.Duration) (q
 	status := state.Status[name]
 	q = observedQueue{
 		Name: types.StringValue(name), MessageTTL: declaredTTL(queue),
-		Messages: types.Int64Value(status.Messages), Consumers: types.Int64Value(status.Consumers),
+		Messages: types.Int64PointerValue(status.Messages), Consumers: types.Int64PointerValue(status.Consumers),
 		Leader: textOrNull(status.Leader),
 	}
-	if status.Messages > 0 {
+	if status.Messages != nil && *status.Messages > 0 {
 		q.LatestArrival = types.StringValue(time.Now().Add(longest).UTC().Format(time.RFC3339))
 	}
 	if status.Members > 0 {
@@ -157,14 +157,15 @@ func observedAttributes(
 		"name": observedText("Name of the queue."),
 		"message_ttl": observedNumber("How long a message waits in it, in milliseconds, as it is declared; null " +
 			"if it is not."),
-		"messages": observedNumber("Messages that wait in it."),
+		"messages": observedNumber("Messages that wait in it; null if RabbitMQ does not say, as in the first " +
+			"seconds of a queue."),
 		"latest_arrival": observedText(
 			"When the last of these messages arrives, at the latest, if the broker is in time " +
-				"(RFC 3339, UTC); null if none waits."),
+				"(RFC 3339, UTC). It is null if none waits, or if `messages` is null."),
 		"leader":         observedText("Node with its leader; null for a classic queue, or if it has none."),
 		"members":        observedNumber("Nodes that hold it; null for a classic queue."),
 		"online_members": observedNumber("Those of them that are online; null for a classic queue."),
-		"consumers":      observedNumber("Consumers, of which there should be none."),
+		"consumers":      observedNumber("Consumers, of which there should be none; null if RabbitMQ does not say."),
 	}
 	maps.Copy(queue, position)
 	attributes := map[string]schema.Attribute{
@@ -179,9 +180,11 @@ func observedAttributes(
 				"findings instead.",
 			NestedObject: schema.NestedAttributeObject{Attributes: queue},
 		},
-		"messages": observedNumber("Messages that wait in all delay queues together."),
+		"messages": observedNumber("Messages that wait in all delay queues together; null if RabbitMQ does not say " +
+			"it of each of them."),
 		"unroutable_messages": observedNumber(
-			say("Messages in the queue of unroutable messages; null if the %s has none.")),
+			say("Messages in the queue of unroutable messages; null if the %s has none, or if RabbitMQ does not " +
+				"say.")),
 		"findings": schema.ListNestedAttribute{
 			Computed: true,
 			MarkdownDescription: say("Causes that change the fate of messages; empty for a healthy %s. The first ten " +

@@ -8,7 +8,7 @@ import (
 
 // QueueCount is the management API's count of a queue.
 type QueueCount struct {
-	// IsCounted is false for a queue that has just been declared, and where a broker gives no count of this kind.
+	// IsCounted is false where RabbitMQ leaves out how many messages there are.
 	IsCounted                  bool
 	Messages, Ready, Consumers int64
 	// Reductions is the work that the process of a quorum queue had done when it counted, nil if it has not counted
@@ -42,10 +42,10 @@ const (
 
 type countInfo struct {
 	Name       string          `json:"name"`
-	Messages   *loose[int64]   `json:"messages"`
+	Messages   count           `json:"messages"`
 	Ready      loose[int64]    `json:"messages_ready"`
 	Consumers  loose[int64]    `json:"consumers"`
-	Reductions *loose[int64]   `json:"reductions"`
+	Reductions count           `json:"reductions"`
 	Members    loose[[]string] `json:"members"`
 	Online     loose[[]string] `json:"online"`
 
@@ -64,14 +64,11 @@ func sinceEpoch(millis loose[int64]) time.Time {
 }
 
 func (i countInfo) count() *QueueCount {
-	c := &QueueCount{Ready: i.Ready.value, Consumers: i.Consumers.value, Members: len(i.Members.value),
+	c := &QueueCount{Reductions: i.Reductions.n, Ready: i.Ready.value, Consumers: i.Consumers.value, Members: len(i.Members.value),
 		Online: len(i.Online.value), Delayed: i.Delayed.value, NextDelayed: sinceEpoch(i.NextDelayed),
 		LastDelayed: sinceEpoch(i.LastDelayed)}
-	if i.Messages != nil {
-		c.IsCounted, c.Messages = true, i.Messages.value
-	}
-	if i.Reductions != nil {
-		c.Reductions = &i.Reductions.value
+	if i.Messages.n != nil {
+		c.IsCounted, c.Messages = true, *i.Messages.n
 	}
 	return c
 }

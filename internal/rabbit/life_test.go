@@ -237,7 +237,7 @@ func TestStatus(t *testing.T) {
 	if _, err := channel.Consume("tasks.delay-00", "", false, false, false, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	wanted := health.QueueStatus{Messages: 1, Consumers: 1, Members: 1, Online: 1, Applied: policy.Applied{
+	wanted := health.QueueStatus{Messages: new(int64(1)), Consumers: new(int64(1)), Members: 1, Online: 1, Applied: policy.Applied{
 		Policy: "short", Operator: "shorter", Definition: topology.Arguments{"message-ttl": int64(5000)}}}
 	var got health.QueueStatus
 	// the figures lag

@@ -39,8 +39,8 @@ type queueInfo struct {
 	AutoDelete     loose[bool]           `json:"auto_delete"`
 	Exclusive      loose[bool]           `json:"exclusive"`
 	Arguments      loose[map[string]any] `json:"arguments"`
-	Messages       loose[int64]          `json:"messages"`
-	Consumers      loose[int64]          `json:"consumers"`
+	Messages       count                 `json:"messages"`
+	Consumers      count                 `json:"consumers"`
 	Leader         loose[string]         `json:"leader"`
 	Members        loose[[]string]       `json:"members"`
 	Online         loose[[]string]       `json:"online"`
@@ -64,7 +64,7 @@ func (q queueInfo) queue() topology.Queue {
 // status has what the queue itself says of policies.
 func (q queueInfo) status() health.QueueStatus {
 	status := health.QueueStatus{
-		Messages: q.Messages.value, Consumers: q.Consumers.value,
+		Messages: q.Messages.n, Consumers: q.Consumers.n,
 		Leader: q.Leader.value, Members: len(q.Members.value), Online: len(q.Online.value),
 		Down:    q.State.value == "down",
 		Applied: policy.Applied{Policy: q.Policy.value, Operator: q.OperatorPolicy.value, Unknown: q.Effective == nil},
@@ -91,6 +91,16 @@ func (l *loose[T]) UnmarshalJSON(text []byte) error {
 	var value T
 	if json.Unmarshal(text, &value) == nil {
 		l.value = value
+	}
+	return nil
+}
+
+// count is a number that RabbitMQ may leave out. It is nil then, and where RabbitMQ sends another type.
+type count struct{ n *int64 }
+
+func (c *count) UnmarshalJSON(text []byte) error {
+	if json.Unmarshal(text, &c.n) != nil {
+		c.n = nil
 	}
 	return nil
 }
