@@ -161,26 +161,6 @@ func (s *State) apply() {
 		s.AllPolicies.Users.Named(s.DeliveryPolicy).Definition.Text("alternate-exchange"))
 }
 
-// confirmMissing makes sure that the queues are missing which were not found. They are asked for once more, because the
-// broker may have started just before it was asked for the vhost.
-func (v *Vhost) confirmMissing(ctx context.Context, want topology.Topology, state *State) error {
-	if err := v.confirm(ctx); err != nil {
-		return err
-	}
-	missing := slices.DeleteFunc(slices.Sorted(maps.Keys(want.Queues)), func(name string) bool {
-		_, found := state.Queues[name]
-		return found
-	})
-	_, err := askAll(ctx, missing, func(ctx context.Context, name string) (bool, error) {
-		_, exists, err := v.queue(ctx, name)
-		if err == nil && exists {
-			err = errStarting
-		}
-		return exists, err
-	})
-	return err
-}
-
 // askAll asks for all at the same time, and begins with them in their order.
 func askAll[Q, A any](ctx context.Context, all []Q, ask func(context.Context, Q) (A, error)) ([]A, error) {
 	answers := make([]A, len(all))
@@ -365,17 +345,6 @@ func (v *Vhost) bindingsFrom(ctx context.Context, exchange string) ([]topology.B
 		func(m *rabbithole.Client) ([]rabbithole.BindingInfo, error) {
 			return m.ListExchangeBindingsWithSource(v.name, exchange)
 		})
-}
-
-// orOnceMore asks once more for a missing object, if the vhost is there: the broker may have started meanwhile.
-func (v *Vhost) orOnceMore(ctx context.Context, ask func() error) error {
-	err := ask()
-	if isNotFound(err) {
-		if err = v.confirm(ctx); err == nil {
-			err = ask()
-		}
-	}
-	return err
 }
 
 // bindings are those of one object, at one of its ends, and none if the object does not exist.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Vhost is one vhost of a broker: its objects are read in read.go, written in write.go, and counted in count.go.
@@ -81,38 +80,3 @@ func (v *Vhost) losesSlash(reason string) error {
 }
 
 func (v *Vhost) looking() string { return fmt.Sprintf("look at vhost %q", v.name) }
-
-// errStarting is for a broker that answered 404 to everything, and then no longer did. It does so for some moments when
-// it starts and stops (TestRestart).
-var errStarting = &Error{Unavailable, "read from the management API", "RabbitMQ is starting or stopping", "try again"}
-
-// again repeats work that a start or stop of the broker, or the deletion of the vhost, has interrupted. Meanwhile
-// RabbitMQ answers for the vhost as for one that the user may not use (3.10 to 4.3, TestVhostIsDeletedMeanwhile).
-func again[T any](ctx context.Context, c *Client, do func() (T, error)) (T, error) {
-	began := time.Now()
-	return repeat(ctx, c, do, func(err error) bool {
-		return errors.Is(err, errStarting) || IsBarred(err) && time.Since(began) < startingTime
-	})
-}
-
-// IsBarred tells whether the user may not use the vhost at all.
-func IsBarred(err error) bool {
-	e, is := errors.AsType[*Error](err)
-	return is && e.Kind == Forbidden && e.Hint == vhostHint
-}
-
-// repeat does something until it is no longer worth repeating, or the time for retries is over.
-func repeat[T any](ctx context.Context, c *Client, do func() (T, error), isWorthIt func(error) bool) (T, error) {
-	deadline := time.Now().Add(c.http.retryTimeout)
-	for n := 0; ; n++ {
-		result, err := do()
-		if err == nil || !isWorthIt(err) || isHasty(ctx) || !time.Now().Add(backoff(n)).Before(deadline) {
-			return result, err
-		}
-		select {
-		case <-time.After(backoff(n)):
-		case <-ctx.Done():
-			return result, c.failed("wait for RabbitMQ to start", ctx.Err())
-		}
-	}
-}
