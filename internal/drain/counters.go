@@ -216,7 +216,7 @@ func unknown(queues []topology.Queue, totals map[string]rabbit.QueueCount) []top
 	})
 }
 
-// addTotals adds the counts that RabbitMQ tells now. Where one is missing, it lists the queues of the whole vhost: an
+// addTotals adds the counts that RabbitMQ tells now. Where one is missing, it lists the queues of the whole vhost. An
 // older broker gives exact counts of classic queues nowhere else (3.10.8 does not, 4.0.5 does).
 func (c httpCounter) addTotals(
 	ctx context.Context, queues []topology.Queue, totals map[string]rabbit.QueueCount,

@@ -6,7 +6,7 @@
 // [Client.Publish] and [Client.Probe] send one message over AMQP.
 //
 // Every request goes through transport.go, which limits them and writes the log. Everything that is tried again is in
-// retry.go. An answer 404 may be that of a broker that starts, or of a vhost that is gone: see confirm in vhost.go.
+// retry.go. See confirm in vhost.go for what an answer 404 means.
 //
 // It never decides what to change, and knows nothing of plans. It never puts a secret into a log line or an error. It
 // seldom lists a whole vhost's queues or bindings. It does so for an inventory, and to find who uses an exchange. An
