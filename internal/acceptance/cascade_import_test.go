@@ -49,10 +49,6 @@ var declared = map[string]struct {
 	"quorum_base_10_3_levels": {"t.delay-02", attributes{
 		"name": "t", "base": 10, "max_delay": "999s", "park_unroutable": false, "internal_levels": false,
 	}},
-	"quorum_base_16_4_levels_lookahead_2_10ms": {"t.delay-03", attributes{
-		"name": "t", "base": 16, "levels": 4, "resolution": "10ms", "lookahead": 2, "park_unroutable": false,
-		"internal_levels": false,
-	}},
 	"classic_base_4_5_levels_lax": {"t.delay-04", attributes{
 		"name": "t", "base": 4, "levels": 5, "queue_type": "classic", "strict_keys": false, "park_unroutable": false,
 		"internal_levels": false,
@@ -213,7 +209,7 @@ func TestAccImportOfNothing(t *testing.T) {
 }
 
 // With one cascade of five levels, no import takes another exchange for its entry, and neither do the data
-// sources and the action. Each error names the entry, and the import that it recommends works.
+// sources. Each error names the entry, and the import that it recommends works.
 func TestImportBelievesKeys(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
@@ -251,12 +247,10 @@ func TestImportBelievesKeys(t *testing.T) {
 	}
 	p := newProtocol(t, v.broker, nil)
 	at := attributes{"vhost": v.name, "entry_exchange": "m.delay-03", "delay": "1s"}
-	_, invoked := p.invoke(t.Context(), at.with(attributes{"levels": 4, "address": "billing", "body": "x"}))
 	for what, diagnostics := range map[string][]*tfprotov6.Diagnostic{
 		"the data source": p.read(t.Context(), cascadeType,
 			attributes{"vhost": v.name, "entry_exchange": "m.delay-03"}),
-		"the probe":  p.read(t.Context(), "rabbitmqdelay_probe", at),
-		"the action": invoked,
+		"the probe": p.read(t.Context(), "rabbitmqdelay_probe", at),
 	} {
 		if text := errorText(diagnostics); !strings.Contains(text, `the entry of the cascade there is exchange `+
 			`"m.delay-04"`) {

@@ -141,15 +141,17 @@ func TestListLimit(t *testing.T) {
 func TestListAmongThousands(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
-	foreign := topology.New()
+	type object map[string]any
+	var exchanges, queues, bindings []object
 	for n := range 2000 {
 		name := fmt.Sprintf("events-%d", n)
-		foreign.Exchanges[name] = topology.Exchange{Name: name, Type: "topic", Durable: true}
-		foreign.Queues[name] = topology.Queue{Name: name, Durable: true}
-		foreign.Bindings.Add(topology.Binding{Source: name, RoutingKey: "1.#", DestinationType: topology.ToQueue,
-			Destination: name})
+		exchanges = append(exchanges, object{"name": name, "type": "topic", "durable": true, "auto_delete": false,
+			"internal": false, "arguments": object{}})
+		queues = append(queues, object{"name": name, "durable": true, "auto_delete": false, "arguments": object{}})
+		bindings = append(bindings, object{"source": name, "routing_key": "1.#", "destination_type": "queue",
+			"destination": name, "arguments": object{}})
 	}
-	definitions, err := json.Marshal(foreign.Definitions(v.name))
+	definitions, err := json.Marshal(object{"exchanges": exchanges, "queues": queues, "bindings": bindings})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -165,7 +165,7 @@ func (c cascadeUnderTest) parksTheUnroutable(parking string, strict bool) {
 	digits := strings.Repeat("0.", c.Levels)
 	keys := []string{"", "orders", "g." + digits + "orders", "x.0.0", "A." + digits + "orders", digits + "nobody",
 		digits[2:] + "1.nobody"}
-	for _, wrong := range []string{"A", fmt.Sprintf("%x", c.Base), "00"} { // by the next exchange that looks at it
+	for _, wrong := range []string{"a", fmt.Sprint(c.Base), "00"} { // by the next exchange that looks at it
 		keys = append(keys, digits[2:]+wrong+".orders", "1."+digits[4:]+wrong+".orders")
 	}
 	if strict {

@@ -102,12 +102,12 @@ var invalid = map[string]struct {
 	"a vhost of dots": {attributes{"name": "t", "vhost": "..", "levels": 4}, "vhost", "management API"},
 	"an exchange of dots": {attributes{"name": "t", "delivery_exchange": "..", "levels": 4}, "delivery_exchange",
 		"management API"},
-	"base 0":  {attributes{"name": "t", "levels": 4, "base": 0}, "base", "base is 0; it can be 2 to 16"},
-	"base 1":  {attributes{"name": "t", "levels": 4, "base": 1}, "base", "base is 1; it can be 2 to 16"},
-	"base 17": {attributes{"name": "t", "levels": 4, "base": 17}, "base", "base is 17; it can be 2 to 16"},
+	"base 0":  {attributes{"name": "t", "levels": 4, "base": 0}, "base", "base is 0; it can be 2 to 10"},
+	"base 1":  {attributes{"name": "t", "levels": 4, "base": 1}, "base", "base is 1; it can be 2 to 10"},
+	"base 11": {attributes{"name": "t", "levels": 4, "base": 11}, "base", "base is 11; it can be 2 to 10"},
 	"half a base": {attributes{"name": "t", "levels": 4, "base": 2.5}, "base", "base is 2.5; it has to be a whole " +
 		"number"},
-	"negative base": {attributes{"name": "t", "levels": 4, "base": -10}, "base", "base is -10; it can be 2 to 16"},
+	"negative base": {attributes{"name": "t", "levels": 4, "base": -10}, "base", "base is -10; it can be 2 to 10"},
 	"base 10 of a preset": {attributes{"preset": "celery", "base": 10}, "base",
 		"base is 10; presets are base 2, leave base out"},
 	"no verb of the digit": {attributes{"name": "t", "levels": 4, "base": 10, "queue_name": "q%d"}, "queue_name",
@@ -115,7 +115,7 @@ var invalid = map[string]struct {
 			"level, then %x or %d for the digit"},
 	"three verbs": {attributes{"name": "t", "levels": 4, "base": 10, "queue_name": "q%d-%x-%x"}, "queue_name",
 		"has 3 integer verbs. In base 10 write exactly two"},
-	"the digit before the level": {attributes{"name": "t", "levels": 4, "base": 16, "queue_name": "q%x-%d"},
+	"the digit before the level": {attributes{"name": "t", "levels": 4, "base": 8, "queue_name": "q%x-%d"},
 		"queue_name", "has %x in the place of the level. Write the level first, as %d or %02d, then the digit, as " +
 			"%x or %d"},
 	"a verb of the digit that is none": {attributes{"name": "t", "levels": 4, "base": 10, "queue_name": "q%d-%s"},
@@ -129,10 +129,10 @@ var invalid = map[string]struct {
 		`names have to differ`},
 	"over the TTL ceiling in base 10": {attributes{"name": "t", "levels": 9, "base": 10}, "levels", "levels is 9; at " +
 		"a resolution of 1s in base 10 it can be 1 to 8: RabbitMQ accepts no TTL over 87600h (ten years)"},
-	"over the TTL ceiling in base 16": {attributes{"name": "t", "levels": 8, "base": 16}, "levels", "levels is 8; at " +
-		"a resolution of 1s in base 16 it can be 1 to 7"},
-	"too coarse a resolution in base 16": {attributes{"name": "t", "levels": 1, "base": 16, "resolution": "6000h"},
-		"resolution", "resolution is 6000h; in base 16 give at most 5840h: the highest digit waits 15 times as long"},
+	"over the TTL ceiling in base 8": {attributes{"name": "t", "levels": 10, "base": 8}, "levels", "levels is 10; at " +
+		"a resolution of 1s in base 8 it can be 1 to 9"},
+	"too coarse a resolution in base 9": {attributes{"name": "t", "levels": 1, "base": 9, "resolution": "11000h"},
+		"resolution", "resolution is 11000h; in base 9 give at most 10950h: the highest digit waits 8 times as long"},
 	"a delay that is too long in base 10": {attributes{"name": "t", "max_delay": "200000h", "base": 10}, "max_delay",
 		"a coarser resolution reaches further"},
 	"levels and max_delay in base 10": {attributes{"name": "t", "levels": 5, "base": 10, "max_delay": "1h"}, "levels",

@@ -103,7 +103,7 @@ func TestLadderDelaysAreWords(t *testing.T) {
 	}), v.objects())
 }
 
-// A state of an earlier version has durations in longer words.
+// A state may have durations in longer words.
 func TestEqualIsEqualForComputedDurations(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)

@@ -109,11 +109,8 @@ func tryExamples(t *testing.T, b *brokertest.Broker, directory string, files []s
 }
 
 func exampleNeeds(directory string) []tfversion.TerraformVersionCheck {
-	switch {
-	case strings.HasPrefix(directory, "functions"):
+	if strings.HasPrefix(directory, "functions") {
 		return functionsSince
-	case strings.HasPrefix(directory, "actions"):
-		return []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_14_0)}
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 func TestEveryDelay(t *testing.T) {
 	t.Parallel()
 	for _, s := range []cascade.Scale{binary(3, 200*time.Millisecond), {Base: 3, Levels: 3, Resolution: 100e6},
-		{Base: 10, Levels: 2, Resolution: 20e6}, {Base: 16, Levels: 2, Resolution: 10e6}} {
+		{Base: 10, Levels: 2, Resolution: 20e6}, {Base: 8, Levels: 2, Resolution: 10e6}} {
 		for _, queueType := range []string{"quorum", "classic"} {
 			for _, lookahead := range []int{1, s.Levels} {
 				t.Run(fmt.Sprintf("base %d, %s, lookahead %d", s.Base, queueType, lookahead), func(t *testing.T) {
@@ -236,7 +236,7 @@ func TestStateWithoutBase(t *testing.T) {
 	}
 }
 
-// loseAttribute makes the state one of a version that did not have the attribute.
+// loseAttribute makes the state one without the attribute.
 func (p *protocol) loseAttribute(name string) {
 	p.t.Helper()
 	state, ok := plain(p.t, p.state).(map[string]any)

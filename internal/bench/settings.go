@@ -29,8 +29,7 @@ func (s settings) has(suite string) bool { return slices.Contains(s.suites, suit
 const full = 0
 
 // bases have, each, so many digits for an equal range: 28 binary ones. The report compares the others with base 2.
-var bases = []dataplane.Digits{{Base: 2, Levels: dataplane.BinaryDigits}, {Base: 4, Levels: 14}, {Base: 10, Levels: 8},
-	{Base: 16, Levels: 7}}
+var bases = []dataplane.Digits{{Base: 2, Levels: dataplane.BinaryDigits}, {Base: 4, Levels: 14}, {Base: 10, Levels: 8}}
 
 // brief takes two minutes, the start of a broker included, but half a minute more beside another provider.
 func brief() settings {

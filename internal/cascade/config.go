@@ -28,7 +28,7 @@ type Config struct {
 	Preset Preset
 	// Name is the beginning of all names that are not given.
 	Name string
-	// Base is what the delays are written in, 2 to 16; 0 stands for 2.
+	// Base is what the delays are written in, 2 to 10; 0 stands for 2.
 	Base int
 	// Levels is the number of levels, 1 to MaxLevels. It or MaxDelay is given, or both if MaxDelay takes so many.
 	Levels int

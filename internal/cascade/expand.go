@@ -2,6 +2,7 @@ package cascade
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -92,7 +93,7 @@ func (c Cascade) addBindings(t topology.Topology, level int) {
 	for zeros := range reach {
 		for _, q := range c.DelayQueues(level - zeros) {
 			t.Bindings.Add(topology.Binding{
-				Source: source, RoutingKey: c.bindingKey(level, zeros, digitWord(q.Digit)),
+				Source: source, RoutingKey: c.bindingKey(level, zeros, strconv.Itoa(q.Digit)),
 				DestinationType: topology.ToQueue, Destination: q.Name,
 			})
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,10 +30,6 @@ var vectors = map[string]Config{
 		DeliveryExchange: "nsb.v2.delay-delivery", CreateDeliveryExchange: true, QueueType: Quorum, Lookahead: 1,
 	},
 	"quorum_base_10_3_levels": {Name: "t", Base: 10, Levels: 3, CreateDeliveryExchange: true, StrictKeys: true},
-	"quorum_base_16_4_levels_lookahead_2_10ms": {
-		Name: "t", Base: 16, Levels: 4, Resolution: 10 * time.Millisecond, CreateDeliveryExchange: true, Lookahead: 2,
-		StrictKeys: true,
-	},
 	"classic_base_4_5_levels_lax": {
 		Name: "t", Base: 4, Levels: 5, CreateDeliveryExchange: true, QueueType: Classic,
 	},
@@ -196,7 +193,7 @@ func TestEveryDelayArrivesOnce(t *testing.T) {
 }
 
 func TestEveryDelayArrivesOnceExhaustively(t *testing.T) {
-	for base, most := range map[int]int{2: 12, 3: 6, 5: 4, 10: 3, 11: 3, 16: 3} {
+	for base, most := range map[int]int{2: 12, 3: 6, 5: 4, 9: 3, 10: 3} {
 		for levels := 1; levels <= most; levels++ {
 			for lookahead := range levels {
 				for _, strict := range []bool{false, true} {
@@ -218,7 +215,7 @@ func everyDelayArrivesOnce(t *testing.T, c Config) {
 // A change of lookahead or of strict keys adds bindings before it removes others: all together
 // they still lead to each queue once.
 func TestEveryDelayArrivesOnceWithAllBindings(t *testing.T) {
-	for base, levels := range map[int]int{2: 8, 10: 3, 16: 2} {
+	for base, levels := range map[int]int{2: 8, 9: 2, 10: 3} {
 		everyDelayArrivesOnceWithAllBindings(t, base, levels)
 	}
 }
@@ -248,9 +245,9 @@ func TestMalformedKeysAreParked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyConfig().Filter(func(c Config) bool { return c.StrictKeys && c.ParkUnroutable }).Draw(t, "config")
 		r := deployed(t, c)
-		digit := rapid.Map(rapid.IntRange(0, r.Base-1), digitWord)
+		digit := rapid.Map(rapid.IntRange(0, r.Base-1), strconv.Itoa)
 		digits := rapid.SliceOfN(digit, c.Levels, c.Levels).Draw(t, "digits")
-		wrong := rapid.SampledFrom([]string{"", digitWord(r.Base), "A", "F", "00", "x", "*", "#", "é"}).Draw(t,
+		wrong := rapid.SampledFrom([]string{"", strconv.Itoa(r.Base), "a", "A", "00", "x", "*", "#", "é"}).Draw(t,
 			"wrong")
 		at := rapid.IntRange(0, c.Levels-1).Draw(t, "at")
 		withWrong := append(append(append([]string{}, digits[:at]...), wrong), digits[at+1:]...)

@@ -16,13 +16,10 @@ func formatsOf(name string, level int) []Format {
 }
 
 // queueFormatsOf are the formats that give a name to a level's queue for a digit in a base over 2, the likeliest first.
-// The digit is more likely hexadecimal.
 func queueFormatsOf(name string, at place) []Format {
 	var formats []Format
 	for _, level := range numeralsIn(name, strconv.Itoa(at.level), "d") {
-		digits := append(numeralsIn(level.behind, digitWord(at.digit), "x"),
-			numeralsIn(level.behind, strconv.Itoa(at.digit), "d")...)
-		for _, digit := range digits {
+		for _, digit := range numeralsIn(level.behind, strconv.Itoa(at.digit), "x") {
 			formats = append(formats,
 				Format(Escape(level.before)+level.verb+Escape(digit.before)+digit.verb+Escape(digit.behind)))
 		}

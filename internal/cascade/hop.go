@@ -18,7 +18,7 @@ type hop struct {
 	to    string
 }
 
-var hopKey = regexp.MustCompile(`^((?:\*\.)*)((?:0\.)*)(?:([1-9a-f])\.)?((?:\*\.)*)#$`)
+var hopKey = regexp.MustCompile(`^((?:\*\.)*)((?:0\.)*)(?:([1-9])\.)?((?:\*\.)*)#$`)
 
 // hopsOf are the hops among the bindings of an exchange, and how many digits they skip. That is what
 // most of them say, since others may have bound something beside; in doubt it is no entry.

@@ -38,7 +38,7 @@ func TestInventoryFindsAllAndNothingElse(t *testing.T) {
 		{Name: "lax", Levels: 12, ParkUnroutable: true},
 		{Name: "lax chain", Levels: 12, Lookahead: 1, QueueType: Classic},
 		{Name: "decimal", Base: 10, Levels: 8, StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
-		{Name: "lax hexadecimal chain", Base: 16, Levels: 4, Lookahead: 1, QueueType: Classic},
+		{Name: "lax octal chain", Base: 8, Levels: 4, Lookahead: 1, QueueType: Classic},
 		{Name: "single ternary", Base: 3, Levels: 1, StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
 		{Name: "single", Levels: 1, StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
 		{Name: "lax single", Levels: 1, Lookahead: 1},

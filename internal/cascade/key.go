@@ -1,6 +1,8 @@
 package cascade
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -31,7 +33,7 @@ func (s Scale) RoutingKey(delay time.Duration, address string) (string, error) {
 	var key strings.Builder
 	for level := s.Levels - 1; level >= 0; level-- {
 		digit := steps / s.weight(level) % int64(s.Base)
-		key.WriteString(digitWord(int(digit)) + ".")
+		key.WriteString(strconv.FormatInt(digit, 10) + ".")
 	}
 	key.WriteString(address)
 	return key.String(), nil
@@ -68,6 +70,20 @@ func (s Scale) ParseRoutingKey(key string) (delay time.Duration, address string,
 	return time.Duration(steps) * s.Resolution, words[s.Levels], nil
 }
 
+// parseDigit reads a word of a routing key. Not ok is a word that is no digit of the base.
+func parseDigit(base int, word string) (digit int, ok bool) {
+	digit, err := strconv.Atoi(word)
+	return digit, err == nil && len(word) == 1 && digit < base
+}
+
+// digitsText lists the digits of the base.
+func digitsText(base int) string {
+	if base == MinBase {
+		return "0 or 1"
+	}
+	return fmt.Sprintf("0 to %d", base-1)
+}
+
 // BindingKey is the key of the bindings that the exchange of a level needs, as frameworks declare them. With digit 0 it
 // leads to the exchange below, with another digit to the level's queue for that digit. It takes the digits of the
 // levels above as they are. An error is of type AttributeError and names the parameter.
@@ -83,7 +99,7 @@ func BindingKey(level, levels, digit int) (string, error) {
 		return "", attributeError("digit", "is %d; it can be 1 to %d, each of which leads to its queue, or 0, which "+
 			"leads past them", digit, MaxBase-1)
 	}
-	return Cascade{Levels: levels}.bindingKey(level, 0, digitWord(digit)), nil
+	return Cascade{Levels: levels}.bindingKey(level, 0, strconv.Itoa(digit)), nil
 }
 
 // DestinationKey is the key that binds the delivery exchange to the destination of an address: a "*" for each digit,

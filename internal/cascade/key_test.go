@@ -78,7 +78,7 @@ func TestBindingKey(t *testing.T) {
 		{3, 4, 0, "0.#"},
 		{0, 4, 1, "*.*.*.1.#"},
 		{0, 1, 0, "0.#"},
-		{1, 3, 15, "*.f.#"},
+		{1, 3, 9, "*.9.#"},
 		{0, 39, 1, strings.Repeat("*.", 38) + "1.#"},
 	} {
 		if got, err := BindingKey(test.level, test.levels, test.digit); err != nil || got != test.want {
@@ -94,7 +94,7 @@ func TestBindingKey(t *testing.T) {
 		{-1, 4, 1, "level is -1"},
 		{0, 0, 1, "levels is 0"},
 		{0, 40, 1, "levels is 40; it can be 1 to 39"},
-		{0, 4, 16, "digit is 16; it can be 1 to 15, each of which leads to its queue, or 0, which leads past them"},
+		{0, 4, 10, "digit is 10; it can be 1 to 9, each of which leads to its queue, or 0, which leads past them"},
 		{0, 4, -1, "digit is -1"},
 	} {
 		if got, err := BindingKey(test.level, test.levels, test.digit); err == nil || !strings.Contains(err.Error(),

@@ -27,7 +27,7 @@ func (c Cascade) Mermaid() string {
 		if c.Base == DefaultBase {
 			return fmt.Sprintf("Q%d", q.Level)
 		}
-		return fmt.Sprintf("Q%d_%s", q.Level, digitWord(q.Digit))
+		return fmt.Sprintf("Q%d_%d", q.Level, q.Digit)
 	}
 	line(`  publisher(["publisher"]) -- "%d-digit delay%s, then the address" --> %s`, c.Levels, c.Scale().inBase(),
 		name(top))
@@ -48,7 +48,7 @@ func (c Cascade) Mermaid() string {
 	}
 	for level := top; level >= 0; level-- {
 		for _, q := range c.DelayQueues(level) {
-			line(`  %s -- "%s" --> %s`, name(level), digitWord(q.Digit), queue(q))
+			line(`  %s -- "%d" --> %s`, name(level), q.Digit, queue(q))
 		}
 		line(`  %s -- "0" --> %s`, name(level), name(level-1))
 		for _, q := range c.DelayQueues(level) {

@@ -91,7 +91,7 @@ func TestMermaidText(t *testing.T) {
 // a label there are letters, digits, dots, hyphens and underscores between them, and entity codes.
 var mermaidLine = func() []*regexp.Regexp {
 	const (
-		id    = `(?:publisher|delivery|applications|cascade|XU|QU|E\d+|Q\d+(?:_[1-9a-f])?)`
+		id    = `(?:publisher|delivery|applications|cascade|XU|QU|E\d+|Q\d+(?:_[1-9])?)`
 		name  = `(?:[\p{L}\p{Nd}]|#\d+;|[._-])+`
 		label = `"[\p{L}\p{Nd} ,._-]+"`
 	)
@@ -102,7 +102,7 @@ var mermaidLine = func() []*regexp.Regexp {
 		`  subgraph cascade\["vhost ` + name + `, delays up to \w[\w. ]* in steps of [\w. ]+(?:<br/>lookahead \d+, ` +
 			`straight to the queue of the next (?:1|digit but 0))?"\]`,
 		` {2,4}` + id + `\{\{"(` + name + `)"\}\}`,
-		`    Q\d+(?:_[1-9a-f])?\[\("(` + name + `)<br/>(?:quorum|classic), [\w. ]+"\)\]`,
+		`    Q\d+(?:_[1-9])?\[\("(` + name + `)<br/>(?:quorum|classic), [\w. ]+"\)\]`,
 		`  ` + id + `(?:\(\[` + label + `\]\))? (?:-->|-- ` + label + ` -->|-\. ` + label + ` \.->) ` + id + `(?:\(\[` +
 			label + `\]\)|\{\{"(` + name + `)"\}\}|\[\("(` + name + `)<br/>(?:quorum|classic)"\)\])?`,
 	} {

@@ -15,10 +15,10 @@ const (
 	MaxLevels = 39
 )
 
-// The bases that delays can be written in. Digits above 9 are the letters from a on.
+// The bases that delays can be written in: a digit is one of 0 to 9.
 const (
 	MinBase     = 2
-	MaxBase     = 16
+	MaxBase     = 10
 	DefaultBase = 2
 )
 

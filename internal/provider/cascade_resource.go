@@ -12,7 +12,6 @@ import (
 // schema implements declaration.
 func (*cascadeModel) schema(ctx context.Context) schema.Schema {
 	return schema.Schema{
-		Version: schemaVersion,
 		MarkdownDescription: "A delay cascade: queues, joined by dead-letter exchanges and topic bindings. Their " +
 			"TTLs are 1, 2, 4, 8 … times the resolution. In base 10 they are 1 to 9, 10 to 90 … times the " +
 			"resolution. An application publishes to the entry exchange with a routing key that carries the delay " +
@@ -42,7 +41,7 @@ func (*cascadeModel) schema(ctx context.Context) schema.Schema {
 				"base": schema.Int64Attribute{
 					CustomType: wholeNumberType{}, Optional: true, Computed: true,
 					MarkdownDescription: fmt.Sprintf("Base that delays are written in, %d to %d: the digits of the "+
-						"routing key, 0 to 9 and a to f. Each level has a queue for each digit but 0. In base 10 and "+
+						"routing key. Each level has a queue for each digit but 0. In base 10 and "+
 						"at a resolution of one second, an hour on eight levels is `0.0.0.0.3.6.0.0`. New "+
 						"applications are faster in base 10. Stay with base 2 for publishers that exist and for "+
 						"frameworks; presets are base 2. See [Choosing a base](../guides/base.md). Default: `2`. A "+

@@ -56,7 +56,7 @@ func TestShortKey(t *testing.T) {
 // Every binding has a line of its own, in every cascade.
 func TestEveryBindingIsShown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		config := cascade.Config{Name: "t", Vhost: "/", Base: rapid.IntRange(2, 16).Draw(t, "base"),
+		config := cascade.Config{Name: "t", Vhost: "/", Base: rapid.IntRange(2, 10).Draw(t, "base"),
 			Levels: rapid.IntRange(1, 7).Draw(t, "levels"), StrictKeys: rapid.Bool().Draw(t, "strict")}
 		config.Lookahead = rapid.IntRange(1, config.Levels).Draw(t, "lookahead")
 		resolved, err := config.Resolve()

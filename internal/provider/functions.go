@@ -18,7 +18,7 @@ import (
 func (p *rabbitmqdelay) Functions(context.Context) []func() function.Function {
 	return []func() function.Function{
 		newRoutingKeyFunction, newParseRoutingKeyFunction, newBindingKeyFunction, newDestinationKeyFunction,
-		newLevelsForFunction, newExpandFunction, newMermaidFunction,
+		newMermaidFunction,
 	}
 }
 

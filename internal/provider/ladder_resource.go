@@ -10,7 +10,6 @@ import (
 // schema implements declaration.
 func (*ladderModel) schema(ctx context.Context) schema.Schema {
 	return schema.Schema{
-		Version: schemaVersion,
 		MarkdownDescription: "A set of fixed delays, each with a queue of its own, for retries with backoff and the " +
 			"like. An application publishes to the entry exchange with the routing key `<delay>.<address>`, such as " +
 			"`30s.orders`. The message arrives at the delivery exchange, with that key, when the delay is over. " +

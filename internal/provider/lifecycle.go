@@ -62,7 +62,6 @@ var (
 	_ resource.ResourceWithModifyPlan     = (*lifecycle[cascadeModel, *cascadeModel])(nil)
 	_ resource.ResourceWithIdentity       = (*lifecycle[cascadeModel, *cascadeModel])(nil)
 	_ resource.ResourceWithImportState    = (*lifecycle[cascadeModel, *cascadeModel])(nil)
-	_ resource.ResourceWithUpgradeState   = (*lifecycle[cascadeModel, *cascadeModel])(nil)
 )
 
 // lifecycle is a resource that stands for a topology: what Terraform does with it.

@@ -16,7 +16,6 @@ type plainServer struct{ frameworkServer }
 type frameworkServer interface {
 	tfprotov6.ProviderServer
 	tfprotov6.ListResourceServer
-	tfprotov6.ActionServer
 }
 
 // NewServer returns the provider in the given version, as the plugin protocol has it. Any number of them may be in use
@@ -28,7 +27,7 @@ func NewServer(version string, options ...Option) (tfprotov6.ProviderServer, err
 	}
 	framework, ok := providerserver.NewProtocol6(p)().(frameworkServer)
 	if !ok {
-		return nil, errors.New("the framework's server has no list resources or no actions")
+		return nil, errors.New("the framework's server has no list resources")
 	}
 	return plainServer{framework}, nil
 }
@@ -104,38 +103,6 @@ func (s plainServer) ReadDataSource(
 	resp, err := s.frameworkServer.ReadDataSource(ctx, req)
 	showPlain(resp.Diagnostics)
 	return resp, err
-}
-
-func (s plainServer) PlanAction(
-	ctx context.Context, req *tfprotov6.PlanActionRequest,
-) (*tfprotov6.PlanActionResponse, error) {
-	resp, err := s.frameworkServer.PlanAction(ctx, req)
-	showPlain(resp.Diagnostics)
-	return resp, err
-}
-
-func (s plainServer) InvokeAction(
-	ctx context.Context, req *tfprotov6.InvokeActionRequest,
-) (*tfprotov6.InvokeActionServerStream, error) {
-	stream, err := s.frameworkServer.InvokeAction(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	events := stream.Events
-	stream.Events = func(push func(tfprotov6.InvokeActionEvent) bool) {
-		for event := range events {
-			switch is := event.Type.(type) {
-			case tfprotov6.ProgressInvokeActionEventType:
-				event.Type = tfprotov6.ProgressInvokeActionEventType{Message: plaintext.Line(is.Message)}
-			case tfprotov6.CompletedInvokeActionEventType:
-				showPlain(is.Diagnostics)
-			}
-			if !push(event) {
-				return
-			}
-		}
-	}
-	return stream, nil
 }
 
 // showPlain leaves nothing in diagnostics that a terminal or a CI log would obey. Names are quoted, and a broker's

@@ -66,16 +66,6 @@ func (one planned) common(other planned) []string {
 		func(object string) bool { return slices.Contains(either, object) || !slices.Contains(others, object) })
 }
 
-// scale is what a message has to fit into, if the cascade with the entry exchange is among those that were planned.
-func (p *plannedTopologies) scale(vhost, entry string) (found cascade.Scale, ok bool) {
-	for _, one := range p.in(vhost) {
-		if one.kind == "cascade" && one.Entry == entry {
-			return one.scale, true
-		}
-	}
-	return cascade.Scale{}, false
-}
-
 // addPrior notes what the state has.
 func (p *plannedTopologies) addPrior(one planned) {
 	p.mutex.Lock()

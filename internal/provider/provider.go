@@ -1,5 +1,5 @@
 // Package provider is what Terraform sees: schemas, models and words, one file for each resource, data source, list
-// resource, action and function. It decides nothing about topologies: internal/cascade expands a model, and
+// resource and function. It decides nothing about topologies: internal/cascade expands a model, and
 // internal/engine brings that onto a broker. The package puts the results into the state and into words. Read
 // lifecycle.go first, which cascades and ladders share, then words.go.
 package provider
@@ -21,7 +21,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/mapvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
-	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -42,7 +41,6 @@ import (
 var (
 	_ provider.ProviderWithFunctions     = (*rabbitmqdelay)(nil)
 	_ provider.ProviderWithListResources = (*rabbitmqdelay)(nil)
-	_ provider.ProviderWithActions       = (*rabbitmqdelay)(nil)
 )
 
 type rabbitmqdelay struct {
@@ -102,10 +100,10 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 			"amqp_uri": schema.StringAttribute{
 				Optional: true, Sensitive: true,
 				MarkdownDescription: "AMQP URI, such as `amqps://user:password@host:5671`. Only AMQP says exactly " +
-					"whether a queue is empty. Default: the environment variable `RABBITMQ_AMQP_URI`, else derived " +
-					"from the endpoint's host. Where AMQP cannot be reached, " +
-					"resources do everything through the management API. The data source `rabbitmqdelay_probe` and " +
-					"the action `rabbitmqdelay_publish` need AMQP.",
+					"whether a queue is empty. Default: the environment variable " +
+					"`RABBITMQ_AMQP_URI`, else derived from the endpoint's host. Where AMQP cannot be reached, " +
+					"resources do everything through the management API. The data source `rabbitmqdelay_probe` " +
+					"needs AMQP.",
 				Validators: notEmpty,
 			},
 			"cacert_file": schema.StringAttribute{
@@ -213,7 +211,6 @@ func (p *rabbitmqdelay) Configure(
 	resp.ResourceData = connection
 	resp.DataSourceData = connection
 	resp.ListResourceData = connection
-	resp.ActionData = connection
 }
 
 // connection is what resources and all else that talks to the broker get from the provider. Terraform configures a
@@ -464,8 +461,4 @@ func (p *rabbitmqdelay) ListResources(context.Context) []func() list.ListResourc
 		func() list.ListResource { return &declaredLister[ladderModel, *ladderModel]{} },
 		func() list.ListResource { return &destinationListResource{} },
 	}
-}
-
-func (p *rabbitmqdelay) Actions(context.Context) []func() action.Action {
-	return []func() action.Action{func() action.Action { return &publishAction{} }}
 }

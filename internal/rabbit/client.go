@@ -3,7 +3,7 @@
 //
 // Begin with [New], which makes no request. [Client.Vhost] has the objects of a vhost: they are read (read.go), written
 // (write.go) and counted (count.go) through the management API. [Vhost.Connect] counts over AMQP (amqp.go).
-// [Client.Publish] and [Client.Probe] send one message over AMQP.
+// [Client.Probe] sends one message over AMQP.
 //
 // Every request goes through transport.go, which limits them and writes the log. Everything that is tried again is in
 // retry.go. See confirm in vhost.go for what an answer 404 means.

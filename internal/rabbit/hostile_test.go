@@ -79,17 +79,19 @@ func TestHostileNames(t *testing.T) {
 	}
 	exchange.Type = "fanout"
 	mustBePlain(t, "an exchange of another type", declare(exchange))
-	message := rabbit.Message{Vhost: vhost, Exchange: "there is no" + exchange.Name, RoutingKey: name +
-		"\n::error::pwned"}
-	mustBePlain(t, "no exchange to publish to", client.Publish(t.Context(), message))
-	message.Exchange = exchange.Name
-	mustBePlain(t, "no queue behind the exchange", client.Publish(t.Context(), message))
+	probe := rabbit.Probe{Vhost: vhost, Exchange: "there is no" + exchange.Name, RoutingKey: name + "\n::error::pwned",
+		Delivery: "amq.topic", BindingKey: name}
+	_, err := client.Probe(t.Context(), probe)
+	mustBePlain(t, "no exchange to publish to", err)
+	probe.Exchange = exchange.Name
+	_, err = client.Probe(t.Context(), probe)
+	mustBePlain(t, "no queue behind the exchange", err)
 	mustBePlain(t, "no vhost", func() error {
 		_, err := client.Vhost(name+"\n::error::pwned").Read(t.Context(), topology.New())
 		return err
 	}())
-	_, err := client.Probe(t.Context(), rabbit.Probe{Vhost: vhost, Exchange: exchange.Name, Delivery: "no" +
-		exchange.Name, BindingKey: name})
+	probe.Delivery = "no" + exchange.Name
+	_, err = client.Probe(t.Context(), probe)
 	mustBePlain(t, "no delivery exchange", err)
 }
 

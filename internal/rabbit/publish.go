@@ -5,43 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
-
-// Message is one message to publish.
-type Message struct {
-	Vhost, Exchange, RoutingKey string
-	// ID is the property message_id.
-	ID          string
-	ContentType string
-	Headers     map[string]string
-	Body        string
-}
-
-// confirmTime is how long the broker may take to confirm a message. Quorum queues without a majority, and a broker with
-// an alarm, take forever.
-const confirmTime = 30 * time.Second
-
-// Publish publishes the message, over AMQP, persistent and mandatory, and waits for the broker's confirmation. It is
-// not tried again: it would be another message. An error is an *Error.
-func (c *Client) Publish(ctx context.Context, m Message) error {
-	ctx, cancel := context.WithTimeout(ctx, confirmTime+amqpDialTime)
-	defer cancel()
-	headers := amqp.Table{}
-	for name, value := range m.Headers {
-		headers[name] = value
-	}
-	needs := fmt.Sprintf("publishing takes permission to write exchange %q, where topic permissions, if there are "+
-		"any, have to include the key %q", m.Exchange, m.RoutingKey)
-	return c.overAMQP(ctx, m.Vhost, sending(m.Exchange, m.Vhost), needs, func(channel *amqp.Channel) error {
-		return publish(ctx, channel, m.Exchange, m.RoutingKey, amqp.Publishing{
-			MessageId: m.ID, ContentType: m.ContentType, Headers: headers, Body: []byte(m.Body),
-			DeliveryMode: amqp.Persistent, Timestamp: time.Now(), AppId: "terraform-provider-rabbitmqdelay",
-		})
-	})
-}
 
 func sending(exchange, vhost string) string {
 	return fmt.Sprintf("send a message through exchange %q in vhost %q", exchange, vhost)

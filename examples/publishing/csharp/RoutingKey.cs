@@ -9,15 +9,15 @@ public static class RoutingKey
     /// </summary>
     public static string Of(TimeSpan delay, int levels, TimeSpan resolution, string address, int toBase = 2)
     {
-        if (toBase < 2 || toBase > 16)
+        if (toBase < 2 || toBase > 10)
         {
-            throw new ArgumentOutOfRangeException(nameof(toBase), $"the base is {toBase}, not one of 2 to 16");
+            throw new ArgumentOutOfRangeException(nameof(toBase), $"the base is {toBase}, not one of 2 to 10");
         }
         long steps = delay.Ticks / resolution.Ticks + (delay.Ticks % resolution.Ticks > 0 ? 1 : 0);
         string key = address;
         for (int level = 0; level < levels; level++)
         {
-            key = $"{steps % toBase:x}.{key}";
+            key = $"{steps % toBase}.{key}";
             steps /= toBase;
         }
         if (delay < TimeSpan.Zero || steps > 0)

@@ -11,8 +11,8 @@ import (
 func RoutingKey(
 	delay time.Duration, levels int, resolution time.Duration, address string, base int,
 ) (string, error) {
-	if base < 2 || base > 16 {
-		return "", fmt.Errorf("the base is %d, not one of 2 to 16", base)
+	if base < 2 || base > 10 {
+		return "", fmt.Errorf("the base is %d, not one of 2 to 10", base)
 	}
 	steps := int64(delay / resolution)
 	if delay%resolution > 0 {
@@ -20,7 +20,7 @@ func RoutingKey(
 	}
 	key := address
 	for range levels {
-		key = strconv.FormatInt(steps%int64(base), base) + "." + key
+		key = strconv.FormatInt(steps%int64(base), 10) + "." + key
 		steps /= int64(base)
 	}
 	if delay < 0 || steps > 0 {

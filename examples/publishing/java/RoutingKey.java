@@ -8,13 +8,13 @@ final class RoutingKey {
      * written in the base with one digit for each level. The type is long because an int ends at 31 levels of base 2.
      */
     static String of(long delayMillis, int levels, long resolutionMillis, String address, int base) {
-        if (base < 2 || base > 16) {
-            throw new IllegalArgumentException("the base is " + base + ", not one of 2 to 16");
+        if (base < 2 || base > 10) {
+            throw new IllegalArgumentException("the base is " + base + ", not one of 2 to 10");
         }
         long steps = delayMillis / resolutionMillis + (delayMillis % resolutionMillis > 0 ? 1 : 0);
         String key = address;
         for (int level = 0; level < levels; level++) {
-            key = Long.toString(steps % base, base) + "." + key;
+            key = steps % base + "." + key;
             steps /= base;
         }
         if (delayMillis < 0 || steps > 0) {

@@ -4,8 +4,8 @@
 // message is early. It is written in the base with one digit for each level. The bit operators of
 // JavaScript end at 32 bits, text does not.
 function routingKey(delayMs, levels, resolutionMs, address, base = 2) {
-  if (!(Number.isInteger(base) && base >= 2 && base <= 16)) {
-    throw new RangeError(`the base is ${base}, not one of 2 to 16`);
+  if (!(Number.isInteger(base) && base >= 2 && base <= 10)) {
+    throw new RangeError(`the base is ${base}, not one of 2 to 10`);
   }
   const steps = Math.ceil(delayMs / resolutionMs);
   const digits = steps.toString(base).padStart(levels, '0');

@@ -8,13 +8,13 @@ declare(strict_types=1);
  */
 function routingKey(int $delayMs, int $levels, int $resolutionMs, string $address, int $base = 2): string
 {
-    if ($base < 2 || $base > 16) {
-        throw new RangeException("the base is $base, not one of 2 to 16");
+    if ($base < 2 || $base > 10) {
+        throw new RangeException("the base is $base, not one of 2 to 10");
     }
     $steps = intdiv($delayMs, $resolutionMs) + ($delayMs % $resolutionMs > 0 ? 1 : 0);
     $key = $address;
     for ($level = 0; $level < $levels; $level++) {
-        $key = dechex($steps % $base) . '.' . $key;
+        $key = $steps % $base . '.' . $key;
         $steps = intdiv($steps, $base);
     }
     if ($delayMs < 0 || $steps > 0) {

@@ -3,7 +3,7 @@
 # The delay in steps of the resolution, then the address. The delay is rounded up so that no message
 # is early. It is written in the base with one digit for each level.
 def routing_key(delay_ms, levels, resolution_ms, address, base: 2)
-  raise ArgumentError, "the base is #{base}, not one of 2 to 16" unless [*2..16].include?(base)
+  raise ArgumentError, "the base is #{base}, not one of 2 to 10" unless [*2..10].include?(base)
 
   steps = -(-delay_ms).div(resolution_ms)
   digits = steps.to_s(base).rjust(levels, '0').chars

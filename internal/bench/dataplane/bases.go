@@ -35,8 +35,7 @@ type BaseOptions struct {
 }
 
 const (
-	// basesPublishResolution is the longest at which base 16 has seven levels, in whole tenths of a second. See
-	// publishResolution.
+	// basesPublishResolution is one at which each base has its levels. See publishResolution.
 	basesPublishResolution = 1200 * time.Millisecond
 	basesPacedResolution   = 10 * time.Millisecond
 )
