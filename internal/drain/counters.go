@@ -188,8 +188,8 @@ func (c httpCounter) verifyServed(ctx context.Context, q topology.Queue) error {
 // anew is one. It is also how long a count may be missing: until a tick, or until the statistics have it.
 const streamLag = 11 * time.Second
 
-// totals asks for all that the queues hold. It waits for counts that RabbitMQ leaves out, such as that of a quorum queue
-// until its first tick (3.10.8). If they do not come, it fails: nothing is empty by a missing count.
+// totals asks for all that the queues hold. It waits for counts that RabbitMQ leaves out, such as that of a quorum
+// queue until its first tick (3.10.8). If they do not come, it fails: nothing is empty by a missing count.
 func (c httpCounter) totals(ctx context.Context, queues []topology.Queue) (map[string]rabbit.QueueCount, error) {
 	totals := map[string]rabbit.QueueCount{}
 	for deadline := time.Now().Add(streamLag); ; {
@@ -281,7 +281,8 @@ func uncounted(vhost *rabbit.Vhost, queue string) error {
 	return &rabbit.Error{Kind: rabbit.Unavailable, Op: vhost.Counting(queue),
 		Reason: "the management API does not say how many there are",
 		Hint: "nothing is deleted while it is not certain that the queue is empty. RabbitMQ 4.3.0 to 4.3.3 leave out " +
-			"the counts of quorum queues that come from 3.13 (rabbitmq-server issue 16974): 4.3.4 has them. " + halfDone}
+			"the counts of quorum queues that come from 3.13 (rabbitmq-server issue 16974): 4.3.4 has them. " +
+			halfDone}
 }
 
 func uncountable(vhost *rabbit.Vhost, queue, why string) error {

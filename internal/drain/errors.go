@@ -22,7 +22,8 @@ type QueueDepth struct {
 	// Messages are ready, unacknowledged, delayed by the queue, or expired and waiting to be dead-lettered.
 	Messages  int64
 	Consumers int64
-	// Delayed is how many the queue delays by itself. It delays the first until NextDelayed, the last until LastDelayed.
+	// Delayed is how many the queue delays by itself. It delays the first until NextDelayed, the last until
+	// LastDelayed.
 	Delayed                  int64
 	NextDelayed, LastDelayed time.Time
 	// Overdue is set for messages whose time is over, and which no queue has taken yet.

@@ -64,9 +64,11 @@ func sinceEpoch(millis loose[int64]) time.Time {
 }
 
 func (i countInfo) count() *QueueCount {
-	c := &QueueCount{Reductions: i.Reductions.n, Ready: i.Ready.value, Consumers: i.Consumers.value, Members: len(i.Members.value),
-		Online: len(i.Online.value), Delayed: i.Delayed.value, NextDelayed: sinceEpoch(i.NextDelayed),
-		LastDelayed: sinceEpoch(i.LastDelayed)}
+	c := &QueueCount{
+		Reductions: i.Reductions.n, Ready: i.Ready.value, Consumers: i.Consumers.value,
+		Members: len(i.Members.value), Online: len(i.Online.value), Delayed: i.Delayed.value,
+		NextDelayed: sinceEpoch(i.NextDelayed), LastDelayed: sinceEpoch(i.LastDelayed),
+	}
 	if i.Messages.n != nil {
 		c.IsCounted, c.Messages = true, *i.Messages.n
 	}

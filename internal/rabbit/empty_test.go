@@ -786,9 +786,9 @@ func staysWhileLeaderRestarts(t *testing.T, b *brokertest.Broker, client *rabbit
 	}
 }
 
-// TestCountsLeftOut has RabbitMQ leave out how many messages a queue holds, as 4.3.0 to 4.3.3 do after an upgrade, or say
-// it in another type. A message that somebody has got is in no other count. The queue is not called empty by that, and
-// stays.
+// TestCountsLeftOut has RabbitMQ leave out how many messages a queue holds, as 4.3.0 to 4.3.3 do after an upgrade, or
+// say it in another type. A message that somebody has got is in no other count. The queue is not called empty by that,
+// and stays.
 func TestCountsLeftOut(t *testing.T) {
 	t.Parallel()
 	leftOut := func(q map[string]any, field string) { delete(q, field) }

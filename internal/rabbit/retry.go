@@ -15,9 +15,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// A request is tried again while it fails in a way that may pass: worthRetrying. A write, or a read of many requests, is
-// done again if a start or a stop of the broker has come in between: again. An answer 404 says nothing then. An object
-// is missing only if it is so once more after the vhost was seen to be there: orOnceMore, confirmMissing.
+// A request is tried again while it fails in a way that may pass: worthRetrying. A write, or a read of many requests,
+// is done again if a start or a stop of the broker has come in between: again. An answer 404 says nothing then. An
+// object is missing only if it is so once more after the vhost was seen to be there: orOnceMore, confirmMissing.
 
 // Backoff: 0.1, 0.4, 1.6 s, and then 3 s again and again.
 const (
