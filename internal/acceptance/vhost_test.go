@@ -155,7 +155,7 @@ func (v *vhost) do(steps ...plans.Step) {
 func client(t testing.TB, b *brokertest.Broker) *broker.Client {
 	t.Helper()
 	c, err := broker.New(broker.Config{Endpoint: b.Endpoint, Username: b.Username, Password: b.Password,
-		AMQPURI: b.AMQPURI, RetryTimeout: -1})
+		AMQPURI: b.AMQPURI, RetryTimeout: -1, BindsAtOnce: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func connect(t testing.TB, with ...func(*broker.Config)) *broker.Client {
 func clientFor(t testing.TB, b *brokertest.Broker, with ...func(*broker.Config)) *broker.Client {
 	t.Helper()
 	config := broker.Config{Endpoint: b.Endpoint, Username: b.Username, Password: b.Password, AMQPURI: b.AMQPURI,
-		RetryTimeout: -1}
+		RetryTimeout: -1, BindsAtOnce: true}
 	for _, change := range with {
 		change(&config)
 	}

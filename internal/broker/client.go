@@ -62,6 +62,9 @@ type Config struct {
 	// MaxParallelRequests limits all operations together, DefaultMaxParallelRequests if 0.
 	MaxParallelRequests int
 	UserAgent           string
+	// BindsAtOnce does not wait until new quorum queues are durable (see durableAfter). It is for those whose broker
+	// nobody kills: tests and measurements.
+	BindsAtOnce bool
 }
 
 // ConfigError is a fault of one attribute of the provider.
@@ -82,6 +85,7 @@ type Client struct {
 	amqpURI            *url.URL // nil: derived
 	tls                *tls.Config
 	http               *transport
+	bindsAtOnce        bool
 }
 
 // New checks the configuration. It makes no request. An error is a *ConfigError.
@@ -102,7 +106,8 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{endpoint, config.Username, config.Password, amqpURI, tlsConfig, transport}, nil
+	return &Client{endpoint, config.Username, config.Password, amqpURI, tlsConfig, transport,
+		config.BindsAtOnce}, nil
 }
 
 // Close gives up the connections that are kept alive.

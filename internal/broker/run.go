@@ -240,6 +240,8 @@ func (r *Runner) step(ctx context.Context, step plans.Step) (effect bool, err er
 // once is one attempt at a step. Its errors may be for nothing but a broker that starts: step tries again.
 func (r *Runner) once(ctx context.Context, step plans.Step) (effect bool, err error) {
 	switch s := step.(type) {
+	case plans.AwaitDurable:
+		return false, r.awaitDurable(ctx)
 	case plans.VerifyEmpty:
 		return false, r.verifyEmpty(ctx, s)
 	case plans.DeleteQueue:
@@ -253,6 +255,25 @@ func (r *Runner) once(ctx context.Context, step plans.Step) (effect bool, err er
 		return r.effect(ctx, step, call, code, err)
 	}
 	return r.write(ctx, step)
+}
+
+// durableAfter is how old a quorum queue is when it survives a kill of its node for certain. Each node keeps the names
+// of its quorum queues in a file, names.dets (ra_directory in ra, 2.0 to 3.1). A node that does not find a name there
+// starts the queue as a new one, without messages: "name_not_registered" in its log.
+//
+// Erlang writes a name after one second (auto_save in dets), and before the next quorum queue is declared. While others
+// delete quorum queues, it puts that off for up to three seconds (delay in dets). The rest is for a busy machine.
+//
+// On 3.10.8, 4.0.5 and 4.3.6, a kill up to 0.7 s after the declaration lost 20 of 20 confirmed messages. After 1.0 s it
+// lost none. Beside deletions, the times were 2.6 s and 2.9 s. Durable classic queues lost nothing at any age.
+// TestKilledNode tests the new queues of this provider.
+const durableAfter = 3500 * time.Millisecond
+
+func (r *Runner) awaitDurable(ctx context.Context) error {
+	if r.bindsAtOnce {
+		return nil
+	}
+	return r.pause(ctx, durableAfter)
 }
 
 // verifyServed fails for a queue without replicas, which a broken-off attempt may have left. RabbitMQ says that such a

@@ -168,7 +168,7 @@ func (v *vhostAPI) pause(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return v.failed("wait for queues to run empty", ctx.Err())
+		return v.failed("wait for queues", ctx.Err())
 	}
 }
 

@@ -42,7 +42,7 @@ func newWorld(t *testing.T) *world {
 func connect(t *testing.T, b *brokertest.Broker, endpoint string) *broker.Client {
 	t.Helper()
 	client, err := broker.New(broker.Config{Endpoint: endpoint, Username: b.Username, Password: b.Password,
-		AMQPURI: b.AMQPURI, RetryTimeout: -1})
+		AMQPURI: b.AMQPURI, RetryTimeout: -1, BindsAtOnce: true})
 	if err != nil {
 		t.Fatal(err)
 	}

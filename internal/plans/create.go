@@ -31,19 +31,21 @@ func Create(desired, actual topology.Topology, mark string) Plan {
 	entryPhase := slices.IndexFunc(plan, func(phase Phase) bool {
 		return slices.ContainsFunc(phase.Steps, func(step Step) bool { return declaresEntry(desired, step) })
 	})
-	if len(plan) == 0 || entryPhase <= 0 {
+	isNew := func(step Step) bool { d, is := step.(DeclareExchange); return is && d.New }
+	at := slices.IndexFunc(plan[:max(entryPhase, 0)], func(phase Phase) bool {
+		return slices.ContainsFunc(phase.Steps, isNew)
+	})
+	if at < 0 {
 		return plan
 	}
-	steps := plan[0].Steps
-	first := slices.IndexFunc(steps, func(step Step) bool { d, is := step.(DeclareExchange); return is && d.New })
-	if first < 0 {
-		return plan
-	}
+	steps := plan[at].Steps
+	first := slices.IndexFunc(steps, isNew)
 	declare, _ := steps[first].(DeclareExchange)
 	marking := desired.MarkOn(declare.Exchange.Name, mark)
 	plan[entryPhase].Steps = append(plan[entryPhase].Steps, Unbind{marking})
 	rest := slices.Delete(slices.Clone(steps), first, first+1)
-	return append(Plan{}.then(declare).then(Bind{marking}).then(VerifyAlone{marking}).then(rest...), plan[1:]...)
+	return slices.Concat(Plan{}.then(declare).then(Bind{marking}).then(VerifyAlone{marking}), plan[:at],
+		Plan{}.then(rest...), plan[at+1:])
 }
 
 func declaresEntry(t topology.Topology, step Step) bool {

@@ -7,11 +7,14 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Repair is the plan that turns the actual topology into the desired one. It adds before it removes: missing objects
-// come first, all at once, then their bindings, and the entry last. So a message meets either the old way or the new
-// one, and both end in the same queue. Then it recreates unalterable objects one by one, each with its bindings, and
-// foreign bindings go last. An object stays as it is if it cannot be recreated without a loss. The rest is done all the
-// same, but for the old way of messages that have no new one without that object (see staysForNow).
+// Repair is the plan that turns the actual topology into the desired one. It adds before it removes: missing queues
+// come first, then missing exchanges, then their bindings, and the entry last. So a message meets either the old way or
+// the new one, and both end in the same queue. Then it recreates unalterable objects one by one, each with its
+// bindings, and foreign bindings go last. An object stays as it is if it cannot be recreated without a loss. The rest
+// is done all the same, but for the old way of messages that have no new one without that object (see staysForNow).
+//
+// Nothing is bound to a missing quorum queue before it survives a kill of its node. A recreated one is bound at once:
+// messages flow meanwhile, and each would be parked or returned.
 //
 // A missing way stays missing for publishers until it is complete. The exception is an exchange that is declared anew,
 // because nothing can be bound to it before. For the moment until its bindings follow, messages that arrive there are
@@ -101,16 +104,20 @@ func (d repair) findDeferred() []string {
 // add creates missing objects, except for bindings of objects that are recreated later: these bring their bindings with
 // them. An exchange that others lead to is bound onwards before that.
 func (d repair) add() Plan {
-	var objects, fromNew, fromExisting, entry, fromEntry, intoEntry []Step
+	var queues, durable, exchanges, fromNew, fromExisting, entry, fromEntry, intoEntry []Step
+	for _, name := range d.MissingQueues {
+		q := d.desired.Queues[name]
+		queues = append(queues, DeclareQueue{Queue: q})
+		if q.Type() == "quorum" {
+			durable = []Step{AwaitDurable{}}
+		}
+	}
 	for _, name := range d.MissingExchanges {
 		if step := (DeclareExchange{Exchange: d.desired.Exchanges[name]}); name == d.desired.Entry {
 			entry = append(entry, step)
 		} else {
-			objects = append(objects, step)
+			exchanges = append(exchanges, step)
 		}
-	}
-	for _, name := range d.MissingQueues {
-		objects = append(objects, DeclareQueue{Queue: d.desired.Queues[name]})
 	}
 	for _, b := range d.MissingBindings {
 		switch {
@@ -129,9 +136,9 @@ func (d repair) add() Plan {
 	for _, name := range slices.Concat(d.MissingPolicies, d.WrongPolicies) {
 		policies = append(policies, SetPolicy{d.desired.Policies[name]})
 	}
-	// A new object gets no message before it is bound.
-	return Plan{}.then(objects...).then(fromNew...).then(fromExisting...).then(policies...).
-		then(entry...).then(fromEntry...).then(intoEntry...)
+	// A queue gets no message before it is bound. An exchange does, so it comes after the wait.
+	return Plan{}.then(queues...).then(durable...).then(exchanges...).then(fromNew...).then(fromExisting...).
+		then(policies...).then(entry...).then(fromEntry...).then(intoEntry...)
 }
 
 // isRecreated tells whether the binding goes away with an object that is recreated.
@@ -202,9 +209,9 @@ func (d repair) verifyRecreatable(name string) Step {
 		"cannot be changed,", name)}
 }
 
-// bringBack is the undo of a recreation, as far as it was done.
+// bringBack is the undo of a recreation, as far as it was done. Messages flow, so it waits no more than that.
 func (d repair) bringBack(removal []Step) func([]Step) Plan {
-	return func(done []Step) Plan { return restore(d.actual, without(d.actual, among(done, removal))) }
+	return func(done []Step) Plan { return restore(d.actual, without(d.actual, among(done, removal))).atOnce() }
 }
 
 // bindAgain are the bindings that went with a recreated object: the desired ones, and those of others that lead to it.

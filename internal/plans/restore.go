@@ -44,6 +44,11 @@ func restore(before, left topology.Topology) Plan {
 	return plan.then(others...)
 }
 
+// atOnce is the plan without a wait for durable queues.
+func (p Plan) atOnce() Plan {
+	return slices.DeleteFunc(p, func(phase Phase) bool { return slices.Contains(phase.Steps, Step(AwaitDurable{})) })
+}
+
 // behind are the objects of the topology that a message may get to that comes to an object, and this itself.
 func behind(t topology.Topology, name string, kind topology.DestinationType) []string {
 	var found []string

@@ -73,6 +73,9 @@ type (
 	// VerifyAllowed fails if the user may not declare or bind the existing object, or may set no policy. To declare it
 	// takes the permissions to delete it and to bring it back. It changes nothing.
 	VerifyAllowed struct{ Step Step }
+	// AwaitDurable waits until RabbitMQ has new quorum queues on disk: until then, a kill of its node takes along what
+	// comes into them.
+	AwaitDurable struct{}
 	// VerifyAlone fails if anything else is bound to the binding's source.
 	VerifyAlone struct{ Binding topology.Binding }
 	// VerifyEmpty fails if one of the queues holds messages. The order is that in which messages
@@ -98,6 +101,9 @@ func (s DeleteExchange) String() string  { return fmt.Sprintf("delete exchange %
 func (s DeleteQueue) String() string     { return fmt.Sprintf("delete queue %q", s.Queue.Name) }
 func (s SetPolicy) String() string       { return fmt.Sprintf("set policy %q", s.Policy.Name) }
 func (s DeletePolicy) String() string    { return fmt.Sprintf("delete policy %q", s.Name) }
+func (s AwaitDurable) String() string {
+	return "wait until new quorum queues survive a kill of their node"
+}
 func (s VerifyAllowed) String() string {
 	return fmt.Sprintf("make sure of the permission to %s", s.Step)
 }

@@ -132,9 +132,9 @@ func (o overhaul) publishers() string {
 	if o.moved != nil {
 		return o.publishersMove()
 	}
-	long := "for the moment that this takes"
+	long := "for some seconds"
 	if o.guard.Drain > 0 && !o.guard.Force {
-		long = fmt.Sprintf("for as long as messages wait, at most %s, and a moment longer",
+		long = fmt.Sprintf("for as long as messages wait, at most %s, and some seconds longer",
 			plaintext.Duration(o.guard.Drain))
 	}
 	text := fmt.Sprintf("The entry is closed %s. Publishers get an error and have to try again.", long)

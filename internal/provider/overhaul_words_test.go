@@ -38,21 +38,21 @@ func TestOverhaul(t *testing.T) {
 			isRebuilt +
 				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
 				"refused if one waits by then.\n\n" +
-				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
 				"Bindings of others stay."},
 		"rebuilt, not counted": {rebuilt, func(o *overhaul) { o.waits = nil },
 			isRebuilt +
 				"How many messages wait in it is not known without a refresh. The apply is refused if one waits " +
 				"by then.\n\n" +
-				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
 				"Bindings of others stay."},
 		"rebuilt, messages": {rebuilt, func(o *overhaul) { o.waits = &waiting{Delayed: 3} },
 			isRebuilt +
 				"3 messages are on the way through it now, by the last count, which may be some seconds old. The " +
 				"apply is refused while any waits; drain_timeout makes it wait.\n\n" +
-				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
 				"Bindings of others stay."},
 		"rebuilt, parked that stay": {rebuilt, func(o *overhaul) {
@@ -61,7 +61,7 @@ func TestOverhaul(t *testing.T) {
 			isRebuilt +
 				"1 message is parked in it now, by the last count, which may be some seconds old. The apply is " +
 				"refused if one waits by then. Parked messages stay.\n\n" +
-				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
 				"Bindings of others stay."},
 		"rebuilt, both, and a drain": {rebuilt, func(o *overhaul) {
@@ -72,7 +72,7 @@ func TestOverhaul(t *testing.T) {
 				"seconds old. The apply closes the entry and waits up to 1 min 30 s until all are delivered. If " +
 				"some are not, it opens the entry again and is refused. Parked messages stop the apply, until " +
 				"somebody consumes or purges them.\n\n" +
-				"The entry is closed for as long as messages wait, at most 1 min 30 s, and a moment longer. " +
+				"The entry is closed for as long as messages wait, at most 1 min 30 s, and some seconds longer. " +
 				"Publishers get an error and have to try again.\n\n" +
 				"Bindings of others stay."},
 		"rebuilt with force": {rebuilt, func(o *overhaul) {
@@ -81,21 +81,21 @@ func TestOverhaul(t *testing.T) {
 			isRebuilt +
 				"1 message is on the way through it now, and 2 parked, by the last count, which may be some " +
 				"seconds old. The apply deletes waiting messages, because force_destroy is true.\n\n" +
-				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
 				"Bindings of others stay."},
 		"rebuilt in another base": {rebuilt, func(o *overhaul) { o.after = scale(10, 17) },
 			isRebuilt +
 				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
 				"refused if one waits by then.\n\n" +
-				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again. A key then stands for another delay: publishers need other keys from then on.\n\n" +
 				"Bindings of others stay."},
 		"rebuilt with another delivery exchange": {rebuilt, func(o *overhaul) { o.newDelivery = "d" },
 			isRebuilt +
 				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
 				"refused if one waits by then.\n\n" +
-				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
 				`Messages then arrive at exchange "d" in place of exchange "t.delivery": applications have to ` +
 				"bind their queues there."},

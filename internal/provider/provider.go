@@ -46,7 +46,8 @@ var (
 )
 
 type rabbitmqdelay struct {
-	version string
+	version     string
+	bindsAtOnce bool // see BindAtOnce
 }
 
 type providerModel struct {
@@ -188,6 +189,7 @@ func (p *rabbitmqdelay) Configure(
 	config, diags := model.brokerConfig(ctx)
 	config.UserAgent = fmt.Sprintf("terraform-provider-rabbitmqdelay/%s (Terraform %s)", p.version,
 		req.TerraformVersion)
+	config.BindsAtOnce = p.bindsAtOnce
 	client, err := broker.New(config)
 	if err != nil {
 		diags.Append(configDiagnostic(ctx, req.Config, err))

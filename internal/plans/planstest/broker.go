@@ -24,11 +24,15 @@ type Broker struct {
 	Before func(plans.Step) error
 	// After, if set, is called after every step that succeeded.
 	After func(plans.Step)
+	// young are the quorum queues of a plan that no AwaitDurable has come after. None may be bound. A queue that a
+	// recreation declares, or its undo, is not among them: messages flow meanwhile.
+	young      map[string]bool
+	recreating bool
 }
 
 // NewBroker returns a broker that holds a copy of the topology.
 func NewBroker(t topology.Topology) *Broker {
-	return &Broker{Topology: t.Clone(), Messages: map[string]int64{}}
+	return &Broker{Topology: t.Clone(), Messages: map[string]int64{}, young: map[string]bool{}}
 }
 
 // Snapshot is a copy of what the broker has at the moment.
@@ -94,6 +98,7 @@ func (r Refusal) Error() string { return string(r) }
 // Run executes the plan. When a step fails, it leaves out the rest of the phase, runs the phase's undo and returns the
 // error. It does so at once, or at the end if all that is refused is to recreate an object.
 func (b *Broker) Run(plan plans.Plan) error {
+	clear(b.young) // those that a plan before has declared are old by now
 	var refused error
 	var done []plans.Step
 	left := map[string]bool{}
@@ -115,6 +120,8 @@ func (b *Broker) Run(plan plans.Plan) error {
 }
 
 func (b *Broker) phase(phase plans.Phase, done *[]plans.Step) error {
+	b.recreating = phase.Recreates != ""
+	defer func() { b.recreating = false }()
 	for _, step := range b.arranged(phase.Steps) {
 		if err := b.step(step); err != nil {
 			err = fmt.Errorf("%s: %w", step, err)
@@ -211,6 +218,9 @@ func (b *Broker) execute(step plans.Step) error {
 	case plans.DeletePolicy:
 		delete(b.Policies, s.Name)
 		return nil
+	case plans.AwaitDurable:
+		clear(b.young)
+		return nil
 	case plans.VerifyAllowed:
 		return nil
 	default:
@@ -238,6 +248,7 @@ func (b *Broker) declareQueue(s plans.DeclareQueue) error {
 	case exists && s.New:
 		return ErrExists
 	}
+	b.young[s.Queue.Name] = !exists && s.Queue.Type() == "quorum" && !b.recreating
 	b.Queues[s.Queue.Name] = s.Queue
 	return nil
 }
@@ -255,6 +266,9 @@ func (b *Broker) verifyAlone(s plans.VerifyAlone) error {
 }
 
 func (b *Broker) bind(binding topology.Binding) error {
+	if binding.DestinationType == topology.ToQueue && b.young[binding.Destination] {
+		return fmt.Errorf("queue %q would lose what comes into it if its node was killed", binding.Destination)
+	}
 	_, from := b.Exchanges[binding.Source]
 	if !from {
 		return fmt.Errorf("no exchange %q", binding.Source)
