@@ -19,7 +19,7 @@ def routing_key(delay_ms, address):
     words = [address]
     for _ in range(cascade["levels"]):
         steps, digit = divmod(steps, cascade["base"])
-        words.insert(0, "0123456789abcdef"[digit])
+        words.insert(0, str(digit))
     return ".".join(words)
 
 

@@ -66,7 +66,7 @@ func LeadsOn(b topology.Binding) bool {
 }
 
 // delayKey is a key under which the exchange of a level leads on, with all words up to the last digit in front.
-var delayKey = regexp.MustCompile(`^((?:\*\.)*[0-9a-f](?:\.[0-9a-f])*)(?:\.\*)*\.#$`)
+var delayKey = regexp.MustCompile(`^((?:\*\.)*[0-9](?:\.[0-9])*)(?:\.\*)*\.#$`)
 
 // LevelsOf is the number of levels that the binding of a level's exchange to the delivery exchange shows. Not ok is any
 // other binding.

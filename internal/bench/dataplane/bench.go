@@ -132,7 +132,7 @@ func (of *subject) key(steps int64) string { return key(of.cascade.Base, of.casc
 func key(base, levels int, steps int64) string {
 	key := []byte(strings.Repeat("0.", levels) + destination)
 	for i := 2 * (levels - 1); steps > 0; i -= 2 {
-		key[i] = "0123456789abcdef"[steps%int64(base)]
+		key[i] = '0' + byte(steps%int64(base))
 		steps /= int64(base)
 	}
 	return string(key)
