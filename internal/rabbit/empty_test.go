@@ -815,7 +815,8 @@ func TestCountsLeftOut(t *testing.T) {
 			client := connect(t, gateway(t, withoutCounts(is.change)))
 			glance := plan.VerifyEmpty{Queues: []topology.Queue{q}, FirstLook: true}
 			_, err := engine.Run(t.Context(), client.Vhost(vhost), plan.Plan{{Steps: []plan.Step{glance}}})
-			if !rabbit.IsKind(err, rabbit.Unavailable) || !strings.Contains(err.Error(), "does not say how many there") ||
+			if !rabbit.IsKind(err, rabbit.Unavailable) ||
+				!strings.Contains(err.Error(), "does not say how many there") ||
 				!strings.Contains(err.Error(), "4.3.4 has them") {
 				t.Errorf("the error is %v", err)
 			}

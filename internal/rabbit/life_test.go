@@ -239,8 +239,9 @@ func TestStatus(t *testing.T) {
 	if _, err := channel.Consume("tasks.delay-00", "", false, false, false, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	wanted := health.QueueStatus{Messages: new(int64(1)), Consumers: new(int64(1)), Members: 1, Online: 1, Applied: policy.Applied{
-		Policy: "short", Operator: "shorter", Definition: topology.Arguments{"message-ttl": int64(5000)}}}
+	wanted := health.QueueStatus{Messages: new(int64(1)), Consumers: new(int64(1)), Members: 1, Online: 1,
+		Applied: policy.Applied{
+			Policy: "short", Operator: "shorter", Definition: topology.Arguments{"message-ttl": int64(5000)}}}
 	var got health.QueueStatus
 	// the figures lag
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
