@@ -181,8 +181,11 @@ func (b *Broker) undo(todo plan.Plan) (err error) {
 	return err
 }
 
-// Step runs one step, without an undo.
-func (b *Broker) Step(step plan.Step) error { return b.step(step) }
+// Step runs one step that belongs to no plan, without an undo.
+func (b *Broker) Step(step plan.Step) error {
+	defer clear(b.young)
+	return b.step(step)
+}
 
 func (b *Broker) step(step plan.Step) error {
 	if b.Before != nil {
