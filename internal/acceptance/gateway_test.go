@@ -54,9 +54,11 @@ func newGateway(
 	return g
 }
 
-// newRewriter is a broker behind a gateway that changes the objects in its answers, also in lists. The change goes by the
-// path of the request.
-func newRewriter(t testing.TB, b *brokertest.Broker, change func(path string, object map[string]any)) *brokertest.Broker {
+// newRewriter is a broker behind a gateway that changes the objects in its answers, also in lists. The change goes by
+// the path of the request.
+func newRewriter(
+	t testing.TB, b *brokertest.Broker, change func(path string, object map[string]any),
+) *brokertest.Broker {
 	t.Helper()
 	forward, err := b.Forward()
 	if err != nil {

@@ -105,7 +105,7 @@ func (r *writeRecorder) ServeHTTP(w http.ResponseWriter, request *http.Request) 
 	r.writes = append(r.writes, write)
 }
 
-// phases are the writes that overlap, or that follow each other and do the same to objects of one kind. They are sorted.
+// phases are the writes that overlap, or that follow each other and do the same to objects of one kind, sorted.
 func (r *writeRecorder) phases() [][]string {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

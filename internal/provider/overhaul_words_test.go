@@ -62,14 +62,14 @@ func TestOverhaul(t *testing.T) {
 				"3 messages are on the way through it now, by the last count, which may be some seconds old. There " +
 				"may be more: RabbitMQ leaves out the counts of some of its queues. The apply is refused while any " +
 				"waits; drain_timeout makes it wait.\n\n" +
-				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
 				"Bindings of others stay."},
 		"rebuilt, counts left out": {rebuilt, func(o *overhaul) { o.waits = &waiting{Parked: tally{Unknown: true}} },
 			isRebuilt +
 				"How many messages wait in it is not known: RabbitMQ leaves out the counts of some of its queues. " +
 				"The apply is refused if one waits by then.\n\n" +
-				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
 				"Bindings of others stay."},
 		"rebuilt, parked that stay": {rebuilt, func(o *overhaul) {
@@ -82,7 +82,7 @@ func TestOverhaul(t *testing.T) {
 				"again.\n\n" +
 				"Bindings of others stay."},
 		"rebuilt, both, and a drain": {rebuilt, func(o *overhaul) {
-			o.waits, o.guard = &waiting{tally{1, false}, tally{2, false}}, plan.Guard{Drain: 90 * time.Second}
+			o.waits, o.guard = &waiting{tally{Messages: 1}, tally{Messages: 2}}, plan.Guard{Drain: 90 * time.Second}
 		},
 			isRebuilt +
 				"1 message is on the way through it now, and 2 parked, by the last count, which may be some " +
@@ -93,7 +93,8 @@ func TestOverhaul(t *testing.T) {
 				"Publishers get an error and have to try again.\n\n" +
 				"Bindings of others stay."},
 		"rebuilt with force": {rebuilt, func(o *overhaul) {
-			o.waits, o.guard = &waiting{tally{1, false}, tally{2, false}}, plan.Guard{Drain: 90 * time.Second, Force: true}
+			o.waits = &waiting{tally{Messages: 1}, tally{Messages: 2}}
+			o.guard = plan.Guard{Drain: 90 * time.Second, Force: true}
 		},
 			isRebuilt +
 				"1 message is on the way through it now, and 2 parked, by the last count, which may be some " +
@@ -152,7 +153,8 @@ func TestOverhaul(t *testing.T) {
 				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
 				`with a "*" for each digit then match no message: they have to bind again.`},
 		"replaced, messages, bindings of others": {replaced, func(o *overhaul) {
-			o.waits, o.inbound = &waiting{tally{2, false}, tally{1, false}}, []string{`exchange "a", bound to exchange "t.delay-16" with key "#"`}
+			o.waits = &waiting{tally{Messages: 2}, tally{Messages: 1}}
+			o.inbound = []string{`exchange "a", bound to exchange "t.delay-16" with key "#"`}
 		},
 			isReplaced + ".\n\n" +
 				"2 messages are on the way through it now, and 1 parked, by the last count, which may be some " +
