@@ -5,17 +5,18 @@
 //
 // PUBLISHER is the attribute publisher of the cascade, as JSON. The routing key of a message
 // becomes its address. A message without the header has no delay. One that cannot be delayed is
-// rejected for good: give the queue a dead-letter exchange to keep it. Every message is
-// acknowledged when the broker has confirmed its successor: in doubt it comes twice, and it is
-// never lost.
+// rejected, so that the dead-letter exchange of the queue keeps it. Every message is acknowledged
+// when the broker has confirmed its successor: in doubt it comes twice, and it is never lost.
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
+	"math"
 	"os"
 	"os/signal"
 	"slices"
@@ -29,6 +30,10 @@ import (
 
 const (
 	delayHeader = "x-delay"
+	// noKey is the address of messages with an empty routing key.
+	noKey = "no-key"
+	// longestKey is how many bytes AMQP has for a routing key.
+	longestKey = 255
 	// workers is how many messages are on their way through the bridge, and so the most that
 	// come twice when it is killed.
 	workers = 32
@@ -59,14 +64,28 @@ func run(ctx context.Context, queue string, to cascade) error {
 	}
 	defer connection.Close()
 	group, ctx := errgroup.WithContext(ctx)
+	// All workers share one consumer, so that a kill gives each message back once. A channel each
+	// would hand messages on while they close one by one, up to RabbitMQ's limit of deliveries.
+	consumer, err := connection.Channel()
+	if err != nil {
+		return err
+	}
+	if err := consumer.Qos(workers, 0, false); err != nil {
+		return err
+	}
+	const autoAck, exclusive, noLocal, noWait = false, false, false, false
+	deliveries, err := consumer.ConsumeWithContext(ctx, queue, "", autoAck, exclusive, noLocal, noWait, nil)
+	if err != nil {
+		return err
+	}
 	for range workers {
-		group.Go(func() error { return work(ctx, connection, queue, to) })
+		group.Go(func() error { return work(ctx, connection, deliveries, to) })
 	}
 	return group.Wait()
 }
 
-// work handles one message at a time, on a channel of its own.
-func work(ctx context.Context, connection *amqp.Connection, queue string, to cascade) error {
+// work handles one message at a time. It publishes on a channel of its own.
+func work(ctx context.Context, connection *amqp.Connection, deliveries <-chan amqp.Delivery, to cascade) error {
 	channel, err := connection.Channel()
 	if err != nil {
 		return err
@@ -74,21 +93,13 @@ func work(ctx context.Context, connection *amqp.Connection, queue string, to cas
 	if err := channel.Confirm(false); err != nil {
 		return err
 	}
-	if err := channel.Qos(1, 0, false); err != nil {
-		return err
-	}
 	returned := channel.NotifyReturn(make(chan amqp.Return, 1))
-	const autoAck, exclusive, noLocal, noWait = false, false, false, false
-	deliveries, err := channel.ConsumeWithContext(ctx, queue, "", autoAck, exclusive, noLocal, noWait, nil)
-	if err != nil {
-		return err
-	}
 	for d := range deliveries {
-		key, err := to.key(d)
+		key, message, err := to.successor(d)
 		if err != nil {
 			log.Printf("message %q for %q is rejected: %v", d.MessageId, d.RoutingKey, err)
 			err = d.Reject(false)
-		} else if err = publish(ctx, channel, returned, to.EntryExchange, key, d); err == nil {
+		} else if err = publish(ctx, channel, returned, to.EntryExchange, key, message); err == nil {
 			err = d.Ack(false)
 		}
 		if err != nil {
@@ -100,21 +111,10 @@ func work(ctx context.Context, connection *amqp.Connection, queue string, to cas
 
 // publish returns when the broker has taken responsibility for the message.
 func publish(
-	ctx context.Context, channel *amqp.Channel, returned <-chan amqp.Return, exchange, key string, d amqp.Delivery,
+	ctx context.Context, channel *amqp.Channel, returned <-chan amqp.Return, exchange, key string, m amqp.Publishing,
 ) error {
-	headers := amqp.Table{}
-	for name, value := range d.Headers {
-		if !isHarmful(name) {
-			headers[name] = value
-		}
-	}
 	const mandatory, immediate = true, false
-	confirmation, err := channel.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate,
-		amqp.Publishing{
-			Headers: headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding,
-			DeliveryMode: amqp.Persistent, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, MessageId: d.MessageId,
-			Timestamp: d.Timestamp, Type: d.Type, AppId: d.AppId, Body: d.Body,
-		})
+	confirmation, err := channel.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate, m)
 	if err != nil {
 		return err
 	}
@@ -131,13 +131,6 @@ func publish(
 	default:
 		return nil
 	}
-}
-
-// isHarmful tells further keys, which RabbitMQ would use again, and what it wrote while a message
-// was delayed.
-func isHarmful(header string) bool {
-	return slices.Contains([]string{"CC", "BCC", "x-death"}, header) ||
-		strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")
 }
 
 // cascade is what publishers have to know of a cascade.
@@ -158,19 +151,72 @@ func cascadeFromEnvironment() (c cascade, err error) {
 	return c, nil
 }
 
-// key is the routing key for the delay that the message asks for, in whole steps and never less.
-func (c cascade) key(d amqp.Delivery) (string, error) {
-	var delay int64
-	if asked, ok := d.Headers[delayHeader]; ok {
-		var err error
-		if delay, err = strconv.ParseInt(fmt.Sprint(asked), 10, 64); err != nil || delay < 0 {
-			return "", fmt.Errorf("its header %s is %v; it has to be a number of milliseconds", delayHeader, asked)
+// successor is the message that goes into the cascade, and its routing key.
+func (c cascade) successor(d amqp.Delivery) (key string, message amqp.Publishing, err error) {
+	delay, err := milliseconds(d.Headers)
+	if err != nil {
+		return "", message, err
+	}
+	if key, err = c.key(delay, cmp.Or(d.RoutingKey, noKey)); err != nil {
+		return "", message, err
+	}
+	headers := amqp.Table{}
+	for name, value := range d.Headers {
+		if !isHarmful(name) {
+			headers[name] = value
 		}
 	}
+	if delay > 0 {
+		// As the plugin does: a receiver sees that the message was delayed, and who forwards it
+		// with its headers does not delay it again.
+		headers[delayHeader] = -delay
+	}
+	return key, amqp.Publishing{
+		Headers: headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding,
+		DeliveryMode: amqp.Persistent, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, MessageId: d.MessageId,
+		Timestamp: d.Timestamp, Type: d.Type, AppId: d.AppId, Body: d.Body,
+	}, nil
+}
+
+// milliseconds is the delay that a message asks for, by the rules of the plugin. A number has any
+// type of AMQP or stands in a text, and its fraction is cut off. Without the header, or with a
+// negative number, there is no delay.
+func milliseconds(headers amqp.Table) (int64, error) {
+	asked, ok := headers[delayHeader]
+	if !ok {
+		return 0, nil
+	}
+	switch value := asked.(type) {
+	case amqp.Decimal:
+		asked = float64(value.Value) / math.Pow10(int(value.Scale))
+	case []byte:
+		asked = string(value)
+	}
+	// A float64 has every millisecond of 285,000 years.
+	delay, err := strconv.ParseFloat(fmt.Sprint(asked), 64)
+	if err != nil || math.Abs(delay) >= math.MaxInt64 || math.IsNaN(delay) {
+		return 0, fmt.Errorf("its header %s is %#v; it has to be a number of milliseconds", delayHeader, asked)
+	}
+	return max(0, int64(delay)), nil
+}
+
+// key is the routing key for a delay, in whole steps and never less.
+func (c cascade) key(delay int64, address string) (string, error) {
 	if delay > c.MaxDelayMS {
 		return "", fmt.Errorf("the cascade delays by %d ms at most, and it asks for %d", c.MaxDelayMS, delay)
 	}
 	steps := strconv.FormatInt((delay+c.ResolutionMS-1)/c.ResolutionMS, c.Base)
 	digits := strings.Repeat("0", c.Levels-len(steps)) + steps
-	return strings.Join(strings.Split(digits, ""), ".") + "." + d.RoutingKey, nil
+	key := strings.Join(strings.Split(digits, ""), ".") + "." + address
+	if len(key) > longestKey {
+		return "", fmt.Errorf("its routing key has %d bytes with its delay, and AMQP has %d", len(key), longestKey)
+	}
+	return key, nil
+}
+
+// isHarmful tells further keys, which RabbitMQ would use again, and what it wrote while a message
+// was delayed.
+func isHarmful(header string) bool {
+	return slices.Contains([]string{"CC", "BCC", "x-death"}, header) ||
+		strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")
 }

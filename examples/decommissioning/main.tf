@@ -1,4 +1,4 @@
-# How many messages wait in a cascade, and until when.
+# How many messages wait in a cascade, and until when at the longest.
 terraform {
   required_providers {
     rabbitmqdelay = {

@@ -45,17 +45,27 @@ resource "rabbitmqdelay_cascade" "this" {
   levels = var.levels
 }
 
+# The outputs come from here, not from the resource: Terraform would save its planned values even if
+# the apply is refused.
+data "rabbitmqdelay_cascade" "this" {
+  vhost          = rabbitmqdelay_cascade.this.vhost
+  entry_exchange = rabbitmqdelay_cascade.this.entry_exchange
+}
+
 output "publisher" {
   description = "What publishers need to compute routing keys; hand it over with jsonencode."
-  value       = rabbitmqdelay_cascade.this.publisher
+  value       = data.rabbitmqdelay_cascade.this.publisher
 }
 
 output "receive_from" {
   description = "All that receivers need for a rabbitmqdelay_destination: vhost, exchange and levels. For those without Terraform, the key for each address."
   value = {
-    vhost    = rabbitmqdelay_cascade.this.vhost
-    exchange = rabbitmqdelay_cascade.this.delivery_exchange
-    levels   = var.levels
-    keys     = { for address in var.receivers : address => provider::rabbitmqdelay::destination_key(var.levels, address) }
+    vhost    = data.rabbitmqdelay_cascade.this.vhost
+    exchange = data.rabbitmqdelay_cascade.this.delivery_exchange
+    levels   = data.rabbitmqdelay_cascade.this.levels
+    keys = {
+      for address in var.receivers :
+      address => provider::rabbitmqdelay::destination_key(data.rabbitmqdelay_cascade.this.levels, address)
+    }
   }
 }

@@ -9,15 +9,18 @@ import time
 import pika
 
 cascade = json.loads(os.environ["PUBLISHER"])
-levels = cascade["levels"]
 
 
 def routing_key(delay_ms, address):
-    """The delay in steps of the resolution, rounded up, one digit for each level, then the address."""
+    """The delay in steps of the resolution, rounded up, one digit of the base for each level, then the address."""
+    if not 0 <= delay_ms <= cascade["max_delay_ms"]:
+        raise ValueError(f"a delay of {delay_ms} ms is not within 0 to {cascade['max_delay_ms']} ms")
     steps = -(-delay_ms // cascade["resolution_ms"])
-    if not 0 <= steps < 10**levels:
-        raise ValueError(f"a delay of {delay_ms} ms does not fit {levels} digits")
-    return ".".join(f"{steps:0{levels}d}") + "." + address
+    words = [address]
+    for _ in range(cascade["levels"]):
+        steps, digit = divmod(steps, cascade["base"])
+        words.insert(0, str(digit))
+    return ".".join(words)
 
 
 uri = os.environ.get("RABBITMQ_AMQP_URI", "amqp://guest:guest@127.0.0.1:5672/%2F")
@@ -27,9 +30,9 @@ channel.confirm_delivery()
 
 # Receive: the queue is the application's own, bound to the delivery exchange for the address "billing".
 channel.queue_declare("billing", durable=True, arguments={"x-queue-type": "quorum"})
-channel.queue_bind("billing", "tasks.delivery", "*." * levels + "billing")
+channel.queue_bind("billing", "tasks.delivery", "*." * cascade["levels"] + "billing")
 
-# Publish: to the entry exchange, with the key 0.0.0.0.0.0.0.5.billing.
+# Publish: to the entry exchange. The key is 0.0.0.0.0.0.0.5.billing, in base 2 0.0.0.0.0.1.0.1.billing.
 sent = time.monotonic()
 channel.basic_publish(cascade["entry_exchange"], routing_key(5_000, "billing"), b"invoice 17",
                       pika.BasicProperties(delivery_mode=2), mandatory=True)

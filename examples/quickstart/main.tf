@@ -16,6 +16,12 @@ resource "rabbitmqdelay_cascade" "tasks" {
   levels = 8 # any delay up to 99,999,999 s, three years, to the second
 }
 
+data "rabbitmqdelay_cascade" "tasks" {
+  vhost          = rabbitmqdelay_cascade.tasks.vhost
+  entry_exchange = rabbitmqdelay_cascade.tasks.entry_exchange
+}
+
+# Not of the resource: Terraform would save its planned value even if the apply is refused.
 output "publisher" {
-  value = jsonencode(rabbitmqdelay_cascade.tasks.publisher)
+  value = jsonencode(data.rabbitmqdelay_cascade.tasks.publisher)
 }

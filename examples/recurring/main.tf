@@ -13,6 +13,11 @@ resource "rabbitmqdelay_cascade" "recurring" {
   levels = 8
 }
 
+data "rabbitmqdelay_cascade" "recurring" {
+  entry_exchange = rabbitmqdelay_cascade.recurring.entry_exchange
+}
+
+# Not of the resource: Terraform would save its planned value even if the apply is refused.
 output "publisher" {
-  value = jsonencode(rabbitmqdelay_cascade.recurring.publisher)
+  value = jsonencode(data.rabbitmqdelay_cascade.recurring.publisher)
 }

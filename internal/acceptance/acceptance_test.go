@@ -26,7 +26,12 @@ func TestMain(m *testing.M) {
 
 // factories serve the provider within the test's own process.
 var factories = map[string]func() (tfprotov6.ProviderServer, error){
-	"rabbitmqdelay": func() (tfprotov6.ProviderServer, error) { return provider.NewServer("test") },
+	"rabbitmqdelay": newProvider,
+}
+
+// newProvider is a provider that does not wait until new queues are durable: see TestKilledNode for one that does.
+func newProvider() (tfprotov6.ProviderServer, error) {
+	return provider.NewServer("test", provider.BindAtOnce)
 }
 
 // expectEmptyPlan checks that nothing is planned.

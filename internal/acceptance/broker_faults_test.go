@@ -16,7 +16,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -183,8 +183,8 @@ func TestUnhealthyQueue(t *testing.T) {
 			noErrors(t, p.importState(t.Context(), v.name+"/t.delay-01"))
 			diagnostics := p.refresh(t.Context())
 			noErrors(t, diagnostics)
-			if plan := p.plan(t.Context(), given); !onlySettings(t, p, plan) {
-				t.Errorf("there is drift: %s", plan.state)
+			if todo := p.plan(t.Context(), given); !onlySettings(t, p, todo) {
+				t.Errorf("there is drift: %s", todo.state)
 			}
 			text := warningText(diagnostics)
 			if is.warning == "" && text != "" || !strings.Contains(text, is.warning) || is.warning != "" &&
@@ -234,11 +234,11 @@ func answerOver(t testing.TB, w http.ResponseWriter, address string, b *brokerte
 }
 
 // onlySettings tells whether the plan leaves the broker alone.
-func onlySettings(t testing.TB, p *protocol, plan plannedChange) bool {
+func onlySettings(t testing.TB, p *protocol, todo plannedChange) bool {
 	t.Helper()
-	noErrors(t, plan.diagnostics)
-	before, after := fields(t, p.state), fields(t, plan.state)
-	return !plan.replace && before["exchanges"].Equal(after["exchanges"]) && before["queues"].Equal(after["queues"]) &&
+	noErrors(t, todo.diagnostics)
+	before, after := fields(t, p.state), fields(t, todo.state)
+	return !todo.replace && before["exchanges"].Equal(after["exchanges"]) && before["queues"].Equal(after["queues"]) &&
 		before["bindings"].Equal(after["bindings"])
 }
 
@@ -257,8 +257,8 @@ func TestTwoApplies(t *testing.T) {
 			*protocol
 			given attributes
 		}{{x, ofX}, {y, ofY}} {
-			plan := one.plan(t.Context(), one.given)
-			applies.Go(func() { diagnostics[i] = one.apply(t.Context(), plan) })
+			todo := one.plan(t.Context(), one.given)
+			applies.Go(func() { diagnostics[i] = one.apply(t.Context(), todo) })
 		}
 		applies.Wait()
 		for _, d := range diagnostics {
@@ -276,7 +276,7 @@ func TestTwoApplies(t *testing.T) {
 		v.mustHold(expand(t, config))
 
 		v.publish("t.delay-01", "1.0.nowhere", "kept")
-		v.do(plans.DeleteExchange{Name: "t.delay-00"})
+		v.do(plan.DeleteExchange{Name: "t.delay-00"})
 		chain := given.with(attributes{"lookahead": 1})
 		other := survivor.with(v.broker, nil)
 		t.Logf("a repair and a change: %q", together(survivor, other, given, chain))

@@ -103,6 +103,28 @@ func TestAccReplaceOrUpdate(t *testing.T) {
 	}
 }
 
+// The plan names an attribute only if its value changes: max_delay stays when another resolution asks for other levels.
+func TestReasonsAreChanges(t *testing.T) {
+	t.Parallel()
+	v := newVhost(t)
+	p := newProtocol(t, v.broker, nil)
+	week := attributes{"vhost": v.name, "name": "t", "max_delay": "168h"}
+	p.mustApply(week.with(attributes{"resolution": "1h"}))
+	for _, is := range []struct {
+		change attributes
+		says   string
+	}{
+		{attributes{"resolution": "1m"}, `because resolution changes from "1h" to "1m".`},
+		{nil, `because levels changes from 8 to 20 and resolution changes from "1h" to "1s".`},
+		{attributes{"max_delay": "96h", "resolution": "1h"}, `because max_delay changes from "168h" to "96h".`},
+	} {
+		plan := p.plan(t.Context(), week.with(is.change))
+		if text := warningText(plan.diagnostics); !strings.Contains(text, is.says) {
+			t.Errorf("with %v the plan does not say %q: %s", is.change, is.says, text)
+		}
+	}
+}
+
 // The plan of a replacement or a destroy says what it has in its way, and the apply refuses it.
 func TestAccReplacementWithMessagesInFlight(t *testing.T) {
 	t.Parallel()

@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/tfversion"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -76,10 +76,10 @@ func TestAccImportOfWhatOthersDeclared(t *testing.T) {
 				if text := errorText(bring(p)) + warningText(p.refresh(t.Context())); text != "" {
 					t.Fatalf("by %s: %s", how, text)
 				}
-				if plan := p.plan(t.Context(), configuration); hasErrors(plan.diagnostics) || !plan.isEmpty(p.state) {
-					differences, _ := p.state.Diff(plan.state)
-					t.Errorf("by %s: the plan is not empty: replace %t, differences %v %s", how, plan.replace,
-						differences, errorText(plan.diagnostics))
+				if todo := p.plan(t.Context(), configuration); hasErrors(todo.diagnostics) || !todo.isEmpty(p.state) {
+					differences, _ := p.state.Diff(todo.state)
+					t.Errorf("by %s: the plan is not empty: replace %t, differences %v %s", how, todo.replace,
+						differences, errorText(todo.diagnostics))
 				}
 			}
 		})
@@ -266,9 +266,9 @@ func TestImportOfADamagedCascade(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(v *vhost, desired topology.Topology){
 		"objects are gone": func(v *vhost, desired topology.Topology) {
-			v.do(plans.DeleteQueue{Queue: desired.Queues["m.delay-04"]},
-				plans.DeleteQueue{Queue: desired.Queues["m.delay-01"]},
-				plans.DeleteExchange{Name: "m.delay-02"}, plans.DeleteExchange{Name: "m.unroutable"})
+			v.do(plan.DeleteQueue{Queue: desired.Queues["m.delay-04"]},
+				plan.DeleteQueue{Queue: desired.Queues["m.delay-01"]},
+				plan.DeleteExchange{Name: "m.delay-02"}, plan.DeleteExchange{Name: "m.unroutable"})
 		},
 		"others have bound": func(v *vhost, _ topology.Topology) {
 			v.declareQueue("audit", map[string]any{"x-message-ttl": 7000, "x-dead-letter-exchange": "m.delay-02"})
@@ -280,15 +280,15 @@ func TestImportOfADamagedCascade(t *testing.T) {
 		},
 		"a time is wrong": func(v *vhost, desired topology.Topology) {
 			q := desired.Queues["m.delay-04"]
-			v.do(plans.DeleteQueue{Queue: q})
+			v.do(plan.DeleteQueue{Queue: q})
 			q.Arguments = maps.Clone(q.Arguments)
 			q.Arguments["x-message-ttl"] = int64(8000)
-			v.do(plans.DeclareQueue{Queue: q})
+			v.do(plan.DeclareQueue{Queue: q})
 		},
-		"the entry is gone": func(v *vhost, _ topology.Topology) { v.do(plans.DeleteExchange{Name: "m.delay-04"}) },
+		"the entry is gone": func(v *vhost, _ topology.Topology) { v.do(plan.DeleteExchange{Name: "m.delay-04"}) },
 		"the entry is a new, empty one": func(v *vhost, desired topology.Topology) {
-			v.do(plans.DeleteExchange{Name: "m.delay-04"},
-				plans.DeclareExchange{Exchange: desired.Exchanges["m.delay-04"]})
+			v.do(plan.DeleteExchange{Name: "m.delay-04"},
+				plan.DeclareExchange{Exchange: desired.Exchanges["m.delay-04"]})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -298,7 +298,7 @@ func TestImportOfADamagedCascade(t *testing.T) {
 				Name: "m", Vhost: v.name, Levels: 5, StrictKeys: true, InternalLevels: true,
 				ParkUnroutable: true, CreateDeliveryExchange: true,
 			})
-			v.do(plans.Repair(desired, topology.New()).Steps()...)
+			v.do(plan.Repair(desired, topology.New()).Steps()...)
 			damage(v, desired)
 			for _, wrong := range []string{"m.delay-06", "m.delay-05", "m.delay-03", "m.delay-02", "m.delay-00"} {
 				p := newProtocol(t, v.broker, nil)
@@ -311,9 +311,9 @@ func TestImportOfADamagedCascade(t *testing.T) {
 			p := newProtocol(t, v.broker, nil)
 			given := attributes{"vhost": v.name, "name": "m", "levels": 5}
 			noErrors(t, p.importState(t.Context(), importID(v.name, "m.delay-04")))
-			plan := p.plan(t.Context(), given)
-			if hasErrors(plan.diagnostics) || plan.replace || plan.isEmpty(p.state) {
-				t.Errorf("replace %t, empty %t: %s", plan.replace, plan.isEmpty(p.state), errorText(plan.diagnostics))
+			todo := p.plan(t.Context(), given)
+			if hasErrors(todo.diagnostics) || todo.replace || todo.isEmpty(p.state) {
+				t.Errorf("replace %t, empty %t: %s", todo.replace, todo.isEmpty(p.state), errorText(todo.diagnostics))
 			}
 			p.mustApply(given)
 			p.mustBeSettled(given)

@@ -19,7 +19,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/tfversion"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -46,7 +46,7 @@ func TestListCascades(t *testing.T) {
 	admin.state = tftypes.NewValue(admin.state.Type(), nil)
 	admin.mustApply(attributes{"vhost": other.name, "name": "hidden", "levels": 3})
 	v.declare("article_level3")
-	v.do(plans.DeleteQueue{Queue: topology.Queue{Name: "tasks.delay-07"}})
+	v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "tasks.delay-07"}})
 	v.declareExchange("events-1", "topic")
 	v.declareQueue("audit", nil)
 	v.bind("events-1", "1.#", "queue", "audit")
@@ -88,10 +88,10 @@ func TestListCascades(t *testing.T) {
 		for _, d := range differences {
 			t.Errorf("%s differs from what is imported: %s", l.entry, d)
 		}
-		plan := imported.plan(t.Context(), imported.generated(t.Context(), l.resource))
-		noErrors(t, plan.diagnostics)
-		if healthy := l.entry != "tasks.delay-16"; plan.isEmpty(imported.state) != healthy || plan.replace {
-			differences, _ := imported.state.Diff(plan.state)
+		todo := imported.plan(t.Context(), imported.generated(t.Context(), l.resource))
+		noErrors(t, todo.diagnostics)
+		if healthy := l.entry != "tasks.delay-16"; todo.isEmpty(imported.state) != healthy || todo.replace {
+			differences, _ := imported.state.Diff(todo.state)
 			t.Errorf("%s: with the configuration that is generated the plan has %s", l.entry, differences)
 		}
 	}

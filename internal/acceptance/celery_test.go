@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -46,7 +46,7 @@ func TestCelery(t *testing.T) {
 			v := newVhost(t)
 			w := v.startCelery(queueType)
 			w.mustKeep(1)
-			if left := plans.Repair(want(v), v.objects()).Steps(); len(left) > 0 {
+			if left := plan.Repair(want(v), v.objects()).Steps(); len(left) > 0 {
 				t.Errorf("Celery declares something else than the preset: %v", left)
 			}
 			given := attributes{"vhost": v.name, "preset": string(preset), "adopt": true}

@@ -15,7 +15,7 @@ import (
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -40,11 +40,11 @@ func TestAccChecks(t *testing.T) {
 	tf.needs("1.5.0") // check blocks
 
 	v.planSays(tf, "Plan: 0 to add", "healthy.txt")
-	v.do(plans.Unbind{Binding: topology.Binding{
+	v.do(plan.Unbind{Binding: topology.Binding{
 		Source: "tasks.delay-03", RoutingKey: "*.*.*.*.*.*.*.*.*.*.*.*.*.1.#", DestinationType: topology.ToQueue,
 		Destination: "tasks.delay-03",
 	}})
-	if len(plans.Repair(expanded, v.objects())) == 0 {
+	if len(plan.Repair(expanded, v.objects())) == 0 {
 		t.Fatal("nothing is damaged")
 	}
 	v.try(v.api.PutPolicy(v.name, "short", rabbithole.Policy{Pattern: "^tasks.delay-00$", ApplyTo: "queues",
@@ -97,7 +97,7 @@ resource "rabbitmqdelay_cascade" "tasks" {
 	checks.verdict(check, `failed check: check "tasks_are_delayed_as_declared": Check block assertion failed: `+
 		`Messages with a malformed key`)
 
-	v.do(plans.Unbind{Binding: topology.Binding{
+	v.do(plan.Unbind{Binding: topology.Binding{
 		Source: "tasks.delay-03", RoutingKey: "*.*.*.*.*.*.*.*.*.*.*.*.*.1.#", DestinationType: topology.ToQueue,
 		Destination: "tasks.delay-03",
 	}})
@@ -139,7 +139,7 @@ provider "rabbitmqdelay" {
 }
 `
 	probe := watched(head + probed)
-	v.do(plans.Unbind{Binding: topology.Binding{
+	v.do(plan.Unbind{Binding: topology.Binding{
 		Source: "tasks.delay-16", RoutingKey: "0.0.0.0.0.0.0.0.0.0.0.0.0.0.1.*.*.*.#",
 		DestinationType: topology.ToQueue, Destination: "tasks.delay-02",
 	}})
@@ -170,8 +170,8 @@ provider "rabbitmqdelay" {
 // texts or more.
 func (tf *commandLine) verdict(code int, says ...string) {
 	tf.t.Helper()
-	plan := tf.command("plan", "-json", "-input=false")
-	out, err := plan.Output()
+	todo := tf.command("plan", "-json", "-input=false")
+	out, err := todo.Output()
 	var ended *exec.ExitError
 	if err != nil && !errors.As(err, &ended) {
 		tf.t.Fatal(err)
@@ -179,24 +179,24 @@ func (tf *commandLine) verdict(code int, says ...string) {
 	tf.judge(out, code, says...)
 }
 
-func (tf *commandLine) judge(plan []byte, code int, says ...string) {
+func (tf *commandLine) judge(todo []byte, code int, says ...string) {
 	tf.t.Helper()
 	program, err := filepath.Abs(filepath.Join(examples, checksExample, "verdict.py"))
 	if err != nil {
 		tf.t.Fatal(err)
 	}
 	command := exec.CommandContext(tf.t.Context(), "python3", program)
-	command.Stdin = bytes.NewReader(plan)
+	command.Stdin = bytes.NewReader(todo)
 	out, err := command.CombinedOutput()
 	if command.ProcessState == nil {
 		tf.t.Fatal(err)
 	}
 	if got := command.ProcessState.ExitCode(); got != code {
-		tf.t.Errorf("the exit code is %d, not %d:\n%s\nof\n%s", got, code, out, plan)
+		tf.t.Errorf("the exit code is %d, not %d:\n%s\nof\n%s", got, code, out, todo)
 	}
 	for _, text := range says {
 		if !strings.Contains(string(out), text) {
-			tf.t.Errorf("nothing says %q:\n%s\nof\n%s", text, out, plan)
+			tf.t.Errorf("nothing says %q:\n%s\nof\n%s", text, out, todo)
 		}
 	}
 }

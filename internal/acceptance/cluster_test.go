@@ -14,7 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -253,7 +253,7 @@ func (c *clusterTest) work(m *brokertest.Member) {
 	desired := v.objects()
 	victim := slices.IndexFunc(desired.Bindings.Sorted(),
 		func(b topology.Binding) bool { return strings.HasPrefix(b.Source, "t.delay-") })
-	v.do(plans.Unbind{Binding: desired.Bindings.Sorted()[victim]})
+	v.do(plan.Unbind{Binding: desired.Bindings.Sorted()[victim]})
 	noErrors(c, p.refresh(c.Context()))
 	if p.plan(c.Context(), c.given).isEmpty(p.state) {
 		c.Errorf("a binding is missing, and the plan through %s is empty", m.Name)
@@ -345,9 +345,9 @@ func (c *clusterTest) regain(m *brokertest.Member) {
 	c.Helper()
 	p := c.through(m)
 	noErrors(c, p.refresh(c.Context()))
-	plan := p.plan(c.Context(), c.given)
-	c.Logf("with a majority again, there is nothing to repair: %t", plan.isEmpty(p.state))
-	noErrors(c, p.apply(c.Context(), plan))
+	todo := p.plan(c.Context(), c.given)
+	c.Logf("with a majority again, there is nothing to repair: %t", todo.isEmpty(p.state))
+	noErrors(c, p.apply(c.Context(), todo))
 }
 
 // roll restarts a member with an image as its operator would. The image may be one that the member refuses.

@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/terraform"
 	"github.com/hashicorp/terraform-plugin-testing/tfversion"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -56,7 +56,7 @@ resource "rabbitmqdelay_destination" "orders" {
 		}
 	}
 	unbind := func() {
-		v.do(plans.Unbind{Binding: topology.Binding{Source: "t.delivery", RoutingKey: "*.*.*.orders",
+		v.do(plan.Unbind{Binding: topology.Binding{Source: "t.delivery", RoutingKey: "*.*.*.orders",
 			DestinationType: topology.ToQueue, Destination: "orders"}})
 	}
 	action := func(action plancheck.ResourceActionType) []plancheck.PlanCheck {

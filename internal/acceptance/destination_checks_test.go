@@ -148,6 +148,111 @@ func TestDestinationLevels(t *testing.T) {
 	}
 }
 
+// The plan and the apply warn of a quorum queue behind a cascade of classic queues, which lose overdue messages at a
+// restart.
+func TestDestinationBehindClassicQueues(t *testing.T) {
+	t.Parallel()
+	v := newReceivers(t)
+	for _, queueType := range []string{"classic", "quorum"} {
+		newProtocol(t, v.broker, nil).mustApply(v.cascadeBefore("d."+queueType, queueType, 3))
+	}
+	// It has other keys, of which the destinations with match = "exact" take nothing.
+	newProtocol(t, v.broker, nil).mustApply(v.cascadeBefore("d.quorum", "classic", 4).with(attributes{
+		"name": "other", "create_delivery_exchange": false}))
+	suffix := attributes{"match": "suffix", "levels": nil}
+	for name, is := range map[string]struct {
+		given attributes
+		warns bool
+	}{
+		"quorum behind classic":  {attributes{"delivery_exchange": "d.classic", "queue": "quorum"}, true},
+		"classic behind classic": {attributes{"delivery_exchange": "d.classic", "queue": "classic"}, false},
+		"an exchange":            {attributes{"delivery_exchange": "d.classic", "exchange": "onwards"}, false},
+		"quorum behind quorum":   {attributes{"delivery_exchange": "d.quorum", "queue": "quorum"}, false},
+		"of any levels": {suffix.with(attributes{"delivery_exchange": "d.quorum", "queue": "quorum"}),
+			true},
+	} {
+		given := attributes{"vhost": v.name, "levels": 3, "address": "orders"}.with(is.given)
+		p := v.destination()
+		plan := p.plan(t.Context(), given)
+		applied := p.apply(t.Context(), plan)
+		noErrors(t, applied)
+		for when, diagnostics := range map[string][]*tfprotov6.Diagnostic{"plan": plan.diagnostics, "apply": applied} {
+			if warnsOfRestarts(diagnostics) != is.warns {
+				t.Errorf("%s, %s: %q, want a warning of restarts: %t", name, when, warningText(diagnostics), is.warns)
+			}
+		}
+		p.mustApply(nil)
+	}
+}
+
+// The plan does so, too, where it is the plan of the cascade or ladder.
+func TestDestinationBehindPlannedClassicQueues(t *testing.T) {
+	t.Parallel()
+	v := newReceivers(t)
+	classic := v.cascadeBefore("d", "classic", 3)
+	for name, is := range map[string]struct {
+		typeName string
+		planned  attributes
+		queue    string
+		levels   int
+		warns    bool
+	}{
+		"quorum behind classic":   {cascadeType, classic, "quorum", 3, true},
+		"classic behind classic":  {cascadeType, classic, "classic", 3, false},
+		"of other levels":         {cascadeType, classic, "quorum", 4, false},
+		"quorum behind quorum":    {cascadeType, v.cascadeBefore("d", "quorum", 3), "quorum", 3, false},
+		"quorum behind a ladder":  {ladderType, v.ladderBefore("d", "classic"), "quorum", 1, true},
+		"classic behind a ladder": {ladderType, v.ladderBefore("d", "classic"), "classic", 1, false},
+	} {
+		p := v.destination()
+		other := newServerOf(t, is.typeName)
+		other.server = p.server
+		for _, each := range []struct {
+			*protocol
+			given attributes
+			warns bool
+		}{
+			{other, is.planned, false},
+			{p, attributes{"vhost": v.name, "delivery_exchange": "d", "levels": is.levels, "address": "orders",
+				"queue": is.queue}, is.warns},
+		} {
+			plan := each.planOn(t.Context(), each.state, nil, object(t, each.resource, each.given))
+			noErrors(t, plan.diagnostics)
+			if warnsOfRestarts(plan.diagnostics) != each.warns {
+				t.Errorf("%s, %s: %q, want a warning of restarts: %t", name, each.typeName,
+					warningText(plan.diagnostics), each.warns)
+			}
+		}
+	}
+}
+
+// newReceivers is a vhost with a queue of each type, called by it, and an exchange.
+func newReceivers(t testing.TB) *vhost {
+	t.Helper()
+	v := newVhost(t)
+	for _, name := range []string{"classic", "quorum"} {
+		v.declareQueue(name, map[string]any{"x-queue-type": name})
+	}
+	v.declareExchange("onwards", "fanout")
+	return v
+}
+
+// cascadeBefore is a cascade that ends in the delivery exchange. With its lookahead, exchanges of several levels are
+// bound there.
+func (v *vhost) cascadeBefore(delivery, queueType string, levels int) attributes {
+	return attributes{"vhost": v.name, "name": queueType, "levels": levels, "queue_type": queueType,
+		"delivery_exchange": delivery, "lookahead": 2}
+}
+
+func (v *vhost) ladderBefore(delivery, queueType string) attributes {
+	return attributes{"vhost": v.name, "name": "l", "delays": textSet("5s"), "queue_type": queueType,
+		"delivery_exchange": delivery}
+}
+
+func warnsOfRestarts(diagnostics []*tfprotov6.Diagnostic) bool {
+	return strings.Contains(warningText(diagnostics), `Queue "quorum" loses overdue messages at restarts`)
+}
+
 // A broker that does not answer, or not in time, keeps nothing from being planned.
 func TestDestinationPlanWithoutBroker(t *testing.T) {
 	t.Parallel()

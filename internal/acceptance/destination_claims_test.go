@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 )
 
 // siblings are n resources of one provider process.
@@ -46,9 +46,9 @@ func applyAll(all []*protocol, plans []plannedChange, order []int) string {
 	all[0].newRun()
 	var text strings.Builder
 	for _, i := range order {
-		p, plan := all[i], plans[i]
-		if plan.config.Type() != nil && !plan.isEmpty(p.state) {
-			text.WriteString(errorText(p.applyOne(p.t.Context(), plan)))
+		p, todo := all[i], plans[i]
+		if todo.config.Type() != nil && !todo.isEmpty(p.state) {
+			text.WriteString(errorText(p.applyOne(p.t.Context(), todo)))
 		}
 	}
 	return text.String()
@@ -159,7 +159,7 @@ func (v *vhost) passBindings(
 		p.state, p.private = tftypes.NewValue(p.resource, nil), nil
 	}
 	for b := range v.objects().Bindings {
-		v.do(plans.Unbind{Binding: b})
+		v.do(plan.Unbind{Binding: b})
 	}
 	return refused
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -153,7 +153,7 @@ func TestDestinationUpstream(t *testing.T) {
 	ladder := classic.with(attributes{"name": "ladder", "delays": textSet("1h")})
 	newProtocolOf(t, ladderType, v.broker, nil).mustApply(ladder)
 	newProtocol(t, v.broker, nil).mustApply(classic.with(attributes{"name": "cut", "levels": 4}))
-	v.do(plans.DeleteExchange{Name: "cut.delay-03"})
+	v.do(plan.DeleteExchange{Name: "cut.delay-03"})
 	v.declareQueue("retries", map[string]any{"x-message-ttl": 3600000, "x-dead-letter-exchange": "one.delay-03"})
 	v.declareQueue("alone", map[string]any{"x-message-ttl": 3600000, "x-dead-letter-exchange": "d"})
 	v.declareQueue("another", map[string]any{"x-message-ttl": 3600000, "x-dead-letter-exchange": "amq.topic"})
@@ -177,7 +177,7 @@ func TestDestinationUpstream(t *testing.T) {
 	p := v.destination()
 	p.mustApply(given)
 	v.publish("one.delay-03", "1.0.0.0.orders", "")
-	v.do(plans.Unbind{Binding: topology.Binding{
+	v.do(plan.Unbind{Binding: topology.Binding{
 		Source: "d", RoutingKey: "*.*.*.*.orders", DestinationType: topology.ToQueue, Destination: "orders",
 	}})
 	noErrors(t, p.apply(t.Context(), p.plan(t.Context(), nil)))

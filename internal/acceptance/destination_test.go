@@ -16,7 +16,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/sampling"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -98,11 +98,11 @@ func liveDestination(t *testing.T, is destinationLife) {
 	given := is.given.with(attributes{"vhost": v.name, "delivery_exchange": "t.delivery"})
 	p := v.destination()
 
-	plan := p.plan(t.Context(), given)
-	if noErrors(t, plan.diagnostics); !plan.state.IsFullyKnown() {
-		t.Errorf("the plan holds unknown values: %s", plan.state)
+	todo := p.plan(t.Context(), given)
+	if noErrors(t, todo.diagnostics); !todo.state.IsFullyKnown() {
+		t.Errorf("the plan holds unknown values: %s", todo.state)
 	}
-	if text := warningText(append(plan.diagnostics, p.apply(t.Context(), plan)...)); text != "" {
+	if text := warningText(append(todo.diagnostics, p.apply(t.Context(), todo)...)); text != "" {
 		t.Error(text)
 	}
 	p.mustBeSettled(given)
@@ -114,7 +114,7 @@ func liveDestination(t *testing.T, is destinationLife) {
 			line = b
 		}
 	}
-	v.do(plans.Unbind{Binding: line})
+	v.do(plan.Unbind{Binding: line})
 	v.mustBeBound(foreign)
 	noErrors(t, p.refresh(t.Context()))
 	if !p.state.IsNull() {
@@ -352,15 +352,15 @@ func TestDestinationReplaceOrUpdate(t *testing.T) {
 		p.mustApply(base)
 		changed := base.with(is.change)
 		noErrors(t, p.refresh(t.Context()))
-		plan := p.plan(t.Context(), changed)
-		if plan.replace != is.replace {
-			t.Errorf("%s: replaced: %t, want %t", name, plan.replace, is.replace)
+		todo := p.plan(t.Context(), changed)
+		if todo.replace != is.replace {
+			t.Errorf("%s: replaced: %t, want %t", name, todo.replace, is.replace)
 		}
-		if text := warningText(plan.diagnostics); !strings.Contains(text, is.warning) || is.warning == "" &&
+		if text := warningText(todo.diagnostics); !strings.Contains(text, is.warning) || is.warning == "" &&
 			text != "" {
 			t.Errorf("%s: the warning is %q, want %q", name, text, is.warning)
 		}
-		noErrors(t, p.apply(t.Context(), plan))
+		noErrors(t, p.apply(t.Context(), todo))
 		p.mustBeSettled(changed)
 		if is.line == "" {
 			v.mustBeBound()
@@ -745,8 +745,8 @@ func (p *protocol) inState() []string {
 func (p *protocol) converge(configuration attributes) {
 	p.t.Helper()
 	noErrors(p.t, p.refresh(p.t.Context()))
-	if plan := p.plan(p.t.Context(), configuration); !plan.isEmpty(p.state) {
-		noErrors(p.t, p.apply(p.t.Context(), plan))
+	if todo := p.plan(p.t.Context(), configuration); !todo.isEmpty(p.state) {
+		noErrors(p.t, p.apply(p.t.Context(), todo))
 	}
 }
 
@@ -842,11 +842,11 @@ func recoverFromUpdate(t *testing.T, is unfinishedUpdate) {
 			t.Errorf("the warning is %q", text)
 		}
 	}
-	plan := p.plan(t.Context(), next)
-	if plan.isEmpty(p.state) {
+	todo := p.plan(t.Context(), next)
+	if todo.isEmpty(p.state) {
 		t.Fatal("the plan is empty")
 	}
-	noErrors(t, p.apply(t.Context(), plan))
+	noErrors(t, p.apply(t.Context(), todo))
 	if next == nil || next["vhost"] != v.name {
 		v.mustBeBound()
 		p.mustApply(nil)
@@ -1012,11 +1012,11 @@ func TestDestinationValidation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newServerOf(t, destinationType)
-			plan := p.plan(t.Context(), good.with(is.change))
-			if len(plan.diagnostics) != 1 || !hasErrors(plan.diagnostics) {
-				t.Fatalf("not one error: %s", errorText(plan.diagnostics))
+			todo := p.plan(t.Context(), good.with(is.change))
+			if len(todo.diagnostics) != 1 || !hasErrors(todo.diagnostics) {
+				t.Fatalf("not one error: %s", errorText(todo.diagnostics))
 			}
-			d := plan.diagnostics[0]
+			d := todo.diagnostics[0]
 			if want := `AttributeName("` + is.attribute + `")`; d.Attribute.String() != want ||
 				!strings.Contains(d.Detail, is.error) {
 				t.Errorf("the error is on %s: %s; want %s: %s", d.Attribute, d.Detail, want, is.error)
@@ -1040,17 +1040,17 @@ func TestDestinationUnknown(t *testing.T) {
 		for one := range types {
 			for other := range types {
 				p := newServerOf(t, destinationType)
-				plan := p.plan(t.Context(), good.with(
+				todo := p.plan(t.Context(), good.with(
 					attributes{one: tftypes.NewValue(types[one], tftypes.UnknownValue),
 						other: tftypes.NewValue(types[other], tftypes.UnknownValue)}))
-				if hasErrors(plan.diagnostics) {
-					t.Errorf("%v with unknown %s and %s: %s", good, one, other, errorText(plan.diagnostics))
+				if hasErrors(todo.diagnostics) {
+					t.Errorf("%v with unknown %s and %s: %s", good, one, other, errorText(todo.diagnostics))
 					continue
 				}
 				is := func(name string) bool { return one == name || other == name }
 				// Levels and match say much of each other.
 				want := !is("address") && (!is("levels") || good["match"] == "suffix" && !is("match"))
-				if key := fields(t, plan.state)["routing_key"]; key.IsKnown() != want {
+				if key := fields(t, todo.state)["routing_key"]; key.IsKnown() != want {
 					t.Errorf("%v with unknown %s and %s: the key is %s", good, one, other, key)
 				}
 			}

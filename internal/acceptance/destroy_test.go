@@ -18,7 +18,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/sampling"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -338,7 +338,7 @@ func TestDestroyWhileOthersPublishIntoAQueue(t *testing.T) {
 			t.Parallel()
 			d := newDestroyed(t, "quorum", nil)
 			d.bind("gateway", "theirs", "queue", queue)
-			d.do(plans.Unbind{Binding: topology.Binding{Source: "gateway", RoutingKey: "#",
+			d.do(plan.Unbind{Binding: topology.Binding{Source: "gateway", RoutingKey: "#",
 				DestinationType: topology.ToExchange, Destination: "t.delay-02"}})
 			published := d.publishAtDeletion(queue, "gateway", "theirs")
 			noErrors(t, d.apply(t.Context(), d.plan(t.Context(), nil)))
@@ -356,7 +356,7 @@ func TestAdoptTakenBackUnderTraffic(t *testing.T) {
 	d := newDestroyed(t, "quorum", attributes{"internal_levels": false}) // to publish half-way
 	missing := topology.Binding{Source: "t.delay-02", RoutingKey: "1.*.*.*.#", DestinationType: topology.ToQueue,
 		Destination: "t.delay-02"}
-	d.do(plans.DeleteQueue{Queue: d.before.Queues["t.delay-01"]}, plans.Unbind{Binding: missing})
+	d.do(plan.DeleteQueue{Queue: d.before.Queues["t.delay-01"]}, plan.Unbind{Binding: missing})
 	before := d.objects()
 	d.protocol = newProtocol(t, d.broker, nil)
 	published := d.publishAtDeletion("t.delay-01", "t.delay-01", "0.1.0.address",

@@ -9,7 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -141,7 +141,7 @@ func TestStreamThatHoldsMessages(t *testing.T) {
 func TestExclusiveQueueInTheWay(t *testing.T) {
 	t.Parallel()
 	r := newRefused(t, cascade.Classic)
-	r.do(plans.DeleteQueue{Queue: r.desired.Queues["tasks.delay-01"]})
+	r.do(plan.DeleteQueue{Queue: r.desired.Queues["tasks.delay-01"]})
 	connection, err := r.broker.Dial(r.name)
 	if err != nil {
 		t.Fatal(err)
@@ -180,21 +180,21 @@ func TestWrongDeliveryExchangeInUse(t *testing.T) {
 	wrong.Type = "fanout"
 	theirs := topology.Binding{Source: "tasks.delivery", RoutingKey: "#.application", DestinationType: topology.ToQueue,
 		Destination: "application"}
-	r.do(plans.DeleteExchange{Name: wrong.Name}, plans.DeclareExchange{Exchange: wrong})
+	r.do(plan.DeleteExchange{Name: wrong.Name}, plan.DeclareExchange{Exchange: wrong})
 	for _, b := range r.desired.Bindings.Sorted() {
 		if b.Destination == wrong.Name {
-			r.do(plans.Bind{Binding: b})
+			r.do(plan.Bind{Binding: b})
 		}
 	}
 	r.declareQueue(theirs.Destination, nil)
-	r.do(plans.Bind{Binding: theirs})
+	r.do(plan.Bind{Binding: theirs})
 	r.do(damageRest...)
 	r.applyRefused(func(left *topology.Topology) {
 		left.Exchanges[wrong.Name] = wrong
 		left.Queues[theirs.Destination] = r.objects().Queues[theirs.Destination]
 		left.Bindings.Add(theirs)
 	}, `delete exchange "tasks.delivery"`, "in use")
-	r.do(plans.Unbind{Binding: theirs}, plans.DeleteQueue{Queue: topology.Queue{Name: theirs.Destination}})
+	r.do(plan.Unbind{Binding: theirs}, plan.DeleteQueue{Queue: topology.Queue{Name: theirs.Destination}})
 	r.mustApply(r.given)
 	r.mustBeSettled(r.given)
 	r.mustExport(r.desired)
@@ -226,12 +226,12 @@ func newRefused(t *testing.T, queueType cascade.QueueType) *refused {
 }
 
 // damageRest is repaired beside the refused part.
-var damageRest = []plans.Step{
-	plans.Bind{Binding: topology.Binding{Source: "tasks.delay-02", RoutingKey: "foreign",
+var damageRest = []plan.Step{
+	plan.Bind{Binding: topology.Binding{Source: "tasks.delay-02", RoutingKey: "foreign",
 		DestinationType: topology.ToExchange, Destination: "tasks.delay-00"}},
-	plans.Unbind{Binding: topology.Binding{Source: "tasks.delay-01", RoutingKey: "*.*.1.#",
+	plan.Unbind{Binding: topology.Binding{Source: "tasks.delay-01", RoutingKey: "*.*.1.#",
 		DestinationType: topology.ToQueue, Destination: "tasks.delay-00"}},
-	plans.DeleteQueue{Queue: topology.Queue{Name: "tasks.unroutable"}},
+	plan.DeleteQueue{Queue: topology.Queue{Name: "tasks.unroutable"}},
 }
 
 // wrongQueue recreates a queue with one argument more, and its bindings.
@@ -246,10 +246,10 @@ func (r *refused) wrongQueue(name, argument string) topology.Queue {
 
 func (r *refused) replaceQueue(q topology.Queue) {
 	r.Helper()
-	r.do(plans.DeleteQueue{Queue: q}, plans.DeclareQueue{Queue: q})
+	r.do(plan.DeleteQueue{Queue: q}, plan.DeclareQueue{Queue: q})
 	for _, b := range r.desired.Bindings.Sorted() {
 		if b.DestinationType == topology.ToQueue && b.Destination == q.Name {
-			r.do(plans.Bind{Binding: b})
+			r.do(plan.Bind{Binding: b})
 		}
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans/planstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/sampling"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -85,7 +85,7 @@ var driftShapes = []driftShape{
 // damage is something that happens to a cascade without the provider.
 type damage struct {
 	name  string
-	steps []plans.Step
+	steps []plan.Step
 }
 
 // driftMatrix lists the ways to damage each object, and combinations of them.
@@ -110,7 +110,7 @@ func driftMatrix(desired topology.Topology) []damage {
 
 func exchangeDamages(desired topology.Topology, e topology.Exchange) []damage {
 	object := fmt.Sprintf("exchange %s ", e.Name)
-	all := []damage{{object + "deleted", []plans.Step{plans.DeleteExchange{Name: e.Name}}}}
+	all := []damage{{object + "deleted", []plan.Step{plan.DeleteExchange{Name: e.Name}}}}
 	recreate := func(how string, change func(*topology.Exchange)) {
 		wrong := e
 		wrong.Arguments = maps.Clone(e.Arguments)
@@ -118,7 +118,7 @@ func exchangeDamages(desired topology.Topology, e topology.Exchange) []damage {
 			wrong.Arguments = topology.Arguments{}
 		}
 		change(&wrong)
-		bare := []plans.Step{plans.DeleteExchange{Name: e.Name}, plans.DeclareExchange{Exchange: wrong}}
+		bare := []plan.Step{plan.DeleteExchange{Name: e.Name}, plan.DeclareExchange{Exchange: wrong}}
 		all = append(all, damage{object + how, bare})
 		if e.Name == desired.Delivery {
 			return // with the applications' bindings it cannot be repaired, see TestWrongDeliveryExchangeInUse
@@ -149,13 +149,13 @@ func exchangeDamages(desired topology.Topology, e topology.Exchange) []damage {
 
 func queueDamages(desired topology.Topology, q topology.Queue) []damage {
 	object := fmt.Sprintf("queue %s ", q.Name)
-	remove := plans.DeleteQueue{Queue: q}
-	all := []damage{{object + "deleted", []plans.Step{remove}}}
+	remove := plan.DeleteQueue{Queue: q}
+	all := []damage{{object + "deleted", []plan.Step{remove}}}
 	recreate := func(how string, change func(*topology.Queue)) {
 		wrong := q
 		wrong.Arguments = maps.Clone(q.Arguments)
 		change(&wrong)
-		bare := []plans.Step{remove, plans.DeclareQueue{Queue: wrong}}
+		bare := []plan.Step{remove, plan.DeclareQueue{Queue: wrong}}
 		all = append(all, damage{object + how, bare},
 			damage{object + how + " and bound again", append(slices.Clone(bare), bindAll(desired, topology.ToQueue,
 				q.Name)...)})
@@ -213,11 +213,11 @@ func classicArguments(q topology.Queue) topology.Arguments {
 }
 
 // bindAll are the bindings from and to the object, those of others included.
-func bindAll(desired topology.Topology, kind topology.DestinationType, name string) []plans.Step {
-	var steps []plans.Step
+func bindAll(desired topology.Topology, kind topology.DestinationType, name string) []plan.Step {
+	var steps []plan.Step
 	for _, b := range slices.Concat(desired.Bindings.Sorted(), othersBindings(desired)) {
 		if kind == topology.ToExchange && b.Source == name || b.DestinationType == kind && b.Destination == name {
-			steps = append(steps, plans.Bind{Binding: b})
+			steps = append(steps, plan.Bind{Binding: b})
 		}
 	}
 	return steps
@@ -229,11 +229,11 @@ func bindingDamages(b topology.Binding) []damage {
 	otherKey.RoutingKey += ".other"
 	withArguments.Arguments = topology.Arguments{"x-note": int64(1)}.JSON()
 	return []damage{
-		{object + "deleted", []plans.Step{plans.Unbind{Binding: b}}},
-		{object + "with another key", []plans.Step{plans.Unbind{Binding: b}, plans.Bind{Binding: otherKey}}},
-		{object + "with arguments", []plans.Step{plans.Unbind{Binding: b},
-			plans.Bind{Binding: withArguments}}},
-		{object + "twice, with arguments", []plans.Step{plans.Bind{Binding: withArguments}}},
+		{object + "deleted", []plan.Step{plan.Unbind{Binding: b}}},
+		{object + "with another key", []plan.Step{plan.Unbind{Binding: b}, plan.Bind{Binding: otherKey}}},
+		{object + "with arguments", []plan.Step{plan.Unbind{Binding: b},
+			plan.Bind{Binding: withArguments}}},
+		{object + "twice, with arguments", []plan.Step{plan.Bind{Binding: withArguments}}},
 	}
 }
 
@@ -243,7 +243,7 @@ func foreignBindings(desired topology.Topology, source string) []damage {
 		b := topology.Binding{Source: source, RoutingKey: key, DestinationType: kind, Destination: destination,
 			Arguments: arguments}
 		all = append(all, damage{fmt.Sprintf("foreign %s: %s", source, b.Line()),
-			[]plans.Step{plans.Bind{Binding: b}}})
+			[]plan.Step{plan.Bind{Binding: b}}})
 	}
 	for _, name := range slices.Sorted(maps.Keys(desired.Queues)) {
 		add(topology.ToQueue, name, "foreign.#", "")
@@ -270,11 +270,11 @@ func combinations(desired topology.Topology, single []damage) []damage {
 	for n := range randomCombinations {
 		combined := damage{}
 		var names []string
-		model := planstest.NewBroker(withOthers(desired))
+		model := plantest.NewBroker(withOthers(desired))
 		for range 2 + random.IntN(6) {
 			one := single[random.IntN(len(single))]
 			// What another damage has made impossible is left out.
-			try := planstest.NewBroker(model.Topology)
+			try := plantest.NewBroker(model.Topology)
 			if try.Run(phases(one.steps)) == nil {
 				model, names = try, append(names, one.name)
 				combined.steps = append(combined.steps, one.steps...)
@@ -283,27 +283,27 @@ func combinations(desired topology.Topology, single []damage) []damage {
 		combined.name = fmt.Sprintf("combination %d: %s", n, strings.Join(names, ", "))
 		all = append(all, combined)
 	}
-	var noQueues, noExchanges, noBindings []plans.Step
+	var noQueues, noExchanges, noBindings []plan.Step
 	for _, name := range slices.Sorted(maps.Keys(desired.Queues)) {
-		noQueues = append(noQueues, plans.DeleteQueue{Queue: desired.Queues[name]})
+		noQueues = append(noQueues, plan.DeleteQueue{Queue: desired.Queues[name]})
 	}
 	for _, name := range slices.Sorted(maps.Keys(desired.Exchanges)) {
-		noExchanges = append(noExchanges, plans.DeleteExchange{Name: name})
+		noExchanges = append(noExchanges, plan.DeleteExchange{Name: name})
 	}
 	for _, b := range desired.Bindings.Sorted() {
-		noBindings = append(noBindings, plans.Unbind{Binding: b})
+		noBindings = append(noBindings, plan.Unbind{Binding: b})
 	}
 	return append(all, damage{"no queues", noQueues}, damage{"no exchanges", noExchanges},
 		damage{"no bindings", noBindings},
 		damage{"nothing left", append(slices.Clone(noQueues), noExchanges...)})
 }
 
-func phases(steps []plans.Step) plans.Plan {
-	var plan plans.Plan
+func phases(steps []plan.Step) plan.Plan {
+	var todo plan.Plan
 	for _, step := range steps {
-		plan = append(plan, plans.Phase{Steps: []plans.Step{step}})
+		todo = append(todo, plan.Phase{Steps: []plan.Step{step}})
 	}
-	return plan
+	return todo
 }
 
 // What belongs to others: an application's queue and exchange behind the delivery exchange, and an
@@ -386,12 +386,12 @@ func (d *drift) reset() {
 	all := withOthers(d.desired)
 	have := d.objects()
 	for name := range have.Exchanges {
-		d.do(plans.DeleteExchange{Name: name})
+		d.do(plan.DeleteExchange{Name: name})
 	}
 	for _, q := range have.Queues {
-		d.do(plans.DeleteQueue{Queue: q})
+		d.do(plan.DeleteQueue{Queue: q})
 	}
-	d.do(plans.Repair(all, topology.New()).Steps()...)
+	d.do(plan.Repair(all, topology.New()).Steps()...)
 	d.mustHold(all)
 }
 
@@ -411,9 +411,11 @@ func (d *drift) mustBeEmpty(t topology.Topology) {
 
 func (d *drift) try(t *testing.T, damage damage, detected, repaired *atomic.Int64) {
 	d.t, d.vhost.TB = t, t
-	model := planstest.NewBroker(withOthers(d.desired))
-	if err := model.Run(phases(damage.steps)); err != nil {
-		t.Fatal(err)
+	model := plantest.NewBroker(withOthers(d.desired))
+	for _, step := range damage.steps {
+		if err := model.Step(step); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if d.broken {
 		d.reset()
@@ -427,13 +429,13 @@ func (d *drift) try(t *testing.T, damage damage, detected, repaired *atomic.Int6
 	}
 
 	noErrors(t, d.refresh(t.Context()))
-	plan := d.plan(t.Context(), d.given)
-	noErrors(t, plan.diagnostics)
-	if d.showsExactly(t, plan, model.Topology) {
+	todo := d.plan(t.Context(), d.given)
+	noErrors(t, todo.diagnostics)
+	if d.showsExactly(t, todo, model.Topology) {
 		detected.Add(1)
 	}
 
-	noErrors(t, d.apply(t.Context(), plan))
+	noErrors(t, d.apply(t.Context(), todo))
 	want := withOthers(d.desired)
 	maps.DeleteFunc(want.Bindings, func(b topology.Binding, _ struct{}) bool {
 		return !d.desired.Owns(b.Source) && !model.Bindings.Has(b) // the damage took it along
@@ -447,12 +449,12 @@ func (d *drift) try(t *testing.T, damage damage, detected, repaired *atomic.Int6
 }
 
 // showsExactly tells whether the plan leads from what the broker has to the cascade.
-func (d *drift) showsExactly(t *testing.T, plan plannedChange, broker topology.Topology) bool {
+func (d *drift) showsExactly(t *testing.T, todo plannedChange, broker topology.Topology) bool {
 	damaged := map[string]any{}
 	if !d.state.IsNull() {
 		damaged = elements(t, d.state)
 	}
-	wanted := elements(t, plan.state)
+	wanted := elements(t, todo.state)
 	ok := true
 	check := func(what string, have, want map[string]any) {
 		for _, name := range differing(have, want) {
@@ -461,13 +463,13 @@ func (d *drift) showsExactly(t *testing.T, plan plannedChange, broker topology.T
 		}
 	}
 	check("the state", damaged, elementsOf(broker, d.desired))
-	if expected := elementsOf(d.desired, d.desired); plan.state.IsFullyKnown() {
+	if expected := elementsOf(d.desired, d.desired); todo.state.IsFullyKnown() {
 		check("the plan", wanted, expected)
 	} else {
-		t.Errorf("the plan holds unknown values: %s", plan.state)
+		t.Errorf("the plan holds unknown values: %s", todo.state)
 	}
-	if plan.replace || len(differing(damaged, wanted)) == 0 {
-		t.Errorf("the plan replaces (%t) or shows nothing", plan.replace)
+	if todo.replace || len(differing(damaged, wanted)) == 0 {
+		t.Errorf("the plan replaces (%t) or shows nothing", todo.replace)
 		ok = false
 	}
 	return ok
@@ -477,7 +479,7 @@ func (d *drift) restoreOthers(left topology.Topology) {
 	d.t.Helper()
 	for _, b := range othersBindings(d.desired) {
 		if !left.Bindings.Has(b) {
-			d.do(plans.Bind{Binding: b})
+			d.do(plan.Bind{Binding: b})
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -44,7 +44,7 @@ resource "rabbitmqdelay_cascade" "tasks" {
 	}
 	must("apply", "-auto-approve")
 
-	v.do(plans.DeleteQueue{Queue: topology.Queue{Name: "tasks.delay-12"}})
+	v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "tasks.delay-12"}})
 	v.bind("tasks.delay-03", "#", "queue", "audit")
 	said := []string{
 		"Warning: " + driftSummary,
@@ -87,7 +87,7 @@ func TestDriftIsSaidInFewWords(t *testing.T) {
 	desired := expand(t, cascade.Config{Vhost: v.name, Name: "t", Levels: 13, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
 	for level := range 12 {
-		v.do(plans.DeleteQueue{Queue: desired.Queues[fmt.Sprintf("t.delay-%02d", level)]})
+		v.do(plan.DeleteQueue{Queue: desired.Queues[fmt.Sprintf("t.delay-%02d", level)]})
 	}
 	text := warningText(p.refresh(t.Context()))
 	if strings.Count(text, "\n- The queue t.delay-") != 10 || !strings.Contains(text, "\n- and 2 more") ||
@@ -106,10 +106,10 @@ func TestDriftIsSaidInFewWords(t *testing.T) {
 	longer.Arguments = topology.Arguments{"x-queue-type": "quorum", "x-message-ttl": int64(3_600_000),
 		"x-dead-letter-exchange": "t.delay-01", "x-dead-letter-strategy": "at-least-once",
 		"x-overflow": "reject-publish"}
-	steps := []plans.Step{plans.DeleteQueue{Queue: longer}, plans.DeclareQueue{Queue: longer}}
+	steps := []plan.Step{plan.DeleteQueue{Queue: longer}, plan.DeclareQueue{Queue: longer}}
 	for _, b := range desired.Bindings.Sorted() {
 		if b.DestinationType == topology.ToQueue && b.Destination == longer.Name {
-			steps = append(steps, plans.Bind{Binding: b})
+			steps = append(steps, plan.Bind{Binding: b})
 		}
 	}
 	v.do(steps...)
@@ -124,17 +124,17 @@ func TestDriftIsSaidInFewWords(t *testing.T) {
 	bound := attributes{"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 13, "address": "orders",
 		"queue": "orders"}
 	d.mustApply(bound)
-	v.do(plans.DeleteQueue{Queue: topology.Queue{Name: "orders"}})
+	v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "orders"}})
 	if text := warningText(d.refresh(t.Context())); !strings.Contains(text, "is gone. Messages for the address "+
 		`"orders" do not get to queue "orders". The next apply makes it again.`) {
 		t.Errorf("a destination: %s", text)
 	}
 
 	for name := range desired.Exchanges {
-		v.do(plans.DeleteExchange{Name: name})
+		v.do(plan.DeleteExchange{Name: name})
 	}
 	for _, q := range desired.Queues {
-		v.do(plans.DeleteQueue{Queue: q})
+		v.do(plan.DeleteQueue{Queue: q})
 	}
 	if text := warningText(p.refresh(t.Context())); !strings.Contains(text, "- The cascade is gone. Publishers "+
 		"get an error. Any messages that waited in it are lost. The next apply creates it again.") {

@@ -34,9 +34,9 @@ var exampleImports = map[string]attributes{
 
 // examplePrograms have tests of their own: TestBridgeExample, TestCancelExample, TestCelery, TestRecurringExample,
 // TestRetryExample, TestWheelExample.
-var examplePrograms = []string{"bridge/main.go", "cancel/cascade.go", "cancel/go.mod", "cancel/go.sum",
-	"cancel/main.go", "cancel/store.go", "cancel/work.go", "celery/tasks.py", "recurring/recurring.py",
-	"retry/main.go", "retry/retry.py", "wheel/main.go"}
+var examplePrograms = []string{"bridge/definitions.json", "bridge/go.mod", "bridge/go.sum", "bridge/main.go",
+	"cancel/cascade.go", "cancel/go.mod", "cancel/go.sum", "cancel/main.go", "cancel/store.go", "cancel/work.go",
+	"celery/tasks.py", "recurring/recurring.py", "retry/main.go", "retry/retry.py", "wheel/main.go"}
 
 // resourceType is the type in an address.
 func resourceType(address string) string {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/sampling"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -113,8 +113,8 @@ func (e *existing) imports(t *testing.T, command string) {
 	}
 	p := newProtocol(t, e.writes.Broker, nil)
 	noErrors(t, p.importState(t.Context(), id[1]))
-	plan := p.plan(t.Context(), e.given)
-	if plan.replace {
+	todo := p.plan(t.Context(), e.given)
+	if todo.replace {
 		t.Fatal("after the import the plan is a replacement")
 	}
 	e.settles(t, p, e.given)
@@ -179,7 +179,7 @@ func TestAdopt(t *testing.T) {
 		t.Run(string(queueType), func(t *testing.T) {
 			t.Parallel()
 			e := newExisting(t, queueType)
-			steps := plans.Repair(e.desired, topology.New()).Steps()
+			steps := plan.Repair(e.desired, topology.New()).Steps()
 			random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // to be repeatable
 			for round := range 6 {
 				t.Run(fmt.Sprint(round), func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestAdopt(t *testing.T) {
 }
 
 // adoptOrRefuse applies with and without adopt.
-func adoptOrRefuse(t *testing.T, e *existing, steps []plans.Step, round int, random *rand.Rand) {
+func adoptOrRefuse(t *testing.T, e *existing, steps []plan.Step, round int, random *rand.Rand) {
 	e.vhost.TB = t
 	there := topology.New()
 	for _, step := range steps {
@@ -199,11 +199,11 @@ func adoptOrRefuse(t *testing.T, e *existing, steps []plans.Step, round int, ran
 			continue
 		}
 		switch s := step.(type) {
-		case plans.DeclareExchange:
+		case plan.DeclareExchange:
 			there.Exchanges[s.Exchange.Name] = s.Exchange
-		case plans.DeclareQueue:
+		case plan.DeclareQueue:
 			there.Queues[s.Queue.Name] = s.Queue
-		case plans.Bind:
+		case plan.Bind:
 			_, from := there.Exchanges[s.Binding.Source]
 			_, exchange := there.Exchanges[s.Binding.Destination]
 			_, queue := there.Queues[s.Binding.Destination]
@@ -236,10 +236,10 @@ func TestConflicts(t *testing.T) {
 			short.Arguments["x-max-length"] = int64(7)
 			stream := topology.Queue{Name: "a b/ü.delay-00", Durable: true,
 				Arguments: topology.Arguments{"x-queue-type": "stream"}}
-			e.do(plans.DeclareExchange{Exchange: e.desired.Exchanges["a b/ü.delivery"]},
-				plans.DeclareExchange{Exchange: exchange},
-				plans.DeclareQueue{Queue: short}, plans.DeclareQueue{Queue: stream},
-				plans.DeclareQueue{Queue: e.desired.Queues["a b/ü.unroutable"]})
+			e.do(plan.DeclareExchange{Exchange: e.desired.Exchanges["a b/ü.delivery"]},
+				plan.DeclareExchange{Exchange: exchange},
+				plan.DeclareQueue{Queue: short}, plan.DeclareQueue{Queue: stream},
+				plan.DeclareQueue{Queue: e.desired.Queues["a b/ü.unroutable"]})
 			says := []string{
 				`exchange "a b/ü.delay-01": type is direct, not topic; durable is false, not true; internal is ` +
 					`false, not true; alternate-exchange is "5", not a b/ü.unroutable`,
@@ -255,9 +255,9 @@ func TestConflicts(t *testing.T) {
 			wrong := e.desired.Queues["a b/ü.delay-01"]
 			wrong.Arguments = maps.Clone(wrong.Arguments)
 			wrong.Arguments["x-expires"] = int64(3_600_000)
-			for _, step := range plans.Repair(e.desired, topology.New()).Steps() {
-				if declared, ok := step.(plans.DeclareQueue); ok && declared.Queue.Name == wrong.Name {
-					step = plans.DeclareQueue{Queue: wrong}
+			for _, step := range plan.Repair(e.desired, topology.New()).Steps() {
+				if declared, ok := step.(plan.DeclareQueue); ok && declared.Queue.Name == wrong.Name {
+					step = plan.DeclareQueue{Queue: wrong}
 				}
 				e.do(step)
 			}
@@ -276,7 +276,7 @@ func TestKilledCreate(t *testing.T) {
 			t.Run(string(queueType), func(t *testing.T) {
 				t.Parallel()
 				e := newExisting(t, queueType)
-				steps := plans.Create(e.desired, topology.New(), "mark").Steps()
+				steps := plan.Create(e.desired, topology.New(), "mark").Steps()
 				points.Add(int64(len(steps)))
 				for _, last := range sampling.Of(t, "kills of a create", upTo(len(steps))) {
 					made := last + 1

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/sampling"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -75,36 +75,24 @@ func atEveryPoint(
 	}
 	var group errgroup.Group
 	group.SetLimit(together)
-	for _, resource := range []struct {
-		typeName  string
-		queueType cascade.QueueType
-		base      int
-	}{{cascadeType, cascade.Quorum, 2}, {cascadeType, cascade.Classic, 10}, {ladderType, cascade.Quorum, 0}} {
-		for _, verb := range []string{"create", "update", "rebuild", "destroy"} {
-			o := interrupted{resource.typeName, resource.queueType, resource.base, verb}
-			all, counted := o.attempts(newVhost(t), failures)
-			count += counted
-			what := fmt.Sprintf("%s %s of %s queues", verb, strings.TrimPrefix(o.typeName, "rabbitmqdelay_"),
-				o.queueType)
-			if o.base > 0 {
-				what += fmt.Sprintf(" in base %d", o.base)
-			}
-			for _, each := range sampling.Of(t, "faults in a "+what, all) {
-				group.Go(func() error {
-					v := <-vhosts
-					sound := t.Run(fmt.Sprintf("%s, %s, %s %s", what, each.at, each.fault, each.lasts),
-						func(t *testing.T) {
-							in := *v
-							in.TB = t
-							try(o, &in, each.at, each.failure)
-						})
-					if !sound {
-						v = newVhost(t)
-					}
-					vhosts <- v
-					return nil
-				})
-			}
+	for _, o := range interruptions {
+		all, counted := o.attempts(newVhost(t), failures)
+		count += counted
+		for _, each := range sampling.Of(t, "faults in a "+o.String(), all) {
+			group.Go(func() error {
+				v := <-vhosts
+				sound := t.Run(fmt.Sprintf("%s, %s, %s %s", o, each.at, each.fault, each.lasts),
+					func(t *testing.T) {
+						in := *v
+						in.TB = t
+						try(o, &in, each.at, each.failure)
+					})
+				if !sound {
+					v = newVhost(t)
+				}
+				vhosts <- v
+				return nil
+			})
 		}
 	}
 	_ = group.Wait() // the tests themselves fail
@@ -137,6 +125,29 @@ type interrupted struct {
 	queueType cascade.QueueType
 	base      int // of a cascade
 	verb      string
+}
+
+// interruptions are all operations of each kind of resource.
+var interruptions = func() (all []interrupted) {
+	for _, o := range []interrupted{
+		{typeName: cascadeType, queueType: cascade.Quorum, base: 2},
+		{typeName: cascadeType, queueType: cascade.Classic, base: 10},
+		{typeName: ladderType, queueType: cascade.Quorum},
+	} {
+		for _, verb := range []string{"create", "update", "rebuild", "destroy"} {
+			o.verb = verb
+			all = append(all, o)
+		}
+	}
+	return all
+}()
+
+func (o interrupted) String() string {
+	what := fmt.Sprintf("%s %s of %s queues", o.verb, strings.TrimPrefix(o.typeName, "rabbitmqdelay_"), o.queueType)
+	if o.base > 0 {
+		what += fmt.Sprintf(" in base %d", o.base)
+	}
+	return what
 }
 
 // trial is one go at the operation, in a vhost of its own.
@@ -174,8 +185,8 @@ func (o interrupted) prepareLadder(a *trial) {
 	case "update":
 		// A delay goes, one comes, and something else is to be repaired.
 		a.sound.mustApply(given)
-		a.do(plans.DeleteExchange{Name: "t.delivery"},
-			plans.DeleteQueue{Queue: expandLadder(a, config).Queues["t.delay-2h"]})
+		a.do(plan.DeleteExchange{Name: "t.delivery"},
+			plan.DeleteQueue{Queue: expandLadder(a, config).Queues["t.delay-2h"]})
 		config.Delays = []string{"2h", "3h"}
 		a.given, a.desired = given.with(attributes{"delays": textSet("2h", "3h")}), expandLadder(a, config)
 		noErrors(a, a.sound.refresh(a.Context()))
@@ -235,9 +246,9 @@ func (o interrupted) levels() int {
 func (o interrupted) damage(v *vhost, whole topology.Topology) {
 	v.Helper()
 	missing, wrong := whole.Queues[delayQueue(whole, 0)], whole.Queues[delayQueue(whole, 1)]
-	v.do(plans.DeleteExchange{Name: "t.delivery"}, plans.DeleteQueue{Queue: missing}, plans.DeleteQueue{Queue: wrong})
+	v.do(plan.DeleteExchange{Name: "t.delivery"}, plan.DeleteQueue{Queue: missing}, plan.DeleteQueue{Queue: wrong})
 	wrong.Arguments = topology.Arguments{"x-queue-type": string(o.queueType), "x-message-ttl": int64(5)}
-	v.do(plans.DeclareQueue{Queue: wrong})
+	v.do(plan.DeclareQueue{Queue: wrong})
 }
 
 // points are those of the operation when nothing goes wrong.
@@ -278,8 +289,8 @@ func (a *trial) operate() (*protocol, []*tfprotov6.Diagnostic) {
 		patience["request_timeout"] = hangTimeout
 	}
 	p := a.sound.with(a.proxy.front(), patience)
-	plan := p.plan(a.Context(), a.given)
-	return p, p.apply(a.Context(), plan)
+	todo := p.plan(a.Context(), a.given)
+	return p, p.apply(a.Context(), todo)
 }
 
 // strikeOnce prepares and does the operation until the request is made in which something is to go wrong. On a busy
@@ -396,11 +407,11 @@ func (o interrupted) kill(v *vhost, at point, f failure) {
 
 // isWholeBelow tells whether all is there but the entry and its bindings.
 func isWholeBelow(want, have topology.Topology) bool {
-	for _, step := range plans.Repair(want, have.Within(want)).Steps() {
-		declare, isExchange := step.(plans.DeclareExchange)
-		bind, isBinding := step.(plans.Bind)
+	for _, step := range plan.Repair(want, have.Within(want)).Steps() {
+		declare, isExchange := step.(plan.DeclareExchange)
+		bind, isBinding := step.(plan.Bind)
 		ofEntry := isExchange && declare.Exchange.Name == want.Entry || isBinding && bind.Binding.Source == want.Entry
-		_, unbinds := step.(plans.Unbind)
+		_, unbinds := step.(plan.Unbind)
 		if !ofEntry && !unbinds {
 			return false
 		}

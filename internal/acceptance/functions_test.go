@@ -18,7 +18,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider"
 )
 
 // caller calls functions through the plugin protocol, of a provider that is not configured.
@@ -35,7 +34,7 @@ type failer interface {
 
 func newCaller(t testing.TB) *caller {
 	t.Helper()
-	server, err := provider.NewServer("test")
+	server, err := newProvider()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package acceptance
 import (
 	"crypto/tls"
 	"encoding/base64"
+	"encoding/json"
 	"io"
 	"log"
 	"net"
@@ -51,6 +52,44 @@ func newGateway(
 	}
 	t.Cleanup(g.Close)
 	return g
+}
+
+// newRewriter is a broker behind a gateway that changes the objects in its answers, also in lists. The change goes by
+// the path of the request.
+func newRewriter(
+	t testing.TB, b *brokertest.Broker, change func(path string, object map[string]any),
+) *brokertest.Broker {
+	t.Helper()
+	forward, err := b.Forward()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGateway(t, b, nil, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet {
+			return false
+		}
+		answer := httptest.NewRecorder()
+		forward.ServeHTTP(answer, r)
+		var body any
+		if err := json.Unmarshal(answer.Body.Bytes(), &body); err != nil {
+			t.Errorf("the answer of %s: %v", r.URL.Path, err)
+		}
+		objects, isList := body.([]any)
+		if !isList {
+			objects = []any{body}
+		}
+		for _, each := range objects {
+			if object, is := each.(map[string]any); is {
+				change(r.URL.Path, object)
+			}
+		}
+		w.WriteHeader(answer.Code)
+		_ = json.NewEncoder(w).Encode(body)
+		return true
+	})
+	front := *b
+	front.Endpoint = g.URL
+	return &front
 }
 
 // forwardProxy is an HTTP proxy that asks for a user and a password: for plain requests, and with

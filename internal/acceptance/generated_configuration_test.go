@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -95,9 +95,9 @@ func importBlockOf(t *testing.T, v *vhost, i int) string {
 	}
 	q := newProtocolOf(t, is.resource, v.broker, nil)
 	noErrors(t, q.importState(t.Context(), id))
-	plan := q.plan(t.Context(), given)
-	noErrors(t, plan.diagnostics)
-	differences, err := q.state.Diff(plan.state)
+	todo := q.plan(t.Context(), given)
+	noErrors(t, todo.diagnostics)
+	differences, err := q.state.Diff(todo.state)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,16 +123,16 @@ func TestAccGeneratedConfiguration(t *testing.T) {
 	for name, damage := range map[string]func(*vhost){
 		"healthy": nil,
 		"damaged": func(v *vhost) {
-			v.do(plans.DeleteQueue{Queue: topology.Queue{Name: "tasks.delay-02"}},
-				plans.DeleteExchange{Name: "by delay.delay-03"}, plans.DeleteExchange{Name: "by delay.delivery"},
-				plans.DeleteExchange{Name: "fine.delay-04"},
-				plans.DeleteQueue{Queue: topology.Queue{Name: "decimal.delay-01-9"}},
-				plans.DeleteQueue{Queue: topology.Queue{Name: "  1b"}},
-				plans.DeleteExchange{Name: "m   10"}, plans.DeleteExchange{Name: "y-00003"},
-				plans.DeleteExchange{Name: "nsb.delay-level-20"},
-				plans.DeleteQueue{Queue: topology.Queue{Name: "celery_delayed_3"}},
-				plans.DeleteQueue{Queue: topology.Queue{Name: "retry.delay-5s"}},
-				plans.DeleteExchange{Name: "verb.unroutable"})
+			v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "tasks.delay-02"}},
+				plan.DeleteExchange{Name: "by delay.delay-03"}, plan.DeleteExchange{Name: "by delay.delivery"},
+				plan.DeleteExchange{Name: "fine.delay-04"},
+				plan.DeleteQueue{Queue: topology.Queue{Name: "decimal.delay-01-9"}},
+				plan.DeleteQueue{Queue: topology.Queue{Name: "  1b"}},
+				plan.DeleteExchange{Name: "m   10"}, plan.DeleteExchange{Name: "y-00003"},
+				plan.DeleteExchange{Name: "nsb.delay-level-20"},
+				plan.DeleteQueue{Queue: topology.Queue{Name: "celery_delayed_3"}},
+				plan.DeleteQueue{Queue: topology.Queue{Name: "retry.delay-5s"}},
+				plan.DeleteExchange{Name: "verb.unroutable"})
 			v.bind("tasks.delay-04", "1.#", "queue", "orders")
 		},
 	} {
@@ -185,10 +185,10 @@ func generateConfiguration(t *testing.T, damage func(*vhost)) {
 }
 
 // onlyObjectsChange checks that no attribute that a configuration gives is changed in the plan, and that something is.
-func onlyObjectsChange(t *testing.T, plan string) {
+func onlyObjectsChange(t *testing.T, todo string) {
 	t.Helper()
 	changed := 0
-	for line := range strings.Lines(plan) {
+	for line := range strings.Lines(todo) {
 		name, _, ok := strings.Cut(line, " = ")
 		fields := strings.Fields(name)
 		if !ok || len(fields) != 2 || !slices.Contains([]string{"~", "+", "-"}, fields[0]) ||
@@ -202,7 +202,7 @@ func onlyObjectsChange(t *testing.T, plan string) {
 			}
 		}
 	}
-	if changed == 0 || strings.Contains(plan, "must be replaced") {
-		t.Errorf("%d attributes change:\n%s", changed, plan)
+	if changed == 0 || strings.Contains(todo, "must be replaced") {
+		t.Errorf("%d attributes change:\n%s", changed, todo)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -75,7 +75,7 @@ func TestHostileObjects(t *testing.T) {
 	v.bind(name(1), hostileText, "queue", "others"+hostileName)
 	v.bind("others"+hostileName, hostileText, "exchange", entry)
 	v.bind("d"+hostileOwn, hostileText, "exchange", "others"+hostileName)
-	v.do(plans.Bind{Binding: topology.Binding{
+	v.do(plan.Bind{Binding: topology.Binding{
 		Source: name(0), RoutingKey: "x", DestinationType: topology.ToExchange, Destination: "others" + hostileName,
 		Arguments: `{"\u202e":"\u001b[2J\u202e"}`,
 	}})
@@ -171,7 +171,7 @@ check "findings" {
 	}
 	v.policy("its"+hostileText, 0, rabbithole.PolicyDefinition{"message-ttl": 250})("^tasks")
 	v.bind("tasks.delay-01", hostileText, "queue", "others"+hostileName)
-	v.do(plans.Bind{Binding: topology.Binding{
+	v.do(plan.Bind{Binding: topology.Binding{
 		Source: "tasks.delay-00", RoutingKey: "x", DestinationType: topology.ToExchange, Destination: "others" +
 			hostileName, Arguments: `{"a":"` + `\u202e\u001b[2J"}`,
 	}})

@@ -11,7 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -148,21 +148,21 @@ func TestInternalLevelsDrift(t *testing.T) {
 
 			wrong := want.Exchanges["t.delay-01"]
 			wrong.Internal = !internal
-			v.do(plans.DeleteExchange{Name: wrong.Name}, plans.DeclareExchange{Exchange: wrong})
+			v.do(plan.DeleteExchange{Name: wrong.Name}, plan.DeclareExchange{Exchange: wrong})
 			for b := range want.Bindings {
 				if b.Source == wrong.Name || b.DestinationType == topology.ToExchange && b.Destination == wrong.Name {
-					v.do(plans.Bind{Binding: b})
+					v.do(plan.Bind{Binding: b})
 				}
 			}
 			noErrors(t, p.refresh(t.Context()))
-			plan := p.plan(t.Context(), given)
-			noErrors(t, plan.diagnostics)
-			shown, planned := elements(t, p.state), elements(t, plan.state)
+			todo := p.plan(t.Context(), given)
+			noErrors(t, todo.diagnostics)
+			shown, planned := elements(t, p.state), elements(t, todo.state)
 			if differ := differing(shown, planned); len(differ) != 1 || differ[0] != "exchanges "+wrong.Name ||
-				plan.replace {
-				t.Errorf("the plan replaces (%t) or changes %v", plan.replace, differ)
+				todo.replace {
+				t.Errorf("the plan replaces (%t) or changes %v", todo.replace, differ)
 			}
-			noErrors(t, p.apply(t.Context(), plan))
+			noErrors(t, p.apply(t.Context(), todo))
 			v.mustHold(want)
 			p.mustBeSettled(given)
 		})
@@ -195,10 +195,10 @@ func TestStateWithoutInternalLevels(t *testing.T) {
 				t.Errorf("the state shows %v, want %v", got, test.shown)
 			}
 			p.mustBeSettled(given.with(attributes{"internal_levels": test.shown}))
-			plan := p.plan(t.Context(), given)
-			noErrors(t, plan.diagnostics)
-			if plan.isEmpty(p.state) != (test.shown == true) {
-				t.Errorf("the plan of the default is empty: %t", plan.isEmpty(p.state))
+			todo := p.plan(t.Context(), given)
+			noErrors(t, todo.diagnostics)
+			if todo.isEmpty(p.state) != (test.shown == true) {
+				t.Errorf("the plan of the default is empty: %t", todo.isEmpty(p.state))
 			}
 		})
 	}
@@ -225,11 +225,11 @@ func TestStateWithoutBase(t *testing.T) {
 				p.mustBeSettled(given)
 				return
 			}
-			plan := p.plan(t.Context(), given)
-			if text := errorText(plan.diagnostics) + warningText(plan.diagnostics); plan.replace || text != "" {
-				t.Errorf("it is replaced (%t), or the plan says %q", plan.replace, text)
+			todo := p.plan(t.Context(), given)
+			if text := errorText(todo.diagnostics) + warningText(todo.diagnostics); todo.replace || text != "" {
+				t.Errorf("it is replaced (%t), or the plan says %q", todo.replace, text)
 			}
-			noErrors(t, p.apply(t.Context(), plan))
+			noErrors(t, p.apply(t.Context(), todo))
 			v.mustHold(before)
 			p.mustBeSettled(given)
 		})

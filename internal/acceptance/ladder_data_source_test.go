@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/statecheck"
 	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -31,7 +31,9 @@ func TestAccLadderDataSource(t *testing.T) {
 			v.publish("t.entry", "7h.orders", "")
 			v.eventually(
 				"the counts are up to date",
-				func() bool { return v.counted("t.delay-90m") == 3 && v.counted("t.unroutable") == 1 },
+				func() bool {
+					return v.counted("t.delay-90m") == 3 && v.counted("t.unroutable") == 1 && v.hasStatistics()
+				},
 			)
 
 			look := on(
@@ -86,7 +88,7 @@ func TestAccLadderDataSource(t *testing.T) {
 					},
 					{
 						PreConfig: func() {
-							v.do(plans.Unbind{Binding: topology.Binding{
+							v.do(plan.Unbind{Binding: topology.Binding{
 								Source:          "t.unroutable",
 								RoutingKey:      "#",
 								DestinationType: topology.ToQueue,

@@ -18,7 +18,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -67,14 +67,14 @@ func TestAccLadder(t *testing.T) {
 				ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "entry_exchange"},
 			{
 				PreConfig: func() {
-					v.do(plans.DeleteQueue{Queue: expanded.Queues["retry.delay-10s"]},
-						plans.DeleteExchange{Name: "retry.unroutable"})
+					v.do(plan.DeleteQueue{Queue: expanded.Queues["retry.delay-10s"]},
+						plan.DeleteExchange{Name: "retry.unroutable"})
 					v.declareQueue("audit", nil)
 					v.bind("retry.entry", "#", "queue", "audit")
 				},
 				Config: usual, ConfigPlanChecks: repaired,
 				Check: func(*terraform.State) error {
-					v.do(plans.DeleteQueue{Queue: topology.Queue{Name: "audit"}})
+					v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "audit"}})
 					return holds(expanded)(nil)
 				},
 			},
@@ -227,12 +227,12 @@ func TestImportLadderWithForeignBinding(t *testing.T) {
 	p := newProtocolOf(t, ladderType, v.broker, nil)
 	noErrors(t, p.importState(t.Context(), importID(v.name, "retry.entry")))
 	noErrors(t, p.refresh(t.Context()))
-	plan := p.plan(t.Context(), retry)
-	noErrors(t, plan.diagnostics)
-	if plan.replace || plan.isEmpty(p.state) {
-		t.Fatalf("the foreign bindings are no drift: replaced %t, %s", plan.replace, warningText(plan.diagnostics))
+	todo := p.plan(t.Context(), retry)
+	noErrors(t, todo.diagnostics)
+	if todo.replace || todo.isEmpty(p.state) {
+		t.Fatalf("the foreign bindings are no drift: replaced %t, %s", todo.replace, warningText(todo.diagnostics))
 	}
-	noErrors(t, p.apply(t.Context(), plan))
+	noErrors(t, p.apply(t.Context(), todo))
 	p.mustBeSettled(retry)
 	v.mustExport(there)
 }
@@ -265,9 +265,9 @@ func TestLadderReplacement(t *testing.T) {
 		"a new name":              {attributes{"name": "u"}, true},
 		"names and a delay":       {attributes{"queue_name": "t.rung-%s", "delays": textSet("2h")}, false},
 	} {
-		plan := p.plan(t.Context(), given.with(test.change))
-		if noErrors(t, plan.diagnostics); plan.replace != test.replace {
-			t.Errorf("%s: replace is %t", name, plan.replace)
+		todo := p.plan(t.Context(), given.with(test.change))
+		if noErrors(t, todo.diagnostics); todo.replace != test.replace {
+			t.Errorf("%s: replace is %t", name, todo.replace)
 		}
 	}
 	without := given.with(attributes{"create_delivery_exchange": false})
@@ -276,10 +276,10 @@ func TestLadderReplacement(t *testing.T) {
 	fixed := given.with(attributes{"queue_name": "t.delay-1h"})
 	p.mustBeSettled(given)
 	other := fixed.with(attributes{"delays": textSet("2h")})
-	plan := p.plan(t.Context(), other)
-	text := warningText(plan.diagnostics)
-	if plan.replace || !strings.Contains(text, `because delays changes from ["1h"] to ["2h"]`) {
-		t.Errorf("a queue with a fixed name gets another TTL: replaced %t, %s", plan.replace, text)
+	todo := p.plan(t.Context(), other)
+	text := warningText(todo.diagnostics)
+	if todo.replace || !strings.Contains(text, `because delays changes from ["1h"] to ["2h"]`) {
+		t.Errorf("a queue with a fixed name gets another TTL: replaced %t, %s", todo.replace, text)
 	}
 	p.mustApply(other)
 	p.mustBeSettled(other)
@@ -295,7 +295,7 @@ func TestLadderAddsNoDelayThatExists(t *testing.T) {
 	p.mustApply(given)
 	both := expandLadder(t, cascade.LadderConfig{Vhost: v.name, Name: "t", Delays: []string{"1h", "2h"},
 		CreateDeliveryExchange: true, ParkUnroutable: true})
-	v.do(plans.DeclareQueue{Queue: both.Queues["t.delay-2h"]})
+	v.do(plan.DeclareQueue{Queue: both.Queues["t.delay-2h"]})
 	there := v.objects()
 	more := given.with(attributes{"delays": textSet("1h", "2h")})
 	apply := func(given attributes) []*tfprotov6.Diagnostic {
@@ -392,11 +392,11 @@ func TestDrainFitsIntoUpdate(t *testing.T) {
 		if !ok {
 			t.Fatalf("timeouts are of type %s", p.resource.AttributeTypes["timeouts"])
 		}
-		plan := p.plan(t.Context(), attributes{
+		todo := p.plan(t.Context(), attributes{
 			"name": "t", "delays": textSet("1s"), "drain_timeout": "10m",
 			"timeouts": object(t, typ, attributes{"update": timeout}),
 		})
-		if got := errorText(plan.diagnostics); (got == "") != fits || !fits &&
+		if got := errorText(todo.diagnostics); (got == "") != fits || !fits &&
 			!strings.Contains(got, "does not fit into timeouts.update") {
 			t.Errorf("with timeouts.update = %s: %q", timeout, got)
 		}
@@ -413,7 +413,7 @@ func TestLadderPermissions(t *testing.T) {
 	before := attributes{"vhost": v.name, "name": "retry", "delays": textSet("5s", "1h30m")}
 	p.mustApply(before)
 	p.mustBeSettled(before)
-	v.do(plans.DeleteQueue{Queue: topology.Queue{Name: "retry.delay-5s"}}, plans.DeleteExchange{Name: "retry.entry"})
+	v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "retry.delay-5s"}}, plan.DeleteExchange{Name: "retry.entry"})
 	p.mustApply(before)
 	after := before.with(attributes{"delays": textSet("5s", "200ms")})
 	p.mustApply(after)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/sampling"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -193,10 +193,10 @@ func (l *load) damageBindings(round int) {
 	})
 	for range 1 + round%3 {
 		b := bindings[l.random.IntN(len(bindings))]
-		l.do(plans.Unbind{Binding: b})
+		l.do(plan.Unbind{Binding: b})
 		if round%2 == 0 {
 			b.RoutingKey += ".foreign"
-			l.do(plans.Bind{Binding: b})
+			l.do(plan.Bind{Binding: b})
 		}
 	}
 }
@@ -204,16 +204,16 @@ func (l *load) damageBindings(round int) {
 // damageExchange deletes a level exchange, or puts one without an alternate exchange in its place.
 func (l *load) damageExchange(round int) {
 	name := fmt.Sprintf("t.delay-%02d", l.random.IntN(loadLevels))
-	l.do(plans.DeleteExchange{Name: name})
+	l.do(plan.DeleteExchange{Name: name})
 	if round%2 == 0 && l.given["queue_type"] == "quorum" {
 		wrong := l.desired.Exchanges[name]
 		wrong.Arguments = nil
-		l.do(plans.DeclareExchange{Exchange: wrong})
+		l.do(plan.DeclareExchange{Exchange: wrong})
 	}
 }
 
 func (l *load) damageQueue(int) {
-	l.do(plans.DeleteQueue{Queue: l.desired.Queues[fmt.Sprintf("t.delay-%02d", loadVictim)]})
+	l.do(plan.DeleteQueue{Queue: l.desired.Queues[fmt.Sprintf("t.delay-%02d", loadVictim)]})
 }
 
 // repair applies until there is nothing to do. In every other round the first attempt is stopped in the
@@ -222,9 +222,9 @@ func (l *load) repair(round int) {
 	l.vhost.Helper()
 	if round%2 == 1 {
 		noErrors(l.vhost, l.refresh(l.vhost.Context()))
-		plan := l.plan(l.vhost.Context(), l.given)
+		todo := l.plan(l.vhost.Context(), l.given)
 		ctx, cancel := context.WithTimeout(l.vhost.Context(), time.Duration(l.random.IntN(60))*time.Millisecond)
-		l.apply(ctx, plan)
+		l.apply(ctx, todo)
 		cancel()
 	}
 	var text string

@@ -12,7 +12,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -31,7 +31,7 @@ func TestAccErrorsOverAMQP(t *testing.T) {
 	}{
 		"a message that does not come back": {
 			func(v *vhost) (brokertest.Broker, string) {
-				v.do(plans.DeleteQueue{Queue: topology.Queue{Name: "t.delay-00"}})
+				v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "t.delay-00"}})
 				return *v.broker, "t.delay-02"
 			},
 			[]string{
@@ -102,7 +102,7 @@ func TestAccErrorsOverAMQP(t *testing.T) {
 			v := newVhost(t)
 			own := expand(t, cascade.Config{Name: "t", Vhost: v.name, Levels: 3, CreateDeliveryExchange: true,
 				StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
-			v.do(plans.Repair(own, topology.New()).Steps()...)
+			v.do(plan.Repair(own, topology.New()).Steps()...)
 			b, entry := is.change(v)
 			var steps []resource.TestStep
 			for _, says := range is.says {

@@ -3,6 +3,7 @@ package acceptance
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"net/http"
@@ -20,10 +21,12 @@ import (
 	"testing"
 	"time"
 
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/version"
 )
 
 // monitoringExample has what operators load into Prometheus and Grafana.
@@ -95,8 +98,8 @@ func TestAccMonitoring(t *testing.T) {
 			"rabbitmqdelay:published:rate5m > 0 and on (cascade) rabbitmqdelay:delivered:rate5m > 0")) > 0
 	})
 	m.mustFire()
+	repairs := []func(){m.delay()}
 	var alerts []string
-	var repairs []func()
 	for alert, fault := range map[string]func() (repair func()){
 		"CascadeMessagesParked tasks.unroutable":     m.park,
 		"CascadeLevelJammed tasks.delay-00-3":        m.jam,
@@ -386,6 +389,28 @@ func (m *monitored) jam() (repair func()) {
 		m.publish(monitoredEntry, keyOf(m, monitoredScale, 3*time.Second, "full"), "")
 	}
 	return func() { m.consume("full") }
+}
+
+// delay has a delay queue delay messages by itself, where it can. That is no fault.
+func (m *monitored) delay() (repair func()) {
+	const queue = "tasks.delay-00-9"
+	if !version.AtLeast(m.broker.Version, 4, 3) {
+		return func() {}
+	}
+	m.policy("retries", 0, rabbithole.PolicyDefinition{"delayed-retry-type": "all",
+		"delayed-retry-min": time.Hour.Milliseconds()})("^" + queue + "$")
+	m.eventually("the policy is in force", func() bool {
+		var answer struct {
+			Retry string `json:"delayed_retry"`
+		}
+		m.get(&answer, "queues", m.name, queue)
+		return strings.HasPrefix(answer.Retry, "all")
+	})
+	m.putBack(queue)
+	m.eventually("Prometheus counts what the queue delays", func() bool {
+		return len(m.queried(fmt.Sprintf("rabbitmqdelay:messages{queue=%q} == %d", queue, retriedMessages))) > 0
+	})
+	return func() { m.purge(queue) }
 }
 
 // takeEarly consumes a delay queue.

@@ -3,13 +3,13 @@ package acceptance
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
@@ -17,7 +17,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -26,9 +26,15 @@ import (
 func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	for _, example := range permissionExamples(t) {
-		t.Run(example.title, func(t *testing.T) {
-			liveWithLeastPrivilege(t, example)
-		})
+		bases := []int{2}
+		if _, given := example.configuration["queue_name"]; !given { // the expressions are for every base
+			bases = append(bases, 3, 10)
+		}
+		for _, base := range bases {
+			t.Run(fmt.Sprintf("%s/base %d", example.title, base), func(t *testing.T) {
+				liveWithLeastPrivilege(t, example.of(base))
+			})
+		}
 	}
 }
 
@@ -50,12 +56,12 @@ func liveWithLeastPrivilege(t *testing.T, example permissionExample) {
 	p.mustApply(configuration)
 	p.mustBeSettled(configuration)
 
-	queue, exchange := example.name("queue_name", 1), example.name("exchange_name", 2)
+	queue, exchange := example.queue(1), example.name("exchange_name", 2)
 	u.succeeds(u.admin.DeleteQueue(vhost, queue))
 	u.succeeds(u.admin.DeleteExchange(vhost, exchange))
 	u.succeeds(u.admin.DeclareBinding(vhost, rabbithole.BindingInfo{
 		Source: example.name("exchange_name", 0), DestinationType: "queue",
-		Destination: example.name("queue_name", 3), RoutingKey: "foreign.#",
+		Destination: example.queue(3), RoutingKey: "foreign.#",
 	}))
 	if own {
 		u.succeeds(u.admin.DeleteExchange(vhost, example.delivery()))
@@ -73,7 +79,7 @@ func liveWithLeastPrivilege(t *testing.T, example permissionExample) {
 	imported := newProtocol(t, u.broker(), nil)
 	noErrors(t, imported.importState(t.Context(), importID(vhost, example.name("exchange_name", 3))))
 
-	u.publish(vhost, example.name("exchange_name", 3))
+	u.publish(vhost, example.name("exchange_name", 3), "1.1.1.1.destination")
 	for way, uri := range map[string]string{"over AMQP": u.broker().AMQPURI,
 		"without AMQP": "amqp://127.0.0.1:1"} {
 		p := p.with(u.broker(), attributes{"amqp_uri": uri})
@@ -83,7 +89,7 @@ func liveWithLeastPrivilege(t *testing.T, example permissionExample) {
 		}
 	}
 	for level := 3; level >= 0; level-- { // the way of the message, which may go on meanwhile
-		u.succeeds(u.admin.PurgeQueue(vhost, example.name("queue_name", level)))
+		u.succeeds(u.admin.PurgeQueue(vhost, example.queue(level)))
 	}
 	noErrors(t, p.apply(t.Context(), p.plan(t.Context(), nil)))
 	if left, err := u.admin.ListQueuesIn(vhost); err != nil || len(left) > 0 {
@@ -94,7 +100,7 @@ func liveWithLeastPrivilege(t *testing.T, example permissionExample) {
 // TestTopicPermissions has topic permissions on a level exchange, those of the page and others.
 func TestTopicPermissions(t *testing.T) {
 	t.Parallel()
-	example := permissionExamples(t)[0]
+	example := permissionExamples(t)[0].of(10)
 	given := regexp.MustCompile(`(?m)^rabbitmqctl set_topic_permissions -p \S+ \S+ (\S+) ` +
 		`'(.*)' '(.*)'$`).FindStringSubmatch(permissionsPage(t))
 	if given == nil {
@@ -212,7 +218,7 @@ func TestProbePermissions(t *testing.T) {
 	v := newVhost(t)
 	config := cascade.Config{Name: "tasks", Vhost: v.name, Levels: 4, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
-	v.do(plans.Repair(expand(t, config), topology.New()).Steps()...)
+	v.do(plan.Repair(expand(t, config), topology.New()).Steps()...)
 	u := newUser(t, v.broker, v.name)
 	p := newProtocol(t, u.broker(), nil)
 	probe := func() []*tfprotov6.Diagnostic {
@@ -286,6 +292,13 @@ func permissionExamples(t testing.TB) []permissionExample {
 	return examples
 }
 
+// of is the example in a base.
+func (e permissionExample) of(base int) permissionExample {
+	e.configuration = maps.Clone(e.configuration)
+	e.configuration["base"] = base
+	return e
+}
+
 // in is the example's configuration in a vhost.
 func (e permissionExample) in(vhost string) attributes {
 	configuration := attributes{"vhost": vhost}
@@ -297,6 +310,15 @@ func (e permissionExample) in(vhost string) attributes {
 
 func (e permissionExample) name(attribute string, level int) string {
 	return cascade.Format(e.given(attribute, ".delay-%02d")).Name(level)
+}
+
+// queue is the name of a level's queue for the digit 1.
+func (e permissionExample) queue(level int) string {
+	name := e.name("queue_name", level)
+	if e.configuration["base"] != 2 {
+		name += "-1"
+	}
+	return name
 }
 
 func (e permissionExample) delivery() string { return e.given("delivery_exchange", ".delivery") }
@@ -361,8 +383,8 @@ func (u *user) broker() *brokertest.Broker {
 	return &as
 }
 
-// publish sends a message, as an administrator, that waits in the queue of the highest of four levels.
-func (u *user) publish(vhost, entry string) {
+// publish sends a message, as an administrator.
+func (u *user) publish(vhost, entry, key string) {
 	u.t.Helper()
 	connection, err := u.of.Dial(vhost)
 	if err != nil {
@@ -370,10 +392,6 @@ func (u *user) publish(vhost, entry string) {
 	}
 	defer connection.Close()
 	publisher, err := brokertest.NewPublisher(connection)
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	key, err := binary(4, time.Second).RoutingKey(15*time.Second, "destination")
 	if err != nil {
 		u.t.Fatal(err)
 	}

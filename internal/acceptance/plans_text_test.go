@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -50,7 +50,7 @@ func (v *vhost) planReadsAfterDamages() {
 
 	lowest := expanded.Queues["tasks.delay-00"]
 	unbind := func() {
-		v.do(plans.Unbind{Binding: topology.Binding{Source: "tasks.delay-01", RoutingKey: "*.1.#",
+		v.do(plan.Unbind{Binding: topology.Binding{Source: "tasks.delay-01", RoutingKey: "*.1.#",
 			DestinationType: topology.ToQueue, Destination: "tasks.delay-01"}})
 	}
 	bind := func() { v.bind("tasks.delay-01", "audit.#", "queue", "audit") }
@@ -58,9 +58,9 @@ func (v *vhost) planReadsAfterDamages() {
 		file string
 		do   func()
 	}{
-		{"missing-queue.txt", func() { v.do(plans.DeleteQueue{Queue: lowest}) }},
+		{"missing-queue.txt", func() { v.do(plan.DeleteQueue{Queue: lowest}) }},
 		{"changed-ttl.txt", func() {
-			v.do(plans.DeleteQueue{Queue: lowest})
+			v.do(plan.DeleteQueue{Queue: lowest})
 			arguments := map[string]any{"x-message-ttl": 5000}
 			for key, value := range lowest.Arguments {
 				if key != "x-message-ttl" {
@@ -70,24 +70,24 @@ func (v *vhost) planReadsAfterDamages() {
 			v.declareQueue(lowest.Name, arguments)
 			for b := range expanded.Bindings {
 				if b.LeadsInto(map[string]topology.Queue{lowest.Name: lowest}) {
-					v.do(plans.Bind{Binding: b})
+					v.do(plan.Bind{Binding: b})
 				}
 			}
 		}},
 		{"foreign-binding.txt", bind},
 		{"missing-binding.txt", unbind},
 		{"foreign-and-missing-binding.txt", func() { bind(); unbind() }},
-		{"missing-exchange.txt", func() { v.do(plans.DeleteExchange{Name: "tasks.delay-00"}) }},
+		{"missing-exchange.txt", func() { v.do(plan.DeleteExchange{Name: "tasks.delay-00"}) }},
 	} {
 		damage.do()
 		v.planReads(tf, damage.file, usual)
-		v.do(plans.Repair(expanded, v.objects()).Steps()...)
+		v.do(plan.Repair(expanded, v.objects()).Steps()...)
 	}
 
-	v.do(plans.DeleteQueue{Queue: lowest})
+	v.do(plan.DeleteQueue{Queue: lowest})
 	bind()
 	v.planLooks(tf, "drift.svg", usual)
-	v.do(plans.Repair(expanded, v.objects()).Steps()...)
+	v.do(plan.Repair(expanded, v.objects()).Steps()...)
 
 	v.planReads(tf, "change-of-lookahead.txt", cascadeOf("levels = 3", "lookahead = 1"))
 	v.planReads(tf, "rebuild.txt", cascadeOf("levels = 3", `queue_type = "classic"`))
@@ -115,7 +115,7 @@ func TestAccPlanSizes(t *testing.T) {
 		t.Errorf("the plan of 28 levels has %d characters", n)
 	}
 	tf.mustRun("apply", "-no-color", "plan")
-	v.do(plans.DeleteQueue{Queue: topology.Queue{Name: "tasks.delay-12"}})
+	v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "tasks.delay-12"}})
 	v.declareQueue("audit", nil)
 	v.bind("tasks.delay-20", "audit.#", "queue", "audit")
 	text := tf.planText(usual)

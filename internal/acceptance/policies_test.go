@@ -14,7 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -258,7 +258,7 @@ func policyConsequences(queueType string) map[string]policyConsequence {
 		}},
 		"overflow": {rabbithole.PolicyDefinition{"overflow": "drop-head"}, func(u *underPolicy) {
 			// While there is no way out, at-least-once keeps a message and drop-head has switched that off.
-			u.do(plans.DeleteExchange{Name: "t.delivery"})
+			u.do(plan.DeleteExchange{Name: "t.delivery"})
 			u.send(1, 1)
 			time.Sleep(u.unit + 500*time.Millisecond) // there is nothing to wait for
 			u.mustApply(u.given)
@@ -450,7 +450,7 @@ func TestAlternateExchangeWarning(t *testing.T) {
 	}
 	with := topology.Exchange{Name: "events", Type: "topic", Durable: true,
 		Arguments: topology.Arguments{"alternate-exchange": "t.unroutable"}}
-	v.do(plans.DeleteExchange{Name: "events"}, plans.DeclareExchange{Exchange: with})
+	v.do(plan.DeleteExchange{Name: "events"}, plan.DeclareExchange{Exchange: with})
 	p.mustApply(given)
 	if text := warningText(p.refresh(t.Context())); text != "" {
 		t.Errorf("nothing is to be said: %s", text)

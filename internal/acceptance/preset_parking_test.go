@@ -11,7 +11,7 @@ import (
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -43,7 +43,7 @@ func parkInPreset(t *testing.T, preset cascade.Preset, parking string) {
 	p := newProtocol(t, v.broker, nil)
 	p.mustApply(given)
 	p.mustBeSettled(given)
-	if left := plans.Repair(want, v.exported()).Steps(); len(left) > 0 {
+	if left := plan.Repair(want, v.exported()).Steps(); len(left) > 0 {
 		t.Errorf("what is exported is not the preset with parking: %v", left)
 	}
 	declareAgain(t, v, expand(t, cascade.Config{Vhost: v.name, Preset: preset, CreateDeliveryExchange: true}))
@@ -61,17 +61,17 @@ func parkInPreset(t *testing.T, preset cascade.Preset, parking string) {
 		do   func()
 		text string
 	}{
-		"deleted": {func() { v.do(plans.DeletePolicy{Name: parking}) },
+		"deleted": {func() { v.do(plan.DeletePolicy{Name: parking}) },
 			fmt.Sprintf("The policy %s is gone. Messages that no binding takes", parking)},
 		"another priority": {func() {
 			changed := want.Policies[parking]
 			changed.Priority = 3
-			v.do(plans.SetPolicy{Policy: changed})
+			v.do(plan.SetPolicy{Policy: changed})
 		}, fmt.Sprintf("The policy %s has priority 3, not 10. Another policy", parking)},
 		"another exchange": {func() {
 			changed := want.Policies[parking]
 			changed.Definition = topology.Arguments{"alternate-exchange": "elsewhere"}
-			v.do(plans.SetPolicy{Policy: changed})
+			v.do(plan.SetPolicy{Policy: changed})
 		}, fmt.Sprintf("The policy %s has alternate-exchange elsewhere, not %s. Messages that no binding takes",
 			parking, parking)},
 	} {
@@ -80,11 +80,11 @@ func parkInPreset(t *testing.T, preset cascade.Preset, parking string) {
 		if text := warningText(diagnostics); !strings.Contains(text, says.text) {
 			t.Errorf("%s: a refresh does not say %q but: %s", change, says.text, text)
 		}
-		plan := p.plan(t.Context(), given)
-		if plan.isEmpty(p.state) || plan.replace {
+		todo := p.plan(t.Context(), given)
+		if todo.isEmpty(p.state) || todo.replace {
 			t.Errorf("%s: there is nothing to repair, or too much", change)
 		}
-		noErrors(t, p.apply(t.Context(), plan))
+		noErrors(t, p.apply(t.Context(), todo))
 		p.mustBeSettled(given)
 	}
 	importAltered(t, v, given, want)
@@ -94,7 +94,7 @@ func parkInPreset(t *testing.T, preset cascade.Preset, parking string) {
 	if !strings.Contains(refused, fmt.Sprintf("queue %q: 2", parking)) {
 		t.Errorf("a destroy with parked messages ends with: %s", refused)
 	}
-	if left := plans.Repair(want, v.exported()).Steps(); len(left) > 0 {
+	if left := plan.Repair(want, v.exported()).Steps(); len(left) > 0 {
 		t.Errorf("after it was refused, there is left to do: %v", left)
 	}
 	v.purge(parking)
@@ -119,21 +119,21 @@ func importAltered(t *testing.T, v *vhost, given attributes, want topology.Topol
 	} {
 		altered := own
 		alter(&altered)
-		v.do(plans.SetPolicy{Policy: altered})
+		v.do(plan.SetPolicy{Policy: altered})
 		p := newProtocol(t, v.broker, nil)
 		noErrors(t, p.importState(t.Context(), importID(v.name, want.Entry)))
 		if parks := fields(t, p.state)["park_unroutable"]; !parks.Equal(tftypes.NewValue(tftypes.Bool, true)) {
 			t.Errorf("with another %s, the import has park_unroutable %v", what, parks)
 		}
-		plan := p.plan(t.Context(), given)
-		had, gets := fields(t, p.state)["policies"], fields(t, plan.state)["policies"]
-		if hasErrors(plan.diagnostics) || plan.replace || had.IsNull() || had.Equal(gets) {
+		todo := p.plan(t.Context(), given)
+		had, gets := fields(t, p.state)["policies"], fields(t, todo.state)["policies"]
+		if hasErrors(todo.diagnostics) || todo.replace || had.IsNull() || had.Equal(gets) {
 			t.Errorf("with another %s, the plan replaces: %t, and shows of the policy %v and not %v: %s", what,
-				plan.replace, gets, had, errorText(plan.diagnostics))
+				todo.replace, gets, had, errorText(todo.diagnostics))
 		}
-		noErrors(t, p.apply(t.Context(), plan))
+		noErrors(t, p.apply(t.Context(), todo))
 		p.mustBeSettled(given)
-		if left := plans.Repair(want, v.objects()).Steps(); len(left) > 0 {
+		if left := plan.Repair(want, v.objects()).Steps(); len(left) > 0 {
 			t.Errorf("with another %s, the apply leaves to do: %v", what, left)
 		}
 	}
@@ -236,11 +236,11 @@ func TestPresetParkingHasRivals(t *testing.T) {
 	p := newProtocol(t, v.broker, nil)
 	for _, priority := range []int{10, 11} {
 		set("rival", "celery_delayed_2", "all", priority)
-		plan := p.plan(t.Context(), given)
-		if text := warningText(plan.diagnostics); !strings.Contains(text, `policy "rival"`) {
+		todo := p.plan(t.Context(), given)
+		if text := warningText(todo.diagnostics); !strings.Contains(text, `policy "rival"`) {
 			t.Errorf("the plan does not warn of the policy: %s", text)
 		}
-		text := errorText(p.apply(t.Context(), plan))
+		text := errorText(p.apply(t.Context(), todo))
 		for _, says := range []string{"Nothing was written", fmt.Sprintf("policy %q with priority 10", parking),
 			fmt.Sprintf(`policy "rival" with priority %d`, priority), "on 9 of the exchanges"} {
 			if !strings.Contains(text, says) {
@@ -301,16 +301,16 @@ func TestPresetParkingDisplaces(t *testing.T) {
 	set("others", "^other", "exchanges", 7, elsewhere)
 	says := fmt.Sprintf(`policy %q with priority 5 and pattern "^nsb\\.", on %d of the exchanges: `+
 		`{"alternate-exchange":"elsewhere"}`, mine, len(want.Exchanges)-1)
-	mustWarn := func(what string, plan plannedChange) {
+	mustWarn := func(what string, todo plannedChange) {
 		t.Helper()
-		text := warningText(plan.diagnostics)
-		if hasErrors(plan.diagnostics) || !strings.Contains(text, says) || strings.Count(text, "on 29 of") != 1 {
-			t.Errorf("the plan of %s says %s %s", what, text, errorText(plan.diagnostics))
+		text := warningText(todo.diagnostics)
+		if hasErrors(todo.diagnostics) || !strings.Contains(text, says) || strings.Count(text, "on 29 of") != 1 {
+			t.Errorf("the plan of %s says %s %s", what, text, errorText(todo.diagnostics))
 		}
 	}
-	mustNotWarn := func(what string, plan plannedChange) {
+	mustNotWarn := func(what string, todo plannedChange) {
 		t.Helper()
-		if text := warningText(plan.diagnostics); strings.Contains(text, "lose") {
+		if text := warningText(todo.diagnostics); strings.Contains(text, "lose") {
 			t.Errorf("the plan of %s says %s", what, text)
 		}
 	}
@@ -322,9 +322,9 @@ func TestPresetParkingDisplaces(t *testing.T) {
 	if applied() != mine {
 		t.Errorf("without parking, RabbitMQ applies %q", applied())
 	}
-	plan := p.plan(t.Context(), given)
-	mustWarn("an update", plan)
-	noErrors(t, p.apply(t.Context(), plan))
+	todo := p.plan(t.Context(), given)
+	mustWarn("an update", todo)
+	noErrors(t, p.apply(t.Context(), todo))
 	if applied() != parking {
 		t.Errorf("with parking, RabbitMQ applies %q", applied())
 	}
@@ -332,7 +332,7 @@ func TestPresetParkingDisplaces(t *testing.T) {
 	mustNotWarn("nothing", p.plan(t.Context(), given))
 	mustNotWarn("no policy", p.plan(t.Context(), given.with(attributes{"force_destroy": true})))
 	mustNotWarn("another name", p.plan(t.Context(), given.with(attributes{"name": "billing"})))
-	v.do(plans.DeletePolicy{Name: parking})
+	v.do(plan.DeletePolicy{Name: parking})
 	noErrors(t, p.refresh(t.Context()))
 	if applied() != mine {
 		t.Errorf("without the policy, RabbitMQ applies %q", applied())
@@ -341,9 +341,9 @@ func TestPresetParkingDisplaces(t *testing.T) {
 
 	set("both", "^nsb\\.", "exchanges", 11, rabbithole.PolicyDefinition{"alternate-exchange": parking})
 	noErrors(t, p.refresh(t.Context()))
-	plan = p.plan(t.Context(), given)
-	mustNotWarn("a repair below a policy that parks", plan)
-	noErrors(t, p.apply(t.Context(), plan))
+	todo = p.plan(t.Context(), given)
+	mustNotWarn("a repair below a policy that parks", todo)
+	noErrors(t, p.apply(t.Context(), todo))
 	p.mustBeSettled(given)
 	if text := warningText(p.refresh(t.Context())); strings.Contains(text, "on exchange") || applied() != "both" {
 		t.Errorf("RabbitMQ applies %q, and a refresh warns: %s", applied(), text)
@@ -409,10 +409,10 @@ func TestPresetParkingTakesATag(t *testing.T) {
 	u.tag("management") // which is enough to read
 	p.mustBeSettled(given)
 	mustNeed("a destroy", nil)
-	if left := plans.Repair(want, v.objects()).Steps(); len(left) > 0 {
+	if left := plan.Repair(want, v.objects()).Steps(); len(left) > 0 {
 		t.Errorf("the destroy that is refused has taken something: %v", left)
 	}
-	v.do(plans.DeletePolicy{Name: "nsb.v2.unroutable"})
+	v.do(plan.DeletePolicy{Name: "nsb.v2.unroutable"})
 	mustNeed("a repair", given)
 	u.tag("policymaker")
 	p.mustApply(given)
@@ -426,7 +426,7 @@ func TestPresetParkingMeetsWhatIsThere(t *testing.T) {
 	v := newVhost(t)
 	given, want := parkingPreset(t, v, cascade.CeleryClassic)
 	own := want.Policies["celery.unroutable"]
-	v.do(plans.SetPolicy{Policy: own})
+	v.do(plan.SetPolicy{Policy: own})
 	p := newProtocol(t, v.broker, nil)
 	create := func(configuration attributes) string {
 		return errorText(p.apply(t.Context(), p.plan(t.Context(), configuration)))
@@ -437,12 +437,12 @@ func TestPresetParkingMeetsWhatIsThere(t *testing.T) {
 	}
 	other := own
 	other.Priority = 5
-	v.do(plans.SetPolicy{Policy: other})
+	v.do(plan.SetPolicy{Policy: other})
 	adopting := given.with(attributes{"adopt": true})
 	if text = create(adopting); !strings.Contains(text, "priority is 5, not 10") {
 		t.Errorf("a policy that differs: %s", text)
 	}
-	v.do(plans.SetPolicy{Policy: own})
+	v.do(plan.SetPolicy{Policy: own})
 	p.mustApply(adopting)
 	p.mustBeSettled(adopting)
 	p.mustApply(nil)

@@ -8,7 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -36,7 +36,7 @@ func livePreset(t *testing.T, preset cascade.Preset, entry string) {
 	p.mustBeSettled(given)
 	want := expand(t, cascade.Config{Vhost: v.name, Preset: preset, CreateDeliveryExchange: true})
 	// RabbitMQ adds the type that was left out (4.0).
-	if left := plans.Repair(want, v.exported()).Steps(); len(left) > 0 {
+	if left := plan.Repair(want, v.exported()).Steps(); len(left) > 0 {
 		t.Errorf("what is exported is not the preset: %v", left)
 	}
 	declareAgain(t, v, want)
@@ -44,9 +44,9 @@ func livePreset(t *testing.T, preset cascade.Preset, entry string) {
 
 	imported := newProtocol(t, v.broker, nil)
 	noErrors(t, imported.importState(t.Context(), v.name+"/"+entry))
-	plan := imported.plan(t.Context(), given)
-	if !onlySettings(t, imported, plan) {
-		t.Errorf("after an import there is something to do: %s", plan.state)
+	todo := imported.plan(t.Context(), given)
+	if !onlySettings(t, imported, todo) {
+		t.Errorf("after an import there is something to do: %s", todo.state)
 	}
 
 	arrivals := v.collect(want.Delivery, "#.here")

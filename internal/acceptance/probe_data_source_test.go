@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/statecheck"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -22,11 +22,11 @@ func TestAccProbeDataSource(t *testing.T) {
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	coarse := config
 	coarse.Name, coarse.Resolution = "coarse", 2*time.Second
-	v.do(plans.Repair(expand(t, config), topology.New()).Steps()...)
-	v.do(plans.Repair(expand(t, coarse), topology.New()).Steps()...)
+	v.do(plan.Repair(expand(t, config), topology.New()).Steps()...)
+	v.do(plan.Repair(expand(t, coarse), topology.New()).Steps()...)
 	decimal := config
 	decimal.Name, decimal.Base, decimal.Levels = "decimal", 10, 2
-	v.do(plans.Repair(expand(t, decimal), topology.New()).Steps()...)
+	v.do(plan.Repair(expand(t, decimal), topology.New()).Steps()...)
 	before := v.objects()
 	look := func(entry, delay, tolerance string) string {
 		return on(v.broker, `data "rabbitmqdelay_probe" "t" {
@@ -56,7 +56,7 @@ output "in_time" {
 			{
 				PreConfig: func() {
 					v.mustHold(before)
-					v.do(plans.DeleteQueue{Queue: topology.Queue{Name: "t.delay-00"}})
+					v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "t.delay-00"}})
 				},
 				Config: look("t.delay-03", "1s", "null"), ExpectError: saying("it has not arrived after 6 s"),
 			},

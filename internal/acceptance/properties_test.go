@@ -113,6 +113,10 @@ var propertyTests = map[string]func(*journey) string{
 	"user id": func(j *journey) string {
 		return carries(amqp.Publishing{UserId: j.broker.Username})(j)
 	},
+	"header x-opt-delivery-time": func(j *journey) string {
+		inAnHour := time.Now().Add(time.Hour).UnixMilli()
+		return carries(amqp.Publishing{Headers: amqp.Table{"x-opt-delivery-time": inAnHour}})(j)
+	},
 	"priority 0 to 4":            overtakes(4),
 	"priority 5 and more":        overtakes(9),
 	"expiration":                 expires,
@@ -244,16 +248,19 @@ func expires(j *journey) string {
 	return kept
 }
 
-// mandatory sends to an address that nobody has bound.
+// mandatory sends to an address that nobody has bound, and with a key that the entry does not match.
 func mandatory(j *journey) string {
-	err := j.publisher.Publish(j.Context(), j.entry, j.key(3, "nobody."+j.address), amqp.Publishing{})
-	switch {
-	case errors.Is(err, brokertest.ErrReturned):
-		return kept
-	case err != nil:
-		j.Fatal(err)
+	fate := dropped
+	for _, key := range []string{j.key(3, "nobody."+j.address), "malformed." + j.address} {
+		err := j.publisher.Publish(j.Context(), j.entry, key, amqp.Publishing{})
+		switch {
+		case errors.Is(err, brokertest.ErrReturned):
+			fate = kept
+		case err != nil:
+			j.Fatal(err)
+		}
 	}
-	return dropped
+	return fate
 }
 
 // furtherKeys sends a message with a further key in a header: for one unit, where its own is for three.

@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider"
 )
 
 // protocol plays Terraform's part for one resource, through the plugin protocol and without its command line. A plan
@@ -62,7 +61,12 @@ func newServer(t testing.TB) *protocol {
 
 func newServerOf(t testing.TB, typeName string) *protocol {
 	t.Helper()
-	server, err := provider.NewServer("test")
+	return newServerFrom(t, typeName, newProvider)
+}
+
+func newServerFrom(t testing.TB, typeName string, serve func() (tfprotov6.ProviderServer, error)) *protocol {
+	t.Helper()
+	server, err := serve()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,10 +93,15 @@ func newProtocol(t testing.TB, b *brokertest.Broker, further attributes) *protoc
 
 func newProtocolOf(t testing.TB, typeName string, b *brokertest.Broker, further attributes) *protocol {
 	t.Helper()
-	p := newServerOf(t, typeName)
+	return newServerOf(t, typeName).on(b, further)
+}
+
+// on configures the provider for the broker.
+func (p *protocol) on(b *brokertest.Broker, further attributes) *protocol {
+	p.t.Helper()
 	configuration := attributes{"endpoint": b.Endpoint, "username": b.Username, "password": b.Password,
 		"amqp_uri": b.AMQPURI}
-	noErrors(t, p.configure(configuration.with(further)))
+	noErrors(p.t, p.configure(configuration.with(further)))
 	return p
 }
 

@@ -633,7 +633,8 @@ func (p program) dropsHarm(v *vhost) {
 	v.declareQueue("harmful", nil)
 	v.bind("tasks.delivery", "*.*.*.*.harmful", "queue", "harmful")
 	if err := v.publisher().Publish(v.Context(), "tasks.delivery", "0.0.0.1.harmful", amqp.Publishing{
-		Headers:  amqp.Table{"CC": []any{"0.0.0.0.nobody"}, "x-first-death-queue": "q", "trace": "abc"},
+		Headers: amqp.Table{"CC": []any{"0.0.0.0.nobody"}, "x-first-death-queue": "q", "trace": "abc",
+			"x-opt-delivery-time": time.Now().Add(time.Hour).UnixMilli()},
 		Priority: 9, Expiration: "600000", MessageId: "m-2",
 	}); err != nil {
 		v.Fatal(err)
@@ -641,7 +642,9 @@ func (p program) dropsHarm(v *vhost) {
 	v.eventually("the message is there", func() bool { return v.depth("harmful") == 1 })
 	runIn(v, p.directory, v.environ(), "", append(p.command, "retry", "harmful", p.delay(1000))...)
 	again := v.arrived(v.consume("harmful"), 1)[0]
-	if _, copied := again.Headers["CC"]; copied || again.Priority != 0 || again.Expiration != "" ||
+	_, copied := again.Headers["CC"]
+	_, until := again.Headers["x-opt-delivery-time"]
+	if copied || until || again.Priority != 0 || again.Expiration != "" ||
 		again.Headers["x-first-death-queue"] == "q" || again.Headers["trace"] != "abc" || again.MessageId != "m-2" {
 		v.Errorf("the message has priority %d, expiration %q and headers %v", again.Priority, again.Expiration,
 			again.Headers)

@@ -21,21 +21,68 @@ func TestReadmeShowsTheQuickstart(t *testing.T) {
 	}
 }
 
-// The quickstart does what the README says: apply, publish, receive.
+// The quickstart does what the README says: apply, publish, receive. The program asks for no other base than the
+// configuration has, so that it may have any.
 func TestAccQuickstart(t *testing.T) {
 	if os.Getenv("TF_ACC") == "" {
 		t.Skip("runs Terraform: set TF_ACC")
 	}
 	t.Parallel()
-	v := newVhost(t)
-	runQuickstart(t, v, quickstart(t, v))
+	for _, base := range []string{"2", "10"} {
+		t.Run("base "+base, func(t *testing.T) {
+			t.Parallel()
+			v := newVhost(t)
+			runQuickstart(t, v, quickstart(t, v, base))
+		})
+	}
 }
 
-// quickstart is the command line for the example, with the provider of this test.
-func quickstart(t *testing.T, v *vhost) *commandLine {
+// The program's keys are those of all other programs, in every base, and it refuses the delays that they refuse.
+func TestQuickstartKeys(t *testing.T) {
+	t.Parallel()
+	var lines, want []string
+	for _, c := range keyCases() {
+		if c.base >= 2 && c.base <= 10 && c.address != "" && len(c.address) < 100 {
+			lines, want = append(lines, c.line()), append(want, c.key())
+		}
+	}
+	python := languages["python"].interpreter(t, "")
+	got := runIn(t, filepath.Join(examples, "quickstart"), nil, strings.Join(lines, "\n")+"\n",
+		append(python, "-c", `import json, os, sys
+keys = open("delayed.py").read().replace("import pika", "").partition("uri = ")[0]
+for line in sys.stdin:
+    delay, levels, resolution, address, base = line.rstrip("\n").split("\t")
+    levels, resolution, base = int(levels), int(resolution), int(base or 2)
+    os.environ["PUBLISHER"] = json.dumps({"base": base, "levels": levels, "resolution_ms": resolution,
+                                          "max_delay_ms": (base**levels - 1) * resolution})
+    program = {}
+    exec(keys, program)
+    try:
+        print(program["routing_key"](int(delay), address))
+    except ValueError:
+        print("error")`)...)
+	keys := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
+	if len(keys) != len(want) {
+		t.Fatalf("%d keys of %d delays", len(keys), len(want))
+	}
+	for i, key := range keys {
+		if key != want[i] {
+			t.Errorf("%q gives %q, want %q", lines[i], key, want[i])
+		}
+	}
+}
+
+// quickstart is the command line for the example in a base, with the provider of this test.
+func quickstart(t *testing.T, v *vhost, base string) *commandLine {
 	t.Helper()
 	configuration := readPage(t, "examples/quickstart/main.tf")
-	tf := newCommandLine(t, "", strings.Replace(configuration, `"/"`, strconv.Quote(v.name), 1), nil)
+	for _, replaced := range [][2]string{{`"/"`, strconv.Quote(v.name)}, {"base   = 10", "base = " + base}} {
+		if !strings.Contains(configuration, replaced[0]) {
+			t.Fatalf("the quickstart has no %s", replaced[0])
+		}
+		configuration = strings.Replace(configuration, replaced[0], replaced[1], 1)
+	}
+	tf := newCommandLine(t, "", configuration, nil)
 	tf.environ = append(tf.environ, v.broker.Environ()...)
 	return tf
 }
@@ -44,16 +91,8 @@ func quickstart(t *testing.T, v *vhost) *commandLine {
 func runQuickstart(t *testing.T, v *vhost, tf *commandLine) {
 	t.Helper()
 	python := languages["python"].interpreter(t, "import pika")
-	must := func(arguments ...string) string {
-		t.Helper()
-		output, err := tf.run(arguments...)
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", arguments, err, output)
-		}
-		return output
-	}
-	must("apply", "-auto-approve", "-no-color")
-	environ := append(v.environ(), "PUBLISHER="+must("output", "-raw", "publisher"))
+	tf.must("apply", "-auto-approve", "-no-color")
+	environ := append(v.environ(), "PUBLISHER="+tf.must("output", "-raw", "publisher"))
 	out := runIn(t, filepath.Join(examples, "quickstart"), environ, "", append(python, "delayed.py")...)
 	waited := regexp.MustCompile(`^invoice 17 arrived after ([0-9.]+) s\n$`).FindStringSubmatch(out)
 	if waited == nil {
@@ -62,7 +101,7 @@ func runQuickstart(t *testing.T, v *vhost, tf *commandLine) {
 	if seconds, err := strconv.ParseFloat(waited[1], 64); err != nil || seconds < 5 {
 		t.Errorf("the message arrived after %s s", waited[1])
 	}
-	must("destroy", "-auto-approve", "-no-color")
+	tf.must("destroy", "-auto-approve", "-no-color")
 }
 
 // TestAccReleaseRunsTheQuickstart takes the provider from the archive of a release, as a registry would give it.
@@ -77,7 +116,7 @@ func TestAccReleaseRunsTheQuickstart(t *testing.T) {
 		t.Fatalf("archives for this platform in %s: %q, %v", release, archives, err)
 	}
 	v := newVhost(t)
-	tf := quickstart(t, v)
+	tf := quickstart(t, v, "10")
 	archive, err := os.ReadFile(archives[0])
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,6 @@ import (
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider"
 )
 
 // What must be nowhere. Each has characters that change on the way into a URL, JSON or a log.
@@ -362,7 +361,7 @@ func inner(secret string, skip int) string {
 
 // servePlugin is the test binary in the part of the provider.
 func servePlugin(mode string) {
-	server, err := provider.NewServer("test")
+	server, err := newProvider()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -110,7 +110,7 @@ func (s *soak) destroy() {
 	s.at().mustHold(all)
 	var together sync.WaitGroup
 	for _, c := range s.cascades {
-		s.at().do(plans.DeleteQueue{Queue: all.Queues[c.arrivals()]})
+		s.at().do(plan.DeleteQueue{Queue: all.Queues[c.arrivals()]})
 		together.Go(func() {
 			if text := errorText(c.apply(s.Context(), c.plan(s.Context(), nil))); text != "" {
 				s.Error(text)
@@ -216,7 +216,7 @@ func (s *soak) round() {
 
 func (c *soakCascade) damage() { c.damages[c.random.IntN(len(c.damages))](c) }
 
-func (c *soakCascade) unbind() { c.at().do(plans.Unbind{Binding: c.anyBinding()}) }
+func (c *soakCascade) unbind() { c.at().do(plan.Unbind{Binding: c.anyBinding()}) }
 
 // bindForeign binds from an exchange that another damage has left.
 func (c *soakCascade) bindForeign() {
@@ -225,11 +225,11 @@ func (c *soakCascade) bindForeign() {
 		b = c.anyBinding()
 	}
 	b.RoutingKey += ".foreign"
-	c.at().do(plans.Bind{Binding: b})
+	c.at().do(plan.Bind{Binding: b})
 }
 
 func (c *soakCascade) deleteExchange() {
-	c.at().do(plans.DeleteExchange{Name: fmt.Sprintf("%s.delay-%02d", c.name, c.random.IntN(soakLevels-1))})
+	c.at().do(plan.DeleteExchange{Name: fmt.Sprintf("%s.delay-%02d", c.name, c.random.IntN(soakLevels-1))})
 }
 
 // anyBinding is one of a level exchange.
@@ -265,10 +265,10 @@ func (c *soakCascade) change() {
 // stopped is an apply that ends in the middle.
 func (c *soakCascade) stopped() {
 	noErrors(c.soak, c.refresh(c.soak.Context()))
-	plan := c.plan(c.soak.Context(), c.given)
+	todo := c.plan(c.soak.Context(), c.given)
 	ctx, cancel := context.WithTimeout(c.soak.Context(), time.Duration(c.random.IntN(100))*time.Millisecond)
 	defer cancel()
-	c.apply(ctx, plan)
+	c.apply(ctx, todo)
 }
 
 // repair applies until there is nothing to do. Where a repair has to wait for queues to run empty, it is refused.

@@ -19,10 +19,11 @@ import (
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -33,7 +34,7 @@ type vhost struct {
 	broker *brokertest.Broker
 	name   string
 	api    *rabbithole.Client
-	client *broker.Client // of do
+	client *rabbit.Client // of do
 	conn   *amqp.Connection
 	out    *brokertest.Publisher
 }
@@ -138,24 +139,24 @@ func (v *vhost) ask(method string, body []byte, path ...string) (answer []byte, 
 }
 
 // do does to the vhost what Terraform does not know of.
-func (v *vhost) do(steps ...plans.Step) {
+func (v *vhost) do(steps ...plan.Step) {
 	v.Helper()
 	if v.client == nil {
 		v.client = client(v, v.broker)
 	}
-	plan := plans.Plan{}
+	todo := plan.Plan{}
 	for _, step := range steps {
-		plan = append(plan, plans.Phase{Steps: []plans.Step{step}})
+		todo = append(todo, plan.Phase{Steps: []plan.Step{step}})
 	}
-	if _, err := v.client.Run(v.Context(), v.name, plan); err != nil {
+	if _, err := engine.Run(v.Context(), v.client.Vhost(v.name), todo); err != nil {
 		v.Fatal(err)
 	}
 }
 
-func client(t testing.TB, b *brokertest.Broker) *broker.Client {
+func client(t testing.TB, b *brokertest.Broker) *rabbit.Client {
 	t.Helper()
-	c, err := broker.New(broker.Config{Endpoint: b.Endpoint, Username: b.Username, Password: b.Password,
-		AMQPURI: b.AMQPURI, RetryTimeout: -1})
+	c, err := rabbit.New(rabbit.Config{Endpoint: b.Endpoint, Username: b.Username, Password: b.Password,
+		AMQPURI: b.AMQPURI, RetryTimeout: -1, BindsAtOnce: true})
 	if err != nil {
 		t.Fatal(err)
 	}

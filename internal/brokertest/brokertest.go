@@ -45,6 +45,7 @@ type Broker struct {
 type host interface {
 	stop() error
 	restart() error
+	crash() error // ends the node with SIGKILL, and starts it again
 	command(ctx context.Context, tool string, args ...string) ([]byte, error)
 }
 
@@ -207,13 +208,19 @@ func (b *Broker) Stop() error {
 
 // Restart stops the broker as its operator would and starts it again, with its data and its ports. It
 // returns [ErrUnsupported] for a broker that Start did not start.
-func (b *Broker) Restart(ctx context.Context) error {
-	err := b.host.restart()
+func (b *Broker) Restart(ctx context.Context) error { return b.again(ctx, "restart", b.host.restart) }
+
+// Crash kills the broker with SIGKILL and starts it again, with its data and its ports. It returns [ErrUnsupported]
+// for a broker that Start did not start.
+func (b *Broker) Crash(ctx context.Context) error { return b.again(ctx, "crash", b.host.crash) }
+
+func (b *Broker) again(ctx context.Context, what string, start func() error) error {
+	err := start()
 	if err == nil {
 		err = b.waitReady(ctx, nil)
 	}
 	if err != nil {
-		return fmt.Errorf("restart %s: %w", b.Source, err)
+		return fmt.Errorf("%s %s: %w", what, b.Source, err)
 	}
 	return nil
 }

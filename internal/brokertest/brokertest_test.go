@@ -52,7 +52,8 @@ func TestLife(t *testing.T) {
 		reachableOnlyByLoopback(t, b)
 
 		t.Run("tools", func(t *testing.T) { useTools(t, b) })
-		t.Run("restart", func(t *testing.T) { restart(t, b) })
+		t.Run("restart", func(t *testing.T) { keepsObjects(t, b, b.Restart) })
+		t.Run("crash", func(t *testing.T) { keepsObjects(t, b, b.Crash) })
 
 		remains := remainsOf(b)
 		if remains.left() == nil {
@@ -66,7 +67,7 @@ func TestLife(t *testing.T) {
 				t.Errorf("after Stop: %v", left)
 			}
 		}
-		if err := b.Restart(t.Context()); err == nil {
+		if b.Restart(t.Context()) == nil || b.Crash(t.Context()) == nil {
 			t.Error("a stopped broker restarts")
 		}
 	})
@@ -83,12 +84,16 @@ func useTools(t *testing.T, b *Broker) {
 	}
 }
 
-// restart keeps durable objects.
-func restart(t *testing.T, b *Broker) {
+// keepsObjects makes sure that durable objects survive a restart or a crash, and connections do not.
+func keepsObjects(t *testing.T, b *Broker, do func(context.Context) error) {
 	vhost := Vhost(t, b)
 	publishDurably(t, b, vhost, "kept")
-	if err := b.Restart(t.Context()); err != nil {
+	before := dial(t, b, vhost)
+	if err := do(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	if !before.IsClosed() {
+		t.Error("a connection has survived")
 	}
 	collector, err := Collect(dial(t, b, vhost), "kept")
 	if err != nil {

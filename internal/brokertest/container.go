@@ -346,7 +346,17 @@ func (c *runningContainer) stop() error {
 	return errors.Join(err, c.docker.Close())
 }
 
-func (c *runningContainer) restart() error {
+func (c *runningContainer) restart() error { return c.again("kill -TERM 1") }
+
+// crash does not need the tools of procps, which images may lack.
+func (c *runningContainer) crash() error {
+	return c.again(`for p in /proc/[0-9]*; do
+	if [ "$(cat $p/comm 2>/dev/null)" = beam.smp ]; then kill -KILL "${p#/proc/}"; fi
+done`)
+}
+
+// again has the node started again when the script has ended it.
+func (c *runningContainer) again(end string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stopped {
@@ -354,7 +364,7 @@ func (c *runningContainer) restart() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	if _, err := c.command(ctx, "sh", "-c", "touch "+againFile+" && kill -TERM 1"); err != nil {
+	if _, err := c.command(ctx, "sh", "-c", "touch "+againFile+" && "+end); err != nil {
 		return err
 	}
 	return poll(ctx, c.ended, func() error {

@@ -46,6 +46,7 @@ type foreign struct{}
 
 func (foreign) stop() error    { return nil }
 func (foreign) restart() error { return ErrUnsupported }
+func (foreign) crash() error   { return ErrUnsupported }
 func (foreign) command(context.Context, string, ...string) ([]byte, error) {
 	return nil, ErrUnsupported
 }

@@ -222,6 +222,20 @@ func (n *node) restart() error {
 	case <-time.After(time.Minute):
 		return errors.New("it does not stop")
 	}
+	return n.again()
+}
+
+func (n *node) crash() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stopped {
+		return errors.New("it is stopped")
+	}
+	return n.again()
+}
+
+// again kills the node, if it has not ended, and starts it.
+func (n *node) again() error {
 	if err := n.kill(); err != nil {
 		return err
 	}

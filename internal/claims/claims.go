@@ -114,8 +114,8 @@ func (o *Operation) FailFor(objects []Object) { o.note(objects, o.table.vain) }
 // stays taken.
 func (o *Operation) Keep(objects []Object) { o.note(o.notTaken(objects), o.table.kept) }
 
-// LetGo notes that nobody has the objects any more, but for what another one has taken.
-func (o *Operation) LetGo(objects []Object) { o.note(o.notTaken(objects), nil) }
+// Release notes that nobody has the objects any more, but for what another one has taken.
+func (o *Operation) Release(objects []Object) { o.note(o.notTaken(objects), nil) }
 
 func (o *Operation) notTaken(objects []Object) []Object {
 	taken := o.Taken(objects)

@@ -45,7 +45,7 @@ func TestClaims(t *testing.T) {
 		t.Errorf("held in another vhost: %v", held)
 	}
 	b.Keep(objects("x", "y"))
-	b.LetGo(objects("x", "z"))
+	b.Release(objects("x", "z"))
 	held := b.Held(objects("x", "y", "z"))
 	if len(held) != 2 || held[Object{"/", "x"}] != "a" || held[Object{"/", "y"}] != "b" {
 		t.Errorf("held: %v", held)
@@ -53,7 +53,7 @@ func TestClaims(t *testing.T) {
 	if taken, vain := b.Taken(objects("x", "y")), b.AskedInVain(objects("y")); len(taken) != 1 || len(vain) != 0 {
 		t.Errorf("taken: %v, asked for in vain: %v", taken, vain)
 	}
-	b.LetGo(objects("y"))
+	b.Release(objects("y"))
 	if held := b.Held(objects("y")); len(held) != 0 {
 		t.Errorf("held after it was let go: %v", held)
 	}

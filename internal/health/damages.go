@@ -151,8 +151,8 @@ func (d *damages) changedObjects() {
 	for _, name := range d.WrongQueues {
 		want, have := d.desired.Queues[name], d.actual.Queues[name]
 		repair := "The next apply recreates it, if it is empty."
-		if n := d.status[name].Messages; n > 0 {
-			repair = fmt.Sprintf("The next apply is refused while messages wait in it, %d by the last count.", n)
+		if n := d.status[name].Messages; n != nil && *n > 0 {
+			repair = fmt.Sprintf("The next apply is refused while messages wait in it, %d by the last count.", *n)
 		}
 		for _, different := range want.Differences(have) {
 			severity, effect := changedQueue(want, have, different.Property)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans/planstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
@@ -17,31 +17,31 @@ import (
 // Whatever is missing is one finding, which names it: an exchange or a queue takes its bindings with it.
 func TestOneCauseIsOneFinding(t *testing.T) {
 	for what, desired := range map[string]topology.Topology{
-		"cascade": planstest.Expand(t, cascade.Config{Name: "t", Levels: 13, StrictKeys: true, ParkUnroutable: true,
+		"cascade": plantest.Expand(t, cascade.Config{Name: "t", Levels: 13, StrictKeys: true, ParkUnroutable: true,
 			CreateDeliveryExchange: true}),
-		"chain": planstest.Expand(t, cascade.Config{Name: "t", Levels: 4, Lookahead: 1, DeliveryExchange: "others"}),
-		"base 10": planstest.Expand(t, cascade.Config{Name: "t", Levels: 3, Base: 10, StrictKeys: true,
+		"chain": plantest.Expand(t, cascade.Config{Name: "t", Levels: 4, Lookahead: 1, DeliveryExchange: "others"}),
+		"base 10": plantest.Expand(t, cascade.Config{Name: "t", Levels: 3, Base: 10, StrictKeys: true,
 			ParkUnroutable:         true,
 			CreateDeliveryExchange: true}),
-		"ladder": planstest.ExpandLadder(t, "1s", "5s", "1h"),
-		"preset": planstest.Expand(t, cascade.Config{Preset: cascade.Celery, ParkUnroutable: true,
+		"ladder": plantest.ExpandLadder(t, "1s", "5s", "1h"),
+		"preset": plantest.Expand(t, cascade.Config{Preset: cascade.Celery, ParkUnroutable: true,
 			CreateDeliveryExchange: true}),
 	} {
-		damages := map[string]plans.Step{fmt.Sprintf("exchange %q",
-			desired.Delivery): plans.DeleteExchange{Name: desired.Delivery}}
+		damages := map[string]plan.Step{fmt.Sprintf("exchange %q",
+			desired.Delivery): plan.DeleteExchange{Name: desired.Delivery}}
 		for name := range desired.Exchanges {
-			damages[fmt.Sprintf("exchange %q", name)] = plans.DeleteExchange{Name: name}
+			damages[fmt.Sprintf("exchange %q", name)] = plan.DeleteExchange{Name: name}
 		}
 		for name, queue := range desired.Queues {
-			damages[fmt.Sprintf("queue %q", name)] = plans.DeleteQueue{Queue: queue}
+			damages[fmt.Sprintf("queue %q", name)] = plan.DeleteQueue{Queue: queue}
 		}
 		for b := range desired.Bindings {
 			object := fmt.Sprintf("binding of exchange %q to %s %q with key %q", b.Source, b.DestinationType,
 				b.Destination, b.RoutingKey)
-			damages[object] = plans.Unbind{Binding: b}
+			damages[object] = plan.Unbind{Binding: b}
 		}
 		for name := range desired.Policies {
-			damages[fmt.Sprintf("policy %q", name)] = plans.DeletePolicy{Name: name}
+			damages[fmt.Sprintf("policy %q", name)] = plan.DeletePolicy{Name: name}
 		}
 		for _, object := range slices.Sorted(maps.Keys(damages)) {
 			b := deployedAlone(t, desired)
@@ -62,13 +62,13 @@ func TestOneCauseIsOneFinding(t *testing.T) {
 
 // Several causes are as many findings, also where they meet in one binding.
 func TestSeveralCausesAreSeveralFindings(t *testing.T) {
-	desired := planstest.Expand(t, cascade.Config{Name: "t", Levels: 4, StrictKeys: true, ParkUnroutable: true,
+	desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: 4, StrictKeys: true, ParkUnroutable: true,
 		CreateDeliveryExchange: true})
 	b := deployedAlone(t, desired)
-	for _, step := range []plans.Step{
-		plans.DeleteExchange{Name: "t.delay-03"},
-		plans.DeleteQueue{Queue: desired.Queues["t.delay-02"]},
-		plans.Unbind{Binding: topologytest.ToQueue("t.delay-01", "*.*.1.#", "t.delay-01")},
+	for _, step := range []plan.Step{
+		plan.DeleteExchange{Name: "t.delay-03"},
+		plan.DeleteQueue{Queue: desired.Queues["t.delay-02"]},
+		plan.Unbind{Binding: topologytest.ToQueue("t.delay-01", "*.*.1.#", "t.delay-01")},
 	} {
 		if err := b.Step(step); err != nil {
 			t.Fatal(err)
@@ -86,10 +86,10 @@ func TestSeveralCausesAreSeveralFindings(t *testing.T) {
 }
 
 // deployedAlone is a broker with the topology, and nothing of others but the delivery exchange that it may need.
-func deployedAlone(t planstest.Fataler, desired topology.Topology) *planstest.Broker {
+func deployedAlone(t plantest.Fataler, desired topology.Topology) *plantest.Broker {
 	t.Helper()
-	b := planstest.Around(desired)
-	if err := b.Run(plans.Repair(desired, b.Actual(desired))); err != nil {
+	b := plantest.Around(desired)
+	if err := b.Run(plan.Repair(desired, b.Actual(desired))); err != nil {
 		t.Fatal(err)
 	}
 	return b

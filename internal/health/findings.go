@@ -195,8 +195,8 @@ func (i *inspection) next() string {
 }
 
 func (i *inspection) consumers() {
-	if i.queue.Delays() && i.status.Consumers > 0 {
-		i.add(Error, fmt.Sprintf("%d consumer(s)", i.status.Consumers), "messages in it are taken before their delay "+
+	if n := i.status.Consumers; i.queue.Delays() && n != nil && *n > 0 {
+		i.add(Error, fmt.Sprintf("%d consumer(s)", *n), "messages in it are taken before their delay "+
 			"is over and do not reach their destination")
 	}
 }

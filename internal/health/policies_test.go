@@ -8,14 +8,14 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans/planstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // In base 10 a level has nine queues, each with a time of its own: policies and consumers concern some of them.
 func TestFindingsInBase10(t *testing.T) {
-	expanded := planstest.Expand(t, cascade.Config{Name: "t", Levels: 3, Base: 10, ParkUnroutable: true,
+	expanded := plantest.Expand(t, cascade.Config{Name: "t", Levels: 3, Base: 10, ParkUnroutable: true,
 		CreateDeliveryExchange: true})
 	queues := func(chosen func(level, digit int) bool) (names []string) {
 		for level := range 3 {
@@ -65,7 +65,7 @@ func TestFindingsInBase10(t *testing.T) {
 			status := map[string]health.QueueStatus{}
 			for queue, declared := range expanded.Queues {
 				status[queue] = health.QueueStatus{
-					Consumers: test.consumers[queue], Applied: test.policies.Applied(declared, policy.Applied{}),
+					Consumers: new(test.consumers[queue]), Applied: test.policies.Applied(declared, policy.Applied{}),
 				}
 			}
 			found := saidOfDelays(t, health.Findings("/", expanded.Queues, status), test.says)
@@ -93,7 +93,7 @@ func saidOfDelays(t *testing.T, findings []health.Finding, says string) (queues 
 
 // A binding of others is one finding, also where it leads to a queue of the cascade, by a digit that base 10 has not.
 func TestForeignBindingInBase10(t *testing.T) {
-	expanded := planstest.Expand(t, cascade.Config{Name: "t", Levels: 3, Base: 10, CreateDeliveryExchange: true})
+	expanded := plantest.Expand(t, cascade.Config{Name: "t", Levels: 3, Base: 10, CreateDeliveryExchange: true})
 	actual := deployedAlone(t, expanded).Actual(expanded)
 	actual.Bindings.Add(topology.Binding{Source: "t.delay-01", RoutingKey: "*.a.#", DestinationType: topology.ToQueue,
 		Destination: "t.delay-01-9"})

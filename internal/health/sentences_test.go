@@ -6,20 +6,20 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans/planstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
 
 // world is a broker that somebody damages.
 type world struct {
-	*planstest.Broker
+	*plantest.Broker
 	t       *testing.T
 	desired topology.Topology
 }
 
-func (w *world) do(steps ...plans.Step) {
+func (w *world) do(steps ...plan.Step) {
 	w.t.Helper()
 	for _, step := range steps {
 		if err := w.Step(step); err != nil {
@@ -28,9 +28,9 @@ func (w *world) do(steps ...plans.Step) {
 	}
 }
 
-func (w *world) noExchange(name string) { w.do(plans.DeleteExchange{Name: name}) }
+func (w *world) noExchange(name string) { w.do(plan.DeleteExchange{Name: name}) }
 
-func (w *world) noQueue(name string) { w.do(plans.DeleteQueue{Queue: w.desired.Queues[name]}) }
+func (w *world) noQueue(name string) { w.do(plan.DeleteQueue{Queue: w.desired.Queues[name]}) }
 
 // queue gives a queue an argument, or takes it away, and leaves its bindings as they are.
 func (w *world) queue(name, argument string, value any) {
@@ -59,7 +59,7 @@ func with(arguments topology.Arguments, name string, value any) topology.Argumen
 func (w *world) unbind(which func(topology.Binding) bool) {
 	for b := range w.desired.Bindings {
 		if which(b) {
-			w.do(plans.Unbind{Binding: b})
+			w.do(plan.Unbind{Binding: b})
 		}
 	}
 }
@@ -88,18 +88,18 @@ func TestSentences(t *testing.T) {
 		desired topology.Topology
 		cases   []damageCase
 	}{
-		"parks":   {planstest.Expand(t, parks), ofParkingCascade},
-		"bare":    {planstest.Expand(t, bare), ofBareCascade},
-		"classic": {planstest.Expand(t, classic), ofClassicCascade},
-		"ladder":  {planstest.ExpandLadder(t, "1s", "1h"), ofLadder},
-		"preset":  {planstest.Expand(t, preset), ofPreset},
+		"parks":   {plantest.Expand(t, parks), ofParkingCascade},
+		"bare":    {plantest.Expand(t, bare), ofBareCascade},
+		"classic": {plantest.Expand(t, classic), ofClassicCascade},
+		"ladder":  {plantest.ExpandLadder(t, "1s", "1h"), ofLadder},
+		"preset":  {plantest.Expand(t, preset), ofPreset},
 	} {
 		for _, each := range test.cases {
 			t.Run(shape+"/"+each.name, func(t *testing.T) {
 				w := &world{deployedAlone(t, test.desired), t, test.desired}
 				each.do(w)
 				said := health.Sentences(health.Damages(w.desired, w.Within(w.desired), map[string]health.QueueStatus{
-					"t.delay-00": {Messages: 3}}))
+					"t.delay-00": {Messages: new(int64(3))}}))
 				if got := strings.Join(said, "\n"); got != each.want {
 					t.Errorf("it says\n%s\nand not\n%s", got, each.want)
 				}
@@ -140,7 +140,7 @@ var ofParkingCascade = []damageCase{
 			"parked are lost or stay in the quorum queue before it. RabbitMQ tries again every three minutes. The " +
 			"next apply declares it again."},
 	{"a missing binding", func(w *world) {
-		w.do(plans.Unbind{Binding: topologytest.ToQueue("t.delay-01", "*.1.#", "t.delay-01")})
+		w.do(plan.Unbind{Binding: topologytest.ToQueue("t.delay-01", "*.1.#", "t.delay-01")})
 	},
 		`The binding of exchange t.delay-01 to queue t.delay-01 with key "*.1.#" is gone. Messages with such a ` +
 			"key are parked. The next apply makes it again."},
@@ -430,7 +430,7 @@ var ofLadder = []damageCase{
 		"The queue t.delay-1h has a TTL of 2 h, not 1 h. Messages leave it late. The next apply recreates it, if " +
 			"it is empty."},
 	{"a missing binding", func(w *world) {
-		w.do(plans.Unbind{Binding: topologytest.ToQueue("t.entry", "1h.*.#", "t.delay-1h")})
+		w.do(plan.Unbind{Binding: topologytest.ToQueue("t.entry", "1h.*.#", "t.delay-1h")})
 	},
 		`The binding of exchange t.entry to queue t.delay-1h with key "1h.*.#" is gone. Messages with such a key ` +
 			"are parked. The next apply makes it again."},
@@ -448,7 +448,7 @@ const unparked = "Messages that no binding takes are lost or stay in the quorum 
 
 var ofPreset = []damageCase{
 	{"nothing", func(*world) {}, ""},
-	{"a missing policy", func(w *world) { w.do(plans.DeletePolicy{Name: "celery.unroutable"}) },
+	{"a missing policy", func(w *world) { w.do(plan.DeletePolicy{Name: "celery.unroutable"}) },
 		"The policy celery.unroutable is gone. " + unparked + " The next apply sets it again."},
 	{"another exchange", func(w *world) {
 		w.policy(func(p *topology.Policy) { p.Definition = topology.Arguments{"alternate-exchange": "other"} })
@@ -465,7 +465,7 @@ var ofPreset = []damageCase{
 		"The queue celery_delayed_4 is gone. Any messages that waited in it are lost. Messages that need it are " +
 			"parked. The next apply declares it again."},
 	{"a missing queue and no policy", func(w *world) {
-		w.do(plans.DeletePolicy{Name: "celery.unroutable"})
+		w.do(plan.DeletePolicy{Name: "celery.unroutable"})
 		w.noQueue("celery_delayed_27")
 	},
 		"The queue celery_delayed_27 is gone. Any messages that waited in it are lost. Messages that need it are " +

@@ -4,11 +4,12 @@ import "github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/polic
 
 // QueueStatus is what a broker says of a queue beyond its declaration.
 type QueueStatus struct {
-	// Messages is the number of messages, ready and unacknowledged. The management API's figure
-	// lags by up to nine seconds (3.10 to 4.3).
-	Messages int64
-	// Consumers is the number of consumers, which a delay queue never has by itself.
-	Consumers int64
+	// Messages is the number of messages, ready and unacknowledged. The management API's figure lags by up to nine
+	// seconds (3.10 to 4.3). It is nil where RabbitMQ leaves it out: for some seconds after a declaration. RabbitMQ
+	// 4.3.0 to 4.3.3 always do so for quorum queues that come from 3.13 (rabbitmq-server issue 16974).
+	Messages *int64
+	// Consumers is the number of consumers, which a delay queue never has by itself. It is nil as Messages is.
+	Consumers *int64
 	// Leader is the node with the leader of a quorum queue, empty if there is none or the broker does not say.
 	Leader string
 	// Members is how many nodes hold the queue, if it is a quorum queue, and Online how many of them run.

@@ -14,6 +14,7 @@ import (
 //
 //   - of limits, the lower one;
 //   - of overflow, the policy's for a quorum queue, and the argument for every other one;
+//   - of delayed-retry-type, which only quorum queues of 4.3 know, the policy's;
 //   - of dead-letter-exchange, dead-letter-routing-key and dead-letter-strategy, the argument.
 //
 // The definition is that of a policy, or the merge of a policy and an operator policy.
@@ -24,7 +25,8 @@ func InForce(q topology.Queue, key string, definition topology.Arguments) (value
 	switch {
 	case policy == nil:
 		return argument, false
-	case argument == nil, key == "overflow" && q.Type() == "quorum", isNumber && isLimit && limit < own:
+	case argument == nil, key == "overflow" && q.Type() == "quorum", key == "delayed-retry-type",
+		isNumber && isLimit && limit < own:
 		return policy, true
 	}
 	return argument, false
@@ -45,11 +47,11 @@ func New(name, pattern, applyTo string, priority float64, definition topology.Ar
 		Definition: definition}, compile(pattern)}
 }
 
-// Unreadable stands for policies that the user may not read: at worst, they limit every queue, and no message stays in
-// it.
+// Unreadable stands for policies that the user may not read. At worst, they limit every queue, no message stays in it,
+// and it delays some by itself.
 var Unreadable = Policies{{Policy: topology.Policy{Definition: topology.Arguments{
 	"max-length": int64(0), "overflow": "reject-publish", "dead-letter-strategy": "at-least-once",
-	"message-ttl": int64(1), "delivery-limit": int64(0),
+	"message-ttl": int64(1), "delivery-limit": int64(0), "delayed-retry-type": "all",
 }}}}
 
 // Rivals are the policies because of which an exchange may not have what one of the topology gives it. They may match

@@ -61,7 +61,7 @@ func (*observedCascade) schema() schema.Schema {
 
 // observe reads the configuration off the broker, and then what there is of it.
 func (m *observedCascade) observe(ctx context.Context, o *operation) error {
-	found, err := recognize.Cascade(ctx, o.Client.Lookup(o.Vhost), o.Vhost, o.Desired.Entry)
+	found, err := recognize.Cascade(ctx, o.vhost(), o.Vhost, o.Desired.Entry)
 	if err != nil {
 		return err
 	}

@@ -32,9 +32,11 @@ func (*cascadeModel) schema(ctx context.Context) schema.Schema {
 					Optional: true,
 					MarkdownDescription: "A cascade exactly as a framework declares it when it starts. Values are " +
 						"`nservicebus` (7 and later), `nservicebus_v1` (4.3 to 6), `celery` (5.5 and later, quorum " +
-						"queues) and `celery_classic`. It fixes everything but `vhost`, `create_delivery_exchange`, " +
-						"`park_unroutable` and what concerns Terraform alone. A change replaces the cascade if the " +
-						"entry exchange gets another name, and rebuilds it if other objects change.",
+						"queues) and `celery_classic`. `celery_classic` loses some of the tasks that fall due while " +
+						"a node restarts, at every restart, see `queue_type`. A preset fixes everything but `vhost`, " +
+						"`create_delivery_exchange`, `park_unroutable` and what concerns Terraform alone. A change " +
+						"replaces the cascade if the entry exchange gets another name, and rebuilds it if other " +
+						"objects change.",
 				},
 				"base": schema.Int64Attribute{
 					CustomType: wholeNumberType{}, Optional: true, Computed: true,
@@ -107,7 +109,10 @@ func (*cascadeModel) schema(ctx context.Context) schema.Schema {
 				},
 				"entry_exchange": computedText("The exchange to publish to: that of the highest level."),
 				"publisher": schema.ObjectAttribute{
-					Computed: true, AttributeTypes: publisherTypes, MarkdownDescription: publisherDescription,
+					Computed: true, AttributeTypes: publisherTypes,
+					MarkdownDescription: publisherDescription + " An output of this attribute has its planned value, " +
+						"even if the apply is refused. Hand over that of the " +
+						"[data source](../data-sources/cascade.md).",
 				},
 				"policies": policiesAttribute,
 			}),

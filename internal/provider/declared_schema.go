@@ -52,7 +52,8 @@ func declaredAttributes(
 			Optional: true, Computed: true,
 			MarkdownDescription: say("`quorum` or `classic`. Quorum queues hand a message on at least once: " +
 				"`x-dead-letter-strategy` is `at-least-once` and `x-overflow` is `reject-publish`. Classic queues " +
-				"dead-letter at most once. Default: `quorum`. A change rebuilds the KIND."),
+				"dead-letter at most once. Before a quorum queue, they lose some of the messages that fall due " +
+				"while a node restarts, at every restart. Default: `quorum`. A change rebuilds the KIND."),
 		},
 		"max_length": schema.Int64Attribute{
 			CustomType: wholeNumberType{}, Optional: true,

@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -23,7 +25,8 @@ func (r *destinationResource) checkNames(ctx context.Context, plan *destinationM
 	if r.connection == nil || plan.Vhost.IsUnknown() {
 		return nil
 	}
-	diags, ends := misnamedInPlan(plan.config(), r.connection.planned.in(plan.Vhost.ValueString()))
+	planned := r.connection.planned.in(plan.Vhost.ValueString())
+	diags, ends := misnamedInPlan(plan.config(), planned)
 	asks := changed && r.connection.client != nil && !r.connection.silent.Load() && !plan.hasUnknownName()
 	if diags.HasError() || !asks {
 		return diags
@@ -34,14 +37,21 @@ func (r *destinationResource) checkNames(ctx context.Context, plan *destinationM
 	}
 	ctx, cancel := context.WithTimeout(ctx, glance)
 	defer cancel()
-	var found deploy.Found
-	err := o.CheckNames(ctx)
+	var found engine.Found
+	err := o.look().CheckNames(ctx)
 	if err == nil && !ends {
-		found.Levels, err = o.OtherLevels(ctx)
+		found.Levels, err = o.look().OtherLevels(ctx)
 	}
-	var misnamed *deploy.MisnamedError
+	switch {
+	case err != nil:
+	case !ends:
+		found.LosesOverdue, err = o.look().LosesOverdue(ctx)
+	case isBehindClassic(plan.config(), planned):
+		found.LosesOverdue, err = o.look().IsQuorum(ctx)
+	}
+	var misnamed *engine.MisnamedError
 	if err != nil && !errors.As(err, &misnamed) { // the apply asks again
-		if ctx.Err() != nil || broker.IsKind(err, broker.Unreachable) {
+		if ctx.Err() != nil || rabbit.IsKind(err, rabbit.Unreachable) {
 			r.connection.silent.Store(true)
 		}
 		return diags
@@ -62,19 +72,28 @@ func misnamedInPlan(d cascade.Destination, all []planned) (diags diag.Diagnostic
 		names := misnaming{d.Vhost, fmt.Sprintf("the %s with entry exchange %q", one.kind, one.Entry)}
 		leadsOn := func(exchange string) bool { return one.Owns(exchange) && one.Exchanges[exchange].Type == "topic" }
 		if leadsOn(d.DeliveryExchange) {
-			diags.Append(names.explain(&deploy.MisnamedError{Misnaming: deploy.DelaysBehind, Binding: to}))
+			diags.Append(names.explain(&engine.MisnamedError{Misnaming: engine.DelaysBehind, Binding: to}))
 		}
 		if one.Queues[d.Queue].Delays() {
-			diags.Append(names.explain(&deploy.MisnamedError{Misnaming: deploy.IsDelayQueue, Binding: to}))
+			diags.Append(names.explain(&engine.MisnamedError{Misnaming: engine.IsDelayQueue, Binding: to}))
 		}
 		if one.Delivery == d.DeliveryExchange {
 			there[one.scale.Levels] = true
 			if leadsOn(d.Exchange) {
-				diags.Append(names.explain(&deploy.MisnamedError{Misnaming: deploy.GoesInCircles, Binding: to}))
+				diags.Append(names.explain(&engine.MisnamedError{Misnaming: engine.GoesInCircles, Binding: to}))
 			}
 		}
 	}
 	return append(diags, otherLevels(d, there)...), len(there) > 0
+}
+
+// isBehindClassic tells whether the destination takes messages of a planned cascade or ladder of classic delay queues.
+func isBehindClassic(d cascade.Destination, all []planned) bool {
+	return slices.ContainsFunc(all, func(one planned) bool {
+		takes := one.Delivery == d.DeliveryExchange && (d.Match != cascade.Exact || d.Levels == one.scale.Levels)
+		return takes && slices.ContainsFunc(slices.Collect(maps.Values(one.Queues)),
+			func(q topology.Queue) bool { return q.Delays() && q.Type() == "classic" })
+	})
 }
 
 // hasUnknownName tells whether the binding is not known yet.

@@ -10,7 +10,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -62,14 +61,14 @@ func (r *destinationResource) ImportState(
 	}
 	ctx, cancel := context.WithTimeout(ctx, defaultReadTimeout)
 	defer cancel()
-	o := &bindingOperation{Destination: deploy.Destination{Client: r.connection.client, Vhost: vhost, Binding: b}}
-	there, err := o.Read(ctx)
-	if err == nil && !slices.Contains(there, o.Binding) {
+	o := &bindingOperation{vhost: r.connection.client.Vhost(vhost), binding: b}
+	there, err := o.look().Read(ctx)
+	if err == nil && !slices.Contains(there, o.binding) {
 		err = o.notFound(there)
 	}
 	var model destinationModel
 	if err == nil {
-		model, err = importedDestination(o.Vhost, o.Binding)
+		model, err = importedDestination(o.vhost.Name(), o.binding)
 	}
 	if err != nil {
 		resp.Diagnostics.Append(o.failed("import", err))

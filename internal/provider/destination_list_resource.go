@@ -9,9 +9,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -88,13 +88,13 @@ func (r *destinationListResource) List(ctx context.Context, req list.ListRequest
 
 // bindings are those among which the destinations in a vhost are.
 func (m *destinationListModel) bindings(
-	ctx context.Context, client *broker.Client, vhost string,
+	ctx context.Context, client *rabbit.Client, vhost string,
 ) ([]topology.Binding, error) {
 	if !m.DeliveryExchange.IsNull() {
-		bindings, err := client.Lookup(vhost).BindingsFrom(ctx, m.DeliveryExchange.ValueString())
+		bindings, err := client.Vhost(vhost).BindingsFrom(ctx, m.DeliveryExchange.ValueString())
 		return topology.NewBindings(bindings...).Sorted(), err
 	}
-	inventory, err := deploy.Inventory(ctx, client, vhost, recognize.CanBeEntry)
+	inventory, err := engine.Inventory(ctx, client.Vhost(vhost), recognize.CanBeEntry)
 	if err != nil {
 		return nil, err
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -59,7 +59,9 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 			"it any more.\n\n" +
 			"A destroy of both removes the destination before the cascade. Give both a `drain_timeout`: the " +
 			"destination then waits until its messages have arrived, and the cascade finds nothing left. Without it, " +
-			"a destroy while messages wait is refused, and both stay as they are.\n\n" +
+			"a destroy while messages are on their way is refused, and both stay as they are. Messages in the queue " +
+			"of unroutable messages are on their way to no destination. They have the cascade refused when the " +
+			"destination is gone already.\n\n" +
 			"A binding has one destination. It passes to another one in a list that gets shorter, in a swap, or " +
 			"under another key of `for_each`. Then set `adopt`, or write a `moved` block, which changes nothing on " +
 			"the broker. Otherwise the apply may be refused, but no binding goes that is declared before and after " +
@@ -264,11 +266,10 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	o.Who = model.who("created")
-	found, err := o.Create(ctx, o.options.Adopt)
+	result, err := o.apply(ctx, engine.Rebinding{Who: model.who("created"), After: &o.binding})
 	resp.Diagnostics.Append(o.explain("create", err)...)
-	resp.Diagnostics.Append(o.found(found)...)
-	var unfinished *deploy.UnfinishedError
+	resp.Diagnostics.Append(o.found(result.Found)...)
+	var unfinished *engine.UnfinishedError
 	if err == nil || errors.As(err, &unfinished) && unfinished.Undo != nil {
 		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
@@ -299,27 +300,27 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	before := o.Binding
-	there, leftovers, err := o.Find(ctx, leftovers)
-	if err == nil && o.Binding != before {
-		err = model.setBinding(o.Vhost, o.Binding)
+	there, found, leftovers, err := o.look().Find(ctx, leftovers)
+	if err == nil && found != o.binding {
+		o.binding = found
+		err = model.setBinding(o.vhost.Name(), found)
 	}
-	if err != nil && !broker.IsKind(err, broker.VhostNotFound) {
+	if err != nil && !rabbit.IsKind(err, rabbit.VhostNotFound) {
 		resp.Diagnostics.Append(o.failed("read", err))
 		return
 	}
 	model.setLeftovers(leftovers)
 	// The framework wants an identity even of an object that is gone, and Terraform before 1.12 brings none.
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
-	if err != nil || !slices.Contains(there, o.Binding) {
+	if err != nil || !slices.Contains(there, o.binding) {
 		resp.Diagnostics.Append(o.gone(model.Address.ValueString())...)
 		resp.State.RemoveResource(ctx)
 		return
 	}
 	resp.Diagnostics.Append(o.leftBehind(leftovers)...)
-	resp.Diagnostics.Append(o.overlaps(deploy.Without(there, leftovers...))...)
-	if o.Binding.DestinationType == topology.ToQueue {
-		limit, _, err := o.Limit(ctx)
+	resp.Diagnostics.Append(o.overlaps(engine.Without(there, leftovers...))...)
+	if o.binding.DestinationType == topology.ToQueue {
+		limit, _, err := o.look().Limit(ctx)
 		if err != nil {
 			resp.Diagnostics.Append(o.failed("read", err))
 			return
@@ -351,22 +352,21 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	o.Who = prior.who("updated")
 	shared, _ := req.Private.GetKey(ctx, sharedKey)
-	found, bound, err := o.Update(ctx, deploy.Bound{Before: before, Leftovers: leftovers,
-		Shared: string(shared) == "true"}, o.options)
-	said := append(o.explain("update", err), o.found(found)...)
+	result, err := o.apply(ctx, engine.Rebinding{Who: prior.who("updated"), After: &o.binding,
+		Before: &engine.Bound{Binding: before, Leftovers: leftovers, Shared: string(shared) == "true"}})
+	said := append(o.explain("update", err), o.found(result.Found)...)
 	left := &model
-	if !bound.IsNew {
-		left, o.Binding = &prior, before
+	if !result.IsNew {
+		left, o.binding = &prior, before
 	}
-	var unfinished *deploy.UnfinishedError
+	var unfinished *engine.UnfinishedError
 	if errors.As(err, &unfinished) && unfinished.Undo == nil {
-		resp.Diagnostics.Append(o.leftBehind(bound.Leftovers)...)
+		resp.Diagnostics.Append(o.leftBehind(result.Bound.Leftovers)...)
 	}
 	resp.Diagnostics.Append(said...)
-	left.setLeftovers(bound.Leftovers)
-	resp.Diagnostics.Append(resp.Private.SetKey(ctx, sharedKey, fmt.Append(nil, bound.Shared))...)
+	left.setLeftovers(result.Bound.Leftovers)
+	resp.Diagnostics.Append(resp.Private.SetKey(ctx, sharedKey, fmt.Append(nil, result.Bound.Shared))...)
 	resp.Diagnostics.Append(resp.State.Set(ctx, left)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, left.identity())...)
 }
@@ -394,10 +394,9 @@ func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteReq
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	o.Who = model.who("destroyed")
 	shared, _ := req.Private.GetKey(ctx, sharedKey)
-	err := o.Destroy(ctx, deploy.Bound{Before: o.Binding, Leftovers: leftovers, Shared: string(shared) == "true"},
-		o.options.Guard)
+	_, err := o.apply(ctx, engine.Rebinding{Who: model.who("destroyed"),
+		Before: &engine.Bound{Binding: o.binding, Leftovers: leftovers, Shared: string(shared) == "true"}})
 	resp.Diagnostics.Append(o.explain("destroy", err)...)
 }
 
@@ -411,9 +410,6 @@ func (r *destinationResource) newOperation(model *destinationModel) (*bindingOpe
 		diags.Append(notConfigured())
 		return nil, diags
 	}
-	return &bindingOperation{
-		Destination: deploy.Destination{Client: r.connection.client, Claims: r.connection.claims,
-			Vhost: model.Vhost.ValueString(), Binding: b},
-		options: model.options(),
-	}, diags
+	return &bindingOperation{engine: r.connection.engine, vhost: r.connection.client.Vhost(model.Vhost.ValueString()),
+		binding: b, options: model.options()}, diags
 }

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,34 +11,49 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // bindingOperation is one operation on a destination, and the words for what comes of it.
 type bindingOperation struct {
-	deploy.Destination
-	options deploy.Options
+	engine  *engine.Engine
+	vhost   *rabbit.Vhost
+	binding topology.Binding
+	options engine.Options
+}
+
+// look is for questions about the destination.
+func (o *bindingOperation) look() *engine.Destination {
+	return &engine.Destination{Vhost: o.vhost, Binding: o.binding}
+}
+
+// String names the destination in messages.
+func (o *bindingOperation) String() string { return o.look().String() }
+
+func (o *bindingOperation) apply(ctx context.Context, change engine.Rebinding) (engine.Result, error) {
+	return o.engine.Apply(ctx, engine.Change{Vhost: o.vhost.Name(), Destination: &change, Options: o.options})
 }
 
 // explain turns all faults of a destination into diagnostics. The verb is the intended action.
 func (o *bindingOperation) explain(verb string, err error) diag.Diagnostics {
 	var (
-		list       deploy.Errors
-		held       *deploy.HeldError
-		wanted     *deploy.WantedError
-		delivery   *deploy.DeliveryError
-		missing    *deploy.MissingError
-		misnamed   *deploy.MisnamedError
-		exists     *deploy.ExistsError
-		notVacant  *deploy.NotVacantError
-		notEmpty   *broker.NotEmptyError
-		unfinished *deploy.UnfinishedError
+		list       engine.Errors
+		held       *engine.HeldError
+		wanted     *engine.WantedError
+		delivery   *engine.DeliveryError
+		missing    *engine.MissingError
+		misnamed   *engine.MisnamedError
+		exists     *engine.ExistsError
+		notVacant  *engine.NotVacantError
+		notEmpty   *drain.NotEmptyError
+		unfinished *engine.UnfinishedError
 	)
 	var diags diag.Diagnostics
 	switch {
@@ -59,7 +75,7 @@ func (o *bindingOperation) explain(verb string, err error) diag.Diagnostics {
 	case errors.As(err, &missing):
 		diags.Append(o.missing(missing))
 	case errors.As(err, &misnamed):
-		diags.Append(misnaming{o.Vhost, "a cascade or ladder"}.explain(misnamed))
+		diags.Append(misnaming{o.vhost.Name(), "a cascade or ladder"}.explain(misnamed))
 	case errors.As(err, &exists):
 		diags.Append(o.existing())
 	case errors.As(err, &notVacant) && errors.As(notVacant.Err, &notEmpty):
@@ -99,23 +115,23 @@ const ifItMoved = "Another resource of this configuration may have it, and be ab
 const declareFirst = "Declare it first: refer to the resource that declares it, and Terraform does so."
 
 // unusable is for a delivery exchange that is missing or of another type.
-func (o *bindingOperation) unusable(err *deploy.DeliveryError) diag.Diagnostic {
+func (o *bindingOperation) unusable(err *engine.DeliveryError) diag.Diagnostic {
 	if err.Missing {
 		return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange does not exist",
-			fmt.Sprintf("There is no exchange %q in vhost %q. %s", err.Exchange, o.Vhost, declareFirst))
+			fmt.Sprintf("There is no exchange %q in vhost %q. %s", err.Exchange, o.vhost.Name(), declareFirst))
 	}
 	return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange has the wrong type",
 		fmt.Sprintf("Exchange %q in vhost %q is of type %q. It has to be a topic exchange, such as that of a cascade: "+
-			"addresses are matched behind the digits of the routing key.", err.Exchange, o.Vhost, err.Type))
+			"addresses are matched behind the digits of the routing key.", err.Exchange, o.vhost.Name(), err.Type))
 }
 
 // missing is for a queue or exchange that is to get the messages.
-func (o *bindingOperation) missing(err *deploy.MissingError) diag.Diagnostic {
+func (o *bindingOperation) missing(err *engine.MissingError) diag.Diagnostic {
 	kind := string(err.Type)
 	return diag.NewAttributeErrorDiagnostic(path.Root(kind), title(kind)+" does not exist",
 		fmt.Sprintf("There is no %s %q in vhost %q. This provider declares none: an application does, or "+
 			"rabbitmq_%s of the cyrilgdn/rabbitmq provider, see the guide \"Beside another RabbitMQ provider\". %s",
-			kind, err.Name, o.Vhost, kind, declareFirst))
+			kind, err.Name, o.vhost.Name(), kind, declareFirst))
 }
 
 // misnaming says that a name of a destination is that of a part of a cascade or ladder.
@@ -125,14 +141,14 @@ type misnaming struct {
 	of string
 }
 
-func (m misnaming) explain(err *deploy.MisnamedError) diag.Diagnostic {
+func (m misnaming) explain(err *engine.MisnamedError) diag.Diagnostic {
 	b := err.Binding
 	switch err.Misnaming {
-	case deploy.DelaysBehind:
+	case engine.DelaysBehind:
 		return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Not a delivery exchange", fmt.Sprintf(
 			"Exchange %q in vhost %q leads into the delay queues of %s. A queue that is bound there gets messages "+
 				"before their time. Give the attribute delivery_exchange.", b.Source, m.vhost, m.of))
-	case deploy.IsDelayQueue:
+	case engine.IsDelayQueue:
 		return diag.NewAttributeErrorDiagnostic(path.Root("queue"), "Not a queue for delivered messages", fmt.Sprintf(
 			"Queue %q in vhost %q is one of the delay queues of %s: nothing stays in it, nor may anybody consume from "+
 				"it. Give the queue of an application.", b.Destination, m.vhost, m.of))
@@ -165,12 +181,12 @@ func otherLevels(d cascade.Destination, there map[int]bool) diag.Diagnostics {
 func (o *bindingOperation) existing() diag.Diagnostic {
 	return diag.NewErrorDiagnostic("Binding exists already", fmt.Sprintf("Nothing was written. There is a %s. If "+
 		"nobody else owns it, set adopt = true to take it over, or import it:\n\n%s\n\n%s",
-		o, waysToImport("destination", destinationID(o.Vhost, o.Binding)), ifItMoved))
+		o, waysToImport("destination", destinationID(o.vhost.Name(), o.binding)), ifItMoved))
 }
 
 // onTheirWay says what waits, and the ways out.
 func (o *bindingOperation) onTheirWay(
-	verb string, err *broker.NotEmptyError, gone []topology.Binding,
+	verb string, err *drain.NotEmptyError, gone []topology.Binding,
 ) diag.Diagnostic {
 	lines := make([]string, len(err.Queues))
 	for i, q := range err.Queues {
@@ -178,7 +194,7 @@ func (o *bindingOperation) onTheirWay(
 	}
 	stand := make([]string, len(gone))
 	for i, b := range gone {
-		stand[i] = deploy.BindingObject(o.Vhost, b).Name
+		stand[i] = engine.BindingObject(o.vhost.Name(), b).Name
 	}
 	waited, longer := "", "drain_timeout, which makes it wait for them"
 	if o.options.Guard.Drain > 0 {
@@ -191,12 +207,12 @@ func (o *bindingOperation) onTheirWay(
 			"Wait until they are delivered, and try again. Or first apply %s. Or first apply force_destroy = true, "+
 			"which unbinds at once: messages that then arrive for the address have no way on. Where messages are "+
 			"always on their way, only force_destroy helps.",
-		past(verb), o.Vhost, strings.Join(stand, "\n  "), waited,
+		past(verb), o.vhost.Name(), strings.Join(stand, "\n  "), waited,
 		strings.Join(lines, "\n  "), longer))
 }
 
 // unfinished is for a binding that may be there although it could not be made.
-func (o *bindingOperation) unfinished(verb string, err *deploy.UnfinishedError) diag.Diagnostic {
+func (o *bindingOperation) unfinished(verb string, err *engine.UnfinishedError) diag.Diagnostic {
 	stays := "The %s may still be there. It stays in the state, marked as tainted: the next apply removes it and " +
 		"creates it anew."
 	if verb == "update" {
@@ -207,13 +223,27 @@ func (o *bindingOperation) unfinished(verb string, err *deploy.UnfinishedError) 
 }
 
 // found warns of what may be wrong with a destination.
-func (o *bindingOperation) found(found deploy.Found) diag.Diagnostics {
+func (o *bindingOperation) found(found engine.Found) diag.Diagnostics {
 	diags := o.limited(found.Limit)
 	if len(found.Levels) > 0 {
-		own, _ := recognize.Destination(o.Vhost, o.Binding)
+		own, _ := recognize.Destination(o.vhost.Name(), o.binding)
 		diags.Append(otherLevels(own, found.Levels)...)
 	}
+	if found.LosesOverdue {
+		diags.Append(o.losesOverdue())
+	}
 	return append(diags, o.overlaps(found.There)...)
+}
+
+// losesOverdue warns of a quorum queue behind classic delay queues.
+func (o *bindingOperation) losesOverdue() diag.Diagnostic {
+	return diag.NewAttributeWarningDiagnostic(path.Root("queue"),
+		fmt.Sprintf("Queue %q loses overdue messages at restarts", o.binding.Destination), fmt.Sprintf(
+			"Quorum queue %q in vhost %q is behind classic delay queues, those of exchange %q. Some of the messages "+
+				"that fall due while a node restarts are lost, at every restart. Classic queues hand a message on at "+
+				"most once, and a quorum queue takes none before it has a leader. Use a cascade of quorum queues, or "+
+				"bind a classic queue.",
+			o.binding.Destination, o.vhost.Name(), o.binding.Source))
 }
 
 // limited warns of a destination that refuses messages when it is full.
@@ -224,7 +254,8 @@ func (o *bindingOperation) limited(limit string) diag.Diagnostics {
 			"Queue %q in vhost %q refuses messages when it is full: %s. A cascade of quorum queues offers a refused "+
 				"message again three to six minutes later. 32 refused messages keep all others from leaving the same "+
 				"delay queue, whatever their destination. A cascade of classic queues loses refused messages. Let the "+
-				"queue take all messages, or give it a cascade of its own.", o.Binding.Destination, o.Vhost, limit))
+				"queue take all messages, or give it a cascade of its own.", o.binding.Destination, o.vhost.Name(),
+			limit))
 	}
 	return diags
 }
@@ -232,9 +263,9 @@ func (o *bindingOperation) limited(limit string) diag.Diagnostics {
 // overlaps say who else takes messages of this destination, or which messages of others it takes.
 func (o *bindingOperation) overlaps(there []topology.Binding) diag.Diagnostics {
 	var diags diag.Diagnostics
-	own, _ := recognize.Destination(o.Vhost, o.Binding)
+	own, _ := recognize.Destination(o.vhost.Name(), o.binding)
 	var lines []string
-	for _, overlap := range cascade.Overlaps(2, o.Binding, topology.NewBindings(there...).Sorted()) {
+	for _, overlap := range cascade.Overlaps(2, o.binding, topology.NewBindings(there...).Sorted()) {
 		other := fmt.Sprintf("%s %q, bound with %q,", overlap.Other.DestinationType, overlap.Other.Destination,
 			overlap.Other.RoutingKey)
 		if overlap.Takes {
@@ -260,7 +291,7 @@ func (o *bindingOperation) leftBehind(leftovers []topology.Binding) diag.Diagnos
 		diags.AddAttributeWarning(path.Root("leftover_bindings"), "Update is not finished", fmt.Sprintf(
 			"Besides the %s, an update that broke off has left these bindings, which get messages, too:\n\n  %s\n\n"+
 				"The next apply removes those that the configuration does not ask for.",
-			o, strings.Join(destinationIDs(o.Vhost, leftovers), "\n  ")))
+			o, strings.Join(destinationIDs(o.vhost.Name(), leftovers), "\n  ")))
 	}
 	return diags
 }
@@ -269,14 +300,14 @@ func (o *bindingOperation) leftBehind(leftovers []topology.Binding) diag.Diagnos
 func (o *bindingOperation) notFound(there []topology.Binding) error {
 	keys := map[string]bool{}
 	for _, b := range there {
-		if b.DestinationType == o.Binding.DestinationType && b.Destination == o.Binding.Destination {
+		if b.DestinationType == o.binding.DestinationType && b.Destination == o.binding.Destination {
 			keys[fmt.Sprintf("%q", b.RoutingKey)] = true
 		}
 	}
 	if len(keys) == 0 {
 		return fmt.Errorf("there is no such binding, nor any other of this exchange to this %s",
-			o.Binding.DestinationType)
+			o.binding.DestinationType)
 	}
-	return fmt.Errorf("there is no such binding; this exchange is bound to this %s with %s", o.Binding.DestinationType,
+	return fmt.Errorf("there is no such binding; this exchange is bound to this %s with %s", o.binding.DestinationType,
 		strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
 }

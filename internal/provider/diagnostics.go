@@ -9,13 +9,13 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
 
 // failed has the kind in its summary, and what exactly it concerns in its detail.
 func failed(verb, kind, what string, err error) diag.Diagnostic {
-	var described broker.Described
+	var described rabbit.Described
 	if errors.As(err, &described) {
 		return diag.NewErrorDiagnostic(described.Summary(), fmt.Sprintf("Could not %s the %s.\n\n%s", verb, what,
 			described.Detail()))
@@ -30,7 +30,7 @@ func withMore(d diag.Diagnostic, text string) diag.Diagnostic {
 
 // notTakenBack is said of an error after which more is there than before. The cause of both is said once.
 func notTakenBack(err, undo error) string {
-	if broker.SameCause(err, undo) {
+	if rabbit.SameCause(err, undo) {
 		return isNotTakenBack + "."
 	}
 	return fmt.Sprintf("%s: %s.", isNotTakenBack, undo)

@@ -6,8 +6,8 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
 
 // Words for the drift that a refresh finds: the objects that are not as declared, the effect on messages, and what the
@@ -15,7 +15,7 @@ import (
 // state.
 
 // drift is nil if all is as declared.
-func (o *operation) drift(state *broker.State) diag.Diagnostics {
+func (o *operation) drift(state *rabbit.State) diag.Diagnostics {
 	return drifted(o.String(), health.Sentences(health.Damages(o.Desired, state.Topology, state.Status)))
 }
 
@@ -32,7 +32,7 @@ func (o *operation) gone(err error) diag.Diagnostics {
 // gone is for the binding that a destination stands for.
 func (o *bindingOperation) gone(address string) diag.Diagnostics {
 	return drifted("destination", []string{fmt.Sprintf("The %s is gone. Messages for the address %q do not get to "+
-		"%s %q. The next apply makes it again.", o, address, o.Binding.DestinationType, o.Binding.Destination)})
+		"%s %q. The next apply makes it again.", o, address, o.binding.DestinationType, o.binding.Destination)})
 }
 
 // driftSummary is a text that the program of the guide to checks knows.

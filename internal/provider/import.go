@@ -53,7 +53,7 @@ func (r *lifecycle[M, P]) ImportState(
 	defer cancel()
 	vhost, entry := id.Vhost.ValueString(), id.EntryExchange.ValueString()
 	o := r.connection.entryOperation(kind, vhost, entry)
-	if err := P(&model).recognize(ctx, o.Client.Lookup(vhost), vhost, entry); err != nil {
+	if err := P(&model).recognize(ctx, o.vhost(), vhost, entry); err != nil {
 		var other *recognize.OtherEntryError
 		if errors.As(err, &other) {
 			err = fmt.Errorf("%w. Import that:\n\n%s", err, waysToImport(other.Kind, importID(vhost, other.Entry)))

@@ -49,7 +49,7 @@ func (*observedLadder) schema() schema.Schema {
 
 // observe implements observed.
 func (m *observedLadder) observe(ctx context.Context, o *operation) error {
-	ladder, err := recognize.Ladder(ctx, o.Client.Lookup(o.Vhost), o.Vhost, o.Desired.Entry)
+	ladder, err := recognize.Ladder(ctx, o.vhost(), o.Vhost, o.Desired.Entry)
 	if err != nil {
 		return err
 	}

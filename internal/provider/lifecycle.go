@@ -3,7 +3,6 @@ package provider
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,9 +14,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -133,19 +132,11 @@ func (r *lifecycle[M, P]) Create(ctx context.Context, req resource.CreateRequest
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	state, err := o.Create(ctx, o.options.Adopt)
+	result, err := o.apply(ctx, topology.Topology{}, o.Desired)
 	resp.Diagnostics.Append(o.explain(ctx, "create", err)...)
-	resp.Diagnostics.Append(o.warnings(state)...)
-	var there *topology.Topology
-	var notCreated *deploy.NotCreatedError
-	switch {
-	case err == nil:
-		there = &state.Topology
-	case errors.As(err, &notCreated) && !o.options.Adopt:
-		there = notCreated.Left
-	}
-	if there != nil {
-		resp.Diagnostics.Append(P(&model).setActual(*there)...)
+	resp.Diagnostics.Append(o.warnings(result.State)...)
+	if result.There != nil {
+		resp.Diagnostics.Append(P(&model).setActual(*result.There)...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
 	}
@@ -174,8 +165,8 @@ func (r *lifecycle[M, P]) Read(ctx context.Context, req resource.ReadRequest, re
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	state, err := o.Read(ctx)
-	if err != nil && !broker.IsKind(err, broker.VhostNotFound) {
+	state, err := o.vhost().ReadExisting(ctx, o.Desired)
+	if err != nil && !rabbit.IsKind(err, rabbit.VhostNotFound) {
 		resp.Diagnostics.Append(o.failed("read", err))
 		return
 	}
@@ -223,20 +214,17 @@ func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	update := o.Update
-	if len(altered) > 0 {
-		update = o.Rebuild
-	}
-	outcome, err := update(ctx, before, o.options)
+	o.options.Rebuild = len(altered) > 0
+	result, err := o.apply(ctx, before, o.Desired)
 	resp.Diagnostics.Append(o.explain(ctx, "update", err)...)
-	resp.Diagnostics.Append(o.warnings(outcome.State)...)
-	resp.Diagnostics.Append(o.leftStanding(before.Delivery, outcome.Users)...)
-	if outcome.There != nil {
+	resp.Diagnostics.Append(o.warnings(result.State)...)
+	resp.Diagnostics.Append(o.leftStanding(before.Delivery, result.Users)...)
+	if result.There != nil {
 		left := &prior
-		if outcome.IsNew {
+		if result.IsNew {
 			left = &model
 		}
-		resp.Diagnostics.Append(P(left).setActual(*outcome.There)...)
+		resp.Diagnostics.Append(P(left).setActual(*result.There)...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, left)...)
 	}
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
@@ -260,24 +248,42 @@ func (r *lifecycle[M, P]) Delete(ctx context.Context, req resource.DeleteRequest
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	result, err := o.Destroy(ctx, o.options.Guard)
+	result, err := o.apply(ctx, o.Desired, topology.Topology{})
 	resp.Diagnostics.Append(o.takenOver(result.TakenOver)...)
 	resp.Diagnostics.Append(o.explain(ctx, "destroy", err)...)
 	resp.Diagnostics.Append(o.leftStanding(o.Desired.Delivery, result.Users)...)
 }
 
-// operation is one operation on a deployment, and the words for what comes of it.
+// operation is one change of a topology, or a look at one, and the words for what comes of it.
 type operation struct {
-	deploy.Deployment
-	options deploy.Options
+	engine      *engine.Engine
+	client      *rabbit.Client
+	Kind, Vhost string
+	// Desired is the topology of the configuration, or of the state for a destroy.
+	Desired topology.Topology
+	options engine.Options
 	// importable is what an import would make of what the broker has, if it would recognize it.
 	importable func(context.Context) (topology.Topology, bool)
 }
 
 // entryOperation is a look at an entry exchange and the objects behind it.
 func (c *connection) entryOperation(kind, vhost, entry string) *operation {
-	return &operation{Deployment: deploy.Deployment{Client: c.client, Kind: kind, Vhost: vhost,
-		Desired: topology.Topology{Entry: entry}}}
+	return &operation{client: c.client, Kind: kind, Vhost: vhost, Desired: topology.Topology{Entry: entry}}
+}
+
+func (o *operation) vhost() *rabbit.Vhost { return o.client.Vhost(o.Vhost) }
+
+// String names in messages what the operation is about.
+func (o *operation) String() string {
+	return fmt.Sprintf("%s with entry exchange %q in vhost %q", o.Kind, o.Desired.Entry, o.Vhost)
+}
+
+func (o *operation) change(before, after topology.Topology) engine.Change {
+	return engine.Change{Kind: o.Kind, Vhost: o.Vhost, Before: before, After: after, Options: o.options}
+}
+
+func (o *operation) apply(ctx context.Context, before, after topology.Topology) (engine.Result, error) {
+	return o.engine.Apply(ctx, o.change(before, after))
 }
 
 // newOperation expands a model whose values are all known, and gets the way to the broker.
@@ -291,15 +297,13 @@ func (r *lifecycle[M, P]) newOperation(model P) (*operation, diag.Diagnostics) {
 		return nil, diags
 	}
 	o := &operation{
-		Deployment: deploy.Deployment{
-			Client: r.connection.client, Claims: r.connection.claims,
-			Kind: model.kind(), Vhost: model.common().Vhost.ValueString(), Desired: desired,
-		},
+		engine: r.connection.engine, client: r.connection.client,
+		Kind: model.kind(), Vhost: model.common().Vhost.ValueString(), Desired: desired,
 		options: model.common().options(),
 	}
 	o.importable = func(ctx context.Context) (topology.Topology, bool) {
 		var found M
-		if err := P(&found).recognize(ctx, o.Client.Lookup(o.Vhost), o.Vhost, desired.Entry); err != nil {
+		if err := P(&found).recognize(ctx, o.vhost(), o.Vhost, desired.Entry); err != nil {
 			return topology.Topology{}, false
 		}
 		recognized, diags := P(&found).expand()
@@ -309,13 +313,13 @@ func (r *lifecycle[M, P]) newOperation(model P) (*operation, diag.Diagnostics) {
 }
 
 // waiting is what waits, by the broker's lagging count.
-func (o *operation) waiting(state *broker.State) waiting {
+func (o *operation) waiting(state *rabbit.State) waiting {
 	var waits waiting
 	for name, status := range state.Status {
 		if name == o.Desired.Parking() { // which is called like its exchange
-			waits.Parked += status.Messages
+			waits.Parked.add(status.Messages)
 		} else {
-			waits.Delayed += status.Messages
+			waits.Delayed.add(status.Messages)
 		}
 	}
 	return waits

@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -70,12 +70,15 @@ func (r *lifecycle[M, P]) ModifyPlan(
 	}
 	if req.State.Raw.IsNull() {
 		resp.Diagnostics.Append(r.notePlan(&plan, true)...)
-		if counted, _ := req.Private.GetKey(ctx, inFlightKey); counted != nil {
+		counted, _ := req.Private.GetKey(ctx, inFlightKey)
+		switch {
+		case counted != nil:
 			resp.Diagnostics.Append(r.lookForReplacement(ctx, &plan)...)
-		} else if !resp.Diagnostics.HasError() {
+		case resp.Diagnostics.HasError():
+			resp.Diagnostics.Append(r.lookForDisplaced(ctx, &plan)...)
+		default:
 			resp.Diagnostics.Append(r.lookForCreate(ctx, &plan)...)
 		}
-		resp.Diagnostics.Append(r.lookForDisplaced(ctx, &plan, false)...)
 		return
 	}
 
@@ -88,7 +91,7 @@ func (r *lifecycle[M, P]) ModifyPlan(
 	r.notePrior(&state)
 	if !replaced {
 		resp.Diagnostics.Append(r.notePlan(&plan, false)...)
-		resp.Diagnostics.Append(r.lookForDisplaced(ctx, &plan, resp.Plan.Raw.Equal(req.State.Raw))...)
+		resp.Diagnostics.Append(r.lookForUpdate(ctx, &state, &plan, resp.Plan.Raw.Equal(req.State.Raw))...)
 	}
 	if replaced {
 		resp.RequiresReplace = append(resp.RequiresReplace, altered...)
@@ -132,9 +135,9 @@ func (r *lifecycle[M, P]) warnInFlight(
 ) diag.Diagnostics {
 	waits, diags := readWaiting(ctx, req)
 	if waits != nil && len(lost) > 0 && !slices.ContainsFunc(lost, topology.Queue.Delays) {
-		waits.Delayed = 0 // these stay
+		waits.Delayed = tally{} // these stay
 	}
-	if waits == nil || waits.all() == 0 {
+	if waits == nil || waits.isNone() {
 		return diags
 	}
 	var state M
@@ -173,10 +176,10 @@ func (r *lifecycle[M, P]) planDeliveryType(
 
 // warnOverhaul says what a replacement or a rebuild does.
 func (r *lifecycle[M, P]) warnOverhaul(
-	ctx context.Context, req resource.ModifyPlanRequest, planned tftypes.Value, state, plan P, altered path.Paths,
+	ctx context.Context, req resource.ModifyPlanRequest, planned tftypes.Value, state, next P, altered path.Paths,
 ) diag.Diagnostics {
 	waits, diags := readWaiting(ctx, req)
-	had, gets := state.common(), plan.common()
+	had, gets := state.common(), next.common()
 	names := make([]string, len(altered))
 	for i, attribute := range altered {
 		names[i] = attribute.String()
@@ -186,20 +189,20 @@ func (r *lifecycle[M, P]) warnOverhaul(
 		because:  reasons(names, attributesOf(req.Config.Raw), attributesOf(req.State.Raw), attributesOf(planned)),
 		delivery: had.DeliveryExchange.ValueString(), newDelivery: gets.DeliveryExchange.ValueString(),
 	}
-	if plan.isKnown() {
-		before, after := state.scale(), plan.scale()
+	if next.isKnown() {
+		before, after := state.scale(), next.scale()
 		o.before, o.after = &before, &after
 	}
 	before, more := state.expand()
 	diags.Append(ofState(more)...)
 	after := topology.New()
-	if plan.isKnown() {
-		after, more = plan.expand()
+	if next.isKnown() {
+		after, more = next.expand()
 		diags.Append(more...)
 	}
 	declared := gets // an update goes by the plan, and a destroy by the state
 	if had.hasPlaceOf(gets) {
-		o.keepsParked = plans.KeepsParked(before, after)
+		o.keepsParked = plan.KeepsParked(before, after)
 	} else {
 		declared = had
 		o.moved = &movedEntry{vhost: gets.Vhost.ValueString(), entry: gets.EntryExchange.ValueString()}

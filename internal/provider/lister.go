@@ -11,9 +11,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 )
 
@@ -133,7 +133,7 @@ func (r *declaredLister[M, P]) List(ctx context.Context, req list.ListRequest, s
 
 // in lists what there is in one vhost.
 func (r *declaredLister[M, P]) in(ctx context.Context, vhost string, req list.ListRequest) ([]list.ListResult, error) {
-	inventory, err := deploy.Inventory(ctx, r.connection.client, vhost, recognize.CanBeEntry)
+	inventory, err := engine.Inventory(ctx, r.connection.client.Vhost(vhost), recognize.CanBeEntry)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (r *declaredLister[M, P]) in(ctx context.Context, vhost string, req list.Li
 // concernsVhost tells whether an error says nothing of other vhosts. The user may not look into this one, or it is
 // gone, down or too large.
 func concernsVhost(err error) bool {
-	return broker.IsKind(err, broker.Forbidden, broker.VhostNotFound, broker.Unavailable, broker.Timeout)
+	return rabbit.IsKind(err, rabbit.Forbidden, rabbit.VhostNotFound, rabbit.Unavailable, rabbit.Timeout)
 }
 
 // notListed says what could not be listed, in a vhost or at all.

@@ -11,11 +11,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -93,9 +93,9 @@ func (m *observedDeclared) place() (vhost, entry types.String) { return m.Vhost,
 // exchange.
 func (m *observedDeclared) observeDeclared(
 	ctx context.Context, o *operation, shows depiction, digits int,
-) (*broker.State, error) {
+) (*rabbit.State, error) {
 	o.Desired = shows.desired
-	state, err := o.Read(ctx)
+	state, err := o.vhost().ReadExisting(ctx, o.Desired)
 	if err != nil {
 		return nil, err
 	}
@@ -103,9 +103,9 @@ func (m *observedDeclared) observeDeclared(
 	m.QueueType = shows.queueType
 	m.Summary = types.StringValue(shows.summary)
 	waits := o.waiting(state)
-	m.Messages, m.Unroutable = types.Int64Value(waits.Delayed), types.Int64Null()
+	m.Messages, m.Unroutable = waits.Delayed.value(), types.Int64Null()
 	if o.Desired.Parking() != "" {
-		m.Unroutable = types.Int64Value(waits.Parked)
+		m.Unroutable = waits.Parked.value()
 	}
 	m.Findings, err = o.observedFindings(ctx, state, digits)
 	return state, err
@@ -123,15 +123,15 @@ type observedQueue struct {
 }
 
 // observedQueueOf shows a queue whose messages are delivered after longest, at the latest.
-func observedQueueOf(state *broker.State, name string, longest time.Duration) (q observedQueue, exists bool) {
+func observedQueueOf(state *rabbit.State, name string, longest time.Duration) (q observedQueue, exists bool) {
 	queue, exists := state.Queues[name]
 	status := state.Status[name]
 	q = observedQueue{
 		Name: types.StringValue(name), MessageTTL: declaredTTL(queue),
-		Messages: types.Int64Value(status.Messages), Consumers: types.Int64Value(status.Consumers),
+		Messages: types.Int64PointerValue(status.Messages), Consumers: types.Int64PointerValue(status.Consumers),
 		Leader: textOrNull(status.Leader),
 	}
-	if status.Messages > 0 {
+	if status.Messages != nil && *status.Messages > 0 {
 		q.LatestArrival = types.StringValue(time.Now().Add(longest).UTC().Format(time.RFC3339))
 	}
 	if status.Members > 0 {
@@ -158,14 +158,15 @@ func observedAttributes(
 		"name": observedText("Name of the queue."),
 		"message_ttl": observedNumber("How long a message waits in it, in milliseconds, as it is declared; null " +
 			"if it is not."),
-		"messages": observedNumber("Messages that wait in it."),
+		"messages": observedNumber("Messages that wait in it; null if RabbitMQ does not say, as in the first " +
+			"seconds of a queue."),
 		"latest_arrival": observedText(
 			"When the last of these messages arrives, at the latest, if the broker is in time " +
-				"(RFC 3339, UTC); null if none waits."),
+				"(RFC 3339, UTC). It is null if none waits, or if `messages` is null."),
 		"leader":         observedText("Node with its leader; null for a classic queue, or if it has none."),
 		"members":        observedNumber("Nodes that hold it; null for a classic queue."),
 		"online_members": observedNumber("Those of them that are online; null for a classic queue."),
-		"consumers":      observedNumber("Consumers, of which there should be none."),
+		"consumers":      observedNumber("Consumers, of which there should be none; null if RabbitMQ does not say."),
 	}
 	maps.Copy(queue, position)
 	attributes := map[string]schema.Attribute{
@@ -180,9 +181,11 @@ func observedAttributes(
 				"findings instead.",
 			NestedObject: schema.NestedAttributeObject{Attributes: queue},
 		},
-		"messages": observedNumber("Messages that wait in all delay queues together."),
+		"messages": observedNumber("Messages that wait in all delay queues together; null if RabbitMQ does not say " +
+			"it of each of them."),
 		"unroutable_messages": observedNumber(
-			say("Messages in the queue of unroutable messages; null if the %s has none.")),
+			say("Messages in the queue of unroutable messages; null if the %s has none, or if RabbitMQ does not " +
+				"say.")),
 		"findings": schema.ListNestedAttribute{
 			Computed: true,
 			MarkdownDescription: say("Causes that change the fate of messages; empty for a healthy %s. The first ten " +
@@ -219,14 +222,14 @@ func declaredTTL(queue topology.Queue) types.Int64 {
 }
 
 // observedFindings are the findings, with digits as in observeDeclared.
-func (o *operation) observedFindings(ctx context.Context, state *broker.State, digits int) ([]observedFinding, error) {
+func (o *operation) observedFindings(ctx context.Context, state *rabbit.State, digits int) ([]observedFinding, error) {
 	var found []health.Finding
 	for _, damage := range health.Damages(o.Desired, state.Topology, state.Status) {
 		if damage.Severity != health.Harmless {
 			found = append(found, damage.Finding)
 		}
 	}
-	found = append(found, o.Findings(state)...)
+	found = append(found, engine.Findings(o.Vhost, o.Desired, state)...)
 	if digits > 0 {
 		astray, err := o.astray(ctx, digits)
 		if err != nil {
@@ -250,7 +253,7 @@ const mostAstray = 10
 // astray are the bindings of the delivery exchange that are made for another number of levels than anything that ends
 // there has.
 func (o *operation) astray(ctx context.Context, digits int) ([]health.Finding, error) {
-	bindings, err := o.Client.Lookup(o.Vhost).BindingsFrom(ctx, o.Desired.Delivery)
+	bindings, err := o.vhost().BindingsFrom(ctx, o.Desired.Delivery)
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +265,7 @@ func (o *operation) astray(ctx context.Context, digits int) ([]health.Finding, e
 			continue
 		}
 		if len(there) == 1 { // something else may end there, too
-			others, err := deploy.LevelsInto(ctx, o.Client, o.Vhost, o.Desired.Delivery)
+			others, err := engine.LevelsInto(ctx, o.vhost(), o.Desired.Delivery)
 			if err != nil {
 				return nil, err
 			}
@@ -273,7 +276,7 @@ func (o *operation) astray(ctx context.Context, digits int) ([]health.Finding, e
 			continue
 		}
 		found = append(found, health.Finding{
-			Severity: health.Error, Object: deploy.BindingObject(o.Vhost, b).Name,
+			Severity: health.Error, Object: engine.BindingObject(o.Vhost, b).Name,
 			Cause: fmt.Sprintf("made for levels = %d, not %d", d.Levels, digits),
 			Effect: fmt.Sprintf("it takes no message of the %s: those for %q are unroutable unless something "+
 				"else is bound for them", o.Kind, d.Address),

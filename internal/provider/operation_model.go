@@ -13,8 +13,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 )
 
 // operationModel is the part of the model of every resource that says how operations go.
@@ -35,12 +35,12 @@ func defaultOperation() operationModel {
 }
 
 // guard says what to do about messages that wait, or are on their way, before anything is taken away.
-func (m *operationModel) guard() plans.Guard {
-	return plans.Guard{Force: m.ForceDestroy.ValueBool(), Drain: durationOf(m.DrainTimeout)}
+func (m *operationModel) guard() plan.Guard {
+	return plan.Guard{Force: m.ForceDestroy.ValueBool(), Drain: durationOf(m.DrainTimeout)}
 }
 
-func (m *operationModel) options() deploy.Options {
-	return deploy.Options{Adopt: m.Adopt.ValueBool(), Guard: m.guard()}
+func (m *operationModel) options() engine.Options {
+	return engine.Options{Adopt: m.Adopt.ValueBool(), Guard: m.guard()}
 }
 
 // timeoutOf is one of the timeouts, with its value where it is not given.

@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 )
 
 // overhaul is a rebuild or a replacement, as a plan knows it.
@@ -21,7 +22,7 @@ type overhaul struct {
 	// because are the attributes that ask for it, with their values.
 	because []string
 	waits   *waiting
-	guard   plans.Guard
+	guard   plan.Guard
 	// keepsParked tells whether the queue of unroutable messages stays as it is.
 	keepsParked bool
 	// moved is set for a replacement.
@@ -45,10 +46,35 @@ type movedEntry struct {
 // waiting is what waits, by the broker's lagging count.
 type waiting struct {
 	// Delayed are on their way, and Parked are unroutable.
-	Delayed, Parked int64
+	Delayed, Parked tally
 }
 
-func (w waiting) all() int64 { return w.Delayed + w.Parked }
+// isNone tells whether it is known that nothing waits.
+func (w waiting) isNone() bool { return w.Delayed == tally{} && w.Parked == tally{} }
+
+// tally is how many messages several queues hold.
+type tally struct {
+	// Messages are those that were counted.
+	Messages int64
+	// Unknown is set where RabbitMQ leaves out the count of one of the queues.
+	Unknown bool
+}
+
+func (t *tally) add(messages *int64) {
+	if messages == nil {
+		t.Unknown = true
+	} else {
+		t.Messages += *messages
+	}
+}
+
+// value is null where it is not known.
+func (t tally) value() types.Int64 {
+	if t.Unknown {
+		return types.Int64Null()
+	}
+	return types.Int64Value(t.Messages)
+}
 
 // diagnostic says what asks for the overhaul, what becomes of messages, and what publishers and applications see.
 func (o overhaul) diagnostic() diag.Diagnostic {
@@ -75,18 +101,27 @@ func (o overhaul) diagnostic() diag.Diagnostic {
 // waitsNow says how many messages wait.
 func waitsNow(waits *waiting) string {
 	const lagging = "by the last count, which may be some seconds old"
-	switch {
-	case waits == nil:
+	if waits == nil {
 		return "How many messages wait in it is not known without a refresh."
-	case waits.all() == 0:
-		return fmt.Sprintf("No message waits in it now, %s.", lagging)
-	case waits.Parked == 0:
-		return fmt.Sprintf("%s on the way through it now, %s.", messages(waits.Delayed), lagging)
-	case waits.Delayed == 0:
-		return fmt.Sprintf("%s parked in it now, %s.", messages(waits.Parked), lagging)
 	}
-	return fmt.Sprintf("%s on the way through it now, and %d parked, %s.", messages(waits.Delayed), waits.Parked,
-		lagging)
+	text := ""
+	delayed, parked := waits.Delayed.Messages, waits.Parked.Messages
+	switch {
+	case delayed == 0 && parked == 0 && !waits.isNone():
+		return "How many messages wait in it is not known: RabbitMQ leaves out the counts of some of its queues."
+	case delayed == 0 && parked == 0:
+		text = fmt.Sprintf("No message waits in it now, %s.", lagging)
+	case parked == 0:
+		text = fmt.Sprintf("%s on the way through it now, %s.", messages(delayed), lagging)
+	case delayed == 0:
+		text = fmt.Sprintf("%s parked in it now, %s.", messages(parked), lagging)
+	default:
+		text = fmt.Sprintf("%s on the way through it now, and %d parked, %s.", messages(delayed), parked, lagging)
+	}
+	if waits.Delayed.Unknown || waits.Parked.Unknown {
+		text += " There may be more: RabbitMQ leaves out the counts of some of its queues."
+	}
+	return text
 }
 
 func messages(n int64) string {
@@ -99,7 +134,7 @@ func messages(n int64) string {
 // fate is what becomes of messages that wait.
 func (o overhaul) fate() string {
 	text := fateOf(o.guard, o.waits)
-	if o.waits != nil && o.waits.Parked > 0 {
+	if o.waits != nil && o.waits.Parked.Messages > 0 {
 		switch {
 		case o.keepsParked:
 			text += " Parked messages stay."
@@ -114,14 +149,14 @@ func (o overhaul) fate() string {
 const whileParked = " Parked messages stop the apply, until somebody consumes or purges them."
 
 // fateOf is what becomes of messages on their way.
-func fateOf(guard plans.Guard, waits *waiting) string {
+func fateOf(guard plan.Guard, waits *waiting) string {
 	switch {
 	case guard.Force:
 		return "The apply deletes waiting messages, because force_destroy is true."
 	case guard.Drain > 0:
 		return fmt.Sprintf("The apply closes the entry and waits up to %s until all are delivered. If some are not, "+
 			"it opens the entry again and is refused.", plaintext.Duration(guard.Drain))
-	case waits != nil && waits.Delayed > 0:
+	case waits != nil && waits.Delayed.Messages > 0:
 		return "The apply is refused while any waits; drain_timeout makes it wait."
 	}
 	return "The apply is refused if one waits by then."
@@ -132,9 +167,9 @@ func (o overhaul) publishers() string {
 	if o.moved != nil {
 		return o.publishersMove()
 	}
-	long := "for the moment that this takes"
+	long := "for some seconds"
 	if o.guard.Drain > 0 && !o.guard.Force {
-		long = fmt.Sprintf("for as long as messages wait, at most %s, and a moment longer",
+		long = fmt.Sprintf("for as long as messages wait, at most %s, and some seconds longer",
 			plaintext.Duration(o.guard.Drain))
 	}
 	text := fmt.Sprintf("The entry is closed %s. Publishers get an error and have to try again.", long)
@@ -182,10 +217,12 @@ func (o overhaul) applications() string {
 }
 
 // reasons are the attributes that ask for an overhaul, with their values before and after. Where the configuration
-// gives some of those that change, the others only follow from them.
+// gives some of those that change, the others only follow from them. Levels follow from max_delay, but another base or
+// resolution changes them, too, while max_delay stays.
 func reasons(altered []string, config, before, after map[string]tftypes.Value) []string {
 	isGiven := func(name string) bool { value := config[name]; return !value.IsNull() }
-	if slices.Contains(altered, "levels") && !isGiven("levels") && isGiven("max_delay") {
+	if slices.Contains(altered, "levels") && !isGiven("levels") && isGiven("max_delay") &&
+		valueText(before["max_delay"]) != valueText(after["max_delay"]) {
 		altered = append(altered, "max_delay")
 	}
 	given := slices.DeleteFunc(slices.Clone(altered), func(name string) bool { return !isGiven(name) })

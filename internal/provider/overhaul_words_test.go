@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 )
 
 const (
@@ -38,64 +38,82 @@ func TestOverhaul(t *testing.T) {
 			isRebuilt +
 				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
 				"refused if one waits by then.\n\n" +
-				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
 				"Bindings of others stay."},
 		"rebuilt, not counted": {rebuilt, func(o *overhaul) { o.waits = nil },
 			isRebuilt +
 				"How many messages wait in it is not known without a refresh. The apply is refused if one waits " +
 				"by then.\n\n" +
-				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
 				"Bindings of others stay."},
-		"rebuilt, messages": {rebuilt, func(o *overhaul) { o.waits = &waiting{Delayed: 3} },
+		"rebuilt, messages": {rebuilt, func(o *overhaul) { o.waits = &waiting{Delayed: tally{Messages: 3}} },
 			isRebuilt +
 				"3 messages are on the way through it now, by the last count, which may be some seconds old. The " +
 				"apply is refused while any waits; drain_timeout makes it wait.\n\n" +
-				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
+				"again.\n\n" +
+				"Bindings of others stay."},
+		"rebuilt, messages of some queues": {rebuilt, func(o *overhaul) {
+			o.waits = &waiting{Delayed: tally{3, true}}
+		},
+			isRebuilt +
+				"3 messages are on the way through it now, by the last count, which may be some seconds old. There " +
+				"may be more: RabbitMQ leaves out the counts of some of its queues. The apply is refused while any " +
+				"waits; drain_timeout makes it wait.\n\n" +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
+				"again.\n\n" +
+				"Bindings of others stay."},
+		"rebuilt, counts left out": {rebuilt, func(o *overhaul) { o.waits = &waiting{Parked: tally{Unknown: true}} },
+			isRebuilt +
+				"How many messages wait in it is not known: RabbitMQ leaves out the counts of some of its queues. " +
+				"The apply is refused if one waits by then.\n\n" +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
 				"Bindings of others stay."},
 		"rebuilt, parked that stay": {rebuilt, func(o *overhaul) {
-			o.waits, o.keepsParked = &waiting{Parked: 1}, true
+			o.waits, o.keepsParked = &waiting{Parked: tally{Messages: 1}}, true
 		},
 			isRebuilt +
 				"1 message is parked in it now, by the last count, which may be some seconds old. The apply is " +
 				"refused if one waits by then. Parked messages stay.\n\n" +
-				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
 				"Bindings of others stay."},
 		"rebuilt, both, and a drain": {rebuilt, func(o *overhaul) {
-			o.waits, o.guard = &waiting{1, 2}, plans.Guard{Drain: 90 * time.Second}
+			o.waits, o.guard = &waiting{tally{Messages: 1}, tally{Messages: 2}}, plan.Guard{Drain: 90 * time.Second}
 		},
 			isRebuilt +
 				"1 message is on the way through it now, and 2 parked, by the last count, which may be some " +
 				"seconds old. The apply closes the entry and waits up to 1 min 30 s until all are delivered. If " +
 				"some are not, it opens the entry again and is refused. Parked messages stop the apply, until " +
 				"somebody consumes or purges them.\n\n" +
-				"The entry is closed for as long as messages wait, at most 1 min 30 s, and a moment longer. " +
+				"The entry is closed for as long as messages wait, at most 1 min 30 s, and some seconds longer. " +
 				"Publishers get an error and have to try again.\n\n" +
 				"Bindings of others stay."},
 		"rebuilt with force": {rebuilt, func(o *overhaul) {
-			o.waits, o.guard = &waiting{1, 2}, plans.Guard{Drain: 90 * time.Second, Force: true}
+			o.waits = &waiting{tally{Messages: 1}, tally{Messages: 2}}
+			o.guard = plan.Guard{Drain: 90 * time.Second, Force: true}
 		},
 			isRebuilt +
 				"1 message is on the way through it now, and 2 parked, by the last count, which may be some " +
 				"seconds old. The apply deletes waiting messages, because force_destroy is true.\n\n" +
-				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
 				"Bindings of others stay."},
 		"rebuilt in another base": {rebuilt, func(o *overhaul) { o.after = scale(10, 17) },
 			isRebuilt +
 				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
 				"refused if one waits by then.\n\n" +
-				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again. A key then stands for another delay: publishers need other keys from then on.\n\n" +
 				"Bindings of others stay."},
 		"rebuilt with another delivery exchange": {rebuilt, func(o *overhaul) { o.newDelivery = "d" },
 			isRebuilt +
 				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
 				"refused if one waits by then.\n\n" +
-				"The entry is closed for the moment that this takes. Publishers get an error and have to try " +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
 				`Messages then arrive at exchange "d" in place of exchange "t.delivery": applications have to ` +
 				"bind their queues there."},
@@ -135,7 +153,8 @@ func TestOverhaul(t *testing.T) {
 				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
 				`with a "*" for each digit then match no message: they have to bind again.`},
 		"replaced, messages, bindings of others": {replaced, func(o *overhaul) {
-			o.waits, o.inbound = &waiting{2, 1}, []string{`exchange "a", bound to exchange "t.delay-16" with key "#"`}
+			o.waits = &waiting{tally{Messages: 2}, tally{Messages: 1}}
+			o.inbound = []string{`exchange "a", bound to exchange "t.delay-16" with key "#"`}
 		},
 			isReplaced + ".\n\n" +
 				"2 messages are on the way through it now, and 1 parked, by the last count, which may be some " +
@@ -179,6 +198,16 @@ func TestReasons(t *testing.T) {
 			values{"levels": number(17), "max_delay": text("36h")},
 			values{"levels": number(18), "max_delay": text("72h")},
 			[]string{`max_delay changes from "36h" to "72h"`}},
+		"the same max_delay in another base": {[]string{"base", "levels"},
+			values{"base": number(10), "max_delay": text("168h")},
+			values{"base": number(2), "levels": number(20), "max_delay": text("168h")},
+			values{"base": number(10), "levels": number(6), "max_delay": text("168h")},
+			[]string{"base changes from 2 to 10"}},
+		"the same max_delay, and the cause taken out of the configuration": {[]string{"levels", "resolution"},
+			values{"max_delay": text("168h")},
+			values{"levels": number(14), "resolution": text("1m"), "max_delay": text("168h")},
+			values{"levels": number(20), "resolution": text("1s"), "max_delay": text("168h")},
+			[]string{"levels changes from 14 to 20", `resolution changes from "1m" to "1s"`}},
 		"names that follow": {[]string{"name", "queue_name"}, values{"name": text("b")},
 			values{"name": text("a"), "queue_name": text("a.%d")},
 			values{"name": text("b"), "queue_name": text("b.%d")},

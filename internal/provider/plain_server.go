@@ -20,13 +20,23 @@ type frameworkServer interface {
 
 // NewServer returns the provider in the given version, as the plugin protocol has it. Any number of them may be in use
 // at a time.
-func NewServer(version string) (tfprotov6.ProviderServer, error) {
-	framework, ok := providerserver.NewProtocol6(&rabbitmqdelay{version: version})().(frameworkServer)
+func NewServer(version string, options ...Option) (tfprotov6.ProviderServer, error) {
+	p := &rabbitmqdelay{version: version}
+	for _, option := range options {
+		option(p)
+	}
+	framework, ok := providerserver.NewProtocol6(p)().(frameworkServer)
 	if !ok {
 		return nil, errors.New("the framework's server has no list resources")
 	}
 	return plainServer{framework}, nil
 }
+
+// An Option is nothing that a user can choose.
+type Option func(*rabbitmqdelay)
+
+// BindAtOnce does not wait until new queues are durable. It is for tests of all else.
+func BindAtOnce(p *rabbitmqdelay) { p.bindsAtOnce = true }
 
 func (s plainServer) ValidateResourceConfig(
 	ctx context.Context, req *tfprotov6.ValidateResourceConfigRequest,

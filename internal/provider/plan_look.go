@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +11,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -20,7 +22,7 @@ const lookTimeout = 10 * time.Second
 
 // forPlan is the operation on a planned or prior topology for a look at the broker, nil if no look is possible.
 func (r *lifecycle[M, P]) forPlan(ctx context.Context, model P) (context.Context, context.CancelFunc, *operation) {
-	ctx, cancel := context.WithTimeout(broker.WithoutRetries(ctx), lookTimeout)
+	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), lookTimeout)
 	if !r.connection.isKnown() || !model.isKnown() {
 		return ctx, cancel, nil
 	}
@@ -63,41 +65,76 @@ func (r *lifecycle[M, P]) notePlan(plan P, isNew bool) diag.Diagnostics {
 	return diags
 }
 
-// lookForCreate warns of what exists already.
+// lookForCreate warns of what exists already, and of policies of others that lose exchanges.
 func (r *lifecycle[M, P]) lookForCreate(ctx context.Context, plan P) diag.Diagnostics {
-	var diags diag.Diagnostics
-	ctx, cancel, o := r.forPlan(ctx, plan)
-	defer cancel()
-	if o == nil || plan.common().Adopt.IsUnknown() {
+	if plan.common().Adopt.IsUnknown() {
+		return r.lookForDisplaced(ctx, plan)
+	}
+	return r.look(ctx, topology.Topology{}, plan, false, func(o *operation, err error) (diags diag.Diagnostics) {
+		for _, found := range o.explain(ctx, "create", err) {
+			detail := "The apply will be refused, as things are. " + strings.TrimPrefix(found.Detail(), nothingWritten)
+			diags.AddWarning(found.Summary(), detail)
+		}
 		return diags
-	}
-	for _, found := range o.explain(ctx, "create", o.PreviewCreate(ctx, o.options.Adopt)) {
-		detail := "The apply will be refused, as things are. " + strings.TrimPrefix(found.Detail(), nothingWritten)
-		diags.AddWarning(found.Summary(), detail)
-	}
-	return diags
+	})
 }
 
 // lookForReplacement refuses a replacement that would destroy the existing objects and then could not make the planned
 // ones. The state's objects go first, and are not in the way.
 func (r *lifecycle[M, P]) lookForReplacement(ctx context.Context, plan P) diag.Diagnostics {
+	if plan.common().Adopt.IsUnknown() || plan.common().CreateDeliveryExchange.IsUnknown() {
+		return r.lookForDisplaced(ctx, plan)
+	}
+	const refused = "Nothing was destroyed: the replacement could not be completed. "
+	return r.look(ctx, topology.Topology{}, plan, true, func(o *operation, err error) (diags diag.Diagnostics) {
+		if rabbit.IsKind(err, rabbit.VhostNotFound) {
+			diags.AddAttributeError(path.Root("vhost"), "Vhost does not exist", fmt.Sprintf(
+				refused+"There is no vhost %q. Declare it in an apply before this one.", o.Vhost))
+			return diags
+		}
+		return refusedWith(o.explain(ctx, "create", err), refused)
+	})
+}
+
+// lookForDisplaced warns of policies of others that no longer apply to exchanges when those of a create are set.
+func (r *lifecycle[M, P]) lookForDisplaced(ctx context.Context, plan P) diag.Diagnostics {
+	return r.look(ctx, topology.Topology{}, plan, false, saysNothing)
+}
+
+// lookForUpdate warns likewise of an update. A plan that is settled changes nothing.
+func (r *lifecycle[M, P]) lookForUpdate(ctx context.Context, state, plan P, isSettled bool) diag.Diagnostics {
+	before, diags := state.expand()
+	if isSettled || diags.HasError() { // which the refresh has said
+		return nil
+	}
+	return r.look(ctx, before, plan, false, saysNothing)
+}
+
+func saysNothing(*operation, error) diag.Diagnostics { return nil }
+
+// look says what a create or a replacement would meet, and an update as far as policies are concerned. Refused has the
+// words for what would be refused.
+func (r *lifecycle[M, P]) look(
+	ctx context.Context, before topology.Topology, plan P, replaces bool,
+	refused func(*operation, error) diag.Diagnostics,
+) diag.Diagnostics {
 	var diags diag.Diagnostics
 	ctx, cancel, o := r.forPlan(ctx, plan)
 	defer cancel()
-	if o == nil || plan.common().Adopt.IsUnknown() || plan.common().CreateDeliveryExchange.IsUnknown() {
+	if o == nil {
 		return diags
 	}
-	const refused = "Nothing was destroyed: the replacement could not be completed. "
-	own := r.prior(o.Vhost)
-	deliveryPlanned := slices.ContainsFunc(r.connection.planned.in(o.Vhost),
+	o.options.Own, o.options.Replaces = r.prior(o.Vhost), replaces
+	o.options.DeliveryPlanned = slices.ContainsFunc(r.connection.planned.in(o.Vhost),
 		func(one planned) bool { return one.Has(o.Desired.Delivery) })
-	err := o.PreviewReplacement(ctx, own, deliveryPlanned, o.options.Adopt)
-	if broker.IsKind(err, broker.VhostNotFound) {
-		diags.AddAttributeError(path.Root("vhost"), "Vhost does not exist", fmt.Sprintf(
-			refused+"There is no vhost %q. Declare it in an apply before this one.", o.Vhost))
-		return diags
+	for _, problem := range o.engine.Preview(ctx, o.change(before, o.Desired)) {
+		if problem.Code == engine.Displaces {
+			diags.Append(o.explain(ctx, "update", problem.Cause)...)
+		} else {
+			diags.Append(refused(o, problem.Cause)...)
+		}
 	}
-	return refusedWith(o.explain(ctx, "create", err), refused)
+	return diags
 }
 
 // prior is all that the state has in the vhost.
@@ -107,21 +144,6 @@ func (r *lifecycle[M, P]) prior(vhost string) topology.Topology {
 		own = own.And(prior.Topology)
 	}
 	return own
-}
-
-// lookForDisplaced warns of policies of others that no longer apply to exchanges when those of the plan are set. A plan
-// that is settled changes nothing.
-func (r *lifecycle[M, P]) lookForDisplaced(ctx context.Context, plan P, isSettled bool) diag.Diagnostics {
-	var diags diag.Diagnostics
-	ctx, cancel, o := r.forPlan(ctx, plan)
-	defer cancel()
-	if o == nil || isSettled || len(o.Desired.Policies) == 0 {
-		return diags
-	}
-	for _, displacement := range o.PreviewDisplacements(ctx, r.prior(o.Vhost)) {
-		diags.Append(o.displaces(displacement))
-	}
-	return diags
 }
 
 // refusedWith begins the details of all errors with the same words.
@@ -158,14 +180,16 @@ func (r *lifecycle[M, P]) inbound(ctx context.Context, state P) []string {
 	if o == nil {
 		return nil
 	}
-	inbound, err := o.PreviewRemoval(ctx)
-	if err != nil {
-		return nil
-	}
 	var lines []string
-	for _, b := range inbound {
-		lines = append(lines,
-			fmt.Sprintf("exchange %q, bound to exchange %q with key %q", b.Source, b.Destination, b.RoutingKey))
+	for _, problem := range o.engine.Preview(ctx, o.change(o.Desired, topology.Topology{})) {
+		var inbound *engine.InboundError
+		if !errors.As(problem.Cause, &inbound) {
+			continue
+		}
+		for _, b := range inbound.Bindings {
+			lines = append(lines,
+				fmt.Sprintf("exchange %q, bound to exchange %q with key %q", b.Source, b.Destination, b.RoutingKey))
+		}
 	}
 	return lines
 }

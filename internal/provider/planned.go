@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -98,7 +98,7 @@ func (m *destinationModel) checkPlannedOnce(planned *sync.Map) diag.Diagnostics 
 	if diags.HasError() {
 		return diags
 	}
-	object := deploy.BindingObject(m.Vhost.ValueString(), b)
+	object := engine.BindingObject(m.Vhost.ValueString(), b)
 	if _, twice := planned.LoadOrStore(object, true); twice {
 		diags.AddError("Binding is planned twice", fmt.Sprintf(
 			"The %s in vhost %q is planned twice: another resource of this configuration is to make it, too. "+

@@ -12,8 +12,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 )
 
@@ -94,7 +94,7 @@ func (d *probeDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 	vhost := vhostOf(model.Vhost)
 	client := d.connection.client
 	o := d.connection.entryOperation("cascade", vhost, model.EntryExchange.ValueString())
-	found, err := recognize.Cascade(ctx, client.Lookup(vhost), vhost, o.Desired.Entry)
+	found, err := recognize.Cascade(ctx, client.Vhost(vhost), vhost, o.Desired.Entry)
 	if err != nil {
 		resp.Diagnostics.Append(o.notRecognized("probe", err))
 		return
@@ -112,7 +112,7 @@ func (d *probeDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 	}
 	if err == nil {
 		var took time.Duration
-		took, err = client.Probe(ctx, broker.Probe{
+		took, err = client.Probe(ctx, rabbit.Probe{
 			Vhost: vhost, Exchange: o.Desired.Entry, RoutingKey: key, Delivery: found.DeliveryExchange,
 			BindingKey: binding, Within: due + tolerance,
 		})

@@ -1,6 +1,6 @@
 // Package provider is what Terraform sees: schemas, models and words, one file for each resource, data source, list
 // resource and function. It decides nothing about topologies: internal/cascade expands a model, and
-// internal/deploy brings that onto a broker. The package puts the results into the state and into words. Read
+// internal/engine brings that onto a broker. The package puts the results into the state and into words. Read
 // lifecycle.go first, which cascades and ladders share, then words.go.
 package provider
 
@@ -33,9 +33,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
 
 var (
@@ -44,7 +44,8 @@ var (
 )
 
 type rabbitmqdelay struct {
-	version string
+	version     string
+	bindsAtOnce bool // see BindAtOnce
 }
 
 type providerModel struct {
@@ -99,8 +100,7 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 			"amqp_uri": schema.StringAttribute{
 				Optional: true, Sensitive: true,
 				MarkdownDescription: "AMQP URI, such as `amqps://user:password@host:5671`. Only AMQP says exactly " +
-					"whether a queue is empty. It is also faster for more than 32 bindings at a time, and before " +
-					"RabbitMQ 4.3 for the deletion of exchanges. Default: the environment variable " +
+					"whether a queue is empty. Default: the environment variable " +
 					"`RABBITMQ_AMQP_URI`, else derived from the endpoint's host. Where AMQP cannot be reached, " +
 					"resources do everything through the management API. The data source `rabbitmqdelay_probe` " +
 					"needs AMQP.",
@@ -151,7 +151,7 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 			"request_timeout": schema.StringAttribute{
 				Optional: true, CustomType: durationType{},
 				MarkdownDescription: fmt.Sprintf("How long one try of a request may take. Default: `%s`.",
-					broker.DefaultRequestTimeout),
+					rabbit.DefaultRequestTimeout),
 			},
 			"retry_timeout": schema.StringAttribute{
 				Optional: true, CustomType: durationType{},
@@ -163,7 +163,7 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 				CustomType: wholeNumberType{}, Optional: true,
 				MarkdownDescription: fmt.Sprintf("How many requests may be under way at once, for all resources of "+
 					"this provider together. Default: `%d`.",
-					broker.DefaultMaxParallelRequests),
+					rabbit.DefaultMaxParallelRequests),
 				Validators: []validator.Int64{int64validator.Between(1, 1000)},
 			},
 		},
@@ -186,7 +186,8 @@ func (p *rabbitmqdelay) Configure(
 	config, diags := model.brokerConfig(ctx)
 	config.UserAgent = fmt.Sprintf("terraform-provider-rabbitmqdelay/%s (Terraform %s)", p.version,
 		req.TerraformVersion)
-	client, err := broker.New(config)
+	config.BindsAtOnce = p.bindsAtOnce
+	client, err := rabbit.New(config)
 	if err != nil {
 		diags.Append(configDiagnostic(ctx, req.Config, err))
 	}
@@ -203,9 +204,9 @@ func (p *rabbitmqdelay) Configure(
 	if config.Insecure && !resp.Diagnostics.HasError() {
 		resp.Diagnostics.Append(insecureWarning(model.Insecure))
 	}
-	connection := &connection{claims: claims.New(), planned: &plannedTopologies{}}
+	connection := &connection{planned: &plannedTopologies{}}
 	if known {
-		connection.client = client
+		connection.client, connection.engine = client, engine.New(client)
 	}
 	resp.ResourceData = connection
 	resp.DataSourceData = connection
@@ -216,9 +217,9 @@ func (p *rabbitmqdelay) Configure(
 // provider once for a plan and once for an apply, so that a connection lives as long as one of these.
 type connection struct {
 	// client is nil while a value of the provider's configuration is unknown, which happens in plans only.
-	client *broker.Client
-	// claims are those of an apply, planned is what a plan has, and bindings are those of its new destinations.
-	claims   *claims.Table
+	client *rabbit.Client
+	engine *engine.Engine
+	// planned is what a plan has, and bindings are those of its new destinations.
 	planned  *plannedTopologies
 	bindings sync.Map
 	// silent is set when the broker did not answer a plan, so that not each resource waits for it.
@@ -278,17 +279,17 @@ func (m *providerModel) assume() map[string]bool {
 }
 
 // brokerConfig fills in the environment and the defaults.
-func (m providerModel) brokerConfig(ctx context.Context) (broker.Config, diag.Diagnostics) {
+func (m providerModel) brokerConfig(ctx context.Context) (rabbit.Config, diag.Diagnostics) {
 	var diags diag.Diagnostics
-	config := broker.Config{
+	config := rabbit.Config{
 		Endpoint:            stringOrEnv(m.Endpoint, "endpoint"),
 		Username:            stringOrEnv(m.Username, "username"),
 		Password:            stringOrEnv(m.Password, "password"),
 		AMQPURI:             stringOrEnv(m.AMQPURI, "amqp_uri"),
 		Proxy:               stringOrEnv(m.Proxy, "proxy"),
-		RequestTimeout:      broker.DefaultRequestTimeout,
-		RetryTimeout:        broker.DefaultRetryTimeout,
-		MaxParallelRequests: broker.DefaultMaxParallelRequests,
+		RequestTimeout:      rabbit.DefaultRequestTimeout,
+		RetryTimeout:        rabbit.DefaultRetryTimeout,
+		MaxParallelRequests: rabbit.DefaultMaxParallelRequests,
 	}
 	if config.Endpoint == "" {
 		config.Endpoint = defaultEndpoint
@@ -338,7 +339,7 @@ func (m providerModel) isInsecure(diags *diag.Diagnostics) bool {
 	return insecure
 }
 
-func (m providerModel) setTimeouts(config *broker.Config, diags *diag.Diagnostics) {
+func (m providerModel) setTimeouts(config *rabbit.Config, diags *diag.Diagnostics) {
 	if !m.RequestTimeout.IsNull() {
 		timeout := durationOf(m.RequestTimeout)
 		if timeout <= 0 {
@@ -411,7 +412,7 @@ func readFile(diags *diag.Diagnostics, attribute, name string) []byte {
 
 // configDiagnostic puts the error on the attribute, and says so if that is not where the value is from.
 func configDiagnostic(ctx context.Context, config tfsdk.Config, err error) diag.Diagnostic {
-	var wrong *broker.ConfigError
+	var wrong *rabbit.ConfigError
 	if !errors.As(err, &wrong) {
 		return diag.NewErrorDiagnostic("Invalid provider configuration", err.Error())
 	}

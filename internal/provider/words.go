@@ -11,10 +11,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/deploy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -22,17 +23,18 @@ import (
 // explain turns all faults of a deployment into diagnostics. The verb is the intended action.
 func (o *operation) explain(ctx context.Context, verb string, err error) diag.Diagnostics {
 	var (
-		list       deploy.Errors
-		delivery   *deploy.DeliveryError
-		exists     *deploy.ExistsError
-		takeover   *deploy.TakeoverError
-		rival      *deploy.RivalError
-		standing   *deploy.StandingError
-		held       *deploy.HeldError
-		wanted     *deploy.WantedError
-		notCreated *deploy.NotCreatedError
-		notRemoved *deploy.NotRemovedError
-		left       *deploy.DeliveryLeftError
+		list       engine.Errors
+		delivery   *engine.DeliveryError
+		exists     *engine.ExistsError
+		takeover   *engine.TakeoverError
+		rival      *engine.RivalError
+		standing   *engine.StandingError
+		displaced  *engine.DisplacedError
+		held       *engine.HeldError
+		wanted     *engine.WantedError
+		notCreated *engine.NotCreatedError
+		notRemoved *engine.NotRemovedError
+		left       *engine.DeliveryLeftError
 	)
 	var one diag.Diagnostic
 	switch {
@@ -54,6 +56,8 @@ func (o *operation) explain(ctx context.Context, verb string, err error) diag.Di
 		one = o.outranked(rival)
 	case errors.As(err, &standing):
 		one = o.wouldStand(standing)
+	case errors.As(err, &displaced):
+		one = o.displaces(displaced)
 	case errors.As(err, &held):
 		one = o.held(held)
 	case errors.As(err, &wanted):
@@ -77,7 +81,7 @@ func (o *operation) failed(verb string, err error) diag.Diagnostic {
 }
 
 // unusable is for a delivery exchange that the resource does not create.
-func (o *operation) unusable(err *deploy.DeliveryError) diag.Diagnostic {
+func (o *operation) unusable(err *engine.DeliveryError) diag.Diagnostic {
 	where := fmt.Sprintf("delivery exchange %q in vhost %q", err.Exchange, o.Vhost)
 	if !err.Missing {
 		return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange has the wrong type",
@@ -97,7 +101,7 @@ func (o *operation) unusable(err *deploy.DeliveryError) diag.Diagnostic {
 const nothingWritten = "Nothing was written. "
 
 // existing is for objects that are there already.
-func (o *operation) existing(ctx context.Context, err *deploy.ExistsError) diag.Diagnostic {
+func (o *operation) existing(ctx context.Context, err *engine.ExistsError) diag.Diagnostic {
 	if len(err.Different) == 0 {
 		return diag.NewErrorDiagnostic(fmt.Sprintf("Objects of the %s exist already", o.Kind), fmt.Sprintf(
 			nothingWritten+"In vhost %q these objects exist, exactly as the %s would declare them:\n\n  %s\n\n%s",
@@ -132,7 +136,7 @@ func (o *operation) orImport(ctx context.Context, otherwise, purpose string) str
 }
 
 // notTakenOver is for a delivery exchange that is to become part of the resource and is not what it would declare.
-func (o *operation) notTakenOver(err *deploy.TakeoverError) diag.Diagnostic {
+func (o *operation) notTakenOver(err *engine.TakeoverError) diag.Diagnostic {
 	return diag.NewAttributeErrorDiagnostic(path.Root("create_delivery_exchange"), "Delivery exchange differs",
 		fmt.Sprintf("Nothing was written. In vhost %q the delivery exchange differs from the one that the %s would "+
 			"declare:\n\n  %s\n\nLeave create_delivery_exchange at false, or let its owner delete it.",
@@ -140,7 +144,7 @@ func (o *operation) notTakenOver(err *deploy.TakeoverError) diag.Diagnostic {
 }
 
 // outranked is for a policy that would not apply because of others.
-func (o *operation) outranked(err *deploy.RivalError) diag.Diagnostic {
+func (o *operation) outranked(err *engine.RivalError) diag.Diagnostic {
 	lines := make([]string, len(err.Rivals))
 	for i, rival := range err.Rivals {
 		lines[i] = fmt.Sprintf("policy %q with priority %v and pattern %q, on %d of the exchanges", rival.Policy.Name,
@@ -154,7 +158,7 @@ func (o *operation) outranked(err *deploy.RivalError) diag.Diagnostic {
 }
 
 // displaces is for a policy that is to be set, and takes exchanges from others.
-func (o *operation) displaces(d deploy.Displacement) diag.Diagnostic {
+func (o *operation) displaces(d *engine.DisplacedError) diag.Diagnostic {
 	lines := make([]string, len(d.Rivals))
 	for i, rival := range d.Rivals {
 		lines[i] = fmt.Sprintf("policy %q with priority %v and pattern %q, on %d of the exchanges: %s",
@@ -171,7 +175,7 @@ func (o *operation) displaces(d deploy.Displacement) diag.Diagnostic {
 }
 
 // wouldStand is for a delivery exchange that a replacement would meet again, and is not what it would declare.
-func (o *operation) wouldStand(err *deploy.StandingError) diag.Diagnostic {
+func (o *operation) wouldStand(err *engine.StandingError) diag.Diagnostic {
 	return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange would be left standing",
 		fmt.Sprintf("Exchange %q stays, because others use it:\n\n  %s\n\nIt has other arguments than the %s would "+
 			"declare. Apply the change of these first, without the replacement, or give another delivery_exchange.",
@@ -179,7 +183,7 @@ func (o *operation) wouldStand(err *deploy.StandingError) diag.Diagnostic {
 }
 
 // held is for objects that another resource of this run has.
-func (o *operation) held(err *deploy.HeldError) diag.Diagnostic {
+func (o *operation) held(err *engine.HeldError) diag.Diagnostic {
 	return diag.NewErrorDiagnostic(fmt.Sprintf("Objects of the %s are those of another resource", o.Kind), fmt.Sprintf(
 		"Nothing was written. In vhost %q, another resource of this apply has these objects:\n\n  %s\n\n"+
 			"Two resources cannot share them: give one of the two other names. %s",
@@ -187,7 +191,7 @@ func (o *operation) held(err *deploy.HeldError) diag.Diagnostic {
 }
 
 // wanted is for objects that another resource of this run wanted to have.
-func (o *operation) wanted(verb string, err *deploy.WantedError) diag.Diagnostic {
+func (o *operation) wanted(verb string, err *engine.WantedError) diag.Diagnostic {
 	if verb == "update" {
 		verb = "change"
 	}
@@ -202,13 +206,13 @@ func (o *operation) wanted(verb string, err *deploy.WantedError) diag.Diagnostic
 const useMoved = "If it is one and the same under a new address, say so in the configuration, and apply again:" +
 	"\n\n  moved {\n    from = <address before>\n    to   = <address now>\n  }\n\n"
 
-func claimLines(by deploy.Claimed) string { return strings.Join(atMost(by.Lines()), "\n  ") }
+func claimLines(by engine.Claimed) string { return strings.Join(atMost(by.Lines()), "\n  ") }
 
 // past is the past participle of a verb.
 func past(verb string) string { return strings.TrimSuffix(verb, "e") + "ed" }
 
 // notCreated says why a create failed, and what of it is left.
-func (o *operation) notCreated(err *deploy.NotCreatedError) diag.Diagnostic {
+func (o *operation) notCreated(err *engine.NotCreatedError) diag.Diagnostic {
 	failure := o.failed("create", err.Err)
 	switch {
 	case err.OthersErr != nil:
@@ -232,10 +236,10 @@ func (o *operation) notCreated(err *deploy.NotCreatedError) diag.Diagnostic {
 }
 
 // notRemoved says why a destroy, or a change that removes queues, did not take place, and what of it is there.
-func (o *operation) notRemoved(verb string, err *deploy.NotRemovedError) diag.Diagnostic {
-	var notEmpty *broker.NotEmptyError
-	var undo *broker.UndoError
-	var left *deploy.LeftError
+func (o *operation) notRemoved(verb string, err *engine.NotRemovedError) diag.Diagnostic {
+	var notEmpty *drain.NotEmptyError
+	var undo *engine.UndoError
+	var left *engine.LeftError
 	if verb == "update" && !err.Of.IsWhole() {
 		verb = "change"
 	}
@@ -263,21 +267,22 @@ func (o *operation) notRemoved(verb string, err *deploy.NotRemovedError) diag.Di
 }
 
 // opensEntry tells whether a step belongs to the entry.
-func (o *operation) opensEntry(step plans.Step) bool {
-	return plans.Needed(step) == topology.ExchangeObject(o.Desired.Entry)
+func (o *operation) opensEntry(step plan.Step) bool {
+	return step.Makes() && step.Object() == topology.ExchangeObject(o.Desired.Entry)
 }
 
 // holdsMessages says what waits, and the ways out.
-func (o *operation) holdsMessages(verb string, err *broker.NotEmptyError, of topology.Topology) diag.Diagnostic {
+func (o *operation) holdsMessages(verb string, err *drain.NotEmptyError, of topology.Topology) diag.Diagnostic {
 	var lines, ways []string
-	var delayed, parked, overdue bool
+	var delayed, parked, overdue, byQueue bool
 	var longest time.Duration
 	for _, q := range err.Queues {
-		longest = max(longest, of.LongestWait(q.Name))
+		longest = max(longest, of.LongestWait(q.Name)+q.DelayedFor())
 		lines = append(lines, fmt.Sprintf("queue %q: %s", q.Name, q.Text()))
 		overdue = overdue || q.Overdue
 		delays := of.Queues[q.Name].Delays()
-		delayed, parked = delayed || delays && !q.Overdue, parked || !delays
+		delayed, parked = delayed || delays && (!q.Overdue || q.Delayed > 0), parked || !delays
+		byQueue = byQueue || q.Delayed > 0
 	}
 	after, waits := "", "a destroy"
 	if verb != "destroy" {
@@ -292,6 +297,10 @@ func (o *operation) holdsMessages(verb string, err *broker.NotEmptyError, of top
 	case delayed:
 		ways = append(ways, wait+"drain_timeout, which makes "+waits+" wait for them, or force_destroy = true, which "+
 			"makes it delete them.")
+	}
+	if byQueue {
+		ways = append(ways, "A queue delays messages by itself that a client has put back (delayed-retry-type), or "+
+			"that have a time of their own (x-opt-delivery-time).")
 	}
 	if overdue {
 		ways = append(ways, "Overdue messages find no queue, or a full one: bind a queue, or make room. "+
@@ -320,7 +329,7 @@ func (o *operation) leftStanding(exchange string, users []string) diag.Diagnosti
 }
 
 // takenOver says that a destroy left what another resource has by now.
-func (o *operation) takenOver(by deploy.Claimed) diag.Diagnostics {
+func (o *operation) takenOver(by engine.Claimed) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if len(by) > 0 {
 		diags.AddWarning(fmt.Sprintf("Objects of the %s were taken over", o.Kind), fmt.Sprintf(
@@ -338,7 +347,7 @@ func (o *operation) twice() diag.Diagnostic {
 }
 
 // warnings are the things that no apply repairs, one diagnostic for all of them.
-func (o *operation) warnings(state *broker.State) diag.Diagnostics {
+func (o *operation) warnings(state *rabbit.State) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if state == nil {
 		return diags
@@ -347,7 +356,7 @@ func (o *operation) warnings(state *broker.State) diag.Diagnostics {
 	type finding struct{ cause, effect string }
 	var causes []string
 	of, objects := map[string][]finding{}, map[finding][]string{}
-	for _, f := range o.Findings(state) {
+	for _, f := range engine.Findings(o.Vhost, o.Desired, state) {
 		found := finding{f.Cause, f.Effect}
 		if of[f.Cause] == nil {
 			causes = append(causes, f.Cause)

@@ -56,13 +56,20 @@ func bindOrders(t cascadetest.Tester, there topology.Topology, levels int) topol
 
 func keysTell(t cascadetest.Tester, c cascade.Cascade, there topology.Topology) {
 	t.Helper()
+	var lowest []string
 	for b := range there.Bindings {
 		if levels, shows := LevelsOf(b); shows && b.Destination == there.Delivery && levels != c.Levels {
 			t.Fatalf("%s shows %d levels, not %d", b.Line(), levels, c.Levels)
 		}
+		if _, is := LowestOf(b); is && b.Destination == there.Delivery {
+			lowest = append(lowest, b.Source)
+		}
 		if b.Source == there.Delivery && LeadsOn(b) {
 			t.Fatalf("%s is taken for a part of the cascade", b.Line())
 		}
+	}
+	if !slices.Equal(lowest, []string{c.Exchange(0)}) {
+		t.Fatalf("the lowest level has %q, not %q", lowest, c.Exchange(0))
 	}
 }
 

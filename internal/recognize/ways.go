@@ -37,6 +37,14 @@ func LevelsOf(b topology.Binding) (levels int, ok bool) {
 	return h.Above + h.Digits(), isHop && b.DestinationType == topology.ToExchange && b.Arguments == ""
 }
 
+// LowestOf is LevelsOf for the binding of the lowest level alone. Each cascade that ends in the delivery exchange has
+// one of these.
+func LowestOf(b topology.Binding) (levels int, ok bool) {
+	h, _ := cascade.ParseHop(b.RoutingKey)
+	levels, ok = LevelsOf(b)
+	return levels, ok && h.Digits() == 1
+}
+
 func (o *objects) leadsTo(exchange, end string) bool {
 	seen := map[string]bool{exchange: true}
 	for todo := []string{exchange}; len(todo) > 0; todo = todo[1:] {

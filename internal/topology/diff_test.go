@@ -7,14 +7,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans/planstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
 
 // Each object that exists is listed, with both values of whatever differs.
 func TestExisting(t *testing.T) {
-	desired := planstest.Expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
+	desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
 		ParkUnroutable: true})
 	actual := topology.New()
 	if found := topology.Existing(desired, actual); len(found) > 0 {
@@ -27,8 +27,8 @@ func TestExisting(t *testing.T) {
 	actual.Queues["t.delay-01"] = topology.Queue{Name: "t.delay-01", Exclusive: true, Arguments: topology.Arguments{
 		"x-message-ttl": "2000", "x-dead-letter-exchange": "t.delay-00", "x-max-length": int64(5),
 	}}
-	actual.Bindings.Add(topologytest.ToQueue("t.delay-00", "#", planstest.Audit))
-	actual.Bindings.Add(topologytest.ToQueue("t.delivery", "#", planstest.Application))
+	actual.Bindings.Add(topologytest.ToQueue("t.delay-00", "#", plantest.Audit))
+	actual.Bindings.Add(topologytest.ToQueue("t.delivery", "#", plantest.Application))
 	want := []string{
 		`exchange "t.delay-00"`,
 		`exchange "t.delay-01": type is direct, not topic; durable is false, not true; auto_delete is true, not ` +

@@ -44,7 +44,13 @@ resource "rabbitmqdelay_destination" "sendtask" {
   queue             = "QUEUE.SENDTASK"
 }
 
-# The application takes the environment variable PUBLISHER from here.
+data "rabbitmqdelay_cascade" "sendtask" {
+  vhost          = rabbitmqdelay_cascade.sendtask.vhost
+  entry_exchange = rabbitmqdelay_cascade.sendtask.entry_exchange
+}
+
+# The application takes the environment variable PUBLISHER from here. Not of the resource: Terraform
+# would save its planned value even if the apply is refused.
 output "publisher" {
-  value = jsonencode(rabbitmqdelay_cascade.sendtask.publisher)
+  value = jsonencode(data.rabbitmqdelay_cascade.sendtask.publisher)
 }

@@ -1,6 +1,6 @@
 # What the module does with its variables, without a broker. A mocked provider makes up what it computes.
 mock_provider "rabbitmqdelay" {
-  mock_resource "rabbitmqdelay_cascade" {
+  mock_data "rabbitmqdelay_cascade" {
     defaults = {
       publisher         = { entry_exchange = "the entry", base = 10, levels = 6, resolution_ms = 1000, max_delay_ms = 999999000 }
       delivery_exchange = "the delivery"

@@ -48,8 +48,8 @@ public sealed class DelayedPublisher
 
     // Further keys, which RabbitMQ uses again at every level, and the headers that it wrote during
     // the delay. RabbitMQ 3 takes a message with such headers for one that goes in circles, lost or
-    // stuck.
+    // stuck. RabbitMQ 4.4 would hold one until x-opt-delivery-time.
     private static bool IsHarmful(string header) =>
-        header == "CC" || header == "BCC" || header == "x-death" ||
+        header == "CC" || header == "BCC" || header == "x-death" || header == "x-opt-delivery-time" ||
         header.StartsWith("x-first-death-") || header.StartsWith("x-last-death-");
 }

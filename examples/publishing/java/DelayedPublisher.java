@@ -53,10 +53,11 @@ class DelayedPublisher {
 
     /**
      * Further keys, which RabbitMQ uses again at every level, and the headers that it wrote during the delay. RabbitMQ 3 takes
-     * a message with such headers for one that goes in circles, lost or stuck.
+     * a message with such headers for one that goes in circles, lost or stuck. RabbitMQ 4.4 would hold one until
+     * x-opt-delivery-time.
      */
     private static boolean isHarmful(String header) {
-        return Set.of("CC", "BCC", "x-death").contains(header)
+        return Set.of("CC", "BCC", "x-death", "x-opt-delivery-time").contains(header)
             || header.startsWith("x-first-death-") || header.startsWith("x-last-death-");
     }
 }

@@ -45,8 +45,9 @@ async function retry(connection, cascade, queue, delayMs) {
 
 // Further keys, which RabbitMQ uses again at every level, and the headers that it wrote during the
 // delay. RabbitMQ 3 takes a message with such headers for one that goes in circles, lost or stuck.
+// RabbitMQ 4.4 would hold one until x-opt-delivery-time.
 function isHarmful(header) {
-  return ['CC', 'BCC', 'x-death'].includes(header)
+  return ['CC', 'BCC', 'x-death', 'x-opt-delivery-time'].includes(header)
     || header.startsWith('x-first-death-') || header.startsWith('x-last-death-');
 }
 

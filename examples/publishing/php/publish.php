@@ -58,11 +58,12 @@ function retry(AMQPChannel $channel, Cascade $cascade, string $queue, int $delay
 
 /**
  * Further keys, which RabbitMQ uses again at every level, and the headers that it wrote during the delay. RabbitMQ 3
- * takes a message with such headers for one that goes in circles, lost or stuck.
+ * takes a message with such headers for one that goes in circles, lost or stuck. RabbitMQ 4.4 would hold one until
+ * x-opt-delivery-time.
  */
 function isHarmful(string $header): bool
 {
-    return in_array($header, ['CC', 'BCC', 'x-death'], true)
+    return in_array($header, ['CC', 'BCC', 'x-death', 'x-opt-delivery-time'], true)
         || str_starts_with($header, 'x-first-death-') || str_starts_with($header, 'x-last-death-');
 }
 

@@ -37,8 +37,10 @@ end
 
 # Further keys, which RabbitMQ uses again at every level, and the headers that it wrote during the
 # delay. RabbitMQ 3 takes a message with such headers for one that goes in circles, lost or stuck.
+# RabbitMQ 4.4 would hold one until x-opt-delivery-time.
 def harmful?(header)
-  %w[CC BCC x-death].include?(header) || header.start_with?('x-first-death-', 'x-last-death-')
+  %w[CC BCC x-death x-opt-delivery-time].include?(header) ||
+    header.start_with?('x-first-death-', 'x-last-death-')
 end
 
 cascade = cascade_from_environment

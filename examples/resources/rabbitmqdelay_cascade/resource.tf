@@ -6,9 +6,14 @@ resource "rabbitmqdelay_cascade" "reminders" {
   levels = 8
 }
 
-# What these need to compute keys, as JSON.
+# What publishers need to compute keys, as JSON. Not of the resource: Terraform would save its
+# planned value even if the apply is refused.
+data "rabbitmqdelay_cascade" "reminders" {
+  entry_exchange = rabbitmqdelay_cascade.reminders.entry_exchange
+}
+
 output "publisher" {
-  value = jsonencode(rabbitmqdelay_cascade.reminders.publisher)
+  value = jsonencode(data.rabbitmqdelay_cascade.reminders.publisher)
 }
 
 # For publishers that exist, in base 2: any delay up to 36 h 24 min 31 s, to the second.

@@ -17,25 +17,26 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/broker"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // Bench measures on one broker.
 type Bench struct {
 	broker   *brokertest.Broker
-	client   *broker.Client
+	client   *rabbit.Client
 	recorder *sample.Recorder
 	nodes    []*brokertest.Broker // of a cluster
 }
 
 // New returns a Bench that has to be closed.
 func New(b *brokertest.Broker, recorder *sample.Recorder) (*Bench, error) {
-	client, err := broker.New(broker.Config{Endpoint: b.Endpoint, Username: b.Username, Password: b.Password,
-		AMQPURI: b.AMQPURI})
+	client, err := rabbit.New(rabbit.Config{Endpoint: b.Endpoint, Username: b.Username, Password: b.Password,
+		AMQPURI: b.AMQPURI, BindsAtOnce: true}) // nobody kills the broker, and its own time is measured
 	if err != nil {
 		return nil, err
 	}
@@ -90,13 +91,13 @@ func config(name string, levels, lookahead int, queueType cascade.QueueType) cas
 
 // declare creates the cascade as the provider would.
 func (s *space) declare(ctx context.Context, name string, c cascade.Config) (*subject, error) {
-	return s.declareAs(ctx, name, c, cascade.Cascade.Expand, plans.Repair)
+	return s.declareAs(ctx, name, c, cascade.Cascade.Expand, plan.Repair)
 }
 
 // declareAs creates it with another expansion, or in another order.
 func (s *space) declareAs(ctx context.Context, name string, c cascade.Config,
 	expand func(cascade.Cascade) topology.Topology,
-	plan func(desired, actual topology.Topology) plans.Plan,
+	todo func(desired, actual topology.Topology) plan.Plan,
 ) (*subject, error) {
 	c.Vhost = s.vhost
 	resolved, err := c.Resolve()
@@ -104,7 +105,7 @@ func (s *space) declareAs(ctx context.Context, name string, c cascade.Config,
 		return nil, err
 	}
 	want := expand(resolved)
-	if _, err := s.client.Run(ctx, s.vhost, plan(want, topology.New())); err != nil {
+	if _, err := engine.Run(ctx, s.client.Vhost(s.vhost), todo(want, topology.New())); err != nil {
 		return nil, err
 	}
 	return &subject{name: name, cascade: resolved, Topology: want}, nil
@@ -131,7 +132,7 @@ func (of *subject) key(steps int64) string { return key(of.cascade.Base, of.casc
 func key(base, levels int, steps int64) string {
 	key := []byte(strings.Repeat("0.", levels) + destination)
 	for i := 2 * (levels - 1); steps > 0; i -= 2 {
-		key[i] = "0123456789abcdef"[steps%int64(base)]
+		key[i] = '0' + byte(steps%int64(base))
 		steps /= int64(base)
 	}
 	return string(key)

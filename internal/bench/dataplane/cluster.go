@@ -97,7 +97,7 @@ func (s *space) place(ctx context.Context, d Digits, placement int, resolution t
 	if err != nil {
 		return nil, err
 	}
-	state, err := s.client.Read(ctx, s.vhost, of.Topology)
+	state, err := s.client.Vhost(s.vhost).Read(ctx, of.Topology)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -28,7 +28,7 @@ type layout struct {
 	// bind is the topology with 28 levels of quorum queues.
 	bind func(cascade.Cascade) topology.Topology
 	// plan is the order in which all that is made, if not the usual one.
-	plan func(desired, actual topology.Topology) plans.Plan
+	todo func(desired, actual topology.Topology) plan.Plan
 	// atHighestBit lets publishers enter at the exchange of the first set bit.
 	atHighestBit bool
 }
@@ -41,7 +41,7 @@ var layouts = []layout{
 	{name: "full at the entry, lookahead 4 below", bind: func(c cascade.Cascade) topology.Topology {
 		return mixed(c, 4)
 	}},
-	{name: "full, bound in the opposite order", bind: withLookahead(full), plan: oppositely},
+	{name: "full, bound in the opposite order", bind: withLookahead(full), todo: oppositely},
 	{name: "full, direct exchanges for round delays", bind: withShortcuts},
 	{name: "full", bind: withLookahead(full)},
 }
@@ -76,14 +76,14 @@ func mixed(c cascade.Cascade, below int) topology.Topology {
 }
 
 // oppositely is the plan with the bindings in the opposite order.
-func oppositely(desired, actual topology.Topology) plans.Plan {
-	plan := plans.Repair(desired, actual)
-	for _, phase := range plan {
-		if _, binds := phase.Steps[0].(plans.Bind); binds {
+func oppositely(desired, actual topology.Topology) plan.Plan {
+	todo := plan.Repair(desired, actual)
+	for _, phase := range todo {
+		if _, binds := phase.Steps[0].(plan.Bind); binds {
 			slices.Reverse(phase.Steps)
 		}
 	}
-	return plan
+	return todo
 }
 
 // withShortcuts has full lookahead and a direct exchange before the entry and behind each queue. That exchange takes
@@ -140,11 +140,11 @@ func (s *space) declareLayout(ctx context.Context, l layout, i int) (published, 
 	declare := func(prefix string, resolution time.Duration) (*subject, error) {
 		c := config(fmt.Sprintf("%s%d", prefix, i), deadLetterLevels, full, cascade.Quorum)
 		c.Resolution = resolution
-		plan := l.plan
-		if plan == nil {
-			plan = plans.Repair
+		todo := l.todo
+		if todo == nil {
+			todo = plan.Repair
 		}
-		return s.declareAs(ctx, l.name, c, l.bind, plan)
+		return s.declareAs(ctx, l.name, c, l.bind, todo)
 	}
 	// No published message is ever due, so that a purge takes all of them.
 	if published, err = declare("p", publishResolution); err != nil {

@@ -7,7 +7,8 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plans"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -24,16 +25,16 @@ func (b *Bench) Steps(ctx context.Context, levels, round int) error {
 				return err
 			}
 			objects := resolved.Expand()
-			destroy := plans.Teardown(objects, objects, plans.Guard{Force: true})
-			destroy = append(destroy, plans.LetGo(objects.Delivery, true)...)
+			destroy := plan.Teardown(objects, objects, plan.Guard{Force: true})
+			destroy = append(destroy, plan.DeleteShared(objects.Delivery, true)...)
 			for _, each := range []struct {
 				operation string
-				plan      plans.Plan
+				todo      plan.Plan
 			}{
-				{"create", plans.Repair(objects, topology.New())},
+				{"create", plan.Repair(objects, topology.New())},
 				{"destroy", destroy},
 			} {
-				took, err := s.timed(ctx, each.plan)
+				took, err := s.timed(ctx, each.todo)
 				if err != nil {
 					return fmt.Errorf("%s %s: %w", each.operation, lookaheadName(lookahead), err)
 				}
@@ -52,10 +53,10 @@ func (b *Bench) Steps(ctx context.Context, levels, round int) error {
 }
 
 // timed runs a plan.
-func (s *space) timed(ctx context.Context, plan plans.Plan) (took time.Duration, err error) {
-	runner := s.client.Begin(s.vhost)
+func (s *space) timed(ctx context.Context, todo plan.Plan) (took time.Duration, err error) {
+	runner := engine.NewRunner(s.client.Vhost(s.vhost))
 	defer runner.Close()
 	began := time.Now()
-	_, err = runner.Run(ctx, plan)
+	_, err = runner.Run(ctx, todo)
 	return time.Since(began), err
 }

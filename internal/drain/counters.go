@@ -1,0 +1,310 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// counter counts messages in queues, over AMQP or through the management API.
+type counter interface {
+	isOverAMQP() bool
+	// version is that of the broker, empty if it cannot be found out.
+	version(ctx context.Context) string
+	// ready counts ready messages, for a wait: the counts may be old.
+	ready(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error)
+	// isStillEmpty tells whether a queue that an earlier proof covers has got no message since.
+	isStillEmpty(ctx context.Context, q topology.Queue, earlier Proven) (bool, error)
+	// verifyServed fails for a queue that was declared and that nobody serves.
+	verifyServed(ctx context.Context, q topology.Queue) error
+	close()
+}
+
+// errConnectionEnded is for an AMQP connection that ended in the middle.
+var errConnectionEnded = errors.New("the AMQP connection has ended")
+
+// amqpCounter asks the queues themselves.
+type amqpCounter struct {
+	http   httpCounter
+	conn   *rabbit.Conn
+	filled *sync.Map // see Prover
+}
+
+func (*amqpCounter) isOverAMQP() bool { return true }
+
+func (c *amqpCounter) version(context.Context) string { return c.conn.Version() }
+
+func (c *amqpCounter) close() { c.conn.Close() }
+
+// patience is how slow an answer may be. For a quorum queue whose leader does not answer, RabbitMQ says after five
+// seconds that it is empty (stat in rabbit_quorum_queue).
+const patience = 3 * time.Second
+
+// question asks a queue something over AMQP.
+type question func(*rabbit.Conn, context.Context, string) (count rabbit.ReadyCount, exists bool, err error)
+
+// ask asks a queue. One that does not exist holds nothing.
+func (c *amqpCounter) ask(ctx context.Context, q topology.Queue, question question) (rabbit.ReadyCount, error) {
+	vhost := c.http.vhost
+	began := time.Now()
+	count, exists, err := question(c.conn, ctx, q.Name)
+	switch {
+	case ctx.Err() != nil:
+		return count, vhost.Client().Interrupted(vhost.Counting(q.Name), ctx.Err())
+	case err != nil:
+		return count, fmt.Errorf("%w: %w", errConnectionEnded, err)
+	case time.Since(began) > patience:
+		return count, uncountable(vhost, q.Name, "it took too long to answer")
+	case !exists:
+		// That is also the answer for a queue on a node that is down.
+		_, known, err := vhost.Queue(ctx, q.Name)
+		if err == nil && known {
+			err = uncountable(vhost, q.Name, "it exists, but is not available")
+		}
+		return rabbit.ReadyCount{}, err
+	}
+	return count, nil
+}
+
+// depth counts the ready messages of a queue.
+func (c *amqpCounter) depth(ctx context.Context, q topology.Queue) (rabbit.ReadyCount, error) {
+	count, err := c.ask(ctx, q, (*rabbit.Conn).Depth)
+	if count.Messages > 0 && q.Type() != "stream" {
+		c.filled.Store(q.Name, true)
+	}
+	return count, err
+}
+
+// leader asks a quorum queue for a message, which only its leader has, and puts it back. A queue without a leader, for
+// moments after its node started, says that nothing is ready, but it does not answer this (TestQueueWithoutLeader).
+// That counts as a delivery of a message that came just now, so nobody asks where a policy limits these. Nor does
+// anybody where the queue may delay a message that is put back.
+//
+// If there seems to have been no leader a moment ago, it asks again, for two reasons. By then, the messages that a
+// client had got from the leader before are back. And the deletion of a queue in the first millisecond of its leader
+// can cost the node its at-least-once dead-lettering. That is for good (3.10.8; issue 16652 of RabbitMQ).
+func (c *amqpCounter) leader(ctx context.Context, q topology.Queue) (rabbit.ReadyCount, error) {
+	count, err := c.ask(ctx, q, (*rabbit.Conn).Peek)
+	if err != nil || count.Messages > 0 || count.IsPrompt {
+		return count, err
+	}
+	if err := c.http.vhost.Client().Wait(ctx, Settling); err != nil {
+		return count, err
+	}
+	return c.ask(ctx, q, (*rabbit.Conn).Peek)
+}
+
+func (c *amqpCounter) ready(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error) {
+	return askAll(ctx, queues, func(ctx context.Context, q topology.Queue) (QueueDepth, error) {
+		count, err := c.depth(ctx, q)
+		if q.Type() == "stream" {
+			count.Messages = 0 // by the statistics, and 1 for some seconds where a new one is empty
+		}
+		return QueueDepth{Name: q.Name, Messages: count.Messages, Consumers: count.Consumers}, err
+	})
+}
+
+// isStillEmpty asks the leader of the queue last.
+func (c *amqpCounter) isStillEmpty(ctx context.Context, q topology.Queue, earlier Proven) (bool, error) {
+	totals, err := c.http.totals(ctx, []topology.Queue{q})
+	if err != nil {
+		return false, err
+	}
+	total := totals[q.Name]
+	ready, err := c.ask(ctx, q, (*rabbit.Conn).Depth)
+	_, filled := c.filled.Load(q.Name)
+	isEmpty := total.Messages == 0 || filled && total.Messages == total.Ready // which have left it by now
+	if err != nil || !isEmpty || ready.Messages+ready.Consumers > 0 || earlier.Hides(q.Name) {
+		return isEmpty && ready.Messages+ready.Consumers == 0, err
+	}
+	ready, err = c.leader(ctx, q)
+	return ready.Messages == 0, err
+}
+
+func (c *amqpCounter) verifyServed(ctx context.Context, q topology.Queue) error {
+	if _, err := c.http.count(ctx, q); err != nil || !isQuorum(q) {
+		return err
+	}
+	ready, err := c.ask(ctx, q, (*rabbit.Conn).Depth)
+	if err == nil && ready.Messages == 0 {
+		_, err = c.ask(ctx, q, (*rabbit.Conn).Peek) // nobody knows the queue yet: there is nothing to deliver
+	}
+	return err
+}
+
+// httpCounter asks the management API.
+type httpCounter struct{ vhost *rabbit.Vhost }
+
+func (httpCounter) isOverAMQP() bool { return false }
+
+func (c httpCounter) version(ctx context.Context) string { return c.vhost.Client().Version(ctx) }
+
+func (httpCounter) close() {}
+
+func (c httpCounter) ready(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error) {
+	totals, err := c.totals(ctx, queues)
+	if err != nil {
+		return nil, err
+	}
+	depths := make([]QueueDepth, len(queues))
+	for i, q := range queues {
+		depths[i] = QueueDepth{Name: q.Name, Messages: totals[q.Name].Messages, Consumers: totals[q.Name].Consumers}
+	}
+	return depths, nil
+}
+
+func (c httpCounter) isStillEmpty(ctx context.Context, q topology.Queue, _ Proven) (bool, error) {
+	totals, err := c.totals(ctx, []topology.Queue{q})
+	return err == nil && totals[q.Name].Messages == 0, err
+}
+
+func (c httpCounter) verifyServed(ctx context.Context, q topology.Queue) error {
+	if _, err := c.count(ctx, q); err != nil || !isQuorum(q) {
+		return err
+	}
+	for deadline := time.Now().Add(2 * streamLag); ; { // its leader counts it
+		count, err := c.countServed(ctx, q, rabbit.CountedAtTick)
+		if err != nil || count == nil || count.Reductions != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return uncountable(c.vhost, q.Name, "it has not been counted since it was declared")
+		}
+		if err := c.vhost.Client().Wait(ctx, polling); err != nil {
+			return err
+		}
+	}
+}
+
+// streamLag is how old the count of a stream may be, which has no ticks. Only a queue that somebody has declared
+// anew is one. It is also how long a count may be missing: until a tick, or until the statistics have it.
+const streamLag = 11 * time.Second
+
+// totals asks for all that the queues hold. It waits for counts that RabbitMQ leaves out, such as that of a quorum
+// queue until its first tick (3.10.8). If they do not come, it fails: nothing is empty by a missing count.
+func (c httpCounter) totals(ctx context.Context, queues []topology.Queue) (map[string]rabbit.QueueCount, error) {
+	totals := map[string]rabbit.QueueCount{}
+	for deadline := time.Now().Add(streamLag); ; {
+		if err := c.addTotals(ctx, queues, totals); err != nil {
+			return nil, err
+		}
+		if queues = unknown(queues, totals); len(queues) == 0 {
+			return totals, nil
+		}
+		if time.Now().After(deadline) {
+			return nil, uncounted(c.vhost, queues[0].Name)
+		}
+		if err := c.vhost.Client().Wait(ctx, time.Second); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// unknown are the queues that have no count yet.
+func unknown(queues []topology.Queue, totals map[string]rabbit.QueueCount) []topology.Queue {
+	return slices.DeleteFunc(slices.Clone(queues), func(q topology.Queue) bool {
+		_, known := totals[q.Name]
+		return known
+	})
+}
+
+// addTotals adds the counts that RabbitMQ tells now. Where one is missing, it lists the queues of the whole vhost. An
+// older broker gives exact counts of classic queues nowhere else (3.10.8 does not, 4.0.5 does).
+func (c httpCounter) addTotals(
+	ctx context.Context, queues []topology.Queue, totals map[string]rabbit.QueueCount,
+) error {
+	counts, err := askAll(ctx, queues, c.count)
+	if err != nil {
+		return err
+	}
+	for i, q := range queues {
+		switch {
+		case counts[i] == nil: // a queue that does not exist holds nothing
+			totals[q.Name] = rabbit.QueueCount{}
+		case counts[i].IsCounted:
+			totals[q.Name] = *counts[i]
+		}
+	}
+	if len(unknown(queues, totals)) == 0 {
+		return nil
+	}
+	listed, err := c.vhost.CountAll(ctx)
+	for name, count := range listed {
+		if _, known := totals[name]; !known && count.IsCounted {
+			totals[name] = *count
+		}
+	}
+	return err
+}
+
+// count is the present count of a queue, or that of its last tick where there is no present one. It is nil for a queue
+// that does not exist.
+func (c httpCounter) count(ctx context.Context, q topology.Queue) (*rabbit.QueueCount, error) {
+	count, err := c.countServed(ctx, q, rabbit.CountedNow)
+	if err == nil && count != nil && !count.IsCounted && q.Type() != "classic" {
+		return c.countServed(ctx, q, rabbit.CountedLast)
+	}
+	return count, err
+}
+
+// countServed waits until most members of a queue are online. A queue that was declared just now may have none, on a
+// busy node for moments (4.3.6). There is none of a stream until there are statistics of it (3.10.8).
+func (c httpCounter) countServed(
+	ctx context.Context, q topology.Queue, kind rabbit.CountKind,
+) (*rabbit.QueueCount, error) {
+	for deadline := time.Now().Add(streamLag); ; {
+		count, err := c.vhost.Count(ctx, q.Name, kind)
+		if err != nil || count == nil || count.HasMajority() {
+			return count, err
+		}
+		if time.Now().After(deadline) {
+			// RabbitMQ says of such a queue that nothing is ready (stat in rabbit_quorum_queue).
+			return nil, uncountable(c.vhost, q.Name,
+				fmt.Sprintf("only %d of its %d members are online", count.Online, count.Members))
+		}
+		if err := c.vhost.Client().Wait(ctx, polling); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// uncounted is for a queue whose count RabbitMQ leaves out for good.
+func uncounted(vhost *rabbit.Vhost, queue string) error {
+	return &rabbit.Error{Kind: rabbit.Unavailable, Op: vhost.Counting(queue),
+		Reason: "the management API does not say how many there are",
+		Hint: "nothing is deleted while it is not certain that the queue is empty. RabbitMQ 4.3.0 to 4.3.3 leave out " +
+			"the counts of quorum queues that come from 3.13 (rabbitmq-server issue 16974): 4.3.4 has them. " +
+			halfDone}
+}
+
+func uncountable(vhost *rabbit.Vhost, queue, why string) error {
+	return &rabbit.Error{Kind: rabbit.Unavailable, Op: vhost.Counting(queue), Reason: why,
+		Hint: "nothing is deleted while it is not certain that the queue is empty. Look at the state of the queue " +
+			"and of the nodes that hold it. " + halfDone}
+}
+
+// halfDone is the state of a queue after a declaration or deletion whose client or connection ended in the middle.
+// RabbitMQ keeps it over a restart (3.10.8).
+const halfDone = "A broken-off declaration or deletion may have left the queue without replicas. Only if " +
+	"rabbitmq-queues quorum_status names none: it holds nothing, delete it with rabbitmqctl delete_queue"
+
+// askAll asks for all at the same time, and begins with them in their order.
+func askAll[Q, A any](ctx context.Context, all []Q, ask func(context.Context, Q) (A, error)) ([]A, error) {
+	answers := make([]A, len(all))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, one := range all {
+		group.Go(func() (err error) {
+			answers[i], err = ask(ctx, one)
+			return err
+		})
+	}
+	return answers, group.Wait()
+}

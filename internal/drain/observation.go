@@ -1,0 +1,216 @@
+package drain
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// observation is the sight of queues, round after round.
+type observation struct {
+	http    httpCounter
+	amqp    *amqpCounter // nil: only the management API can be asked
+	queues  []topology.Queue
+	known   []Queue
+	overdue map[string]bool // the queues that may keep a message after its time
+	ticks   map[string]*Ticks
+
+	mutex  sync.Mutex
+	counts []Count
+}
+
+// observe finds out what has to be known of the queues to count them, and takes the old counts of quorum queues.
+func (p *Prover) observe(ctx context.Context, c counter, queues []topology.Queue) (*observation, error) {
+	o := &observation{http: httpCounter{p.vhost}, queues: queues, ticks: map[string]*Ticks{}}
+	o.amqp, _ = c.(*amqpCounter)
+	group, together := errgroup.WithContext(ctx)
+	var around Surroundings
+	group.Go(func() (err error) {
+		around, o.overdue, err = readSurroundings(together, p.vhost, queues)
+		return err
+	})
+	group.Go(func() error { return o.countOld(together) })
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	around.Version = c.version(ctx)
+	var hiding []string
+	for _, q := range queues {
+		known := around.Known(q, c.isOverAMQP(), o.overdue)
+		_, known.Filled = p.filled.Load(q.Name)
+		if isQuorum(q) {
+			o.ticks[q.Name] = &Ticks{}
+			if known.Hides {
+				hiding = append(hiding, q.Name)
+			}
+		}
+		o.known = append(o.known, known)
+	}
+	return o, p.needStatistics(ctx, hiding)
+}
+
+// countOld asks the management API for the total counts of quorum queues. They are as old as the queue's last tick, but
+// they show at once the messages that have waited for longer.
+func (o *observation) countOld(ctx context.Context) error {
+	return o.countAtSomeTick(ctx, slices.DeleteFunc(slices.Clone(o.queues),
+		func(q topology.Queue) bool { return !isQuorum(q) }))
+}
+
+func (o *observation) countAtSomeTick(ctx context.Context, queues []topology.Queue) error {
+	totals, err := o.http.totals(ctx, queues)
+	if err != nil {
+		return err
+	}
+	for _, q := range queues {
+		t := totals[q.Name]
+		o.add(Count{Queue: q.Name, Kind: All, Messages: t.Messages, ReadyOfAll: t.Ready})
+	}
+	return nil
+}
+
+// count asks all queues for the counts of messages that move through them, and some queues for the counts that are
+// lacking.
+func (o *observation) count(ctx context.Context, lacks map[string]Kind) error {
+	if o.amqp != nil {
+		// A round that has to do that says little of how fast the broker is.
+		o.amqp.conn.OpenChannels(ctx, len(o.queues))
+	}
+	group, together := errgroup.WithContext(ctx)
+	group.Go(func() error { return o.countExact(together) })
+	for i, q := range o.queues {
+		if isQuorum(q) {
+			group.Go(func() error {
+				kind, isLacking := lacks[q.Name]
+				return o.countQuorum(together, q, o.known[i], isLacking && kind == Leader, isLacking && kind == All)
+			})
+		}
+	}
+	return group.Wait()
+}
+
+// countQuorum takes the counts of a quorum queue that a round needs.
+func (o *observation) countQuorum(
+	ctx context.Context, q topology.Queue, known Queue, lacksLeader, lacksAll bool,
+) error {
+	if known.Moves == Ready {
+		if err := o.countReady(ctx, q); err != nil {
+			return err
+		}
+	}
+	switch {
+	case lacksLeader:
+		return o.askLeader(ctx, q)
+	case lacksAll && !known.Hides: // for the sake of an old count, which may be another one by now
+		if err := o.countAtSomeTick(ctx, []topology.Queue{q}); err != nil {
+			return err
+		}
+		return o.countTicked(ctx, q)
+	case known.Hides:
+		return o.countTicked(ctx, q)
+	}
+	return nil
+}
+
+// countReady counts ready messages over AMQP.
+func (o *observation) countReady(ctx context.Context, q topology.Queue) error {
+	asked := time.Now()
+	ready, err := o.amqp.depth(ctx, q)
+	if err == nil {
+		o.add(Count{Queue: q.Name, Kind: Ready, AsOf: asked, Messages: ready.Messages, Consumers: ready.Consumers})
+	}
+	return err
+}
+
+// countExact counts all messages of classic queues, which the management API knows at once, and those of streams.
+func (o *observation) countExact(ctx context.Context) error {
+	queues := slices.DeleteFunc(slices.Clone(o.queues), isQuorum)
+	if len(queues) == 0 {
+		return nil
+	}
+	asked := time.Now()
+	totals, err := o.http.totals(ctx, queues)
+	if err != nil {
+		return err
+	}
+	for _, q := range queues {
+		t := totals[q.Name]
+		asOf := asked
+		if q.Type() == "stream" {
+			asOf = asked.Add(-streamLag)
+		}
+		o.add(Count{
+			Queue: q.Name, Kind: All, AsOf: asOf, Messages: t.Messages, ReadyOfAll: t.Ready, Consumers: t.Consumers,
+		})
+	}
+	return nil
+}
+
+func (o *observation) askLeader(ctx context.Context, q topology.Queue) error {
+	asked := time.Now()
+	ready, err := o.amqp.leader(ctx, q)
+	if err != nil {
+		return err
+	}
+	kind := Leader
+	if ready.Messages > 0 {
+		kind = Ready
+	}
+	o.add(Count{Queue: q.Name, Kind: kind, AsOf: asked, Messages: ready.Messages})
+	return nil
+}
+
+// countTicked asks for what a quorum queue has counted at its last tick, and finds out how old that is.
+func (o *observation) countTicked(ctx context.Context, q topology.Queue) error {
+	asked := time.Now()
+	count, err := o.http.vhost.Count(ctx, q.Name, rabbit.CountedAtTick)
+	if err != nil {
+		return err
+	}
+	if count == nil { // what does not exist holds nothing
+		o.add(Count{Queue: q.Name, Kind: All, AsOf: asked})
+		return nil
+	}
+	reductions := NoNote
+	if count.IsCounted && count.Reductions != nil {
+		reductions = *count.Reductions
+	}
+	if asOf := o.ticks[q.Name].Read(asked, reductions); !asOf.IsZero() {
+		o.add(Count{
+			Queue: q.Name, Kind: All, AsOf: asOf, Messages: count.Messages, ReadyOfAll: count.Ready,
+			Delayed: count.Delayed, NextDelayed: count.NextDelayed, LastDelayed: count.LastDelayed,
+			Consumers: count.Consumers,
+		})
+	}
+	return nil
+}
+
+func (o *observation) add(c Count) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	c.Answered = time.Now()
+	o.counts = append(o.counts, c)
+}
+
+// depths are the counts in the words of an error. An old count may not tell what the queue delays.
+func (o *observation) depths(waiting []Count) []QueueDepth {
+	depths := make([]QueueDepth, len(waiting))
+	for i, c := range waiting {
+		mayKeep := o.overdue[c.Queue] && (!c.AsOf.IsZero() || !o.delaysItself(c.Queue))
+		depths[i] = QueueDepth{
+			Name: c.Queue, Messages: c.Messages, Consumers: c.Consumers,
+			Delayed: c.Delayed, NextDelayed: c.NextDelayed, LastDelayed: c.LastDelayed,
+			Overdue: c.Kind == All && mayKeep && c.Consumers == 0 && c.Messages > c.ReadyOfAll+c.Delayed,
+		}
+	}
+	return depths
+}
+
+func (o *observation) delaysItself(queue string) bool {
+	return slices.ContainsFunc(o.known, func(q Queue) bool { return q.Name == queue && q.DelaysItself })
+}

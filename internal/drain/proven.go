@@ -1,0 +1,68 @@
+package drain
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Proven is that queues certainly held nothing at a time. Without it, a destroy of 28 levels would look anew into each
+// queue that it deletes, and take several times as long.
+type Proven struct {
+	queues []topology.Queue
+	since  time.Time
+	// stay is the shortest time for which a message in one of the queues is ready.
+	stay  time.Duration
+	known []Queue
+}
+
+// Proven is what an empty verdict has proven of the queues that were judged.
+func (p Proof) Proven(queues []topology.Queue, v Verdict) Proven {
+	return Proven{queues: queues, since: v.Since, stay: p.shortestStay(), known: p.Queues}
+}
+
+// HoldsAt is true while a message that has come into one of the queues since is still ready there, unless somebody
+// consumes it. No ready message then says that they are still empty. It never is for queues that delay messages by
+// themselves.
+func (p Proven) HoldsAt(now time.Time, queues []topology.Queue) bool {
+	return now.Sub(p.since) < p.stay && !slices.ContainsFunc(queues,
+		func(q topology.Queue) bool { return !p.Covers(q, time.Time{}) })
+}
+
+// Renewed is the proof of queues for which it still held at a time.
+func (p Proven) Renewed(queues []topology.Queue, at time.Time) Proven {
+	p.queues, p.since = queues, at
+	return p
+}
+
+// Covers tells whether the queue held nothing at a time after its ways in were closed.
+func (p Proven) Covers(q topology.Queue, closed time.Time) bool {
+	return slices.ContainsFunc(p.queues, q.Equal) && p.since.After(closed)
+}
+
+// Without is the rest of the proof when queues have changed.
+func (p Proven) Without(changed map[string]bool) Proven {
+	p.queues = slices.DeleteFunc(slices.Clone(p.queues), func(q topology.Queue) bool { return changed[q.Name] })
+	return p
+}
+
+// Hides tells whether the ready messages of a queue are not all that it may hold.
+func (p Proven) Hides(queue string) bool {
+	return slices.ContainsFunc(p.known, func(q Queue) bool { return q.Name == queue && q.Hides })
+}
+
+// shortestStay is the shortest time for which a message that comes into one of the queues is ready.
+func (p Proof) shortestStay() time.Duration {
+	shortest := time.Duration(math.MaxInt64)
+	for _, q := range p.Queues {
+		switch {
+		case q.DelaysItself:
+			return 0
+		case q.Stay > 0:
+			shortest = min(shortest, q.Stay)
+		}
+	}
+	return shortest
+}

@@ -1,0 +1,373 @@
+// Package drain proves that queues are empty, so that no message is deleted with one. Queues come in. Nothing goes out,
+// or a [*NotEmptyError] that says what waits where.
+//
+// Begin with [NewProver], one for each operation, and tell it of each change, see [Prover.Closed] and
+// [Prover.Changed]. Call
+// [Prover.VerifyEmpty] for a look, a wait or a proof, and [Prover.Left] immediately before a queue is deleted.
+//
+// What counts prove is decided by pure rules, which never ask a broker: read rules.go first ([Proof.Judge]), then
+// overdue.go and proven.go. The counts come from one of two counters (counters.go): over AMQP, which a queue answers
+// itself, or through the management API alone. One is chosen for an operation.
+//
+// It never deletes or closes anything.
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Prover finds out whether queues of one vhost are empty, for one operation. It counts them over AMQP if a connection
+// can be had when it first needs one, and through the management API otherwise.
+type Prover struct {
+	vhost *rabbit.Vhost
+	// choosing is held by who chooses the counter, which is nil until then.
+	choosing chan struct{}
+	counter  counter
+	// filled has the queues in which AMQP has counted messages: so it reaches the broker that has them. What they had
+	// by an old count of the management API may have left since. Without it, a drain ends in a dispute.
+	filled sync.Map
+	// hasStatistics is set once RabbitMQ is known to collect statistics.
+	hasStatistics atomic.Bool
+
+	mutex  sync.Mutex
+	proven Proven
+	// closed is when exchanges were last deleted or unbound, by their names.
+	closed map[string]time.Time
+}
+
+// NewProver is for one operation. It makes no request.
+func NewProver(vhost *rabbit.Vhost) *Prover {
+	return &Prover{vhost: vhost, choosing: make(chan struct{}, 1), closed: map[string]time.Time{}}
+}
+
+// Close ends the connection, if there is one.
+func (p *Prover) Close() {
+	p.choosing <- struct{}{}
+	defer func() { <-p.choosing }()
+	if p.counter != nil {
+		p.counter.close()
+		p.counter = nil
+	}
+}
+
+// Question is which queues are to be empty, in the order in which messages move from one to the next.
+type Question struct {
+	Queues []topology.Queue
+	// Wait is how long the queues may take to run empty.
+	Wait time.Duration
+	// Why is what the messages are in the way of.
+	Why string
+	// FirstLook is for a first look, before anything is closed: it ends with what can be seen at once.
+	FirstLook bool
+	// NothingMoves is set when nothing moves from queue to queue any more.
+	NothingMoves bool
+}
+
+// VerifyEmpty fails with a *NotEmptyError unless nothing waits in the queues. It gives up before its time where waiting
+// does not help. A message that came just when the entry was closed may be parked, and the entry would only stay closed
+// for longer. RabbitMQ removes an exchange and its bindings one after the other (TestDrain).
+func (p *Prover) VerifyEmpty(ctx context.Context, q Question) error {
+	deadline := time.Now().Add(q.Wait)
+	for {
+		waiting, err := p.waiting(ctx, q)
+		if err != nil || len(waiting) == 0 {
+			return err
+		}
+		if !time.Now().Before(deadline) || anyStays(q.Queues, waiting) {
+			return &NotEmptyError{Vhost: p.vhost.Name(), Why: q.Why, Queues: waiting}
+		}
+		if err := p.untilNextLook(ctx, q.Queues, deadline); err != nil {
+			return err
+		}
+	}
+}
+
+// anyStays tells whether one of the queues holds messages that neither a TTL nor a consumer takes out of it.
+func anyStays(queues []topology.Queue, waiting []QueueDepth) bool {
+	return slices.ContainsFunc(waiting, func(depth QueueDepth) bool {
+		return depth.Consumers == 0 && slices.ContainsFunc(queues, func(q topology.Queue) bool {
+			return q.Name == depth.Name && !q.Delays()
+		})
+	})
+}
+
+// polling is the time between two questions while messages wait, or a count is waited for.
+const polling = 250 * time.Millisecond
+
+// untilNextLook waits until it is worth looking at queues that hold messages: until none is ready, or one is where it
+// stays.
+func (p *Prover) untilNextLook(ctx context.Context, queues []topology.Queue, deadline time.Time) error {
+	for {
+		if err := p.vhost.Client().Wait(ctx, polling); err != nil || !time.Now().Before(deadline) {
+			return err
+		}
+		ready, err := p.Ready(ctx, queues)
+		if err != nil {
+			return err
+		}
+		waiting := slices.DeleteFunc(ready, func(d QueueDepth) bool { return d.Messages == 0 })
+		if len(waiting) == 0 || anyStays(queues, waiting) {
+			return nil
+		}
+	}
+}
+
+// Ready counts the messages of queues that are ready. Where there is no AMQP, the counts may be old.
+func (p *Prover) Ready(ctx context.Context, queues []topology.Queue) (depths []QueueDepth, err error) {
+	err = p.count(ctx, func(c counter) error {
+		depths, err = c.ready(ctx, queues)
+		return err
+	})
+	return depths, err
+}
+
+// waiting are the queues that hold messages. It is empty only if none does for certain. Where an earlier proof still
+// holds, it is renewed, for less than a new one takes.
+func (p *Prover) waiting(ctx context.Context, q Question) (waiting []QueueDepth, err error) {
+	err = p.count(ctx, func(c counter) error {
+		if isRenewed, err := p.renew(ctx, c, q.Queues); err != nil || isRenewed {
+			return err
+		}
+		var proven *Proven
+		waiting, proven, err = p.prove(ctx, c, q.Queues, Proof{FirstLook: q.FirstLook, NothingMoves: q.NothingMoves})
+		if proven != nil {
+			p.mutex.Lock()
+			defer p.mutex.Unlock()
+			p.proven = *proven
+		}
+		return err
+	})
+	return waiting, err
+}
+
+// renew renews an earlier proof that still holds, if nothing has come into the queues since.
+func (p *Prover) renew(ctx context.Context, c counter, queues []topology.Queue) (isRenewed bool, err error) {
+	earlier := p.lastProof()
+	if !earlier.HoldsAt(time.Now(), queues) || !c.isOverAMQP() {
+		return false, nil
+	}
+	began := time.Now()
+	ready, err := c.ready(ctx, queues)
+	if err != nil {
+		return false, err
+	}
+	came := slices.ContainsFunc(ready, func(d QueueDepth) bool { return d.Messages > 0 || d.Consumers > 0 })
+	if came || !earlier.HoldsAt(time.Now(), queues) {
+		return false, nil
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.proven = earlier.Renewed(queues, began)
+	return true, nil
+}
+
+func (p *Prover) lastProof() Proven {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.proven
+}
+
+// prove looks at the queues until the looks prove that they are empty, or that messages wait in some. What that takes
+// is decided by Proof. Proven is nil unless they are empty, and were not just glanced at.
+func (p *Prover) prove(
+	ctx context.Context, c counter, queues []topology.Queue, of Proof,
+) (waiting []QueueDepth, proven *Proven, err error) {
+	of.Began = time.Now()
+	seen, err := p.observe(ctx, c, queues)
+	if err != nil {
+		return nil, nil, err
+	}
+	of.Queues = seen.known
+	var verdict Verdict
+	for {
+		if err := seen.count(ctx, verdict.Lacks); err != nil {
+			return nil, nil, p.notCounted(ctx, verdict, err)
+		}
+		verdict = of.Judge(seen.counts)
+		switch {
+		case len(verdict.Waiting) > 0:
+			return seen.depths(verdict.Waiting), nil, nil
+		case len(verdict.Disputed) > 0:
+			return nil, nil, p.disagree(verdict.Disputed[0])
+		case verdict.Empty && of.FirstLook:
+			return nil, nil, nil
+		case verdict.Empty:
+			proven := of.Proven(queues, verdict)
+			return nil, &proven, nil
+		}
+		if err := p.needStatistics(ctx, verdict.Uncounted()); err != nil {
+			return nil, nil, err
+		}
+		if err := p.vhost.Client().Wait(ctx, verdict.Pause); err != nil {
+			return nil, nil, p.notCounted(ctx, verdict, err)
+		}
+	}
+}
+
+// disagree is for a queue in which messages are ready by the management API, and none is by AMQP.
+func (p *Prover) disagree(count Count) error {
+	return &rabbit.Error{Kind: rabbit.Unavailable, Op: p.vhost.Counting(count.Queue),
+		Reason: fmt.Sprintf("the management API says that %d are ready, and AMQP that none is", count.ReadyOfAll),
+		Hint: "nothing is deleted while it is not certain that the queue is empty. Make sure that both reach the " +
+			"same broker: amqp_uri is the address for AMQP. If they do, messages pass through the queue: try again " +
+			"when none do"}
+}
+
+// notCounted is for a wait that ended before RabbitMQ had counted all queues.
+func (p *Prover) notCounted(ctx context.Context, verdict Verdict, err error) error {
+	uncounted := verdict.Uncounted()
+	if len(uncounted) == 0 || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	return &rabbit.Error{Kind: rabbit.Unavailable, Op: p.vhost.Counting(uncounted[0]),
+		Reason: "RabbitMQ has not counted them since the way into the queue was closed",
+		Hint: "a quorum queue counts itself at intervals (quorum_tick_interval, five seconds by default). The " +
+			"management API takes over the count at others (collect_statistics_interval). Nothing is " +
+			"deleted before that: give timeouts more time than both, or look at the queue's state. " + halfDone}
+}
+
+// needStatistics fails where RabbitMQ does not say when it has counted the queues.
+func (p *Prover) needStatistics(ctx context.Context, queues []string) error {
+	if len(queues) == 0 || p.hasStatistics.Load() {
+		return nil
+	}
+	has, err := p.vhost.Client().HasStatistics(ctx)
+	if err != nil {
+		return err
+	}
+	if has {
+		p.hasStatistics.Store(true)
+		return nil
+	}
+	return &rabbit.Error{Kind: rabbit.Unavailable, Op: p.vhost.Counting(queues[0]),
+		Reason: "RabbitMQ's statistics are switched off (management_agent.disable_metrics_collector), and only they " +
+			"tell whether a quorum queue keeps a message after its time, or delays one by itself",
+		Hint: "nothing is deleted while that is not certain. Switch the statistics on, or make sure of it yourself " +
+			"and set force_destroy = true"}
+}
+
+// Closed notes that an exchange no longer leads anywhere, or not to all that it did.
+func (p *Prover) Closed(exchange string) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.closed[exchange] = time.Now()
+}
+
+// Changed notes that nothing is known any more of a queue.
+func (p *Prover) Changed(queue string) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.proven = p.proven.Without(map[string]bool{queue: true})
+}
+
+// closedAt is when the last of the sources was closed. Where sources is nil, all that were closed are meant.
+func (p *Prover) closedAt(sources []string) time.Time {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	var last time.Time
+	for source, at := range p.closed {
+		if (sources == nil || slices.Contains(sources, source)) && at.After(last) {
+			last = at
+		}
+	}
+	return last
+}
+
+// Settle waits until what the sources had routed when they were closed is in the queues.
+func (p *Prover) Settle(ctx context.Context, sources []string) error {
+	return p.vhost.Client().Wait(ctx, time.Until(p.closedAt(sources).Add(Settling)))
+}
+
+// Left counts what a queue holds immediately before it is deleted, none if it is certainly empty. A proof from after
+// its ways in were closed leaves only publishers who name the queue: no message is ready in it, then. Without such a
+// proof there has to be one. What such a publisher has a queue delay by itself, since the tick of the proof, nobody can
+// see. The sources are the exchanges that led into the queue, nil if they are not known.
+func (p *Prover) Left(ctx context.Context, q topology.Queue, sources []string) (waiting []QueueDepth, err error) {
+	if err := p.Settle(ctx, sources); err != nil {
+		return nil, err
+	}
+	err = p.count(ctx, func(c counter) error {
+		if earlier := p.lastProof(); earlier.Covers(q, p.closedAt(sources)) {
+			if isEmpty, err := c.isStillEmpty(ctx, q, earlier); err != nil || isEmpty {
+				return err
+			}
+		}
+		waiting, _, err = p.prove(ctx, c, []topology.Queue{q}, Proof{NothingMoves: true})
+		return err
+	})
+	return waiting, err
+}
+
+// VerifyServed fails for a queue that was declared and that nobody serves.
+func (p *Prover) VerifyServed(ctx context.Context, q topology.Queue) error {
+	err := p.count(ctx, func(c counter) error { return c.verifyServed(ctx, q) })
+	if e, is := errors.AsType[*rabbit.Error](err); is &&
+		(e.Kind == rabbit.Unavailable || e.Kind == rabbit.Timeout && ctx.Err() == nil) {
+		return &rabbit.Error{Kind: rabbit.Unavailable, Op: fmt.Sprintf("declare %s in vhost %q",
+			topology.QueueObject(q.Name), p.vhost.Name()), Reason: e.Reason, Hint: halfDone}
+	}
+	return err
+}
+
+// count does something with the counter of the operation. Where its connection ends meanwhile, all of it is done again,
+// with the management API as the counter from then on.
+func (p *Prover) count(ctx context.Context, do func(counter) error) error {
+	for {
+		c, err := p.choose(ctx)
+		if err != nil {
+			return err
+		}
+		if err = do(c); !errors.Is(err, errConnectionEnded) {
+			return err
+		}
+		p.giveUp(ctx, c, err)
+	}
+}
+
+// choose chooses the counter, unless that is done.
+func (p *Prover) choose(ctx context.Context) (counter, error) {
+	select {
+	case p.choosing <- struct{}{}:
+		defer func() { <-p.choosing }()
+	case <-ctx.Done():
+		return nil, p.ended(ctx)
+	}
+	if p.counter != nil {
+		return p.counter, nil
+	}
+	conn, err := p.vhost.Connect(ctx)
+	switch {
+	case err == nil:
+		p.counter = &amqpCounter{http: httpCounter{p.vhost}, conn: conn, filled: &p.filled}
+	case ctx.Err() != nil:
+		return nil, p.ended(ctx)
+	default:
+		p.vhost.Client().Warn(ctx, "no AMQP, everything goes through the management API", err)
+		p.counter = httpCounter{p.vhost}
+	}
+	return p.counter, nil
+}
+
+// giveUp has the management API count from now on.
+func (p *Prover) giveUp(ctx context.Context, ended counter, err error) {
+	p.choosing <- struct{}{}
+	defer func() { <-p.choosing }()
+	if p.counter == ended {
+		p.vhost.Client().Warn(ctx, "AMQP failed, going on through the management API", err)
+		ended.close()
+		p.counter = httpCounter{p.vhost}
+	}
+}
+
+func (p *Prover) ended(ctx context.Context) error {
+	return p.vhost.Client().Interrupted("wait for queues", ctx.Err())
+}

@@ -1,0 +1,266 @@
+package drain
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func at(seconds float64) time.Time { return began.Add(time.Duration(seconds * float64(time.Second))) }
+
+func ready(queue string, seconds float64, messages int64) Count {
+	return Count{Queue: queue, Kind: Ready, AsOf: at(seconds), Answered: at(seconds + 0.01), Messages: messages}
+}
+
+// all is a count that was made at a time, or nobody knows when (-1).
+func all(seconds float64, messages, ready int64) Count {
+	c := Count{Queue: "q", Kind: All, AsOf: at(seconds), Answered: at(max(seconds, 0) + 9), Messages: messages,
+		ReadyOfAll: ready}
+	if seconds < 0 {
+		c.AsOf = time.Time{}
+	}
+	return c
+}
+
+func leader(seconds float64) Count {
+	return Count{Queue: "q", Kind: Leader, AsOf: at(seconds), Answered: at(seconds + 0.02)}
+}
+
+func consumed(c Count) Count { c.Consumers = 1; return c }
+
+func TestJudge(t *testing.T) {
+	plain := Queue{Name: "q", Moves: Ready, Stay: time.Hour}
+	hides := Queue{Name: "q", Moves: Ready, Stay: time.Hour, Hides: true}
+	classic := Queue{Name: "q", Moves: All, Stay: time.Hour, NeedsNoLeader: true}
+	short := Queue{Name: "q", Moves: Ready, Stay: 50 * time.Millisecond}
+	filled := Queue{Name: "q", Moves: Ready, Stay: time.Hour, Filled: true}
+	twice := []Count{ready("q", 0, 0), ready("q", 0.2, 0), leader(0.21)}
+	for name, test := range map[string]verdictCase{
+		"nothing was counted":  {Proof{Queues: []Queue{plain}}, nil, 0, false, false, Leader, true},
+		"one look":             {Proof{Queues: []Queue{plain}}, twice[:1], 0, false, false, Leader, true},
+		"two looks, no leader": {Proof{Queues: []Queue{plain}}, twice[:2], 0, false, false, Leader, true},
+		"two looks":            {Proof{Queues: []Queue{plain}}, twice, 0, false, true, 0, false},
+		"two looks in a row": {Proof{Queues: []Queue{plain}},
+			[]Count{ready("q", 0, 0), ready("q", 0.02, 0), leader(0.02)}, 0, false, false, Leader, true},
+		"a leader before the last look": {Proof{Queues: []Queue{plain}}, []Count{leader(0), ready("q", 0, 0),
+			ready("q", 0.2, 0)}, 0, false, false, Leader, true},
+		"a count from before": {Proof{Queues: []Queue{plain}},
+			[]Count{ready("q", -1, 0), ready("q", 0.2, 0), leader(0.3)}, 0, false, false, Leader, true},
+		"a message is ready": {Proof{Queues: []Queue{plain}},
+			[]Count{ready("q", 0, 0), ready("q", 0.2, 1)}, 1, false, false, 0, false},
+		"short, two looks": {Proof{Queues: []Queue{short}},
+			[]Count{ready("q", 0, 0), ready("q", 0.12, 0), leader(0.12)}, 0, false, false, Leader, true},
+		"short, a third look": {Proof{Queues: []Queue{short}},
+			[]Count{ready("q", 0, 0), ready("q", 0.12, 0), ready("q", 0.3, 0), leader(0.3)}, 0, false, true, 0, false},
+		"short and still, two looks": {Proof{Queues: []Queue{short}, NothingMoves: true},
+			[]Count{ready("q", 0, 0), ready("q", 0.12, 0), leader(0.12)}, 0, false, true, 0, false},
+		"hides, no count of all": {Proof{Queues: []Queue{hides}}, twice, 0, false, false, All, true},
+		"hides, counted at a time unknown": {Proof{Queues: []Queue{hides}}, append(twice, all(-1, 0, 0)), 0, false,
+			false, All, true},
+		"hides, counted too early": {Proof{Queues: []Queue{hides}}, append(twice, all(0.1, 0, 0)), 0, false,
+			false, All, true},
+		"hides, counted": {Proof{Queues: []Queue{hides}}, append(twice, all(0.3, 0, 0)), 0, false,
+			true, 0, false},
+		"hides one": {Proof{Queues: []Queue{hides}}, append(twice, all(0.3, 1, 0)), 1, false,
+			false, 0, false},
+		"hid one, long ago": {Proof{Queues: []Queue{plain}}, append(twice, all(-1, 1, 0)), 0, false,
+			false, All, true},
+		"hid one, and no longer": {Proof{Queues: []Queue{plain}}, append(twice, all(-1, 1, 0),
+			all(0.3, 0, 0)), 0, false, true, 0, false},
+		"had one ready, long ago": {Proof{Queues: []Queue{plain}}, append(twice, all(-1, 1, 1)), 0, false,
+			false, All, true},
+		"had one ready, and it left": {Proof{Queues: []Queue{filled}}, append(twice, all(-1, 1, 1)), 0, false,
+			true, 0, false},
+		"has one ready for others": {Proof{Queues: []Queue{plain}}, append(twice, all(-1, 1, 1),
+			all(0.3, 1, 1)), 0, true, false, 0, false},
+		"is consumed": {Proof{Queues: []Queue{plain}}, []Count{consumed(ready("q", 0, 0)),
+			ready("q", 0.2, 0), leader(0.2)}, 0, false, false, All, true},
+		"a consumer holds one": {Proof{Queues: []Queue{plain}}, []Count{consumed(ready("q", 0, 0)),
+			ready("q", 0.2, 0), all(0.3, 1, 0)}, 1, false, false, 0, false},
+		"classic": {Proof{Queues: []Queue{classic}}, []Count{all(0, 0, 0), all(10, 0, 0)}, 0,
+			false, true, 0, false},
+		"no AMQP, had one": {Proof{Queues: []Queue{{Name: "q", Moves: All, Hides: true}}},
+			[]Count{all(-1, 1, 1)}, 1, false, false, 0, false},
+		"no AMQP, had one, and no longer": {
+			Proof{Queues: []Queue{{Name: "q", Moves: All, Hides: true}}},
+			[]Count{all(-1, 1, 1), all(1, 0, 0), all(15, 0, 0)}, 0, false, true, 0, false,
+		},
+		"classic, holds one": {Proof{Queues: []Queue{classic}}, []Count{all(0, 1, 1)}, 1, false, false, 0,
+			false},
+		"glance": {Proof{Queues: []Queue{hides}, FirstLook: true}, append([]Count{all(-1, 0, 0)},
+			twice[:1]...), 0, false, true, 0, false},
+		"glance, no AMQP": {Proof{Queues: []Queue{{Name: "q", Moves: All, Hides: true}}, FirstLook: true},
+			[]Count{all(-1, 0, 0)}, 0, false, true, 0, false},
+		"glance, not counted": {Proof{Queues: []Queue{plain}, FirstLook: true}, []Count{all(-1, 0, 0)}, 0,
+			false, false, All, true},
+		"glance, hid one": {Proof{Queues: []Queue{plain}, FirstLook: true}, append([]Count{all(-1, 1, 0)},
+			twice[:1]...), 0, false, false, All, true},
+		"glance, hides one": {Proof{Queues: []Queue{plain}, FirstLook: true},
+			append([]Count{all(-1, 1, 0), all(0.1, 1, 0)}, twice[:1]...), 1, false, false, 0, false},
+		"glance, hid one, and no longer": {Proof{Queues: []Queue{plain}, FirstLook: true},
+			append([]Count{all(-1, 1, 0), all(0.1, 0, 0)}, twice[:1]...), 0, false, true, 0, false},
+		"one of two": {Proof{Queues: []Queue{plain, {Name: "r", Moves: Ready}}}, twice, 0, false,
+			false, Leader, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkVerdict(t, test)
+		})
+	}
+}
+
+type verdictCase struct {
+	proof    Proof
+	counts   []Count
+	waiting  int64
+	disputed bool
+	empty    bool
+	lacks    Kind // where it is not empty, and nothing waits
+	lacking  bool
+}
+
+// checkVerdict compares the verdict with the expected one.
+func checkVerdict(t *testing.T, test verdictCase) {
+	test.proof.Began = began
+	v := test.proof.Judge(test.counts)
+	if v.Empty != test.empty || len(v.Disputed) > 0 != test.disputed {
+		t.Errorf("the verdict is %+v", v)
+	}
+	if len(v.Waiting) != int(min(test.waiting, 1)) || len(v.Waiting) > 0 &&
+		v.Waiting[0].Messages != test.waiting {
+		t.Errorf("waiting are %v", v.Waiting)
+	}
+	if test.empty || len(v.Waiting)+len(v.Disputed) > 0 {
+		return
+	}
+	if kind, lacking := v.Lacks["q"]; lacking != test.lacking || kind != test.lacks {
+		if _, other := v.Lacks["r"]; !other {
+			t.Errorf("lacking are %v", v.Lacks)
+		}
+	}
+	if v.Pause < Settling {
+		t.Errorf("the pause is %s", v.Pause)
+	}
+}
+
+// TestLeadersInTurn has queues whose leaders were asked in different looks, which is as good as in the same one.
+func TestLeadersInTurn(t *testing.T) {
+	proof := Proof{Queues: []Queue{{Name: "q", Moves: Ready}, {Name: "r", Moves: Ready}}, Began: began}
+	var counts []Count
+	for _, s := range []float64{0, 0.2, 0.4} {
+		counts = append(counts, ready("q", s, 0), ready("r", s, 0))
+		if s > 0.3 {
+			counts = append(counts, leader(s))
+		} else if s > 0.1 {
+			counts = append(counts, Count{Queue: "r", Kind: Leader, AsOf: at(s), Answered: at(s)})
+		}
+	}
+	if v := proof.Judge(counts); !v.Empty {
+		t.Errorf("the verdict is %+v", v)
+	}
+}
+
+// TestMoves has a message hop from queue to queue just before each of them is counted: no round sees it, until its way
+// is over.
+func TestMoves(t *testing.T) {
+	queues := []Queue{
+		{Name: "c", Moves: Ready, Stay: 80 * time.Millisecond}, {Name: "b", Moves: Ready, Stay: 40 * time.Millisecond},
+		{Name: "a", Moves: Ready, Stay: 20 * time.Millisecond, NeedsNoLeader: true},
+	}
+	for i := range queues {
+		queues[i].NeedsNoLeader = true
+	}
+	proof := Proof{Queues: queues, Began: began}
+	var counts []Count
+	var rounds int
+	for v := (Verdict{}); !v.Empty; v = proof.Judge(counts) {
+		rounds++
+		for _, q := range queues {
+			counts = append(counts, ready(q.Name, 0.11*float64(rounds-1), 0))
+		}
+	}
+	// It was in queues unseen for less than two rounds and the time between them, 0.12 s. So its way takes 0.14 s, and
+	// 0.1 s.
+	if rounds != 4 {
+		t.Errorf("it took %d rounds", rounds)
+	}
+}
+
+// TestSince tells how long a proof by an old count holds: as long as looks come before a message could have come and
+// gone.
+func TestSince(t *testing.T) {
+	for name, test := range map[string]struct {
+		pause, since float64
+		delaysItself bool
+	}{
+		"looks in a row": {0.5, 5, false}, "looks far apart": {1.5, 1.5, false},
+		"looks in a row at a queue that delays messages": {0.5, 0.5, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := Queue{Name: "q", Moves: Ready, Stay: time.Second, Hides: true, DelaysItself: test.delaysItself}
+			var counts []Count
+			for s := 0.0; s <= 5; s += test.pause {
+				counts = append(counts, ready("q", s, 0))
+			}
+			proof := Proof{Queues: []Queue{q}, Began: began}
+			v := proof.Judge(append(counts, all(2, 0, 0)))
+			if want := at(test.since); !v.Empty || v.Since.Sub(want).Abs() >= time.Second/2 {
+				t.Errorf("the verdict is %+v, and not since %s", v, want)
+			}
+			queues := []topology.Queue{{Name: "q"}}
+			proven := proof.Proven(queues, v)
+			if holds := proven.HoldsAt(v.Since, queues); holds == test.delaysItself {
+				t.Errorf("the proof holds where no message is ready: %t", holds)
+			}
+			if !proven.Covers(queues[0], v.Since.Add(-1)) || proven.Covers(queues[0], v.Since) {
+				t.Error("it is no proof of what came until then, or one of what came later")
+			}
+		})
+	}
+}
+
+func TestSlowBroker(t *testing.T) {
+	slow := Count{Queue: "q", AsOf: at(0), Answered: at(0.2)}
+	if v := (Proof{Queues: []Queue{{Name: "q"}}, Began: began}).Judge([]Count{slow}); v.Pause != 800*time.Millisecond {
+		t.Errorf("the pause is %s", v.Pause)
+	}
+}
+
+func TestTicks(t *testing.T) {
+	type read struct {
+		asked      float64
+		reductions int64
+		asOf       float64 // -1: not known
+	}
+	for name, reads := range map[string][]read{
+		"one note":   {{0, 1, -1}, {5, 1, -1}, {60, 1, -1}},
+		"one change": {{0, 1, -1}, {1, 2, -1}, {2, 2, -1}, {9, 2, -1}},
+		// The note 2 may have been written before the question of second 3, the note 3 was not.
+		"two changes":         {{0, 1, -1}, {3, 1, -1}, {4, 2, -1}, {5, 2, -1}, {9, 3, -1}, {10, 3, 3}, {11, 3, 3}},
+		"three changes":       {{0, 1, -1}, {4, 2, -1}, {9, 3, -1}, {10, 3, 0}, {14, 4, -1}, {15, 4, 4}},
+		"a new queue":         {{0, NoNote, -1}, {3, NoNote, -1}, {4, 7, -1}, {5, 7, -1}, {9, 8, -1}, {10, 8, 3}},
+		"a note that is gone": {{0, 1, -1}, {4, 2, -1}, {9, NoNote, -1}, {10, NoNote, -1}},
+		"a leader anew":       {{0, 900, -1}, {4, 950, -1}, {9, 7, -1}, {10, 7, 0}},
+		"many in between":     {{0, 1, -1}, {60, 2, -1}, {120, 3, -1}, {121, 3, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ticks Ticks
+			for _, r := range reads {
+				asOf := ticks.Read(at(r.asked), r.reductions)
+				if r.asOf < 0 != asOf.IsZero() || r.asOf >= 0 && !asOf.Equal(at(r.asOf)) {
+					t.Errorf("asked at %v: as of %s", r.asked, asOf)
+				}
+			}
+		})
+	}
+}
+
+func TestUncounted(t *testing.T) {
+	v := Verdict{Lacks: map[string]Kind{"b": All, "a": All, "c": Leader}}
+	if names := v.Uncounted(); !slices.Equal(names, []string{"a", "b"}) {
+		t.Errorf("they are %v", names)
+	}
+}

@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// check refuses what cannot be, before anything is written. It notes the objects that were asked for in vain.
+func (o *operation) check(ctx context.Context, found *rabbit.State) error {
+	added := o.after.of(o.added())
+	var takeover error
+	if o.isUpdate() && o.after.ownsDelivery() && !o.before.ownsDelivery() {
+		takeover = o.after.checkTakeover(found)
+	}
+	err := allErrors(o.after.checkDelivery(found), takeover, added.checkExisting(found, o.change.Options.Adopt),
+		o.after.checkPolicies(ctx, found, o.change.Before))
+	if err != nil {
+		o.claim.FailFor(added.present(found.Topology))
+	}
+	return err
+}
+
+func (o *operation) isUpdate() bool { return !o.change.Before.IsEmpty() && !o.change.Options.Rebuild }
+
+// added is what must not be there yet, unless it is adopted. An update does not declare the delivery exchange anew. A
+// rebuild finds nothing where there was another delivery exchange.
+func (o *operation) added() topology.Topology {
+	if o.isUpdate() {
+		return o.after.wanted.Without(o.change.Before)
+	}
+	had := o.before.wanted
+	if had.Delivery != o.after.wanted.Delivery {
+		had.Exchanges = maps.Clone(had.Exchanges)
+		delete(had.Exchanges, had.Delivery)
+	}
+	return o.after.wanted.Except(had)
+}
+
+// checkDelivery makes sure of a delivery exchange that the topology does not own.
+func (d *deployment) checkDelivery(state *rabbit.State) error {
+	anyType := d.wanted.DeliveryType == ""
+	switch {
+	case d.ownsDelivery():
+		return nil
+	case !state.DeliveryExists:
+		return &DeliveryError{Exchange: d.wanted.Delivery, Missing: true, AnyType: anyType}
+	case state.DeliveryExchange.Type != d.wanted.DeliveryType && !anyType:
+		return &DeliveryError{Exchange: d.wanted.Delivery, Type: state.DeliveryExchange.Type}
+	}
+	return nil
+}
+
+// checkExisting refuses to touch existing objects, unless they are to be adopted and are exactly right.
+func (d *deployment) checkExisting(state *rabbit.State, adopt bool) error {
+	equal, different := d.sortPresent(state)
+	if len(different) > 0 || len(equal) > 0 && !adopt {
+		return &ExistsError{equal, different}
+	}
+	return nil
+}
+
+// checkPolicies makes sure, where a policy is to be set, that the user may do it, and that it then applies. Policies of
+// the topology before are no rivals.
+func (d *deployment) checkPolicies(ctx context.Context, state *rabbit.State, before topology.Topology) error {
+	var errs []error
+	for _, name := range policiesToSet(d.wanted, state.Topology) {
+		own := d.wanted.Policies[name]
+		errs = append(errs, d.vhost.MaySet(ctx, own))
+		if rivals := withoutOwn(d.rivals(state, own), before); len(rivals) > 0 {
+			errs = append(errs, &RivalError{own, rivals})
+		}
+	}
+	return allErrors(errs...)
+}
+
+// policiesToSet are the names of those that are missing or differ.
+func policiesToSet(desired, actual topology.Topology) []string {
+	differences := topology.Diff(desired, actual)
+	return slices.Concat(differences.MissingPolicies, differences.WrongPolicies)
+}
+
+// withoutOwn leaves out the policies of the topology.
+func withoutOwn(rivals []Rival, own topology.Topology) []Rival {
+	return slices.DeleteFunc(rivals, func(rival Rival) bool {
+		_, is := own.Policies[rival.Policy.Name]
+		return is
+	})
+}
+
+// Rival is another policy for the same exchanges as one of the topology.
+type Rival struct {
+	Policy    topology.Policy
+	Exchanges []string
+}
+
+// rivals are those because of which a policy of the topology may not apply.
+func (d *deployment) rivals(state *rabbit.State, own topology.Policy) []Rival {
+	return d.onExchangesOf(own, func(exchange string) policy.Policies {
+		return state.AllPolicies.Users.Rivals(own, exchange)
+	})
+}
+
+// onExchangesOf gathers other policies, exchange by exchange of those to which a policy of the topology is to apply.
+func (d *deployment) onExchangesOf(own topology.Policy, others func(exchange string) policy.Policies) []Rival {
+	var rivals []Rival
+	for _, exchange := range slices.Sorted(maps.Keys(d.wanted.Exchanges)) {
+		if d.wanted.AlternateOf(exchange) != own.AlternateExchange() {
+			continue
+		}
+		for _, other := range others(exchange) {
+			i := slices.IndexFunc(rivals, func(rival Rival) bool { return rival.Policy.Name == other.Name })
+			if i < 0 {
+				i = len(rivals)
+				rivals = append(rivals, Rival{Policy: other.Policy})
+			}
+			rivals[i].Exchanges = append(rivals[i].Exchanges, exchange)
+		}
+	}
+	return rivals
+}
+
+// sortPresent lists the existing objects of the desired topology, exactly as desired or different. A delivery exchange
+// as desired does not count: others may use it.
+func (d *deployment) sortPresent(state *rabbit.State) (equal, different []string) {
+	for _, object := range topology.Existing(d.wanted, state.Topology) {
+		switch {
+		case len(object.Differences) > 0:
+			different = append(different, object.String())
+		case object.Name != topology.ExchangeObject(d.wanted.Delivery):
+			equal = append(equal, object.String())
+		}
+	}
+	return equal, different
+}
+
+// checkTakeover refuses a delivery exchange that is to become part of the topology and is not as desired.
+func (d *deployment) checkTakeover(state *rabbit.State) error {
+	name := d.wanted.Delivery
+	differences := d.wanted.Exchanges[name].Differences(state.DeliveryExchange)
+	if !state.DeliveryExists || len(differences) == 0 {
+		return nil
+	}
+	return &TakeoverError{topology.Object{Name: topology.ExchangeObject(name), Differences: differences}}
+}

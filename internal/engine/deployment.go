@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// deployment is a topology in a vhost: one that is wanted, one that was, or a part.
+type deployment struct {
+	kind   string
+	vhost  *rabbit.Vhost
+	wanted topology.Topology
+}
+
+// of is the deployment of another topology.
+func (d *deployment) of(t topology.Topology) *deployment { return &deployment{d.kind, d.vhost, t} }
+
+// read finds out which objects exist.
+func (d *deployment) read(ctx context.Context) (*rabbit.State, error) {
+	return d.vhost.ReadExisting(ctx, d.wanted)
+}
+
+// ownsDelivery tells whether the delivery exchange is part of the topology.
+func (d *deployment) ownsDelivery() bool { return d.wanted.Has(d.wanted.Delivery) }
+
+// ownedExchanges are those of the exchanges whose bindings belong to the topology.
+func (d *deployment) ownedExchanges(t topology.Topology) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(t.Exchanges)),
+		func(name string) bool { return !d.wanted.Owns(name) })
+}
+
+// run carries out a plan that turns the state into the wanted topology. It reads the objects that exist then, nil if
+// they are not known. Done are the steps that may have had an effect.
+func (d *deployment) run(
+	ctx context.Context, steps plan.Plan, state *rabbit.State,
+) (result *rabbit.State, done []plan.Step, err error) {
+	if len(steps) == 0 {
+		return state, nil, nil
+	}
+	if done, err = Run(ctx, d.vhost, steps); err != nil {
+		return nil, done, err
+	}
+	if result, err = d.read(ctx); err != nil {
+		return nil, done, err
+	}
+	return result, done, d.verify(result)
+}
+
+// verify makes sure that the written objects are there: no step is to be done again.
+func (d *deployment) verify(state *rabbit.State) error {
+	remaining := plan.Repair(d.wanted, state.Topology).Steps()
+	if len(remaining) == 0 {
+		return nil
+	}
+	return fmt.Errorf("somebody else changed the %s meanwhile; still to be done: %s", d.kind,
+		strings.Join(texts(remaining), "; "))
+}
+
+// verifyGone makes sure that nothing is left of the deleted objects. An answer may have been wrong: that of a deletion
+// or that of the read before. 3.10.8 kept exchanges after it had said that they are deleted (TestTeardownIsComplete).
+// It needs no answer itself.
+func (d *deployment) verifyGone(ctx context.Context) error {
+	state, err := d.vhost.Read(rabbit.WithoutRetries(ctx), d.wanted)
+	if err != nil {
+		return nil //nolint:nilerr // all was said to be deleted
+	}
+	left := state.Topology
+	maps.DeleteFunc(left.Exchanges, func(name string, _ topology.Exchange) bool { return !d.wanted.Owns(name) })
+	if left.IsEmpty() {
+		return nil
+	}
+	return &LeftError{left}
+}
+
+// remove deletes everything but the delivery exchange, unless messages wait in the queues. An error is a
+// *NotRemovedError.
+func (d *deployment) remove(ctx context.Context, guard plan.Guard) error {
+	done, err := d.tearDown(ctx, guard)
+	if err != nil {
+		return &NotRemovedError{failure{err}, d.wanted, len(done) > 0}
+	}
+	return nil
+}
+
+func (d *deployment) tearDown(ctx context.Context, guard plan.Guard) (done []plan.Step, err error) {
+	state, err := d.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if plan.NeedsInbound(d.wanted, guard) {
+		inbound, err := d.vhost.Inbound(ctx, d.ownedExchanges(state.Topology),
+			slices.Collect(maps.Keys(state.Queues)))
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(state.Bindings, inbound)
+	}
+	if done, err = Run(ctx, d.vhost, plan.Teardown(d.wanted, state.Topology, guard)); err != nil {
+		return done, err
+	}
+	return done, d.verifyGone(ctx)
+}
+
+// deleteDelivery deletes the delivery exchange if it belongs to the topology, unless others use it: it tells who does.
+func (d *deployment) deleteDelivery(ctx context.Context, force bool) (users []string, err error) {
+	if !d.ownsDelivery() {
+		return nil, nil
+	}
+	name := d.wanted.Delivery
+	if !force {
+		if users, err = d.vhost.Users(ctx, name); err != nil || len(users) > 0 {
+			return users, err
+		}
+	}
+	if _, err = Run(ctx, d.vhost, plan.DeleteShared(name, force)); rabbit.IsKind(err, rabbit.InUse) {
+		users, err = d.vhost.Bound(ctx, name)
+	}
+	return users, err
+}
+
+// texts are the steps in words.
+func texts(steps []plan.Step) []string {
+	texts := make([]string, len(steps))
+	for i, step := range steps {
+		texts[i] = step.String()
+	}
+	return texts
+}

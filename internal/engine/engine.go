@@ -1,0 +1,132 @@
+// Package engine changes cascades, ladders and destinations on a broker. It loses no message and touches nothing that
+// others have. A [Change] comes in: the topology of the state, and the wanted one. A [Result] goes out, of the objects
+// that exist then, or typed errors of all that stands in the way.
+//
+// Call [Engine.Apply] to make a change, and [Engine.Preview] to learn from a plan what it would meet. Both look at the
+// same things by the same checks (checks.go). Apply then runs a plan of internal/plan on a broker (run.go, target.go),
+// and undoes what it has done if that fails (undo.go).
+//
+// Read engine.go first, then create.go, update.go, rebuild.go and destroy.go; destination.go for bindings of others.
+// Who has which objects in one run of Terraform is decided in claim.go.
+//
+// It knows nothing of Terraform, and words nothing that a user reads there.
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Engine makes the changes of one run of Terraform on one broker. It is safe for use by several at a time.
+type Engine struct {
+	client *rabbit.Client
+	claims *claims.Table
+}
+
+// New is for one run. It makes no request.
+func New(client *rabbit.Client) *Engine { return &Engine{client, claims.New()} }
+
+// Change turns one topology into another one.
+type Change struct {
+	// Kind is what the topology is called in the errors of others: a cascade or a ladder.
+	Kind, Vhost string
+	// Before is the topology of the state, empty for a create. After is the wanted one, empty for a destroy.
+	Before, After topology.Topology
+	// Destination is set in place of them for the binding of a destination.
+	Destination *Rebinding
+	Options     Options
+}
+
+// Options say what a change may do with what it finds.
+type Options struct {
+	// Adopt takes over what exists already, if it is exactly as wanted.
+	Adopt bool
+	// Rebuild is for exchanges or queues that get other arguments or names, while the entry stays.
+	Rebuild bool
+	// Guard is for messages that wait in objects to be removed.
+	Guard plan.Guard
+	// Own is for a preview: all that the state has in the vhost. Policies there are no rivals. If a create Replaces
+	// them, they go first. DeliveryPlanned says that somebody declares the delivery exchange until then.
+	Own                       topology.Topology
+	Replaces, DeliveryPlanned bool
+}
+
+// String names the change in messages.
+func (c Change) String() string {
+	entry := c.After.Entry
+	if c.After.IsEmpty() {
+		entry = c.Before.Entry
+	}
+	return fmt.Sprintf("%s with entry exchange %q in vhost %q", c.Kind, entry, c.Vhost)
+}
+
+// Result is what there is after a change.
+type Result struct {
+	// There is what exists of both topologies, nil if nothing was changed, or nothing is left.
+	There *topology.Topology
+	// IsNew tells whether the next change has to start from the topology after, not from the one before.
+	IsNew bool
+	// State is the broker's state at the end, nil if the change broke off before.
+	State *rabbit.State
+	// Users are those who use a delivery exchange that is no longer part of the topology, so that it stays.
+	Users []string
+	// TakenOver are objects that were to go, and that another resource of the same run has by now.
+	TakenOver Claimed
+	// Found and Bound are what there is of a destination.
+	Found Found
+	Bound Bound
+}
+
+// Apply makes a change, if nothing stands in its way. A create that fails takes back what it has made. All else is
+// taken back as far as the way of messages is concerned. What exists then is in the result, also after an error.
+func (e *Engine) Apply(ctx context.Context, c Change) (result Result, err error) {
+	if c.Destination != nil {
+		return e.rebind(ctx, c)
+	}
+	o := e.operation(c)
+	if err := o.begin(ctx, e.claims); err != nil {
+		return result, err
+	}
+	defer func() { o.end(err) }()
+	if err := o.checkOwners(); err != nil {
+		return result, err
+	}
+	switch {
+	case c.After.IsEmpty():
+		return o.destroy(ctx)
+	case c.Before.IsEmpty():
+		return o.create(ctx)
+	case c.Options.Rebuild:
+		return o.rebuild(ctx)
+	}
+	return o.update(ctx)
+}
+
+// operation is a change that is being made.
+type operation struct {
+	change Change
+	claim  *claims.Operation
+	// before and after are the two sides. Before lacks what others have taken over.
+	before, after *deployment
+}
+
+func (e *Engine) operation(c Change) *operation {
+	of := func(t topology.Topology) *deployment {
+		return &deployment{kind: c.Kind, vhost: e.client.Vhost(c.Vhost), wanted: t}
+	}
+	return &operation{change: c, before: of(c.Before), after: of(c.After)}
+}
+
+// undoTimeout bounds what has to be done although the operation's own time is over.
+const undoTimeout = time.Minute
+
+// afterwards is for what has to be done although the operation's own time is over.
+func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+}

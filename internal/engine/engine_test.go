@@ -1,0 +1,442 @@
+package engine_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+func TestMain(m *testing.M) { brokertest.Main(m) }
+
+// world is a vhost of the shared broker.
+type world struct {
+	*testing.T
+	broker *brokertest.Broker
+	client *rabbit.Client
+	vhost  string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	t.Parallel()
+	b := brokertest.Shared(t)
+	return &world{t, b, connect(t, b, b.Endpoint), brokertest.Vhost(t, b)}
+}
+
+func connect(t *testing.T, b *brokertest.Broker, endpoint string) *rabbit.Client {
+	t.Helper()
+	client, err := rabbit.New(rabbit.Config{Endpoint: endpoint, Username: b.Username, Password: b.Password,
+		AMQPURI: b.AMQPURI, RetryTimeout: -1, BindsAtOnce: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// levels is a cascade of so many levels.
+func levels(t *testing.T, n int) topology.Topology {
+	return plantest.Expand(t, cascade.Config{Name: "t", Levels: n, StrictKeys: true, ParkUnroutable: true,
+		CreateDeliveryExchange: true})
+}
+
+// change is one from the topology before, which is empty for a create, to the one after, which is empty for a destroy.
+func (w *world) change(before, after topology.Topology, options engine.Options) engine.Change {
+	return engine.Change{Kind: "cascade", Vhost: w.vhost, Before: before, After: after, Options: options}
+}
+
+// apply makes a change in a run of its own: with claims that no other change sees.
+func (w *world) apply(before, after topology.Topology, options engine.Options) (engine.Result, error) {
+	return engine.New(w.client).Apply(w.Context(), w.change(before, after, options))
+}
+
+var nothing topology.Topology
+
+// create makes the topology.
+func (w *world) create(desired topology.Topology) {
+	w.Helper()
+	result, err := w.apply(nothing, desired, engine.Options{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	if steps := plan.Repair(desired, result.State.Topology).Steps(); len(steps) > 0 {
+		w.Fatalf("after a create these steps are left: %v", steps)
+	}
+}
+
+func refusal(problems []engine.Problem) error {
+	for _, p := range problems {
+		if p.Code == engine.Refused {
+			return p.Cause
+		}
+	}
+	return nil
+}
+
+// count is how many exchanges and queues there are of the topology.
+func (w *world) count(t topology.Topology) int {
+	w.Helper()
+	state, err := w.client.Vhost(w.vhost).Read(w.Context(), t)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return len(state.Exchanges) + len(state.Queues)
+}
+
+func (w *world) publish(exchange, key string) {
+	w.Helper()
+	connection, err := w.broker.Dial(w.vhost)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer connection.Close()
+	publisher, err := brokertest.NewPublisher(connection)
+	if err == nil {
+		err = publisher.Publish(w.Context(), exchange, key, amqp.Publishing{DeliveryMode: amqp.Persistent})
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// as is the error as one of a type.
+func as[E error](t *testing.T, err error) E {
+	t.Helper()
+	var found E
+	if !errors.As(err, &found) {
+		t.Fatalf("the error is %v, of type %T; want a %T", err, err, found)
+	}
+	return found
+}
+
+// is makes sure that the error is one of a type.
+func is[E error](t *testing.T, err error) {
+	t.Helper()
+	_ = as[E](t, err)
+}
+
+func TestCreate(t *testing.T) {
+	w := newWorld(t)
+	desired := levels(t, 3)
+	w.create(desired)
+	whole := w.count(desired)
+
+	for what, err := range map[string]error{
+		"preview": refusal(engine.New(w.client).Preview(t.Context(), w.change(nothing, desired, engine.Options{}))),
+		"create":  second(w.apply(nothing, desired, engine.Options{})),
+	} {
+		exists := as[*engine.ExistsError](t, err)
+		if len(exists.Different) > 0 || len(exists.Equal) != whole-1 {
+			t.Errorf("%s: these are said to exist, %q, and these to differ, %q; there are %d beside the delivery "+
+				"exchange", what, exists.Equal, exists.Different, whole-1)
+		}
+	}
+	if _, err := w.apply(nothing, desired, engine.Options{Adopt: true}); err != nil {
+		t.Errorf("a create that adopts what is there: %v", err)
+	}
+	other := levels(t, 2)
+	other.Entry = desired.Entry
+	other.Queues = map[string]topology.Queue{"t.delay-00": {Name: "t.delay-00", Durable: true}}
+	exists := as[*engine.ExistsError](t, second(w.apply(nothing, other, engine.Options{Adopt: true})))
+	if !slices.ContainsFunc(exists.Different, func(text string) bool {
+		return strings.HasPrefix(text, `queue "t.delay-00": `)
+	}) {
+		t.Errorf("these are said to differ: %q", exists.Different)
+	}
+	if left := w.count(desired); left != whole {
+		t.Errorf("after creates that were refused there are %d objects, not %d", left, whole)
+	}
+
+	result, err := w.apply(desired, nothing, engine.Options{})
+	if err != nil || len(result.Users) > 0 || len(result.TakenOver) > 0 {
+		t.Fatal(result, err)
+	}
+	if left := w.count(desired); left > 0 {
+		t.Errorf("a destroy has left %d objects", left)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// refusing is the address of a gateway before the broker, which refuses some requests.
+func (w *world) refusing(refuses func(*http.Request) bool) string {
+	forward, err := w.broker.Forward()
+	if err != nil {
+		w.Fatal(err)
+	}
+	gateway := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if !refuses(r) {
+			forward.ServeHTTP(rw, r)
+			return
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		rw.WriteHeader(http.StatusBadRequest)
+		_, _ = rw.Write([]byte(`{"error":"bad_request","reason":"no more today"}`))
+	}))
+	w.Cleanup(gateway.Close)
+	return gateway.URL
+}
+
+// A create that fails at its last step leaves nothing, and says so. Where it cannot take anything back, it names the
+// leftovers.
+func TestCreateIsTakenBack(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		deletes bool
+		stays   bool
+	}{"taken back": {true, false}, "not taken back": {false, true}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			desired := levels(t, 2)
+			client := connect(t, w.broker, w.refusing(func(r *http.Request) bool {
+				isEntry := r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/"+desired.Entry)
+				return isEntry || r.Method == http.MethodDelete && !test.deletes
+			}))
+			result, err := engine.New(client).Apply(t.Context(), w.change(nothing, desired, engine.Options{}))
+			broken := as[*engine.NotCreatedError](t, err)
+			if result.There != broken.Left {
+				t.Errorf("the result has %v, and the error %v", result.There, broken.Left)
+			}
+			if !strings.Contains(broken.Error(), "no more today") {
+				t.Errorf("the error is %q", broken)
+			}
+			if stays := broken.Left != nil; stays != test.stays || (broken.Undo != nil) != test.stays {
+				t.Errorf("left is %v, because of %v", broken.Left, broken.Undo)
+			}
+			if left := w.count(desired); (left > 0) != test.stays {
+				t.Errorf("%d objects are left", left)
+			}
+		})
+	}
+}
+
+func TestDestroyWhileMessagesWait(t *testing.T) {
+	w := newWorld(t)
+	desired := levels(t, 3)
+	w.create(desired)
+	whole := w.count(desired)
+	w.publish(desired.Entry, "1.0.0.somebody") // four seconds
+	err := second(w.apply(desired, nothing, engine.Options{}))
+	removed, waiting := as[*engine.NotRemovedError](t, err), as[*drain.NotEmptyError](t, err)
+	if !removed.Of.SameObjects(desired) || len(waiting.Queues) != 1 || waiting.Queues[0].Name != "t.delay-02" {
+		t.Errorf("the error names %v", waiting.Queues)
+	}
+	if left := w.count(desired); left != whole {
+		t.Errorf("after a destroy that was refused there are %d objects, not %d", left, whole)
+	}
+	// With nobody bound the message is parked, where it stays.
+	err = second(w.apply(desired, nothing, engine.Options{Guard: plan.Guard{Drain: 20 * time.Second}}))
+	if waiting := as[*drain.NotEmptyError](t, err); slices.ContainsFunc(waiting.Queues,
+		func(q drain.QueueDepth) bool { return desired.Queues[q.Name].Delays() }) {
+		t.Errorf("after the drain, messages wait in %v", waiting.Queues)
+	}
+	if left := w.count(desired); left != whole {
+		t.Errorf("after a destroy that was refused there are %d objects, not %d", left, whole)
+	}
+	if _, err := w.apply(desired, nothing, engine.Options{Guard: plan.Guard{Force: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if left := w.count(desired); left > 0 {
+		t.Errorf("a destroy has left %d objects", left)
+	}
+}
+
+func TestRebuild(t *testing.T) {
+	w := newWorld(t)
+	before := levels(t, 3)
+	desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: 3, StrictKeys: true, ParkUnroutable: true,
+		CreateDeliveryExchange: true, QueueType: cascade.Classic})
+	w.create(before)
+	w.publish(before.Entry, "1.0.0.somebody")
+	outcome, err := w.apply(before, desired, engine.Options{Rebuild: true})
+	is[*engine.NotRemovedError](t, err)
+	is[*drain.NotEmptyError](t, err)
+	if outcome.There != nil || outcome.IsNew {
+		t.Errorf("after a rebuild that was refused, there is %v", outcome)
+	}
+	outcome, err = w.apply(before, desired, engine.Options{Rebuild: true, Guard: plan.Guard{Force: true}})
+	if err != nil || !outcome.IsNew || !outcome.There.SameObjects(desired) {
+		t.Fatal(outcome, err)
+	}
+}
+
+// A rebuild that ends the parking of unroutable messages breaks off. Its undo brings the parking queue back, and nobody
+// can read the objects. The state is not to be that of the new configuration, which knows no such queue.
+func TestRebuildThatIsBrokenOff(t *testing.T) {
+	t.Parallel()
+	for name, isUndone := range map[string]bool{"undone": true, "undone in part": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			before := levels(t, 2)
+			desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: 2, StrictKeys: true,
+				CreateDeliveryExchange: true, QueueType: cascade.Classic})
+			w.create(before)
+			overHTTP := *w.broker
+			overHTTP.AMQPURI = "amqp://127.0.0.1:1"
+			client := connect(t, &overHTTP, w.refusing(opening(w.vhost, before.Entry, isUndone)))
+			outcome, err := engine.New(client).Apply(t.Context(),
+				w.change(before, desired, engine.Options{Rebuild: true}))
+			is[*engine.NotRemovedError](t, err)
+			if outcome.IsNew || (outcome.There == nil) != isUndone {
+				t.Fatalf("the state names %v, and is new: %t", outcome.There, outcome.IsNew)
+			}
+			if left := w.count(before.Without(desired)); left != 1 {
+				t.Errorf("of the queue for unroutable messages, %d are there", left)
+			}
+			if _, err := w.apply(before, desired, engine.Options{Rebuild: true}); err != nil {
+				t.Fatal(err)
+			}
+			if left := w.count(before.Without(desired)); left > 0 {
+				t.Errorf("%d objects that had to go are there", left)
+			}
+		})
+	}
+}
+
+// opening refuses to bind the entry: at first, and in the undo unless that may. From then on it refuses to be read.
+func opening(vhost, entry string, mayUndo bool) func(*http.Request) bool {
+	var closed atomic.Int32 // how often the entry was deleted: once by the rebuild, and once by its undo
+	var isOver atomic.Bool
+	return func(r *http.Request) bool {
+		if r.Method == http.MethodDelete && r.URL.Path == "/api/exchanges/"+vhost+"/"+entry {
+			closed.Add(1)
+		}
+		if r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/e/"+entry+"/") {
+			isOver.Store(closed.Load() > 1)
+			return !isOver.Load() || !mayUndo
+		}
+		return r.Method == http.MethodGet && isOver.Load()
+	}
+}
+
+// A ladder gets and loses queues while the rest stays.
+func TestUpdate(t *testing.T) {
+	w := newWorld(t)
+	before, desired := plantest.ExpandLadder(t, "1s", "1h"), plantest.ExpandLadder(t, "1s", "2h")
+	w.create(before)
+	for b := range before.Bindings {
+		if b.Source == before.Entry && strings.Contains(b.Destination, "1h") {
+			w.publish(before.Entry, strings.ReplaceAll(b.RoutingKey, "#", "somebody"))
+		}
+	}
+	outcome, err := w.apply(before, desired, engine.Options{})
+	if removed := as[*engine.NotRemovedError](t, err); len(removed.Of.Queues) != 1 || removed.Of.IsWhole() {
+		t.Errorf("to be removed were %v", removed.Of)
+	}
+	if outcome.There != nil {
+		t.Errorf("after an update that was refused, there is %v", outcome)
+	}
+	outcome, err = w.apply(before, desired, engine.Options{Guard: plan.Guard{Force: true}})
+	if err != nil || !outcome.IsNew || !outcome.State.SameObjects(desired) {
+		t.Fatal(outcome, err)
+	}
+	if left := w.count(before.Without(desired)); left > 0 {
+		t.Errorf("%d queues that had to go are there", left)
+	}
+}
+
+// Two resources of one run want the same objects.
+func TestClaims(t *testing.T) {
+	w := newWorld(t)
+	desired := levels(t, 2)
+	create := func(run *engine.Engine, adopt bool) error {
+		return second(run.Apply(t.Context(), w.change(nothing, desired, engine.Options{Adopt: adopt})))
+	}
+	destroy := func(run *engine.Engine) (engine.Result, error) {
+		return run.Apply(t.Context(), w.change(desired, nothing, engine.Options{}))
+	}
+	run := engine.New(w.client)
+	if err := create(run, false); err != nil {
+		t.Fatal(err)
+	}
+	if by := as[*engine.HeldError](t, create(run, true)).By; len(by) != len(desired.Exchanges)+len(desired.Queues)-1 {
+		t.Errorf("what the other one has taken is %v", by)
+	}
+
+	run = engine.New(w.client) // the next run: the other one begins, and the destroy of the first comes second
+	is[*engine.ExistsError](t, create(run, false))
+	is[*engine.WantedError](t, second(destroy(run)))
+
+	run = engine.New(w.client) // where it adopts, it takes over, and nothing is deleted
+	if err := create(run, true); err != nil {
+		t.Fatal(err)
+	}
+	result, err := destroy(run)
+	if err != nil || len(result.TakenOver) != len(desired.Exchanges)+len(desired.Queues)-1 {
+		t.Error(result, err)
+	}
+	if left, whole := w.count(desired), len(desired.Exchanges)+len(desired.Queues); left != whole {
+		t.Errorf("there are %d objects, not %d", left, whole)
+	}
+}
+
+// A destination binds, moves and unbinds.
+func TestDestination(t *testing.T) {
+	w := newWorld(t)
+	desired := levels(t, 3)
+	w.create(desired)
+	to := func(address, queue string) *topology.Binding {
+		return &topology.Binding{Source: desired.Delivery, RoutingKey: "*.*.*." + address,
+			DestinationType: topology.ToQueue, Destination: queue}
+	}
+	rebind := func(before, after *topology.Binding, options engine.Options) (engine.Result, error) {
+		change := engine.Rebinding{Who: "the destination", After: after}
+		if before != nil {
+			change.Before = &engine.Bound{Binding: *before}
+		}
+		return engine.New(w.client).Apply(t.Context(), engine.Change{Vhost: w.vhost, Destination: &change,
+			Options: options})
+	}
+	is[*engine.MissingError](t, second(rebind(nil, to("a", "orders"), engine.Options{})))
+	if _, err := engine.Run(t.Context(), w.client.Vhost(w.vhost), plan.Plan{{Steps: []plan.Step{
+		plan.DeclareQueue{Queue: topology.Queue{Name: "orders", Durable: true}}}}}); err != nil {
+		t.Fatal(err)
+	}
+	before := to("a", "orders")
+	if _, err := rebind(nil, before, engine.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	is[*engine.ExistsError](t, second(rebind(nil, before, engine.Options{})))
+	if _, err := rebind(nil, before, engine.Options{Adopt: true}); err != nil {
+		t.Errorf("a create that adopts the binding: %v", err)
+	}
+	delays := second(rebind(nil, to("a", "t.delay-01"), engine.Options{}))
+	if err := as[*engine.MisnamedError](t, delays); err.Misnaming != engine.IsDelayQueue {
+		t.Errorf("a delay queue as a destination: %v", err)
+	}
+
+	w.publish(desired.Entry, "1.1.1.a") // seven seconds
+	after := to("b", "orders")
+	result, err := rebind(before, after, engine.Options{})
+	is[*engine.NotVacantError](t, err)
+	if result.IsNew || len(result.Bound.Leftovers) > 0 {
+		t.Errorf("after an update that was refused, it has %v", result.Bound)
+	}
+	result, err = rebind(before, after, engine.Options{Guard: plan.Guard{Drain: time.Minute}})
+	if err != nil || !result.IsNew || !slices.Equal(result.Found.There, []topology.Binding{*after}) {
+		t.Error(result, err)
+	}
+	if _, err := rebind(after, nil, engine.Options{}); err != nil {
+		t.Error(err)
+	}
+	there, err := w.client.Vhost(w.vhost).BindingsFrom(t.Context(), desired.Delivery)
+	if err != nil || len(there) > 0 {
+		t.Error(there, err)
+	}
+}

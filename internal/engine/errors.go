@@ -1,0 +1,213 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Errors are all that is wrong with an operation. If it has not begun, that is all that stands in its way.
+type Errors []error
+
+func (e Errors) Error() string {
+	return errors.Join(e...).Error()
+}
+
+// Unwrap gives all of them.
+func (e Errors) Unwrap() []error { return e }
+
+// allErrors are those of the errors that are not nil, nil if there is none.
+func allErrors(errs ...error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) == 0 {
+		return nil
+	}
+	return Errors(errs)
+}
+
+// DeliveryError is for a delivery exchange that has to exist, and is missing or of another type than topic.
+type DeliveryError struct {
+	Exchange string
+	Missing  bool
+	// Type is what an exchange is that exists.
+	Type string
+	// AnyType is set where the exchange may be of any type.
+	AnyType bool
+}
+
+func (e *DeliveryError) Error() string {
+	if e.Missing {
+		return fmt.Sprintf("delivery exchange %q does not exist", e.Exchange)
+	}
+	return fmt.Sprintf("delivery exchange %q is of type %q", e.Exchange, e.Type)
+}
+
+// ExistsError is for objects that are there already, in words.
+type ExistsError struct {
+	// Equal are exactly as desired, and Different are not.
+	Equal, Different []string
+}
+
+func (e *ExistsError) Error() string {
+	return "these objects exist: " + strings.Join(slices.Concat(e.Different, e.Equal), ", ")
+}
+
+// RivalError is for a policy that would not apply because of others.
+type RivalError struct {
+	Policy topology.Policy
+	Rivals []Rival
+}
+
+func (e *RivalError) Error() string {
+	return topology.PolicyObject(e.Policy.Name) + " would not apply because of others"
+}
+
+// DisplacedError is for a policy that is to be set, and the policies of others that then no longer apply to its
+// exchanges.
+type DisplacedError struct {
+	Policy topology.Policy
+	Rivals []Rival
+}
+
+func (e *DisplacedError) Error() string {
+	return topology.PolicyObject(e.Policy.Name) + " would take exchanges from others"
+}
+
+// InboundError is for bindings of others that go with the exchanges to which they lead.
+type InboundError struct{ Bindings []topology.Binding }
+
+func (e *InboundError) Error() string {
+	return fmt.Sprintf("%d bindings of others would go", len(e.Bindings))
+}
+
+// TakeoverError is for a delivery exchange that is to become part of the topology, and is not as desired.
+type TakeoverError struct{ Exchange topology.Object }
+
+func (e *TakeoverError) Error() string {
+	return "the delivery exchange differs: " + e.Exchange.String()
+}
+
+// StandingError is for a delivery exchange that would stay, because others use it, and is not as desired.
+type StandingError struct {
+	Exchange string
+	Users    []string
+}
+
+func (e *StandingError) Error() string {
+	return fmt.Sprintf("exchange %q stays, because others use it: %s", e.Exchange, strings.Join(e.Users, ", "))
+}
+
+// Claimed are objects on which other resources of the same run have a claim, and the names of these.
+type Claimed map[claims.Object]string
+
+// Lines are the objects and who has the claim, sorted.
+func (c Claimed) Lines() []string {
+	var lines []string
+	for object, who := range c {
+		lines = append(lines, fmt.Sprintf("%s: %s", object.Name, who))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// HeldError is for objects that another resource of the same run has.
+type HeldError struct{ By Claimed }
+
+func (e *HeldError) Error() string {
+	return "another resource has these objects: " + strings.Join(e.By.Lines(), ", ")
+}
+
+// WantedError is for objects that are to go, and that another resource of the same run has asked for in vain.
+type WantedError struct{ By Claimed }
+
+func (e *WantedError) Error() string {
+	return "another resource wants these objects: " + strings.Join(e.By.Lines(), ", ")
+}
+
+// LeftError is for objects that are there after they were deleted.
+type LeftError struct{ Objects topology.Topology }
+
+func (e *LeftError) Error() string {
+	return "RabbitMQ said that all is deleted, and these objects are still there: " +
+		strings.Join(e.Objects.Objects(), ", ")
+}
+
+// failure is what went wrong in an operation of which more is to be said.
+type failure struct{ Err error }
+
+func (f failure) Error() string { return f.Err.Error() }
+
+// Unwrap gives the failure.
+func (f failure) Unwrap() error { return f.Err }
+
+// NotCreatedError is for a create that has begun and failed.
+type NotCreatedError struct {
+	failure
+	// Others are the objects that somebody else has declared meanwhile, in words, and OthersErr is why they are not
+	// known.
+	Others    []string
+	OthersErr error
+	// Left is what could not be taken back, nil if all is gone, and Undo is why.
+	Left *topology.Topology
+	Undo error
+}
+
+// NotRemovedError is for objects that could not be removed.
+type NotRemovedError struct {
+	failure
+	// Of is the topology to be removed.
+	Of topology.Topology
+	// Begun tells whether some of it may be gone.
+	Begun bool
+}
+
+// DeliveryLeftError is for a delivery exchange that could not be deleted after all else was.
+type DeliveryLeftError struct {
+	failure
+	Exchange string
+}
+
+// MissingError is for a queue or exchange that is to be a destination and does not exist.
+type MissingError struct {
+	Type topology.DestinationType
+	Name string
+}
+
+func (e *MissingError) Error() string { return fmt.Sprintf("%s %q does not exist", e.Type, e.Name) }
+
+// Misnaming is the fault of a name.
+type Misnaming string
+
+// What can be wrong with the names of a destination.
+const (
+	DelaysBehind  Misnaming = "the delivery exchange leads into delay queues"
+	IsDelayQueue  Misnaming = "the queue is a delay queue"
+	GoesInCircles Misnaming = "the exchange leads to the delivery exchange"
+)
+
+// MisnamedError is for a destination with a name that belongs into a cascade or ladder.
+type MisnamedError struct {
+	Misnaming Misnaming
+	Binding   topology.Binding
+}
+
+func (e *MisnamedError) Error() string {
+	return fmt.Sprintf("%s: %s", e.Binding.Describe(), e.Misnaming)
+}
+
+// NotVacantError is for bindings that are to go, and to which messages may be on their way.
+type NotVacantError struct {
+	failure
+	Gone []topology.Binding
+}
+
+// UnfinishedError is for an operation on a destination that has begun and failed. Undo is why it could not be taken
+// back: the new binding may be there. It is nil if all is known.
+type UnfinishedError struct {
+	failure
+	Undo error
+}

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Problem is what a change would meet, as things are.
+type Problem struct {
+	Code Code
+	// Cause is one of the errors of [Engine.Apply], a *DisplacedError or an *InboundError.
+	Cause error
+}
+
+// Code is a kind of problem.
+type Code int
+
+// The kinds of problems.
+const (
+	// Refused says that the change would be refused.
+	Refused Code = iota
+	// Displaces says that policies of others no longer apply to some exchanges.
+	Displaces
+	// TakesAlong says that bindings of others go with their exchanges.
+	TakesAlong
+)
+
+// Preview says what a change would meet, as things are. It is for a plan: a broker that does not answer is no problem,
+// because the change asks again.
+func (e *Engine) Preview(ctx context.Context, c Change) []Problem {
+	o := e.operation(c)
+	if c.After.IsEmpty() {
+		return o.previewRemoval(ctx)
+	}
+	var refusal error
+	switch {
+	case c.Options.Replaces:
+		refusal = o.previewReplacement(ctx)
+	case c.Before.IsEmpty():
+		refusal = o.previewCreate(ctx)
+	}
+	var problems []Problem
+	if refusal != nil {
+		problems = append(problems, Problem{Refused, refusal})
+	}
+	return append(problems, o.previewPolicies(ctx)...)
+}
+
+// previewCreate says of a create what it would refuse. If none of the exchanges exists, it is content with that.
+func (o *operation) previewCreate(ctx context.Context) error {
+	exchanges := o.after.wanted
+	exchanges.Queues, exchanges.Bindings = nil, nil
+	state, err := o.after.vhost.Read(ctx, exchanges)
+	if err == nil && len(state.Exchanges) > 0 {
+		state, err = o.after.vhost.Read(ctx, o.after.wanted)
+	}
+	if err != nil {
+		return nil //nolint:nilerr // the create asks again
+	}
+	var existing error
+	if len(state.Exchanges) > 0 {
+		existing = o.after.checkExisting(state, o.change.Options.Adopt)
+	}
+	return allErrors(existing, o.after.checkPolicies(ctx, state, topology.New()))
+}
+
+// previewReplacement says why a create would be refused after all before it is removed. It leaves a delivery exchange
+// alone that is planned. A missing vhost is an error.
+func (o *operation) previewReplacement(ctx context.Context) error {
+	state, err := o.after.vhost.Read(ctx, o.after.wanted)
+	switch {
+	case rabbit.IsKind(err, rabbit.VhostNotFound):
+		return err
+	case err != nil:
+		return nil //nolint:nilerr // the apply asks again
+	}
+	var delivery error
+	if !o.change.Options.DeliveryPlanned {
+		delivery = o.after.checkDelivery(state)
+	}
+	own, foreign := o.change.Options.Own, *state
+	foreign.Topology = state.Except(own)
+	return allErrors(delivery, o.after.of(o.after.wanted.Except(own)).checkExisting(&foreign, o.change.Options.Adopt),
+		o.checkStanding(ctx), o.after.checkPolicies(ctx, &foreign, own))
+}
+
+// checkStanding refuses a delivery exchange that would be left standing, because others use it, and is not as wanted.
+func (o *operation) checkStanding(ctx context.Context) error {
+	name := o.after.wanted.Delivery
+	have, had := o.change.Options.Own.Exchanges[name]
+	want, owned := o.after.wanted.Exchanges[name]
+	if !had || !owned || have.Equal(want) {
+		return nil
+	}
+	if users, err := o.after.vhost.Bound(ctx, name); err == nil && len(users) > 0 {
+		return &StandingError{name, users}
+	}
+	return nil
+}
+
+// previewRemoval lists what others have bound into the exchanges that go.
+func (o *operation) previewRemoval(ctx context.Context) []Problem {
+	inbound, err := o.before.vhost.Inbound(ctx, o.before.ownedExchanges(o.before.wanted), nil)
+	if err != nil {
+		return nil
+	}
+	foreign := slices.DeleteFunc(inbound.Sorted(),
+		func(b topology.Binding) bool { return o.before.wanted.Owns(b.Source) })
+	if len(foreign) == 0 {
+		return nil
+	}
+	return []Problem{{TakesAlong, &InboundError{foreign}}}
+}
+
+// previewPolicies lists what the policies take from exchanges that are to be set: RabbitMQ applies one policy to an
+// exchange. Those that the state has do not count.
+func (o *operation) previewPolicies(ctx context.Context) []Problem {
+	if len(o.after.wanted.Policies) == 0 {
+		return nil
+	}
+	policies := topology.New()
+	policies.Policies = o.after.wanted.Policies
+	state, err := o.after.vhost.Read(ctx, policies)
+	if err != nil {
+		return nil
+	}
+	var problems []Problem
+	for _, name := range policiesToSet(policies, state.Topology) {
+		own := policies.Policies[name]
+		rivals := o.after.onExchangesOf(own, func(exchange string) policy.Policies {
+			return state.AllPolicies.Users.Displaced(own, exchange)
+		})
+		rivals = slices.DeleteFunc(withoutOwn(rivals, o.change.Options.Own),
+			func(rival Rival) bool { return len(rival.Policy.OfExchanges()) == 0 })
+		if len(rivals) > 0 {
+			problems = append(problems, Problem{Displaces, &DisplacedError{own, rivals}})
+		}
+	}
+	return problems
+}

@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// rebuild is an update in which exchanges or queues get other arguments or names, while the entry stays.
+func (o *operation) rebuild(ctx context.Context) (Result, error) {
+	before, guard := o.before.wanted, o.change.Options.Guard
+	found, err := o.after.vhost.ReadExisting(ctx, plan.Union(before, o.after.wanted))
+	if err == nil {
+		err = o.check(ctx, found)
+	}
+	if err == nil {
+		err = o.readBound(ctx, found)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	done, err := Run(ctx, o.after.vhost, plan.Rebuild(before, o.after.wanted, found.Topology, guard))
+	if err != nil {
+		return o.brokenOff(ctx, found, done, &NotRemovedError{failure{err}, before, len(done) > 0})
+	}
+	state, err := o.after.read(ctx)
+	if err == nil {
+		err = o.after.verify(state)
+	}
+	if err == nil {
+		err = o.before.of(before.Except(o.after.wanted)).verifyGone(ctx)
+	}
+	if err != nil {
+		return o.brokenOff(ctx, found, done, err)
+	}
+	users, err := o.deleteDeliveryBefore(ctx)
+	return Result{There: &state.Topology, IsNew: true, State: state, Users: users}, err
+}
+
+// readBound adds the bindings of others to objects that are to be torn down.
+func (o *operation) readBound(ctx context.Context, found *rabbit.State) error {
+	before := o.before.wanted
+	there := found.Within(before)
+	exchanges := o.before.ownedExchanges(there)
+	if plan.RebuildsDelivery(before, o.after.wanted, found.Topology) {
+		exchanges = append(exchanges, o.after.wanted.Delivery)
+		bindings, err := o.after.vhost.BindingsFrom(ctx, o.after.wanted.Delivery)
+		if err != nil {
+			return err
+		}
+		maps.Copy(found.Bindings, topology.NewBindings(bindings...))
+	}
+	inbound, err := o.after.vhost.Inbound(ctx, exchanges, slices.Collect(maps.Keys(there.Queues)))
+	maps.Copy(found.Bindings, inbound)
+	return err
+}
+
+// brokenOff is what a rebuild has come to that failed. Done are the steps that may have had an effect.
+func (o *operation) brokenOff(
+	ctx context.Context, found *rabbit.State, done []plan.Step, cause error,
+) (Result, error) {
+	if len(done) == 0 {
+		return Result{}, cause
+	}
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
+	result := o.left(ctx, found, done, cause)
+	if !result.IsNew {
+		return result, cause
+	}
+	// The next operation does not know of the delivery exchange before.
+	users, err := o.deleteDeliveryBefore(ctx)
+	result.Users = users
+	return result, allErrors(cause, err)
+}
+
+// left is what there is after a failure.
+func (o *operation) left(ctx context.Context, found *rabbit.State, done []plan.Step, cause error) Result {
+	old, err := o.before.read(ctx)
+	if err != nil {
+		// Nobody can say what exists: the state names all that may. Nothing is declared before all is torn down. What
+		// was there before may be there again if its undo was broken off.
+		there := plan.After(found.Topology, done)
+		var undo *UndoError
+		isBack := errors.As(cause, &undo) && slices.ContainsFunc(undo.Done, declares)
+		return Result{There: &there, IsNew: slices.ContainsFunc(done, declares) && !isBack}
+	}
+	there, isNew := old.Topology, o.isNew(old.Topology)
+	state, err := o.after.read(ctx)
+	switch {
+	case err != nil:
+		there = plan.After(found.Topology, done)
+	case isNew:
+		there = state.Topology
+	default:
+		there = there.And(state.Topology)
+	}
+	return Result{There: &there, IsNew: isNew}
+}
+
+// isNew tells whether nothing is there of the topology before that is not as it is to be.
+func (o *operation) isNew(there topology.Topology) bool {
+	for name, e := range there.Exchanges {
+		if o.before.wanted.Owns(name) && !e.Equal(o.after.wanted.Exchanges[name]) {
+			return false
+		}
+	}
+	for name, q := range there.Queues {
+		if !q.Equal(o.after.wanted.Queues[name]) {
+			return false
+		}
+	}
+	for name, p := range there.Policies {
+		if !p.Equal(o.after.wanted.Policies[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// deleteDeliveryBefore deletes the delivery exchange before, if the topology has got another one and nobody uses it.
+func (o *operation) deleteDeliveryBefore(ctx context.Context) (users []string, err error) {
+	if o.before.wanted.Delivery == o.after.wanted.Delivery {
+		return nil, nil
+	}
+	return o.before.deleteDelivery(ctx, o.change.Options.Guard.Force)
+}

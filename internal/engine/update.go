@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"context"
+	"maps"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// update brings the broker from any state to the wanted topology. Exchanges and queues have the arguments and names
+// that they had before (see rebuild), and queues may come and go. An object that differs on the broker is recreated.
+func (o *operation) update(ctx context.Context) (result Result, err error) {
+	found, err := o.after.readForRepair(ctx)
+	if err == nil {
+		err = o.check(ctx, found)
+	}
+	if err != nil {
+		return result, err
+	}
+	added, retired := o.after.wanted.Without(o.change.Before), o.before.wanted.Without(o.after.wanted)
+	result.IsNew = len(added.Queues)+len(retired.Queues) > 0 // the state has to name all that there may be
+	if len(retired.Queues) > 0 {
+		if err = o.before.of(retired).remove(ctx, o.change.Options.Guard); err != nil {
+			return Result{}, err
+		}
+		found.Bindings.DeleteInto(retired.Queues)
+	}
+	state, done, err := o.after.run(ctx, plan.Repair(o.after.wanted, found.Topology), found)
+	if state == nil {
+		result.There = o.after.left(ctx, found, done)
+		return result, err
+	}
+	return Result{There: &state.Topology, IsNew: true, State: state}, err
+}
+
+// readForRepair adds what others have bound to objects that have to be recreated.
+func (d *deployment) readForRepair(ctx context.Context) (*rabbit.State, error) {
+	state, err := d.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	exchanges, queues := plan.Recreated(d.wanted, state.Topology)
+	inbound, err := d.vhost.Inbound(ctx, exchanges, queues)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(state.Bindings, inbound)
+	return state, nil
+}
+
+// left is the topology that exists after a failure: the next plan shows the rest of the work.
+func (d *deployment) left(ctx context.Context, found *rabbit.State, done []plan.Step) *topology.Topology {
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
+	if state, err := d.read(ctx); err == nil {
+		return &state.Topology
+	}
+	there := plan.After(found.Topology, done)
+	return &there
+}

@@ -1,0 +1,26 @@
+package plan
+
+import "github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+
+// After is the topology that may exist after the steps, of which some may not have had an effect. It has the objects
+// from before, and those that were declared and bound since.
+func After(t topology.Topology, done []Step) topology.Topology {
+	t = t.Clone()
+	for _, step := range done {
+		if step.Makes() {
+			step.change(t)
+		}
+	}
+	return t
+}
+
+// without is the rest of the topology once the steps have removed something.
+func without(t topology.Topology, removed []Step) topology.Topology {
+	t = t.Clone()
+	for _, step := range removed {
+		if !step.Makes() {
+			step.change(t)
+		}
+	}
+	return t
+}

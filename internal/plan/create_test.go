@@ -1,0 +1,132 @@
+package plan_test
+
+import (
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// A create declares what a Diff does, all of it as new but the delivery exchange, and one object before all others.
+func TestCreateDeclaresWhatIsNew(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		desired := plantest.Expand(t, anyCascade().Draw(t, "cascade"))
+		b := plantest.Around(desired)
+		todo := plan.Create(desired, b.Actual(desired), "mark")
+		if _, parks := desired.Exchanges["t.unroutable"]; !parks && len(desired.Queues) == 1 {
+			return // there is no exchange to mark
+		}
+		if first := todo[0].Steps; len(first) != 1 || !mustBeNew(first[0]) {
+			t.Fatalf("the first phase is %s", first)
+		}
+		if _, verifies := todo[2].Steps[0].(plan.VerifyAlone); !verifies {
+			t.Fatalf("the third phase is %s", todo[2].Steps)
+		}
+		for _, step := range todo.Steps() {
+			declares := true
+			switch s := step.(type) {
+			case plan.DeclareExchange:
+				declares = s.Exchange.Name != desired.Delivery
+			case plan.DeclareQueue:
+			default:
+				declares = false
+			}
+			if mustBeNew(step) != declares {
+				t.Errorf("%s has to be new: %t", step, !declares)
+			}
+		}
+		if err := b.Run(todo); err != nil {
+			t.Fatal(err)
+		}
+		if left := plan.Repair(desired, b.Actual(desired)).Steps(); len(left) > 0 {
+			t.Errorf("left to do: %s", left)
+		}
+	})
+}
+
+// Two creates of the same run at once, step by step in any order. The broker tells both that the exchange made first is
+// new. One of them succeeds at the most, and its objects are whole.
+func TestTwoCreatesInAnyOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		desired := plantest.Expand(t, anyCascade().Draw(t, "cascade"))
+		b := plantest.Around(desired)
+		before := b.Snapshot()
+		var creates [2]racer
+		for i, mark := range []string{"a", "b"} {
+			creates[i] = racer{
+				broker:  b,
+				desired: desired,
+				left:    plan.Create(desired, b.Actual(desired), mark).Steps(),
+			}
+		}
+		for len(creates[0].left)+len(creates[1].left) > 0 {
+			one := &creates[rapid.IntRange(0, 1).Draw(t, "next")]
+			if len(one.left) > 0 {
+				one.next(t)
+			}
+		}
+		switch {
+		case creates[0].failed && creates[1].failed:
+			if _, was := before.Exchanges[desired.Delivery]; !was {
+				delete(b.Exchanges, desired.Delivery) // who has declared it lets go of it
+			}
+			same(t, b.Snapshot(), before, "after both failed")
+		case !creates[0].failed && !creates[1].failed:
+			t.Fatal("both succeed")
+		default:
+			if left := plan.Repair(desired, b.Actual(desired)).Steps(); len(left) > 0 {
+				t.Fatalf("one succeeds, and this is left to do: %s", left)
+			}
+		}
+	})
+}
+
+// racer is a create that runs step by step.
+type racer struct {
+	broker  *plantest.Broker
+	desired topology.Topology
+	left    []plan.Step
+	done    []plan.Step
+	failed  bool
+}
+
+// next runs one step. After a failure, those of the undo are left.
+func (r *racer) next(t *rapid.T) {
+	step := r.left[0]
+	r.left = r.left[1:]
+	if declare, is := step.(plan.DeclareExchange); is && len(r.done) == 0 && !r.failed &&
+		rapid.Bool().Draw(t, "told that it is new") {
+		declare.New = false
+		r.done = append(r.done, step)
+		step = declare
+	} else if !r.failed {
+		r.done = append(r.done, step)
+	}
+	err := r.broker.Step(step)
+	switch {
+	case err == nil:
+	case r.failed:
+		var refusal plantest.Refusal
+		if !errors.As(err, &refusal) { // it is the other's
+			t.Fatalf("undo: %s: %v", step, err)
+		}
+	default:
+		r.failed = true
+		r.left = plan.Undo(r.desired, r.done[:len(r.done)-1]).Steps()
+	}
+}
+
+// mustBeNew tells whether a step is a declaration that must not find what it declares.
+func mustBeNew(step plan.Step) bool {
+	switch s := step.(type) {
+	case plan.DeclareExchange:
+		return s.New
+	case plan.DeclareQueue:
+		return s.New
+	}
+	return false
+}

@@ -1,0 +1,306 @@
+package plan_test
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
+)
+
+// rebuilt is a cascade that is there, and another one with the same entry.
+type rebuilt struct {
+	before, after topology.Topology
+	broker        *plantest.Broker
+}
+
+// anyRebuild draws what changes.
+func anyRebuild(t *rapid.T) rebuilt {
+	c := anyCascade().Draw(t, "cascade")
+	before := plantest.Expand(t, c)
+	if rapid.Bool().Draw(t, "queue names") {
+		c.QueueName = "t.wait-%d"
+	}
+	if rapid.Bool().Draw(t, "delivery") {
+		c.DeliveryExchange = "t.end"
+	}
+	if rapid.Bool().Draw(t, "parking") {
+		c.ParkUnroutable = !c.ParkUnroutable
+	}
+	if rapid.Bool().Draw(t, "type") {
+		c.QueueType = rapid.SampledFrom([]cascade.QueueType{cascade.Quorum, cascade.Classic}).Draw(t, "type after")
+	}
+	c.Resolution = rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(t, "resolution")
+	c.Lookahead = rapid.IntRange(1, c.Levels).Draw(t, "lookahead after")
+	r := rebuilt{before, plantest.Expand(t, c), deployed(t, before)}
+	if _, own := r.after.Exchanges[r.after.Delivery]; !own {
+		r.broker.Exchanges[r.after.Delivery] = topology.Exchange{Name: r.after.Delivery, Type: "topic", Durable: true}
+	}
+	if _, parks := r.broker.Queues["t.unroutable"]; parks {
+		r.broker.Bindings.Add(topologytest.ToQueue(plantest.Feed, "parked.#", "t.unroutable"))
+	}
+	r.broker.Bindings.Add(topologytest.ToExchange(plantest.Feed, "delivered.#", r.before.Delivery))
+	return r
+}
+
+// expected is the topology after the rebuild: the new cascade, and all of others that still leads somewhere.
+func (r rebuilt) expected() topology.Topology {
+	want := r.broker.Snapshot()
+	if r.before.Delivery == r.after.Delivery {
+		delete(want.Exchanges, r.before.Delivery) // to get other arguments
+	}
+	for name := range r.before.Exchanges {
+		if name != r.before.Delivery {
+			delete(want.Exchanges, name)
+		}
+	}
+	for name := range r.before.Queues {
+		delete(want.Queues, name)
+	}
+	if have, exists := r.broker.Exchanges[r.after.Delivery]; exists {
+		want.Exchanges[r.after.Delivery] = have
+	}
+	maps.Copy(want.Exchanges, r.after.Exchanges)
+	maps.Copy(want.Queues, r.after.Queues)
+	maps.DeleteFunc(want.Bindings, func(b topology.Binding, _ struct{}) bool {
+		_, exchange := want.Exchanges[b.Destination]
+		_, queue := want.Queues[b.Destination]
+		toExchange := b.DestinationType == topology.ToExchange
+		return r.before.Owns(b.Source) || toExchange && !exchange || !toExchange && !queue
+	})
+	maps.Copy(want.Bindings, r.after.Bindings)
+	return want
+}
+
+// isOpen tells whether the entry of the new cascade is open, and all behind it is there.
+func (r rebuilt) isOpen() bool {
+	have := r.broker.Snapshot()
+	for name, want := range r.after.Exchanges {
+		if !have.Exchanges[name].Equal(want) {
+			return false
+		}
+	}
+	for name, want := range r.after.Queues {
+		if !have.Queues[name].Equal(want) {
+			return false
+		}
+	}
+	for b := range r.after.Bindings {
+		if !have.Bindings.Has(b) {
+			return false
+		}
+	}
+	return true
+}
+
+// Afterwards the new cascade is there, and so is what others have bound. The entry was closed before anything else
+// went, and was opened last. A delivery exchange and a way of unroutable messages that stay the same were never
+// touched.
+func TestRebuild(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := anyRebuild(t)
+		b := r.broker
+		want := r.expected()
+		guard := anyGuard(t, b)
+		if r.keepsParking() {
+			b.Messages["t.unroutable"] = 5
+		}
+		inAnyOrder(t, b)
+		r.deletesWhileClosed(t)
+		todo := b.Rebuild(r.before, r.after, guard)
+		r.deletesNothingThatStays(t, todo)
+		if err := b.Run(todo); err != nil {
+			t.Fatal(err)
+		}
+		same(t, b.Snapshot(), want, "after the rebuild")
+		if r.keepsParking() && b.Messages["t.unroutable"] != 5 {
+			t.Fatal("what was parked is gone")
+		}
+		same(t, expectNothing(t, b, r), want, "after another rebuild")
+	})
+}
+
+// keepsParking tells whether parked messages stay where they are.
+func (r rebuilt) keepsParking() bool {
+	parking, parks := r.before.Queues["t.unroutable"]
+	return parks && parking.Equal(r.after.Queues["t.unroutable"])
+}
+
+// deletesWhileClosed makes sure that nothing is deleted before the entry is closed, or after it is opened.
+func (r rebuilt) deletesWhileClosed(t *rapid.T) {
+	opened := false
+	r.broker.After = func(step plan.Step) {
+		_, open := r.broker.Exchanges[r.before.Entry]
+		switch s := step.(type) {
+		case plan.DeclareExchange:
+			opened = opened || s.Exchange.Name == r.before.Entry
+		case plan.DeleteExchange, plan.DeleteQueue:
+			if open || opened {
+				t.Fatalf("%s while the entry is open", s)
+			}
+		}
+	}
+}
+
+// deletesNothingThatStays makes sure that a plan leaves the parking queue and the delivery exchange alone, if they stay
+// the same.
+func (r rebuilt) deletesNothingThatStays(t *rapid.T, todo plan.Plan) {
+	var stay []string
+	if r.keepsParking() {
+		stay = append(stay, "t.unroutable")
+	}
+	if r.before.Delivery != r.after.Delivery ||
+		r.before.Exchanges[r.before.Delivery].Equal(r.after.Exchanges[r.after.Delivery]) {
+		stay = append(stay, r.before.Delivery)
+	}
+	for _, step := range todo.Steps() {
+		text := step.String()
+		if strings.HasPrefix(text, "delete") && slices.ContainsFunc(stay, func(name string) bool {
+			return strings.Contains(text, `"`+name+`"`)
+		}) {
+			t.Fatalf("%s, although it stays", text)
+		}
+	}
+}
+
+// expectNothing rebuilds the existing topology.
+func expectNothing(t plantest.Fataler, b *plantest.Broker, r rebuilt) topology.Topology {
+	t.Helper()
+	b.After, b.Messages = nil, map[string]int64{}
+	if err := b.Run(b.Rebuild(r.before, r.after, plan.Guard{})); err != nil {
+		t.Fatal(err)
+	}
+	return b.Snapshot()
+}
+
+// Wherever a rebuild fails, everything is as it was before, or the new entry is open and nothing of the new cascade
+// is missing.
+func TestRebuildThatFails(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := anyRebuild(t)
+		b := r.broker
+		before := b.Snapshot()
+		want := r.expected()
+		todo := b.Rebuild(r.before, r.after, plan.Guard{})
+		inAnyOrder(t, b)
+		failAt(b, rapid.IntRange(0, len(todo.Steps())-1).Draw(t, "failing step"))
+		if err := b.Run(todo); !errors.Is(err, errInjected) {
+			t.Fatalf("got %v", err)
+		}
+		got := b.Snapshot()
+		if !r.isOpen() {
+			same(t, got, before, "after the failure")
+			return
+		}
+		for binding := range want.Bindings { // the last that is done is to bind others to the entry
+			if !got.Bindings.Has(binding) && binding.Source == plantest.Feed && binding.Destination == r.after.Entry {
+				got.Bindings.Add(binding)
+			}
+		}
+		same(t, got, want, "after a failure behind the opening")
+	})
+}
+
+// Where the undo fails, too, the next rebuild does the rest, wherever the one before broke off.
+func TestRebuildThatBreaksOff(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := anyRebuild(t)
+		b := r.broker
+		want := r.expected()
+		todo := b.Rebuild(r.before, r.after, plan.Guard{})
+		inAnyOrder(t, b)
+		left := rapid.IntRange(0, len(todo.Steps())-1).Draw(t, "steps")
+		b.Before = func(plan.Step) error {
+			if left--; left < 0 {
+				return errInjected
+			}
+			return nil
+		}
+		if err := b.Run(todo); !errors.Is(err, errInjected) {
+			t.Fatalf("got %v", err)
+		}
+		b.Before = nil
+		if err := b.Run(b.Rebuild(r.before, r.after, plan.Guard{})); err != nil {
+			t.Fatal(err)
+		}
+		got := b.Snapshot()
+		for binding := range want.Bindings { // nobody knows others' bindings to missing objects any more
+			if !r.after.Owns(binding.Source) {
+				got.Bindings.Add(binding)
+			}
+		}
+		same(t, got, want, "after the next rebuild")
+	})
+}
+
+// A message that comes in at any moment is not lost. All is as it was, or it waits in the new cascade, or it came too
+// late to get in.
+func TestRebuildLosesNoMessage(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := anyRebuild(t)
+		b := r.broker
+		before := b.Snapshot()
+		todo := b.Rebuild(r.before, r.after, plan.Guard{})
+		queue := rapid.SampledFrom(slices.Sorted(maps.Keys(r.before.Queues))).Draw(t, "queue")
+		at := rapid.IntRange(0, len(todo.Steps())).Draw(t, "moment")
+		inAnyOrder(t, b)
+		step, arrived := 0, false
+		b.Before = func(plan.Step) error {
+			if _, exists := b.Queues[queue]; exists && step == at {
+				b.Messages[queue]++
+				arrived = true
+			}
+			step++
+			return nil
+		}
+		err := b.Run(todo)
+		if arrived != (b.Messages[queue] == 1) {
+			t.Fatalf("in %q at step %d: %t, in the end %d there and %v", queue, at, arrived, b.Messages[queue], err)
+		}
+		if err != nil {
+			same(t, b.Snapshot(), before, "after the refusal")
+		}
+	})
+}
+
+// What others have bound is bound once more before anything is closed: whoever may not, learns so in time.
+func TestRebuildProvesThatItMayBindAgain(t *testing.T) {
+	c := cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true}
+	before := plantest.Expand(t, c)
+	c.ParkUnroutable = false
+	after := plantest.Expand(t, c)
+	for _, binding := range []topology.Binding{
+		topologytest.ToQueue(before.Delivery, "#", plantest.Application),
+		topologytest.ToExchange(plantest.Feed, "entry.#", before.Entry),
+		topologytest.ToQueue(plantest.Feed, "queue.#", "t.delay-00"),
+	} {
+		b := deployed(t, before)
+		there := b.Snapshot()
+		b.Before = func(step plan.Step) error {
+			if bind, ok := step.(plan.Bind); ok && bind.Binding == binding {
+				return errInjected
+			}
+			return nil
+		}
+		b.After = func(step plan.Step) {
+			switch step.(type) {
+			case plan.VerifyEmpty, plan.VerifyAllowed, plan.Bind:
+			default:
+				t.Errorf("%s although %v cannot be bound again", step, binding)
+			}
+		}
+		if err := b.Run(b.Rebuild(before, after, plan.Guard{})); !errors.Is(err, errInjected) {
+			t.Errorf("got %v", err)
+		}
+		same(t, b.Snapshot(), there, "after the refusal")
+	}
+}

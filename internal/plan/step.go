@@ -1,0 +1,426 @@
+// Package plan says which steps, in which order, turn a broker's objects into the wanted ones, and which undo them.
+// Topologies come in, those that are wanted and those that are there. A [Plan] goes out: phases of steps, each with its
+// undo. No plan loses a message that is on its way, unless it is forced to.
+//
+// Call [Create], [Repair], [Rebuild] or [Teardown]. A [Step] knows its object, its words and its inverse. It does
+// itself on a [Target]: a broker, or the model of one in plantest.
+//
+// It is pure: it never talks to a broker. Read step.go first, then repair.go for changes in place and teardown.go for
+// deletions.
+package plan
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Plan is a list of phases. One begins when the phase before it is done.
+type Plan []Phase
+
+// Phase is a set of steps that do not depend on each other and can run at the same time.
+type Phase struct {
+	Steps []Step
+	// Undo takes back the steps that had an effect when a step of this phase fails. Done are the steps, of this phase
+	// and those before, that may have had one. Of the plan that it returns, every phase is tried that needs nothing of
+	// a failed one. A step that looks for messages has to succeed, or nothing more is done.
+	Undo func(done []Step) Plan
+	// Recreates names the object that the phase takes part in recreating, if it does. That may be refused because of
+	// messages or others' bindings. Then the plan goes on without the further phases of the object, and fails at its
+	// end.
+	Recreates string
+	// Needs names objects without which the phase would do harm. The phase is left out where it is refused to recreate
+	// one of them. In an undo, it is left out where it is refused to declare one of them or to bind it onwards.
+	Needs []string
+}
+
+// Step is one thing to do on a broker. It says in one line what that is.
+type Step interface {
+	fmt.Stringer
+	// Object is the exchange, queue or policy that the step makes or takes away, in words. That of a binding is its
+	// source. It is empty for a step that only looks.
+	Object() string
+	// Makes tells whether the step makes its object, or binds it onwards.
+	Makes() bool
+	// Inverse is the step that takes this one back, by what there was before. It is nil for a step that only looks.
+	Inverse(before topology.Topology) Step
+	// Do does it. It tells whether that changed something, or may have, because the answer got lost.
+	Do(ctx context.Context, on Target) (changed bool, err error)
+	// change does it to a topology.
+	change(t topology.Topology)
+}
+
+// Target is what steps are done on: a broker, or a model of one.
+type Target interface {
+	DeclareExchange(ctx context.Context, step DeclareExchange) (changed bool, err error)
+	DeclareQueue(ctx context.Context, step DeclareQueue) (changed bool, err error)
+	Bind(ctx context.Context, step Bind) (changed bool, err error)
+	Unbind(ctx context.Context, step Unbind) (changed bool, err error)
+	DeleteExchange(ctx context.Context, step DeleteExchange) (changed bool, err error)
+	DeleteQueue(ctx context.Context, step DeleteQueue) (changed bool, err error)
+	SetPolicy(ctx context.Context, step SetPolicy) (changed bool, err error)
+	DeletePolicy(ctx context.Context, step DeletePolicy) (changed bool, err error)
+	AwaitDurable(ctx context.Context, step AwaitDurable) error
+	VerifyAllowed(ctx context.Context, step VerifyAllowed) error
+	VerifyAlone(ctx context.Context, step VerifyAlone) error
+	VerifyEmpty(ctx context.Context, step VerifyEmpty) error
+}
+
+// DeclareExchange creates an exchange; an equal one is left as it is.
+type DeclareExchange struct {
+	Exchange topology.Exchange
+	// New refuses an equal one: it is somebody else's.
+	New bool
+}
+
+func (s DeclareExchange) String() string { return "declare " + s.Object() }
+
+// Object is the exchange.
+func (s DeclareExchange) Object() string { return topology.ExchangeObject(s.Exchange.Name) }
+
+// Makes is true.
+func (DeclareExchange) Makes() bool { return true }
+
+// Inverse deletes the exchange.
+func (s DeclareExchange) Inverse(topology.Topology) Step {
+	return DeleteExchange{Name: s.Exchange.Name}
+}
+
+// Do declares it.
+func (s DeclareExchange) Do(ctx context.Context, on Target) (bool, error) {
+	return on.DeclareExchange(ctx, s)
+}
+
+func (s DeclareExchange) change(t topology.Topology) { t.Exchanges[s.Exchange.Name] = s.Exchange }
+
+// DeclareQueue creates a queue; an equal one is left as it is.
+type DeclareQueue struct {
+	Queue topology.Queue
+	// New refuses an equal one: it is somebody else's.
+	New bool
+}
+
+func (s DeclareQueue) String() string { return "declare " + s.Object() }
+
+// Object is the queue.
+func (s DeclareQueue) Object() string { return topology.QueueObject(s.Queue.Name) }
+
+// Makes is true.
+func (DeclareQueue) Makes() bool { return true }
+
+// Inverse deletes the queue, if it is empty.
+func (s DeclareQueue) Inverse(topology.Topology) Step {
+	return DeleteQueue{Queue: s.Queue, IfEmpty: true}
+}
+
+// Do declares it.
+func (s DeclareQueue) Do(ctx context.Context, on Target) (bool, error) {
+	return on.DeclareQueue(ctx, s)
+}
+
+func (s DeclareQueue) change(t topology.Topology) { t.Queues[s.Queue.Name] = s.Queue }
+
+// Bind creates a binding.
+type Bind struct{ Binding topology.Binding }
+
+func (s Bind) String() string { return "bind " + s.Binding.Describe() }
+
+// Object is the source of the binding.
+func (s Bind) Object() string { return topology.ExchangeObject(s.Binding.Source) }
+
+// Makes is true.
+func (Bind) Makes() bool { return true }
+
+// Inverse deletes the binding.
+func (s Bind) Inverse(topology.Topology) Step { return Unbind(s) }
+
+// Do creates it.
+func (s Bind) Do(ctx context.Context, on Target) (bool, error) { return on.Bind(ctx, s) }
+
+func (s Bind) change(t topology.Topology) { t.Bindings.Add(s.Binding) }
+
+// Unbind deletes a binding.
+type Unbind struct{ Binding topology.Binding }
+
+func (s Unbind) String() string { return "unbind " + s.Binding.Describe() }
+
+// Object is the source of the binding.
+func (s Unbind) Object() string { return topology.ExchangeObject(s.Binding.Source) }
+
+// Makes is false.
+func (Unbind) Makes() bool { return false }
+
+// Inverse binds again.
+func (s Unbind) Inverse(topology.Topology) Step { return Bind(s) }
+
+// Do deletes it.
+func (s Unbind) Do(ctx context.Context, on Target) (bool, error) { return on.Unbind(ctx, s) }
+
+func (s Unbind) change(t topology.Topology) { delete(t.Bindings, s.Binding) }
+
+// DeleteExchange deletes an exchange with its bindings.
+type DeleteExchange struct {
+	Name string
+	// IfUnused refuses if anything is bound to the exchange as its source.
+	IfUnused bool
+}
+
+func (s DeleteExchange) String() string { return "delete " + s.Object() }
+
+// Object is the exchange.
+func (s DeleteExchange) Object() string { return topology.ExchangeObject(s.Name) }
+
+// Makes is false.
+func (DeleteExchange) Makes() bool { return false }
+
+// Inverse declares the exchange, without its bindings.
+func (s DeleteExchange) Inverse(before topology.Topology) Step {
+	return DeclareExchange{Exchange: before.Exchanges[s.Name]}
+}
+
+// Do deletes it.
+func (s DeleteExchange) Do(ctx context.Context, on Target) (bool, error) {
+	return on.DeleteExchange(ctx, s)
+}
+
+func (s DeleteExchange) change(t topology.Topology) {
+	delete(t.Exchanges, s.Name)
+	maps.DeleteFunc(t.Bindings, func(b topology.Binding, _ struct{}) bool { return touches(b, s.Name) })
+}
+
+// DeleteQueue deletes a queue, with its messages if there are any.
+type DeleteQueue struct {
+	Queue topology.Queue
+	// IfEmpty refuses if the queue holds messages.
+	IfEmpty bool
+	// Sources are the exchanges that led into the queue, nil if they are not known. If the queue is to be empty,
+	// the messages that they have routed have to be there.
+	Sources []string
+}
+
+func (s DeleteQueue) String() string { return "delete " + s.Object() }
+
+// Object is the queue.
+func (s DeleteQueue) Object() string { return topology.QueueObject(s.Queue.Name) }
+
+// Makes is false.
+func (DeleteQueue) Makes() bool { return false }
+
+// Inverse declares the queue, without the bindings into it.
+func (s DeleteQueue) Inverse(topology.Topology) Step { return DeclareQueue{Queue: s.Queue} }
+
+// Do deletes it.
+func (s DeleteQueue) Do(ctx context.Context, on Target) (bool, error) { return on.DeleteQueue(ctx, s) }
+
+func (s DeleteQueue) change(t topology.Topology) {
+	delete(t.Queues, s.Queue.Name)
+	maps.DeleteFunc(t.Bindings, func(b topology.Binding, _ struct{}) bool {
+		return b.LeadsTo(topology.ToQueue, s.Queue.Name)
+	})
+}
+
+// SetPolicy sets a policy, whatever there is under its name.
+type SetPolicy struct{ Policy topology.Policy }
+
+func (s SetPolicy) String() string { return "set " + s.Object() }
+
+// Object is the policy.
+func (s SetPolicy) Object() string { return topology.PolicyObject(s.Policy.Name) }
+
+// Makes is true.
+func (SetPolicy) Makes() bool { return true }
+
+// Inverse sets the policy that there was, or deletes this one.
+func (s SetPolicy) Inverse(before topology.Topology) Step {
+	if p, existed := before.Policies[s.Policy.Name]; existed {
+		return SetPolicy{p}
+	}
+	return DeletePolicy{Name: s.Policy.Name}
+}
+
+// Do sets it.
+func (s SetPolicy) Do(ctx context.Context, on Target) (bool, error) { return on.SetPolicy(ctx, s) }
+
+func (s SetPolicy) change(t topology.Topology) { t.Policies[s.Policy.Name] = s.Policy }
+
+// DeletePolicy deletes a policy.
+type DeletePolicy struct{ Name string }
+
+func (s DeletePolicy) String() string { return "delete " + s.Object() }
+
+// Object is the policy.
+func (s DeletePolicy) Object() string { return topology.PolicyObject(s.Name) }
+
+// Makes is false.
+func (DeletePolicy) Makes() bool { return false }
+
+// Inverse sets the policy again.
+func (s DeletePolicy) Inverse(before topology.Topology) Step {
+	return SetPolicy{before.Policies[s.Name]}
+}
+
+// Do deletes it.
+func (s DeletePolicy) Do(ctx context.Context, on Target) (bool, error) {
+	return on.DeletePolicy(ctx, s)
+}
+
+func (s DeletePolicy) change(t topology.Topology) { delete(t.Policies, s.Name) }
+
+// VerifyAllowed fails if the user may not declare or bind the existing object, or may set no policy. To declare it
+// takes the permissions to delete it and to bring it back. It changes nothing.
+type VerifyAllowed struct {
+	Step Step
+}
+
+func (s VerifyAllowed) String() string {
+	return fmt.Sprintf("make sure of the permission to %s", s.Step)
+}
+
+// Do makes sure of it.
+func (s VerifyAllowed) Do(ctx context.Context, on Target) (bool, error) {
+	return false, on.VerifyAllowed(ctx, s)
+}
+
+// Object is empty: it only looks.
+func (VerifyAllowed) Object() string { return "" }
+
+// Makes is false.
+func (VerifyAllowed) Makes() bool { return false }
+
+// Inverse is nil.
+func (VerifyAllowed) Inverse(topology.Topology) Step { return nil }
+
+func (VerifyAllowed) change(topology.Topology) {}
+
+// AwaitDurable waits until RabbitMQ has new quorum queues on disk: until then, a kill of its node takes along what
+// comes into them.
+type AwaitDurable struct{}
+
+func (AwaitDurable) String() string {
+	return "wait until new quorum queues survive a kill of their node"
+}
+
+// Do waits.
+func (s AwaitDurable) Do(ctx context.Context, on Target) (bool, error) {
+	return false, on.AwaitDurable(ctx, s)
+}
+
+// Object is empty: it only looks.
+func (AwaitDurable) Object() string { return "" }
+
+// Makes is false.
+func (AwaitDurable) Makes() bool { return false }
+
+// Inverse is nil.
+func (AwaitDurable) Inverse(topology.Topology) Step { return nil }
+
+func (AwaitDurable) change(topology.Topology) {}
+
+// VerifyAlone fails if anything else is bound to the binding's source.
+type VerifyAlone struct {
+	Binding topology.Binding
+}
+
+func (s VerifyAlone) String() string {
+	return "verify that only this is bound: " + s.Binding.Describe()
+}
+
+// Do looks for other bindings.
+func (s VerifyAlone) Do(ctx context.Context, on Target) (bool, error) {
+	return false, on.VerifyAlone(ctx, s)
+}
+
+// Object is empty: it only looks.
+func (VerifyAlone) Object() string { return "" }
+
+// Makes is false.
+func (VerifyAlone) Makes() bool { return false }
+
+// Inverse is nil.
+func (VerifyAlone) Inverse(topology.Topology) Step { return nil }
+
+func (VerifyAlone) change(topology.Topology) {}
+
+// VerifyEmpty fails if one of the queues holds messages. The order is that in which messages move from queue to queue,
+// so that none is overlooked because it moves meanwhile.
+type VerifyEmpty struct {
+	Queues []topology.Queue
+	// Wait is how long the queues may take to run empty.
+	Wait time.Duration
+	// Why is what the messages are in the way of.
+	Why string
+	// FirstLook is for a first look, before anything is closed: it ends with what can be seen at once.
+	FirstLook bool
+	// NothingMoves is set when nothing moves from queue to queue any more.
+	NothingMoves bool
+}
+
+func (s VerifyEmpty) String() string {
+	names := make([]string, len(s.Queues))
+	for i, q := range s.Queues {
+		names[i] = fmt.Sprintf("%q", q.Name)
+	}
+	return "verify that nothing waits in " + strings.Join(names, ", ")
+}
+
+// Do looks into the queues.
+func (s VerifyEmpty) Do(ctx context.Context, on Target) (bool, error) {
+	return false, on.VerifyEmpty(ctx, s)
+}
+
+// Object is empty: it only looks.
+func (VerifyEmpty) Object() string { return "" }
+
+// Makes is false.
+func (VerifyEmpty) Makes() bool { return false }
+
+// Inverse is nil.
+func (VerifyEmpty) Inverse(topology.Topology) Step { return nil }
+
+func (VerifyEmpty) change(topology.Topology) {}
+
+// Steps are the steps of all phases in their order.
+func (p Plan) Steps() []Step {
+	var steps []Step
+	for _, phase := range p {
+		steps = append(steps, phase.Steps...)
+	}
+	return steps
+}
+
+func bind(bindings []topology.Binding) []Step {
+	return stepsFor(bindings, func(b topology.Binding) Step { return Bind{b} })
+}
+
+func unbind(bindings []topology.Binding) []Step {
+	return stepsFor(bindings, func(b topology.Binding) Step { return Unbind{b} })
+}
+
+// stepsFor has one step for each of the objects.
+func stepsFor[T any](objects []T, step func(T) Step) []Step {
+	steps := make([]Step, len(objects))
+	for i, object := range objects {
+		steps[i] = step(object)
+	}
+	return steps
+}
+
+// recreating marks all phases as parts of the object's recreation.
+func (p Plan) recreating(object string) Plan {
+	for i := range p {
+		p[i].Recreates = object
+	}
+	return p
+}
+
+// then appends a phase unless it is empty.
+func (p Plan) then(steps ...Step) Plan {
+	if len(steps) == 0 {
+		return p
+	}
+	return append(p, Phase{Steps: steps})
+}

@@ -1,0 +1,200 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Teardown is the plan that removes the topology, of which actual exists, without losing a message. It refuses while
+// messages wait, or without the permission to delete something, before anything is touched. Then it closes the entry
+// and looks again, because a message may have come in meanwhile. The objects that lead into the queues go before them.
+// The exchanges go, so that a publisher who knows them gets an error rather than a lost message, and the bindings of
+// exchanges that stay. Whatever fails on the way, the objects removed until then are restored.
+//
+// The delivery exchange stays: others may use it (see DeleteShared).
+//
+// Actual holds, besides what Repair wants, the bindings of others that lead to the exchanges and
+// queues (see NeedsInbound): they are restored with them. What desired does not name is never removed.
+//
+// Desired may be only a part of a topology, without its entry (see Without). Then the bindings that lead into its
+// queues are removed in the place of the entry.
+func Teardown(desired, actual topology.Topology, guard Guard) Plan {
+	t := newTeardown(desired, actual)
+	removal := t.removal(guard)
+	return append(t.look(guard, removal.Steps()), removal...)
+}
+
+// Guard says what a teardown does about messages that wait.
+type Guard struct {
+	// Force deletes the queues with their messages.
+	Force bool
+	// Drain is how long the queues may take to run empty once nothing new gets in. Zero refuses
+	// at once if anything waits.
+	Drain time.Duration
+}
+
+// look makes sure, before anything is touched, that no messages are in the way, and that the user may delete
+// everything.
+func (t teardown) look(guard Guard, removal []Step) Plan {
+	var checks []Step
+	switch {
+	case guard.Force:
+	case guard.Drain > 0:
+		checks = t.verify(t.parking, VerifyEmpty{FirstLook: true}) // the others run empty by waiting
+	default:
+		checks = t.verify(t.queues(), VerifyEmpty{FirstLook: true})
+	}
+	return Plan{}.then(append(checks, t.allowed(removal)...)...)
+}
+
+// allowed makes sure that the user may take the steps, and bring back the objects that they remove.
+func (t teardown) allowed(removal []Step) []Step {
+	var steps []Step
+	for _, step := range removal {
+		if back := step.Inverse(t.actual); back != nil {
+			steps = append(steps, VerifyAllowed{back})
+		}
+	}
+	return steps
+}
+
+// removal takes everything away, beginning with the entry. Unless it is forced, it brings back what it took away if
+// it fails.
+func (t teardown) removal(guard Guard) Plan {
+	if guard.Force {
+		return Plan{}.
+			then(t.close...).
+			then(deleteExchanges(t.levels)...).
+			then(t.deleteQueues(false)...).
+			then(deleteExchanges(t.alternate)...).
+			then(deletePolicies(t.policies)...)
+	}
+	removal := Plan{}.
+		then(t.close...).
+		then(t.verify(t.queues(), VerifyEmpty{Wait: guard.Drain})...).
+		then(t.cutOff...).
+		then(deleteExchanges(t.levels)...).
+		then(deleteExchanges(t.alternate)...).
+		then(deletePolicies(t.policies)...)
+	if len(t.cutOff)+len(t.levels)+len(t.alternate) > 0 {
+		// Publishers that enter below the entry may have come in since.
+		removal = removal.then(t.verify(t.queues(), VerifyEmpty{NothingMoves: true})...)
+	}
+	return t.undoable(removal.then(t.deleteQueues(true)...))
+}
+
+// DeleteShared is the plan that deletes an exchange that others may use. Unless it is forced, the broker refuses that
+// while anything is bound to the exchange as its source.
+func DeleteShared(exchange string, force bool) Plan {
+	return Plan{}.then(DeleteExchange{Name: exchange, IfUnused: !force})
+}
+
+// NeedsInbound tells whether Teardown has to know the bindings of others to the objects. It needs them to restore them,
+// or, where desired is only a part, to close it. With Force nothing is restored.
+func NeedsInbound(desired topology.Topology, guard Guard) bool {
+	return !guard.Force || !desired.IsWhole()
+}
+
+// teardown is what exists of a topology, by the part that it plays.
+type teardown struct {
+	actual topology.Topology
+	// close keeps new messages out, and cutOff those that come in beside the entry and the levels.
+	close, cutOff     []Step
+	levels, alternate []string
+	// delays are in the direction in which messages move.
+	delays, parking []topology.Queue
+	policies        []string
+}
+
+func newTeardown(desired, actual topology.Topology) teardown {
+	actual.Entry, actual.Delivery = desired.Entry, desired.Delivery
+	t := teardown{actual: actual}
+	alternates := map[string]bool{}
+	for _, e := range desired.Exchanges {
+		alternates[e.AlternateExchange()] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(desired.Policies)) {
+		alternates[desired.Policies[name].AlternateExchange()] = true
+		if _, exists := actual.Policies[name]; exists {
+			t.policies = append(t.policies, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(desired.Exchanges)) {
+		if !actual.Has(name) {
+			continue
+		}
+		switch {
+		case name == desired.Entry:
+			t.close = deleteExchanges([]string{name})
+		case name == desired.Delivery:
+		case alternates[name]:
+			t.alternate = append(t.alternate, name)
+		default:
+			t.levels = append(t.levels, name)
+		}
+	}
+	for _, q := range desired.Downstream(actual.Queues) {
+		want, exists := desired.Queues[q.Name]
+		switch {
+		case !exists:
+		case want.Delays():
+			t.delays = append(t.delays, q)
+		default:
+			t.parking = append(t.parking, q)
+		}
+	}
+	for _, b := range actual.Bindings.Sorted() {
+		switch {
+		// the default exchange cannot be unbound
+		case b.Source == "" || !b.LeadsInto(actual.Queues) || !b.LeadsInto(desired.Queues):
+		case !desired.IsWhole():
+			t.close = append(t.close, Unbind{b})
+		case !actual.Has(b.Source) || !desired.Owns(b.Source):
+			t.cutOff = append(t.cutOff, Unbind{b})
+		}
+	}
+	return t
+}
+
+// queues are all of them: once the exchanges above are gone, nothing goes from one to another.
+func (t teardown) queues() []topology.Queue { return slices.Concat(t.delays, t.parking) }
+
+// verify makes sure, if there are queues, that they are empty, in the way of the step.
+func (t teardown) verify(queues []topology.Queue, step VerifyEmpty) []Step {
+	if len(queues) == 0 {
+		return nil
+	}
+	step.Queues, step.Why = queues, "deleting them"
+	return []Step{step}
+}
+
+// undoable gives each phase an undo that restores the removed objects.
+func (t teardown) undoable(removal Plan) Plan {
+	for i := range removal {
+		removal[i].Undo = func(done []Step) Plan { return restore(t.actual, without(t.actual, done)) }
+	}
+	return removal
+}
+
+func deleteExchanges(names []string) []Step {
+	return stepsFor(names, func(name string) Step { return DeleteExchange{Name: name} })
+}
+
+func deletePolicies(names []string) []Step {
+	return stepsFor(names, func(name string) Step { return DeletePolicy{Name: name} })
+}
+
+func (t teardown) deleteQueues(ifEmpty bool) []Step {
+	sources := map[string][]string{}
+	for _, b := range t.actual.Bindings.Sorted() {
+		if b.LeadsInto(t.actual.Queues) {
+			sources[b.Destination] = append(sources[b.Destination], b.Source)
+		}
+	}
+	return stepsFor(t.queues(), func(q topology.Queue) Step {
+		return DeleteQueue{Queue: q, IfEmpty: ifEmpty, Sources: sources[q.Name]}
+	})
+}

@@ -1,0 +1,137 @@
+package plan_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
+)
+
+// anyCascade draws small cascades of all kinds.
+func anyCascade() *rapid.Generator[cascade.Config] {
+	return rapid.Custom(func(t *rapid.T) cascade.Config {
+		levels := rapid.IntRange(1, 5).Draw(t, "levels")
+		return cascade.Config{
+			Name: "t", Levels: levels,
+			Lookahead:              rapid.IntRange(1, levels).Draw(t, "lookahead"),
+			StrictKeys:             rapid.Bool().Draw(t, "strict keys"),
+			InternalLevels:         rapid.Bool().Draw(t, "internal levels"),
+			ParkUnroutable:         rapid.Bool().Draw(t, "park unroutable"),
+			CreateDeliveryExchange: rapid.Bool().Draw(t, "create delivery exchange"),
+			QueueType: rapid.SampledFrom([]cascade.QueueType{cascade.Quorum, cascade.Classic}).Draw(t,
+				"queue type"),
+		}
+	})
+}
+
+// deployed is a broker with the cascade, an application behind it, and a plantest.Feed into two of its
+// exchanges and one of its queues.
+func deployed(t plantest.Fataler, desired topology.Topology) *plantest.Broker {
+	t.Helper()
+	b := plantest.Around(desired)
+	if err := b.Run(plan.Repair(desired, b.Actual(desired))); err != nil {
+		t.Fatal(err)
+	}
+	b.Bindings.Add(topologytest.ToQueue(desired.Delivery, "#", plantest.Application))
+	b.Bindings.Add(topologytest.ToExchange(plantest.Feed, "entry.#", desired.Entry))
+	b.Bindings.Add(topologytest.ToExchange(plantest.Feed, "lowest.#", "t.delay-00"))
+	b.Bindings.Add(topologytest.ToQueue(plantest.Feed, "queue.#", "t.delay-00"))
+	return b
+}
+
+// inAnyOrder lets the steps of a phase run in an order that the test draws.
+func inAnyOrder(t *rapid.T, b *plantest.Broker) {
+	b.Arrange = func(steps []plan.Step) []plan.Step {
+		if len(steps) < 2 {
+			return steps
+		}
+		return rapid.Permutation(steps).Draw(t, "order")
+	}
+}
+
+var errInjected = errors.New("injected")
+
+// failAt lets the step with the number fail, once.
+func failAt(b *plantest.Broker, number int) {
+	b.Before = func(plan.Step) error {
+		number--
+		if number == -1 {
+			return errInjected
+		}
+		return nil
+	}
+}
+
+// same compares what two brokers have.
+func same(t plantest.Fataler, got, want topology.Topology, when string) {
+	t.Helper()
+	if differences := slices.Concat(
+		unequal("exchange", got.Exchanges, want.Exchanges, topology.Exchange.Equal),
+		unequal("queue", got.Queues, want.Queues, topology.Queue.Equal),
+		unequal("policy", got.Policies, want.Policies, topology.Policy.Equal),
+		unequal("binding", got.Bindings, want.Bindings, func(struct{}, struct{}) bool { return true }),
+	); len(differences) > 0 {
+		t.Fatalf("%s:\n%s", when, strings.Join(differences, "\n"))
+	}
+}
+
+// everyKey tells where the keys of all delays go.
+func everyKey(
+	t plantest.Fataler, c cascade.Config, there topology.Topology, check func(key string, delay time.Duration,
+		arrivals []topologytest.Arrival),
+) {
+	t.Helper()
+	router := topologytest.NewRouter(there)
+	for steps := range 1 << c.Levels {
+		delay := time.Duration(steps) * time.Second
+		key, err := cascade.Scale{Base: 2, Levels: c.Levels, Resolution: time.Second}.RoutingKey(delay, "destination")
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(key, delay, router.Follow(there.Entry, key))
+	}
+}
+
+func isDelivered(arrivals []topologytest.Arrival, delay time.Duration) bool {
+	return len(arrivals) == 1 && arrivals[0].Queue == plantest.Application && arrivals[0].Delay == delay
+}
+
+// isUnroutable tells whether the message has only been parked or dropped.
+func isUnroutable(arrivals []topologytest.Arrival) bool {
+	return len(arrivals) == 1 && (arrivals[0].Queue == "" || arrivals[0].Queue == "t.unroutable")
+}
+
+func run(t *testing.T, b *plantest.Broker, todo plan.Plan) {
+	t.Helper()
+	if err := b.Run(todo); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func unequal[K comparable, V any](kind string, got, want map[K]V, equal func(V, V) bool) []string {
+	var differences []string
+	for key, value := range want {
+		if have, exists := got[key]; !exists {
+			differences = append(differences, fmt.Sprintf("%s %v is missing", kind, key))
+		} else if !equal(have, value) {
+			differences = append(differences, fmt.Sprintf("%s %v is %v", kind, key, have))
+		}
+	}
+	for key := range got {
+		if _, exists := want[key]; !exists {
+			differences = append(differences, fmt.Sprintf("%s %v is too much", kind, key))
+		}
+	}
+	slices.Sort(differences)
+	return differences
+}

@@ -1,0 +1,288 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+const (
+	// amqpDialTime is short: where AMQP cannot be reached, the management API counts.
+	amqpDialTime = 3 * time.Second
+	// amqpCloseTime is how long the broker may take to say goodbye.
+	amqpCloseTime = time.Second
+	// amqpChannels is the number of queues that are asked at the same time.
+	amqpChannels = 16
+)
+
+// Conn asks queues of a vhost over AMQP how much they hold. A passive declare is answered by the queue
+// itself, so its figures are those of this moment. It takes access to the vhost, and since 4.3 any
+// permission on the queue (TestPermissions).
+type Conn struct {
+	connection *amqp.Connection
+	socket     net.Conn
+	ending     sync.Once
+	slots      chan struct{}
+
+	mutex     sync.Mutex
+	idle      []*amqp.Channel
+	roundTrip time.Duration // of the quickest answer
+}
+
+// Connect opens an AMQP connection.
+func (v *Vhost) Connect(ctx context.Context) (*Conn, error) {
+	return v.client.dialAMQP(v.client.logging(ctx), v.name)
+}
+
+// dialAMQP connects to the broker of the management API: at the given URI, or on the endpoint's host. The port is then
+// the default one or the one that the broker names.
+func (c *Client) dialAMQP(ctx context.Context, vhost string) (*Conn, error) {
+	if c.amqpURI != nil {
+		return c.dialAt(ctx, vhost, c.amqpURI)
+	}
+	usual := c.onHost(map[string]int{"amqp": 5672, "amqps": 5671})
+	conn, err := c.dialAt(ctx, vhost, usual)
+	if err == nil {
+		return conn, nil
+	}
+	// Listeners are only told to users with the tag monitoring (3.10 to 4.3), and it takes the
+	// broker tens of milliseconds.
+	broker, overviewErr := c.overview(c.newCall(ctx))
+	if overviewErr != nil {
+		return nil, errors.Join(err, overviewErr)
+	}
+	ports := map[string]int{}
+	for _, l := range broker.Listeners {
+		ports[strings.Replace(l.Protocol, "amqp/ssl", "amqps", 1)] = l.Port
+	}
+	if named := c.onHost(ports); named.Port() != "0" && *named != *usual {
+		return c.dialAt(ctx, vhost, named)
+	}
+	return nil, err
+}
+
+// onHost is where AMQP is spoken on the endpoint's host. Whoever uses TLS for the management API
+// has to give a URI before the password is sent over AMQP without.
+func (c *Client) onHost(ports map[string]int) *url.URL {
+	scheme := "amqp"
+	if c.endpoint.Scheme == "https" || ports["amqp"] == 0 {
+		scheme = "amqps"
+	}
+	return &url.URL{Scheme: scheme, Host: net.JoinHostPort(c.endpoint.Hostname(), strconv.Itoa(ports[scheme]))}
+}
+
+// dialAt connects unless another broker listens there. The properties that it compares come over both ways at the same
+// time. The listener gets the password before the comparison in any order. That is the endpoint's host, which gets the
+// same password, or a given host.
+func (c *Client) dialAt(ctx context.Context, vhost string, uri *url.URL) (*Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var (
+		conn    *Conn
+		failure error
+		dialing sync.WaitGroup
+	)
+	dialing.Go(func() { conn, failure = c.connect(ctx, vhost, uri) })
+	cluster, err := c.management(c.newCall(ctx)).GetClusterName()
+	if err != nil {
+		cancel() // nobody waits for a port that does not answer
+	}
+	dialing.Wait()
+	if err == nil {
+		err = failure
+	}
+	if err == nil {
+		if name, _ := conn.connection.Properties["cluster_name"].(string); name != cluster.Name {
+			err = fmt.Errorf("%s speaks AMQP for cluster %q, but the management API is that of %q", uri.Host, name,
+				cluster.Name)
+		}
+	}
+	if err != nil {
+		if conn != nil {
+			conn.Close()
+		}
+		return nil, err
+	}
+	return conn, nil
+}
+
+// connect opens a connection. The end of the context ends the attempt, but not an open connection.
+func (c *Client) connect(ctx context.Context, vhost string, uri *url.URL) (*Conn, error) {
+	username, password := c.username, c.password
+	if uri.User != nil {
+		username = uri.User.Username()
+		password, _ = uri.User.Password()
+	}
+	tlsConfig := c.tls.Clone()
+	tlsConfig.ServerName = uri.Hostname()
+	var socket net.Conn
+	stop := func() bool { return true }
+	connection, err := amqp.DialConfig((&url.URL{Scheme: uri.Scheme, Host: uri.Host, Path: "/"}).String(), amqp.Config{
+		SASL:            []amqp.Authentication{&amqp.PlainAuth{Username: username, Password: password}},
+		Vhost:           vhost,
+		TLSClientConfig: tlsConfig,
+		Heartbeat:       10 * time.Second,
+		Properties:      amqp.Table{"connection_name": "terraform-provider-rabbitmqdelay"},
+		Dial: func(network, address string) (_ net.Conn, err error) {
+			if socket, err = (&net.Dialer{Timeout: amqpDialTime}).DialContext(ctx, network, address); err != nil {
+				return nil, err
+			}
+			stop = context.AfterFunc(ctx, func() { _ = socket.Close() })
+			// The library takes the deadline off once the connection is open.
+			return socket, socket.SetDeadline(time.Now().Add(amqpDialTime))
+		},
+	})
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		if socket != nil {
+			_ = socket.Close()
+		}
+		return nil, fmt.Errorf("open an AMQP connection to %s as user %q: %w", uri.Host, username, err)
+	}
+	return &Conn{connection: connection, socket: socket, slots: make(chan struct{}, amqpChannels),
+		roundTrip: math.MaxInt64 - prompt}, nil
+}
+
+// Close frees whoever waits for an answer. When it returns, the broker has done everything that was sent to it, unless
+// it does not answer in time. A connection ends after its channels, and a channel after the work in line for it
+// (terminate_channels in rabbit_reader).
+func (c *Conn) Close() {
+	c.ending.Do(func() {
+		defer time.AfterFunc(amqpCloseTime, func() { _ = c.socket.Close() }).Stop()
+		_ = c.connection.Close()
+	})
+}
+
+// Version is that of the broker.
+func (c *Conn) Version() string {
+	version, _ := c.connection.Properties["version"].(string)
+	return version
+}
+
+// ReadyCount is what a queue itself says that it holds.
+type ReadyCount struct {
+	// Messages are ready.
+	Messages, Consumers int64
+	// IsPrompt is set where the leader of a quorum queue answered at once.
+	IsPrompt bool
+}
+
+// Depth asks a queue how many messages are ready, and how many consumers there are.
+func (c *Conn) Depth(ctx context.Context, queue string) (count ReadyCount, exists bool, err error) {
+	exists, err = c.ask(ctx, func(channel *amqp.Channel) error {
+		const durable, autoDelete, exclusive, noWait = true, false, false, false // not compared
+		found, err := channel.QueueDeclarePassive(queue, durable, autoDelete, exclusive, noWait, nil)
+		count = ReadyCount{Messages: int64(found.Messages), Consumers: int64(found.Consumers)}
+		return err
+	})
+	return count, exists, err
+}
+
+// Peek gets the first message of a quorum queue and gives it back. It says how many there are. A queue with a single
+// active consumer refuses that, but it is its leader that does so, which then counts exactly.
+func (c *Conn) Peek(ctx context.Context, queue string) (count ReadyCount, exists bool, err error) {
+	exists, err = c.ask(ctx, func(channel *amqp.Channel) error {
+		const autoAck, requeue = false, true
+		asked := time.Now()
+		message, found, err := channel.Get(queue, autoAck)
+		if count.IsPrompt = c.isPrompt(time.Since(asked)); err != nil || !found {
+			return err
+		}
+		count.Messages = int64(message.MessageCount) + 1
+		return message.Reject(requeue)
+	})
+	if closed, is := errors.AsType[*amqp.Error](err); is && closed.Code == amqp.ResourceLocked {
+		return c.Depth(ctx, queue)
+	}
+	return count, exists, err
+}
+
+// ask asks a queue, and tells whether it exists.
+func (c *Conn) ask(ctx context.Context, question func(*amqp.Channel) error) (exists bool, err error) {
+	select {
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	// The library knows no contexts: whoever waits is freed by the end of the connection.
+	defer context.AfterFunc(ctx, c.Close)()
+	channel, err := c.channel()
+	if err != nil {
+		return false, err
+	}
+	began := time.Now()
+	err = question(channel)
+	took := time.Since(began)
+	if closed, is := errors.AsType[*amqp.Error](err); is && closed.Code == amqp.NotFound {
+		return false, nil // and the channel is gone
+	}
+	if err != nil {
+		return false, err
+	}
+	c.reuse(channel)
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.roundTrip = min(c.roundTrip, took)
+	return true, nil
+}
+
+// prompt is how much longer than the quickest answer it takes a queue that has not had to wait for a leader. A busy one
+// that takes longer is only asked once more.
+const prompt = 20 * time.Millisecond
+
+// isPrompt tells whether an answer that took so long was given at once. Without it, every queue is asked again, and a
+// destroy of 28 levels takes twice as long on a busy machine.
+func (c *Conn) isPrompt(took time.Duration) bool {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return took < c.roundTrip+prompt
+}
+
+func (c *Conn) channel() (*amqp.Channel, error) {
+	c.mutex.Lock()
+	if n := len(c.idle); n > 0 {
+		channel := c.idle[n-1]
+		c.idle = c.idle[:n-1]
+		c.mutex.Unlock()
+		return channel, nil
+	}
+	c.mutex.Unlock()
+	return c.connection.Channel()
+}
+
+// OpenChannels has as many channels ready as so many questions can use. Without it, a destroy of 28 levels takes a
+// fifth longer. A channel that cannot be opened is left to the question.
+func (c *Conn) OpenChannels(ctx context.Context, questions int) {
+	defer context.AfterFunc(ctx, c.Close)() // see ask
+	c.mutex.Lock()
+	missing := min(questions, amqpChannels) - len(c.idle)
+	c.mutex.Unlock()
+	var opening sync.WaitGroup
+	for range missing {
+		opening.Go(func() {
+			if channel, err := c.connection.Channel(); err == nil {
+				c.reuse(channel)
+			}
+		})
+	}
+	opening.Wait()
+}
+
+// reuse has a channel used again.
+func (c *Conn) reuse(channel *amqp.Channel) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.idle = append(c.idle, channel)
+}

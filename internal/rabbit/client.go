@@ -1,0 +1,231 @@
+// Package rabbit is a client of one RabbitMQ, and nothing else. Names and objects come in, as internal/topology has
+// them. Objects, counts and typed errors, which say what to do, go out.
+//
+// Begin with [New], which makes no request. [Client.Vhost] has the objects of a vhost: they are read (read.go), written
+// (write.go) and counted (count.go) through the management API. [Vhost.Connect] counts over AMQP (amqp.go).
+// [Client.Probe] sends one message over AMQP.
+//
+// Every request goes through transport.go, which limits them and writes the log. Everything that is tried again is in
+// retry.go. See confirm in vhost.go for what an answer 404 means.
+//
+// It never decides what to change, and knows nothing of plans. It never puts a secret into a log line or an error. It
+// seldom lists a whole vhost's queues or bindings. It does so for an inventory, and to find who uses an exchange. An
+// older broker gives the exact counts of classic queues nowhere else.
+package rabbit
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+	"golang.org/x/net/http/httpguts"
+)
+
+// What Config leaves to defaults.
+const (
+	DefaultRequestTimeout      = 10 * time.Second
+	DefaultRetryTimeout        = time.Minute
+	DefaultMaxParallelRequests = 32
+)
+
+// Config says where the broker is and how to reach it.
+type Config struct {
+	// Endpoint is the base URL of the management API. A path prefix and a trailing slash both work.
+	Endpoint           string
+	Username, Password string
+	// AMQPURI is where AMQP is spoken; its vhost is not used. If empty, it is the AMQP port that the
+	// management API names, on the endpoint's host.
+	AMQPURI string
+	// CACertPEM replaces the system's certificate authorities.
+	CACertPEM, ClientCertPEM, ClientKeyPEM []byte
+	// Insecure skips the verification of the broker's certificate.
+	Insecure bool
+	// Proxy is the URL of an HTTP or SOCKS proxy. If empty, the environment decides, as net/http does.
+	Proxy   string
+	Headers map[string]string
+	// RequestTimeout limits one attempt, DefaultRequestTimeout if 0.
+	RequestTimeout time.Duration
+	// RetryTimeout is how long what fails is tried again, DefaultRetryTimeout if negative.
+	RetryTimeout time.Duration
+	// MaxParallelRequests limits all operations together, DefaultMaxParallelRequests if 0.
+	MaxParallelRequests int
+	UserAgent           string
+	// BindsAtOnce does not wait until new quorum queues are durable (see internal/engine). It is for those whose broker
+	// nobody kills: tests and measurements.
+	BindsAtOnce bool
+}
+
+// ConfigError is a fault of one attribute of the provider.
+type ConfigError struct {
+	// Attribute is the attribute's name in Terraform.
+	Attribute string
+	// Message continues a sentence that begins with the attribute's name.
+	Message string
+}
+
+func (e *ConfigError) Error() string { return e.Attribute + " " + e.Message }
+
+// Client is one broker. It is safe for use by several operations at a time, which share its
+// connections and its limit on parallel requests.
+type Client struct {
+	endpoint           *url.URL
+	username, password string
+	amqpURI            *url.URL // nil: derived
+	tls                *tls.Config
+	http               *transport
+	bindsAtOnce        bool
+}
+
+// New checks the configuration. It makes no request. An error is a *ConfigError.
+func New(config Config) (*Client, error) {
+	endpoint, err := parseEndpoint(config.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	amqpURI, err := parseAMQPURI(config.AMQPURI)
+	if err != nil {
+		return nil, err
+	}
+	tlsConfig, err := config.tls()
+	if err != nil {
+		return nil, err
+	}
+	transport, err := config.transport(endpoint, tlsConfig)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{endpoint, config.Username, config.Password, amqpURI, tlsConfig, transport,
+		config.BindsAtOnce}, nil
+}
+
+// Close gives up the connections that are kept alive.
+func (c *Client) Close() error {
+	c.http.base.CloseIdleConnections()
+	return nil
+}
+
+// MaxParallelRequests is how many requests may be under way.
+func (c *Client) MaxParallelRequests() int { return cap(c.http.slots) }
+
+// BindsAtOnce tells whether nobody waits until new quorum queues are durable.
+func (c *Client) BindsAtOnce() bool { return c.bindsAtOnce }
+
+// Version is that of the broker, empty if it cannot be found out.
+func (c *Client) Version(ctx context.Context) string {
+	o, err := c.overview(c.newCall(ctx))
+	if err != nil {
+		return ""
+	}
+	return o.Version
+}
+
+// management is the management API for one call of an operation.
+func (c *Client) management(call *call) *rabbithole.Client {
+	client, err := rabbithole.NewTLSClient(c.endpoint.String(), c.username, c.password, call)
+	if err != nil {
+		panic(err) // the endpoint has been parsed before
+	}
+	return client
+}
+
+func parseEndpoint(text string) (*url.URL, error) {
+	refuse := func(message string) (*url.URL, error) {
+		// The text is not repeated: it may hold a password.
+		return nil, &ConfigError{"endpoint", message + "; it is the base URL of the management API, such as " +
+			"http://127.0.0.1:15672"}
+	}
+	u, err := url.Parse(text)
+	switch {
+	case text == "":
+		return refuse("is empty")
+	case err != nil:
+		return refuse("is not a URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return refuse("does not begin with http:// or https://")
+	case u.Hostname() == "":
+		return refuse("names no host")
+	case !hasPort(u):
+		return refuse("has a port that is none")
+	case u.User != nil:
+		return refuse("contains credentials, which belong into username and password")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return refuse("has a query or a fragment")
+	}
+	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
+	if strings.HasSuffix(u.Path, "/api") {
+		return refuse("ends in /api; take /api away, the provider adds it")
+	}
+	return u, nil
+}
+
+// hasPort tells whether the port, if one is given, can be one: url.Parse takes any number.
+func hasPort(u *url.URL) bool {
+	_, err := strconv.ParseUint(cmp.Or(u.Port(), "0"), 10, 16)
+	return err == nil
+}
+
+func parseAMQPURI(text string) (*url.URL, error) {
+	if text == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "amqp" && u.Scheme != "amqps" || u.Hostname() == "" || !hasPort(u) {
+		return nil, &ConfigError{"amqp_uri", "is not an AMQP URI, such as amqps://rabbitmq.example.com:5671"}
+	}
+	return u, nil
+}
+
+func (config Config) proxy() (func(*http.Request) (*url.URL, error), error) {
+	if config.Proxy == "" {
+		return http.ProxyFromEnvironment, nil
+	}
+	u, err := url.Parse(config.Proxy)
+	if err != nil || u.Hostname() == "" || !slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme) {
+		return nil, &ConfigError{"proxy", "is not the URL of a proxy, such as http://proxy.example.com:3128 or " +
+			"socks5://127.0.0.1:1080"}
+	}
+	return http.ProxyURL(u), nil
+}
+
+func (config Config) headers() (http.Header, error) {
+	headers := http.Header{}
+	for _, name := range slices.Sorted(maps.Keys(config.Headers)) {
+		if !httpguts.ValidHeaderFieldName(name) {
+			return nil, &ConfigError{"headers", fmt.Sprintf("has %q, which is no name of an HTTP header", name)}
+		}
+		if !httpguts.ValidHeaderFieldValue(config.Headers[name]) {
+			return nil, &ConfigError{"headers", fmt.Sprintf("has a value for %q that an HTTP header cannot have; "+
+				"give one without line breaks and other control characters", name)}
+		}
+		headers.Set(name, config.Headers[name])
+	}
+	if config.UserAgent != "" && headers.Get("User-Agent") == "" {
+		headers.Set("User-Agent", config.UserAgent)
+	}
+	return headers, nil
+}
+
+func (config *Config) applyDefaults() error {
+	if config.RequestTimeout < 0 {
+		return &ConfigError{"request_timeout", fmt.Sprintf("is %s; it has to be positive", config.RequestTimeout)}
+	}
+	if config.MaxParallelRequests < 0 {
+		return &ConfigError{"max_parallel_requests",
+			fmt.Sprintf("is %d; it has to be positive", config.MaxParallelRequests)}
+	}
+	config.RequestTimeout = cmp.Or(config.RequestTimeout, DefaultRequestTimeout)
+	config.MaxParallelRequests = cmp.Or(config.MaxParallelRequests, DefaultMaxParallelRequests)
+	if config.RetryTimeout < 0 {
+		config.RetryTimeout = DefaultRetryTimeout
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package rabbit
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// QueueCount is the management API's count of a queue.
+type QueueCount struct {
+	// IsCounted is false where RabbitMQ leaves out how many messages there are.
+	IsCounted                  bool
+	Messages, Ready, Consumers int64
+	// Reductions is the work that the process of a quorum queue had done when it counted, nil if it has not counted
+	// yet.
+	Reductions *int64
+	// Delayed is how many messages the queue delays by itself, of 4.3 and later. It delays the first until NextDelayed
+	// and the last until LastDelayed. Only CountedAtTick has them.
+	Delayed                  int64
+	NextDelayed, LastDelayed time.Time
+	// Members are the nodes that hold the queue, and Online are those of them that run.
+	Members, Online int
+}
+
+// HasMajority tells whether most members of the queue are online.
+func (c QueueCount) HasMajority() bool { return c.Members == 0 || 2*c.Online > c.Members }
+
+// CountKind is a kind of count.
+type CountKind string
+
+// The kinds of counts.
+const (
+	// CountedNow is the present count: of a classic queue from 4.0 on. A list has it for those of all versions.
+	CountedNow CountKind = "?disable_stats=true&enable_queue_totals=true&columns=" + countColumns
+	// CountedLast is the count of the statistics: for a quorum queue, that of its last tick.
+	CountedLast CountKind = "?columns=" + countColumns
+	// CountedAtTick has the reductions, too, and the delayed messages.
+	CountedAtTick = CountedLast + ",reductions,messages_delayed,next_delayed_at,last_delayed_at"
+
+	countColumns = "name,messages,messages_ready,consumers,members,online"
+)
+
+type countInfo struct {
+	Name       string          `json:"name"`
+	Messages   count           `json:"messages"`
+	Ready      loose[int64]    `json:"messages_ready"`
+	Consumers  loose[int64]    `json:"consumers"`
+	Reductions count           `json:"reductions"`
+	Members    loose[[]string] `json:"members"`
+	Online     loose[[]string] `json:"online"`
+
+	Delayed loose[int64] `json:"messages_delayed"`
+	// NextDelayed and LastDelayed are in milliseconds since 1970, and missing if there are none (4.3.6).
+	NextDelayed loose[int64] `json:"next_delayed_at"`
+	LastDelayed loose[int64] `json:"last_delayed_at"`
+}
+
+// sinceEpoch is a time that may be missing.
+func sinceEpoch(millis loose[int64]) time.Time {
+	if millis.value == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis.value)
+}
+
+func (i countInfo) count() *QueueCount {
+	c := &QueueCount{
+		Reductions: i.Reductions.n, Ready: i.Ready.value, Consumers: i.Consumers.value,
+		Members: len(i.Members.value), Online: len(i.Online.value), Delayed: i.Delayed.value,
+		NextDelayed: sinceEpoch(i.NextDelayed), LastDelayed: sinceEpoch(i.LastDelayed),
+	}
+	if i.Messages.n != nil {
+		c.IsCounted, c.Messages = true, *i.Messages.n
+	}
+	return c
+}
+
+// Count asks the management API how much a queue holds. It is nil for a queue that does not exist.
+func (v *Vhost) Count(ctx context.Context, queue string, kind CountKind) (*QueueCount, error) {
+	return again(ctx, v.client, func() (*QueueCount, error) {
+		var info countInfo
+		err := v.client.get(ctx, &info, string(kind), "queues", v.name, queue)
+		if isNotFound(err) {
+			return nil, v.confirm(ctx)
+		}
+		if err == nil {
+			err = about(queue, info.Name)
+		}
+		if err != nil {
+			return nil, v.client.failed(v.Counting(queue), err)
+		}
+		return info.count(), nil
+	})
+}
+
+// CountAll counts all queues of the vhost, by their names.
+func (v *Vhost) CountAll(ctx context.Context) (map[string]*QueueCount, error) {
+	return again(ctx, v.client, func() (map[string]*QueueCount, error) {
+		var list []countInfo
+		err := v.client.get(ctx, &list, string(CountedNow), "queues", v.name)
+		if isNotFound(err) {
+			err = v.confirm(ctx)
+		}
+		if err != nil {
+			return nil, v.client.failed(fmt.Sprintf("count the messages in vhost %q", v.name), err)
+		}
+		counts := map[string]*QueueCount{}
+		for _, info := range list {
+			counts[info.Name] = info.count()
+		}
+		return counts, nil
+	})
+}
+
+// Counting is what counting the messages of a queue is called in errors.
+func (v *Vhost) Counting(queue string) string {
+	return fmt.Sprintf("count the messages of queue %q in vhost %q", queue, v.name)
+}
+
+// HasStatistics tells whether RabbitMQ collects statistics.
+func (c *Client) HasStatistics(ctx context.Context) (bool, error) {
+	o, err := c.overview(c.newCall(ctx))
+	if err != nil {
+		return false, c.failed("ask whether RabbitMQ collects statistics", err)
+	}
+	return !o.DisableStats, nil
+}

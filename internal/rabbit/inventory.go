@@ -1,0 +1,106 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Vhosts are the names of the vhosts that the user is told of, sorted. A user with the tag monitoring is told of all of
+// them, those included that the user may not look into.
+func (c *Client) Vhosts(ctx context.Context) ([]string, error) {
+	call := c.newCall(ctx)
+	call.patient = true // for a broker that is starting
+	var vhosts []struct{ Name string }
+	_, err := c.request(call, http.MethodGet, "vhosts?columns=name", nil, &vhosts)
+	if isNotFound(err) || err == nil && vhosts == nil {
+		err = &notManagement{"/api/vhosts", errors.Join(errors.New("it is no list of vhosts"), err)}
+	}
+	if err != nil {
+		return nil, c.failed("list the vhosts", err)
+	}
+	names := make([]string, len(vhosts))
+	for i, v := range vhosts {
+		names[i] = v.Name
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Inventory reads all objects of the vhost, to find out which cascades and ladders they make. Where no exchange is
+// worth it, it leaves out queues and bindings. It makes one request for the exchanges. If any of them is worth it, it
+// makes one each for all queues, all bindings and all policies, however many there are.
+func (v *Vhost) Inventory(ctx context.Context, worth func(topology.Exchange) bool,
+) (topology.Topology, error) {
+	return repeat(ctx, v.client, func() (topology.Topology, error) { return v.everything(ctx, worth) },
+		func(err error) bool { return errors.Is(err, errStarting) })
+}
+
+func (v *Vhost) everything(ctx context.Context, worth func(topology.Exchange) bool,
+) (topology.Topology, error) {
+	there := topology.New()
+	exchanges, err := v.exchanges(ctx)
+	if err != nil {
+		return there, err
+	}
+	goOn := false
+	for _, e := range exchanges {
+		there.Exchanges[e.Name] = e.exchange()
+		goOn = goOn || worth(there.Exchanges[e.Name])
+	}
+	if !goOn {
+		return there, nil
+	}
+	var queues []queueInfo
+	var bindings []rabbithole.BindingInfo
+	group, together := errgroup.WithContext(ctx)
+	group.Go(func() error { return v.list(together, &queues, "queues", inventoryQueueColumns) })
+	var policies policy.Policies
+	group.Go(func() (err error) {
+		policies, err = v.policyList(together, "policies")
+		return err
+	})
+	group.Go(func() error { return v.list(together, &bindings, "bindings", inventoryBindingColumns) })
+	if err := group.Wait(); err != nil {
+		return there, err
+	}
+	for _, q := range queues {
+		there.Queues[q.Name] = q.queue()
+	}
+	for _, p := range policies {
+		there.Policies[p.Name] = p.Policy
+	}
+	for _, b := range bindings {
+		if b.Source != "" { // which all queues are bound to
+			there.Bindings.Add(binding(b))
+		}
+	}
+	return there, nil
+}
+
+const (
+	inventoryQueueColumns   = "name,durable,auto_delete,exclusive,arguments"
+	inventoryBindingColumns = "source,routing_key,destination,destination_type,arguments"
+)
+
+// list reads all objects of a kind. RabbitMQ counts no messages for it, which would take longer than all the rest.
+func (v *Vhost) list(ctx context.Context, result any, kind, columns string) error {
+	err := v.client.get(ctx, result, "?disable_stats=true&columns="+columns, kind, v.name)
+	if isNotFound(err) {
+		if gone := v.confirm(ctx); gone != nil {
+			return gone
+		}
+	}
+	if err != nil {
+		return v.client.failed(fmt.Sprintf("list the %s of vhost %q", kind, v.name), err)
+	}
+	return nil
+}

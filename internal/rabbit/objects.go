@@ -1,0 +1,106 @@
+package rabbit
+
+import (
+	"encoding/json"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// exchangeInfo, queueInfo and bindingInfo are the fields that are needed, with the columns that
+// ask for them.
+type exchangeInfo struct {
+	Name       string                `json:"name"`
+	Type       string                `json:"type"`
+	Durable    loose[bool]           `json:"durable"`
+	AutoDelete loose[bool]           `json:"auto_delete"`
+	Internal   loose[bool]           `json:"internal"`
+	Arguments  loose[map[string]any] `json:"arguments"`
+	Policy     loose[string]         `json:"policy"`
+}
+
+const exchangeQuery = "?columns=name,type,durable,auto_delete,internal,arguments,policy"
+
+func (e exchangeInfo) exchange() topology.Exchange {
+	return topology.Exchange{
+		Name: e.Name, Type: e.Type, Durable: e.Durable.value, AutoDelete: e.AutoDelete.value,
+		Internal:  e.Internal.value,
+		Arguments: topology.NormalizeArguments(e.Arguments.value),
+	}
+}
+
+type queueInfo struct {
+	Name           string                `json:"name"`
+	Type           loose[string]         `json:"type"`
+	Durable        loose[bool]           `json:"durable"`
+	AutoDelete     loose[bool]           `json:"auto_delete"`
+	Exclusive      loose[bool]           `json:"exclusive"`
+	Arguments      loose[map[string]any] `json:"arguments"`
+	Messages       count                 `json:"messages"`
+	Consumers      count                 `json:"consumers"`
+	Leader         loose[string]         `json:"leader"`
+	Members        loose[[]string]       `json:"members"`
+	Online         loose[[]string]       `json:"online"`
+	State          loose[string]         `json:"state"`
+	Policy         loose[string]         `json:"policy"`
+	OperatorPolicy loose[string]         `json:"operator_policy"`
+	// Effective is nil until RabbitMQ has it: for up to eight seconds after the declaration (3.10 to 4.3).
+	Effective *loose[map[string]any] `json:"effective_policy_definition"`
+}
+
+const queueQuery = "?columns=name,durable,auto_delete,exclusive,arguments,messages,consumers,leader,members,online," +
+	"state,policy,operator_policy,effective_policy_definition"
+
+func (q queueInfo) queue() topology.Queue {
+	return topology.Queue{
+		Name: q.Name, Durable: q.Durable.value, AutoDelete: q.AutoDelete.value, Exclusive: q.Exclusive.value,
+		Arguments: topology.NormalizeArguments(q.Arguments.value),
+	}
+}
+
+// status has what the queue itself says of policies.
+func (q queueInfo) status() health.QueueStatus {
+	status := health.QueueStatus{
+		Messages: q.Messages.n, Consumers: q.Consumers.n,
+		Leader: q.Leader.value, Members: len(q.Members.value), Online: len(q.Online.value),
+		Down:    q.State.value == "down",
+		Applied: policy.Applied{Policy: q.Policy.value, Operator: q.OperatorPolicy.value, Unknown: q.Effective == nil},
+	}
+	if q.Effective != nil {
+		status.Applied.Definition = topology.NormalizeArguments(q.Effective.value)
+	}
+	return status
+}
+
+func binding(b rabbithole.BindingInfo) topology.Binding {
+	return topology.Binding{
+		Source: b.Source, RoutingKey: b.RoutingKey,
+		DestinationType: topology.DestinationType(b.DestinationType), Destination: b.Destination,
+		Arguments: topology.NormalizeArguments(b.Arguments).JSON(),
+	}
+}
+
+// loose is a field that has its zero value if RabbitMQ sends another type. Erlang may write [] for {}, null for any
+// value, and "undefined" or "" for a number or boolean.
+type loose[T any] struct{ value T }
+
+func (l *loose[T]) UnmarshalJSON(text []byte) error {
+	var value T
+	if json.Unmarshal(text, &value) == nil {
+		l.value = value
+	}
+	return nil
+}
+
+// count is a number that RabbitMQ may leave out. It is nil then, and where RabbitMQ sends another type.
+type count struct{ n *int64 }
+
+func (c *count) UnmarshalJSON(text []byte) error {
+	if json.Unmarshal(text, &c.n) != nil {
+		c.n = nil
+	}
+	return nil
+}

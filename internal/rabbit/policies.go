@@ -1,0 +1,70 @@
+package rabbit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// DeclaredPolicies are those of the vhost.
+func (v *Vhost) DeclaredPolicies(ctx context.Context) (policy.Declared, error) {
+	return again(ctx, v.client, func() (policy.Declared, error) { return v.policies(ctx) })
+}
+
+// policies are those of the vhost. Every user with the tag management may list them (3.10.8 to 4.3.6,
+// TestPolicyAtOnce), where one policy by its name takes policymaker or administrator. A gateway may not pass the
+// lists on: that is no error.
+func (v *Vhost) policies(ctx context.Context) (policy.Declared, error) {
+	lists, err := askAll(ctx, []string{"policies", "operator-policies"},
+		func(ctx context.Context, kind string) (policy.Policies, error) { return v.policyList(ctx, kind) })
+	return policy.Declared{Users: lists[0], Operators: lists[1]}, err
+}
+
+// MaySet fails if the user may set no policy, which takes a tag. Where nobody tells which tags there are, RabbitMQ says
+// it when the policy is set.
+func (v *Vhost) MaySet(ctx context.Context, p topology.Policy) error {
+	var who struct {
+		// Tags are a text before 3.9.
+		Tags loose[[]string] `json:"tags"`
+	}
+	if err := v.client.get(ctx, &who, "", "whoami"); err != nil || len(who.Tags.value) == 0 ||
+		slices.Contains(who.Tags.value, "policymaker") || slices.Contains(who.Tags.value, "administrator") {
+		return nil //nolint:nilerr // see above
+	}
+	return &Error{Forbidden, fmt.Sprintf("set policy %q in vhost %q", p.Name, v.name),
+		fmt.Sprintf("user %q has no tag for that, but %s", v.client.username, strings.Join(who.Tags.value, ", ")),
+		policymakerHint}
+}
+
+const policymakerHint = "the user needs the tag policymaker: rabbitmqctl set_user_tags <user> management policymaker"
+
+// policyList is nil if it cannot be read.
+func (v *Vhost) policyList(ctx context.Context, kind string) (policy.Policies, error) {
+	var list []struct {
+		Name       string                `json:"name"`
+		Pattern    string                `json:"pattern"`
+		ApplyTo    string                `json:"apply-to"`
+		Priority   float64               `json:"priority"`
+		Definition loose[map[string]any] `json:"definition"`
+	}
+	err := v.client.get(ctx, &list, "", kind, v.name)
+	if isNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		if err = v.client.failed(fmt.Sprintf("list the %s of vhost %q", kind, v.name), err); IsKind(err, Forbidden) {
+			err = nil
+		}
+		return nil, err
+	}
+	policies := make(policy.Policies, len(list))
+	for i, p := range list {
+		policies[i] = policy.New(p.Name, p.Pattern, p.ApplyTo, p.Priority,
+			topology.NormalizeArguments(p.Definition.value))
+	}
+	return policies, nil
+}

@@ -1,0 +1,73 @@
+package rabbit_test
+
+import (
+	"testing"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+func TestMain(m *testing.M) { brokertest.Main(m) }
+
+// connect is a client of the shared broker.
+func connect(t testing.TB, with ...func(*rabbit.Config)) *rabbit.Client {
+	t.Helper()
+	return clientFor(t, brokertest.Shared(t), with...)
+}
+
+func clientFor(t testing.TB, b *brokertest.Broker, with ...func(*rabbit.Config)) *rabbit.Client {
+	t.Helper()
+	config := rabbit.Config{Endpoint: b.Endpoint, Username: b.Username, Password: b.Password, AMQPURI: b.AMQPURI,
+		RetryTimeout: -1, BindsAtOnce: true}
+	for _, change := range with {
+		change(&config)
+	}
+	client, err := rabbit.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func expand(t testing.TB, config cascade.Config) topology.Topology {
+	t.Helper()
+	resolved, err := config.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resolved.Expand()
+}
+
+func read(t testing.TB, client *rabbit.Client, vhost string, want topology.Topology) *rabbit.State {
+	t.Helper()
+	state, err := client.Vhost(vhost).Read(t.Context(), want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+func run(t testing.TB, client *rabbit.Client, vhost string, todo plan.Plan) []plan.Step {
+	t.Helper()
+	done, err := engine.Run(t.Context(), client.Vhost(vhost), todo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+// create makes the topology and makes sure that it is there.
+func create(t testing.TB, client *rabbit.Client, vhost string, want topology.Topology) *rabbit.State {
+	t.Helper()
+	run(t, client, vhost, plan.Repair(want, read(t, client, vhost, want).Topology))
+	state := read(t, client, vhost, want)
+	if todo := plan.Repair(want, state.Topology); len(todo) > 0 {
+		t.Fatalf("after the create these steps are left: %v", todo.Steps())
+	}
+	return state
+}
