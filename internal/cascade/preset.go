@@ -49,6 +49,24 @@ const presetLevels = 28
 // Presets are all of them, sorted.
 func Presets() []Preset { return slices.Sorted(maps.Keys(presets)) }
 
+// AsPresets is the cascade as each of the presets that fix all that it has, apart from the arguments of its queues.
+func (c Cascade) AsPresets() []Cascade {
+	var all []Cascade
+	for _, name := range Presets() {
+		like := c
+		like.Preset = name
+		if presets[name].names != string(c.ExchangeName) {
+			continue
+		}
+		fixed, err := Config{Vhost: c.Vhost, Preset: name, Name: c.Name,
+			CreateDeliveryExchange: c.CreateDeliveryExchange}.Resolve()
+		if err == nil && like == fixed {
+			all = append(all, like)
+		}
+	}
+	return all
+}
+
 // applyPreset fills in the values that the preset fixes. A value that is given beside it has to be the same.
 func (c *Cascade) applyPreset(errs *Errors) {
 	if c.Preset == "" {

@@ -9,21 +9,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
-
-// place is where a message waits that has the digit at the level.
-type place struct{ level, digit int }
-
-// naming is how queues are called in base 2 or, where the format has a verb for the digit, in one from the lowest on.
-type naming struct {
-	format       cascade.Format
-	lowest, base int
-}
-
-const anyBase = cascade.MaxBase
-
-func (n naming) name(at place) string { return n.format.Queue(n.base, at.level, at.digit) }
 
 // like tells whether queues are called like exchanges with the format.
 func (n naming) like(exchange cascade.Format) bool {
@@ -128,20 +114,6 @@ func (c *candidate) hasRival(all []naming) bool {
 	return slices.ContainsFunc(all, func(n naming) bool {
 		return n != c.queues && n.base == c.queues.base && !differs(n)
 	})
-}
-
-// sample is a queue in which a message with the digit waits at the level.
-type sample struct {
-	place
-	queue topology.Queue
-}
-
-// shown is what a sample tells of the whole cascade.
-type shown struct {
-	base       int
-	resolution time.Duration
-	queueType  cascade.QueueType
-	cascade.QuorumOptions
 }
 
 // shows is what the sample tells in the base, and nothing where its TTL is none of the base.

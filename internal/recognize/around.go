@@ -2,6 +2,7 @@ package recognize
 
 import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // complete is the cascade that the candidate has turned out to be, with what is around it.
@@ -35,6 +36,34 @@ func (c *candidate) complete(lookahead int, strict bool) (cascade.Cascade, error
 	return resolved, nil
 }
 
+// parking is the name of the cascade or ladder, as the alternate exchange of one of its own shows it. Not ok is an
+// alternate exchange that would not be declared like this: it is somebody else's.
+func (o *objects) parking(of topology.Exchange) (name string, ok bool) {
+	alternate := of.AlternateExchange()
+	name, ok = cascade.ParkingFor(alternate)
+	if !ok {
+		return "", false
+	}
+	if e := o.exchange(alternate); e.Name != "" && !e.Equal(cascade.ParkingExchange(alternate)) {
+		return "", false
+	}
+	return name, true
+}
+
+// withDelivery resolves a cascade or ladder with its delivery exchange, unless the one that is there is somebody else's.
+// One that is missing has to be brought back.
+func withDelivery[T interface{ Expand() topology.Topology }](o *objects, resolve func(creates bool) (T, error)) (T, error) {
+	own, err := resolve(true)
+	if err == nil {
+		declared := own.Expand()
+		e := o.exchange(declared.Delivery)
+		if e.Name == "" || e.Equal(declared.Exchanges[declared.Delivery]) {
+			return own, nil
+		}
+	}
+	return resolve(false)
+}
+
 // hasInternalLevels tells whether an exchange below the entry is internal, or none is there.
 func (c *candidate) hasInternalLevels() bool {
 	none := true
@@ -52,12 +81,8 @@ func (c *candidate) hasInternalLevels() bool {
 // would not park by an existing policy.
 func (c *candidate) preset(plain cascade.Cascade) (cascade.Cascade, bool) {
 	q := c.first
-	for _, name := range cascade.Presets() {
-		want, err := cascade.Config{Vhost: plain.Vhost, Preset: name, Name: plain.Name,
-			CreateDeliveryExchange: plain.CreateDeliveryExchange}.Resolve()
-		like := plain
-		like.Preset = name
-		if err != nil || like != want || !q.Equal(like.Expand().Queues[q.Name]) {
+	for _, like := range plain.AsPresets() {
+		if !q.Equal(like.Expand().Queues[q.Name]) {
 			continue
 		}
 		if parking, parks := c.objects.parkingByPolicy(like); parks {
