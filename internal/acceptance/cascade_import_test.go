@@ -327,7 +327,7 @@ func TestImportOfADamagedCascade(t *testing.T) {
 // declare plays the one who declared the cascade of a vector.
 func (v *vhost) declare(vector string) {
 	v.Helper()
-	text, err := os.ReadFile("../cascade/testdata/vectors/" + vector + ".json")
+	text, err := os.ReadFile("../cascade/cascadetest/vectors/" + vector + ".json")
 	if err != nil {
 		v.Fatal(err)
 	}

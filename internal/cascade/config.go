@@ -7,6 +7,7 @@ package cascade
 
 import (
 	"cmp"
+	"strings"
 	"time"
 )
 
@@ -106,6 +107,22 @@ func defaultQueue(base int) string {
 		return defaultLevel
 	}
 	return defaultLevel + defaultDigit
+}
+
+// DerivedName is the name from which the default names would be those that are given, empty if there is none.
+func (given Config) DerivedName() string {
+	return derivedName([][2]string{{string(given.ExchangeName), defaultLevel},
+		{string(given.QueueName), defaultQueue(given.Base)}, {Escape(given.DeliveryExchange), defaultDelivery}})
+}
+
+// derivedName cuts the suffix off the first format that ends with its own.
+func derivedName(formats [][2]string) string {
+	for _, each := range formats {
+		if name, ok := strings.CutSuffix(each[0], each[1]); ok {
+			return strings.ReplaceAll(name, "%%", "%")
+		}
+	}
+	return ""
 }
 
 func setDefault[T comparable](value *T, otherwise T) {

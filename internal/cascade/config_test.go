@@ -1,27 +1,28 @@
-package cascade
+package cascade_test
 
 import (
 	"errors"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade/cascadetest"
 )
 
 func TestResolveDefaults(t *testing.T) {
-	got, err := Config{Name: "100%", Levels: 17}.Resolve()
+	got, err := cascade.Config{Name: "100%", Levels: 17}.Resolve()
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Cascade{
+	want := cascade.Cascade{
 		Name: "100%", Base: 2, Levels: 17, MaxDelay: 36*time.Hour + 24*time.Minute + 31*time.Second,
 		Resolution:   time.Second,
 		ExchangeName: "100%%.delay-%02d", QueueName: "100%%.delay-%02d", DeliveryExchange: "100%.delivery",
-		QueueType: Quorum, Lookahead: 17,
+		QueueType: cascade.Quorum, Lookahead: 17,
 	}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -44,9 +45,9 @@ func TestMaxDelayTakesTheFewestLevels(t *testing.T) {
 		{36 * time.Hour, time.Second, 17},
 		{(1<<29 - 1) * time.Second, time.Second, 29},
 		{(1<<39 - 1) * time.Millisecond, time.Millisecond, 39},
-		{MaxTTL, MaxTTL, 1},
+		{cascade.MaxTTL, cascade.MaxTTL, 1},
 	} {
-		got, err := Config{Name: "t", MaxDelay: test.maxDelay, Resolution: test.resolution}.Resolve()
+		got, err := cascade.Config{Name: "t", MaxDelay: test.maxDelay, Resolution: test.resolution}.Resolve()
 		if err != nil || got.Levels != test.want || got.Lookahead != test.want {
 			t.Errorf("%s at %s: got %d levels (%v), want %d", test.maxDelay, test.resolution, got.Levels, err,
 				test.want)
@@ -61,14 +62,14 @@ func TestMostLevels(t *testing.T) {
 		resolution time.Duration
 		want       int
 	}{
-		{time.Millisecond, MaxLevels}, {2 * time.Millisecond, 38}, {100 * time.Millisecond, 32}, {time.Second, 29},
-		{time.Minute, 23}, {time.Hour, 17}, {MaxTTL / 2, 2}, {MaxTTL/2 + time.Millisecond, 1}, {MaxTTL, 1},
+		{time.Millisecond, cascade.MaxLevels}, {2 * time.Millisecond, 38}, {100 * time.Millisecond, 32}, {time.Second, 29},
+		{time.Minute, 23}, {time.Hour, 17}, {cascade.MaxTTL / 2, 2}, {cascade.MaxTTL/2 + time.Millisecond, 1}, {cascade.MaxTTL, 1},
 	} {
-		c := Config{Name: "t", Resolution: test.resolution, Levels: test.want}
+		c := cascade.Config{Name: "t", Resolution: test.resolution, Levels: test.want}
 		if _, err := c.Resolve(); err != nil {
 			t.Errorf("%d levels at %s: %v", test.want, test.resolution, err)
 		}
-		if ttl := (Scale{2, test.want, test.resolution}).TTL(test.want-1, 1); ttl > MaxTTL {
+		if ttl := (cascade.Scale{2, test.want, test.resolution}).TTL(test.want-1, 1); ttl > cascade.MaxTTL {
 			t.Errorf("%d levels at %s have a TTL of %s", test.want, test.resolution, ttl)
 		}
 		c.Levels++
@@ -79,133 +80,133 @@ func TestMostLevels(t *testing.T) {
 }
 
 func TestResolveErrors(t *testing.T) {
-	valid := Config{Vhost: "/", Name: "t", Levels: 4, CreateDeliveryExchange: true, ParkUnroutable: true}
+	valid := cascade.Config{Vhost: "/", Name: "t", Levels: 4, CreateDeliveryExchange: true, ParkUnroutable: true}
 	for _, test := range []struct {
 		name            string
-		change          func(*Config)
+		change          func(*cascade.Config)
 		attribute, want string
 	}{
-		{"no levels", func(c *Config) { c.Levels = 0 }, "levels", "is missing; give it or max_delay"},
-		{"levels and longest delay", func(c *Config) { c.MaxDelay = time.Hour }, "levels", "is 4, but the max_delay " +
+		{"no levels", func(c *cascade.Config) { c.Levels = 0 }, "levels", "is missing; give it or max_delay"},
+		{"levels and longest delay", func(c *cascade.Config) { c.MaxDelay = time.Hour }, "levels", "is 4, but the max_delay " +
 			"beside it, 1h, takes 12; leave one of the two out"},
-		{"negative levels", func(c *Config) { c.Levels = -1 }, "levels", "is -1; at a resolution of 1s it can " +
+		{"negative levels", func(c *cascade.Config) { c.Levels = -1 }, "levels", "is -1; at a resolution of 1s it can " +
 			"be 1 to 29"},
-		{"too many levels", func(c *Config) { c.Levels = 30 }, "levels", "it can be 1 to 29: RabbitMQ accepts no " +
+		{"too many levels", func(c *cascade.Config) { c.Levels = 30 }, "levels", "it can be 1 to 29: RabbitMQ accepts no " +
 			"TTL over 87600h"},
-		{"too many levels for a fine resolution", func(c *Config) { c.Levels, c.Resolution = 40, time.Millisecond },
+		{"too many levels for a fine resolution", func(c *cascade.Config) { c.Levels, c.Resolution = 40, time.Millisecond },
 			"levels", "it can be 1 to 39"},
-		{"too many levels for a coarse resolution", func(c *Config) { c.Levels, c.Resolution = 2, MaxTTL }, "levels",
+		{"too many levels for a coarse resolution", func(c *cascade.Config) { c.Levels, c.Resolution = 2, cascade.MaxTTL }, "levels",
 			"it can be 1 to 1"},
-		{"as many levels as can be written", func(c *Config) { c.Levels = math.MaxInt }, "levels", "it can be 1 to 29"},
-		{"negative longest delay", func(c *Config) { c.Levels, c.MaxDelay = 0, -time.Second }, "max_delay",
+		{"as many levels as can be written", func(c *cascade.Config) { c.Levels = math.MaxInt }, "levels", "it can be 1 to 29"},
+		{"negative longest delay", func(c *cascade.Config) { c.Levels, c.MaxDelay = 0, -time.Second }, "max_delay",
 			"is -1s; it has to be positive"},
-		{"least longest delay", func(c *Config) { c.Levels, c.MaxDelay = 0, math.MinInt64 }, "max_delay",
+		{"least longest delay", func(c *cascade.Config) { c.Levels, c.MaxDelay = 0, math.MinInt64 }, "max_delay",
 			"it has to be positive"},
-		{"too long a delay", func(c *Config) { c.Levels, c.MaxDelay = 0, 1<<29*time.Second }, "max_delay",
+		{"too long a delay", func(c *cascade.Config) { c.Levels, c.MaxDelay = 0, 1<<29*time.Second }, "max_delay",
 			"more than 536870911s (17 years 5 days), the longest delay at a resolution of 1s"},
-		{"longest duration", func(c *Config) {
+		{"longest duration", func(c *cascade.Config) {
 			c.Levels, c.MaxDelay, c.Resolution = 0, math.MaxInt64,
 				time.Millisecond
 		}, "max_delay", "a coarser resolution reaches further"},
-		{"longest duration, coarsest resolution", func(c *Config) {
+		{"longest duration, coarsest resolution", func(c *cascade.Config) {
 			c.Levels, c.MaxDelay, c.Resolution = 0,
-				math.MaxInt64, MaxTTL
+				math.MaxInt64, cascade.MaxTTL
 		}, "max_delay", "more than 87600h"},
-		{"negative resolution", func(c *Config) { c.Resolution = -time.Second }, "resolution",
+		{"negative resolution", func(c *cascade.Config) { c.Resolution = -time.Second }, "resolution",
 			"give 1ms or a multiple of it"},
-		{"resolution below a millisecond", func(c *Config) { c.Resolution = time.Microsecond }, "resolution",
+		{"resolution below a millisecond", func(c *cascade.Config) { c.Resolution = time.Microsecond }, "resolution",
 			"give 1ms or a multiple of it"},
-		{"resolution between milliseconds", func(c *Config) { c.Resolution = 1500 * time.Microsecond }, "resolution",
+		{"resolution between milliseconds", func(c *cascade.Config) { c.Resolution = 1500 * time.Microsecond }, "resolution",
 			"is 1.5ms; RabbitMQ counts TTL in whole milliseconds"},
-		{"resolution over the ceiling", func(c *Config) { c.Resolution = MaxTTL + time.Millisecond }, "resolution",
+		{"resolution over the ceiling", func(c *cascade.Config) { c.Resolution = cascade.MaxTTL + time.Millisecond }, "resolution",
 			"give at most 87600h (ten years)"},
-		{"negative lookahead", func(c *Config) { c.Lookahead = -1 }, "lookahead", "with 4 levels it can be 1 (the " +
+		{"negative lookahead", func(c *cascade.Config) { c.Lookahead = -1 }, "lookahead", "with 4 levels it can be 1 (the " +
 			"classic chain) to 4"},
-		{"lookahead beyond the levels", func(c *Config) { c.Lookahead = 5 }, "lookahead", "is 5; with 4 levels it " +
+		{"lookahead beyond the levels", func(c *cascade.Config) { c.Lookahead = 5 }, "lookahead", "is 5; with 4 levels it " +
 			"can be 1"},
-		{"other queue type", func(c *Config) { c.QueueType = "stream" }, "queue_type", `is "stream"; it can be ` +
+		{"other queue type", func(c *cascade.Config) { c.QueueType = "stream" }, "queue_type", `is "stream"; it can be ` +
 			`"quorum" or "classic"`},
-		{"negative length", func(c *Config) { c.MaxLength = -1 }, "max_length", "is -1; it has to be 1 or more"},
-		{"length of classic queues", func(c *Config) { c.MaxLength, c.QueueType = 5, Classic }, "max_length",
+		{"negative length", func(c *cascade.Config) { c.MaxLength = -1 }, "max_length", "is -1; it has to be 1 or more"},
+		{"length of classic queues", func(c *cascade.Config) { c.MaxLength, c.QueueType = 5, cascade.Classic }, "max_length",
 			`set queue_type = "quorum" or leave max_length out`},
 
-		{"no name", func(c *Config) { c.Name = "" }, "name", "is missing; give it, or else exchange_name " +
+		{"no name", func(c *cascade.Config) { c.Name = "" }, "name", "is missing; give it, or else exchange_name " +
 			"and queue_name and delivery_exchange and park_unroutable = false"},
-		{"no name for parking", func(c *Config) {
+		{"no name for parking", func(c *cascade.Config) {
 			c.Name, c.ExchangeName, c.QueueName, c.DeliveryExchange = "", "x%d", "q%d", "d"
 		}, "name", "is missing; give it, or else park_unroutable = false"},
-		{"exchange format without verb", func(c *Config) { c.ExchangeName = "x" }, "exchange_name",
+		{"exchange format without verb", func(c *cascade.Config) { c.ExchangeName = "x" }, "exchange_name",
 			"has 0 integer verbs. Write exactly one, %d or %02d"},
-		{"exchange format with two verbs", func(c *Config) { c.ExchangeName = "%d.%02d" }, "exchange_name",
+		{"exchange format with two verbs", func(c *cascade.Config) { c.ExchangeName = "%d.%02d" }, "exchange_name",
 			"has 2 integer verbs"},
-		{"queue format with another verb", func(c *Config) { c.QueueName = "%s.%d" }, "queue_name",
+		{"queue format with another verb", func(c *cascade.Config) { c.QueueName = "%s.%d" }, "queue_name",
 			"a percent sign that begins no %d. Write the level as %d or %02d, and a literal percent sign as %%"},
-		{"queue format that ends in a percent sign", func(c *Config) { c.QueueName = "%d%" }, "queue_name",
+		{"queue format that ends in a percent sign", func(c *cascade.Config) { c.QueueName = "%d%" }, "queue_name",
 			"a percent sign that begins no %d"},
-		{"queue format with a flag", func(c *Config) { c.QueueName = "%-2d" }, "queue_name", "a percent sign that " +
+		{"queue format with a flag", func(c *cascade.Config) { c.QueueName = "%-2d" }, "queue_name", "a percent sign that " +
 			"begins no %d"},
-		{"queue format with an index", func(c *Config) { c.QueueName = "%[1]d" }, "queue_name", "a percent sign that " +
+		{"queue format with an index", func(c *cascade.Config) { c.QueueName = "%[1]d" }, "queue_name", "a percent sign that " +
 			"begins no %d"},
-		{"exchange format too wide", func(c *Config) { c.ExchangeName = "%300d" }, "exchange_name",
+		{"exchange format too wide", func(c *cascade.Config) { c.ExchangeName = "%300d" }, "exchange_name",
 			"a percent sign that begins no %d"},
 
-		{"long name", func(c *Config) { c.Name = strings.Repeat("n", 247) }, "name", "of 256 bytes; RabbitMQ " +
+		{"long name", func(c *cascade.Config) { c.Name = strings.Repeat("n", 247) }, "name", "of 256 bytes; RabbitMQ " +
 			"allows 255"},
-		{"long name in bytes", func(c *Config) { c.Name = strings.Repeat("é", 125) }, "name",
+		{"long name in bytes", func(c *cascade.Config) { c.Name = strings.Repeat("é", 125) }, "name",
 			"of 259 bytes; RabbitMQ allows 255"},
-		{"long exchange format", func(c *Config) { c.ExchangeName = Format(strings.Repeat("x", 255) + "%d") },
+		{"long exchange format", func(c *cascade.Config) { c.ExchangeName = cascade.Format(strings.Repeat("x", 255) + "%d") },
 			"exchange_name", "of 256 bytes"},
-		{"long queue format", func(c *Config) {
-			c.QueueName, c.QueueType = Format(strings.Repeat("x", 255)+"%d"),
-				Classic
+		{"long queue format", func(c *cascade.Config) {
+			c.QueueName, c.QueueType = cascade.Format(strings.Repeat("x", 255)+"%d"),
+				cascade.Classic
 		}, "queue_name", "of 256 bytes"},
-		{"name that grows with the level", func(c *Config) {
+		{"name that grows with the level", func(c *cascade.Config) {
 			c.Levels, c.ExchangeName = 11,
-				Format(strings.Repeat("x", 254)+"%d")
+				cascade.Format(strings.Repeat("x", 254)+"%d")
 		}, "exchange_name", "of 256 bytes"},
-		{"long delivery exchange", func(c *Config) { c.DeliveryExchange = strings.Repeat("x", 256) },
+		{"long delivery exchange", func(c *cascade.Config) { c.DeliveryExchange = strings.Repeat("x", 256) },
 			"delivery_exchange", "of 256 bytes"},
-		{"long quorum queue name", func(c *Config) { c.QueueName = Format(strings.Repeat("q", 251) + "%d") },
+		{"long quorum queue name", func(c *cascade.Config) { c.QueueName = cascade.Format(strings.Repeat("q", 251) + "%d") },
 			"queue_name", "With the vhost it has 256 bytes inside RabbitMQ"},
-		{"long vhost before a quorum queue name", func(c *Config) { c.Vhost = strings.Repeat("v", 243) }, "name",
+		{"long vhost before a quorum queue name", func(c *cascade.Config) { c.Vhost = strings.Repeat("v", 243) }, "name",
 			"Use a shorter name"},
 
-		{"reserved name", func(c *Config) { c.Name = "amq.t" }, "name", "RabbitMQ reserves names that begin with " +
+		{"reserved name", func(c *cascade.Config) { c.Name = "amq.t" }, "name", "RabbitMQ reserves names that begin with " +
 			`"amq."`},
-		{"reserved exchange format", func(c *Config) { c.ExchangeName = "amq.%d" }, "exchange_name", "reserves"},
-		{"reserved queue format", func(c *Config) { c.QueueName = "amq.%d" }, "queue_name", "reserves"},
-		{"reserved delivery exchange", func(c *Config) { c.DeliveryExchange = "amq.topic" }, "delivery_exchange",
+		{"reserved exchange format", func(c *cascade.Config) { c.ExchangeName = "amq.%d" }, "exchange_name", "reserves"},
+		{"reserved queue format", func(c *cascade.Config) { c.QueueName = "amq.%d" }, "queue_name", "reserves"},
+		{"reserved delivery exchange", func(c *cascade.Config) { c.DeliveryExchange = "amq.topic" }, "delivery_exchange",
 			"reserves"},
-		{"control character", func(c *Config) { c.Name = "a\nb" }, "name", "control character"},
-		{"control character in a format", func(c *Config) { c.QueueName = "a\x00%d" }, "queue_name",
+		{"control character", func(c *cascade.Config) { c.Name = "a\nb" }, "name", "control character"},
+		{"control character in a format", func(c *cascade.Config) { c.QueueName = "a\x00%d" }, "queue_name",
 			"control character"},
-		{"control character in the delivery exchange", func(c *Config) { c.DeliveryExchange = "a\x7f" },
+		{"control character in the delivery exchange", func(c *cascade.Config) { c.DeliveryExchange = "a\x7f" },
 			"delivery_exchange", "control character"},
-		{"not a text", func(c *Config) { c.Name = "\xff" }, "name", "is not valid UTF-8"},
+		{"not a text", func(c *cascade.Config) { c.Name = "\xff" }, "name", "is not valid UTF-8"},
 
-		{"delivery exchange like a level", func(c *Config) { c.DeliveryExchange = "t.delay-02" }, "delivery_exchange",
+		{"delivery exchange like a level", func(c *cascade.Config) { c.DeliveryExchange = "t.delay-02" }, "delivery_exchange",
 			`gives the name "t.delay-02" to a second exchange`},
-		{"level like the delivery exchange", func(c *Config) { c.ExchangeName, c.DeliveryExchange = "x%d", "x0" },
+		{"level like the delivery exchange", func(c *cascade.Config) { c.ExchangeName, c.DeliveryExchange = "x%d", "x0" },
 			"exchange_name", `gives the name "x0" to a second exchange`},
-		{"foreign delivery exchange like a level", func(c *Config) {
+		{"foreign delivery exchange like a level", func(c *cascade.Config) {
 			c.CreateDeliveryExchange,
 				c.DeliveryExchange = false, "t.delay-00"
 		}, "delivery_exchange", "second exchange"},
-		{"delivery exchange like parking", func(c *Config) { c.DeliveryExchange = "t.unroutable" }, "delivery_exchange",
+		{"delivery exchange like parking", func(c *cascade.Config) { c.DeliveryExchange = "t.unroutable" }, "delivery_exchange",
 			`gives the name "t.unroutable" to a second exchange`},
-		{"level exchange like parking", func(c *Config) { c.Name, c.ExchangeName = "3", "%d.unroutable" },
+		{"level exchange like parking", func(c *cascade.Config) { c.Name, c.ExchangeName = "3", "%d.unroutable" },
 			"exchange_name", `gives the name "3.unroutable" to a second exchange`},
-		{"exchange that URLs cannot name", func(c *Config) { c.DeliveryExchange = ".." }, "delivery_exchange",
+		{"exchange that URLs cannot name", func(c *cascade.Config) { c.DeliveryExchange = ".." }, "delivery_exchange",
 			"the management API cannot reach"},
-		{"vhost that URLs cannot name", func(c *Config) { c.Vhost = "." }, "vhost", "the management API cannot reach"},
-		{"level queue like parking", func(c *Config) { c.Name, c.QueueName = "3", "%d.unroutable" }, "queue_name",
+		{"vhost that URLs cannot name", func(c *cascade.Config) { c.Vhost = "." }, "vhost", "the management API cannot reach"},
+		{"level queue like parking", func(c *cascade.Config) { c.Name, c.QueueName = "3", "%d.unroutable" }, "queue_name",
 			`gives the name "3.unroutable" to a second queue`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := valid
 			test.change(&c)
 			_, err := c.Resolve()
-			var errs Errors
+			var errs cascade.Errors
 			if !errors.As(err, &errs) {
 				t.Fatalf("got %v", err)
 			}
@@ -217,10 +218,10 @@ func TestResolveErrors(t *testing.T) {
 }
 
 func TestResolveReportsEveryAttribute(t *testing.T) {
-	_, err := Config{Name: "t", Levels: 99, QueueType: "stream", QuorumOptions: QuorumOptions{MaxLength: -1},
+	_, err := cascade.Config{Name: "t", Levels: 99, QueueType: "stream", QuorumOptions: cascade.QuorumOptions{MaxLength: -1},
 		ExchangeName: "x",
 		QueueName:    "%d"}.Resolve()
-	var errs Errors
+	var errs cascade.Errors
 	if !errors.As(err, &errs) {
 		t.Fatalf("got %v", err)
 	}
@@ -234,15 +235,15 @@ func TestResolveReportsEveryAttribute(t *testing.T) {
 }
 
 func TestResolveAccepts(t *testing.T) {
-	for name, c := range map[string]Config{
+	for name, c := range map[string]cascade.Config{
 		"a delivery exchange of the broker's own": {Name: "t", Levels: 4, DeliveryExchange: "amq.topic"},
 		"names that fit exactly":                  {Vhost: "/", Name: strings.Repeat("n", 242), Levels: 4},
 		"classic queues with the longest names": {Vhost: "orders", Name: strings.Repeat("n", 246), Levels: 4,
-			QueueType: Classic},
+			QueueType: cascade.Classic},
 		"one name for exchanges and queues": {Levels: 4, ExchangeName: "x%d", QueueName: "x%d",
 			DeliveryExchange: "d"},
 		"a limit as large as can be written": {Name: "t", Levels: 4,
-			QuorumOptions: QuorumOptions{MaxLength: math.MaxInt64}},
+			QuorumOptions: cascade.QuorumOptions{MaxLength: math.MaxInt64}},
 		"levels beside what they reach": {Name: "t", Levels: 4, MaxDelay: 15 * time.Second},
 		"any other character":           {Name: `a/b "ü" <é> %d`, Levels: 4},
 	} {
@@ -256,25 +257,25 @@ func TestResolveAccepts(t *testing.T) {
 // value alone.
 func TestResolvedIsAConfiguration(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := anyConfig().Draw(t, "config")
+		c := cascadetest.AnyConfig().Draw(t, "config")
 		if rapid.Bool().Draw(t, "preset") {
-			preset := rapid.SampledFrom(slices.Sorted(maps.Keys(presets))).Draw(t, "which")
-			c = Config{Vhost: c.Vhost, Preset: preset, CreateDeliveryExchange: c.CreateDeliveryExchange}
+			preset := rapid.SampledFrom(cascade.Presets()).Draw(t, "which")
+			c = cascade.Config{Vhost: c.Vhost, Preset: preset, CreateDeliveryExchange: c.CreateDeliveryExchange}
 		} else if rapid.Bool().Draw(t, "by delay") {
-			longest := Scale{c.Base, c.Levels, c.Resolution}.Longest()
-			shorter := Scale{c.Base, c.Levels - 1, c.Resolution}.Longest()
+			longest := cascade.Scale{c.Base, c.Levels, c.Resolution}.Longest()
+			shorter := cascade.Scale{c.Base, c.Levels - 1, c.Resolution}.Longest()
 			c.MaxDelay = time.Duration(rapid.Int64Range(int64(shorter)+1, int64(longest)).Draw(t, "longest delay"))
 			c.Levels = rapid.SampledFrom([]int{0, c.Levels}).Draw(t, "levels beside it")
 		}
-		resolved := resolve(t, c)
+		resolved := cascadetest.Resolve(t, c)
 		beside, both := c, c
 		beside.Levels, both.MaxDelay = resolved.Levels, resolved.MaxDelay
-		for _, again := range []Config{Config(resolved), beside, both} {
+		for _, again := range []cascade.Config{cascade.Config(resolved), beside, both} {
 			if got, err := again.Resolve(); err != nil || got != resolved {
 				t.Fatalf("%+v resolves to %+v, %v", again, got, err)
 			}
 		}
-		more := Config(resolved)
+		more := cascade.Config(resolved)
 		more.Levels++
 		if _, err := more.Resolve(); err == nil {
 			t.Fatalf("%+v is accepted", more)

@@ -1,7 +1,6 @@
 package cascade
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -115,30 +114,8 @@ func (d Destination) checkEnds(errs *Errors) {
 	}
 }
 
-// RecognizeDestination is the destination that consists of the binding.
-func RecognizeDestination(vhost string, b topology.Binding) (Destination, error) {
-	d, ok := parseDestinationKey(b.RoutingKey)
-	if !ok {
-		return Destination{}, fmt.Errorf("its key %q is neither one \"*\" for each level nor \"#\", and then an "+
-			"address without either", b.RoutingKey)
-	}
-	if b.Arguments != "" {
-		return Destination{}, fmt.Errorf("it has the arguments %s, and a destination has none", b.Arguments)
-	}
-	d.Vhost, d.DeliveryExchange = vhost, b.Source
-	if b.DestinationType == topology.ToExchange {
-		d.Exchange = b.Destination
-	} else {
-		d.Queue = b.Destination
-	}
-	if _, err := d.Binding(); err != nil {
-		return Destination{}, err
-	}
-	return d, nil
-}
-
-// parseDestinationKey reads match, levels and address off a binding key. Not ok is a key that is none of a destination.
-func parseDestinationKey(key string) (d Destination, ok bool) {
+// ParseDestinationKey reads match, levels and address off a binding key. Not ok is a key that is none of a destination.
+func ParseDestinationKey(key string) (d Destination, ok bool) {
 	d.Match, d.Address = Exact, key
 	if address, suffix := strings.CutPrefix(key, anyLevels); suffix {
 		d.Match, d.Address = Suffix, address
@@ -168,13 +145,13 @@ type Overlap struct {
 // with the same address are to take the same messages. Keys with wildcards within an address take what their owner
 // wants. And a queue or exchange with a second key gets a message only once.
 func Overlaps(base int, own topology.Binding, others []topology.Binding) []Overlap {
-	mine, ok := parseDestinationKey(own.RoutingKey)
+	mine, ok := ParseDestinationKey(own.RoutingKey)
 	if !ok {
 		return nil
 	}
 	var found []Overlap
 	for _, b := range others {
-		theirs, ok := parseDestinationKey(b.RoutingKey)
+		theirs, ok := ParseDestinationKey(b.RoutingKey)
 		sameEnd := b.DestinationType == own.DestinationType && b.Destination == own.Destination
 		if !ok || sameEnd || b.Source != own.Source || theirs.Address == mine.Address {
 			continue

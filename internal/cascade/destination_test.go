@@ -1,4 +1,4 @@
-package cascade
+package cascade_test
 
 import (
 	"fmt"
@@ -8,67 +8,70 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade/cascadetest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
 
 func TestDestinationBinding(t *testing.T) {
-	for want, d := range map[topology.Binding]Destination{
+	for want, d := range map[topology.Binding]cascade.Destination{
 		{Source: "d", RoutingKey: "*.*.*.*.orders", DestinationType: topology.ToQueue,
-			Destination: "q"}: {Address: "orders", Match: Exact, Levels: 4, Queue: "q"},
+			Destination: "q"}: {Address: "orders", Match: cascade.Exact, Levels: 4, Queue: "q"},
 		{Source: "d", RoutingKey: "*.eu.orders", DestinationType: topology.ToExchange,
-			Destination: "e"}: {Address: "eu.orders", Match: Exact, Levels: 1, Exchange: "e"},
+			Destination: "e"}: {Address: "eu.orders", Match: cascade.Exact, Levels: 1, Exchange: "e"},
 		{Source: "d", RoutingKey: "#.orders", DestinationType: topology.ToQueue,
-			Destination: "q"}: {Address: "orders", Match: Suffix, Queue: "q"},
+			Destination: "q"}: {Address: "orders", Match: cascade.Suffix, Queue: "q"},
 		{Source: "d", RoutingKey: "#.#a.*b.c*", DestinationType: topology.ToQueue,
-			Destination: "amq.gen-X"}: {Address: "#a.*b.c*", Match: Suffix, Queue: "amq.gen-X"},
+			Destination: "amq.gen-X"}: {Address: "#a.*b.c*", Match: cascade.Suffix, Queue: "amq.gen-X"},
 		{Source: "d", RoutingKey: "*.*.1..", DestinationType: topology.ToExchange,
-			Destination: "amq.topic"}: {Address: "1..", Match: Exact, Levels: 2,
+			Destination: "amq.topic"}: {Address: "1..", Match: cascade.Exact, Levels: 2,
 			Exchange: "amq.topic"},
 		{Source: "d", RoutingKey: strings.Repeat("*.", 39) + strings.Repeat("a", 177), DestinationType: "queue",
-			Destination: "q"}: {Address: strings.Repeat("a", 177), Match: Exact, Levels: 39, Queue: "q"},
+			Destination: "q"}: {Address: strings.Repeat("a", 177), Match: cascade.Exact, Levels: 39, Queue: "q"},
 		{Source: "d", RoutingKey: "#." + strings.Repeat("a", 253), DestinationType: topology.ToQueue,
-			Destination: "q"}: {Address: strings.Repeat("a", 253), Match: Suffix, Queue: "q"},
+			Destination: "q"}: {Address: strings.Repeat("a", 253), Match: cascade.Suffix, Queue: "q"},
 	} {
 		d.Vhost, d.DeliveryExchange = "/", "d"
 		if got, err := d.Binding(); err != nil || got != want {
 			t.Errorf("%+v is the binding %+v (%v), want %+v", d, got, err, want)
 		}
-		if back, err := RecognizeDestination("/", want); err != nil || back != d {
+		if back, err := recognize.Destination("/", want); err != nil || back != d {
 			t.Errorf("%+v is recognized as %+v (%v), want %+v", want, back, err, d)
 		}
 	}
 }
 
 func TestDestinationErrors(t *testing.T) {
-	good := Destination{Vhost: "/", DeliveryExchange: "d", Address: "orders", Match: Exact, Levels: 4, Queue: "q"}
+	good := cascade.Destination{Vhost: "/", DeliveryExchange: "d", Address: "orders", Match: cascade.Exact, Levels: 4, Queue: "q"}
 	for _, is := range []struct {
-		change func(*Destination)
+		change func(*cascade.Destination)
 		want   string
 	}{
-		{func(d *Destination) { d.Match = "Exact" }, `match is "Exact"; it can be "exact" or "suffix"`},
-		{func(d *Destination) { d.Levels = 0 }, "levels is missing; with match = \"exact\" the key has a word for " +
+		{func(d *cascade.Destination) { d.Match = "Exact" }, `match is "Exact"; it can be "exact" or "suffix"`},
+		{func(d *cascade.Destination) { d.Levels = 0 }, "levels is missing; with match = \"exact\" the key has a word for " +
 			"each level: give the attribute levels of the cascade"},
-		{func(d *Destination) { d.Levels = 40 }, "levels is 40; it can be 1 to 39"},
-		{func(d *Destination) { d.Match = Suffix }, `levels is given, but with match = "suffix" the key holds for ` +
+		{func(d *cascade.Destination) { d.Levels = 40 }, "levels is 40; it can be 1 to 39"},
+		{func(d *cascade.Destination) { d.Match = cascade.Suffix }, `levels is given, but with match = "suffix" the key holds for ` +
 			`any number of levels; leave it out`},
-		{func(d *Destination) { d.Address = "" }, "address is empty; give the word or words"},
-		{func(d *Destination) { d.Address = "eu.*" }, `address is "eu.*", whose word "*" would stand for any word`},
-		{func(d *Destination) { d.Address = "#" }, `address is "#", whose word "#" would stand for any word`},
-		{func(d *Destination) { d.Address = strings.Repeat("a", 248) }, "of 248 bytes; behind 4 levels it can have " +
+		{func(d *cascade.Destination) { d.Address = "" }, "address is empty; give the word or words"},
+		{func(d *cascade.Destination) { d.Address = "eu.*" }, `address is "eu.*", whose word "*" would stand for any word`},
+		{func(d *cascade.Destination) { d.Address = "#" }, `address is "#", whose word "#" would stand for any word`},
+		{func(d *cascade.Destination) { d.Address = strings.Repeat("a", 248) }, "of 248 bytes; behind 4 levels it can have " +
 			"247, because AMQP allows a key 255"},
-		{func(d *Destination) { d.Address = strings.Repeat("é", 127) }, "of 254 bytes; it can have 253 at the most, " +
+		{func(d *cascade.Destination) { d.Address = strings.Repeat("é", 127) }, "of 254 bytes; it can have 253 at the most, " +
 			"because AMQP allows a key 255"},
-		{func(d *Destination) { d.Queue = "" }, "queue is missing; give it, or exchange"},
-		{func(d *Destination) { d.Exchange = "e" }, "queue is given beside exchange; give one of the two"},
-		{func(d *Destination) { d.Queue, d.Exchange = "", "d" }, `exchange is "d", the delivery exchange itself`},
-		{func(d *Destination) { d.Vhost = ".." }, `vhost is "..", which the management API cannot reach`},
-		{func(d *Destination) { d.DeliveryExchange = "" }, "delivery_exchange is empty; give the attribute " +
+		{func(d *cascade.Destination) { d.Queue = "" }, "queue is missing; give it, or exchange"},
+		{func(d *cascade.Destination) { d.Exchange = "e" }, "queue is given beside exchange; give one of the two"},
+		{func(d *cascade.Destination) { d.Queue, d.Exchange = "", "d" }, `exchange is "d", the delivery exchange itself`},
+		{func(d *cascade.Destination) { d.Vhost = ".." }, `vhost is "..", which the management API cannot reach`},
+		{func(d *cascade.Destination) { d.DeliveryExchange = "" }, "delivery_exchange is empty; give the attribute " +
 			"delivery_exchange of the cascade"},
-		{func(d *Destination) { d.DeliveryExchange = "." }, `delivery_exchange gives the exchange name ".", which ` +
+		{func(d *cascade.Destination) { d.DeliveryExchange = "." }, `delivery_exchange gives the exchange name ".", which ` +
 			`the management API cannot reach`},
-		{func(d *Destination) { d.Queue = strings.Repeat("q", 256) }, `of 256 bytes; RabbitMQ allows 255`},
-		{func(d *Destination) { d.Queue = "q\n" }, "with a control character"},
+		{func(d *cascade.Destination) { d.Queue = strings.Repeat("q", 256) }, `of 256 bytes; RabbitMQ allows 255`},
+		{func(d *cascade.Destination) { d.Queue = "q\n" }, "with a control character"},
 	} {
 		d := good
 		is.change(&d)
@@ -76,22 +79,6 @@ func TestDestinationErrors(t *testing.T) {
 		if err == nil || strings.Count(err.Error(), "\n") > 0 || !strings.Contains(err.Error(), is.want) {
 			t.Errorf("%+v: the error is %v, want one with %q", d, err, is.want)
 		}
-	}
-}
-
-func TestRecognizeDestinationErrors(t *testing.T) {
-	for _, key := range []string{"", "orders", "*", "#", "*.", "#.", "*.*", "#.#", "#.*.orders", "*.#.orders", "*.eu.*",
-		"eu.#", strings.Repeat("*.", 40) + "orders"} {
-		b := topology.Binding{Source: "d", RoutingKey: key, DestinationType: topology.ToQueue, Destination: "q"}
-		if d, err := RecognizeDestination("/", b); err == nil || !strings.Contains(err.Error(),
-			fmt.Sprintf("%q", key)) {
-			t.Errorf("%q is recognized as %+v (%v)", key, d, err)
-		}
-	}
-	b := topology.Binding{Source: "d", RoutingKey: "*.orders", DestinationType: topology.ToQueue, Destination: "q",
-		Arguments: `{"x":1}`}
-	if d, err := RecognizeDestination("/", b); err == nil || !strings.Contains(err.Error(), `{"x":1}`) {
-		t.Errorf("%+v is recognized as %+v (%v)", b, d, err)
 	}
 }
 
@@ -124,20 +111,20 @@ func TestOverlaps(t *testing.T) {
 		{own: "*.*.orders", other: "*.*.*.orders"},
 		{own: "*.*.eu.orders", other: "*.*.*.orders", gives: true, othersAddress: "orders"},
 	} {
-		var want []Overlap
+		var want []cascade.Overlap
 		if is.takes {
-			want = append(want, Overlap{Other: to("other", is.other), Address: is.othersAddress})
+			want = append(want, cascade.Overlap{Other: to("other", is.other), Address: is.othersAddress})
 		}
 		if is.gives {
-			want = append(want, Overlap{Other: to("other", is.other), Address: is.othersAddress, Takes: true})
+			want = append(want, cascade.Overlap{Other: to("other", is.other), Address: is.othersAddress, Takes: true})
 		}
 		bound := []topology.Binding{to("own", is.own), to("other", is.other)}
-		if got := Overlaps(2, bound[0], bound); fmt.Sprint(got) != fmt.Sprint(want) {
+		if got := cascade.Overlaps(2, bound[0], bound); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%q beside %q: %+v, want %+v", is.own, is.other, got, want)
 		}
 	}
 	for base, overlaps := range map[int]bool{7: false, 8: true, 10: true} {
-		got := Overlaps(base, to("own", "#.7.orders"), []topology.Binding{to("other", "*.*.orders")})
+		got := cascade.Overlaps(base, to("own", "#.7.orders"), []topology.Binding{to("other", "*.*.orders")})
 		if len(got) > 0 != overlaps {
 			t.Errorf("base %d: %+v", base, got)
 		}
@@ -145,7 +132,7 @@ func TestOverlaps(t *testing.T) {
 	second := to("own", "*.*.eu.orders")
 	another := to("other", "*.*.eu.orders")
 	another.Source = "e"
-	if got := Overlaps(2, to("own", "#.orders"), []topology.Binding{second, another}); len(got) > 0 {
+	if got := cascade.Overlaps(2, to("own", "#.orders"), []topology.Binding{second, another}); len(got) > 0 {
 		t.Errorf("a second key of the queue, and a binding of another exchange: %+v", got)
 	}
 }
@@ -157,12 +144,12 @@ func TestOverlapsAreWhatIsRouted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		own, other := anyAddressOf("own").Draw(t, "own"), anyAddressOf("other").Draw(t, "other")
 		bound, router := bindDestinations(t, own, other)
-		takes := func(taker, of Destination) bool {
+		takes := func(taker, of cascade.Destination) bool {
 			return own.Address != other.Address && slices.ContainsFunc(messagesFor(of, taker),
 				func(key string) bool { return slices.Contains(router.Route("d", key), taker.Queue) })
 		}
 		found := map[bool]bool{}
-		for _, o := range Overlaps(2, bound[0], bound) {
+		for _, o := range cascade.Overlaps(2, bound[0], bound) {
 			found[o.Takes] = true
 		}
 		if want := takes(own, other); found[false] != want {
@@ -183,7 +170,7 @@ func TestOverlapsAreWhatIsRouted(t *testing.T) {
 }
 
 // bindDestinations binds the queues of both to their exchange.
-func bindDestinations(t tester, both ...Destination) ([]topology.Binding, *topologytest.Router) {
+func bindDestinations(t cascadetest.Tester, both ...cascade.Destination) ([]topology.Binding, *topologytest.Router) {
 	t.Helper()
 	world := topology.New()
 	world.Exchanges["d"] = topology.Exchange{Name: "d", Type: "topic"}
@@ -193,7 +180,7 @@ func bindDestinations(t tester, both ...Destination) ([]topology.Binding, *topol
 		if err != nil {
 			t.Fatal(err)
 		}
-		if back, err := RecognizeDestination("/", b); err != nil || back != d {
+		if back, err := recognize.Destination("/", b); err != nil || back != d {
 			t.Fatalf("%+v is recognized as %+v (%v)", d, back, err)
 		}
 		world.Queues[d.Queue] = topology.Queue{Name: d.Queue}
@@ -204,25 +191,25 @@ func bindDestinations(t tester, both ...Destination) ([]topology.Binding, *topol
 }
 
 // anyAddressOf draws destinations of short words, digits among them, so that many overlap.
-func anyAddressOf(queue string) *rapid.Generator[Destination] {
-	return rapid.Custom(func(t *rapid.T) Destination {
+func anyAddressOf(queue string) *rapid.Generator[cascade.Destination] {
+	return rapid.Custom(func(t *rapid.T) cascade.Destination {
 		words := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "0", "1", ""}), 1, 3).Draw(t, "words")
-		d := Destination{Vhost: "/", DeliveryExchange: "d", Queue: queue, Match: Suffix, Address: strings.Join(words,
+		d := cascade.Destination{Vhost: "/", DeliveryExchange: "d", Queue: queue, Match: cascade.Suffix, Address: strings.Join(words,
 			".")}
 		if rapid.Bool().Draw(t, "exact") {
-			d.Match, d.Levels = Exact, rapid.IntRange(1, 3).Draw(t, "levels")
+			d.Match, d.Levels = cascade.Exact, rapid.IntRange(1, 3).Draw(t, "levels")
 		}
 		return d
-	}).Filter(func(d Destination) bool { return d.Address != "" })
+	}).Filter(func(d cascade.Destination) bool { return d.Address != "" })
 }
 
 // messagesFor are the keys of all messages for the destination. Those for a suffix have as many digits as the
 // taker's key expects; if that is one, too, as many as can make a difference.
-func messagesFor(d, taker Destination) []string {
+func messagesFor(d, taker cascade.Destination) []string {
 	levels := []int{d.Levels}
-	if d.Match == Suffix {
+	if d.Match == cascade.Suffix {
 		levels = []int{taker.Levels}
-		if taker.Match == Suffix {
+		if taker.Match == cascade.Suffix {
 			levels = []int{1, 2, 3, 4}
 		}
 	}
@@ -261,18 +248,18 @@ func TestTakesAll(t *testing.T) {
 	if taken == 0 {
 		t.Error("none takes all of another")
 	}
-	exact := Destination{Match: Exact, Levels: 2, Address: "eu.orders"}
+	exact := cascade.Destination{Match: cascade.Exact, Levels: 2, Address: "eu.orders"}
 	for _, is := range []struct {
-		Destination
+		cascade.Destination
 		want bool
 	}{
 		{exact, true},
-		{Destination{Match: Suffix, Address: "orders"}, true},
-		{Destination{Match: Suffix, Address: "u.orders"}, false},
-		{Destination{Match: Exact, Levels: 3, Address: "eu.orders"}, false},
-		{Destination{Match: Exact, Levels: 2, Address: "orders"}, false},
+		{cascade.Destination{Match: cascade.Suffix, Address: "orders"}, true},
+		{cascade.Destination{Match: cascade.Suffix, Address: "u.orders"}, false},
+		{cascade.Destination{Match: cascade.Exact, Levels: 3, Address: "eu.orders"}, false},
+		{cascade.Destination{Match: cascade.Exact, Levels: 2, Address: "orders"}, false},
 	} {
-		if is.TakesAll(exact) != is.want || is.Match == Suffix && exact.TakesAll(is.Destination) {
+		if is.TakesAll(exact) != is.want || is.Match == cascade.Suffix && exact.TakesAll(is.Destination) {
 			t.Errorf("%v and %v", is.Destination, exact)
 		}
 	}

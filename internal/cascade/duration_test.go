@@ -1,4 +1,4 @@
-package cascade
+package cascade_test
 
 import (
 	"math"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 )
 
 func TestDurationText(t *testing.T) {
@@ -25,13 +27,13 @@ func TestDurationText(t *testing.T) {
 		(1<<28 - 1) * time.Second:        "268435455s",
 		(1<<39 - 1) * time.Millisecond:   "549755813.887s",
 		-(1<<28 - 1) * time.Second:       "-268435455s",
-		MaxTTL:                           "87600h",
+		cascade.MaxTTL:                   "87600h",
 		1000*time.Hour + 30*time.Minute:  "1000h30m",
 		1000*time.Hour + 30*time.Second:  "1000h30s",
 		math.MaxInt64:                    "2562047h47m16.854775807s",
 		time.Hour + 500*time.Millisecond: "1h0.5s",
 	} {
-		if got := DurationText(d); got != want {
+		if got := cascade.DurationText(d); got != want {
 			t.Errorf("%d ns are %q, want %q", d, got, want)
 		}
 	}
@@ -44,7 +46,7 @@ func TestDurationTextReadsBack(t *testing.T) {
 		unit := rapid.SampledFrom([]time.Duration{1, time.Millisecond, time.Second, time.Minute, time.Hour}).Draw(t,
 			"unit")
 		d -= d % unit
-		text := DurationText(d)
+		text := cascade.DurationText(d)
 		if got, err := time.ParseDuration(text); err != nil || got != d || len(text) > len(d.String()) {
 			t.Fatalf("%s is written %q, which reads %s, %v", d, text, got, err)
 		}

@@ -1,9 +1,6 @@
 package cascade
 
 import (
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -65,7 +62,7 @@ type DelayQueue struct {
 func (c Cascade) DelayQueues(level int) []DelayQueue {
 	var queues []DelayQueue
 	for digit := 1; digit < c.Base; digit++ {
-		name := c.QueueName.queue(c.Base, level, digit)
+		name := c.QueueName.Queue(c.Base, level, digit)
 		queues = append(queues, DelayQueue{name, level, digit, c.Scale().TTL(level, digit)})
 	}
 	return queues
@@ -93,26 +90,23 @@ func (c Cascade) addBindings(t topology.Topology, level int) {
 	for zeros := range reach {
 		for _, q := range c.DelayQueues(level - zeros) {
 			t.Bindings.Add(topology.Binding{
-				Source: source, RoutingKey: c.bindingKey(level, zeros, strconv.Itoa(q.Digit)),
+				Source: source, RoutingKey: c.hop(level, zeros, q.Digit).Key(),
 				DestinationType: topology.ToQueue, Destination: q.Name,
 			})
 		}
 	}
 	t.Bindings.Add(topology.Binding{
-		Source: source, RoutingKey: c.bindingKey(level, reach),
+		Source: source, RoutingKey: c.hop(level, reach, 0).Key(),
 		DestinationType: topology.ToExchange, Destination: c.Exchange(level - reach),
 	})
 }
 
-// bindingKey matches, at the exchange of the level, the messages with so many zeros and then these digits. It takes the
-// digits of the levels above as they are.
-func (c Cascade) bindingKey(level, zeros int, digits ...string) string {
-	words := slices.Concat(repeat("*", c.Levels-1-level), repeat("0", zeros), digits)
+// hop is the way on from a level that so many zeros take, and then the digit, or none if it is 0.
+func (c Cascade) hop(level, zeros, digit int) Hop {
+	h := Hop{Above: c.Levels - 1 - level, Zeros: zeros, Digit: digit}
 	if c.StrictKeys && level == c.Levels-1 {
 		const firstWordOfAddress = 1
-		words = append(words, repeat("*", c.Levels-len(words)+firstWordOfAddress)...)
+		h.Below = c.Levels - h.Digits() + firstWordOfAddress
 	}
-	return strings.Join(append(words, "#"), ".")
+	return h
 }
-
-func repeat(word string, times int) []string { return slices.Repeat([]string{word}, times) }

@@ -1,10 +1,8 @@
-package cascade
+package cascade_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strconv"
@@ -14,37 +12,17 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade/cascadetest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
 
-// vectors are expansions in the shape of RabbitMQ definitions, from captures and other tools.
-var vectors = map[string]Config{
-	"article_level3": {
-		Levels: 4, ExchangeName: "EXCHANGE.TOPIC.SENDTASK.N%d", QueueName: "QUEUE.DELAY.SENDTASK.N%d",
-		DeliveryExchange: "EXCHANGE.DELAY.DIRECT.SENDTASK", CreateDeliveryExchange: true, QueueType: Classic,
-		Lookahead: 1,
-	},
-	"nservicebus_v2": {
-		Levels: 28, ExchangeName: "nsb.v2.delay-level-%02d", QueueName: "nsb.v2.delay-level-%02d",
-		DeliveryExchange: "nsb.v2.delay-delivery", CreateDeliveryExchange: true, QueueType: Quorum, Lookahead: 1,
-	},
-	"quorum_base_10_3_levels": {Name: "t", Base: 10, Levels: 3, CreateDeliveryExchange: true, StrictKeys: true},
-	"classic_base_4_5_levels_lax": {
-		Name: "t", Base: 4, Levels: 5, CreateDeliveryExchange: true, QueueType: Classic,
-	},
-	"quorum_5_levels_lookahead_5":        {Name: "t", Levels: 5, CreateDeliveryExchange: true},
-	"quorum_5_levels_lookahead_5_strict": {Name: "t", Levels: 5, CreateDeliveryExchange: true, StrictKeys: true},
-	"quorum_5_levels_lookahead_2_100ms": {
-		Name: "t", Levels: 5, Resolution: 100 * time.Millisecond, CreateDeliveryExchange: true, Lookahead: 2,
-	},
-}
-
 func TestExpandVectors(t *testing.T) {
-	for name, config := range vectors {
+	for name, config := range cascadetest.Vectors {
 		t.Run(name, func(t *testing.T) {
-			got := expand(t, config)
-			want := readVector(t, name)
+			got := cascadetest.Expand(t, config)
+			want := cascadetest.ReadVector(t, name)
 			if name == "article_level3" {
 				// It leaves the type to the broker, which takes classic; we always send it.
 				for name, q := range want.Queues {
@@ -59,63 +37,10 @@ func TestExpandVectors(t *testing.T) {
 			compareObjects(t, "binding", got.Bindings, want.Bindings)
 		})
 	}
-	files, err := filepath.Glob("testdata/vectors/*.json")
-	if err != nil || len(files) != len(vectors) {
-		t.Errorf("%d vectors are tested, but there are %q (%v)", len(vectors), files, err)
+	files, err := filepath.Glob("cascadetest/vectors/*.json")
+	if err != nil || len(files) != len(cascadetest.Vectors) {
+		t.Errorf("%d vectors are tested, but there are %q (%v)", len(cascadetest.Vectors), files, err)
 	}
-}
-
-func readVector(t *testing.T, name string) topology.Topology {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "vectors", name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var definitions struct {
-		Exchanges []struct {
-			Name, Type string
-			Durable    bool
-			AutoDelete bool `json:"auto_delete"`
-			Internal   bool
-			Arguments  map[string]any
-		}
-		Queues []struct {
-			Name       string
-			Durable    bool
-			AutoDelete bool `json:"auto_delete"`
-			Arguments  map[string]any
-		}
-		Bindings []struct {
-			Source          string
-			RoutingKey      string                   `json:"routing_key"`
-			DestinationType topology.DestinationType `json:"destination_type"`
-			Destination     string
-			Arguments       map[string]any
-		}
-	}
-	if err := json.Unmarshal(text, &definitions); err != nil {
-		t.Fatal(err)
-	}
-	want := topology.New()
-	for _, e := range definitions.Exchanges {
-		want.Exchanges[e.Name] = topology.Exchange{
-			Name: e.Name, Type: e.Type, Durable: e.Durable, AutoDelete: e.AutoDelete, Internal: e.Internal,
-			Arguments: topology.NormalizeArguments(e.Arguments),
-		}
-	}
-	for _, q := range definitions.Queues {
-		want.Queues[q.Name] = topology.Queue{
-			Name: q.Name, Durable: q.Durable, AutoDelete: q.AutoDelete, Arguments: topology.NormalizeArguments(
-				q.Arguments),
-		}
-	}
-	for _, b := range definitions.Bindings {
-		want.Bindings.Add(topology.Binding{
-			Source: b.Source, RoutingKey: b.RoutingKey, DestinationType: b.DestinationType, Destination: b.Destination,
-			Arguments: topology.NormalizeArguments(b.Arguments).JSON(),
-		})
-	}
-	return want
 }
 
 func compareObjects[K comparable, V any](t *testing.T, kind string, got, want map[K]V) {
@@ -137,10 +62,10 @@ func compareObjects[K comparable, V any](t *testing.T, kind string, got, want ma
 // Only what lies between the entry and the delivery exchange is internal.
 func TestExpandInternalLevels(t *testing.T) {
 	for levels := 1; levels <= 4; levels++ {
-		c := Config{Name: "t", Levels: levels, CreateDeliveryExchange: true, InternalLevels: true, ParkUnroutable: true}
-		got := expand(t, c)
+		c := cascade.Config{Name: "t", Levels: levels, CreateDeliveryExchange: true, InternalLevels: true, ParkUnroutable: true}
+		got := cascadetest.Expand(t, c)
 		c.InternalLevels = false
-		want := expand(t, c)
+		want := cascadetest.Expand(t, c)
 		for level := range levels - 1 {
 			e := want.Exchanges[fmt.Sprintf("t.delay-%02d", level)]
 			e.Internal = true
@@ -153,8 +78,8 @@ func TestExpandInternalLevels(t *testing.T) {
 }
 
 func TestExpandParking(t *testing.T) {
-	for _, queueType := range []QueueType{Quorum, Classic} {
-		got := expand(t, Config{Name: "t", Levels: 2, QueueType: queueType, CreateDeliveryExchange: true,
+	for _, queueType := range []cascade.QueueType{cascade.Quorum, cascade.Classic} {
+		got := cascadetest.Expand(t, cascade.Config{Name: "t", Levels: 2, QueueType: queueType, CreateDeliveryExchange: true,
 			ParkUnroutable: true})
 		for _, name := range []string{"t.delay-00", "t.delay-01", "t.delivery"} {
 			if got.Exchanges[name].AlternateExchange() != "t.unroutable" {
@@ -178,14 +103,14 @@ func TestExpandParking(t *testing.T) {
 // has one queue for every digit that is not zero.
 func TestEveryDelayArrivesOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := anyConfig().Draw(t, "config")
+		c := cascadetest.AnyConfig().Draw(t, "config")
 		r := deployed(t, c)
-		most := r.Scale().maxSteps()
+		most := r.steps()
 		steps := []int64{0, 1, most / 2, most/2 + 1, most - 1, most}
 		for range 20 {
 			steps = append(steps, rapid.Int64Range(0, most).Draw(t, "steps"))
 		}
-		destination := anyAddress(c.Levels).Draw(t, "destination")
+		destination := cascadetest.AnyAddress(c.Levels).Draw(t, "destination")
 		for _, each := range steps {
 			r.arrives(t, max(each, 0), destination)
 		}
@@ -197,7 +122,7 @@ func TestEveryDelayArrivesOnceExhaustively(t *testing.T) {
 		for levels := 1; levels <= most; levels++ {
 			for lookahead := range levels {
 				for _, strict := range []bool{false, true} {
-					everyDelayArrivesOnce(t, Config{Name: "t", Base: base, Levels: levels, Lookahead: lookahead + 1,
+					everyDelayArrivesOnce(t, cascade.Config{Name: "t", Base: base, Levels: levels, Lookahead: lookahead + 1,
 						StrictKeys: strict, CreateDeliveryExchange: true})
 				}
 			}
@@ -205,9 +130,9 @@ func TestEveryDelayArrivesOnceExhaustively(t *testing.T) {
 	}
 }
 
-func everyDelayArrivesOnce(t *testing.T, c Config) {
+func everyDelayArrivesOnce(t *testing.T, c cascade.Config) {
 	r := deployed(t, c)
-	for steps := range r.Scale().maxSteps() + 1 {
+	for steps := range r.steps() + 1 {
 		r.arrives(t, steps, "a.b")
 	}
 }
@@ -221,20 +146,20 @@ func TestEveryDelayArrivesOnceWithAllBindings(t *testing.T) {
 }
 
 func everyDelayArrivesOnceWithAllBindings(t *testing.T, base, levels int) {
-	c := Config{Name: "t", Base: base, Levels: levels, CreateDeliveryExchange: true}
+	c := cascade.Config{Name: "t", Base: base, Levels: levels, CreateDeliveryExchange: true}
 	together := topology.New()
 	for lookahead := 1; lookahead <= levels; lookahead++ {
 		for _, strict := range []bool{false, true} {
 			c.Lookahead, c.StrictKeys = lookahead, strict
-			expanded := expand(t, c)
+			expanded := cascadetest.Expand(t, c)
 			maps.Copy(together.Exchanges, expanded.Exchanges)
 			maps.Copy(together.Queues, expanded.Queues)
 			maps.Copy(together.Bindings, expanded.Bindings)
 			together.Entry, together.Delivery = expanded.Entry, expanded.Delivery
 		}
 	}
-	r := deploy(resolve(t, c), together)
-	for steps := range r.Scale().maxSteps() + 1 {
+	r := deploy(cascadetest.Resolve(t, c), together)
+	for steps := range r.steps() + 1 {
 		r.arrives(t, steps, "a.b")
 	}
 }
@@ -243,7 +168,7 @@ func everyDelayArrivesOnceWithAllBindings(t *testing.T, base, levels int) {
 // another digit does so at the entry.
 func TestMalformedKeysAreParked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := anyConfig().Filter(func(c Config) bool { return c.StrictKeys && c.ParkUnroutable }).Draw(t, "config")
+		c := cascadetest.AnyConfig().Filter(func(c cascade.Config) bool { return c.StrictKeys && c.ParkUnroutable }).Draw(t, "config")
 		r := deployed(t, c)
 		digit := rapid.Map(rapid.IntRange(0, r.Base-1), strconv.Itoa)
 		digits := rapid.SliceOfN(digit, c.Levels, c.Levels).Draw(t, "digits")
@@ -267,7 +192,7 @@ func TestMalformedKeysAreParked(t *testing.T) {
 // A topic pattern cannot tell an empty word from another one. So a key whose destination is empty
 // goes its way, and nothing takes it at the delivery exchange.
 func TestEmptyDestinationIsParkedAtTheEnd(t *testing.T) {
-	expanded := expand(t, Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
+	expanded := cascadetest.Expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
 	arrivals := topologytest.NewRouter(expanded).Follow(expanded.Entry, "1.0.1.")
 	want := []topologytest.Arrival{{Queue: "t.unroutable", Path: []string{"t.delay-02", "t.delay-00"},
@@ -279,7 +204,7 @@ func TestEmptyDestinationIsParkedAtTheEnd(t *testing.T) {
 
 // Without strict keys, a short key waits for as long as its digits say before nothing takes it.
 func TestLaxEntryTakesShortKeys(t *testing.T) {
-	r := deployed(t, Config{Name: "t", Levels: 4, CreateDeliveryExchange: true, ParkUnroutable: true})
+	r := deployed(t, cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true, ParkUnroutable: true})
 	arrivals := r.Follow(r.entry, "1.destination")
 	want := []topologytest.Arrival{{Queue: "t.unroutable", Path: []string{"t.delay-03"}, Delay: 8 * time.Second}}
 	if !reflect.DeepEqual(arrivals, want) {
@@ -287,30 +212,23 @@ func TestLaxEntryTakesShortKeys(t *testing.T) {
 	}
 }
 
-// tester is what the tests below need of testing.T and of rapid.T.
-type tester interface {
-	Helper()
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-}
-
 // running is a cascade with an application's queue behind it.
 type running struct {
 	*topologytest.Router
-	Cascade
+	cascade.Cascade
 	entry string
 }
 
 const application = "the application's queue"
 
-func deployed(t tester, config Config) running {
+func deployed(t cascadetest.Tester, config cascade.Config) running {
 	t.Helper()
-	c := resolve(t, config)
+	c := cascadetest.Resolve(t, config)
 	return deploy(c, c.Expand())
 }
 
 // deploy binds the application's queue to the delivery exchange for everything that comes there.
-func deploy(c Cascade, expanded topology.Topology) running {
+func deploy(c cascade.Cascade, expanded topology.Topology) running {
 	if _, own := expanded.Exchanges[expanded.Delivery]; !own {
 		expanded.Exchanges[expanded.Delivery] = topology.Exchange{Name: expanded.Delivery, Type: "topic", Durable: true}
 	}
@@ -321,7 +239,10 @@ func deploy(c Cascade, expanded topology.Topology) running {
 	return running{topologytest.NewRouter(expanded), c, expanded.Entry}
 }
 
-func (r running) arrives(t tester, steps int64, destination string) {
+// steps are the largest number of steps that a delay can have.
+func (r running) steps() int64 { return int64(r.Scale().Longest() / r.Resolution) }
+
+func (r running) arrives(t cascadetest.Tester, steps int64, destination string) {
 	t.Helper()
 	key, err := r.Scale().RoutingKey(time.Duration(steps)*r.Resolution, destination)
 	if err != nil {
@@ -340,10 +261,10 @@ func (r running) arrives(t tester, steps int64, destination string) {
 	}
 }
 
-func (r running) parked(t tester, key string, atOnce bool) {
+func (r running) parked(t cascadetest.Tester, key string, atOnce bool) {
 	t.Helper()
 	arrivals := r.Follow(r.entry, key)
-	if len(arrivals) != 1 || arrivals[0].Queue != r.shared().parking() || atOnce && len(arrivals[0].Path) > 0 {
+	if len(arrivals) != 1 || arrivals[0].Queue != r.Expand().Parking() || atOnce && len(arrivals[0].Path) > 0 {
 		t.Fatalf("key %q went %s", key, fmt.Sprint(arrivals))
 	}
 }

@@ -16,8 +16,8 @@ type Format string
 // Name is the name of the object at a level. The format has to be valid.
 func (f Format) Name(level int) string { return fmt.Sprintf(string(f), level) }
 
-// queue is the name of the level's queue for the digit. The format has to be valid for the base.
-func (f Format) queue(base, level, digit int) string {
+// Queue is the name of the level's queue for the digit. The format has to be valid for the base.
+func (f Format) Queue(base, level, digit int) string {
 	if base == DefaultBase {
 		return f.Name(level)
 	}
@@ -25,13 +25,20 @@ func (f Format) queue(base, level, digit int) string {
 }
 
 // Same tells whether both formats give the same names to so many levels.
-func (f Format) Same(other Format, levels int) bool { return sameNames([]Format{f, other}, levels) }
+func (f Format) Same(other Format, levels int) bool {
+	for level := range levels {
+		if f.Name(level) != other.Name(level) {
+			return false
+		}
+	}
+	return true
+}
 
 // SameQueues tells whether both formats give the same names to the queues of so many levels.
 func (f Format) SameQueues(other Format, base, levels int) bool {
 	for level := range levels {
 		for digit := 1; digit < base; digit++ {
-			if f.queue(base, level, digit) != other.queue(base, level, digit) {
+			if f.Queue(base, level, digit) != other.Queue(base, level, digit) {
 				return false
 			}
 		}

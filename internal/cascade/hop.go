@@ -2,57 +2,49 @@ package cascade
 
 import (
 	"regexp"
-	"slices"
+	"strconv"
 	"strings"
-
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// hop is a binding with the key of a level exchange. The key has a "*" for each digit that the levels above have looked
-// at, then zeros. It ends with another digit if it leads to a queue. At a strict entry a "*" follows for each digit
-// left and one for the address.
-type hop struct {
-	stars, zeros, tail int
-	// digit is that of the queue, 0 for a hop to an exchange.
-	digit int
-	to    string
+// Hop is a way on from the exchange of a level, as the key of its binding says. The key has a word for each digit that
+// it looks at: of all messages that come by, it takes those with so many zeros and then the digit.
+type Hop struct {
+	// Above is the number of digits that the levels above have looked at.
+	Above int
+	Zeros int
+	// Digit is that of the queue to which the hop leads, 0 for a hop to an exchange.
+	Digit int
+	// Below is the number of words that a strict entry asks for: one for each digit left, and one for the address.
+	Below int
+}
+
+// Digits is the number of digits that the exchange looks at.
+func (h Hop) Digits() int {
+	if h.Digit > 0 {
+		return h.Zeros + 1
+	}
+	return h.Zeros
+}
+
+// Key is the key of the binding.
+func (h Hop) Key() string {
+	key := strings.Repeat("*.", h.Above) + strings.Repeat("0.", h.Zeros)
+	if h.Digit > 0 {
+		key += strconv.Itoa(h.Digit) + "."
+	}
+	return key + strings.Repeat("*.", h.Below) + "#"
 }
 
 var hopKey = regexp.MustCompile(`^((?:\*\.)*)((?:0\.)*)(?:([1-9])\.)?((?:\*\.)*)#$`)
 
-// hopsOf are the hops among the bindings of an exchange, and how many digits they skip. That is what
-// most of them say, since others may have bound something beside; in doubt it is no entry.
-func hopsOf(bindings []topology.Binding) (hops []hop, stars int) {
-	count := map[int]int{}
-	for _, b := range bindings {
-		part := hopKey.FindStringSubmatch(b.RoutingKey)
-		if part == nil || b.Arguments != "" {
-			continue
-		}
-		words := func(i int) int { return strings.Count(part[i], ".") }
-		h := hop{stars: words(1), zeros: words(2), tail: words(4), to: b.Destination}
-		h.digit, _ = parseDigit(MaxBase, part[3])
-		if h.digits() == 0 || h.stars > 0 && h.tail > 0 || h.waits() != (b.DestinationType == topology.ToQueue) {
-			continue
-		}
-		hops = append(hops, h)
-		count[h.stars]++
+// ParseHop is the inverse of Key. Not ok is a key of another kind.
+func ParseHop(key string) (h Hop, ok bool) {
+	part := hopKey.FindStringSubmatch(key)
+	if part == nil {
+		return h, false
 	}
-	for n := range count {
-		if count[n] > count[stars] || count[n] == count[stars] && n > stars {
-			stars = n
-		}
-	}
-	return slices.DeleteFunc(hops, func(h hop) bool { return h.stars != stars }), stars
-}
-
-// waits tells whether the hop leads to a queue.
-func (h hop) waits() bool { return h.digit > 0 }
-
-// digits is how many digits the hop looks at.
-func (h hop) digits() int {
-	if h.waits() {
-		return h.zeros + 1
-	}
-	return h.zeros
+	words := func(i int) int { return strings.Count(part[i], ".") }
+	h = Hop{Above: words(1), Zeros: words(2), Below: words(4)}
+	h.Digit, _ = parseDigit(MaxBase, part[3])
+	return h, h.Digits() > 0 && (h.Above == 0 || h.Below == 0)
 }

@@ -99,7 +99,11 @@ func BindingKey(level, levels, digit int) (string, error) {
 		return "", attributeError("digit", "is %d; it can be 1 to %d, each of which leads to its queue, or 0, which "+
 			"leads past them", digit, MaxBase-1)
 	}
-	return Cascade{Levels: levels}.bindingKey(level, 0, strconv.Itoa(digit)), nil
+	h := Hop{Above: levels - 1 - level, Digit: digit}
+	if digit == 0 {
+		h.Zeros = 1
+	}
+	return h.Key(), nil
 }
 
 // DestinationKey is the key that binds the delivery exchange to the destination of an address: a "*" for each digit,

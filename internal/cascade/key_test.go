@@ -1,4 +1,4 @@
-package cascade
+package cascade_test
 
 import (
 	"math"
@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade/cascadetest"
 )
 
 func TestRoutingKey(t *testing.T) {
@@ -59,7 +62,7 @@ func TestRoutingKeyErrors(t *testing.T) {
 		{0, 4, 0, "d", "resolution is 0s"},
 		{0, 4, -time.Second, "d", "resolution is -1s"},
 		{0, 4, time.Microsecond, "d", "resolution is 1µs; RabbitMQ counts TTL in whole milliseconds"},
-		{0, 1, MaxTTL + time.Millisecond, "d", "give at most 87600h (ten years)"},
+		{0, 1, cascade.MaxTTL + time.Millisecond, "d", "give at most 87600h (ten years)"},
 	} {
 		if got, err := routingKey(test.delay, test.levels, test.resolution, test.address); err == nil ||
 			!strings.Contains(err.Error(), test.want) {
@@ -81,7 +84,7 @@ func TestBindingKey(t *testing.T) {
 		{1, 3, 9, "*.9.#"},
 		{0, 39, 1, strings.Repeat("*.", 38) + "1.#"},
 	} {
-		if got, err := BindingKey(test.level, test.levels, test.digit); err != nil || got != test.want {
+		if got, err := cascade.BindingKey(test.level, test.levels, test.digit); err != nil || got != test.want {
 			t.Errorf("level %d of %d, digit %d: got %q (%v), want %q", test.level, test.levels, test.digit, got, err,
 				test.want)
 		}
@@ -97,7 +100,7 @@ func TestBindingKey(t *testing.T) {
 		{0, 4, 10, "digit is 10; it can be 1 to 9, each of which leads to its queue, or 0, which leads past them"},
 		{0, 4, -1, "digit is -1"},
 	} {
-		if got, err := BindingKey(test.level, test.levels, test.digit); err == nil || !strings.Contains(err.Error(),
+		if got, err := cascade.BindingKey(test.level, test.levels, test.digit); err == nil || !strings.Contains(err.Error(),
 			test.want) {
 			t.Errorf("level %d of %d, digit %d: got %q and error %v, want %q", test.level, test.levels, test.digit, got,
 				err, test.want)
@@ -106,7 +109,7 @@ func TestBindingKey(t *testing.T) {
 }
 
 func TestDestinationKey(t *testing.T) {
-	if got, err := DestinationKey(4, "orders.eu"); err != nil || got != "*.*.*.*.orders.eu" {
+	if got, err := cascade.DestinationKey(4, "orders.eu"); err != nil || got != "*.*.*.*.orders.eu" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	for _, test := range []struct {
@@ -119,7 +122,7 @@ func TestDestinationKey(t *testing.T) {
 		{0, "d", "levels is 0"},
 		{40, "d", "levels is 40"},
 	} {
-		if got, err := DestinationKey(test.levels, test.address); err == nil || !strings.Contains(err.Error(),
+		if got, err := cascade.DestinationKey(test.levels, test.address); err == nil || !strings.Contains(err.Error(),
 			test.want) {
 			t.Errorf("%q behind %d levels: got %q and error %v, want %q", test.address, test.levels, got, err,
 				test.want)
@@ -139,7 +142,7 @@ func TestLevelsFor(t *testing.T) {
 		{15 * time.Second, time.Millisecond, 14},
 		{(1<<39 - 1) * time.Millisecond, time.Millisecond, 39},
 	} {
-		if got, err := LevelsFor(2, test.maxDelay, test.resolution); err != nil || got != test.want {
+		if got, err := cascade.LevelsFor(2, test.maxDelay, test.resolution); err != nil || got != test.want {
 			t.Errorf("%s at %s: got %d (%v), want %d", test.maxDelay, test.resolution, got, err, test.want)
 		}
 	}
@@ -153,7 +156,7 @@ func TestLevelsFor(t *testing.T) {
 		{200_000 * time.Hour, time.Second, "a coarser resolution reaches further"},
 		{time.Hour, time.Microsecond, "resolution is 1µs"},
 	} {
-		if got, err := LevelsFor(2, test.maxDelay, test.resolution); err == nil || !strings.Contains(err.Error(),
+		if got, err := cascade.LevelsFor(2, test.maxDelay, test.resolution); err == nil || !strings.Contains(err.Error(),
 			test.want) {
 			t.Errorf("%s at %s: got %d and error %v, want %q", test.maxDelay, test.resolution, got, err, test.want)
 		}
@@ -210,9 +213,9 @@ func TestParseRoutingKeyErrors(t *testing.T) {
 // A key says the delay rounded up to a step: never early, and late by less than one step.
 func TestRoutingKeyRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := anyScale().Draw(t, "scale")
+		s := cascadetest.AnyScale().Draw(t, "scale")
 		delay := time.Duration(rapid.Int64Range(0, int64(s.Longest())).Draw(t, "delay"))
-		address := anyAddress(s.Levels).Draw(t, "address")
+		address := cascadetest.AnyAddress(s.Levels).Draw(t, "address")
 		key, err := s.RoutingKey(delay, address)
 		if err != nil {
 			t.Fatal(err)
@@ -230,7 +233,7 @@ func TestRoutingKeyRoundTrip(t *testing.T) {
 
 // routingKey is the key of a scale in base 2.
 func routingKey(delay time.Duration, levels int, resolution time.Duration, address string) (string, error) {
-	s, err := NewScale(DefaultBase, levels, resolution)
+	s, err := cascade.NewScale(cascade.DefaultBase, levels, resolution)
 	if err != nil {
 		return "", err
 	}
@@ -239,7 +242,7 @@ func routingKey(delay time.Duration, levels int, resolution time.Duration, addre
 
 // parseRoutingKey is the inverse of routingKey.
 func parseRoutingKey(key string, levels int, resolution time.Duration) (time.Duration, string, error) {
-	s, err := NewScale(DefaultBase, levels, resolution)
+	s, err := cascade.NewScale(cascade.DefaultBase, levels, resolution)
 	if err != nil {
 		return 0, "", err
 	}

@@ -72,8 +72,17 @@ func (l *Ladder) applyDefaults() {
 		return
 	}
 	setDefault(&l.EntryExchange, l.Name+defaultEntryName)
-	setDefault(&l.QueueName, LabelFormat(Escape(l.Name)+defaultRung))
+	setDefault(&l.QueueName, DefaultQueueName(l.Name))
 	setDefault(&l.DeliveryExchange, l.Name+defaultDelivery)
+}
+
+// DefaultQueueName is how the queues of a ladder with the name are called, unless their names are given.
+func DefaultQueueName(name string) LabelFormat { return LabelFormat(Escape(name) + defaultRung) }
+
+// DerivedName is the name from which the default names would be those that are given, empty if there is none.
+func (given LadderConfig) DerivedName() string {
+	return derivedName([][2]string{{string(given.QueueName), defaultRung},
+		{Escape(given.EntryExchange), defaultEntryName}, {Escape(given.DeliveryExchange), defaultDelivery}})
 }
 
 func checkDelays(errs *Errors, delays []string) bool {
@@ -179,4 +188,12 @@ func (l Ladder) rungKey(label string) string {
 		return label + ".#"
 	}
 	return label + ".*.#"
+}
+
+// ParseRungKey is the inverse of rungKey. Not ok is a key of another kind.
+func ParseRungKey(key string) (label string, ok bool) {
+	label, ok = strings.CutSuffix(key, ".#")
+	label = strings.TrimSuffix(label, ".*")
+	_, err := ParseLabel(label)
+	return label, ok && err == nil
 }

@@ -1,4 +1,4 @@
-package cascade
+package cascade_test
 
 import (
 	"fmt"
@@ -9,16 +9,18 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade/cascadetest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 func TestMermaid(t *testing.T) {
 	for name, test := range map[string]struct {
-		config Config
+		config cascade.Config
 		want   string
 	}{
-		"defaults": {Config{Vhost: "/", Name: "tasks", Levels: 2, CreateDeliveryExchange: true,
+		"defaults": {cascade.Config{Vhost: "/", Name: "tasks", Levels: 2, CreateDeliveryExchange: true,
 			StrictKeys: true, InternalLevels: true, ParkUnroutable: true}, `flowchart LR
   publisher(["publisher"]) -- "2-digit delay, then the address" --> E1
   subgraph cascade["vhost #47;, delays up to 3 s in steps of 1 s<br/>lookahead 2, straight to the queue of the next 1"]
@@ -38,8 +40,8 @@ func TestMermaid(t *testing.T) {
   cascade -. "no binding" .-> XU{{"tasks.unroutable"}}
   XU --> QU[("tasks.unroutable<br/>quorum")]
 `},
-		"a classic chain": {Config{Vhost: "a b", Name: "end", Levels: 1, Lookahead: 1, DeliveryExchange: "amq.topic",
-			QueueType: Classic}, `flowchart LR
+		"a classic chain": {cascade.Config{Vhost: "a b", Name: "end", Levels: 1, Lookahead: 1, DeliveryExchange: "amq.topic",
+			QueueType: cascade.Classic}, `flowchart LR
   publisher(["publisher"]) -- "1-digit delay, then the address" --> E0
   subgraph cascade["vhost a#32;b, delays up to 1 s in steps of 1 s"]
     E0{{"end.delay-00"}}
@@ -52,38 +54,13 @@ func TestMermaid(t *testing.T) {
   delivery --> applications(["queues of the applications"])
 `},
 	} {
-		if got := resolve(t, test.config).Mermaid(); got != test.want {
+		if got := cascadetest.Resolve(t, test.config).Mermaid(); got != test.want {
 			t.Errorf("%s: got\n%s", name, got)
 		}
 	}
-	_, err := Config{Name: "t", Levels: 40}.Resolve()
+	_, err := cascade.Config{Name: "t", Levels: 40}.Resolve()
 	if err == nil || !strings.Contains(err.Error(), "levels is 40") {
 		t.Errorf("40 levels: %v", err)
-	}
-}
-
-func TestMermaidText(t *testing.T) {
-	for name, want := range map[string]string{
-		"tasks.delay-03":        "tasks.delay-03",
-		"Bestellung_für.東京":     "Bestellung_für.東京",
-		`say "hi"`:              "say#32;#34;hi#34;",
-		"a#b;":                  "a#35;b#59;",
-		"#quot;":                "#35;quot#59;",
-		"]})|<br/>&amp;":        "#93;#125;#41;#124;#60;br#47;#62;#38;amp#59;",
-		"`md`":                  "#96;md#96;",
-		"%%{init: {}}%%":        "#37;#37;#123;init#58;#32;#123;#125;#125;#37;#37;",
-		"direction TB":          "direction#32;TB",
-		"end":                   "end",
-		"style:x":               "style#58;x",
-		"- 1. item":             "#45;#32;1#46;#32;item",
-		"_a_":                   "#95;a#95;",
-		"😀":                     "#128512;",
-		"NServiceBus@machine\\": "NServiceBus#64;machine#92;",
-		"\x1b[2J\n\u202ea":      `#92;x1b#91;2J#92;n#92;u202ea`,
-	} {
-		if got := mermaidText(name); got != want {
-			t.Errorf("%q: got %q, want %q", name, got, want)
-		}
 	}
 }
 
@@ -117,8 +94,8 @@ var entity = regexp.MustCompile(`#(\d+);`)
 // cascade has, and the ways that it has with a lookahead of 1.
 func TestMermaidOfAnyCascade(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		config := anyConfig().Draw(t, "config")
-		chart := resolve(t, config).Mermaid()
+		config := cascadetest.AnyConfig().Draw(t, "config")
+		chart := cascadetest.Resolve(t, config).Mermaid()
 		names := map[string]string{} // by node
 		shown := 0
 		for line := range strings.SplitSeq(strings.TrimSuffix(chart, "\n"), "\n") {
@@ -128,7 +105,7 @@ func TestMermaidOfAnyCascade(t *testing.T) {
 			}
 		}
 		config.Lookahead = 1
-		c := resolve(t, config)
+		c := cascadetest.Resolve(t, config)
 		chain := c.Expand()
 		want := len(chain.Exchanges) + len(chain.Queues)
 		if !config.CreateDeliveryExchange {
@@ -152,7 +129,7 @@ func TestMermaidOfAnyCascade(t *testing.T) {
 }
 
 // nodeOf is what a chain's binding leads to, and the node of the queue.
-func nodeOf(c Cascade, b topology.Binding) (level int, digit, queue string) {
+func nodeOf(c cascade.Cascade, b topology.Binding) (level int, digit, queue string) {
 	at := strings.IndexFunc(b.RoutingKey, func(r rune) bool { return r != '*' && r != '.' })
 	level, digit = c.Levels-1-at/len("*."), b.RoutingKey[at:at+1]
 	if c.Base == 2 {
@@ -162,7 +139,7 @@ func nodeOf(c Cascade, b topology.Binding) (level int, digit, queue string) {
 }
 
 // namesIn are the names that a known statement shows, as Mermaid hands them to the browser.
-func namesIn(t tester, line string) (names []string) {
+func namesIn(t cascadetest.Tester, line string) (names []string) {
 	t.Helper()
 	matched := false
 	for _, statement := range mermaidLine {

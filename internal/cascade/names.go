@@ -69,15 +69,15 @@ func (p shared) checkNames(errs *Errors, objects []object) {
 	}
 }
 
-// reservedPrefix begins the names that only the broker itself may declare.
-const reservedPrefix = "amq."
+// ReservedPrefix begins the names that only the broker itself may declare.
+const ReservedPrefix = "amq."
 
 func (p shared) checkName(errs *Errors, o object) {
 	switch {
 	case !checkReference(errs, o):
-	case strings.HasPrefix(o.name, reservedPrefix) && p.declares(o):
+	case strings.HasPrefix(o.name, ReservedPrefix) && p.declares(o):
 		errs.add(o.attribute, "gives the %s name %q; RabbitMQ reserves names that begin with %q", o.kind, o.name,
-			reservedPrefix)
+			ReservedPrefix)
 	case o.kind == "queue" && p.queueType == Quorum && p.internalBytes(o.name) > MaxKeyBytes:
 		errs.add(o.attribute, "gives the quorum queue name %q. With the vhost it has %d bytes inside RabbitMQ, which "+
 			"cannot add a replica to a queue with more than %d. Use a shorter name",

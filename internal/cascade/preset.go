@@ -1,7 +1,6 @@
 package cascade
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -47,6 +46,9 @@ var presets = map[Preset]struct {
 
 const presetLevels = 28
 
+// Presets are all of them, sorted.
+func Presets() []Preset { return slices.Sorted(maps.Keys(presets)) }
+
 // applyPreset fills in the values that the preset fixes. A value that is given beside it has to be the same.
 func (c *Cascade) applyPreset(errs *Errors) {
 	if c.Preset == "" {
@@ -54,7 +56,7 @@ func (c *Cascade) applyPreset(errs *Errors) {
 	}
 	p, known := presets[c.Preset]
 	if !known {
-		errs.add("preset", "is %q; it can be %s", c.Preset, orList(slices.Sorted(maps.Keys(presets))))
+		errs.add("preset", "is %q; it can be %s", c.Preset, orList(Presets()))
 		return
 	}
 	setDefault(&c.Base, DefaultBase)
@@ -93,71 +95,4 @@ func orList[T ~string](values []T) string {
 		quoted[i] = fmt.Sprintf("%q", value)
 	}
 	return strings.Join(quoted, " or ")
-}
-
-// recognizePreset is the cascade as that of a preset, in two cases. Without one, it would lack the arguments of the
-// level's queue, or it would not park by an existing policy.
-func (a *attempt) recognizePreset(ctx context.Context, c Cascade) (Cascade, error) {
-	queue := a.agreed.first
-	for _, name := range slices.Sorted(maps.Keys(presets)) {
-		want, err := Config{Vhost: c.Vhost, Preset: name, Name: c.Name,
-			CreateDeliveryExchange: c.CreateDeliveryExchange}.Resolve()
-		like := c
-		like.Preset = name
-		if err != nil || like != want {
-			continue
-		}
-		q := like.DelayQueues(a.agreed.level)[0]
-		if !queue.Equal(topology.Queue{Name: queue.Name, Durable: true, Arguments: like.arguments(q)}) {
-			continue
-		}
-		if parking, parks, err := a.recognizePolicy(ctx, like); err != nil || parks {
-			return parking, err
-		}
-		if !like.plainArguments(q).Equal(queue.Arguments) {
-			return like, nil
-		}
-	}
-	return c, nil
-}
-
-// recognizePolicy is the cascade with the name that is behind one of the policies, if that is the one by which it
-// parks. It may have been altered, if it has the usual name, or a name of the user's and the pattern. Then its exchange
-// and its queue have to be there.
-func (a *attempt) recognizePolicy(ctx context.Context, c Cascade) (parking Cascade, parks bool, err error) {
-	policies, err := a.look.Policies(ctx)
-	var altered []Cascade
-	for _, p := range policies {
-		name, isOurs := strings.CutSuffix(p.Name, parkingSuffix)
-		if !isOurs || name == "" {
-			continue
-		}
-		parking = c
-		if parking.ParkUnroutable = true; name != presets[c.Preset].name {
-			parking.Name = name
-		}
-		want := parking.shared().policy(parking.ownExchanges())
-		if p.Equal(want) {
-			return parking, true, nil
-		}
-		if parking.Name == "" || p.Pattern == want.Pattern {
-			altered = append(altered, parking)
-		}
-	}
-	for _, parking := range altered {
-		if parks, err = a.hasParking(ctx, parking.shared().parking()); err != nil || parks {
-			return parking, parks, err
-		}
-	}
-	return c, false, err
-}
-
-// hasParking tells whether there are an exchange and a queue of the name, where messages can be parked.
-func (a *attempt) hasParking(ctx context.Context, name string) (bool, error) {
-	e, exists, err := a.look.Exchange(ctx, name)
-	if err != nil || !exists || !e.Equal(parkingExchange(name)) {
-		return false, err
-	}
-	_, exists, err = a.look.Queue(ctx, name)
-	return exists, err
 }

@@ -77,9 +77,9 @@ func (o QuorumOptions) place(arguments topology.Arguments) {
 	}
 }
 
-// quorumOptionsOf reads the options off a queue. A leader locator of old, such as random, is left out: it shows as a
+// QuorumOptionsOf reads the options off a queue. A leader locator of old, such as random, is left out: it shows as a
 // difference.
-func quorumOptionsOf(q topology.Queue) (o QuorumOptions) {
+func QuorumOptionsOf(q topology.Queue) (o QuorumOptions) {
 	if q.Type() != string(Quorum) {
 		return o
 	}

@@ -64,7 +64,7 @@ func (p shared) addAround(t *topology.Topology) {
 		return
 	}
 	name := p.parking()
-	t.Exchanges[name] = parkingExchange(name)
+	t.Exchanges[name] = ParkingExchange(name)
 	arguments := topology.Arguments{"x-queue-type": string(p.queueType)}
 	if p.queueType == Quorum {
 		// RabbitMQ 4.0 drops a message of a quorum queue that is looked at (got and requeued) for
@@ -78,8 +78,16 @@ func (p shared) addAround(t *topology.Topology) {
 		Destination: name})
 }
 
-func parkingExchange(name string) topology.Exchange {
+// ParkingExchange is an alternate exchange of the name, as it is declared.
+func ParkingExchange(name string) topology.Exchange {
 	return topology.Exchange{Name: name, Type: "fanout", Durable: true}
+}
+
+// ParkingFor is the name of the cascade or ladder whose alternate exchange would have this name. Not ok is the name of
+// something else.
+func ParkingFor(exchange string) (name string, ok bool) {
+	name, ok = strings.CutSuffix(exchange, parkingSuffix)
+	return name, ok && name != ""
 }
 
 // topicExchange is what every exchange is, but for the alternate exchange.

@@ -7,6 +7,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -95,7 +96,7 @@ func (d *Destination) checkEnds(ctx context.Context) (limit string, err error) {
 // ladder rather than behind it: the error then is, or wraps, a *MisnamedError.
 func (d *Destination) CheckNames(ctx context.Context) error {
 	look := d.Vhost
-	delays, err := cascade.Delays(ctx, look, d.Binding.Source)
+	delays, err := recognize.Delays(ctx, look, d.Binding.Source)
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (d *Destination) CheckNames(ctx context.Context) error {
 		delivery = &MisnamedError{DelaysBehind, d.Binding}
 	}
 	if d.Binding.DestinationType == topology.ToExchange {
-		circles, err := cascade.LeadsTo(ctx, look, d.Binding.Destination, d.Binding.Source)
+		circles, err := recognize.LeadsTo(ctx, look, d.Binding.Destination, d.Binding.Source)
 		if circles {
 			return allErrors(delivery, &MisnamedError{GoesInCircles, d.Binding}, err)
 		}
@@ -118,20 +119,20 @@ func (d *Destination) CheckNames(ctx context.Context) error {
 }
 
 // isDelayQueue tells whether the queue that is the destination is one of a cascade or ladder.
-func (d *Destination) isDelayQueue(ctx context.Context, look cascade.Lookup) (bool, error) {
+func (d *Destination) isDelayQueue(ctx context.Context, look recognize.Lookup) (bool, error) {
 	queue, _, err := look.Queue(ctx, d.Binding.Destination)
 	if err != nil || !queue.Delays() || queue.DeadLetterExchange() == "" {
 		return false, err
 	}
 	inbound, err := d.Vhost.Inbound(ctx, nil, []string{queue.Name})
-	return slices.ContainsFunc(inbound.Sorted(), cascade.LeadsOn), err
+	return slices.ContainsFunc(inbound.Sorted(), recognize.LeadsOn), err
 }
 
 // OtherLevels are the numbers of levels of the cascades that end in the delivery exchange, if none of them is that of
 // the binding. The bindings to the exchange show them at once, but not that a ladder ends there, too. So a seeming
 // fault is looked at once more.
 func (d *Destination) OtherLevels(ctx context.Context) (map[int]bool, error) {
-	own, err := cascade.RecognizeDestination(d.Vhost.Name(), d.Binding)
+	own, err := recognize.Destination(d.Vhost.Name(), d.Binding)
 	if err != nil || own.Match != cascade.Exact {
 		return nil, err
 	}
@@ -141,7 +142,7 @@ func (d *Destination) OtherLevels(ctx context.Context) (map[int]bool, error) {
 	}
 	there := map[int]bool{}
 	for b := range inbound {
-		if levels, ok := cascade.LevelsOf(b); ok {
+		if levels, ok := recognize.LevelsOf(b); ok {
 			there[levels] = true
 		}
 	}
@@ -191,9 +192,9 @@ func (d *Destination) isBehindClassic(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	own, _ := cascade.RecognizeDestination(d.Vhost.Name(), d.Binding)
+	own, _ := recognize.Destination(d.Vhost.Name(), d.Binding)
 	for _, b := range inbound.Sorted() {
-		levels, ok := cascade.LowestOf(b)
+		levels, ok := recognize.LowestOf(b)
 		if !ok || own.Match == cascade.Exact && own.Levels != levels {
 			continue
 		}
@@ -209,7 +210,7 @@ func (d *Destination) hasClassic(ctx context.Context, exchange string) (bool, er
 	look := d.Vhost
 	bindings, err := look.BindingsFrom(ctx, exchange)
 	for _, b := range bindings {
-		if b.DestinationType != topology.ToQueue || !cascade.LeadsOn(b) {
+		if b.DestinationType != topology.ToQueue || !recognize.LeadsOn(b) {
 			continue
 		}
 		queue, _, err := look.Queue(ctx, b.Destination)
@@ -223,16 +224,16 @@ func (d *Destination) hasClassic(ctx context.Context, exchange string) (bool, er
 // Inventory is all that a vhost has, if one of its exchanges is worth it.
 func Inventory(
 	ctx context.Context, vhost *rabbit.Vhost, worth func(topology.Exchange) bool,
-) (*cascade.Inventory, error) {
+) (*recognize.Inventory, error) {
 	there, err := vhost.Inventory(ctx, worth)
-	return cascade.NewInventory(vhost.Name(), there), err
+	return recognize.NewInventory(vhost.Name(), there), err
 }
 
 // uncovered are those of the bindings whose messages the wanted binding does not take.
 func (d *Destination) uncovered(bindings []topology.Binding) []topology.Binding {
-	own, _ := cascade.RecognizeDestination(d.Vhost.Name(), d.Binding)
+	own, _ := recognize.Destination(d.Vhost.Name(), d.Binding)
 	return slices.DeleteFunc(slices.Clone(bindings), func(b topology.Binding) bool {
-		other, err := cascade.RecognizeDestination(d.Vhost.Name(), b)
+		other, err := recognize.Destination(d.Vhost.Name(), b)
 		return err == nil && b.Source == d.Binding.Source && own.TakesAll(other)
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 )
 
 // observedCascade is what flows in a cascade.
@@ -28,7 +28,7 @@ type observedLevel struct {
 	observedQueue
 }
 
-func (*observedCascade) kind() string { return cascade.KindCascade }
+func (*observedCascade) kind() string { return recognize.KindCascade }
 
 // schema implements observed.
 func (*observedCascade) schema() schema.Schema {
@@ -61,7 +61,7 @@ func (*observedCascade) schema() schema.Schema {
 
 // observe reads the configuration off the broker, and then what there is of it.
 func (m *observedCascade) observe(ctx context.Context, o *operation) error {
-	found, err := cascade.Recognize(ctx, o.vhost(), o.Vhost, o.Desired.Entry)
+	found, err := recognize.Cascade(ctx, o.vhost(), o.Vhost, o.Desired.Entry)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,9 @@
 package provider
 
 import (
-	"context"
 	"fmt"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // listDescription implements listed.
@@ -17,12 +14,6 @@ func (*cascadeModel) listDescription() string {
 		"A cascade is found by the keys of its entry exchange and the objects behind it, as an import recognizes it. " +
 		"Damage does not hide it as long as the keys say what it was. One whose entry is gone, or leads nowhere, is " +
 		"not found. It can still be imported by its identity if the exchange below proves it."
-}
-
-func (*cascadeModel) canBeEntry(e topology.Exchange) bool { return cascade.CanBeEntry(e) }
-
-func (*cascadeModel) entries(ctx context.Context, vhost *cascade.Inventory) []string {
-	return vhost.Cascades(ctx)
 }
 
 func (m *cascadeModel) displayName() string {

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -166,8 +167,8 @@ func depictionOf(resolved cascade.Cascade) depiction {
 }
 
 // recognize is the state of a cascade that is on a broker, before its objects are read.
-func (m *cascadeModel) recognize(ctx context.Context, look cascade.Lookup, vhost, entry string) error {
-	found, err := cascade.Recognize(ctx, look, vhost, entry)
+func (m *cascadeModel) recognize(ctx context.Context, look recognize.Lookup, vhost, entry string) error {
+	found, err := recognize.Cascade(ctx, look, vhost, entry)
 	if err != nil {
 		return err
 	}

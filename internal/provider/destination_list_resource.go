@@ -12,6 +12,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -93,8 +94,7 @@ func (m *destinationListModel) bindings(
 		bindings, err := client.Vhost(vhost).BindingsFrom(ctx, m.DeliveryExchange.ValueString())
 		return topology.NewBindings(bindings...).Sorted(), err
 	}
-	inventory, err := engine.Inventory(ctx, client.Vhost(vhost),
-		func(e topology.Exchange) bool { return cascade.CanBeEntry(e) || cascade.CanBeLadderEntry(e) })
+	inventory, err := engine.Inventory(ctx, client.Vhost(vhost), recognize.CanBeEntry)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -58,7 +59,7 @@ func (m *destinationModel) binding() (topology.Binding, diag.Diagnostics) {
 
 // setBinding writes a binding that is on a broker into the model.
 func (m *destinationModel) setBinding(vhost string, b topology.Binding) error {
-	d, err := cascade.RecognizeDestination(vhost, b)
+	d, err := recognize.Destination(vhost, b)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -225,7 +226,7 @@ func (o *bindingOperation) unfinished(verb string, err *engine.UnfinishedError) 
 func (o *bindingOperation) found(found engine.Found) diag.Diagnostics {
 	diags := o.limited(found.Limit)
 	if len(found.Levels) > 0 {
-		own, _ := cascade.RecognizeDestination(o.vhost.Name(), o.binding)
+		own, _ := recognize.Destination(o.vhost.Name(), o.binding)
 		diags.Append(otherLevels(own, found.Levels)...)
 	}
 	if found.LosesOverdue {
@@ -262,7 +263,7 @@ func (o *bindingOperation) limited(limit string) diag.Diagnostics {
 // overlaps say who else takes messages of this destination, or which messages of others it takes.
 func (o *bindingOperation) overlaps(there []topology.Binding) diag.Diagnostics {
 	var diags diag.Diagnostics
-	own, _ := cascade.RecognizeDestination(o.vhost.Name(), o.binding)
+	own, _ := recognize.Destination(o.vhost.Name(), o.binding)
 	var lines []string
 	for _, overlap := range cascade.Overlaps(2, o.binding, topology.NewBindings(there...).Sorted()) {
 		other := fmt.Sprintf("%s %q, bound with %q,", overlap.Other.DestinationType, overlap.Other.Destination,

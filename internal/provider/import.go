@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 )
 
 // identity is what tells one topology from another on a broker.
@@ -54,7 +54,7 @@ func (r *lifecycle[M, P]) ImportState(
 	vhost, entry := id.Vhost.ValueString(), id.EntryExchange.ValueString()
 	o := r.connection.entryOperation(kind, vhost, entry)
 	if err := P(&model).recognize(ctx, o.vhost(), vhost, entry); err != nil {
-		var other *cascade.OtherEntryError
+		var other *recognize.OtherEntryError
 		if errors.As(err, &other) {
 			err = fmt.Errorf("%w. Import that:\n\n%s", err, waysToImport(other.Kind, importID(vhost, other.Entry)))
 		}

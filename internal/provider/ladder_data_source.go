@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 )
 
 // observedLadder is what flows in a ladder.
@@ -22,7 +22,7 @@ type observedRung struct {
 	observedQueue
 }
 
-func (*observedLadder) kind() string { return cascade.KindLadder }
+func (*observedLadder) kind() string { return recognize.KindLadder }
 
 // schema implements observed.
 func (*observedLadder) schema() schema.Schema {
@@ -49,7 +49,7 @@ func (*observedLadder) schema() schema.Schema {
 
 // observe implements observed.
 func (m *observedLadder) observe(ctx context.Context, o *operation) error {
-	ladder, err := cascade.RecognizeLadder(ctx, o.vhost(), o.Vhost, o.Desired.Entry)
+	ladder, err := recognize.Ladder(ctx, o.vhost(), o.Vhost, o.Desired.Entry)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,8 @@
 package provider
 
 import (
-	"context"
 	"fmt"
 	"strings"
-
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // listDescription implements listed.
@@ -17,12 +13,6 @@ func (*ladderModel) listDescription() string {
 		"A ladder is found by its entry exchange and the keys that lead from there to queues, such as `30s.*.#`, as " +
 		"an import recognizes it. For that the queue of one delay has to be whole. Bindings to other queues, such as " +
 		"those of another ladder, do not hide it; a plan shows them as drift."
-}
-
-func (*ladderModel) canBeEntry(e topology.Exchange) bool { return cascade.CanBeLadderEntry(e) }
-
-func (*ladderModel) entries(ctx context.Context, vhost *cascade.Inventory) []string {
-	return vhost.Ladders(ctx)
 }
 
 func (m *ladderModel) displayName() string {

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -96,8 +97,8 @@ func (m *ladderModel) setActual(actual topology.Topology) diag.Diagnostics {
 }
 
 // recognize is the state of a ladder that is on a broker, before its objects are read.
-func (m *ladderModel) recognize(ctx context.Context, look cascade.Lookup, vhost, entry string) error {
-	found, err := cascade.RecognizeLadder(ctx, look, vhost, entry)
+func (m *ladderModel) recognize(ctx context.Context, look recognize.Lookup, vhost, entry string) error {
+	found, err := recognize.Ladder(ctx, look, vhost, entry)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -36,7 +37,7 @@ type declaration[M any] interface {
 	// setActual writes what a broker has into the model.
 	setActual(actual topology.Topology) diag.Diagnostics
 	// recognize reads the model off the broker, before the objects are read. Its error may come from the broker.
-	recognize(ctx context.Context, look cascade.Lookup, vhost, entry string) error
+	recognize(ctx context.Context, look recognize.Lookup, vhost, entry string) error
 
 	// validate reports what the broker would refuse in the configuration, as far as that is known.
 	validate(ctx context.Context) diag.Diagnostics

@@ -11,11 +11,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 )
 
 // listed is a declaration that can be found on a broker.
@@ -23,10 +22,6 @@ type listed[M any] interface {
 	declaration[M]
 	// listDescription is that of the list resource.
 	listDescription() string
-	// canBeEntry tells whether it is worth to look behind an exchange.
-	canBeEntry(e topology.Exchange) bool
-	// entries are the entry exchanges of all that there are in a vhost.
-	entries(ctx context.Context, vhost *cascade.Inventory) []string
 	// displayName says in a few words which one the model is, beside its identity.
 	displayName() string
 }
@@ -138,14 +133,17 @@ func (r *declaredLister[M, P]) List(ctx context.Context, req list.ListRequest, s
 
 // in lists what there is in one vhost.
 func (r *declaredLister[M, P]) in(ctx context.Context, vhost string, req list.ListRequest) ([]list.ListResult, error) {
-	inventory, err := engine.Inventory(ctx, r.connection.client.Vhost(vhost), P(new(M)).canBeEntry)
+	inventory, err := engine.Inventory(ctx, r.connection.client.Vhost(vhost), recognize.CanBeEntry)
 	if err != nil {
 		return nil, err
 	}
 	var results []list.ListResult
-	for _, entry := range P(new(M)).entries(ctx, inventory) {
+	for _, found := range inventory.All(ctx) {
 		var model M
-		if err := P(&model).recognize(ctx, inventory, vhost, entry); err != nil {
+		if found.Kind != P(&model).kind() {
+			continue
+		}
+		if err := P(&model).recognize(ctx, inventory, vhost, found.Entry); err != nil {
 			return nil, err
 		}
 		result := req.NewListResult(ctx)

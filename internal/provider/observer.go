@@ -16,6 +16,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -63,7 +64,7 @@ func (d *observer[M, P]) Read(ctx context.Context, req datasource.ReadRequest, r
 	vhost, entry := P(&model).place()
 	o := d.connection.entryOperation(P(&model).kind(), vhostOf(vhost), entry.ValueString())
 	if err := P(&model).observe(ctx, o); err != nil {
-		var other *cascade.OtherEntryError
+		var other *recognize.OtherEntryError
 		if errors.As(err, &other) {
 			err = fmt.Errorf("%w. Read that with the data source rabbitmqdelay_%s and entry_exchange = %q", err,
 				other.Kind, other.Entry)
@@ -263,7 +264,7 @@ func (o *operation) astray(ctx context.Context, digits int) ([]health.Finding, e
 	there := map[int]bool{digits: true}
 	var found []health.Finding
 	for _, b := range topology.NewBindings(bindings...).Sorted() {
-		d, err := cascade.RecognizeDestination(o.Vhost, b)
+		d, err := recognize.Destination(o.Vhost, b)
 		if err != nil || d.Match != cascade.Exact || there[d.Levels] {
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 )
 
 var _ datasource.DataSourceWithConfigure = (*probeDataSource)(nil)
@@ -93,7 +94,7 @@ func (d *probeDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 	vhost := vhostOf(model.Vhost)
 	client := d.connection.client
 	o := d.connection.entryOperation("cascade", vhost, model.EntryExchange.ValueString())
-	found, err := cascade.Recognize(ctx, client.Vhost(vhost), vhost, o.Desired.Entry)
+	found, err := recognize.Cascade(ctx, client.Vhost(vhost), vhost, o.Desired.Entry)
 	if err != nil {
 		resp.Diagnostics.Append(o.notRecognized("probe", err))
 		return

@@ -11,12 +11,12 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -384,12 +384,12 @@ func (o *operation) warnings(state *rabbit.State) diag.Diagnostics {
 
 // notRecognized is for an entry exchange that was given and belongs to something else, or could not be read.
 func (o *operation) notRecognized(verb string, err error) diag.Diagnostic {
-	var other *cascade.OtherEntryError
+	var other *recognize.OtherEntryError
 	if !errors.As(err, &other) {
 		return o.failed(verb, err)
 	}
 	instead := "Give that."
-	if other.Kind != cascade.KindCascade {
+	if other.Kind != recognize.KindCascade {
 		instead = "This works with cascades only."
 	}
 	return diag.NewAttributeErrorDiagnostic(path.Root("entry_exchange"), "Not the entry of a cascade", fmt.Sprintf(

@@ -16,6 +16,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -185,10 +186,10 @@ func (a *answers) list(t *testing.T, client *rabbit.Client) {
 	}
 	_, err = client.Vhosts(t.Context())
 	a.check(t, "list vhosts", err)
-	there, err := client.Vhost("v").Inventory(t.Context(), cascade.CanBeEntry)
+	there, err := client.Vhost("v").Inventory(t.Context(), recognize.CanBeEntry)
 	a.check(t, "inventory", err)
 	if err == nil {
-		cascade.NewInventory("v", there).Cascades(t.Context())
+		recognize.NewInventory("v", there).All(t.Context())
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -119,7 +120,7 @@ func TestVhostNames(t *testing.T) {
 			want := expand(t, cascade.Config{Name: "tasks", Levels: 2, CreateDeliveryExchange: true,
 				ParkUnroutable: true, Vhost: vhost})
 			state := create(t, client, vhost, want)
-			got, err := cascade.Recognize(t.Context(), client.Vhost(vhost), vhost, want.Entry)
+			got, err := recognize.Cascade(t.Context(), client.Vhost(vhost), vhost, want.Entry)
 			if err != nil || got.Levels != 2 {
 				t.Errorf("it is recognized as %v, %v", got, err)
 			}

@@ -1,4 +1,4 @@
-package cascade
+package recognize
 
 import (
 	"context"
@@ -13,15 +13,17 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade/cascadetest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // A recognized cascade expands to the existing objects, whatever the names look like.
 func TestRecognizeRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := anyConfig().Draw(t, "config")
+		c := cascadetest.AnyConfig().Draw(t, "config")
 		b := declared(t, c)
-		got, err := Recognize(t.Context(), b, c.Vhost, b.there.Entry)
+		got, err := Cascade(t.Context(), b, c.Vhost, b.there.Entry)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +41,7 @@ func TestRecognizeGivesBackTheConfiguration(t *testing.T) {
 			for _, lookahead := range []int{1, 2, 10, levels} {
 				for _, strict := range []bool{false, true} {
 					for _, parks := range []bool{false, true} {
-						comesBack(t, Config{
+						comesBack(t, cascade.Config{
 							Vhost: "/", Name: name, Levels: levels, Lookahead: min(lookahead, levels),
 							StrictKeys:     strict,
 							InternalLevels: parks || levels == 1, ParkUnroutable: parks, CreateDeliveryExchange: true,
@@ -51,11 +53,11 @@ func TestRecognizeGivesBackTheConfiguration(t *testing.T) {
 	}
 }
 
-func comesBack(t *testing.T, c Config) {
+func comesBack(t *testing.T, c cascade.Config) {
 	t.Helper()
-	want := resolve(t, c)
+	want := cascadetest.Resolve(t, c)
 	b := declared(t, c)
-	got, err := Recognize(t.Context(), b, "/", b.there.Entry)
+	got, err := Cascade(t.Context(), b, "/", b.there.Entry)
 	if err != nil || got != want {
 		t.Fatalf("got %+v (%v), want %+v", got, err, want)
 	}
@@ -69,12 +71,12 @@ func comesBack(t *testing.T, c Config) {
 }
 
 func TestRecognizeVectors(t *testing.T) {
-	for name, want := range vectors {
+	for name, want := range cascadetest.Vectors {
 		t.Run(name, func(t *testing.T) {
-			resolved := resolve(t, want)
+			resolved := cascadetest.Resolve(t, want)
 			resolved.Vhost = "delays"
-			b := &fakeBroker{t: t, there: readVector(t, name), delivery: resolved.DeliveryExchange}
-			got, err := Recognize(t.Context(), b, "delays", resolved.Exchange(resolved.Levels-1))
+			b := &fakeBroker{t: t, there: cascadetest.ReadVector(t, name), delivery: resolved.DeliveryExchange}
+			got, err := Cascade(t.Context(), b, "delays", resolved.Exchange(resolved.Levels-1))
 			if err != nil || got != resolved {
 				t.Errorf("got %+v (%v), want %+v", got, err, resolved)
 			}
@@ -84,9 +86,9 @@ func TestRecognizeVectors(t *testing.T) {
 
 func TestRecognizePadding(t *testing.T) {
 	for _, test := range []struct {
-		format Format
+		format cascade.Format
 		levels int
-		want   Format
+		want   cascade.Format
 	}{
 		{"celery_delayed_%d", 28, "celery_delayed_%d"},
 		{"celery_delayed_%d", 5, "celery_delayed_%d"},
@@ -102,12 +104,12 @@ func TestRecognizePadding(t *testing.T) {
 		{"100%%%d", 11, "100%%%d"},
 	} {
 		for _, lookahead := range []int{1, test.levels} {
-			c := Config{
+			c := cascade.Config{
 				Levels: test.levels, ExchangeName: test.format, QueueName: test.format, DeliveryExchange: "delivery",
 				CreateDeliveryExchange: true, Lookahead: lookahead,
 			}
 			b := declared(t, c)
-			got, err := Recognize(t.Context(), b, "", b.there.Entry)
+			got, err := Cascade(t.Context(), b, "", b.there.Entry)
 			if err != nil || got.Levels != test.levels || got.ExchangeName != test.want || got.QueueName != test.want {
 				t.Errorf("%q on %d levels: got %+v (%v)", test.format, test.levels, got, err)
 			}
@@ -118,18 +120,18 @@ func TestRecognizePadding(t *testing.T) {
 func TestRecognizeName(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		config Config
+		config cascade.Config
 		want   string
 	}{
-		{"exchange names", Config{Name: "t", QueueName: "q%d", DeliveryExchange: "d"}, "t"},
-		{"queue names", Config{Name: "t", ExchangeName: "x%d", DeliveryExchange: "d"}, "t"},
-		{"the delivery exchange", Config{Name: "t", ExchangeName: "x%d", QueueName: "q%d"}, "t"},
-		{"parking before other names", Config{Name: "t", ExchangeName: "x.delay-%02d", ParkUnroutable: true}, "t"},
-		{"nothing", Config{ExchangeName: "x%d", QueueName: "q%d", DeliveryExchange: "d"}, ""},
+		{"exchange names", cascade.Config{Name: "t", QueueName: "q%d", DeliveryExchange: "d"}, "t"},
+		{"queue names", cascade.Config{Name: "t", ExchangeName: "x%d", DeliveryExchange: "d"}, "t"},
+		{"the delivery exchange", cascade.Config{Name: "t", ExchangeName: "x%d", QueueName: "q%d"}, "t"},
+		{"parking before other names", cascade.Config{Name: "t", ExchangeName: "x.delay-%02d", ParkUnroutable: true}, "t"},
+		{"nothing", cascade.Config{ExchangeName: "x%d", QueueName: "q%d", DeliveryExchange: "d"}, ""},
 	} {
 		test.config.Levels = 3
 		b := declared(t, test.config)
-		got, err := Recognize(t.Context(), b, "/", b.there.Entry)
+		got, err := Cascade(t.Context(), b, "/", b.there.Entry)
 		if err != nil || got.Name != test.want {
 			t.Errorf("%s: got %q (%v), want %q", test.name, got.Name, err, test.want)
 		}
@@ -138,7 +140,7 @@ func TestRecognizeName(t *testing.T) {
 
 // Damage that leaves the information somewhere does not keep a cascade from being recognized.
 func TestRecognizeDamaged(t *testing.T) {
-	chain := Config{Name: "t", Levels: 28, Lookahead: 1, CreateDeliveryExchange: true,
+	chain := cascade.Config{Name: "t", Levels: 28, Lookahead: 1, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	full := chain
 	full.Lookahead = 28
@@ -188,7 +190,7 @@ func TestRecognizeDamaged(t *testing.T) {
 	audit := func(to *topology.Topology) { to.Queues["audit"] = topology.Queue{Name: "audit", Durable: true} }
 	for _, test := range []struct {
 		name   string
-		config Config
+		config cascade.Config
 		damage func(*topology.Topology)
 	}{
 		{"queues in the middle are missing", chain, deleteQueues(9, 10, 11)},
@@ -225,7 +227,7 @@ func TestRecognizeDamaged(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			b := declared(t, test.config)
 			test.damage(&b.there)
-			got, err := Recognize(t.Context(), b, "/", b.there.Entry)
+			got, err := Cascade(t.Context(), b, "/", b.there.Entry)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -236,12 +238,12 @@ func TestRecognizeDamaged(t *testing.T) {
 
 // One internal exchange below the entry shows that all of them are to be internal.
 func TestRecognizeInternalLevels(t *testing.T) {
-	plain := Config{Name: "t", Levels: 4, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
+	plain := cascade.Config{Name: "t", Levels: 4, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
 	internal := plain
 	internal.InternalLevels = true
 	for _, test := range []struct {
 		name     string
-		config   Config
+		config   cascade.Config
 		internal map[string]bool
 		want     bool
 	}{
@@ -258,7 +260,7 @@ func TestRecognizeInternalLevels(t *testing.T) {
 			e.Internal = internal
 			b.there.Exchanges[name] = e
 		}
-		got, err := Recognize(t.Context(), b, "/", b.there.Entry)
+		got, err := Cascade(t.Context(), b, "/", b.there.Entry)
 		if err != nil || got.InternalLevels != test.want {
 			t.Errorf("%s: got %+v (%v)", test.name, got, err)
 		}
@@ -272,11 +274,11 @@ func TestRecognizeForeignAlternateExchange(t *testing.T) {
 		{Name: "company.unroutable", Type: "topic", Durable: true},
 		{Name: ".unroutable", Type: "fanout", Durable: true},
 	} {
-		b := declared(t, Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
+		b := declared(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
 		e := b.there.Exchanges["t.delay-02"]
 		e.Arguments = topology.Arguments{"alternate-exchange": alternate.Name}
 		b.there.Exchanges[e.Name], b.there.Exchanges[alternate.Name] = e, alternate
-		got, err := Recognize(t.Context(), b, "/", e.Name)
+		got, err := Cascade(t.Context(), b, "/", e.Name)
 		if err != nil || got.ParkUnroutable || got.Name != "t" {
 			t.Errorf("%q: got %+v (%v)", alternate.Name, got, err)
 		}
@@ -284,7 +286,7 @@ func TestRecognizeForeignAlternateExchange(t *testing.T) {
 }
 
 func TestRecognizeDeliveryExchange(t *testing.T) {
-	own := Config{Name: "t", Levels: 3, ParkUnroutable: true, CreateDeliveryExchange: true}
+	own := cascade.Config{Name: "t", Levels: 3, ParkUnroutable: true, CreateDeliveryExchange: true}
 	for _, test := range []struct {
 		name   string
 		change func(*topology.Topology)
@@ -303,13 +305,13 @@ func TestRecognizeDeliveryExchange(t *testing.T) {
 	} {
 		b := declared(t, own)
 		test.change(&b.there)
-		got, err := Recognize(t.Context(), b, "/", b.there.Entry)
+		got, err := Cascade(t.Context(), b, "/", b.there.Entry)
 		if err != nil || got.CreateDeliveryExchange != test.want || got.DeliveryExchange != "t.delivery" {
 			t.Errorf("%s: got %+v (%v)", test.name, got, err)
 		}
 	}
-	b := declared(t, Config{Name: "t", Levels: 3, DeliveryExchange: "amq.topic"})
-	got, err := Recognize(t.Context(), b, "/", b.there.Entry)
+	b := declared(t, cascade.Config{Name: "t", Levels: 3, DeliveryExchange: "amq.topic"})
+	got, err := Cascade(t.Context(), b, "/", b.there.Entry)
 	if err != nil || got.CreateDeliveryExchange {
 		t.Errorf("amq.topic: got %+v (%v)", got, err)
 	}
@@ -360,10 +362,10 @@ func TestRecognizeErrors(t *testing.T) {
 			"connection refused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			b := declared(t, Config{Name: "t", Levels: test.levels, Lookahead: 1})
+			b := declared(t, cascade.Config{Name: "t", Levels: test.levels, Lookahead: 1})
 			entry := b.there.Entry
 			test.change(b)
-			got, err := Recognize(t.Context(), b, "orders", entry)
+			got, err := Cascade(t.Context(), b, "orders", entry)
 			prefix := fmt.Sprintf("recognize the cascade behind exchange %q in vhost %q: ", entry, "orders")
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), prefix) {
 				t.Errorf("got %+v and %v, want %q", got, err, test.want)
@@ -374,8 +376,8 @@ func TestRecognizeErrors(t *testing.T) {
 
 // An exchange that is no entry of a cascade is refused with the name of the one that is, where there is one.
 func TestRecognizeNamesTheEntry(t *testing.T) {
-	full := Config{Name: "m", Levels: 5, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
-	chain := Config{ExchangeName: "10-%02d", QueueName: "10-%02d", DeliveryExchange: "amq.topic", Levels: 12,
+	full := cascade.Config{Name: "m", Levels: 5, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
+	chain := cascade.Config{ExchangeName: "10-%02d", QueueName: "10-%02d", DeliveryExchange: "amq.topic", Levels: 12,
 		Lookahead: 1}
 	remove := func(there topology.Topology, name string) {
 		delete(there.Exchanges, name)
@@ -384,7 +386,7 @@ func TestRecognizeNamesTheEntry(t *testing.T) {
 		})
 	}
 	for _, test := range []struct {
-		config Config
+		config cascade.Config
 		gone   string
 		asked  string
 		want   string // the entry named in the error
@@ -406,7 +408,7 @@ func TestRecognizeNamesTheEntry(t *testing.T) {
 			b := declared(t, test.config)
 			b.delivery = "" // it may be asked for itself
 			remove(b.there, test.gone)
-			got, err := Recognize(t.Context(), b, "/", test.asked)
+			got, err := Cascade(t.Context(), b, "/", test.asked)
 			var other *OtherEntryError
 			found := errors.As(err, &other)
 			if err == nil || found != (test.want != "") || found && other.Entry != test.want ||
@@ -419,12 +421,12 @@ func TestRecognizeNamesTheEntry(t *testing.T) {
 
 // An entry that is gone, or leads nowhere, is one as long as the exchange below proves it.
 func TestRecognizeWithoutEntry(t *testing.T) {
-	for _, c := range []Config{
+	for _, c := range []cascade.Config{
 		{Name: "t", Levels: 4, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true},
 		{Name: "50%.t", Levels: 2, StrictKeys: true, ParkUnroutable: true},
 		{Name: "t", Levels: 28, StrictKeys: true, CreateDeliveryExchange: true, Lookahead: 1},
 		{ExchangeName: "x-%d", QueueName: "q-%d", DeliveryExchange: "d", Levels: 12, StrictKeys: true,
-			QueueType:  Classic,
+			QueueType:  cascade.Classic,
 			Resolution: time.Minute},
 	} {
 		for _, gone := range []bool{false, true} {
@@ -435,7 +437,7 @@ func TestRecognizeWithoutEntry(t *testing.T) {
 				if gone {
 					delete(b.there.Exchanges, entry)
 				}
-				got, err := Recognize(t.Context(), b, "", entry)
+				got, err := Cascade(t.Context(), b, "", entry)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -448,11 +450,11 @@ func TestRecognizeWithoutEntry(t *testing.T) {
 // Every request can fail, and none of the failures is taken for something missing.
 func TestRecognizePassesFailuresOn(t *testing.T) {
 	failure := errors.New("connection reset")
-	c := Config{Name: "t", Levels: 28, Lookahead: 1, CreateDeliveryExchange: true, ParkUnroutable: true}
+	c := cascade.Config{Name: "t", Levels: 28, Lookahead: 1, CreateDeliveryExchange: true, ParkUnroutable: true}
 	for after := 0; ; after++ {
 		b := declared(t, c)
 		b.failure, b.failsAfter = failure, after
-		if _, err := Recognize(t.Context(), b, "/", b.there.Entry); err == nil {
+		if _, err := Cascade(t.Context(), b, "/", b.there.Entry); err == nil {
 			if b.lookups > after {
 				t.Fatalf("the failure of lookup %d has no effect", after+1)
 			}
@@ -466,7 +468,7 @@ func TestRecognizePassesFailuresOn(t *testing.T) {
 // However little is left of a cascade, the answer is a valid configuration or an error.
 func TestRecognizeSurvivesAnyDamage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := anyConfig().Draw(t, "config")
+		c := cascadetest.AnyConfig().Draw(t, "config")
 		b := declared(t, c)
 		for range rapid.IntRange(1, 5).Draw(t, "damages") {
 			exchange := rapid.SampledFrom(slices.Sorted(maps.Keys(b.there.Exchanges))).Draw(t, "exchange")
@@ -496,11 +498,11 @@ func TestRecognizeSurvivesAnyDamage(t *testing.T) {
 				}
 			}
 		}
-		got, err := Recognize(t.Context(), b, c.Vhost, b.there.Entry)
+		got, err := Cascade(t.Context(), b, c.Vhost, b.there.Entry)
 		if err != nil {
 			return
 		}
-		if again, err := Config(got).Resolve(); err != nil || again != got {
+		if again, err := cascade.Config(got).Resolve(); err != nil || again != got {
 			t.Fatalf("recognized %+v, which resolves to %+v (%v)", got, again, err)
 		}
 	})
@@ -508,7 +510,7 @@ func TestRecognizeSurvivesAnyDamage(t *testing.T) {
 
 // fakeBroker answers from a topology.
 type fakeBroker struct {
-	t     tester
+	t     cascadetest.Tester
 	there topology.Topology
 	// delivery is the exchange whose bindings are the applications' own business.
 	delivery string
@@ -520,13 +522,13 @@ type fakeBroker struct {
 
 // declared is a broker with the cascade and, if it does not create one, a delivery exchange that
 // differs from what it would create.
-func declared(t tester, c Config) *fakeBroker {
+func declared(t cascadetest.Tester, c cascade.Config) *fakeBroker {
 	t.Helper()
-	expanded := expand(t, c)
+	expanded := cascadetest.Expand(t, c)
 	return holding(t, expanded)
 }
 
-func holding(t tester, expanded topology.Topology) *fakeBroker {
+func holding(t cascadetest.Tester, expanded topology.Topology) *fakeBroker {
 	if _, creates := expanded.Exchanges[expanded.Delivery]; !creates {
 		expanded.Exchanges[expanded.Delivery] = topology.Exchange{
 			Name: expanded.Delivery, Type: "topic", Durable: true,
@@ -572,9 +574,9 @@ func unbindAll(there topology.Topology, source string) {
 	maps.DeleteFunc(there.Bindings, func(b topology.Binding, _ struct{}) bool { return b.Source == source })
 }
 
-func expandsTo(t tester, got Cascade, want Config) {
+func expandsTo(t cascadetest.Tester, got cascade.Cascade, want cascade.Config) {
 	t.Helper()
-	if !reflect.DeepEqual(got.Expand(), expand(t, want)) {
+	if !reflect.DeepEqual(got.Expand(), cascadetest.Expand(t, want)) {
 		t.Fatalf("recognized %+v, which is not %+v", got, want)
 	}
 }

@@ -1,4 +1,4 @@
-package cascade
+package recognize
 
 import (
 	"errors"
@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade/cascadetest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -19,8 +21,8 @@ import (
 type randomVhost struct {
 	*rand.Rand
 	there    topology.Topology
-	cascades map[string]Cascade
-	ladders  map[string]Ladder
+	cascades map[string]cascade.Cascade
+	ladders  map[string]cascade.Ladder
 	damaged  map[string]bool
 	gone     []string
 }
@@ -34,7 +36,7 @@ func TestRecognizeInRandomVhosts(t *testing.T) {
 		i := NewInventory("/", v.there)
 		for _, name := range v.asked() {
 			want, declared := v.cascades[name]
-			got, err := Recognize(t.Context(), i, "/", name)
+			got, err := Cascade(t.Context(), i, "/", name)
 			switch {
 			case err == nil && (!declared || !sameObjects(got, want)):
 				t.Errorf("seed %d: %q is taken for %+v, declared %t %+v, damaged %t",
@@ -42,7 +44,7 @@ func TestRecognizeInRandomVhosts(t *testing.T) {
 			case err == nil && !v.damaged[name]:
 				healthy++
 				want.CreateDeliveryExchange = got.CreateDeliveryExchange // several may end in it
-				expandsTo(t, got, Config(want))
+				expandsTo(t, got, cascade.Config(want))
 			case err == nil:
 				mended++
 			case declared && !v.damaged[name]:
@@ -54,8 +56,8 @@ func TestRecognizeInRandomVhosts(t *testing.T) {
 			}
 			v.askForLadder(t, i, seed, name)
 		}
-		if want := v.healthy(); !subset(want, i.Cascades(t.Context())) {
-			t.Errorf("seed %d: found %q, want at least %q", seed, i.Cascades(t.Context()), want)
+		if want := v.healthy(); !subset(want, entries(t, i, KindCascade)) {
+			t.Errorf("seed %d: found %q, want at least %q", seed, entries(t, i, KindCascade), want)
 		}
 	}
 	t.Logf("%d healthy, %d damaged and recognized, %d damaged and refused", healthy, mended, refused)
@@ -67,7 +69,7 @@ func TestRecognizeInRandomVhosts(t *testing.T) {
 func (v *randomVhost) askForLadder(t *testing.T, i *Inventory, seed uint64, name string) {
 	t.Helper()
 	want, declared := v.ladders[name]
-	got, err := RecognizeLadder(t.Context(), i, "/", name)
+	got, err := Ladder(t.Context(), i, "/", name)
 	var other *OtherEntryError
 	right := got.QueueName == want.QueueName && got.DeliveryExchange == want.DeliveryExchange &&
 		subset(got.Delays, want.Delays)
@@ -105,7 +107,7 @@ func (v *randomVhost) namesTheEntry(t *testing.T, seed uint64, name string, err 
 }
 
 // sameObjects tells whether what matters most is the same: levels, names, times and the end.
-func sameObjects(x, y Cascade) bool {
+func sameObjects(x, y cascade.Cascade) bool {
 	if x.Levels != y.Levels || x.Resolution != y.Resolution || x.DeliveryExchange != y.DeliveryExchange {
 		return false
 	}
@@ -134,10 +136,10 @@ func (v *randomVhost) healthy() []string {
 func newRandomVhost(t *testing.T, seed uint64) *randomVhost {
 	v := &randomVhost{
 		rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // to be repeatable
-		topology.New(), map[string]Cascade{}, map[string]Ladder{}, map[string]bool{}, nil,
+		topology.New(), map[string]cascade.Cascade{}, map[string]cascade.Ladder{}, map[string]bool{}, nil,
 	}
 	for range 1 + v.IntN(4) {
-		c := resolve(t, v.config())
+		c := cascadetest.Resolve(t, v.config())
 		expanded := c.Expand()
 		if v.add(expanded) {
 			v.cascades[expanded.Entry] = c
@@ -145,7 +147,7 @@ func newRandomVhost(t *testing.T, seed uint64) *randomVhost {
 	}
 	for range v.IntN(3) {
 		name := oneOf(v, "m", "retry", "x-1", "m.delay-07")
-		l := resolve(t, LadderConfig{
+		l := cascadetest.Resolve(t, cascade.LadderConfig{
 			Vhost: "/", Name: name, EntryExchange: oneOf(v, "", name+".delay-03", "x-3"),
 			Delays:                 []string{"5s", "1m", "10m", "1h"}[:1+v.IntN(4)],
 			CreateDeliveryExchange: true, ParkUnroutable: v.IntN(2) == 0,
@@ -169,17 +171,17 @@ func newRandomVhost(t *testing.T, seed uint64) *randomVhost {
 	return v
 }
 
-var formatsInUse = []Format{
+var formatsInUse = []cascade.Format{
 	"m.delay-%02d", "m.delay-%d", "m.delay-1%d", "m.delay-0%d", "m.delay-2%d", "m2.delay-%02d",
 	"x-%d", "x-1%d", "10-%02d", "10-%d", "a%%b%03d", "%d0x", "0x-%d", "n%dn1", "v2.%d.1", "%dx-1",
 }
 
-func (v *randomVhost) config() Config {
+func (v *randomVhost) config() cascade.Config {
 	if v.IntN(10) == 0 {
-		return Config{Vhost: "/", Preset: oneOf(v, NServiceBus, NServiceBusV1, Celery), CreateDeliveryExchange: true}
+		return cascade.Config{Vhost: "/", Preset: oneOf(v, cascade.NServiceBus, cascade.NServiceBusV1, cascade.Celery), CreateDeliveryExchange: true}
 	}
-	c := Config{
-		Vhost: "/", Levels: 1 + v.IntN(14), QueueType: oneOf(v, Quorum, Classic),
+	c := cascade.Config{
+		Vhost: "/", Levels: 1 + v.IntN(14), QueueType: oneOf(v, cascade.Quorum, cascade.Classic),
 		Resolution: oneOf(v, time.Second, 100*time.Millisecond, 1024*time.Millisecond, time.Minute),
 		StrictKeys: v.IntN(2) == 0, InternalLevels: v.IntN(2) == 0, CreateDeliveryExchange: v.IntN(2) == 0,
 	}
@@ -254,7 +256,7 @@ func (v *randomVhost) bindStranger(source string) {
 
 // damage does one thing to a cascade. Whoever changes most of the times that queues show makes another
 // cascade of it.
-func (v *randomVhost) damage(c Cascade, before int) {
+func (v *randomVhost) damage(c cascade.Cascade, before int) {
 	level := v.IntN(c.Levels)
 	exchange, queue := c.Exchange(level), c.QueueName.Name(level)
 	switch v.IntN(5) {
@@ -313,14 +315,14 @@ func (v *randomVhost) asked() []string {
 
 // An entry that has lost the bindings to its queues still shows how many digits it looks at.
 func TestRecognizeEntryWithoutQueues(t *testing.T) {
-	config := Config{Name: "t", Levels: 3, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
-	whole := expand(t, config)
+	config := cascade.Config{Name: "t", Levels: 3, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
+	whole := cascadetest.Expand(t, config)
 	for b := range whole.Bindings {
 		if b.Source == whole.Entry && b.DestinationType == topology.ToQueue {
 			delete(whole.Bindings, b)
 		}
 	}
-	got, err := Recognize(t.Context(), NewInventory("/", whole), "/", whole.Entry)
+	got, err := Cascade(t.Context(), NewInventory("/", whole), "/", whole.Entry)
 	if err != nil || got.Levels != 3 || got.Name != "t" || got.DeliveryExchange != "t.delivery" {
 		t.Errorf("recognized as %+v: %v", got, err)
 	}

@@ -1,6 +1,7 @@
-package cascade
+package recognize
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,15 +10,17 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade/cascadetest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // Of any cascade its entry is found, and none of its lower levels.
 func TestInventoryFindsTheEntry(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := anyConfig().Draw(t, "config")
+		c := cascadetest.AnyConfig().Draw(t, "config")
 		there := declared(t, c).there
-		if got := NewInventory(c.Vhost, there).Cascades(t.Context()); !slices.Equal(got, []string{there.Entry}) {
+		if got := entries(t, NewInventory(c.Vhost, there), KindCascade); !slices.Equal(got, []string{there.Entry}) {
 			t.Fatalf("found %q, want %q", got, there.Entry)
 		}
 	})
@@ -31,29 +34,29 @@ func TestInventoryFindsAllAndNothingElse(t *testing.T) {
 		maps.Copy(there.Queues, more.Queues)
 		maps.Copy(there.Bindings, more.Bindings)
 	}
-	want := map[string]Config{}
-	for _, c := range []Config{
+	want := map[string]cascade.Config{}
+	for _, c := range []cascade.Config{
 		{Name: "full", Levels: 28, StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
 		{Name: "chain", Levels: 28, StrictKeys: true, InternalLevels: true, ParkUnroutable: true, Lookahead: 1},
 		{Name: "lax", Levels: 12, ParkUnroutable: true},
-		{Name: "lax chain", Levels: 12, Lookahead: 1, QueueType: Classic},
+		{Name: "lax chain", Levels: 12, Lookahead: 1, QueueType: cascade.Classic},
 		{Name: "decimal", Base: 10, Levels: 8, StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
-		{Name: "lax octal chain", Base: 8, Levels: 4, Lookahead: 1, QueueType: Classic},
+		{Name: "lax octal chain", Base: 8, Levels: 4, Lookahead: 1, QueueType: cascade.Classic},
 		{Name: "single ternary", Base: 3, Levels: 1, StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
 		{Name: "single", Levels: 1, StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
 		{Name: "lax single", Levels: 1, Lookahead: 1},
 		{ExchangeName: "wait.%d.to", QueueName: "waiting %d", DeliveryExchange: "full.delivery", Levels: 3},
 		{ExchangeName: "0to%d", QueueName: "0of%d", DeliveryExchange: "amq.topic", Levels: 11, Lookahead: 1},
-		{Preset: NServiceBus}, {Preset: NServiceBusV1}, {Preset: Celery},
+		{Preset: cascade.NServiceBus}, {Preset: cascade.NServiceBusV1}, {Preset: cascade.Celery},
 	} {
 		c.Vhost = "/"
 		c.CreateDeliveryExchange = c.DeliveryExchange == ""
-		expanded := expand(t, c)
+		expanded := cascadetest.Expand(t, c)
 		add(expanded)
 		want[expanded.Entry] = c
 	}
-	add(readVector(t, "article_level3"))
-	want["EXCHANGE.TOPIC.SENDTASK.N3"] = vectors["article_level3"]
+	add(cascadetest.ReadVector(t, "article_level3"))
+	want["EXCHANGE.TOPIC.SENDTASK.N3"] = cascadetest.Vectors["article_level3"]
 
 	bind := func(source, key string, to topology.DestinationType, destination string) {
 		there.Bindings.Add(topology.Binding{Source: source, RoutingKey: key, DestinationType: to,
@@ -80,12 +83,12 @@ func TestInventoryFindsAllAndNothingElse(t *testing.T) {
 	bind("full.delay-00", "1.#", topology.ToQueue, "full.delay-00")
 
 	i := NewInventory("/", there)
-	got := i.Cascades(t.Context())
+	got := entries(t, i, KindCascade)
 	if wanted := slices.Sorted(maps.Keys(want)); !slices.Equal(got, wanted) {
 		t.Fatalf("found %q,\nwant %q", got, wanted)
 	}
 	for _, entry := range got {
-		c, err := Recognize(t.Context(), i, "/", entry)
+		c, err := Cascade(t.Context(), i, "/", entry)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,18 +99,18 @@ func TestInventoryFindsAllAndNothingElse(t *testing.T) {
 // The same for ladders, beside which cascades and retry queues of other kinds are.
 func TestInventoryFindsLadders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := anyLadder().Draw(t, "ladder")
-		there := resolve(t, l).Expand()
+		l := cascadetest.AnyLadder().Draw(t, "ladder")
+		there := cascadetest.Resolve(t, l).Expand()
 		i := NewInventory(l.Vhost, there)
-		if got := i.Ladders(t.Context()); !slices.Equal(got, []string{there.Entry}) {
+		if got := entries(t, i, KindLadder); !slices.Equal(got, []string{there.Entry}) {
 			t.Fatalf("found %q, want %q", got, there.Entry)
 		}
-		if got := i.Cascades(t.Context()); len(got) > 0 {
+		if got := entries(t, i, KindCascade); len(got) > 0 {
 			t.Fatalf("found the cascades %q", got)
 		}
 	})
-	for name := range vectors {
-		if got := NewInventory("/", readVector(t, name)).Ladders(t.Context()); len(got) > 0 {
+	for name := range cascadetest.Vectors {
+		if got := entries(t, NewInventory("/", cascadetest.ReadVector(t, name)), KindLadder); len(got) > 0 {
 			t.Errorf("%s: found the ladders %q", name, got)
 		}
 	}
@@ -121,14 +124,14 @@ func TestInventoryFindsLadders(t *testing.T) {
 		b.DestinationType, b.Destination = topology.ToQueue, "5s"
 		there.Bindings.Add(b)
 	}
-	if got := NewInventory("/", there).Ladders(t.Context()); len(got) > 0 {
+	if got := entries(t, NewInventory("/", there), KindLadder); len(got) > 0 {
 		t.Errorf("found the ladders %q", got)
 	}
 }
 
 // A cascade that is damaged below the entry is found; an entry that leads nowhere is not, nor are its lower levels.
 func TestInventoryOfDamagedCascades(t *testing.T) {
-	c := Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
+	c := cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	for name, test := range map[string]struct {
 		damage func(*topology.Topology)
@@ -155,8 +158,19 @@ func TestInventoryOfDamagedCascades(t *testing.T) {
 	} {
 		b := declared(t, c)
 		test.damage(&b.there)
-		if got := NewInventory("/", b.there).Cascades(t.Context()); !slices.Equal(got, test.want) {
+		if got := entries(t, NewInventory("/", b.there), KindCascade); !slices.Equal(got, test.want) {
 			t.Errorf("%s: found %q, want %q", name, got, test.want)
 		}
 	}
+}
+
+// entries are the entry exchanges of the cascades or ladders, sorted.
+func entries(t interface{ Context() context.Context }, i *Inventory, kind string) []string {
+	var all []string
+	for _, found := range i.All(t.Context()) {
+		if found.Kind == kind {
+			all = append(all, found.Entry)
+		}
+	}
+	return all
 }

@@ -1,0 +1,103 @@
+package recognize
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Inventory is all that a vhost has. As a Lookup it answers without asking the broker again.
+type Inventory struct {
+	vhost string
+	there topology.Topology
+	from  map[string][]topology.Binding // by source
+}
+
+// NewInventory takes all exchanges, queues and bindings of the vhost. Where no exchange can be an entry, queues and
+// bindings do not matter.
+func NewInventory(vhost string, there topology.Topology) *Inventory {
+	i := &Inventory{vhost: vhost, there: there, from: map[string][]topology.Binding{}}
+	for _, b := range there.Bindings.Sorted() {
+		i.from[b.Source] = append(i.from[b.Source], b)
+	}
+	return i
+}
+
+// Found is a cascade or a ladder of an inventory, as it should be.
+type Found struct {
+	topology.Topology
+	Kind string
+	// Levels is how many digits a key has before the address. It is 1 for a ladder.
+	Levels int
+}
+
+// All are the cascades and ladders of the vhost, sorted by their entry exchanges, whoever declared them: all that
+// Cascade and Ladder understand. A cascade whose entry leads nowhere is not among them.
+func (i *Inventory) All(ctx context.Context) []Found {
+	var all []Found
+	o := newObjects(ctx, i, i.vhost)
+	for _, name := range slices.Sorted(maps.Keys(i.there.Exchanges)) {
+		if c, err := o.cascade(name); err == nil { // otherwise it is something else
+			all = append(all, Found{c.Expand(), KindCascade, c.Levels})
+		}
+		if l, err := o.ladder(name); err == nil {
+			all = append(all, Found{l.Expand(), KindLadder, 1})
+		}
+	}
+	return all
+}
+
+// CanBeEntry tells, from a list of exchanges, whether an exchange can be the entry of a cascade or a ladder.
+func CanBeEntry(e topology.Exchange) bool {
+	return e.Type == "topic" && !strings.HasPrefix(e.Name, cascade.ReservedPrefix)
+}
+
+// Destinations are the bindings in the vhost that take messages from the end of a cascade or ladder by their own keys,
+// sorted. Where messages get another key as they leave, no destination can be matched.
+func (i *Inventory) Destinations(ctx context.Context) []topology.Binding {
+	ends := map[string]bool{}
+	for _, found := range i.All(ctx) {
+		fixed := func(q topology.Queue) bool { return q.Arguments["x-dead-letter-routing-key"] != nil }
+		if !slices.ContainsFunc(slices.Collect(maps.Values(found.Queues)), fixed) {
+			ends[found.Delivery] = true
+		}
+	}
+	var bindings []topology.Binding
+	for _, name := range slices.Sorted(maps.Keys(ends)) {
+		for _, b := range i.from[name] {
+			if _, err := Destination(i.vhost, b); err == nil {
+				bindings = append(bindings, b)
+			}
+		}
+	}
+	return bindings
+}
+
+// Within is what the vhost has of the wanted topology.
+func (i *Inventory) Within(want topology.Topology) topology.Topology { return i.there.Within(want) }
+
+// Exchange looks an exchange up.
+func (i *Inventory) Exchange(_ context.Context, name string) (topology.Exchange, bool, error) {
+	e, exists := i.there.Exchanges[name]
+	return e, exists, nil
+}
+
+// Queue looks a queue up.
+func (i *Inventory) Queue(_ context.Context, name string) (topology.Queue, bool, error) {
+	q, exists := i.there.Queues[name]
+	return q, exists, nil
+}
+
+// BindingsFrom lists the bindings whose source is the exchange.
+func (i *Inventory) BindingsFrom(_ context.Context, exchange string) ([]topology.Binding, error) {
+	return i.from[exchange], nil
+}
+
+// Policies lists the policies of the vhost.
+func (i *Inventory) Policies(context.Context) ([]topology.Policy, error) {
+	return slices.Collect(maps.Values(i.there.Policies)), nil
+}

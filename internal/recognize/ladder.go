@@ -1,0 +1,145 @@
+package recognize
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// ladder is the one whose entry the exchange is, as its own bindings show.
+func (o *objects) ladder(entry string) (cascade.Ladder, error) {
+	if err := o.checkEntry(entry); err != nil {
+		return cascade.Ladder{}, err
+	}
+	all := o.rungs(entry)
+	if len(all) == 0 {
+		return cascade.Ladder{}, notThis(
+			`it has no binding like that of a ladder's rung, to a queue with a key such as "30s.*.#"`)
+	}
+	name, parks := o.parking(o.exchange(entry))
+	given := cascade.LadderConfig{Vhost: o.vhost, Name: name, ParkUnroutable: parks, EntryExchange: entry}
+	own, err := ownRungs(all, cascade.DefaultQueueName(cmp.Or(name, given.DerivedName(), entry)))
+	if err != nil {
+		return cascade.Ladder{}, err
+	}
+	q := own.first
+	given.QueueName, given.Delays = own.format, slices.Sorted(maps.Keys(own.queues))
+	given.QueueType, given.QuorumOptions = cascade.QueueType(q.Type()), cascade.QuorumOptionsOf(q)
+	given.DeliveryExchange = q.DeadLetterExchange()
+	given.DeadLetterRoutingKey = q.Arguments.Text("x-dead-letter-routing-key")
+	for _, r := range all {
+		// Without it, messages with its key would be unroutable after an apply.
+		if r.whole && own.queues[r.label] == "" && r.queue.DeadLetterExchange() == given.DeliveryExchange {
+			return cascade.Ladder{}, notThisf("queue %q holds messages for %s and leads to the same delivery exchange, "+
+				"but is not called like the others, %q. If the delay is not one of its own, remove the binding",
+				r.queue.Name, r.label, given.QueueName)
+		}
+	}
+	if !parks {
+		given.Name = given.DerivedName()
+	}
+	l, err := withDelivery(o, func(creates bool) (cascade.Ladder, error) {
+		given.CreateDeliveryExchange = creates
+		return given.Resolve()
+	})
+	if err != nil {
+		return cascade.Ladder{}, notThisf("its objects do not make a valid ladder: %s", err)
+	}
+	return l, nil
+}
+
+// rung is a queue to which the entry is bound with the key of a delay. One that is gone has only its name.
+type rung struct {
+	label string
+	queue topology.Queue
+	// whole says that a message waits in the queue for as long as its key says, and goes on then.
+	whole bool
+}
+
+// rungs are those of the entry, whosever they are.
+func (o *objects) rungs(entry string) []rung {
+	var rungs []rung
+	for _, b := range o.bindings(entry) {
+		label, ok := cascade.ParseRungKey(b.RoutingKey)
+		if !ok || b.DestinationType != topology.ToQueue || b.Arguments != "" {
+			continue
+		}
+		delay, err := cascade.ParseLabel(label)
+		q := o.queue(b.Destination)
+		q.Name = b.Destination
+		whole := err == nil && q.TTLMillis() == delay.Milliseconds() && q.DeadLetterExchange() != ""
+		rungs = append(rungs, rung{label, q, whole})
+	}
+	return rungs
+}
+
+// rungNaming is a format and, by label, the queues that are called like this.
+type rungNaming struct {
+	format cascade.LabelFormat
+	queues map[string]string
+	whole  int            // how many of the queues are
+	first  topology.Queue // that of the first label which is
+}
+
+// ownRungs are those with the usual names or, if there are none, with the format of most of them, and of most that are
+// whole. The others somebody else has bound.
+func ownRungs(all []rung, usual cascade.LabelFormat) (best rungNaming, err error) {
+	rank := func(n rungNaming) []int {
+		if n.format == usual {
+			return []int{1, len(n.queues), n.whole}
+		}
+		return []int{0, len(n.queues), n.whole}
+	}
+	for _, r := range all {
+		for _, format := range labelFormats(r) {
+			n := nameAll(format, all)
+			switch order := slices.Compare(rank(n), rank(best)); {
+			case n.whole == 0 || maps.Equal(n.queues, best.queues):
+			case order > 0:
+				best, err = n, nil
+			case order == 0:
+				err = notThisf("its queues can be called %q or %q, and nothing shows which: remove the bindings that are "+
+					"not its own", best.format, n.format)
+			}
+		}
+	}
+	if best.whole == 0 {
+		err = notThis("no queue behind it has the x-message-ttl that its binding's key names, and an " +
+			"x-dead-letter-exchange")
+	}
+	return best, err
+}
+
+// nameAll applies a format to all labels. Without a verb it is the name of a single queue, which has to be whole.
+func nameAll(format cascade.LabelFormat, all []rung) rungNaming {
+	n := rungNaming{format: format, queues: map[string]string{}}
+	hasVerb, first := format.Name("1s") != format.Name("2s"), ""
+	for _, r := range all {
+		if format.Name(r.label) != r.queue.Name || !hasVerb && !r.whole {
+			continue
+		}
+		if r.whole && n.queues[r.label] == "" {
+			n.whole++
+		}
+		n.queues[r.label] = r.queue.Name
+		if r.whole && (first == "" || r.label < first) {
+			n.first, first = r.queue, r.label
+		}
+	}
+	return n
+}
+
+// labelFormats are the formats that give the queue its name, the likeliest first: the label stands rather at the end.
+func labelFormats(r rung) []cascade.LabelFormat {
+	var formats []cascade.LabelFormat
+	name := r.queue.Name
+	for at := strings.LastIndex(name, r.label); at >= 0; at = strings.LastIndex(name[:at+len(r.label)-1], r.label) {
+		formats = append(formats,
+			cascade.LabelFormat(cascade.Escape(name[:at])+"%s"+cascade.Escape(name[at+len(r.label):])))
+	}
+	return append(formats, cascade.LabelFormat(cascade.Escape(name)))
+}

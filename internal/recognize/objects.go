@@ -1,0 +1,134 @@
+package recognize
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Lookup reads single objects off a broker. The bool tells whether the object exists.
+type Lookup interface {
+	Exchange(ctx context.Context, name string) (topology.Exchange, bool, error)
+	Queue(ctx context.Context, name string) (topology.Queue, bool, error)
+	// BindingsFrom lists the bindings whose source is the exchange.
+	BindingsFrom(ctx context.Context, exchange string) ([]topology.Binding, error)
+	// Policies are those of users in the vhost, none if they cannot be read.
+	Policies(ctx context.Context) ([]topology.Policy, error)
+}
+
+// objects are those of a vhost, each asked for once. What does not exist has no name. After a failure nothing more is
+// found: whoever has a result looks at the failure first.
+type objects struct {
+	vhost    string
+	exchange func(name string) topology.Exchange
+	queue    func(name string) topology.Queue
+	bindings func(exchange string) []topology.Binding
+	policies func() []topology.Policy
+	failure  error
+}
+
+func newObjects(ctx context.Context, look Lookup, vhost string) *objects {
+	o := &objects{vhost: vhost}
+	o.exchange = once(o, func(name string) (topology.Exchange, error) {
+		e, _, err := look.Exchange(ctx, name)
+		return e, err
+	})
+	o.queue = once(o, func(name string) (topology.Queue, error) {
+		q, _, err := look.Queue(ctx, name)
+		return q, err
+	})
+	o.bindings = once(o, func(exchange string) ([]topology.Binding, error) { return look.BindingsFrom(ctx, exchange) })
+	policies := once(o, func(string) ([]topology.Policy, error) { return look.Policies(ctx) })
+	o.policies = func() []topology.Policy { return policies("") }
+	return o
+}
+
+// once asks for each name once, and for none after a failure.
+func once[T any](o *objects, ask func(name string) (T, error)) func(name string) T {
+	known := map[string]T{}
+	return func(name string) T {
+		answer, asked := known[name]
+		if !asked && o.failure == nil {
+			answer, o.failure = ask(name)
+			known[name] = answer
+		}
+		return answer
+	}
+}
+
+// notThis says why an exchange is not the entry that was asked for.
+type notThis string
+
+func (e notThis) Error() string { return string(e) }
+
+func notThisf(format string, args ...any) notThis { return notThis(fmt.Sprintf(format, args...)) }
+
+const errNoEntry notThis = "there is no such exchange"
+
+// checkEntry makes sure that an exchange can be the entry of a cascade or ladder.
+func (o *objects) checkEntry(name string) error {
+	switch e := o.exchange(name); {
+	case e.Name == "":
+		return errNoEntry
+	case e.Type != "topic":
+		return notThisf("it is a %s exchange, and the entry of a cascade or a ladder is a topic exchange", e.Type)
+	}
+	return nil
+}
+
+// hop is one way on from the exchange of a level.
+type hop struct {
+	cascade.Hop
+	to string
+}
+
+// hops are the ways on from an exchange, and how many digits they skip. That is what most of them say, since others may
+// have bound something beside; in doubt it is no entry.
+func (o *objects) hops(exchange string) (hops []hop, above int) {
+	count := map[int]int{}
+	for _, b := range o.bindings(exchange) {
+		key, ok := cascade.ParseHop(b.RoutingKey)
+		if !ok || b.Arguments != "" || (key.Digit > 0) != (b.DestinationType == topology.ToQueue) {
+			continue
+		}
+		hops = append(hops, hop{key, b.Destination})
+		count[key.Above]++
+	}
+	for n := range count {
+		if count[n] > count[above] || count[n] == count[above] && n > above {
+			above = n
+		}
+	}
+	return slices.DeleteFunc(hops, func(h hop) bool { return h.Above != above }), above
+}
+
+// parking is the name of the cascade or ladder, as the alternate exchange of one of its own shows it. Not ok is an
+// alternate exchange that would not be declared like this: it is somebody else's.
+func (o *objects) parking(of topology.Exchange) (name string, ok bool) {
+	alternate := of.AlternateExchange()
+	name, ok = cascade.ParkingFor(alternate)
+	if !ok {
+		return "", false
+	}
+	if e := o.exchange(alternate); e.Name != "" && !e.Equal(cascade.ParkingExchange(alternate)) {
+		return "", false
+	}
+	return name, true
+}
+
+// withDelivery resolves a cascade or ladder with its delivery exchange, unless the one that is there is somebody else's.
+// One that is missing has to be brought back.
+func withDelivery[T interface{ Expand() topology.Topology }](o *objects, resolve func(creates bool) (T, error)) (T, error) {
+	own, err := resolve(true)
+	if err == nil {
+		declared := own.Expand()
+		e := o.exchange(declared.Delivery)
+		if e.Name == "" || e.Equal(declared.Exchanges[declared.Delivery]) {
+			return own, nil
+		}
+	}
+	return resolve(false)
+}

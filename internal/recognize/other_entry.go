@@ -1,0 +1,71 @@
+package recognize
+
+import (
+	"fmt"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+)
+
+// OtherEntryError says that an exchange is not the entry that was asked for, and which entry was
+// recognized in its place.
+type OtherEntryError struct {
+	Kind, Entry string
+	reason      error
+}
+
+func (e *OtherEntryError) Error() string {
+	return fmt.Sprintf("%s; the entry of the %s there is exchange %q", e.reason, e.Kind, e.Entry)
+}
+
+// What an exchange can be the entry of.
+const (
+	KindCascade = "cascade"
+	KindLadder  = "ladder"
+)
+
+// otherEntry adds to the reason why the exchange is no entry of the kind what it belongs to, where that can be found.
+func (o *objects) otherEntry(kind, name string, reason error) error {
+	if kind == KindCascade {
+		if _, err := o.ladder(name); err == nil {
+			return &OtherEntryError{KindLadder, name, reason}
+		}
+	}
+	if entry := o.entryNear(name); entry != "" {
+		return &OtherEntryError{KindCascade, entry, reason}
+	}
+	return reason
+}
+
+// entryNear is the entry of the cascade that an exchange is a level of or, if it shows nothing, would be by its name. It
+// is empty if there is none.
+func (o *objects) entryNear(name string) string {
+	if hops, _ := o.hops(name); len(hops) > 0 {
+		return o.entryAbove(name)
+	}
+	for level := cascade.MaxLevels - 1; level > 0; level-- {
+		formats := exchangeFormats(name, level)
+		for lower := level - 1; lower >= 0; lower-- {
+			for _, format := range formats {
+				if entry := o.entryAbove(format.Name(lower)); entry != "" {
+					return entry
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// entryAbove is the entry of the cascade that the keys of an exchange show it to be a level of. It is empty if there is
+// none.
+func (o *objects) entryAbove(name string) string {
+	hops, above := o.hops(name)
+	for level := 0; len(hops) > 0 && level+above < cascade.MaxLevels; level++ {
+		for _, format := range exchangeFormats(name, level) {
+			entry := format.Name(level + above)
+			if c, err := o.cascade(entry); err == nil && c.Levels == level+above+1 && c.Exchange(level) == name {
+				return entry
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,85 @@
+// Package recognize goes back from objects to the cascade, the ladder or the destination that they are, whoever declared
+// them. In come exchanges, queues and bindings, out comes what internal/cascade expands to them.
+//
+// Call Cascade, Ladder or Destination for what is behind one exchange or binding. Call NewInventory for all that a vhost
+// has, and LeadsTo, Delays and LevelsOf for where messages go. The keys of the bindings give the number of levels, the
+// queues give the times and arguments. Names only give their format. Each candidate for a format is compared with the
+// objects that are there. Missing and damaged objects do no harm as long as the rest determines them: expanded, the
+// result is the cascade or ladder as it should be.
+//
+// The package is pure: it reads by a Lookup, as few objects as possible, and writes nothing.
+package recognize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Cascade is the one behind the entry exchange. The entry of something else is an OtherEntryError.
+//
+// For full lookahead it reads the entry, its bindings, two or three queues, the delivery and the alternate exchange. It
+// also looks for internal exchanges. With less, it reads the bindings of every exchange on the way, too, but for those
+// of the delivery exchange.
+func Cascade(ctx context.Context, look Lookup, vhost, entry string) (cascade.Cascade, error) {
+	o := newObjects(ctx, look, vhost)
+	c, err := o.cascade(entry)
+	if errors.Is(err, errNoEntry) || errors.Is(err, errNoHops) {
+		c, err = o.cascadeBelow(entry, err)
+	}
+	if err = o.result(KindCascade, entry, err); err != nil {
+		return cascade.Cascade{}, err
+	}
+	return c, nil
+}
+
+// Ladder is the one behind the entry exchange. The bindings of the entry say which delays there are. A rung may have a
+// queue that is missing or damaged as long as another queue is sound. A rung to which the entry does not lead cannot be
+// found. A queue with another kind of name that leads elsewhere, such as one of another ladder, is a stranger's.
+func Ladder(ctx context.Context, look Lookup, vhost, entry string) (cascade.Ladder, error) {
+	o := newObjects(ctx, look, vhost)
+	l, err := o.ladder(entry)
+	if err = o.result(KindLadder, entry, err); err != nil {
+		return cascade.Ladder{}, err
+	}
+	return l, nil
+}
+
+// result puts an error into words: the broker's own, or why the exchange is no entry of the kind.
+func (o *objects) result(kind, entry string, err error) error {
+	if err != nil && o.failure == nil {
+		err = o.otherEntry(kind, entry, err)
+	}
+	if o.failure != nil {
+		err = o.failure
+	}
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("recognize the %s behind exchange %q in vhost %q: %w", kind, entry, o.vhost, err)
+}
+
+// Destination is the one that consists of the binding.
+func Destination(vhost string, b topology.Binding) (cascade.Destination, error) {
+	d, ok := cascade.ParseDestinationKey(b.RoutingKey)
+	if !ok {
+		return cascade.Destination{}, fmt.Errorf("its key %q is neither one \"*\" for each level nor \"#\", and then "+
+			"an address without either", b.RoutingKey)
+	}
+	if b.Arguments != "" {
+		return cascade.Destination{}, fmt.Errorf("it has the arguments %s, and a destination has none", b.Arguments)
+	}
+	d.Vhost, d.DeliveryExchange = vhost, b.Source
+	if b.DestinationType == topology.ToExchange {
+		d.Exchange = b.Destination
+	} else {
+		d.Queue = b.Destination
+	}
+	if _, err := d.Binding(); err != nil {
+		return cascade.Destination{}, err
+	}
+	return d, nil
+}
