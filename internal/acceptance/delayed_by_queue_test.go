@@ -12,6 +12,7 @@ import (
 	"time"
 
 	amqp10 "github.com/Azure/go-amqp"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
@@ -81,6 +82,31 @@ func (is retried) stays(t *testing.T) {
 	}
 	v.mustHold(before)
 	v.mustHaveRetried(is.queue)
+}
+
+// The data source counts the time for which the queue delays messages: the last of them arrives after that.
+func TestDelayedArriveLater(t *testing.T) {
+	t.Parallel()
+	v := newRetrying(t, 10*time.Hour, false)
+	p := newProtocol(t, v.broker, nil)
+	p.mustApply(retriedTasks.with(attributes{"vhost": v.name}))
+	v.putBack("t.delay-00")
+	began := time.Now()
+	v.eventually("latest_arrival has the delay of the queue", func() bool {
+		found, diagnostics := p.observe(t.Context(), cascadeType, attributes{"vhost": v.name,
+			"entry_exchange": "t.delay-01"})
+		noErrors(t, diagnostics)
+		var queues []tftypes.Value
+		var latest string
+		if err := fields(t, found)["queues"].As(&queues); err != nil {
+			t.Fatal(err)
+		}
+		if err := fields(t, queues[0])["latest_arrival"].As(&latest); err != nil || latest == "" {
+			return false
+		}
+		at, err := time.Parse(time.RFC3339, latest)
+		return err == nil && at.After(began.Add(9*time.Hour))
+	})
 }
 
 // built is the resource as it is given.

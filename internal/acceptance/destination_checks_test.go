@@ -226,6 +226,26 @@ func TestDestinationBehindPlannedClassicQueues(t *testing.T) {
 	}
 }
 
+// A destination that stays as it is gets classic queues before it.
+func TestDestinationGetsBehindClassicQueues(t *testing.T) {
+	t.Parallel()
+	v := newReceivers(t)
+	p := v.destination()
+	tasks := newServerOf(t, cascadeType)
+	tasks.server = p.server
+	before := v.cascadeBefore("d", "quorum", 3)
+	after := before.with(attributes{"queue_type": "classic"})
+	given := attributes{"vhost": v.name, "delivery_exchange": "d", "levels": 3, "address": "orders", "queue": "quorum"}
+	tasks.mustApply(before)
+	p.mustApply(given)
+	noErrors(t, tasks.planOn(t.Context(), tasks.state, tasks.private, object(t, tasks.resource, after)).diagnostics)
+	plan := p.planOn(t.Context(), p.state, p.private, object(t, p.resource, given))
+	noErrors(t, plan.diagnostics)
+	if !warnsOfRestarts(plan.diagnostics) {
+		t.Errorf("the plan does not warn: %q", warningText(plan.diagnostics))
+	}
+}
+
 // newReceivers is a vhost with a queue of each type, called by it, and an exchange.
 func newReceivers(t testing.TB) *vhost {
 	t.Helper()

@@ -58,7 +58,10 @@ func (o *operation) previewCreate(ctx context.Context) error {
 	if err == nil && len(state.Exchanges) > 0 {
 		state, err = o.after.vhost.Read(ctx, o.after.wanted)
 	}
-	if err != nil {
+	switch {
+	case rabbit.IsKind(err, rabbit.LavinMQ):
+		return err
+	case err != nil:
 		return nil //nolint:nilerr // the create asks again
 	}
 	var existing error

@@ -19,15 +19,16 @@ import (
 // glance is how long a plan waits for a broker, which may not be there yet.
 const glance = 3 * time.Second
 
-// checkNames checks the names of a plan: by what else is planned, and by the broker if it answers. What has not changed
-// is not asked for.
+// checkNames checks the names of a plan: by what else is planned, and by the broker if it answers. Names that have not
+// changed are not asked for. A quorum queue behind classic delay queues is, in every plan: they may have changed.
 func (r *destinationResource) checkNames(ctx context.Context, plan *destinationModel, changed bool) diag.Diagnostics {
 	if r.connection == nil || plan.Vhost.IsUnknown() {
 		return nil
 	}
 	planned := r.connection.planned.in(plan.Vhost.ValueString())
 	diags, ends := misnamedInPlan(plan.config(), planned)
-	asks := changed && r.connection.client != nil && !r.connection.silent.Load() && !plan.hasUnknownName()
+	behindClassic := isBehindClassic(plan.config(), planned)
+	asks := (changed || behindClassic) && r.connection.client != nil && !r.connection.silent.Load() && !plan.hasUnknownName()
 	if diags.HasError() || !asks {
 		return diags
 	}
@@ -38,19 +39,22 @@ func (r *destinationResource) checkNames(ctx context.Context, plan *destinationM
 	ctx, cancel := context.WithTimeout(ctx, glance)
 	defer cancel()
 	var found engine.Found
-	err := o.look().CheckNames(ctx)
-	if err == nil && !ends {
+	var err error
+	if changed {
+		err = o.look().CheckNames(ctx)
+	}
+	if err == nil && changed && !ends {
 		found.Levels, err = o.look().OtherLevels(ctx)
 	}
 	switch {
 	case err != nil:
-	case !ends:
-		found.LosesOverdue, err = o.look().LosesOverdue(ctx)
-	case isBehindClassic(plan.config(), planned):
+	case behindClassic:
 		found.LosesOverdue, err = o.look().IsQuorum(ctx)
+	case changed && !ends:
+		found.LosesOverdue, err = o.look().LosesOverdue(ctx)
 	}
 	var misnamed *engine.MisnamedError
-	if err != nil && !errors.As(err, &misnamed) { // the apply asks again
+	if err != nil && !errors.As(err, &misnamed) && !rabbit.IsKind(err, rabbit.LavinMQ) { // the apply asks again
 		if ctx.Err() != nil || rabbit.IsKind(err, rabbit.Unreachable) {
 			r.connection.silent.Store(true)
 		}

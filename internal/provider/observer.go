@@ -132,7 +132,11 @@ func observedQueueOf(state *rabbit.State, name string, longest time.Duration) (q
 		Leader: textOrNull(status.Leader),
 	}
 	if status.Messages != nil && *status.Messages > 0 {
-		q.LatestArrival = types.StringValue(time.Now().Add(longest).UTC().Format(time.RFC3339))
+		leaves := time.Now()
+		if status.LastDelayed.After(leaves) {
+			leaves = status.LastDelayed
+		}
+		q.LatestArrival = types.StringValue(leaves.Add(longest).UTC().Format(time.RFC3339))
 	}
 	if status.Members > 0 {
 		q.Members, q.OnlineMembers = types.Int64Value(int64(status.Members)), types.Int64Value(int64(status.Online))

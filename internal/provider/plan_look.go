@@ -71,6 +71,10 @@ func (r *lifecycle[M, P]) lookForCreate(ctx context.Context, plan P) diag.Diagno
 		return r.lookForDisplaced(ctx, plan)
 	}
 	return r.look(ctx, topology.Topology{}, plan, false, func(o *operation, err error) (diags diag.Diagnostics) {
+		if rabbit.IsKind(err, rabbit.LavinMQ) {
+			diags.Append(o.failed("create", err))
+			return diags
+		}
 		for _, found := range o.explain(ctx, "create", err) {
 			detail := "The apply will be refused, as things are. " + strings.TrimPrefix(found.Detail(), nothingWritten)
 			diags.AddWarning(found.Summary(), detail)

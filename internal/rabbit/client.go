@@ -83,6 +83,7 @@ type Client struct {
 	tls                *tls.Config
 	http               *transport
 	bindsAtOnce        bool
+	identity           identity
 }
 
 // New checks the configuration. It makes no request. An error is a *ConfigError.
@@ -103,8 +104,8 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{endpoint, config.Username, config.Password, amqpURI, tlsConfig, transport,
-		config.BindsAtOnce}, nil
+	return &Client{endpoint: endpoint, username: config.Username, password: config.Password, amqpURI: amqpURI,
+		tls: tlsConfig, http: transport, bindsAtOnce: config.BindsAtOnce}, nil
 }
 
 // Close gives up the connections that are kept alive.

@@ -31,6 +31,7 @@ const (
 	VhostNotFound    Kind = "vhost not found"
 	NotFound         Kind = "object not found"
 	NotManagementAPI Kind = "not a RabbitMQ management API"
+	LavinMQ          Kind = "the broker is LavinMQ"
 	Unreachable      Kind = "broker not reachable"
 	Timeout          Kind = "broker does not answer"
 	Unavailable      Kind = "broker not available"

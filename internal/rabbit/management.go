@@ -99,6 +99,8 @@ type overview struct {
 	Listeners []listener `json:"listeners"`
 	// DisableStats is set where nothing is collected for the statistics.
 	DisableStats bool `json:"disable_stats"`
+	// LavinMQ is the version of another broker that answers like RabbitMQ (2.9.1).
+	LavinMQ loose[string] `json:"lavinmq_version"`
 }
 
 type listener struct {
@@ -108,9 +110,12 @@ type listener struct {
 
 func (c *Client) overview(call *call) (overview, error) {
 	var result overview
-	if _, err := c.request(call, http.MethodGet, "overview?columns=rabbitmq_version,listeners,disable_stats", nil,
-		&result); err != nil {
+	if _, err := c.request(call, http.MethodGet,
+		"overview?columns=rabbitmq_version,listeners,disable_stats,lavinmq_version", nil, &result); err != nil {
 		return overview{}, err
+	}
+	if result.LavinMQ.value != "" {
+		return overview{}, c.isLavinMQ(result.LavinMQ.value)
 	}
 	if result.Version == "" {
 		return overview{}, &notManagement{"/api/overview", errors.New("it names no RabbitMQ version")}

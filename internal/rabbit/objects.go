@@ -45,6 +45,7 @@ type queueInfo struct {
 	Members        loose[[]string]       `json:"members"`
 	Online         loose[[]string]       `json:"online"`
 	State          loose[string]         `json:"state"`
+	LastDelayed    loose[int64]          `json:"last_delayed_at"`
 	Policy         loose[string]         `json:"policy"`
 	OperatorPolicy loose[string]         `json:"operator_policy"`
 	// Effective is nil until RabbitMQ has it: for up to eight seconds after the declaration (3.10 to 4.3).
@@ -52,7 +53,7 @@ type queueInfo struct {
 }
 
 const queueQuery = "?columns=name,durable,auto_delete,exclusive,arguments,messages,consumers,leader,members,online," +
-	"state,policy,operator_policy,effective_policy_definition"
+	"state,last_delayed_at,policy,operator_policy,effective_policy_definition"
 
 func (q queueInfo) queue() topology.Queue {
 	return topology.Queue{
@@ -64,7 +65,7 @@ func (q queueInfo) queue() topology.Queue {
 // status has what the queue itself says of policies.
 func (q queueInfo) status() health.QueueStatus {
 	status := health.QueueStatus{
-		Messages: q.Messages.n, Consumers: q.Consumers.n,
+		Messages: q.Messages.n, LastDelayed: sinceEpoch(q.LastDelayed), Consumers: q.Consumers.n,
 		Leader: q.Leader.value, Members: len(q.Members.value), Online: len(q.Online.value),
 		Down:    q.State.value == "down",
 		Applied: policy.Applied{Policy: q.Policy.value, Operator: q.OperatorPolicy.value, Unknown: q.Effective == nil},

@@ -176,8 +176,19 @@ func IsBarred(err error) bool {
 	return is && e.Kind == Forbidden && e.Hint == vhostHint
 }
 
-// repeat does something until it is no longer worth repeating, or the time for retries is over.
+// repeat does something until it is no longer worth repeating, or the time for retries is over. Beside that, it makes
+// sure that the broker is RabbitMQ.
 func repeat[T any](ctx context.Context, c *Client, do func() (T, error), isWorthIt func(error) bool) (T, error) {
+	other := make(chan error, 1)
+	go func() { other <- c.identify(ctx) }()
+	result, err := untilDone(ctx, c, do, isWorthIt)
+	if refused := <-other; refused != nil {
+		err = refused
+	}
+	return result, err
+}
+
+func untilDone[T any](ctx context.Context, c *Client, do func() (T, error), isWorthIt func(error) bool) (T, error) {
 	deadline := time.Now().Add(c.http.retryTimeout)
 	for n := 0; ; n++ {
 		result, err := do()

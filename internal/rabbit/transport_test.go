@@ -40,6 +40,17 @@ func serve(t *testing.T, handler http.HandlerFunc, with ...func(*rabbit.Config))
 	return client(t, server.URL, with...)
 }
 
+// asRabbitMQ answers who the broker is, which a client asks once, and leaves all else to the handler.
+func asRabbitMQ(handler http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/api/overview") {
+			answer(w, http.StatusOK, `{"rabbitmq_version":"4.3.6"}`)
+			return
+		}
+		handler(w, r)
+	}
+}
+
 func client(t *testing.T, endpoint string, with ...func(*rabbit.Config)) *rabbit.Client {
 	t.Helper()
 	config := rabbit.Config{Endpoint: endpoint, Username: "terraform", Password: secret, RetryTimeout: -1,
@@ -150,11 +161,11 @@ func TestNoRetry(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			var requests atomic.Int32
-			c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			c := serve(t, asRabbitMQ(func(w http.ResponseWriter, _ *http.Request) {
 				requests.Add(1)
 				w.Header().Set("Location", "https://u:"+secret+"@elsewhere/")
 				answer(w, status, `{"error":"x","reason":"the reason"}`)
-			})
+			}))
 			_, _, err := c.Vhost("/").Exchange(t.Context(), "e")
 			if !rabbit.IsKind(err, kind) || requests.Load() != 1 {
 				t.Errorf("%d requests, %v", requests.Load(), err)
@@ -275,7 +286,7 @@ func TestCanceled(t *testing.T) {
 func TestCanceledWrite(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var writes, left atomic.Int32
-	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	c := serve(t, asRabbitMQ(func(w http.ResponseWriter, r *http.Request) {
 		writes.Add(1)
 		_, _ = io.Copy(io.Discard, r.Body) // only then does the server see the client leave
 		cancel()
@@ -285,7 +296,7 @@ func TestCanceledWrite(t *testing.T) {
 		case <-time.After(300 * time.Millisecond):
 			answer(w, 201, "")
 		}
-	})
+	}))
 	phase := func(name string) plan.Phase {
 		return plan.Phase{Steps: []plan.Step{plan.DeclareExchange{Exchange: topology.Exchange{Name: name,
 			Type: "topic"}}}}
@@ -304,7 +315,7 @@ func TestCanceledWrite(t *testing.T) {
 func TestParallel(t *testing.T) {
 	const limit = 4
 	var running, most, connections, requests atomic.Int32
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := httptest.NewUnstartedServer(asRabbitMQ(func(w http.ResponseWriter, _ *http.Request) {
 		now := running.Add(1)
 		defer running.Add(-1)
 		requests.Add(1)
@@ -437,7 +448,7 @@ func TestRequests(t *testing.T) {
 	type request struct{ method, uri, body string }
 	var mutex sync.Mutex
 	var got []request
-	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	c := serve(t, asRabbitMQ(func(w http.ResponseWriter, r *http.Request) {
 		mutex.Lock()
 		defer mutex.Unlock()
 		var body bytes.Buffer
@@ -458,7 +469,7 @@ func TestRequests(t *testing.T) {
 			return
 		}
 		answer(w, 201, "")
-	}, func(c *rabbit.Config) {
+	}), func(c *rabbit.Config) {
 		c.Endpoint += "/rabbit//"
 		c.Headers = map[string]string{"x-tenant": "a"}
 		c.UserAgent = "agent"

@@ -156,6 +156,9 @@ func (v *Vhost) DeletePolicy(ctx context.Context, name string) (changed bool, er
 func (v *Vhost) write(
 	ctx context.Context, w write, send func(*call) (status int, err error),
 ) (changed bool, err error) {
+	if err := v.client.identify(ctx); err != nil {
+		return false, err
+	}
 	return again(ctx, v.client, func() (bool, error) {
 		call := v.client.newCall(ctx)
 		var unsure error

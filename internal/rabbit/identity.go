@@ -1,0 +1,48 @@
+package rabbit
+
+import (
+	"context"
+	"sync/atomic"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// identity is what is known of the broker: that it is LavinMQ, or that it is not.
+type identity struct {
+	asking singleflight.Group
+	known  atomic.Pointer[identified]
+}
+
+// identified has an error if the broker is LavinMQ.
+type identified struct{ err error }
+
+// identify refuses LavinMQ. A client asks once, and what does not answer is taken for RabbitMQ. Operations that begin at
+// the same time wait for one answer. If the operation that asked ends first, or is a look without retries, the next one
+// asks again.
+func (c *Client) identify(ctx context.Context) error {
+	if is := c.identity.known.Load(); is != nil {
+		return is.err
+	}
+	_, err, _ := c.identity.asking.Do("", func() (any, error) {
+		_, err := c.overview(c.newCall(ctx))
+		if IsKind(err, LavinMQ) {
+			c.identity.known.Store(&identified{err})
+			return nil, err
+		}
+		if err == nil || ctx.Err() == nil && !isHasty(ctx) {
+			c.identity.known.Store(&identified{})
+		}
+		return nil, nil
+	})
+	return err
+}
+
+// isLavinMQ is for a broker that loses messages where RabbitMQ does not (2.9.1).
+func (c *Client) isLavinMQ(version string) error {
+	return &Error{
+		LavinMQ, "use the broker at " + c.endpoint.String(),
+		"it is LavinMQ " + version + ", where messages would get lost. It ignores if-empty when a queue is deleted over " +
+			"HTTP. It dead-letters at most once. It takes the queue type quorum, and makes no such queue",
+		"nothing was changed. Give the endpoint of a RabbitMQ, 3.10 or later",
+	}
+}
