@@ -47,10 +47,10 @@ func hasMostLevels(t *testing.T, s cascade.Scale) {
 	if ttl := s.TTL(s.Levels-1, s.Base-1); ttl > cascade.MaxTTL || ttl <= cascade.MaxTTL/time.Duration(s.Base) {
 		t.Errorf("%+v: the longest TTL is %s", s, ttl)
 	}
-	if levels, err := cascade.LevelsFor(s.Base, s.Longest(), s.Resolution); err != nil || levels != s.Levels {
+	if levels, err := levelsFor(s.Base, s.Longest(), s.Resolution); err != nil || levels != s.Levels {
 		t.Errorf("%+v: %d levels, %v", s, levels, err)
 	}
-	if levels, err := cascade.LevelsFor(s.Base, s.Longest()+1, s.Resolution); err == nil {
+	if levels, err := levelsFor(s.Base, s.Longest()+1, s.Resolution); err == nil {
 		t.Errorf("%+v: %d levels reach more", s, levels)
 	}
 	c.Levels++

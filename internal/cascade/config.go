@@ -1,13 +1,16 @@
-// Package cascade turns the few words that describe a delay cascade or a ladder into all its exchanges, queues and
-// bindings. It computes the routing keys that go with them, and it recognizes a cascade or ladder among the objects of
-// a vhost. Read config.go first, where a configuration is resolved, and then expand.go, where the resolved cascade
-// becomes a topology; recognize.go goes the opposite way. The package is pure: it imports nothing of Terraform and
-// never talks to a broker. Whatever RabbitMQ would refuse is an error of Resolve, as far as it can be known beforehand.
+// Package delay turns the few words that describe a delay cascade or a ladder into all its exchanges, queues, bindings
+// and policies, and computes the keys that go with them.
+//
+// In come a Config or a LadderConfig. Resolve decides what they leave open, and checks them: whatever RabbitMQ would
+// refuse is an error there, as far as it can be known. Out come a Cascade or a Ladder, and Expand turns these into a
+// topology. A Scale has the routing keys of publishers, a Hop the binding keys between levels, a Destination the binding
+// key of a receiver. Mermaid draws a cascade, and Summary says it in a line.
+//
+// The package is pure. It knows nothing of Terraform and of requests. The way back is that of internal/recognize.
 package cascade
 
 import (
 	"cmp"
-	"strings"
 	"time"
 )
 
@@ -109,22 +112,6 @@ func defaultQueue(base int) string {
 	return defaultLevel + defaultDigit
 }
 
-// DerivedName is the name from which the default names would be those that are given, empty if there is none.
-func (given Config) DerivedName() string {
-	return derivedName([][2]string{{string(given.ExchangeName), defaultLevel},
-		{string(given.QueueName), defaultQueue(given.Base)}, {Escape(given.DeliveryExchange), defaultDelivery}})
-}
-
-// derivedName cuts the suffix off the first format that ends with its own.
-func derivedName(formats [][2]string) string {
-	for _, each := range formats {
-		if name, ok := strings.CutSuffix(each[0], each[1]); ok {
-			return strings.ReplaceAll(name, "%%", "%")
-		}
-	}
-	return ""
-}
-
 func setDefault[T comparable](value *T, otherwise T) {
 	*value = cmp.Or(*value, otherwise)
 }
@@ -141,7 +128,7 @@ func (c *Cascade) resolveLevels(errs *Errors) {
 	}
 	switch {
 	case c.MaxDelay != 0:
-		levels, err := LevelsFor(c.Base, c.MaxDelay, c.Resolution)
+		levels, err := levelsFor(c.Base, c.MaxDelay, c.Resolution)
 		if err != nil {
 			errs.append(err)
 		} else if c.Levels != 0 && c.Levels != levels {

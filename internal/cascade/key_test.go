@@ -130,7 +130,13 @@ func TestDestinationKey(t *testing.T) {
 	}
 }
 
-func TestLevelsFor(t *testing.T) {
+// levelsFor is the number of levels that reaches the delay.
+func levelsFor(base int, maxDelay, resolution time.Duration) (int, error) {
+	c, err := cascade.Config{Name: "t", Base: base, MaxDelay: maxDelay, Resolution: resolution}.Resolve()
+	return c.Levels, err
+}
+
+func TestLevelsForMaxDelay(t *testing.T) {
 	for _, test := range []struct {
 		maxDelay, resolution time.Duration
 		want                 int
@@ -142,7 +148,7 @@ func TestLevelsFor(t *testing.T) {
 		{15 * time.Second, time.Millisecond, 14},
 		{(1<<39 - 1) * time.Millisecond, time.Millisecond, 39},
 	} {
-		if got, err := cascade.LevelsFor(2, test.maxDelay, test.resolution); err != nil || got != test.want {
+		if got, err := levelsFor(2, test.maxDelay, test.resolution); err != nil || got != test.want {
 			t.Errorf("%s at %s: got %d (%v), want %d", test.maxDelay, test.resolution, got, err, test.want)
 		}
 	}
@@ -150,13 +156,12 @@ func TestLevelsFor(t *testing.T) {
 		maxDelay, resolution time.Duration
 		want                 string
 	}{
-		{0, time.Second, "max_delay is 0s; it has to be positive"},
 		{-time.Hour, time.Second, "max_delay is -1h; it has to be positive"},
 		{(1 << 39) * time.Millisecond, time.Millisecond, "a coarser resolution reaches further"},
 		{200_000 * time.Hour, time.Second, "a coarser resolution reaches further"},
 		{time.Hour, time.Microsecond, "resolution is 1µs"},
 	} {
-		if got, err := cascade.LevelsFor(2, test.maxDelay, test.resolution); err == nil || !strings.Contains(err.Error(),
+		if got, err := levelsFor(2, test.maxDelay, test.resolution); err == nil || !strings.Contains(err.Error(),
 			test.want) {
 			t.Errorf("%s at %s: got %d and error %v, want %q", test.maxDelay, test.resolution, got, err, test.want)
 		}

@@ -79,12 +79,6 @@ func (l *Ladder) applyDefaults() {
 // DefaultQueueName is how the queues of a ladder with the name are called, unless their names are given.
 func DefaultQueueName(name string) LabelFormat { return LabelFormat(Escape(name) + defaultRung) }
 
-// DerivedName is the name from which the default names would be those that are given, empty if there is none.
-func (given LadderConfig) DerivedName() string {
-	return derivedName([][2]string{{string(given.QueueName), defaultRung},
-		{Escape(given.EntryExchange), defaultEntryName}, {Escape(given.DeliveryExchange), defaultDelivery}})
-}
-
 func checkDelays(errs *Errors, delays []string) bool {
 	if len(delays) == 0 {
 		errs.add("delays", "is empty; give at least one delay")

@@ -49,24 +49,6 @@ const presetLevels = 28
 // Presets are all of them, sorted.
 func Presets() []Preset { return slices.Sorted(maps.Keys(presets)) }
 
-// AsPresets is the cascade as each of the presets that fix all that it has, apart from the arguments of its queues.
-func (c Cascade) AsPresets() []Cascade {
-	var all []Cascade
-	for _, name := range Presets() {
-		like := c
-		like.Preset = name
-		if presets[name].names != string(c.ExchangeName) {
-			continue
-		}
-		fixed, err := Config{Vhost: c.Vhost, Preset: name, Name: c.Name,
-			CreateDeliveryExchange: c.CreateDeliveryExchange}.Resolve()
-		if err == nil && like == fixed {
-			all = append(all, like)
-		}
-	}
-	return all
-}
-
 // applyPreset fills in the values that the preset fixes. A value that is given beside it has to be the same.
 func (c *Cascade) applyPreset(errs *Errors) {
 	if c.Preset == "" {
@@ -93,7 +75,7 @@ func (c *Cascade) applyPreset(errs *Errors) {
 	fix(errs, c.Preset, "internal_levels", &c.InternalLevels, false)
 	if c.MaxDelay == 0 || c.Levels != 0 {
 		fix(errs, c.Preset, "levels", &c.Levels, presetLevels)
-	} else if levels, err := LevelsFor(DefaultBase, c.MaxDelay, time.Second); err != nil || levels != presetLevels {
+	} else if levels, err := levelsFor(DefaultBase, c.MaxDelay, time.Second); err != nil || levels != presetLevels {
 		errs.add("max_delay", "is %s; preset %q reaches %s, leave max_delay out", c.MaxDelay, c.Preset,
 			Scale{DefaultBase, presetLevels, time.Second}.Longest())
 	}

@@ -126,8 +126,8 @@ func (s Scale) Longest() time.Duration {
 	return time.Duration(s.maxSteps()) * s.Resolution
 }
 
-// LevelsFor is the smallest number of levels that reaches the delay. An error is of type AttributeError.
-func LevelsFor(base int, maxDelay, resolution time.Duration) (int, error) {
+// levelsFor is the smallest number of levels that reaches the delay. An error is of type AttributeError.
+func levelsFor(base int, maxDelay, resolution time.Duration) (int, error) {
 	s := Scale{base, 1, resolution}
 	if err := s.checkSteps(); err != nil {
 		return 0, err
