@@ -1,18 +1,18 @@
 package recognize
 
 import (
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // complete is the cascade that the candidate has turned out to be, with what is around it.
-func (c *candidate) complete(lookahead int, strict bool) (cascade.Cascade, error) {
+func (c *candidate) complete(lookahead int, strict bool) (delay.Cascade, error) {
 	shows := c.objects.exchange(c.exchanges.Name(c.levels - 1))
 	if shows.Name == "" {
 		shows = c.objects.exchange(c.exchanges.Name(c.highest)) // which has the same alternate exchange
 	}
 	name, parks := c.objects.parking(shows)
-	given := cascade.Config{
+	given := delay.Config{
 		Vhost: c.objects.vhost, Name: name, Base: c.agreed.base, Levels: c.levels, Resolution: c.agreed.resolution,
 		ExchangeName: c.exchanges, QueueName: c.queues.format,
 		DeliveryExchange: c.delivery,
@@ -22,12 +22,12 @@ func (c *candidate) complete(lookahead int, strict bool) (cascade.Cascade, error
 	if !parks {
 		given.Name = given.DerivedName()
 	}
-	resolved, err := withDelivery(c.objects, func(creates bool) (cascade.Cascade, error) {
+	resolved, err := withDelivery(c.objects, func(creates bool) (delay.Cascade, error) {
 		given.CreateDeliveryExchange = creates
 		return given.Resolve()
 	})
 	if err != nil {
-		return cascade.Cascade{}, notThisf("its objects do not make a valid cascade: %s", err)
+		return delay.Cascade{}, notThisf("its objects do not make a valid cascade: %s", err)
 	}
 	if preset, ok := c.preset(resolved); ok {
 		return preset, nil
@@ -40,11 +40,11 @@ func (c *candidate) complete(lookahead int, strict bool) (cascade.Cascade, error
 // alternate exchange that would not be declared like this: it is somebody else's.
 func (o *objects) parking(of topology.Exchange) (name string, ok bool) {
 	alternate := of.AlternateExchange()
-	name, ok = cascade.ParkingFor(alternate)
+	name, ok = delay.ParkingFor(alternate)
 	if !ok {
 		return "", false
 	}
-	if e := o.exchange(alternate); e.Name != "" && !e.Equal(cascade.ParkingExchange(alternate)) {
+	if e := o.exchange(alternate); e.Name != "" && !e.Equal(delay.ParkingExchange(alternate)) {
 		return "", false
 	}
 	return name, true
@@ -79,7 +79,7 @@ func (c *candidate) hasInternalLevels() bool {
 
 // preset is the cascade as that of a preset, in two cases. Without one, it would lack the arguments of the queues, or it
 // would not park by an existing policy.
-func (c *candidate) preset(plain cascade.Cascade) (cascade.Cascade, bool) {
+func (c *candidate) preset(plain delay.Cascade) (delay.Cascade, bool) {
 	q := c.first
 	for _, like := range plain.AsPresets() {
 		if !q.Equal(like.Expand().Queues[q.Name]) {
@@ -98,10 +98,10 @@ func (c *candidate) preset(plain cascade.Cascade) (cascade.Cascade, bool) {
 // parkingByPolicy is the cascade with the name that is behind one of the policies, if that is the one by which it
 // parks. It may have been altered, if it has the usual name, or a name of the user's and the pattern. Then its exchange
 // and its queue have to be there.
-func (o *objects) parkingByPolicy(c cascade.Cascade) (parking cascade.Cascade, parks bool) {
-	var altered []cascade.Cascade
+func (o *objects) parkingByPolicy(c delay.Cascade) (parking delay.Cascade, parks bool) {
+	var altered []delay.Cascade
 	for _, p := range o.policies() {
-		name, ours := cascade.ParkingFor(p.Name)
+		name, ours := delay.ParkingFor(p.Name)
 		if !ours {
 			continue
 		}
@@ -120,7 +120,7 @@ func (o *objects) parkingByPolicy(c cascade.Cascade) (parking cascade.Cascade, p
 	}
 	for _, parking := range altered {
 		name := parking.Expand().Parking()
-		if o.exchange(name).Equal(cascade.ParkingExchange(name)) && o.queue(name).Name != "" {
+		if o.exchange(name).Equal(delay.ParkingExchange(name)) && o.queue(name).Name != "" {
 			return parking, true
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -12,7 +12,7 @@ import (
 type candidate struct {
 	objects   *objects
 	levels    int
-	exchanges cascade.Format
+	exchanges delay.Format
 	// seen are the levels to whose exchanges keys or queues lead. The keys of those that are followed were read.
 	seen, followed map[int]bool
 	// hops are those of the highest level that shows some, which is -1 for none.
@@ -37,11 +37,11 @@ type place struct{ level, digit int }
 
 // naming is how queues are called in base 2 or, where the format has a verb for the digit, in one from the lowest on.
 type naming struct {
-	format       cascade.Format
+	format       delay.Format
 	lowest, base int
 }
 
-const anyBase = cascade.MaxBase
+const anyBase = delay.MaxBase
 
 func (n naming) name(at place) string { return n.format.Queue(n.base, at.level, at.digit) }
 
@@ -55,8 +55,8 @@ type sample struct {
 type shown struct {
 	base       int
 	resolution time.Duration
-	queueType  cascade.QueueType
-	cascade.QuorumOptions
+	queueType  delay.QueueType
+	delay.QuorumOptions
 }
 
 // walk follows the bindings from the entry down to the delivery exchange. Where they are damaged, and as long as they
@@ -120,7 +120,7 @@ func (c *candidate) follow(level int) (next int, err error) {
 }
 
 // rival is another format that gives the same names to the entry and all that is seen, but not to the rest.
-func (c *candidate) rival() cascade.Format {
+func (c *candidate) rival() delay.Format {
 	for _, other := range exchangeFormats(c.exchanges.Name(c.levels-1), c.levels-1) {
 		same := !other.Same(c.exchanges, c.levels)
 		for level := range c.seen {

@@ -4,31 +4,31 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 const errNoHops notThis = `it has no binding like that of a cascade's top level, with a key such as "1.#" or "0.1.*.*.#"`
 
 // cascade is the one whose entry the exchange is, as its own bindings show.
-func (o *objects) cascade(entry string) (cascade.Cascade, error) {
+func (o *objects) cascade(entry string) (delay.Cascade, error) {
 	if err := o.checkEntry(entry); err != nil {
-		return cascade.Cascade{}, err
+		return delay.Cascade{}, err
 	}
 	hops, above := o.hops(entry)
 	switch {
 	case above > 0:
-		return cascade.Cascade{}, notThisf("the keys of its bindings skip %d digit(s), so it is a level in the middle "+
+		return delay.Cascade{}, notThisf("the keys of its bindings skip %d digit(s), so it is a level in the middle "+
 			"of a cascade", above)
 	case len(hops) == 0:
-		return cascade.Cascade{}, errNoHops
+		return delay.Cascade{}, errNoHops
 	}
 	return o.firstOf(entry, func(*candidate) bool { return true })
 }
 
 // firstOf is the first cascade that the objects agree with, and that is accepted, by all ways to read the name of its
 // entry. Those with the most levels come first. The error is that of the first.
-func (o *objects) firstOf(entry string, accept func(*candidate) bool) (found cascade.Cascade, unlike error) {
-	for levels := cascade.MaxLevels; levels > 0; levels-- {
+func (o *objects) firstOf(entry string, accept func(*candidate) bool) (found delay.Cascade, unlike error) {
+	for levels := delay.MaxLevels; levels > 0; levels-- {
 		for _, format := range exchangeFormats(entry, levels-1) {
 			c := &candidate{objects: o, levels: levels, exchanges: format}
 			found, err := c.read()
@@ -43,21 +43,21 @@ func (o *objects) firstOf(entry string, accept func(*candidate) bool) (found cas
 	if unlike == nil {
 		unlike = notThis("its name has no number of a level")
 	}
-	return cascade.Cascade{}, unlike
+	return delay.Cascade{}, unlike
 }
 
 // read is the cascade, if the objects agree with the candidate.
-func (c *candidate) read() (cascade.Cascade, error) {
+func (c *candidate) read() (delay.Cascade, error) {
 	c.waits, c.ends, c.highest = map[place][]string{}, map[string]int{}, -1
 	c.seen, c.followed = map[int]bool{}, map[int]bool{}
 	for _, step := range []func() error{c.walk, c.readQueues, c.settle} {
 		if err := step(); err != nil {
-			return cascade.Cascade{}, err
+			return delay.Cascade{}, err
 		}
 	}
 	lookahead, strict, err := c.readKeys()
 	if err != nil {
-		return cascade.Cascade{}, err
+		return delay.Cascade{}, err
 	}
 	return c.complete(lookahead, strict)
 }
@@ -137,8 +137,8 @@ func (c *candidate) isOwn(h hop) bool {
 // continues tells whether the delivery exchange is called like the level below the lowest. Then these are the upper
 // levels of a longer cascade.
 func (c *candidate) continues() bool {
-	for level := 1; level < cascade.MaxLevels; level++ {
-		like := func(f cascade.Format) bool { return f.Name(level-1) == c.delivery }
+	for level := 1; level < delay.MaxLevels; level++ {
+		like := func(f delay.Format) bool { return f.Name(level-1) == c.delivery }
 		if slices.ContainsFunc(exchangeFormats(c.exchanges.Name(0), level), like) {
 			return true
 		}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -81,7 +81,7 @@ func (o *objects) checkEntry(name string) error {
 
 // hop is one way on from the exchange of a level.
 type hop struct {
-	cascade.Hop
+	delay.Hop
 	to string
 }
 
@@ -90,7 +90,7 @@ type hop struct {
 func (o *objects) hops(exchange string) (hops []hop, above int) {
 	count := map[int]int{}
 	for _, b := range o.bindings(exchange) {
-		key, ok := cascade.ParseHop(b.RoutingKey)
+		key, ok := delay.ParseHop(b.RoutingKey)
 		if !ok || b.Arguments != "" || (key.Digit > 0) != (b.DestinationType == topology.ToQueue) {
 			continue
 		}
