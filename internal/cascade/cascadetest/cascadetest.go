@@ -122,7 +122,8 @@ func MostLevels(base int, resolution time.Duration) int {
 // AnyScale draws what delays can be written in.
 func AnyScale() *rapid.Generator[cascade.Scale] {
 	return rapid.Custom(func(t *rapid.T) cascade.Scale {
-		s := cascade.Scale{rapid.IntRange(cascade.MinBase, cascade.MaxBase).Draw(t, "base"), 1, anyResolution().Draw(t, "resolution")}
+		s := cascade.Scale{Base: rapid.IntRange(cascade.MinBase, cascade.MaxBase).Draw(t, "base"), Levels: 1,
+			Resolution: anyResolution().Draw(t, "resolution")}
 		s.Resolution = min(s.Resolution, (cascade.MaxTTL / time.Duration(s.Base-1)).Truncate(time.Millisecond))
 		s.Levels = rapid.IntRange(1, MostLevels(s.Base, s.Resolution)).Draw(t, "levels")
 		return s
