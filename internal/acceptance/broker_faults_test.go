@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -26,9 +26,9 @@ func TestFaultyBroker(t *testing.T) {
 
 	// The broker restarts in the middle of an operation. Either that is got over, or the state names what
 	// exists; one apply converges once the broker is back.
-	for _, o := range []interrupted{{cascadeType, cascade.Quorum, 2, "create"},
-		{cascadeType, cascade.Quorum, 2, "update"}, {cascadeType, cascade.Quorum, 2, "destroy"},
-		{cascadeType, cascade.Classic, 2, "update"}} {
+	for _, o := range []interrupted{{cascadeType, delay.Quorum, 2, "create"},
+		{cascadeType, delay.Quorum, 2, "update"}, {cascadeType, delay.Quorum, 2, "destroy"},
+		{cascadeType, delay.Classic, 2, "update"}} {
 		t.Run(fmt.Sprintf("restart during %s, %s", o.verb, o.queueType), func(t *testing.T) {
 			t.Parallel()
 			faultAtApply(t, o, brokertest.Own(t))
@@ -42,7 +42,7 @@ func TestFaultyBroker(t *testing.T) {
 		rabbitmqctl(t, b, "set_vm_memory_high_watermark", "absolute", "1")
 		defer rabbitmqctl(t, b, "set_vm_memory_high_watermark", "0.4")
 		v := newVhostNamed(t, b, "alarm")
-		for _, queueType := range []cascade.QueueType{cascade.Quorum, cascade.Classic} {
+		for _, queueType := range []delay.QueueType{delay.Quorum, delay.Classic} {
 			for _, verb := range []string{"create", "update", "destroy"} {
 				a := interrupted{cascadeType, queueType, 2, verb}.prepare(v)
 				a.converge()
@@ -59,7 +59,7 @@ func TestFaultyBroker(t *testing.T) {
 		const vhost = "leaderless"
 		b := brokertest.Own(t)
 		v := newVhostNamed(t, b, vhost)
-		a := interrupted{cascadeType, cascade.Quorum, 2, "destroy"}.prepare(v)
+		a := interrupted{cascadeType, delay.Quorum, 2, "destroy"}.prepare(v)
 		v.publish("t.delay-01", "1.0.nowhere", "")
 		server := fmt.Sprintf("(quorum_queues, {'%s_t.delay-01', node()}).", vhost)
 		rabbitmqctl(t, b, "eval", "ra:stop_server"+server)
@@ -86,7 +86,7 @@ func TestFaultyBroker(t *testing.T) {
 		t.Parallel()
 		const vhost = "half"
 		b := brokertest.Own(t)
-		a := interrupted{cascadeType, cascade.Quorum, 2, "destroy"}.prepare(newVhostNamed(t, b, vhost))
+		a := interrupted{cascadeType, delay.Quorum, 2, "destroy"}.prepare(newVhostNamed(t, b, vhost))
 		rabbitmqctl(t, b, "eval", fmt.Sprintf("ra:delete_cluster([{'%s_t.delay-01', node()}]).", vhost))
 		noErrors(t, a.sound.refresh(t.Context()))
 		text := oneLine(errorText(a.sound.apply(t.Context(), a.sound.plan(t.Context(), nil))))
@@ -144,25 +144,25 @@ func rabbitmqctl(t testing.TB, b *brokertest.Broker, arguments ...string) {
 func TestUnhealthyQueue(t *testing.T) {
 	t.Parallel()
 	for name, is := range map[string]struct {
-		queueType cascade.QueueType
+		queueType delay.QueueType
 		answer    map[string]any // laid over what the broker says; nil takes a field away
 		warning   string
 	}{
-		"quorum, no replica (3.10)": {cascade.Quorum, map[string]any{"leader": json.RawMessage("null"),
+		"quorum, no replica (3.10)": {delay.Quorum, map[string]any{"leader": json.RawMessage("null"),
 			"online": []string{}, "messages": nil, "consumers": nil, "policy": nil, "effective_policy_definition": nil,
 			"state": nil}, "0 of 1 members online"},
-		"quorum, a minority": {cascade.Quorum, map[string]any{"members": []string{"a", "b", "c"},
+		"quorum, a minority": {delay.Quorum, map[string]any{"members": []string{"a", "b", "c"},
 			"online": []string{"b"}, "state": "minority", "messages": json.RawMessage("null")},
 			"1 of 3 members online"},
-		"quorum, a majority": {cascade.Quorum, map[string]any{"members": []string{"a", "b", "c"},
+		"quorum, a majority": {delay.Quorum, map[string]any{"members": []string{"a", "b", "c"},
 			"online": []string{"b", "c"}}, "2 of 3 members online"},
-		"quorum, all online": {cascade.Quorum, map[string]any{"members": []string{"a", "b", "c"},
+		"quorum, all online": {delay.Quorum, map[string]any{"members": []string{"a", "b", "c"},
 			"online": []string{"a", "b", "c"}}, ""},
-		"quorum, its leader down (4.0)": {cascade.Quorum, map[string]any{"members": []string{"a", "b", "c"},
+		"quorum, its leader down (4.0)": {delay.Quorum, map[string]any{"members": []string{"a", "b", "c"},
 			"online": []string{"b", "c"}, "state": "down"}, "its leader is down"},
-		"classic, its node down": {cascade.Classic, map[string]any{"state": "down", "messages": nil,
+		"classic, its node down": {delay.Classic, map[string]any{"state": "down", "messages": nil,
 			"consumers": nil, "effective_policy_definition": nil}, "its node is down"},
-		"classic, words where figures ": {cascade.Classic, map[string]any{"messages": "undefined", "consumers": "",
+		"classic, words where figures ": {delay.Classic, map[string]any{"messages": "undefined", "consumers": "",
 			"effective_policy_definition": []int{}, "exclusive": "undefined", "policy": json.RawMessage("null")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestTwoApplies(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
 	given := attributes{"vhost": v.name, "name": "t", "levels": 2, "adopt": true}
-	config := cascade.Config{Name: "t", Vhost: v.name, Levels: 2, CreateDeliveryExchange: true,
+	config := delay.Config{Name: "t", Vhost: v.name, Levels: 2, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	together := func(x, y *protocol, ofX, ofY attributes) (errors []string) {
 		var applies sync.WaitGroup
@@ -300,7 +300,7 @@ func TestTwoApplies(t *testing.T) {
 func TestBrokerAway(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{"create", "destroy"} {
-		o := interrupted{cascadeType, cascade.Quorum, 2, verb}
+		o := interrupted{cascadeType, delay.Quorum, 2, verb}
 		t.Run(verb+" goes on", func(t *testing.T) {
 			t.Parallel()
 			b := brokertest.Own(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/terraform"
 	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -21,55 +21,55 @@ import (
 // then has what the new configuration stands for.
 func TestAccReplaceOrUpdate(t *testing.T) {
 	t.Parallel()
-	base := cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
+	base := delay.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	for name, is := range map[string]struct {
 		change  attributes
-		config  func(*cascade.Config)
+		config  func(*delay.Config)
 		replace bool
 	}{
-		"levels": {attributes{"levels": 5}, func(c *cascade.Config) { c.Levels = 5 }, true},
+		"levels": {attributes{"levels": 5}, func(c *delay.Config) { c.Levels = 5 }, true},
 		"max_delay of more levels": {attributes{"levels": nil, "max_delay": "16s"},
-			func(c *cascade.Config) { c.Levels = 5 }, true},
-		"max_delay of as many": {attributes{"levels": nil, "max_delay": "9s"}, func(*cascade.Config) {}, false},
+			func(c *delay.Config) { c.Levels = 5 }, true},
+		"max_delay of as many": {attributes{"levels": nil, "max_delay": "9s"}, func(*delay.Config) {}, false},
 		"resolution": {attributes{"resolution": "500ms"},
-			func(c *cascade.Config) { c.Resolution = 500_000_000 }, false},
-		"base":          {attributes{"base": 3}, func(c *cascade.Config) { c.Base = 3 }, false},
-		"base, written": {attributes{"base": 2}, func(*cascade.Config) {}, false},
+			func(c *delay.Config) { c.Resolution = 500_000_000 }, false},
+		"base":          {attributes{"base": 3}, func(c *delay.Config) { c.Base = 3 }, false},
+		"base, written": {attributes{"base": 2}, func(*delay.Config) {}, false},
 		"base and levels": {attributes{"base": 10, "levels": nil, "max_delay": "15s"},
-			func(c *cascade.Config) { c.Base, c.Levels = 10, 2 }, true},
+			func(c *delay.Config) { c.Base, c.Levels = 10, 2 }, true},
 		"base and max_delay of as many": {attributes{"base": 3, "levels": nil, "max_delay": "30s"},
-			func(c *cascade.Config) { c.Base = 3 }, false},
-		"resolution, written anew": {attributes{"resolution": "1000ms"}, func(*cascade.Config) {}, false},
-		"name":                     {attributes{"name": "u"}, func(c *cascade.Config) { c.Name = "u" }, true},
+			func(c *delay.Config) { c.Base = 3 }, false},
+		"resolution, written anew": {attributes{"resolution": "1000ms"}, func(*delay.Config) {}, false},
+		"name":                     {attributes{"name": "u"}, func(c *delay.Config) { c.Name = "u" }, true},
 		"exchange_name": {attributes{"exchange_name": "x%d"},
-			func(c *cascade.Config) { c.ExchangeName = "x%d" }, true},
-		"exchange_name, as it was": {attributes{"exchange_name": "t.delay-%02d"}, func(*cascade.Config) {}, false},
-		"queue_name": {attributes{"queue_name": "q%d"}, func(c *cascade.Config) { c.QueueName = "q%d" },
+			func(c *delay.Config) { c.ExchangeName = "x%d" }, true},
+		"exchange_name, as it was": {attributes{"exchange_name": "t.delay-%02d"}, func(*delay.Config) {}, false},
+		"queue_name": {attributes{"queue_name": "q%d"}, func(c *delay.Config) { c.QueueName = "q%d" },
 			false},
 		"delivery_exchange": {attributes{"delivery_exchange": "d"},
-			func(c *cascade.Config) { c.DeliveryExchange = "d" }, false},
+			func(c *delay.Config) { c.DeliveryExchange = "d" }, false},
 		"queue_type": {attributes{"queue_type": "classic"},
-			func(c *cascade.Config) { c.QueueType = cascade.Classic }, false},
-		"max_length": {attributes{"max_length": 7}, func(c *cascade.Config) { c.MaxLength = 7 }, false},
+			func(c *delay.Config) { c.QueueType = delay.Classic }, false},
+		"max_length": {attributes{"max_length": 7}, func(c *delay.Config) { c.MaxLength = 7 }, false},
 		"queue_leader_locator": {attributes{"queue_leader_locator": "balanced"},
-			func(c *cascade.Config) { c.LeaderLocator = cascade.Balanced }, false},
+			func(c *delay.Config) { c.LeaderLocator = delay.Balanced }, false},
 		"quorum_initial_group_size": {attributes{"quorum_initial_group_size": 3},
-			func(c *cascade.Config) { c.InitialGroupSize = 3 }, false},
+			func(c *delay.Config) { c.InitialGroupSize = 3 }, false},
 		"park_unroutable": {attributes{"park_unroutable": false},
-			func(c *cascade.Config) { c.ParkUnroutable = false }, false},
-		"internal_levels": {attributes{"internal_levels": false}, func(c *cascade.Config) {
+			func(c *delay.Config) { c.ParkUnroutable = false }, false},
+		"internal_levels": {attributes{"internal_levels": false}, func(c *delay.Config) {
 			c.InternalLevels = false
 		}, false},
-		"lookahead": {attributes{"lookahead": 2}, func(c *cascade.Config) { c.Lookahead = 2 }, false},
-		"strict_keys": {attributes{"strict_keys": false}, func(c *cascade.Config) { c.StrictKeys = false },
+		"lookahead": {attributes{"lookahead": 2}, func(c *delay.Config) { c.Lookahead = 2 }, false},
+		"strict_keys": {attributes{"strict_keys": false}, func(c *delay.Config) { c.StrictKeys = false },
 			false},
-		"adopt":                    {attributes{"adopt": true}, func(*cascade.Config) {}, false},
-		"force_destroy":            {attributes{"force_destroy": true}, func(*cascade.Config) {}, false},
-		"drain_timeout":            {attributes{"drain_timeout": "1m"}, func(*cascade.Config) {}, false},
-		"create_delivery_exchange": {attributes{"create_delivery_exchange": false}, func(*cascade.Config) {}, false},
+		"adopt":                    {attributes{"adopt": true}, func(*delay.Config) {}, false},
+		"force_destroy":            {attributes{"force_destroy": true}, func(*delay.Config) {}, false},
+		"drain_timeout":            {attributes{"drain_timeout": "1m"}, func(*delay.Config) {}, false},
+		"create_delivery_exchange": {attributes{"create_delivery_exchange": false}, func(*delay.Config) {}, false},
 		"lookahead and queue_type": {attributes{"lookahead": 1, "queue_type": "classic"},
-			func(c *cascade.Config) { c.Lookahead, c.QueueType = 1, cascade.Classic }, false},
+			func(c *delay.Config) { c.Lookahead, c.QueueType = 1, delay.Classic }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -369,7 +369,7 @@ resource "rabbitmqdelay_cascade" "t" {
 			ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{nothingUnknown(
 				"rabbitmqdelay_cascade.t")}},
 			Check: func(*terraform.State) error {
-				v.mustHold(expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
+				v.mustHold(expand(t, delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
 					StrictKeys: true, InternalLevels: true, ParkUnroutable: true}))
 				return nil
 			},

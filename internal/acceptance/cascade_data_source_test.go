@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/statecheck"
 	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -21,11 +21,11 @@ import (
 // A healthy cascade shows its messages and has no findings; each damage is one that names the object.
 func TestAccCascadeDataSource(t *testing.T) {
 	t.Parallel()
-	for _, queueType := range []cascade.QueueType{cascade.Quorum, cascade.Classic} {
+	for _, queueType := range []delay.QueueType{delay.Quorum, delay.Classic} {
 		t.Run(string(queueType), func(t *testing.T) {
 			t.Parallel()
 			v := newVhost(t)
-			config := cascade.Config{Name: "t", Vhost: v.name, Levels: 12, QueueType: queueType,
+			config := delay.Config{Name: "t", Vhost: v.name, Levels: 12, QueueType: queueType,
 				CreateDeliveryExchange: true,
 				StrictKeys:             true, InternalLevels: true, ParkUnroutable: true}
 			v.do(plan.Repair(expand(t, config), topology.New()).Steps()...)
@@ -55,11 +55,11 @@ func TestAccCascadeDataSource(t *testing.T) {
 					value(f.AtMapKey("effect"), knownvalue.StringRegexp(regexp.MustCompile(effect))),
 				}
 			}
-			stuck := map[cascade.QueueType]string{cascade.Quorum: "stay in the quorum queue before it",
-				cascade.Classic: "are lost"}[queueType]
+			stuck := map[delay.QueueType]string{delay.Quorum: "stay in the quorum queue before it",
+				delay.Classic: "are lost"}[queueType]
 			damages := finding(0, `exchange "t.delay-02"`, "missing", stuck)
-			online := map[cascade.QueueType]knownvalue.Check{cascade.Quorum: knownvalue.Int64Exact(1),
-				cascade.Classic: knownvalue.Null()}[queueType]
+			online := map[delay.QueueType]knownvalue.Check{delay.Quorum: knownvalue.Int64Exact(1),
+				delay.Classic: knownvalue.Null()}[queueType]
 			damages = append(damages, finding(1, `queue "t.delay-01"`, "missing", "parked")...)
 			resource.Test(t, resource.TestCase{
 				ProtoV6ProviderFactories: factories,

@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/terraform"
 	"github.com/hashicorp/terraform-plugin-testing/tfversion"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -294,7 +294,7 @@ func TestImportOfADamagedCascade(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := newVhost(t)
-			desired := expand(t, cascade.Config{
+			desired := expand(t, delay.Config{
 				Name: "m", Vhost: v.name, Levels: 5, StrictKeys: true, InternalLevels: true,
 				ParkUnroutable: true, CreateDeliveryExchange: true,
 			})
@@ -327,7 +327,7 @@ func TestImportOfADamagedCascade(t *testing.T) {
 // declare plays the one who declared the cascade of a vector.
 func (v *vhost) declare(vector string) {
 	v.Helper()
-	text, err := os.ReadFile("../cascade/cascadetest/vectors/" + vector + ".json")
+	text, err := os.ReadFile("../delay/delaytest/vectors/" + vector + ".json")
 	if err != nil {
 		v.Fatal(err)
 	}

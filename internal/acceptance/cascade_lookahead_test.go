@@ -16,7 +16,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // A stream of messages runs while lookahead and strict_keys change: none is lost, doubled or early.
@@ -24,7 +24,7 @@ func TestAccChangesUnderARunningStream(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
 		for _, parked := range []bool{true, false} {
-			for _, scale := range []cascade.Scale{binary(6, 20*time.Millisecond),
+			for _, scale := range []delay.Scale{binary(6, 20*time.Millisecond),
 				{Base: 10, Levels: 3, Resolution: 2 * time.Millisecond}} {
 				t.Run(fmt.Sprintf("%s, park_unroutable %t, base %d", queueType, parked, scale.Base),
 					func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestAccChangesUnderARunningStream(t *testing.T) {
 	}
 }
 
-func changesUnderStream(v *vhost, scale cascade.Scale, further attributes) {
+func changesUnderStream(v *vhost, scale delay.Scale, further attributes) {
 	v.Helper()
 	p := newProtocol(v, v.broker, nil)
 	configuration := attributes{"vhost": v.name, "name": "t", "base": scale.Base, "levels": scale.Levels,
@@ -101,7 +101,7 @@ resource "rabbitmqdelay_cascade" "t" {
 // each before the next.
 type stream struct {
 	*vhost
-	scale     cascade.Scale
+	scale     delay.Scale
 	collector *brokertest.Collector
 	stop      context.CancelFunc
 	done      chan error
@@ -115,7 +115,7 @@ type sentMessage struct {
 	at    time.Time
 }
 
-func (v *vhost) stream(scale cascade.Scale) *stream {
+func (v *vhost) stream(scale delay.Scale) *stream {
 	v.Helper()
 	ctx, stop := context.WithCancel(v.Context())
 	s := &stream{vhost: v, scale: scale, stop: stop, done: make(chan error, 1)}

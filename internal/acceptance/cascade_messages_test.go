@@ -13,7 +13,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -58,7 +58,7 @@ resource "rabbitmqdelay_cascade" "t" {
 }
 `, v.name, is.base, is.levels, unit, is.further),
 					Check: func(*terraform.State) error {
-						c := cascadeUnderTest{v, cascade.Scale{Base: is.base, Levels: is.levels, Resolution: unit},
+						c := cascadeUnderTest{v, delay.Scale{Base: is.base, Levels: is.levels, Resolution: unit},
 							fmt.Sprintf("t.delay-%02d", is.levels-1), "t.delivery"}
 						c.deliversOnTime()
 						c.keepsTheOrderOfDueTimes()
@@ -94,7 +94,7 @@ resource "rabbitmqdelay_cascade" "t" {
 
 type cascadeUnderTest struct {
 	*vhost
-	cascade.Scale
+	delay.Scale
 	entry, delivery string
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/terraform"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -30,10 +30,10 @@ func TestAccNames(t *testing.T) {
 			v := newVhostNamed(t, b, name)
 
 			const levels, unit = 3, 50 * time.Millisecond
-			config := cascade.Config{
+			config := delay.Config{
 				Vhost: name, Name: "name " + odd, Levels: levels, Resolution: unit,
-				ExchangeName:     cascade.Format(cascade.Escape("exchange "+odd) + "%d" + cascade.Escape(odd)),
-				QueueName:        cascade.Format(cascade.Escape("queue "+odd) + " %02d"),
+				ExchangeName:     delay.Format(delay.Escape("exchange "+odd) + "%d" + delay.Escape(odd)),
+				QueueName:        delay.Format(delay.Escape("queue "+odd) + " %02d"),
 				DeliveryExchange: "delivery " + odd, CreateDeliveryExchange: true,
 				StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
 			}

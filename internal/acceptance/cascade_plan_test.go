@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/terraform"
 	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -21,7 +21,7 @@ import (
 // apply the broker has exactly that.
 func TestAccPlanShowsEverything(t *testing.T) {
 	v := newVhost(t)
-	want := expand(t, cascade.Config{Name: "tasks", Levels: 17, CreateDeliveryExchange: true,
+	want := expand(t, delay.Config{Name: "tasks", Levels: 17, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
 	configuration := on(v.broker, `
 resource "rabbitmqdelay_cascade" "tasks" {

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -22,10 +22,10 @@ import (
 func TestCelery(t *testing.T) {
 	needsCelery(t)
 	t.Parallel()
-	for preset, queueType := range map[cascade.Preset]string{cascade.Celery: "quorum",
-		cascade.CeleryClassic: "classic"} {
+	for preset, queueType := range map[delay.Preset]string{delay.Celery: "quorum",
+		delay.CeleryClassic: "classic"} {
 		want := func(v *vhost) topology.Topology {
-			return expand(v, cascade.Config{Vhost: v.name, Preset: preset, CreateDeliveryExchange: true})
+			return expand(v, delay.Config{Vhost: v.name, Preset: preset, CreateDeliveryExchange: true})
 		}
 		t.Run(string(preset)+", on ours", func(t *testing.T) {
 			t.Parallel()
@@ -63,8 +63,8 @@ func TestCelery(t *testing.T) {
 func TestCeleryRetries(t *testing.T) {
 	needsCelery(t)
 	t.Parallel()
-	for preset, queueType := range map[cascade.Preset]string{cascade.Celery: "quorum",
-		cascade.CeleryClassic: "classic"} {
+	for preset, queueType := range map[delay.Preset]string{delay.Celery: "quorum",
+		delay.CeleryClassic: "classic"} {
 		t.Run(string(preset), func(t *testing.T) {
 			t.Parallel()
 			v := newVhost(t)

@@ -14,7 +14,7 @@ import (
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -30,7 +30,7 @@ func TestAccChecks(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
 	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "tasks", "levels": 17})
-	expanded := expand(t, cascade.Config{Vhost: v.name, Name: "tasks", Levels: 17, CreateDeliveryExchange: true,
+	expanded := expand(t, delay.Config{Vhost: v.name, Name: "tasks", Levels: 17, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
 	tf := newCommandLine(t, "", readExample(t, checksExample, "main.tf"), map[string]string{"vhost": v.name})
 	tf.environ = slices.DeleteFunc(tf.environ, func(variable string) bool {

@@ -8,7 +8,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -17,7 +17,7 @@ import (
 // what waits. All the rest is repaired, another wrong queue included.
 func TestWrongQueueThatHoldsMessages(t *testing.T) {
 	t.Parallel()
-	for _, queueType := range []cascade.QueueType{cascade.Quorum, cascade.Classic} {
+	for _, queueType := range []delay.QueueType{delay.Quorum, delay.Classic} {
 		t.Run(string(queueType), func(t *testing.T) {
 			t.Parallel()
 			r := newRefused(t, queueType)
@@ -52,7 +52,7 @@ func TestWrongQueueThatHoldsMessages(t *testing.T) {
 // change.
 func TestLookaheadBesideARefusal(t *testing.T) {
 	t.Parallel()
-	for _, queueType := range []cascade.QueueType{cascade.Quorum, cascade.Classic} {
+	for _, queueType := range []delay.QueueType{delay.Quorum, delay.Classic} {
 		t.Run(string(queueType), func(t *testing.T) {
 			repairLookaheadBesideARefusal(t, queueType)
 		})
@@ -60,7 +60,7 @@ func TestLookaheadBesideARefusal(t *testing.T) {
 }
 
 // repairLookaheadBesideARefusal damages a cascade in two ways, of which one is refused.
-func repairLookaheadBesideARefusal(t *testing.T, queueType cascade.QueueType) {
+func repairLookaheadBesideARefusal(t *testing.T, queueType delay.QueueType) {
 	t.Parallel()
 	const levels, unit = 3, time.Second
 	v := newVhost(t)
@@ -68,7 +68,7 @@ func repairLookaheadBesideARefusal(t *testing.T, queueType cascade.QueueType) {
 	given := attributes{"name": "tasks", "vhost": v.name, "levels": levels, "queue_type": string(queueType),
 		"lookahead": 1}
 	of := func(lookahead int) topology.Topology {
-		return expand(t, cascade.Config{
+		return expand(t, delay.Config{
 			Name: "tasks", Vhost: v.name, Levels: levels, QueueType: queueType, Lookahead: lookahead,
 			CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
 		})
@@ -129,7 +129,7 @@ func repairLookaheadBesideARefusal(t *testing.T, queueType cascade.QueueType) {
 // offsets.
 func TestStreamThatHoldsMessages(t *testing.T) {
 	t.Parallel()
-	r := newRefused(t, cascade.Quorum)
+	r := newRefused(t, delay.Quorum)
 	stream := topology.Queue{Name: "tasks.delay-01", Durable: true,
 		Arguments: topology.Arguments{"x-queue-type": "stream"}}
 	r.replaceQueue(stream)
@@ -140,7 +140,7 @@ func TestStreamThatHoldsMessages(t *testing.T) {
 // An exclusive queue of another connection cannot be removed by anybody else.
 func TestExclusiveQueueInTheWay(t *testing.T) {
 	t.Parallel()
-	r := newRefused(t, cascade.Classic)
+	r := newRefused(t, delay.Classic)
 	r.do(plan.DeleteQueue{Queue: r.desired.Queues["tasks.delay-01"]})
 	connection, err := r.broker.Dial(r.name)
 	if err != nil {
@@ -175,7 +175,7 @@ func TestExclusiveQueueInTheWay(t *testing.T) {
 // A delivery exchange with the wrong type, to which applications have bound, stays with their bindings.
 func TestWrongDeliveryExchangeInUse(t *testing.T) {
 	t.Parallel()
-	r := newRefused(t, cascade.Quorum)
+	r := newRefused(t, delay.Quorum)
 	wrong := r.desired.Exchanges["tasks.delivery"]
 	wrong.Type = "fanout"
 	theirs := topology.Binding{Source: "tasks.delivery", RoutingKey: "#.application", DestinationType: topology.ToQueue,
@@ -208,7 +208,7 @@ type refused struct {
 	desired topology.Topology
 }
 
-func newRefused(t *testing.T, queueType cascade.QueueType) *refused {
+func newRefused(t *testing.T, queueType delay.QueueType) *refused {
 	t.Helper()
 	v := newVhost(t)
 	r := &refused{
@@ -216,7 +216,7 @@ func newRefused(t *testing.T, queueType cascade.QueueType) *refused {
 		protocol: newProtocol(t, v.broker, nil),
 		given: attributes{"name": "tasks", "vhost": v.name, "levels": 3, "resolution": "1h",
 			"queue_type": string(queueType)},
-		desired: expand(t, cascade.Config{
+		desired: expand(t, delay.Config{
 			Name: "tasks", Vhost: v.name, Levels: 3, Resolution: time.Hour, QueueType: queueType,
 			CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
 		}),

@@ -17,7 +17,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/sampling"
@@ -32,7 +32,7 @@ func TestDriftMatrix(t *testing.T) {
 	var cases, detected, repaired atomic.Int64
 	t.Run("shapes", func(t *testing.T) {
 		for _, shape := range driftShapes {
-			desired := expand(t, cascade.Config{Name: "tasks", Base: shape.base, Levels: shape.levels,
+			desired := expand(t, delay.Config{Name: "tasks", Base: shape.base, Levels: shape.levels,
 				Lookahead: shape.lookahead, QueueType: shape.queueType, CreateDeliveryExchange: true,
 				StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
 			matrix := driftMatrix(desired)
@@ -70,16 +70,16 @@ func TestDriftMatrix(t *testing.T) {
 const driftShards = 4
 
 type driftShape struct {
-	queueType               cascade.QueueType
+	queueType               delay.QueueType
 	base, levels, lookahead int
 }
 
 var driftShapes = []driftShape{
-	{cascade.Quorum, 2, 3, 3},
-	{cascade.Quorum, 2, 3, 1},
-	{cascade.Classic, 2, 2, 2},
-	{cascade.Classic, 3, 2, 1},
-	{cascade.Quorum, 10, 1, 1},
+	{delay.Quorum, 2, 3, 3},
+	{delay.Quorum, 2, 3, 1},
+	{delay.Classic, 2, 2, 2},
+	{delay.Classic, 3, 2, 1},
+	{delay.Quorum, 10, 1, 1},
 }
 
 // damage is something that happens to a cascade without the provider.
@@ -558,10 +558,10 @@ func bindingLine(source, key string, leadsTo any) string {
 	return fmt.Sprintf("bindings %s: %s -> %s", source, strings.Join(words, "."), leadsTo)
 }
 
-// elementsOf is how the topology has to be shown, of which the cascade is a part.
-func elementsOf(t, cascade topology.Topology) map[string]any {
+// elementsOf is how the topology has to be shown, of which it shows a part.
+func elementsOf(t, part topology.Topology) map[string]any {
 	all := map[string]any{}
-	for name := range cascade.Exchanges {
+	for name := range part.Exchanges {
 		if e, ok := t.Exchanges[name]; ok {
 			all["exchanges "+name] = map[string]any{
 				"type": e.Type, "durable": e.Durable, "auto_delete": e.AutoDelete, "internal": e.Internal,
@@ -570,7 +570,7 @@ func elementsOf(t, cascade topology.Topology) map[string]any {
 			}
 		}
 	}
-	for name := range cascade.Queues {
+	for name := range part.Queues {
 		if q, ok := t.Queues[name]; ok {
 			var level any
 			if _, numbers, delays := strings.Cut(name, "-"); delays { // the level, and in a base over 2 the digit
@@ -591,7 +591,7 @@ func elementsOf(t, cascade topology.Topology) map[string]any {
 		}
 	}
 	for b := range t.Bindings {
-		if cascade.Owns(b.Source) {
+		if part.Owns(b.Source) {
 			line := fmt.Sprintf("bindings %s: %s -> %s %s", b.Source, b.RoutingKey, b.DestinationType, b.Destination)
 			if b.Arguments != "" {
 				line += " " + b.Arguments

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -84,7 +84,7 @@ func TestDriftIsSaidInFewWords(t *testing.T) {
 	configuration := attributes{"vhost": v.name, "name": "t", "levels": 13}
 	p := newProtocol(t, v.broker, nil)
 	p.mustApply(configuration)
-	desired := expand(t, cascade.Config{Vhost: v.name, Name: "t", Levels: 13, CreateDeliveryExchange: true,
+	desired := expand(t, delay.Config{Vhost: v.name, Name: "t", Levels: 13, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
 	for level := range 12 {
 		v.do(plan.DeleteQueue{Queue: desired.Queues[fmt.Sprintf("t.delay-%02d", level)]})

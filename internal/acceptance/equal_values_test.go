@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // The same duration in other words, and a format that gives the same names, make no difference: neither an update nor a
@@ -98,7 +98,7 @@ func TestLadderDelaysAreWords(t *testing.T) {
 	}
 	p.mustApply(given)
 	p.mustBeSettled(given)
-	v.compare(expandLadder(t, cascade.LadderConfig{
+	v.compare(expandLadder(t, delay.LadderConfig{
 		Vhost: v.name, Name: "l", Delays: []string{"1m", "1h"}, CreateDeliveryExchange: true, ParkUnroutable: true,
 	}), v.objects())
 }

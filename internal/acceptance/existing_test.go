@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/tfversion"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/sampling"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -49,13 +49,13 @@ type existing struct {
 	given   attributes
 }
 
-func newExisting(t *testing.T, queueType cascade.QueueType) *existing {
+func newExisting(t *testing.T, queueType delay.QueueType) *existing {
 	t.Helper()
 	v := newVhost(t)
 	return &existing{
 		vhost:  v,
 		writes: countWrites(t, v.broker),
-		desired: expand(t, cascade.Config{
+		desired: expand(t, delay.Config{
 			Name: "a b/ü", Vhost: v.name, Levels: 3, QueueType: queueType, CreateDeliveryExchange: true,
 			StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
 		}),
@@ -175,7 +175,7 @@ func (e *existing) settles(t *testing.T, p *protocol, given attributes) {
 // Everything exists, exactly as it should, or a random part of it.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
-	for _, queueType := range []cascade.QueueType{cascade.Quorum, cascade.Classic} {
+	for _, queueType := range []delay.QueueType{delay.Quorum, delay.Classic} {
 		t.Run(string(queueType), func(t *testing.T) {
 			t.Parallel()
 			e := newExisting(t, queueType)
@@ -223,7 +223,7 @@ func adoptOrRefuse(t *testing.T, e *existing, steps []plan.Step, round int, rand
 // Some of it differs: the error has both values of each argument that does, and adopt does not help.
 func TestConflicts(t *testing.T) {
 	t.Parallel()
-	for _, queueType := range []cascade.QueueType{cascade.Quorum, cascade.Classic} {
+	for _, queueType := range []delay.QueueType{delay.Quorum, delay.Classic} {
 		t.Run(string(queueType), func(t *testing.T) {
 			t.Parallel()
 			e := newExisting(t, queueType)
@@ -274,7 +274,7 @@ func TestKilledCreate(t *testing.T) {
 	t.Parallel()
 	var points atomic.Int64
 	t.Run("types", func(t *testing.T) {
-		for _, queueType := range []cascade.QueueType{cascade.Quorum, cascade.Classic} {
+		for _, queueType := range []delay.QueueType{delay.Quorum, delay.Classic} {
 			t.Run(string(queueType), func(t *testing.T) {
 				t.Parallel()
 				e := newExisting(t, queueType)

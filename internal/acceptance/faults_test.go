@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/sampling"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -122,7 +122,7 @@ func (o interrupted) attempts(v *vhost, failures func(i int) []failure) (all []p
 // interrupted is an operation in which something goes wrong.
 type interrupted struct {
 	typeName  string
-	queueType cascade.QueueType
+	queueType delay.QueueType
 	base      int // of a cascade
 	verb      string
 }
@@ -130,9 +130,9 @@ type interrupted struct {
 // interruptions are all operations of each kind of resource.
 var interruptions = func() (all []interrupted) {
 	for _, o := range []interrupted{
-		{typeName: cascadeType, queueType: cascade.Quorum, base: 2},
-		{typeName: cascadeType, queueType: cascade.Classic, base: 10},
-		{typeName: ladderType, queueType: cascade.Quorum},
+		{typeName: cascadeType, queueType: delay.Quorum, base: 2},
+		{typeName: cascadeType, queueType: delay.Classic, base: 10},
+		{typeName: ladderType, queueType: delay.Quorum},
 	} {
 		for _, verb := range []string{"create", "update", "rebuild", "destroy"} {
 			o.verb = verb
@@ -177,7 +177,7 @@ func (o interrupted) prepare(v *vhost) *trial {
 func (o interrupted) prepareLadder(a *trial) {
 	a.Helper()
 	given := attributes{"vhost": a.name, "name": "t", "delays": textSet("1h", "2h"), "queue_type": string(o.queueType)}
-	config := cascade.LadderConfig{Name: "t", Vhost: a.name, Delays: []string{"1h", "2h"}, QueueType: o.queueType,
+	config := delay.LadderConfig{Name: "t", Vhost: a.name, Delays: []string{"1h", "2h"}, QueueType: o.queueType,
 		CreateDeliveryExchange: true, ParkUnroutable: true}
 	switch o.verb {
 	case "create":
@@ -205,7 +205,7 @@ func (o interrupted) prepareCascade(a *trial) {
 	v.Helper()
 	given := attributes{"vhost": v.name, "name": "t", "base": o.base, "levels": o.levels(), "resolution": "1h",
 		"queue_type": string(o.queueType)}
-	config := cascade.Config{Name: "t", Vhost: v.name, Base: o.base, Levels: o.levels(), Resolution: time.Hour,
+	config := delay.Config{Name: "t", Vhost: v.name, Base: o.base, Levels: o.levels(), Resolution: time.Hour,
 		QueueType:              o.queueType,
 		CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	switch o.verb {
@@ -221,7 +221,7 @@ func (o interrupted) prepareCascade(a *trial) {
 	case "rebuild":
 		// The delivery exchange has to be recreated, or there are other queues.
 		a.sound.mustApply(given)
-		if o.queueType == cascade.Quorum {
+		if o.queueType == delay.Quorum {
 			config.Resolution, config.ParkUnroutable = 2*time.Hour, false
 			given = given.with(attributes{"resolution": "2h", "park_unroutable": false})
 		} else {

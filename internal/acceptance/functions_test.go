@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/tfversion"
 	"pgregory.net/rapid"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // caller calls functions through the plugin protocol, of a provider that is not configured.
@@ -309,7 +309,7 @@ func TestFunctionsOfUnknownValues(t *testing.T) {
 func TestRoutingKeyFunctionRoundTrip(t *testing.T) {
 	t.Parallel()
 	c := newCaller(t)
-	check := func(t failer, delay time.Duration, s cascade.Scale, address string) {
+	check := func(t failer, delay time.Duration, s delay.Scale, address string) {
 		t.Helper()
 		resolution, base := s.Resolution.String(), fmt.Sprint(s.Base)
 		key := c.mustCall(t, "routing_key", delay.String(), s.Levels, address, resolution, base)
@@ -323,17 +323,17 @@ func TestRoutingKeyFunctionRoundTrip(t *testing.T) {
 	}
 	for base, most := range map[int]int{2: 8, 3: 4, 9: 2, 10: 2} {
 		for levels := 1; levels <= most; levels++ {
-			s := cascade.Scale{Base: base, Levels: levels, Resolution: time.Second}
+			s := delay.Scale{Base: base, Levels: levels, Resolution: time.Second}
 			for delay := time.Duration(0); delay <= s.Longest(); delay += time.Second {
 				check(t, delay, s, "billing")
 			}
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		s := cascade.Scale{Base: rapid.IntRange(cascade.MinBase, cascade.MaxBase).Draw(t, "base"), Levels: 1,
+		s := delay.Scale{Base: rapid.IntRange(delay.MinBase, delay.MaxBase).Draw(t, "base"), Levels: 1,
 			Resolution: time.Duration(rapid.Int64Range(1, 3_600_000).Draw(t, "resolution")) * time.Millisecond}
 		most := 1
-		for most < cascade.MaxLevels && s.TTL(most, s.Base-1) <= cascade.MaxTTL {
+		for most < delay.MaxLevels && s.TTL(most, s.Base-1) <= delay.MaxTTL {
 			most++
 		}
 		s.Levels = rapid.IntRange(1, most).Draw(t, "levels")

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -18,7 +18,7 @@ import (
 // In each base, every delay of a small cascade arrives once and on time. The levels below the entry refuse publishers.
 func TestEveryDelay(t *testing.T) {
 	t.Parallel()
-	for _, s := range []cascade.Scale{binary(3, 200*time.Millisecond), {Base: 3, Levels: 3, Resolution: 100e6},
+	for _, s := range []delay.Scale{binary(3, 200*time.Millisecond), {Base: 3, Levels: 3, Resolution: 100e6},
 		{Base: 10, Levels: 2, Resolution: 20e6}, {Base: 8, Levels: 2, Resolution: 10e6}} {
 		for _, queueType := range []string{"quorum", "classic"} {
 			for _, lookahead := range []int{1, s.Levels} {
@@ -102,7 +102,7 @@ func (v *vhost) refusesPublishers(exchange, key string) {
 }
 
 // deliversEvery sends a message for each delay there is, the longest first, and nothing else may arrive.
-func (v *vhost) deliversEvery(s cascade.Scale) {
+func (v *vhost) deliversEvery(s delay.Scale) {
 	v.Helper()
 	entry := fmt.Sprintf("t.delay-%02d", s.Levels-1)
 	collector := v.collect("t.delivery", "#")

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/sampling"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -67,8 +67,8 @@ func TestKilledProcess(t *testing.T) {
 	}
 	t.Parallel()
 	killed := 0
-	for _, o := range []interrupted{{cascadeType, cascade.Quorum, 2, "create"},
-		{cascadeType, cascade.Classic, 10, "update"}, {cascadeType, cascade.Quorum, 2, "destroy"}} {
+	for _, o := range []interrupted{{cascadeType, delay.Quorum, 2, "create"},
+		{cascadeType, delay.Classic, 10, "update"}, {cascadeType, delay.Quorum, 2, "destroy"}} {
 		var writes []point
 		for _, at := range o.points(newVhost(t)) {
 			if at.method != http.MethodGet {
@@ -98,7 +98,7 @@ func (o interrupted) killProcess(t *testing.T, at point) {
 		"vhost": v.name, "queue_type": string(o.queueType), "base": strconv.Itoa(o.base),
 		"levels": strconv.Itoa(o.levels()),
 	})
-	config := cascade.Config{Name: "t", Vhost: v.name, Base: o.base, Levels: o.levels(), QueueType: o.queueType,
+	config := delay.Config{Name: "t", Vhost: v.name, Base: o.base, Levels: o.levels(), QueueType: o.queueType,
 		CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	arguments := []string{"apply", "-auto-approve"}
 	must := func(arguments ...string) {

@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -32,7 +32,7 @@ func TestAccLadder(t *testing.T) {
 	with := func(delays ...string) (string, topology.Topology) {
 		return requiring + on(v.broker, "resource \"rabbitmqdelay_ladder\" \"retry\" {\n  vhost  = %q\n  name   = "+
 				"\"retry\"\n  delays = [\"%s\"]\n}\n", v.name, strings.Join(delays, `", "`)),
-			expandLadder(t, cascade.LadderConfig{Vhost: v.name, Name: "retry", Delays: delays,
+			expandLadder(t, delay.LadderConfig{Vhost: v.name, Name: "retry", Delays: delays,
 				CreateDeliveryExchange: true, ParkUnroutable: true})
 	}
 	usual, expanded := with(usualDelays...)
@@ -115,7 +115,7 @@ func sendThroughLadder(t *testing.T, queueType string) {
 	for _, a := range v.arrived(arrivals, len(delays)) {
 		body := string(a.Body)
 		order = append(order, body)
-		ttl, err := cascade.ParseLabel(body)
+		ttl, err := delay.ParseLabel(body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,8 +205,8 @@ func TestLadderLosesNoMessageWithADelay(t *testing.T) {
 			}
 			v.arrived(arrivals, 2)
 			p.mustBeSettled(after.with(attributes{"drain_timeout": "1m"}))
-			v.mustHold(expandLadder(t, cascade.LadderConfig{Vhost: v.name, Name: "t", Delays: []string{"1s", "2s"},
-				QueueType: cascade.QueueType(queueType), CreateDeliveryExchange: true, ParkUnroutable: true}))
+			v.mustHold(expandLadder(t, delay.LadderConfig{Vhost: v.name, Name: "t", Delays: []string{"1s", "2s"},
+				QueueType: delay.QueueType(queueType), CreateDeliveryExchange: true, ParkUnroutable: true}))
 		})
 	}
 }
@@ -293,7 +293,7 @@ func TestLadderAddsNoDelayThatExists(t *testing.T) {
 	p := newProtocolOf(t, ladderType, v.broker, nil)
 	given := attributes{"vhost": v.name, "name": "t", "delays": textSet("1h")}
 	p.mustApply(given)
-	both := expandLadder(t, cascade.LadderConfig{Vhost: v.name, Name: "t", Delays: []string{"1h", "2h"},
+	both := expandLadder(t, delay.LadderConfig{Vhost: v.name, Name: "t", Delays: []string{"1h", "2h"},
 		CreateDeliveryExchange: true, ParkUnroutable: true})
 	v.do(plan.DeclareQueue{Queue: both.Queues["t.delay-2h"]})
 	there := v.objects()
@@ -446,7 +446,7 @@ func TestLadderOfEighteen(t *testing.T) {
 	given := attributes{"vhost": v.name, "name": "rocketmq", "delays": textSet(delays...)}
 	p.mustApply(given)
 	p.mustBeSettled(given)
-	v.mustExport(expandLadder(t, cascade.LadderConfig{Vhost: v.name, Name: "rocketmq", Delays: delays,
+	v.mustExport(expandLadder(t, delay.LadderConfig{Vhost: v.name, Name: "rocketmq", Delays: delays,
 		CreateDeliveryExchange: true, ParkUnroutable: true}))
 	arrivals := v.collect("rocketmq.delivery", "*.here")
 	sent := brokerTime()

@@ -16,7 +16,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/sampling"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -36,14 +36,14 @@ func TestRepairUnderLoad(t *testing.T) {
 	t.Parallel()
 	var rounds atomic.Int64
 	t.Run("damages", func(t *testing.T) {
-		for _, queueType := range []cascade.QueueType{cascade.Quorum, cascade.Classic} {
+		for _, queueType := range []delay.QueueType{delay.Quorum, delay.Classic} {
 			for name, test := range map[string]struct {
 				damage func(*load, int)
 				left   whatIsLeft
 			}{
 				"bindings": {(*load).damageBindings, whatIsLeft{}},
-				"exchanges": {(*load).damageExchange, whatIsLeft{held: queueType == cascade.Quorum,
-					lost: queueType == cascade.Classic, passes: func(sentMessage) bool { return true }}},
+				"exchanges": {(*load).damageExchange, whatIsLeft{held: queueType == delay.Quorum,
+					lost: queueType == delay.Classic, passes: func(sentMessage) bool { return true }}},
 				"queues": {(*load).damageQueue,
 					whatIsLeft{lost: true, passes: func(m sentMessage) bool {
 						return m.delay/loadUnit&(1<<loadVictim) > 0
@@ -100,7 +100,7 @@ type load struct {
 	confirmed, returned, unsure []int
 }
 
-func newLoad(t *testing.T, queueType cascade.QueueType) *load {
+func newLoad(t *testing.T, queueType delay.QueueType) *load {
 	t.Helper()
 	v := newVhost(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -108,7 +108,7 @@ func newLoad(t *testing.T, queueType cascade.QueueType) *load {
 		vhost: v, protocol: newProtocol(t, v.broker, nil), stop: stop,
 		given: attributes{"vhost": v.name, "name": "t", "levels": loadLevels, "resolution": loadUnit.String(),
 			"queue_type": string(queueType), "lookahead": loadLevels},
-		desired: expand(t, cascade.Config{Name: "t", Vhost: v.name, Levels: loadLevels, Resolution: loadUnit,
+		desired: expand(t, delay.Config{Name: "t", Vhost: v.name, Levels: loadLevels, Resolution: loadUnit,
 			QueueType:              queueType,
 			CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true}),
 		random: rand.New(rand.NewPCG(3, uint64(len(queueType)))), //nolint:gosec // to be repeatable

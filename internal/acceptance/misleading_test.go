@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -100,7 +100,7 @@ func TestAccErrorsOverAMQP(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := newVhost(t)
-			own := expand(t, cascade.Config{Name: "t", Vhost: v.name, Levels: 3, CreateDeliveryExchange: true,
+			own := expand(t, delay.Config{Name: "t", Vhost: v.name, Levels: 3, CreateDeliveryExchange: true,
 				StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
 			v.do(plan.Repair(own, topology.New()).Steps()...)
 			b, entry := is.change(v)

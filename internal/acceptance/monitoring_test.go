@@ -25,7 +25,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/version"
 )
 
@@ -145,7 +145,7 @@ type monitored struct {
 }
 
 // monitoredScale is that of the example's cascade, but for its number of levels.
-var monitoredScale = cascade.Scale{Base: 10, Levels: 2, Resolution: time.Second}
+var monitoredScale = delay.Scale{Base: 10, Levels: 2, Resolution: time.Second}
 
 const monitoredEntry = "tasks.delay-01"
 

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -102,7 +102,7 @@ func (w *workspace) expected() (cascadeObjects, ladderObjects topology.Topology)
 	w.Helper()
 	return expand(
 			w,
-			cascade.Config{
+			delay.Config{
 				Name:                   "t",
 				Vhost:                  w.name,
 				Levels:                 3,
@@ -114,7 +114,7 @@ func (w *workspace) expected() (cascadeObjects, ladderObjects topology.Topology)
 		),
 		expandLadder(
 			w,
-			cascade.LadderConfig{
+			delay.LadderConfig{
 				Name:                   "t",
 				Vhost:                  w.name,
 				Delays:                 []string{"1h"},
@@ -596,7 +596,7 @@ func TestTwoCreatesAtOnce(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
 	given := attributes{"vhost": v.name, "name": "t", "levels": 3}
-	whole := expand(t, cascade.Config{
+	whole := expand(t, delay.Config{
 		Name: "t", Vhost: v.name, Levels: 3, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true,
 		InternalLevels: true,
 	})

@@ -16,7 +16,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -216,7 +216,7 @@ func mustMiss(t *testing.T, p *protocol, configuration attributes, permission, n
 func TestProbePermissions(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
-	config := cascade.Config{Name: "tasks", Vhost: v.name, Levels: 4, CreateDeliveryExchange: true,
+	config := delay.Config{Name: "tasks", Vhost: v.name, Levels: 4, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	v.do(plan.Repair(expand(t, config), topology.New()).Steps()...)
 	u := newUser(t, v.broker, v.name)
@@ -309,7 +309,7 @@ func (e permissionExample) in(vhost string) attributes {
 }
 
 func (e permissionExample) name(attribute string, level int) string {
-	return cascade.Format(e.given(attribute, ".delay-%02d")).Name(level)
+	return delay.Format(e.given(attribute, ".delay-%02d")).Name(level)
 }
 
 // queue is the name of a level's queue for the digit 1.

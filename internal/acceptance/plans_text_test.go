@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -44,7 +44,7 @@ func (v *vhost) planReadsAfterDamages() {
 	usual := cascadeOf("levels = 3")
 	v.planReads(tf, "create-base-2.txt", usual)
 	tf.mustRun("apply", "-no-color", "plan")
-	expanded := expand(v, cascade.Config{Vhost: v.name, Name: "tasks", Levels: 3, CreateDeliveryExchange: true,
+	expanded := expand(v, delay.Config{Vhost: v.name, Name: "tasks", Levels: 3, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
 	v.declareQueue("audit", nil)
 

@@ -10,25 +10,25 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // parkingPreset is a preset with parking in a vhost: as it is given, and what it stands for.
-func parkingPreset(t *testing.T, v *vhost, preset cascade.Preset) (attributes, topology.Topology) {
+func parkingPreset(t *testing.T, v *vhost, preset delay.Preset) (attributes, topology.Topology) {
 	t.Helper()
 	return attributes{"vhost": v.name, "preset": string(preset), "park_unroutable": true},
-		expand(t, cascade.Config{Vhost: v.name, Preset: preset, CreateDeliveryExchange: true, ParkUnroutable: true})
+		expand(t, delay.Config{Vhost: v.name, Preset: preset, CreateDeliveryExchange: true, ParkUnroutable: true})
 }
 
 // TestPresetParking lives the life of each preset with parking. It takes the framework's own declarations, and parks
 // unroutable messages. An import finds the policy, a refresh sees its changes, and a destroy takes it.
 func TestPresetParking(t *testing.T) {
 	t.Parallel()
-	for preset, name := range map[cascade.Preset]string{
-		cascade.NServiceBus: "nsb.v2.unroutable", cascade.NServiceBusV1: "nsb.unroutable",
-		cascade.Celery: "celery.unroutable", cascade.CeleryClassic: "celery.unroutable",
+	for preset, name := range map[delay.Preset]string{
+		delay.NServiceBus: "nsb.v2.unroutable", delay.NServiceBusV1: "nsb.unroutable",
+		delay.Celery: "celery.unroutable", delay.CeleryClassic: "celery.unroutable",
 	} {
 		t.Run(string(preset), func(t *testing.T) {
 			parkInPreset(t, preset, name)
@@ -36,7 +36,7 @@ func TestPresetParking(t *testing.T) {
 	}
 }
 
-func parkInPreset(t *testing.T, preset cascade.Preset, parking string) {
+func parkInPreset(t *testing.T, preset delay.Preset, parking string) {
 	t.Parallel()
 	v := newVhost(t)
 	given, want := parkingPreset(t, v, preset)
@@ -46,7 +46,7 @@ func parkInPreset(t *testing.T, preset cascade.Preset, parking string) {
 	if left := plan.Repair(want, v.exported()).Steps(); len(left) > 0 {
 		t.Errorf("what is exported is not the preset with parking: %v", left)
 	}
-	declareAgain(t, v, expand(t, cascade.Config{Vhost: v.name, Preset: preset, CreateDeliveryExchange: true}))
+	declareAgain(t, v, expand(t, delay.Config{Vhost: v.name, Preset: preset, CreateDeliveryExchange: true}))
 	p.mustBeSettled(given)
 
 	v.publish(want.Entry, "no digits", "malformed")
@@ -144,7 +144,7 @@ func importAltered(t *testing.T, v *vhost, given attributes, want topology.Topol
 func TestPresetParkingComesAndGoes(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
-	with, want := parkingPreset(t, v, cascade.CeleryClassic)
+	with, want := parkingPreset(t, v, delay.CeleryClassic)
 	without := attributes{"vhost": v.name, "preset": "celery_classic"}
 	const parking = "celery.unroutable"
 	p := newProtocol(t, v.broker, nil)
@@ -193,7 +193,7 @@ func TestPresetParkingUnjams(t *testing.T) {
 		t.Run(fmt.Sprint(parks), func(t *testing.T) {
 			t.Parallel()
 			v := newVhost(t)
-			given, want := parkingPreset(t, v, cascade.NServiceBus)
+			given, want := parkingPreset(t, v, delay.NServiceBus)
 			given["park_unroutable"] = parks
 			p := newProtocol(t, v.broker, nil)
 			p.mustApply(given)
@@ -223,7 +223,7 @@ func TestPresetParkingUnjams(t *testing.T) {
 func TestPresetParkingHasRivals(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
-	given, want := parkingPreset(t, v, cascade.Celery)
+	given, want := parkingPreset(t, v, delay.Celery)
 	const parking = "celery.unroutable"
 	set := func(name, pattern, applyTo string, priority int) {
 		t.Helper()
@@ -280,7 +280,7 @@ func TestPresetParkingHasRivals(t *testing.T) {
 func TestPresetParkingDisplaces(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
-	given, want := parkingPreset(t, v, cascade.NServiceBusV1)
+	given, want := parkingPreset(t, v, delay.NServiceBusV1)
 	const parking, mine = "nsb.unroutable", "mine"
 	set := func(name, pattern, applyTo string, priority int, definition rabbithole.PolicyDefinition) {
 		t.Helper()
@@ -359,7 +359,7 @@ func TestPresetParkingDisplaces(t *testing.T) {
 func TestOperatorPolicyOnExchanges(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
-	given, want := parkingPreset(t, v, cascade.NServiceBusV1)
+	given, want := parkingPreset(t, v, delay.NServiceBusV1)
 	body := func(definition string) []byte {
 		return []byte(`{"pattern": ".*", "apply-to": "all", "priority": 99, "definition": ` + definition + `}`)
 	}
@@ -378,7 +378,7 @@ func TestOperatorPolicyOnExchanges(t *testing.T) {
 func TestPresetParkingTakesATag(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
-	given, want := parkingPreset(t, v, cascade.NServiceBus)
+	given, want := parkingPreset(t, v, delay.NServiceBus)
 	u := newUser(t, v.broker, v.name)
 	u.grant(permissionsOf(t, "parking"))
 	p := newProtocol(t, u.broker(), nil)
@@ -424,7 +424,7 @@ func TestPresetParkingTakesATag(t *testing.T) {
 func TestPresetParkingMeetsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
-	given, want := parkingPreset(t, v, cascade.CeleryClassic)
+	given, want := parkingPreset(t, v, delay.CeleryClassic)
 	own := want.Policies["celery.unroutable"]
 	v.do(plan.SetPolicy{Policy: own})
 	p := newProtocol(t, v.broker, nil)
@@ -455,11 +455,11 @@ func TestPresetParkingMeetsWhatIsThere(t *testing.T) {
 func TestPresetParkingIsUndone(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
-	_, want := parkingPreset(t, v, cascade.CeleryClassic)
+	_, want := parkingPreset(t, v, delay.CeleryClassic)
 	u := newUser(t, v.broker, v.name)
 	u.tag("policymaker")
 	u.grant([3]string{"^(?!" + want.Entry + "$).*", ".*", ".*"}) // the entry comes after the policy
-	given, _ := parkingPreset(t, v, cascade.CeleryClassic)
+	given, _ := parkingPreset(t, v, delay.CeleryClassic)
 	p := newProtocol(t, u.broker(), nil)
 	text := errorText(p.apply(t.Context(), p.plan(t.Context(), given)))
 	if !strings.Contains(text, fmt.Sprintf("configure on exchange %q", want.Entry)) &&

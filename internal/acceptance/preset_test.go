@@ -7,7 +7,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -16,9 +16,9 @@ import (
 // starts. Then it is imported, with and without the preset in the configuration, delivers on time, and goes.
 func TestPresets(t *testing.T) {
 	t.Parallel()
-	for preset, entry := range map[cascade.Preset]string{
-		cascade.NServiceBus: "nsb.v2.delay-level-27", cascade.NServiceBusV1: "nsb.delay-level-27",
-		cascade.Celery: "celery_delayed_27", cascade.CeleryClassic: "celery_delayed_27",
+	for preset, entry := range map[delay.Preset]string{
+		delay.NServiceBus: "nsb.v2.delay-level-27", delay.NServiceBusV1: "nsb.delay-level-27",
+		delay.Celery: "celery_delayed_27", delay.CeleryClassic: "celery_delayed_27",
 	} {
 		t.Run(string(preset), func(t *testing.T) {
 			livePreset(t, preset, entry)
@@ -27,14 +27,14 @@ func TestPresets(t *testing.T) {
 }
 
 // livePreset takes a cascade of one preset through its life.
-func livePreset(t *testing.T, preset cascade.Preset, entry string) {
+func livePreset(t *testing.T, preset delay.Preset, entry string) {
 	t.Parallel()
 	v := newVhost(t)
 	given := attributes{"vhost": v.name, "preset": string(preset)}
 	p := newProtocol(t, v.broker, nil)
 	p.mustApply(given)
 	p.mustBeSettled(given)
-	want := expand(t, cascade.Config{Vhost: v.name, Preset: preset, CreateDeliveryExchange: true})
+	want := expand(t, delay.Config{Vhost: v.name, Preset: preset, CreateDeliveryExchange: true})
 	// RabbitMQ adds the type that was left out (4.0).
 	if left := plan.Repair(want, v.exported()).Steps(); len(left) > 0 {
 		t.Errorf("what is exported is not the preset: %v", left)

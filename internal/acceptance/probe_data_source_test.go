@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
 	"github.com/hashicorp/terraform-plugin-testing/statecheck"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -18,7 +18,7 @@ import (
 func TestAccProbeDataSource(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
-	config := cascade.Config{Name: "t", Vhost: v.name, Levels: 4, CreateDeliveryExchange: true,
+	config := delay.Config{Name: "t", Vhost: v.name, Levels: 4, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	coarse := config
 	coarse.Name, coarse.Resolution = "coarse", 2*time.Second

@@ -18,7 +18,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // language is how the snippets of a language below examples/publishing are run.
@@ -410,7 +410,7 @@ func (c keyCase) key() string {
 	}
 	digits = strings.Repeat("0", c.levels-len(digits)) + digits
 	key := strings.Join(append(strings.Split(digits, ""), c.address), ".")
-	if len(key) > cascade.MaxKeyBytes {
+	if len(key) > delay.MaxKeyBytes {
 		return "error"
 	}
 	return key
@@ -418,7 +418,7 @@ func (c keyCase) key() string {
 
 // providerKey is the routing key of base 2 by the provider's own function, or "error".
 func (c keyCase) providerKey() string {
-	scale, err := cascade.NewScale(cascade.DefaultBase, c.levels, time.Duration(c.resolution)*time.Millisecond)
+	scale, err := delay.NewScale(delay.DefaultBase, c.levels, time.Duration(c.resolution)*time.Millisecond)
 	if err != nil {
 		return "error"
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -19,7 +19,7 @@ type rebuilt struct {
 	*vhost
 	*protocol
 	given     attributes
-	config    cascade.Config
+	config    delay.Config
 	collector *brokertest.Collector // of the application
 }
 
@@ -33,8 +33,8 @@ func newRebuilt(t *testing.T, queueType string, resolution time.Duration) *rebui
 		"vhost": v.name, "name": "t", "levels": rebuiltLevels, "resolution": resolution.String(),
 		"queue_type": queueType,
 	}
-	r.config = cascade.Config{Name: "t", Vhost: v.name, Levels: rebuiltLevels, Resolution: resolution,
-		QueueType: cascade.QueueType(queueType), CreateDeliveryExchange: true, StrictKeys: true,
+	r.config = delay.Config{Name: "t", Vhost: v.name, Levels: rebuiltLevels, Resolution: resolution,
+		QueueType: delay.QueueType(queueType), CreateDeliveryExchange: true, StrictKeys: true,
 		InternalLevels: true, ParkUnroutable: true}
 	r.mustApply(r.given)
 	v.declareQueue("application", nil)
@@ -91,36 +91,36 @@ func (r *rebuilt) inTime(n int, due time.Time) {
 func TestRebuild(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
-		other := map[string]cascade.QueueType{"quorum": cascade.Classic, "classic": cascade.Quorum}[queueType]
+		other := map[string]delay.QueueType{"quorum": delay.Classic, "classic": delay.Quorum}[queueType]
 		for name, is := range map[string]struct {
 			change attributes
-			config func(*cascade.Config)
+			config func(*delay.Config)
 			parks  bool // keeps parked messages
 		}{
-			"resolution": {attributes{"resolution": "250ms"}, func(c *cascade.Config) { c.Resolution /= 2 },
+			"resolution": {attributes{"resolution": "250ms"}, func(c *delay.Config) { c.Resolution /= 2 },
 				true},
 			"queue_type": {attributes{"queue_type": string(other)},
-				func(c *cascade.Config) { c.QueueType = other }, false},
-			"queue_name": {attributes{"queue_name": "q%d"}, func(c *cascade.Config) { c.QueueName = "q%d" },
+				func(c *delay.Config) { c.QueueType = other }, false},
+			"queue_name": {attributes{"queue_name": "q%d"}, func(c *delay.Config) { c.QueueName = "q%d" },
 				true},
 			"delivery_exchange": {attributes{"delivery_exchange": "e"},
-				func(c *cascade.Config) { c.DeliveryExchange = "e" }, true},
+				func(c *delay.Config) { c.DeliveryExchange = "e" }, true},
 			"internal_levels": {attributes{"internal_levels": false},
-				func(c *cascade.Config) { c.InternalLevels = false }, true},
+				func(c *delay.Config) { c.InternalLevels = false }, true},
 			"park_unroutable": {attributes{"park_unroutable": false},
-				func(c *cascade.Config) { c.ParkUnroutable = false }, false},
-			"base": {attributes{"base": 3}, func(c *cascade.Config) { c.Base = 3 }, true},
+				func(c *delay.Config) { c.ParkUnroutable = false }, false},
+			"base": {attributes{"base": 3}, func(c *delay.Config) { c.Base = 3 }, true},
 			"base, queue_name, park_unroutable": {
 				attributes{"base": 10, "queue_name": "q%d-%d", "park_unroutable": false},
-				func(c *cascade.Config) { c.Base, c.QueueName, c.ParkUnroutable = 10, "q%d-%d", false }, false,
+				func(c *delay.Config) { c.Base, c.QueueName, c.ParkUnroutable = 10, "q%d-%d", false }, false,
 			},
 			"queue_name, resolution": {
 				attributes{"queue_name": "q%d", "resolution": "250ms"},
-				func(c *cascade.Config) { c.QueueName, c.Resolution = "q%d", c.Resolution/2 }, true,
+				func(c *delay.Config) { c.QueueName, c.Resolution = "q%d", c.Resolution/2 }, true,
 			},
 			"queue_name, lookahead, park_unroutable": {
 				attributes{"queue_name": "q%d", "lookahead": 1, "park_unroutable": false},
-				func(c *cascade.Config) { c.QueueName, c.Lookahead, c.ParkUnroutable = "q%d", 1, false }, false,
+				func(c *delay.Config) { c.QueueName, c.Lookahead, c.ParkUnroutable = "q%d", 1, false }, false,
 			},
 		} {
 			t.Run(fmt.Sprintf("%s, %s", queueType, name), func(t *testing.T) {
@@ -200,18 +200,18 @@ func TestRebuildWithMessagesOnTheirWay(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
 		t.Run(queueType, func(t *testing.T) {
-			rebuildWithMessages(t, queueType, attributes{"resolution": "100ms"}, func(c *cascade.Config) {
+			rebuildWithMessages(t, queueType, attributes{"resolution": "100ms"}, func(c *delay.Config) {
 				c.Resolution = 100 * time.Millisecond
 			})
 		})
 		t.Run(queueType+", base", func(t *testing.T) {
-			rebuildWithMessages(t, queueType, attributes{"base": 3}, func(c *cascade.Config) { c.Base = 3 })
+			rebuildWithMessages(t, queueType, attributes{"base": 3}, func(c *delay.Config) { c.Base = 3 })
 		})
 	}
 }
 
 // rebuildWithMessages rebuilds while messages wait.
-func rebuildWithMessages(t *testing.T, queueType string, change attributes, config func(*cascade.Config)) {
+func rebuildWithMessages(t *testing.T, queueType string, change attributes, config func(*delay.Config)) {
 	t.Parallel()
 	r := newRebuilt(t, queueType, time.Second) // a busy machine takes seconds for a plan and an apply
 	before := r.objects()

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // TestRightsChangeMeanwhile takes away what a user may do in the middle of an operation. That ends soon, with one
@@ -17,7 +17,7 @@ func TestRightsChangeMeanwhile(t *testing.T) {
 	b := brokertest.Shared(t)
 	all := [3]string{".*", ".*", ".*"}
 	for _, verb := range []string{"create", "update", "rebuild", "destroy"} {
-		o := interrupted{cascadeType, cascade.Quorum, 2, verb}
+		o := interrupted{cascadeType, delay.Quorum, 2, verb}
 		at := lastDeletion(o.points(newVhost(t)))
 		for what, change := range map[string]struct{ take, give func(*user) }{
 			"tag":         {func(u *user) { u.tag("") }, func(u *user) { u.tag("management") }},

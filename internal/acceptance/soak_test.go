@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -241,8 +241,8 @@ func (c *soakCascade) anyBinding() topology.Binding {
 
 // desired is what the configuration stands for.
 func (c *soakCascade) desired() topology.Topology {
-	config := cascade.Config{Name: c.name, Vhost: c.soak.vhost, Levels: soakLevels, Resolution: soakUnit,
-		QueueType:              cascade.Quorum,
+	config := delay.Config{Name: c.name, Vhost: c.soak.vhost, Levels: soakLevels, Resolution: soakUnit,
+		QueueType:              delay.Quorum,
 		CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	if lookahead, ok := c.given["lookahead"].(int); ok {
 		config.Lookahead = lookahead

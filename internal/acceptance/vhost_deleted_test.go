@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // TestVhostIsDeletedMeanwhile deletes the vhost at every request of an operation, which waits for the end of that or
@@ -17,7 +17,7 @@ func TestVhostIsDeletedMeanwhile(t *testing.T) {
 	b := brokertest.Shared(t)
 	for _, verb := range []string{"create", "update", "destroy"} {
 		// with quorum queues, RabbitMQ 3.10.8 would lose its at-least-once dead-lettering
-		o := interrupted{cascadeType, cascade.Classic, 2, verb}
+		o := interrupted{cascadeType, delay.Classic, 2, verb}
 		points := o.points(newVhost(t))
 		for i := range points {
 			for _, waits := range []bool{true, false} {

@@ -20,7 +20,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
@@ -300,7 +300,7 @@ func inventory(t topology.Topology) []string {
 }
 
 // expand is what a configuration stands for.
-func expand(t testing.TB, config cascade.Config) topology.Topology {
+func expand(t testing.TB, config delay.Config) topology.Topology {
 	t.Helper()
 	resolved, err := config.Resolve()
 	if err != nil {
@@ -309,7 +309,7 @@ func expand(t testing.TB, config cascade.Config) topology.Topology {
 	return resolved.Expand()
 }
 
-func expandLadder(t testing.TB, config cascade.LadderConfig) topology.Topology {
+func expandLadder(t testing.TB, config delay.LadderConfig) topology.Topology {
 	t.Helper()
 	resolved, err := config.Resolve()
 	if err != nil {
@@ -436,12 +436,12 @@ func quote(text string) string {
 func destination(levels int, address string) string { return strings.Repeat("*.", levels) + address }
 
 // binary is the scale of a cascade in base 2.
-func binary(levels int, resolution time.Duration) cascade.Scale {
-	return cascade.Scale{Base: 2, Levels: levels, Resolution: resolution}
+func binary(levels int, resolution time.Duration) delay.Scale {
+	return delay.Scale{Base: 2, Levels: levels, Resolution: resolution}
 }
 
 // keyOf is the key of a message for the address.
-func keyOf(t testing.TB, s cascade.Scale, delay time.Duration, address string) string {
+func keyOf(t testing.TB, s delay.Scale, delay time.Duration, address string) string {
 	t.Helper()
 	key, err := s.RoutingKey(delay, address)
 	if err != nil {

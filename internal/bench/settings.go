@@ -7,7 +7,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/control"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/dataplane"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // settings are what each suite compares.
@@ -37,11 +37,11 @@ func brief() settings {
 	return settings{
 		suites: []string{"publish", "deadletter", "publish-bases", "bases", "terraform", "terraform-bases"},
 		publish: dataplane.PublishOptions{
-			Levels: []int{28}, Lookaheads: []int{1, full}, QueueTypes: []cascade.QueueType{cascade.Quorum}, Rounds: 3,
+			Levels: []int{28}, Lookaheads: []int{1, full}, QueueTypes: []delay.QueueType{delay.Quorum}, Rounds: 3,
 			Time: 1500 * time.Millisecond,
 		},
 		deadLetter: dataplane.DeadLetterOptions{
-			Lookaheads: []int{1, full}, QueueTypes: []cascade.QueueType{cascade.Classic}, Messages: 5000, Rounds: 1,
+			Lookaheads: []int{1, full}, QueueTypes: []delay.QueueType{delay.Classic}, Messages: 5000, Rounds: 1,
 		},
 		bases: dataplane.BaseOptions{
 			Digits: twoAndTen, Rounds: 2, Time: time.Second,
@@ -60,7 +60,7 @@ func long(messages, given int) settings {
 		}
 		return usual
 	}
-	both := []cascade.QueueType{cascade.Quorum, cascade.Classic}
+	both := []delay.QueueType{delay.Quorum, delay.Classic}
 	return settings{
 		suites: names(),
 		publish: dataplane.PublishOptions{

@@ -12,14 +12,14 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/control"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/dataplane"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 func TestMain(m *testing.M) { brokertest.Main(m) }
 
 // Every suite that can be short measures something on a real broker. How much is no matter of a test.
 func TestSuites(t *testing.T) {
-	quorum := []cascade.QueueType{cascade.Quorum}
+	quorum := []delay.QueueType{delay.Quorum}
 	paced := dataplane.PacedOptions{Lookaheads: []int{full}, Rates: []float64{50}, Rounds: 1, Time: time.Second,
 		MaxSteps: 3}
 	bases := []dataplane.Digits{{Base: 10, Levels: 2}}

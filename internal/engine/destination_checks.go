@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
@@ -133,7 +133,7 @@ func (d *Destination) isDelayQueue(ctx context.Context, look recognize.Lookup) (
 // fault is looked at once more.
 func (d *Destination) OtherLevels(ctx context.Context) (map[int]bool, error) {
 	own, err := recognize.Destination(d.Vhost.Name(), d.Binding)
-	if err != nil || own.Match != cascade.Exact {
+	if err != nil || own.Match != delay.Exact {
 		return nil, err
 	}
 	inbound, err := d.Vhost.Inbound(ctx, []string{d.Binding.Source}, nil)
@@ -195,7 +195,7 @@ func (d *Destination) isBehindClassic(ctx context.Context) (bool, error) {
 	own, _ := recognize.Destination(d.Vhost.Name(), d.Binding)
 	for _, b := range inbound.Sorted() {
 		levels, ok := recognize.LowestOf(b)
-		if !ok || own.Match == cascade.Exact && own.Levels != levels {
+		if !ok || own.Match == delay.Exact && own.Levels != levels {
 			continue
 		}
 		if classic, err := d.hasClassic(ctx, b.Source); classic || err != nil {

@@ -13,7 +13,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
@@ -52,7 +52,7 @@ func connect(t *testing.T, b *brokertest.Broker, endpoint string) *rabbit.Client
 
 // levels is a cascade of so many levels.
 func levels(t *testing.T, n int) topology.Topology {
-	return plantest.Expand(t, cascade.Config{Name: "t", Levels: n, StrictKeys: true, ParkUnroutable: true,
+	return plantest.Expand(t, delay.Config{Name: "t", Levels: n, StrictKeys: true, ParkUnroutable: true,
 		CreateDeliveryExchange: true})
 }
 
@@ -260,8 +260,8 @@ func TestDestroyWhileMessagesWait(t *testing.T) {
 func TestRebuild(t *testing.T) {
 	w := newWorld(t)
 	before := levels(t, 3)
-	desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: 3, StrictKeys: true, ParkUnroutable: true,
-		CreateDeliveryExchange: true, QueueType: cascade.Classic})
+	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 3, StrictKeys: true, ParkUnroutable: true,
+		CreateDeliveryExchange: true, QueueType: delay.Classic})
 	w.create(before)
 	w.publish(before.Entry, "1.0.0.somebody")
 	outcome, err := w.apply(before, desired, engine.Options{Rebuild: true})
@@ -284,8 +284,8 @@ func TestRebuildThatIsBrokenOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			before := levels(t, 2)
-			desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: 2, StrictKeys: true,
-				CreateDeliveryExchange: true, QueueType: cascade.Classic})
+			desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 2, StrictKeys: true,
+				CreateDeliveryExchange: true, QueueType: delay.Classic})
 			w.create(before)
 			overHTTP := *w.broker
 			overHTTP.AMQPURI = "amqp://127.0.0.1:1"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
@@ -17,14 +17,14 @@ import (
 // Whatever is missing is one finding, which names it: an exchange or a queue takes its bindings with it.
 func TestOneCauseIsOneFinding(t *testing.T) {
 	for what, desired := range map[string]topology.Topology{
-		"cascade": plantest.Expand(t, cascade.Config{Name: "t", Levels: 13, StrictKeys: true, ParkUnroutable: true,
+		"cascade": plantest.Expand(t, delay.Config{Name: "t", Levels: 13, StrictKeys: true, ParkUnroutable: true,
 			CreateDeliveryExchange: true}),
-		"chain": plantest.Expand(t, cascade.Config{Name: "t", Levels: 4, Lookahead: 1, DeliveryExchange: "others"}),
-		"base 10": plantest.Expand(t, cascade.Config{Name: "t", Levels: 3, Base: 10, StrictKeys: true,
+		"chain": plantest.Expand(t, delay.Config{Name: "t", Levels: 4, Lookahead: 1, DeliveryExchange: "others"}),
+		"base 10": plantest.Expand(t, delay.Config{Name: "t", Levels: 3, Base: 10, StrictKeys: true,
 			ParkUnroutable:         true,
 			CreateDeliveryExchange: true}),
 		"ladder": plantest.ExpandLadder(t, "1s", "5s", "1h"),
-		"preset": plantest.Expand(t, cascade.Config{Preset: cascade.Celery, ParkUnroutable: true,
+		"preset": plantest.Expand(t, delay.Config{Preset: delay.Celery, ParkUnroutable: true,
 			CreateDeliveryExchange: true}),
 	} {
 		damages := map[string]plan.Step{fmt.Sprintf("exchange %q",
@@ -62,7 +62,7 @@ func TestOneCauseIsOneFinding(t *testing.T) {
 
 // Several causes are as many findings, also where they meet in one binding.
 func TestSeveralCausesAreSeveralFindings(t *testing.T) {
-	desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: 4, StrictKeys: true, ParkUnroutable: true,
+	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 4, StrictKeys: true, ParkUnroutable: true,
 		CreateDeliveryExchange: true})
 	b := deployedAlone(t, desired)
 	for _, step := range []plan.Step{

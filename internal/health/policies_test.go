@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
@@ -15,7 +15,7 @@ import (
 
 // In base 10 a level has nine queues, each with a time of its own: policies and consumers concern some of them.
 func TestFindingsInBase10(t *testing.T) {
-	expanded := plantest.Expand(t, cascade.Config{Name: "t", Levels: 3, Base: 10, ParkUnroutable: true,
+	expanded := plantest.Expand(t, delay.Config{Name: "t", Levels: 3, Base: 10, ParkUnroutable: true,
 		CreateDeliveryExchange: true})
 	queues := func(chosen func(level, digit int) bool) (names []string) {
 		for level := range 3 {
@@ -93,7 +93,7 @@ func saidOfDelays(t *testing.T, findings []health.Finding, says string) (queues 
 
 // A binding of others is one finding, also where it leads to a queue of the cascade, by a digit that base 10 has not.
 func TestForeignBindingInBase10(t *testing.T) {
-	expanded := plantest.Expand(t, cascade.Config{Name: "t", Levels: 3, Base: 10, CreateDeliveryExchange: true})
+	expanded := plantest.Expand(t, delay.Config{Name: "t", Levels: 3, Base: 10, CreateDeliveryExchange: true})
 	actual := deployedAlone(t, expanded).Actual(expanded)
 	actual.Bindings.Add(topology.Binding{Source: "t.delay-01", RoutingKey: "*.a.#", DestinationType: topology.ToQueue,
 		Destination: "t.delay-01-9"})

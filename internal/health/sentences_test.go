@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
@@ -76,11 +76,11 @@ type damageCase struct {
 }
 
 var (
-	parks = cascade.Config{Name: "t", Levels: 3, StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
+	parks = delay.Config{Name: "t", Levels: 3, StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
 		CreateDeliveryExchange: true}
-	preset  = cascade.Config{Preset: cascade.Celery, ParkUnroutable: true, CreateDeliveryExchange: true}
-	bare    = cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true}
-	classic = cascade.Config{Name: "t", Levels: 3, Lookahead: 1, QueueType: cascade.Classic, DeliveryExchange: "others"}
+	preset  = delay.Config{Preset: delay.Celery, ParkUnroutable: true, CreateDeliveryExchange: true}
+	bare    = delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true}
+	classic = delay.Config{Name: "t", Levels: 3, Lookahead: 1, QueueType: delay.Classic, DeliveryExchange: "others"}
 )
 
 func TestSentences(t *testing.T) {

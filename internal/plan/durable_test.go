@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -14,9 +14,9 @@ import (
 // TestNewQueuesBecomeDurable looks for the one wait between the declaration of quorum queues and all else that a plan
 // does then. In the other tests, the model of a broker refuses to bind a queue before.
 func TestNewQueuesBecomeDurable(t *testing.T) {
-	c := cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true}
+	c := delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true}
 	quorum := plantest.Expand(t, c)
-	c.QueueType = cascade.Classic
+	c.QueueType = delay.Classic
 	classic := plantest.Expand(t, c)
 	empty := topology.New()
 	lacks := func(queues ...string) topology.Topology {

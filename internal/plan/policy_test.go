@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -16,14 +16,14 @@ import (
 const parking = "celery.unroutable"
 
 // parkingByPolicy is a cascade that parks by a policy.
-func parkingByPolicy(t plantest.Fataler, preset cascade.Preset, parks bool) topology.Topology {
+func parkingByPolicy(t plantest.Fataler, preset delay.Preset, parks bool) topology.Topology {
 	t.Helper()
-	return plantest.Expand(t, cascade.Config{Preset: preset, CreateDeliveryExchange: true, ParkUnroutable: parks})
+	return plantest.Expand(t, delay.Config{Preset: preset, CreateDeliveryExchange: true, ParkUnroutable: parks})
 }
 
 // A policy is set when it can park, and before anybody can publish. It goes after all exchanges, and before the queues.
 func TestPolicyHasItsPlaceInTheOrder(t *testing.T) {
-	desired := parkingByPolicy(t, cascade.Celery, true)
+	desired := parkingByPolicy(t, delay.Celery, true)
 	b := plantest.Around(desired)
 	create := plan.Create(desired, b.Actual(desired), "mark")
 	at := positions(create.Steps())
@@ -64,8 +64,8 @@ func positions(steps []plan.Step) map[string]int {
 
 // Whatever step fails, the objects from before are there afterwards, the policy included.
 func TestPolicyIsUndone(t *testing.T) {
-	quorum, plain := parkingByPolicy(t, cascade.Celery, true), parkingByPolicy(t, cascade.Celery, false)
-	classic := parkingByPolicy(t, cascade.CeleryClassic, true)
+	quorum, plain := parkingByPolicy(t, delay.Celery, true), parkingByPolicy(t, delay.Celery, false)
+	classic := parkingByPolicy(t, delay.CeleryClassic, true)
 	part := quorum.Without(plain)
 	for name, test := range map[string]struct {
 		before, after topology.Topology
@@ -129,7 +129,7 @@ func hasUndo(todo plan.Plan, step int) bool {
 
 // A create is undone by what it has done, wherever it fails.
 func TestCreateWithPolicyIsUndone(t *testing.T) {
-	desired := parkingByPolicy(t, cascade.Celery, true)
+	desired := parkingByPolicy(t, delay.Celery, true)
 	steps := plan.Create(desired, topology.New(), "mark").Steps()
 	for i := range steps {
 		b := plantest.NewBroker(topology.New())
@@ -148,7 +148,7 @@ func TestCreateWithPolicyIsUndone(t *testing.T) {
 
 // Parking that goes is a part of its own: it leaves all else, and stays while a message is parked.
 func TestParkingGoesWhenItIsEmpty(t *testing.T) {
-	quorum, plain := parkingByPolicy(t, cascade.Celery, true), parkingByPolicy(t, cascade.Celery, false)
+	quorum, plain := parkingByPolicy(t, delay.Celery, true), parkingByPolicy(t, delay.Celery, false)
 	part := quorum.Without(plain)
 	if len(part.Exchanges) != 1 || len(part.Queues) != 1 || len(part.Policies) != 1 || len(part.Bindings) != 1 {
 		t.Fatalf("the part is %v", part)
@@ -171,7 +171,7 @@ func TestParkingGoesWhenItIsEmpty(t *testing.T) {
 
 // A policy that was changed is set again, and nothing else is touched.
 func TestPolicyIsRepaired(t *testing.T) {
-	desired := parkingByPolicy(t, cascade.Celery, true)
+	desired := parkingByPolicy(t, delay.Celery, true)
 	b := plantest.NewBroker(desired)
 	changed := desired.Policies[parking]
 	changed.Pattern = "^other"

@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -37,7 +37,7 @@ func anyRebuild(t *rapid.T) rebuilt {
 		c.ParkUnroutable = !c.ParkUnroutable
 	}
 	if rapid.Bool().Draw(t, "type") {
-		c.QueueType = rapid.SampledFrom([]cascade.QueueType{cascade.Quorum, cascade.Classic}).Draw(t, "type after")
+		c.QueueType = rapid.SampledFrom([]delay.QueueType{delay.Quorum, delay.Classic}).Draw(t, "type after")
 	}
 	c.Resolution = rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(t, "resolution")
 	c.Lookahead = rapid.IntRange(1, c.Levels).Draw(t, "lookahead after")
@@ -274,7 +274,7 @@ func TestRebuildLosesNoMessage(t *testing.T) {
 
 // What others have bound is bound once more before anything is closed: whoever may not, learns so in time.
 func TestRebuildProvesThatItMayBindAgain(t *testing.T) {
-	c := cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true}
+	c := delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true}
 	before := plantest.Expand(t, c)
 	c.ParkUnroutable = false
 	after := plantest.Expand(t, c)

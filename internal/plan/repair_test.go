@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -162,7 +162,7 @@ func TestDiffNeverMisleadsDuringARepair(t *testing.T) {
 // An exchange that was missing is bound onwards before others are bound to it. While it comes back, nothing is led into
 // it that it could not take.
 func TestDiffBindsNewExchangesOnwardsFirst(t *testing.T) {
-	desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: 5, Lookahead: 1, CreateDeliveryExchange: true,
+	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 5, Lookahead: 1, CreateDeliveryExchange: true,
 		ParkUnroutable: true})
 	b := deployed(t, desired)
 	run(t, b, plan.Plan{{Steps: []plan.Step{plan.DeleteExchange{Name: "t.delay-02"}}}})
@@ -184,7 +184,7 @@ func TestDiffBindsNewExchangesOnwardsFirst(t *testing.T) {
 }
 
 // anyUpdate is a cascade, a broker that has it, and what it is to be with another lookahead and other keys.
-func anyUpdate(t *rapid.T) (c cascade.Config, b *plantest.Broker, desired topology.Topology) {
+func anyUpdate(t *rapid.T) (c delay.Config, b *plantest.Broker, desired topology.Topology) {
 	c = anyCascade().Draw(t, "cascade")
 	changed := c
 	changed.Lookahead = rapid.IntRange(1, c.Levels).Draw(t, "new lookahead")
@@ -276,7 +276,7 @@ func anyRefusal(t *rapid.T, b *plantest.Broker, desired topology.Topology) {
 
 // A foreign binding that leads out of the cascade goes even so.
 func TestDiffUnbindsWhatLeadsOutBesideARefusal(t *testing.T) {
-	c := cascade.Config{Name: "t", Levels: 3, Lookahead: 1, CreateDeliveryExchange: true}
+	c := delay.Config{Name: "t", Levels: 3, Lookahead: 1, CreateDeliveryExchange: true}
 	b := deployed(t, plantest.Expand(t, c))
 	foreign := topologytest.ToQueue("t.delay-01", "#", plantest.Audit)
 	b.Bindings.Add(foreign)
@@ -294,7 +294,7 @@ func TestDiffUnbindsWhatLeadsOutBesideARefusal(t *testing.T) {
 // An exchange that deletes itself goes with its last binding, here when the exchange below is recreated.
 func TestDiffRecreatesAnAutoDeleteExchange(t *testing.T) {
 	for name, test := range map[string]struct {
-		names       cascade.Format
+		names       delay.Format
 		below       int // its level
 		deletesBoth bool
 	}{
@@ -303,7 +303,7 @@ func TestDiffRecreatesAnAutoDeleteExchange(t *testing.T) {
 		"the names are not in order":        {"t.delay-%d", 9, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: test.below + 2, Lookahead: 1,
+			desired := plantest.Expand(t, delay.Config{Name: "t", Levels: test.below + 2, Lookahead: 1,
 				ExchangeName: test.names, ParkUnroutable: true, CreateDeliveryExchange: true})
 			b := deployed(t, desired)
 			entry, below := b.Exchanges[desired.Entry], b.Exchanges[test.names.Name(test.below)]
@@ -329,7 +329,7 @@ func TestDiffRecreatesAnAutoDeleteExchange(t *testing.T) {
 }
 
 func TestDiffRecreatesAQueueOnlyWhileItIsEmpty(t *testing.T) {
-	desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
+	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
 	b := deployed(t, desired)
 	shortenTTL(b, "t.delay-01")
 	shortenTTL(b, "t.delay-02")
@@ -344,14 +344,14 @@ func TestDiffRecreatesAQueueOnlyWhileItIsEmpty(t *testing.T) {
 	if b.Messages["t.delay-01"] != 3 {
 		t.Errorf("%d messages are left", b.Messages["t.delay-01"])
 	}
-	rest := plantest.Expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
+	rest := plantest.Expand(t, delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
 	rest.Queues["t.delay-01"] = kept
 	same(t, ownedBy(desired, b), rest, "after the refusal, all but the queue that holds messages")
 }
 
 // A message that gets into a queue after it was found empty keeps it, with all its bindings.
 func TestDiffKeepsAQueueThatFillsMeanwhile(t *testing.T) {
-	desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
+	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
 	for number := 1; ; number++ {
 		b := deployed(t, desired)
 		shortenTTL(b, "t.delay-00")
@@ -382,7 +382,7 @@ func TestDiffKeepsAQueueThatFillsMeanwhile(t *testing.T) {
 
 // If an object cannot be declared anew, it comes back as it was.
 func TestDiffBringsBackWhatItCannotRecreate(t *testing.T) {
-	desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
+	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
 		ParkUnroutable: true})
 	for name, damage := range map[string]func(*plantest.Broker){
 		"queue":    func(b *plantest.Broker) { shortenTTL(b, "t.delay-00") },
@@ -412,7 +412,7 @@ func TestDiffBringsBackWhatItCannotRecreate(t *testing.T) {
 
 // A delivery exchange with the applications' bindings is never recreated, only an unused one.
 func TestDiffRecreatesOnlyAnUnusedDeliveryExchange(t *testing.T) {
-	desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
+	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
 	b := deployed(t, desired)
 	setType(b, "t.delivery", "direct")
 	before := b.Snapshot()
@@ -430,15 +430,15 @@ func TestDiffRecreatesOnlyAnUnusedDeliveryExchange(t *testing.T) {
 // away would be lost. Quorum queues with at-least-once keep it.
 func TestDiffRecreatesAnExchangeOnlyIfNothingCanGetLost(t *testing.T) {
 	for _, test := range []struct {
-		queueType cascade.QueueType
+		queueType delay.QueueType
 		typeOf    string
 		refused   bool
 	}{
-		{cascade.Classic, "topic", true},
-		{cascade.Classic, "fanout", false},
-		{cascade.Quorum, "topic", false},
+		{delay.Classic, "topic", true},
+		{delay.Classic, "fanout", false},
+		{delay.Quorum, "topic", false},
 	} {
-		desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: 3, QueueType: test.queueType,
+		desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 3, QueueType: test.queueType,
 			CreateDeliveryExchange: true})
 		b := deployed(t, desired)
 		e := b.Exchanges["t.delay-01"]

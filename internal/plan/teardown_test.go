@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -94,7 +94,7 @@ func letGo(t *rapid.T, b *plantest.Broker, delivery string, force bool) {
 
 // Whatever holds a message, it is found before anything is touched.
 func TestTeardownRefusesWhileMessagesWait(t *testing.T) {
-	desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
+	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
 		ParkUnroutable: true})
 	for _, test := range []struct {
 		guard plan.Guard
@@ -124,7 +124,7 @@ func TestTeardownRefusesWhileMessagesWait(t *testing.T) {
 }
 
 func TestTeardownRestoresTheEntryIfItDoesNotRunEmpty(t *testing.T) {
-	desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true})
+	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true})
 	b := deployed(t, desired)
 	b.Messages["t.delay-02"] = 2
 	before := b.Snapshot()
@@ -192,7 +192,7 @@ func TestTeardownRestoresWhatItRemovedIfItFails(t *testing.T) {
 // Each queue is deleted with the names of all that led into it, which is closed by then.
 func TestTeardownNamesSources(t *testing.T) {
 	for _, lookahead := range []int{1, 3, 0} {
-		desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: 28, Lookahead: lookahead,
+		desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 28, Lookahead: lookahead,
 			CreateDeliveryExchange: true,
 			ParkUnroutable:         true})
 		b := deployed(t, desired)
@@ -237,7 +237,7 @@ func namesSources(t *testing.T, deletion plan.DeleteQueue, bindings topology.Bin
 
 // A restored exchange is bound onwards before others are bound to it.
 func TestTeardownRestoresTheEntryBeforeWhatLeadsToIt(t *testing.T) {
-	c := cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true}
+	c := delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true}
 	desired := plantest.Expand(t, c)
 	b := deployed(t, desired)
 	b.Bindings.Add(topologytest.ToExchange(plantest.Feed, "1.0.1.#", desired.Entry))
@@ -289,7 +289,7 @@ func TestTeardownRestoresBesidesWhatOthersRemoved(t *testing.T) {
 
 // What desired does not name is not removed, even if the reader brought it along.
 func TestTeardownRemovesOnlyWhatIsDesired(t *testing.T) {
-	desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: 2, DeliveryExchange: "company"})
+	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 2, DeliveryExchange: "company"})
 	for _, guard := range []plan.Guard{{}, {Force: true}} {
 		b := deployed(t, desired)
 		for _, step := range plan.Teardown(desired, b.Snapshot(), guard).Steps() {
@@ -359,7 +359,7 @@ func TestUndoRemovesOnlyWhatWasMade(t *testing.T) {
 }
 
 func TestUndoKeepsWhatHoldsMessages(t *testing.T) {
-	desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
+	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
 		ParkUnroutable: true})
 	for _, queue := range slices.Sorted(maps.Keys(desired.Queues)) {
 		b := plantest.Around(desired)

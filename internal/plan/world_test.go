@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -18,17 +18,17 @@ import (
 )
 
 // anyCascade draws small cascades of all kinds.
-func anyCascade() *rapid.Generator[cascade.Config] {
-	return rapid.Custom(func(t *rapid.T) cascade.Config {
+func anyCascade() *rapid.Generator[delay.Config] {
+	return rapid.Custom(func(t *rapid.T) delay.Config {
 		levels := rapid.IntRange(1, 5).Draw(t, "levels")
-		return cascade.Config{
+		return delay.Config{
 			Name: "t", Levels: levels,
 			Lookahead:              rapid.IntRange(1, levels).Draw(t, "lookahead"),
 			StrictKeys:             rapid.Bool().Draw(t, "strict keys"),
 			InternalLevels:         rapid.Bool().Draw(t, "internal levels"),
 			ParkUnroutable:         rapid.Bool().Draw(t, "park unroutable"),
 			CreateDeliveryExchange: rapid.Bool().Draw(t, "create delivery exchange"),
-			QueueType: rapid.SampledFrom([]cascade.QueueType{cascade.Quorum, cascade.Classic}).Draw(t,
+			QueueType: rapid.SampledFrom([]delay.QueueType{delay.Quorum, delay.Classic}).Draw(t,
 				"queue type"),
 		}
 	})
@@ -87,18 +87,18 @@ func same(t plantest.Fataler, got, want topology.Topology, when string) {
 
 // everyKey tells where the keys of all delays go.
 func everyKey(
-	t plantest.Fataler, c cascade.Config, there topology.Topology, check func(key string, delay time.Duration,
+	t plantest.Fataler, c delay.Config, there topology.Topology, check func(key string, delay time.Duration,
 		arrivals []topologytest.Arrival),
 ) {
 	t.Helper()
 	router := topologytest.NewRouter(there)
 	for steps := range 1 << c.Levels {
-		delay := time.Duration(steps) * time.Second
-		key, err := cascade.Scale{Base: 2, Levels: c.Levels, Resolution: time.Second}.RoutingKey(delay, "destination")
+		wait := time.Duration(steps) * time.Second
+		key, err := delay.Scale{Base: 2, Levels: c.Levels, Resolution: time.Second}.RoutingKey(wait, "destination")
 		if err != nil {
 			t.Fatal(err)
 		}
-		check(key, delay, router.Follow(there.Entry, key))
+		check(key, wait, router.Follow(there.Entry, key))
 	}
 }
 

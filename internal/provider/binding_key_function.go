@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/function"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 func newBindingKeyFunction() function.Function {
@@ -24,7 +24,7 @@ func newBindingKeyFunction() function.Function {
 				levelsParameter(),
 				function.Int64Parameter{CustomType: wholeNumberType{}, Name: "digit",
 					MarkdownDescription: fmt.Sprintf("`1` to `%d` for the binding to the digit's queue, `0` for the "+
-						"binding to the exchange below.", cascade.MaxBase-1)},
+						"binding to the exchange below.", delay.MaxBase-1)},
 			},
 			Return: function.StringReturn{},
 		},
@@ -33,7 +33,7 @@ func newBindingKeyFunction() function.Function {
 			if wrong := arguments.Get(ctx, &level, &levels, &digit); wrong != nil {
 				return nil, wrong
 			}
-			return cascade.BindingKey(int(level), int(levels), int(digit))
+			return delay.BindingKey(int(level), int(levels), int(digit))
 		},
 	}
 }

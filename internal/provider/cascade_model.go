@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -41,8 +41,8 @@ func (m *cascadeModel) isKnown() bool {
 }
 
 // scale implements declaration.
-func (m *cascadeModel) scale() cascade.Scale {
-	return cascade.Scale{Base: int(m.Base.ValueInt64()), Levels: int(m.Levels.ValueInt64()),
+func (m *cascadeModel) scale() delay.Scale {
+	return delay.Scale{Base: int(m.Base.ValueInt64()), Levels: int(m.Levels.ValueInt64()),
 		Resolution: durationOf(m.Resolution)}
 }
 
@@ -55,31 +55,31 @@ func (m *cascadeModel) expand() (topology.Topology, diag.Diagnostics) {
 	return resolved.Expand(), nil
 }
 
-func (m *cascadeModel) resolve() (cascade.Cascade, diag.Diagnostics) {
+func (m *cascadeModel) resolve() (delay.Cascade, diag.Diagnostics) {
 	resolved, err := m.config().Resolve()
 	if err != nil {
-		return cascade.Cascade{}, configErrors(err)
+		return delay.Cascade{}, configErrors(err)
 	}
 	return resolved, nil
 }
 
 // config is the cascade that the model describes, as far as it is known. Null values are left to the defaults.
-func (m cascadeModel) config() cascade.Config {
+func (m cascadeModel) config() delay.Config {
 	// A preset has neither strict keys nor internal levels, and parking only if that is given.
 	unlessPreset := func(value types.Bool) bool { return value.IsNull() && m.Preset.IsNull() || value.ValueBool() }
-	return cascade.Config{
+	return delay.Config{
 		Vhost:                  vhostOf(m.Vhost),
 		Name:                   m.Name.ValueString(),
-		Preset:                 cascade.Preset(m.Preset.ValueString()),
+		Preset:                 delay.Preset(m.Preset.ValueString()),
 		Base:                   int(m.Base.ValueInt64()),
 		Levels:                 int(m.Levels.ValueInt64()),
 		MaxDelay:               durationOf(m.MaxDelay),
 		Resolution:             durationOf(m.Resolution),
-		ExchangeName:           cascade.Format(m.ExchangeName.ValueString()),
-		QueueName:              cascade.Format(m.QueueName.ValueString()),
+		ExchangeName:           delay.Format(m.ExchangeName.ValueString()),
+		QueueName:              delay.Format(m.QueueName.ValueString()),
 		DeliveryExchange:       m.DeliveryExchange.ValueString(),
 		CreateDeliveryExchange: m.CreateDeliveryExchange.IsNull() || m.CreateDeliveryExchange.ValueBool(),
-		QueueType:              cascade.QueueType(m.QueueType.ValueString()),
+		QueueType:              delay.QueueType(m.QueueType.ValueString()),
 		QuorumOptions:          m.quorumOptions(),
 		Lookahead:              int(m.Lookahead.ValueInt64()),
 		StrictKeys:             unlessPreset(m.StrictKeys),
@@ -93,7 +93,7 @@ func (m *cascadeModel) emptyValues() emptyValues {
 	empty := m.declaredModel.emptyValues()
 	empty.texts(map[string]types.String{"preset": m.Preset, "exchange_name": m.ExchangeName})
 	if isGiven(m.Base) && m.Base.ValueInt64() == 0 { // which would stand for the default
-		empty.add("base", "is 0; it can be %d to %d", cascade.MinBase, cascade.MaxBase)
+		empty.add("base", "is 0; it can be %d to %d", delay.MinBase, delay.MaxBase)
 	}
 	empty.count("levels", m.Levels)
 	empty.count("lookahead", m.Lookahead)
@@ -107,7 +107,7 @@ var levelPosition = position{"level",
 	computedNumber("Level of a delay queue, null for the queue of unroutable messages."), types.Int64Null()}
 
 // compute expands a cascade.
-func compute(resolved cascade.Cascade) computed {
+func compute(resolved delay.Cascade) computed {
 	shows := depictionOf(resolved)
 	c := computeDeclared(shows, resolved.ParkUnroutable, string(resolved.QueueName))
 	c["base"] = types.Int64Value(int64(resolved.Base))
@@ -143,7 +143,7 @@ func (m *cascadeModel) setActual(actual topology.Topology) diag.Diagnostics {
 
 // internalLevels tells whether an exchange below the entry is internal. Where there is none at all, the configured
 // value holds.
-func internalLevels(resolved cascade.Cascade, actual topology.Topology) bool {
+func internalLevels(resolved delay.Cascade, actual topology.Topology) bool {
 	none := true
 	for level := range resolved.Levels - 1 {
 		e, exists := actual.Exchanges[resolved.Exchange(level)]
@@ -155,7 +155,7 @@ func internalLevels(resolved cascade.Cascade, actual topology.Topology) bool {
 	return none && resolved.InternalLevels
 }
 
-func depictionOf(resolved cascade.Cascade) depiction {
+func depictionOf(resolved delay.Cascade) depiction {
 	levels := map[string]attr.Value{}
 	for level := range resolved.Levels {
 		for _, q := range resolved.DelayQueues(level) {
@@ -181,19 +181,19 @@ func (m *cascadeModel) recognize(ctx context.Context, look recognize.Lookup, vho
 }
 
 // forecast is what can be said of a configuration some of whose values are not known yet.
-func (m cascadeModel) forecast(ctx context.Context) (computed, cascade.Errors) {
-	return tryAll(ctx, m.trials(), cascade.Config.Resolve, compute)
+func (m cascadeModel) forecast(ctx context.Context) (computed, delay.Errors) {
+	return tryAll(ctx, m.trials(), delay.Config.Resolve, compute)
 }
 
 // trials are configurations that differ in the unknown values of the model. The values are chosen so that some of them
 // pass every check and any two of them give different objects.
-func (m cascadeModel) trials() []cascade.Config {
-	type config = cascade.Config
+func (m cascadeModel) trials() []delay.Config {
+	type config = delay.Config
 	var unknown variants[config]
 	try(&unknown, m.Vhost, func(c *config, v string) { c.Vhost = v }, "a")
 	try(&unknown, m.Name, func(c *config, v string) { c.Name = v }, "name~a", "name~b")
-	try(&unknown, m.Preset, func(c *config, v cascade.Preset) { c.Preset = v },
-		"", cascade.NServiceBusV1, cascade.Celery)
+	try(&unknown, m.Preset, func(c *config, v delay.Preset) { c.Preset = v },
+		"", delay.NServiceBusV1, delay.Celery)
 	try(&unknown, m.Base, func(c *config, v int) {
 		if c.Base = v; v > 2 && m.QueueName.IsUnknown() {
 			c.QueueName = "queue~a%d-%x"
@@ -201,19 +201,19 @@ func (m cascadeModel) trials() []cascade.Config {
 	}, 2, 3, 10, 16)
 	try(&unknown, m.Resolution, func(c *config, v time.Duration) { c.Resolution = v },
 		time.Second, time.Millisecond, time.Hour)
-	try(&unknown, m.Levels, func(c *config, v int) { c.Levels = v }, 28, 1, 2, 14, cascade.MaxLevels, 0)
+	try(&unknown, m.Levels, func(c *config, v int) { c.Levels = v }, 28, 1, 2, 14, delay.MaxLevels, 0)
 	try(&unknown, m.MaxDelay, func(c *config, v time.Duration) { c.MaxDelay = v }, time.Hour, time.Millisecond, 0)
-	try(&unknown, m.ExchangeName, func(c *config, v cascade.Format) { c.ExchangeName = v },
+	try(&unknown, m.ExchangeName, func(c *config, v delay.Format) { c.ExchangeName = v },
 		"exchange~a%d", "exchange~b%d")
-	try(&unknown, m.QueueName, func(c *config, v cascade.Format) { c.QueueName = v }, "queue~a%d", "queue~b%d",
+	try(&unknown, m.QueueName, func(c *config, v delay.Format) { c.QueueName = v }, "queue~a%d", "queue~b%d",
 		"queue~a%d-%x", "queue~b%d-%x")
 	try(&unknown, m.DeliveryExchange, func(c *config, v string) { c.DeliveryExchange = v }, "delivery~a", "delivery~b")
 	try(&unknown, m.CreateDeliveryExchange, func(c *config, v bool) { c.CreateDeliveryExchange = v }, true, false)
-	try(&unknown, m.QueueType, func(c *config, v cascade.QueueType) { c.QueueType = v },
-		cascade.Quorum, cascade.Classic)
+	try(&unknown, m.QueueType, func(c *config, v delay.QueueType) { c.QueueType = v },
+		delay.Quorum, delay.Classic)
 	try(&unknown, m.MaxLength, func(c *config, v int64) { c.MaxLength = v }, 0, 1)
-	try(&unknown, m.QueueLeaderLocator, func(c *config, v cascade.LeaderLocator) { c.LeaderLocator = v },
-		"", cascade.Balanced)
+	try(&unknown, m.QueueLeaderLocator, func(c *config, v delay.LeaderLocator) { c.LeaderLocator = v },
+		"", delay.Balanced)
 	try(&unknown, m.QuorumInitialGroupSize, func(c *config, v int64) { c.InitialGroupSize = v }, 0, 1)
 	try(&unknown, m.Lookahead, func(c *config, v int) { c.Lookahead = v }, 1, 2)
 	try(&unknown, m.StrictKeys, func(c *config, v bool) { c.StrictKeys = v }, true, false)
@@ -224,7 +224,7 @@ func (m cascadeModel) trials() []cascade.Config {
 
 func (m *cascadeModel) validate(ctx context.Context) diag.Diagnostics {
 	if empty := m.emptyValues(); len(empty) > 0 {
-		return configErrors(cascade.Errors(empty))
+		return configErrors(delay.Errors(empty))
 	}
 	if _, errs := m.forecast(ctx); len(errs) > 0 {
 		return configErrors(errs)

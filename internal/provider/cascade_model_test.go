@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
@@ -238,7 +238,7 @@ func unknownWithin(value attr.Value) bool {
 // BenchmarkExpand is what it takes to work out all computed values of 28 levels with full lookahead.
 func BenchmarkExpand(b *testing.B) {
 	for b.Loop() {
-		resolved, err := cascade.Config{Vhost: "/", Name: "t", Levels: 28, CreateDeliveryExchange: true,
+		resolved, err := delay.Config{Vhost: "/", Name: "t", Levels: 28, CreateDeliveryExchange: true,
 			StrictKeys: true, InternalLevels: true, ParkUnroutable: true}.Resolve()
 		if err != nil {
 			b.Fatal(err)

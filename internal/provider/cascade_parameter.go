@@ -16,7 +16,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // cascadeParameter takes a cascade as an object with the attributes of rabbitmqdelay_cascade. It is
@@ -35,7 +35,7 @@ func cascadeParameter() function.Parameter {
 
 // ofCascade is what a function makes of its only argument, a cascade. It is unknown as long as that is.
 func ofCascade(
-	unknown attr.Value, run func(cascade.Cascade) (any, error),
+	unknown attr.Value, run func(delay.Cascade) (any, error),
 ) func(context.Context, function.ArgumentsData) (any, error) {
 	return func(ctx context.Context, arguments function.ArgumentsData) (any, error) {
 		var argument types.Dynamic
@@ -57,7 +57,7 @@ func ofCascade(
 // unknown. A fault that no such value would mend is an error already.
 func cascadeArgument(
 	ctx context.Context, argument types.Dynamic,
-) (resolved cascade.Cascade, known bool, err error) {
+) (resolved delay.Cascade, known bool, err error) {
 	if argument.IsUnknown() || argument.IsUnderlyingValueUnknown() {
 		return resolved, false, nil
 	}
@@ -66,7 +66,7 @@ func cascadeArgument(
 		return resolved, false, err
 	}
 	if empty := model.emptyValues(); len(empty) > 0 {
-		return resolved, false, cascade.Errors(empty)
+		return resolved, false, delay.Errors(empty)
 	}
 	if !model.EntryExchange.IsNull() {
 		model.MaxDelay = timetypes.NewGoDurationNull() // a resource has both
@@ -120,7 +120,7 @@ func cascadeModelOf(ctx context.Context, value attr.Value) (model cascadeModel, 
 			values[name] = tftypes.NewValue(valueTypes[name], tftypes.UnknownValue)
 			known = false
 		case !converted.Type().Equal(valueTypes[name]):
-			return model, false, cascade.AttributeError{Attribute: name,
+			return model, false, delay.AttributeError{Attribute: name,
 				Message: fmt.Sprintf("is a %s; it has to be a %s", typeText(converted.Type()),
 					typeText(valueTypes[name]))}
 		default:

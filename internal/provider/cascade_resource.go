@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // schema implements declaration.
@@ -47,7 +47,7 @@ func (*cascadeModel) schema(ctx context.Context) schema.Schema {
 						"frameworks; presets are base 2. See [Choosing a base](../guides/base.md). Default: `2`. A "+
 						"change rebuilds the cascade, and replaces it if the entry exchange gets another name. After "+
 						"a rebuild, keys of the old base are other delays.",
-						cascade.MinBase, cascade.MaxBase),
+						delay.MinBase, delay.MaxBase),
 				},
 				"levels": schema.Int64Attribute{
 					CustomType: wholeNumberType{}, Optional: true, Computed: true,
@@ -56,7 +56,7 @@ func (*cascadeModel) schema(ctx context.Context) schema.Schema {
 						"at a resolution of one second, at most 29 levels are possible in base 2, and 8 in base 10. "+
 						"One of `levels` and `max_delay` is given; the other is computed, and may be given, too, if "+
 						"they agree. A change replaces the cascade.",
-						cascade.MaxLevels),
+						delay.MaxLevels),
 				},
 				"max_delay": schema.StringAttribute{
 					Optional: true, Computed: true, CustomType: durationType{},

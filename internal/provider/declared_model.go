@@ -6,7 +6,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -66,7 +66,7 @@ func (d *declaredModel) emptyValues() emptyValues {
 }
 
 // imported is the state of something that was just recognized, before its objects are read.
-func imported(name, vhost string, createsDelivery bool, options cascade.QuorumOptions, c computed) declaredModel {
+func imported(name, vhost string, createsDelivery bool, options delay.QuorumOptions, c computed) declaredModel {
 	d := declaredModel{
 		operationModel: defaultOperation(),
 		Name:           textOrNull(name), Vhost: types.StringValue(vhost),
@@ -80,10 +80,10 @@ func imported(name, vhost string, createsDelivery bool, options cascade.QuorumOp
 }
 
 // quorumOptions are those of the model, as far as they are known.
-func (d *declaredModel) quorumOptions() cascade.QuorumOptions {
-	return cascade.QuorumOptions{
+func (d *declaredModel) quorumOptions() delay.QuorumOptions {
+	return delay.QuorumOptions{
 		MaxLength:        d.MaxLength.ValueInt64(),
-		LeaderLocator:    cascade.LeaderLocator(d.QueueLeaderLocator.ValueString()),
+		LeaderLocator:    delay.LeaderLocator(d.QueueLeaderLocator.ValueString()),
 		InitialGroupSize: d.QuorumInitialGroupSize.ValueInt64(),
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"pgregory.net/rapid"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-func tasks(t testing.TB, config cascade.Config) depiction {
+func tasks(t testing.TB, config delay.Config) depiction {
 	t.Helper()
 	config.Name, config.Vhost, config.CreateDeliveryExchange, config.ParkUnroutable = "tasks", "/", true, true
 	resolved, err := config.Resolve()
@@ -56,7 +56,7 @@ func TestShortKey(t *testing.T) {
 // Every binding has a line of its own, in every cascade.
 func TestEveryBindingIsShown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		config := cascade.Config{Name: "t", Vhost: "/", Base: rapid.IntRange(2, 10).Draw(t, "base"),
+		config := delay.Config{Name: "t", Vhost: "/", Base: rapid.IntRange(2, 10).Draw(t, "base"),
 			Levels: rapid.IntRange(1, 7).Draw(t, "levels"), StrictKeys: rapid.Bool().Draw(t, "strict")}
 		config.Lookahead = rapid.IntRange(1, config.Levels).Draw(t, "lookahead")
 		resolved, err := config.Resolve()
@@ -76,7 +76,7 @@ func TestEveryBindingIsShown(t *testing.T) {
 
 // What others have bound never takes the place of what belongs there, nor of each other.
 func TestForeignBindingsAreShown(t *testing.T) {
-	d := tasks(t, cascade.Config{Levels: 2})
+	d := tasks(t, delay.Config{Levels: 2})
 	actual := d.desired
 	actual.Bindings = maps.Clone(d.desired.Bindings)
 	own := topology.Binding{Source: "tasks.delay-00", RoutingKey: "*.1.#", DestinationType: topology.ToQueue,
@@ -107,7 +107,7 @@ func TestForeignBindingsAreShown(t *testing.T) {
 
 // A usual value is null. A value that was unusual once is planned and read with its value from then on.
 func TestUsualIsNull(t *testing.T) {
-	d := tasks(t, cascade.Config{Levels: 2, QueueType: cascade.Quorum})
+	d := tasks(t, delay.Config{Levels: 2, QueueType: delay.Quorum})
 	m := &declaredModel{QueueType: d.queueType, QueueArguments: d.queueArguments(),
 		Queues: d.queues(d.desired, types.Map{}), Exchanges: d.exchanges(d.desired, types.Map{})}
 	const queue = "tasks.delay-01"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -66,7 +66,7 @@ func (r *destinationResource) checkNames(ctx context.Context, plan *destinationM
 
 // misnamedInPlan checks the names by what the plan has, and tells whether that includes what ends in the delivery
 // exchange. Names that are not known yet are empty.
-func misnamedInPlan(d cascade.Destination, all []planned) (diags diag.Diagnostics, ends bool) {
+func misnamedInPlan(d delay.Destination, all []planned) (diags diag.Diagnostics, ends bool) {
 	there := map[int]bool{}
 	to := topology.Binding{Source: d.DeliveryExchange, DestinationType: topology.ToQueue, Destination: d.Queue}
 	if d.Exchange != "" {
@@ -92,9 +92,9 @@ func misnamedInPlan(d cascade.Destination, all []planned) (diags diag.Diagnostic
 }
 
 // isBehindClassic tells whether the destination takes messages of a planned cascade or ladder of classic delay queues.
-func isBehindClassic(d cascade.Destination, all []planned) bool {
+func isBehindClassic(d delay.Destination, all []planned) bool {
 	return slices.ContainsFunc(all, func(one planned) bool {
-		takes := one.Delivery == d.DeliveryExchange && (d.Match != cascade.Exact || d.Levels == one.scale.Levels)
+		takes := one.Delivery == d.DeliveryExchange && (d.Match != delay.Exact || d.Levels == one.scale.Levels)
 		return takes && slices.ContainsFunc(slices.Collect(maps.Values(one.Queues)),
 			func(q topology.Queue) bool { return q.Delays() && q.Type() == "classic" })
 	})

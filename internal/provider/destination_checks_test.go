@@ -4,13 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // The same is known of a cascade that the same apply is to make.
 func TestDestinationMisnamedInThePlan(t *testing.T) {
-	config := cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
-	ladder := cascade.LadderConfig{Name: "l", Delays: []string{"5s"}, DeliveryExchange: "t.delivery"}
+	config := delay.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+	ladder := delay.LadderConfig{Name: "l", Delays: []string{"5s"}, DeliveryExchange: "t.delivery"}
 	expandedCascade, err := config.Resolve()
 	if err != nil {
 		t.Fatal(err)
@@ -19,37 +19,37 @@ func TestDestinationMisnamedInThePlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := planned{kind: "cascade", vhost: "/", Topology: expandedCascade.Expand(), scale: cascade.Scale{Levels: 4}}
+	one := planned{kind: "cascade", vhost: "/", Topology: expandedCascade.Expand(), scale: delay.Scale{Levels: 4}}
 	both := []planned{one, {kind: "ladder", vhost: "/", Topology: expandedLadder.Expand(),
-		scale: cascade.Scale{Levels: 1}}}
-	good := cascade.Destination{DeliveryExchange: "t.delivery", Levels: 4, Match: cascade.Exact, Address: "orders",
+		scale: delay.Scale{Levels: 1}}}
+	good := delay.Destination{DeliveryExchange: "t.delivery", Levels: 4, Match: delay.Exact, Address: "orders",
 		Queue: "orders"}
 	for name, is := range map[string]struct {
-		change func(*cascade.Destination)
+		change func(*delay.Destination)
 		all    []planned
 		says   string // none if it is right
 	}{
-		"good": {func(*cascade.Destination) {}, both, ""},
-		"entry": {func(d *cascade.Destination) { d.DeliveryExchange = "t.delay-03" }, both,
+		"good": {func(*delay.Destination) {}, both, ""},
+		"entry": {func(d *delay.Destination) { d.DeliveryExchange = "t.delay-03" }, both,
 			`delay queues of the cascade with entry exchange "t.delay-03"`},
-		"level": {func(d *cascade.Destination) { d.DeliveryExchange = "t.delay-00" }, both,
+		"level": {func(d *delay.Destination) { d.DeliveryExchange = "t.delay-00" }, both,
 			"before their time"},
-		"entry of ladder": {func(d *cascade.Destination) { d.DeliveryExchange = "l.entry" }, both,
+		"entry of ladder": {func(d *delay.Destination) { d.DeliveryExchange = "l.entry" }, both,
 			"the ladder with entry exchange"},
-		"delay queue": {func(d *cascade.Destination) { d.Queue = "t.delay-02" }, both, "one of the delay queues"},
-		"rung":        {func(d *cascade.Destination) { d.Queue = "l.delay-5s" }, both, "one of the delay queues"},
-		"circle": {func(d *cascade.Destination) { d.Queue, d.Exchange = "", "t.delay-03" }, both,
+		"delay queue": {func(d *delay.Destination) { d.Queue = "t.delay-02" }, both, "one of the delay queues"},
+		"rung":        {func(d *delay.Destination) { d.Queue = "l.delay-5s" }, both, "one of the delay queues"},
+		"circle": {func(d *delay.Destination) { d.Queue, d.Exchange = "", "t.delay-03" }, both,
 			"would come back"},
-		"other end": {func(d *cascade.Destination) {
+		"other end": {func(d *delay.Destination) {
 			d.DeliveryExchange, d.Queue, d.Exchange = "d", "", "t.delay-03"
 		}, both, ""},
-		"levels": {func(d *cascade.Destination) { d.Levels = 3 }, both,
+		"levels": {func(d *delay.Destination) { d.Levels = 3 }, both,
 			"have this number of levels: 1, 4. The destination has levels = 3"},
-		"those of ladder": {func(d *cascade.Destination) { d.Levels = 1 }, both, ""},
-		"without a ladder": {func(d *cascade.Destination) { d.Levels = 1 }, []planned{one},
+		"those of ladder": {func(d *delay.Destination) { d.Levels = 1 }, both, ""},
+		"without a ladder": {func(d *delay.Destination) { d.Levels = 1 }, []planned{one},
 			"have this number of levels: 4"},
-		"suffix":  {func(d *cascade.Destination) { d.Levels, d.Match = 0, cascade.Suffix }, both, ""},
-		"unknown": {func(d *cascade.Destination) { *d = cascade.Destination{Match: cascade.Exact} }, both, ""},
+		"suffix":  {func(d *delay.Destination) { d.Levels, d.Match = 0, delay.Suffix }, both, ""},
+		"unknown": {func(d *delay.Destination) { *d = delay.Destination{Match: delay.Exact} }, both, ""},
 	} {
 		d := good
 		is.change(&d)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/function"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 func newDestinationKeyFunction() function.Function {
@@ -30,7 +30,7 @@ func newDestinationKeyFunction() function.Function {
 			if wrong := arguments.Get(ctx, &levels, &address); wrong != nil {
 				return nil, wrong
 			}
-			return cascade.DestinationKey(int(levels), address)
+			return delay.DestinationKey(int(levels), address)
 		},
 	}
 }

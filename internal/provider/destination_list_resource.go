@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
@@ -108,7 +108,7 @@ func (m *destinationModel) displayName() string {
 		to = fmt.Sprintf("exchange %q", m.Exchange.ValueString())
 	}
 	address := m.Address.ValueString()
-	if m.Match.ValueString() == string(cascade.Suffix) {
+	if m.Match.ValueString() == string(delay.Suffix) {
 		address += " and all that ends with ." + address
 	}
 	return fmt.Sprintf("%s, from %s to %s", address, m.DeliveryExchange.ValueString(), to)

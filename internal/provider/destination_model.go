@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -32,18 +32,18 @@ func (m *destinationModel) identity() destinationIdentity {
 }
 
 // config is the destination that the model describes, as far as it is known. Null values are left to the defaults.
-func (m *destinationModel) config() cascade.Destination {
-	config := cascade.Destination{
+func (m *destinationModel) config() delay.Destination {
+	config := delay.Destination{
 		Vhost:            vhostOf(m.Vhost),
 		DeliveryExchange: m.DeliveryExchange.ValueString(),
 		Address:          m.Address.ValueString(),
-		Match:            cascade.Exact,
+		Match:            delay.Exact,
 		Levels:           int(m.Levels.ValueInt64()),
 		Queue:            m.Queue.ValueString(),
 		Exchange:         m.Exchange.ValueString(),
 	}
 	if !m.Match.IsNull() {
-		config.Match = cascade.Match(m.Match.ValueString())
+		config.Match = delay.Match(m.Match.ValueString())
 	}
 	return config
 }
@@ -102,7 +102,7 @@ func (m *destinationModel) setLeftovers(bindings []topology.Binding) {
 	}
 }
 
-// emptyValues reports values that are given and say nothing: in a cascade.Destination they would stand for omitted
+// emptyValues reports values that are given and say nothing: in a delay.Destination they would stand for omitted
 // ones.
 func (m *destinationModel) emptyValues() emptyValues {
 	var empty emptyValues
@@ -114,20 +114,20 @@ func (m *destinationModel) emptyValues() emptyValues {
 
 // forecast is what can be said of a configuration some of whose values are not known yet.
 func (m *destinationModel) forecast(ctx context.Context) (computed, diag.Diagnostics) {
-	result, errs := tryAll(ctx, m.trials(), cascade.Destination.Binding, func(b topology.Binding) computed {
+	result, errs := tryAll(ctx, m.trials(), delay.Destination.Binding, func(b topology.Binding) computed {
 		return computed{"routing_key": types.StringValue(b.RoutingKey)}
 	})
 	return result, configErrors(errs)
 }
 
 // trials are configurations that differ in the unknown values of the model, which may turn out to be null.
-func (m *destinationModel) trials() []cascade.Destination {
-	type config = cascade.Destination
+func (m *destinationModel) trials() []delay.Destination {
+	type config = delay.Destination
 	var unknown variants[config]
 	try(&unknown, m.Vhost, func(c *config, v string) { c.Vhost = v }, "a")
 	try(&unknown, m.DeliveryExchange, func(c *config, v string) { c.DeliveryExchange = v }, "delivery~a")
 	try(&unknown, m.Address, func(c *config, v string) { c.Address = v }, "a", "b")
-	try(&unknown, m.Match, func(c *config, v cascade.Match) { c.Match = v }, cascade.Exact, cascade.Suffix)
+	try(&unknown, m.Match, func(c *config, v delay.Match) { c.Match = v }, delay.Exact, delay.Suffix)
 	try(&unknown, m.Queue, func(c *config, v string) { c.Queue = v }, "", "queue~a")
 	try(&unknown, m.Exchange, func(c *config, v string) { c.Exchange = v }, "", "exchange~a")
 	try(&unknown, m.Levels, func(c *config, v int) { c.Levels = v }, 1, 2, 0)

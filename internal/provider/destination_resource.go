@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -85,7 +85,7 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 			"levels": schema.Int64Attribute{
 				CustomType: wholeNumberType{}, Optional: true,
 				MarkdownDescription: fmt.Sprintf("Number of levels of the cascade, 1 to %d, its attribute `levels`. "+
-					"Required, unless `match` is `suffix`; then it is left out.", cascade.MaxLevels),
+					"Required, unless `match` is `suffix`; then it is left out.", delay.MaxLevels),
 			},
 			"address": schema.StringAttribute{
 				Required: true,
@@ -94,7 +94,7 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 					"28 levels, 199 remain for it.",
 			},
 			"match": schema.StringAttribute{
-				Optional: true, Computed: true, Default: stringdefault.StaticString(string(cascade.Exact)),
+				Optional: true, Computed: true, Default: stringdefault.StaticString(string(delay.Exact)),
 				MarkdownDescription: "`exact` takes the messages for this address. `suffix` binds with " +
 					"`#.<address>`, as NServiceBus and Celery do. The address `orders` then also takes the messages " +
 					"for `eu.orders`, and for any other address that ends with `.orders`. Default: `exact`.",
@@ -178,7 +178,7 @@ func (r *destinationResource) ValidateConfig(
 		return
 	}
 	if empty := config.emptyValues(); len(empty) > 0 {
-		resp.Diagnostics.Append(configErrors(cascade.Errors(empty))...)
+		resp.Diagnostics.Append(configErrors(delay.Errors(empty))...)
 		return
 	}
 	_, diags := config.forecast(ctx)

@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
@@ -160,9 +160,9 @@ func (m misnaming) explain(err *engine.MisnamedError) diag.Diagnostic {
 }
 
 // otherLevels warns of a destination that is made for another number of levels than any that is there.
-func otherLevels(d cascade.Destination, there map[int]bool) diag.Diagnostics {
+func otherLevels(d delay.Destination, there map[int]bool) diag.Diagnostics {
 	var diags diag.Diagnostics
-	if d.Match != cascade.Exact || d.Levels == 0 || len(there) == 0 || there[d.Levels] {
+	if d.Match != delay.Exact || d.Levels == 0 || len(there) == 0 || there[d.Levels] {
 		return diags
 	}
 	var texts []string
@@ -265,7 +265,7 @@ func (o *bindingOperation) overlaps(there []topology.Binding) diag.Diagnostics {
 	var diags diag.Diagnostics
 	own, _ := recognize.Destination(o.vhost.Name(), o.binding)
 	var lines []string
-	for _, overlap := range cascade.Overlaps(2, o.binding, topology.NewBindings(there...).Sorted()) {
+	for _, overlap := range delay.Overlaps(2, o.binding, topology.NewBindings(there...).Sorted()) {
 		other := fmt.Sprintf("%s %q, bound with %q,", overlap.Other.DestinationType, overlap.Other.Destination,
 			overlap.Other.RoutingKey)
 		if overlap.Takes {

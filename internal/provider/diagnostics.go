@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
 
@@ -65,7 +65,7 @@ func notRefreshed(kind string) diag.Diagnostic {
 // configErrors turns the faults of a configuration into errors on the attributes.
 func configErrors(err error) diag.Diagnostics {
 	var diags diag.Diagnostics
-	var errs cascade.Errors
+	var errs delay.Errors
 	if !errors.As(err, &errs) {
 		diags.AddError("Invalid configuration", err.Error())
 		return diags

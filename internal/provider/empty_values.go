@@ -8,14 +8,14 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // emptyValues are the errors on values that are given and say nothing.
-type emptyValues cascade.Errors
+type emptyValues delay.Errors
 
 func (e *emptyValues) add(attribute, format string, args ...any) {
-	*e = append(*e, cascade.AttributeError{Attribute: attribute, Message: fmt.Sprintf(format, args...)})
+	*e = append(*e, delay.AttributeError{Attribute: attribute, Message: fmt.Sprintf(format, args...)})
 }
 
 func (e *emptyValues) texts(given map[string]types.String) {
@@ -34,6 +34,6 @@ func (e *emptyValues) count(attribute string, value types.Int64) {
 
 func (e *emptyValues) duration(attribute string, value timetypes.GoDuration) {
 	if d := durationOf(value); isGiven(value) && d <= 0 {
-		e.add(attribute, "is %s; it has to be positive", cascade.DurationText(d))
+		e.add(attribute, "is %s; it has to be positive", delay.DurationText(d))
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // Equal is equal: a plan keeps the state's value where the configuration has the same value in other words, so that
@@ -79,10 +79,10 @@ func (m *cascadeModel) keep(state *cascadeModel) {
 		}
 	}
 	keepNames(&m.ExchangeName, state.ExchangeName, func(planned, state string) bool {
-		return cascade.Format(planned).Same(cascade.Format(state), levels)
+		return delay.Format(planned).Same(delay.Format(state), levels)
 	})
 	keepNames(&m.QueueName, state.QueueName, func(planned, state string) bool {
-		return cascade.Format(planned).SameQueues(cascade.Format(state), base, levels)
+		return delay.Format(planned).SameQueues(delay.Format(state), base, levels)
 	})
 }
 
@@ -93,6 +93,6 @@ func (m *ladderModel) keep(state *ladderModel) {
 		return
 	}
 	keepNames(&m.QueueName, state.QueueName, func(planned, state string) bool {
-		return cascade.LabelFormat(planned).Same(cascade.LabelFormat(state), m.config().Delays)
+		return delay.LabelFormat(planned).Same(delay.LabelFormat(state), m.config().Delays)
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/function"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // Functions are pure: none of them needs the provider to be configured.
@@ -26,7 +26,7 @@ func (p *rabbitmqdelay) Functions(context.Context) []func() function.Function {
 type pureFunction struct {
 	name       string
 	definition function.Definition
-	// run returns the result. A cascade.AttributeError names the parameter that is wrong.
+	// run returns the result. A delay.AttributeError names the parameter that is wrong.
 	run func(ctx context.Context, arguments function.ArgumentsData) (any, error)
 }
 
@@ -53,7 +53,7 @@ func (f pureFunction) explain(err error) *function.FuncError {
 	if errors.As(err, &onArgument) {
 		return onArgument
 	}
-	var wrong cascade.AttributeError
+	var wrong delay.AttributeError
 	if !errors.As(err, &wrong) {
 		return function.NewFuncError(err.Error())
 	}
@@ -73,7 +73,7 @@ func levelsParameter() function.Parameter {
 	return function.Int64Parameter{
 		CustomType: wholeNumberType{}, Name: "levels",
 		MarkdownDescription: fmt.Sprintf("Number of levels of the cascade, 1 to %d, as its attribute `levels` has it.",
-			cascade.MaxLevels),
+			delay.MaxLevels),
 	}
 }
 
@@ -85,13 +85,13 @@ func scaleParameter() function.Parameter {
 		// Null is not allowed: OpenTofu 1.12 sends a null argument as nothing, which the framework cannot read.
 		MarkdownDescription: fmt.Sprintf("Resolution of the cascade, `1ms` or a multiple of it, and behind that its "+
 			"base, %d to %d. Both may be left out, and the base alone; then they are `1s` and `2`. Of a variable that "+
-			"may be `null`, write `var.resolution[*]...`.", cascade.MinBase, cascade.MaxBase),
+			"may be `null`, write `var.resolution[*]...`.", delay.MinBase, delay.MaxBase),
 	}
 }
 
 // optionalScale reads the resolution and the base, if they are given behind so many other arguments.
 func optionalScale(others int, given []string) (base int, resolution time.Duration, err error) {
-	base, resolution = cascade.DefaultBase, time.Second
+	base, resolution = delay.DefaultBase, time.Second
 	if len(given) > 0 {
 		if resolution, err = parseDuration("resolution", given[0]); err != nil {
 			return 0, 0, err
@@ -100,7 +100,7 @@ func optionalScale(others int, given []string) (base int, resolution time.Durati
 	if len(given) > 1 {
 		if base, err = strconv.Atoi(given[1]); err != nil {
 			return 0, 0, function.NewArgumentFuncError(int64(others+1), fmt.Sprintf("base is %q; it can be %d to %d",
-				given[1], cascade.MinBase, cascade.MaxBase))
+				given[1], delay.MinBase, delay.MaxBase))
 		}
 	}
 	if len(given) > 2 {
@@ -111,19 +111,19 @@ func optionalScale(others int, given []string) (base int, resolution time.Durati
 }
 
 // scaleOf is the scale of so many levels, with the optional resolution and base behind so many other arguments.
-func scaleOf(levels int64, others int, given []string) (cascade.Scale, error) {
+func scaleOf(levels int64, others int, given []string) (delay.Scale, error) {
 	base, resolution, err := optionalScale(others, given)
 	if err != nil {
-		return cascade.Scale{}, err
+		return delay.Scale{}, err
 	}
-	return cascade.NewScale(base, int(levels), resolution)
+	return delay.NewScale(base, int(levels), resolution)
 }
 
 // parseDuration reads the Go duration that a parameter or attribute has as text.
 func parseDuration(name, text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, cascade.AttributeError{
+		return 0, delay.AttributeError{
 			Attribute: name, Message: fmt.Sprintf(`is %q; write a number and its unit, h, m, s or ms, such as "90s", `+
 				`"1h30m" or "500ms"`, text),
 		}
@@ -133,5 +133,5 @@ func parseDuration(name, text string) (time.Duration, error) {
 
 // durationValue is a duration that the provider works out.
 func durationValue(d time.Duration) timetypes.GoDuration {
-	return timetypes.NewGoDurationValueFromStringMust(cascade.DurationText(d))
+	return timetypes.NewGoDurationValueFromStringMust(delay.DurationText(d))
 }

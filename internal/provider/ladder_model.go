@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -34,16 +34,16 @@ func (m *ladderModel) expand() (topology.Topology, diag.Diagnostics) {
 }
 
 // config is the ladder that the model describes, as far as it is known. Null values are left to the defaults.
-func (m *ladderModel) config() cascade.LadderConfig {
-	config := cascade.LadderConfig{
+func (m *ladderModel) config() delay.LadderConfig {
+	config := delay.LadderConfig{
 		Vhost:                  vhostOf(m.Vhost),
 		Name:                   m.Name.ValueString(),
 		EntryExchange:          m.EntryExchange.ValueString(),
-		QueueName:              cascade.LabelFormat(m.QueueName.ValueString()),
+		QueueName:              delay.LabelFormat(m.QueueName.ValueString()),
 		DeliveryExchange:       m.DeliveryExchange.ValueString(),
 		CreateDeliveryExchange: m.CreateDeliveryExchange.IsNull() || m.CreateDeliveryExchange.ValueBool(),
 		DeadLetterRoutingKey:   m.DeadLetterRoutingKey.ValueString(),
-		QueueType:              cascade.QueueType(m.QueueType.ValueString()),
+		QueueType:              delay.QueueType(m.QueueType.ValueString()),
 		QuorumOptions:          m.quorumOptions(),
 		ParkUnroutable:         m.ParkUnroutable.IsNull() || m.ParkUnroutable.ValueBool(),
 	}
@@ -66,13 +66,13 @@ func (m *ladderModel) isKnown() bool {
 }
 
 // digits implements declaration: the label of the delay stands before the address.
-func (*ladderModel) scale() cascade.Scale { return cascade.Scale{Levels: 1} }
+func (*ladderModel) scale() delay.Scale { return delay.Scale{Levels: 1} }
 
 // delayPosition is what tells the queues of a ladder from each other.
 var delayPosition = position{"delay",
 	computedText("Delay as it stands in `delays`, null for the queue of unroutable messages."), types.StringNull()}
 
-func depictionOfLadder(resolved cascade.Ladder) depiction {
+func depictionOfLadder(resolved delay.Ladder) depiction {
 	labels := map[string]attr.Value{}
 	for _, label := range resolved.Delays {
 		labels[resolved.QueueName.Name(label)] = types.StringValue(label)
@@ -82,7 +82,7 @@ func depictionOfLadder(resolved cascade.Ladder) depiction {
 }
 
 // computeLadder expands a ladder.
-func computeLadder(resolved cascade.Ladder) computed {
+func computeLadder(resolved delay.Ladder) computed {
 	return computeDeclared(depictionOfLadder(resolved), resolved.ParkUnroutable, string(resolved.QueueName))
 }
 
@@ -114,28 +114,28 @@ func (m *ladderModel) recognize(ctx context.Context, look recognize.Lookup, vhos
 }
 
 // forecast is what can be said of a configuration some of whose values are not known yet.
-func (m *ladderModel) forecast(ctx context.Context) (computed, cascade.Errors) {
-	return tryAll(ctx, m.trials(), cascade.LadderConfig.Resolve, computeLadder)
+func (m *ladderModel) forecast(ctx context.Context) (computed, delay.Errors) {
+	return tryAll(ctx, m.trials(), delay.LadderConfig.Resolve, computeLadder)
 }
 
 // trials are configurations that differ in the unknown values of the model. The values are chosen so that some of them
 // pass every check and any two of them give different objects.
-func (m *ladderModel) trials() []cascade.LadderConfig {
-	type config = cascade.LadderConfig
+func (m *ladderModel) trials() []delay.LadderConfig {
+	type config = delay.LadderConfig
 	var unknown variants[config]
 	try(&unknown, m.Vhost, func(c *config, v string) { c.Vhost = v }, "a")
 	try(&unknown, m.Name, func(c *config, v string) { c.Name = v }, "name~a", "name~b")
 	try(&unknown, m.EntryExchange, func(c *config, v string) { c.EntryExchange = v }, "entry~a", "entry~b")
-	try(&unknown, m.QueueName, func(c *config, v cascade.LabelFormat) { c.QueueName = v }, "queue~a%s", "queue~b%s")
+	try(&unknown, m.QueueName, func(c *config, v delay.LabelFormat) { c.QueueName = v }, "queue~a%s", "queue~b%s")
 	try(&unknown, m.DeliveryExchange, func(c *config, v string) { c.DeliveryExchange = v }, "delivery~a", "delivery~b")
 	try(&unknown, m.DeadLetterRoutingKey, func(c *config, v string) { c.DeadLetterRoutingKey = v }, "key~a", "")
-	try(&unknown, m.QueueType, func(c *config, v cascade.QueueType) { c.QueueType = v },
-		cascade.Quorum, cascade.Classic)
+	try(&unknown, m.QueueType, func(c *config, v delay.QueueType) { c.QueueType = v },
+		delay.Quorum, delay.Classic)
 	try(&unknown, m.CreateDeliveryExchange, func(c *config, v bool) { c.CreateDeliveryExchange = v }, true, false)
 	try(&unknown, m.ParkUnroutable, func(c *config, v bool) { c.ParkUnroutable = v }, true, false)
 	try(&unknown, m.MaxLength, func(c *config, v int64) { c.MaxLength = v }, 0, 1)
-	try(&unknown, m.QueueLeaderLocator, func(c *config, v cascade.LeaderLocator) { c.LeaderLocator = v },
-		"", cascade.Balanced)
+	try(&unknown, m.QueueLeaderLocator, func(c *config, v delay.LeaderLocator) { c.LeaderLocator = v },
+		"", delay.Balanced)
 	try(&unknown, m.QuorumInitialGroupSize, func(c *config, v int64) { c.InitialGroupSize = v }, 0, 1)
 	if !m.delaysKnown() {
 		known := m.config().Delays
@@ -153,7 +153,7 @@ func (m *ladderModel) validate(ctx context.Context) diag.Diagnostics {
 	empty.texts(map[string]types.String{"entry_exchange": m.EntryExchange,
 		"dead_letter_routing_key": m.DeadLetterRoutingKey})
 	if len(empty) > 0 {
-		return configErrors(cascade.Errors(empty))
+		return configErrors(delay.Errors(empty))
 	}
 	_, errs := m.forecast(ctx)
 	return append(configErrors(errs), m.checkDrainTimeout(ctx)...)

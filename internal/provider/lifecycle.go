@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
@@ -43,7 +43,7 @@ type declaration[M any] interface {
 	validate(ctx context.Context) diag.Diagnostics
 	// forecast computes as much as can be said of a configuration with unknown values. The errors are faults that no
 	// such value would mend.
-	forecast(ctx context.Context) (computed, cascade.Errors)
+	forecast(ctx context.Context) (computed, delay.Errors)
 	// setComputed plans what the configuration leaves to the provider.
 	setComputed(config *M, c computed)
 	// keep keeps in the plan what the state says in other words.
@@ -54,7 +54,7 @@ type declaration[M any] interface {
 	isKnown() bool
 	// scale is what the delays are written in: its levels are the words before the address in a routing key. A ladder,
 	// whose one word is a label, has neither base nor resolution.
-	scale() cascade.Scale
+	scale() delay.Scale
 }
 
 var (

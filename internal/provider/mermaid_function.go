@@ -4,7 +4,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 func newMermaidFunction() function.Function {
@@ -19,7 +19,7 @@ func newMermaidFunction() function.Function {
 			Parameters: []function.Parameter{cascadeParameter()},
 			Return:     function.StringReturn{},
 		},
-		run: ofCascade(types.StringUnknown(), func(c cascade.Cascade) (any, error) {
+		run: ofCascade(types.StringUnknown(), func(c delay.Cascade) (any, error) {
 			return c.Mermaid(), nil
 		}),
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
@@ -265,7 +265,7 @@ func (o *operation) astray(ctx context.Context, digits int) ([]health.Finding, e
 	var found []health.Finding
 	for _, b := range topology.NewBindings(bindings...).Sorted() {
 		d, err := recognize.Destination(o.Vhost, b)
-		if err != nil || d.Match != cascade.Exact || there[d.Levels] {
+		if err != nil || d.Match != delay.Exact || there[d.Levels] {
 			continue
 		}
 		if len(there) == 1 { // something else may end there, too

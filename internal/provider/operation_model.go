@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 )
@@ -62,7 +62,7 @@ func (m *operationModel) checkDrainFits(ctx context.Context, operation string, t
 		diags.AddAttributeError(path.Root("drain_timeout"), "Invalid drain_timeout",
 			fmt.Sprintf("drain_timeout is %s, which does not fit into timeouts.%s, %s. Make that longer, or "+
 				"leave it out.",
-				cascade.DurationText(drain), operation, cascade.DurationText(limit)))
+				delay.DurationText(drain), operation, delay.DurationText(limit)))
 	}
 	return diags
 }

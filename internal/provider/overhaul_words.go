@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 )
@@ -28,7 +28,7 @@ type overhaul struct {
 	// moved is set for a replacement.
 	moved *movedEntry
 	// before and after are what keys are written in, nil where that is not known.
-	before, after *cascade.Scale
+	before, after *delay.Scale
 	// delivery and newDelivery are where messages arrive, empty where that is not known.
 	delivery, newDelivery string
 	// inbound are the bindings of others that go, in words.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 )
 
@@ -19,8 +19,8 @@ const (
 )
 
 func TestOverhaul(t *testing.T) {
-	scale := func(base, levels int) *cascade.Scale {
-		return &cascade.Scale{Base: base, Levels: levels, Resolution: 1e9}
+	scale := func(base, levels int) *delay.Scale {
+		return &delay.Scale{Base: base, Levels: levels, Resolution: 1e9}
 	}
 	rebuilt := overhaul{kind: "cascade", vhost: "/", entry: "t.delay-16", because: []string{
 		`queue_type changes from "quorum" to "classic"`}, waits: &waiting{}, before: scale(2, 17), after: scale(2, 17),

@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -16,7 +16,7 @@ import (
 type planned struct {
 	kind, vhost string
 	topology.Topology
-	scale cascade.Scale
+	scale delay.Scale
 	// isNew tells a create, or the second half of a replacement.
 	isNew bool
 }

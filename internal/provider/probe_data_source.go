@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 )
@@ -82,7 +82,7 @@ func (d *probeDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 		tolerance = durationOf(model.Tolerance)
 		if tolerance <= 0 {
 			resp.Diagnostics.AddAttributeError(path.Root("tolerance"), "Invalid tolerance",
-				fmt.Sprintf("tolerance is %s; it has to be positive.", cascade.DurationText(tolerance)))
+				fmt.Sprintf("tolerance is %s; it has to be positive.", delay.DurationText(tolerance)))
 		}
 	}
 	if !d.connection.isKnown() {
@@ -108,7 +108,7 @@ func (d *probeDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 	due, _, err := found.Scale().ParseRoutingKey(key)
 	var binding string
 	if err == nil {
-		binding, err = cascade.DestinationKey(found.Levels, address)
+		binding, err = delay.DestinationKey(found.Levels, address)
 	}
 	if err == nil {
 		var took time.Duration

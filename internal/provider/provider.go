@@ -1,5 +1,5 @@
 // Package provider is what Terraform sees: schemas, models and words, one file for each resource, data source, list
-// resource and function. It decides nothing about topologies: internal/cascade expands a model, and
+// resource and function. It decides nothing about topologies: internal/delay expands a model, and
 // internal/engine brings that onto a broker. The package puts the results into the state and into words. Read
 // lifecycle.go first, which cascades and ladders share, then words.go.
 package provider
@@ -33,7 +33,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
@@ -344,7 +344,7 @@ func (m providerModel) setTimeouts(config *rabbit.Config, diags *diag.Diagnostic
 		timeout := durationOf(m.RequestTimeout)
 		if timeout <= 0 {
 			diags.AddAttributeError(path.Root("request_timeout"), "Invalid request timeout",
-				fmt.Sprintf("request_timeout is %s; it has to be positive.", cascade.DurationText(timeout)))
+				fmt.Sprintf("request_timeout is %s; it has to be positive.", delay.DurationText(timeout)))
 		}
 		config.RequestTimeout = timeout
 	}
@@ -353,7 +353,7 @@ func (m providerModel) setTimeouts(config *rabbit.Config, diags *diag.Diagnostic
 		if timeout < 0 {
 			diags.AddAttributeError(path.Root("retry_timeout"), "Invalid retry timeout",
 				fmt.Sprintf("retry_timeout is %s; it must not be negative. To try nothing again, write 0s.",
-					cascade.DurationText(timeout)))
+					delay.DurationText(timeout)))
 		}
 		config.RetryTimeout = timeout
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // publisherTypes are the attributes of publisher: what an application needs to compute routing keys, in numbers that
@@ -21,7 +21,7 @@ const publisherDescription = "The values from which an application computes rout
 	"`max_delay_ms`, the longest delay that the levels can give. [Publishing](../guides/publishing.md) has programs " +
 	"that read it."
 
-func publisherValue(c cascade.Cascade) types.Object {
+func publisherValue(c delay.Cascade) types.Object {
 	milliseconds := func(d time.Duration) attr.Value { return types.Int64Value(d.Milliseconds()) }
 	return types.ObjectValueMust(publisherTypes, map[string]attr.Value{
 		"entry_exchange": types.StringValue(c.Exchange(c.Levels - 1)),

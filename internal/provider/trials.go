@@ -10,26 +10,26 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // tryAll computes as much as can be said of a configuration with unknown values. It tries: it resolves the known part
 // with several values in the place of each unknown one. A result that is the same every time does not depend on the
 // unknown ones. Errors are those that no value would mend; then the result is nil, as it is if no trial passes.
-// The error of a resolve is of type cascade.Errors.
+// The error of a resolve is of type delay.Errors.
 func tryAll[Config, Resolved any](
 	ctx context.Context, trials []Config, resolve func(Config) (Resolved, error), compute func(Resolved) computed,
-) (result computed, common cascade.Errors) {
+) (result computed, common delay.Errors) {
 	for i, trial := range trials {
 		resolved, err := resolve(trial)
-		var errs cascade.Errors
+		var errs delay.Errors
 		errors.As(err, &errs)
 		if i == 0 {
 			common = errs
 		}
-		common = slices.DeleteFunc(common, func(e cascade.AttributeError) bool {
+		common = slices.DeleteFunc(common, func(e delay.AttributeError) bool {
 			return !slices.ContainsFunc(errs,
-				func(other cascade.AttributeError) bool { return other.Attribute == e.Attribute })
+				func(other delay.AttributeError) bool { return other.Attribute == e.Attribute })
 		})
 		switch {
 		case err != nil:

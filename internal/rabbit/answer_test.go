@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
@@ -21,7 +21,7 @@ import (
 // TestEndlessAnswer has answers that do not end. The memory of other tests would count: it does not run beside them.
 func TestEndlessAnswer(t *testing.T) { //nolint:paralleltest // see above
 	const most = 64 << 20
-	levels := expand(t, cascade.Config{Name: "t", Levels: 28, CreateDeliveryExchange: true})
+	levels := expand(t, delay.Config{Name: "t", Levels: 28, CreateDeliveryExchange: true})
 	declare := plan.Plan{{Steps: []plan.Step{plan.DeclareExchange{Exchange: topology.Exchange{Name: "x",
 		Type: "topic", Durable: true}}}}}
 	for name, test := range map[string]struct {

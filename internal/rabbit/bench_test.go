@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -14,7 +14,7 @@ import (
 // BenchmarkParallel is what DefaultMaxParallelRequests was chosen by: 28 levels with full
 // lookahead, made, read and removed.
 func BenchmarkParallel(b *testing.B) {
-	want := expand(b, cascade.Config{Name: "tasks", Levels: 28, CreateDeliveryExchange: true,
+	want := expand(b, delay.Config{Name: "tasks", Levels: 28, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
 	for _, limit := range []int{1, 4, 8, 16, 32, 64} {
 		client, vhost := connect(b, func(c *rabbit.Config) { c.MaxParallelRequests = limit }),

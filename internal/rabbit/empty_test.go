@@ -17,7 +17,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
@@ -228,11 +228,11 @@ func publish(t testing.TB, conn *amqp.Connection, exchange, key string) {
 // TestMovingMessages asks again and again while one message walks down a cascade. The answer has to be that it is there
 // until it has arrived at the end.
 func TestMovingMessages(t *testing.T) {
-	for _, config := range []cascade.Config{
-		{QueueType: cascade.Quorum, Resolution: time.Millisecond, Lookahead: 1},
-		{QueueType: cascade.Quorum, Resolution: 3 * time.Millisecond},
-		{QueueType: cascade.Classic, Resolution: time.Millisecond, Lookahead: 1},
-		{QueueType: cascade.Classic, Resolution: 3 * time.Millisecond},
+	for _, config := range []delay.Config{
+		{QueueType: delay.Quorum, Resolution: time.Millisecond, Lookahead: 1},
+		{QueueType: delay.Quorum, Resolution: 3 * time.Millisecond},
+		{QueueType: delay.Classic, Resolution: time.Millisecond, Lookahead: 1},
+		{QueueType: delay.Classic, Resolution: 3 * time.Millisecond},
 	} {
 		config.Name, config.Levels, config.CreateDeliveryExchange, config.ParkUnroutable = "tasks", 7, true, true
 		t.Run(string(config.QueueType)+" "+config.Resolution.String(), func(t *testing.T) {
@@ -248,9 +248,9 @@ func TestMovingMessages(t *testing.T) {
 				t.Fatal(err)
 			}
 			for sent := 1; sent <= 10; sent++ {
-				delay := time.Duration(1+rand.IntN(126)) * config.Resolution
-				scale := cascade.Scale{Base: 2, Levels: config.Levels, Resolution: config.Resolution}
-				key, err := scale.RoutingKey(delay, "end")
+				wait := time.Duration(1+rand.IntN(126)) * config.Resolution
+				scale := delay.Scale{Base: 2, Levels: config.Levels, Resolution: config.Resolution}
+				key, err := scale.RoutingKey(wait, "end")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -258,7 +258,7 @@ func TestMovingMessages(t *testing.T) {
 				lookUntilEmpty(t, client, vhost, want)
 				// An overlooked message would turn up in a queue again, sooner or later.
 				for arrived := 0; arrived < sent; arrived = count(t, channel, "end") {
-					staysEmpty(t, channel, want, delay)
+					staysEmpty(t, channel, want, wait)
 				}
 			}
 		})
@@ -313,7 +313,7 @@ func verify(want topology.Topology) plan.Plan {
 // TestDrain waits for the cascade to run empty, and no longer.
 func TestDrain(t *testing.T) {
 	client, vhost := connect(t), brokertest.Vhost(t, brokertest.Shared(t))
-	want := expand(t, cascade.Config{Name: "tasks", Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true})
+	want := expand(t, delay.Config{Name: "tasks", Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true})
 	state := create(t, client, vhost, want)
 	conn, _ := dial(t, vhost)
 	arrivals, err := brokertest.CollectFrom(conn, want.Delivery, "#")
@@ -356,7 +356,7 @@ func TestLateMessage(t *testing.T) {
 		t.Run(key, func(t *testing.T) {
 			b := brokertest.Shared(t)
 			vhost := brokertest.Vhost(t, b)
-			want := expand(t, cascade.Config{Name: "tasks", Levels: 3, CreateDeliveryExchange: true,
+			want := expand(t, delay.Config{Name: "tasks", Levels: 3, CreateDeliveryExchange: true,
 				ParkUnroutable: true})
 			conn, _ := dial(t, vhost)
 			client := connect(t, gateway(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
@@ -654,7 +654,7 @@ func TestRefusalsLeaveMessagesAlone(t *testing.T) {
 		forward.ServeHTTP(w, r)
 	}))
 	const ttl = 30 * time.Second
-	want := expand(t, cascade.Config{Name: "tasks", Levels: 1, Resolution: ttl, CreateDeliveryExchange: true,
+	want := expand(t, delay.Config{Name: "tasks", Levels: 1, Resolution: ttl, CreateDeliveryExchange: true,
 		ParkUnroutable: true})
 	state := create(t, client, vhost, want)
 	conn, _ := dial(t, vhost)

@@ -17,7 +17,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
@@ -167,12 +167,12 @@ type restart struct {
 
 func (test restart) run(t *testing.T, b *brokertest.Broker) {
 	vhost := brokertest.Vhost(t, b)
-	want := expand(t, cascade.Config{
-		Name: "tasks", Levels: 2, Resolution: test.resolution, QueueType: cascade.Quorum,
+	want := expand(t, delay.Config{
+		Name: "tasks", Levels: 2, Resolution: test.resolution, QueueType: delay.Quorum,
 		CreateDeliveryExchange: true, ParkUnroutable: test.parks,
 	})
 	state := create(t, clientFor(t, b), vhost, want)
-	key, err := cascade.Scale{Base: 2, Levels: 2, Resolution: test.resolution}.RoutingKey(test.resolution, "end")
+	key, err := delay.Scale{Base: 2, Levels: 2, Resolution: test.resolution}.RoutingKey(test.resolution, "end")
 	if err != nil {
 		t.Fatal(err)
 	}

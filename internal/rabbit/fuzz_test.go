@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
@@ -34,7 +34,7 @@ func FuzzAnswer(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	want := expand(f, cascade.Config{Name: "t", Levels: 1, CreateDeliveryExchange: true, ParkUnroutable: true})
+	want := expand(f, delay.Config{Name: "t", Levels: 1, CreateDeliveryExchange: true, ParkUnroutable: true})
 	steps := stepOfEachKind(want)
 
 	f.Fuzz(func(t *testing.T, statusOfLists int, list string, status int, object, bindings string) {

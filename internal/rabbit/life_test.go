@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
@@ -30,10 +30,10 @@ import (
 
 // TestLife takes a cascade from its creation to its end.
 func TestLife(t *testing.T) {
-	for _, config := range []cascade.Config{
+	for _, config := range []delay.Config{
 		{Name: "tasks", Levels: 28, CreateDeliveryExchange: true,
 			StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
-		{Name: "tasks", Levels: 5, CreateDeliveryExchange: true, QueueType: cascade.Classic},
+		{Name: "tasks", Levels: 5, CreateDeliveryExchange: true, QueueType: delay.Classic},
 		{Name: `every/thing %2F?a=b&c#d*@é~_+"日`, Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true},
 	} {
 		t.Run(config.Name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestVhostNames(t *testing.T) {
 			client := connect(t)
 			admin(t, http.MethodPut, []string{"vhosts", vhost}, struct{}{})
 			t.Cleanup(func() { admin(t, http.MethodDelete, []string{"vhosts", vhost}, nil) })
-			want := expand(t, cascade.Config{Name: "tasks", Levels: 2, CreateDeliveryExchange: true,
+			want := expand(t, delay.Config{Name: "tasks", Levels: 2, CreateDeliveryExchange: true,
 				ParkUnroutable: true, Vhost: vhost})
 			state := create(t, client, vhost, want)
 			got, err := recognize.Cascade(t.Context(), client.Vhost(vhost), vhost, want.Entry)
@@ -175,7 +175,7 @@ func TestBindings(t *testing.T) {
 // TestRepair mends everything that can be wrong with one plan.
 func TestRepair(t *testing.T) {
 	client, vhost := connect(t), brokertest.Vhost(t, brokertest.Shared(t))
-	want := expand(t, cascade.Config{Name: "tasks", Levels: 4, CreateDeliveryExchange: true, ParkUnroutable: true})
+	want := expand(t, delay.Config{Name: "tasks", Levels: 4, CreateDeliveryExchange: true, ParkUnroutable: true})
 	create(t, client, vhost, want)
 	_, channel := dial(t, vhost)
 	wrong := want.Queues["tasks.delay-01"]
@@ -213,7 +213,7 @@ func TestRepair(t *testing.T) {
 // TestForeignDelivery has a delivery exchange that is not of the cascade.
 func TestForeignDelivery(t *testing.T) {
 	client, vhost := connect(t), brokertest.Vhost(t, brokertest.Shared(t))
-	want := expand(t, cascade.Config{Name: "tasks", Levels: 2, DeliveryExchange: "theirs"})
+	want := expand(t, delay.Config{Name: "tasks", Levels: 2, DeliveryExchange: "theirs"})
 	if state := read(t, client, vhost, want); state.DeliveryExists {
 		t.Errorf("it is read as %v", state.DeliveryExchange)
 	}
@@ -227,7 +227,7 @@ func TestForeignDelivery(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	client, vhost := connect(t), brokertest.Vhost(t, brokertest.Shared(t))
-	want := expand(t, cascade.Config{Name: "tasks", Levels: 1, CreateDeliveryExchange: true})
+	want := expand(t, delay.Config{Name: "tasks", Levels: 1, CreateDeliveryExchange: true})
 	create(t, client, vhost, want)
 	put := func(kind, name string, ttl int) {
 		admin(t, http.MethodPut, []string{kind, vhost, name}, map[string]any{"pattern": "^tasks", "apply-to": "queues",
@@ -262,7 +262,7 @@ func TestRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := expand(t, cascade.Config{Name: "tasks", Levels: 28, CreateDeliveryExchange: true})
+	want := expand(t, delay.Config{Name: "tasks", Levels: 28, CreateDeliveryExchange: true})
 	restarted := make(chan error)
 	go func() { restarted <- b.Restart(t.Context()) }()
 	for again := true; again; {
@@ -316,7 +316,7 @@ func comeAndGo(ctx context.Context, client *rabbit.Client, vhost string, want to
 // 3.10.8 keeps some that it says are deleted if that is done at the same time.
 func TestTeardownIsComplete(t *testing.T) {
 	client, vhost := connect(t), brokertest.Vhost(t, brokertest.Shared(t))
-	want := expand(t, cascade.Config{Name: "tasks", Levels: 28, Lookahead: 1, QueueType: cascade.Classic,
+	want := expand(t, delay.Config{Name: "tasks", Levels: 28, Lookahead: 1, QueueType: delay.Classic,
 		CreateDeliveryExchange: true})
 	for range 5 {
 		state := create(t, client, vhost, want)
@@ -333,7 +333,7 @@ func TestTeardownIsComplete(t *testing.T) {
 func TestMissingForAMoment(t *testing.T) {
 	t.Parallel()
 	vhost := brokertest.Vhost(t, brokertest.Shared(t))
-	want := expand(t, cascade.Config{Name: "tasks", Levels: 2, CreateDeliveryExchange: true, ParkUnroutable: true})
+	want := expand(t, delay.Config{Name: "tasks", Levels: 2, CreateDeliveryExchange: true, ParkUnroutable: true})
 	create(t, connect(t), vhost, want)
 	for name, missing := range map[string]string{
 		"everything":                   "/api/",

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
@@ -147,7 +147,7 @@ func TestCreateWithoutAMQP(t *testing.T) {
 			vhost := brokertest.Vhost(t, brokertest.Shared(t))
 			counted, l := countRequests(t), newLink(t, true)
 			client := connect(t, counted.over, l.over(t))
-			want := expand(t, cascade.Config{Name: "tasks", Levels: levels, QueueType: cascade.Classic,
+			want := expand(t, delay.Config{Name: "tasks", Levels: levels, QueueType: delay.Classic,
 				CreateDeliveryExchange: true, ParkUnroutable: true})
 			todo := plan.Repair(want, topology.New())
 			if done := run(t, client, vhost, todo); len(done) != len(todo.Steps()) {

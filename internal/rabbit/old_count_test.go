@@ -12,7 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
@@ -70,7 +70,7 @@ type oldCount struct {
 func (test oldCount) run(t *testing.T, b *brokertest.Broker) {
 	t.Parallel()
 	vhost := brokertest.Vhost(t, b)
-	want := expand(t, cascade.Config{
+	want := expand(t, delay.Config{
 		Name: "tasks", Levels: 2, Resolution: 100 * time.Millisecond, CreateDeliveryExchange: true,
 		ParkUnroutable: test.parked,
 	})
@@ -137,7 +137,7 @@ func TestStatisticsOff(t *testing.T) {
 				}
 				forward.ServeHTTP(w, r)
 			}))
-			want := expand(t, cascade.Config{Name: "tasks", Levels: 2, CreateDeliveryExchange: true,
+			want := expand(t, delay.Config{Name: "tasks", Levels: 2, CreateDeliveryExchange: true,
 				ParkUnroutable: parked})
 			state := create(t, client, vhost, want)
 			_, err := engine.Run(t.Context(), client.Vhost(vhost),
@@ -166,7 +166,7 @@ func TestLooksDoNotHarm(t *testing.T) {
 				"pattern": ".*", "apply-to": "queues", "definition": map[string]any{"delivery-limit": 0},
 			})
 			client := connect(t, config)
-			want := expand(t, cascade.Config{Name: "tasks", Levels: 1, Resolution: time.Hour,
+			want := expand(t, delay.Config{Name: "tasks", Levels: 1, Resolution: time.Hour,
 				CreateDeliveryExchange: true, ParkUnroutable: true})
 			state := create(t, client, vhost, want)
 			conn, channel := dial(t, vhost)

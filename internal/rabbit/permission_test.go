@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
@@ -37,7 +37,7 @@ func allow(pattern string) map[string]string {
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	b := brokertest.Shared(t)
-	want := expand(t, cascade.Config{Name: "tasks", Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true})
+	want := expand(t, delay.Config{Name: "tasks", Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true})
 	q := topology.Queue{Name: "tasks.delay-00", Durable: true, Arguments: topology.Arguments{"x-queue-type": "classic"}}
 
 	t.Run("enough", func(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
@@ -34,7 +34,7 @@ func clientFor(t testing.TB, b *brokertest.Broker, with ...func(*rabbit.Config))
 	return client
 }
 
-func expand(t testing.TB, config cascade.Config) topology.Topology {
+func expand(t testing.TB, config delay.Config) topology.Topology {
 	t.Helper()
 	resolved, err := config.Resolve()
 	if err != nil {

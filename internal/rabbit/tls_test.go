@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
@@ -173,7 +173,7 @@ func TestTLS(t *testing.T) {
 		plan.Plan{{Steps: []plan.Step{plan.VerifyEmpty{Queues: []topology.Queue{q}}}}}); err == nil {
 		t.Error("the queue was called empty")
 	}
-	want := expand(t, cascade.Config{Name: "tasks", Levels: 28, CreateDeliveryExchange: true, ParkUnroutable: true})
+	want := expand(t, delay.Config{Name: "tasks", Levels: 28, CreateDeliveryExchange: true, ParkUnroutable: true})
 	state := create(t, c, "/", want)
 	run(t, c, "/", plan.Teardown(want, state.Topology, plan.Guard{}))
 }

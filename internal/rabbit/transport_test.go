@@ -20,7 +20,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-log/tflogtest"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
@@ -232,7 +232,7 @@ func TestOutage(t *testing.T) {
 	ctx := tflogtest.RootLogger(t.Context(), &log)
 	const patience = 3 * time.Second
 	c := client(t, closedPort(t), func(c *rabbit.Config) { c.RetryTimeout = patience })
-	want := expand(t, cascade.Config{Name: "tasks", Levels: 28, CreateDeliveryExchange: true})
+	want := expand(t, delay.Config{Name: "tasks", Levels: 28, CreateDeliveryExchange: true})
 	read := func(ctx context.Context) (took time.Duration, err error) {
 		started := time.Now()
 		_, err = c.Vhost("/").Read(ctx, want)
@@ -276,7 +276,7 @@ func TestCanceled(t *testing.T) {
 		cancel()
 		<-r.Context().Done()
 	})
-	if _, err := c.Vhost("/").Read(ctx, expand(t, cascade.Config{Name: "tasks", Levels: 5})); !rabbit.IsKind(err,
+	if _, err := c.Vhost("/").Read(ctx, expand(t, delay.Config{Name: "tasks", Levels: 5})); !rabbit.IsKind(err,
 		rabbit.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
@@ -334,7 +334,7 @@ func TestParallel(t *testing.T) {
 	c := client(t, server.URL, func(c *rabbit.Config) { c.MaxParallelRequests = limit })
 
 	// So few bindings that nobody asks for AMQP.
-	todo := plan.Repair(expand(t, cascade.Config{Name: "tasks", Levels: 10, Lookahead: 1}), topology.New())
+	todo := plan.Repair(expand(t, delay.Config{Name: "tasks", Levels: 10, Lookahead: 1}), topology.New())
 	var runs sync.WaitGroup
 	for range 3 { // resources of one provider share its limit
 		runs.Go(func() {
@@ -537,7 +537,7 @@ func TestOddJSON(t *testing.T) {
 			answer(w, 200, `[]`)
 		}
 	})
-	state, err := c.Vhost("v").Read(t.Context(), expand(t, cascade.Config{Name: "tasks", Levels: 1}))
+	state, err := c.Vhost("v").Read(t.Context(), expand(t, delay.Config{Name: "tasks", Levels: 1}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -564,7 +564,7 @@ func TestNotManagementAPI(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := serve(t, handler, func(c *rabbit.Config) { c.RetryTimeout = onceMore })
-			_, err := c.Vhost("/").Read(t.Context(), expand(t, cascade.Config{Name: "tasks", Levels: 3}))
+			_, err := c.Vhost("/").Read(t.Context(), expand(t, delay.Config{Name: "tasks", Levels: 3}))
 			if !rabbit.IsKind(err, rabbit.NotManagementAPI) {
 				t.Errorf("Read gives %v", err)
 			}

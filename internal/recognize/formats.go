@@ -4,26 +4,26 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // exchangeFormats are the formats that give a name to a level, the likeliest first. The level is more likely at the
 // end, and more likely padded with zeros than bare or padded with blanks.
-func exchangeFormats(name string, level int) []cascade.Format {
-	var formats []cascade.Format
+func exchangeFormats(name string, level int) []delay.Format {
+	var formats []delay.Format
 	for _, n := range numeralsIn(name, level, "d") {
-		formats = append(formats, cascade.Format(cascade.Escape(n.before)+n.verb+cascade.Escape(n.behind)))
+		formats = append(formats, delay.Format(delay.Escape(n.before)+n.verb+delay.Escape(n.behind)))
 	}
 	return formats
 }
 
 // queueFormats are the formats that give a name to a level's queue for a digit in a base over 2, the likeliest first.
-func queueFormats(name string, at place) []cascade.Format {
-	var formats []cascade.Format
+func queueFormats(name string, at place) []delay.Format {
+	var formats []delay.Format
 	for _, level := range numeralsIn(name, at.level, "d") {
 		for _, digit := range numeralsIn(level.behind, at.digit, "x") {
-			formats = append(formats, cascade.Format(cascade.Escape(level.before)+level.verb+
-				cascade.Escape(digit.before)+digit.verb+cascade.Escape(digit.behind)))
+			formats = append(formats, delay.Format(delay.Escape(level.before)+level.verb+
+				delay.Escape(digit.before)+digit.verb+delay.Escape(digit.behind)))
 		}
 	}
 	return formats

@@ -5,22 +5,22 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade/cascadetest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay/delaytest"
 )
 
 // Every format of exchanges gives each of them a name from which it can be found again.
 func TestExchangeFormats(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		format := cascadetest.AnyFormat().Draw(t, "format")
-		level := rapid.IntRange(0, cascade.MaxLevels-1).Draw(t, "level")
+		format := delaytest.AnyFormat().Draw(t, "format")
+		level := rapid.IntRange(0, delay.MaxLevels-1).Draw(t, "level")
 		name := format.Name(level)
 		found := false
 		for _, f := range exchangeFormats(name, level) {
 			if f.Check() != nil || f.Name(level) != name {
 				t.Fatalf("%q has the format %q, which makes it %q", name, f, f.Name(level))
 			}
-			found = found || f.Same(format, cascade.MaxLevels)
+			found = found || f.Same(format, delay.MaxLevels)
 		}
 		if !found {
 			t.Fatalf("%q is not among the formats of %q", format, name)

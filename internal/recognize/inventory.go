@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -53,7 +53,7 @@ func (i *Inventory) All(ctx context.Context) []Found {
 
 // CanBeEntry tells, from a list of exchanges, whether an exchange can be the entry of a cascade or a ladder.
 func CanBeEntry(e topology.Exchange) bool {
-	return e.Type == "topic" && !strings.HasPrefix(e.Name, cascade.ReservedPrefix)
+	return e.Type == "topic" && !strings.HasPrefix(e.Name, delay.ReservedPrefix)
 }
 
 // Destinations are the bindings in the vhost that take messages from the end of a cascade or ladder by their own keys,

@@ -10,15 +10,15 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade/cascadetest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay/delaytest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // Of any cascade its entry is found, and none of its lower levels.
 func TestInventoryFindsTheEntry(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := cascadetest.AnyConfig().Draw(t, "config")
+		c := delaytest.AnyConfig().Draw(t, "config")
 		there := declared(t, c).there
 		if got := entries(t, NewInventory(c.Vhost, there), KindCascade); !slices.Equal(got, []string{there.Entry}) {
 			t.Fatalf("found %q, want %q", got, there.Entry)
@@ -34,29 +34,29 @@ func TestInventoryFindsAllAndNothingElse(t *testing.T) {
 		maps.Copy(there.Queues, more.Queues)
 		maps.Copy(there.Bindings, more.Bindings)
 	}
-	want := map[string]cascade.Config{}
-	for _, c := range []cascade.Config{
+	want := map[string]delay.Config{}
+	for _, c := range []delay.Config{
 		{Name: "full", Levels: 28, StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
 		{Name: "chain", Levels: 28, StrictKeys: true, InternalLevels: true, ParkUnroutable: true, Lookahead: 1},
 		{Name: "lax", Levels: 12, ParkUnroutable: true},
-		{Name: "lax chain", Levels: 12, Lookahead: 1, QueueType: cascade.Classic},
+		{Name: "lax chain", Levels: 12, Lookahead: 1, QueueType: delay.Classic},
 		{Name: "decimal", Base: 10, Levels: 8, StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
-		{Name: "lax octal chain", Base: 8, Levels: 4, Lookahead: 1, QueueType: cascade.Classic},
+		{Name: "lax octal chain", Base: 8, Levels: 4, Lookahead: 1, QueueType: delay.Classic},
 		{Name: "single ternary", Base: 3, Levels: 1, StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
 		{Name: "single", Levels: 1, StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
 		{Name: "lax single", Levels: 1, Lookahead: 1},
 		{ExchangeName: "wait.%d.to", QueueName: "waiting %d", DeliveryExchange: "full.delivery", Levels: 3},
 		{ExchangeName: "0to%d", QueueName: "0of%d", DeliveryExchange: "amq.topic", Levels: 11, Lookahead: 1},
-		{Preset: cascade.NServiceBus}, {Preset: cascade.NServiceBusV1}, {Preset: cascade.Celery},
+		{Preset: delay.NServiceBus}, {Preset: delay.NServiceBusV1}, {Preset: delay.Celery},
 	} {
 		c.Vhost = "/"
 		c.CreateDeliveryExchange = c.DeliveryExchange == ""
-		expanded := cascadetest.Expand(t, c)
+		expanded := delaytest.Expand(t, c)
 		add(expanded)
 		want[expanded.Entry] = c
 	}
-	add(cascadetest.ReadVector(t, "article_level3"))
-	want["EXCHANGE.TOPIC.SENDTASK.N3"] = cascadetest.Vectors["article_level3"]
+	add(delaytest.ReadVector(t, "article_level3"))
+	want["EXCHANGE.TOPIC.SENDTASK.N3"] = delaytest.Vectors["article_level3"]
 
 	bind := func(source, key string, to topology.DestinationType, destination string) {
 		there.Bindings.Add(topology.Binding{Source: source, RoutingKey: key, DestinationType: to,
@@ -99,8 +99,8 @@ func TestInventoryFindsAllAndNothingElse(t *testing.T) {
 // The same for ladders, beside which cascades and retry queues of other kinds are.
 func TestInventoryFindsLadders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := cascadetest.AnyLadder().Draw(t, "ladder")
-		there := cascadetest.Resolve(t, l).Expand()
+		l := delaytest.AnyLadder().Draw(t, "ladder")
+		there := delaytest.Resolve(t, l).Expand()
 		i := NewInventory(l.Vhost, there)
 		if got := entries(t, i, KindLadder); !slices.Equal(got, []string{there.Entry}) {
 			t.Fatalf("found %q, want %q", got, there.Entry)
@@ -109,8 +109,8 @@ func TestInventoryFindsLadders(t *testing.T) {
 			t.Fatalf("found the cascades %q", got)
 		}
 	})
-	for name := range cascadetest.Vectors {
-		if got := entries(t, NewInventory("/", cascadetest.ReadVector(t, name)), KindLadder); len(got) > 0 {
+	for name := range delaytest.Vectors {
+		if got := entries(t, NewInventory("/", delaytest.ReadVector(t, name)), KindLadder); len(got) > 0 {
 			t.Errorf("%s: found the ladders %q", name, got)
 		}
 	}
@@ -131,7 +131,7 @@ func TestInventoryFindsLadders(t *testing.T) {
 
 // A cascade that is damaged below the entry is found; an entry that leads nowhere is not, nor are its lower levels.
 func TestInventoryOfDamagedCascades(t *testing.T) {
-	c := cascade.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
+	c := delay.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	for name, test := range map[string]struct {
 		damage func(*topology.Topology)

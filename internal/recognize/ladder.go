@@ -6,35 +6,35 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // ladder is the one whose entry the exchange is, as its own bindings show.
-func (o *objects) ladder(entry string) (cascade.Ladder, error) {
+func (o *objects) ladder(entry string) (delay.Ladder, error) {
 	if err := o.checkEntry(entry); err != nil {
-		return cascade.Ladder{}, err
+		return delay.Ladder{}, err
 	}
 	all := o.rungs(entry)
 	if len(all) == 0 {
-		return cascade.Ladder{}, notThis(
+		return delay.Ladder{}, notThis(
 			`it has no binding like that of a ladder's rung, to a queue with a key such as "30s.*.#"`)
 	}
 	name, parks := o.parking(o.exchange(entry))
-	given := cascade.LadderConfig{Vhost: o.vhost, Name: name, ParkUnroutable: parks, EntryExchange: entry}
-	own, err := ownRungs(all, cascade.DefaultQueueName(cmp.Or(name, given.DerivedName(), entry)))
+	given := delay.LadderConfig{Vhost: o.vhost, Name: name, ParkUnroutable: parks, EntryExchange: entry}
+	own, err := ownRungs(all, delay.DefaultQueueName(cmp.Or(name, given.DerivedName(), entry)))
 	if err != nil {
-		return cascade.Ladder{}, err
+		return delay.Ladder{}, err
 	}
 	q := own.first
 	given.QueueName, given.Delays = own.format, slices.Sorted(maps.Keys(own.queues))
-	given.QueueType, given.QuorumOptions = cascade.QueueType(q.Type()), cascade.QuorumOptionsOf(q)
+	given.QueueType, given.QuorumOptions = delay.QueueType(q.Type()), delay.QuorumOptionsOf(q)
 	given.DeliveryExchange = q.DeadLetterExchange()
 	given.DeadLetterRoutingKey = q.Arguments.Text("x-dead-letter-routing-key")
 	for _, r := range all {
 		// Without it, messages with its key would be unroutable after an apply.
 		if r.whole && own.queues[r.label] == "" && r.queue.DeadLetterExchange() == given.DeliveryExchange {
-			return cascade.Ladder{}, notThisf("queue %q holds messages for %s and leads to the same delivery exchange, "+
+			return delay.Ladder{}, notThisf("queue %q holds messages for %s and leads to the same delivery exchange, "+
 				"but is not called like the others, %q. If the delay is not one of its own, remove the binding",
 				r.queue.Name, r.label, given.QueueName)
 		}
@@ -42,12 +42,12 @@ func (o *objects) ladder(entry string) (cascade.Ladder, error) {
 	if !parks {
 		given.Name = given.DerivedName()
 	}
-	l, err := withDelivery(o, func(creates bool) (cascade.Ladder, error) {
+	l, err := withDelivery(o, func(creates bool) (delay.Ladder, error) {
 		given.CreateDeliveryExchange = creates
 		return given.Resolve()
 	})
 	if err != nil {
-		return cascade.Ladder{}, notThisf("its objects do not make a valid ladder: %s", err)
+		return delay.Ladder{}, notThisf("its objects do not make a valid ladder: %s", err)
 	}
 	return l, nil
 }
@@ -64,14 +64,14 @@ type rung struct {
 func (o *objects) rungs(entry string) []rung {
 	var rungs []rung
 	for _, b := range o.bindings(entry) {
-		label, ok := cascade.ParseRungKey(b.RoutingKey)
+		label, ok := delay.ParseRungKey(b.RoutingKey)
 		if !ok || b.DestinationType != topology.ToQueue || b.Arguments != "" {
 			continue
 		}
-		delay, err := cascade.ParseLabel(label)
+		wait, err := delay.ParseLabel(label)
 		q := o.queue(b.Destination)
 		q.Name = b.Destination
-		whole := err == nil && q.TTLMillis() == delay.Milliseconds() && q.DeadLetterExchange() != ""
+		whole := err == nil && q.TTLMillis() == wait.Milliseconds() && q.DeadLetterExchange() != ""
 		rungs = append(rungs, rung{label, q, whole})
 	}
 	return rungs
@@ -79,7 +79,7 @@ func (o *objects) rungs(entry string) []rung {
 
 // rungNaming is a format and, by label, the queues that are called like this.
 type rungNaming struct {
-	format cascade.LabelFormat
+	format delay.LabelFormat
 	queues map[string]string
 	whole  int            // how many of the queues are
 	first  topology.Queue // that of the first label which is
@@ -87,7 +87,7 @@ type rungNaming struct {
 
 // ownRungs are those with the usual names or, if there are none, with the format of most of them, and of most that are
 // whole. The others somebody else has bound.
-func ownRungs(all []rung, usual cascade.LabelFormat) (best rungNaming, err error) {
+func ownRungs(all []rung, usual delay.LabelFormat) (best rungNaming, err error) {
 	rank := func(n rungNaming) []int {
 		if n.format == usual {
 			return []int{1, len(n.queues), n.whole}
@@ -115,7 +115,7 @@ func ownRungs(all []rung, usual cascade.LabelFormat) (best rungNaming, err error
 }
 
 // nameAll applies a format to all labels. Without a verb it is the name of a single queue, which has to be whole.
-func nameAll(format cascade.LabelFormat, all []rung) rungNaming {
+func nameAll(format delay.LabelFormat, all []rung) rungNaming {
 	n := rungNaming{format: format, queues: map[string]string{}}
 	hasVerb, first := format.Name("1s") != format.Name("2s"), ""
 	for _, r := range all {
@@ -134,12 +134,12 @@ func nameAll(format cascade.LabelFormat, all []rung) rungNaming {
 }
 
 // labelFormats are the formats that give the queue its name, the likeliest first: the label stands rather at the end.
-func labelFormats(r rung) []cascade.LabelFormat {
-	var formats []cascade.LabelFormat
+func labelFormats(r rung) []delay.LabelFormat {
+	var formats []delay.LabelFormat
 	name := r.queue.Name
 	for at := strings.LastIndex(name, r.label); at >= 0; at = strings.LastIndex(name[:at+len(r.label)-1], r.label) {
 		formats = append(formats,
-			cascade.LabelFormat(cascade.Escape(name[:at])+"%s"+cascade.Escape(name[at+len(r.label):])))
+			delay.LabelFormat(delay.Escape(name[:at])+"%s"+delay.Escape(name[at+len(r.label):])))
 	}
-	return append(formats, cascade.LabelFormat(cascade.Escape(name)))
+	return append(formats, delay.LabelFormat(delay.Escape(name)))
 }

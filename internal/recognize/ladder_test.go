@@ -7,15 +7,15 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade/cascadetest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay/delaytest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 func TestRecognizeLadderRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := cascadetest.AnyLadder().Draw(t, "ladder")
-		want := cascadetest.Resolve(t, l).Expand()
+		l := delaytest.AnyLadder().Draw(t, "ladder")
+		want := delaytest.Resolve(t, l).Expand()
 		got, err := Ladder(t.Context(), holding(t, want), l.Vhost, want.Entry)
 		if err != nil {
 			t.Fatal(err)
@@ -59,8 +59,8 @@ func TestRecognizeDamagedLadder(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := cascadetest.Resolve(t, cascade.LadderConfig{Vhost: "/", Name: "retry", Delays: []string{"1h", "30s", "5s"},
-				CreateDeliveryExchange: true, ParkUnroutable: true, QuorumOptions: cascade.QuorumOptions{MaxLength: 7}})
+			want := delaytest.Resolve(t, delay.LadderConfig{Vhost: "/", Name: "retry", Delays: []string{"1h", "30s", "5s"},
+				CreateDeliveryExchange: true, ParkUnroutable: true, QuorumOptions: delay.QuorumOptions{MaxLength: 7}})
 			expanded := want.Expand()
 			there := holding(t, expanded)
 			damage(there.there)
@@ -74,7 +74,7 @@ func TestRecognizeDamagedLadder(t *testing.T) {
 
 // waits adds a queue to which the entry leads with the key of a delay.
 func waits(there topology.Topology, label, name, deadLetters string) {
-	delay, err := cascade.ParseLabel(label)
+	delay, err := delay.ParseLabel(label)
 	if err != nil {
 		panic(err)
 	}
@@ -89,27 +89,27 @@ func waits(there topology.Topology, label, name, deadLetters string) {
 // Bindings to the queues of another ladder hide none of a ladder's own, nor add to them, even if they are more.
 func TestRecognizeLadderBesideAnother(t *testing.T) {
 	for name, test := range map[string]struct {
-		ladder  cascade.LadderConfig
+		ladder  delay.LadderConfig
 		foreign []string // labels
 	}{
-		"another delay":  {cascade.LadderConfig{Name: "retry", Delays: []string{"5s", "30s"}}, []string{"1m"}},
-		"the same delay": {cascade.LadderConfig{Name: "retry", Delays: []string{"5s", "30s"}}, []string{"5s"}},
-		"the same delay of a later one": {cascade.LadderConfig{Name: "a", EntryExchange: "retry.entry",
+		"another delay":  {delay.LadderConfig{Name: "retry", Delays: []string{"5s", "30s"}}, []string{"1m"}},
+		"the same delay": {delay.LadderConfig{Name: "retry", Delays: []string{"5s", "30s"}}, []string{"5s"}},
+		"the same delay of a later one": {delay.LadderConfig{Name: "a", EntryExchange: "retry.entry",
 			Delays: []string{"5s", "30s"}}, []string{"5s"}},
-		"more than its own": {cascade.LadderConfig{Name: "retry", Delays: []string{"5s"}}, []string{"1m", "2m", "3m"}},
+		"more than its own": {delay.LadderConfig{Name: "retry", Delays: []string{"5s"}}, []string{"1m", "2m", "3m"}},
 		"names of its own": {
-			cascade.LadderConfig{EntryExchange: "retry.entry", QueueName: "wait-%s", DeliveryExchange: "events",
+			delay.LadderConfig{EntryExchange: "retry.entry", QueueName: "wait-%s", DeliveryExchange: "events",
 				Delays: []string{"5s", "30s"}}, []string{"1m"},
 		},
 		"a parking queue shows the name": {
-			cascade.LadderConfig{Name: "tasks", EntryExchange: "retry.entry", Delays: []string{"5s"}, ParkUnroutable: true},
+			delay.LadderConfig{Name: "tasks", EntryExchange: "retry.entry", Delays: []string{"5s"}, ParkUnroutable: true},
 			[]string{"1m"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.ladder.Vhost, test.ladder.CreateDeliveryExchange = "/", true
-			want := cascadetest.Resolve(t, test.ladder).Expand()
-			there := cascadetest.Resolve(t, test.ladder).Expand()
+			want := delaytest.Resolve(t, test.ladder).Expand()
+			there := delaytest.Resolve(t, test.ladder).Expand()
 			for _, label := range test.foreign {
 				waits(there, label, "jobs.delay-"+label, "jobs.delivery")
 			}
@@ -149,7 +149,7 @@ func TestRecognizeLadderErrors(t *testing.T) {
 		}, "it is a direct exchange"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			expanded := cascadetest.Resolve(t, cascade.LadderConfig{Vhost: "/", Name: "retry", Delays: []string{"5s", "30s"},
+			expanded := delaytest.Resolve(t, delay.LadderConfig{Vhost: "/", Name: "retry", Delays: []string{"5s", "30s"},
 				CreateDeliveryExchange: true}).Expand()
 			test.damage(expanded)
 			if got, err := Ladder(t.Context(), holding(t, expanded), "/", "retry.entry"); err == nil ||

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -81,7 +81,7 @@ func (o *objects) checkEntry(name string) error {
 
 // hop is one way on from the exchange of a level.
 type hop struct {
-	cascade.Hop
+	delay.Hop
 	to string
 }
 
@@ -90,7 +90,7 @@ type hop struct {
 func (o *objects) hops(exchange string) (hops []hop, above int) {
 	count := map[int]int{}
 	for _, b := range o.bindings(exchange) {
-		key, ok := cascade.ParseHop(b.RoutingKey)
+		key, ok := delay.ParseHop(b.RoutingKey)
 		if !ok || b.Arguments != "" || (key.Digit > 0) != (b.DestinationType == topology.ToQueue) {
 			continue
 		}
@@ -103,32 +103,4 @@ func (o *objects) hops(exchange string) (hops []hop, above int) {
 		}
 	}
 	return slices.DeleteFunc(hops, func(h hop) bool { return h.Above != above }), above
-}
-
-// parking is the name of the cascade or ladder, as the alternate exchange of one of its own shows it. Not ok is an
-// alternate exchange that would not be declared like this: it is somebody else's.
-func (o *objects) parking(of topology.Exchange) (name string, ok bool) {
-	alternate := of.AlternateExchange()
-	name, ok = cascade.ParkingFor(alternate)
-	if !ok {
-		return "", false
-	}
-	if e := o.exchange(alternate); e.Name != "" && !e.Equal(cascade.ParkingExchange(alternate)) {
-		return "", false
-	}
-	return name, true
-}
-
-// withDelivery resolves a cascade or ladder with its delivery exchange, unless the one that is there is somebody else's.
-// One that is missing has to be brought back.
-func withDelivery[T interface{ Expand() topology.Topology }](o *objects, resolve func(creates bool) (T, error)) (T, error) {
-	own, err := resolve(true)
-	if err == nil {
-		declared := own.Expand()
-		e := o.exchange(declared.Delivery)
-		if e.Name == "" || e.Equal(declared.Exchanges[declared.Delivery]) {
-			return own, nil
-		}
-	}
-	return resolve(false)
 }

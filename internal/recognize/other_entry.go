@@ -3,7 +3,7 @@ package recognize
 import (
 	"fmt"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // OtherEntryError says that an exchange is not the entry that was asked for, and which entry was
@@ -42,7 +42,7 @@ func (o *objects) entryNear(name string) string {
 	if hops, _ := o.hops(name); len(hops) > 0 {
 		return o.entryAbove(name)
 	}
-	for level := cascade.MaxLevels - 1; level > 0; level-- {
+	for level := delay.MaxLevels - 1; level > 0; level-- {
 		formats := exchangeFormats(name, level)
 		for lower := level - 1; lower >= 0; lower-- {
 			for _, format := range formats {
@@ -59,7 +59,7 @@ func (o *objects) entryNear(name string) string {
 // none.
 func (o *objects) entryAbove(name string) string {
 	hops, above := o.hops(name)
-	for level := 0; len(hops) > 0 && level+above < cascade.MaxLevels; level++ {
+	for level := 0; len(hops) > 0 && level+above < delay.MaxLevels; level++ {
 		for _, format := range exchangeFormats(name, level) {
 			entry := format.Name(level + above)
 			if c, err := o.cascade(entry); err == nil && c.Levels == level+above+1 && c.Exchange(level) == name {

@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade/cascadetest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay/delaytest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // A preset is recognized, and so is its parking by a policy.
 func TestRecognizePreset(t *testing.T) {
-	for _, preset := range cascade.Presets() {
-		given := cascade.Config{Vhost: "/", Preset: preset, CreateDeliveryExchange: true}
+	for _, preset := range delay.Presets() {
+		given := delay.Config{Vhost: "/", Preset: preset, CreateDeliveryExchange: true}
 		b := declared(t, given)
 		got, err := Cascade(t.Context(), b, "/", b.there.Entry)
 		if err != nil {
@@ -22,7 +22,7 @@ func TestRecognizePreset(t *testing.T) {
 		for _, name := range []string{"", "billing"} {
 			for _, creates := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s %s %t", preset, name, creates), func(t *testing.T) {
-					recognizeParking(t, cascade.Config{Vhost: "/", Preset: preset, Name: name,
+					recognizeParking(t, delay.Config{Vhost: "/", Preset: preset, Name: name,
 						CreateDeliveryExchange: creates, ParkUnroutable: true})
 				})
 			}
@@ -30,9 +30,9 @@ func TestRecognizePreset(t *testing.T) {
 	}
 }
 
-func recognizeParking(t *testing.T, given cascade.Config) {
+func recognizeParking(t *testing.T, given delay.Config) {
 	t.Helper()
-	got := cascadetest.Expand(t, given)
+	got := delaytest.Expand(t, given)
 	b := holding(t, got.Clone())
 	recognized, err := Cascade(t.Context(), b, "/", got.Entry)
 	want, resolveErr := given.Resolve()
@@ -43,9 +43,9 @@ func recognizeParking(t *testing.T, given cascade.Config) {
 }
 
 // recognizeAltered alters the policy of a preset that parks, and takes away what it leads to.
-func recognizeAltered(t *testing.T, given cascade.Config, got topology.Topology) {
+func recognizeAltered(t *testing.T, given delay.Config, got topology.Topology) {
 	t.Helper()
-	parking, want := got.Parking(), cascadetest.Resolve(t, given)
+	parking, want := got.Parking(), delaytest.Resolve(t, given)
 	p, b := got.Policies[parking], holding(t, got.Clone())
 	for what, change := range map[string]struct {
 		do    func(*topology.Policy)

@@ -7,26 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// place is where a message waits that has the digit at the level.
-type place struct{ level, digit int }
-
-// naming is how queues are called in base 2 or, where the format has a verb for the digit, in one from the lowest on.
-type naming struct {
-	format       cascade.Format
-	lowest, base int
-}
-
-const anyBase = cascade.MaxBase
-
-func (n naming) name(at place) string { return n.format.Queue(n.base, at.level, at.digit) }
-
 // like tells whether queues are called like exchanges with the format.
-func (n naming) like(exchange cascade.Format) bool {
+func (n naming) like(exchange delay.Format) bool {
 	return exchange == n.format || n.base == anyBase && strings.HasPrefix(string(n.format), string(exchange))
 }
 
@@ -71,12 +57,12 @@ func (c *candidate) namings() []naming {
 func namingsOf(name string, at place) []naming {
 	var all []naming
 	for _, f := range exchangeFormats(name, at.level) {
-		if at.digit < cascade.DefaultBase {
-			all = append(all, naming{f, cascade.DefaultBase, cascade.DefaultBase})
+		if at.digit < delay.DefaultBase {
+			all = append(all, naming{f, delay.DefaultBase, delay.DefaultBase})
 		}
 	}
 	for _, f := range queueFormats(name, at) {
-		all = append(all, naming{f, cascade.DefaultBase + 1, anyBase})
+		all = append(all, naming{f, delay.DefaultBase + 1, anyBase})
 	}
 	return all
 }
@@ -130,33 +116,19 @@ func (c *candidate) hasRival(all []naming) bool {
 	})
 }
 
-// sample is a queue in which a message with the digit waits at the level.
-type sample struct {
-	place
-	queue topology.Queue
-}
-
-// shown is what a sample tells of the whole cascade.
-type shown struct {
-	base       int
-	resolution time.Duration
-	queueType  cascade.QueueType
-	cascade.QuorumOptions
-}
-
 // shows is what the sample tells in the base, and nothing where its TTL is none of the base.
 func (s sample) shows(base int) shown {
 	ttl, steps := s.queue.TTLMillis(), s.steps(base)
 	if ttl%steps != 0 {
 		return shown{}
 	}
-	return shown{base, time.Duration(ttl/steps) * time.Millisecond, cascade.QueueType(s.queue.Type()),
-		cascade.QuorumOptionsOf(s.queue)}
+	return shown{base, time.Duration(ttl/steps) * time.Millisecond, delay.QueueType(s.queue.Type()),
+		delay.QuorumOptionsOf(s.queue)}
 }
 
 // steps is how many steps of the resolution a message waits there in the base.
 func (p place) steps(base int) int64 {
-	return int64(cascade.Scale{Base: base, Resolution: 1}.TTL(p.level, p.digit))
+	return int64(delay.Scale{Base: base, Resolution: 1}.TTL(p.level, p.digit))
 }
 
 // poll reads queues until two of different levels agree, which proves the base, and nothing else has their names.
@@ -193,9 +165,9 @@ func (c *candidate) inspect(s sample) (wrong string) {
 		base++
 	}
 	switch {
-	case ttl < 1 || ttl > cascade.MaxTTL.Milliseconds():
+	case ttl < 1 || ttl > delay.MaxTTL.Milliseconds():
 		return "it has no valid x-message-ttl"
-	case base > cascade.DefaultBase && c.queues.base == cascade.DefaultBase:
+	case base > delay.DefaultBase && c.queues.base == delay.DefaultBase:
 		return fmt.Sprintf("its x-message-ttl of %d is no whole number of milliseconds times a power of two", ttl)
 	case base > c.queues.base:
 		return fmt.Sprintf("its x-message-ttl of %d is no whole number of milliseconds times %d", ttl,
@@ -204,7 +176,7 @@ func (c *candidate) inspect(s sample) (wrong string) {
 		return "it has no x-dead-letter-exchange"
 	case s.level == 0 && c.isLevel(to), s.level > 0 && to != c.exchanges.Name(s.level-1):
 		return fmt.Sprintf("its x-dead-letter-exchange is %q", to)
-	case s.queue.Type() != string(cascade.Quorum) && s.queue.Type() != string(cascade.Classic):
+	case s.queue.Type() != string(delay.Quorum) && s.queue.Type() != string(delay.Classic):
 		return fmt.Sprintf("it is a %s queue, and those of a cascade are quorum or classic",
 			plaintext.Line(s.queue.Type()))
 	case s.level == 0:

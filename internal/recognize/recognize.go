@@ -1,5 +1,5 @@
 // Package recognize goes back from objects to the cascade, the ladder or the destination that they are, whoever declared
-// them. In come exchanges, queues and bindings, out comes what internal/cascade expands to them.
+// them. In come exchanges, queues and bindings, out comes what internal/delay expands to them.
 //
 // Call Cascade, Ladder or Destination for what is behind one exchange or binding. Call NewInventory for all that a vhost
 // has, and LeadsTo, Delays and LevelsOf for where messages go. The keys of the bindings give the number of levels, the
@@ -15,7 +15,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -24,14 +24,14 @@ import (
 // For full lookahead it reads the entry, its bindings, two or three queues, the delivery and the alternate exchange. It
 // also looks for internal exchanges. With less, it reads the bindings of every exchange on the way, too, but for those
 // of the delivery exchange.
-func Cascade(ctx context.Context, look Lookup, vhost, entry string) (cascade.Cascade, error) {
+func Cascade(ctx context.Context, look Lookup, vhost, entry string) (delay.Cascade, error) {
 	o := newObjects(ctx, look, vhost)
 	c, err := o.cascade(entry)
 	if errors.Is(err, errNoEntry) || errors.Is(err, errNoHops) {
 		c, err = o.cascadeBelow(entry, err)
 	}
 	if err = o.result(KindCascade, entry, err); err != nil {
-		return cascade.Cascade{}, err
+		return delay.Cascade{}, err
 	}
 	return c, nil
 }
@@ -39,11 +39,11 @@ func Cascade(ctx context.Context, look Lookup, vhost, entry string) (cascade.Cas
 // Ladder is the one behind the entry exchange. The bindings of the entry say which delays there are. A rung may have a
 // queue that is missing or damaged as long as another queue is sound. A rung to which the entry does not lead cannot be
 // found. A queue with another kind of name that leads elsewhere, such as one of another ladder, is a stranger's.
-func Ladder(ctx context.Context, look Lookup, vhost, entry string) (cascade.Ladder, error) {
+func Ladder(ctx context.Context, look Lookup, vhost, entry string) (delay.Ladder, error) {
 	o := newObjects(ctx, look, vhost)
 	l, err := o.ladder(entry)
 	if err = o.result(KindLadder, entry, err); err != nil {
-		return cascade.Ladder{}, err
+		return delay.Ladder{}, err
 	}
 	return l, nil
 }
@@ -63,14 +63,14 @@ func (o *objects) result(kind, entry string, err error) error {
 }
 
 // Destination is the one that consists of the binding.
-func Destination(vhost string, b topology.Binding) (cascade.Destination, error) {
-	d, ok := cascade.ParseDestinationKey(b.RoutingKey)
+func Destination(vhost string, b topology.Binding) (delay.Destination, error) {
+	d, ok := delay.ParseDestinationKey(b.RoutingKey)
 	if !ok {
-		return cascade.Destination{}, fmt.Errorf("its key %q is neither one \"*\" for each level nor \"#\", and then "+
+		return delay.Destination{}, fmt.Errorf("its key %q is neither one \"*\" for each level nor \"#\", and then "+
 			"an address without either", b.RoutingKey)
 	}
 	if b.Arguments != "" {
-		return cascade.Destination{}, fmt.Errorf("it has the arguments %s, and a destination has none", b.Arguments)
+		return delay.Destination{}, fmt.Errorf("it has the arguments %s, and a destination has none", b.Arguments)
 	}
 	d.Vhost, d.DeliveryExchange = vhost, b.Source
 	if b.DestinationType == topology.ToExchange {
@@ -79,7 +79,7 @@ func Destination(vhost string, b topology.Binding) (cascade.Destination, error) 
 		d.Queue = b.Destination
 	}
 	if _, err := d.Binding(); err != nil {
-		return cascade.Destination{}, err
+		return delay.Destination{}, err
 	}
 	return d, nil
 }

@@ -10,18 +10,18 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade/cascadetest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay/delaytest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // In every base the configuration itself comes back, in few requests.
 func TestRecognizeGivesBackTheBase(t *testing.T) {
-	for base := cascade.MinBase; base <= cascade.MaxBase; base++ {
-		for levels := 1; levels <= cascadetest.MostLevels(base, time.Second); levels++ {
+	for base := delay.MinBase; base <= delay.MaxBase; base++ {
+		for levels := 1; levels <= delaytest.MostLevels(base, time.Second); levels++ {
 			for _, lookahead := range []int{1, 2, levels} {
 				for _, strict := range []bool{false, true} {
-					comesBack(t, cascade.Config{
+					comesBack(t, delay.Config{
 						Vhost: "/", Name: "tasks", Base: base, Levels: levels, Lookahead: min(lookahead, levels),
 						StrictKeys: strict, InternalLevels: true, ParkUnroutable: true, CreateDeliveryExchange: true,
 					})
@@ -33,13 +33,13 @@ func TestRecognizeGivesBackTheBase(t *testing.T) {
 
 // Damage that leaves the information somewhere does not keep a cascade of another base from being recognized.
 func TestRecognizeDamagedBase(t *testing.T) {
-	full := cascade.Config{Name: "t", Base: 10, Levels: 8, CreateDeliveryExchange: true,
+	full := delay.Config{Name: "t", Base: 10, Levels: 8, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	chain, lax := full, full
 	chain.Lookahead, lax.StrictKeys = 1, false
-	ternary := cascade.Config{Name: "t", Base: 3, Levels: 12, Lookahead: 2, CreateDeliveryExchange: true, ParkUnroutable: true}
-	single := cascade.Config{Name: "t", Base: 10, Levels: 1, CreateDeliveryExchange: true, ParkUnroutable: true}
-	binary := cascade.Config{Name: "t", Levels: 12, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+	ternary := delay.Config{Name: "t", Base: 3, Levels: 12, Lookahead: 2, CreateDeliveryExchange: true, ParkUnroutable: true}
+	single := delay.Config{Name: "t", Base: 10, Levels: 1, CreateDeliveryExchange: true, ParkUnroutable: true}
+	binary := delay.Config{Name: "t", Levels: 12, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
 	keep := func(kept func(level, digit int) bool) func(topology.Topology) {
 		return func(there topology.Topology) {
 			for name := range there.Queues {
@@ -70,7 +70,7 @@ func TestRecognizeDamagedBase(t *testing.T) {
 	unboundEntry := func(there topology.Topology) { unbindAll(there, there.Entry) }
 	for _, test := range []struct {
 		name   string
-		config cascade.Config
+		config delay.Config
 		damage func(topology.Topology)
 	}{
 		{"the highest digit is missing", chain, keep(func(_, digit int) bool { return digit < 9 })},
@@ -119,8 +119,8 @@ func TestRecognizeDamagedBase(t *testing.T) {
 // One binding, or one queue with its bindings, may be missing from a cascade in any base with some levels.
 func TestRecognizeWithoutOneObject(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := cascadetest.AnyScale().Filter(func(s cascade.Scale) bool { return s.Levels > 2 }).Draw(t, "scale")
-		c := cascade.Config{Name: "t", Base: s.Base, Levels: s.Levels, Resolution: s.Resolution, CreateDeliveryExchange: true,
+		s := delaytest.AnyScale().Filter(func(s delay.Scale) bool { return s.Levels > 2 }).Draw(t, "scale")
+		c := delay.Config{Name: "t", Base: s.Base, Levels: s.Levels, Resolution: s.Resolution, CreateDeliveryExchange: true,
 			StrictKeys: rapid.Bool().Draw(t, "strict keys"), InternalLevels: true, ParkUnroutable: true,
 			Lookahead: rapid.IntRange(1, s.Levels).Draw(t, "lookahead")}
 		b := declared(t, c)
@@ -141,18 +141,18 @@ func TestRecognizeWithoutOneObject(t *testing.T) {
 // Every format of the queues gives each of them a name from which it can be found again.
 func TestQueueFormatsOf(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		base := rapid.IntRange(cascade.MinBase+1, cascade.MaxBase).Draw(t, "base")
-		format := cascadetest.AnyQueueFormat(base).Draw(t, "format")
-		at := place{rapid.IntRange(0, cascade.MaxLevels-1).Draw(t, "level"), rapid.IntRange(1, base-1).Draw(t, "digit")}
+		base := rapid.IntRange(delay.MinBase+1, delay.MaxBase).Draw(t, "base")
+		format := delaytest.AnyQueueFormat(base).Draw(t, "format")
+		at := place{rapid.IntRange(0, delay.MaxLevels-1).Draw(t, "level"), rapid.IntRange(1, base-1).Draw(t, "digit")}
 		name := format.Queue(base, at.level, at.digit)
 		found := false
 		for _, f := range queueFormats(name, at) {
-			_, err := cascade.Config{Base: base, Levels: 1, ExchangeName: "x%d", QueueName: f, DeliveryExchange: "d"}.Resolve()
+			_, err := delay.Config{Base: base, Levels: 1, ExchangeName: "x%d", QueueName: f, DeliveryExchange: "d"}.Resolve()
 			if err != nil || f.Queue(base, at.level, at.digit) != name {
 				t.Fatalf("%q has the format %q, which makes it %q (%v)", name, f, f.Queue(base, at.level, at.digit),
 					err)
 			}
-			found = found || f.SameQueues(format, base, cascade.MaxLevels)
+			found = found || f.SameQueues(format, base, delay.MaxLevels)
 		}
 		if !found {
 			t.Fatalf("%q is not among the formats of %q", format, name)

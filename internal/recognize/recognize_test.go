@@ -13,15 +13,15 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade/cascadetest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay/delaytest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // A recognized cascade expands to the existing objects, whatever the names look like.
 func TestRecognizeRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := cascadetest.AnyConfig().Draw(t, "config")
+		c := delaytest.AnyConfig().Draw(t, "config")
 		b := declared(t, c)
 		got, err := Cascade(t.Context(), b, c.Vhost, b.there.Entry)
 		if err != nil {
@@ -41,7 +41,7 @@ func TestRecognizeGivesBackTheConfiguration(t *testing.T) {
 			for _, lookahead := range []int{1, 2, 10, levels} {
 				for _, strict := range []bool{false, true} {
 					for _, parks := range []bool{false, true} {
-						comesBack(t, cascade.Config{
+						comesBack(t, delay.Config{
 							Vhost: "/", Name: name, Levels: levels, Lookahead: min(lookahead, levels),
 							StrictKeys:     strict,
 							InternalLevels: parks || levels == 1, ParkUnroutable: parks, CreateDeliveryExchange: true,
@@ -53,9 +53,9 @@ func TestRecognizeGivesBackTheConfiguration(t *testing.T) {
 	}
 }
 
-func comesBack(t *testing.T, c cascade.Config) {
+func comesBack(t *testing.T, c delay.Config) {
 	t.Helper()
-	want := cascadetest.Resolve(t, c)
+	want := delaytest.Resolve(t, c)
 	b := declared(t, c)
 	got, err := Cascade(t.Context(), b, "/", b.there.Entry)
 	if err != nil || got != want {
@@ -71,11 +71,11 @@ func comesBack(t *testing.T, c cascade.Config) {
 }
 
 func TestRecognizeVectors(t *testing.T) {
-	for name, want := range cascadetest.Vectors {
+	for name, want := range delaytest.Vectors {
 		t.Run(name, func(t *testing.T) {
-			resolved := cascadetest.Resolve(t, want)
+			resolved := delaytest.Resolve(t, want)
 			resolved.Vhost = "delays"
-			b := &fakeBroker{t: t, there: cascadetest.ReadVector(t, name), delivery: resolved.DeliveryExchange}
+			b := &fakeBroker{t: t, there: delaytest.ReadVector(t, name), delivery: resolved.DeliveryExchange}
 			got, err := Cascade(t.Context(), b, "delays", resolved.Exchange(resolved.Levels-1))
 			if err != nil || got != resolved {
 				t.Errorf("got %+v (%v), want %+v", got, err, resolved)
@@ -86,9 +86,9 @@ func TestRecognizeVectors(t *testing.T) {
 
 func TestRecognizePadding(t *testing.T) {
 	for _, test := range []struct {
-		format cascade.Format
+		format delay.Format
 		levels int
-		want   cascade.Format
+		want   delay.Format
 	}{
 		{"celery_delayed_%d", 28, "celery_delayed_%d"},
 		{"celery_delayed_%d", 5, "celery_delayed_%d"},
@@ -104,7 +104,7 @@ func TestRecognizePadding(t *testing.T) {
 		{"100%%%d", 11, "100%%%d"},
 	} {
 		for _, lookahead := range []int{1, test.levels} {
-			c := cascade.Config{
+			c := delay.Config{
 				Levels: test.levels, ExchangeName: test.format, QueueName: test.format, DeliveryExchange: "delivery",
 				CreateDeliveryExchange: true, Lookahead: lookahead,
 			}
@@ -120,14 +120,14 @@ func TestRecognizePadding(t *testing.T) {
 func TestRecognizeName(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		config cascade.Config
+		config delay.Config
 		want   string
 	}{
-		{"exchange names", cascade.Config{Name: "t", QueueName: "q%d", DeliveryExchange: "d"}, "t"},
-		{"queue names", cascade.Config{Name: "t", ExchangeName: "x%d", DeliveryExchange: "d"}, "t"},
-		{"the delivery exchange", cascade.Config{Name: "t", ExchangeName: "x%d", QueueName: "q%d"}, "t"},
-		{"parking before other names", cascade.Config{Name: "t", ExchangeName: "x.delay-%02d", ParkUnroutable: true}, "t"},
-		{"nothing", cascade.Config{ExchangeName: "x%d", QueueName: "q%d", DeliveryExchange: "d"}, ""},
+		{"exchange names", delay.Config{Name: "t", QueueName: "q%d", DeliveryExchange: "d"}, "t"},
+		{"queue names", delay.Config{Name: "t", ExchangeName: "x%d", DeliveryExchange: "d"}, "t"},
+		{"the delivery exchange", delay.Config{Name: "t", ExchangeName: "x%d", QueueName: "q%d"}, "t"},
+		{"parking before other names", delay.Config{Name: "t", ExchangeName: "x.delay-%02d", ParkUnroutable: true}, "t"},
+		{"nothing", delay.Config{ExchangeName: "x%d", QueueName: "q%d", DeliveryExchange: "d"}, ""},
 	} {
 		test.config.Levels = 3
 		b := declared(t, test.config)
@@ -140,7 +140,7 @@ func TestRecognizeName(t *testing.T) {
 
 // Damage that leaves the information somewhere does not keep a cascade from being recognized.
 func TestRecognizeDamaged(t *testing.T) {
-	chain := cascade.Config{Name: "t", Levels: 28, Lookahead: 1, CreateDeliveryExchange: true,
+	chain := delay.Config{Name: "t", Levels: 28, Lookahead: 1, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	full := chain
 	full.Lookahead = 28
@@ -190,7 +190,7 @@ func TestRecognizeDamaged(t *testing.T) {
 	audit := func(to *topology.Topology) { to.Queues["audit"] = topology.Queue{Name: "audit", Durable: true} }
 	for _, test := range []struct {
 		name   string
-		config cascade.Config
+		config delay.Config
 		damage func(*topology.Topology)
 	}{
 		{"queues in the middle are missing", chain, deleteQueues(9, 10, 11)},
@@ -238,12 +238,12 @@ func TestRecognizeDamaged(t *testing.T) {
 
 // One internal exchange below the entry shows that all of them are to be internal.
 func TestRecognizeInternalLevels(t *testing.T) {
-	plain := cascade.Config{Name: "t", Levels: 4, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
+	plain := delay.Config{Name: "t", Levels: 4, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
 	internal := plain
 	internal.InternalLevels = true
 	for _, test := range []struct {
 		name     string
-		config   cascade.Config
+		config   delay.Config
 		internal map[string]bool
 		want     bool
 	}{
@@ -274,7 +274,7 @@ func TestRecognizeForeignAlternateExchange(t *testing.T) {
 		{Name: "company.unroutable", Type: "topic", Durable: true},
 		{Name: ".unroutable", Type: "fanout", Durable: true},
 	} {
-		b := declared(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
+		b := declared(t, delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true})
 		e := b.there.Exchanges["t.delay-02"]
 		e.Arguments = topology.Arguments{"alternate-exchange": alternate.Name}
 		b.there.Exchanges[e.Name], b.there.Exchanges[alternate.Name] = e, alternate
@@ -286,7 +286,7 @@ func TestRecognizeForeignAlternateExchange(t *testing.T) {
 }
 
 func TestRecognizeDeliveryExchange(t *testing.T) {
-	own := cascade.Config{Name: "t", Levels: 3, ParkUnroutable: true, CreateDeliveryExchange: true}
+	own := delay.Config{Name: "t", Levels: 3, ParkUnroutable: true, CreateDeliveryExchange: true}
 	for _, test := range []struct {
 		name   string
 		change func(*topology.Topology)
@@ -310,7 +310,7 @@ func TestRecognizeDeliveryExchange(t *testing.T) {
 			t.Errorf("%s: got %+v (%v)", test.name, got, err)
 		}
 	}
-	b := declared(t, cascade.Config{Name: "t", Levels: 3, DeliveryExchange: "amq.topic"})
+	b := declared(t, delay.Config{Name: "t", Levels: 3, DeliveryExchange: "amq.topic"})
 	got, err := Cascade(t.Context(), b, "/", b.there.Entry)
 	if err != nil || got.CreateDeliveryExchange {
 		t.Errorf("amq.topic: got %+v (%v)", got, err)
@@ -362,7 +362,7 @@ func TestRecognizeErrors(t *testing.T) {
 			"connection refused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			b := declared(t, cascade.Config{Name: "t", Levels: test.levels, Lookahead: 1})
+			b := declared(t, delay.Config{Name: "t", Levels: test.levels, Lookahead: 1})
 			entry := b.there.Entry
 			test.change(b)
 			got, err := Cascade(t.Context(), b, "orders", entry)
@@ -376,8 +376,8 @@ func TestRecognizeErrors(t *testing.T) {
 
 // An exchange that is no entry of a cascade is refused with the name of the one that is, where there is one.
 func TestRecognizeNamesTheEntry(t *testing.T) {
-	full := cascade.Config{Name: "m", Levels: 5, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
-	chain := cascade.Config{ExchangeName: "10-%02d", QueueName: "10-%02d", DeliveryExchange: "amq.topic", Levels: 12,
+	full := delay.Config{Name: "m", Levels: 5, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
+	chain := delay.Config{ExchangeName: "10-%02d", QueueName: "10-%02d", DeliveryExchange: "amq.topic", Levels: 12,
 		Lookahead: 1}
 	remove := func(there topology.Topology, name string) {
 		delete(there.Exchanges, name)
@@ -386,7 +386,7 @@ func TestRecognizeNamesTheEntry(t *testing.T) {
 		})
 	}
 	for _, test := range []struct {
-		config cascade.Config
+		config delay.Config
 		gone   string
 		asked  string
 		want   string // the entry named in the error
@@ -421,12 +421,12 @@ func TestRecognizeNamesTheEntry(t *testing.T) {
 
 // An entry that is gone, or leads nowhere, is one as long as the exchange below proves it.
 func TestRecognizeWithoutEntry(t *testing.T) {
-	for _, c := range []cascade.Config{
+	for _, c := range []delay.Config{
 		{Name: "t", Levels: 4, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true},
 		{Name: "50%.t", Levels: 2, StrictKeys: true, ParkUnroutable: true},
 		{Name: "t", Levels: 28, StrictKeys: true, CreateDeliveryExchange: true, Lookahead: 1},
 		{ExchangeName: "x-%d", QueueName: "q-%d", DeliveryExchange: "d", Levels: 12, StrictKeys: true,
-			QueueType:  cascade.Classic,
+			QueueType:  delay.Classic,
 			Resolution: time.Minute},
 	} {
 		for _, gone := range []bool{false, true} {
@@ -450,7 +450,7 @@ func TestRecognizeWithoutEntry(t *testing.T) {
 // Every request can fail, and none of the failures is taken for something missing.
 func TestRecognizePassesFailuresOn(t *testing.T) {
 	failure := errors.New("connection reset")
-	c := cascade.Config{Name: "t", Levels: 28, Lookahead: 1, CreateDeliveryExchange: true, ParkUnroutable: true}
+	c := delay.Config{Name: "t", Levels: 28, Lookahead: 1, CreateDeliveryExchange: true, ParkUnroutable: true}
 	for after := 0; ; after++ {
 		b := declared(t, c)
 		b.failure, b.failsAfter = failure, after
@@ -468,7 +468,7 @@ func TestRecognizePassesFailuresOn(t *testing.T) {
 // However little is left of a cascade, the answer is a valid configuration or an error.
 func TestRecognizeSurvivesAnyDamage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := cascadetest.AnyConfig().Draw(t, "config")
+		c := delaytest.AnyConfig().Draw(t, "config")
 		b := declared(t, c)
 		for range rapid.IntRange(1, 5).Draw(t, "damages") {
 			exchange := rapid.SampledFrom(slices.Sorted(maps.Keys(b.there.Exchanges))).Draw(t, "exchange")
@@ -502,7 +502,7 @@ func TestRecognizeSurvivesAnyDamage(t *testing.T) {
 		if err != nil {
 			return
 		}
-		if again, err := cascade.Config(got).Resolve(); err != nil || again != got {
+		if again, err := delay.Config(got).Resolve(); err != nil || again != got {
 			t.Fatalf("recognized %+v, which resolves to %+v (%v)", got, again, err)
 		}
 	})
@@ -510,7 +510,7 @@ func TestRecognizeSurvivesAnyDamage(t *testing.T) {
 
 // fakeBroker answers from a topology.
 type fakeBroker struct {
-	t     cascadetest.Tester
+	t     delaytest.Tester
 	there topology.Topology
 	// delivery is the exchange whose bindings are the applications' own business.
 	delivery string
@@ -522,13 +522,13 @@ type fakeBroker struct {
 
 // declared is a broker with the cascade and, if it does not create one, a delivery exchange that
 // differs from what it would create.
-func declared(t cascadetest.Tester, c cascade.Config) *fakeBroker {
+func declared(t delaytest.Tester, c delay.Config) *fakeBroker {
 	t.Helper()
-	expanded := cascadetest.Expand(t, c)
+	expanded := delaytest.Expand(t, c)
 	return holding(t, expanded)
 }
 
-func holding(t cascadetest.Tester, expanded topology.Topology) *fakeBroker {
+func holding(t delaytest.Tester, expanded topology.Topology) *fakeBroker {
 	if _, creates := expanded.Exchanges[expanded.Delivery]; !creates {
 		expanded.Exchanges[expanded.Delivery] = topology.Exchange{
 			Name: expanded.Delivery, Type: "topic", Durable: true,
@@ -574,9 +574,9 @@ func unbindAll(there topology.Topology, source string) {
 	maps.DeleteFunc(there.Bindings, func(b topology.Binding, _ struct{}) bool { return b.Source == source })
 }
 
-func expandsTo(t cascadetest.Tester, got cascade.Cascade, want cascade.Config) {
+func expandsTo(t delaytest.Tester, got delay.Cascade, want delay.Config) {
 	t.Helper()
-	if !reflect.DeepEqual(got.Expand(), cascadetest.Expand(t, want)) {
+	if !reflect.DeepEqual(got.Expand(), delaytest.Expand(t, want)) {
 		t.Fatalf("recognized %+v, which is not %+v", got, want)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade/cascadetest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay/delaytest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -21,8 +21,8 @@ import (
 type randomVhost struct {
 	*rand.Rand
 	there    topology.Topology
-	cascades map[string]cascade.Cascade
-	ladders  map[string]cascade.Ladder
+	cascades map[string]delay.Cascade
+	ladders  map[string]delay.Ladder
 	damaged  map[string]bool
 	gone     []string
 }
@@ -44,7 +44,7 @@ func TestRecognizeInRandomVhosts(t *testing.T) {
 			case err == nil && !v.damaged[name]:
 				healthy++
 				want.CreateDeliveryExchange = got.CreateDeliveryExchange // several may end in it
-				expandsTo(t, got, cascade.Config(want))
+				expandsTo(t, got, delay.Config(want))
 			case err == nil:
 				mended++
 			case declared && !v.damaged[name]:
@@ -107,7 +107,7 @@ func (v *randomVhost) namesTheEntry(t *testing.T, seed uint64, name string, err 
 }
 
 // sameObjects tells whether what matters most is the same: levels, names, times and the end.
-func sameObjects(x, y cascade.Cascade) bool {
+func sameObjects(x, y delay.Cascade) bool {
 	if x.Levels != y.Levels || x.Resolution != y.Resolution || x.DeliveryExchange != y.DeliveryExchange {
 		return false
 	}
@@ -136,10 +136,10 @@ func (v *randomVhost) healthy() []string {
 func newRandomVhost(t *testing.T, seed uint64) *randomVhost {
 	v := &randomVhost{
 		rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // to be repeatable
-		topology.New(), map[string]cascade.Cascade{}, map[string]cascade.Ladder{}, map[string]bool{}, nil,
+		topology.New(), map[string]delay.Cascade{}, map[string]delay.Ladder{}, map[string]bool{}, nil,
 	}
 	for range 1 + v.IntN(4) {
-		c := cascadetest.Resolve(t, v.config())
+		c := delaytest.Resolve(t, v.config())
 		expanded := c.Expand()
 		if v.add(expanded) {
 			v.cascades[expanded.Entry] = c
@@ -147,7 +147,7 @@ func newRandomVhost(t *testing.T, seed uint64) *randomVhost {
 	}
 	for range v.IntN(3) {
 		name := oneOf(v, "m", "retry", "x-1", "m.delay-07")
-		l := cascadetest.Resolve(t, cascade.LadderConfig{
+		l := delaytest.Resolve(t, delay.LadderConfig{
 			Vhost: "/", Name: name, EntryExchange: oneOf(v, "", name+".delay-03", "x-3"),
 			Delays:                 []string{"5s", "1m", "10m", "1h"}[:1+v.IntN(4)],
 			CreateDeliveryExchange: true, ParkUnroutable: v.IntN(2) == 0,
@@ -171,17 +171,17 @@ func newRandomVhost(t *testing.T, seed uint64) *randomVhost {
 	return v
 }
 
-var formatsInUse = []cascade.Format{
+var formatsInUse = []delay.Format{
 	"m.delay-%02d", "m.delay-%d", "m.delay-1%d", "m.delay-0%d", "m.delay-2%d", "m2.delay-%02d",
 	"x-%d", "x-1%d", "10-%02d", "10-%d", "a%%b%03d", "%d0x", "0x-%d", "n%dn1", "v2.%d.1", "%dx-1",
 }
 
-func (v *randomVhost) config() cascade.Config {
+func (v *randomVhost) config() delay.Config {
 	if v.IntN(10) == 0 {
-		return cascade.Config{Vhost: "/", Preset: oneOf(v, cascade.NServiceBus, cascade.NServiceBusV1, cascade.Celery), CreateDeliveryExchange: true}
+		return delay.Config{Vhost: "/", Preset: oneOf(v, delay.NServiceBus, delay.NServiceBusV1, delay.Celery), CreateDeliveryExchange: true}
 	}
-	c := cascade.Config{
-		Vhost: "/", Levels: 1 + v.IntN(14), QueueType: oneOf(v, cascade.Quorum, cascade.Classic),
+	c := delay.Config{
+		Vhost: "/", Levels: 1 + v.IntN(14), QueueType: oneOf(v, delay.Quorum, delay.Classic),
 		Resolution: oneOf(v, time.Second, 100*time.Millisecond, 1024*time.Millisecond, time.Minute),
 		StrictKeys: v.IntN(2) == 0, InternalLevels: v.IntN(2) == 0, CreateDeliveryExchange: v.IntN(2) == 0,
 	}
@@ -256,7 +256,7 @@ func (v *randomVhost) bindStranger(source string) {
 
 // damage does one thing to a cascade. Whoever changes most of the times that queues show makes another
 // cascade of it.
-func (v *randomVhost) damage(c cascade.Cascade, before int) {
+func (v *randomVhost) damage(c delay.Cascade, before int) {
 	level := v.IntN(c.Levels)
 	exchange, queue := c.Exchange(level), c.QueueName.Name(level)
 	switch v.IntN(5) {
@@ -315,8 +315,8 @@ func (v *randomVhost) asked() []string {
 
 // An entry that has lost the bindings to its queues still shows how many digits it looks at.
 func TestRecognizeEntryWithoutQueues(t *testing.T) {
-	config := cascade.Config{Name: "t", Levels: 3, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
-	whole := cascadetest.Expand(t, config)
+	config := delay.Config{Name: "t", Levels: 3, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
+	whole := delaytest.Expand(t, config)
 	for b := range whole.Bindings {
 		if b.Source == whole.Entry && b.DestinationType == topology.ToQueue {
 			delete(whole.Bindings, b)

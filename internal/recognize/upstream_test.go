@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade/cascadetest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay/delaytest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -16,10 +16,10 @@ import (
 // What waits for a destination is what its delay queues hold.
 func TestUpstreamOfAnyCascade(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		config := cascadetest.AnyConfig().Draw(t, "config")
+		config := delaytest.AnyConfig().Draw(t, "config")
 		there := declared(t, config).there
-		c := cascadetest.Resolve(t, config)
-		own, others := bindOrders(t, there, c.Levels), bindOrders(t, there, c.Levels%cascade.MaxLevels+1)
+		c := delaytest.Resolve(t, config)
+		own, others := bindOrders(t, there, c.Levels), bindOrders(t, there, c.Levels%delay.MaxLevels+1)
 		inventory := NewInventory(c.Vhost, there)
 		keysTell(t, c, there)
 		leadOn(t, c, inventory)
@@ -42,9 +42,9 @@ func TestUpstreamOfAnyCascade(t *testing.T) {
 }
 
 // bindOrders binds a queue for the messages of so many levels.
-func bindOrders(t cascadetest.Tester, there topology.Topology, levels int) topology.Binding {
+func bindOrders(t delaytest.Tester, there topology.Topology, levels int) topology.Binding {
 	t.Helper()
-	key, err := cascade.DestinationKey(levels, "orders")
+	key, err := delay.DestinationKey(levels, "orders")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func bindOrders(t cascadetest.Tester, there topology.Topology, levels int) topol
 	return b
 }
 
-func keysTell(t cascadetest.Tester, c cascade.Cascade, there topology.Topology) {
+func keysTell(t delaytest.Tester, c delay.Cascade, there topology.Topology) {
 	t.Helper()
 	var lowest []string
 	for b := range there.Bindings {
@@ -73,7 +73,7 @@ func keysTell(t cascadetest.Tester, c cascade.Cascade, there topology.Topology) 
 	}
 }
 
-func leadOn(t *rapid.T, c cascade.Cascade, inventory *Inventory) {
+func leadOn(t *rapid.T, c delay.Cascade, inventory *Inventory) {
 	t.Helper()
 	for level := range c.Levels {
 		delays, err := Delays(t.Context(), inventory, c.Exchange(level))
@@ -94,8 +94,8 @@ func queueNames(queues []topology.Queue) []string {
 
 // A ladder's entry leads on, and its rungs are upstream of whatever is bound.
 func TestUpstreamOfALadder(t *testing.T) {
-	l := cascade.LadderConfig{Name: "l", Delays: []string{"5s", "1h30m"}, CreateDeliveryExchange: true, ParkUnroutable: true}
-	there := cascadetest.Resolve(t, l).Expand()
+	l := delay.LadderConfig{Name: "l", Delays: []string{"5s", "1h30m"}, CreateDeliveryExchange: true, ParkUnroutable: true}
+	there := delaytest.Resolve(t, l).Expand()
 	b := topology.Binding{
 		Source: "l.delivery", RoutingKey: "*.orders", DestinationType: topology.ToQueue, Destination: "orders",
 	}
@@ -120,8 +120,8 @@ func TestUpstreamOfALadder(t *testing.T) {
 
 // The rest of a cascade without its entry is found by where it leads.
 func TestUpstreamOfRemains(t *testing.T) {
-	c := cascade.Config{Name: "t", Levels: 3, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
-	there := cascadetest.Expand(t, c)
+	c := delay.Config{Name: "t", Levels: 3, StrictKeys: true, ParkUnroutable: true, CreateDeliveryExchange: true}
+	there := delaytest.Expand(t, c)
 	delete(there.Exchanges, "t.delay-02")
 	maps.DeleteFunc(there.Bindings, func(b topology.Binding, _ struct{}) bool { return b.Source == "t.delay-02" })
 	b := topology.Binding{

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -25,22 +25,22 @@ func Delays(ctx context.Context, look Lookup, exchange string) (bool, error) {
 
 // LeadsOn tells whether a binding has a key like those of a level's exchange or of a ladder's entry.
 func LeadsOn(b topology.Binding) bool {
-	_, isHop := cascade.ParseHop(b.RoutingKey)
-	_, isRung := cascade.ParseRungKey(b.RoutingKey)
+	_, isHop := delay.ParseHop(b.RoutingKey)
+	_, isRung := delay.ParseRungKey(b.RoutingKey)
 	return b.Arguments == "" && (isHop || isRung)
 }
 
 // LevelsOf is the number of levels that the binding of a level's exchange to the delivery exchange shows. Not ok is any
 // other binding.
 func LevelsOf(b topology.Binding) (levels int, ok bool) {
-	h, isHop := cascade.ParseHop(b.RoutingKey)
+	h, isHop := delay.ParseHop(b.RoutingKey)
 	return h.Above + h.Digits(), isHop && b.DestinationType == topology.ToExchange && b.Arguments == ""
 }
 
 // LowestOf is LevelsOf for the binding of the lowest level alone. Each cascade that ends in the delivery exchange has
 // one of these.
 func LowestOf(b topology.Binding) (levels int, ok bool) {
-	h, _ := cascade.ParseHop(b.RoutingKey)
+	h, _ := delay.ParseHop(b.RoutingKey)
 	levels, ok = LevelsOf(b)
 	return levels, ok && h.Digits() == 1
 }
@@ -97,13 +97,13 @@ func (i *Inventory) Upstream(ctx context.Context, bindings []topology.Binding) [
 // isUpstream tells whether a message in the queue may end at the binding. A key for another number of levels matches no
 // message of a cascade.
 func (o *objects) isUpstream(q topology.Queue, b topology.Binding, all []Found) bool {
-	key, _ := cascade.ParseDestinationKey(b.RoutingKey)
+	key, _ := delay.ParseDestinationKey(b.RoutingKey)
 	known := false
 	for _, found := range all {
 		want, has := found.Queues[q.Name]
 		known = known || has
 		if want.Delays() && found.Delivery == b.Source &&
-			(found.Kind == KindLadder || key.Match != cascade.Exact || key.Levels == found.Levels) {
+			(found.Kind == KindLadder || key.Match != delay.Exact || key.Levels == found.Levels) {
 			return true
 		}
 	}
@@ -115,7 +115,7 @@ func (o *objects) isUpstream(q topology.Queue, b topology.Binding, all []Found) 
 // in another one. The queues of applications may dead-letter into an entry, those of a cascade do not.
 func (o *objects) handsOn(exchange, end string) bool {
 	isLower := slices.ContainsFunc(o.bindings(exchange), func(b topology.Binding) bool {
-		h, isHop := cascade.ParseHop(b.RoutingKey)
+		h, isHop := delay.ParseHop(b.RoutingKey)
 		return isHop && h.Above > 0 && b.Arguments == ""
 	})
 	return exchange == end || isLower && o.leadsTo(exchange, end)

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
@@ -14,7 +14,7 @@ import (
 
 // Each object that exists is listed, with both values of whatever differs.
 func TestExisting(t *testing.T) {
-	desired := plantest.Expand(t, cascade.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
+	desired := plantest.Expand(t, delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
 		ParkUnroutable: true})
 	actual := topology.New()
 	if found := topology.Existing(desired, actual); len(found) > 0 {

@@ -10,12 +10,12 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // BacklogOptions say what Backlog measures.
 type BacklogOptions struct {
-	QueueTypes []cascade.QueueType
+	QueueTypes []delay.QueueType
 	Messages   int
 	Wait       time.Duration // how long the messages wait, at least: longer than it takes to publish them
 	Paced      PacedOptions  // measured while they wait, at its first rate
@@ -44,7 +44,7 @@ func (b *Bench) Backlog(ctx context.Context, o BacklogOptions) error {
 	return nil
 }
 
-func (s *space) backlog(ctx context.Context, queueType cascade.QueueType, o BacklogOptions) error {
+func (s *space) backlog(ctx context.Context, queueType delay.QueueType, o BacklogOptions) error {
 	n := float64(o.Messages)
 	scenario := "backlog " + string(queueType)
 	add := func(metric, unit string, value float64) error {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // Digits are what delays are written in.
@@ -69,7 +69,7 @@ func (s *space) declareByBase(ctx context.Context, o BaseOptions, resolution tim
 func (s *space) declareDigits(
 	ctx context.Context, name string, d Digits, resolution time.Duration,
 ) (*subject, error) {
-	c := config(name, d.Levels, full, cascade.Quorum)
+	c := config(name, d.Levels, full, delay.Quorum)
 	c.Base, c.Resolution = d.Base, resolution
 	return s.declare(ctx, d.String(), c)
 }
@@ -80,7 +80,7 @@ func (s *space) publishByBase(ctx context.Context, o BaseOptions) error {
 	if err != nil {
 		return err
 	}
-	limit, err := s.publishingToALimit(ctx, scenario, cascade.Quorum, basesPublishResolution)
+	limit, err := s.publishingToALimit(ctx, scenario, delay.Quorum, basesPublishResolution)
 	if err != nil {
 		return err
 	}

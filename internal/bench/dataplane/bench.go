@@ -18,7 +18,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
@@ -77,26 +77,26 @@ func (b *Bench) in(ctx context.Context, measure func(context.Context, *space) er
 // subject is a cascade under measurement.
 type subject struct {
 	name    string
-	cascade cascade.Cascade
+	cascade delay.Cascade
 	topology.Topology
 }
 
 // config is what all measured cascades have in common.
-func config(name string, levels, lookahead int, queueType cascade.QueueType) cascade.Config {
-	return cascade.Config{
+func config(name string, levels, lookahead int, queueType delay.QueueType) delay.Config {
+	return delay.Config{
 		Name: name, Levels: levels, Lookahead: lookahead, QueueType: queueType,
 		CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
 	}
 }
 
 // declare creates the cascade as the provider would.
-func (s *space) declare(ctx context.Context, name string, c cascade.Config) (*subject, error) {
-	return s.declareAs(ctx, name, c, cascade.Cascade.Expand, plan.Repair)
+func (s *space) declare(ctx context.Context, name string, c delay.Config) (*subject, error) {
+	return s.declareAs(ctx, name, c, delay.Cascade.Expand, plan.Repair)
 }
 
 // declareAs creates it with another expansion, or in another order.
-func (s *space) declareAs(ctx context.Context, name string, c cascade.Config,
-	expand func(cascade.Cascade) topology.Topology,
+func (s *space) declareAs(ctx context.Context, name string, c delay.Config,
+	expand func(delay.Cascade) topology.Topology,
 	todo func(desired, actual topology.Topology) plan.Plan,
 ) (*subject, error) {
 	c.Vhost = s.vhost

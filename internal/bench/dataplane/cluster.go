@@ -13,7 +13,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // ClusterOptions say what Cluster measures.
@@ -30,8 +30,8 @@ type ClusterOptions struct {
 // exist.
 var placements = []struct {
 	name    string
-	locator cascade.LeaderLocator
-}{{"balanced", cascade.Balanced}, {"one node", ""}}
+	locator delay.LeaderLocator
+}{{"balanced", delay.Balanced}, {"one node", ""}}
 
 // InCluster sets the scenarios of clusters apart.
 const InCluster = ", in a cluster"
@@ -91,7 +91,7 @@ func (s *space) declarePlaced(ctx context.Context, o ClusterOptions, resolution 
 // place declares a cascade, and records how many of its queues the node leads that leads most.
 func (s *space) place(ctx context.Context, d Digits, placement int, resolution time.Duration) (*subject, error) {
 	p := placements[placement]
-	c := config(fmt.Sprintf("b%d-%d", d.Base, placement), d.Levels, full, cascade.Quorum)
+	c := config(fmt.Sprintf("b%d-%d", d.Base, placement), d.Levels, full, delay.Quorum)
 	c.Base, c.Resolution, c.LeaderLocator = d.Base, resolution, p.locator
 	of, err := s.declare(ctx, d.String()+", "+p.name, c)
 	if err != nil {

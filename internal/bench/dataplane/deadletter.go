@@ -10,13 +10,13 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // DeadLetterOptions say what DeadLetter measures.
 type DeadLetterOptions struct {
 	Lookaheads []int
-	QueueTypes []cascade.QueueType
+	QueueTypes []delay.QueueType
 	Random     bool // whether to measure random delays beside the round one
 	Limit      bool // whether to measure the limit, too
 	Messages   int
@@ -43,7 +43,7 @@ func (b *Bench) DeadLetter(ctx context.Context, o DeadLetterOptions) error {
 	return nil
 }
 
-func (s *space) deadLetters(ctx context.Context, queueType cascade.QueueType, o DeadLetterOptions) error {
+func (s *space) deadLetters(ctx context.Context, queueType delay.QueueType, o DeadLetterOptions) error {
 	measured, err := s.deadLettering(ctx, queueType, o)
 	if err != nil {
 		return err
@@ -64,9 +64,9 @@ func (s *space) deadLetters(ctx context.Context, queueType cascade.QueueType, o 
 
 // deadLettering declares the subjects, for each kind of delay.
 func (s *space) deadLettering(
-	ctx context.Context, queueType cascade.QueueType, o DeadLetterOptions,
+	ctx context.Context, queueType delay.QueueType, o DeadLetterOptions,
 ) (map[string][]*subject, error) {
-	declare := func(name string, c cascade.Config, level int) (*subject, error) {
+	declare := func(name string, c delay.Config, level int) (*subject, error) {
 		of, err := s.declare(ctx, name, c)
 		if err != nil {
 			return nil, err

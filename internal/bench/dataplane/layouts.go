@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -26,7 +26,7 @@ type LayoutOptions struct {
 type layout struct {
 	name string
 	// bind is the topology with 28 levels of quorum queues.
-	bind func(cascade.Cascade) topology.Topology
+	bind func(delay.Cascade) topology.Topology
 	// plan is the order in which all that is made, if not the usual one.
 	todo func(desired, actual topology.Topology) plan.Plan
 	// atHighestBit lets publishers enter at the exchange of the first set bit.
@@ -37,8 +37,8 @@ type layout struct {
 var layouts = []layout{
 	{name: "chain", bind: withLookahead(1)},
 	{name: "chain, entered at the first set bit", bind: withLookahead(1), atHighestBit: true},
-	{name: "full at the entry only", bind: func(c cascade.Cascade) topology.Topology { return mixed(c, 1) }},
-	{name: "full at the entry, lookahead 4 below", bind: func(c cascade.Cascade) topology.Topology {
+	{name: "full at the entry only", bind: func(c delay.Cascade) topology.Topology { return mixed(c, 1) }},
+	{name: "full at the entry, lookahead 4 below", bind: func(c delay.Cascade) topology.Topology {
 		return mixed(c, 4)
 	}},
 	{name: "full, bound in the opposite order", bind: withLookahead(full), todo: oppositely},
@@ -49,8 +49,8 @@ var layouts = []layout{
 // full is the lookahead of all levels.
 const full = 0
 
-func withLookahead(lookahead int) func(cascade.Cascade) topology.Topology {
-	return func(c cascade.Cascade) topology.Topology {
+func withLookahead(lookahead int) func(delay.Cascade) topology.Topology {
+	return func(c delay.Cascade) topology.Topology {
 		c.Lookahead = cmp.Or(lookahead, c.Levels)
 		c.InternalLevels = false // in one of the layouts publishers enter below the entry
 		return c.Expand()
@@ -58,7 +58,7 @@ func withLookahead(lookahead int) func(cascade.Cascade) topology.Topology {
 }
 
 // mixed has full lookahead at the entry, and another one below.
-func mixed(c cascade.Cascade, below int) topology.Topology {
+func mixed(c delay.Cascade, below int) topology.Topology {
 	entry, rest := withLookahead(full)(c), withLookahead(below)(c)
 	bindings := topology.Bindings{}
 	for b := range entry.Bindings {
@@ -89,7 +89,7 @@ func oppositely(desired, actual topology.Topology) plan.Plan {
 // withShortcuts has full lookahead and a direct exchange before the entry and behind each queue. That exchange takes
 // round delays to where the topic exchange would, and leaves all others to that. It takes a binding for each level and
 // destination, twice.
-func withShortcuts(c cascade.Cascade) topology.Topology {
+func withShortcuts(c delay.Cascade) topology.Topology {
 	t := withLookahead(full)(c)
 	before := func(exchange, name string, destinationType topology.DestinationType, destination string, steps int64) {
 		t.Exchanges[name] = topology.Exchange{Name: name, Type: "direct", Durable: true,
@@ -138,7 +138,7 @@ func (b *Bench) Layouts(ctx context.Context, o LayoutOptions) error {
 // declareLayout declares a cascade to publish to, and one from which messages move on.
 func (s *space) declareLayout(ctx context.Context, l layout, i int) (published, due *subject, err error) {
 	declare := func(prefix string, resolution time.Duration) (*subject, error) {
-		c := config(fmt.Sprintf("%s%d", prefix, i), deadLetterLevels, full, cascade.Quorum)
+		c := config(fmt.Sprintf("%s%d", prefix, i), deadLetterLevels, full, delay.Quorum)
 		c.Resolution = resolution
 		todo := l.todo
 		if todo == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/montanaflynn/stats"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // PacedOptions say what Paced measures.
@@ -36,7 +36,7 @@ func (b *Bench) Paced(ctx context.Context, o PacedOptions) error {
 	return b.in(ctx, func(ctx context.Context, s *space) error {
 		var subjects []*subject
 		for _, lookahead := range o.Lookaheads {
-			c := config(fmt.Sprintf("l%d", lookahead), pacedLevels, lookahead, cascade.Quorum)
+			c := config(fmt.Sprintf("l%d", lookahead), pacedLevels, lookahead, delay.Quorum)
 			c.Resolution = pacedResolution
 			of, err := s.declare(ctx, lookaheadName(lookahead), c)
 			if err != nil {

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // PublishOptions say what Publish compares.
 type PublishOptions struct {
 	Levels     []int // of quorum queues; of classic ones the most
 	Lookaheads []int // 0 is all levels
-	QueueTypes []cascade.QueueType
+	QueueTypes []delay.QueueType
 	Lax        bool // with the most levels, lax keys beside strict ones
 	Day        bool // likewise, random delays of up to 2^16 steps beside a single step
 	// how many publishers to measure, likewise, on quorum queues, each with a connection of its own, beside one; 0 is
@@ -36,7 +36,7 @@ const publishResolution = 2 * time.Second
 func (b *Bench) Publish(ctx context.Context, o PublishOptions) error {
 	for _, queueType := range o.QueueTypes {
 		for _, levels := range o.Levels {
-			if queueType == cascade.Classic && levels < slices.Max(o.Levels) {
+			if queueType == delay.Classic && levels < slices.Max(o.Levels) {
 				continue
 			}
 			err := b.in(ctx, func(ctx context.Context, s *space) error { return s.publish(ctx, queueType, levels, o) })
@@ -56,7 +56,7 @@ type publishing struct {
 	publishers int // at the same time
 }
 
-func (s *space) publish(ctx context.Context, queueType cascade.QueueType, levels int, o PublishOptions) error {
+func (s *space) publish(ctx context.Context, queueType delay.QueueType, levels int, o PublishOptions) error {
 	var all []publishing
 	for _, lookahead := range o.Lookaheads {
 		if lookahead > levels {
@@ -97,7 +97,7 @@ func (s *space) sampleRates(
 
 // publishings are those into cascades of a lookahead, which it declares.
 func (s *space) publishings(
-	ctx context.Context, queueType cascade.QueueType, levels, lookahead int, o PublishOptions,
+	ctx context.Context, queueType delay.QueueType, levels, lookahead int, o PublishOptions,
 ) ([]publishing, error) {
 	c := config(fmt.Sprintf("l%d", lookahead), levels, lookahead, queueType)
 	c.Resolution = publishResolution
@@ -134,7 +134,7 @@ func (o PublishOptions) publishings(of *subject, levels int) []publishing {
 
 // publishingToALimit is that into the queue of level 0 of a cascade that nobody enters.
 func (s *space) publishingToALimit(
-	ctx context.Context, scenario string, queueType cascade.QueueType, resolution time.Duration,
+	ctx context.Context, scenario string, queueType delay.QueueType, resolution time.Duration,
 ) (publishing, error) {
 	c := config("limit", 1, 1, queueType)
 	c.Resolution = resolution
@@ -147,8 +147,8 @@ func (s *space) publishingToALimit(
 }
 
 // together tells whether several publishers are measured at a time.
-func (o PublishOptions) together(queueType cascade.QueueType, levels int) bool {
-	return levels == slices.Max(o.Levels) && queueType == cascade.Quorum && o.Together > 1
+func (o PublishOptions) together(queueType delay.QueueType, levels int) bool {
+	return levels == slices.Max(o.Levels) && queueType == delay.Quorum && o.Together > 1
 }
 
 // shortest gives the key of a delay of one step.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -18,7 +18,7 @@ import (
 func (b *Bench) Steps(ctx context.Context, levels, round int) error {
 	return b.in(ctx, func(ctx context.Context, s *space) error {
 		for _, lookahead := range []int{1, full} {
-			c := config("steps", levels, lookahead, cascade.Quorum)
+			c := config("steps", levels, lookahead, delay.Quorum)
 			c.Vhost = s.vhost
 			resolved, err := c.Resolve()
 			if err != nil {

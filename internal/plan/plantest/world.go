@@ -1,7 +1,7 @@
 package plantest
 
 import (
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/cascade"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
@@ -29,7 +29,7 @@ const (
 )
 
 // Expand is a cascade that the test needs.
-func Expand(t Fataler, c cascade.Config) topology.Topology {
+func Expand(t Fataler, c delay.Config) topology.Topology {
 	t.Helper()
 	resolved, err := c.Resolve()
 	if err != nil {
@@ -48,7 +48,7 @@ type Fataler interface {
 // ExpandLadder is a ladder with these rungs.
 func ExpandLadder(t Fataler, delays ...string) topology.Topology {
 	t.Helper()
-	resolved, err := cascade.LadderConfig{Name: "t", Delays: delays, CreateDeliveryExchange: true,
+	resolved, err := delay.LadderConfig{Name: "t", Delays: delays, CreateDeliveryExchange: true,
 		ParkUnroutable: true}.Resolve()
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,146 @@
+package delay
+
+import (
+	"cmp"
+	"math"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// shared has the properties that cascades and ladders have in common: the objects around their delay queues, and the
+// common arguments of these queues.
+type shared struct {
+	vhost, name, delivery string
+	createsDelivery       bool
+	queueType             QueueType
+	parks                 bool
+	// byPolicy has exchanges keep their arguments: a policy says where to park.
+	byPolicy bool
+	QuorumOptions
+}
+
+func (c Cascade) shared() shared {
+	preset := presets[c.Preset]
+	return shared{c.Vhost, cmp.Or(c.Name, preset.name), c.DeliveryExchange, c.CreateDeliveryExchange, c.QueueType,
+		c.ParkUnroutable, c.Preset != "", c.QuorumOptions}
+}
+
+func (l Ladder) shared() shared {
+	return shared{l.Vhost, l.Name, l.DeliveryExchange, l.CreateDeliveryExchange, l.QueueType, l.ParkUnroutable, false,
+		l.QuorumOptions}
+}
+
+// What the default names add to the name of a cascade or a ladder.
+const (
+	defaultDelivery = ".delivery"
+	parkingSuffix   = ".unroutable"
+)
+
+// check checks everything but the names.
+func (p shared) check(errs *Errors) {
+	if hidesFromURLs(p.vhost) {
+		errs.add("vhost", "is %q, which the management API cannot reach; use another vhost", p.vhost)
+	}
+	if p.queueType != Quorum && p.queueType != Classic {
+		errs.add("queue_type", "is %q; it can be %q or %q", p.queueType, Quorum, Classic)
+	}
+	p.QuorumOptions.check(p.queueType, errs)
+}
+
+// parking is the name of the alternate exchange, of its queue, and of the policy, where one names the exchange.
+func (p shared) parking() string { return p.name + parkingSuffix }
+
+// addAround adds the common objects: the delivery exchange, and the alternate exchange with its queue. That queue keeps
+// a message that no binding takes until somebody looks at it.
+func (p shared) addAround(t *topology.Topology) {
+	t.Delivery, t.DeliveryType = p.delivery, "topic"
+	if p.createsDelivery {
+		t.Exchanges[p.delivery] = p.topicExchange(p.delivery)
+	}
+	if !p.parks {
+		return
+	}
+	name := p.parking()
+	t.Exchanges[name] = ParkingExchange(name)
+	arguments := topology.Arguments{"x-queue-type": string(p.queueType)}
+	if p.queueType == Quorum {
+		// RabbitMQ 4.0 drops a message of a quorum queue that is looked at (got and requeued) for
+		// the 20th time. -1 means no limit there, but drops at the first look on 3.10.
+		arguments["x-delivery-limit"] = int64(math.MaxInt32)
+		p.place(arguments)
+	}
+	t.Queues[name] = topology.Queue{Name: name, Durable: true, Arguments: arguments}
+	// A fanout exchange ignores the key; "#" says in a plan what that means.
+	t.Bindings.Add(topology.Binding{Source: name, RoutingKey: "#", DestinationType: topology.ToQueue,
+		Destination: name})
+}
+
+// ParkingExchange is an alternate exchange of the name, as it is declared.
+func ParkingExchange(name string) topology.Exchange {
+	return topology.Exchange{Name: name, Type: "fanout", Durable: true}
+}
+
+// ParkingFor is the name of the cascade or ladder whose alternate exchange would have this name. Not ok is the name of
+// something else.
+func ParkingFor(exchange string) (name string, ok bool) {
+	name, ok = strings.CutSuffix(exchange, parkingSuffix)
+	return name, ok && name != ""
+}
+
+// topicExchange is what every exchange is, but for the alternate exchange.
+func (p shared) topicExchange(name string) topology.Exchange {
+	e := topology.Exchange{Name: name, Type: "topic", Durable: true}
+	if p.parks && !p.byPolicy {
+		e.Arguments = topology.Arguments{"alternate-exchange": p.parking()}
+	}
+	return e
+}
+
+// parkingPriority is above the default of 0, which policies for everything mostly have.
+const parkingPriority = 10
+
+// policy makes the alternate exchange that of the exchanges, whose arguments stay as they are.
+func (p shared) policy(exchanges []string) topology.Policy {
+	return topology.Policy{
+		Name: p.parking(), Pattern: patternOf(exchanges), ApplyTo: "exchanges", Priority: parkingPriority,
+		Definition: topology.Arguments{"alternate-exchange": p.parking()},
+	}
+}
+
+// patternOf is a regular expression for exactly these names, with what they have in common written once.
+func patternOf(names []string) string {
+	common := names[0]
+	for _, name := range names {
+		for !strings.HasPrefix(name, common) {
+			common = common[:len(common)-1]
+		}
+	}
+	rests := make([]string, len(names))
+	for i, name := range names {
+		rests[i] = regexp.QuoteMeta(strings.TrimPrefix(name, common))
+	}
+	return "^" + regexp.QuoteMeta(common) + "(" + strings.Join(rests, "|") + ")$"
+}
+
+// delayArguments are those of a queue in which messages wait so long, and then go to the exchange.
+func (p shared) delayArguments(ttl time.Duration, deadLetterExchange string) topology.Arguments {
+	arguments := topology.Arguments{
+		"x-queue-type":           string(p.queueType),
+		"x-message-ttl":          ttl.Milliseconds(),
+		"x-dead-letter-exchange": deadLetterExchange,
+	}
+	if p.queueType == Quorum {
+		// Together these make RabbitMQ keep a message until the next queue has confirmed it
+		// (3.10); without either it falls back to at-most-once without a word.
+		arguments["x-dead-letter-strategy"] = "at-least-once"
+		arguments["x-overflow"] = "reject-publish"
+	}
+	if p.MaxLength > 0 {
+		arguments["x-max-length"] = p.MaxLength
+	}
+	p.place(arguments)
+	return arguments
+}

@@ -1,0 +1,190 @@
+// Package delay turns the few words that describe a delay cascade or a ladder into all its exchanges, queues, bindings
+// and policies, and computes the keys that go with them.
+//
+// In come a Config or a LadderConfig. Resolve decides what they leave open, and checks them: whatever RabbitMQ would
+// refuse is an error there, as far as it can be known. Out come a Cascade or a Ladder, and Expand turns these into a
+// topology. A Scale has the routing keys of publishers, a Hop the binding keys between levels, a Destination the binding
+// key of a receiver. Mermaid draws a cascade, and Summary says it in a line.
+//
+// The package is pure. It knows nothing of Terraform and of requests. The way back is that of internal/recognize.
+package delay
+
+import (
+	"cmp"
+	"time"
+)
+
+// QueueType is the type of the queues of a cascade.
+type QueueType string
+
+// The queue types that a cascade can be made of.
+const (
+	Quorum  QueueType = "quorum"
+	Classic QueueType = "classic"
+)
+
+// Config describes a cascade as it is given. Resolve puts its defaults in place of the zero values of Base, Levels,
+// MaxDelay, Resolution, ExchangeName, QueueName, DeliveryExchange, QueueType and Lookahead. The other values mean what
+// they say.
+type Config struct {
+	Vhost string
+	// Preset fixes everything but the vhost and who creates the delivery exchange; empty for none.
+	Preset Preset
+	// Name is the beginning of all names that are not given.
+	Name string
+	// Base is what the delays are written in, 2 to 10; 0 stands for 2.
+	Base int
+	// Levels is the number of levels, 1 to MaxLevels. It or MaxDelay is given, or both if MaxDelay takes so many.
+	Levels int
+	// MaxDelay is the longest delay that has to be possible.
+	MaxDelay time.Duration
+	// Resolution is the shortest TTL of level 0, in whole milliseconds. Level k has Base^k times as much.
+	Resolution time.Duration
+
+	ExchangeName     Format
+	QueueName        Format
+	DeliveryExchange string
+	// CreateDeliveryExchange makes the delivery exchange a part of the cascade.
+	CreateDeliveryExchange bool
+
+	QueueType QueueType
+	QuorumOptions
+	// Lookahead is the number of digits that a level exchange looks at, 1 to Levels.
+	Lookahead int
+	// StrictKeys makes the entry exchange take only keys with all digits and an address.
+	StrictKeys bool
+	// InternalLevels makes the exchanges below the entry refuse publishers.
+	InternalLevels bool
+	// ParkUnroutable adds an alternate exchange and a queue for what no binding takes.
+	ParkUnroutable bool
+}
+
+// Cascade is a configuration in which everything is decided and checked. Resolve and Recognize make it.
+type Cascade Config
+
+// Resolve decides what the configuration leaves to a preset or to defaults, and checks the result. An error is of type
+// Errors.
+func (given Config) Resolve() (Cascade, error) {
+	c := Cascade(given)
+	var errs Errors
+	c.applyPreset(&errs)
+	if len(errs) > 0 {
+		return Cascade{}, errs // what else seems to be missing or wrong, the preset that is meant may have
+	}
+	c.applyDefaults()
+	if err := checkBase(c.Base); err != nil {
+		errs.append(err)
+		return Cascade{}, errs // names and levels depend on it
+	}
+	c.resolveLevels(&errs)
+	c.resolveLookahead(&errs)
+	c.shared().check(&errs)
+	c.checkNames(&errs, given)
+	if len(errs) > 0 {
+		return Cascade{}, errs
+	}
+	return c, nil
+}
+
+// What the default names add to the name of the cascade. Those of queues have the digit, too, in a base over 2.
+const (
+	defaultLevel = ".delay-%02d"
+	defaultDigit = "-%x"
+)
+
+func (c *Cascade) applyDefaults() {
+	setDefault(&c.Base, DefaultBase)
+	setDefault(&c.Resolution, time.Second)
+	setDefault(&c.QueueType, Quorum)
+	if c.Name == "" {
+		return
+	}
+	setDefault(&c.ExchangeName, Format(Escape(c.Name)+defaultLevel))
+	setDefault(&c.QueueName, Format(Escape(c.Name)+defaultQueue(c.Base)))
+	setDefault(&c.DeliveryExchange, c.Name+defaultDelivery)
+}
+
+// defaultQueue is what the default name of a queue adds to the name of the cascade.
+func defaultQueue(base int) string {
+	if base == DefaultBase {
+		return defaultLevel
+	}
+	return defaultLevel + defaultDigit
+}
+
+func setDefault[T comparable](value *T, otherwise T) {
+	*value = cmp.Or(*value, otherwise)
+}
+
+// resolveLevels derives the number of levels and the longest delay from each other.
+func (c *Cascade) resolveLevels(errs *Errors) {
+	err := c.Scale().checkSteps()
+	if err == nil && c.Levels != 0 {
+		err = c.Scale().checkLevels()
+	}
+	if err != nil {
+		errs.append(err)
+		return
+	}
+	switch {
+	case c.MaxDelay != 0:
+		levels, err := levelsFor(c.Base, c.MaxDelay, c.Resolution)
+		if err != nil {
+			errs.append(err)
+		} else if c.Levels != 0 && c.Levels != levels {
+			errs.add("levels", "is %d, but the max_delay beside it, %s, takes %d; leave one of the two out, it is "+
+				"computed. "+
+				"What ignore_changes lists counts as given", c.Levels, c.MaxDelay, levels)
+		}
+		c.Levels = levels
+	case c.Levels == 0:
+		errs.add("levels", "is missing; give it or max_delay")
+	default:
+		c.MaxDelay = c.Scale().Longest()
+	}
+}
+
+// resolveLookahead takes the largest that is possible where none is given.
+func (c *Cascade) resolveLookahead(errs *Errors) {
+	setDefault(&c.Lookahead, c.Levels)
+	if len(*errs) == 0 && (c.Lookahead < 1 || c.Lookahead > c.Levels) {
+		errs.add("lookahead", "is %d; with %d levels it can be 1 (the classic chain) to %d (every hop is routed once)",
+			c.Lookahead, c.Levels, c.Levels)
+	}
+}
+
+// checkNames checks every name of the cascade, each on the attribute that gives it.
+func (c *Cascade) checkNames(errs *Errors, given Config) {
+	p := c.shared()
+	p.checkMissing(errs, otherwise{"exchange_name", c.ExchangeName == ""}, otherwise{"queue_name", c.QueueName == ""})
+	exchangeName := origin("exchange_name", string(given.ExchangeName))
+	queueName := origin("queue_name", string(given.QueueName))
+	deliveryExchange := origin("delivery_exchange", given.DeliveryExchange)
+	for _, each := range []struct {
+		attribute string
+		format    Format
+		err       error
+	}{
+		{exchangeName, c.ExchangeName, c.ExchangeName.Check()},
+		{queueName, c.QueueName, c.QueueName.checkQueue(c.Base)},
+	} {
+		if each.format == "" {
+			return
+		}
+		if each.err != nil {
+			errs.add(each.attribute, "is %q, which %s", each.format, each.err)
+			return
+		}
+	}
+	if c.Levels < 1 || c.Levels > MaxLevels {
+		return
+	}
+	objects := p.objectsAround(deliveryExchange)
+	for level := range c.Levels {
+		objects = append(objects, object{exchangeName, "exchange", c.Exchange(level)})
+		for _, q := range c.DelayQueues(level) {
+			objects = append(objects, object{queueName, "queue", q.Name})
+		}
+	}
+	p.checkNames(errs, objects)
+}

@@ -1,0 +1,265 @@
+// Package delaytest has what tests of several packages share: configurations of all kinds, drawn at random, and
+// expansions that others have declared.
+package delaytest
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Tester is what testing.T and rapid.T have in common.
+type Tester interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// Resolve is the cascade or ladder that the configuration stands for.
+func Resolve[Resolved any](t Tester, given interface{ Resolve() (Resolved, error) }) Resolved {
+	t.Helper()
+	resolved, err := given.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resolved
+}
+
+// Expand is all that the configuration stands for.
+func Expand(t Tester, c delay.Config) topology.Topology {
+	t.Helper()
+	return Resolve(t, c).Expand()
+}
+
+// AnyConfig draws valid configurations of all kinds.
+func AnyConfig() *rapid.Generator[delay.Config] {
+	return rapid.Custom(func(t *rapid.T) delay.Config {
+		c := delay.Config{
+			Vhost:                  rapid.SampledFrom([]string{"/", "orders", "a/b"}).Draw(t, "vhost"),
+			CreateDeliveryExchange: rapid.Bool().Draw(t, "create delivery exchange"),
+			QueueType:              anyQueueType().Draw(t, "queue type"),
+			StrictKeys:             rapid.Bool().Draw(t, "strict keys"),
+			InternalLevels:         rapid.Bool().Draw(t, "internal levels"),
+			ParkUnroutable:         rapid.Bool().Draw(t, "park unroutable"),
+		}
+		s := AnyScale().Draw(t, "scale")
+		c.Base, c.Levels, c.Resolution = s.Base, s.Levels, s.Resolution
+		c.Lookahead = rapid.IntRange(1, c.Levels).Draw(t, "lookahead")
+		if c.QueueType == delay.Quorum && rapid.Bool().Draw(t, "limited") {
+			c.MaxLength = rapid.Int64Range(1, 1<<40).Draw(t, "max length")
+		}
+		if c.QueueType == delay.Quorum {
+			locators := []delay.LeaderLocator{"", delay.Balanced, delay.ClientLocal}
+			c.LeaderLocator = rapid.SampledFrom(locators).Draw(t, "leader locator")
+			c.InitialGroupSize = rapid.Int64Range(0, 7).Draw(t, "initial group size")
+		}
+		if c.ParkUnroutable || rapid.Bool().Draw(t, "named") {
+			c.Name = AnyText(1).Draw(t, "name")
+		}
+		if c.Name == "" || rapid.Bool().Draw(t, "exchange named") {
+			c.ExchangeName = AnyFormat().Draw(t, "exchange name")
+		}
+		if c.Name == "" || rapid.Bool().Draw(t, "queue named") {
+			c.QueueName = AnyQueueFormat(c.Base).Draw(t, "queue name")
+		}
+		if c.Name == "" || rapid.Bool().Draw(t, "delivery named") {
+			c.DeliveryExchange = AnyText(1).Draw(t, "delivery exchange")
+		}
+		return c
+	}).Filter(func(c delay.Config) bool {
+		_, err := c.Resolve()
+		return err == nil
+	})
+}
+
+func anyQueueType() *rapid.Generator[delay.QueueType] {
+	return rapid.SampledFrom([]delay.QueueType{delay.Quorum, delay.Classic})
+}
+
+// AnyText draws names with all that is special somewhere: dots, percent signs, blanks, slashes,
+// digits that could be levels, and more bytes than characters.
+func AnyText(shortest int) *rapid.Generator[string] {
+	return rapid.StringOfN(rapid.RuneFrom([]rune("ax0123.% -/é")), shortest, 12, -1)
+}
+
+// AnyFormat draws names of exchanges.
+func AnyFormat() *rapid.Generator[delay.Format] {
+	return rapid.Custom(func(t *rapid.T) delay.Format {
+		verb := rapid.SampledFrom([]string{"%d", "%02d", "%2d", "%03d", "%4d"}).Draw(t, "verb")
+		return delay.Format(delay.Escape(AnyText(0).Draw(t, "before")) + verb + delay.Escape(AnyText(0).Draw(t, "behind")))
+	})
+}
+
+// AnyQueueFormat draws formats with a verb for the digit, too, in a base over 2.
+func AnyQueueFormat(base int) *rapid.Generator[delay.Format] {
+	if base == 2 {
+		return AnyFormat()
+	}
+	return rapid.Custom(func(t *rapid.T) delay.Format {
+		verb := rapid.SampledFrom([]string{"%x", "%d", "%02x", "%2d", "%03d"}).Draw(t, "digit's verb")
+		return AnyFormat().Draw(t, "before the digit") + delay.Format(verb+delay.Escape(AnyText(0).Draw(t, "behind the digit")))
+	})
+}
+
+// MostLevels is the largest number of levels in the base.
+func MostLevels(base int, resolution time.Duration) int {
+	levels := 1
+	for {
+		if _, err := delay.NewScale(base, levels+1, resolution); err != nil {
+			return levels
+		}
+		levels++
+	}
+}
+
+// AnyScale draws what delays can be written in.
+func AnyScale() *rapid.Generator[delay.Scale] {
+	return rapid.Custom(func(t *rapid.T) delay.Scale {
+		s := delay.Scale{Base: rapid.IntRange(delay.MinBase, delay.MaxBase).Draw(t, "base"),
+			Resolution: anyResolution().Draw(t, "resolution")}
+		s.Resolution = min(s.Resolution, (delay.MaxTTL / time.Duration(s.Base-1)).Truncate(time.Millisecond))
+		s.Levels = rapid.IntRange(1, MostLevels(s.Base, s.Resolution)).Draw(t, "levels")
+		return s
+	})
+}
+
+func anyResolution() *rapid.Generator[time.Duration] {
+	return rapid.Custom(func(t *rapid.T) time.Duration {
+		common := rapid.SampledFrom([]time.Duration{time.Millisecond, 100 * time.Millisecond, time.Second,
+			1024 * time.Second, time.Hour, delay.MaxTTL})
+		if rapid.Bool().Draw(t, "common") {
+			return common.Draw(t, "resolution")
+		}
+		return time.Duration(rapid.Int64Range(1, delay.MaxTTL.Milliseconds()).Draw(t, "milliseconds")) * time.Millisecond
+	})
+}
+
+// AnyAddress draws the addresses that fit behind the digits.
+func AnyAddress(levels int) *rapid.Generator[string] {
+	return rapid.StringOfN(rapid.RuneFrom([]rune("a01.*#é")), 1, 20, delay.MaxKeyBytes-2*levels)
+}
+
+// AnyLadder draws valid ladders of all kinds.
+func AnyLadder() *rapid.Generator[delay.LadderConfig] {
+	label := rapid.Custom(func(t *rapid.T) string {
+		n := rapid.IntRange(1, 100).Draw(t, "n")
+		return fmt.Sprintf("%d%s", n, rapid.SampledFrom([]string{"ms", "s", "m", "h", "h1s"}).Draw(t, "unit"))
+	})
+	return rapid.Custom(func(t *rapid.T) delay.LadderConfig {
+		l := delay.LadderConfig{
+			Vhost: "/", QueueType: anyQueueType().Draw(t, "queue type"),
+			Delays: rapid.SliceOfNDistinct(label, 1, 9, func(label string) time.Duration {
+				ttl, _ := time.ParseDuration(label)
+				return ttl
+			}).Draw(t, "delays"),
+			CreateDeliveryExchange: rapid.Bool().Draw(t, "create delivery exchange"),
+			ParkUnroutable:         rapid.Bool().Draw(t, "park unroutable"),
+		}
+		if rapid.Bool().Draw(t, "fixed key") {
+			l.DeadLetterRoutingKey = AnyText(1).Draw(t, "key")
+		}
+		if l.ParkUnroutable || rapid.Bool().Draw(t, "named") {
+			l.Name = AnyText(1).Draw(t, "name")
+		}
+		if l.Name == "" || rapid.Bool().Draw(t, "entry named") {
+			l.EntryExchange = AnyText(1).Draw(t, "entry")
+		}
+		if l.Name == "" || rapid.Bool().Draw(t, "queue named") {
+			l.QueueName = delay.LabelFormat(delay.Escape(AnyText(0).Draw(t, "before")) + "%s" +
+				delay.Escape(AnyText(0).Draw(t, "behind")))
+		}
+		if l.Name == "" || rapid.Bool().Draw(t, "delivery named") {
+			l.DeliveryExchange = AnyText(1).Draw(t, "delivery")
+		}
+		return l
+	}).Filter(func(l delay.LadderConfig) bool {
+		_, err := l.Resolve()
+		return err == nil
+	})
+}
+
+// Vectors are expansions in the shape of RabbitMQ definitions, from captures and other tools.
+var Vectors = map[string]delay.Config{
+	"article_level3": {
+		Levels: 4, ExchangeName: "EXCHANGE.TOPIC.SENDTASK.N%d", QueueName: "QUEUE.DELAY.SENDTASK.N%d",
+		DeliveryExchange: "EXCHANGE.DELAY.DIRECT.SENDTASK", CreateDeliveryExchange: true, QueueType: delay.Classic,
+		Lookahead: 1,
+	},
+	"nservicebus_v2": {
+		Levels: 28, ExchangeName: "nsb.v2.delay-level-%02d", QueueName: "nsb.v2.delay-level-%02d",
+		DeliveryExchange: "nsb.v2.delay-delivery", CreateDeliveryExchange: true, QueueType: delay.Quorum, Lookahead: 1,
+	},
+	"quorum_base_10_3_levels": {Name: "t", Base: 10, Levels: 3, CreateDeliveryExchange: true, StrictKeys: true},
+	"classic_base_4_5_levels_lax": {
+		Name: "t", Base: 4, Levels: 5, CreateDeliveryExchange: true, QueueType: delay.Classic,
+	},
+	"quorum_5_levels_lookahead_5":        {Name: "t", Levels: 5, CreateDeliveryExchange: true},
+	"quorum_5_levels_lookahead_5_strict": {Name: "t", Levels: 5, CreateDeliveryExchange: true, StrictKeys: true},
+	"quorum_5_levels_lookahead_2_100ms": {
+		Name: "t", Levels: 5, Resolution: 100 * time.Millisecond, CreateDeliveryExchange: true, Lookahead: 2,
+	},
+}
+
+//go:embed vectors
+var files embed.FS
+
+// ReadVector is one of the vectors.
+func ReadVector(t testing.TB, name string) topology.Topology {
+	t.Helper()
+	text, err := files.ReadFile("vectors/" + name + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var definitions struct {
+		Exchanges []struct {
+			Name, Type string
+			Durable    bool
+			AutoDelete bool `json:"auto_delete"`
+			Internal   bool
+			Arguments  map[string]any
+		}
+		Queues []struct {
+			Name       string
+			Durable    bool
+			AutoDelete bool `json:"auto_delete"`
+			Arguments  map[string]any
+		}
+		Bindings []struct {
+			Source          string
+			RoutingKey      string                   `json:"routing_key"`
+			DestinationType topology.DestinationType `json:"destination_type"`
+			Destination     string
+			Arguments       map[string]any
+		}
+	}
+	if err := json.Unmarshal(text, &definitions); err != nil {
+		t.Fatal(err)
+	}
+	want := topology.New()
+	for _, e := range definitions.Exchanges {
+		want.Exchanges[e.Name] = topology.Exchange{
+			Name: e.Name, Type: e.Type, Durable: e.Durable, AutoDelete: e.AutoDelete, Internal: e.Internal,
+			Arguments: topology.NormalizeArguments(e.Arguments),
+		}
+	}
+	for _, q := range definitions.Queues {
+		want.Queues[q.Name] = topology.Queue{
+			Name: q.Name, Durable: q.Durable, AutoDelete: q.AutoDelete, Arguments: topology.NormalizeArguments(
+				q.Arguments),
+		}
+	}
+	for _, b := range definitions.Bindings {
+		want.Bindings.Add(topology.Binding{
+			Source: b.Source, RoutingKey: b.RoutingKey, DestinationType: b.DestinationType, Destination: b.Destination,
+			Arguments: topology.NormalizeArguments(b.Arguments).JSON(),
+		})
+	}
+	return want
+}

@@ -1,0 +1,43 @@
+package delay
+
+import "strings"
+
+// DerivedName is the name from which the default names would be those that are given, empty if there is none.
+func (given Config) DerivedName() string {
+	return derivedName([][2]string{{string(given.ExchangeName), defaultLevel},
+		{string(given.QueueName), defaultQueue(given.Base)}, {Escape(given.DeliveryExchange), defaultDelivery}})
+}
+
+// DerivedName is the name from which the default names would be those that are given, empty if there is none.
+func (given LadderConfig) DerivedName() string {
+	return derivedName([][2]string{{string(given.QueueName), defaultRung},
+		{Escape(given.EntryExchange), defaultEntryName}, {Escape(given.DeliveryExchange), defaultDelivery}})
+}
+
+// derivedName cuts the suffix off the first format that ends with its own.
+func derivedName(formats [][2]string) string {
+	for _, each := range formats {
+		if name, ok := strings.CutSuffix(each[0], each[1]); ok {
+			return strings.ReplaceAll(name, "%%", "%")
+		}
+	}
+	return ""
+}
+
+// AsPresets is the cascade as each of the presets that fix all that it has, apart from the arguments of its queues.
+func (c Cascade) AsPresets() []Cascade {
+	var all []Cascade
+	for _, name := range Presets() {
+		like := c
+		like.Preset = name
+		if presets[name].names != string(c.ExchangeName) {
+			continue
+		}
+		fixed, err := Config{Vhost: c.Vhost, Preset: name, Name: c.Name,
+			CreateDeliveryExchange: c.CreateDeliveryExchange}.Resolve()
+		if err == nil && like == fixed {
+			all = append(all, like)
+		}
+	}
+	return all
+}

@@ -1,0 +1,112 @@
+package delay
+
+import (
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Expand is the full set of objects that the cascade stands for.
+func (c Cascade) Expand() topology.Topology {
+	t := topology.New()
+	t.Entry = c.Exchange(c.Levels - 1)
+	c.shared().addAround(&t)
+	for level := range c.Levels {
+		c.addExchange(t, level)
+		for _, q := range c.DelayQueues(level) {
+			t.Queues[q.Name] = topology.Queue{Name: q.Name, Durable: true, Arguments: c.arguments(q)}
+		}
+		c.addBindings(t, level)
+	}
+	if p := c.shared(); p.parks && p.byPolicy {
+		parking := p.policy(c.ownExchanges())
+		t.Policies[parking.Name] = parking
+	}
+	return t
+}
+
+// ownExchanges are those of the levels, and the delivery exchange if it belongs to the cascade.
+func (c Cascade) ownExchanges() []string {
+	var names []string
+	for level := range c.Levels {
+		names = append(names, c.Exchange(level))
+	}
+	if c.CreateDeliveryExchange {
+		names = append(names, c.DeliveryExchange)
+	}
+	return names
+}
+
+// Exchange is the exchange of the level; below level 0 it is the delivery exchange.
+func (c Cascade) Exchange(level int) string {
+	if level < 0 {
+		return c.DeliveryExchange
+	}
+	return c.ExchangeName.Name(level)
+}
+
+func (c Cascade) addExchange(t topology.Topology, level int) {
+	e := c.shared().topicExchange(c.Exchange(level))
+	e.Internal = c.InternalLevels && e.Name != t.Entry
+	t.Exchanges[e.Name] = e
+}
+
+// DelayQueue is where a message waits that has the digit at the level.
+type DelayQueue struct {
+	Name         string
+	Level, Digit int
+	TTL          time.Duration
+}
+
+// DelayQueues are those of a level: one for each digit but 0.
+func (c Cascade) DelayQueues(level int) []DelayQueue {
+	var queues []DelayQueue
+	for digit := 1; digit < c.Base; digit++ {
+		name := c.QueueName.Queue(c.Base, level, digit)
+		queues = append(queues, DelayQueue{name, level, digit, c.Scale().TTL(level, digit)})
+	}
+	return queues
+}
+
+func (c Cascade) arguments(q DelayQueue) topology.Arguments {
+	arguments := c.plainArguments(q)
+	if p, ok := presets[c.Preset]; ok {
+		p.adjust(arguments)
+	}
+	return arguments
+}
+
+// plainArguments are those of the queue without a preset.
+func (c Cascade) plainArguments(q DelayQueue) topology.Arguments {
+	return c.shared().delayArguments(q.TTL, c.Exchange(q.Level-1))
+}
+
+// addBindings binds the exchange of the level to the queues of each next digit that is not 0 within the lookahead. It
+// also binds it to the exchange behind as many zeros. The keys exclude each other, so every message takes exactly one
+// way.
+func (c Cascade) addBindings(t topology.Topology, level int) {
+	source := c.Exchange(level)
+	reach := min(c.Lookahead, level+1)
+	for zeros := range reach {
+		for _, q := range c.DelayQueues(level - zeros) {
+			t.Bindings.Add(topology.Binding{
+				Source: source, RoutingKey: c.hop(level, zeros, q.Digit).Key(),
+				DestinationType: topology.ToQueue, Destination: q.Name,
+			})
+		}
+	}
+	t.Bindings.Add(topology.Binding{
+		Source: source, RoutingKey: c.hop(level, reach, 0).Key(),
+		DestinationType: topology.ToExchange, Destination: c.Exchange(level - reach),
+	})
+}
+
+// hop is the way on from a level that so many zeros take, and then the digit, or none if it is 0.
+func (c Cascade) hop(level, zeros, digit int) Hop {
+	h := Hop{Above: c.Levels - 1 - level, Zeros: zeros, Digit: digit}
+	if c.StrictKeys && level == c.Levels-1 {
+		const firstWordOfAddress = 1
+		h.Below = c.Levels - h.Digits() + firstWordOfAddress
+	}
+	return h
+}

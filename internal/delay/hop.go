@@ -1,0 +1,50 @@
+package delay
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Hop is a way on from the exchange of a level, as the key of its binding says. The key has a word for each digit that
+// it looks at: of all messages that come by, it takes those with so many zeros and then the digit.
+type Hop struct {
+	// Above is the number of digits that the levels above have looked at.
+	Above int
+	Zeros int
+	// Digit is that of the queue to which the hop leads, 0 for a hop to an exchange.
+	Digit int
+	// Below is the number of words that a strict entry asks for: one for each digit left, and one for the address.
+	Below int
+}
+
+// Digits is the number of digits that the exchange looks at.
+func (h Hop) Digits() int {
+	if h.Digit > 0 {
+		return h.Zeros + 1
+	}
+	return h.Zeros
+}
+
+// Key is the key of the binding.
+func (h Hop) Key() string {
+	key := strings.Repeat("*.", h.Above) + strings.Repeat("0.", h.Zeros)
+	if h.Digit > 0 {
+		key += strconv.Itoa(h.Digit) + "."
+	}
+	return key + strings.Repeat("*.", h.Below) + "#"
+}
+
+var hopKey = regexp.MustCompile(`^((?:\*\.)*)((?:0\.)*)(?:([1-9])\.)?((?:\*\.)*)#$`)
+
+// ParseHop is the inverse of Key. Not ok is a key of another kind.
+func ParseHop(key string) (h Hop, ok bool) {
+	part := hopKey.FindStringSubmatch(key)
+	if part == nil {
+		return h, false
+	}
+	words := func(i int) int { return strings.Count(part[i], ".") }
+	h = Hop{Above: words(1), Zeros: words(2), Below: words(4)}
+	h.Digit, _ = parseDigit(MaxBase, part[3])
+	return h, h.Digits() > 0 && (h.Above == 0 || h.Below == 0)
+}

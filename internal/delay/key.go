@@ -1,0 +1,141 @@
+package delay
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// MaxKeyBytes is the longest routing key that AMQP 0-9-1 can carry, and the longest name of an
+// exchange or queue.
+const MaxKeyBytes = 255
+
+// RoutingKey is the key that sends a message to the address after the delay. It has the delay in steps of the
+// resolution, with one digit for each level, most significant first, then the address. A delay between two steps is
+// rounded up, so that no message is early. A delay out of range, an empty address and a key of more than 255 bytes are
+// errors. They are of type AttributeError and name the parameter that is wrong.
+func (s Scale) RoutingKey(delay time.Duration, address string) (string, error) {
+	if delay < 0 {
+		return "", attributeError("delay", "is %s; a message cannot be delivered before it is sent", delay)
+	}
+	steps := int64(delay / s.Resolution)
+	if delay%s.Resolution != 0 {
+		steps++
+	}
+	if steps > s.maxSteps() {
+		return "", attributeError("delay", "is %s, longer than %s, the longest that %d levels of %s%s can give",
+			delay, pictured(s.Longest()), s.Levels, s.Resolution, s.inBase())
+	}
+	if err := checkAddress("address", address, s.Levels); err != nil {
+		return "", err
+	}
+	var key strings.Builder
+	for level := s.Levels - 1; level >= 0; level-- {
+		digit := steps / s.weight(level) % int64(s.Base)
+		key.WriteString(strconv.FormatInt(digit, 10) + ".")
+	}
+	key.WriteString(address)
+	return key.String(), nil
+}
+
+// ParseRoutingKey is the inverse of RoutingKey: what a cascade makes of a key. The first words are
+// the digits, one for each level; all that follows is the address, dots included. An error is of
+// type AttributeError.
+func (s Scale) ParseRoutingKey(key string) (delay time.Duration, address string, err error) {
+	if key == "" {
+		return 0, "", attributeError("key", "is empty")
+	}
+	if len(key) > MaxKeyBytes {
+		return 0, "", attributeError("key", "is %q of %d bytes; AMQP allows %d", key, len(key), MaxKeyBytes)
+	}
+	words := strings.SplitN(key, ".", s.Levels+1)
+	var steps int64
+	for i, word := range words[:min(s.Levels, len(words))] {
+		digit, ok := parseDigit(s.Base, word)
+		if !ok {
+			return 0, "", attributeError("key", "is %q, whose word %d is %q; the first %d words, one for each level, "+
+				"have to be %s",
+				key, i+1, word, s.Levels, digitsText(s.Base))
+		}
+		steps = steps*int64(s.Base) + int64(digit)
+	}
+	switch {
+	case len(words) < s.Levels:
+		return 0, "", attributeError("key", "is %q, which has only %d digits; %d levels need as many, then the "+
+			"address", key, len(words), s.Levels)
+	case len(words) == s.Levels || words[s.Levels] == "":
+		return 0, "", attributeError("key", "is %q, which has no address behind its %d digits", key, s.Levels)
+	}
+	return time.Duration(steps) * s.Resolution, words[s.Levels], nil
+}
+
+// parseDigit reads a word of a routing key. Not ok is a word that is no digit of the base.
+func parseDigit(base int, word string) (digit int, ok bool) {
+	digit, err := strconv.Atoi(word)
+	return digit, err == nil && len(word) == 1 && digit < base
+}
+
+// digitsText lists the digits of the base.
+func digitsText(base int) string {
+	if base == MinBase {
+		return "0 or 1"
+	}
+	return fmt.Sprintf("0 to %d", base-1)
+}
+
+// BindingKey is the key of the bindings that the exchange of a level needs, as frameworks declare them. With digit 0 it
+// leads to the exchange below, with another digit to the level's queue for that digit. It takes the digits of the
+// levels above as they are. An error is of type AttributeError and names the parameter.
+func BindingKey(level, levels, digit int) (string, error) {
+	if err := checkAnyLevels(levels); err != nil {
+		return "", err
+	}
+	if level < 0 || level >= levels {
+		return "", attributeError("level", "is %d; with %d levels it can be 0, the lowest, to %d, the entry", level,
+			levels, levels-1)
+	}
+	if digit < 0 || digit >= MaxBase {
+		return "", attributeError("digit", "is %d; it can be 1 to %d, each of which leads to its queue, or 0, which "+
+			"leads past them", digit, MaxBase-1)
+	}
+	h := Hop{Above: levels - 1 - level, Digit: digit}
+	if digit == 0 {
+		h.Zeros = 1
+	}
+	return h.Key(), nil
+}
+
+// DestinationKey is the key that binds the delivery exchange to the destination of an address: a "*" for each digit,
+// then the address. It matches no other address, unless the address has a word "*" or "#" itself. An error is of type
+// AttributeError and names the parameter.
+func DestinationKey(levels int, address string) (string, error) {
+	if err := checkAnyLevels(levels); err != nil {
+		return "", err
+	}
+	if err := checkAddress("address", address, levels); err != nil {
+		return "", err
+	}
+	return strings.Repeat("*.", levels) + address, nil
+}
+
+// checkAnyLevels is for where the resolution does not matter: no cascade has more levels than one of the finest.
+func checkAnyLevels(levels int) error {
+	if levels < 1 || levels > MaxLevels {
+		return attributeError("levels", "is %d; it can be 1 to %d", levels, MaxLevels)
+	}
+	return nil
+}
+
+// checkAddress checks what follows the digits of a key.
+func checkAddress(parameter, address string, levels int) error {
+	if address == "" {
+		return attributeError(parameter, "is empty; without it no key says where a message goes")
+	}
+	if most := MaxKeyBytes - 2*levels; len(address) > most {
+		return attributeError(parameter, "is %q of %d bytes; behind %d levels it can have %d, because AMQP allows "+
+			"a key %d",
+			address, len(address), levels, most, MaxKeyBytes)
+	}
+	return nil
+}

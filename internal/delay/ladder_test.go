@@ -1,0 +1,134 @@
+package delay_test
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay/delaytest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
+)
+
+// The single rung of 30 minutes that closes orders, exact to the character.
+func TestLadderOfASingleRung(t *testing.T) {
+	got := delaytest.Resolve(t, delay.LadderConfig{
+		EntryExchange: "order.delay.exchange", QueueName: "order.delay.queue", DeliveryExchange: "order.close.exchange",
+		DeadLetterRoutingKey: "order.close.queue", Delays: []string{"30m"}, QueueType: delay.Classic,
+	}).Expand()
+	want := topology.New()
+	want.Entry, want.Delivery = "order.delay.exchange", "order.close.exchange"
+	want.Exchanges[want.Entry] = topology.Exchange{Name: want.Entry, Type: "topic", Durable: true}
+	want.Queues["order.delay.queue"] = topology.Queue{Name: "order.delay.queue", Durable: true,
+		Arguments: topology.Arguments{
+			"x-queue-type": "classic", "x-message-ttl": int64(1_800_000),
+			"x-dead-letter-exchange":    "order.close.exchange",
+			"x-dead-letter-routing-key": "order.close.queue",
+		}}
+	want.Bindings.Add(topology.Binding{Source: want.Entry, RoutingKey: "30m.#", DestinationType: topology.ToQueue,
+		Destination: "order.delay.queue"})
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// A message waits as long as its label says, once, and arrives with its destination; anything else is parked at once.
+func TestEveryRungDeliversOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		given := delaytest.AnyLadder().Draw(t, "ladder")
+		given.CreateDeliveryExchange, given.ParkUnroutable = true, true
+		if given.Name == "" {
+			given.Name = "n"
+		}
+		l, err := given.Resolve()
+		if err != nil {
+			t.Skip("its names collide with those of the parking queue")
+		}
+		expanded := l.Expand()
+		expanded.Queues[application] = topology.Queue{Name: application}
+		expanded.Bindings.Add(topology.Binding{Source: l.DeliveryExchange, RoutingKey: "#",
+			DestinationType: topology.ToQueue, Destination: application})
+		router := topologytest.NewRouter(expanded)
+		for _, label := range l.Delays {
+			ttl, err := delay.ParseLabel(label)
+			if err != nil {
+				t.Fatal(err)
+			}
+			arrivals := router.Follow(l.EntryExchange, label+"."+delaytest.AnyAddress(1).Draw(t, "destination"))
+			if len(arrivals) != 1 || arrivals[0].Queue != application || arrivals[0].Delay != ttl ||
+				!slices.Equal(arrivals[0].Path, []string{l.QueueName.Name(label)}) {
+				t.Fatalf("label %s: %v", label, arrivals)
+			}
+		}
+		parksWrongKeys(t, l, router)
+	})
+}
+
+func parksWrongKeys(t delaytest.Tester, l delay.Ladder, router *topologytest.Router) {
+	t.Helper()
+	wrong := []string{"", ".", "7w.a", l.Delays[0] + "x.a", "a." + l.Delays[0]}
+	if l.DeadLetterRoutingKey == "" {
+		wrong = append(wrong, l.Delays[0])
+	}
+	for _, key := range wrong {
+		if arrivals := router.Follow(l.EntryExchange, key); len(arrivals) != 1 ||
+			arrivals[0].Queue != l.Expand().Parking() || len(arrivals[0].Path) > 0 {
+			t.Fatalf("key %q: %v", key, arrivals)
+		}
+	}
+}
+
+func TestLadderErrors(t *testing.T) {
+	for name, test := range map[string]struct {
+		change          func(*delay.LadderConfig)
+		attribute, want string
+	}{
+		"no delays": {func(l *delay.LadderConfig) { l.Delays = nil }, "delays", "is empty"},
+		"no duration": {func(l *delay.LadderConfig) { l.Delays = []string{"1s", "soon"} }, "delays",
+			`has "soon", which is not a duration`},
+		"negative": {func(l *delay.LadderConfig) { l.Delays = []string{"-1s"} }, "delays", "which is not a duration"},
+		"zero": {func(l *delay.LadderConfig) { l.Delays = []string{"0s"} }, "delays", "whole milliseconds, " +
+			"from 1ms on"},
+		"too fine":     {func(l *delay.LadderConfig) { l.Delays = []string{"1500us"} }, "delays", "whole milliseconds"},
+		"a dot":        {func(l *delay.LadderConfig) { l.Delays = []string{"1.5s"} }, "delays", `write "1500ms"`},
+		"a dot, round": {func(l *delay.LadderConfig) { l.Delays = []string{"1.5h"} }, "delays", `write "1h30m"`},
+		"too long": {func(l *delay.LadderConfig) { l.Delays = []string{"100000h"} }, "delays",
+			"no TTL over 87600h (ten years)"},
+		"twice": {func(l *delay.LadderConfig) { l.Delays = []string{"60s", "1m"} }, "delays",
+			`has both "1m" and "60s", which are the same`},
+		"no verb": {func(l *delay.LadderConfig) { l.QueueName = "x" }, "queue_name", "has no %s in the place of the " +
+			"delay; without it, all 2 delays would have the same queue"},
+		"two verbs": {func(l *delay.LadderConfig) { l.QueueName = "%s%s" }, "queue_name", "has %s 2 times"},
+		"another verb": {func(l *delay.LadderConfig) { l.QueueName = "%02d" }, "queue_name", "has a percent sign that " +
+			"begins no %s"},
+		"names collide": {func(l *delay.LadderConfig) { l.EntryExchange = "retry.delivery" }, "entry_exchange",
+			`gives the name "retry.delivery" to a second exchange`},
+		"reserved": {func(l *delay.LadderConfig) { l.EntryExchange = "amq.topic" }, "entry_exchange",
+			"RabbitMQ reserves"},
+		"long names": {func(l *delay.LadderConfig) { l.Name = strings.Repeat("n", 250) }, "name", "RabbitMQ allows 255"},
+		"a long key": {func(l *delay.LadderConfig) { l.DeadLetterRoutingKey = strings.Repeat("k", 256) },
+			"dead_letter_routing_key", "has 256 bytes; AMQP allows 255"},
+		"no names": {func(l *delay.LadderConfig) { l.Name = "" }, "name", "is missing; give it, or else " +
+			"entry_exchange and queue_name and delivery_exchange and park_unroutable = false"},
+		"a limit for classic": {func(l *delay.LadderConfig) { l.QueueType, l.MaxLength = delay.Classic, 1 }, "max_length",
+			"loses messages that are dead-lettered into it"},
+		"a queue type": {func(l *delay.LadderConfig) { l.QueueType = "stream" }, "queue_type", `is "stream"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := delay.LadderConfig{Vhost: "/", Name: "retry", Delays: []string{"5s", "30s"}, CreateDeliveryExchange: true,
+				ParkUnroutable: true}
+			test.change(&l)
+			_, err := l.Resolve()
+			var errs delay.Errors
+			if !errors.As(err, &errs) || len(errs) != 1 || errs[0].Attribute != test.attribute ||
+				!strings.Contains(errs[0].Message, test.want) {
+				t.Errorf("got %v, want %s %s", err, test.attribute, test.want)
+			}
+		})
+	}
+}

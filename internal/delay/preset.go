@@ -1,0 +1,98 @@
+package delay
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Preset is the cascade that a framework declares by itself when it starts. RabbitMQ refuses a declaration
+// that differs in a single argument, so a preset leaves nothing to choose.
+type Preset string
+
+// The presets: NServiceBus from version 7 on and 4.3 to 6, Celery from version 5.5 on (kombu 5.5) with quorum
+// and with classic queues.
+const (
+	NServiceBus   Preset = "nservicebus"
+	NServiceBusV1 Preset = "nservicebus_v1"
+	Celery        Preset = "celery"
+	CeleryClassic Preset = "celery_classic"
+)
+
+// presets are the cascades with default names and arguments taken from the frameworks' sources: NServiceBus.RabbitMQ,
+// DelayInfrastructure.cs; kombu, transport/native_delayed_delivery.py.
+var presets = map[Preset]struct {
+	names, delivery string
+	// name is what stands for the name of the cascade, where none is given.
+	name      string
+	queueType QueueType
+	// adjust changes the arguments of a queue to what the framework declares.
+	adjust func(topology.Arguments)
+}{
+	NServiceBus: {"nsb.v2.delay-level-%02d", "nsb.v2.delay-delivery", "nsb.v2", Quorum, func(topology.Arguments) {}},
+	NServiceBusV1: {"nsb.delay-level-%02d", "nsb.delay-delivery", "nsb", Classic, func(arguments topology.Arguments) {
+		delete(arguments, "x-queue-type")
+		arguments["x-queue-mode"] = "lazy"
+	}},
+	Celery: {"celery_delayed_%d", "celery_delayed_delivery", "celery", Quorum, func(topology.Arguments) {}},
+	CeleryClassic: {"celery_delayed_%d", "celery_delayed_delivery", "celery", Classic, func(of topology.Arguments) {
+		of["x-overflow"] = "reject-publish"
+	}},
+}
+
+const presetLevels = 28
+
+// Presets are all of them, sorted.
+func Presets() []Preset { return slices.Sorted(maps.Keys(presets)) }
+
+// applyPreset fills in the values that the preset fixes. A value that is given beside it has to be the same.
+func (c *Cascade) applyPreset(errs *Errors) {
+	if c.Preset == "" {
+		return
+	}
+	p, known := presets[c.Preset]
+	if !known {
+		errs.add("preset", "is %q; it can be %s", c.Preset, orList(Presets()))
+		return
+	}
+	setDefault(&c.Base, DefaultBase)
+	if c.Base != DefaultBase {
+		errs.add("base", "is %d; presets are base %d, leave base out", c.Base, DefaultBase)
+		c.Base = DefaultBase
+	}
+	fix(errs, c.Preset, "resolution", &c.Resolution, time.Second)
+	fix(errs, c.Preset, "exchange_name", &c.ExchangeName, Format(p.names))
+	fix(errs, c.Preset, "queue_name", &c.QueueName, Format(p.names))
+	fix(errs, c.Preset, "delivery_exchange", &c.DeliveryExchange, p.delivery)
+	fix(errs, c.Preset, "queue_type", &c.QueueType, p.queueType)
+	c.QuorumOptions.refuse(c.Preset, errs)
+	fix(errs, c.Preset, "lookahead", &c.Lookahead, 1)
+	fix(errs, c.Preset, "strict_keys", &c.StrictKeys, false)
+	fix(errs, c.Preset, "internal_levels", &c.InternalLevels, false)
+	if c.MaxDelay == 0 || c.Levels != 0 {
+		fix(errs, c.Preset, "levels", &c.Levels, presetLevels)
+	} else if levels, err := levelsFor(DefaultBase, c.MaxDelay, time.Second); err != nil || levels != presetLevels {
+		errs.add("max_delay", "is %s; preset %q reaches %s, leave max_delay out", c.MaxDelay, c.Preset,
+			Scale{DefaultBase, presetLevels, time.Second}.Longest())
+	}
+}
+
+func fix[T comparable](errs *Errors, preset Preset, attribute string, given *T, fixed T) {
+	var unset T
+	if *given != unset && *given != fixed {
+		errs.add(attribute, "is %v; preset %q has %v, leave %s out", *given, preset, fixed, attribute)
+	}
+	*given = fixed
+}
+
+func orList[T ~string](values []T) string {
+	quoted := make([]string, len(values))
+	for i, value := range values {
+		quoted[i] = fmt.Sprintf("%q", value)
+	}
+	return strings.Join(quoted, " or ")
+}
