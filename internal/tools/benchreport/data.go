@@ -240,7 +240,8 @@ func ran(runs []run, suite string) (string, error) {
 	for _, r := range runs {
 		if r.Suite == suite {
 			version, _, _ := strings.Cut(r.Broker, " ")
-			of[version] = fmt.Sprintf("%s (%s, %s, %d cores)", version, r.Date.Format(time.DateOnly), r.Processor, r.Cores)
+			of[version] = fmt.Sprintf("%s (%s, %s, %d cores)", version, r.Date.Format(time.DateOnly), r.Processor,
+				r.Cores)
 		}
 	}
 	if len(of) == 0 {
