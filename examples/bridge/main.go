@@ -144,7 +144,7 @@ type cascade struct {
 
 func cascadeFromEnvironment() (c cascade, err error) {
 	err = json.Unmarshal([]byte(os.Getenv("PUBLISHER")), &c)
-	if err != nil || c.EntryExchange == "" || c.Base < 2 || c.Base > 16 || c.Levels < 1 || c.ResolutionMS < 1 ||
+	if err != nil || c.EntryExchange == "" || c.Base < 2 || c.Base > 10 || c.Levels < 1 || c.ResolutionMS < 1 ||
 		c.MaxDelayMS < 1 {
 		return c, errors.New("set PUBLISHER to the attribute publisher of the cascade, as JSON")
 	}
@@ -215,8 +215,8 @@ func (c cascade) key(delay int64, address string) (string, error) {
 }
 
 // isHarmful tells further keys, which RabbitMQ would use again, and what it wrote while a message
-// was delayed.
+// was delayed. RabbitMQ 4.4 would hold a message until x-opt-delivery-time.
 func isHarmful(header string) bool {
-	return slices.Contains([]string{"CC", "BCC", "x-death"}, header) ||
+	return slices.Contains([]string{"CC", "BCC", "x-death", "x-opt-delivery-time"}, header) ||
 		strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")
 }

@@ -21,6 +21,11 @@ resource "rabbitmqdelay_destination" "billing" {
   queue             = "billing"
 }
 
+data "rabbitmqdelay_cascade" "tasks" {
+  entry_exchange = rabbitmqdelay_cascade.tasks.entry_exchange
+}
+
+# Not of the resource: Terraform would save its planned value even if the apply is refused.
 output "publisher" {
-  value = jsonencode(rabbitmqdelay_cascade.tasks.publisher)
+  value = jsonencode(data.rabbitmqdelay_cascade.tasks.publisher)
 }

@@ -20,7 +20,7 @@ type cascade struct {
 
 func cascadeFromEnvironment() (c cascade, err error) {
 	err = json.Unmarshal([]byte(os.Getenv("PUBLISHER")), &c)
-	if err != nil || c.EntryExchange == "" || c.Base < 2 || c.Base > 16 || c.Levels < 1 || c.ResolutionMS < 1 ||
+	if err != nil || c.EntryExchange == "" || c.Base < 2 || c.Base > 10 || c.Levels < 1 || c.ResolutionMS < 1 ||
 		c.MaxDelayMS < 1 {
 		return c, fmt.Errorf("set PUBLISHER to the attribute publisher of the cascade, as JSON; %w", errUsage)
 	}

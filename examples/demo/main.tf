@@ -20,7 +20,12 @@ output "delivery_exchange" {
   value = rabbitmqdelay_cascade.demo.delivery_exchange
 }
 
-# What publishers need to compute routing keys.
+data "rabbitmqdelay_cascade" "demo" {
+  entry_exchange = rabbitmqdelay_cascade.demo.entry_exchange
+}
+
+# What publishers need to compute routing keys. Not of the resource: Terraform would save its
+# planned value even if the apply is refused.
 output "publisher" {
-  value = rabbitmqdelay_cascade.demo.publisher
+  value = data.rabbitmqdelay_cascade.demo.publisher
 }

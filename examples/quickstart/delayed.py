@@ -29,6 +29,7 @@ channel = connection.channel()
 channel.confirm_delivery()
 
 # Receive: the queue is the application's own, bound to the delivery exchange for the address "billing".
+# A quorum queue less than three seconds old can lose messages if its node is killed: an application binds it later.
 channel.queue_declare("billing", durable=True, arguments={"x-queue-type": "quorum"})
 channel.queue_bind("billing", "tasks.delivery", "*." * cascade["levels"] + "billing")
 

@@ -43,8 +43,10 @@ def again(channel, key, attempts, properties, body):
 
 def is_harmful(header):
     """Further keys, which RabbitMQ would use again, and the headers that it wrote during the delay. RabbitMQ 3
-    takes a message with such headers for one that goes in circles, lost or stuck."""
-    return header in ("CC", "BCC", "x-death") or header.startswith(("x-first-death-", "x-last-death-"))
+    takes a message with such headers for one that goes in circles, lost or stuck. RabbitMQ 4.4 would hold one until
+    x-opt-delivery-time."""
+    return (header in ("CC", "BCC", "x-death", "x-opt-delivery-time")
+            or header.startswith(("x-first-death-", "x-last-death-")))
 
 
 if __name__ == "__main__":

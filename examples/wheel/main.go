@@ -269,8 +269,8 @@ func (w *worker) publish(
 
 // isHarmful tells further keys, which RabbitMQ would use again, and the headers that it wrote
 // during the delay. RabbitMQ 3 takes a message with such headers for one that goes in circles, lost
-// or stuck.
+// or stuck. RabbitMQ 4.4 would hold one until x-opt-delivery-time.
 func isHarmful(header string) bool {
-	return slices.Contains([]string{"CC", "BCC", "x-death"}, header) ||
+	return slices.Contains([]string{"CC", "BCC", "x-death", "x-opt-delivery-time"}, header) ||
 		strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")
 }

@@ -130,6 +130,8 @@ func TestBridgeExampleReadsDelays(t *testing.T) {
 	}
 	arrives["no header"] = fate{"0.0.billing", 0, nil}
 	send("no header", "billing", nil)
+	arrives["time of delivery"] = fate{"0.1.billing", 100 * time.Millisecond, int64(-100)}
+	send("time of delivery", "billing", amqp.Table{"x-delay": int32(100), deliveryTime: time.Now().UnixMilli()})
 	arrives["no key"] = fate{"1.5.no-key", 1500 * time.Millisecond, int64(-1500)}
 	send("no key", "", amqp.Table{"x-delay": int32(1500)})
 	longest := strings.Repeat("k", 255-len("0.0."))
@@ -150,6 +152,9 @@ func TestBridgeExampleReadsDelays(t *testing.T) {
 			if !ok || a.RoutingKey != want.key || !reflect.DeepEqual(a.Headers["x-delay"], want.asks) {
 				t.Errorf("message %q arrived with key %q and delay %#v, want %v", a.MessageId, a.RoutingKey,
 					a.Headers["x-delay"], want)
+			}
+			if from == arrivals {
+				mustDropDeliveryTime(t, a)
 			}
 			if took := a.At.Sub(sent[a.MessageId]); took < want.delay || took > want.delay+mostLateness {
 				t.Errorf("message %q arrived after %s, want %s", a.MessageId, took, want.delay)
@@ -196,6 +201,17 @@ func TestBridgeExampleExchangeTypes(t *testing.T) {
 		if !slices.Equal(ids, want) {
 			t.Errorf("%s got %q, want %q", name, ids, want)
 		}
+	}
+}
+
+// deliveryTime is the header by which a quorum queue of RabbitMQ 4.4 holds a message. 4.3 ignores it.
+const deliveryTime = "x-opt-delivery-time"
+
+// mustDropDeliveryTime has a program publish a message again without that header.
+func mustDropDeliveryTime(t *testing.T, a brokertest.Arrival) {
+	t.Helper()
+	if _, kept := a.Headers[deliveryTime]; kept {
+		t.Errorf("message %q arrived with the header %s", a.MessageId, deliveryTime)
 	}
 }
 

@@ -209,7 +209,7 @@ func TestVerdictKnowsTheSummaries(t *testing.T) {
 		t.Fatal(err)
 	}
 	var source strings.Builder
-	for _, name := range append(sources, filepath.Join("..", "broker", "errors.go")) {
+	for _, name := range append(sources, filepath.Join("..", "rabbit", "errors.go")) {
 		text, err := os.ReadFile(name) //nolint:gosec // of this repository
 		if err != nil {
 			t.Fatal(err)

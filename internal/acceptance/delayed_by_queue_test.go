@@ -14,6 +14,7 @@ import (
 	amqp10 "github.com/Azure/go-amqp"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -273,7 +274,8 @@ func (v *vhost) knowsRetries() {
 	}
 }
 
-// putBack publishes messages into a queue and gets each, before its time is over. Then it puts them back.
+// putBack publishes messages into a queue and gets each, before its time is over. Then it puts them back, until the
+// queue delays all of them: RabbitMQ may apply a policy a moment after the declaration of a queue.
 func (v *vhost) putBack(queue string) {
 	v.Helper()
 	channel, err := v.conn.Channel()
@@ -281,18 +283,34 @@ func (v *vhost) putBack(queue string) {
 		v.Fatal(err)
 	}
 	defer func() { _ = channel.Close() }()
+	var got []amqp.Delivery
+	get := func() bool {
+		message, found, err := channel.Get(queue, false)
+		if err != nil {
+			v.Fatalf("get from queue %s: %v", queue, err)
+		}
+		if found {
+			got = append(got, message)
+		}
+		return found
+	}
 	for n := range retriedMessages {
 		v.publish("", queue, fmt.Sprint(n))
-		message, found, err := channel.Get(queue, false)
-		if err != nil || !found {
-			v.Fatalf("get from queue %s: %t %v", queue, found, err)
+		if !get() {
+			v.Fatalf("queue %s has not got message %d", queue, n)
 		}
-		defer func() {
-			if err := message.Reject(true); err != nil {
-				v.Error(err)
-			}
-		}()
 	}
+	v.eventually("the queue delays what is put back", func() bool {
+		for _, message := range got {
+			if err := message.Reject(true); err != nil {
+				v.Fatal(err)
+			}
+		}
+		got = nil
+		for get() {
+		}
+		return len(got) == 0
+	})
 }
 
 // putBackUntil does the same over AMQP 1.0, with a time until which the queue is to delay each message.

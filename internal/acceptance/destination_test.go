@@ -534,7 +534,8 @@ func TestDestinationOverlaps(t *testing.T) {
 // it.
 func TestDestinationWithLimit(t *testing.T) {
 	t.Parallel()
-	v := newDestinations(t, 2)
+	v := newVhost(t)
+	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "t", "levels": 2})
 	v.try(v.api.PutPolicy(v.name, "limit", rabbithole.Policy{
 		Pattern: "^policy$", ApplyTo: "queues", Definition: rabbithole.PolicyDefinition{"max-length": 7,
 			"overflow": "reject-publish"},

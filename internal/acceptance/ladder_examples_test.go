@@ -56,13 +56,18 @@ func retries(t *testing.T, program ...string) {
 		t.Fatal(err)
 	}
 	run(t, v, append(program, "orders", "300ms,900ms,2s", command)...)
-	givenUp := v.consume("given-up")
+	givenUp, out := v.consume("given-up"), v.publisher()
 	for _, body := range []string{"1", "3", "99"} {
-		v.publish("", "orders", body+"\n")
+		if err := out.Publish(t.Context(), "", "orders", amqp.Publishing{DeliveryMode: amqp.Persistent,
+			Headers: amqp.Table{deliveryTime: time.Now().UnixMilli()}, Body: []byte(body + "\n")}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if last := v.arrived(givenUp, 1)[0]; string(last.Body) != "99\n" || fmt.Sprint(last.Headers["x-attempts"]) != "3" {
+	last := v.arrived(givenUp, 1)[0]
+	if string(last.Body) != "99\n" || fmt.Sprint(last.Headers["x-attempts"]) != "3" {
 		t.Errorf("given up was %q with headers %v", last.Body, last.Headers)
 	}
+	mustDropDeliveryTime(t, last)
 	v.eventually("nothing waits", func() bool { return v.depth("orders") == 0 })
 
 	times := map[string][]time.Time{}
@@ -115,8 +120,8 @@ func TestWheelExample(t *testing.T) {
 	due, out := map[string]time.Time{}, v.publisher()
 	send := func(id, key string, at time.Time) {
 		if err := out.Publish(t.Context(), "wheel.delivery", key, amqp.Publishing{
-			DeliveryMode: amqp.Persistent, MessageId: id, Headers: amqp.Table{"due": at.UnixMilli()},
-			Body: []byte("work"),
+			DeliveryMode: amqp.Persistent, MessageId: id, Body: []byte("work"),
+			Headers: amqp.Table{"due": at.UnixMilli(), deliveryTime: time.Now().UnixMilli()},
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -136,6 +141,7 @@ func TestWheelExample(t *testing.T) {
 	delivered := v.delivered(arrivals, messages)
 	doubled, latest := 0, time.Duration(0)
 	for _, a := range arrivals.Arrivals() {
+		mustDropDeliveryTime(t, a)
 		late := a.At.Sub(due[a.MessageId])
 		if latest = max(latest, late); late < 0 {
 			t.Errorf("message %s arrived %s early", a.MessageId, -late)

@@ -12,8 +12,8 @@ type QueueStatus struct {
 	// seconds (3.10 to 4.3). It is nil where RabbitMQ leaves it out: for some seconds after a declaration. RabbitMQ
 	// 4.3.0 to 4.3.3 always do so for quorum queues that come from 3.13 (rabbitmq-server issue 16974).
 	Messages *int64
-	// LastDelayed is until when the queue delays messages by itself, at the longest: those that were returned to it, or
-	// were published with a time from RabbitMQ 4.4 on. It is zero if there are none (last_delayed_at, since 4.3).
+	// LastDelayed is until when the queue delays messages by itself, at the longest. It is zero if there are none
+	// (last_delayed_at, since 4.3).
 	LastDelayed time.Time
 	// Consumers is the number of consumers, which a delay queue never has by itself. It is nil as Messages is.
 	Consumers *int64

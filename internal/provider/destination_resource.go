@@ -52,6 +52,8 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 			"Every attribute but `vhost` changes in place, the new binding first and then the old one is removed, so " +
 			"that no message falls in between. While both are there, for some milliseconds, another queue gets " +
 			"messages as well as the one before it; the same queue gets each message once.\n\n" +
+			"A queue is bound at once, also one that the same apply has made. Messages of the first three seconds of " +
+			"a quorum queue are not safe against a kill of its node.\n\n" +
 			"A destroy, a replacement, and a change of the key or exchange take a binding away. Before that, nothing " +
 			"may wait in the cascades and ladders that end in the delivery exchange: see `drain_timeout` and " +
 			"`force_destroy`. Messages that are still published for the address afterwards find nobody. To move " +
@@ -59,9 +61,9 @@ func (r *destinationResource) Schema(ctx context.Context, _ resource.SchemaReque
 			"it any more.\n\n" +
 			"A destroy of both removes the destination before the cascade. Give both a `drain_timeout`: the " +
 			"destination then waits until its messages have arrived, and the cascade finds nothing left. Without it, " +
-			"a destroy while messages are on their way is refused, and both stay as they are. Messages in the queue " +
-			"of unroutable messages are on their way to no destination. They have the cascade refused when the " +
-			"destination is gone already.\n\n" +
+			"a destroy while messages wait is refused, and both stay, unless all these messages are in the queue of " +
+			"unroutable messages. They are on their way to no destination: the destination goes, and then the " +
+			"cascade is refused.\n\n" +
 			"A binding has one destination. It passes to another one in a list that gets shorter, in a swap, or " +
 			"under another key of `for_each`. Then set `adopt`, or write a `moved` block, which changes nothing on " +
 			"the broker. Otherwise the apply may be refused, but no binding goes that is declared before and after " +

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// identity is what is known of the broker: that it is LavinMQ, or that it is not.
+// identity tells whether the broker is LavinMQ, as far as somebody has asked.
 type identity struct {
 	asking singleflight.Group
 	known  atomic.Pointer[identified]

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -232,6 +233,28 @@ func (r run) Machine() (string, error) {
 
 // release is the system without what the builder of its kernel adds.
 var release = regexp.MustCompile(`^[^-]*[0-9]`)
+
+// ran says of a suite when and where it measured each version, the newest version first.
+func ran(runs []run, suite string) (string, error) {
+	of := map[string]string{} // by version
+	for _, r := range runs {
+		if r.Suite == suite {
+			version, _, _ := strings.Cut(r.Broker, " ")
+			of[version] = fmt.Sprintf("%s (%s, %s, %d cores)", version, r.Date.Format(time.DateOnly), r.Processor,
+				r.Cores)
+		}
+	}
+	if len(of) == 0 {
+		return "", fmt.Errorf("there is no run of %q", suite)
+	}
+	var all []string
+	for _, version := range slices.Backward(slices.SortedFunc(maps.Keys(of), func(a, b string) int {
+		return semver.Compare("v"+a, "v"+b)
+	})) {
+		all = append(all, of[version])
+	}
+	return "Runs: " + strings.Join(all, ", ") + ".", nil
+}
 
 func readRuns(directory string, rounds map[string]int) ([]run, error) {
 	files, err := filepath.Glob(filepath.Join(directory, "*.json"))

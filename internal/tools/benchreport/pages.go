@@ -16,7 +16,7 @@ var texts embed.FS
 // writePages fills the figures into the guides and the page of all tables. A figure that a page wants and nobody
 // measured is an error.
 func writePages(d *data, runs []run, results, guides string) error {
-	all, err := template.New("").Funcs(pageFuncs(d)).ParseFS(texts, "*.md.tmpl")
+	all, err := template.New("").Funcs(pageFuncs(d, runs)).ParseFS(texts, "*.md.tmpl")
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func writePages(d *data, runs []run, results, guides string) error {
 }
 
 // pageFuncs are what a page can call.
-func pageFuncs(d *data) template.FuncMap {
+func pageFuncs(d *data, runs []run) template.FuncMap {
 	return template.FuncMap{
 		"brokers":    d.brokersOf,
 		"table":      d.table,
@@ -57,6 +57,7 @@ func pageFuncs(d *data) template.FuncMap {
 			}
 			return short(f.median)
 		},
+		"ran":  func(suite string) (string, error) { return ran(runs, suite) },
 		"list": func(all ...string) []string { return all },
 		"newest": func(scenario string) (string, error) {
 			all := d.brokersOf(scenario)
