@@ -144,6 +144,9 @@ func (c *candidate) poll(all []naming) error {
 		if wrong := c.inspect(s); wrong != "" {
 			unlike = notThisf("queue %q is not like that of level %d of %d: %s", s.queue.Name, at.level, c.levels,
 				wrong)
+			if c.fitsRival(s) {
+				return unlike
+			}
 			continue
 		}
 		c.samples = append(c.samples, s)
@@ -187,6 +190,12 @@ func (c *candidate) inspect(s sample) (wrong string) {
 		c.seen[s.level-1] = true
 	}
 	return ""
+}
+
+// fitsRival tells whether the queue leads to the level below as another format of the exchanges has it.
+func (c *candidate) fitsRival(s sample) bool {
+	leads := func(f delay.Format) bool { return s.level > 0 && f.Name(s.level-1) == s.queue.DeadLetterExchange() }
+	return !leads(c.exchanges) && slices.ContainsFunc(exchangeFormats(c.exchanges.Name(c.levels-1), c.levels-1), leads)
 }
 
 // compare looks for a sample of another level that says the same in one of the bases.

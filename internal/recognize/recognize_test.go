@@ -448,6 +448,26 @@ func TestRecognizeWithoutEntry(t *testing.T) {
 	}
 }
 
+// The exchanges of another cascade have the names that those of the first would have with padding.
+func TestRecognizeBesideItsPaddedNames(t *testing.T) {
+	bare := delay.Config{ExchangeName: "m.delay-%d", QueueName: "q-%02d", DeliveryExchange: "d", Levels: 14,
+		StrictKeys: true, CreateDeliveryExchange: true}
+	padded := delay.Config{ExchangeName: "m.delay-0%d", QueueName: "p-%02d", DeliveryExchange: "d", Levels: 14,
+		StrictKeys: true, CreateDeliveryExchange: true}
+	b := declared(t, bare)
+	other := delaytest.Expand(t, padded)
+	maps.Copy(b.there.Exchanges, other.Exchanges)
+	maps.Copy(b.there.Queues, other.Queues)
+	maps.Copy(b.there.Bindings, other.Bindings)
+	for entry, want := range map[string]delay.Config{"m.delay-13": bare, "m.delay-013": padded} {
+		got, err := Cascade(t.Context(), b, "", entry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expandsTo(t, got, want)
+	}
+}
+
 // Every request can fail, and none of the failures is taken for something missing.
 func TestRecognizePassesFailuresOn(t *testing.T) {
 	failure := errors.New("connection reset")
