@@ -22,7 +22,7 @@ func TestResolveBase(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	queues := got.DelayQueues(3)
-	if len(queues) != 9 || queues[6] != (delay.DelayQueue{"100%.delay-03-7", 3, 7, 7000 * time.Second}) {
+	if len(queues) != 9 || queues[6] != (delay.Queue{"100%.delay-03-7", 3, 7, 7000 * time.Second}) {
 		t.Errorf("level 3 has %+v", queues)
 	}
 }
@@ -60,7 +60,8 @@ func hasMostLevels(t *testing.T, s delay.Scale) {
 }
 
 func TestResolveBaseErrors(t *testing.T) {
-	decimal := delay.Config{Vhost: "/", Name: "t", Base: 10, Levels: 4, CreateDeliveryExchange: true, ParkUnroutable: true}
+	decimal := delay.Config{Vhost: "/", Name: "t", Base: 10, Levels: 4, CreateDeliveryExchange: true,
+		ParkUnroutable: true}
 	for _, test := range []struct {
 		name            string
 		change          func(*delay.Config)
@@ -69,27 +70,35 @@ func TestResolveBaseErrors(t *testing.T) {
 		{"base 1", func(c *delay.Config) { c.Base = 1 }, "base", "is 1; it can be 2 to 10"},
 		{"base 11", func(c *delay.Config) { c.Base, c.QueueName = 11, "q" }, "base", "is 11; it can be 2 to 10"},
 		{"negative base", func(c *delay.Config) { c.Base = -10 }, "base", "is -10; it can be 2 to 10"},
-		{"as large a base as can be written", func(c *delay.Config) { c.Base = math.MaxInt }, "base", "it can be 2 to 10"},
+		{"as large a base as can be written", func(c *delay.Config) { c.Base = math.MaxInt }, "base",
+			"it can be 2 to 10"},
 		{"base of a preset", func(c *delay.Config) { *c = delay.Config{Preset: delay.NServiceBus, Base: 10} }, "base",
 			"is 10; presets are base 2, leave base out"},
-		{"levels", func(c *delay.Config) { c.Levels = 10 }, "levels", "is 10; at a resolution of 1s in base 10 it can be " +
-			"1 to 8: RabbitMQ accepts no TTL over 87600h (ten years)"},
-		{"levels that the longest delay does not take", func(c *delay.Config) { c.MaxDelay = 999 * time.Second }, "levels",
+		{"levels", func(c *delay.Config) { c.Levels = 10 }, "levels",
+			"is 10; at a resolution of 1s in base 10 it can be " +
+				"1 to 8: RabbitMQ accepts no TTL over 87600h (ten years)"},
+		{"levels that the longest delay does not take", func(c *delay.Config) { c.MaxDelay = 999 * time.Second },
+			"levels",
 			"is 4, but the max_delay beside it, 16m39s, takes 3"},
 		{"longest delay", func(c *delay.Config) { c.Levels, c.MaxDelay = 0, 100_000_000*time.Second }, "max_delay",
 			"more than 99999999s (3 years 62 days), the longest delay at a resolution of 1s in base 10: " +
 				"RabbitMQ accepts no"},
-		{"resolution", func(c *delay.Config) { c.Resolution = delay.MaxTTL }, "resolution", "in base 10 give at most 9733h20m: " +
-			"the highest digit waits 9 times as long, and RabbitMQ accepts no TTL over 87600h (ten years)"},
-		{"no verb", func(c *delay.Config) { c.QueueName = "q" }, "queue_name", `is "q", which has 0 integer verbs. In ` +
-			"base 10 write exactly two: first %d or %02d for the level, then %x or %d for the digit"},
-		{"no verb for the digit", func(c *delay.Config) { c.QueueName = "q%02d" }, "queue_name", "has 1 integer verbs. " +
-			"In base 10 write exactly two"},
+		{"resolution", func(c *delay.Config) { c.Resolution = delay.MaxTTL }, "resolution",
+			"in base 10 give at most 9733h20m: " +
+				"the highest digit waits 9 times as long, and RabbitMQ accepts no TTL over 87600h (ten years)"},
+		{"no verb", func(c *delay.Config) { c.QueueName = "q" }, "queue_name",
+			`is "q", which has 0 integer verbs. In ` +
+				"base 10 write exactly two: first %d or %02d for the level, then %x or %d for the digit"},
+		{"no verb for the digit", func(c *delay.Config) { c.QueueName = "q%02d" }, "queue_name",
+			"has 1 integer verbs. " +
+				"In base 10 write exactly two"},
 		{"a verb too many", func(c *delay.Config) { c.QueueName = "q%02d-%x-%x" }, "queue_name", "has 3 integer verbs"},
-		{"another verb", func(c *delay.Config) { c.QueueName = "q%d-%X" }, "queue_name", "a percent sign that begins no " +
-			"%d or %x. Write the level as %d or %02d, the digit as %x or %d, and a literal percent sign as %%"},
-		{"the digit first", func(c *delay.Config) { c.QueueName = "q%x-%02d" }, "queue_name", "has %x in the place of " +
-			"the level. Write the level first, as %d or %02d, then the digit, as %x or %d"},
+		{"another verb", func(c *delay.Config) { c.QueueName = "q%d-%X" }, "queue_name",
+			"a percent sign that begins no " +
+				"%d or %x. Write the level as %d or %02d, the digit as %x or %d, and a literal percent sign as %%"},
+		{"the digit first", func(c *delay.Config) { c.QueueName = "q%x-%02d" }, "queue_name",
+			"has %x in the place of " +
+				"the level. Write the level first, as %d or %02d, then the digit, as %x or %d"},
 		{"a verb for the digit of base 2", func(c *delay.Config) { c.Base, c.QueueName = 2, "q%d-%x" }, "queue_name",
 			"has a percent sign that begins no %d"},
 		{"two verbs in base 2", func(c *delay.Config) { c.Base, c.QueueName = 0, "q%d-%d" }, "queue_name",

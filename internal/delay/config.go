@@ -1,10 +1,10 @@
-// Package delay turns the few words that describe a delay cascade or a ladder into all its exchanges, queues, bindings
-// and policies, and computes the keys that go with them.
+// Package delay turns the few words that describe a delay cascade or a ladder into all its objects. These are
+// exchanges, queues, bindings and policies. It also computes the keys that go with them.
 //
 // In come a Config or a LadderConfig. Resolve decides what they leave open, and checks them: whatever RabbitMQ would
 // refuse is an error there, as far as it can be known. Out come a Cascade or a Ladder, and Expand turns these into a
-// topology. A Scale has the routing keys of publishers, a Hop the binding keys between levels, a Destination the binding
-// key of a receiver. Mermaid draws a cascade, and Summary says it in a line.
+// topology. A Scale has the routing keys of publishers, a Hop the binding keys between levels, a Destination that of a
+// receiver. Mermaid draws a cascade, and Summary says it in a line.
 //
 // The package is pure. It knows nothing of Terraform and of requests. The way back is that of internal/recognize.
 package delay

@@ -62,8 +62,10 @@ func TestMostLevels(t *testing.T) {
 		resolution time.Duration
 		want       int
 	}{
-		{time.Millisecond, delay.MaxLevels}, {2 * time.Millisecond, 38}, {100 * time.Millisecond, 32}, {time.Second, 29},
-		{time.Minute, 23}, {time.Hour, 17}, {delay.MaxTTL / 2, 2}, {delay.MaxTTL/2 + time.Millisecond, 1}, {delay.MaxTTL, 1},
+		{time.Millisecond, delay.MaxLevels}, {2 * time.Millisecond, 38}, {100 * time.Millisecond, 32}, {time.Second,
+			29},
+		{time.Minute, 23}, {time.Hour, 17}, {delay.MaxTTL / 2, 2}, {delay.MaxTTL/2 + time.Millisecond, 1},
+		{delay.MaxTTL, 1},
 	} {
 		c := delay.Config{Name: "t", Resolution: test.resolution, Levels: test.want}
 		if _, err := c.Resolve(); err != nil {
@@ -87,17 +89,24 @@ func TestResolveErrors(t *testing.T) {
 		attribute, want string
 	}{
 		{"no levels", func(c *delay.Config) { c.Levels = 0 }, "levels", "is missing; give it or max_delay"},
-		{"levels and longest delay", func(c *delay.Config) { c.MaxDelay = time.Hour }, "levels", "is 4, but the max_delay " +
-			"beside it, 1h, takes 12; leave one of the two out"},
+		{"levels and longest delay", func(c *delay.Config) { c.MaxDelay = time.Hour }, "levels",
+			"is 4, but the max_delay " +
+				"beside it, 1h, takes 12; leave one of the two out"},
 		{"negative levels", func(c *delay.Config) { c.Levels = -1 }, "levels", "is -1; at a resolution of 1s it can " +
 			"be 1 to 29"},
-		{"too many levels", func(c *delay.Config) { c.Levels = 30 }, "levels", "it can be 1 to 29: RabbitMQ accepts no " +
-			"TTL over 87600h"},
-		{"too many levels for a fine resolution", func(c *delay.Config) { c.Levels, c.Resolution = 40, time.Millisecond },
+		{"too many levels", func(c *delay.Config) { c.Levels = 30 }, "levels",
+			"it can be 1 to 29: RabbitMQ accepts no " +
+				"TTL over 87600h"},
+		{"too many levels for a fine resolution", func(c *delay.Config) {
+			c.Levels, c.Resolution = 40,
+				time.Millisecond
+		},
 			"levels", "it can be 1 to 39"},
-		{"too many levels for a coarse resolution", func(c *delay.Config) { c.Levels, c.Resolution = 2, delay.MaxTTL }, "levels",
+		{"too many levels for a coarse resolution", func(c *delay.Config) { c.Levels, c.Resolution = 2, delay.MaxTTL },
+			"levels",
 			"it can be 1 to 1"},
-		{"as many levels as can be written", func(c *delay.Config) { c.Levels = math.MaxInt }, "levels", "it can be 1 to 29"},
+		{"as many levels as can be written", func(c *delay.Config) { c.Levels = math.MaxInt }, "levels",
+			"it can be 1 to 29"},
 		{"negative longest delay", func(c *delay.Config) { c.Levels, c.MaxDelay = 0, -time.Second }, "max_delay",
 			"is -1s; it has to be positive"},
 		{"least longest delay", func(c *delay.Config) { c.Levels, c.MaxDelay = 0, math.MinInt64 }, "max_delay",
@@ -116,18 +125,23 @@ func TestResolveErrors(t *testing.T) {
 			"give 1ms or a multiple of it"},
 		{"resolution below a millisecond", func(c *delay.Config) { c.Resolution = time.Microsecond }, "resolution",
 			"give 1ms or a multiple of it"},
-		{"resolution between milliseconds", func(c *delay.Config) { c.Resolution = 1500 * time.Microsecond }, "resolution",
+		{"resolution between milliseconds", func(c *delay.Config) { c.Resolution = 1500 * time.Microsecond },
+			"resolution",
 			"is 1.5ms; RabbitMQ counts TTL in whole milliseconds"},
-		{"resolution over the ceiling", func(c *delay.Config) { c.Resolution = delay.MaxTTL + time.Millisecond }, "resolution",
+		{"resolution over the ceiling", func(c *delay.Config) { c.Resolution = delay.MaxTTL + time.Millisecond },
+			"resolution",
 			"give at most 87600h (ten years)"},
-		{"negative lookahead", func(c *delay.Config) { c.Lookahead = -1 }, "lookahead", "with 4 levels it can be 1 (the " +
-			"classic chain) to 4"},
-		{"lookahead beyond the levels", func(c *delay.Config) { c.Lookahead = 5 }, "lookahead", "is 5; with 4 levels it " +
-			"can be 1"},
+		{"negative lookahead", func(c *delay.Config) { c.Lookahead = -1 }, "lookahead",
+			"with 4 levels it can be 1 (the " +
+				"classic chain) to 4"},
+		{"lookahead beyond the levels", func(c *delay.Config) { c.Lookahead = 5 }, "lookahead",
+			"is 5; with 4 levels it " +
+				"can be 1"},
 		{"other queue type", func(c *delay.Config) { c.QueueType = "stream" }, "queue_type", `is "stream"; it can be ` +
 			`"quorum" or "classic"`},
 		{"negative length", func(c *delay.Config) { c.MaxLength = -1 }, "max_length", "is -1; it has to be 1 or more"},
-		{"length of classic queues", func(c *delay.Config) { c.MaxLength, c.QueueType = 5, delay.Classic }, "max_length",
+		{"length of classic queues", func(c *delay.Config) { c.MaxLength, c.QueueType = 5, delay.Classic },
+			"max_length",
 			`set queue_type = "quorum" or leave max_length out`},
 
 		{"no name", func(c *delay.Config) { c.Name = "" }, "name", "is missing; give it, or else exchange_name " +
@@ -143,10 +157,12 @@ func TestResolveErrors(t *testing.T) {
 			"a percent sign that begins no %d. Write the level as %d or %02d, and a literal percent sign as %%"},
 		{"queue format that ends in a percent sign", func(c *delay.Config) { c.QueueName = "%d%" }, "queue_name",
 			"a percent sign that begins no %d"},
-		{"queue format with a flag", func(c *delay.Config) { c.QueueName = "%-2d" }, "queue_name", "a percent sign that " +
-			"begins no %d"},
-		{"queue format with an index", func(c *delay.Config) { c.QueueName = "%[1]d" }, "queue_name", "a percent sign that " +
-			"begins no %d"},
+		{"queue format with a flag", func(c *delay.Config) { c.QueueName = "%-2d" }, "queue_name",
+			"a percent sign that " +
+				"begins no %d"},
+		{"queue format with an index", func(c *delay.Config) { c.QueueName = "%[1]d" }, "queue_name",
+			"a percent sign that " +
+				"begins no %d"},
 		{"exchange format too wide", func(c *delay.Config) { c.ExchangeName = "%300d" }, "exchange_name",
 			"a percent sign that begins no %d"},
 
@@ -154,7 +170,10 @@ func TestResolveErrors(t *testing.T) {
 			"allows 255"},
 		{"long name in bytes", func(c *delay.Config) { c.Name = strings.Repeat("é", 125) }, "name",
 			"of 259 bytes; RabbitMQ allows 255"},
-		{"long exchange format", func(c *delay.Config) { c.ExchangeName = delay.Format(strings.Repeat("x", 255) + "%d") },
+		{"long exchange format", func(c *delay.Config) {
+			c.ExchangeName = delay.Format(strings.Repeat("x",
+				255) + "%d")
+		},
 			"exchange_name", "of 256 bytes"},
 		{"long queue format", func(c *delay.Config) {
 			c.QueueName, c.QueueType = delay.Format(strings.Repeat("x", 255)+"%d"),
@@ -166,13 +185,17 @@ func TestResolveErrors(t *testing.T) {
 		}, "exchange_name", "of 256 bytes"},
 		{"long delivery exchange", func(c *delay.Config) { c.DeliveryExchange = strings.Repeat("x", 256) },
 			"delivery_exchange", "of 256 bytes"},
-		{"long quorum queue name", func(c *delay.Config) { c.QueueName = delay.Format(strings.Repeat("q", 251) + "%d") },
+		{"long quorum queue name", func(c *delay.Config) {
+			c.QueueName = delay.Format(strings.Repeat("q",
+				251) + "%d")
+		},
 			"queue_name", "With the vhost it has 256 bytes inside RabbitMQ"},
 		{"long vhost before a quorum queue name", func(c *delay.Config) { c.Vhost = strings.Repeat("v", 243) }, "name",
 			"Use a shorter name"},
 
-		{"reserved name", func(c *delay.Config) { c.Name = "amq.t" }, "name", "RabbitMQ reserves names that begin with " +
-			`"amq."`},
+		{"reserved name", func(c *delay.Config) { c.Name = "amq.t" }, "name",
+			"RabbitMQ reserves names that begin with " +
+				`"amq."`},
 		{"reserved exchange format", func(c *delay.Config) { c.ExchangeName = "amq.%d" }, "exchange_name", "reserves"},
 		{"reserved queue format", func(c *delay.Config) { c.QueueName = "amq.%d" }, "queue_name", "reserves"},
 		{"reserved delivery exchange", func(c *delay.Config) { c.DeliveryExchange = "amq.topic" }, "delivery_exchange",
@@ -184,7 +207,8 @@ func TestResolveErrors(t *testing.T) {
 			"delivery_exchange", "control character"},
 		{"not a text", func(c *delay.Config) { c.Name = "\xff" }, "name", "is not valid UTF-8"},
 
-		{"delivery exchange like a level", func(c *delay.Config) { c.DeliveryExchange = "t.delay-02" }, "delivery_exchange",
+		{"delivery exchange like a level", func(c *delay.Config) { c.DeliveryExchange = "t.delay-02" },
+			"delivery_exchange",
 			`gives the name "t.delay-02" to a second exchange`},
 		{"level like the delivery exchange", func(c *delay.Config) { c.ExchangeName, c.DeliveryExchange = "x%d", "x0" },
 			"exchange_name", `gives the name "x0" to a second exchange`},
@@ -192,13 +216,15 @@ func TestResolveErrors(t *testing.T) {
 			c.CreateDeliveryExchange,
 				c.DeliveryExchange = false, "t.delay-00"
 		}, "delivery_exchange", "second exchange"},
-		{"delivery exchange like parking", func(c *delay.Config) { c.DeliveryExchange = "t.unroutable" }, "delivery_exchange",
+		{"delivery exchange like parking", func(c *delay.Config) { c.DeliveryExchange = "t.unroutable" },
+			"delivery_exchange",
 			`gives the name "t.unroutable" to a second exchange`},
 		{"level exchange like parking", func(c *delay.Config) { c.Name, c.ExchangeName = "3", "%d.unroutable" },
 			"exchange_name", `gives the name "3.unroutable" to a second exchange`},
 		{"exchange that URLs cannot name", func(c *delay.Config) { c.DeliveryExchange = ".." }, "delivery_exchange",
 			"the management API cannot reach"},
-		{"vhost that URLs cannot name", func(c *delay.Config) { c.Vhost = "." }, "vhost", "the management API cannot reach"},
+		{"vhost that URLs cannot name", func(c *delay.Config) { c.Vhost = "." }, "vhost",
+			"the management API cannot reach"},
 		{"level queue like parking", func(c *delay.Config) { c.Name, c.QueueName = "3", "%d.unroutable" }, "queue_name",
 			`gives the name "3.unroutable" to a second queue`},
 	} {
@@ -218,9 +244,10 @@ func TestResolveErrors(t *testing.T) {
 }
 
 func TestResolveReportsEveryAttribute(t *testing.T) {
-	_, err := delay.Config{Name: "t", Levels: 99, QueueType: "stream", QuorumOptions: delay.QuorumOptions{MaxLength: -1},
-		ExchangeName: "x",
-		QueueName:    "%d"}.Resolve()
+	_, err := delay.Config{Name: "t", Levels: 99, QueueType: "stream",
+		QuorumOptions: delay.QuorumOptions{MaxLength: -1},
+		ExchangeName:  "x",
+		QueueName:     "%d"}.Resolve()
 	var errs delay.Errors
 	if !errors.As(err, &errs) {
 		t.Fatalf("got %v", err)

@@ -44,32 +44,39 @@ func TestDestinationBinding(t *testing.T) {
 }
 
 func TestDestinationErrors(t *testing.T) {
-	good := delay.Destination{Vhost: "/", DeliveryExchange: "d", Address: "orders", Match: delay.Exact, Levels: 4, Queue: "q"}
+	good := delay.Destination{Vhost: "/", DeliveryExchange: "d", Address: "orders", Match: delay.Exact, Levels: 4,
+		Queue: "q"}
 	for _, is := range []struct {
 		change func(*delay.Destination)
 		want   string
 	}{
 		{func(d *delay.Destination) { d.Match = "Exact" }, `match is "Exact"; it can be "exact" or "suffix"`},
-		{func(d *delay.Destination) { d.Levels = 0 }, "levels is missing; with match = \"exact\" the key has a word for " +
-			"each level: give the attribute levels of the cascade"},
+		{func(d *delay.Destination) { d.Levels = 0 },
+			"levels is missing; with match = \"exact\" the key has a word for " +
+				"each level: give the attribute levels of the cascade"},
 		{func(d *delay.Destination) { d.Levels = 40 }, "levels is 40; it can be 1 to 39"},
-		{func(d *delay.Destination) { d.Match = delay.Suffix }, `levels is given, but with match = "suffix" the key holds for ` +
-			`any number of levels; leave it out`},
+		{func(d *delay.Destination) { d.Match = delay.Suffix },
+			`levels is given, but with match = "suffix" the key holds for ` +
+				`any number of levels; leave it out`},
 		{func(d *delay.Destination) { d.Address = "" }, "address is empty; give the word or words"},
-		{func(d *delay.Destination) { d.Address = "eu.*" }, `address is "eu.*", whose word "*" would stand for any word`},
+		{func(d *delay.Destination) { d.Address = "eu.*" },
+			`address is "eu.*", whose word "*" would stand for any word`},
 		{func(d *delay.Destination) { d.Address = "#" }, `address is "#", whose word "#" would stand for any word`},
-		{func(d *delay.Destination) { d.Address = strings.Repeat("a", 248) }, "of 248 bytes; behind 4 levels it can have " +
-			"247, because AMQP allows a key 255"},
-		{func(d *delay.Destination) { d.Address = strings.Repeat("é", 127) }, "of 254 bytes; it can have 253 at the most, " +
-			"because AMQP allows a key 255"},
+		{func(d *delay.Destination) { d.Address = strings.Repeat("a", 248) },
+			"of 248 bytes; behind 4 levels it can have " +
+				"247, because AMQP allows a key 255"},
+		{func(d *delay.Destination) { d.Address = strings.Repeat("é", 127) },
+			"of 254 bytes; it can have 253 at the most, " +
+				"because AMQP allows a key 255"},
 		{func(d *delay.Destination) { d.Queue = "" }, "queue is missing; give it, or exchange"},
 		{func(d *delay.Destination) { d.Exchange = "e" }, "queue is given beside exchange; give one of the two"},
 		{func(d *delay.Destination) { d.Queue, d.Exchange = "", "d" }, `exchange is "d", the delivery exchange itself`},
 		{func(d *delay.Destination) { d.Vhost = ".." }, `vhost is "..", which the management API cannot reach`},
 		{func(d *delay.Destination) { d.DeliveryExchange = "" }, "delivery_exchange is empty; give the attribute " +
 			"delivery_exchange of the cascade"},
-		{func(d *delay.Destination) { d.DeliveryExchange = "." }, `delivery_exchange gives the exchange name ".", which ` +
-			`the management API cannot reach`},
+		{func(d *delay.Destination) { d.DeliveryExchange = "." },
+			`delivery_exchange gives the exchange name ".", which ` +
+				`the management API cannot reach`},
 		{func(d *delay.Destination) { d.Queue = strings.Repeat("q", 256) }, `of 256 bytes; RabbitMQ allows 255`},
 		{func(d *delay.Destination) { d.Queue = "q\n" }, "with a control character"},
 	} {
@@ -194,8 +201,9 @@ func bindDestinations(t delaytest.Tester, both ...delay.Destination) ([]topology
 func anyAddressOf(queue string) *rapid.Generator[delay.Destination] {
 	return rapid.Custom(func(t *rapid.T) delay.Destination {
 		words := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "0", "1", ""}), 1, 3).Draw(t, "words")
-		d := delay.Destination{Vhost: "/", DeliveryExchange: "d", Queue: queue, Match: delay.Suffix, Address: strings.Join(words,
-			".")}
+		d := delay.Destination{Vhost: "/", DeliveryExchange: "d", Queue: queue, Match: delay.Suffix,
+			Address: strings.Join(words,
+				".")}
 		if rapid.Bool().Draw(t, "exact") {
 			d.Match, d.Levels = delay.Exact, rapid.IntRange(1, 3).Draw(t, "levels")
 		}

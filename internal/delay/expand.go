@@ -51,24 +51,24 @@ func (c Cascade) addExchange(t topology.Topology, level int) {
 	t.Exchanges[e.Name] = e
 }
 
-// DelayQueue is where a message waits that has the digit at the level.
-type DelayQueue struct {
+// Queue is where a message waits that has the digit at the level.
+type Queue struct {
 	Name         string
 	Level, Digit int
 	TTL          time.Duration
 }
 
 // DelayQueues are those of a level: one for each digit but 0.
-func (c Cascade) DelayQueues(level int) []DelayQueue {
-	var queues []DelayQueue
+func (c Cascade) DelayQueues(level int) []Queue {
+	var queues []Queue
 	for digit := 1; digit < c.Base; digit++ {
 		name := c.QueueName.Queue(c.Base, level, digit)
-		queues = append(queues, DelayQueue{name, level, digit, c.Scale().TTL(level, digit)})
+		queues = append(queues, Queue{name, level, digit, c.Scale().TTL(level, digit)})
 	}
 	return queues
 }
 
-func (c Cascade) arguments(q DelayQueue) topology.Arguments {
+func (c Cascade) arguments(q Queue) topology.Arguments {
 	arguments := c.plainArguments(q)
 	if p, ok := presets[c.Preset]; ok {
 		p.adjust(arguments)
@@ -77,7 +77,7 @@ func (c Cascade) arguments(q DelayQueue) topology.Arguments {
 }
 
 // plainArguments are those of the queue without a preset.
-func (c Cascade) plainArguments(q DelayQueue) topology.Arguments {
+func (c Cascade) plainArguments(q Queue) topology.Arguments {
 	return c.shared().delayArguments(q.TTL, c.Exchange(q.Level-1))
 }
 

@@ -62,7 +62,8 @@ func compareObjects[K comparable, V any](t *testing.T, kind string, got, want ma
 // Only what lies between the entry and the delivery exchange is internal.
 func TestExpandInternalLevels(t *testing.T) {
 	for levels := 1; levels <= 4; levels++ {
-		c := delay.Config{Name: "t", Levels: levels, CreateDeliveryExchange: true, InternalLevels: true, ParkUnroutable: true}
+		c := delay.Config{Name: "t", Levels: levels, CreateDeliveryExchange: true, InternalLevels: true,
+			ParkUnroutable: true}
 		got := delaytest.Expand(t, c)
 		c.InternalLevels = false
 		want := delaytest.Expand(t, c)
@@ -79,8 +80,9 @@ func TestExpandInternalLevels(t *testing.T) {
 
 func TestExpandParking(t *testing.T) {
 	for _, queueType := range []delay.QueueType{delay.Quorum, delay.Classic} {
-		got := delaytest.Expand(t, delay.Config{Name: "t", Levels: 2, QueueType: queueType, CreateDeliveryExchange: true,
-			ParkUnroutable: true})
+		got := delaytest.Expand(t, delay.Config{Name: "t", Levels: 2, QueueType: queueType,
+			CreateDeliveryExchange: true,
+			ParkUnroutable:         true})
 		for _, name := range []string{"t.delay-00", "t.delay-01", "t.delivery"} {
 			if got.Exchanges[name].AlternateExchange() != "t.unroutable" {
 				t.Errorf("exchange %q has the alternate exchange %q", name, got.Exchanges[name].AlternateExchange())
@@ -122,7 +124,8 @@ func TestEveryDelayArrivesOnceExhaustively(t *testing.T) {
 		for levels := 1; levels <= most; levels++ {
 			for lookahead := range levels {
 				for _, strict := range []bool{false, true} {
-					everyDelayArrivesOnce(t, delay.Config{Name: "t", Base: base, Levels: levels, Lookahead: lookahead + 1,
+					everyDelayArrivesOnce(t, delay.Config{Name: "t", Base: base, Levels: levels,
+						Lookahead:  lookahead + 1,
 						StrictKeys: strict, CreateDeliveryExchange: true})
 				}
 			}
@@ -168,7 +171,8 @@ func everyDelayArrivesOnceWithAllBindings(t *testing.T, base, levels int) {
 // another digit does so at the entry.
 func TestMalformedKeysAreParked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := delaytest.AnyConfig().Filter(func(c delay.Config) bool { return c.StrictKeys && c.ParkUnroutable }).Draw(t, "config")
+		c := delaytest.AnyConfig().Filter(func(c delay.Config) bool { return c.StrictKeys && c.ParkUnroutable }).Draw(t,
+			"config")
 		r := deployed(t, c)
 		digit := rapid.Map(rapid.IntRange(0, r.Base-1), strconv.Itoa)
 		digits := rapid.SliceOfN(digit, c.Levels, c.Levels).Draw(t, "digits")

@@ -24,7 +24,8 @@ func FuzzExpand(f *testing.F) {
 		c := delay.Config{
 			Vhost: vhost, Name: name, Levels: levels, MaxDelay: time.Duration(maxDelay),
 			Resolution:   time.Duration(resolution),
-			ExchangeName: delay.Format(exchangeName), QueueName: delay.Format(queueName), DeliveryExchange: deliveryExchange,
+			ExchangeName: delay.Format(exchangeName), QueueName: delay.Format(queueName),
+			DeliveryExchange:       deliveryExchange,
 			CreateDeliveryExchange: createDeliveryExchange, QueueType: delay.QueueType(queueType),
 			QuorumOptions: delay.QuorumOptions{MaxLength: maxLength},
 			Lookahead:     lookahead, StrictKeys: strictKeys, ParkUnroutable: parkUnroutable,

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Hop is a way on from the exchange of a level, as the key of its binding says. The key has a word for each digit that
-// it looks at: of all messages that come by, it takes those with so many zeros and then the digit.
+// Hop is a way on from the exchange of a level, as the key of its binding says. Of all messages that come by, the
+// binding takes those with so many zeros and then the digit.
 type Hop struct {
 	// Above is the number of digits that the levels above have looked at.
 	Above int

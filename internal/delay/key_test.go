@@ -100,8 +100,9 @@ func TestBindingKey(t *testing.T) {
 		{0, 4, 10, "digit is 10; it can be 1 to 9, each of which leads to its queue, or 0, which leads past them"},
 		{0, 4, -1, "digit is -1"},
 	} {
-		if got, err := delay.BindingKey(test.level, test.levels, test.digit); err == nil || !strings.Contains(err.Error(),
-			test.want) {
+		if got, err := delay.BindingKey(test.level, test.levels, test.digit); err == nil ||
+			!strings.Contains(err.Error(),
+				test.want) {
 			t.Errorf("level %d of %d, digit %d: got %q and error %v, want %q", test.level, test.levels, test.digit, got,
 				err, test.want)
 		}

@@ -104,24 +104,28 @@ func TestLadderErrors(t *testing.T) {
 		"no verb": {func(l *delay.LadderConfig) { l.QueueName = "x" }, "queue_name", "has no %s in the place of the " +
 			"delay; without it, all 2 delays would have the same queue"},
 		"two verbs": {func(l *delay.LadderConfig) { l.QueueName = "%s%s" }, "queue_name", "has %s 2 times"},
-		"another verb": {func(l *delay.LadderConfig) { l.QueueName = "%02d" }, "queue_name", "has a percent sign that " +
-			"begins no %s"},
+		"another verb": {func(l *delay.LadderConfig) { l.QueueName = "%02d" }, "queue_name",
+			"has a percent sign that " +
+				"begins no %s"},
 		"names collide": {func(l *delay.LadderConfig) { l.EntryExchange = "retry.delivery" }, "entry_exchange",
 			`gives the name "retry.delivery" to a second exchange`},
 		"reserved": {func(l *delay.LadderConfig) { l.EntryExchange = "amq.topic" }, "entry_exchange",
 			"RabbitMQ reserves"},
-		"long names": {func(l *delay.LadderConfig) { l.Name = strings.Repeat("n", 250) }, "name", "RabbitMQ allows 255"},
+		"long names": {func(l *delay.LadderConfig) { l.Name = strings.Repeat("n", 250) }, "name",
+			"RabbitMQ allows 255"},
 		"a long key": {func(l *delay.LadderConfig) { l.DeadLetterRoutingKey = strings.Repeat("k", 256) },
 			"dead_letter_routing_key", "has 256 bytes; AMQP allows 255"},
 		"no names": {func(l *delay.LadderConfig) { l.Name = "" }, "name", "is missing; give it, or else " +
 			"entry_exchange and queue_name and delivery_exchange and park_unroutable = false"},
-		"a limit for classic": {func(l *delay.LadderConfig) { l.QueueType, l.MaxLength = delay.Classic, 1 }, "max_length",
+		"a limit for classic": {func(l *delay.LadderConfig) { l.QueueType, l.MaxLength = delay.Classic, 1 },
+			"max_length",
 			"loses messages that are dead-lettered into it"},
 		"a queue type": {func(l *delay.LadderConfig) { l.QueueType = "stream" }, "queue_type", `is "stream"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := delay.LadderConfig{Vhost: "/", Name: "retry", Delays: []string{"5s", "30s"}, CreateDeliveryExchange: true,
-				ParkUnroutable: true}
+			l := delay.LadderConfig{Vhost: "/", Name: "retry", Delays: []string{"5s", "30s"},
+				CreateDeliveryExchange: true,
+				ParkUnroutable:         true}
 			test.change(&l)
 			_, err := l.Resolve()
 			var errs delay.Errors

@@ -23,7 +23,7 @@ func (c Cascade) Mermaid() string {
 	top := c.Levels - 1
 
 	line("flowchart LR")
-	queue := func(q DelayQueue) string { // within the diagram
+	queue := func(q Queue) string { // within the diagram
 		if c.Base == DefaultBase {
 			return fmt.Sprintf("Q%d", q.Level)
 		}

@@ -40,8 +40,9 @@ func TestMermaid(t *testing.T) {
   cascade -. "no binding" .-> XU{{"tasks.unroutable"}}
   XU --> QU[("tasks.unroutable<br/>quorum")]
 `},
-		"a classic chain": {delay.Config{Vhost: "a b", Name: "end", Levels: 1, Lookahead: 1, DeliveryExchange: "amq.topic",
-			QueueType: delay.Classic}, `flowchart LR
+		"a classic chain": {delay.Config{Vhost: "a b", Name: "end", Levels: 1, Lookahead: 1,
+			DeliveryExchange: "amq.topic",
+			QueueType:        delay.Classic}, `flowchart LR
   publisher(["publisher"]) -- "1-digit delay, then the address" --> E0
   subgraph cascade["vhost a#32;b, delays up to 1 s in steps of 1 s"]
     E0{{"end.delay-00"}}

@@ -21,13 +21,15 @@ func TestPresets(t *testing.T) {
 		name, delivery string
 		further        topology.Arguments
 	}{
-		delay.NServiceBus: {"nsb.v2.delay-level-%02d", "nsb.v2.delay-delivery", topology.Arguments{"x-queue-type": "quorum",
-			"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}},
+		delay.NServiceBus: {"nsb.v2.delay-level-%02d", "nsb.v2.delay-delivery",
+			topology.Arguments{"x-queue-type": "quorum",
+				"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}},
 		delay.NServiceBusV1: {"nsb.delay-level-%02d", "nsb.delay-delivery", topology.Arguments{"x-queue-mode": "lazy"}},
 		delay.Celery: {"celery_delayed_%d", "celery_delayed_delivery", topology.Arguments{"x-queue-type": "quorum",
 			"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}},
-		delay.CeleryClassic: {"celery_delayed_%d", "celery_delayed_delivery", topology.Arguments{"x-queue-type": "classic",
-			"x-overflow": "reject-publish"}},
+		delay.CeleryClassic: {"celery_delayed_%d", "celery_delayed_delivery",
+			topology.Arguments{"x-queue-type": "classic",
+				"x-overflow": "reject-publish"}},
 	} {
 		t.Run(string(preset), func(t *testing.T) {
 			got := delaytest.Expand(t, delay.Config{Preset: preset, CreateDeliveryExchange: true})
@@ -65,16 +67,17 @@ func TestPresets(t *testing.T) {
 
 func TestPresetFixes(t *testing.T) {
 	for attribute, c := range map[string]delay.Config{
-		"preset":                    {Preset: "sidekiq"},
-		"levels":                    {Preset: delay.Celery, Levels: 27},
-		"max_delay":                 {Preset: delay.Celery, MaxDelay: time.Hour},
-		"resolution":                {Preset: delay.Celery, Resolution: time.Minute},
-		"exchange_name":             {Preset: delay.Celery, ExchangeName: "e%d"},
-		"queue_name":                {Preset: delay.Celery, QueueName: "q%d"},
-		"delivery_exchange":         {Preset: delay.Celery, DeliveryExchange: "elsewhere"},
-		"queue_type":                {Preset: delay.Celery, QueueType: delay.Classic},
-		"max_length":                {Preset: delay.Celery, QuorumOptions: delay.QuorumOptions{MaxLength: 5}},
-		"queue_leader_locator":      {Preset: delay.Celery, QuorumOptions: delay.QuorumOptions{LeaderLocator: delay.Balanced}},
+		"preset":            {Preset: "sidekiq"},
+		"levels":            {Preset: delay.Celery, Levels: 27},
+		"max_delay":         {Preset: delay.Celery, MaxDelay: time.Hour},
+		"resolution":        {Preset: delay.Celery, Resolution: time.Minute},
+		"exchange_name":     {Preset: delay.Celery, ExchangeName: "e%d"},
+		"queue_name":        {Preset: delay.Celery, QueueName: "q%d"},
+		"delivery_exchange": {Preset: delay.Celery, DeliveryExchange: "elsewhere"},
+		"queue_type":        {Preset: delay.Celery, QueueType: delay.Classic},
+		"max_length":        {Preset: delay.Celery, QuorumOptions: delay.QuorumOptions{MaxLength: 5}},
+		"queue_leader_locator": {Preset: delay.Celery,
+			QuorumOptions: delay.QuorumOptions{LeaderLocator: delay.Balanced}},
 		"quorum_initial_group_size": {Preset: delay.Celery, QuorumOptions: delay.QuorumOptions{InitialGroupSize: 3}},
 		"lookahead":                 {Preset: delay.Celery, Lookahead: 28},
 		"strict_keys":               {Preset: delay.Celery, StrictKeys: true},
@@ -103,7 +106,8 @@ func TestPresetWithParking(t *testing.T) {
 		for _, name := range []string{"", "billing"} {
 			for _, creates := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s %s %t", preset, name, creates), func(t *testing.T) {
-					parkInPreset(t, delay.Config{Vhost: "/", Preset: preset, Name: name, CreateDeliveryExchange: creates})
+					parkInPreset(t, delay.Config{Vhost: "/", Preset: preset, Name: name,
+						CreateDeliveryExchange: creates})
 				})
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// complete is the cascade that the candidate has turned out to be, with what is around it.
+// complete is the cascade that the candidate has turned out to be, with parking, delivery exchange and preset.
 func (c *candidate) complete(lookahead int, strict bool) (delay.Cascade, error) {
 	shows := c.objects.exchange(c.exchanges.Name(c.levels - 1))
 	if shows.Name == "" {
@@ -14,9 +14,8 @@ func (c *candidate) complete(lookahead int, strict bool) (delay.Cascade, error) 
 	name, parks := c.objects.parking(shows)
 	given := delay.Config{
 		Vhost: c.objects.vhost, Name: name, Base: c.agreed.base, Levels: c.levels, Resolution: c.agreed.resolution,
-		ExchangeName: c.exchanges, QueueName: c.queues.format,
-		DeliveryExchange: c.delivery,
-		QueueType:        c.agreed.queueType, QuorumOptions: c.agreed.QuorumOptions,
+		ExchangeName: c.exchanges, QueueName: c.queues.format, DeliveryExchange: c.delivery,
+		QueueType: c.agreed.queueType, QuorumOptions: c.agreed.QuorumOptions,
 		Lookahead: lookahead, StrictKeys: strict, ParkUnroutable: parks,
 	}
 	if !parks {
@@ -50,9 +49,11 @@ func (o *objects) parking(of topology.Exchange) (name string, ok bool) {
 	return name, true
 }
 
-// withDelivery resolves a cascade or ladder with its delivery exchange, unless the one that is there is somebody else's.
-// One that is missing has to be brought back.
-func withDelivery[T interface{ Expand() topology.Topology }](o *objects, resolve func(creates bool) (T, error)) (T, error) {
+// withDelivery resolves a cascade or ladder with its delivery exchange, unless somebody else has declared that. A
+// missing one has to be brought back.
+func withDelivery[T interface{ Expand() topology.Topology }](
+	o *objects, resolve func(creates bool) (T, error),
+) (T, error) {
 	own, err := resolve(true)
 	if err == nil {
 		declared := own.Expand()
@@ -77,8 +78,8 @@ func (c *candidate) hasInternalLevels() bool {
 	return none
 }
 
-// preset is the cascade as that of a preset, in two cases. Without one, it would lack the arguments of the queues, or it
-// would not park by an existing policy.
+// preset is the cascade as that of a preset, in two cases. Without one, it would lack the arguments of the queues, or
+// it would not park by an existing policy.
 func (c *candidate) preset(plain delay.Cascade) (delay.Cascade, bool) {
 	q := c.first
 	for _, like := range plain.AsPresets() {

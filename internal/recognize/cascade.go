@@ -7,7 +7,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
-const errNoHops notThis = `it has no binding like that of a cascade's top level, with a key such as "1.#" or "0.1.*.*.#"`
+const errNoHops notThis = "it has no binding like that of a cascade's top level, with a key such as \"1.#\" or " +
+	"\"0.1.*.*.#\""
 
 // cascade is the one whose entry the exchange is, as its own bindings show.
 func (o *objects) cascade(entry string) (delay.Cascade, error) {
@@ -62,8 +63,8 @@ func (c *candidate) read() (delay.Cascade, error) {
 	return c.complete(lookahead, strict)
 }
 
-// settle finds the delivery exchange, and makes sure that no other format fits. It looks at the lowest exchanges as long
-// as there is a doubt.
+// settle finds the delivery exchange, and makes sure that no other format fits. It looks at the lowest exchanges as
+// long as there is a doubt.
 func (c *candidate) settle() error {
 	for level := 0; level < c.levels-1 && (c.rival() != "" || len(c.likeliestEnds()) != 1); level++ {
 		if _, err := c.follow(level); err != nil {

@@ -102,8 +102,8 @@ func ownRungs(all []rung, usual delay.LabelFormat) (best rungNaming, err error) 
 			case order > 0:
 				best, err = n, nil
 			case order == 0:
-				err = notThisf("its queues can be called %q or %q, and nothing shows which: remove the bindings that are "+
-					"not its own", best.format, n.format)
+				err = notThisf("its queues can be called %q or %q, and nothing shows which: remove the bindings that "+
+					"are not its own", best.format, n.format)
 			}
 		}
 	}

@@ -59,7 +59,8 @@ func TestRecognizeDamagedLadder(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := delaytest.Resolve(t, delay.LadderConfig{Vhost: "/", Name: "retry", Delays: []string{"1h", "30s", "5s"},
+			want := delaytest.Resolve(t, delay.LadderConfig{Vhost: "/", Name: "retry", Delays: []string{"1h", "30s",
+				"5s"},
 				CreateDeliveryExchange: true, ParkUnroutable: true, QuorumOptions: delay.QuorumOptions{MaxLength: 7}})
 			expanded := want.Expand()
 			there := holding(t, expanded)
@@ -102,7 +103,8 @@ func TestRecognizeLadderBesideAnother(t *testing.T) {
 				Delays: []string{"5s", "30s"}}, []string{"1m"},
 		},
 		"a parking queue shows the name": {
-			delay.LadderConfig{Name: "tasks", EntryExchange: "retry.entry", Delays: []string{"5s"}, ParkUnroutable: true},
+			delay.LadderConfig{Name: "tasks", EntryExchange: "retry.entry", Delays: []string{"5s"},
+				ParkUnroutable: true},
 			[]string{"1m"},
 		},
 	} {
@@ -149,7 +151,8 @@ func TestRecognizeLadderErrors(t *testing.T) {
 		}, "it is a direct exchange"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			expanded := delaytest.Resolve(t, delay.LadderConfig{Vhost: "/", Name: "retry", Delays: []string{"5s", "30s"},
+			expanded := delaytest.Resolve(t, delay.LadderConfig{Vhost: "/", Name: "retry", Delays: []string{"5s",
+				"30s"},
 				CreateDeliveryExchange: true}).Expand()
 			test.damage(expanded)
 			if got, err := Ladder(t.Context(), holding(t, expanded), "/", "retry.entry"); err == nil ||

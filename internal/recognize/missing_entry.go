@@ -7,7 +7,7 @@ import (
 )
 
 // cascadeBelow is the one whose entry is missing, or shows nothing, as long as the exchange below proves it. Otherwise
-// the error says what is missing.
+// the error is the given one.
 func (o *objects) cascadeBelow(entry string, missing error) (delay.Cascade, error) {
 	c, err := o.firstOf(entry, o.provesEntry)
 	if err != nil {
@@ -16,8 +16,8 @@ func (o *objects) cascadeBelow(entry string, missing error) (delay.Cascade, erro
 	return c, nil
 }
 
-// provesEntry tells whether the highest exchange that shows something can be below no other entry: two queues agree,
-// its name and those of others have one format, and it is a level of no other cascade.
+// provesEntry tells whether the highest exchange that shows something can be below no other entry. Two queues agree, all
+// names have one format, and the exchange is a level of no other cascade.
 func (o *objects) provesEntry(c *candidate) bool {
 	below, top := c.exchanges.Name(c.highest), c.levels-1
 	formats := slices.DeleteFunc(exchangeFormats(below, c.highest), func(f delay.Format) bool {

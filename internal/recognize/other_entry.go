@@ -36,8 +36,8 @@ func (o *objects) otherEntry(kind, name string, reason error) error {
 	return reason
 }
 
-// entryNear is the entry of the cascade that an exchange is a level of or, if it shows nothing, would be by its name. It
-// is empty if there is none.
+// entryNear is the entry of the cascade that an exchange is a level of or, if it shows nothing, would be by its name.
+// It is empty if there is none.
 func (o *objects) entryNear(name string) string {
 	if hops, _ := o.hops(name); len(hops) > 0 {
 		return o.entryAbove(name)

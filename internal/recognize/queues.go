@@ -3,6 +3,7 @@ package recognize
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -81,7 +82,7 @@ func (c *candidate) readQueues() error {
 	all := c.namings()
 	for _, n := range all {
 		trial := *c
-		trial.queues = n
+		trial.queues, trial.seen = n, maps.Clone(c.seen)
 		switch err := trial.poll(all); {
 		case err != nil:
 			unlike = err
@@ -141,7 +142,8 @@ func (c *candidate) poll(all []naming) error {
 			continue
 		}
 		if wrong := c.inspect(s); wrong != "" {
-			unlike = notThisf("queue %q is not like that of level %d of %d: %s", s.queue.Name, at.level, c.levels, wrong)
+			unlike = notThisf("queue %q is not like that of level %d of %d: %s", s.queue.Name, at.level, c.levels,
+				wrong)
 			continue
 		}
 		c.samples = append(c.samples, s)

@@ -1,11 +1,12 @@
-// Package recognize goes back from objects to the cascade, the ladder or the destination that they are, whoever declared
-// them. In come exchanges, queues and bindings, out comes what internal/delay expands to them.
+// Package recognize goes back from objects to the cascade, the ladder or the destination that they are, whoever
+// declared them. In come exchanges, queues and bindings, out comes what internal/delay expands to them.
 //
-// Call Cascade, Ladder or Destination for what is behind one exchange or binding. Call NewInventory for all that a vhost
-// has, and LeadsTo, Delays and LevelsOf for where messages go. The keys of the bindings give the number of levels, the
-// queues give the times and arguments. Names only give their format. Each candidate for a format is compared with the
-// objects that are there. Missing and damaged objects do no harm as long as the rest determines them: expanded, the
-// result is the cascade or ladder as it should be.
+// Call Cascade or Ladder with an entry exchange, and Destination with a binding. Call NewInventory for all that a vhost
+// has. LeadsTo, Delays and LevelsOf tell where messages go.
+//
+// The keys of the bindings give the number of levels, the queues give times and arguments, and names give their format
+// alone. Each way to read a name is a candidate, and the first one is taken that the objects agree with. Missing and
+// damaged objects do no harm as long as the rest determines them: the result expands to the cascade as it should be.
 //
 // The package is pure: it reads by a Lookup, as few objects as possible, and writes nothing.
 package recognize

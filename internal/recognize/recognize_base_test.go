@@ -37,7 +37,8 @@ func TestRecognizeDamagedBase(t *testing.T) {
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	chain, lax := full, full
 	chain.Lookahead, lax.StrictKeys = 1, false
-	ternary := delay.Config{Name: "t", Base: 3, Levels: 12, Lookahead: 2, CreateDeliveryExchange: true, ParkUnroutable: true}
+	ternary := delay.Config{Name: "t", Base: 3, Levels: 12, Lookahead: 2, CreateDeliveryExchange: true,
+		ParkUnroutable: true}
 	single := delay.Config{Name: "t", Base: 10, Levels: 1, CreateDeliveryExchange: true, ParkUnroutable: true}
 	binary := delay.Config{Name: "t", Levels: 12, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
 	keep := func(kept func(level, digit int) bool) func(topology.Topology) {
@@ -120,8 +121,9 @@ func TestRecognizeDamagedBase(t *testing.T) {
 func TestRecognizeWithoutOneObject(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := delaytest.AnyScale().Filter(func(s delay.Scale) bool { return s.Levels > 2 }).Draw(t, "scale")
-		c := delay.Config{Name: "t", Base: s.Base, Levels: s.Levels, Resolution: s.Resolution, CreateDeliveryExchange: true,
-			StrictKeys: rapid.Bool().Draw(t, "strict keys"), InternalLevels: true, ParkUnroutable: true,
+		c := delay.Config{Name: "t", Base: s.Base, Levels: s.Levels, Resolution: s.Resolution,
+			CreateDeliveryExchange: true,
+			StrictKeys:             rapid.Bool().Draw(t, "strict keys"), InternalLevels: true, ParkUnroutable: true,
 			Lookahead: rapid.IntRange(1, s.Levels).Draw(t, "lookahead")}
 		b := declared(t, c)
 		missing := rapid.SampledFrom(b.there.Bindings.Sorted()).Draw(t, "missing")
@@ -147,7 +149,8 @@ func TestQueueFormatsOf(t *testing.T) {
 		name := format.Queue(base, at.level, at.digit)
 		found := false
 		for _, f := range queueFormats(name, at) {
-			_, err := delay.Config{Base: base, Levels: 1, ExchangeName: "x%d", QueueName: f, DeliveryExchange: "d"}.Resolve()
+			_, err := delay.Config{Base: base, Levels: 1, ExchangeName: "x%d", QueueName: f,
+				DeliveryExchange: "d"}.Resolve()
 			if err != nil || f.Queue(base, at.level, at.digit) != name {
 				t.Fatalf("%q has the format %q, which makes it %q (%v)", name, f, f.Queue(base, at.level, at.digit),
 					err)

@@ -126,7 +126,8 @@ func TestRecognizeName(t *testing.T) {
 		{"exchange names", delay.Config{Name: "t", QueueName: "q%d", DeliveryExchange: "d"}, "t"},
 		{"queue names", delay.Config{Name: "t", ExchangeName: "x%d", DeliveryExchange: "d"}, "t"},
 		{"the delivery exchange", delay.Config{Name: "t", ExchangeName: "x%d", QueueName: "q%d"}, "t"},
-		{"parking before other names", delay.Config{Name: "t", ExchangeName: "x.delay-%02d", ParkUnroutable: true}, "t"},
+		{"parking before other names", delay.Config{Name: "t", ExchangeName: "x.delay-%02d", ParkUnroutable: true},
+			"t"},
 		{"nothing", delay.Config{ExchangeName: "x%d", QueueName: "q%d", DeliveryExchange: "d"}, ""},
 	} {
 		test.config.Levels = 3

@@ -178,7 +178,8 @@ var formatsInUse = []delay.Format{
 
 func (v *randomVhost) config() delay.Config {
 	if v.IntN(10) == 0 {
-		return delay.Config{Vhost: "/", Preset: oneOf(v, delay.NServiceBus, delay.NServiceBusV1, delay.Celery), CreateDeliveryExchange: true}
+		return delay.Config{Vhost: "/", Preset: oneOf(v, delay.NServiceBus, delay.NServiceBusV1, delay.Celery),
+			CreateDeliveryExchange: true}
 	}
 	c := delay.Config{
 		Vhost: "/", Levels: 1 + v.IntN(14), QueueType: oneOf(v, delay.Quorum, delay.Classic),

@@ -94,7 +94,8 @@ func queueNames(queues []topology.Queue) []string {
 
 // A ladder's entry leads on, and its rungs are upstream of whatever is bound.
 func TestUpstreamOfALadder(t *testing.T) {
-	l := delay.LadderConfig{Name: "l", Delays: []string{"5s", "1h30m"}, CreateDeliveryExchange: true, ParkUnroutable: true}
+	l := delay.LadderConfig{Name: "l", Delays: []string{"5s", "1h30m"}, CreateDeliveryExchange: true,
+		ParkUnroutable: true}
 	there := delaytest.Resolve(t, l).Expand()
 	b := topology.Binding{
 		Source: "l.delivery", RoutingKey: "*.orders", DestinationType: topology.ToQueue, Destination: "orders",

@@ -93,7 +93,8 @@ func AnyText(shortest int) *rapid.Generator[string] {
 func AnyFormat() *rapid.Generator[delay.Format] {
 	return rapid.Custom(func(t *rapid.T) delay.Format {
 		verb := rapid.SampledFrom([]string{"%d", "%02d", "%2d", "%03d", "%4d"}).Draw(t, "verb")
-		return delay.Format(delay.Escape(AnyText(0).Draw(t, "before")) + verb + delay.Escape(AnyText(0).Draw(t, "behind")))
+		return delay.Format(delay.Escape(AnyText(0).Draw(t, "before")) + verb + delay.Escape(AnyText(0).Draw(t,
+			"behind")))
 	})
 }
 
@@ -104,7 +105,8 @@ func AnyQueueFormat(base int) *rapid.Generator[delay.Format] {
 	}
 	return rapid.Custom(func(t *rapid.T) delay.Format {
 		verb := rapid.SampledFrom([]string{"%x", "%d", "%02x", "%2d", "%03d"}).Draw(t, "digit's verb")
-		return AnyFormat().Draw(t, "before the digit") + delay.Format(verb+delay.Escape(AnyText(0).Draw(t, "behind the digit")))
+		return AnyFormat().Draw(t, "before the digit") + delay.Format(verb+delay.Escape(AnyText(0).Draw(t,
+			"behind the digit")))
 	})
 }
 
@@ -137,7 +139,8 @@ func anyResolution() *rapid.Generator[time.Duration] {
 		if rapid.Bool().Draw(t, "common") {
 			return common.Draw(t, "resolution")
 		}
-		return time.Duration(rapid.Int64Range(1, delay.MaxTTL.Milliseconds()).Draw(t, "milliseconds")) * time.Millisecond
+		return time.Duration(rapid.Int64Range(1, delay.MaxTTL.Milliseconds()).Draw(t,
+			"milliseconds")) * time.Millisecond
 	})
 }
 
