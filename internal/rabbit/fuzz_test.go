@@ -30,7 +30,7 @@ func FuzzAnswer(f *testing.F) {
 	}))
 	f.Cleanup(server.Close)
 	client, err := rabbit.New(rabbit.Config{Endpoint: server.URL, Username: "u", Password: "a long secret",
-		AMQPURI: "amqp://127.0.0.1:1"})
+		AMQPURI: "amqp://127.0.0.1:1", BindsAtOnce: true})
 	if err != nil {
 		f.Fatal(err)
 	}
