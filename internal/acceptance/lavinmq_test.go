@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 )
 
-// LavinMQ answers like RabbitMQ, and loses messages where that does not. Every way to it ends in one error that says so,
-// and nothing is changed. RabbitMQ is asked once in a run for who it is.
+// LavinMQ answers like RabbitMQ, and loses messages where RabbitMQ does not. Every way to it ends in one error that
+// says so, and nothing is changed. A run asks RabbitMQ once who it is.
 func TestLavinMQ(t *testing.T) {
 	t.Parallel()
 	v := newVhost(t)
@@ -44,9 +44,10 @@ func TestLavinMQ(t *testing.T) {
 		return p.apply(t.Context(), p.plan(t.Context(), nil))
 	}
 	unseen := newProtocolOf(t, ladderType, v.broker, nil).plan(t.Context(), ladder)
+	other := given.with(attributes{"name": "u"})
 	entry := attributes{"vhost": v.name, "entry_exchange": "t.delay-02"}
 	for what, diagnostics := range map[string][]*tfprotov6.Diagnostic{
-		"the plan of a cascade":      fresh(cascadeType).plan(t.Context(), given.with(attributes{"name": "u"})).diagnostics,
+		"the plan of a cascade":      fresh(cascadeType).plan(t.Context(), other).diagnostics,
 		"the plan of a ladder":       fresh(ladderType).plan(t.Context(), ladder).diagnostics,
 		"the plan of a destination":  fresh(destinationType).plan(t.Context(), destination).diagnostics,
 		"an apply":                   fresh(ladderType).apply(t.Context(), unseen),

@@ -28,7 +28,8 @@ func (r *destinationResource) checkNames(ctx context.Context, plan *destinationM
 	planned := r.connection.planned.in(plan.Vhost.ValueString())
 	diags, ends := misnamedInPlan(plan.config(), planned)
 	behindClassic := isBehindClassic(plan.config(), planned)
-	asks := (changed || behindClassic) && r.connection.client != nil && !r.connection.silent.Load() && !plan.hasUnknownName()
+	asks := (changed || behindClassic) && r.connection.client != nil && !r.connection.silent.Load() &&
+		!plan.hasUnknownName()
 	if diags.HasError() || !asks {
 		return diags
 	}

@@ -7,18 +7,18 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// identity tells whether the broker is LavinMQ, as far as somebody has asked.
+// identity tells whether the broker is LavinMQ.
 type identity struct {
 	asking singleflight.Group
-	known  atomic.Pointer[identified]
+	known  atomic.Pointer[identified] // nil before anybody has asked
 }
 
 // identified has an error if the broker is LavinMQ.
 type identified struct{ err error }
 
-// identify refuses LavinMQ. A client asks once, and what does not answer is taken for RabbitMQ. Operations that begin at
-// the same time wait for one answer. If the operation that asked ends first, or is a look without retries, the next one
-// asks again.
+// identify refuses LavinMQ. A client asks once, and takes a broker that does not answer for RabbitMQ. Operations that
+// begin at the same time wait for one answer. If the operation that asked ends first, or is a look without retries, the
+// next one asks again.
 func (c *Client) identify(ctx context.Context) error {
 	if is := c.identity.known.Load(); is != nil {
 		return is.err
@@ -37,12 +37,13 @@ func (c *Client) identify(ctx context.Context) error {
 	return err
 }
 
-// isLavinMQ is for a broker that loses messages where RabbitMQ does not (2.9.1).
-func (c *Client) isLavinMQ(version string) error {
+// lavinMQ is for a broker that loses messages where RabbitMQ does not (2.9.1).
+func (c *Client) lavinMQ(version string) error {
 	return &Error{
 		LavinMQ, "use the broker at " + c.endpoint.String(),
-		"it is LavinMQ " + version + ", where messages would get lost. It ignores if-empty when a queue is deleted over " +
-			"HTTP. It dead-letters at most once. It takes the queue type quorum, and makes no such queue",
+		"it is LavinMQ " + c.http.secrets.clean(version) + ", where messages would get lost. It ignores if-empty " +
+			"when a queue is deleted over HTTP. It dead-letters at most once. It takes the queue type quorum, and " +
+			"makes no such queue",
 		"nothing was changed. Give the endpoint of a RabbitMQ, 3.10 or later",
 	}
 }

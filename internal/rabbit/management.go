@@ -115,7 +115,7 @@ func (c *Client) overview(call *call) (overview, error) {
 		return overview{}, err
 	}
 	if result.LavinMQ.value != "" {
-		return overview{}, c.isLavinMQ(result.LavinMQ.value)
+		return overview{}, c.lavinMQ(result.LavinMQ.value)
 	}
 	if result.Version == "" {
 		return overview{}, &notManagement{"/api/overview", errors.New("it names no RabbitMQ version")}

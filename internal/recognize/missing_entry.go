@@ -16,8 +16,8 @@ func (o *objects) cascadeBelow(entry string, missing error) (delay.Cascade, erro
 	return c, nil
 }
 
-// provesEntry tells whether the highest exchange that shows something can be below no other entry. Two queues agree, all
-// names have one format, and the exchange is a level of no other cascade.
+// provesEntry tells whether the highest exchange that shows something can be below no other entry. Two queues agree,
+// all names have one format, and the exchange is a level of no other cascade.
 func (o *objects) provesEntry(c *candidate) bool {
 	below, top := c.exchanges.Name(c.highest), c.levels-1
 	formats := slices.DeleteFunc(exchangeFormats(below, c.highest), func(f delay.Format) bool {
