@@ -70,8 +70,16 @@ func newServerFrom(t testing.TB, typeName string, serve func() (tfprotov6.Provid
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &protocol{t: t, server: server, typeName: typeName, computed: map[string]bool{}, given: map[string]bool{}}
-	schemas, err := server.GetProviderSchema(t.Context(), &tfprotov6.GetProviderSchemaRequest{})
+	return (&protocol{t: t, server: server}).of(typeName)
+}
+
+// of is a resource of another type, in the hands of the same provider.
+func (p *protocol) of(typeName string) *protocol {
+	t := p.t
+	t.Helper()
+	p = &protocol{t: t, server: p.server, typeName: typeName, run: p.run, computed: map[string]bool{},
+		given: map[string]bool{}}
+	schemas, err := p.server.GetProviderSchema(t.Context(), &tfprotov6.GetProviderSchemaRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,6 +165,20 @@ func (p plannedChange) isEmpty(prior tftypes.Value) bool { return !p.replace && 
 func (p *protocol) plan(ctx context.Context, configuration attributes) plannedChange {
 	p.t.Helper()
 	p.newRun()
+	first, _ := p.planHalves(ctx, configuration)
+	return first
+}
+
+// planWithin does so within a run. Of a replacement, it returns the second half.
+func (p *protocol) planWithin(ctx context.Context, configuration attributes) plannedChange {
+	p.t.Helper()
+	_, last := p.planHalves(ctx, configuration)
+	return last
+}
+
+// planHalves plans both halves of a replacement. Of all else, both are the same.
+func (p *protocol) planHalves(ctx context.Context, configuration attributes) (first, last plannedChange) {
+	p.t.Helper()
 	config := tftypes.NewValue(p.resource, nil)
 	if configuration != nil {
 		config = object(p.t, p.resource, configuration)
@@ -167,20 +189,24 @@ func (p *protocol) plan(ctx context.Context, configuration attributes) plannedCh
 		p.t.Fatal(err)
 	}
 	if configuration != nil && hasErrors(validated.Diagnostics) {
-		return plannedChange{config: config, diagnostics: validated.Diagnostics}
+		first = plannedChange{config: config, diagnostics: validated.Diagnostics}
+		return first, first
 	}
 	if p.tainted && configuration != nil {
 		result := p.planOn(ctx, tftypes.NewValue(p.resource, nil), nil, config)
 		result.replace = true
-		return result
+		first = result
+		return first, first
 	}
 	result := p.planOn(ctx, p.state, p.private, config)
 	if result.replace && !hasErrors(result.diagnostics) {
 		// Terraform plans the second half like a create, with what the first half has noted.
 		create := p.planOn(ctx, tftypes.NewValue(p.resource, nil), result.private, config)
 		result.diagnostics = append(result.diagnostics, create.diagnostics...)
+		create.replace, create.diagnostics = true, result.diagnostics
+		return result, create
 	}
-	return result
+	return result, result
 }
 
 func (p *protocol) planOn(
@@ -280,6 +306,12 @@ func (p *protocol) refresh(ctx context.Context) []*tfprotov6.Diagnostic {
 		return nil
 	}
 	p.newRun()
+	return p.readState(ctx)
+}
+
+// readState does so within a run.
+func (p *protocol) readState(ctx context.Context) []*tfprotov6.Diagnostic {
+	p.t.Helper()
 	resp, err := p.server.ReadResource(ctx, &tfprotov6.ReadResourceRequest{TypeName: p.typeName,
 		CurrentState: dynamic(p.t, p.resource, p.state), Private: p.private})
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // writesFile holds the requests that change something, by operation. UPDATE_OUTPUT=1 writes it anew.
 var writesFile = filepath.Join("testdata", "writes.txt")
 
-// TestWrites compares the requests by which an operation changes a broker. Many go out together, so that they are sorted.
+// TestWrites compares the requests by which an operation changes a broker. Many go out together, so they are sorted.
 // Their order has its tests in internal/plan.
 func TestWrites(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,478 @@
+package acceptance
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// script is a list of steps, each of them some moves and an apply.
+type script []step
+
+type step struct {
+	Moves []move
+	Apply schedule
+}
+
+// move is what happens between two applies.
+type move struct {
+	What           string
+	Address, Other string
+	Block          resourceBlock
+	Option         option
+	N              int
+}
+
+// option is an attribute that a block of some kinds may have. NAME in it is the name of the resource.
+type option struct {
+	kinds, name string
+	value       any
+}
+
+var options = []option{
+	{"cascade ladder", "park_unroutable", false},
+	{"cascade ladder", "queue_type", "classic"},
+	{"cascade ladder", "max_length", 100},
+	{"cascade ladder", "delivery_exchange", "shared"},
+	{"cascade ladder", "delivery_exchange", "NAME.end"},
+	{"cascade ladder", "create_delivery_exchange", false},
+	{"cascade ladder", "queue_leader_locator", "balanced"},
+	{"cascade ladder", "quorum_initial_group_size", 1},
+	{"cascade ladder destination", "adopt", true},
+	{"cascade ladder destination", "force_destroy", true},
+	{"cascade ladder destination", "drain_timeout", "2s"},
+	{"cascade", "levels", 1}, {"cascade", "levels", 3}, {"cascade", "levels", 4},
+	{"cascade", "resolution", "20ms"}, {"cascade", "resolution", "100ms"},
+	{"cascade", "lookahead", 1},
+	{"cascade", "strict_keys", false},
+	{"cascade", "internal_levels", false},
+	{"cascade", "exchange_name", "NAME.x%d"}, {"cascade", "queue_name", "NAME.q%d"},
+	{"cascade", "base", 3}, {"cascade", "base", 10},
+	{"ladder", "delays", []string{"50ms"}}, {"ladder", "delays", []string{"100ms", "200ms", "1h", "2h"}},
+	{"ladder", "queue_name", "NAME.q-%s"},
+	{"ladder", "dead_letter_routing_key", "late.x"},
+	{"destination", "match", "suffix"},
+	{"destination", "address", "y"},
+	{"destination", "queue", receivers[1]},
+}
+
+func (d resourceBlock) with(o option) resourceBlock {
+	if !strings.Contains(o.kinds, d.kind) || d.given["preset"] != nil && o.name != "adopt" {
+		return d
+	}
+	d.given = d.given.with(attributes{o.name: o.value})
+	if text, ok := o.value.(string); ok {
+		d.given[o.name] = strings.ReplaceAll(text, "NAME", fmt.Sprint(d.given["name"]))
+	}
+	switch o.name {
+	case "create_delivery_exchange":
+		d.given["delivery_exchange"] = events
+	case "delivery_exchange":
+		delete(d.given, "create_delivery_exchange")
+	case "base":
+		delete(d.given, "queue_name") // which has another verb then
+	case "queue_name":
+		delete(d.given, "base")
+	}
+	if d.given["queue_type"] == "classic" {
+		for _, name := range []string{"max_length", "queue_leader_locator", "quorum_initial_group_size"} {
+			delete(d.given, name)
+		}
+	}
+	return d
+}
+
+var (
+	adopts    = option{"cascade ladder destination", "adopt", true}
+	addresses = []string{"a", "b", "c"}
+)
+
+// anyScript has names that several addresses may have, and blocks that pass between them, in one of three.
+func anyScript() *rapid.Generator[script] {
+	return rapid.Custom(func(t *rapid.T) script {
+		collide := rapid.SampledFrom([]bool{false, false, true}).Draw(t, "collide")
+		s := script{{}}
+		for _, address := range addresses {
+			s[0].Moves = append(s[0].Moves, move{What: "have", Address: address, Block: anyBlock(t, address, collide)})
+		}
+		s = append(s, rapid.SliceOfN(anyStep(collide), 4, 10).Draw(t, "steps")...)
+		return slices.DeleteFunc(s, func(s step) bool { return len(s.Moves) == 0 })
+	})
+}
+
+func anyStep(collide bool) *rapid.Generator[step] {
+	kinds := []string{"again", "have", "alter", "alter", "alter", "send", "send", "send", "take", "damage",
+		"remove"}
+	if collide {
+		kinds = append(kinds, "rename", "swap", "copy")
+	}
+	anyMove := rapid.Custom(func(t *rapid.T) move {
+		m := move{What: rapid.SampledFrom(kinds).Draw(t, "what"),
+			Address: rapid.SampledFrom(addresses).Draw(t, "address")}
+		switch m.What {
+		case "have":
+			m.Block = anyBlock(t, m.Address, collide)
+		case "alter":
+			m.Option = rapid.SampledFrom(options).Draw(t, "option")
+		case "rename", "swap", "copy":
+			m.Other, m.N = rapid.SampledFrom(addresses).Draw(t, "other"), rapid.IntRange(0, 3).Draw(t, "adopting")
+		case "send", "damage":
+			m.N = rapid.IntRange(0, 99).Draw(t, "n")
+		}
+		return m
+	})
+	// Messages are sent while all is as it should be, and what happens comes before the configuration changes.
+	inOrder := []string{"damage", "take", "send"}
+	return rapid.Custom(func(t *rapid.T) step {
+		s := step{Moves: rapid.SliceOfN(anyMove, 0, 4).Draw(t, "moves")}
+		slices.SortStableFunc(s.Moves, func(x, y move) int {
+			return cmp.Compare(slices.Index(inOrder, y.What), slices.Index(inOrder, x.What))
+		})
+		s.Apply.Order = rapid.IntRange(0, 9).Draw(t, "order")
+		switch rapid.IntRange(0, 15).Draw(t, "how") {
+		case 10, 11:
+			s.Apply.Parallel = true
+		case 12:
+			s.Apply.Target = rapid.SampledFrom(addresses).Draw(t, "target")
+		case 13:
+			s.Apply.Replace = rapid.SampledFrom(addresses).Draw(t, "replace")
+		case 14:
+			s.Apply.NoRefresh = true
+		case 15:
+			s.Apply.Fails = rapid.IntRange(1, 12).Draw(t, "fails")
+		}
+		return s
+	})
+}
+
+func anyBlock(t *rapid.T, address string, collide bool) resourceBlock {
+	names := []string{address + "1", address + "2"}
+	if collide {
+		names = []string{"m", "n", "o"}
+	}
+	d := resourceBlock{kind: rapid.SampledFrom([]string{"cascade", "cascade", "ladder", "destination"}).Draw(t, "kind")}
+	switch d.kind {
+	case "cascade":
+		d.given = attributes{"name": rapid.SampledFrom(names).Draw(t, "name"), "levels": 2, "resolution": "50ms"}
+	case "ladder":
+		d.given = attributes{"name": rapid.SampledFrom(names).Draw(t, "name"), "delays": []string{"100ms", "1h"}}
+	case "destination":
+		d.given = attributes{"address": "x", "queue": receivers[0]}
+		d.of = rapid.SampledFrom(slices.DeleteFunc(slices.Clone(addresses),
+			func(other string) bool { return other == address })).Draw(t, "of")
+		d.byName = rapid.Bool().Draw(t, "byName")
+	}
+	preset := rapid.IntRange(0, 19).Draw(t, "preset") - 18
+	if preset >= 0 && d.kind == "cascade" && (collide || address == "a") {
+		d.given = attributes{"preset": []string{"nservicebus", "celery_classic"}[preset]}
+	} else if rapid.Bool().Draw(t, "classic") { // quorum queues may take ten seconds to prove that they are empty
+		d = d.with(option{"cascade ladder", "queue_type", "classic"})
+	}
+	d.createFirst = d.kind != "destination" && rapid.IntRange(0, 9).Draw(t, "createFirst") == 9
+	for _, o := range rapid.SliceOfN(rapid.SampledFrom(options), 0, 4).Draw(t, "options") {
+		d = d.with(o)
+	}
+	return d
+}
+
+func (s script) String() string { return fmt.Sprintf("%v", []step(s)) }
+
+// GoString is what rapid prints before the script runs. What it does is logged step by step.
+func (s script) GoString() string { return fmt.Sprintf("%d steps", len(s)) }
+
+func (d resourceBlock) String() string {
+	text := d.kind
+	for _, name := range slices.Sorted(maps.Keys(d.given)) {
+		text += fmt.Sprintf(" %s=%v", name, d.given[name])
+	}
+	if d.of != "" {
+		text += " of=" + d.of
+	}
+	if d.byName {
+		text += ", by name"
+	}
+	if d.createFirst {
+		text += " create_before_destroy"
+	}
+	return text
+}
+
+func (c configuration) String() string {
+	var lines []string
+	for _, address := range slices.Sorted(maps.Keys(c)) {
+		lines = append(lines, fmt.Sprintf("%s = {%s}", address, c[address]))
+	}
+	return strings.Join(lines, ", ")
+}
+
+// effective leaves out destinations of nothing.
+func (c configuration) effective() configuration {
+	c = maps.Clone(c)
+	maps.DeleteFunc(c, func(_ string, d resourceBlock) bool {
+		return d.of != "" && (c[d.of].kind == "" || c[d.of].kind == "destination")
+	})
+	return c
+}
+
+// referring has references in place of names.
+func (c configuration) referring() configuration {
+	c = maps.Clone(c)
+	for address, d := range c {
+		d.byName = false
+		c[address] = d
+	}
+	return c
+}
+
+// move makes a move, as far as there is anything to make it with.
+func (l *lifecycle) move(m move) {
+	before := l.wanted.String()
+	was, exists := l.wanted[m.Address]
+	adopting := func(d resourceBlock, n int) resourceBlock {
+		if n%2 == 1 {
+			return d.with(adopts)
+		}
+		return d
+	}
+	switch m.What {
+	case "have":
+		l.wanted[m.Address] = m.Block
+	case "alter":
+		if exists {
+			l.wanted[m.Address] = was.with(m.Option)
+		}
+	case "remove":
+		delete(l.wanted, m.Address)
+	case "rename", "copy":
+		if exists && m.Other != m.Address {
+			l.wanted[m.Other] = adopting(was, m.N)
+		}
+		if exists && m.Other != m.Address && m.What == "rename" {
+			delete(l.wanted, m.Address)
+		}
+	case "swap":
+		if other, both := l.wanted[m.Other]; exists && both {
+			l.wanted[m.Address], l.wanted[m.Other] = adopting(other, m.N), adopting(was, m.N/2)
+		}
+	case "send":
+		l.send(m)
+	case "damage":
+		l.damage(m.N)
+	case "take":
+		l.takeFrom(".unroutable")
+	}
+	if l.wanted.String() != before {
+		l.logf("  %s %s: %s", m.What, m.Address, l.wanted)
+	}
+}
+
+// message is one that the broker has confirmed.
+type message struct {
+	entry, delivery string
+	delay           time.Duration
+	at              time.Time
+	excused         bool           // is not followed any more
+	found           map[string]int // by queue
+}
+
+// waits tells a message whose delay does not end within a script.
+func (m *message) waits() bool { return m.delay >= time.Minute }
+
+// send sends three messages to the first entry from the address on, if somebody receives them, or they are parked.
+func (l *lifecycle) send(m move) {
+	for _, address := range slices.Concat(addresses, addresses)[slices.Index(addresses, m.Address):] {
+		v, isHeld := l.inState()[l.wanted.key(address)]
+		if !l.settled() || !isHeld || l.wanted[address].kind == "destination" {
+			continue
+		}
+		values := plainMap(l, v)
+		var words []string
+		if values["park_unroutable"] == true && values["create_delivery_exchange"] == true {
+			words = append(words, "z")
+		}
+		for _, d := range l.wanted {
+			if d.of == address && (values["dead_letter_routing_key"] == nil || d.given["address"] == "x") {
+				words = append(words, fmt.Sprint(d.given["address"]))
+			}
+		}
+		slices.Sort(words)
+		for n := m.N; len(words) > 0 && n < m.N+3; n++ {
+			l.sendOne(address, values, words[n%len(words)], n)
+		}
+		return
+	}
+}
+
+func (l *lifecycle) sendOne(address string, values map[string]any, word string, n int) {
+	sent := &message{entry: fmt.Sprint(values["entry_exchange"]), delivery: fmt.Sprint(values["delivery_exchange"]),
+		found: map[string]int{}}
+	var key string
+	if labels, isLadder := l.wanted[address].given["delays"].([]string); isLadder {
+		label := labels[n%len(labels)]
+		sent.delay, _ = time.ParseDuration(label)
+		key = label + "." + word
+	} else {
+		publisher := asMap(l, values["publisher"])
+		number := func(name string) int { n, _ := publisher[name].(int64); return int(n) }
+		s := delay.Scale{Base: number("base"), Levels: number("levels"),
+			Resolution: time.Duration(number("resolution_ms")) * time.Millisecond}
+		sent.delay = min(time.Duration(n%5)*s.Resolution, s.Longest())
+		if longest := s.Longest(); n%5 == 4 && longest > 5*time.Minute {
+			sent.delay = longest // what ends neither soon nor late says little
+		}
+		key = keyOf(l, s, sent.delay, word)
+	}
+	id := fmt.Sprint(len(l.messages))
+	sent.at = brokerTime()
+	if !l.publish(sent.entry, key, id) {
+		l.Fatalf("no queue takes a message with key %s from exchange %s", key, sent.entry)
+	}
+	l.messages[id] = sent
+	l.met["messages"]++
+	l.logf("  message %s to %s with key %s", id, sent.entry, key)
+}
+
+// damage does what Terraform does not know of.
+func (l *lifecycle) damage(n int) {
+	there := l.objects()
+	delete(there.Exchanges, events)
+	for _, queue := range receivers {
+		delete(there.Queues, queue)
+	}
+	queues, exchanges := slices.Sorted(maps.Keys(there.Queues)), slices.Sorted(maps.Keys(there.Exchanges))
+	bindings := there.Bindings.Sorted()
+	if len(queues)*len(exchanges)*len(bindings) == 0 {
+		return
+	}
+	queue, foreign := there.Queues[queues[n%len(queues)]], bindings[n%len(bindings)]
+	wrong := topology.Queue{Name: queue.Name, Durable: true, Arguments: topology.Arguments{"x-message-ttl": int64(9)}}
+	damages := [][]plan.Step{
+		{plan.DeleteExchange{Name: exchanges[n%len(exchanges)]}},
+		{plan.Unbind{Binding: foreign}},
+		{plan.DeleteQueue{Queue: queue}},
+		{plan.DeleteQueue{Queue: queue}, plan.DeclareQueue{Queue: wrong}},
+	}
+	if !slices.Contains(receivers, foreign.Destination) { // another binding of a destination would be nobody's
+		foreign.RoutingKey += ".foreign"
+		damages = append(damages, []plan.Step{plan.Bind{Binding: foreign}})
+	}
+	steps := damages[n/7%len(damages)]
+	l.do(steps...)
+	l.inPlace, l.damaged = "", true
+	l.logf("  damage: %v", steps)
+	_, takesMessages := steps[0].(plan.DeleteQueue)
+	l.excuse("damaged", func(m *message) bool { return takesMessages || !m.waits() })
+}
+
+// excuse lets go of messages that are on their way.
+func (l *lifecycle) excuse(why string, which func(*message) bool) {
+	l.look()
+	for id, m := range l.messages {
+		if len(m.found) == 0 && !m.excused && which(m) {
+			m.excused = true
+			l.met["messages that were not followed to the end"]++
+			l.logf("  message %s is not followed any more: %s", id, why)
+		}
+	}
+}
+
+// excuseForced excuses messages that force_destroy allows to lose.
+func (l *lifecycle) excuseForced(p *walk) {
+	for key, c := range p.changes {
+		if c.prior.IsNull() || c.isNothing() {
+			continue
+		}
+		had := plainMap(l, c.prior)
+		if had["force_destroy"] == true || c.wanted != nil && c.wanted.given["force_destroy"] == true {
+			entry, isDestination := had["entry_exchange"], strings.HasPrefix(key, "destination.")
+			l.excuse("force_destroy of "+key, func(m *message) bool {
+				return entry == m.entry || isDestination && had["delivery_exchange"] == m.delivery
+			})
+		}
+	}
+}
+
+// mayHoldMessages tells whether something may hold messages that were excused.
+func (l *lifecycle) mayHoldMessages() bool {
+	l.look()
+	return slices.ContainsFunc(slices.Collect(maps.Values(l.messages)),
+		func(m *message) bool { return m.excused && len(m.found) == 0 })
+}
+
+// look notes what has arrived, and that nothing was early.
+func (l *lifecycle) look() {
+	for queue, arrivals := range l.arrivals() {
+		count := map[string]int{}
+		for _, a := range arrivals {
+			id := string(a.Body)
+			m := l.messages[id]
+			count[id]++
+			m.found[queue] = count[id]
+			if early := m.at.Add(m.delay).Sub(a.At); early > 0 && !m.excused {
+				l.Errorf("message %s is early by %s", id, early)
+			}
+		}
+	}
+}
+
+// takeFrom takes messages from all queues with this end of their names.
+func (l *lifecycle) takeFrom(suffix string) {
+	for queue := range l.objects().Queues {
+		if strings.HasSuffix(queue, suffix) && !slices.Contains(receivers, queue) {
+			for _, id := range l.take(queue) {
+				l.messages[id].found[queue]++
+				l.logf("  message %s is in queue %s", id, queue)
+			}
+		}
+	}
+}
+
+// account finds each message once: it has arrived, or is parked, or it waits, if its delay is a long one.
+func (l *lifecycle) account() {
+	overdue := l.missing(".unroutable", func(m *message) bool { return !m.waits() })
+	if lost := l.missing("", func(*message) bool { return true }); len(lost) > 0 {
+		l.Errorf("messages %v are gone", lost)
+	} else if len(overdue) > 0 {
+		l.Errorf("messages %v should have arrived", overdue)
+	}
+	for id, m := range l.messages {
+		received, elsewhere := 0, 0
+		for queue, n := range m.found {
+			if slices.Contains(receivers, queue) {
+				received = max(received, n)
+			} else {
+				elsewhere += n
+			}
+		}
+		if !m.excused && received+elsewhere > 1 {
+			l.Errorf("message %s is there twice: %v", id, m.found)
+		}
+	}
+}
+
+// missing takes messages from all queues with this end of their names, until all have been found of which something
+// holds, or it is late. It returns the rest.
+func (l *lifecycle) missing(suffix string, holds func(*message) bool) (ids []string) {
+	for deadline := time.Now().Add(4 * deadLetterRetry); ; time.Sleep(100 * time.Millisecond) {
+		l.takeFrom(suffix)
+		l.look()
+		ids = nil
+		for id, m := range l.messages {
+			if !m.excused && len(m.found) == 0 && holds(m) {
+				ids = append(ids, id)
+			}
+		}
+		if len(ids) == 0 || time.Now().After(deadline) {
+			return ids
+		}
+	}
+}

@@ -1,0 +1,456 @@
+package acceptance
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+	"golang.org/x/sync/errgroup"
+	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Configurations change at random, and what they declare is damaged, while messages wait. After each apply that says
+// success, the vhost equals one in which the same configuration was applied freshly. The next plan is empty.
+// At the end, no message is gone, early or there twice, and what a fresh apply makes is not refused for ever.
+//
+// A script is data. So many of them run at a time, and none runs twice while rapid looks for the shortest that fails.
+// LIFECYCLES says how many, SEED which. Read lifecycle.apply first, and known below it.
+func TestRandomLifecycle(t *testing.T) {
+	if os.Getenv("LIFECYCLES") == "" {
+		t.Skip("takes minutes, and what it finds is not mended yet: LIFECYCLES says how many to try")
+	}
+	count := numberFrom(t, "LIFECYCLES", 6)
+	setFlag(t, "rapid.checks", "100", max(count, 100))
+	setFlag(t, "rapid.seed", "0", numberFrom(t, "SEED", int(time.Now().UnixNano()%1_000_000)))
+	setFlag(t, "rapid.shrinktime", "30s", "10m")
+	t.Parallel()
+	all := &lifecycles{test: t, tried: map[string]*lifecycle{}, fresh: map[string]fresh{}, broker: brokertest.Own(t,
+		brokertest.InMemory(),
+		brokertest.WithSetting("dead_letter_worker_publisher_confirm_timeout", int(deadLetterRetry.Milliseconds())))}
+	var together errgroup.Group
+	together.SetLimit(8)
+	rapid.Check(t, func(r *rapid.T) {
+		if s := anyScript().Draw(r, "script"); count > 0 {
+			count--
+			together.Go(func() error { all.try(s); return nil })
+		}
+	})
+	_ = together.Wait() // rapid asks what has come of it
+	all.report()
+	failed := false
+	rapid.Check(t, func(r *rapid.T) {
+		s := anyScript().Draw(r, "script")
+		if _, tried := all.tried[s.String()]; !tried && !failed {
+			return
+		}
+		if l := all.try(s); len(l.failures) > 0 {
+			failed = true
+			r.Log("the script:\n" + strings.Join(l.log, "\n"))
+			r.Fatal(strings.Join(l.failures, "\n"))
+		}
+	})
+}
+
+func numberFrom(t *testing.T, variable string, usual int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s is %q: write a whole number from 1", variable, text)
+	}
+	return n
+}
+
+// setFlag changes a flag that nobody has given.
+func setFlag(t *testing.T, name, usual string, value any) {
+	t.Helper()
+	if flag.Lookup(name).Value.String() == usual {
+		if err := flag.Set(name, fmt.Sprint(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// lifecycles tries each script once.
+type lifecycles struct {
+	test   testing.TB
+	broker *brokertest.Broker
+	mutex  sync.Mutex
+	tried  map[string]*lifecycle // by script
+	fresh  map[string]fresh      // by configuration
+}
+
+// lifecycle is a script that runs.
+type lifecycle struct {
+	*recorder
+	*lifecycles
+	subject
+	wanted   configuration
+	inPlace  string // the configuration of which all is there; empty if that is not known
+	damaged  bool   // since the last apply that looked
+	isOver   bool   // after a known violation
+	messages map[string]*message
+	mayStay  map[string]string // delivery exchanges, with the reason
+	log      []string
+	met      map[string]int // by words
+}
+
+func (all *lifecycles) try(s script) *lifecycle {
+	all.mutex.Lock()
+	l, tried := all.tried[s.String()]
+	all.mutex.Unlock()
+	if tried {
+		return l
+	}
+	l = &lifecycle{recorder: &recorder{TB: all.test}, lifecycles: all, wanted: configuration{}, inPlace: "nothing",
+		messages: map[string]*message{}, mayStay: map[string]string{}, met: map[string]int{}}
+	l.run(func() {
+		l.subject = newRealSubject(l, all.broker)
+		l.live(s)
+	})
+	all.mutex.Lock()
+	defer all.mutex.Unlock()
+	all.tried[s.String()] = l
+	return l
+}
+
+// report says how much was tried, and how often each known class was met, with the shortest of the scripts.
+func (all *lifecycles) report() {
+	sum := map[string]int{"scripts": len(all.tried), brokenOff: 0, usedByOthers: 0}
+	examples := map[string][]string{}
+	for _, l := range all.tried {
+		for words, n := range l.met {
+			sum[words] += n
+			if shortest := examples[words]; shortest == nil || len(l.log) < len(shortest) {
+				examples[words] = l.log
+			}
+		}
+		if len(l.failures) > 0 {
+			all.test.Logf("this fails:\n%s\n%s", strings.Join(l.log, "\n"), strings.Join(l.failures, "\n"))
+		}
+	}
+	for _, class := range known {
+		all.test.Logf("%s: %d\n%s", class.name, sum[class.name], strings.Join(examples[class.name], "\n"))
+		delete(sum, class.name)
+	}
+	for _, words := range slices.Sorted(maps.Keys(sum)) {
+		all.test.Logf("%s: %d", words, sum[words])
+	}
+}
+
+func (l *lifecycle) logf(format string, args ...any) {
+	l.log = append(l.log, fmt.Sprintf(format, args...))
+}
+
+func (l *lifecycle) settled() bool { return l.inPlace == l.wanted.effective().String() }
+
+// live runs the steps. Once no message is left, the configuration can be applied, and then all can be destroyed.
+func (l *lifecycle) live(s script) {
+	for _, each := range s {
+		l.met["steps"]++
+		for _, m := range each.Moves {
+			l.move(m)
+		}
+		if l.apply(each.Apply); l.isOver {
+			break
+		}
+	}
+	l.account()
+	l.removeLeft(true)
+	for _, c := range []configuration{l.wanted, {}} {
+		l.wanted = c
+		refusal := ""
+		for try := 0; try < 3 && !l.isOver && (try == 0 || !l.settled()); try++ {
+			refusal = l.apply(schedule{Order: try})
+		}
+		if l.isOver || l.settled() || l.freshly(c.effective()).refusal != "" {
+			continue
+		}
+		if strings.Contains(refusal, "Delivery exchange would be left standing") || l.mayHoldMessages() {
+			l.met["refused three times, with good reason"]++
+			continue
+		}
+		p, _ := l.plan(c.effective(), schedule{})
+		l.violates("what a fresh apply makes is refused three times", []string{refusal}, schedule{}, l.claims(p))
+	}
+}
+
+// apply applies the configuration, and compares the vhost with what a fresh apply makes.
+func (l *lifecycle) apply(how schedule) (refusal string) {
+	wanted := l.wanted.effective()
+	l.inPlace = ""
+	p, refusal := l.plan(wanted, how)
+	claims := l.claims(p)
+	if refusal == "" {
+		l.excuseForced(p)
+		refusal = l.subject.apply(p, how)
+		l.noteDeliveries(claims, refusal)
+		l.removeLeft(false)
+	}
+	if refusal != "" {
+		l.met["applies that were refused or broke off"]++
+		l.logf("  apply %s: %s", how, strings.Join(strings.Fields(refusal), " "))
+		return refusal
+	}
+	l.met["applies that succeeded"]++
+	l.logf("  apply %s: success", how)
+	if how.Target != "" || how.NoRefresh && l.damaged {
+		return ""
+	}
+	l.damaged = false
+	if made := l.freshly(wanted); made.refusal != "" {
+		l.violates("a fresh apply is refused", []string{made.refusal}, how, claims)
+	} else if lines := differences(made.contents, contents(l.objects())); len(lines) > 0 {
+		l.violates("a fresh apply makes something else", lines, how, claims)
+	} else if p, next := l.plan(wanted, schedule{}); next != "" {
+		l.violates("the next plan is refused", []string{next}, how, claims)
+	} else if lines := p.lines(); len(lines) > 0 {
+		l.violates("the next plan is not empty", lines, how, claims)
+	} else {
+		l.inPlace = wanted.String()
+	}
+	return ""
+}
+
+// violates ends the script.
+func (l *lifecycle) violates(rule string, lines []string, how schedule, claims []claim) {
+	l.isOver = true
+	words := rule + ":\n" + strings.Join(lines, "\n")
+	class := isKnown(lines, how, claims)
+	if class == "" {
+		l.Fatal(words)
+	}
+	l.met[class]++
+	l.logf("%s", words)
+	l.excuse(class, func(m *message) bool { return !m.waits() })
+}
+
+// known are the violations that are expected for now. Each class tells which objects may be other than they should
+// because of two resources. One is as before the apply or after it, the other one as after it.
+var known = []struct {
+	name    string
+	objects func(how schedule, one, other claim) []string
+}{
+	{"known: two addresses declare the same objects", func(_ schedule, one, other claim) []string {
+		if !one.after || one.key == other.key {
+			return nil
+		}
+		return one.with(other)
+	}},
+	{"known: objects pass from one address to another one", func(_ schedule, one, other claim) []string {
+		if one.after || strings.TrimSuffix(one.key, deposed) == other.key {
+			return nil
+		}
+		return one.with(other)
+	}},
+	{"known: create_before_destroy of what keeps some names", func(_ schedule, one, other claim) []string {
+		if one.after || one.key != other.key+deposed {
+			return nil
+		}
+		return one.with(other)
+	}},
+	// A rebuild reads the bindings of the delivery exchange, makes that anew, and binds again. That undoes the change
+	// of a destination which goes on meanwhile, where Terraform knows of no dependency. An example is cascade a with
+	// destination b, by name: b gets another queue, and a park_unroutable = false.
+	{"known: a delivery exchange is rebuilt beside a destination", func(how schedule, one, other claim) []string {
+		if !how.Parallel || !one.isDestination() || other.isDestination() || !one.changes || !other.changes ||
+			one.delivery != other.delivery {
+			return nil
+		}
+		return one.objects
+	}},
+}
+
+// claim is what a resource has in the state before an apply, or what it is to have after it.
+type claim struct {
+	key            string
+	after, changes bool
+	objects        []string
+	delivery       string // which others may have, too
+}
+
+func (c claim) isDestination() bool { return strings.HasPrefix(c.key, "destination.") }
+
+// with are the objects of both, if they have some in common.
+func (c claim) with(other claim) []string {
+	if !slices.ContainsFunc(c.objects, func(object string) bool { return slices.Contains(other.objects, object) }) {
+		return nil
+	}
+	return slices.Concat(c.objects, other.objects, []string{c.delivery, other.delivery, c.key, other.key})
+}
+
+// isKnown is the name of a class that explains all of the lines, empty if there is none.
+func isKnown(lines []string, how schedule, claims []claim) string {
+	for _, class := range known {
+		var objects []string
+		for _, one := range claims {
+			for _, other := range claims {
+				if other.after {
+					objects = append(objects, class.objects(how, one, other)...)
+				}
+			}
+		}
+		if !slices.ContainsFunc(lines, func(line string) bool {
+			return !slices.ContainsFunc(objects, func(object string) bool { return isAbout(line, object) })
+		}) {
+			return class.name
+		}
+	}
+	return ""
+}
+
+// isAbout tells whether a line names the object, or a binding of the exchange.
+func isAbout(line, object string) bool {
+	name, isExchange := strings.CutPrefix(object, "exchange ")
+	return strings.Contains(line, object) || isExchange && strings.HasPrefix(line, "binding "+name)
+}
+
+// claims are those of the state, and of a plan.
+func (l *lifecycle) claims(p *walk) (claims []claim) {
+	for key, v := range l.inState() {
+		c := l.claim(key, v)
+		change := p.changes[key]
+		c.changes = change != nil && !change.isNothing()
+		claims = append(claims, c)
+		if c.changes && change.replace && change.wanted.createFirst {
+			c.key += deposed
+			claims = append(claims, c)
+		}
+	}
+	for key, change := range p.changes {
+		if change.wanted != nil && change.state.Type() != nil && change.state.IsFullyKnown() {
+			c := l.claim(key, change.state)
+			c.after, c.changes = true, !change.isNothing()
+			claims = append(claims, c)
+		}
+	}
+	return claims
+}
+
+func (l *lifecycle) claim(key string, v tftypes.Value) claim {
+	values := plainMap(l, v)
+	c := claim{key: key, delivery: topology.ExchangeObject(fmt.Sprint(values["delivery_exchange"]))}
+	if c.isDestination() {
+		b := topology.Binding{RoutingKey: fmt.Sprint(values["routing_key"]), DestinationType: topology.ToQueue,
+			Destination: fmt.Sprint(values["queue"])}
+		c.objects = []string{fmt.Sprintf("binding %q: %s", values["delivery_exchange"], b.Line())}
+	}
+	for name := range asMap(l, values["exchanges"]) {
+		if topology.ExchangeObject(name) != c.delivery {
+			c.objects = append(c.objects, topology.ExchangeObject(name))
+		}
+	}
+	for name := range asMap(l, values["queues"]) {
+		c.objects = append(c.objects, topology.QueueObject(name))
+	}
+	return c
+}
+
+// lines are the resources that change.
+func (p *walk) lines() (lines []string) {
+	for key, c := range p.changes {
+		if !c.isNothing() {
+			lines = append(lines, fmt.Sprintf("%s is planned: %s, before %s", key, c.state, c.prior))
+		}
+	}
+	return lines
+}
+
+// fresh is what comes of an apply in an empty vhost.
+type fresh struct {
+	contents []string
+	refusal  string
+}
+
+// freshly applies in the right order: the named objects are there already, wherever nobody is to make them.
+func (l *lifecycle) freshly(c configuration) fresh {
+	c = c.referring()
+	l.lifecycles.mutex.Lock()
+	made, tried := l.fresh[c.String()]
+	l.lifecycles.mutex.Unlock()
+	if tried {
+		return made
+	}
+	empty := newRealSubject(l, l.broker)
+	p, refusal := empty.plan(c, schedule{})
+	if refusal == "" {
+		refusal = empty.apply(p, schedule{})
+	}
+	made = fresh{contents(empty.objects()), refusal}
+	l.lifecycles.mutex.Lock()
+	defer l.lifecycles.mutex.Unlock()
+	l.fresh[c.String()] = made
+	return made
+}
+
+// contents are all objects, policies included.
+func contents(t topology.Topology) []string {
+	lines := inventory(t)
+	for _, name := range slices.Sorted(maps.Keys(t.Policies)) {
+		lines = append(lines, fmt.Sprintf("policy %q: %v", name, t.Policies[name]))
+	}
+	return lines
+}
+
+func differences(want, have []string) (lines []string) {
+	for _, line := range slices.Concat(want, have) {
+		if !slices.Contains(have, line) {
+			lines = append(lines, line+" (is missing)")
+		} else if !slices.Contains(want, line) {
+			lines = append(lines, line+" (is there as well)")
+		}
+	}
+	return lines
+}
+
+// These are no violations, or known ones: delivery exchanges stay that nobody has any more.
+const (
+	usedByOthers = "as documented: a delivery exchange stays that others used"
+	// Cascade a gets another delivery_exchange, and the broker is away for one of the last writes, or for all. The next
+	// apply succeeds, and the plan after it is empty.
+	brokenOff = "known: a delivery exchange stays after an update that has put another one in its place, and broken off"
+)
+
+// noteDeliveries notes those that may stay when something lets go of them, and why.
+func (l *lifecycle) noteDeliveries(claims []claim, refusal string) {
+	for _, one := range claims {
+		for _, other := range claims {
+			if one.delivery == other.delivery && (one.isDestination() || one.key != other.key) {
+				l.mayStay[one.delivery] = usedByOthers
+			}
+			if refusal != "" && !one.after && one.key == other.key && one.delivery != other.delivery {
+				l.mayStay[one.delivery] = brokenOff
+			}
+		}
+	}
+}
+
+// removeLeft removes those that no cascade or ladder has any more, if they are no longer used. At the end they go
+// anyway: they may be in the way of what the configuration asks for.
+func (l *lifecycle) removeLeft(atTheEnd bool) {
+	there, held := l.objects(), l.claims(&walk{})
+	for name := range there.Exchanges {
+		object := topology.ExchangeObject(name)
+		isHeld := slices.ContainsFunc(held, func(c claim) bool { return c.delivery == object && !c.isDestination() })
+		bound := there.Bindings.Where(func(b topology.Binding) bool { return b.Source == name })
+		if why := l.mayStay[object]; why != "" && !isHeld && (len(bound) == 0 || atTheEnd) && name != events {
+			l.met[why]++
+			l.do(plan.DeleteExchange{Name: name})
+		}
+	}
+}

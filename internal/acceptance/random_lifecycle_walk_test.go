@@ -1,0 +1,340 @@
+package acceptance
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+)
+
+// walker plays Terraform's part for a whole configuration, as protocol does for one resource. What refers to something
+// is made after it, and destroyed before it. All else goes in the order of a schedule, which Terraform leaves open. So
+// that order can be repeated, and no run takes the seconds that the command line needs to start.
+type walker struct {
+	testing.TB
+	vhost string
+	types map[string]*protocol // by kind, in the hands of one provider
+	mutex sync.Mutex
+	state map[string]*held // by key, such as "cascade.a"
+}
+
+// resourceBlock is what a configuration has at an address: a, b or c.
+type resourceBlock struct {
+	kind, of    string // a destination is one of the cascade or ladder at an address
+	byName      bool   // without a reference
+	given       attributes
+	createFirst bool // create_before_destroy
+}
+
+type configuration map[string]resourceBlock
+
+func (c configuration) key(address string) string { return c[address].kind + "." + address }
+
+// held is an object of the state.
+type held struct {
+	*protocol
+	needs []string // what it referred to when it was applied
+}
+
+// deposed is at the end of the key of an object that create_before_destroy has replaced, and not yet destroyed.
+const deposed = " (deposed)"
+
+// schedule is how Terraform is called, and in which order it goes on.
+type schedule struct {
+	Order           int
+	Parallel        bool
+	Target, Replace string // addresses
+	NoRefresh       bool
+	Fails           int // after so many writes the broker is away; 0 never
+}
+
+// walk is a plan.
+type walk struct {
+	state   map[string]*held // refreshed
+	changes map[string]*change
+}
+
+type change struct {
+	plannedChange
+	prior  tftypes.Value
+	wanted *resourceBlock // nil where it goes
+	needs  []string
+}
+
+func newWalker(t testing.TB, b *brokertest.Broker, vhost string) *walker {
+	cascades := newProtocolOf(t, cascadeType, b, attributes{"retry_timeout": "1s"})
+	return &walker{TB: t, vhost: vhost, state: map[string]*held{}, types: map[string]*protocol{
+		"cascade": cascades, "ladder": cascades.of(ladderType), "destination": cascades.of(destinationType)}}
+}
+
+// new is an object that is to be made.
+func (w *walker) new(key string) *held {
+	kind, _, _ := strings.Cut(key, ".")
+	object := *w.types[kind]
+	return &held{protocol: &object}
+}
+
+// plan is one run. Without a refusal, all of it can be applied.
+func (w *walker) plan(c configuration, how schedule) (p *walk, refusal string) {
+	p = &walk{state: map[string]*held{}, changes: map[string]*change{}}
+	for key, h := range w.state {
+		object := *h.protocol
+		p.state[key] = &held{&object, h.needs}
+	}
+	w.types["cascade"].newRun()
+	nodes := map[string]node{}
+	add := func(key string, each *change) {
+		_, address, _ := strings.Cut(key, ".")
+		if how.Target == "" || how.Target == address || c[how.Target].of == address {
+			nodes[key] = node{each.needs, func() string { return w.planOne(p, key, each, how) }}
+		}
+	}
+	for key := range w.state {
+		add(key, &change{})
+	}
+	for address, block := range c {
+		each := &change{wanted: &block}
+		if block.of != "" {
+			each.needs = []string{c.key(block.of)}
+		}
+		add(c.key(address), each)
+	}
+	return p, schedule{Order: how.Order}.walk(nodes)
+}
+
+func (w *walker) planOne(p *walk, key string, c *change, how schedule) (refusal string) {
+	h := p.state[key]
+	if h != nil && !how.NoRefresh {
+		if text := errorText(h.readState(w.Context())); text != "" {
+			return text
+		}
+	}
+	if h == nil || h.state.IsNull() {
+		delete(p.state, key)
+		h = w.new(key)
+	}
+	if c.prior = h.state; c.prior.IsNull() && c.wanted == nil {
+		return ""
+	}
+	given := w.given(c, func(key string) tftypes.Value { return p.changes[key].state })
+	c.plannedChange = h.planWithin(w.Context(), given)
+	if strings.HasSuffix(key, "."+how.Replace) && c.wanted != nil && !c.prior.IsNull() && !c.replace &&
+		!hasErrors(c.diagnostics) {
+		before := c.diagnostics
+		c.plannedChange = h.planOn(w.Context(), tftypes.NewValue(h.resource, nil), c.private, c.config)
+		c.replace, c.diagnostics = true, append(before, c.diagnostics...)
+	}
+	p.changes[key] = c
+	return errorText(c.diagnostics)
+}
+
+// given are the attributes of a block, with the values of what it refers to.
+func (w *walker) given(c *change, value func(key string) tftypes.Value) attributes {
+	if c.wanted == nil {
+		return nil
+	}
+	given := c.wanted.given.with(attributes{"vhost": w.vhost})
+	for name, each := range given {
+		if texts, ok := each.([]string); ok {
+			given[name] = textSet(texts...)
+		}
+	}
+	for _, key := range c.needs {
+		source := fields(w, value(key))
+		given["delivery_exchange"] = source["delivery_exchange"]
+		if levels, is := source["levels"]; is && given["match"] == nil {
+			given["levels"] = levels
+		} else if given["match"] == nil {
+			given["levels"] = 1 // of a ladder
+		}
+	}
+	return given
+}
+
+// references are what Terraform knows to come first.
+func (c *change) references() []string {
+	if c.wanted != nil && c.wanted.byName {
+		return nil
+	}
+	return c.needs
+}
+
+// isNothing tells whether there is nothing to apply.
+func (c *change) isNothing() bool { return c.wanted != nil && c.isEmpty(c.prior) }
+
+// apply is one run. It returns the errors.
+func (w *walker) apply(p *walk, how schedule) (refusal string) {
+	w.state = p.state
+	w.types["cascade"].newRun()
+	nodes := map[string]node{}
+	for key, c := range p.changes {
+		if c.isNothing() {
+			continue
+		}
+		h, old := w.state[key], key
+		after := append(prefixed("make ", c.references()), w.destroysOf(key)...)
+		if h != nil {
+			after = append(after, prefixed("destroy ", h.needs)...)
+		}
+		if c.replace && c.wanted.createFirst {
+			old += deposed
+		} else {
+			after = append(after, "destroy "+key)
+		}
+		if c.wanted != nil {
+			nodes["make "+key] = node{after, func() string { return w.make(key, old, c) }}
+		}
+		if h != nil && (c.wanted == nil || c.replace) {
+			nodes["destroy "+old] = node{w.before(key, old), func() string { return w.destroy(old, c) }}
+		}
+	}
+	return how.walk(nodes)
+}
+
+func prefixed(verb string, keys []string) (names []string) {
+	for _, key := range keys {
+		names = append(names, verb+key)
+	}
+	return names
+}
+
+// destroysOf are the destroys of what refers to an object in the state. They come before anything is done to that.
+func (w *walker) destroysOf(key string) (names []string) {
+	for other, h := range w.state {
+		if slices.Contains(h.needs, key) {
+			names = append(names, "destroy "+other)
+		}
+	}
+	return names
+}
+
+// before are what comes before an object is destroyed. If it is deposed, what takes its place and what follows do.
+func (w *walker) before(key, old string) []string {
+	names := w.destroysOf(key)
+	if old != key {
+		names = append(names, "make "+key)
+		for _, name := range w.destroysOf(key) {
+			names = append(names, strings.Replace(name, "destroy", "make", 1))
+		}
+	}
+	return names
+}
+
+func (w *walker) get(key string) *held {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return w.state[key]
+}
+
+func (w *walker) set(key string, h *held) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.state[key] = h; h == nil || h.state.IsNull() {
+		delete(w.state, key)
+	}
+}
+
+func (w *walker) destroy(key string, c *change) (refusal string) {
+	h := w.get(key)
+	null := tftypes.NewValue(h.resource, nil)
+	refusal = errorText(h.applyOne(w.Context(), plannedChange{config: null, state: null, private: c.private}))
+	w.set(key, h)
+	return refusal
+}
+
+// make creates or updates. Terraform plans once more, with the values that it knows by then.
+func (w *walker) make(key, old string, c *change) (refusal string) {
+	before := w.get(key)
+	h := before
+	if h == nil || old != key {
+		h = w.new(key)
+	}
+	h.needs = c.references()
+	config := c.config
+	if len(h.needs) > 0 {
+		config = object(w, h.resource, w.given(c, func(key string) tftypes.Value { return w.get(key).state }))
+	}
+	again := h.planOn(w.Context(), h.state, h.private, config)
+	if hasErrors(again.diagnostics) {
+		return errorText(again.diagnostics)
+	}
+	if again.replace || c.state.IsFullyKnown() && !again.state.Equal(c.state) {
+		w.Errorf("the last plan of %s is another one: replace %t, %s, not %s", key, again.replace, again.state, c.state)
+	}
+	if old != key {
+		w.set(old, before)
+	}
+	refusal = errorText(h.applyOne(w.Context(), again))
+	w.set(key, h)
+	if old != key && h.state.IsNull() { // as if nothing had been
+		w.set(old, nil)
+		w.set(key, before)
+	}
+	return refusal
+}
+
+// node is one thing to do, after others.
+type node struct {
+	after []string
+	do    func() (refusal string)
+}
+
+// walk does everything, but for what comes after something that is refused.
+func (s schedule) walk(nodes map[string]node) (refusal string) {
+	random := rand.New(rand.NewPCG(uint64(s.Order), 0)) //nolint:gosec // to be repeatable
+	done, refused := map[string]bool{}, map[string]bool{}
+	for len(done) < len(nodes) {
+		ready := readyOf(nodes, done)
+		if !s.Parallel {
+			ready = []string{ready[random.IntN(len(ready))]}
+		}
+		texts := make([]string, len(ready))
+		var together sync.WaitGroup
+		for i, name := range ready {
+			if slices.ContainsFunc(nodes[name].after, func(other string) bool { return refused[other] }) {
+				refused[name] = true
+			} else {
+				together.Go(func() { texts[i] = nodes[name].do() })
+			}
+		}
+		together.Wait()
+		for i, name := range ready {
+			done[name], refused[name] = true, refused[name] || texts[i] != ""
+		}
+		refusal += strings.Join(texts, "")
+	}
+	return refusal
+}
+
+// readyOf are the nodes of which all that comes before is done.
+func readyOf(nodes map[string]node, done map[string]bool) (ready []string) {
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		waits := func(other string) bool { _, is := nodes[other]; return is && !done[other] }
+		if !done[name] && !slices.ContainsFunc(nodes[name].after, waits) {
+			ready = append(ready, name)
+		}
+	}
+	if len(ready) == 0 {
+		panic(fmt.Sprintf("a circle in %v", nodes))
+	}
+	return ready
+}
+
+func (s schedule) String() string {
+	text := fmt.Sprintf("in order %d", s.Order)
+	for word, is := range map[string]bool{", in parallel": s.Parallel, ", -target=" + s.Target: s.Target != "",
+		", -replace=" + s.Replace: s.Replace != "", ", -refresh=false": s.NoRefresh,
+		fmt.Sprintf(", with %d writes until the broker is away", s.Fails): s.Fails > 0} {
+		if is {
+			text += word
+		}
+	}
+	return text
+}
