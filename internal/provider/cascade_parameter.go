@@ -33,26 +33,6 @@ func cascadeParameter() function.Parameter {
 	}
 }
 
-// ofCascade is what a function makes of its only argument, a cascade. It is unknown as long as that is.
-func ofCascade(
-	unknown attr.Value, run func(delay.Cascade) (any, error),
-) func(context.Context, function.ArgumentsData) (any, error) {
-	return func(ctx context.Context, arguments function.ArgumentsData) (any, error) {
-		var argument types.Dynamic
-		if wrong := arguments.Get(ctx, &argument); wrong != nil {
-			return nil, wrong
-		}
-		resolved, known, err := cascadeArgument(ctx, argument)
-		if err != nil {
-			return nil, function.NewArgumentFuncError(0, err.Error())
-		}
-		if !known {
-			return unknown, nil
-		}
-		return run(resolved)
-	}
-}
-
 // cascadeArgument is the cascade that the argument describes. It is not known while a value that it depends on is
 // unknown. A fault that no such value would mend is an error already.
 func cascadeArgument(

@@ -1,10 +1,10 @@
 package provider
 
 import (
+	"context"
+
 	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/types"
-
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 func newMermaidFunction() function.Function {
@@ -19,8 +19,19 @@ func newMermaidFunction() function.Function {
 			Parameters: []function.Parameter{cascadeParameter()},
 			Return:     function.StringReturn{},
 		},
-		run: ofCascade(types.StringUnknown(), func(c delay.Cascade) (any, error) {
-			return c.Mermaid(), nil
-		}),
+		run: func(ctx context.Context, arguments function.ArgumentsData) (any, error) {
+			var argument types.Dynamic
+			if wrong := arguments.Get(ctx, &argument); wrong != nil {
+				return nil, wrong
+			}
+			resolved, known, err := cascadeArgument(ctx, argument)
+			switch {
+			case err != nil:
+				return nil, function.NewArgumentFuncError(0, err.Error())
+			case !known:
+				return types.StringUnknown(), nil
+			}
+			return resolved.Mermaid(), nil
+		},
 	}
 }

@@ -34,23 +34,23 @@ type Topology struct {
 	Policies  map[string]Policy
 }
 
-// Exchange is a RabbitMQ exchange. Its JSON, and that of the other objects, is what a definitions file has of it.
+// Exchange is a RabbitMQ exchange.
 type Exchange struct {
-	Name       string    `json:"name"`
-	Type       string    `json:"type"`
-	Durable    bool      `json:"durable"`
-	AutoDelete bool      `json:"auto_delete"`
-	Internal   bool      `json:"internal"`
-	Arguments  Arguments `json:"arguments"`
+	Name       string
+	Type       string
+	Durable    bool
+	AutoDelete bool
+	Internal   bool
+	Arguments  Arguments
 }
 
 // Queue is a RabbitMQ queue.
 type Queue struct {
-	Name       string    `json:"name"`
-	Durable    bool      `json:"durable"`
-	AutoDelete bool      `json:"auto_delete"`
-	Exclusive  bool      `json:"-"`
-	Arguments  Arguments `json:"arguments"`
+	Name       string
+	Durable    bool
+	AutoDelete bool
+	Exclusive  bool
+	Arguments  Arguments
 }
 
 // DestinationType says what a binding leads to, in the words of the management API.
@@ -64,13 +64,13 @@ const (
 
 // Binding is a RabbitMQ binding. Two bindings are the same binding exactly if they are equal.
 type Binding struct {
-	Source          string          `json:"source"`
-	RoutingKey      string          `json:"routing_key"`
-	DestinationType DestinationType `json:"destination_type"`
-	Destination     string          `json:"destination"`
+	Source          string
+	RoutingKey      string
+	DestinationType DestinationType
+	Destination     string
 	// Arguments is the canonical JSON of the binding's arguments, empty if there are none:
 	// a binding with arguments is another binding than the one without.
-	Arguments string `json:"-"`
+	Arguments string
 }
 
 // Bindings is a set of bindings.
