@@ -60,8 +60,8 @@ func (*observedCascade) schema() schema.Schema {
 }
 
 // observe reads the configuration off the broker, and then what there is of it.
-func (m *observedCascade) observe(ctx context.Context, o *operation) error {
-	found, err := recognize.Cascade(ctx, o.vhost(), o.Vhost, o.Desired.Entry)
+func (m *observedCascade) observe(ctx context.Context, o *observation) error {
+	found, err := recognize.Cascade(ctx, o.vhost, o.subject.Vhost, o.subject.Desired.Entry)
 	if err != nil {
 		return err
 	}

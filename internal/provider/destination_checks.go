@@ -61,8 +61,8 @@ func (r *destinationResource) checkNames(ctx context.Context, plan *destinationM
 		}
 		return diags
 	}
-	diags.Append(o.explain("plan", err)...)
-	return append(diags, o.found(found)...)
+	diags.Append(o.subject.explain("plan", err)...)
+	return append(diags, o.subject.found(found)...)
 }
 
 // misnamedInPlan checks the names by what the plan has, and tells whether that includes what ends in the delivery

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -61,17 +62,17 @@ func (r *destinationResource) ImportState(
 	}
 	ctx, cancel := context.WithTimeout(ctx, defaultReadTimeout)
 	defer cancel()
-	o := &bindingOperation{vhost: r.connection.client.Vhost(vhost), binding: b}
-	there, err := o.look().Read(ctx)
-	if err == nil && !slices.Contains(there, o.binding) {
-		err = o.notFound(there)
+	subject := Destination{Vhost: vhost, Binding: b}
+	there, err := (&engine.Destination{Vhost: r.connection.client.Vhost(vhost), Binding: b}).Read(ctx)
+	if err == nil && !slices.Contains(there, b) {
+		err = subject.notFound(there)
 	}
 	var model destinationModel
 	if err == nil {
-		model, err = importedDestination(o.vhost.Name(), o.binding)
+		model, err = importedDestination(vhost, b)
 	}
 	if err != nil {
-		resp.Diagnostics.Append(o.failed("import", err))
+		resp.Diagnostics.Append(subject.failed("import", err))
 		return
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)

@@ -2,14 +2,12 @@ package provider
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework/list"
 	"github.com/hashicorp/terraform-plugin-framework/list/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
@@ -69,17 +67,9 @@ func (r *destinationListResource) List(ctx context.Context, req list.ListRequest
 			bindings, err := model.bindings(ctx, r.connection.client, vhost)
 			var results []list.ListResult
 			for _, b := range bindings {
-				destination, err := importedDestination(vhost, b)
-				if err != nil {
-					continue // it is something else
+				if found, err := findDestination(vhost, b); err == nil { // else it is something else
+					results = append(results, resultOf(ctx, req, found, nil))
 				}
-				result := req.NewListResult(ctx)
-				result.DisplayName = destination.displayName()
-				result.Diagnostics.Append(result.Identity.Set(ctx, destination.identity())...)
-				if req.IncludeResource {
-					result.Diagnostics.Append(result.Resource.Set(ctx, &destination)...)
-				}
-				results = append(results, result)
 			}
 			return results, err
 		}, push)
@@ -99,17 +89,4 @@ func (m *destinationListModel) bindings(
 		return nil, err
 	}
 	return inventory.Destinations(ctx), nil
-}
-
-// displayName says in a few words which one it is, beside its identity.
-func (m *destinationModel) displayName() string {
-	to := fmt.Sprintf("queue %q", m.Queue.ValueString())
-	if m.Queue.IsNull() {
-		to = fmt.Sprintf("exchange %q", m.Exchange.ValueString())
-	}
-	address := m.Address.ValueString()
-	if m.Match.ValueString() == string(delay.Suffix) {
-		address += " and all that ends with ." + address
-	}
-	return fmt.Sprintf("%s, from %s to %s", address, m.DeliveryExchange.ValueString(), to)
 }

@@ -268,9 +268,9 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	result, err := o.apply(ctx, engine.Rebinding{Who: model.who("created"), After: &o.binding})
-	resp.Diagnostics.Append(o.explain("create", err)...)
-	resp.Diagnostics.Append(o.found(result.Found)...)
+	result, err := o.apply(ctx, engine.Rebinding{Who: model.who("created"), After: &o.subject.Binding})
+	resp.Diagnostics.Append(o.subject.explain("create", err)...)
+	resp.Diagnostics.Append(o.subject.found(result.Found)...)
 	var unfinished *engine.UnfinishedError
 	if err == nil || errors.As(err, &unfinished) && unfinished.Undo != nil {
 		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
@@ -303,31 +303,31 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	there, found, leftovers, err := o.look().Find(ctx, leftovers)
-	if err == nil && found != o.binding {
-		o.binding = found
+	if err == nil && found != o.subject.Binding {
+		o.subject.Binding = found
 		err = model.setBinding(o.vhost.Name(), found)
 	}
 	if err != nil && !rabbit.IsKind(err, rabbit.VhostNotFound) {
-		resp.Diagnostics.Append(o.failed("read", err))
+		resp.Diagnostics.Append(o.subject.failed("read", err))
 		return
 	}
 	model.setLeftovers(leftovers)
 	// The framework wants an identity even of an object that is gone, and Terraform before 1.12 brings none.
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
-	if err != nil || !slices.Contains(there, o.binding) {
-		resp.Diagnostics.Append(o.gone(model.Address.ValueString())...)
+	if err != nil || !slices.Contains(there, o.subject.Binding) {
+		resp.Diagnostics.Append(o.subject.gone(model.Address.ValueString())...)
 		resp.State.RemoveResource(ctx)
 		return
 	}
-	resp.Diagnostics.Append(o.leftBehind(leftovers)...)
-	resp.Diagnostics.Append(o.overlaps(engine.Without(there, leftovers...))...)
-	if o.binding.DestinationType == topology.ToQueue {
+	resp.Diagnostics.Append(o.subject.leftBehind(leftovers)...)
+	resp.Diagnostics.Append(o.subject.overlaps(engine.Without(there, leftovers...))...)
+	if o.subject.Binding.DestinationType == topology.ToQueue {
 		limit, _, err := o.look().Limit(ctx)
 		if err != nil {
-			resp.Diagnostics.Append(o.failed("read", err))
+			resp.Diagnostics.Append(o.subject.failed("read", err))
 			return
 		}
-		resp.Diagnostics.Append(o.limited(limit)...)
+		resp.Diagnostics.Append(o.subject.limited(limit)...)
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 }
@@ -355,16 +355,16 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	shared, _ := req.Private.GetKey(ctx, sharedKey)
-	result, err := o.apply(ctx, engine.Rebinding{Who: prior.who("updated"), After: &o.binding,
+	result, err := o.apply(ctx, engine.Rebinding{Who: prior.who("updated"), After: &o.subject.Binding,
 		Before: &engine.Bound{Binding: before, Leftovers: leftovers, Shared: string(shared) == "true"}})
-	said := append(o.explain("update", err), o.found(result.Found)...)
+	said := append(o.subject.explain("update", err), o.subject.found(result.Found)...)
 	left := &model
 	if !result.IsNew {
-		left, o.binding = &prior, before
+		left, o.subject.Binding = &prior, before
 	}
 	var unfinished *engine.UnfinishedError
 	if errors.As(err, &unfinished) && unfinished.Undo == nil {
-		resp.Diagnostics.Append(o.leftBehind(result.Bound.Leftovers)...)
+		resp.Diagnostics.Append(o.subject.leftBehind(result.Bound.Leftovers)...)
 	}
 	resp.Diagnostics.Append(said...)
 	left.setLeftovers(result.Bound.Leftovers)
@@ -398,8 +398,24 @@ func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteReq
 	defer cancel()
 	shared, _ := req.Private.GetKey(ctx, sharedKey)
 	_, err := o.apply(ctx, engine.Rebinding{Who: model.who("destroyed"),
-		Before: &engine.Bound{Binding: o.binding, Leftovers: leftovers, Shared: string(shared) == "true"}})
-	resp.Diagnostics.Append(o.explain("destroy", err)...)
+		Before: &engine.Bound{Binding: o.subject.Binding, Leftovers: leftovers, Shared: string(shared) == "true"}})
+	resp.Diagnostics.Append(o.subject.explain("destroy", err)...)
+}
+
+// bindingOperation is one operation on a destination.
+type bindingOperation struct {
+	engine  *engine.Engine
+	vhost   *rabbit.Vhost
+	subject Destination
+}
+
+// look is for questions about the destination.
+func (o *bindingOperation) look() *engine.Destination {
+	return &engine.Destination{Vhost: o.vhost, Binding: o.subject.Binding}
+}
+
+func (o *bindingOperation) apply(ctx context.Context, change engine.Rebinding) (engine.Result, error) {
+	return o.engine.Apply(ctx, engine.Change{Vhost: o.vhost.Name(), Destination: &change, Options: o.subject.Options})
 }
 
 // newOperation gets the way to the broker for a model whose values are all known.
@@ -412,6 +428,6 @@ func (r *destinationResource) newOperation(model *destinationModel) (*bindingOpe
 		diags.Append(notConfigured())
 		return nil, diags
 	}
-	return &bindingOperation{engine: r.connection.engine, vhost: r.connection.client.Vhost(model.Vhost.ValueString()),
-		binding: b, options: model.options()}, diags
+	vhost := r.connection.client.Vhost(model.Vhost.ValueString())
+	return &bindingOperation{r.connection.engine, vhost, Destination{vhost.Name(), b, model.options()}}, diags
 }

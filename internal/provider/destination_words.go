@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,33 +15,24 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// bindingOperation is one operation on a destination, and the words for what comes of it.
-type bindingOperation struct {
-	engine  *engine.Engine
-	vhost   *rabbit.Vhost
-	binding topology.Binding
-	options engine.Options
-}
-
-// look is for questions about the destination.
-func (o *bindingOperation) look() *engine.Destination {
-	return &engine.Destination{Vhost: o.vhost, Binding: o.binding}
+// Destination is the binding that diagnostics are about.
+type Destination struct {
+	Vhost   string
+	Binding topology.Binding
+	Options engine.Options
 }
 
 // String names the destination in messages.
-func (o *bindingOperation) String() string { return o.look().String() }
-
-func (o *bindingOperation) apply(ctx context.Context, change engine.Rebinding) (engine.Result, error) {
-	return o.engine.Apply(ctx, engine.Change{Vhost: o.vhost.Name(), Destination: &change, Options: o.options})
+func (d Destination) String() string {
+	return fmt.Sprintf("%s in vhost %q", engine.BindingObject(d.Vhost, d.Binding).Name, d.Vhost)
 }
 
 // explain turns all faults of a destination into diagnostics. The verb is the intended action.
-func (o *bindingOperation) explain(verb string, err error) diag.Diagnostics {
+func (d Destination) explain(verb string, err error) diag.Diagnostics {
 	var (
 		list       engine.Errors
 		held       *engine.HeldError
@@ -60,7 +50,7 @@ func (o *bindingOperation) explain(verb string, err error) diag.Diagnostics {
 	case err == nil:
 	case errors.As(err, &list):
 		for _, each := range list {
-			diags.Append(o.explain(verb, each)...)
+			diags.Append(d.explain(verb, each)...)
 		}
 	case errors.As(err, &held):
 		for object, who := range held.By {
@@ -71,25 +61,25 @@ func (o *bindingOperation) explain(verb string, err error) diag.Diagnostics {
 			diags.Append(wantedByAnother(object, who))
 		}
 	case errors.As(err, &delivery):
-		diags.Append(o.unusable(delivery))
+		diags.Append(d.unusable(delivery))
 	case errors.As(err, &missing):
-		diags.Append(o.missing(missing))
+		diags.Append(d.missing(missing))
 	case errors.As(err, &misnamed):
-		diags.Append(misnaming{o.vhost.Name(), "a cascade or ladder"}.explain(misnamed))
+		diags.Append(misnaming{d.Vhost, "a cascade or ladder"}.explain(misnamed))
 	case errors.As(err, &exists):
-		diags.Append(o.existing())
+		diags.Append(d.existing())
 	case errors.As(err, &notVacant) && errors.As(notVacant.Err, &notEmpty):
-		diags.Append(o.onTheirWay(verb, notEmpty, notVacant.Gone))
+		diags.Append(d.onTheirWay(verb, notEmpty, notVacant.Gone))
 	case errors.As(err, &unfinished) && unfinished.Undo != nil:
-		diags.Append(o.unfinished(verb, unfinished))
+		diags.Append(d.unfinished(verb, unfinished))
 	default:
-		diags.Append(o.failed(verb, err))
+		diags.Append(d.failed(verb, err))
 	}
 	return diags
 }
 
-func (o *bindingOperation) failed(verb string, err error) diag.Diagnostic {
-	return failed(verb, "destination", o.String(), err)
+func (d Destination) failed(verb string, err error) diag.Diagnostic {
+	return failed(verb, "destination", d.String(), err)
 }
 
 // ofAnother is for a binding that another resource has taken or keeps.
@@ -115,23 +105,23 @@ const ifItMoved = "Another resource of this configuration may have it, and be ab
 const declareFirst = "Declare it first: refer to the resource that declares it, and Terraform does so."
 
 // unusable is for a delivery exchange that is missing or of another type.
-func (o *bindingOperation) unusable(err *engine.DeliveryError) diag.Diagnostic {
+func (d Destination) unusable(err *engine.DeliveryError) diag.Diagnostic {
 	if err.Missing {
 		return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange does not exist",
-			fmt.Sprintf("There is no exchange %q in vhost %q. %s", err.Exchange, o.vhost.Name(), declareFirst))
+			fmt.Sprintf("There is no exchange %q in vhost %q. %s", err.Exchange, d.Vhost, declareFirst))
 	}
 	return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange has the wrong type",
 		fmt.Sprintf("Exchange %q in vhost %q is of type %q. It has to be a topic exchange, such as that of a cascade: "+
-			"addresses are matched behind the digits of the routing key.", err.Exchange, o.vhost.Name(), err.Type))
+			"addresses are matched behind the digits of the routing key.", err.Exchange, d.Vhost, err.Type))
 }
 
 // missing is for a queue or exchange that is to get the messages.
-func (o *bindingOperation) missing(err *engine.MissingError) diag.Diagnostic {
+func (d Destination) missing(err *engine.MissingError) diag.Diagnostic {
 	kind := string(err.Type)
 	return diag.NewAttributeErrorDiagnostic(path.Root(kind), title(kind)+" does not exist",
 		fmt.Sprintf("There is no %s %q in vhost %q. This provider declares none: an application does, or "+
 			"rabbitmq_%s of the cyrilgdn/rabbitmq provider, see the guide \"Beside another RabbitMQ provider\". %s",
-			kind, err.Name, o.vhost.Name(), kind, declareFirst))
+			kind, err.Name, d.Vhost, kind, declareFirst))
 }
 
 // misnaming says that a name of a destination is that of a part of a cascade or ladder.
@@ -178,14 +168,14 @@ func otherLevels(d delay.Destination, there map[int]bool) diag.Diagnostics {
 }
 
 // existing is for a binding that is there already.
-func (o *bindingOperation) existing() diag.Diagnostic {
+func (d Destination) existing() diag.Diagnostic {
 	return diag.NewErrorDiagnostic("Binding exists already", fmt.Sprintf("Nothing was written. There is a %s. If "+
 		"nobody else owns it, set adopt = true to take it over, or import it:\n\n%s\n\n%s",
-		o, waysToImport("destination", destinationID(o.vhost.Name(), o.binding)), ifItMoved))
+		d, waysToImport("destination", destinationID(d.Vhost, d.Binding)), ifItMoved))
 }
 
 // onTheirWay says what waits, and the ways out.
-func (o *bindingOperation) onTheirWay(
+func (d Destination) onTheirWay(
 	verb string, err *drain.NotEmptyError, gone []topology.Binding,
 ) diag.Diagnostic {
 	lines := make([]string, len(err.Queues))
@@ -194,11 +184,11 @@ func (o *bindingOperation) onTheirWay(
 	}
 	stand := make([]string, len(gone))
 	for i, b := range gone {
-		stand[i] = engine.BindingObject(o.vhost.Name(), b).Name
+		stand[i] = engine.BindingObject(d.Vhost, b).Name
 	}
 	waited, longer := "", "drain_timeout, which makes it wait for them"
-	if o.options.Guard.Drain > 0 {
-		waited, longer = " after "+plaintext.Duration(o.options.Guard.Drain), "a longer drain_timeout"
+	if d.Options.Guard.Drain > 0 {
+		waited, longer = " after "+plaintext.Duration(d.Options.Guard.Drain), "a longer drain_timeout"
 	}
 	return diag.NewErrorDiagnostic("Messages are on their way", fmt.Sprintf(
 		"The destination was not %s, and nothing is unbound. In vhost %q this stands:\n\n  %s\n\n"+
@@ -207,65 +197,65 @@ func (o *bindingOperation) onTheirWay(
 			"Wait until they are delivered, and try again. Or first apply %s. Or first apply force_destroy = true, "+
 			"which unbinds at once: messages that then arrive for the address have no way on. Where messages are "+
 			"always on their way, only force_destroy helps.",
-		past(verb), o.vhost.Name(), strings.Join(stand, "\n  "), waited,
+		past(verb), d.Vhost, strings.Join(stand, "\n  "), waited,
 		strings.Join(lines, "\n  "), longer))
 }
 
 // unfinished is for a binding that may be there although it could not be made.
-func (o *bindingOperation) unfinished(verb string, err *engine.UnfinishedError) diag.Diagnostic {
+func (d Destination) unfinished(verb string, err *engine.UnfinishedError) diag.Diagnostic {
 	stays := "The %s may still be there. It stays in the state, marked as tainted: the next apply removes it and " +
 		"creates it anew."
 	if verb == "update" {
 		stays = "The %s may be there, besides the one before or in its place. It stays in the state as one of " +
 			"leftover_bindings: the next apply goes on from there, whatever the configuration is then."
 	}
-	return withMore(o.failed(verb, err.Err), notTakenBack(err.Err, err.Undo)+"\n\n"+fmt.Sprintf(stays, o))
+	return withMore(d.failed(verb, err.Err), notTakenBack(err.Err, err.Undo)+"\n\n"+fmt.Sprintf(stays, d))
 }
 
 // found warns of what may be wrong with a destination.
-func (o *bindingOperation) found(found engine.Found) diag.Diagnostics {
-	diags := o.limited(found.Limit)
+func (d Destination) found(found engine.Found) diag.Diagnostics {
+	diags := d.limited(found.Limit)
 	if len(found.Levels) > 0 {
-		own, _ := recognize.Destination(o.vhost.Name(), o.binding)
+		own, _ := recognize.Destination(d.Vhost, d.Binding)
 		diags.Append(otherLevels(own, found.Levels)...)
 	}
 	if found.LosesOverdue {
-		diags.Append(o.losesOverdue())
+		diags.Append(d.losesOverdue())
 	}
-	return append(diags, o.overlaps(found.There)...)
+	return append(diags, d.overlaps(found.There)...)
 }
 
 // losesOverdue warns of a quorum queue behind classic delay queues.
-func (o *bindingOperation) losesOverdue() diag.Diagnostic {
+func (d Destination) losesOverdue() diag.Diagnostic {
 	return diag.NewAttributeWarningDiagnostic(path.Root("queue"),
-		fmt.Sprintf("Queue %q loses overdue messages at restarts", o.binding.Destination), fmt.Sprintf(
+		fmt.Sprintf("Queue %q loses overdue messages at restarts", d.Binding.Destination), fmt.Sprintf(
 			"Quorum queue %q in vhost %q is behind classic delay queues, those of exchange %q. Some of the messages "+
 				"that fall due while a node restarts are lost, at every restart. Classic queues hand a message on at "+
 				"most once, and a quorum queue takes none before it has a leader. Use a cascade of quorum queues, or "+
 				"bind a classic queue.",
-			o.binding.Destination, o.vhost.Name(), o.binding.Source))
+			d.Binding.Destination, d.Vhost, d.Binding.Source))
 }
 
 // limited warns of a destination that refuses messages when it is full.
-func (o *bindingOperation) limited(limit string) diag.Diagnostics {
+func (d Destination) limited(limit string) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if limit != "" {
 		diags.AddAttributeWarning(path.Root("queue"), "Destination refuses messages when it is full", fmt.Sprintf(
 			"Queue %q in vhost %q refuses messages when it is full: %s. A cascade of quorum queues offers a refused "+
 				"message again three to six minutes later. 32 refused messages keep all others from leaving the same "+
 				"delay queue, whatever their destination. A cascade of classic queues loses refused messages. Let the "+
-				"queue take all messages, or give it a cascade of its own.", o.binding.Destination, o.vhost.Name(),
+				"queue take all messages, or give it a cascade of its own.", d.Binding.Destination, d.Vhost,
 			limit))
 	}
 	return diags
 }
 
 // overlaps say who else takes messages of this destination, or which messages of others it takes.
-func (o *bindingOperation) overlaps(there []topology.Binding) diag.Diagnostics {
+func (d Destination) overlaps(there []topology.Binding) diag.Diagnostics {
 	var diags diag.Diagnostics
-	own, _ := recognize.Destination(o.vhost.Name(), o.binding)
+	own, _ := recognize.Destination(d.Vhost, d.Binding)
 	var lines []string
-	for _, overlap := range delay.Overlaps(2, o.binding, topology.NewBindings(there...).Sorted()) {
+	for _, overlap := range delay.Overlaps(2, d.Binding, topology.NewBindings(there...).Sorted()) {
 		other := fmt.Sprintf("%s %q, bound with %q,", overlap.Other.DestinationType, overlap.Other.Destination,
 			overlap.Other.RoutingKey)
 		if overlap.Takes {
@@ -278,36 +268,36 @@ func (o *bindingOperation) overlaps(there []topology.Binding) diag.Diagnostics {
 	if len(lines) > 0 {
 		diags.AddWarning("Destinations take the same messages", fmt.Sprintf("This concerns the %s. Each of them gets "+
 			"a copy of such a message:\n\n  %s\n\n"+
-			"With match = \"exact\" a destination takes the messages for its own address only.", o,
+			"With match = \"exact\" a destination takes the messages for its own address only.", d,
 			strings.Join(atMost(lines), "\n  ")))
 	}
 	return diags
 }
 
 // leftBehind warns of what updates that broke off have left beside the binding.
-func (o *bindingOperation) leftBehind(leftovers []topology.Binding) diag.Diagnostics {
+func (d Destination) leftBehind(leftovers []topology.Binding) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if len(leftovers) > 0 {
 		diags.AddAttributeWarning(path.Root("leftover_bindings"), "Update is not finished", fmt.Sprintf(
 			"Besides the %s, an update that broke off has left these bindings, which get messages, too:\n\n  %s\n\n"+
 				"The next apply removes those that the configuration does not ask for.",
-			o, strings.Join(destinationIDs(o.vhost.Name(), leftovers), "\n  ")))
+			d, strings.Join(destinationIDs(d.Vhost, leftovers), "\n  ")))
 	}
 	return diags
 }
 
 // notFound lists the bindings that the destination has instead.
-func (o *bindingOperation) notFound(there []topology.Binding) error {
+func (d Destination) notFound(there []topology.Binding) error {
 	keys := map[string]bool{}
 	for _, b := range there {
-		if b.DestinationType == o.binding.DestinationType && b.Destination == o.binding.Destination {
+		if b.DestinationType == d.Binding.DestinationType && b.Destination == d.Binding.Destination {
 			keys[fmt.Sprintf("%q", b.RoutingKey)] = true
 		}
 	}
 	if len(keys) == 0 {
 		return fmt.Errorf("there is no such binding, nor any other of this exchange to this %s",
-			o.binding.DestinationType)
+			d.Binding.DestinationType)
 	}
-	return fmt.Errorf("there is no such binding; this exchange is bound to this %s with %s", o.binding.DestinationType,
+	return fmt.Errorf("there is no such binding; this exchange is bound to this %s with %s", d.Binding.DestinationType,
 		strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
 }

@@ -15,24 +15,24 @@ import (
 // state.
 
 // drift is nil if all is as declared.
-func (o *operation) drift(state *rabbit.State) diag.Diagnostics {
-	return drifted(o.String(), health.Sentences(health.Damages(o.Desired, state.Topology, state.Status)))
+func (s Subject) drift(state *rabbit.State) diag.Diagnostics {
+	return drifted(s.String(), health.Sentences(health.Damages(s.Desired, state.Topology, state.Status)))
 }
 
 // gone is for all of it.
-func (o *operation) gone(err error) diag.Diagnostics {
+func (s Subject) gone(err error) diag.Diagnostics {
 	again := "The next apply creates it again."
 	if err != nil {
-		again = fmt.Sprintf("The vhost is gone, too: declare it again, and the next apply creates the %s.", o.Kind)
+		again = fmt.Sprintf("The vhost is gone, too: declare it again, and the next apply creates the %s.", s.Kind)
 	}
-	return drifted(o.String(), []string{fmt.Sprintf("The %s is gone. Publishers get an error. Any messages that "+
-		"waited in it are lost. %s", o.Kind, again)})
+	return drifted(s.String(), []string{fmt.Sprintf("The %s is gone. Publishers get an error. Any messages that "+
+		"waited in it are lost. %s", s.Kind, again)})
 }
 
 // gone is for the binding that a destination stands for.
-func (o *bindingOperation) gone(address string) diag.Diagnostics {
+func (d Destination) gone(address string) diag.Diagnostics {
 	return drifted("destination", []string{fmt.Sprintf("The %s is gone. Messages for the address %q do not get to "+
-		"%s %q. The next apply makes it again.", o, address, o.binding.DestinationType, o.binding.Destination)})
+		"%s %q. The next apply makes it again.", d, address, d.Binding.DestinationType, d.Binding.Destination)})
 }
 
 // driftSummary is a text that the program of the guide to checks knows.

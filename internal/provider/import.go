@@ -52,13 +52,12 @@ func (r *lifecycle[M, P]) ImportState(
 	ctx, cancel := context.WithTimeout(ctx, defaultReadTimeout)
 	defer cancel()
 	vhost, entry := id.Vhost.ValueString(), id.EntryExchange.ValueString()
-	o := r.connection.entryOperation(kind, vhost, entry)
-	if err := P(&model).recognize(ctx, o.vhost(), vhost, entry); err != nil {
+	if err := P(&model).recognize(ctx, r.connection.client.Vhost(vhost), vhost, entry); err != nil {
 		var other *recognize.OtherEntryError
 		if errors.As(err, &other) {
 			err = fmt.Errorf("%w. Import that:\n\n%s", err, waysToImport(other.Kind, importID(vhost, other.Entry)))
 		}
-		resp.Diagnostics.Append(o.failed("import", err))
+		resp.Diagnostics.Append(ofEntry(kind, vhost, entry).failed("import", err))
 		return
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)

@@ -48,8 +48,8 @@ func (*observedLadder) schema() schema.Schema {
 }
 
 // observe implements observed.
-func (m *observedLadder) observe(ctx context.Context, o *operation) error {
-	ladder, err := recognize.Ladder(ctx, o.vhost(), o.Vhost, o.Desired.Entry)
+func (m *observedLadder) observe(ctx context.Context, o *observation) error {
+	ladder, err := recognize.Ladder(ctx, o.vhost, o.subject.Vhost, o.subject.Desired.Entry)
 	if err != nil {
 		return err
 	}

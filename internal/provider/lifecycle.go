@@ -132,9 +132,9 @@ func (r *lifecycle[M, P]) Create(ctx context.Context, req resource.CreateRequest
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	result, err := o.apply(ctx, topology.Topology{}, o.Desired)
-	resp.Diagnostics.Append(o.explain(ctx, "create", err)...)
-	resp.Diagnostics.Append(o.warnings(result.State)...)
+	result, err := o.apply(ctx, topology.Topology{}, o.subject.Desired)
+	resp.Diagnostics.Append(o.subject.explain(ctx, "create", err)...)
+	resp.Diagnostics.Append(o.subject.warnings(result.State)...)
 	if result.There != nil {
 		resp.Diagnostics.Append(P(&model).setActual(*result.There)...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
@@ -165,26 +165,26 @@ func (r *lifecycle[M, P]) Read(ctx context.Context, req resource.ReadRequest, re
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	state, err := o.vhost().ReadExisting(ctx, o.Desired)
+	state, err := o.vhost.ReadExisting(ctx, o.subject.Desired)
 	if err != nil && !rabbit.IsKind(err, rabbit.VhostNotFound) {
-		resp.Diagnostics.Append(o.failed("read", err))
+		resp.Diagnostics.Append(o.subject.failed("read", err))
 		return
 	}
 	// The framework wants an identity even of an object that is gone, and Terraform before 1.12 brings none.
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, declared.identity())...)
 	if err != nil || state.IsEmpty() {
-		resp.Diagnostics.Append(o.gone(err)...)
+		resp.Diagnostics.Append(o.subject.gone(err)...)
 		resp.State.RemoveResource(ctx)
 		return
 	}
-	resp.Diagnostics.Append(o.drift(state)...)
-	resp.Diagnostics.Append(o.warnings(state)...)
-	if r.connection.planned.refresh(o.Vhost, o.Desired.Entry) {
-		resp.Diagnostics.Append(o.twice())
+	resp.Diagnostics.Append(o.subject.drift(state)...)
+	resp.Diagnostics.Append(o.subject.warnings(state)...)
+	if r.connection.planned.refresh(o.subject.Vhost, o.subject.Desired.Entry) {
+		resp.Diagnostics.Append(o.subject.twice())
 	}
 	resp.Diagnostics.Append(P(&model).setActual(state.Topology)...)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
-	waits, err := json.Marshal(o.waiting(state))
+	waits, err := json.Marshal(countWaiting(o.subject.Desired, state))
 	if err != nil {
 		resp.Diagnostics.AddError("Could not keep the counts of messages", err.Error())
 		return
@@ -214,11 +214,11 @@ func (r *lifecycle[M, P]) Update(ctx context.Context, req resource.UpdateRequest
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	o.options.Rebuild = len(altered) > 0
-	result, err := o.apply(ctx, before, o.Desired)
-	resp.Diagnostics.Append(o.explain(ctx, "update", err)...)
-	resp.Diagnostics.Append(o.warnings(result.State)...)
-	resp.Diagnostics.Append(o.leftStanding(before.Delivery, result.Users)...)
+	o.subject.Options.Rebuild = len(altered) > 0
+	result, err := o.apply(ctx, before, o.subject.Desired)
+	resp.Diagnostics.Append(o.subject.explain(ctx, "update", err)...)
+	resp.Diagnostics.Append(o.subject.warnings(result.State)...)
+	resp.Diagnostics.Append(o.subject.leftStanding(before.Delivery, result.Users)...)
 	if result.There != nil {
 		left := &prior
 		if result.IsNew {
@@ -248,38 +248,22 @@ func (r *lifecycle[M, P]) Delete(ctx context.Context, req resource.DeleteRequest
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	result, err := o.apply(ctx, o.Desired, topology.Topology{})
-	resp.Diagnostics.Append(o.takenOver(result.TakenOver)...)
-	resp.Diagnostics.Append(o.explain(ctx, "destroy", err)...)
-	resp.Diagnostics.Append(o.leftStanding(o.Desired.Delivery, result.Users)...)
+	result, err := o.apply(ctx, o.subject.Desired, topology.Topology{})
+	resp.Diagnostics.Append(o.subject.takenOver(result.TakenOver)...)
+	resp.Diagnostics.Append(o.subject.explain(ctx, "destroy", err)...)
+	resp.Diagnostics.Append(o.subject.leftStanding(o.subject.Desired.Delivery, result.Users)...)
 }
 
-// operation is one change of a topology, or a look at one, and the words for what comes of it.
+// operation is one change of a topology, or a look at one.
 type operation struct {
-	engine      *engine.Engine
-	client      *rabbit.Client
-	Kind, Vhost string
-	// Desired is the topology of the configuration, or of the state for a destroy.
-	Desired topology.Topology
-	options engine.Options
-	// importable is what an import would make of what the broker has, if it would recognize it.
-	importable func(context.Context) (topology.Topology, bool)
-}
-
-// entryOperation is a look at an entry exchange and the objects behind it.
-func (c *connection) entryOperation(kind, vhost, entry string) *operation {
-	return &operation{client: c.client, Kind: kind, Vhost: vhost, Desired: topology.Topology{Entry: entry}}
-}
-
-func (o *operation) vhost() *rabbit.Vhost { return o.client.Vhost(o.Vhost) }
-
-// String names in messages what the operation is about.
-func (o *operation) String() string {
-	return fmt.Sprintf("%s with entry exchange %q in vhost %q", o.Kind, o.Desired.Entry, o.Vhost)
+	engine  *engine.Engine
+	vhost   *rabbit.Vhost
+	subject Subject
 }
 
 func (o *operation) change(before, after topology.Topology) engine.Change {
-	return engine.Change{Kind: o.Kind, Vhost: o.Vhost, Before: before, After: after, Options: o.options}
+	return engine.Change{Kind: o.subject.Kind, Vhost: o.subject.Vhost, Before: before, After: after,
+		Options: o.subject.Options}
 }
 
 func (o *operation) apply(ctx context.Context, before, after topology.Topology) (engine.Result, error) {
@@ -296,33 +280,17 @@ func (r *lifecycle[M, P]) newOperation(model P) (*operation, diag.Diagnostics) {
 		diags.Append(notConfigured())
 		return nil, diags
 	}
-	o := &operation{
-		engine: r.connection.engine, client: r.connection.client,
-		Kind: model.kind(), Vhost: model.common().Vhost.ValueString(), Desired: desired,
-		options: model.common().options(),
-	}
-	o.importable = func(ctx context.Context) (topology.Topology, bool) {
+	vhost := r.connection.client.Vhost(model.common().Vhost.ValueString())
+	importable := func(ctx context.Context) (topology.Topology, bool) {
 		var found M
-		if err := P(&found).recognize(ctx, o.vhost(), o.Vhost, desired.Entry); err != nil {
+		if err := P(&found).recognize(ctx, vhost, vhost.Name(), desired.Entry); err != nil {
 			return topology.Topology{}, false
 		}
 		recognized, diags := P(&found).expand()
 		return recognized, !diags.HasError()
 	}
-	return o, diags
-}
-
-// waiting is what waits, by the broker's lagging count.
-func (o *operation) waiting(state *rabbit.State) waiting {
-	var waits waiting
-	for name, status := range state.Status {
-		if name == o.Desired.Parking() { // which is called like its exchange
-			waits.Parked.add(status.Messages)
-		} else {
-			waits.Delayed.add(status.Messages)
-		}
-	}
-	return waits
+	return &operation{r.connection.engine, vhost, Subject{Kind: model.kind(), Vhost: vhost.Name(), Desired: desired,
+		Options: model.common().options(), Importable: importable}}, diags
 }
 
 // inFlightKey is where the private state keeps what Read counted, for the warnings of plans.

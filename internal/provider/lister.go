@@ -12,19 +12,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 )
-
-// listed is a declaration that can be found on a broker.
-type listed[M any] interface {
-	declaration[M]
-	// listDescription is that of the list resource.
-	listDescription() string
-	// displayName says in a few words which one the model is, beside its identity.
-	displayName() string
-}
 
 // lister is what all list resources have in common.
 type lister struct{ connected }
@@ -96,21 +86,40 @@ func (r *lister) vhosts(ctx context.Context, kind string, only types.String) ([]
 	return vhosts, nil
 }
 
-var _ list.ListResourceWithConfigure = (*declaredLister[cascadeModel, *cascadeModel])(nil)
+var _ list.ListResourceWithConfigure = (*declaredLister)(nil)
 
 // declaredLister is the list resource that finds the cascades or ladders, whoever declared them.
-type declaredLister[M any, P listed[M]] struct{ lister }
-
-func (r *declaredLister[M, P]) Metadata(
-	_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse,
-) {
-	resp.TypeName = req.ProviderTypeName + "_" + P(new(M)).kind()
+type declaredLister struct {
+	lister
+	kind, description string
 }
 
-func (r *declaredLister[M, P]) ListResourceConfigSchema(
+func newCascadeLister() list.ListResource {
+	return &declaredLister{kind: recognize.KindCascade, description: "Finds the delay cascades of a virtual host or of the whole broker, for `terraform query`, " +
+		"whoever declared them. The query also writes `resource` and `import` blocks for them. Needs Terraform 1.14 " +
+		"or later.\n\n" +
+		"A cascade is found by the keys of its entry exchange and the objects behind it, as an import recognizes it. " +
+		"Damage does not hide it as long as the keys say what it was. One whose entry is gone, or leads nowhere, is " +
+		"not found. It can still be imported by its identity if the exchange below proves it."}
+}
+
+func newLadderLister() list.ListResource {
+	return &declaredLister{kind: recognize.KindLadder, description: "Finds the ladders of a virtual host or of the whole broker, for `terraform query`, " +
+		"whoever declared them. The query also writes `resource` and `import` blocks for them. Needs Terraform 1.14 " +
+		"or later.\n\n" +
+		"A ladder is found by its entry exchange and the keys that lead from there to queues, such as `30s.*.#`, as " +
+		"an import recognizes it. For that the queue of one delay has to be whole. Bindings to other queues, such as " +
+		"those of another ladder, do not hide it; a plan shows them as drift."}
+}
+
+func (r *declaredLister) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_" + r.kind
+}
+
+func (r *declaredLister) ListResourceConfigSchema(
 	_ context.Context, _ list.ListResourceSchemaRequest, resp *list.ListResourceSchemaResponse,
 ) {
-	resp.Schema = r.schema(P(new(M)).listDescription(), nil)
+	resp.Schema = r.schema(r.description, nil)
 }
 
 type listerModel struct {
@@ -118,46 +127,49 @@ type listerModel struct {
 }
 
 // List implements list.ListResource.
-func (r *declaredLister[M, P]) List(ctx context.Context, req list.ListRequest, stream *list.ListResultsStream) {
+func (r *declaredLister) List(ctx context.Context, req list.ListRequest, stream *list.ListResultsStream) {
 	var model listerModel
 	if diags := req.Config.Get(ctx, &model); diags.HasError() {
 		stream.Results = list.ListResultsStreamDiagnostics(diags)
 		return
 	}
 	stream.Results = func(push func(list.ListResult) bool) {
-		r.list(ctx, P(new(M)).kind(), model.Vhost, req.Limit, func(vhost string) ([]list.ListResult, error) {
+		r.list(ctx, r.kind, model.Vhost, req.Limit, func(vhost string) ([]list.ListResult, error) {
 			return r.in(ctx, vhost, req)
 		}, push)
 	}
 }
 
 // in lists what there is in one vhost.
-func (r *declaredLister[M, P]) in(ctx context.Context, vhost string, req list.ListRequest) ([]list.ListResult, error) {
+func (r *declaredLister) in(ctx context.Context, vhost string, req list.ListRequest) ([]list.ListResult, error) {
 	inventory, err := engine.Inventory(ctx, r.connection.client.Vhost(vhost), recognize.CanBeEntry)
 	if err != nil {
 		return nil, err
 	}
 	var results []list.ListResult
-	for _, found := range inventory.All(ctx) {
-		var model M
-		if found.Kind != P(&model).kind() {
+	for _, each := range inventory.All(ctx) {
+		if each.Kind != r.kind {
 			continue
 		}
-		if err := P(&model).recognize(ctx, inventory, vhost, found.Entry); err != nil {
+		found, diags, err := findDeclared(ctx, r.kind, inventory, vhost, each.Entry)
+		if err != nil {
 			return nil, err
 		}
-		result := req.NewListResult(ctx)
-		result.DisplayName = plaintext.Line(P(&model).displayName())
-		result.Diagnostics.Append(result.Identity.Set(ctx, P(&model).common().identity())...)
-		if req.IncludeResource {
-			desired, diags := P(&model).expand()
-			result.Diagnostics.Append(diags...)
-			result.Diagnostics.Append(P(&model).setActual(inventory.Within(desired))...)
-			result.Diagnostics.Append(result.Resource.Set(ctx, &model)...)
-		}
-		results = append(results, result)
+		results = append(results, resultOf(ctx, req, found, diags))
 	}
 	return results, nil
+}
+
+// resultOf shows what is found. The diagnostics are for its state.
+func resultOf(ctx context.Context, req list.ListRequest, found Found, diags diag.Diagnostics) list.ListResult {
+	result := req.NewListResult(ctx)
+	result.DisplayName = found.DisplayName
+	result.Diagnostics.Append(result.Identity.Set(ctx, found.Identity)...)
+	if req.IncludeResource {
+		result.Diagnostics.Append(diags...)
+		result.Diagnostics.Append(result.Resource.Set(ctx, found.State)...)
+	}
+	return result
 }
 
 // concernsVhost tells whether an error says nothing of other vhosts. The user may not look into this one, or it is

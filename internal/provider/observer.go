@@ -30,7 +30,13 @@ type observed[M any] interface {
 	// place says where it is.
 	place() (vhost, entry types.String)
 	// observe reads the configuration off the broker, and then what there is of it.
-	observe(ctx context.Context, o *operation) error
+	observe(ctx context.Context, o *observation) error
+}
+
+// observation is one look at what there is behind an entry exchange.
+type observation struct {
+	vhost   *rabbit.Vhost
+	subject Subject
 }
 
 var _ datasource.DataSourceWithConfigure = (*observer[observedCascade, *observedCascade])(nil)
@@ -62,14 +68,15 @@ func (d *observer[M, P]) Read(ctx context.Context, req datasource.ReadRequest, r
 	ctx, cancel := context.WithTimeout(ctx, defaultReadTimeout)
 	defer cancel()
 	vhost, entry := P(&model).place()
-	o := d.connection.entryOperation(P(&model).kind(), vhostOf(vhost), entry.ValueString())
+	o := &observation{d.connection.client.Vhost(vhostOf(vhost)),
+		ofEntry(P(&model).kind(), vhostOf(vhost), entry.ValueString())}
 	if err := P(&model).observe(ctx, o); err != nil {
 		var other *recognize.OtherEntryError
 		if errors.As(err, &other) {
 			err = fmt.Errorf("%w. Read that with the data source rabbitmqdelay_%s and entry_exchange = %q", err,
 				other.Kind, other.Entry)
 		}
-		resp.Diagnostics.Append(o.failed("read", err))
+		resp.Diagnostics.Append(o.subject.failed("read", err))
 		return
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
@@ -92,19 +99,19 @@ func (m *observedDeclared) place() (vhost, entry types.String) { return m.Vhost,
 // observeDeclared reads what there is of something with so many digits in its keys, 0 if they do not reach the delivery
 // exchange.
 func (m *observedDeclared) observeDeclared(
-	ctx context.Context, o *operation, shows depiction, digits int,
+	ctx context.Context, o *observation, shows depiction, digits int,
 ) (*rabbit.State, error) {
-	o.Desired = shows.desired
-	state, err := o.vhost().ReadExisting(ctx, o.Desired)
+	o.subject.Desired = shows.desired
+	state, err := o.vhost.ReadExisting(ctx, o.subject.Desired)
 	if err != nil {
 		return nil, err
 	}
-	m.DeliveryExchange = types.StringValue(o.Desired.Delivery)
+	m.DeliveryExchange = types.StringValue(o.subject.Desired.Delivery)
 	m.QueueType = shows.queueType
 	m.Summary = types.StringValue(shows.summary)
-	waits := o.waiting(state)
+	waits := countWaiting(o.subject.Desired, state)
 	m.Messages, m.Unroutable = waits.Delayed.value(), types.Int64Null()
-	if o.Desired.Parking() != "" {
+	if o.subject.Desired.Parking() != "" {
 		m.Unroutable = waits.Parked.value()
 	}
 	m.Findings, err = o.observedFindings(ctx, state, digits)
@@ -226,14 +233,14 @@ func declaredTTL(queue topology.Queue) types.Int64 {
 }
 
 // observedFindings are the findings, with digits as in observeDeclared.
-func (o *operation) observedFindings(ctx context.Context, state *rabbit.State, digits int) ([]observedFinding, error) {
+func (o *observation) observedFindings(ctx context.Context, state *rabbit.State, digits int) ([]observedFinding, error) {
 	var found []health.Finding
-	for _, damage := range health.Damages(o.Desired, state.Topology, state.Status) {
+	for _, damage := range health.Damages(o.subject.Desired, state.Topology, state.Status) {
 		if damage.Severity != health.Harmless {
 			found = append(found, damage.Finding)
 		}
 	}
-	found = append(found, engine.Findings(o.Vhost, o.Desired, state)...)
+	found = append(found, engine.Findings(o.subject.Vhost, o.subject.Desired, state)...)
 	if digits > 0 {
 		astray, err := o.astray(ctx, digits)
 		if err != nil {
@@ -256,20 +263,20 @@ const mostAstray = 10
 
 // astray are the bindings of the delivery exchange that are made for another number of levels than anything that ends
 // there has.
-func (o *operation) astray(ctx context.Context, digits int) ([]health.Finding, error) {
-	bindings, err := o.vhost().BindingsFrom(ctx, o.Desired.Delivery)
+func (o *observation) astray(ctx context.Context, digits int) ([]health.Finding, error) {
+	bindings, err := o.vhost.BindingsFrom(ctx, o.subject.Desired.Delivery)
 	if err != nil {
 		return nil, err
 	}
 	there := map[int]bool{digits: true}
 	var found []health.Finding
 	for _, b := range topology.NewBindings(bindings...).Sorted() {
-		d, err := recognize.Destination(o.Vhost, b)
+		d, err := recognize.Destination(o.subject.Vhost, b)
 		if err != nil || d.Match != delay.Exact || there[d.Levels] {
 			continue
 		}
 		if len(there) == 1 { // something else may end there, too
-			others, err := engine.LevelsInto(ctx, o.vhost(), o.Desired.Delivery)
+			others, err := engine.LevelsInto(ctx, o.vhost, o.subject.Desired.Delivery)
 			if err != nil {
 				return nil, err
 			}
@@ -280,10 +287,10 @@ func (o *operation) astray(ctx context.Context, digits int) ([]health.Finding, e
 			continue
 		}
 		found = append(found, health.Finding{
-			Severity: health.Error, Object: engine.BindingObject(o.Vhost, b).Name,
+			Severity: health.Error, Object: engine.BindingObject(o.subject.Vhost, b).Name,
 			Cause: fmt.Sprintf("made for levels = %d, not %d", d.Levels, digits),
 			Effect: fmt.Sprintf("it takes no message of the %s: those for %q are unroutable unless something "+
-				"else is bound for them", o.Kind, d.Address),
+				"else is bound for them", o.subject.Kind, d.Address),
 		})
 	}
 	return found, nil

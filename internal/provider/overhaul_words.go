@@ -14,6 +14,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // overhaul is a rebuild or a replacement, as a plan knows it.
@@ -47,6 +49,19 @@ type movedEntry struct {
 type waiting struct {
 	// Delayed are on their way, and Parked are unroutable.
 	Delayed, Parked tally
+}
+
+// countWaiting is what waits in the queues of a topology.
+func countWaiting(desired topology.Topology, state *rabbit.State) waiting {
+	var waits waiting
+	for name, status := range state.Status {
+		if name == desired.Parking() { // which is called like its exchange
+			waits.Parked.add(status.Messages)
+		} else {
+			waits.Delayed.add(status.Messages)
+		}
+	}
+	return waits
 }
 
 // isNone tells whether it is known that nothing waits.

@@ -72,10 +72,10 @@ func (r *lifecycle[M, P]) lookForCreate(ctx context.Context, plan P) diag.Diagno
 	}
 	return r.look(ctx, topology.Topology{}, plan, false, func(o *operation, err error) (diags diag.Diagnostics) {
 		if rabbit.IsKind(err, rabbit.LavinMQ) {
-			diags.Append(o.failed("create", err))
+			diags.Append(o.subject.failed("create", err))
 			return diags
 		}
-		for _, found := range o.explain(ctx, "create", err) {
+		for _, found := range o.subject.explain(ctx, "create", err) {
 			detail := "The apply will be refused, as things are. " + strings.TrimPrefix(found.Detail(), nothingWritten)
 			diags.AddWarning(found.Summary(), detail)
 		}
@@ -93,10 +93,10 @@ func (r *lifecycle[M, P]) lookForReplacement(ctx context.Context, plan P) diag.D
 	return r.look(ctx, topology.Topology{}, plan, true, func(o *operation, err error) (diags diag.Diagnostics) {
 		if rabbit.IsKind(err, rabbit.VhostNotFound) {
 			diags.AddAttributeError(path.Root("vhost"), "Vhost does not exist", fmt.Sprintf(
-				refused+"There is no vhost %q. Declare it in an apply before this one.", o.Vhost))
+				refused+"There is no vhost %q. Declare it in an apply before this one.", o.subject.Vhost))
 			return diags
 		}
-		return refusedWith(o.explain(ctx, "create", err), refused)
+		return refusedWith(o.subject.explain(ctx, "create", err), refused)
 	})
 }
 
@@ -128,12 +128,12 @@ func (r *lifecycle[M, P]) look(
 	if o == nil {
 		return diags
 	}
-	o.options.Own, o.options.Replaces = r.prior(o.Vhost), replaces
-	o.options.DeliveryPlanned = slices.ContainsFunc(r.connection.planned.in(o.Vhost),
-		func(one planned) bool { return one.Has(o.Desired.Delivery) })
-	for _, problem := range o.engine.Preview(ctx, o.change(before, o.Desired)) {
+	o.subject.Options.Own, o.subject.Options.Replaces = r.prior(o.subject.Vhost), replaces
+	o.subject.Options.DeliveryPlanned = slices.ContainsFunc(r.connection.planned.in(o.subject.Vhost),
+		func(one planned) bool { return one.Has(o.subject.Desired.Delivery) })
+	for _, problem := range o.engine.Preview(ctx, o.change(before, o.subject.Desired)) {
 		if problem.Code == engine.Displaces {
-			diags.Append(o.explain(ctx, "update", problem.Cause)...)
+			diags.Append(o.subject.explain(ctx, "update", problem.Cause)...)
 		} else {
 			diags.Append(refused(o, problem.Cause)...)
 		}
@@ -185,7 +185,7 @@ func (r *lifecycle[M, P]) inbound(ctx context.Context, state P) []string {
 		return nil
 	}
 	var lines []string
-	for _, problem := range o.engine.Preview(ctx, o.change(o.Desired, topology.Topology{})) {
+	for _, problem := range o.engine.Preview(ctx, o.change(o.subject.Desired, topology.Topology{})) {
 		var inbound *engine.InboundError
 		if !errors.As(problem.Cause, &inbound) {
 			continue

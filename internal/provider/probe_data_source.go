@@ -93,10 +93,10 @@ func (d *probeDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 	}
 	vhost := vhostOf(model.Vhost)
 	client := d.connection.client
-	o := d.connection.entryOperation("cascade", vhost, model.EntryExchange.ValueString())
-	found, err := recognize.Cascade(ctx, client.Vhost(vhost), vhost, o.Desired.Entry)
+	subject := ofEntry("cascade", vhost, model.EntryExchange.ValueString())
+	found, err := recognize.Cascade(ctx, client.Vhost(vhost), vhost, subject.Desired.Entry)
 	if err != nil {
-		resp.Diagnostics.Append(o.notRecognized("probe", err))
+		resp.Diagnostics.Append(subject.notRecognized("probe", err))
 		return
 	}
 	address := "probe-" + rand.Text()
@@ -113,14 +113,14 @@ func (d *probeDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 	if err == nil {
 		var took time.Duration
 		took, err = client.Probe(ctx, rabbit.Probe{
-			Vhost: vhost, Exchange: o.Desired.Entry, RoutingKey: key, Delivery: found.DeliveryExchange,
+			Vhost: vhost, Exchange: subject.Desired.Entry, RoutingKey: key, Delivery: found.DeliveryExchange,
 			BindingKey: binding, Within: due + tolerance,
 		})
 		model.MeasuredDelay = durationValue(took)
 		model.LatenessMS = types.Int64Value((took - due).Milliseconds())
 	}
 	if err != nil {
-		resp.Diagnostics.Append(o.failed("probe", err))
+		resp.Diagnostics.Append(subject.failed("probe", err))
 		return
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)

@@ -457,8 +457,7 @@ func (p *rabbitmqdelay) DataSources(context.Context) []func() datasource.DataSou
 
 func (p *rabbitmqdelay) ListResources(context.Context) []func() list.ListResource {
 	return []func() list.ListResource{
-		func() list.ListResource { return &declaredLister[cascadeModel, *cascadeModel]{} },
-		func() list.ListResource { return &declaredLister[ladderModel, *ladderModel]{} },
+		newCascadeLister, newLadderLister,
 		func() list.ListResource { return &destinationListResource{} },
 	}
 }
