@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -28,9 +26,7 @@ func (r *destinationResource) checkNames(ctx context.Context, plan *destinationM
 	planned := r.connection.planned.in(plan.Vhost.ValueString())
 	diags, ends := misnamedInPlan(plan.config(), planned)
 	behindClassic := isBehindClassic(plan.config(), planned)
-	asks := (changed || behindClassic) && r.connection.client != nil && !r.connection.silent.Load() &&
-		!plan.hasUnknownName()
-	if diags.HasError() || !asks {
+	if diags.HasError() || r.connection.client == nil || plan.hasUnknownName() {
 		return diags
 	}
 	o, more := r.newOperation(plan)
@@ -39,30 +35,13 @@ func (r *destinationResource) checkNames(ctx context.Context, plan *destinationM
 	}
 	ctx, cancel := context.WithTimeout(ctx, glance)
 	defer cancel()
-	var found engine.Found
-	var err error
-	if changed {
-		err = o.look().CheckNames(ctx)
+	o.options.DeliveryPlanned, o.options.BehindClassic = ends, behindClassic
+	var before []topology.Binding
+	if !changed {
+		before = append(before, o.binding)
 	}
-	if err == nil && changed && !ends {
-		found.Levels, err = o.look().OtherLevels(ctx)
-	}
-	switch {
-	case err != nil:
-	case behindClassic:
-		found.LosesOverdue, err = o.look().IsQuorum(ctx)
-	case changed && !ends:
-		found.LosesOverdue, err = o.look().LosesOverdue(ctx)
-	}
-	var misnamed *engine.MisnamedError
-	if err != nil && !errors.As(err, &misnamed) && !rabbit.IsKind(err, rabbit.LavinMQ) { // the apply asks again
-		if ctx.Err() != nil || rabbit.IsKind(err, rabbit.Unreachable) {
-			r.connection.silent.Store(true)
-		}
-		return diags
-	}
-	diags.Append(o.explain("plan", err)...)
-	return append(diags, o.found(found)...)
+	problems := o.engine.Preview(ctx, o.change("planned", before, o.binding))
+	return append(diags, o.explainAll("plan", problems, nil)...)
 }
 
 // misnamedInPlan checks the names by what the plan has, and tells whether that includes what ends in the delivery

@@ -62,7 +62,7 @@ func (r *destinationResource) ImportState(
 	ctx, cancel := context.WithTimeout(ctx, defaultReadTimeout)
 	defer cancel()
 	o := &bindingOperation{vhost: r.connection.client.Vhost(vhost), binding: b}
-	there, err := o.look().Read(ctx)
+	there, err := o.vhost.BindingsFrom(ctx, b.Source)
 	if err == nil && !slices.Contains(there, o.binding) {
 		err = o.notFound(there)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -268,11 +269,12 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	result, err := o.apply(ctx, engine.Rebinding{Who: model.who("created"), After: &o.binding})
-	resp.Diagnostics.Append(o.explain("create", err)...)
-	resp.Diagnostics.Append(o.found(result.Found)...)
-	var unfinished *engine.UnfinishedError
-	if err == nil || errors.As(err, &unfinished) && unfinished.Undo != nil {
+	result, err := o.engine.Apply(ctx, o.change(model.who("created"), nil, o.binding))
+	resp.Diagnostics.Append(o.explainAll("create", result.Problems, err)...)
+	if result.State != nil {
+		resp.Diagnostics.Append(o.overlaps(result.State.Bindings.Sorted())...)
+	}
+	if result.There != nil {
 		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
 	}
@@ -302,7 +304,7 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	there, found, leftovers, err := o.look().Find(ctx, leftovers)
+	there, found, leftovers, err := engine.FindBinding(ctx, o.vhost, o.binding, leftovers)
 	if err == nil && found != o.binding {
 		o.binding = found
 		err = model.setBinding(o.vhost.Name(), found)
@@ -320,14 +322,14 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 		return
 	}
 	resp.Diagnostics.Append(o.leftBehind(leftovers)...)
-	resp.Diagnostics.Append(o.overlaps(engine.Without(there, leftovers...))...)
+	resp.Diagnostics.Append(o.overlaps(without(there, leftovers))...)
 	if o.binding.DestinationType == topology.ToQueue {
-		limit, _, err := o.look().Limit(ctx)
+		queue, status, _, err := o.vhost.QueueStatus(ctx, o.binding.Destination)
 		if err != nil {
 			resp.Diagnostics.Append(o.failed("read", err))
 			return
 		}
-		resp.Diagnostics.Append(o.limited(limit)...)
+		resp.Diagnostics.Append(o.limited(health.Refuses(queue, status))...)
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 }
@@ -354,28 +356,58 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	shared, _ := req.Private.GetKey(ctx, sharedKey)
-	result, err := o.apply(ctx, engine.Rebinding{Who: prior.who("updated"), After: &o.binding,
-		Before: &engine.Bound{Binding: before, Leftovers: leftovers, Shared: string(shared) == "true"}})
-	said := append(o.explain("update", err), o.found(result.Found)...)
-	left := &model
-	if !result.IsNew {
-		left, o.binding = &prior, before
+	isShared := isShared(ctx, req.Private) && before != o.binding
+	own := append(slices.Clone(leftovers), before)
+	if isShared {
+		own = without(own, []topology.Binding{before})
 	}
+	result, err := o.engine.Apply(ctx, o.change(prior.who("updated"), own, o.binding))
+	said := o.explainAll("update", result.Problems, err)
+	if result.State != nil {
+		said.Append(o.overlaps(result.State.Bindings.Sorted())...)
+	}
+	left, has := &model, o.binding
+	if !result.IsNew {
+		left, has = &prior, before
+	}
+	there := topology.Bindings{}
+	if result.There != nil {
+		there = result.There.Bindings
+	}
+	if !slices.Contains(own, o.binding) {
+		own = append(own, o.binding)
+	}
+	leftovers = slices.DeleteFunc(own, func(b topology.Binding) bool { return b == has || !there.Has(b) })
+	o.binding = has
 	var unfinished *engine.UnfinishedError
 	if errors.As(err, &unfinished) && unfinished.Undo == nil {
-		resp.Diagnostics.Append(o.leftBehind(result.Bound.Leftovers)...)
+		resp.Diagnostics.Append(o.leftBehind(leftovers)...)
 	}
 	resp.Diagnostics.Append(said...)
-	left.setLeftovers(result.Bound.Leftovers)
-	resp.Diagnostics.Append(resp.Private.SetKey(ctx, sharedKey, fmt.Append(nil, result.Bound.Shared))...)
+	left.setLeftovers(leftovers)
+	_, isTaken := result.TakenOver[engine.BindingObject(o.vhost.Name(), before)]
+	shared := fmt.Append(nil, !result.IsNew && (isShared || isTaken))
+	resp.Diagnostics.Append(resp.Private.SetKey(ctx, sharedKey, shared)...)
 	resp.Diagnostics.Append(resp.State.Set(ctx, left)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, left.identity())...)
+}
+
+func without(bindings, others []topology.Binding) []topology.Binding {
+	return slices.DeleteFunc(slices.Clone(bindings),
+		func(b topology.Binding) bool { return slices.Contains(others, b) })
 }
 
 // sharedKey is where the private state keeps that another resource has taken the binding, which an update could not
 // leave behind. Whoever has the binding in the state then has it no more.
 const sharedKey = "shared"
+
+// isShared tells whether the private state says so.
+func isShared(ctx context.Context, private interface {
+	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
+}) bool {
+	shared, _ := private.GetKey(ctx, sharedKey)
+	return string(shared) == "true"
+}
 
 // Delete removes this binding and what updates have left of it, and nothing else.
 func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
@@ -396,9 +428,14 @@ func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteReq
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	shared, _ := req.Private.GetKey(ctx, sharedKey)
-	_, err := o.apply(ctx, engine.Rebinding{Who: model.who("destroyed"),
-		Before: &engine.Bound{Binding: o.binding, Leftovers: leftovers, Shared: string(shared) == "true"}})
+	own := leftovers
+	if !isShared(ctx, req.Private) {
+		own = append(own, o.binding)
+	}
+	if len(own) == 0 {
+		return
+	}
+	_, err := o.engine.Apply(ctx, o.change(model.who("destroyed"), own))
 	resp.Diagnostics.Append(o.explain("destroy", err)...)
 }
 

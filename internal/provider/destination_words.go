@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -29,16 +28,16 @@ type bindingOperation struct {
 	options engine.Options
 }
 
-// look is for questions about the destination.
-func (o *bindingOperation) look() *engine.Destination {
-	return &engine.Destination{Vhost: o.vhost, Binding: o.binding}
+// String names the destination in messages.
+func (o *bindingOperation) String() string {
+	return fmt.Sprintf("%s in vhost %q", engine.BindingObject(o.vhost.Name(), o.binding).Name, o.vhost.Name())
 }
 
-// String names the destination in messages.
-func (o *bindingOperation) String() string { return o.look().String() }
-
-func (o *bindingOperation) apply(ctx context.Context, change engine.Rebinding) (engine.Result, error) {
-	return o.engine.Apply(ctx, engine.Change{Vhost: o.vhost.Name(), Destination: &change, Options: o.options})
+// change is one of bindings, named for the errors of others.
+func (o *bindingOperation) change(who string, before []topology.Binding, after ...topology.Binding) engine.Change {
+	return engine.Change{Kind: who, Vhost: o.vhost.Name(), Options: o.options,
+		Before: topology.Topology{Bindings: topology.NewBindings(before...)},
+		After:  topology.Topology{Bindings: topology.NewBindings(after...)}}
 }
 
 // explain turns all faults of a destination into diagnostics. The verb is the intended action.
@@ -54,6 +53,9 @@ func (o *bindingOperation) explain(verb string, err error) diag.Diagnostics {
 		notVacant  *engine.NotVacantError
 		notEmpty   *drain.NotEmptyError
 		unfinished *engine.UnfinishedError
+		limited    *engine.LimitError
+		levels     *engine.LevelsError
+		overdue    *engine.LosesOverdueError
 	)
 	var diags diag.Diagnostics
 	switch {
@@ -82,6 +84,13 @@ func (o *bindingOperation) explain(verb string, err error) diag.Diagnostics {
 		diags.Append(o.onTheirWay(verb, notEmpty, notVacant.Gone))
 	case errors.As(err, &unfinished) && unfinished.Undo != nil:
 		diags.Append(o.unfinished(verb, unfinished))
+	case errors.As(err, &limited):
+		diags.Append(o.limited(limited.Limit)...)
+	case errors.As(err, &levels):
+		own, _ := recognize.Destination(o.vhost.Name(), o.binding)
+		diags.Append(otherLevels(own, levels.There)...)
+	case errors.As(err, &overdue):
+		diags.Append(o.losesOverdue())
 	default:
 		diags.Append(o.failed(verb, err))
 	}
@@ -222,17 +231,13 @@ func (o *bindingOperation) unfinished(verb string, err *engine.UnfinishedError) 
 	return withMore(o.failed(verb, err.Err), notTakenBack(err.Err, err.Undo)+"\n\n"+fmt.Sprintf(stays, o))
 }
 
-// found warns of what may be wrong with a destination.
-func (o *bindingOperation) found(found engine.Found) diag.Diagnostics {
-	diags := o.limited(found.Limit)
-	if len(found.Levels) > 0 {
-		own, _ := recognize.Destination(o.vhost.Name(), o.binding)
-		diags.Append(otherLevels(own, found.Levels)...)
+// explainAll turns what a change has met into diagnostics, after its error.
+func (o *bindingOperation) explainAll(verb string, problems []engine.Problem, err error) diag.Diagnostics {
+	diags := o.explain(verb, err)
+	for _, problem := range problems {
+		diags.Append(o.explain(verb, problem.Cause)...)
 	}
-	if found.LosesOverdue {
-		diags.Append(o.losesOverdue())
-	}
-	return append(diags, o.overlaps(found.There)...)
+	return diags
 }
 
 // losesOverdue warns of a quorum queue behind classic delay queues.

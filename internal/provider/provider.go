@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
@@ -222,8 +221,6 @@ type connection struct {
 	// planned is what a plan has, and bindings are those of its new destinations.
 	planned  *plannedTopologies
 	bindings sync.Map
-	// silent is set when the broker did not answer a plan, so that not each resource waits for it.
-	silent atomic.Bool
 }
 
 // isKnown tells whether there is a way to the broker. It may be asked of a resource that was not configured.

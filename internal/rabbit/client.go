@@ -147,8 +147,8 @@ func (c *Client) management(call *transport.Call) *rabbithole.Client {
 func parseEndpoint(text string) (*url.URL, error) {
 	refuse := func(message string) (*url.URL, error) {
 		// The text is not repeated: it may hold a password.
-		return nil, &ConfigError{Attribute: "endpoint", Message: message + "; it is the base URL of the management API, such as " +
-			"http://127.0.0.1:15672"}
+		return nil, &ConfigError{Attribute: "endpoint", Message: message +
+			"; it is the base URL of the management API, such as http://127.0.0.1:15672"}
 	}
 	u, err := url.Parse(text)
 	switch {
@@ -186,7 +186,8 @@ func parseAMQPURI(text string) (*url.URL, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "amqp" && u.Scheme != "amqps" || u.Hostname() == "" || !hasPort(u) {
-		return nil, &ConfigError{Attribute: "amqp_uri", Message: "is not an AMQP URI, such as amqps://rabbitmq.example.com:5671"}
+		return nil, &ConfigError{Attribute: "amqp_uri",
+			Message: "is not an AMQP URI, such as amqps://rabbitmq.example.com:5671"}
 	}
 	return u, nil
 }
@@ -203,10 +204,12 @@ func (config Config) secrets() transport.Secrets {
 
 func (config *Config) applyDefaults() error {
 	if config.RequestTimeout < 0 {
-		return &ConfigError{Attribute: "request_timeout", Message: fmt.Sprintf("is %s; it has to be positive", config.RequestTimeout)}
+		return &ConfigError{Attribute: "request_timeout",
+			Message: fmt.Sprintf("is %s; it has to be positive", config.RequestTimeout)}
 	}
 	if config.MaxParallelRequests < 0 {
-		return &ConfigError{Attribute: "max_parallel_requests", Message: fmt.Sprintf("is %d; it has to be positive", config.MaxParallelRequests)}
+		return &ConfigError{Attribute: "max_parallel_requests",
+			Message: fmt.Sprintf("is %d; it has to be positive", config.MaxParallelRequests)}
 	}
 	config.RequestTimeout = cmp.Or(config.RequestTimeout, DefaultRequestTimeout)
 	config.MaxParallelRequests = cmp.Or(config.MaxParallelRequests, DefaultMaxParallelRequests)

@@ -218,7 +218,8 @@ func (v *Vhost) exchanges(ctx context.Context) ([]exchangeInfo, error) {
 		err = transport.Unlike("a list of exchanges", fmt.Errorf("%s is not in it", everywhere))
 	}
 	if transport.IsNotFound(err) {
-		err = transport.Unlike("a list of exchanges", fmt.Errorf("it is not found, although the vhost is there: %w", err))
+		err = transport.Unlike("a list of exchanges",
+			fmt.Errorf("it is not found, although the vhost is there: %w", err))
 	}
 	if err != nil {
 		return nil, v.client.failed(fmt.Sprintf("list the exchanges of vhost %q", v.name), err)
