@@ -1,5 +1,5 @@
-// Picture writes what a terminal shows of a text, colours included, as SVG: text in, picture out. The documentation shows
-// a plan with it, see GNUmakefile.
+// Picture writes what a terminal shows of a text, colours included, as SVG: text in, picture out. The documentation
+// shows a plan with it, see GNUmakefile.
 package main
 
 import (
