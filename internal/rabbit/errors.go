@@ -52,6 +52,12 @@ func IsKind(err error, kinds ...Kind) bool {
 	return is && slices.Contains(kinds, e.Kind)
 }
 
+// IsBarred tells whether the user may not use the vhost at all.
+func IsBarred(err error) bool {
+	e, is := errors.AsType[*Error](err)
+	return is && e.Kind == Forbidden && e.Hint == vhostHint
+}
+
 // SameCause tells whether two errors, of an operation and of its undo, are both that the broker does not answer.
 func SameCause(err, other error) bool {
 	isAway := func(err error) bool { return IsKind(err, Unreachable, Timeout, Unavailable) }
@@ -130,8 +136,8 @@ func (c *Client) Interrupted(op string, err error) error { return c.failed(op, e
 
 // failed turns the outcome of a request into an *Error. Op is the action and its object.
 func (c *Client) failed(op string, err error) error {
-	if transport.Wraps[Described](err) {
-		return err
+	if described, is := errors.AsType[Described](err); is {
+		return described
 	}
 	if r, is := errors.AsType[*transport.Refusal](err); is {
 		return c.refused(op, r)
