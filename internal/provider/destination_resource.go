@@ -361,6 +361,7 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 	if isShared {
 		own = without(own, []topology.Binding{before})
 	}
+	o.options.Named = before
 	result, err := o.engine.Apply(ctx, o.change(prior.who("updated"), own, o.binding))
 	said := o.explainAll("update", result.Problems, err)
 	if result.State != nil {
