@@ -123,6 +123,9 @@ func (c *Client) MaxParallelRequests() int { return c.http.MaxParallelRequests()
 // Warn writes a warning to the log.
 func (c *Client) Warn(ctx context.Context, text string, err error) { c.http.Warn(ctx, text, err) }
 
+// RetryTimeout is how long what fails is tried again.
+func (c *Client) RetryTimeout() time.Duration { return c.retryTimeout }
+
 // BindsAtOnce tells whether nobody waits until new quorum queues are durable.
 func (c *Client) BindsAtOnce() bool { return c.bindsAtOnce }
 

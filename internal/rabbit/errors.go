@@ -253,6 +253,12 @@ func (c *Client) notConnected(ctx context.Context, op string, err error) error {
 		"access to the vhost"}
 }
 
+// Disconnected is for an AMQP connection that has ended while it counted messages, and cannot be opened again.
+func (v *Vhost) Disconnected(err error) error {
+	return &Error{Unavailable, fmt.Sprintf("count messages in vhost %q over AMQP", v.name),
+		v.client.http.Clean(err.Error()), "nothing is deleted while it is not certain that queues are empty. Try again"}
+}
+
 // isLimit tells whether AMQP was refused because of a limit.
 func isLimit(err error) bool {
 	closed, is := errors.AsType[*amqp.Error](err)
