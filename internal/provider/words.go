@@ -268,7 +268,7 @@ func (o *operation) notRemoved(verb string, err *engine.NotRemovedError) diag.Di
 
 // opensEntry tells whether a step belongs to the entry.
 func (o *operation) opensEntry(step plan.Step) bool {
-	return step.Makes() && step.Object() == topology.ExchangeObject(o.Desired.Entry)
+	return step.Effect().Makes && step.Effect().Object == topology.ExchangeObject(o.Desired.Entry)
 }
 
 // holdsMessages says what waits, and the ways out.

@@ -150,8 +150,8 @@ func (b *Broker) arranged(steps []plan.Step) []plan.Step {
 func (b *Broker) undo(todo plan.Plan) (err error) {
 	missing := map[string]bool{}
 	lack := func(step plan.Step) {
-		if step.Makes() {
-			missing[step.Object()] = true
+		if step.Effect().Makes {
+			missing[step.Effect().Object] = true
 		}
 	}
 	for _, phase := range todo {
@@ -170,7 +170,7 @@ func (b *Broker) undo(todo plan.Plan) (err error) {
 			failed = true
 			lack(step)
 			err = errors.Join(err, fmt.Errorf("%s: %w", step, failure))
-			if step.Object() == "" {
+			if step.Effect().Object == "" {
 				return err
 			}
 		}
