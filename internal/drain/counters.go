@@ -28,7 +28,8 @@ type counter interface {
 	close()
 }
 
-// endedError is for an AMQP connection that ended in the middle, or that cannot be opened again.
+// endedError is for an AMQP connection that ended in the middle, or that cannot be opened again. It is also for a
+// question that the broker refuses.
 type endedError struct{ err error }
 
 func (e *endedError) Error() string { return "the AMQP connection has ended: " + e.err.Error() }
@@ -38,8 +39,8 @@ type amqpCounter struct {
 	http   httpCounter
 	conn   *rabbit.Conn
 	filled *sync.Map // see Prover
-	// hasEnded is set once the connection has ended.
-	hasEnded atomic.Bool
+	// failure is set once the connection has ended, or the broker has refused a question.
+	failure atomic.Pointer[endedError]
 }
 
 func (*amqpCounter) isOverAMQP() bool { return true }
@@ -64,8 +65,9 @@ func (c *amqpCounter) ask(ctx context.Context, q topology.Queue, question questi
 	case ctx.Err() != nil:
 		return count, vhost.Client().Interrupted(vhost.Counting(q.Name), ctx.Err())
 	case err != nil:
-		c.hasEnded.Store(true)
-		return count, &endedError{err}
+		ended := &endedError{err}
+		c.failure.CompareAndSwap(nil, ended)
+		return count, ended
 	case time.Since(began) > patience:
 		return count, uncountable(vhost, q.Name, "it took too long to answer")
 	case !exists:

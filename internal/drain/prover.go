@@ -331,6 +331,8 @@ func (p *Prover) count(ctx context.Context, do func(counter) error) error {
 		switch {
 		case !is:
 			return err
+		case rabbit.RefusesAMQP(ended.err): // which has another counter chosen
+			continue
 		case !time.Now().Before(deadline):
 			return p.vhost.Disconnected(ended.err)
 		case n == 0:
@@ -343,7 +345,7 @@ func (p *Prover) count(ctx context.Context, do func(counter) error) error {
 }
 
 // choose chooses the counter, unless that is done. One that counts over AMQP gets another connection if its own has
-// ended.
+// ended. It is no choice where the broker does not let the user ask over AMQP.
 func (p *Prover) choose(ctx context.Context) (counter, error) {
 	select {
 	case p.choosing <- struct{}{}:
@@ -352,19 +354,24 @@ func (p *Prover) choose(ctx context.Context) (counter, error) {
 		return nil, p.ended(ctx)
 	}
 	before, isAMQP := p.counter.(*amqpCounter)
-	if p.counter != nil && !(isAMQP && before.hasEnded.Load()) {
+	if p.counter != nil && (!isAMQP || before.failure.Load() == nil) {
 		return p.counter, nil
 	}
-	conn, err := p.vhost.Connect(ctx)
+	var conn *rabbit.Conn
+	var err error
+	if isAMQP {
+		before.close()
+		err = before.failure.Load().err
+	}
+	if !rabbit.RefusesAMQP(err) {
+		conn, err = p.vhost.Connect(ctx)
+	}
 	switch {
 	case err == nil:
-		if isAMQP {
-			before.close()
-		}
 		p.counter = &amqpCounter{http: httpCounter{p.vhost}, conn: conn, filled: &p.filled}
 	case ctx.Err() != nil:
 		return nil, p.ended(ctx)
-	case isAMQP:
+	case isAMQP && !rabbit.RefusesAMQP(err):
 		return nil, &endedError{err}
 	default:
 		p.vhost.Client().Warn(ctx, "no AMQP, everything goes through the management API", err)

@@ -87,8 +87,8 @@ type Verdict struct {
 	Waiting []Count
 	// Disputed are queues in which no message is ready by themselves, and some are by the management API.
 	Disputed []Count
-	// Empty tells whether it is proven that the queues held no message, and Since from when on. After a first look it says
-	// only that none was seen, and Since is zero.
+	// Empty tells whether it is proven that the queues held no message, and Since from when on. After a first look it
+	// says only that none was seen, and Since is zero.
 	Empty bool
 	Since time.Time
 	// Lacks are the counts that are missing, by queue. Another count of what moves is always welcome.

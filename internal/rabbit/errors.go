@@ -259,6 +259,13 @@ func (v *Vhost) Disconnected(err error) error {
 		v.client.http.Clean(err.Error()), "nothing is deleted while it is not certain that queues are empty. Try again"}
 }
 
+// RefusesAMQP tells whether the broker does not let this user ask over AMQP: that is more than the end of a connection.
+func RefusesAMQP(err error) bool {
+	closed, is := errors.AsType[*amqp.Error](err)
+	return is && (slices.Contains([]int{amqp.AccessRefused, amqp.ResourceLocked, amqp.PreconditionFailed,
+		amqp.NotAllowed}, closed.Code) || isLimit(err))
+}
+
 // isLimit tells whether AMQP was refused because of a limit.
 func isLimit(err error) bool {
 	closed, is := errors.AsType[*amqp.Error](err)
