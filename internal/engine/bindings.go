@@ -110,8 +110,8 @@ func (r *rebinding) update(ctx context.Context) (result Result, err error) {
 	return result, err
 }
 
-// undoUpdate takes a failed update back, unless it has removed the binding that the state names. It returns the bindings
-// then. Own are those before it.
+// undoUpdate takes a failed update back, unless it has removed the binding that the state names. It returns the
+// bindings then. Own are those before it.
 func (r *rebinding) undoUpdate(
 	ctx context.Context, result Result, own []topology.Binding, done []plan.Step, cause error,
 ) (Result, error) {

@@ -88,7 +88,9 @@ type DeclareExchange struct {
 	New bool
 }
 
-func (s DeclareExchange) String() string { return "declare " + topology.ExchangeObject(s.Exchange.Name) }
+func (s DeclareExchange) String() string {
+	return "declare " + topology.ExchangeObject(s.Exchange.Name)
+}
 
 // Do declares it.
 func (s DeclareExchange) Do(ctx context.Context, on Target) (bool, error) {
