@@ -152,7 +152,7 @@ func (r *declaredLister[M, P]) in(ctx context.Context, vhost string, req list.Li
 		if req.IncludeResource {
 			desired, diags := P(&model).expand()
 			result.Diagnostics.Append(diags...)
-			result.Diagnostics.Append(P(&model).setActual(inventory.Within(desired))...)
+			result.Diagnostics.Append(P(&model).setActual(inventory.Part(desired))...)
 			result.Diagnostics.Append(result.Resource.Set(ctx, &model)...)
 		}
 		results = append(results, result)

@@ -145,7 +145,7 @@ func (r *lifecycle[M, P]) look(
 func (r *lifecycle[M, P]) prior(vhost string) topology.Topology {
 	own := topology.New()
 	for _, prior := range r.connection.planned.priorIn(vhost) {
-		own = own.And(prior.Topology)
+		own = own.Union(prior.Topology)
 	}
 	return own
 }
