@@ -70,5 +70,5 @@ func lostQueues[M any, P declaration[M]](state, plan P) []topology.Queue {
 	if diags.HasError() || more.HasError() {
 		return nil
 	}
-	return slices.Collect(maps.Values(before.Without(after).Queues))
+	return slices.Collect(maps.Values(before.Extras(after).Queues))
 }

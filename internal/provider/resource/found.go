@@ -41,7 +41,7 @@ func find[M any, P interface {
 		return Found{}, nil, err
 	}
 	desired, diags := model.expand()
-	diags.Append(model.setActual(in.Within(desired))...)
+	diags.Append(model.setActual(in.Part(desired))...)
 	return Found{plaintext.Line(model.displayName()), model.common().identity(), model}, diags, nil
 }
 

@@ -149,7 +149,7 @@ func (r *lifecycle[M, P]) look(
 func (r *lifecycle[M, P]) prior(vhost string) topology.Topology {
 	own := topology.New()
 	for _, prior := range r.Connection.Planned.PriorIn(vhost) {
-		own = own.And(prior.Topology)
+		own = own.Union(prior.Topology)
 	}
 	return own
 }
