@@ -70,6 +70,10 @@ func (m *operationModel) checkDrainFits(ctx context.Context, operation string, t
 
 // keep implements declaration for what every resource has.
 func (m *operationModel) keep(state *operationModel) {
-	keepDuration(&m.DrainTimeout, state.DrainTimeout)
-	keepTimeouts(&m.Timeouts, state.Timeouts)
+	if sameDuration(m.DrainTimeout, state.DrainTimeout) {
+		m.DrainTimeout = state.DrainTimeout
+	}
+	if tfvalue.IsGiven(m.Timeouts) && tfvalue.IsGiven(state.Timeouts) {
+		m.Timeouts = keepTimeouts(m.Timeouts, state.Timeouts)
+	}
 }
