@@ -20,7 +20,7 @@ import (
 
 // cascades are the resources rabbitmqdelay_cascade.
 var cascades = &kind[delay.Config]{
-	name: "cascade", exampleEntry: "tasks.delay-16", identity: entryIdentity,
+	name: "cascade", identity: entryIdentity,
 	doc: "A delay cascade: queues, joined by dead-letter exchanges and topic bindings. Their " +
 		"TTLs are 1, 2, 4, 8 … times the resolution. In base 10 they are 1 to 9, 10 to 90 … times the " +
 		"resolution. An application publishes to the entry exchange with a routing key that carries the delay " +
@@ -56,7 +56,8 @@ var cascades = &kind[delay.Config]{
 		}
 		return fmt.Sprintf("%s (%s, up to %s)", name, levels, plaintext.Duration(x.config.MaxDelay))
 	},
-	complete: keepDeliveryType, subject: wordsFor[delay.Config], read: readTopology[delay.Config],
+	parseID: parseEntryID("tasks.delay-16"), checkIdentity: checkEntryIdentity, find: findTopology[delay.Config],
+	say: sayOfTopology[delay.Config], read: readTopology[delay.Config], complete: keepDeliveryType,
 	look: lookAtTopology[delay.Config], lookAtDestroy: lookAtDestroy[delay.Config],
 }
 

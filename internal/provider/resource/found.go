@@ -2,14 +2,11 @@ package resource
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // Found is a resource that is on a broker, whoever declared it, as an import would take it over.
@@ -44,22 +41,4 @@ func find[C any](
 	x, diags := k.of(state)
 	diags.Append(k.setActual(state, in.Within(x.Desired))...)
 	return Found{plaintext.Line(k.displayName(x)), k.identityOf(state), state.object()}, diags, nil
-}
-
-// FindDestination is the destination that a binding is.
-func FindDestination(vhost string, b topology.Binding) (Found, error) {
-	model, err := importedDestination(vhost, b)
-	return Found{model.displayName(), model.identity(), &model}, err
-}
-
-func (m *destinationModel) displayName() string {
-	to := fmt.Sprintf("queue %q", m.Queue.ValueString())
-	if m.Queue.IsNull() {
-		to = fmt.Sprintf("exchange %q", m.Exchange.ValueString())
-	}
-	address := m.Address.ValueString()
-	if m.Match.ValueString() == string(delay.Suffix) {
-		address += " and all that ends with ." + address
-	}
-	return fmt.Sprintf("%s, from %s to %s", address, m.DeliveryExchange.ValueString(), to)
 }

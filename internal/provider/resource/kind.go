@@ -28,36 +28,35 @@ import (
 // kind is a kind of resource: its attributes, and the objects that they stand for. C is what the attributes describe.
 type kind[C any] struct {
 	// name is what such a thing is called in messages.
-	name, doc string
-	// exampleEntry is how the entry of such a thing may be called.
-	exampleEntry string
-	attributes   []attribute[C]
-	// identity are the attributes that tell one from another on a broker.
-	identity map[string]identityschema.Attribute
+	name, doc  string
+	attributes []attribute[C]
 	// resolve decides what a configuration leaves open. Its error is of type delay.Errors.
 	resolve func(given C) (resolved[C], error)
+
+	// identity are the attributes that tell one from another on a broker. An update may change a mutable one.
+	identity        map[string]identityschema.Attribute
+	mutableIdentity bool
+	// parseID reads an identity from an import ID, and checkIdentity says what is wrong with one.
+	parseID       func(id string) (values, error)
+	checkIdentity func(id values) string
+	// find reads the configuration of what has an identity off the broker.
+	find func(ctx context.Context, r *managed[C], id values) (C, diag.Diagnostics)
 	// recognize reads the configuration of what has an entry exchange off the broker.
 	recognize func(ctx context.Context, look recognize.Lookup, vhost, entry string) (C, error)
 	// displayName says in a few words which one something is, beside its identity.
 	displayName func(x resolved[C]) string
 
-	// complete plans what depends on the state, which is nil for a create.
-	complete func(plan, state values)
-	// subject has the words for what comes of operations.
-	subject func(r *managed[C], x resolved[C], v values) words
+	// prepare completes a change, say what came of it, and remember is what the private state keeps of an update.
+	prepare  func(ctx context.Context, c *change[C]) diag.Diagnostics
+	say      func(ctx context.Context, r *managed[C], c *change[C], result engine.Result, err error) diag.Diagnostics
+	remember func(ctx context.Context, c *change[C], result engine.Result) (key string, value []byte)
 	// read looks what there is of a state: nil if all is gone. Counts are for the private state.
 	read func(ctx context.Context, r *managed[C], x resolved[C], state values) (
 		there *topology.Topology, counts []byte, diags diag.Diagnostics)
+	// complete plans what depends on the state, which is nil for a create.
+	complete func(plan, state values)
 	// look says what a plan would do to what there is, and lookAtDestroy that of a destroy.
 	look, lookAtDestroy func(ctx context.Context, r *managed[C], p planning)
-}
-
-// words say to people what came of an operation.
-type words interface {
-	// Explain is for an error. The verb is the intended action.
-	Explain(ctx context.Context, verb string, err error) diag.Diagnostics
-	// Outcome is for what is left to say of what there is then.
-	Outcome(before topology.Topology, result engine.Result) diag.Diagnostics
 }
 
 // resolved is a configuration in which everything is decided, with the objects that it stands for.

@@ -16,7 +16,7 @@ import (
 
 // ladders are the resources rabbitmqdelay_ladder.
 var ladders = &kind[delay.LadderConfig]{
-	name: "ladder", exampleEntry: "retry.entry", identity: entryIdentity,
+	name: "ladder", identity: entryIdentity,
 	doc: "A set of fixed delays, each with a queue of its own, for retries with backoff and the " +
 		"like. An application publishes to the entry exchange with the routing key `<delay>.<address>`, such as " +
 		"`30s.orders`. The message arrives at the delivery exchange, with that key, when the delay is over. " +
@@ -47,7 +47,8 @@ var ladders = &kind[delay.LadderConfig]{
 	displayName: func(x resolved[delay.LadderConfig]) string {
 		return fmt.Sprintf("%s (%s)", cmp.Or(x.config.Name, x.Desired.Entry), strings.Join(x.config.Delays, ", "))
 	},
-	complete: keepDeliveryType, subject: wordsFor[delay.LadderConfig], read: readTopology[delay.LadderConfig],
+	parseID: parseEntryID("retry.entry"), checkIdentity: checkEntryIdentity, find: findTopology[delay.LadderConfig],
+	say: sayOfTopology[delay.LadderConfig], read: readTopology[delay.LadderConfig], complete: keepDeliveryType,
 	look: lookAtTopology[delay.LadderConfig], lookAtDestroy: lookAtDestroy[delay.LadderConfig],
 }
 

@@ -27,7 +27,7 @@ func All() []func() resource.Resource {
 	return []func() resource.Resource{
 		func() resource.Resource { return &managed[delay.Config]{kind: cascades} },
 		func() resource.Resource { return &managed[delay.LadderConfig]{kind: ladders} },
-		func() resource.Resource { return &destinationResource{} },
+		func() resource.Resource { return &managed[delay.Destination]{kind: destinations} },
 	}
 }
 
@@ -47,6 +47,7 @@ type managed[C any] struct {
 
 func (r *managed[C]) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_" + r.kind.name
+	resp.ResourceBehavior.MutableIdentity = r.kind.mutableIdentity
 }
 
 func (r *managed[C]) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
@@ -86,7 +87,7 @@ func (r *managed[C]) Create(ctx context.Context, req resource.CreateRequest, res
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	state, diags := r.write(ctx, "create", nil, plan)
+	state, _, diags := r.write(ctx, &change[C]{verb: "create", after: plan})
 	resp.Diagnostics.Append(diags...)
 	if state != nil {
 		resp.Diagnostics.Append(resp.State.Set(ctx, state.object())...)
@@ -146,11 +147,15 @@ func (r *managed[C]) Update(ctx context.Context, req resource.UpdateRequest, res
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	state, diags := r.write(ctx, "update", prior, plan)
+	c := &change[C]{verb: "update", before: prior, after: plan, private: req.Private}
+	state, result, diags := r.write(ctx, c)
 	resp.Diagnostics.Append(diags...)
 	if state != nil {
 		resp.Diagnostics.Append(resp.State.Set(ctx, state.object())...)
-		plan = state
+		if plan = state; r.kind.remember != nil {
+			key, value := r.kind.remember(ctx, c, result)
+			resp.Diagnostics.Append(resp.Private.SetKey(ctx, key, value)...)
+		}
 	}
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, r.kind.identityOf(plan))...)
 }
@@ -162,55 +167,80 @@ func (r *managed[C]) Delete(ctx context.Context, req resource.DeleteRequest, res
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	_, diags = r.write(ctx, "destroy", state, nil)
+	_, _, diags = r.write(ctx, &change[C]{verb: "destroy", before: state, private: req.Private})
 	resp.Diagnostics.Append(diagnose.OfState(diags)...)
 }
 
-// write makes a change, from nothing in a create, and to nothing in a destroy. The result is the state then, nil if
-// there is none, or it is as it was.
-func (r *managed[C]) write(ctx context.Context, verb string, before, after values) (values, diag.Diagnostics) {
-	now := after
+// change is one that is to be made. Before is nil in a create, and after in a destroy.
+type change[C any] struct {
+	verb          string
+	before, after values
+	// had and gets are what they stand for.
+	had, gets resolved[C]
+	engine    engine.Change
+	// private is the private state, nil in a create.
+	private interface {
+		GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
+	}
+}
+
+// write makes a change. The state is nil if there is none then, or it is as it was.
+func (r *managed[C]) write(
+	ctx context.Context, c *change[C],
+) (state values, result engine.Result, diags diag.Diagnostics) {
+	now := c.after
 	if now == nil {
-		now = before
+		now = c.before
 	}
-	timeout, diags := now.writeTimeout(ctx, verb)
-	change := engine.Change{Kind: r.kind.name, Vhost: now.text("vhost"), Options: now.options()}
-	var subject words
-	if before != nil {
-		had, more := r.kind.of(before)
-		diags.Append(diagnose.OfState(more)...)
-		change.Before, subject = had.Desired, r.kind.subject(r, had, now)
-	}
-	if after != nil {
-		gets, more := r.kind.of(after)
-		diags.Append(more...)
-		change.After, subject = gets.Desired, r.kind.subject(r, gets, now)
-	}
-	if before != nil && after != nil {
-		altered, more := r.kind.alteredBy(before, after)
-		diags.Append(more...)
-		change.Options.Rebuild = len(altered) > 0
-	}
+	timeout, diags := now.writeTimeout(ctx, c.verb)
+	diags.Append(r.resolve(ctx, c, now)...)
 	if !diags.HasError() && !r.Connection.IsKnown() {
 		diags.Append(diagnose.NotConfigured())
 	}
-	if diags.HasError() {
-		return nil, diags
+	if diags.HasError() || len(c.engine.Before.Bindings)+len(c.engine.After.Bindings) == 0 {
+		return nil, result, diags
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	result, err := r.Connection.Engine.Apply(ctx, change)
-	diags.Append(subject.Explain(ctx, verb, err)...)
-	diags.Append(subject.Outcome(change.Before, result)...)
-	if result.There == nil || after == nil {
-		return nil, diags
+	result, err := r.Connection.Engine.Apply(ctx, c.engine)
+	diags.Append(r.kind.say(ctx, r, c, result, err)...)
+	if result.There == nil || c.after == nil {
+		return nil, result, diags
 	}
-	state := after
-	if before != nil && !result.IsNew {
-		state = before
+	state = c.after
+	if c.before != nil && !result.IsNew {
+		state = c.before
 	}
 	diags.Append(r.kind.setActual(state, *result.There)...)
-	return state, diags
+	return state, result, diags
+}
+
+// resolve works out what the two sides of a change stand for.
+func (r *managed[C]) resolve(ctx context.Context, c *change[C], now values) (diags diag.Diagnostics) {
+	c.engine = engine.Change{Kind: r.kind.name, Vhost: now.text("vhost"), Options: now.options()}
+	var more diag.Diagnostics
+	if c.before != nil {
+		c.had, more = r.kind.of(c.before)
+		c.engine.Before = c.had.Desired
+		diags.Append(diagnose.OfState(more)...)
+	}
+	if c.after != nil {
+		c.gets, more = r.kind.of(c.after)
+		c.engine.After = c.gets.Desired
+		diags.Append(more...)
+	}
+	if diags.HasError() {
+		return diags
+	}
+	if c.before != nil && c.after != nil {
+		altered, more := r.kind.alteredBy(c.before, c.after)
+		diags.Append(more...)
+		c.engine.Options.Rebuild = len(altered) > 0
+	}
+	if r.kind.prepare != nil {
+		diags.Append(r.kind.prepare(ctx, c)...)
+	}
+	return diags
 }
 
 // identityOf is what tells one from another on a broker.

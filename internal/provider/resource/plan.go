@@ -28,7 +28,7 @@ func (r *managed[C]) ModifyPlan(
 		p.state = state
 	}
 	if req.Plan.Raw.IsNull() {
-		if p.state != nil && !resp.Diagnostics.HasError() {
+		if p.state != nil && !resp.Diagnostics.HasError() && r.kind.lookAtDestroy != nil {
 			r.kind.lookAtDestroy(ctx, r, p)
 		}
 		return
@@ -48,7 +48,9 @@ func (r *managed[C]) ModifyPlan(
 	if p.state != nil {
 		r.kind.keepEqual(plan, p.state)
 	}
-	r.kind.complete(plan, p.state)
+	if r.kind.complete != nil {
+		r.kind.complete(plan, p.state)
+	}
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, plan.object())...)
 	if !resp.Diagnostics.HasError() {
 		r.kind.look(ctx, r, p)
