@@ -37,6 +37,7 @@ func (c *Connection) IsKnown() bool { return c != nil && c.Client != nil }
 // Configured is what resources and list resources have in common.
 type Configured struct{ Connection *Connection }
 
+// Configure takes what the provider hands over.
 func (c *Configured) Configure(_ context.Context, req resource.ConfigureRequest, _ *resource.ConfigureResponse) {
 	c.Connection, _ = req.ProviderData.(*Connection)
 }

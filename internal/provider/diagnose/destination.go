@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
@@ -86,17 +85,17 @@ func (d Destination) Failed(verb string, err error) diag.Diagnostic {
 
 // ofAnother is for a binding that another resource has taken or keeps.
 func ofAnother(object claims.Object, who string) diag.Diagnostic {
-	return diag.NewErrorDiagnostic("Binding belongs to another resource", fmt.Sprintf(
-		"Nothing was written. The %s in vhost %q belongs to another resource of this configuration: %s. "+
-			"Two destinations cannot have one binding: change or remove one of them. If that one is to lose it, "+
-			"apply again; a moved block spares the detour.", object.Name, object.Vhost, who))
+	return Error("Binding belongs to another resource",
+		"Nothing was written. The %s in vhost %q belongs to another resource of this configuration: %s. Two "+
+			"destinations cannot have one binding: change or remove one of them. If that one is to lose it, apply "+
+			"again; a moved block spares the detour.", object.Name, object.Vhost, who)
 }
 
 // wantedByAnother is for a binding that is to go, and that another resource has asked for in vain.
 func wantedByAnother(object claims.Object, who string) diag.Diagnostic {
-	return diag.NewErrorDiagnostic("Binding is declared elsewhere", fmt.Sprintf(
+	return Error("Binding is declared elsewhere",
 		"The %s in vhost %q stays, because another resource of this configuration has asked for it: %s. %s",
-		object.Name, object.Vhost, who, ifItMoved))
+		object.Name, object.Vhost, who, ifItMoved)
 }
 
 // ifItMoved are the ways out for a binding that passes from one resource of the configuration to another.
@@ -109,21 +108,21 @@ const declareFirst = "Declare it first: refer to the resource that declares it, 
 // unusable is for a delivery exchange that is missing or of another type.
 func (d Destination) unusable(err *engine.DeliveryError) diag.Diagnostic {
 	if err.Missing {
-		return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange does not exist",
-			fmt.Sprintf("There is no exchange %q in vhost %q. %s", err.Exchange, d.Vhost, declareFirst))
+		return ErrorOn("delivery_exchange", "Delivery exchange does not exist",
+			"There is no exchange %q in vhost %q. %s", err.Exchange, d.Vhost, declareFirst)
 	}
-	return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange has the wrong type",
-		fmt.Sprintf("Exchange %q in vhost %q is of type %q. It has to be a topic exchange, such as that of a cascade: "+
-			"addresses are matched behind the digits of the routing key.", err.Exchange, d.Vhost, err.Type))
+	return ErrorOn("delivery_exchange", "Delivery exchange has the wrong type",
+		"Exchange %q in vhost %q is of type %q. It has to be a topic exchange, such as that of a cascade: addresses "+
+			"are matched behind the digits of the routing key.", err.Exchange, d.Vhost, err.Type)
 }
 
 // missing is for a queue or exchange that is to get the messages.
 func (d Destination) missing(err *engine.MissingError) diag.Diagnostic {
 	kind := string(err.Type)
-	return diag.NewAttributeErrorDiagnostic(path.Root(kind), Title(kind)+" does not exist",
-		fmt.Sprintf("There is no %s %q in vhost %q. This provider declares none: an application does, or "+
-			"rabbitmq_%s of the cyrilgdn/rabbitmq provider, see the guide \"Beside another RabbitMQ provider\". %s",
-			kind, err.Name, d.Vhost, kind, declareFirst))
+	return ErrorOn(kind, title(kind)+" does not exist",
+		"There is no %s %q in vhost %q. This provider declares none: an application does, or rabbitmq_%s of the "+
+			"cyrilgdn/rabbitmq provider, see the guide \"Beside another RabbitMQ provider\". %s", kind, err.Name,
+		d.Vhost, kind, declareFirst)
 }
 
 // Misnaming says that a name of a destination is that of a part of a cascade or ladder.
@@ -138,17 +137,17 @@ func (m Misnaming) Explain(err *engine.MisnamedError) diag.Diagnostic {
 	b := err.Binding
 	switch err.Misnaming {
 	case engine.DelaysBehind:
-		return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Not a delivery exchange", fmt.Sprintf(
+		return ErrorOn("delivery_exchange", "Not a delivery exchange",
 			"Exchange %q in vhost %q leads into the delay queues of %s. A queue that is bound there gets messages "+
-				"before their time. Give the attribute delivery_exchange.", b.Source, m.Vhost, m.Of))
+				"before their time. Give the attribute delivery_exchange.", b.Source, m.Vhost, m.Of)
 	case engine.IsDelayQueue:
-		return diag.NewAttributeErrorDiagnostic(path.Root("queue"), "Not a queue for delivered messages", fmt.Sprintf(
-			"Queue %q in vhost %q is one of the delay queues of %s: nothing stays in it, nor may anybody consume from "+
-				"it. Give the queue of an application.", b.Destination, m.Vhost, m.Of))
+		return ErrorOn("queue", "Not a queue for delivered messages",
+			"Queue %q in vhost %q is one of the delay queues of %s: nothing stays in it, nor may anybody consume "+
+				"from it. Give the queue of an application.", b.Destination, m.Vhost, m.Of)
 	default:
-		return diag.NewAttributeErrorDiagnostic(path.Root("exchange"), "Messages would go in circles", fmt.Sprintf(
+		return ErrorOn("exchange", "Messages would go in circles",
 			"Exchange %q in vhost %q leads into the delay queues of %s, which ends in exchange %q. Messages that it "+
-				"gets from there would come back. Give another exchange.", b.Destination, m.Vhost, m.Of, b.Source))
+				"gets from there would come back. Give another exchange.", b.Destination, m.Vhost, m.Of, b.Source)
 	}
 }
 
@@ -162,19 +161,44 @@ func OtherLevels(d delay.Destination, there map[int]bool) diag.Diagnostics {
 	for _, levels := range slices.Sorted(maps.Keys(there)) {
 		texts = append(texts, fmt.Sprint(levels))
 	}
-	diags.AddAttributeWarning(path.Root("levels"), "Levels are not those of the cascade", fmt.Sprintf(
-		"The cascades and ladders that end in exchange %q in vhost %q have this number of levels: %s. The destination "+
-			"has levels = %d. Its key matches none of the messages for %q, so that they are unroutable. Give the "+
-			"attribute levels of the cascade.",
-		d.DeliveryExchange, d.Vhost, strings.Join(texts, ", "), d.Levels, d.Address))
+	diags.Append(WarningOn("levels", "Levels are not those of the cascade",
+		"The cascades and ladders that end in exchange %q in vhost %q have this number of levels: %s. The "+
+			"destination has levels = %d. Its key matches none of the messages for %q, so that they are unroutable. "+
+			"Give the attribute levels of the cascade.", d.DeliveryExchange, d.Vhost, strings.Join(texts, ", "),
+		d.Levels, d.Address))
 	return diags
+}
+
+// PlannedTwice is for a second new destination of a plan with the same binding.
+func (d Destination) PlannedTwice() diag.Diagnostic {
+	return Error("Binding is planned twice",
+		"The %s is planned twice: another resource of this configuration is to make it, too. Two destinations cannot "+
+			"have one binding: change or remove one of them.", d)
+}
+
+// Moves warns of the messages that nobody takes once another binding is in its place.
+func (d Destination) Moves(to topology.Binding, address string) diag.Diagnostic {
+	var changes []string
+	from := ""
+	if to.Source != d.Binding.Source {
+		changes = append(changes, fmt.Sprintf("the delivery exchange changes from %q to %q", d.Binding.Source,
+			to.Source))
+		from = fmt.Sprintf(" that arrive at exchange %q", d.Binding.Source)
+	}
+	if to.RoutingKey != d.Binding.RoutingKey {
+		changes = append(changes, fmt.Sprintf("the key changes from %q to %q", d.Binding.RoutingKey, to.RoutingKey))
+	}
+	return Warning("Messages on their way may become unroutable",
+		"%s. Messages for the address %q%s, if some are on their way or still published, are then unroutable unless "+
+			"something else is bound for them. To move publishers without that, add a second destination, and remove "+
+			"this one when nobody uses it any more.", title(strings.Join(changes, ", and ")), address, from)
 }
 
 // existing is for a binding that is there already.
 func (d Destination) existing() diag.Diagnostic {
-	return diag.NewErrorDiagnostic("Binding exists already", fmt.Sprintf("Nothing was written. There is a %s. If "+
-		"nobody else owns it, set adopt = true to take it over, or import it:\n\n%s\n\n%s",
-		d, WaysToImport("destination", importid.Binding(d.Vhost, d.Binding)), ifItMoved))
+	return Error("Binding exists already",
+		"Nothing was written. There is a %s. If nobody else owns it, set adopt = true to take it over, or import "+
+			"it:\n\n%s\n\n%s", d, WaysToImport("destination", importid.Binding(d.Vhost, d.Binding)), ifItMoved)
 }
 
 // onTheirWay says what waits, and the ways out.
@@ -193,15 +217,13 @@ func (d Destination) onTheirWay(
 	if d.Options.Guard.Drain > 0 {
 		waited, longer = " after "+plaintext.Duration(d.Options.Guard.Drain), "a longer drain_timeout"
 	}
-	return diag.NewErrorDiagnostic("Messages are on their way", fmt.Sprintf(
-		"The destination was not %s, and nothing is unbound. In vhost %q this stands:\n\n  %s\n\n"+
-			"Messages that wait for a delivery there may be for its address: nobody can tell without reading them. "+
-			"These wait%s:\n\n  %s\n\n"+
-			"Wait until they are delivered, and try again. Or first apply %s. Or first apply force_destroy = true, "+
-			"which unbinds at once: messages that then arrive for the address have no way on. Where messages are "+
-			"always on their way, only force_destroy helps.",
-		past(verb), d.Vhost, strings.Join(stand, "\n  "), waited,
-		strings.Join(lines, "\n  "), longer))
+	return Error("Messages are on their way",
+		"The destination was not %s, and nothing is unbound. In vhost %q this stands:\n\n  %s\n\nMessages that wait "+
+			"for a delivery there may be for its address: nobody can tell without reading them. These wait%s:\n\n  "+
+			"%s\n\nWait until they are delivered, and try again. Or first apply %s. Or first apply force_destroy = "+
+			"true, which unbinds at once: messages that then arrive for the address have no way on. Where messages "+
+			"are always on their way, only force_destroy helps.", past(verb), d.Vhost, strings.Join(stand, "\n  "),
+		waited, strings.Join(lines, "\n  "), longer)
 }
 
 // unfinished is for a binding that may be there although it could not be made.
@@ -230,25 +252,22 @@ func (d Destination) Found(found engine.Found) diag.Diagnostics {
 
 // losesOverdue warns of a quorum queue behind classic delay queues.
 func (d Destination) losesOverdue() diag.Diagnostic {
-	return diag.NewAttributeWarningDiagnostic(path.Root("queue"),
-		fmt.Sprintf("Queue %q loses overdue messages at restarts", d.Binding.Destination), fmt.Sprintf(
-			"Quorum queue %q in vhost %q is behind classic delay queues, those of exchange %q. Some of the messages "+
-				"that fall due while a node restarts are lost, at every restart. Classic queues hand a message on at "+
-				"most once, and a quorum queue takes none before it has a leader. Use a cascade of quorum queues, or "+
-				"bind a classic queue.",
-			d.Binding.Destination, d.Vhost, d.Binding.Source))
+	return WarningOn("queue", fmt.Sprintf("Queue %q loses overdue messages at restarts", d.Binding.Destination),
+		"Quorum queue %q in vhost %q is behind classic delay queues, those of exchange %q. Some of the messages that "+
+			"fall due while a node restarts are lost, at every restart. Classic queues hand a message on at most "+
+			"once, and a quorum queue takes none before it has a leader. Use a cascade of quorum queues, or bind a "+
+			"classic queue.", d.Binding.Destination, d.Vhost, d.Binding.Source)
 }
 
 // Limited warns of a destination that refuses messages when it is full.
 func (d Destination) Limited(limit string) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if limit != "" {
-		diags.AddAttributeWarning(path.Root("queue"), "Destination refuses messages when it is full", fmt.Sprintf(
+		diags.Append(WarningOn("queue", "Destination refuses messages when it is full",
 			"Queue %q in vhost %q refuses messages when it is full: %s. A cascade of quorum queues offers a refused "+
 				"message again three to six minutes later. 32 refused messages keep all others from leaving the same "+
-				"delay queue, whatever their destination. A cascade of classic queues loses refused messages. Let the "+
-				"queue take all messages, or give it a cascade of its own.", d.Binding.Destination, d.Vhost,
-			limit))
+				"delay queue, whatever their destination. A cascade of classic queues loses refused messages. Let "+
+				"the queue take all messages, or give it a cascade of its own.", d.Binding.Destination, d.Vhost, limit))
 	}
 	return diags
 }
@@ -269,10 +288,9 @@ func (d Destination) Overlaps(there []topology.Binding) diag.Diagnostics {
 		}
 	}
 	if len(lines) > 0 {
-		diags.AddWarning("Destinations take the same messages", fmt.Sprintf("This concerns the %s. Each of them gets "+
-			"a copy of such a message:\n\n  %s\n\n"+
-			"With match = \"exact\" a destination takes the messages for its own address only.", d,
-			strings.Join(AtMost(lines), "\n  ")))
+		diags.Append(Warning("Destinations take the same messages",
+			"This concerns the %s. Each of them gets a copy of such a message:\n\n  %s\n\nWith match = \"exact\" a "+
+				"destination takes the messages for its own address only.", d, strings.Join(atMost(lines), "\n  ")))
 	}
 	return diags
 }
@@ -281,10 +299,10 @@ func (d Destination) Overlaps(there []topology.Binding) diag.Diagnostics {
 func (d Destination) LeftBehind(leftovers []topology.Binding) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if len(leftovers) > 0 {
-		diags.AddAttributeWarning(path.Root("leftover_bindings"), "Update is not finished", fmt.Sprintf(
-			"Besides the %s, an update that broke off has left these bindings, which get messages, too:\n\n  %s\n\n"+
-				"The next apply removes those that the configuration does not ask for.",
-			d, strings.Join(importid.Bindings(d.Vhost, leftovers), "\n  ")))
+		diags.Append(WarningOn("leftover_bindings", "Update is not finished",
+			"Besides the %s, an update that broke off has left these bindings, which get messages, too:\n\n  "+
+				"%s\n\nThe next apply removes those that the configuration does not ask for.", d,
+			strings.Join(importid.Bindings(d.Vhost, leftovers), "\n  ")))
 	}
 	return diags
 }

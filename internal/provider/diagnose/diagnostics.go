@@ -13,22 +13,53 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
+
+// Error is an error, with the detail as a format. Nothing in it is a command to a terminal or to a CI system. Names are
+// quoted, and a broker's words are plain before. This is for a place where that was forgotten, and for names that
+// Terraform may put at the beginning of a line.
+func Error(summary, detail string, args ...any) diag.Diagnostic {
+	return diag.NewErrorDiagnostic(wash(summary, detail, args))
+}
+
+// ErrorOn is an error on an attribute.
+func ErrorOn(attribute, summary, detail string, args ...any) diag.Diagnostic {
+	return diag.WithPath(path.Root(attribute), Error(summary, detail, args...))
+}
+
+// Warning is likewise a warning.
+func Warning(summary, detail string, args ...any) diag.Diagnostic {
+	return diag.NewWarningDiagnostic(wash(summary, detail, args))
+}
+
+// WarningOn is a warning on an attribute.
+func WarningOn(attribute, summary, detail string, args ...any) diag.Diagnostic {
+	return diag.WithPath(path.Root(attribute), Warning(summary, detail, args...))
+}
+
+func wash(summary, detail string, args []any) (string, string) {
+	return plaintext.Line(summary), plaintext.Lines(fmt.Sprintf(detail, args...))
+}
+
+// Invalid is for a value that an attribute cannot have. The error is a sentence without its end.
+func Invalid(attribute path.Path, err error) diag.Diagnostic {
+	return diag.WithPath(attribute, Error(fmt.Sprintf("Invalid %s", attribute), "%s.", err))
+}
 
 // Failed has the kind in its summary, and what exactly it concerns in its detail.
 func Failed(verb, kind, what string, err error) diag.Diagnostic {
 	var described rabbit.Described
 	if errors.As(err, &described) {
-		return diag.NewErrorDiagnostic(described.Summary(), fmt.Sprintf("Could not %s the %s.\n\n%s", verb, what,
-			described.Detail()))
+		return Error(described.Summary(), "Could not %s the %s.\n\n%s", verb, what, described.Detail())
 	}
-	return diag.NewErrorDiagnostic(fmt.Sprintf("Could not %s the %s", verb, kind), fmt.Sprintf("%s: %s", what, err))
+	return Error(fmt.Sprintf("Could not %s the %s", verb, kind), "%s: %s", what, err)
 }
 
 // withMore adds to what an error says.
 func withMore(d diag.Diagnostic, text string) diag.Diagnostic {
-	return diag.NewErrorDiagnostic(d.Summary(), d.Detail()+"\n\n"+text)
+	return Error(d.Summary(), "%s\n\n%s", d.Detail(), text)
 }
 
 // notTakenBack is said of an error after which more is there than before. The cause of both is said once.
@@ -41,30 +72,25 @@ func notTakenBack(err, undo error) string {
 
 const isNotTakenBack = "Some of the new objects could not be taken back"
 
-// NotConfigured is for a provider whose configuration is not known yet.
-func NotConfigured() diag.Diagnostic {
-	return diag.NewErrorDiagnostic("Provider not configured", "The provider's configuration holds values that are "+
-		"not known, so that the broker cannot be reached.")
+// NotConfigured is for a provider whose configuration is not known yet, and what therefore cannot be.
+func NotConfigured(therefore string, args ...any) diag.Diagnostic {
+	return Error("Provider not configured",
+		"The provider's configuration holds values that are not known, so that %s.", fmt.Sprintf(therefore, args...))
 }
 
 // NotReadable is the answer of a data source: what it returns has to be known, so Terraform has to ask later.
 func NotReadable() diag.Diagnostic {
-	return diag.NewErrorDiagnostic("Provider not configured", "The provider's configuration holds values that are "+
-		"not known before the apply, so that nothing can be read in the plan. "+
-		"Add depends_on to the data source, with the resources that these values come from: Terraform then reads it "+
-		"in the apply.")
-}
-
-// NotImportable is the answer to an import.
-func NotImportable(kind string) diag.Diagnostic {
-	return diag.NewErrorDiagnostic("Provider not configured", fmt.Sprintf("The provider's configuration holds values "+
-		"that are not known, so that the %s cannot be read for the import.", kind))
+	return Error("Provider not configured",
+		"The provider's configuration holds values that are not known before the apply, so that nothing can be read "+
+			"in the plan. Add depends_on to the data source, with the resources that these values come from: "+
+			"Terraform then reads it in the apply.")
 }
 
 // NotRefreshed warns in a refresh.
 func NotRefreshed(kind string) diag.Diagnostic {
-	return diag.NewWarningDiagnostic(Title(kind)+" not refreshed", fmt.Sprintf("The provider's configuration is not "+
-		"known yet, so the %s was not read and the plan is made from the state.", kind))
+	return Warning(title(kind)+" not refreshed",
+		"The provider's configuration is not known yet, so the %s was not read and the plan is made from the state.",
+		kind)
 }
 
 // ConfigErrors turns the faults of a configuration into errors on the attributes.
@@ -72,11 +98,11 @@ func ConfigErrors(err error) diag.Diagnostics {
 	var diags diag.Diagnostics
 	var errs delay.Errors
 	if !errors.As(err, &errs) {
-		diags.AddError("Invalid configuration", err.Error())
+		diags.Append(Error("Invalid configuration", "%s", err))
 		return diags
 	}
 	for _, e := range errs {
-		diags.AddAttributeError(path.Root(e.Attribute), "Invalid "+e.Attribute, e.Error()+".")
+		diags.Append(Invalid(path.Root(e.Attribute), e))
 	}
 	return diags
 }
@@ -87,12 +113,12 @@ func OfState(diags diag.Diagnostics) diag.Diagnostics {
 	var moved diag.Diagnostics
 	for _, d := range diags {
 		if on, ok := d.(diag.DiagnosticWithPath); ok && d.Severity() == diag.SeverityError {
-			d = diag.NewErrorDiagnostic("Invalid value in the state", fmt.Sprintf("In the state, the attribute %s has "+
-				"no valid value: %s\n\n"+
-				"The configuration is not to blame: something else than this version of the provider wrote the state. "+
-				"Take the resource out of the state with terraform state rm, which leaves the broker as it is. Then "+
-				"import it again, by the ID that the page of the resource describes:\n\n%s", on.Path(), d.Detail(),
-				WaysToImport("<type>", "<import ID>")))
+			d = Error("Invalid value in the state",
+				"In the state, the attribute %s has no valid value: %s\n\nThe configuration is not to blame: "+
+					"something else than this version of the provider wrote the state. Take the resource out of the "+
+					"state with terraform state rm, which leaves the broker as it is. Then import it again, by the "+
+					"ID that the page of the resource describes:\n\n%s", on.Path(), d.Detail(),
+				WaysToImport("<type>", "<import ID>"))
 		}
 		moved.Append(d)
 	}
@@ -102,16 +128,16 @@ func OfState(diags diag.Diagnostics) diag.Diagnostics {
 // mostObjects is how many objects a message lists.
 const mostObjects = 10
 
-// AtMost leaves out the surplus lines and says how many they are.
-func AtMost(lines []string) []string {
+// atMost leaves out the surplus lines and says how many they are.
+func atMost(lines []string) []string {
 	if more := len(lines) - mostObjects; more > 0 {
 		return append(slices.Clone(lines[:mostObjects]), fmt.Sprintf("and %d more", more))
 	}
 	return lines
 }
 
-// Title is the kind at the beginning of a sentence.
-func Title(kind string) string { return strings.ToUpper(kind[:1]) + kind[1:] }
+// title is the kind at the beginning of a sentence.
+func title(kind string) string { return strings.ToUpper(kind[:1]) + kind[1:] }
 
 // WaysToImport are the block and the command that import something. An ID holds nothing that has to be escaped in
 // either.

@@ -42,8 +42,9 @@ func drifted(what string, sentences []string) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if len(sentences) > 0 {
 		// Terraform wraps a line unless it begins with a blank.
-		diags.AddWarning(driftSummary, fmt.Sprintf("The %s was changed outside Terraform, or an apply broke off:"+
-			"\n\n- %s", what, strings.Join(AtMost(sentences), "\n- ")))
+		diags.Append(Warning(driftSummary,
+			"The %s was changed outside Terraform, or an apply broke off:\n\n- %s", what,
+			strings.Join(atMost(sentences), "\n- ")))
 	}
 	return diags
 }

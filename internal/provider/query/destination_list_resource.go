@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	resources "github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/resource"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
@@ -57,8 +58,8 @@ func (r *destinationListResource) List(ctx context.Context, req list.ListRequest
 	var model destinationListModel
 	diags := req.Config.Get(ctx, &model)
 	if model.DeliveryExchange.IsUnknown() {
-		diags.AddError("Delivery exchange not known",
-			"The value of delivery_exchange is not known yet, so that no destinations can be listed.")
+		diags.Append(diagnose.Error("Delivery exchange not known",
+			"The value of delivery_exchange is not known yet, so that no destinations can be listed."))
 	}
 	if diags.HasError() {
 		stream.Results = list.ListResultsStreamDiagnostics(diags)

@@ -64,7 +64,7 @@ func (r *lister) list(
 			problem := notListed(kind, vhost, err)
 			goOn := only.IsNull() && concernsVhost(err)
 			if goOn {
-				problem = diag.NewWarningDiagnostic(problem.Summary(), problem.Detail())
+				problem = diagnose.Warning(problem.Summary(), "%s", problem.Detail())
 			}
 			if !push(list.ListResult{Diagnostics: diag.Diagnostics{problem}}) || !goOn {
 				return
@@ -82,11 +82,10 @@ func (r *lister) list(
 func (r *lister) vhosts(ctx context.Context, kind string, only types.String) ([]string, diag.Diagnostic) {
 	switch {
 	case only.IsUnknown():
-		return nil, diag.NewErrorDiagnostic("Vhost not known",
-			fmt.Sprintf("The value of vhost is not known yet, so that no %ss can be listed.", kind))
+		return nil, diagnose.Error("Vhost not known",
+			"The value of vhost is not known yet, so that no %ss can be listed.", kind)
 	case !r.Connection.IsKnown():
-		return nil, diag.NewErrorDiagnostic("Provider not configured", fmt.Sprintf(
-			"The provider's configuration holds values that are not known, so that no %ss can be listed.", kind))
+		return nil, diagnose.NotConfigured("no %ss can be listed", kind)
 	case !only.IsNull():
 		return []string{only.ValueString()}, nil
 	}
@@ -106,19 +105,21 @@ type declaredLister struct {
 }
 
 func newCascades() list.ListResource {
-	return &declaredLister{kind: recognize.KindCascade, description: "Finds the delay cascades of a virtual host or of the whole broker, for `terraform query`, whoever declared " +
-		"them. The query also writes `resource` and `import` blocks for them. Needs Terraform 1.14 or later.\n\n" +
-		"A cascade is found by the keys of its entry exchange and the objects behind it, as an import recognizes " +
-		"it. Damage does not hide it as long as the keys say what it was. One whose entry is gone, or leads " +
-		"nowhere, is not found. It can still be imported by its identity if the exchange below proves it."}
+	return &declaredLister{kind: recognize.KindCascade, description: "Finds the delay cascades of a virtual host or " +
+		"of the whole broker, for `terraform query`, whoever declared them. The query also writes `resource` and " +
+		"`import` blocks for them. Needs Terraform 1.14 or later.\n\n" +
+		"A cascade is found by the keys of its entry exchange and the objects behind it, as an import recognizes it. " +
+		"Damage does not hide it as long as the keys say what it was. One whose entry is gone, or leads nowhere, is " +
+		"not found. It can still be imported by its identity if the exchange below proves it."}
 }
 
 func newLadders() list.ListResource {
-	return &declaredLister{kind: recognize.KindLadder, description: "Finds the ladders of a virtual host or of the whole broker, for `terraform query`, whoever declared them. " +
-		"The query also writes `resource` and `import` blocks for them. Needs Terraform 1.14 or later.\n\n" +
+	return &declaredLister{kind: recognize.KindLadder, description: "Finds the ladders of a virtual host or of the " +
+		"whole broker, for `terraform query`, whoever declared them. The query also writes `resource` and `import` " +
+		"blocks for them. Needs Terraform 1.14 or later.\n\n" +
 		"A ladder is found by its entry exchange and the keys that lead from there to queues, such as `30s.*.#`, as " +
-		"an import recognizes it. For that the queue of one delay has to be whole. Bindings to other queues, such " +
-		"as those of another ladder, do not hide it; a plan shows them as drift."}
+		"an import recognizes it. For that the queue of one delay has to be whole. Bindings to other queues, such as " +
+		"those of another ladder, do not hide it; a plan shows them as drift."}
 }
 
 func (r *declaredLister) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {

@@ -83,8 +83,8 @@ func (d *probeDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 	if !model.Tolerance.IsNull() {
 		tolerance = tfvalue.DurationOf(model.Tolerance)
 		if tolerance <= 0 {
-			resp.Diagnostics.AddAttributeError(path.Root("tolerance"), "Invalid tolerance",
-				fmt.Sprintf("tolerance is %s; it has to be positive.", delay.DurationText(tolerance)))
+			resp.Diagnostics.Append(diagnose.Invalid(path.Root("tolerance"),
+				fmt.Errorf("tolerance is %s; it has to be positive", delay.DurationText(tolerance))))
 		}
 	}
 	if !d.connection.IsKnown() {
@@ -104,7 +104,7 @@ func (d *probeDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 	address := "probe-" + rand.Text()
 	key, err := found.Scale().RoutingKey(tfvalue.DurationOf(model.Delay), address)
 	if err != nil {
-		resp.Diagnostics.AddAttributeError(path.Root("delay"), "Invalid delay", err.Error()+".")
+		resp.Diagnostics.Append(diagnose.Invalid(path.Root("delay"), err))
 		return
 	}
 	due, _, err := found.Scale().ParseRoutingKey(key)

@@ -118,11 +118,9 @@ func (m *destinationModel) checkPlannedOnce(planned *sync.Map) diag.Diagnostics 
 	if diags.HasError() {
 		return diags
 	}
-	object := engine.BindingObject(m.Vhost.ValueString(), b)
-	if _, twice := planned.LoadOrStore(object, true); twice {
-		diags.AddError("Binding is planned twice", fmt.Sprintf(
-			"The %s in vhost %q is planned twice: another resource of this configuration is to make it, too. "+
-				"Two destinations cannot have one binding: change or remove one of them.", object.Name, object.Vhost))
+	d := diagnose.Destination{Vhost: m.Vhost.ValueString(), Binding: b}
+	if _, twice := planned.LoadOrStore(d.String(), true); twice {
+		diags.Append(d.PlannedTwice())
 	}
 	return diags
 }

@@ -45,19 +45,20 @@ func (r *destinationResource) ImportState(
 		resp.Diagnostics.Append(req.Identity.Get(ctx, &id)...)
 		vhost, b = id.Vhost.ValueString(), id.binding()
 		if (id.Queue.ValueString() == "") == (id.Exchange.ValueString() == "") {
-			resp.Diagnostics.AddError("Invalid identity", "The identity has to have either queue or exchange.")
+			resp.Diagnostics.Append(diagnose.Error("Invalid identity",
+				"The identity has to have either queue or exchange."))
 		}
 	} else {
 		var err error
 		if vhost, b, err = importid.ParseBinding(req.ID); err != nil {
-			resp.Diagnostics.AddError("Invalid import ID", err.Error()+".")
+			resp.Diagnostics.Append(diagnose.Error("Invalid import ID", "%s.", err))
 		}
 	}
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	if !r.Connection.IsKnown() {
-		resp.Diagnostics.Append(diagnose.NotImportable("destination"))
+		resp.Diagnostics.Append(diagnose.NotConfigured("the destination cannot be read for the import"))
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, connection.DefaultReadTimeout)

@@ -86,7 +86,7 @@ func (m *destinationModel) leftovers() ([]topology.Binding, diag.Diagnostics) {
 		text, _ := each.(types.String)
 		_, b, err := importid.ParseBinding(text.ValueString())
 		if err != nil {
-			diags.AddError("Unreadable state", fmt.Sprintf("leftover_bindings: %s", err))
+			diags.Append(diagnose.Error("Unreadable state", "leftover_bindings: %s", err))
 			continue
 		}
 		bindings = append(bindings, b)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -234,24 +233,8 @@ func (m *destinationModel) leftBy(plan *destinationModel) diag.Diagnostics {
 	if m.DeliveryExchange.Equal(plan.DeliveryExchange) && plan.config().TakesAll(m.config()) {
 		return diags
 	}
-	var changes []string
-	change := func(what string, before, after types.String) {
-		if !before.Equal(after) {
-			changes = append(changes, fmt.Sprintf("the %s changes from %q to %q", what, before.ValueString(),
-				after.ValueString()))
-		}
-	}
-	change("delivery exchange", m.DeliveryExchange, plan.DeliveryExchange)
-	change("key", m.RoutingKey, plan.RoutingKey)
-	from := ""
-	if !m.DeliveryExchange.Equal(plan.DeliveryExchange) {
-		from = fmt.Sprintf(" that arrive at exchange %q", m.DeliveryExchange.ValueString())
-	}
-	diags.AddWarning("Messages on their way may become unroutable", fmt.Sprintf(
-		"%s. Messages for the address %q%s, if some are on their way or still published, are then unroutable unless "+
-			"something else is bound for them. To move "+
-			"publishers without that, add a second destination, and remove this one when nobody uses it any more.",
-		diagnose.Title(strings.Join(changes, ", and ")), m.Address.ValueString(), from))
+	before := diagnose.Destination{Binding: m.identity().binding()}
+	diags.Append(before.Moves(plan.identity().binding(), m.Address.ValueString()))
 	return diags
 }
 
@@ -428,7 +411,7 @@ func (r *destinationResource) newOperation(model *destinationModel) (*bindingOpe
 		return nil, diags
 	}
 	if !r.Connection.IsKnown() {
-		diags.Append(diagnose.NotConfigured())
+		diags.Append(diagnose.NotConfigured("the broker cannot be reached"))
 		return nil, diags
 	}
 	vhost := r.Connection.Client.Vhost(model.Vhost.ValueString())

@@ -32,13 +32,13 @@ func (r *lifecycle[M, P]) ImportState(
 	if byIdentity(req) {
 		resp.Diagnostics.Append(req.Identity.Get(ctx, &id)...)
 		if id.Vhost.ValueString() == "" || id.EntryExchange.ValueString() == "" {
-			resp.Diagnostics.AddError("Invalid identity", "The identity has to have both vhost and entry_exchange, "+
-				"and neither may be empty.")
+			resp.Diagnostics.Append(diagnose.Error("Invalid identity",
+				"The identity has to have both vhost and entry_exchange, and neither may be empty."))
 		}
 	} else {
 		vhost, entry, err := importid.ParseEntry(req.ID, P(&model).exampleEntry())
 		if err != nil {
-			resp.Diagnostics.AddError("Invalid import ID", err.Error()+".")
+			resp.Diagnostics.Append(diagnose.Error("Invalid import ID", "%s.", err))
 		}
 		id = identity{Vhost: types.StringValue(vhost), EntryExchange: types.StringValue(entry)}
 	}
@@ -46,7 +46,7 @@ func (r *lifecycle[M, P]) ImportState(
 		return
 	}
 	if !r.Connection.IsKnown() {
-		resp.Diagnostics.Append(diagnose.NotImportable(kind))
+		resp.Diagnostics.Append(diagnose.NotConfigured("the %s cannot be read for the import", kind))
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, connection.DefaultReadTimeout)

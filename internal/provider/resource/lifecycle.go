@@ -198,7 +198,7 @@ func (r *lifecycle[M, P]) Read(ctx context.Context, req resource.ReadRequest, re
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 	waits, err := json.Marshal(diagnose.CountWaiting(o.subject.Desired, state))
 	if err != nil {
-		resp.Diagnostics.AddError("Could not keep the counts of messages", err.Error())
+		resp.Diagnostics.Append(diagnose.Error("Could not keep the counts of messages", "%s", err))
 		return
 	}
 	resp.Diagnostics.Append(resp.Private.SetKey(ctx, inFlightKey, waits)...)
@@ -289,7 +289,7 @@ func (r *lifecycle[M, P]) newOperation(model P) (*operation, diag.Diagnostics) {
 		return nil, diags
 	}
 	if !r.Connection.IsKnown() {
-		diags.Append(diagnose.NotConfigured())
+		diags.Append(diagnose.NotConfigured("the broker cannot be reached"))
 		return nil, diags
 	}
 	vhost := r.Connection.Client.Vhost(model.common().Vhost.ValueString())

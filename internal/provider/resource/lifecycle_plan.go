@@ -3,9 +3,7 @@ package resource
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -102,32 +100,8 @@ func (r *lifecycle[M, P]) ModifyPlan(
 		resp.Diagnostics.Append(r.warnOverhaul(ctx, req, resp.Plan.Raw, &state, &plan, altered)...)
 	} else if lost := lostQueues(P(&state), P(&plan)); len(lost) > 0 {
 		resp.Diagnostics.Append(r.warnInFlight(ctx, req, "rid of some of its queues", lost)...)
-		resp.Diagnostics.Append(withoutDelays(lost, P(&plan).common().ParkUnroutable.ValueBool())...)
+		resp.Diagnostics.Append(diagnose.DelaysRemoved(lost, P(&plan).common().ParkUnroutable.ValueBool())...)
 	}
-}
-
-// withoutDelays says what publishers see when delays are taken out of a ladder. A cascade with fewer is rebuilt.
-func withoutDelays(lost []topology.Queue, parks bool) diag.Diagnostics {
-	var diags diag.Diagnostics
-	var names []string
-	for _, q := range lost {
-		if q.Delays() {
-			names = append(names, topology.QueueObject(q.Name))
-		}
-	}
-	if len(names) == 0 {
-		return diags
-	}
-	slices.Sort(names)
-	fate := "lost"
-	if parks {
-		fate = "parked"
-	}
-	diags.AddAttributeWarning(path.Root("delays"), "Delays are removed", fmt.Sprintf(
-		"The apply deletes the queues of these delays:\n\n  %s\n\nA message with a key for one of them is %s from "+
-			"then on. To move publishers without that, add the new delays first, and remove these when nobody uses "+
-			"them any more.", strings.Join(diagnose.AtMost(names), "\n  "), fate))
-	return diags
 }
 
 // warnInFlight says what a destroy, or a change that removes the lost queues, has in its way, by what the last refresh
@@ -144,9 +118,10 @@ func (r *lifecycle[M, P]) warnInFlight(
 	}
 	var state M
 	diags.Append(req.State.Get(ctx, &state)...)
-	diags.AddWarning("Messages in flight", fmt.Sprintf("The %s with entry exchange %q is to be %s. %s %s",
-		P(&state).kind(), P(&state).common().EntryExchange.ValueString(), verb, diagnose.WaitsNow(waits),
-		diagnose.Overhaul{Guard: P(&state).common().guard(), Waits: waits}.Fate()))
+	subject := diagnose.OfEntry(P(&state).kind(), P(&state).common().Vhost.ValueString(),
+		P(&state).common().EntryExchange.ValueString())
+	subject.Options.Guard = P(&state).common().guard()
+	diags.Append(subject.InFlight(verb, waits))
 	return diags
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 )
 
@@ -60,10 +61,9 @@ func (m *operationModel) checkDrainFits(ctx context.Context, operation string, t
 	drain := tfvalue.DurationOf(m.DrainTimeout)
 	limit, diags := timeout(ctx, defaultWriteTimeout+drain)
 	if limit <= drain && !diags.HasError() {
-		diags.AddAttributeError(path.Root("drain_timeout"), "Invalid drain_timeout",
-			fmt.Sprintf("drain_timeout is %s, which does not fit into timeouts.%s, %s. Make that longer, or "+
-				"leave it out.",
-				delay.DurationText(drain), operation, delay.DurationText(limit)))
+		diags.Append(diagnose.Invalid(path.Root("drain_timeout"), fmt.Errorf("drain_timeout is %s, which does not fit "+
+			"into timeouts.%s, %s. Make that longer, or leave it out", delay.DurationText(drain), operation,
+			delay.DurationText(limit))))
 	}
 	return diags
 }

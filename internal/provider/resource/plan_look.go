@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
@@ -60,10 +58,7 @@ func (r *lifecycle[M, P]) notePlan(plan P, isNew bool) diag.Diagnostics {
 		return diags
 	}
 	if other, common := r.Connection.Planned.Add(one); len(common) > 0 {
-		diags.AddError("Two resources declare the same objects", fmt.Sprintf(
-			"Two resources of this configuration, the %s with entry exchange %q and a %s with entry exchange %q, "+
-				"would both declare in vhost %q:\n\n  %s\n\nGive one of the two other names.",
-			one.Kind, one.Entry, other.Kind, other.Entry, one.Vhost, strings.Join(diagnose.AtMost(common), "\n  ")))
+		diags.Append(diagnose.OfEntry(one.Kind, one.Vhost, one.Entry).DeclaredTwice(other.Kind, other.Entry, common))
 	}
 	return diags
 }
@@ -73,17 +68,8 @@ func (r *lifecycle[M, P]) lookForCreate(ctx context.Context, plan P) diag.Diagno
 	if plan.common().Adopt.IsUnknown() {
 		return r.lookForDisplaced(ctx, plan)
 	}
-	return r.look(ctx, topology.Topology{}, plan, false, func(o *operation, err error) (diags diag.Diagnostics) {
-		if rabbit.IsKind(err, rabbit.LavinMQ) {
-			diags.Append(o.subject.Failed("create", err))
-			return diags
-		}
-		for _, found := range o.subject.Explain(ctx, "create", err) {
-			detail := "The apply will be refused, as things are. " +
-				strings.TrimPrefix(found.Detail(), diagnose.NothingWritten)
-			diags.AddWarning(found.Summary(), detail)
-		}
-		return diags
+	return r.look(ctx, topology.Topology{}, plan, false, func(o *operation, err error) diag.Diagnostics {
+		return o.subject.WouldNotBeCreated(ctx, err)
 	})
 }
 
@@ -93,14 +79,8 @@ func (r *lifecycle[M, P]) lookForReplacement(ctx context.Context, plan P) diag.D
 	if plan.common().Adopt.IsUnknown() || plan.common().CreateDeliveryExchange.IsUnknown() {
 		return r.lookForDisplaced(ctx, plan)
 	}
-	const refused = "Nothing was destroyed: the replacement could not be completed. "
-	return r.look(ctx, topology.Topology{}, plan, true, func(o *operation, err error) (diags diag.Diagnostics) {
-		if rabbit.IsKind(err, rabbit.VhostNotFound) {
-			diags.AddAttributeError(path.Root("vhost"), "Vhost does not exist", fmt.Sprintf(
-				refused+"There is no vhost %q. Declare it in an apply before this one.", o.subject.Vhost))
-			return diags
-		}
-		return refusedWith(o.subject.Explain(ctx, "create", err), refused)
+	return r.look(ctx, topology.Topology{}, plan, true, func(o *operation, err error) diag.Diagnostics {
+		return o.subject.WouldNotBeReplaced(ctx, err)
 	})
 }
 
@@ -154,31 +134,10 @@ func (r *lifecycle[M, P]) prior(vhost string) topology.Topology {
 	return own
 }
 
-// refusedWith begins the details of all errors with the same words.
-func refusedWith(diags diag.Diagnostics, words string) diag.Diagnostics {
-	var all diag.Diagnostics
-	for _, d := range diags {
-		detail := words + strings.TrimPrefix(strings.TrimPrefix(d.Detail(), words), diagnose.NothingWritten)
-		if at, ok := d.(diag.DiagnosticWithPath); ok {
-			all.AddAttributeError(at.Path(), d.Summary(), detail)
-		} else {
-			all.AddError(d.Summary(), detail)
-		}
-	}
-	return all
-}
-
 // lookForInbound warns of what others have bound into the exchanges that a destroy takes away.
 func (r *lifecycle[M, P]) lookForInbound(ctx context.Context, state P) diag.Diagnostics {
-	var diags diag.Diagnostics
-	if lines := r.inbound(ctx, state); len(lines) > 0 {
-		diags.AddWarning("Bindings of others go, too", fmt.Sprintf(
-			"The %s with entry exchange %q in vhost %q is to be destroyed. These bindings of others lead into it, and "+
-				"go with it:\n\n  %s\n\nWhoever made them has to bind again.", state.kind(),
-			state.common().EntryExchange.ValueString(), state.common().Vhost.ValueString(),
-			strings.Join(diagnose.AtMost(lines), "\n  ")))
-	}
-	return diags
+	return diagnose.OfEntry(state.kind(), state.common().Vhost.ValueString(),
+		state.common().EntryExchange.ValueString()).TakesWithIt(r.inbound(ctx, state))
 }
 
 // inbound are the bindings of others into the exchanges that go, in words.
