@@ -6,7 +6,6 @@ package connection
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -24,8 +23,6 @@ type Connection struct {
 	// Planned is what a plan has, and Bindings are those of its new destinations.
 	Planned  *Plans
 	Bindings sync.Map
-	// Silent is set when the broker did not answer a plan, so that not each resource waits for it.
-	Silent atomic.Bool
 }
 
 // DefaultReadTimeout is how long a read may take unless the timeouts attribute of a resource says otherwise.

@@ -44,6 +44,9 @@ func (d Destination) Explain(verb string, err error) diag.Diagnostics {
 		notVacant  *engine.NotVacantError
 		notEmpty   *drain.NotEmptyError
 		unfinished *engine.UnfinishedError
+		limited    *engine.LimitError
+		levels     *engine.LevelsError
+		overdue    *engine.LosesOverdueError
 	)
 	var diags diag.Diagnostics
 	switch {
@@ -72,6 +75,13 @@ func (d Destination) Explain(verb string, err error) diag.Diagnostics {
 		diags.Append(d.onTheirWay(verb, notEmpty, notVacant.Gone))
 	case errors.As(err, &unfinished) && unfinished.Undo != nil:
 		diags.Append(d.unfinished(verb, unfinished))
+	case errors.As(err, &limited):
+		diags.Append(d.Limited(limited.Limit)...)
+	case errors.As(err, &levels):
+		own, _ := recognize.Destination(d.Vhost, d.Binding)
+		diags.Append(OtherLevels(own, levels.There)...)
+	case errors.As(err, &overdue):
+		diags.Append(d.losesOverdue())
 	default:
 		diags.Append(d.Failed(verb, err))
 	}
@@ -237,17 +247,13 @@ func (d Destination) unfinished(verb string, err *engine.UnfinishedError) diag.D
 	return withMore(d.Failed(verb, err.Err), notTakenBack(err.Err, err.Undo)+"\n\n"+fmt.Sprintf(stays, d))
 }
 
-// Found warns of what may be wrong with a destination.
-func (d Destination) Found(found engine.Found) diag.Diagnostics {
-	diags := d.Limited(found.Limit)
-	if len(found.Levels) > 0 {
-		own, _ := recognize.Destination(d.Vhost, d.Binding)
-		diags.Append(OtherLevels(own, found.Levels)...)
+// ExplainAll turns what a change has met into diagnostics, after its error.
+func (d Destination) ExplainAll(verb string, problems []engine.Problem, err error) diag.Diagnostics {
+	diags := d.Explain(verb, err)
+	for _, problem := range problems {
+		diags.Append(d.Explain(verb, problem.Cause)...)
 	}
-	if found.LosesOverdue {
-		diags.Append(d.losesOverdue())
-	}
-	return append(diags, d.Overlaps(found.There)...)
+	return diags
 }
 
 // losesOverdue warns of a quorum queue behind classic delay queues.

@@ -2,7 +2,6 @@ package resource
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -31,9 +29,7 @@ func (r *destinationResource) checkNames(ctx context.Context, plan *destinationM
 	planned := r.Connection.Planned.In(plan.Vhost.ValueString())
 	diags, ends := misnamedInPlan(plan.config(), planned)
 	behindClassic := isBehindClassic(plan.config(), planned)
-	asks := (changed || behindClassic) && r.Connection.Client != nil && !r.Connection.Silent.Load() &&
-		!plan.hasUnknownName()
-	if diags.HasError() || !asks {
+	if diags.HasError() || r.Connection.Client == nil || plan.hasUnknownName() {
 		return diags
 	}
 	o, more := r.newOperation(plan)
@@ -42,30 +38,13 @@ func (r *destinationResource) checkNames(ctx context.Context, plan *destinationM
 	}
 	ctx, cancel := context.WithTimeout(ctx, glance)
 	defer cancel()
-	var found engine.Found
-	var err error
-	if changed {
-		err = o.look().CheckNames(ctx)
+	o.subject.Options.DeliveryPlanned, o.subject.Options.BehindClassic = ends, behindClassic
+	var before []topology.Binding
+	if !changed {
+		before = append(before, o.subject.Binding)
 	}
-	if err == nil && changed && !ends {
-		found.Levels, err = o.look().OtherLevels(ctx)
-	}
-	switch {
-	case err != nil:
-	case behindClassic:
-		found.LosesOverdue, err = o.look().IsQuorum(ctx)
-	case changed && !ends:
-		found.LosesOverdue, err = o.look().LosesOverdue(ctx)
-	}
-	var misnamed *engine.MisnamedError
-	if err != nil && !errors.As(err, &misnamed) && !rabbit.IsKind(err, rabbit.LavinMQ) { // the apply asks again
-		if ctx.Err() != nil || rabbit.IsKind(err, rabbit.Unreachable) {
-			r.Connection.Silent.Store(true)
-		}
-		return diags
-	}
-	diags.Append(o.subject.Explain("plan", err)...)
-	return append(diags, o.subject.Found(found)...)
+	problems := o.engine.Preview(ctx, o.change("planned", before, o.subject.Binding))
+	return append(diags, o.subject.ExplainAll("plan", problems, nil)...)
 }
 
 // misnamedInPlan checks the names by what the plan has, and tells whether that includes what ends in the delivery

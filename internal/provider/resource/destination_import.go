@@ -7,7 +7,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/importid"
@@ -64,7 +63,7 @@ func (r *destinationResource) ImportState(
 	ctx, cancel := context.WithTimeout(ctx, connection.DefaultReadTimeout)
 	defer cancel()
 	subject := diagnose.Destination{Vhost: vhost, Binding: b}
-	there, err := (&engine.Destination{Vhost: r.Connection.Client.Vhost(vhost), Binding: b}).Read(ctx)
+	there, err := r.Connection.Client.Vhost(vhost).BindingsFrom(ctx, b.Source)
 	if err == nil && !slices.Contains(there, b) {
 		err = subject.NotFound(there)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
@@ -254,11 +255,12 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	result, err := o.apply(ctx, engine.Rebinding{Who: model.who("created"), After: &o.subject.Binding})
-	resp.Diagnostics.Append(o.subject.Explain("create", err)...)
-	resp.Diagnostics.Append(o.subject.Found(result.Found)...)
-	var unfinished *engine.UnfinishedError
-	if err == nil || errors.As(err, &unfinished) && unfinished.Undo != nil {
+	result, err := o.engine.Apply(ctx, o.change(model.who("created"), nil, o.subject.Binding))
+	resp.Diagnostics.Append(o.subject.ExplainAll("create", result.Problems, err)...)
+	if result.State != nil {
+		resp.Diagnostics.Append(o.subject.Overlaps(result.State.Bindings.Sorted())...)
+	}
+	if result.There != nil {
 		resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, model.identity())...)
 	}
@@ -288,7 +290,7 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	there, found, leftovers, err := o.look().Find(ctx, leftovers)
+	there, found, leftovers, err := engine.FindBinding(ctx, o.vhost, o.subject.Binding, leftovers)
 	if err == nil && found != o.subject.Binding {
 		o.subject.Binding = found
 		err = model.setBinding(o.vhost.Name(), found)
@@ -306,14 +308,14 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 		return
 	}
 	resp.Diagnostics.Append(o.subject.LeftBehind(leftovers)...)
-	resp.Diagnostics.Append(o.subject.Overlaps(engine.Without(there, leftovers...))...)
+	resp.Diagnostics.Append(o.subject.Overlaps(without(there, leftovers))...)
 	if o.subject.Binding.DestinationType == topology.ToQueue {
-		limit, _, err := o.look().Limit(ctx)
+		queue, status, _, err := o.vhost.QueueStatus(ctx, o.subject.Binding.Destination)
 		if err != nil {
 			resp.Diagnostics.Append(o.subject.Failed("read", err))
 			return
 		}
-		resp.Diagnostics.Append(o.subject.Limited(limit)...)
+		resp.Diagnostics.Append(o.subject.Limited(health.Refuses(queue, status))...)
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 }
@@ -340,28 +342,58 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	shared, _ := req.Private.GetKey(ctx, sharedKey)
-	result, err := o.apply(ctx, engine.Rebinding{Who: prior.who("updated"), After: &o.subject.Binding,
-		Before: &engine.Bound{Binding: before, Leftovers: leftovers, Shared: string(shared) == "true"}})
-	said := append(o.subject.Explain("update", err), o.subject.Found(result.Found)...)
-	left := &model
-	if !result.IsNew {
-		left, o.subject.Binding = &prior, before
+	isShared := isShared(ctx, req.Private) && before != o.subject.Binding
+	own := append(slices.Clone(leftovers), before)
+	if isShared {
+		own = without(own, []topology.Binding{before})
 	}
+	result, err := o.engine.Apply(ctx, o.change(prior.who("updated"), own, o.subject.Binding))
+	said := o.subject.ExplainAll("update", result.Problems, err)
+	if result.State != nil {
+		said.Append(o.subject.Overlaps(result.State.Bindings.Sorted())...)
+	}
+	left, has := &model, o.subject.Binding
+	if !result.IsNew {
+		left, has = &prior, before
+	}
+	there := topology.Bindings{}
+	if result.There != nil {
+		there = result.There.Bindings
+	}
+	if !slices.Contains(own, o.subject.Binding) {
+		own = append(own, o.subject.Binding)
+	}
+	leftovers = slices.DeleteFunc(own, func(b topology.Binding) bool { return b == has || !there.Has(b) })
+	o.subject.Binding = has
 	var unfinished *engine.UnfinishedError
 	if errors.As(err, &unfinished) && unfinished.Undo == nil {
-		resp.Diagnostics.Append(o.subject.LeftBehind(result.Bound.Leftovers)...)
+		resp.Diagnostics.Append(o.subject.LeftBehind(leftovers)...)
 	}
 	resp.Diagnostics.Append(said...)
-	left.setLeftovers(result.Bound.Leftovers)
-	resp.Diagnostics.Append(resp.Private.SetKey(ctx, sharedKey, fmt.Append(nil, result.Bound.Shared))...)
+	left.setLeftovers(leftovers)
+	_, isTaken := result.TakenOver[engine.BindingObject(o.vhost.Name(), before)]
+	shared := fmt.Append(nil, !result.IsNew && (isShared || isTaken))
+	resp.Diagnostics.Append(resp.Private.SetKey(ctx, sharedKey, shared)...)
 	resp.Diagnostics.Append(resp.State.Set(ctx, left)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, left.identity())...)
+}
+
+func without(bindings, others []topology.Binding) []topology.Binding {
+	return slices.DeleteFunc(slices.Clone(bindings),
+		func(b topology.Binding) bool { return slices.Contains(others, b) })
 }
 
 // sharedKey is where the private state keeps that another resource has taken the binding, which an update could not
 // leave behind. Whoever has the binding in the state then has it no more.
 const sharedKey = "shared"
+
+// isShared tells whether the private state says so.
+func isShared(ctx context.Context, private interface {
+	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
+}) bool {
+	shared, _ := private.GetKey(ctx, sharedKey)
+	return string(shared) == "true"
+}
 
 // Delete removes this binding and what updates have left of it, and nothing else.
 func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
@@ -382,9 +414,14 @@ func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteReq
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	shared, _ := req.Private.GetKey(ctx, sharedKey)
-	_, err := o.apply(ctx, engine.Rebinding{Who: model.who("destroyed"),
-		Before: &engine.Bound{Binding: o.subject.Binding, Leftovers: leftovers, Shared: string(shared) == "true"}})
+	own := leftovers
+	if !isShared(ctx, req.Private) {
+		own = append(own, o.subject.Binding)
+	}
+	if len(own) == 0 {
+		return
+	}
+	_, err := o.engine.Apply(ctx, o.change(model.who("destroyed"), own))
 	resp.Diagnostics.Append(o.subject.Explain("destroy", err)...)
 }
 
@@ -395,13 +432,11 @@ type bindingOperation struct {
 	subject diagnose.Destination
 }
 
-// look is for questions about the destination.
-func (o *bindingOperation) look() *engine.Destination {
-	return &engine.Destination{Vhost: o.vhost, Binding: o.subject.Binding}
-}
-
-func (o *bindingOperation) apply(ctx context.Context, change engine.Rebinding) (engine.Result, error) {
-	return o.engine.Apply(ctx, engine.Change{Vhost: o.vhost.Name(), Destination: &change, Options: o.subject.Options})
+// change is one of bindings, named for the errors of others.
+func (o *bindingOperation) change(who string, before []topology.Binding, after ...topology.Binding) engine.Change {
+	return engine.Change{Kind: who, Vhost: o.vhost.Name(), Options: o.subject.Options,
+		Before: topology.Topology{Bindings: topology.NewBindings(before...)},
+		After:  topology.Topology{Bindings: topology.NewBindings(after...)}}
 }
 
 // newOperation gets the way to the broker for a model whose values are all known.

@@ -1,13 +1,27 @@
-package acceptance
+// Picture writes what a terminal shows of a text, colours included, as SVG: text in, picture out. The documentation
+// shows a plan with it, see GNUmakefile.
+package main
 
 import (
 	"fmt"
 	"html"
+	"io"
+	"os"
 	"regexp"
 	"strings"
-	"testing"
 	"unicode/utf8"
 )
+
+func main() {
+	text, err := io.ReadAll(os.Stdin)
+	if err == nil {
+		_, err = os.Stdout.WriteString(picture(string(text)))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
 
 // The colours of a dark terminal.
 const (
@@ -76,15 +90,4 @@ func styled(style, codes string) string {
 		}
 	}
 	return style
-}
-
-func TestPicture(t *testing.T) {
-	t.Parallel()
-	got := picture("  \x1b[1mA & B\x1b[0m\n\x1b[32m+\x1b[0m\x1b[0m c\n")
-	for _, want := range []string{`>  <tspan style="font-weight:bold">A &amp; B</tspan></text>`,
-		`><tspan style="fill:#23d18b">+</tspan> c</text>`, `width="88" height="68"`} {
-		if !strings.Contains(got, want) {
-			t.Errorf("there is no %s in\n%s", want, got)
-		}
-	}
 }

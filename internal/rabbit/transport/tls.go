@@ -1,4 +1,4 @@
-package rabbit
+package transport
 
 import (
 	"bytes"
@@ -10,12 +10,19 @@ import (
 	"strings"
 )
 
-// tls is the configuration for the management API and for AMQP.
-func (config Config) tls() (*tls.Config, error) {
-	result := &tls.Config{InsecureSkipVerify: config.Insecure} //nolint:gosec // what the attribute insecure is for
-	if config.CACertPEM != nil {
+// Certificates are what a secure connection takes, in PEM format.
+type Certificates struct {
+	// CA replaces the system's certificate authorities.
+	CA, ClientCert, ClientKey []byte
+}
+
+// TLS is the configuration of secure connections. Insecure skips the verification of the broker's certificate. An error
+// is a *ConfigError.
+func (c Certificates) TLS(insecure bool) (*tls.Config, error) {
+	result := &tls.Config{InsecureSkipVerify: insecure} //nolint:gosec // what the attribute insecure is for
+	if c.CA != nil {
 		result.RootCAs = x509.NewCertPool()
-		authorities, err := certificates("cacert_pem", config.CACertPEM)
+		authorities, err := certificates("cacert_pem", c.CA)
 		if err != nil {
 			return nil, err
 		}
@@ -24,21 +31,21 @@ func (config Config) tls() (*tls.Config, error) {
 		}
 	}
 	switch {
-	case config.ClientCertPEM == nil && config.ClientKeyPEM == nil:
+	case c.ClientCert == nil && c.ClientKey == nil:
 		return result, nil
-	case config.ClientKeyPEM == nil:
+	case c.ClientKey == nil:
 		return nil, &ConfigError{"clientkey_file", "is missing; clientcert_file needs the key that belongs to it"}
-	case config.ClientCertPEM == nil:
+	case c.ClientCert == nil:
 		return nil, &ConfigError{"clientcert_file", "is missing; clientkey_file needs the certificate that " +
 			"belongs to it"}
 	}
-	if _, err := certificates("clientcert_file", config.ClientCertPEM); err != nil {
+	if _, err := certificates("clientcert_file", c.ClientCert); err != nil {
 		return nil, err
 	}
-	if err := checkKey("clientkey_file", config.ClientKeyPEM); err != nil {
+	if err := checkKey("clientkey_file", c.ClientKey); err != nil {
 		return nil, err
 	}
-	certificate, err := tls.X509KeyPair(config.ClientCertPEM, config.ClientKeyPEM)
+	certificate, err := tls.X509KeyPair(c.ClientCert, c.ClientKey)
 	if err != nil {
 		return nil, &ConfigError{"clientkey_file", "is not the key of the certificate in clientcert_file: " +
 			strings.TrimPrefix(err.Error(), "tls: ")}
