@@ -86,6 +86,12 @@ func NotReadable() diag.Diagnostic {
 			"Terraform then reads it in the apply.")
 }
 
+// NotListable is for an attribute of a list resource whose value is not known yet.
+func NotListable(kind, attribute string) diag.Diagnostic {
+	return Error(title(strings.ReplaceAll(attribute, "_", " "))+" not known",
+		"The value of %s is not known yet, so that no %ss can be listed.", attribute, kind)
+}
+
 // NotRefreshed warns in a refresh.
 func NotRefreshed(kind string) diag.Diagnostic {
 	return Warning(title(kind)+" not refreshed",

@@ -480,6 +480,18 @@ func (s Subject) Warnings(state *rabbit.State) diag.Diagnostics {
 	return diags
 }
 
+// NotObserved is for an entry exchange behind which a data source cannot look.
+func (s Subject) NotObserved(err error) diag.Diagnostics {
+	if err == nil {
+		return nil
+	}
+	if other, ok := errors.AsType[*recognize.OtherEntryError](err); ok {
+		err = fmt.Errorf("%w. Read that with the data source rabbitmqdelay_%s and entry_exchange = %q", err, other.Kind,
+			other.Entry)
+	}
+	return diag.Diagnostics{s.Failed("read", err)}
+}
+
 // NotRecognized is for an entry exchange that was given and belongs to something else, or could not be read.
 func (s Subject) NotRecognized(verb string, err error) diag.Diagnostic {
 	var other *recognize.OtherEntryError

@@ -20,35 +20,49 @@ type Found struct {
 	DisplayName string
 	// Identity and State are the values of its schemas.
 	Identity, State any
+	// Diagnostics are those of its state.
+	Diagnostics diag.Diagnostics
 }
 
-// FindDeclared is the cascade or ladder behind an entry exchange. The diagnostics are for its state.
-func FindDeclared(
-	ctx context.Context, kind string, in *recognize.Inventory, vhost, entry string,
-) (Found, diag.Diagnostics, error) {
-	if kind == recognize.KindLadder {
-		return find[ladderModel](ctx, in, vhost, entry)
-	}
-	return find[cascadeModel](ctx, in, vhost, entry)
+// FindCascades are the cascades of a vhost.
+func FindCascades(ctx context.Context, vhost string, in *recognize.Inventory) ([]Found, error) {
+	return find[cascadeModel](ctx, vhost, in)
+}
+
+// FindLadders are the ladders of a vhost.
+func FindLadders(ctx context.Context, vhost string, in *recognize.Inventory) ([]Found, error) {
+	return find[ladderModel](ctx, vhost, in)
 }
 
 func find[M any, P interface {
 	declaration[M]
 	displayName() string
-}](ctx context.Context, in *recognize.Inventory, vhost, entry string) (Found, diag.Diagnostics, error) {
-	model := P(new(M))
-	if err := model.recognize(ctx, in, vhost, entry); err != nil {
-		return Found{}, nil, err
+}](ctx context.Context, vhost string, in *recognize.Inventory) ([]Found, error) {
+	var all []Found
+	for _, each := range in.All(ctx) {
+		model := P(new(M))
+		if each.Kind != model.kind() {
+			continue
+		}
+		if err := model.recognize(ctx, in, vhost, each.Entry); err != nil {
+			return nil, err
+		}
+		desired, diags := model.expand()
+		diags.Append(model.setActual(in.Within(desired))...)
+		all = append(all, Found{plaintext.Line(model.displayName()), model.common().identity(), model, diags})
 	}
-	desired, diags := model.expand()
-	diags.Append(model.setActual(in.Within(desired))...)
-	return Found{plaintext.Line(model.displayName()), model.common().identity(), model}, diags, nil
+	return all, nil
 }
 
-// FindDestination is the destination that a binding is.
-func FindDestination(vhost string, b topology.Binding) (Found, error) {
-	model, err := importedDestination(vhost, b)
-	return Found{model.displayName(), model.identity(), &model}, err
+// FindDestinations are the destinations among the bindings of a vhost.
+func FindDestinations(vhost string, bindings []topology.Binding) []Found {
+	var all []Found
+	for _, b := range bindings {
+		if model, err := importedDestination(vhost, b); err == nil { // else it is something else
+			all = append(all, Found{model.displayName(), model.identity(), &model, nil})
+		}
+	}
+	return all
 }
 
 func (m *cascadeModel) displayName() string {

@@ -1,6 +1,7 @@
 // Package resource has the resources. A configuration goes in, is expanded by internal/delay, and goes as a change to
-// internal/engine. What a broker then has comes out as a state. Call All. For list resources and functions, call
-// FindDeclared, FindDestination and CascadeOf. Read lifecycle.go first, which cascades and ladders share.
+// internal/engine. What a broker then has comes out as a state. Call All. For list resources, call
+// FindCascades, FindLadders and FindDestinations, and for functions, CascadeOf. Read lifecycle.go first, which cascades
+// and ladders share.
 package resource
 
 import (

@@ -5,9 +5,11 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 )
 
@@ -29,10 +31,7 @@ type observedLevel struct {
 	observedQueue
 }
 
-func (*observedCascade) kind() string { return recognize.KindCascade }
-
-// schema implements observed.
-func (*observedCascade) schema() schema.Schema {
+func cascadeSchema() schema.Schema {
 	return schema.Schema{
 		MarkdownDescription: "A delay cascade as it is right now, whoever declared it. It shows messages " +
 			"and consumers for each level, until when messages wait, and everything that changes their fate. For " +
@@ -60,8 +59,12 @@ func (*observedCascade) schema() schema.Schema {
 	}
 }
 
-// observe reads the configuration off the broker, and then what there is of it.
-func (m *observedCascade) observe(ctx context.Context, o *observation) error {
+// readCascade reads the configuration off the broker, and then what there is of it.
+func readCascade(ctx context.Context, client *rabbit.Client, m *observedCascade) diag.Diagnostics {
+	return m.observe(ctx, client, recognize.KindCascade, m.look)
+}
+
+func (m *observedCascade) look(ctx context.Context, o *observation) error {
 	found, err := recognize.Cascade(ctx, o.vhost, o.subject.Vhost, o.subject.Desired.Entry)
 	if err != nil {
 		return err
