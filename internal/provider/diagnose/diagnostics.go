@@ -1,6 +1,6 @@
 // Package diagnose has the texts of all errors and warnings. An error of another package goes in, or what a refresh has
 // found, and diagnostics come out. Call the methods of a Subject, which is a cascade or ladder, or of a Destination.
-// Overhaul is for a replacement or rebuild in a plan. What concerns none of them is a function, such as Failed.
+// Overhaul is for a replacement or rebuild in a plan. What concerns none of them is a function, such as Error.
 package diagnose
 
 import (
@@ -13,6 +13,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
@@ -43,13 +45,55 @@ func wash(summary, detail string, args []any) (string, string) {
 	return plaintext.Line(summary), plaintext.Lines(fmt.Sprintf(detail, args...))
 }
 
+// explain turns each error into the first words that fit, else into the words for all other errors.
+func explain(err error, otherwise func(error) diag.Diagnostic, all ...words) diag.Diagnostics {
+	if err == nil {
+		return nil
+	}
+	var diags diag.Diagnostics
+	if list, ok := errors.AsType[engine.Errors](err); ok {
+		for _, each := range list {
+			diags.Append(explain(each, otherwise, all...)...)
+		}
+		return diags
+	}
+	for _, words := range all {
+		if diags = words(err); len(diags) > 0 {
+			return diags
+		}
+	}
+	return diag.Diagnostics{otherwise(err)}
+}
+
+// words are what is said of errors of one type, none if an error is of another.
+type words func(error) diag.Diagnostics
+
+func when[E error](say func(E) diag.Diagnostic) words {
+	return whenever(func(e E) diag.Diagnostics {
+		if d := say(e); d != nil {
+			return diag.Diagnostics{d}
+		}
+		return nil
+	})
+}
+
+// whenever is for an error that takes several diagnostics.
+func whenever[E error](say func(E) diag.Diagnostics) words {
+	return func(err error) diag.Diagnostics {
+		if e, ok := errors.AsType[E](err); ok {
+			return say(e)
+		}
+		return nil
+	}
+}
+
 // Invalid is for a value that an attribute cannot have. The error is a sentence without its end.
 func Invalid(attribute path.Path, err error) diag.Diagnostic {
 	return diag.WithPath(attribute, Error(fmt.Sprintf("Invalid %s", attribute), "%s.", err))
 }
 
-// Failed has the kind in its summary, and what exactly it concerns in its detail.
-func Failed(verb, kind, what string, err error) diag.Diagnostic {
+// failed has the kind in its summary, and what exactly it concerns in its detail.
+func failed(verb, kind, what string, err error) diag.Diagnostic {
 	var described rabbit.Described
 	if errors.As(err, &described) {
 		return Error(described.Summary(), "Could not %s the %s.\n\n%s", verb, what, described.Detail())
@@ -57,9 +101,9 @@ func Failed(verb, kind, what string, err error) diag.Diagnostic {
 	return Error(fmt.Sprintf("Could not %s the %s", verb, kind), "%s: %s", what, err)
 }
 
-// withMore adds to what an error says.
-func withMore(d diag.Diagnostic, text string) diag.Diagnostic {
-	return Error(d.Summary(), "%s\n\n%s", d.Detail(), text)
+// withMore adds a paragraph to what an error says.
+func withMore(d diag.Diagnostic, text string, args ...any) diag.Diagnostic {
+	return Error(d.Summary(), "%s\n\n%s", d.Detail(), fmt.Sprintf(text, args...))
 }
 
 // notTakenBack is said of an error after which more is there than before. The cause of both is said once.
@@ -86,6 +130,15 @@ func NotReadable() diag.Diagnostic {
 			"Terraform then reads it in the apply.")
 }
 
+// NotListed says what could not be listed, in a vhost or at all.
+func NotListed(kind, vhost string, err error) diag.Diagnostic {
+	what := kind + "s"
+	if vhost != "" {
+		what += fmt.Sprintf(" of vhost %q", vhost)
+	}
+	return failed("list", kind+"s", what, err)
+}
+
 // NotListable is for an attribute of a list resource whose value is not known yet.
 func NotListable(kind, attribute string) diag.Diagnostic {
 	return Error(title(strings.ReplaceAll(attribute, "_", " "))+" not known",
@@ -101,12 +154,11 @@ func NotRefreshed(kind string) diag.Diagnostic {
 
 // ConfigErrors turns the faults of a configuration into errors on the attributes.
 func ConfigErrors(err error) diag.Diagnostics {
-	var diags diag.Diagnostics
-	var errs delay.Errors
-	if !errors.As(err, &errs) {
-		diags.Append(Error("Invalid configuration", "%s", err))
-		return diags
+	errs, ok := errors.AsType[delay.Errors](err)
+	if !ok {
+		return diag.Diagnostics{Error("Invalid configuration", "%s", err)}
 	}
+	var diags diag.Diagnostics
 	for _, e := range errs {
 		diags.Append(Invalid(path.Root(e.Attribute), e))
 	}
@@ -130,6 +182,18 @@ func OfState(diags diag.Diagnostics) diag.Diagnostics {
 	}
 	return moved
 }
+
+// depths say what waits in each queue.
+func depths(err *drain.NotEmptyError) []string {
+	lines := make([]string, len(err.Queues))
+	for i, q := range err.Queues {
+		lines[i] = fmt.Sprintf("queue %q: %s", q.Name, q.Text())
+	}
+	return lines
+}
+
+// listed are lines of a list.
+func listed(lines []string) string { return strings.Join(lines, "\n  ") }
 
 // mostObjects is how many objects a message lists.
 const mostObjects = 10

@@ -108,7 +108,7 @@ func (o Overhaul) Diagnostic() diag.Diagnostic {
 	}
 	if len(o.Inbound) > 0 {
 		paragraphs = append(paragraphs, "These bindings of others lead into it, and go with it. Whoever made them "+
-			"has to bind again:\n\n  "+strings.Join(atMost(o.Inbound), "\n  "))
+			"has to bind again:\n\n  "+listed(atMost(o.Inbound)))
 	}
 	return Warning(fmt.Sprintf("%s is %s", title(o.Kind), verb), "%s", strings.Join(paragraphs, "\n\n"))
 }

@@ -43,66 +43,25 @@ func (s Subject) String() string {
 
 // Explain turns all faults of a deployment into diagnostics. The verb is the intended action.
 func (s Subject) Explain(ctx context.Context, verb string, err error) diag.Diagnostics {
-	var (
-		list       engine.Errors
-		delivery   *engine.DeliveryError
-		exists     *engine.ExistsError
-		takeover   *engine.TakeoverError
-		rival      *engine.RivalError
-		standing   *engine.StandingError
-		displaced  *engine.DisplacedError
-		held       *engine.HeldError
-		wanted     *engine.WantedError
-		notCreated *engine.NotCreatedError
-		notRemoved *engine.NotRemovedError
-		left       *engine.DeliveryLeftError
-	)
-	var one diag.Diagnostic
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &list):
-		var diags diag.Diagnostics
-		for _, each := range list {
-			diags.Append(s.Explain(ctx, verb, each)...)
-		}
-		return diags
-	case errors.As(err, &delivery):
-		one = s.unusable(delivery)
-	case errors.As(err, &exists):
-		one = s.existing(ctx, exists)
-	case errors.As(err, &takeover):
-		one = s.notTakenOver(takeover)
-	case errors.As(err, &rival):
-		one = s.outranked(rival)
-	case errors.As(err, &standing):
-		one = s.wouldStand(standing)
-	case errors.As(err, &displaced):
-		one = s.displaces(displaced)
-	case errors.As(err, &held):
-		one = s.held(held)
-	case errors.As(err, &wanted):
-		one = s.wanted(verb, wanted)
-	case errors.As(err, &notCreated):
-		one = s.notCreated(notCreated)
-	case errors.As(err, &notRemoved):
-		one = s.notRemoved(verb, notRemoved)
-	case errors.As(err, &left):
-		one = withMore(s.Failed(verb, left.Err),
-			fmt.Sprintf("All is gone but the delivery exchange, %q.", left.Exchange))
-	default:
-		one = s.Failed(verb, err)
-	}
-	return diag.Diagnostics{one}
+	failed := func(err error) diag.Diagnostic { return s.Failed(verb, err) }
+	return explain(err, failed, // of errors within errors, the inner one comes first
+		when(s.unusable),
+		when(func(e *engine.ExistsError) diag.Diagnostic { return s.existing(ctx, e) }),
+		when(s.notTakenOver), when(s.outranked), when(s.wouldStand), when(s.displaces), when(s.held),
+		when(func(e *engine.WantedError) diag.Diagnostic { return s.wanted(verb, e) }),
+		when(s.notCreated),
+		when(func(e *engine.NotRemovedError) diag.Diagnostic { return s.notRemoved(verb, e) }),
+		when(func(e *engine.DeliveryLeftError) diag.Diagnostic {
+			return withMore(failed(e.Err), "All is gone but the delivery exchange, %q.", e.Exchange)
+		}))
 }
 
 // WouldNotBeCreated warns in a plan of what its create would meet.
 func (s Subject) WouldNotBeCreated(ctx context.Context, err error) diag.Diagnostics {
-	var diags diag.Diagnostics
 	if rabbit.IsKind(err, rabbit.LavinMQ) {
-		diags.Append(s.Failed("create", err))
-		return diags
+		return diag.Diagnostics{s.Failed("create", err)}
 	}
+	var diags diag.Diagnostics
 	for _, d := range s.Explain(ctx, "create", err) {
 		diags.Append(Warning(d.Summary(),
 			"The apply will be refused, as things are. %s", strings.TrimPrefix(d.Detail(), nothingWritten)))
@@ -113,12 +72,11 @@ func (s Subject) WouldNotBeCreated(ctx context.Context, err error) diag.Diagnost
 // WouldNotBeReplaced are the errors of a replacement that could destroy, and then not create.
 func (s Subject) WouldNotBeReplaced(ctx context.Context, err error) diag.Diagnostics {
 	const refused = "Nothing was destroyed: the replacement could not be completed. "
-	var diags diag.Diagnostics
 	if rabbit.IsKind(err, rabbit.VhostNotFound) {
-		diags.Append(ErrorOn("vhost", "Vhost does not exist",
-			refused+"There is no vhost %q. Declare it in an apply before this one.", s.Vhost))
-		return diags
+		return diag.Diagnostics{ErrorOn("vhost", "Vhost does not exist",
+			refused+"There is no vhost %q. Declare it in an apply before this one.", s.Vhost)}
 	}
+	var diags diag.Diagnostics
 	for _, d := range s.Explain(ctx, "create", err) {
 		one := Error(d.Summary(), refused+"%s", strings.TrimPrefix(d.Detail(), nothingWritten))
 		if at, ok := d.(diag.DiagnosticWithPath); ok {
@@ -131,7 +89,7 @@ func (s Subject) WouldNotBeReplaced(ctx context.Context, err error) diag.Diagnos
 
 // Failed turns an error of the broker into a diagnostic that says which operation on what it ended.
 func (s Subject) Failed(verb string, err error) diag.Diagnostic {
-	return Failed(verb, s.Kind, s.String(), err)
+	return failed(verb, s.Kind, s.String(), err)
 }
 
 // unusable is for a delivery exchange that the resource does not create.
@@ -159,16 +117,16 @@ func (s Subject) existing(ctx context.Context, err *engine.ExistsError) diag.Dia
 	if len(err.Different) == 0 {
 		return Error(fmt.Sprintf("Objects of the %s exist already", s.Kind),
 			nothingWritten+"In vhost %q these objects exist, exactly as the %s would declare them:\n\n  %s\n\n%s",
-			s.Vhost, s.Kind, strings.Join(err.Equal, "\n  "),
+			s.Vhost, s.Kind, listed(err.Equal),
 			s.orImport(ctx, "If nobody else owns them, set adopt = true to take them over", "")+waysOfOthers)
 	}
 	also := ""
 	if len(err.Equal) > 0 {
-		also = fmt.Sprintf("Exactly as the %s would declare them:\n\n  %s\n\n", s.Kind, strings.Join(err.Equal, "\n  "))
+		also = fmt.Sprintf("Exactly as the %s would declare them:\n\n  %s\n\n", s.Kind, listed(err.Equal))
 	}
 	return Error(fmt.Sprintf("Objects of the %s exist and differ", s.Kind),
 		nothingWritten+"In vhost %q these objects exist, and differ from those that the %s would declare:\n\n  "+
-			"%s\n\n%s%s", s.Vhost, s.Kind, strings.Join(err.Different, "\n  "), also,
+			"%s\n\n%s%s", s.Vhost, s.Kind, listed(err.Different), also,
 		s.orImport(ctx, "Use other names or remove these objects", " and let an apply bring it into line"))
 }
 
@@ -205,7 +163,7 @@ func (s Subject) outranked(err *engine.RivalError) diag.Diagnostic {
 		nothingWritten+"The %s parks by policy %q with priority %v. Only one policy applies to an exchange, and "+
 			"these match its exchanges with the same or a higher priority:\n\n  %s\n\nGive them a lower priority, or "+
 			"patterns that leave these exchanges out, or apply-to queues.", s, err.Policy.Name, err.Policy.Priority,
-		strings.Join(lines, "\n  "))
+		listed(lines))
 }
 
 // displaces is for a policy that is to be set, and takes exchanges from others.
@@ -221,7 +179,7 @@ func (s Subject) displaces(d *engine.DisplacedError) diag.Diagnostic {
 			"exchanges with a lower priority, so the exchanges lose these keys with the apply:\n\n  %s\n\nIf the "+
 			"exchanges need a key, set one more policy for them before: with that key, with alternate-exchange = %q, "+
 			"and with a priority above %v. Other exchanges, and queues, keep the policies that they have.", s,
-		d.Policy.Name, d.Policy.Priority, strings.Join(lines, "\n  "), d.Policy.AlternateExchange(), d.Policy.Priority)
+		d.Policy.Name, d.Policy.Priority, listed(lines), d.Policy.AlternateExchange(), d.Policy.Priority)
 }
 
 // wouldStand is for a delivery exchange that a replacement would meet again, and is not what it would declare.
@@ -229,7 +187,7 @@ func (s Subject) wouldStand(err *engine.StandingError) diag.Diagnostic {
 	return ErrorOn("delivery_exchange", "Delivery exchange would be left standing",
 		"Exchange %q stays, because others use it:\n\n  %s\n\nIt has other arguments than the %s would declare. "+
 			"Apply the change of these first, without the replacement, or give another delivery_exchange.",
-		err.Exchange, strings.Join(atMost(err.Users), "\n  "), s.Kind)
+		err.Exchange, listed(atMost(err.Users)), s.Kind)
 }
 
 // held is for objects that another resource of this run has.
@@ -264,23 +222,21 @@ func (s Subject) notCreated(err *engine.NotCreatedError) diag.Diagnostic {
 	failure := s.Failed("create", err.Err)
 	switch {
 	case err.OthersErr != nil:
-		failure = withMore(failure, err.OthersErr.Error())
+		failure = withMore(failure, "%s", err.OthersErr)
 	case len(err.Others) > 0:
-		failure = withMore(failure, fmt.Sprintf("In vhost %q, somebody else has these objects now:\n\n  %s\n\nUse "+
-			"other names, or see who declares them.", s.Vhost, strings.Join(err.Others, "\n  ")))
+		failure = withMore(failure, "In vhost %q, somebody else has these objects now:\n\n  %s\n\nUse other names, or "+
+			"see who declares them.", s.Vhost, listed(err.Others))
 	}
 	if err.Left == nil {
 		return failure
 	}
-	detail := notTakenBack(err.Err, err.Undo) + fmt.Sprintf("\n\nThese objects are still there: %s.",
-		strings.Join(err.Left.Objects(), ", "))
-	if s.Options.Adopt {
-		// Some of them may have been there before. A tainted state would have them deleted.
-		return withMore(failure, detail+" None of them is in the state: the next apply adopts them "+
-			"and adds the missing ones.")
+	next := "They stay in the state, marked as tainted: the next apply removes them, as soon as nothing waits in " +
+		"them, and creates everything anew."
+	if s.Options.Adopt { // some of them may have been there before, and a tainted state would have them deleted
+		next = "None of them is in the state: the next apply adopts them and adds the missing ones."
 	}
-	return withMore(failure, detail+" They stay in the state, marked as tainted: the next apply "+
-		"removes them, as soon as nothing waits in them, and creates everything anew.")
+	return withMore(failure, "%s\n\nThese objects are still there: %s. %s", notTakenBack(err.Err, err.Undo),
+		strings.Join(err.Left.Objects(), ", "), next)
 }
 
 // notRemoved says why a destroy, or a change that removes queues, did not take place, and what of it is there.
@@ -297,12 +253,11 @@ func (s Subject) notRemoved(verb string, err *engine.NotRemovedError) diag.Diagn
 		return withMore(failure, "Somebody else has declared them again, or a gateway gave a wrong answer. They stay "+
 			"in the state, and the next apply deletes them.")
 	case errors.As(err, &undo) && slices.ContainsFunc(undo.Left, s.opensEntry):
-		return withMore(failure, fmt.Sprintf(
-			"Exchange %q, the entry, stays closed, because a message could get lost behind it: publishers get "+
-				"an error. Remove the cause, then run terraform apply again: it brings back the missing objects, or "+
-				"goes on with the destroy.", s.Desired.Entry))
+		return withMore(failure, "Exchange %q, the entry, stays closed, because a message could get lost behind it: "+
+			"publishers get an error. Remove the cause, then run terraform apply again: it brings back the missing "+
+			"objects, or goes on with the destroy.", s.Desired.Entry)
 	case errors.As(err, &undo):
-		return withMore(failure, fmt.Sprintf("Exchange %q, the entry, is open.", s.Desired.Entry))
+		return withMore(failure, "Exchange %q, the entry, is open.", s.Desired.Entry)
 	case errors.As(err, &notEmpty):
 		return s.holdsMessages(verb, notEmpty, err.Of)
 	case verb == "update": // of a rebuild, whose new entry may be open
@@ -321,12 +276,11 @@ func (s Subject) opensEntry(step plan.Step) bool {
 
 // holdsMessages says what waits, and the ways out.
 func (s Subject) holdsMessages(verb string, err *drain.NotEmptyError, of topology.Topology) diag.Diagnostic {
-	var lines, ways []string
+	var ways []string
 	var delayed, parked, overdue, byQueue bool
 	var longest time.Duration
 	for _, q := range err.Queues {
 		longest = max(longest, of.LongestWait(q.Name)+q.DelayedFor())
-		lines = append(lines, fmt.Sprintf("queue %q: %s", q.Name, q.Text()))
 		overdue = overdue || q.Overdue
 		delays := of.Queues[q.Name].Delays()
 		delayed, parked = delayed || delays && (!q.Overdue || q.Delayed > 0), parked || !delays
@@ -362,29 +316,27 @@ func (s Subject) holdsMessages(verb string, err *drain.NotEmptyError, of topolog
 	}
 	return Error(title(s.Kind)+" holds messages",
 		"The %s was not %s, and nothing of it is gone. These messages wait in it%s:\n\n  %s\n\n%s", s, past(verb),
-		after, strings.Join(lines, "\n  "), strings.Join(ways, " "))
+		after, listed(depths(err)), strings.Join(ways, " "))
 }
 
 // LeftStanding says why a delivery exchange is still there.
 func (s Subject) LeftStanding(exchange string, users []string) diag.Diagnostics {
-	var diags diag.Diagnostics
-	if len(users) > 0 {
-		diags.Append(Warning("Delivery exchange left standing",
-			"Exchange %q in vhost %q is still there, because others use it:\n\n  %s\n\nforce_destroy = true deletes "+
-				"it all the same.", exchange, s.Vhost, strings.Join(atMost(users), "\n  ")))
+	if len(users) == 0 {
+		return nil
 	}
-	return diags
+	return diag.Diagnostics{Warning("Delivery exchange left standing",
+		"Exchange %q in vhost %q is still there, because others use it:\n\n  %s\n\nforce_destroy = true deletes "+
+			"it all the same.", exchange, s.Vhost, listed(atMost(users)))}
 }
 
 // TakenOver says that a destroy left what another resource has by now.
 func (s Subject) TakenOver(by engine.Claimed) diag.Diagnostics {
-	var diags diag.Diagnostics
-	if len(by) > 0 {
-		diags.Append(Warning(fmt.Sprintf("Objects of the %s were taken over", s.Kind),
-			"The destroy of the %s left these objects, because another resource of this apply has taken them "+
-				"over:\n\n  %s", s, claimLines(by)))
+	if len(by) == 0 {
+		return nil
 	}
-	return diags
+	return diag.Diagnostics{Warning(fmt.Sprintf("Objects of the %s were taken over", s.Kind),
+		"The destroy of the %s left these objects, because another resource of this apply has taken them "+
+			"over:\n\n  %s", s, claimLines(by))}
 }
 
 // DeclaredTwice is for two new resources of a plan that would declare the same objects.
@@ -392,18 +344,17 @@ func (s Subject) DeclaredTwice(otherKind, otherEntry string, common []string) di
 	return Error("Two resources declare the same objects",
 		"Two resources of this configuration, the %s with entry exchange %q and a %s with entry exchange %q, would "+
 			"both declare in vhost %q:\n\n  %s\n\nGive one of the two other names.", s.Kind, s.Desired.Entry, otherKind,
-		otherEntry, s.Vhost, strings.Join(atMost(common), "\n  "))
+		otherEntry, s.Vhost, listed(atMost(common)))
 }
 
 // TakesWithIt warns of bindings of others, in words, that go with a destroy.
 func (s Subject) TakesWithIt(inbound []string) diag.Diagnostics {
-	var diags diag.Diagnostics
-	if len(inbound) > 0 {
-		diags.Append(Warning("Bindings of others go, too",
-			"The %s is to be destroyed. These bindings of others lead into it, and go with it:\n\n  %s\n\nWhoever "+
-				"made them has to bind again.", s, strings.Join(atMost(inbound), "\n  ")))
+	if len(inbound) == 0 {
+		return nil
 	}
-	return diags
+	return diag.Diagnostics{Warning("Bindings of others go, too",
+		"The %s is to be destroyed. These bindings of others lead into it, and go with it:\n\n  %s\n\nWhoever "+
+			"made them has to bind again.", s, listed(atMost(inbound)))}
 }
 
 // InFlight says what a destroy, or a change that removes queues, has in its way.
@@ -415,7 +366,6 @@ func (s Subject) InFlight(verb string, waits *Waiting) diag.Diagnostic {
 
 // DelaysRemoved says what publishers see when delays are taken out of a ladder. A cascade with fewer is rebuilt.
 func DelaysRemoved(lost []topology.Queue, parks bool) diag.Diagnostics {
-	var diags diag.Diagnostics
 	var names []string
 	for _, q := range lost {
 		if q.Delays() {
@@ -423,18 +373,17 @@ func DelaysRemoved(lost []topology.Queue, parks bool) diag.Diagnostics {
 		}
 	}
 	if len(names) == 0 {
-		return diags
+		return nil
 	}
 	slices.Sort(names)
 	fate := "lost"
 	if parks {
 		fate = "parked"
 	}
-	diags.Append(WarningOn("delays", "Delays are removed",
+	return diag.Diagnostics{WarningOn("delays", "Delays are removed",
 		"The apply deletes the queues of these delays:\n\n  %s\n\nA message with a key for one of them is %s from "+
 			"then on. To move publishers without that, add the new delays first, and remove these when nobody uses "+
-			"them any more.", strings.Join(atMost(names), "\n  "), fate))
-	return diags
+			"them any more.", listed(atMost(names)), fate)}
 }
 
 // Twice warns of two resources of a state that stand for the same.
@@ -446,9 +395,8 @@ func (s Subject) Twice() diag.Diagnostic {
 
 // Warnings are the things that no apply repairs, one diagnostic for all of them.
 func (s Subject) Warnings(state *rabbit.State) diag.Diagnostics {
-	var diags diag.Diagnostics
 	if state == nil {
-		return diags
+		return nil
 	}
 	// A policy mostly does the same to many queues.
 	type finding struct{ cause, effect string }
@@ -473,11 +421,11 @@ func (s Subject) Warnings(state *rabbit.State) diag.Diagnostics {
 		}
 		lines = append(lines, atMost(effects)...)
 	}
-	if len(lines) > 0 {
-		diags.Append(Warning("Something changes what happens to messages",
-			"This concerns the %s, and no apply repairs it:\n\n  %s", s, strings.Join(lines, "\n  ")))
+	if len(lines) == 0 {
+		return nil
 	}
-	return diags
+	return diag.Diagnostics{Warning("Something changes what happens to messages",
+		"This concerns the %s, and no apply repairs it:\n\n  %s", s, listed(lines))}
 }
 
 // NotObserved is for an entry exchange behind which a data source cannot look.

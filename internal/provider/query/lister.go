@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -129,19 +128,15 @@ func (r *lister) List(ctx context.Context, req list.ListRequest, stream *list.Li
 			vhosts, err = r.Connection.Client.Vhosts(ctx)
 		}
 		if err != nil {
-			push(list.ListResult{Diagnostics: diag.Diagnostics{notListed(r.kind, "", err)}})
+			push(list.ListResult{Diagnostics: diag.Diagnostics{diagnose.NotListed(r.kind, "", err)}})
 			return
 		}
 		left := req.Limit // as many as there are, if it is 0
 		for _, vhost := range vhosts {
-			all, err := r.find(ctx, r.Connection.Client.Vhost(vhost), config)
-			if err != nil {
-				problem := notListed(r.kind, vhost, err)
-				goOn := config["vhost"] == "" && concernsVhost(err)
-				if goOn {
-					problem = diagnose.Warning(problem.Summary(), "%s", problem.Detail())
-				}
-				if !push(list.ListResult{Diagnostics: diag.Diagnostics{problem}}) || !goOn {
+			all, problem := r.in(ctx, vhost, config)
+			if problem != nil {
+				if !push(list.ListResult{Diagnostics: diag.Diagnostics{problem}}) ||
+					problem.Severity() == diag.SeverityError {
 					return
 				}
 			}
@@ -152,6 +147,21 @@ func (r *lister) List(ctx context.Context, req list.ListRequest, stream *list.Li
 			}
 		}
 	}
+}
+
+// in is what a vhost has. Where all vhosts are asked, it is a warning that one of them cannot be looked into, is gone,
+// down or too large: that says nothing of the others.
+func (r *lister) in(ctx context.Context, vhost string, config map[string]string) ([]resources.Found, diag.Diagnostic) {
+	all, err := r.find(ctx, r.Connection.Client.Vhost(vhost), config)
+	if err == nil {
+		return all, nil
+	}
+	problem := diagnose.NotListed(r.kind, vhost, err)
+	if config["vhost"] == "" &&
+		rabbit.IsKind(err, rabbit.Forbidden, rabbit.VhostNotFound, rabbit.Unavailable, rabbit.Timeout) {
+		problem = diagnose.Warning(problem.Summary(), "%s", problem.Detail())
+	}
+	return nil, problem
 }
 
 // config are the values of the configuration.
@@ -181,19 +191,4 @@ func resultOf(ctx context.Context, req list.ListRequest, found resources.Found) 
 		result.Diagnostics.Append(result.Resource.Set(ctx, found.State)...)
 	}
 	return result
-}
-
-// concernsVhost tells whether an error says nothing of other vhosts. The user may not look into this one, or it is
-// gone, down or too large.
-func concernsVhost(err error) bool {
-	return rabbit.IsKind(err, rabbit.Forbidden, rabbit.VhostNotFound, rabbit.Unavailable, rabbit.Timeout)
-}
-
-// notListed says what could not be listed, in a vhost or at all.
-func notListed(kind, vhost string, err error) diag.Diagnostic {
-	what := kind + "s"
-	if vhost != "" {
-		what += fmt.Sprintf(" of vhost %q", vhost)
-	}
-	return diagnose.Failed("list", kind+"s", what, err)
 }
