@@ -159,8 +159,7 @@ func TestParkingGoesWhenItIsEmpty(t *testing.T) {
 	b := plantest.NewBroker(quorum)
 	b.Messages[parking] = 1
 	b.Messages["celery_delayed_3"] = 5
-	var refusal plantest.Refusal
-	if err := b.Run(b.Teardown(part, plan.Guard{})); !errors.As(err, &refusal) {
+	if err := b.Run(b.Teardown(part, plan.Guard{})); !plantest.IsRefusal(err) {
 		t.Errorf("with a parked message it ends with %v", err)
 	}
 	same(t, b.Snapshot(), quorum, "after the refusal")

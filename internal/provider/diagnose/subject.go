@@ -271,7 +271,7 @@ func (s Subject) notRemoved(verb string, err *engine.NotRemovedError) diag.Diagn
 
 // opensEntry tells whether a step belongs to the entry.
 func (s Subject) opensEntry(step plan.Step) bool {
-	return step.Makes() && step.Object() == topology.ExchangeObject(s.Desired.Entry)
+	return step.Effect().Makes && step.Effect().Object == topology.ExchangeObject(s.Desired.Entry)
 }
 
 // holdsMessages says what waits, and the ways out.

@@ -347,6 +347,7 @@ func (r *destinationResource) Update(ctx context.Context, req resource.UpdateReq
 	if isShared {
 		own = without(own, []topology.Binding{before})
 	}
+	o.subject.Options.Named = before
 	result, err := o.engine.Apply(ctx, o.change(prior.who("updated"), own, o.subject.Binding))
 	said := o.subject.ExplainAll("update", result.Problems, err)
 	if result.State != nil {
