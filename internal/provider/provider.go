@@ -240,11 +240,7 @@ func (p *rabbitmqdelay) Configure(
 // these attributes.
 func (m *providerModel) assume() map[string]bool {
 	unknown := map[string]bool{}
-	for name, value := range map[string]*types.String{
-		"endpoint": &m.Endpoint, "username": &m.Username, "password": &m.Password, "amqp_uri": &m.AMQPURI,
-		"cacert_file": &m.CACertFile, "cacert_pem": &m.CACertPEM, "clientcert_file": &m.ClientCertFile,
-		"clientkey_file": &m.ClientKeyFile, "proxy": &m.Proxy,
-	} {
+	for name, value := range m.texts() {
 		if value.IsUnknown() {
 			unknown[name], *value = true, types.StringNull()
 		}
@@ -271,15 +267,29 @@ func (m *providerModel) assume() map[string]bool {
 	return unknown
 }
 
+// texts are the attributes that are texts, by their names.
+func (m *providerModel) texts() map[string]*types.String {
+	return map[string]*types.String{
+		"endpoint": &m.Endpoint, "username": &m.Username, "password": &m.Password, "amqp_uri": &m.AMQPURI,
+		"cacert_file": &m.CACertFile, "cacert_pem": &m.CACertPEM, "clientcert_file": &m.ClientCertFile,
+		"clientkey_file": &m.ClientKeyFile, "proxy": &m.Proxy,
+	}
+}
+
 // brokerConfig fills in the environment and the defaults.
 func (m providerModel) brokerConfig(ctx context.Context) (rabbit.Config, diag.Diagnostics) {
 	var diags diag.Diagnostics
+	for name, value := range m.texts() {
+		if value.IsNull() {
+			*value = types.StringValue(os.Getenv(variables[name]))
+		}
+	}
 	config := rabbit.Config{
-		Endpoint:            stringOrEnv(m.Endpoint, "endpoint"),
-		Username:            stringOrEnv(m.Username, "username"),
-		Password:            stringOrEnv(m.Password, "password"),
-		AMQPURI:             stringOrEnv(m.AMQPURI, "amqp_uri"),
-		Proxy:               stringOrEnv(m.Proxy, "proxy"),
+		Endpoint:            m.Endpoint.ValueString(),
+		Username:            m.Username.ValueString(),
+		Password:            m.Password.ValueString(),
+		AMQPURI:             m.AMQPURI.ValueString(),
+		Proxy:               m.Proxy.ValueString(),
 		RequestTimeout:      rabbit.DefaultRequestTimeout,
 		RetryTimeout:        rabbit.DefaultRetryTimeout,
 		MaxParallelRequests: rabbit.DefaultMaxParallelRequests,
@@ -301,13 +311,12 @@ func (m providerModel) brokerConfig(ctx context.Context) (rabbit.Config, diag.Di
 		}
 	}
 	config.Insecure = m.isInsecure(&diags)
-	if !m.CACertPEM.IsNull() {
-		config.CACertPEM = []byte(m.CACertPEM.ValueString())
-	} else {
-		config.CACertPEM = readFile(&diags, "cacert_file", stringOrEnv(m.CACertFile, "cacert_file"))
+	config.CACertPEM = []byte(m.CACertPEM.ValueString())
+	if len(config.CACertPEM) == 0 {
+		config.CACertPEM = readFile(&diags, "cacert_file", m.CACertFile.ValueString())
 	}
-	config.ClientCertPEM = readFile(&diags, "clientcert_file", stringOrEnv(m.ClientCertFile, "clientcert_file"))
-	config.ClientKeyPEM = readFile(&diags, "clientkey_file", stringOrEnv(m.ClientKeyFile, "clientkey_file"))
+	config.ClientCertPEM = readFile(&diags, "clientcert_file", m.ClientCertFile.ValueString())
+	config.ClientKeyPEM = readFile(&diags, "clientkey_file", m.ClientKeyFile.ValueString())
 	if !m.Headers.IsNull() {
 		diags.Append(m.Headers.ElementsAs(ctx, &config.Headers, false)...)
 	}
@@ -362,13 +371,6 @@ func insecureWarning(attribute types.Bool) diag.Diagnostic {
 		"%s is true. For HTTPS and for AMQP with TLS, nothing checks who has issued the certificate, for which host, "+
 			"and until when it is valid. Whoever answers in the broker's place gets the user name and the password. "+
 			"Give the certificate of the authority with cacert_file or cacert_pem, and %s.", source, remove)
-}
-
-func stringOrEnv(value types.String, attribute string) string {
-	if value.IsNull() {
-		return os.Getenv(variables[attribute])
-	}
-	return value.ValueString()
 }
 
 func isLoopback(endpoint string) bool {
