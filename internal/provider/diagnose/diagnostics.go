@@ -65,7 +65,7 @@ func explain(err error, otherwise func(error) diag.Diagnostic, all ...words) dia
 	return diag.Diagnostics{otherwise(err)}
 }
 
-// words are what is said of errors of one type, none if an error is of another.
+// words are the texts for errors of one type, none if an error is of another.
 type words func(error) diag.Diagnostics
 
 func when[E error](say func(E) diag.Diagnostic) words {

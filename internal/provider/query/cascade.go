@@ -36,17 +36,14 @@ func cascadeSchema() schema.Schema {
 		MarkdownDescription: "A delay cascade as it is right now, whoever declared it. It shows messages " +
 			"and consumers for each level, until when messages wait, and everything that changes their fate. For " +
 			"`check` blocks and dashboards.\n\n" +
-			"The configuration is read off the broker, as an import does. Numbers of messages come from the " +
-			"management API, which lags by up to nine seconds.",
+			readOff,
 		Attributes: observedAttributes("cascade", map[string]schema.Attribute{
 			"level": observedNumber("Level."),
 			"digit": observedNumber("Digit that the queue is for; always 1 in base 2."),
 		}, map[string]schema.Attribute{
-			"entry_exchange": schema.StringAttribute{Required: true,
-				MarkdownDescription: "The exchange that publishers use: that of the highest level.",
-				Validators:          tfvalue.NotEmpty},
-			"base":   observedNumber("Base that delays are written in."),
-			"levels": observedNumber("Number of digits of a delay."),
+			"entry_exchange": entryAttribute("The exchange that publishers use: that of the highest level."),
+			"base":           observedNumber("Base that delays are written in."),
+			"levels":         observedNumber("Number of digits of a delay."),
 			"resolution": schema.StringAttribute{Computed: true, CustomType: timetypes.GoDurationType{},
 				MarkdownDescription: "Step of all delays, and shortest TTL."},
 			"max_delay": schema.StringAttribute{Computed: true, CustomType: timetypes.GoDurationType{},

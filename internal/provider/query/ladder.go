@@ -30,16 +30,11 @@ func ladderSchema() schema.Schema {
 		MarkdownDescription: "A ladder as it is right now, whoever declared it. It shows messages and consumers for " +
 			"each delay, and everything that changes the fate of messages. For `check` blocks and " +
 			"dashboards.\n\n" +
-			"The configuration is read off the broker, as an import does. Numbers of messages come from the " +
-			"management API, which lags by up to nine seconds.",
+			readOff,
 		Attributes: observedAttributes("ladder", map[string]schema.Attribute{
 			"delay": observedText("The delay as routing keys name it, such as `30s`."),
 		}, map[string]schema.Attribute{
-			"entry_exchange": schema.StringAttribute{
-				Required:            true,
-				MarkdownDescription: "The exchange that publishers use.",
-				Validators:          tfvalue.NotEmpty,
-			},
+			"entry_exchange": entryAttribute("The exchange that publishers use."),
 			"dead_letter_routing_key": observedText(
 				"Routing key with which every message leaves the ladder; null if messages keep " +
 					"their own."),

@@ -149,8 +149,8 @@ func (r *lister) List(ctx context.Context, req list.ListRequest, stream *list.Li
 	}
 }
 
-// in is what a vhost has. Where all vhosts are asked, it is a warning that one of them cannot be looked into, is gone,
-// down or too large: that says nothing of the others.
+// in lists a vhost. Where all vhosts are asked, it is a warning that one of them cannot be looked into, is gone, down or
+// too large. That says nothing of the others.
 func (r *lister) in(ctx context.Context, vhost string, config map[string]string) ([]resources.Found, diag.Diagnostic) {
 	all, err := r.find(ctx, r.Connection.Client.Vhost(vhost), config)
 	if err == nil {
@@ -181,7 +181,7 @@ func (r *lister) config(ctx context.Context, req list.ListRequest) (map[string]s
 	return config, diags
 }
 
-// resultOf shows what is found.
+// resultOf shows a resource.
 func resultOf(ctx context.Context, req list.ListRequest, found resources.Found) list.ListResult {
 	result := req.NewListResult(ctx)
 	result.DisplayName = found.DisplayName

@@ -136,8 +136,7 @@ func observedAttributes(
 	}
 	maps.Copy(queue, position)
 	attributes := map[string]schema.Attribute{
-		"vhost": schema.StringAttribute{Optional: true, MarkdownDescription: "Virtual host. Default: `/`.",
-			Validators: tfvalue.NotEmpty},
+		"vhost":             vhostAttribute,
 		"delivery_exchange": observedText(say("Exchange at the end of the %s.")),
 		"queue_type":        observedText("`quorum` or `classic`."),
 		"summary":           observedText(say("The %s in one line: what it consists of, and its delays.")),
@@ -169,6 +168,17 @@ func observedAttributes(
 	maps.Copy(attributes, more)
 	return attributes
 }
+
+var vhostAttribute = schema.StringAttribute{Optional: true, MarkdownDescription: "Virtual host. Default: `/`.",
+	Validators: tfvalue.NotEmpty}
+
+func entryAttribute(description string) schema.StringAttribute {
+	return schema.StringAttribute{Required: true, MarkdownDescription: description, Validators: tfvalue.NotEmpty}
+}
+
+// readOff ends the descriptions of data sources that look at something declared.
+const readOff = "The configuration is read off the broker, as an import does. Numbers of messages come from the " +
+	"management API, which lags by up to nine seconds."
 
 // observedText and observedNumber are attributes of what a data source returns.
 func observedText(description string) schema.StringAttribute {

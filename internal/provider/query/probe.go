@@ -40,11 +40,8 @@ func probeSchema() schema.Schema {
 			"exchange and to read the delivery exchange. A message that does not arrive in time can end among the " +
 			"unroutable ones later; its type is `rabbitmqdelay.probe`.",
 		Attributes: map[string]schema.Attribute{
-			"vhost": schema.StringAttribute{Optional: true, MarkdownDescription: "Virtual host. Default: `/`.",
-				Validators: tfvalue.NotEmpty},
-			"entry_exchange": schema.StringAttribute{Required: true,
-				MarkdownDescription: "The exchange that publishers use: that of the highest level.",
-				Validators:          tfvalue.NotEmpty},
+			"vhost":          vhostAttribute,
+			"entry_exchange": entryAttribute("The exchange that publishers use: that of the highest level."),
 			"delay": schema.StringAttribute{Required: true, CustomType: tfvalue.Duration{},
 				MarkdownDescription: "Delay to ask for, such as `1s`. Between two steps of the cascade it is " +
 					"rounded up."},
