@@ -31,7 +31,7 @@ var factories = map[string]func() (tfprotov6.ProviderServer, error){
 
 // newProvider is a provider that does not wait until new queues are durable: see TestKilledNode for one that does.
 func newProvider() (tfprotov6.ProviderServer, error) {
-	return provider.NewServer("test", provider.BindAtOnce)
+	return provider.NewServer("test", provider.BindAtOnce), nil
 }
 
 // expectEmptyPlan checks that nothing is planned.

@@ -31,7 +31,7 @@ func TestKilledNode(t *testing.T) {
 	with := func(further attributes) attributes {
 		return attributes{"vhost": v.name, "delivery_exchange": "end", "create_delivery_exchange": false}.with(further)
 	}
-	waiting := func() (tfprotov6.ProviderServer, error) { return provider.NewServer("test") } // as users have it
+	waiting := func() (tfprotov6.ProviderServer, error) { return provider.NewServer("test"), nil } // as users have it
 	cascade := newServerFrom(t, cascadeType, waiting).on(b, nil)
 	inSteps := func(of string) { cascade.mustApply(with(attributes{"name": "t", "levels": 3, "resolution": of})) }
 	ladder := newServerFrom(t, ladderType, waiting).on(b, nil)

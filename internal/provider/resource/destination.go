@@ -205,7 +205,7 @@ func leftovers(value attr.Value) (bindings []topology.Binding, diags diag.Diagno
 		text, _ := each.(types.String)
 		_, b, err := importid.ParseBinding(text.ValueString())
 		if err != nil {
-			diags.AddError("Unreadable state", fmt.Sprintf("leftover_bindings: %s", err))
+			diags.Append(diagnose.Error("Unreadable state", "leftover_bindings: %s", err))
 			continue
 		}
 		bindings = append(bindings, b)
@@ -333,20 +333,6 @@ func readDestination(
 		diags.Append(d.Limited(health.Refuses(queue, status))...)
 	}
 	return &topology.Topology{Bindings: topology.NewBindings(append(left, d.Binding)...)}, nil, diags
-}
-
-// FindDestination is the destination that a binding is.
-func FindDestination(vhost string, b topology.Binding) (found Found, err error) {
-	d, err := recognize.Destination(vhost, b)
-	if err != nil {
-		return found, err
-	}
-	state, err := destinations.imported(d)
-	if err != nil {
-		return found, err
-	}
-	x, _ := destinations.of(state)
-	return Found{destinationName(x), destinations.identityOf(state), state.object()}, nil
 }
 
 func parseDestinationID(id string) (values, error) {

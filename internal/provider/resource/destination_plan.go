@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -38,27 +37,13 @@ func lookAtDestination(ctx context.Context, r *managed[delay.Destination], p pla
 
 // leftBy warns of the messages that nobody takes once the plan is carried out.
 func leftBy(k *kind[delay.Destination], state, plan values) diag.Diagnostics {
-	var diags diag.Diagnostics
-	sameExchange := state["delivery_exchange"].Equal(plan["delivery_exchange"])
-	if sameExchange && k.config(plan).TakesAll(k.config(state)) {
-		return diags
+	if state["delivery_exchange"].Equal(plan["delivery_exchange"]) && k.config(plan).TakesAll(k.config(state)) {
+		return nil
 	}
-	var changes []string
-	for _, each := range [][2]string{{"delivery exchange", "delivery_exchange"}, {"key", routingKey}} {
-		if before, after := state.text(each[1]), plan.text(each[1]); before != after {
-			changes = append(changes, fmt.Sprintf("the %s changes from %q to %q", each[0], before, after))
-		}
+	key := func(v values) topology.Binding {
+		return topology.Binding{Source: v.text("delivery_exchange"), RoutingKey: v.text(routingKey)}
 	}
-	from := ""
-	if !sameExchange {
-		from = fmt.Sprintf(" that arrive at exchange %q", state.text("delivery_exchange"))
-	}
-	diags.AddWarning("Messages on their way may become unroutable", fmt.Sprintf(
-		"%s. Messages for the address %q%s, if some are on their way or still published, are then unroutable unless "+
-			"something else is bound for them. To move "+
-			"publishers without that, add a second destination, and remove this one when nobody uses it any more.",
-		diagnose.Title(strings.Join(changes, ", and ")), state.text("address"), from))
-	return diags
+	return diag.Diagnostics{diagnose.Destination{Binding: key(state)}.Moves(key(plan), state.text("address"))}
 }
 
 // glance is how long a plan waits for a broker, which may not be there yet.
@@ -135,11 +120,9 @@ func checkPlannedOnce(r *managed[delay.Destination], plan values) diag.Diagnosti
 	if diags.HasError() {
 		return diags
 	}
-	object := engine.BindingObject(x.config.Vhost, bindingOf(x))
-	if _, twice := r.Connection.Bindings.LoadOrStore(object, true); twice {
-		diags.AddError("Binding is planned twice", fmt.Sprintf(
-			"The %s in vhost %q is planned twice: another resource of this configuration is to make it, too. "+
-				"Two destinations cannot have one binding: change or remove one of them.", object.Name, object.Vhost))
+	d := diagnose.Destination{Vhost: x.config.Vhost, Binding: bindingOf(x)}
+	if _, twice := r.Connection.Bindings.LoadOrStore(d.String(), true); twice {
+		diags.Append(d.PlannedTwice())
 	}
 	return diags
 }

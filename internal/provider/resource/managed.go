@@ -195,7 +195,7 @@ func (r *managed[C]) write(
 	timeout, diags := now.writeTimeout(ctx, c.verb)
 	diags.Append(r.resolve(ctx, c, now)...)
 	if !diags.HasError() && !r.Connection.IsKnown() {
-		diags.Append(diagnose.NotConfigured())
+		diags.Append(diagnose.NotConfigured("the broker cannot be reached"))
 	}
 	if diags.HasError() || len(c.engine.Before.Bindings)+len(c.engine.After.Bindings) == 0 {
 		return nil, result, diags
