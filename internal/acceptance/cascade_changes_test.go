@@ -156,18 +156,10 @@ func TestAccReplacementWithMessagesInFlight(t *testing.T) {
 			"3 messages are on the way through it now", "The apply is refused while any waits"}},
 	} {
 		plan := p.plan(t.Context(), is.configuration)
-		for _, part := range is.says {
-			if text := warningText(plan.diagnostics); !strings.Contains(text, part) {
-				t.Errorf("the plan of %s does not say %q: %s", what, part, text)
-			}
-		}
+		mustSay(t, "the plan of "+what, warningText(plan.diagnostics), is.says...)
 		text := strings.ReplaceAll(errorText(p.apply(t.Context(), plan)), v.name, "vhost")
-		for _, part := range []string{"was not destroyed, and nothing of it is gone", `queue "t.delay-11": 3`,
-			"Wait until the delayed messages are delivered"} {
-			if !strings.Contains(text, part) {
-				t.Errorf("the error of %s does not say %q: %s", what, part, text)
-			}
-		}
+		mustSay(t, "the error of "+what, text, "was not destroyed, and nothing of it is gone", `queue "t.delay-11": 3`,
+			"Wait until the delayed messages are delivered")
 		if strings.Count(text, "3") != 1 {
 			t.Errorf("the error of %s counts the messages more than once: %s", what, text)
 		}

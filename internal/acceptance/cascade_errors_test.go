@@ -150,11 +150,7 @@ func mustFail(t testing.TB, operation string, says []string, do func() []*tfprot
 	if len(diagnostics) != 1 || text == "" {
 		t.Errorf("the %s gives %d diagnostics, want one error: %s", operation, len(diagnostics), text)
 	}
-	for _, part := range says {
-		if !strings.Contains(text, part) {
-			t.Errorf("the error of the %s does not say %q:\n%s", operation, part, text)
-		}
-	}
+	mustSay(t, "the error of the "+operation, text, says...)
 	if strings.Contains(text, "not-the-password") {
 		t.Errorf("the error of the %s tells the password: %s", operation, text)
 	}

@@ -200,11 +200,7 @@ func TestAccImportOfNothing(t *testing.T) {
 		if len(diagnostics) != 1 || text == "" {
 			t.Errorf("%s: %d diagnostics, want one error: %s", id, len(diagnostics), text)
 		}
-		for _, part := range want {
-			if !strings.Contains(text, part) {
-				t.Errorf("%s: the error does not say %q:\n%s", id, part, text)
-			}
-		}
+		mustSay(t, id+": the error", text, want...)
 	}
 }
 

@@ -187,11 +187,7 @@ func TestListErrors(t *testing.T) {
 	}
 	says := func(what, text string, parts ...string) {
 		t.Helper()
-		for _, part := range parts {
-			if !strings.Contains(text, part) {
-				t.Errorf("%s: it does not say %q: %s", what, part, text)
-			}
-		}
+		mustSay(t, what+": it", text, parts...)
 	}
 
 	// Who has the tag monitoring is told of vhosts that only others may look into.

@@ -74,12 +74,8 @@ func guardMessagesOnTheWay(t *testing.T, queueType string) {
 		}
 		noErrors(t, p.refresh(t.Context()))
 		text := errorText(p.apply(t.Context(), p.plan(t.Context(), next)))
-		for _, says := range []string{"Messages are on their way", `queue "t.delay-03": 1`, "drain_timeout",
-			"force_destroy = true", `queue "orders" with key "*.*.*.*.orders"`} {
-			if !strings.Contains(text, says) {
-				t.Errorf("%s: the error does not say %q: %s", name, says, text)
-			}
-		}
+		mustSay(t, name+": the error", text, "Messages are on their way", `queue "t.delay-03": 1`, "drain_timeout",
+			"force_destroy = true", `queue "orders" with key "*.*.*.*.orders"`)
 		if strings.Contains(text, "unroutable\":") {
 			t.Errorf("%s: what is parked counts: %s", name, text)
 		}

@@ -401,12 +401,8 @@ func TestUndoWithoutAStranger(t *testing.T) {
 	if err := <-published; err != nil {
 		t.Error(err)
 	}
-	for _, part := range []string{`"t.delay-01": 1`, `bind exchange "gone" to exchange "t.delay-00"`,
-		`bind exchange "gone" to exchange "t.delay-02"`} {
-		if !strings.Contains(text, part) {
-			t.Errorf("the error does not say %q: %s", part, text)
-		}
-	}
+	mustSay(t, "the error", text, `"t.delay-01": 1`, `bind exchange "gone" to exchange "t.delay-00"`,
+		`bind exchange "gone" to exchange "t.delay-02"`)
 	if strings.Contains(text, `bind exchange "another"`) {
 		t.Errorf("the error says that something else is left: %s", text)
 	}

@@ -234,7 +234,6 @@ func (o interrupted) prepareCascade(a *trial) {
 	}
 }
 
-// damage takes away the delivery exchange and a queue, and makes a queue wrong.
 // levels are few, because a fault is tried at each request. In base 10 one level has nine queues.
 func (o interrupted) levels() int {
 	if o.base == 10 {
@@ -243,6 +242,7 @@ func (o interrupted) levels() int {
 	return 2
 }
 
+// damage takes away the delivery exchange and a queue, and makes a queue wrong.
 func (o interrupted) damage(v *vhost, whole topology.Topology) {
 	v.Helper()
 	missing, wrong := whole.Queues[delayQueue(whole, 0)], whole.Queues[delayQueue(whole, 1)]

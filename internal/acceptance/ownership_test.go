@@ -72,11 +72,7 @@ func (w *workspace) mustRefuse(configuration string, says ...string) {
 	if err == nil {
 		w.Fatalf("the apply succeeds: %s", output)
 	}
-	for _, each := range says {
-		if !strings.Contains(output, each) {
-			w.Errorf("the error does not say %q: %s", each, output)
-		}
-	}
+	mustSay(w, "the error", output, says...)
 }
 
 // mustBeSettled checks that a plan finds nothing to do.

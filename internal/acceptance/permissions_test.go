@@ -176,11 +176,7 @@ func TestMissingPermission(t *testing.T) {
 			if p.state.IsNull() {
 				t.Fatalf("%s: the %s forgets the cascade", what, operation)
 			}
-			for _, text := range append(says, u.name, summary) {
-				if !strings.Contains(diagnostics, text) {
-					t.Errorf("%s: the %s does not say %q but: %s", what, operation, text, diagnostics)
-				}
-			}
+			mustSay(t, fmt.Sprintf("%s: the %s", what, operation), diagnostics, append(says, u.name, summary)...)
 		}
 	}
 	u.succeeds(u.admin.ClearPermissionsIn(vhost, u.name))

@@ -241,12 +241,9 @@ func TestPresetParkingHasRivals(t *testing.T) {
 			t.Errorf("the plan does not warn of the policy: %s", text)
 		}
 		text := errorText(p.apply(t.Context(), todo))
-		for _, says := range []string{"Nothing was written", fmt.Sprintf("policy %q with priority 10", parking),
-			fmt.Sprintf(`policy "rival" with priority %d`, priority), "on 9 of the exchanges"} {
-			if !strings.Contains(text, says) {
-				t.Errorf("with priority %d, the create does not say %q but: %s", priority, says, text)
-			}
-		}
+		mustSay(t, fmt.Sprintf("with priority %d, the create", priority), text, "Nothing was written",
+			fmt.Sprintf("policy %q with priority 10", parking),
+			fmt.Sprintf(`policy "rival" with priority %d`, priority), "on 9 of the exchanges")
 		if n := strings.Count(text, `policy "`); n != 2 {
 			t.Errorf("it names %d policies: %s", n, text)
 		}

@@ -473,3 +473,13 @@ func noErrors(t testing.TB, diagnostics []*tfprotov6.Diagnostic) {
 		t.Fatal(text)
 	}
 }
+
+// mustSay looks for parts in what somebody reads, such as the error of a destroy.
+func mustSay(t testing.TB, what, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%s does not say %q: %s", what, part, text)
+		}
+	}
+}

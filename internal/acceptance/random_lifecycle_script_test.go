@@ -184,11 +184,6 @@ func anyBlock(t *rapid.T, address string, collide bool) resourceBlock {
 	return d
 }
 
-func (s script) String() string { return fmt.Sprintf("%v", []step(s)) }
-
-// GoString is what rapid prints before the script runs. What it does is logged step by step.
-func (s script) GoString() string { return fmt.Sprintf("%d steps", len(s)) }
-
 func (d resourceBlock) String() string {
 	text := d.kind
 	for _, name := range slices.Sorted(maps.Keys(d.given)) {
@@ -271,7 +266,7 @@ func (l *lifecycle) move(m move) {
 		l.takeFrom(".unroutable")
 	}
 	if l.wanted.String() != before {
-		l.logf("  %s %s: %s", m.What, m.Address, l.wanted)
+		l.Logf("  %s %s: %s", m.What, m.Address, l.wanted)
 	}
 }
 
@@ -290,11 +285,11 @@ func (m *message) waits() bool { return m.delay >= time.Minute }
 // send sends three messages to the first entry from the address on, if somebody receives them, or they are parked.
 func (l *lifecycle) send(m move) {
 	for _, address := range slices.Concat(addresses, addresses)[slices.Index(addresses, m.Address):] {
-		v, isHeld := l.inState()[l.wanted.key(address)]
+		h, isHeld := l.state[l.wanted.key(address)]
 		if !l.settled() || !isHeld || l.wanted[address].kind == "destination" {
 			continue
 		}
-		values := plainMap(l, v)
+		values := plainMap(l, h.state)
 		var words []string
 		if values["park_unroutable"] == true && values["create_delivery_exchange"] == true {
 			words = append(words, "z")
@@ -333,12 +328,10 @@ func (l *lifecycle) sendOne(address string, values map[string]any, word string, 
 	}
 	id := fmt.Sprint(len(l.messages))
 	sent.at = brokerTime()
-	if !l.publish(sent.entry, key, id) {
-		l.Fatalf("no queue takes a message with key %s from exchange %s", key, sent.entry)
-	}
+	l.Logf("  message %s to %s with key %s", id, sent.entry, key)
+	l.publish(sent.entry, key, id)
 	l.messages[id] = sent
-	l.met["messages"]++
-	l.logf("  message %s to %s with key %s", id, sent.entry, key)
+	l.met("messages")
 }
 
 // damage does what Terraform does not know of.
@@ -368,7 +361,7 @@ func (l *lifecycle) damage(n int) {
 	steps := damages[n/7%len(damages)]
 	l.do(steps...)
 	l.inPlace, l.damaged = "", true
-	l.logf("  damage: %v", steps)
+	l.Logf("  damage: %v", steps)
 	_, takesMessages := steps[0].(plan.DeleteQueue)
 	l.excuse("damaged", func(m *message) bool { return takesMessages || !m.waits() })
 }
@@ -379,8 +372,8 @@ func (l *lifecycle) excuse(why string, which func(*message) bool) {
 	for id, m := range l.messages {
 		if len(m.found) == 0 && !m.excused && which(m) {
 			m.excused = true
-			l.met["messages that were not followed to the end"]++
-			l.logf("  message %s is not followed any more: %s", id, why)
+			l.met("messages that were not followed to the end")
+			l.Logf("  message %s is not followed any more: %s", id, why)
 		}
 	}
 }
@@ -410,9 +403,9 @@ func (l *lifecycle) mayHoldMessages() bool {
 
 // look notes what has arrived, and that nothing was early.
 func (l *lifecycle) look() {
-	for queue, arrivals := range l.arrivals() {
+	for queue, collector := range l.arriving {
 		count := map[string]int{}
-		for _, a := range arrivals {
+		for _, a := range collector.Arrivals() {
 			id := string(a.Body)
 			m := l.messages[id]
 			count[id]++
@@ -428,9 +421,9 @@ func (l *lifecycle) look() {
 func (l *lifecycle) takeFrom(suffix string) {
 	for queue := range l.objects().Queues {
 		if strings.HasSuffix(queue, suffix) && !slices.Contains(receivers, queue) {
-			for _, id := range l.take(queue) {
+			for _, id := range l.takeAll(queue) {
 				l.messages[id].found[queue]++
-				l.logf("  message %s is in queue %s", id, queue)
+				l.Logf("  message %s is in queue %s", id, queue)
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package acceptance
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -13,8 +12,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
-	"golang.org/x/sync/errgroup"
-	"pgregory.net/rapid"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
@@ -25,42 +22,31 @@ import (
 // success, the vhost equals one in which the same configuration was applied freshly. The next plan is empty.
 // At the end, no message is gone, early or there twice, and what a fresh apply makes is not refused for ever.
 //
-// A script is data. So many of them run at a time, and none runs twice while rapid looks for the shortest that fails.
-// LIFECYCLES says how many, SEED which. Read lifecycle.apply first, and known below it.
+// LIFECYCLES says how many scripts are tried, and SEED which is the first. Each has the number of its seed as its name.
+// Without LIFECYCLES, it is a few of always the same. Read lifecycle.apply first, and known below it.
 func TestRandomLifecycle(t *testing.T) {
-	if os.Getenv("LIFECYCLES") == "" {
-		t.Skip("takes minutes, and what it finds is not mended yet: LIFECYCLES says how many to try")
-	}
-	count := numberFrom(t, "LIFECYCLES", 6)
-	setFlag(t, "rapid.checks", "100", max(count, 100))
-	setFlag(t, "rapid.seed", "0", numberFrom(t, "SEED", int(time.Now().UnixNano()%1_000_000)))
-	setFlag(t, "rapid.shrinktime", "30s", "10m")
 	t.Parallel()
-	all := &lifecycles{test: t, tried: map[string]*lifecycle{}, fresh: map[string]fresh{}, broker: brokertest.Own(t,
-		brokertest.InMemory(),
-		brokertest.WithSetting("dead_letter_worker_publisher_confirm_timeout", int(deadLetterRetry.Milliseconds())))}
-	var together errgroup.Group
-	together.SetLimit(8)
-	rapid.Check(t, func(r *rapid.T) {
-		if s := anyScript().Draw(r, "script"); count > 0 {
-			count--
-			together.Go(func() error { all.try(s); return nil })
-		}
-	})
-	_ = together.Wait() // rapid asks what has come of it
-	all.report()
-	failed := false
-	rapid.Check(t, func(r *rapid.T) {
-		s := anyScript().Draw(r, "script")
-		if _, tried := all.tried[s.String()]; !tried && !failed {
-			return
-		}
-		if l := all.try(s); len(l.failures) > 0 {
-			failed = true
-			r.Log("the script:\n" + strings.Join(l.log, "\n"))
-			r.Fatal(strings.Join(l.failures, "\n"))
-		}
-	})
+	scripts, first := 2, 1
+	if os.Getenv("LIFECYCLES") != "" {
+		scripts = numberFrom(t, "LIFECYCLES", 0)
+		first = numberFrom(t, "SEED", int(time.Now().UnixNano()%1_000_000))
+	}
+	broker := brokertest.Own(t, brokertest.InMemory(),
+		brokertest.WithSetting("dead_letter_worker_publisher_confirm_timeout", int(deadLetterRetry.Milliseconds())))
+	all := &tally{counts: map[string]int{brokenOff: 0, usedByOthers: 0}, examples: map[string]int{}}
+	for _, class := range known {
+		all.counts[class.name] = 0
+	}
+	t.Cleanup(func() { all.report(t) })
+	for seed := first; seed < first+scripts; seed++ {
+		t.Run(strconv.Itoa(seed), func(t *testing.T) {
+			t.Parallel()
+			l := &lifecycle{TB: t, subject: newSubject(t, broker), seed: seed, tally: all, wanted: configuration{},
+				fresh: map[string]fresh{}, inPlace: "nothing", messages: map[string]*message{}, mayStay: map[string]string{}}
+			l.met("scripts")
+			l.live(anyScript().Example(seed))
+		})
+	}
 }
 
 func numberFrom(t *testing.T, variable string, usual int) int {
@@ -76,85 +62,45 @@ func numberFrom(t *testing.T, variable string, usual int) int {
 	return n
 }
 
-// setFlag changes a flag that nobody has given.
-func setFlag(t *testing.T, name, usual string, value any) {
-	t.Helper()
-	if flag.Lookup(name).Value.String() == usual {
-		if err := flag.Set(name, fmt.Sprint(value)); err != nil {
-			t.Fatal(err)
-		}
-	}
+// tally counts what all scripts have met.
+type tally struct {
+	mutex    sync.Mutex
+	counts   map[string]int // by words
+	examples map[string]int // a seed
 }
 
-// lifecycles tries each script once.
-type lifecycles struct {
-	test   testing.TB
-	broker *brokertest.Broker
-	mutex  sync.Mutex
-	tried  map[string]*lifecycle // by script
-	fresh  map[string]fresh      // by configuration
+// report says how much was tried, and how often each known class was met.
+func (all *tally) report(t *testing.T) {
+	for _, words := range slices.Sorted(maps.Keys(all.counts)) {
+		example := ""
+		if n := all.counts[words]; n > 0 && strings.HasPrefix(words, "known: ") {
+			example = fmt.Sprintf(", one of them by LIFECYCLES=1 SEED=%d", all.examples[words])
+		}
+		t.Logf("%s: %d%s", words, all.counts[words], example)
+	}
 }
 
 // lifecycle is a script that runs.
 type lifecycle struct {
-	*recorder
-	*lifecycles
-	subject
+	testing.TB
+	*subject
+	*tally
+	seed     int
 	wanted   configuration
-	inPlace  string // the configuration of which all is there; empty if that is not known
-	damaged  bool   // since the last apply that looked
-	isOver   bool   // after a known violation
+	fresh    map[string]fresh // by configuration
+	inPlace  string           // the configuration of which all is there; empty if that is not known
+	damaged  bool             // since the last apply that looked
+	isOver   bool             // after a known violation
 	messages map[string]*message
 	mayStay  map[string]string // delivery exchanges, with the reason
-	log      []string
-	met      map[string]int // by words
 }
 
-func (all *lifecycles) try(s script) *lifecycle {
-	all.mutex.Lock()
-	l, tried := all.tried[s.String()]
-	all.mutex.Unlock()
-	if tried {
-		return l
-	}
-	l = &lifecycle{recorder: &recorder{TB: all.test}, lifecycles: all, wanted: configuration{}, inPlace: "nothing",
-		messages: map[string]*message{}, mayStay: map[string]string{}, met: map[string]int{}}
-	l.run(func() {
-		l.subject = newRealSubject(l, all.broker)
-		l.live(s)
-	})
-	all.mutex.Lock()
-	defer all.mutex.Unlock()
-	all.tried[s.String()] = l
-	return l
-}
-
-// report says how much was tried, and how often each known class was met, with the shortest of the scripts.
-func (all *lifecycles) report() {
-	sum := map[string]int{"scripts": len(all.tried), brokenOff: 0, usedByOthers: 0}
-	examples := map[string][]string{}
-	for _, l := range all.tried {
-		for words, n := range l.met {
-			sum[words] += n
-			if shortest := examples[words]; shortest == nil || len(l.log) < len(shortest) {
-				examples[words] = l.log
-			}
-		}
-		if len(l.failures) > 0 {
-			all.test.Logf("this fails:\n%s\n%s", strings.Join(l.log, "\n"), strings.Join(l.failures, "\n"))
-		}
-	}
-	for _, class := range known {
-		all.test.Logf("%s: %d\n%s", class.name, sum[class.name], strings.Join(examples[class.name], "\n"))
-		delete(sum, class.name)
-	}
-	for _, words := range slices.Sorted(maps.Keys(sum)) {
-		all.test.Logf("%s: %d", words, sum[words])
-	}
-}
-
-func (l *lifecycle) logf(format string, args ...any) {
-	l.log = append(l.log, fmt.Sprintf(format, args...))
+// met counts what the script has met.
+func (l *lifecycle) met(words string) {
+	l.tally.mutex.Lock()
+	defer l.tally.mutex.Unlock()
+	l.counts[words]++
+	l.examples[words] = l.seed
 }
 
 func (l *lifecycle) settled() bool { return l.inPlace == l.wanted.effective().String() }
@@ -162,7 +108,7 @@ func (l *lifecycle) settled() bool { return l.inPlace == l.wanted.effective().St
 // live runs the steps. Once no message is left, the configuration can be applied, and then all can be destroyed.
 func (l *lifecycle) live(s script) {
 	for _, each := range s {
-		l.met["steps"]++
+		l.met("steps")
 		for _, m := range each.Moves {
 			l.move(m)
 		}
@@ -182,7 +128,7 @@ func (l *lifecycle) live(s script) {
 			continue
 		}
 		if strings.Contains(refusal, "Delivery exchange would be left standing") || l.mayHoldMessages() {
-			l.met["refused three times, with good reason"]++
+			l.met("refused three times, with good reason")
 			continue
 		}
 		p, _ := l.plan(c.effective(), schedule{})
@@ -203,12 +149,12 @@ func (l *lifecycle) apply(how schedule) (refusal string) {
 		l.removeLeft(false)
 	}
 	if refusal != "" {
-		l.met["applies that were refused or broke off"]++
-		l.logf("  apply %s: %s", how, strings.Join(strings.Fields(refusal), " "))
+		l.met("applies that were refused or broke off")
+		l.Logf("  apply %s: %s", how, strings.Join(strings.Fields(refusal), " "))
 		return refusal
 	}
-	l.met["applies that succeeded"]++
-	l.logf("  apply %s: success", how)
+	l.met("applies that succeeded")
+	l.Logf("  apply %s: success", how)
 	if how.Target != "" || how.NoRefresh && l.damaged {
 		return ""
 	}
@@ -235,8 +181,8 @@ func (l *lifecycle) violates(rule string, lines []string, how schedule, claims [
 	if class == "" {
 		l.Fatal(words)
 	}
-	l.met[class]++
-	l.logf("%s", words)
+	l.met(class)
+	l.Logf("%s", words)
 	l.excuse(class, func(m *message) bool { return !m.waits() })
 }
 
@@ -322,8 +268,8 @@ func isAbout(line, object string) bool {
 
 // claims are those of the state, and of a plan.
 func (l *lifecycle) claims(p *walk) (claims []claim) {
-	for key, v := range l.inState() {
-		c := l.claim(key, v)
+	for key, h := range l.state {
+		c := l.claim(key, h.state)
 		change := p.changes[key]
 		c.changes = change != nil && !change.isNothing()
 		claims = append(claims, c)
@@ -380,20 +326,15 @@ type fresh struct {
 // freshly applies in the right order: the named objects are there already, wherever nobody is to make them.
 func (l *lifecycle) freshly(c configuration) fresh {
 	c = c.referring()
-	l.lifecycles.mutex.Lock()
-	made, tried := l.fresh[c.String()]
-	l.lifecycles.mutex.Unlock()
-	if tried {
+	if made, tried := l.fresh[c.String()]; tried {
 		return made
 	}
-	empty := newRealSubject(l, l.broker)
+	empty := newSubject(l, l.vhost.broker)
 	p, refusal := empty.plan(c, schedule{})
 	if refusal == "" {
 		refusal = empty.apply(p, schedule{})
 	}
-	made = fresh{contents(empty.objects()), refusal}
-	l.lifecycles.mutex.Lock()
-	defer l.lifecycles.mutex.Unlock()
+	made := fresh{contents(empty.objects()), refusal}
 	l.fresh[c.String()] = made
 	return made
 }
@@ -449,7 +390,7 @@ func (l *lifecycle) removeLeft(atTheEnd bool) {
 		isHeld := slices.ContainsFunc(held, func(c claim) bool { return c.delivery == object && !c.isDestination() })
 		bound := there.Bindings.Where(func(b topology.Binding) bool { return b.Source == name })
 		if why := l.mayStay[object]; why != "" && !isHeld && (len(bound) == 0 || atTheEnd) && name != events {
-			l.met[why]++
+			l.met(why)
 			l.do(plan.DeleteExchange{Name: name})
 		}
 	}

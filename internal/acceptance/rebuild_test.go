@@ -162,14 +162,8 @@ func (r *rebuilt) rebuild(change attributes, others, before topology.Topology) {
 		r.Error("it is a replacement")
 	}
 	text := warningText(plan.diagnostics)
-	for _, part := range []string{
-		"Cascade is rebuilt", `entry exchange "t.delay-02"`, "Publishers get an error and have to try again",
-		"is rebuilt, because ",
-	} {
-		if !strings.Contains(text, part) {
-			r.Errorf("the plan does not say %q: %s", part, text)
-		}
-	}
+	mustSay(r, "the plan", text, "Cascade is rebuilt", `entry exchange "t.delay-02"`,
+		"Publishers get an error and have to try again", "is rebuilt, because ")
 	// The count may be older than the arrival of the last message.
 	counted := strings.Contains(text, "1 message is on the way through it now") &&
 		strings.Contains(text, "The apply is refused while any waits; drain_timeout makes it wait.")
@@ -222,12 +216,8 @@ func rebuildWithMessages(t *testing.T, queueType string, change attributes, conf
 	send := func() time.Time { return r.send("t.delay-02", 6) }
 	due := send()
 	text := apply(nil)
-	for _, part := range []string{"was not updated, and nothing of it is " +
-		"gone", "makes an update wait for them"} {
-		if !strings.Contains(text, part) {
-			t.Errorf("without drain_timeout it does not say %q: %s", part, text)
-		}
-	}
+	mustSay(t, "without drain_timeout it", text, "was not updated, and nothing of it is gone",
+		"makes an update wait for them")
 	r.mustHold(before)
 	r.inTime(1, due)
 	due = send()

@@ -42,11 +42,7 @@ func refuseDestroy(t *testing.T, force bool, b *brokertest.Broker, missing strin
 	text := errorText(diagnostics)
 	says := []string{"permission denied", "make sure of the permission to declare", "configure",
 		"Nothing of it is gone."}
-	for _, part := range says {
-		if !strings.Contains(text, part) {
-			t.Errorf("the error does not say %q: %s", part, text)
-		}
-	}
+	mustSay(t, "the error", text, says...)
 	if len(diagnostics) != 1 || strings.Contains(text, "left to do") {
 		t.Errorf("%d errors: %s", len(diagnostics), text)
 	}
@@ -123,11 +119,7 @@ func refuseDestroyHalfWay(t *testing.T, is destroyHalfWay) {
 	failing := p.with(&through, attributes{"max_parallel_requests": 1, "amqp_uri": "amqp://127.0.0.1:1"})
 	diagnostics := failing.apply(t.Context(), failing.plan(t.Context(), nil))
 	text := errorText(diagnostics)
-	for _, part := range append(is.says, "permission denied", `delete exchange "t.delay-02"`) {
-		if !strings.Contains(text, part) {
-			t.Errorf("the error does not say %q: %s", part, text)
-		}
-	}
+	mustSay(t, "the error", text, append(is.says, "permission denied", `delete exchange "t.delay-02"`)...)
 	if len(diagnostics) != 1 {
 		t.Errorf("%d errors", len(diagnostics))
 	}
