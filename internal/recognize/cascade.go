@@ -80,7 +80,7 @@ func (o *objects) likeliest(entry string) (*candidate, error) {
 		return nil, all[0].contradiction
 	}
 	best, rival := all[0], all[0].rival(all)
-	for i, more := 0, true; more && (rival != nil || !(best.isProven() && best.end() != "")); i++ {
+	for i, more := 0, true; more && (rival != nil || !best.isProven() || best.end() == ""); i++ {
 		more = false
 		for _, c := range all {
 			more = c.poll(i) || more
