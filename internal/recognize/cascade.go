@@ -11,6 +11,15 @@ const errNoHops notThis = "it has no binding like that of a cascade's top level,
 
 // cascade is the one whose entry the exchange is, as its own bindings show.
 func (o *objects) cascade(entry string) (delay.Cascade, error) {
+	found, known := o.cascades[entry]
+	if !known {
+		found.Cascade, found.err = o.readCascade(entry)
+		o.cascades[entry] = found
+	}
+	return found.Cascade, found.err
+}
+
+func (o *objects) readCascade(entry string) (delay.Cascade, error) {
 	if err := o.checkEntry(entry); err != nil {
 		return delay.Cascade{}, err
 	}
