@@ -41,15 +41,12 @@ func (o *objects) readCascade(entry string) (delay.Cascade, error) {
 // cascadeBelow is the one whose entry is missing, or shows nothing, as long as the exchange below proves it. Otherwise
 // the error is the given one.
 func (o *objects) cascadeBelow(entry string, missing error) (delay.Cascade, error) {
-	c, err := o.likeliest(entry)
-	if err != nil || !c.provesEntry() {
-		return delay.Cascade{}, missing
+	if c, err := o.likeliest(entry); err == nil && c.provesEntry() {
+		if found, err := c.cascade(); err == nil {
+			return found, nil
+		}
 	}
-	found, err := c.cascade()
-	if err != nil {
-		return found, missing
-	}
-	return found, nil
+	return delay.Cascade{}, missing
 }
 
 // provesEntry tells whether the highest exchange that shows something can be below no other entry. Two queues agree,
@@ -72,8 +69,8 @@ func (c *candidate) provesEntry() bool {
 	return c.isProven() && !slices.ContainsFunc(formats, other) && c.objects.entryAbove(below) == ""
 }
 
-// likeliest is the candidate that most of the bindings fit and most of the queues agree with, of all ways to read the
-// name of the entry. It reads queues for as long as there is a doubt.
+// likeliest is one of all ways to read the name of the entry. Most of the bindings fit it, and most of the queues agree
+// with it. It reads queues for as long as there is a doubt.
 func (o *objects) likeliest(entry string) (*candidate, error) {
 	var all []*candidate
 	for levels := delay.MaxLevels; levels > 0; levels-- {
