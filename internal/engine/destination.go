@@ -5,282 +5,254 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Destination is a binding from an exchange of others to a queue or exchange of others. It says where messages go that
+// destination is a binding from an exchange of others to a queue or exchange of others. It says where messages go that
 // come out of a cascade or ladder.
-type Destination struct {
-	Vhost   *rabbit.Vhost
-	Binding topology.Binding
+type destination struct {
+	vhost   *rabbit.Vhost
+	binding topology.Binding
 }
 
 // String names the destination in messages.
-func (d *Destination) String() string {
-	return fmt.Sprintf("%s in vhost %q", bindingText(d.Binding), d.Vhost.Name())
+func (d destination) String() string {
+	return fmt.Sprintf("%s in vhost %q", BindingObject(d.vhost.Name(), d.binding).Name, d.vhost.Name())
 }
 
-// BindingObject is a binding as the table of claims has it.
-func BindingObject(vhost string, b topology.Binding) claims.Object {
-	return claims.Object{Vhost: vhost, Name: bindingText(b)}
+// read lists the bindings of the delivery exchange.
+func (d destination) read(ctx context.Context) ([]topology.Binding, error) {
+	return d.vhost.BindingsFrom(ctx, d.binding.Source)
 }
 
-func bindingText(b topology.Binding) string {
-	return fmt.Sprintf("binding of exchange %q to %s %q with key %q", b.Source, b.DestinationType, b.Destination,
-		b.RoutingKey)
-}
+func (d destination) isIn(there []topology.Binding) bool { return slices.Contains(there, d.binding) }
 
-// Bound is what a destination has by the state.
-type Bound struct {
-	// Binding is what it is bound with, and Leftovers are those besides, of updates which broke off.
-	Binding   topology.Binding
-	Leftovers []topology.Binding
-	// Shared tells that another resource has taken over the binding, which an update could not leave behind.
-	Shared bool
-}
-
-func (b Bound) bindings() []topology.Binding {
-	return append(Without(b.Leftovers, b.Binding), b.Binding)
-}
-
-// Rebinding is a change of a destination.
-type Rebinding struct {
-	// Who names the destination in the errors of others.
-	Who string
-	// Before is nil for a create, and After is nil for a destroy.
-	Before *Bound
-	After  *topology.Binding
-}
-
-// Found is what a look at the broker has shown of a destination.
-type Found struct {
-	// Limit makes the queue that is the destination refuse messages. It is empty if there is none.
-	Limit string
-	// Levels are those of what ends in the delivery exchange, if none of them is that of the binding.
-	Levels map[int]bool
-	// LosesOverdue is set for a quorum queue behind classic delay queues. Some of the messages that fall due while a
-	// node is down are lost when it starts. Of 60, 3 to 10 were (3.10.8, 4.0.5, 4.3.6; down for 15 s after a clean
-	// stop).
-	LosesOverdue bool
-	// There are all bindings of the delivery exchange after a change that has succeeded.
-	There []topology.Binding
-}
-
-// rebind changes a destination. After a create that fails, an *UnfinishedError says whether the binding may be there.
-func (e *Engine) rebind(ctx context.Context, c Change) (result Result, err error) {
-	r := &rebinding{vhost: e.client.Vhost(c.Vhost), options: c.Options}
-	change := c.Destination
-	var own []topology.Binding
-	if change.Before != nil {
-		r.bound = *change.Before
-		own, r.to = r.bound.bindings(), &Destination{r.vhost, r.bound.Binding}
+// previewBindings says what a destination would meet. The names of a binding that is there already are not asked for.
+func (e *Engine) previewBindings(ctx context.Context, c Change) []Problem {
+	r := e.rebinding(c)
+	if len(c.After.Bindings) == 0 || e.silent.Load() {
+		return nil
 	}
-	claimed := slices.Clone(own)
-	if change.After != nil {
-		r.to = &Destination{r.vhost, *change.After}
-		claimed = append(claimed, *change.After)
-	}
-	if r.claim, err = e.claims.Begin(ctx, change.Who, r.objects(claimed...)); err != nil {
-		result.Bound = r.bound
-		return result, err
-	}
-	defer r.claim.End()
+	problems, err := r.to.check(ctx, c.Options, !r.to.isIn(r.own))
+	_, isMisnamed := errors.AsType[*MisnamedError](err)
 	switch {
-	case change.Before == nil:
-		return r.create(ctx)
-	case change.After == nil:
-		return result, r.destroy(ctx, own)
+	case isMisnamed || rabbit.IsKind(err, rabbit.LavinMQ):
+		return append([]Problem{{Refused, err}}, problems...)
+	case err == nil:
+		return problems
+	case ctx.Err() != nil || rabbit.IsKind(err, rabbit.Unreachable):
+		e.silent.Store(true)
 	}
-	return r.update(ctx, own)
-}
-
-// rebinding is a change of a destination that is being made, with a claim on all bindings.
-type rebinding struct {
-	vhost   *rabbit.Vhost
-	options Options
-	claim   *claims.Operation
-	bound   Bound
-	// to is the wanted binding, of a destroy the one before.
-	to *Destination
-	// isThere tells whether the wanted binding was there before anything was written.
-	isThere bool
-}
-
-// create binds, unless the binding exists already.
-func (r *rebinding) create(ctx context.Context) (result Result, err error) {
-	if result.Found, err = r.prepare(ctx, nil); err != nil {
-		return result, err
-	}
-	there, done, err := r.bind(ctx, nil)
-	if err == nil {
-		r.take()
-		result.Found.There = there
-		return result, nil
-	}
-	undo := r.undo(ctx, done)
-	if undo != nil {
-		r.take()
-	}
-	return result, &UnfinishedError{failure{err}, undo}
-}
-
-// destroy removes the binding and what updates have left besides, but for what others have taken over.
-func (r *rebinding) destroy(ctx context.Context, own []topology.Binding) error {
-	gone := Without(own, r.among(own, r.claim.Taken)...)
-	if r.bound.Shared {
-		gone = Without(gone, r.bound.Binding)
-	}
-	err := wanted(r.claim, r.objects(gone...))
-	if err == nil {
-		err = r.vacate(ctx, gone)
-	}
-	if err == nil {
-		err = r.unbind(ctx, gone)
-	}
-	if err != nil {
-		r.keep(own...)
-		return err
-	}
-	r.claim.Release(r.objects(gone...))
 	return nil
 }
 
-// prepare looks whether the binding can be made, before anything is written. One of its own may be there.
-func (r *rebinding) prepare(ctx context.Context, own []topology.Binding) (found Found, err error) {
-	object := r.objects(r.to.Binding)
-	if err := held(r.claim, object); err != nil {
-		return found, err
+// check finds out what is wrong with a destination, new or not. It refuses names that lead into a cascade or ladder
+// rather than behind it: the error then is, or wraps, a *MisnamedError. What the plan says of the delivery exchange is
+// not asked for.
+func (d destination) check(ctx context.Context, options Options, isNew bool) (problems []Problem, err error) {
+	if isNew {
+		if err := d.checkNames(ctx); err != nil {
+			return nil, err
+		}
 	}
-	if found.Limit, err = r.to.checkEnds(ctx); err != nil {
-		return found, err
+	if isNew && !options.DeliveryPlanned {
+		there, err := d.otherLevels(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if len(there) > 0 {
+			problems = append(problems, Problem{MayMiss, &LevelsError{d.binding, there}})
+		}
 	}
-	if err := r.to.CheckNames(ctx); err != nil {
-		return found, err
+	loses := false
+	switch {
+	case options.BehindClassic:
+		loses, err = d.isQuorum(ctx)
+	case isNew && !options.DeliveryPlanned:
+		loses, err = d.losesOverdue(ctx)
 	}
-	if found.Levels, err = r.to.OtherLevels(ctx); err != nil {
-		return found, err
+	if loses {
+		problems = append(problems, Problem{MayMiss, &LosesOverdueError{d.binding}})
 	}
-	if found.LosesOverdue, err = r.to.LosesOverdue(ctx); err != nil {
-		return found, err
-	}
-	there, err := r.to.Read(ctx)
+	return problems, err
+}
+
+// checkEnds makes sure of what the binding is to connect.
+func (d destination) checkEnds(ctx context.Context) (problems []Problem, err error) {
+	source, exists, err := d.vhost.Exchange(ctx, d.binding.Source)
 	if err != nil {
-		return found, err
+		return nil, err
 	}
-	r.isThere = r.to.isIn(there)
-	if r.isThere && !r.options.Adopt && !r.to.isIn(own) {
-		r.claim.FailFor(object)
-		return found, &ExistsError{Equal: []string{r.to.String()}}
+	var delivery, destination error
+	switch {
+	case !exists:
+		delivery = &DeliveryError{Exchange: d.binding.Source, Missing: true}
+	case source.Type != "topic":
+		delivery = &DeliveryError{Exchange: d.binding.Source, Type: source.Type}
 	}
-	return found, nil
+	if d.binding.DestinationType == topology.ToQueue {
+		var queue topology.Queue
+		var status health.QueueStatus
+		queue, status, exists, err = d.vhost.QueueStatus(ctx, d.binding.Destination)
+		if limit := health.Refuses(queue, status); limit != "" {
+			problems = append(problems, Problem{MayMiss, &LimitError{d.binding.Destination, limit}})
+		}
+	} else {
+		_, exists, err = d.vhost.Exchange(ctx, d.binding.Destination)
+	}
+	switch {
+	case err != nil:
+		destination = err
+	case !exists:
+		destination = &MissingError{d.binding.DestinationType, d.binding.Destination}
+	}
+	return problems, allErrors(delivery, destination)
 }
 
-// bind makes the wanted binding, unless it is there, then removes those that are to go, and reads what there is then.
-// Done are the steps that may have had an effect.
-func (r *rebinding) bind(
-	ctx context.Context, gone []topology.Binding,
-) (there []topology.Binding, done []plan.Step, err error) {
-	actual := topology.NewBindings(gone...)
-	if r.isThere {
-		actual.Add(r.to.Binding)
+// checkNames checks the names by the keys that lead to them and from them.
+func (d destination) checkNames(ctx context.Context) error {
+	delays, err := recognize.Delays(ctx, d.vhost, d.binding.Source)
+	if err != nil {
+		return err
 	}
-	done, err = Run(ctx, r.vhost, plan.Rebind(topology.NewBindings(r.to.Binding), actual))
-	if err == nil {
-		there, err = r.to.Read(ctx)
+	var delivery error
+	if delays {
+		delivery = &MisnamedError{DelaysBehind, d.binding}
 	}
-	if err == nil && !r.to.isIn(there) {
-		err = errors.New("somebody else removed it meanwhile")
+	if d.binding.DestinationType == topology.ToExchange {
+		circles, err := recognize.LeadsTo(ctx, d.vhost, d.binding.Destination, d.binding.Source)
+		if circles {
+			return allErrors(delivery, &MisnamedError{GoesInCircles, d.binding}, err)
+		}
+		return allErrors(delivery, err)
 	}
-	return there, done, err
+	delays, err = d.isDelayQueue(ctx)
+	if delays {
+		return allErrors(delivery, &MisnamedError{IsDelayQueue, d.binding})
+	}
+	return allErrors(delivery, err)
 }
 
-// undo takes back the binding that was made.
-func (r *rebinding) undo(ctx context.Context, done []plan.Step) error {
-	ctx, cancel := afterwards(ctx)
-	defer cancel()
-	_, err := Run(ctx, r.vhost, plan.Undo(topology.New(), done))
-	if rabbit.IsKind(err, rabbit.VhostNotFound) {
-		return nil
+// isDelayQueue tells whether the queue that is the destination is one of a cascade or ladder.
+func (d destination) isDelayQueue(ctx context.Context) (bool, error) {
+	queue, _, err := d.vhost.Queue(ctx, d.binding.Destination)
+	if err != nil || !queue.Delays() || queue.DeadLetterExchange() == "" {
+		return false, err
 	}
-	return err
+	inbound, err := d.vhost.Inbound(ctx, nil, []string{queue.Name})
+	return slices.ContainsFunc(inbound.Sorted(), recognize.LeadsOn), err
 }
 
-func (r *rebinding) unbind(ctx context.Context, gone []topology.Binding) error {
-	_, err := Run(ctx, r.vhost, plan.Rebind(topology.Bindings{}, topology.NewBindings(gone...)))
-	if rabbit.IsKind(err, rabbit.VhostNotFound) {
-		return nil
+// otherLevels are the numbers of levels of the cascades that end in the delivery exchange, if none of them is that of
+// the binding. The bindings to the exchange show them at once, but not that a ladder ends there, too. So a seeming
+// fault is looked at once more.
+func (d destination) otherLevels(ctx context.Context) (map[int]bool, error) {
+	own, err := recognize.Destination(d.vhost.Name(), d.binding)
+	if err != nil || own.Match != delay.Exact {
+		return nil, err
 	}
-	return err
+	inbound, err := d.vhost.Inbound(ctx, []string{d.binding.Source}, nil)
+	if err != nil {
+		return nil, err
+	}
+	there := map[int]bool{}
+	for b := range inbound {
+		if levels, ok := recognize.LevelsOf(b); ok {
+			there[levels] = true
+		}
+	}
+	if len(there) == 0 || there[own.Levels] {
+		return nil, nil
+	}
+	return LevelsInto(ctx, d.vhost, d.binding.Source)
 }
 
-// among are those of the bindings which others have such a claim on.
-func (r *rebinding) among(
-	bindings []topology.Binding, claimed func([]claims.Object) map[claims.Object]string,
-) []topology.Binding {
-	found := claimed(r.objects(bindings...))
+// LevelsInto are the numbers of levels of all that ends in the delivery exchange.
+func LevelsInto(ctx context.Context, vhost *rabbit.Vhost, delivery string) (map[int]bool, error) {
+	inventory, err := Inventory(ctx, vhost, func(e topology.Exchange) bool { return e.Name == delivery })
+	if err != nil {
+		return nil, err
+	}
+	there := map[int]bool{}
+	for _, one := range inventory.All(ctx) {
+		if one.Delivery == delivery {
+			there[one.Levels] = true
+		}
+	}
+	return there, nil
+}
+
+// losesOverdue tells whether the destination is a quorum queue behind a cascade of classic queues.
+func (d destination) losesOverdue(ctx context.Context) (bool, error) {
+	isQuorum, err := d.isQuorum(ctx)
+	if err != nil || !isQuorum {
+		return false, err
+	}
+	return d.isBehindClassic(ctx)
+}
+
+// isQuorum tells whether the destination is a quorum queue.
+func (d destination) isQuorum(ctx context.Context) (bool, error) {
+	if d.binding.DestinationType != topology.ToQueue {
+		return false, nil
+	}
+	queue, exists, err := d.vhost.Queue(ctx, d.binding.Destination)
+	return exists && queue.Type() == "quorum", err
+}
+
+// isBehindClassic tells whether a cascade whose messages the binding takes has classic delay queues. The bindings to
+// the delivery exchange show no ladder.
+func (d destination) isBehindClassic(ctx context.Context) (bool, error) {
+	inbound, err := d.vhost.Inbound(ctx, []string{d.binding.Source}, nil)
+	if err != nil {
+		return false, err
+	}
+	own, _ := recognize.Destination(d.vhost.Name(), d.binding)
+	for _, b := range inbound.Sorted() {
+		levels, ok := recognize.LowestOf(b)
+		if !ok || own.Match == delay.Exact && own.Levels != levels {
+			continue
+		}
+		if classic, err := d.hasClassic(ctx, b.Source); classic || err != nil {
+			return classic, err
+		}
+	}
+	return false, nil
+}
+
+// hasClassic tells whether an exchange leads into a classic delay queue. All delay queues of a cascade are of one type.
+func (d destination) hasClassic(ctx context.Context, exchange string) (bool, error) {
+	bindings, err := d.vhost.BindingsFrom(ctx, exchange)
+	for _, b := range bindings {
+		if b.DestinationType != topology.ToQueue || !recognize.LeadsOn(b) {
+			continue
+		}
+		queue, _, err := d.vhost.Queue(ctx, b.Destination)
+		if err != nil || queue.Delays() {
+			return queue.Delays() && queue.Type() == "classic", err
+		}
+	}
+	return false, err
+}
+
+// Inventory is all that a vhost has, if one of its exchanges is worth it.
+func Inventory(
+	ctx context.Context, vhost *rabbit.Vhost, worth func(topology.Exchange) bool,
+) (*recognize.Inventory, error) {
+	there, err := vhost.Inventory(ctx, worth)
+	return recognize.NewInventory(vhost.Name(), there), err
+}
+
+// uncovered are those of the bindings whose messages the wanted binding does not take.
+func (d destination) uncovered(bindings []topology.Binding) []topology.Binding {
+	own, _ := recognize.Destination(d.vhost.Name(), d.binding)
 	return slices.DeleteFunc(slices.Clone(bindings), func(b topology.Binding) bool {
-		_, is := found[BindingObject(r.vhost.Name(), b)]
-		return !is
+		other, err := recognize.Destination(d.vhost.Name(), b)
+		return err == nil && b.Source == d.binding.Source && own.TakesAll(other)
 	})
-}
-
-// take notes what the destination has, and no longer has.
-func (r *rebinding) take(gone ...topology.Binding) {
-	r.claim.Release(r.objects(gone...))
-	r.claim.Take(r.objects(r.to.Binding))
-}
-
-// keep notes what the destination still has, but for what others have taken over.
-func (r *rebinding) keep(bindings ...topology.Binding) {
-	r.claim.Keep(r.objects(bindings...))
-}
-
-// Without is the rest of bindings without others, as a copy.
-func Without(bindings []topology.Binding, others ...topology.Binding) []topology.Binding {
-	return slices.DeleteFunc(slices.Clone(bindings),
-		func(b topology.Binding) bool { return slices.Contains(others, b) })
-}
-
-// objects are the bindings as the table of claims has them.
-func (r *rebinding) objects(bindings ...topology.Binding) []claims.Object {
-	objects := make([]claims.Object, len(bindings))
-	for i, b := range bindings {
-		objects[i] = BindingObject(r.vhost.Name(), b)
-	}
-	return objects
-}
-
-// vacate makes sure that no message is on its way to the destinations to be unbound. Nothing is closed while it waits.
-func (r *rebinding) vacate(ctx context.Context, gone []topology.Binding) error {
-	if r.options.Guard.Force || len(gone) == 0 {
-		return nil
-	}
-	if err := r.verifyVacant(ctx, gone, r.options.Guard.Drain); err != nil {
-		return &NotVacantError{failure{err}, gone}
-	}
-	return nil
-}
-
-func (r *rebinding) verifyVacant(ctx context.Context, gone []topology.Binding, wait time.Duration) error {
-	inventory, err := Inventory(ctx, r.vhost, func(e topology.Exchange) bool {
-		return slices.ContainsFunc(gone, func(b topology.Binding) bool { return b.Source == e.Name })
-	})
-	if rabbit.IsKind(err, rabbit.VhostNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	queues := inventory.Upstream(ctx, gone)
-	if len(queues) == 0 {
-		return nil
-	}
-	verify := plan.VerifyEmpty{Queues: queues, Wait: wait, Why: "unbinding what takes their messages"}
-	_, err = Run(ctx, r.vhost, plan.Plan{{Steps: []plan.Step{verify}}})
-	return err
 }

@@ -6,7 +6,7 @@
 // same things by the same checks (checks.go). Apply then runs a plan of internal/plan on a broker (run.go, target.go),
 // and undoes what it has done if that fails (undo.go).
 //
-// Read engine.go first, then create.go, update.go, rebuild.go and destroy.go; destination.go for bindings of others.
+// Read engine.go first, then create.go, update.go, rebuild.go and destroy.go; bindings.go for a destination.
 // Who has which objects in one run of Terraform is decided in claim.go.
 //
 // It knows nothing of Terraform, and words nothing that a user reads there.
@@ -15,6 +15,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
@@ -27,20 +28,22 @@ import (
 type Engine struct {
 	client *rabbit.Client
 	claims *claims.Table
+	// silent is set once a preview of a destination got no answer. The others of the run do not wait for one.
+	silent atomic.Bool
 }
 
 // New is for one run. It makes no request.
-func New(client *rabbit.Client) *Engine { return &Engine{client, claims.New()} }
+func New(client *rabbit.Client) *Engine { return &Engine{client: client, claims: claims.New()} }
 
 // Change turns one topology into another one.
 type Change struct {
-	// Kind is what the topology is called in the errors of others: a cascade or a ladder.
+	// Kind is what the topology is called in the errors of others: a cascade or a ladder. A destination is called so
+	// alone.
 	Kind, Vhost string
-	// Before is the topology of the state, empty for a create. After is the wanted one, empty for a destroy.
+	// Before is the topology of the state, empty for a create. After is the wanted one, empty for a destroy. For a
+	// destination they are bindings alone, after the change one at the most: its exchanges and queues are others'.
 	Before, After topology.Topology
-	// Destination is set in place of them for the binding of a destination.
-	Destination *Rebinding
-	Options     Options
+	Options       Options
 }
 
 // Options say what a change may do with what it finds.
@@ -52,13 +55,19 @@ type Options struct {
 	// Guard is for messages that wait in objects to be removed.
 	Guard plan.Guard
 	// Own is for a preview: all that the state has in the vhost. Policies there are no rivals. If a create Replaces
-	// them, they go first. DeliveryPlanned says that somebody declares the delivery exchange until then.
-	Own                       topology.Topology
-	Replaces, DeliveryPlanned bool
+	// them, they go first.
+	Own      topology.Topology
+	Replaces bool
+	// DeliveryPlanned is for a preview, too: the plan has the delivery exchange, or what ends in that of a destination.
+	// BehindClassic says that the plan has classic delay queues before a destination.
+	DeliveryPlanned, BehindClassic bool
 }
 
 // String names the change in messages.
 func (c Change) String() string {
+	if c.isOfBindings() {
+		return c.Kind
+	}
 	entry := c.After.Entry
 	if c.After.IsEmpty() {
 		entry = c.Before.Entry
@@ -68,25 +77,25 @@ func (c Change) String() string {
 
 // Result is what there is after a change.
 type Result struct {
-	// There is what exists of both topologies, nil if nothing was changed, or nothing is left.
+	// There is what exists, or may, of both topologies, nil if nothing was changed, or nothing is left.
 	There *topology.Topology
 	// IsNew tells whether the next change has to start from the topology after, not from the one before.
 	IsNew bool
-	// State is the broker's state at the end, nil if the change broke off before.
+	// State is the broker's state at the end, nil if the change broke off before. That of a destination has what its
+	// exchange has bound.
 	State *rabbit.State
 	// Users are those who use a delivery exchange that is no longer part of the topology, so that it stays.
 	Users []string
 	// TakenOver are objects that were to go, and that another resource of the same run has by now.
 	TakenOver Claimed
-	// Found and Bound are what there is of a destination.
-	Found Found
-	Bound Bound
+	// Problems are what the change has met, and what did not keep it from being made.
+	Problems []Problem
 }
 
 // Apply makes a change, if nothing stands in its way. A create that fails takes back what it has made. All else is
 // taken back as far as the way of messages is concerned. What exists then is in the result, also after an error.
 func (e *Engine) Apply(ctx context.Context, c Change) (result Result, err error) {
-	if c.Destination != nil {
+	if c.isOfBindings() {
 		return e.rebind(ctx, c)
 	}
 	o := e.operation(c)

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -391,32 +392,25 @@ func TestDestination(t *testing.T) {
 	w := newWorld(t)
 	desired := levels(t, 3)
 	w.create(desired)
-	to := func(address, queue string) *topology.Binding {
-		return &topology.Binding{Source: desired.Delivery, RoutingKey: "*.*.*." + address,
-			DestinationType: topology.ToQueue, Destination: queue}
+	to := func(address, queue string) topology.Topology {
+		return topology.Topology{Bindings: topology.NewBindings(topology.Binding{Source: desired.Delivery,
+			RoutingKey: "*.*.*." + address, DestinationType: topology.ToQueue, Destination: queue})}
 	}
-	rebind := func(before, after *topology.Binding, options engine.Options) (engine.Result, error) {
-		change := engine.Rebinding{Who: "the destination", After: after}
-		if before != nil {
-			change.Before = &engine.Bound{Binding: *before}
-		}
-		return engine.New(w.client).Apply(t.Context(), engine.Change{Vhost: w.vhost, Destination: &change,
-			Options: options})
-	}
-	is[*engine.MissingError](t, second(rebind(nil, to("a", "orders"), engine.Options{})))
+	rebind := w.apply
+	is[*engine.MissingError](t, second(rebind(nothing, to("a", "orders"), engine.Options{})))
 	if _, err := engine.Run(t.Context(), w.client.Vhost(w.vhost), plan.Plan{{Steps: []plan.Step{
 		plan.DeclareQueue{Queue: topology.Queue{Name: "orders", Durable: true}}}}}); err != nil {
 		t.Fatal(err)
 	}
 	before := to("a", "orders")
-	if _, err := rebind(nil, before, engine.Options{}); err != nil {
+	if _, err := rebind(nothing, before, engine.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	is[*engine.ExistsError](t, second(rebind(nil, before, engine.Options{})))
-	if _, err := rebind(nil, before, engine.Options{Adopt: true}); err != nil {
+	is[*engine.ExistsError](t, second(rebind(nothing, before, engine.Options{})))
+	if _, err := rebind(nothing, before, engine.Options{Adopt: true}); err != nil {
 		t.Errorf("a create that adopts the binding: %v", err)
 	}
-	delays := second(rebind(nil, to("a", "t.delay-01"), engine.Options{}))
+	delays := second(rebind(nothing, to("a", "t.delay-01"), engine.Options{}))
 	if err := as[*engine.MisnamedError](t, delays); err.Misnaming != engine.IsDelayQueue {
 		t.Errorf("a delay queue as a destination: %v", err)
 	}
@@ -425,14 +419,14 @@ func TestDestination(t *testing.T) {
 	after := to("b", "orders")
 	result, err := rebind(before, after, engine.Options{})
 	is[*engine.NotVacantError](t, err)
-	if result.IsNew || len(result.Bound.Leftovers) > 0 {
-		t.Errorf("after an update that was refused, it has %v", result.Bound)
+	if result.IsNew || !maps.Equal(result.There.Bindings, before.Bindings) {
+		t.Errorf("after an update that was refused, it has %v", result.There)
 	}
 	result, err = rebind(before, after, engine.Options{Guard: plan.Guard{Drain: time.Minute}})
-	if err != nil || !result.IsNew || !slices.Equal(result.Found.There, []topology.Binding{*after}) {
+	if err != nil || !result.IsNew || !maps.Equal(result.State.Bindings, after.Bindings) {
 		t.Error(result, err)
 	}
-	if _, err := rebind(after, nil, engine.Options{}); err != nil {
+	if _, err := rebind(after, nothing, engine.Options{}); err != nil {
 		t.Error(err)
 	}
 	there, err := w.client.Vhost(w.vhost).BindingsFrom(t.Context(), desired.Delivery)

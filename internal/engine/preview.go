@@ -12,7 +12,7 @@ import (
 // Problem is what a change would meet, as things are.
 type Problem struct {
 	Code Code
-	// Cause is one of the errors of [Engine.Apply], a *DisplacedError or an *InboundError.
+	// Cause is one of the errors of [Engine.Apply], or says what is wrong although nothing is refused.
 	Cause error
 }
 
@@ -27,11 +27,16 @@ const (
 	Displaces
 	// TakesAlong says that bindings of others go with their exchanges.
 	TakesAlong
+	// MayMiss says that messages may not get to a destination.
+	MayMiss
 )
 
 // Preview says what a change would meet, as things are. It is for a plan: a broker that does not answer is no problem,
 // because the change asks again.
 func (e *Engine) Preview(ctx context.Context, c Change) []Problem {
+	if c.isOfBindings() {
+		return e.previewBindings(ctx, c)
+	}
 	o := e.operation(c)
 	if c.After.IsEmpty() {
 		return o.previewRemoval(ctx)

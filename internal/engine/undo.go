@@ -31,7 +31,7 @@ func (r *Runner) undo(
 			continue
 		}
 		left, err := r.asFarAsPossible(ctx, phase.Steps)
-		undo.Done = append(undo.Done, without(phase.Steps, left)...)
+		undo.Done = append(undo.Done, stepsWithout(phase.Steps, left)...)
 		undo.leave(missing, left)
 		undo.Undo = cmp.Or(undo.Undo, err)
 		if err != nil && (!mayGoOn(err) || slices.ContainsFunc(phase.Steps, onlyLooks)) {
@@ -71,12 +71,12 @@ func (r *Runner) takeBack(ctx context.Context, undo *UndoError, steps []plan.Ste
 		exchange := step.Object()
 		gone := slices.DeleteFunc(slices.Clone(undo.Done),
 			func(step plan.Step) bool { return !step.Makes() || step.Object() != exchange })
-		undo.Done, undo.Left = without(undo.Done, gone), append(gone, undo.Left...)
+		undo.Done, undo.Left = stepsWithout(undo.Done, gone), append(gone, undo.Left...)
 	}
 }
 
-// without are the steps that are not among the others.
-func without(steps, others []plan.Step) []plan.Step {
+// stepsWithout are the steps that are not among the others.
+func stepsWithout(steps, others []plan.Step) []plan.Step {
 	return slices.DeleteFunc(slices.Clone(steps), func(step plan.Step) bool {
 		return slices.ContainsFunc(others, func(other plan.Step) bool { return other.String() == step.String() })
 	})
@@ -99,7 +99,7 @@ func (r *Runner) asFarAsPossible(ctx context.Context, steps []plan.Step) (left [
 	if err == nil {
 		return nil, nil
 	} else if !mayGoOn(err) {
-		return without(steps, done), err
+		return stepsWithout(steps, done), err
 	}
 	err = nil
 	for _, step := range steps {

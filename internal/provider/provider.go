@@ -1,7 +1,10 @@
-// Package provider is what Terraform sees: schemas, models and words, one file for each resource, data source, list
-// resource and function. It decides nothing about topologies: internal/delay expands a model, and
-// internal/engine brings that onto a broker. The package puts the results into the state and into words. Read
-// lifecycle.go first, which cascades and ladders share, then words.go.
+// Package provider is the provider that Terraform starts. Its configuration goes in, and the connection that resources
+// and queries share comes out. Call NewServer.
+//
+// What there is stands in the packages below: resource, query (data sources and list resources) and function. They
+// share connection, tfvalue (values of attributes), importid, and diagnose, which has the texts of errors and warnings.
+// None of them decides anything about topologies: internal/delay expands a model, and internal/engine brings that onto
+// a broker.
 package provider
 
 import (
@@ -14,8 +17,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"sync"
-	"sync/atomic"
 
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
@@ -24,6 +25,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/list"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
@@ -35,6 +37,11 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
+	functions "github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/function"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/query"
+	resources "github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/resource"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
 
@@ -82,20 +89,20 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 				MarkdownDescription: "Base URL of the management API, without `/api`. A path prefix and a trailing " +
 					"`/` both work. Default: the environment variable " +
 					"`RABBITMQ_ENDPOINT`, else `" + defaultEndpoint + "`.",
-				Validators: notEmpty,
+				Validators: tfvalue.NotEmpty,
 			},
 			"username": schema.StringAttribute{
 				Optional: true,
 				MarkdownDescription: "User name. Needs the tag `management` and some permissions, see the guide to " +
 					"permissions. Default: the environment variable `RABBITMQ_USERNAME`, else `guest` if no password " +
 					"is given either and the endpoint is on the loopback interface.",
-				Validators: notEmpty,
+				Validators: tfvalue.NotEmpty,
 			},
 			"password": schema.StringAttribute{
 				Optional: true, Sensitive: true,
 				MarkdownDescription: "Password. Default: the environment variable `RABBITMQ_PASSWORD`, else `guest` " +
 					"if no user name is given either and the endpoint is on the loopback interface.",
-				Validators: notEmpty,
+				Validators: tfvalue.NotEmpty,
 			},
 			"amqp_uri": schema.StringAttribute{
 				Optional: true, Sensitive: true,
@@ -104,31 +111,31 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 					"`RABBITMQ_AMQP_URI`, else derived from the endpoint's host. Where AMQP cannot be reached, " +
 					"resources do everything through the management API. The data source `rabbitmqdelay_probe` " +
 					"needs AMQP.",
-				Validators: notEmpty,
+				Validators: tfvalue.NotEmpty,
 			},
 			"cacert_file": schema.StringAttribute{
 				Optional: true,
 				MarkdownDescription: "File with the certificates, in PEM, of the authorities that may have signed " +
 					"the broker's certificate. Default: the environment variable `RABBITMQ_CACERT`, else those of " +
 					"the operating system.",
-				Validators: append(notEmpty, stringvalidator.ConflictsWith(path.MatchRoot("cacert_pem"))),
+				Validators: append(tfvalue.NotEmpty, stringvalidator.ConflictsWith(path.MatchRoot("cacert_pem"))),
 			},
 			"cacert_pem": schema.StringAttribute{
 				Optional:            true,
 				MarkdownDescription: "The same as `cacert_file`, as text.",
-				Validators:          notEmpty,
+				Validators:          tfvalue.NotEmpty,
 			},
 			"clientcert_file": schema.StringAttribute{
 				Optional: true,
 				MarkdownDescription: "File with the client certificate in PEM. Default: the environment variable " +
 					"`RABBITMQ_CLIENTCERT`.",
-				Validators: notEmpty,
+				Validators: tfvalue.NotEmpty,
 			},
 			"clientkey_file": schema.StringAttribute{
 				Optional: true,
 				MarkdownDescription: "File with the key of the client certificate in PEM, not encrypted. Default: " +
 					"the environment variable `RABBITMQ_CLIENTKEY`.",
-				Validators: notEmpty,
+				Validators: tfvalue.NotEmpty,
 			},
 			"insecure": schema.BoolAttribute{
 				Optional: true,
@@ -140,7 +147,7 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 				MarkdownDescription: "URL of the HTTP or SOCKS5 proxy to the management API; AMQP does not use it. " +
 					"Default: the environment variable `RABBITMQ_PROXY`, else `HTTPS_PROXY`, `HTTP_PROXY` and " +
 					"`NO_PROXY`.",
-				Validators: notEmpty,
+				Validators: tfvalue.NotEmpty,
 			},
 			"headers": schema.MapAttribute{
 				Optional: true, Sensitive: true, ElementType: types.StringType,
@@ -149,18 +156,18 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 				Validators: []validator.Map{mapvalidator.NoNullValues()},
 			},
 			"request_timeout": schema.StringAttribute{
-				Optional: true, CustomType: durationType{},
+				Optional: true, CustomType: tfvalue.Duration{},
 				MarkdownDescription: fmt.Sprintf("How long one try of a request may take. Default: `%s`.",
 					rabbit.DefaultRequestTimeout),
 			},
 			"retry_timeout": schema.StringAttribute{
-				Optional: true, CustomType: durationType{},
+				Optional: true, CustomType: tfvalue.Duration{},
 				MarkdownDescription: "How long a request is tried again after a broken connection, a timeout or a " +
 					"server error, such as while a broker restarts. All that is under way waits for the broker " +
 					"together. `0s` tries nothing again. Default: `1m`.",
 			},
 			"max_parallel_requests": schema.Int64Attribute{
-				CustomType: wholeNumberType{}, Optional: true,
+				CustomType: tfvalue.WholeNumber{}, Optional: true,
 				MarkdownDescription: fmt.Sprintf("How many requests may be under way at once, for all resources of "+
 					"this provider together. Default: `%d`.",
 					rabbit.DefaultMaxParallelRequests),
@@ -169,9 +176,6 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 		},
 	}
 }
-
-// notEmpty makes an empty text an error: it is not the same as none, and must not be ignored.
-var notEmpty = []validator.String{stringvalidator.LengthAtLeast(1)}
 
 func (p *rabbitmqdelay) Configure(
 	ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse,
@@ -204,43 +208,13 @@ func (p *rabbitmqdelay) Configure(
 	if config.Insecure && !resp.Diagnostics.HasError() {
 		resp.Diagnostics.Append(insecureWarning(model.Insecure))
 	}
-	connection := &connection{planned: &plannedTopologies{}}
+	shared := &connection.Connection{Planned: &connection.Plans{}}
 	if known {
-		connection.client, connection.engine = client, engine.New(client)
+		shared.Client, shared.Engine = client, engine.New(client)
 	}
-	resp.ResourceData = connection
-	resp.DataSourceData = connection
-	resp.ListResourceData = connection
-}
-
-// connection is what resources and all else that talks to the broker get from the provider. Terraform configures a
-// provider once for a plan and once for an apply, so that a connection lives as long as one of these.
-type connection struct {
-	// client is nil while a value of the provider's configuration is unknown, which happens in plans only.
-	client *rabbit.Client
-	engine *engine.Engine
-	// planned is what a plan has, and bindings are those of its new destinations.
-	planned  *plannedTopologies
-	bindings sync.Map
-	// silent is set when the broker did not answer a plan, so that not each resource waits for it.
-	silent atomic.Bool
-}
-
-// isKnown tells whether there is a way to the broker. It may be asked of a resource that was not configured.
-func (c *connection) isKnown() bool { return c != nil && c.client != nil }
-
-// connected is what resources and list resources have in common.
-type connected struct{ connection *connection }
-
-func (c *connected) Configure(_ context.Context, req resource.ConfigureRequest, _ *resource.ConfigureResponse) {
-	c.connection, _ = req.ProviderData.(*connection)
-}
-
-// connectedData is what data sources have in common.
-type connectedData struct{ connection *connection }
-
-func (c *connectedData) Configure(_ context.Context, req datasource.ConfigureRequest, _ *datasource.ConfigureResponse) {
-	c.connection, _ = req.ProviderData.(*connection)
+	resp.ResourceData = shared
+	resp.DataSourceData = shared
+	resp.ListResourceData = shared
 }
 
 // assume puts harmless values in the place of unknown ones, so that the others can be checked. It returns the names of
@@ -341,7 +315,7 @@ func (m providerModel) isInsecure(diags *diag.Diagnostics) bool {
 
 func (m providerModel) setTimeouts(config *rabbit.Config, diags *diag.Diagnostics) {
 	if !m.RequestTimeout.IsNull() {
-		timeout := durationOf(m.RequestTimeout)
+		timeout := tfvalue.DurationOf(m.RequestTimeout)
 		if timeout <= 0 {
 			diags.AddAttributeError(path.Root("request_timeout"), "Invalid request timeout",
 				fmt.Sprintf("request_timeout is %s; it has to be positive.", delay.DurationText(timeout)))
@@ -349,7 +323,7 @@ func (m providerModel) setTimeouts(config *rabbit.Config, diags *diag.Diagnostic
 		config.RequestTimeout = timeout
 	}
 	if !m.RetryTimeout.IsNull() {
-		timeout := durationOf(m.RetryTimeout)
+		timeout := tfvalue.DurationOf(m.RetryTimeout)
 		if timeout < 0 {
 			diags.AddAttributeError(path.Root("retry_timeout"), "Invalid retry timeout",
 				fmt.Sprintf("retry_timeout is %s; it must not be negative. To try nothing again, write 0s.",
@@ -439,26 +413,14 @@ var variables = map[string]string{
 	"insecure": "RABBITMQ_INSECURE", "proxy": "RABBITMQ_PROXY",
 }
 
-func (p *rabbitmqdelay) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{
-		func() resource.Resource { return &lifecycle[cascadeModel, *cascadeModel]{} },
-		func() resource.Resource { return &lifecycle[ladderModel, *ladderModel]{} },
-		func() resource.Resource { return &destinationResource{} },
-	}
-}
+func (p *rabbitmqdelay) Resources(context.Context) []func() resource.Resource { return resources.All() }
 
 func (p *rabbitmqdelay) DataSources(context.Context) []func() datasource.DataSource {
-	return []func() datasource.DataSource{
-		func() datasource.DataSource { return &observer[observedCascade, *observedCascade]{} },
-		func() datasource.DataSource { return &observer[observedLadder, *observedLadder]{} },
-		func() datasource.DataSource { return &probeDataSource{} },
-	}
+	return query.DataSources()
 }
 
 func (p *rabbitmqdelay) ListResources(context.Context) []func() list.ListResource {
-	return []func() list.ListResource{
-		func() list.ListResource { return &declaredLister[cascadeModel, *cascadeModel]{} },
-		func() list.ListResource { return &declaredLister[ladderModel, *ladderModel]{} },
-		func() list.ListResource { return &destinationListResource{} },
-	}
+	return query.ListResources()
 }
+
+func (p *rabbitmqdelay) Functions(context.Context) []func() function.Function { return functions.All() }

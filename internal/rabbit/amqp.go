@@ -40,7 +40,7 @@ type Conn struct {
 
 // Connect opens an AMQP connection.
 func (v *Vhost) Connect(ctx context.Context) (*Conn, error) {
-	return v.client.dialAMQP(v.client.logging(ctx), v.name)
+	return v.client.dialAMQP(v.client.http.Logging(ctx), v.name)
 }
 
 // dialAMQP connects to the broker of the management API: at the given URI, or on the endpoint's host. The port is then
@@ -56,7 +56,7 @@ func (c *Client) dialAMQP(ctx context.Context, vhost string) (*Conn, error) {
 	}
 	// Listeners are only told to users with the tag monitoring (3.10 to 4.3), and it takes the
 	// broker tens of milliseconds.
-	broker, overviewErr := c.overview(c.newCall(ctx))
+	broker, overviewErr := c.overview(c.http.Call(ctx))
 	if overviewErr != nil {
 		return nil, errors.Join(err, overviewErr)
 	}
@@ -92,7 +92,7 @@ func (c *Client) dialAt(ctx context.Context, vhost string, uri *url.URL) (*Conn,
 		dialing sync.WaitGroup
 	)
 	dialing.Go(func() { conn, failure = c.connect(ctx, vhost, uri) })
-	cluster, err := c.management(c.newCall(ctx)).GetClusterName()
+	cluster, err := c.management(c.http.Call(ctx)).GetClusterName()
 	if err != nil {
 		cancel() // nobody waits for a port that does not answer
 	}

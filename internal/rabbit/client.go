@@ -5,8 +5,8 @@
 // (write.go) and counted (count.go) through the management API. [Vhost.Connect] counts over AMQP (amqp.go).
 // [Client.Probe] sends one message over AMQP.
 //
-// Every request goes through transport.go, which limits them and writes the log. Everything that is tried again is in
-// retry.go. See confirm in vhost.go for what an answer 404 means.
+// Every request goes through the package transport, which limits them, writes the log, and tries again what fails. What
+// is done again because of a start of the broker is in retry.go. See confirm in vhost.go for what an answer 404 means.
 //
 // It never decides what to change, and knows nothing of plans. It never puts a secret into a log line or an error. It
 // seldom lists a whole vhost's queues or bindings. It does so for an inventory, and to find who uses an exchange. An
@@ -19,7 +19,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -27,7 +26,8 @@ import (
 	"time"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
-	"golang.org/x/net/http/httpguts"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit/transport"
 )
 
 // What Config leaves to defaults.
@@ -65,14 +65,7 @@ type Config struct {
 }
 
 // ConfigError is a fault of one attribute of the provider.
-type ConfigError struct {
-	// Attribute is the attribute's name in Terraform.
-	Attribute string
-	// Message continues a sentence that begins with the attribute's name.
-	Message string
-}
-
-func (e *ConfigError) Error() string { return e.Attribute + " " + e.Message }
+type ConfigError = transport.ConfigError
 
 // Client is one broker. It is safe for use by several operations at a time, which share its
 // connections and its limit on parallel requests.
@@ -81,7 +74,8 @@ type Client struct {
 	username, password string
 	amqpURI            *url.URL // nil: derived
 	tls                *tls.Config
-	http               *transport
+	http               *transport.Transport
+	retryTimeout       time.Duration
 	bindsAtOnce        bool
 	identity           identity
 }
@@ -96,33 +90,45 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	tlsConfig, err := config.tls()
+	tlsConfig, err := transport.Certificates{CA: config.CACertPEM, ClientCert: config.ClientCertPEM,
+		ClientKey: config.ClientKeyPEM}.TLS(config.Insecure)
 	if err != nil {
 		return nil, err
 	}
-	transport, err := config.transport(endpoint, tlsConfig)
+	if err := config.applyDefaults(); err != nil {
+		return nil, err
+	}
+	management, err := transport.New(transport.Config{
+		Endpoint: endpoint, Username: config.Username, Password: config.Password, TLS: tlsConfig,
+		Proxy: config.Proxy, Headers: config.Headers, UserAgent: config.UserAgent,
+		RequestTimeout: config.RequestTimeout, RetryTimeout: config.RetryTimeout,
+		MaxParallelRequests: config.MaxParallelRequests, Secrets: config.secrets(),
+	})
 	if err != nil {
 		return nil, err
 	}
 	return &Client{endpoint: endpoint, username: config.Username, password: config.Password, amqpURI: amqpURI,
-		tls: tlsConfig, http: transport, bindsAtOnce: config.BindsAtOnce}, nil
+		tls: tlsConfig, http: management, retryTimeout: config.RetryTimeout, bindsAtOnce: config.BindsAtOnce}, nil
 }
 
 // Close gives up the connections that are kept alive.
 func (c *Client) Close() error {
-	c.http.base.CloseIdleConnections()
+	c.http.Close()
 	return nil
 }
 
 // MaxParallelRequests is how many requests may be under way.
-func (c *Client) MaxParallelRequests() int { return cap(c.http.slots) }
+func (c *Client) MaxParallelRequests() int { return c.http.MaxParallelRequests() }
+
+// Warn writes a warning to the log.
+func (c *Client) Warn(ctx context.Context, text string, err error) { c.http.Warn(ctx, text, err) }
 
 // BindsAtOnce tells whether nobody waits until new quorum queues are durable.
 func (c *Client) BindsAtOnce() bool { return c.bindsAtOnce }
 
 // Version is that of the broker, empty if it cannot be found out.
 func (c *Client) Version(ctx context.Context) string {
-	o, err := c.overview(c.newCall(ctx))
+	o, err := c.overview(c.http.Call(ctx))
 	if err != nil {
 		return ""
 	}
@@ -130,7 +136,7 @@ func (c *Client) Version(ctx context.Context) string {
 }
 
 // management is the management API for one call of an operation.
-func (c *Client) management(call *call) *rabbithole.Client {
+func (c *Client) management(call *transport.Call) *rabbithole.Client {
 	client, err := rabbithole.NewTLSClient(c.endpoint.String(), c.username, c.password, call)
 	if err != nil {
 		panic(err) // the endpoint has been parsed before
@@ -141,8 +147,8 @@ func (c *Client) management(call *call) *rabbithole.Client {
 func parseEndpoint(text string) (*url.URL, error) {
 	refuse := func(message string) (*url.URL, error) {
 		// The text is not repeated: it may hold a password.
-		return nil, &ConfigError{"endpoint", message + "; it is the base URL of the management API, such as " +
-			"http://127.0.0.1:15672"}
+		return nil, &ConfigError{Attribute: "endpoint", Message: message +
+			"; it is the base URL of the management API, such as http://127.0.0.1:15672"}
 	}
 	u, err := url.Parse(text)
 	switch {
@@ -180,48 +186,30 @@ func parseAMQPURI(text string) (*url.URL, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "amqp" && u.Scheme != "amqps" || u.Hostname() == "" || !hasPort(u) {
-		return nil, &ConfigError{"amqp_uri", "is not an AMQP URI, such as amqps://rabbitmq.example.com:5671"}
+		return nil, &ConfigError{Attribute: "amqp_uri",
+			Message: "is not an AMQP URI, such as amqps://rabbitmq.example.com:5671"}
 	}
 	return u, nil
 }
 
-func (config Config) proxy() (func(*http.Request) (*url.URL, error), error) {
-	if config.Proxy == "" {
-		return http.ProxyFromEnvironment, nil
-	}
-	u, err := url.Parse(config.Proxy)
-	if err != nil || u.Hostname() == "" || !slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme) {
-		return nil, &ConfigError{"proxy", "is not the URL of a proxy, such as http://proxy.example.com:3128 or " +
-			"socks5://127.0.0.1:1080"}
-	}
-	return http.ProxyURL(u), nil
-}
-
-func (config Config) headers() (http.Header, error) {
-	headers := http.Header{}
-	for _, name := range slices.Sorted(maps.Keys(config.Headers)) {
-		if !httpguts.ValidHeaderFieldName(name) {
-			return nil, &ConfigError{"headers", fmt.Sprintf("has %q, which is no name of an HTTP header", name)}
+func (config Config) secrets() transport.Secrets {
+	users := []*url.Userinfo{url.UserPassword(config.Username, config.Password)}
+	for _, text := range []string{config.AMQPURI, config.Proxy} {
+		if u, err := url.Parse(text); err == nil && u.User != nil {
+			users = append(users, u.User)
 		}
-		if !httpguts.ValidHeaderFieldValue(config.Headers[name]) {
-			return nil, &ConfigError{"headers", fmt.Sprintf("has a value for %q that an HTTP header cannot have; "+
-				"give one without line breaks and other control characters", name)}
-		}
-		headers.Set(name, config.Headers[name])
 	}
-	if config.UserAgent != "" && headers.Get("User-Agent") == "" {
-		headers.Set("User-Agent", config.UserAgent)
-	}
-	return headers, nil
+	return transport.SecretsOf(users, slices.Collect(maps.Values(config.Headers)))
 }
 
 func (config *Config) applyDefaults() error {
 	if config.RequestTimeout < 0 {
-		return &ConfigError{"request_timeout", fmt.Sprintf("is %s; it has to be positive", config.RequestTimeout)}
+		return &ConfigError{Attribute: "request_timeout",
+			Message: fmt.Sprintf("is %s; it has to be positive", config.RequestTimeout)}
 	}
 	if config.MaxParallelRequests < 0 {
-		return &ConfigError{"max_parallel_requests",
-			fmt.Sprintf("is %d; it has to be positive", config.MaxParallelRequests)}
+		return &ConfigError{Attribute: "max_parallel_requests",
+			Message: fmt.Sprintf("is %d; it has to be positive", config.MaxParallelRequests)}
 	}
 	config.RequestTimeout = cmp.Or(config.RequestTimeout, DefaultRequestTimeout)
 	config.MaxParallelRequests = cmp.Or(config.MaxParallelRequests, DefaultMaxParallelRequests)

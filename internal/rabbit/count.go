@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit/transport"
 )
 
 // QueueCount is the management API's count of a queue.
@@ -80,7 +82,7 @@ func (v *Vhost) Count(ctx context.Context, queue string, kind CountKind) (*Queue
 	return again(ctx, v.client, func() (*QueueCount, error) {
 		var info countInfo
 		err := v.client.get(ctx, &info, string(kind), "queues", v.name, queue)
-		if isNotFound(err) {
+		if transport.IsNotFound(err) {
 			return nil, v.confirm(ctx)
 		}
 		if err == nil {
@@ -98,7 +100,7 @@ func (v *Vhost) CountAll(ctx context.Context) (map[string]*QueueCount, error) {
 	return again(ctx, v.client, func() (map[string]*QueueCount, error) {
 		var list []countInfo
 		err := v.client.get(ctx, &list, string(CountedNow), "queues", v.name)
-		if isNotFound(err) {
+		if transport.IsNotFound(err) {
 			err = v.confirm(ctx)
 		}
 		if err != nil {
@@ -119,7 +121,7 @@ func (v *Vhost) Counting(queue string) string {
 
 // HasStatistics tells whether RabbitMQ collects statistics.
 func (c *Client) HasStatistics(ctx context.Context) (bool, error) {
-	o, err := c.overview(c.newCall(ctx))
+	o, err := c.overview(c.http.Call(ctx))
 	if err != nil {
 		return false, c.failed("ask whether RabbitMQ collects statistics", err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit/transport"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -49,12 +50,6 @@ const (
 func IsKind(err error, kinds ...Kind) bool {
 	e, is := errors.AsType[*Error](err)
 	return is && slices.Contains(kinds, e.Kind)
-}
-
-// wraps tells whether the error is, or wraps, one of the type.
-func wraps[T error](err error) bool {
-	_, found := errors.AsType[T](err)
-	return found
 }
 
 // SameCause tells whether two errors, of an operation and of its undo, are both that the broker does not answer.
@@ -135,14 +130,14 @@ func (c *Client) Interrupted(op string, err error) error { return c.failed(op, e
 
 // failed turns the outcome of a request into an *Error. Op is the action and its object.
 func (c *Client) failed(op string, err error) error {
-	if wraps[Described](err) {
+	if transport.Wraps[Described](err) {
 		return err
 	}
-	if r, is := errors.AsType[*refusal](err); is {
+	if r, is := errors.AsType[*transport.Refusal](err); is {
 		return c.refused(op, r)
 	}
-	if not, is := errors.AsType[*notManagement](err); is {
-		return &Error{NotManagementAPI, op, c.http.secrets.clean(not.Error()), c.endpointHint()}
+	if not, is := errors.AsType[*transport.NotManagement](err); is {
+		return &Error{NotManagementAPI, op, c.http.Clean(not.Error()), c.endpointHint()}
 	}
 	if decoding, is := errors.AsType[*url.Error](err); is { // its text repeats the URL
 		err = decoding.Err
@@ -156,38 +151,38 @@ func (c *Client) endpointHint() string {
 }
 
 // refused is for an answer that is not a success.
-func (c *Client) refused(op string, r *refusal) error {
-	reason := cmp.Or(r.reason, r.Error())
+func (c *Client) refused(op string, r *transport.Refusal) error {
+	reason := cmp.Or(r.Reason, r.Error())
 	switch {
-	case limit.MatchString(r.reason):
+	case limit.MatchString(r.Reason):
 		return &Error{LimitReached, op, reason, limitHint}
-	case r.status == http.StatusUnauthorized && !permission.MatchString(r.reason):
+	case r.Status == http.StatusUnauthorized && !permission.MatchString(r.Reason):
 		return &Error{Unauthorized, op, fmt.Sprintf("%s refused user %q: %s", c.endpoint, c.username, reason),
 			"check username and password, or RABBITMQ_USERNAME and RABBITMQ_PASSWORD; the user guest is only let in " +
 				"from the broker's own host"}
-	case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden:
+	case r.Status == http.StatusUnauthorized, r.Status == http.StatusForbidden:
 		return &Error{Forbidden, op, fmt.Sprintf("user %q may not do this: %s", c.username, reason),
 			permissionHint(reason)}
-	case r.status == http.StatusProxyAuthRequired:
-		return &Error{Unreachable, op, r.Error(), proxyHint(r.status)}
-	case r.location != "" && r.status >= 300 && r.status < 400:
+	case r.Status == http.StatusProxyAuthRequired:
+		return &Error{Unreachable, op, r.Error(), proxyHint(r.Status)}
+	case r.Location != "" && r.Status >= 300 && r.Status < 400:
 		return &Error{NotManagementAPI, op, fmt.Sprintf("%s redirects to %s", c.endpoint,
-			withoutCredentials(r.location)), c.endpointHint()}
-	case deadLettering.MatchString(r.reason):
+			withoutCredentials(r.Location)), c.endpointHint()}
+	case deadLettering.MatchString(r.Reason):
 		return &Error{Unavailable, op, "this node has lost its at-least-once dead-lettering",
 			"that is a bug of RabbitMQ (rabbitmq-server issue 16652), and lasts until the node is restarted. No " +
 				"message is lost by it"}
-	case r.status == http.StatusTooManyRequests, r.status >= 500:
+	case r.Status == http.StatusTooManyRequests, r.Status >= 500:
 		return &Error{Unavailable, op, r.Error(), "the broker or a proxy before it is overloaded or not ready. Look " +
 			"at its log, and try again"}
-	case r.reason == "":
+	case r.Reason == "":
 		return &Error{NotManagementAPI, op, r.Error(), c.endpointHint()}
-	case r.status == http.StatusNotFound:
+	case r.Status == http.StatusNotFound:
 		return &Error{NotFound, op, reason, ""}
-	case inequivalent.MatchString(r.reason):
+	case inequivalent.MatchString(r.Reason):
 		return &Error{Conflict, op, reason, "an object of this name exists with other properties, which cannot " +
 			"be changed"}
-	case inUse.MatchString(r.reason):
+	case inUse.MatchString(r.Reason):
 		return &Error{InUse, op, reason, "something is bound to it"}
 	}
 	return &Error{Refused, op, reason, ""}
@@ -230,7 +225,7 @@ func permissionHint(reason string) string {
 
 // notConnected is for an AMQP connection that could not be opened.
 func (c *Client) notConnected(ctx context.Context, op string, err error) error {
-	reason := c.http.secrets.mask(err.Error())
+	reason := c.http.Mask(err.Error())
 	var closed *amqp.Error
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -289,22 +284,22 @@ func withoutCredentials(location string) string {
 // unreached is for a request without an answer.
 func (c *Client) unreached(op string, err error) error {
 	var (
-		timeout  attemptTimeout
-		inVain   *waitInVain
+		timeout  transport.AttemptTimeout
+		inVain   *transport.WaitedInVain
 		invalid  x509.CertificateInvalidError
-		proxy    *proxyRefusal
+		proxy    *transport.ProxyRefusal
 		network  *net.OpError
 		netError net.Error
 	)
 	fail := func(kind Kind, reason, hint string) error {
-		return &Error{kind, op, fmt.Sprintf("%s: %s", c.endpoint, c.http.secrets.clean(reason)), hint}
+		return &Error{kind, op, fmt.Sprintf("%s: %s", c.endpoint, c.http.Clean(reason)), hint}
 	}
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		meanwhile := ""
 		if errors.As(err, &inVain) {
 			meanwhile = fmt.Sprintf(" while it waited for %s: %s", c.endpoint,
-				c.http.secrets.mask(inVain.failure.Error()))
+				c.http.Mask(inVain.Failure.Error()))
 		}
 		if errors.Is(err, context.Canceled) {
 			return &Error{Canceled, op, "the operation was canceled" + meanwhile, ""}
@@ -314,22 +309,22 @@ func (c *Client) unreached(op string, err error) error {
 	case errors.As(err, &timeout):
 		return fail(Timeout, timeout.Error(), "check that the broker is well; request_timeout allows for more time")
 	case errors.As(err, &proxy):
-		return fail(Unreachable, proxy.Error(), proxyHint(proxy.status))
-	case wraps[x509.UnknownAuthorityError](err):
+		return fail(Unreachable, proxy.Error(), proxyHint(proxy.Status))
+	case transport.Wraps[x509.UnknownAuthorityError](err):
 		return fail(Unreachable, err.Error(), "give the certificate of the authority that issued the broker's with "+
 			"cacert_file or RABBITMQ_CACERT")
-	case wraps[x509.HostnameError](err):
+	case transport.Wraps[x509.HostnameError](err):
 		return fail(Unreachable, err.Error(), "use a host name in endpoint for which the broker's certificate is valid")
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fail(Unreachable, err.Error(), "the broker's certificate has to be renewed, or the clock of this "+
 			"machine set")
-	case isAMQP(err):
+	case transport.IsAMQP(err):
 		return &Error{NotManagementAPI, op, fmt.Sprintf("%s is a port for AMQP", c.endpoint), c.endpointHint()}
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return fail(Unreachable, err.Error(), "endpoint begins with https://, but http:// is spoken there")
-	case isTLS(err):
+	case transport.IsTLS(err):
 		return fail(Unreachable, err.Error(), tlsHint(err))
-	case isUnknownHost(err):
+	case transport.IsUnknownHost(err):
 		return fail(Unreachable, err.Error(), "check the host name in endpoint")
 	case errors.As(err, &network) && network.Op == "proxyconnect":
 		return fail(Unreachable, err.Error(), proxyHint(0))
@@ -351,7 +346,7 @@ func proxyHint(status int) string {
 }
 
 func tlsHint(err error) string {
-	if wraps[tls.AlertError](err) || strings.Contains(err.Error(), "remote error") {
+	if transport.Wraps[tls.AlertError](err) || strings.Contains(err.Error(), "remote error") {
 		return "the broker did not accept the connection; if it asks for a client certificate, give clientcert_file " +
 			"and clientkey_file"
 	}

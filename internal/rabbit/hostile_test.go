@@ -1,7 +1,6 @@
 package rabbit_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -42,12 +41,12 @@ func TestHostileAnswers(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(map[string]string{"error": "Object Not Found" + hostile,
 				"reason": "it said: " + hostile})
 		}), func(config *rabbit.Config) { config.RetryTimeout = 0 })
-		var log bytes.Buffer
+		var log lockedBuffer
 		_, err := engine.Run(tflogtest.RootLogger(t.Context(), &log), client.Vhost(vhost),
 			plan.Plan{{Steps: []plan.Step{plan.DeclareExchange{Exchange: topology.Exchange{Name: "x",
 				Type: "topic", Durable: true}}}}})
 		mustBePlain(t, http.StatusText(status), err)
-		entries, logErr := tflogtest.MultilineJSONDecode(&log)
+		entries, logErr := tflogtest.MultilineJSONDecode(&log.lines)
 		if logErr != nil || len(entries) == 0 {
 			t.Fatalf("%d entries: %v", len(entries), logErr)
 		}

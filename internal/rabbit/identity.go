@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit/transport"
 )
 
 // identity tells whether the broker is LavinMQ.
@@ -24,12 +26,12 @@ func (c *Client) identify(ctx context.Context) error {
 		return is.err
 	}
 	_, err, _ := c.identity.asking.Do("", func() (any, error) {
-		_, err := c.overview(c.newCall(ctx))
+		_, err := c.overview(c.http.Call(ctx))
 		if IsKind(err, LavinMQ) {
 			c.identity.known.Store(&identified{err})
 			return nil, err
 		}
-		if err == nil || ctx.Err() == nil && !isHasty(ctx) {
+		if err == nil || ctx.Err() == nil && !transport.IsHasty(ctx) {
 			c.identity.known.Store(&identified{})
 		}
 		return nil, nil
@@ -41,7 +43,7 @@ func (c *Client) identify(ctx context.Context) error {
 func (c *Client) lavinMQ(version string) error {
 	return &Error{
 		LavinMQ, "use the broker at " + c.endpoint.String(),
-		"it is LavinMQ " + c.http.secrets.clean(version) + ", where messages would get lost. It ignores if-empty " +
+		"it is LavinMQ " + c.http.Clean(version) + ", where messages would get lost. It ignores if-empty " +
 			"when a queue is deleted over HTTP. It dead-letters at most once. It takes the queue type quorum, and " +
 			"makes no such queue",
 		"nothing was changed. Give the endpoint of a RabbitMQ, 3.10 or later",

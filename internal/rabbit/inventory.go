@@ -11,18 +11,19 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit/transport"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // Vhosts are the names of the vhosts that the user is told of, sorted. A user with the tag monitoring is told of all of
 // them, those included that the user may not look into.
 func (c *Client) Vhosts(ctx context.Context) ([]string, error) {
-	call := c.newCall(ctx)
-	call.patient = true // for a broker that is starting
+	call := c.http.Call(ctx)
+	call.Patient = true // for a broker that is starting
 	var vhosts []struct{ Name string }
-	_, err := c.request(call, http.MethodGet, "vhosts?columns=name", nil, &vhosts)
-	if isNotFound(err) || err == nil && vhosts == nil {
-		err = &notManagement{"/api/vhosts", errors.Join(errors.New("it is no list of vhosts"), err)}
+	_, err := call.Do(http.MethodGet, "vhosts?columns=name", nil, &vhosts)
+	if transport.IsNotFound(err) || err == nil && vhosts == nil {
+		err = transport.Unlike("/api/vhosts", errors.Join(errors.New("it is no list of vhosts"), err))
 	}
 	if err != nil {
 		return nil, c.failed("list the vhosts", err)
@@ -94,7 +95,7 @@ const (
 // list reads all objects of a kind. RabbitMQ counts no messages for it, which would take longer than all the rest.
 func (v *Vhost) list(ctx context.Context, result any, kind, columns string) error {
 	err := v.client.get(ctx, result, "?disable_stats=true&columns="+columns, kind, v.name)
-	if isNotFound(err) {
+	if transport.IsNotFound(err) {
 		if gone := v.confirm(ctx); gone != nil {
 			return gone
 		}

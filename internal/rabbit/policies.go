@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit/transport"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -52,7 +53,7 @@ func (v *Vhost) policyList(ctx context.Context, kind string) (policy.Policies, e
 		Definition loose[map[string]any] `json:"definition"`
 	}
 	err := v.client.get(ctx, &list, "", kind, v.name)
-	if isNotFound(err) {
+	if transport.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {

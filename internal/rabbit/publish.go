@@ -57,7 +57,7 @@ func publish(ctx context.Context, channel *amqp.Channel, exchange, key string, m
 
 // overAMQP does something over a connection of its own. Needs are the permissions that it takes. An error is an *Error.
 func (c *Client) overAMQP(ctx context.Context, vhost, op, needs string, do func(*amqp.Channel) error) error {
-	ctx = c.logging(ctx)
+	ctx = c.http.Logging(ctx)
 	conn, err := c.dialAMQP(ctx, vhost)
 	if err != nil {
 		return c.notConnected(ctx, op, err)
@@ -72,7 +72,7 @@ func (c *Client) overAMQP(ctx context.Context, vhost, op, needs string, do func(
 	case err == nil:
 		return nil
 	case errors.As(err, &known):
-		known.Op, known.Reason = cmp.Or(known.Op, op), c.http.secrets.clean(known.Reason)
+		known.Op, known.Reason = cmp.Or(known.Op, op), c.http.Clean(known.Reason)
 		return known
 	case errors.Is(ctx.Err(), context.Canceled):
 		return &Error{Canceled, op, "the operation was canceled", ""}
@@ -80,13 +80,13 @@ func (c *Client) overAMQP(ctx context.Context, vhost, op, needs string, do func(
 		return &Error{Timeout, op, "the broker has not confirmed it in time", "a queue may lack its majority of " +
 			"nodes, or the broker have an alarm. The message may still arrive"}
 	case errors.As(err, &closed) && isLimit(err):
-		return &Error{LimitReached, op, c.http.secrets.clean(closed.Reason), limitHint}
+		return &Error{LimitReached, op, c.http.Clean(closed.Reason), limitHint}
 	case errors.As(err, &closed) && closed.Code == amqp.AccessRefused:
-		return &Error{Forbidden, op, c.http.secrets.clean(closed.Reason), needs}
+		return &Error{Forbidden, op, c.http.Clean(closed.Reason), needs}
 	case errors.As(err, &closed) && closed.Code == amqp.NotFound:
-		return &Error{NotFound, op, c.http.secrets.clean(closed.Reason), ""}
+		return &Error{NotFound, op, c.http.Clean(closed.Reason), ""}
 	}
-	return &Error{Unavailable, op, c.http.secrets.clean(err.Error()), "try again"}
+	return &Error{Unavailable, op, c.http.Clean(err.Error()), "try again"}
 }
 
 // onChannel does something on a channel of its own. An error is the broker's reason for closing it, if there is one.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit/transport"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -214,10 +215,11 @@ func (v *Vhost) exchanges(ctx context.Context) ([]exchangeInfo, error) {
 		if err := v.confirm(ctx); err != nil { // it is being deleted
 			return nil, err
 		}
-		err = &notManagement{"a list of exchanges", fmt.Errorf("%s is not in it", everywhere)}
+		err = transport.Unlike("a list of exchanges", fmt.Errorf("%s is not in it", everywhere))
 	}
-	if isNotFound(err) {
-		err = &notManagement{"a list of exchanges", fmt.Errorf("it is not found, although the vhost is there: %w", err)}
+	if transport.IsNotFound(err) {
+		err = transport.Unlike("a list of exchanges",
+			fmt.Errorf("it is not found, although the vhost is there: %w", err))
 	}
 	if err != nil {
 		return nil, v.client.failed(fmt.Sprintf("list the exchanges of vhost %q", v.name), err)
@@ -288,7 +290,7 @@ func (v *Vhost) queueBy(ctx context.Context, query, name string) (q queueInfo, e
 
 // answered tells whether the exchange or queue exists that was asked for, and makes sure that the answer is about it.
 func (v *Vhost) answered(kind topology.DestinationType, asked, answered string, err error) (bool, error) {
-	if isNotFound(err) {
+	if transport.IsNotFound(err) {
 		return false, nil
 	}
 	if err == nil {
@@ -335,7 +337,7 @@ func about(asked, answered string) error {
 	if asked == answered {
 		return nil
 	}
-	return &notManagement{fmt.Sprintf("the request for %q", asked), fmt.Errorf("it is about %q", answered)}
+	return transport.Unlike(fmt.Sprintf("the request for %q", asked), fmt.Errorf("it is about %q", answered))
 }
 
 // bindingsFrom are the bindings of an exchange, none if it does not exist.
@@ -353,7 +355,7 @@ func (v *Vhost) bindings(ctx context.Context, op, object string, end func(topolo
 ) ([]topology.Binding, error) {
 	var found []rabbithole.BindingInfo
 	err := v.orOnceMore(ctx, func() (err error) {
-		found, err = listed(list(v.client.management(v.client.newCall(ctx))))
+		found, err = listed(list(v.client.management(v.client.http.Call(ctx))))
 		return err
 	})
 	bindings := make([]topology.Binding, len(found))
@@ -363,7 +365,7 @@ func (v *Vhost) bindings(ctx context.Context, op, object string, end func(topolo
 			err = about(object, end(bindings[i]))
 		}
 	}
-	if err != nil && !isNotFound(err) {
+	if err != nil && !transport.IsNotFound(err) {
 		return nil, v.client.failed(op, err)
 	}
 	return bindings, nil

@@ -228,7 +228,7 @@ func closedPort(t *testing.T) string {
 // one error comes of it.
 func TestOutage(t *testing.T) {
 	t.Setenv("TF_LOG", "info")
-	var log bytes.Buffer
+	var log lockedBuffer
 	ctx := tflogtest.RootLogger(t.Context(), &log)
 	const patience = 3 * time.Second
 	c := client(t, closedPort(t), func(c *rabbit.Config) { c.RetryTimeout = patience })
@@ -416,7 +416,7 @@ func TestUndo(t *testing.T) {
 
 func TestSecretsInLog(t *testing.T) {
 	t.Setenv("TF_LOG", "trace")
-	var log bytes.Buffer
+	var log lockedBuffer
 	ctx := tflogtest.RootLogger(t.Context(), &log)
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -709,4 +709,22 @@ func TestWriteThatNobodyMade(t *testing.T) {
 			}
 		}
 	}
+}
+
+// lockedBuffer takes the lines of several loggers: each subsystem of a request has a lock of its own.
+type lockedBuffer struct {
+	mutex sync.Mutex
+	lines bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(line []byte) (int, error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.lines.Write(line)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.lines.String()
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit/transport"
 )
 
 // Vhost is one vhost of a broker: its objects are read in read.go, written in write.go, and counted in count.go.
@@ -39,25 +41,25 @@ func (v *Vhost) confirm(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	if !isNotFound(err) {
+	if !transport.IsNotFound(err) {
 		return v.client.failed(v.looking(), err)
 	}
-	overview := v.client.newCall(ctx)
-	overview.patient = true
-	if _, err := v.client.overview(overview); isNotFound(err) {
-		return v.client.failed(confirming, &notManagement{"/api/overview", err})
+	overview := v.client.http.Call(ctx)
+	overview.Patient = true
+	if _, err := v.client.overview(overview); transport.IsNotFound(err) {
+		return v.client.failed(confirming, transport.Unlike("/api/overview", err))
 	} else if err != nil {
 		return v.client.failed(confirming, err)
-	} else if overview.attempts.Load() > 1 {
+	} else if overview.IsRepeated() {
 		return errStarting
 	}
-	var r *refusal
+	var r *transport.Refusal
 	// RabbitMQ's words for a vhost that does not exist (TestPermissions)
-	if errors.As(err, &r) && r.code != "" && r.code != "Object Not Found" {
+	if errors.As(err, &r) && r.Code != "" && r.Code != "Object Not Found" {
 		return &Error{Forbidden, v.looking(),
-			fmt.Sprintf("user %q may not use it, or it does not exist: %s", v.client.username, r.reason), vhostHint}
+			fmt.Sprintf("user %q may not use it, or it does not exist: %s", v.client.username, r.Reason), vhostHint}
 	}
-	if r != nil && r.code == "" {
+	if r != nil && r.Code == "" {
 		return v.losesSlash(r.Error() + ", and RabbitMQ does not say it")
 	}
 	if strings.Contains(v.name, "/") {
@@ -76,7 +78,7 @@ func (v *Vhost) losesSlash(reason string) error {
 		hint = "a gateway before the management API has to pass on %2F in a path as it is. nginx does with a " +
 			"proxy_pass of a host alone. Apache httpd does with AllowEncodedSlashes NoDecode and ProxyPass nocanon"
 	}
-	return &Error{NotManagementAPI, v.looking(), v.client.http.secrets.clean(reason), hint}
+	return &Error{NotManagementAPI, v.looking(), v.client.http.Clean(reason), hint}
 }
 
 func (v *Vhost) looking() string { return fmt.Sprintf("look at vhost %q", v.name) }

@@ -13,6 +13,7 @@ import (
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit/transport"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -35,8 +36,8 @@ type write struct {
 func (v *Vhost) DeclareExchange(ctx context.Context, e topology.Exchange, isNew bool) (changed bool, err error) {
 	w := write{op: "declare " + topology.ExchangeObject(e.Name), declares: true, isNew: isNew,
 		needs: takes(declarationNeeds(topology.ToExchange, e.Name, e.AlternateExchange()))}
-	return v.write(ctx, w, func(call *call) (int, error) {
-		return v.client.request(call, http.MethodPut, apiPath("exchanges", v.name, e.Name),
+	return v.write(ctx, w, func(call *transport.Call) (int, error) {
+		return call.Do(http.MethodPut, transport.Path("exchanges", v.name, e.Name),
 			declarationBody{Type: e.Type, Durable: e.Durable, AutoDelete: e.AutoDelete, Internal: &e.Internal,
 				Arguments: e.Arguments}, nil)
 	})
@@ -49,10 +50,10 @@ func (v *Vhost) DeclareQueue(
 ) (changed bool, err error) {
 	w := write{op: "declare " + topology.QueueObject(q.Name), declares: true, isNew: isNew,
 		needs: takes(declarationNeeds(topology.ToQueue, q.Name, q.DeadLetterExchange()))}
-	return v.write(ctx, w, func(call *call) (int, error) {
-		code, err := v.client.request(call, http.MethodPut, apiPath("queues", v.name, q.Name),
+	return v.write(ctx, w, func(call *transport.Call) (int, error) {
+		code, err := call.Do(http.MethodPut, transport.Path("queues", v.name, q.Name),
 			declarationBody{Durable: q.Durable, AutoDelete: q.AutoDelete, Arguments: q.Arguments}, nil)
-		if err == nil && call.attempts.Load() > 1 {
+		if err == nil && call.IsRepeated() {
 			err = isServed()
 		}
 		return code, err
@@ -62,7 +63,7 @@ func (v *Vhost) DeclareQueue(
 // Bind makes a binding.
 func (v *Vhost) Bind(ctx context.Context, b topology.Binding) (changed bool, err error) {
 	w := write{op: "bind " + b.Describe(), needs: takes(bindingNeeds(b)), binding: &b}
-	return v.write(ctx, w, func(call *call) (int, error) {
+	return v.write(ctx, w, func(call *transport.Call) (int, error) {
 		return status(v.client.management(call).DeclareBinding(v.name, bindingInfo(b)))
 	})
 }
@@ -79,16 +80,16 @@ func (v *Vhost) Unbind(ctx context.Context, b topology.Binding) (changed bool, e
 			return false, err
 		}
 	}
-	return v.write(ctx, w, func(call *call) (int, error) {
+	return v.write(ctx, w, func(call *transport.Call) (int, error) {
 		return status(v.client.management(call).DeleteBinding(v.name, info))
 	})
 }
 
 // hashedKey is the properties key of a binding with arguments, empty if the binding does not exist.
 func (v *Vhost) hashedKey(ctx context.Context, w write, b topology.Binding) (string, error) {
-	found, err := v.bindingsBetween(v.client.newCall(ctx), bindingInfo(b))
+	found, err := v.bindingsBetween(v.client.http.Call(ctx), bindingInfo(b))
 	switch {
-	case isNotFound(err):
+	case transport.IsNotFound(err):
 		return "", v.confirm(ctx)
 	case err != nil:
 		return "", v.notWritten(ctx, w, err)
@@ -108,8 +109,8 @@ func (v *Vhost) DeleteExchange(ctx context.Context, name string, ifUnused bool) 
 	if ifUnused {
 		query = "?if-unused=true"
 	}
-	return v.write(ctx, w, func(call *call) (int, error) {
-		return v.client.request(call, http.MethodDelete, apiPath("exchanges", v.name, name)+query, nil, nil)
+	return v.write(ctx, w, func(call *transport.Call) (int, error) {
+		return call.Do(http.MethodDelete, transport.Path("exchanges", v.name, name)+query, nil, nil)
 	})
 }
 
@@ -121,7 +122,7 @@ func (v *Vhost) DeleteQueue(
 	w := write{op: "delete " + topology.QueueObject(name), needs: takes(fmt.Sprintf("configure on queue %q", name)),
 		makeSure: makeSure}
 	options := rabbithole.QueueDeleteOptions{IfEmpty: ifEmpty}
-	changed, err = v.write(ctx, w, func(call *call) (int, error) {
+	changed, err = v.write(ctx, w, func(call *transport.Call) (int, error) {
 		return status(v.client.management(call).DeleteQueue(v.name, name, options))
 	})
 	return changed && !IsNotEmpty(err), err
@@ -136,7 +137,7 @@ func IsNotEmpty(err error) bool {
 // SetPolicy sets a policy, whatever there is under its name.
 func (v *Vhost) SetPolicy(ctx context.Context, p topology.Policy) (changed bool, err error) {
 	w := write{op: "set " + topology.PolicyObject(p.Name), needs: policymakerHint}
-	return v.write(ctx, w, func(call *call) (int, error) {
+	return v.write(ctx, w, func(call *transport.Call) (int, error) {
 		return status(v.client.management(call).PutPolicy(v.name, p.Name, rabbithole.Policy{
 			Pattern: p.Pattern, ApplyTo: p.ApplyTo, Priority: int(p.Priority),
 			Definition: rabbithole.PolicyDefinition(p.Definition),
@@ -147,33 +148,33 @@ func (v *Vhost) SetPolicy(ctx context.Context, p topology.Policy) (changed bool,
 // DeletePolicy deletes a policy.
 func (v *Vhost) DeletePolicy(ctx context.Context, name string) (changed bool, err error) {
 	w := write{op: "delete " + topology.PolicyObject(name), needs: policymakerHint}
-	return v.write(ctx, w, func(call *call) (int, error) {
+	return v.write(ctx, w, func(call *transport.Call) (int, error) {
 		return status(v.client.management(call).DeletePolicy(v.name, name))
 	})
 }
 
 // write sends a request. It tells whether that changed something, or may have, because an answer got lost.
 func (v *Vhost) write(
-	ctx context.Context, w write, send func(*call) (status int, err error),
+	ctx context.Context, w write, send func(*transport.Call) (status int, err error),
 ) (changed bool, err error) {
 	if err := v.client.identify(ctx); err != nil {
 		return false, err
 	}
 	return again(ctx, v.client, func() (bool, error) {
-		call := v.client.newCall(ctx)
+		call := v.client.http.Call(ctx)
 		var unsure error
 		if w.makeSure != nil {
-			call.makeSure = func() error {
+			call.MakeSure = func() error {
 				unsure = w.makeSure()
 				return unsure
 			}
-			if err := call.makeSure(); err != nil {
+			if err := call.MakeSure(); err != nil {
 				return changed, err
 			}
 		}
 		code, err := send(call)
 		if unsure != nil {
-			return changed || call.sent.Load(), unsure
+			return changed || call.IsSent(), unsure
 		}
 		had, err := v.effect(ctx, w, call, code, err)
 		changed = changed || had
@@ -202,7 +203,7 @@ func bindingInfo(b topology.Binding) rabbithole.BindingInfo {
 	}
 }
 
-func (v *Vhost) bindingsBetween(call *call, info rabbithole.BindingInfo) ([]rabbithole.BindingInfo, error) {
+func (v *Vhost) bindingsBetween(call *transport.Call, info rabbithole.BindingInfo) ([]rabbithole.BindingInfo, error) {
 	if info.DestinationType == string(topology.ToQueue) {
 		return listed(v.client.management(call).ListQueueBindingsBetween(v.name, info.Source, info.Destination))
 	}
@@ -248,8 +249,8 @@ func (v *Vhost) VerifyAlone(ctx context.Context, op string, b topology.Binding) 
 
 // effect tells whether a call had an effect. It had none if the broker refused it, if it never reached the broker, or
 // if things were so already at the first attempt.
-func (v *Vhost) effect(ctx context.Context, w write, call *call, code int, err error) (bool, error) {
-	retried := call.attempts.Load() > 1 // the first answer may have been lost
+func (v *Vhost) effect(ctx context.Context, w write, call *transport.Call, code int, err error) (bool, error) {
+	retried := call.IsRepeated() // the first answer may have been lost
 	if err == nil && code == http.StatusNotFound {
 		// Either the object to delete is gone already, or nothing is found.
 		return retried, v.confirm(ctx)
@@ -261,9 +262,9 @@ func (v *Vhost) effect(ctx context.Context, w write, call *call, code int, err e
 		}
 		return !wasSo || retried, err
 	}
-	refused, isAnswered := errors.AsType[*refusal](err)
-	lost := call.sent.Load() && (!isAnswered || refused.status >= 500 || retried)
-	if isNotFound(err) {
+	refused, isAnswered := errors.AsType[*transport.Refusal](err)
+	lost := call.IsSent() && (!isAnswered || refused.Status >= 500 || retried)
+	if transport.IsNotFound(err) {
 		// Either an object that is needed is missing, or everything.
 		if confirmed := v.confirm(ctx); confirmed != nil {
 			return lost, confirmed

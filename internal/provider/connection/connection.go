@@ -1,0 +1,39 @@
+// Package connection is what resources, data sources and list resources get from the provider when it is configured:
+// the client of the broker, the engine, and what one plan has noted so far. The provider makes a Connection. The others
+// embed Configured, and ask IsKnown.
+package connection
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+)
+
+// Connection is what resources and all else that talks to the broker get from the provider. Terraform configures a
+// provider once for a plan and once for an apply, so that a connection lives as long as one of these.
+type Connection struct {
+	// Client is nil while a value of the provider's configuration is unknown, which happens in plans only.
+	Client *rabbit.Client
+	Engine *engine.Engine
+	// Planned is what a plan has, and Bindings are those of its new destinations.
+	Planned  *Plans
+	Bindings sync.Map
+}
+
+// DefaultReadTimeout is how long a read may take unless the timeouts attribute of a resource says otherwise.
+const DefaultReadTimeout = 2 * time.Minute
+
+// IsKnown tells whether there is a way to the broker. It may be asked of a resource that was not configured.
+func (c *Connection) IsKnown() bool { return c != nil && c.Client != nil }
+
+// Configured is what resources and list resources have in common.
+type Configured struct{ Connection *Connection }
+
+func (c *Configured) Configure(_ context.Context, req resource.ConfigureRequest, _ *resource.ConfigureResponse) {
+	c.Connection, _ = req.ProviderData.(*Connection)
+}

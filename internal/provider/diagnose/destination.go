@@ -1,0 +1,312 @@
+package diagnose
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/importid"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Destination is the binding that diagnostics are about.
+type Destination struct {
+	Vhost   string
+	Binding topology.Binding
+	Options engine.Options
+}
+
+// String names the destination in messages.
+func (d Destination) String() string {
+	return fmt.Sprintf("%s in vhost %q", engine.BindingObject(d.Vhost, d.Binding).Name, d.Vhost)
+}
+
+// Explain turns all faults of a destination into diagnostics. The verb is the intended action.
+func (d Destination) Explain(verb string, err error) diag.Diagnostics {
+	var (
+		list       engine.Errors
+		held       *engine.HeldError
+		wanted     *engine.WantedError
+		delivery   *engine.DeliveryError
+		missing    *engine.MissingError
+		misnamed   *engine.MisnamedError
+		exists     *engine.ExistsError
+		notVacant  *engine.NotVacantError
+		notEmpty   *drain.NotEmptyError
+		unfinished *engine.UnfinishedError
+		limited    *engine.LimitError
+		levels     *engine.LevelsError
+		overdue    *engine.LosesOverdueError
+	)
+	var diags diag.Diagnostics
+	switch {
+	case err == nil:
+	case errors.As(err, &list):
+		for _, each := range list {
+			diags.Append(d.Explain(verb, each)...)
+		}
+	case errors.As(err, &held):
+		for object, who := range held.By {
+			diags.Append(ofAnother(object, who))
+		}
+	case errors.As(err, &wanted):
+		for object, who := range wanted.By {
+			diags.Append(wantedByAnother(object, who))
+		}
+	case errors.As(err, &delivery):
+		diags.Append(d.unusable(delivery))
+	case errors.As(err, &missing):
+		diags.Append(d.missing(missing))
+	case errors.As(err, &misnamed):
+		diags.Append(Misnaming{d.Vhost, "a cascade or ladder"}.Explain(misnamed))
+	case errors.As(err, &exists):
+		diags.Append(d.existing())
+	case errors.As(err, &notVacant) && errors.As(notVacant.Err, &notEmpty):
+		diags.Append(d.onTheirWay(verb, notEmpty, notVacant.Gone))
+	case errors.As(err, &unfinished) && unfinished.Undo != nil:
+		diags.Append(d.unfinished(verb, unfinished))
+	case errors.As(err, &limited):
+		diags.Append(d.Limited(limited.Limit)...)
+	case errors.As(err, &levels):
+		own, _ := recognize.Destination(d.Vhost, d.Binding)
+		diags.Append(OtherLevels(own, levels.There)...)
+	case errors.As(err, &overdue):
+		diags.Append(d.losesOverdue())
+	default:
+		diags.Append(d.Failed(verb, err))
+	}
+	return diags
+}
+
+// Failed says which operation on the destination an error ended.
+func (d Destination) Failed(verb string, err error) diag.Diagnostic {
+	return Failed(verb, "destination", d.String(), err)
+}
+
+// ofAnother is for a binding that another resource has taken or keeps.
+func ofAnother(object claims.Object, who string) diag.Diagnostic {
+	return diag.NewErrorDiagnostic("Binding belongs to another resource", fmt.Sprintf(
+		"Nothing was written. The %s in vhost %q belongs to another resource of this configuration: %s. "+
+			"Two destinations cannot have one binding: change or remove one of them. If that one is to lose it, "+
+			"apply again; a moved block spares the detour.", object.Name, object.Vhost, who))
+}
+
+// wantedByAnother is for a binding that is to go, and that another resource has asked for in vain.
+func wantedByAnother(object claims.Object, who string) diag.Diagnostic {
+	return diag.NewErrorDiagnostic("Binding is declared elsewhere", fmt.Sprintf(
+		"The %s in vhost %q stays, because another resource of this configuration has asked for it: %s. %s",
+		object.Name, object.Vhost, who, ifItMoved))
+}
+
+// ifItMoved are the ways out for a binding that passes from one resource of the configuration to another.
+const ifItMoved = "Another resource of this configuration may have it, and be about to lose it, or have a new " +
+	"address. Then write a moved block, which changes nothing on the broker. With adopt = true, the binding stays, " +
+	"whichever of the two Terraform calls first. create_before_destroy needs that, too."
+
+const declareFirst = "Declare it first: refer to the resource that declares it, and Terraform does so."
+
+// unusable is for a delivery exchange that is missing or of another type.
+func (d Destination) unusable(err *engine.DeliveryError) diag.Diagnostic {
+	if err.Missing {
+		return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange does not exist",
+			fmt.Sprintf("There is no exchange %q in vhost %q. %s", err.Exchange, d.Vhost, declareFirst))
+	}
+	return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange has the wrong type",
+		fmt.Sprintf("Exchange %q in vhost %q is of type %q. It has to be a topic exchange, such as that of a cascade: "+
+			"addresses are matched behind the digits of the routing key.", err.Exchange, d.Vhost, err.Type))
+}
+
+// missing is for a queue or exchange that is to get the messages.
+func (d Destination) missing(err *engine.MissingError) diag.Diagnostic {
+	kind := string(err.Type)
+	return diag.NewAttributeErrorDiagnostic(path.Root(kind), Title(kind)+" does not exist",
+		fmt.Sprintf("There is no %s %q in vhost %q. This provider declares none: an application does, or "+
+			"rabbitmq_%s of the cyrilgdn/rabbitmq provider, see the guide \"Beside another RabbitMQ provider\". %s",
+			kind, err.Name, d.Vhost, kind, declareFirst))
+}
+
+// Misnaming says that a name of a destination is that of a part of a cascade or ladder.
+type Misnaming struct {
+	Vhost string
+	// Of is the cascade or ladder.
+	Of string
+}
+
+// Explain says which name it is, and what it does to messages.
+func (m Misnaming) Explain(err *engine.MisnamedError) diag.Diagnostic {
+	b := err.Binding
+	switch err.Misnaming {
+	case engine.DelaysBehind:
+		return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Not a delivery exchange", fmt.Sprintf(
+			"Exchange %q in vhost %q leads into the delay queues of %s. A queue that is bound there gets messages "+
+				"before their time. Give the attribute delivery_exchange.", b.Source, m.Vhost, m.Of))
+	case engine.IsDelayQueue:
+		return diag.NewAttributeErrorDiagnostic(path.Root("queue"), "Not a queue for delivered messages", fmt.Sprintf(
+			"Queue %q in vhost %q is one of the delay queues of %s: nothing stays in it, nor may anybody consume from "+
+				"it. Give the queue of an application.", b.Destination, m.Vhost, m.Of))
+	default:
+		return diag.NewAttributeErrorDiagnostic(path.Root("exchange"), "Messages would go in circles", fmt.Sprintf(
+			"Exchange %q in vhost %q leads into the delay queues of %s, which ends in exchange %q. Messages that it "+
+				"gets from there would come back. Give another exchange.", b.Destination, m.Vhost, m.Of, b.Source))
+	}
+}
+
+// OtherLevels warns of a destination that is made for another number of levels than any that is there.
+func OtherLevels(d delay.Destination, there map[int]bool) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if d.Match != delay.Exact || d.Levels == 0 || len(there) == 0 || there[d.Levels] {
+		return diags
+	}
+	var texts []string
+	for _, levels := range slices.Sorted(maps.Keys(there)) {
+		texts = append(texts, fmt.Sprint(levels))
+	}
+	diags.AddAttributeWarning(path.Root("levels"), "Levels are not those of the cascade", fmt.Sprintf(
+		"The cascades and ladders that end in exchange %q in vhost %q have this number of levels: %s. The destination "+
+			"has levels = %d. Its key matches none of the messages for %q, so that they are unroutable. Give the "+
+			"attribute levels of the cascade.",
+		d.DeliveryExchange, d.Vhost, strings.Join(texts, ", "), d.Levels, d.Address))
+	return diags
+}
+
+// existing is for a binding that is there already.
+func (d Destination) existing() diag.Diagnostic {
+	return diag.NewErrorDiagnostic("Binding exists already", fmt.Sprintf("Nothing was written. There is a %s. If "+
+		"nobody else owns it, set adopt = true to take it over, or import it:\n\n%s\n\n%s",
+		d, WaysToImport("destination", importid.Binding(d.Vhost, d.Binding)), ifItMoved))
+}
+
+// onTheirWay says what waits, and the ways out.
+func (d Destination) onTheirWay(
+	verb string, err *drain.NotEmptyError, gone []topology.Binding,
+) diag.Diagnostic {
+	lines := make([]string, len(err.Queues))
+	for i, q := range err.Queues {
+		lines[i] = fmt.Sprintf("queue %q: %s", q.Name, q.Text())
+	}
+	stand := make([]string, len(gone))
+	for i, b := range gone {
+		stand[i] = engine.BindingObject(d.Vhost, b).Name
+	}
+	waited, longer := "", "drain_timeout, which makes it wait for them"
+	if d.Options.Guard.Drain > 0 {
+		waited, longer = " after "+plaintext.Duration(d.Options.Guard.Drain), "a longer drain_timeout"
+	}
+	return diag.NewErrorDiagnostic("Messages are on their way", fmt.Sprintf(
+		"The destination was not %s, and nothing is unbound. In vhost %q this stands:\n\n  %s\n\n"+
+			"Messages that wait for a delivery there may be for its address: nobody can tell without reading them. "+
+			"These wait%s:\n\n  %s\n\n"+
+			"Wait until they are delivered, and try again. Or first apply %s. Or first apply force_destroy = true, "+
+			"which unbinds at once: messages that then arrive for the address have no way on. Where messages are "+
+			"always on their way, only force_destroy helps.",
+		past(verb), d.Vhost, strings.Join(stand, "\n  "), waited,
+		strings.Join(lines, "\n  "), longer))
+}
+
+// unfinished is for a binding that may be there although it could not be made.
+func (d Destination) unfinished(verb string, err *engine.UnfinishedError) diag.Diagnostic {
+	stays := "The %s may still be there. It stays in the state, marked as tainted: the next apply removes it and " +
+		"creates it anew."
+	if verb == "update" {
+		stays = "The %s may be there, besides the one before or in its place. It stays in the state as one of " +
+			"leftover_bindings: the next apply goes on from there, whatever the configuration is then."
+	}
+	return withMore(d.Failed(verb, err.Err), notTakenBack(err.Err, err.Undo)+"\n\n"+fmt.Sprintf(stays, d))
+}
+
+// ExplainAll turns what a change has met into diagnostics, after its error.
+func (d Destination) ExplainAll(verb string, problems []engine.Problem, err error) diag.Diagnostics {
+	diags := d.Explain(verb, err)
+	for _, problem := range problems {
+		diags.Append(d.Explain(verb, problem.Cause)...)
+	}
+	return diags
+}
+
+// losesOverdue warns of a quorum queue behind classic delay queues.
+func (d Destination) losesOverdue() diag.Diagnostic {
+	return diag.NewAttributeWarningDiagnostic(path.Root("queue"),
+		fmt.Sprintf("Queue %q loses overdue messages at restarts", d.Binding.Destination), fmt.Sprintf(
+			"Quorum queue %q in vhost %q is behind classic delay queues, those of exchange %q. Some of the messages "+
+				"that fall due while a node restarts are lost, at every restart. Classic queues hand a message on at "+
+				"most once, and a quorum queue takes none before it has a leader. Use a cascade of quorum queues, or "+
+				"bind a classic queue.",
+			d.Binding.Destination, d.Vhost, d.Binding.Source))
+}
+
+// Limited warns of a destination that refuses messages when it is full.
+func (d Destination) Limited(limit string) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if limit != "" {
+		diags.AddAttributeWarning(path.Root("queue"), "Destination refuses messages when it is full", fmt.Sprintf(
+			"Queue %q in vhost %q refuses messages when it is full: %s. A cascade of quorum queues offers a refused "+
+				"message again three to six minutes later. 32 refused messages keep all others from leaving the same "+
+				"delay queue, whatever their destination. A cascade of classic queues loses refused messages. Let the "+
+				"queue take all messages, or give it a cascade of its own.", d.Binding.Destination, d.Vhost,
+			limit))
+	}
+	return diags
+}
+
+// Overlaps say who else takes messages of this destination, or which messages of others it takes.
+func (d Destination) Overlaps(there []topology.Binding) diag.Diagnostics {
+	var diags diag.Diagnostics
+	own, _ := recognize.Destination(d.Vhost, d.Binding)
+	var lines []string
+	for _, overlap := range delay.Overlaps(2, d.Binding, topology.NewBindings(there...).Sorted()) {
+		other := fmt.Sprintf("%s %q, bound with %q,", overlap.Other.DestinationType, overlap.Other.Destination,
+			overlap.Other.RoutingKey)
+		if overlap.Takes {
+			lines = append(lines, fmt.Sprintf("%s also takes messages for %q", other, own.Address))
+		} else {
+			lines = append(lines, fmt.Sprintf("%s is there for %q, whose messages this destination also takes", other,
+				overlap.Address))
+		}
+	}
+	if len(lines) > 0 {
+		diags.AddWarning("Destinations take the same messages", fmt.Sprintf("This concerns the %s. Each of them gets "+
+			"a copy of such a message:\n\n  %s\n\n"+
+			"With match = \"exact\" a destination takes the messages for its own address only.", d,
+			strings.Join(AtMost(lines), "\n  ")))
+	}
+	return diags
+}
+
+// LeftBehind warns of what updates that broke off have left beside the binding.
+func (d Destination) LeftBehind(leftovers []topology.Binding) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if len(leftovers) > 0 {
+		diags.AddAttributeWarning(path.Root("leftover_bindings"), "Update is not finished", fmt.Sprintf(
+			"Besides the %s, an update that broke off has left these bindings, which get messages, too:\n\n  %s\n\n"+
+				"The next apply removes those that the configuration does not ask for.",
+			d, strings.Join(importid.Bindings(d.Vhost, leftovers), "\n  ")))
+	}
+	return diags
+}
+
+// NotFound lists the bindings that the destination has instead.
+func (d Destination) NotFound(there []topology.Binding) error {
+	keys := map[string]bool{}
+	for _, b := range there {
+		if b.DestinationType == d.Binding.DestinationType && b.Destination == d.Binding.Destination {
+			keys[fmt.Sprintf("%q", b.RoutingKey)] = true
+		}
+	}
+	if len(keys) == 0 {
+		return fmt.Errorf("there is no such binding, nor any other of this exchange to this %s",
+			d.Binding.DestinationType)
+	}
+	return fmt.Errorf("there is no such binding; this exchange is bound to this %s with %s", d.Binding.DestinationType,
+		strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
+}

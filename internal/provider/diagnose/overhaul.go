@@ -1,0 +1,279 @@
+package diagnose
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Overhaul is a rebuild or a replacement, as a plan knows it.
+type Overhaul struct {
+	Kind, Vhost, Entry string
+	// Because are the attributes that ask for it, with their values.
+	Because []string
+	Waits   *Waiting
+	Guard   plan.Guard
+	// KeepsParked tells whether the queue of unroutable messages stays as it is.
+	KeepsParked bool
+	// Moved is set for a replacement.
+	Moved *MovedEntry
+	// Before and after are what keys are written in, nil where that is not known.
+	Before, After *delay.Scale
+	// Delivery and newDelivery are where messages arrive, empty where that is not known.
+	Delivery, NewDelivery string
+	// Inbound are the bindings of others that go, in words.
+	Inbound []string
+}
+
+// MovedEntry is where publishers find the entry after a replacement.
+type MovedEntry struct {
+	// Vhost and entry are empty where they are not known yet.
+	Vhost, Entry string
+	// StaysOpen is set if the entry before is then an exchange in the middle that takes published messages.
+	StaysOpen bool
+}
+
+// Waiting is what waits, by the broker's lagging count.
+type Waiting struct {
+	// Delayed are on their way, and Parked are unroutable.
+	Delayed, Parked Tally
+}
+
+// CountWaiting is what waits in the queues of a topology.
+func CountWaiting(desired topology.Topology, state *rabbit.State) Waiting {
+	var waits Waiting
+	for name, status := range state.Status {
+		if name == desired.Parking() { // which is called like its exchange
+			waits.Parked.add(status.Messages)
+		} else {
+			waits.Delayed.add(status.Messages)
+		}
+	}
+	return waits
+}
+
+// IsNone tells whether it is known that nothing waits.
+func (w Waiting) IsNone() bool { return w.Delayed == Tally{} && w.Parked == Tally{} }
+
+// Tally is how many messages several queues hold.
+type Tally struct {
+	// Messages are those that were counted.
+	Messages int64
+	// Unknown is set where RabbitMQ leaves out the count of one of the queues.
+	Unknown bool
+}
+
+func (t *Tally) add(messages *int64) {
+	if messages == nil {
+		t.Unknown = true
+	} else {
+		t.Messages += *messages
+	}
+}
+
+// Value is null where it is not known.
+func (t Tally) Value() types.Int64 {
+	if t.Unknown {
+		return types.Int64Null()
+	}
+	return types.Int64Value(t.Messages)
+}
+
+// Diagnostic says what asks for the overhaul, what becomes of messages, and what publishers and applications see.
+func (o Overhaul) Diagnostic() diag.Diagnostic {
+	verb := "rebuilt"
+	if o.Moved != nil {
+		verb = "replaced"
+	}
+	paragraphs := []string{
+		fmt.Sprintf("The %s with entry exchange %q in vhost %q is %s, because %s.", o.Kind, o.Entry, o.Vhost, verb,
+			strings.Join(o.Because, " and ")),
+		WaitsNow(o.Waits) + " " + o.Fate(),
+		o.publishers(),
+	}
+	if text := o.applications(); text != "" {
+		paragraphs = append(paragraphs, text)
+	}
+	if len(o.Inbound) > 0 {
+		paragraphs = append(paragraphs, "These bindings of others lead into it, and go with it. Whoever made them "+
+			"has to bind again:\n\n  "+strings.Join(AtMost(o.Inbound), "\n  "))
+	}
+	return diag.NewWarningDiagnostic(fmt.Sprintf("%s is %s", Title(o.Kind), verb), strings.Join(paragraphs, "\n\n"))
+}
+
+// WaitsNow says how many messages wait.
+func WaitsNow(waits *Waiting) string {
+	const lagging = "by the last count, which may be some seconds old"
+	if waits == nil {
+		return "How many messages wait in it is not known without a refresh."
+	}
+	text := ""
+	delayed, parked := waits.Delayed.Messages, waits.Parked.Messages
+	switch {
+	case delayed == 0 && parked == 0 && !waits.IsNone():
+		return "How many messages wait in it is not known: RabbitMQ leaves out the counts of some of its queues."
+	case delayed == 0 && parked == 0:
+		text = fmt.Sprintf("No message waits in it now, %s.", lagging)
+	case parked == 0:
+		text = fmt.Sprintf("%s on the way through it now, %s.", messages(delayed), lagging)
+	case delayed == 0:
+		text = fmt.Sprintf("%s parked in it now, %s.", messages(parked), lagging)
+	default:
+		text = fmt.Sprintf("%s on the way through it now, and %d parked, %s.", messages(delayed), parked, lagging)
+	}
+	if waits.Delayed.Unknown || waits.Parked.Unknown {
+		text += " There may be more: RabbitMQ leaves out the counts of some of its queues."
+	}
+	return text
+}
+
+func messages(n int64) string {
+	if n == 1 {
+		return "1 message is"
+	}
+	return fmt.Sprintf("%d messages are", n)
+}
+
+// Fate is what becomes of messages that wait.
+func (o Overhaul) Fate() string {
+	text := fateOf(o.Guard, o.Waits)
+	if o.Waits != nil && o.Waits.Parked.Messages > 0 {
+		switch {
+		case o.KeepsParked:
+			text += " Parked messages stay."
+		case !o.Guard.Force:
+			text += whileParked
+		}
+	}
+	return text
+}
+
+// whileParked is for messages that no drain takes away.
+const whileParked = " Parked messages stop the apply, until somebody consumes or purges them."
+
+// fateOf is what becomes of messages on their way.
+func fateOf(guard plan.Guard, waits *Waiting) string {
+	switch {
+	case guard.Force:
+		return "The apply deletes waiting messages, because force_destroy is true."
+	case guard.Drain > 0:
+		return fmt.Sprintf("The apply closes the entry and waits up to %s until all are delivered. If some are not, "+
+			"it opens the entry again and is refused.", plaintext.Duration(guard.Drain))
+	case waits != nil && waits.Delayed.Messages > 0:
+		return "The apply is refused while any waits; drain_timeout makes it wait."
+	}
+	return "The apply is refused if one waits by then."
+}
+
+// publishers is what they see meanwhile, and have to do.
+func (o Overhaul) publishers() string {
+	if o.Moved != nil {
+		return o.publishersMove()
+	}
+	long := "for some seconds"
+	if o.Guard.Drain > 0 && !o.Guard.Force {
+		long = fmt.Sprintf("for as long as messages wait, at most %s, and some seconds longer",
+			plaintext.Duration(o.Guard.Drain))
+	}
+	text := fmt.Sprintf("The entry is closed %s. Publishers get an error and have to try again.", long)
+	if o.Before != nil && o.After != nil &&
+		(o.Before.Base != o.After.Base || o.Before.Resolution != o.After.Resolution) {
+		text += " A key then stands for another delay: publishers need other keys from then on."
+	}
+	return text
+}
+
+func (o Overhaul) publishersMove() string {
+	text := fmt.Sprintf("Publishers to exchange %q get an error from then on.", o.Entry)
+	if o.Moved.StaysOpen {
+		text = fmt.Sprintf("Messages that publishers still send to exchange %q then get into the middle of the %s, "+
+			"and go astray.", o.Entry, o.Kind)
+	}
+	where := ""
+	if o.Moved.Vhost != o.Vhost && o.Moved.Vhost != "" {
+		where = fmt.Sprintf(" in vhost %q", o.Moved.Vhost)
+	}
+	switch {
+	case o.Moved.Entry == "" || o.Moved.Vhost == "":
+		return text + " The new entry is not known yet."
+	case o.Moved.Entry == o.Entry && where == "":
+		return text + " The new entry has the same name."
+	}
+	return fmt.Sprintf("%s The new entry is exchange %q%s.", text, o.Moved.Entry, where)
+}
+
+// applications is what those have to do who have bound something to the delivery exchange, empty if that is nothing.
+func (o Overhaul) applications() string {
+	switch {
+	case o.NewDelivery == "":
+	case o.Delivery != o.NewDelivery:
+		return fmt.Sprintf("Messages then arrive at exchange %q in place of exchange %q: applications have to bind "+
+			"their queues there.", o.NewDelivery, o.Delivery)
+	case o.Before != nil && o.After != nil && o.Before.Levels != o.After.Levels:
+		return fmt.Sprintf("Routing keys get %d digits in place of %d. Bindings of applications to exchange %q with a "+
+			"\"*\" for each digit then match no message: they have to bind again.", o.After.Levels, o.Before.Levels,
+			o.Delivery)
+	case o.Moved == nil:
+		return "Bindings of others stay."
+	}
+	return ""
+}
+
+// Reasons are the attributes that ask for an overhaul, with their values before and after. Where the configuration
+// gives some of those that change, the others only follow from them. Levels follow from max_delay, but another base or
+// resolution changes them, too, while max_delay stays.
+func Reasons(altered []string, config, before, after map[string]tftypes.Value) []string {
+	isGiven := func(name string) bool { value := config[name]; return !value.IsNull() }
+	if slices.Contains(altered, "levels") && !isGiven("levels") && isGiven("max_delay") &&
+		valueText(before["max_delay"]) != valueText(after["max_delay"]) {
+		altered = append(altered, "max_delay")
+	}
+	given := slices.DeleteFunc(slices.Clone(altered), func(name string) bool { return !isGiven(name) })
+	if len(given) == 0 {
+		given = altered
+	}
+	texts := make([]string, len(given))
+	for i, name := range given {
+		texts[i] = fmt.Sprintf("%s changes from %s to %s", name, valueText(before[name]), valueText(after[name]))
+	}
+	return texts
+}
+
+// valueText is a value as a configuration has it.
+func valueText(value tftypes.Value) string {
+	var (
+		text   string
+		number big.Float
+		list   []tftypes.Value
+	)
+	switch {
+	case !value.IsKnown():
+		return "a value that is not known yet"
+	case value.IsNull():
+		return "no value"
+	case value.As(&text) == nil:
+		return fmt.Sprintf("%q", text)
+	case value.As(&number) == nil:
+		return number.Text('f', -1)
+	case value.As(&list) == nil:
+		texts := make([]string, len(list))
+		for i, each := range list {
+			texts[i] = valueText(each)
+		}
+		slices.Sort(texts)
+		return "[" + strings.Join(texts, ", ") + "]"
+	}
+	return strconv.FormatBool(value.Equal(tftypes.NewValue(tftypes.Bool, true)))
+}

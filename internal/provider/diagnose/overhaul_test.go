@@ -1,0 +1,234 @@
+package diagnose
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+)
+
+const (
+	isRebuilt = "Cascade is rebuilt\n" + `The cascade with entry exchange "t.delay-16" in vhost "/" is rebuilt, ` +
+		`because queue_type changes from "quorum" to "classic".` + "\n\n"
+	isReplaced = "Cascade is replaced\n" + `The cascade with entry exchange "t.delay-16" in vhost "/" is replaced, ` +
+		"because levels changes from 17 to 18"
+)
+
+func TestOverhaul(t *testing.T) {
+	scale := func(base, levels int) *delay.Scale {
+		return &delay.Scale{Base: base, Levels: levels, Resolution: 1e9}
+	}
+	rebuilt := Overhaul{Kind: "cascade", Vhost: "/", Entry: "t.delay-16", Because: []string{
+		`queue_type changes from "quorum" to "classic"`}, Waits: &Waiting{}, Before: scale(2, 17), After: scale(2, 17),
+		Delivery: "t.delivery", NewDelivery: "t.delivery"}
+	replaced := rebuilt
+	replaced.Because = []string{"levels changes from 17 to 18"}
+	replaced.Moved = &MovedEntry{Vhost: "/", Entry: "t.delay-17"}
+	replaced.After = scale(2, 18)
+	for name, is := range map[string]struct {
+		of     Overhaul
+		change func(*Overhaul)
+		want   string
+	}{
+		"rebuilt": {rebuilt, func(*Overhaul) {},
+			isRebuilt +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
+				"refused if one waits by then.\n\n" +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
+				"again.\n\n" +
+				"Bindings of others stay."},
+		"rebuilt, not counted": {rebuilt, func(o *Overhaul) { o.Waits = nil },
+			isRebuilt +
+				"How many messages wait in it is not known without a refresh. The apply is refused if one waits " +
+				"by then.\n\n" +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
+				"again.\n\n" +
+				"Bindings of others stay."},
+		"rebuilt, messages": {rebuilt, func(o *Overhaul) { o.Waits = &Waiting{Delayed: Tally{Messages: 3}} },
+			isRebuilt +
+				"3 messages are on the way through it now, by the last count, which may be some seconds old. The " +
+				"apply is refused while any waits; drain_timeout makes it wait.\n\n" +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
+				"again.\n\n" +
+				"Bindings of others stay."},
+		"rebuilt, messages of some queues": {rebuilt, func(o *Overhaul) {
+			o.Waits = &Waiting{Delayed: Tally{3, true}}
+		},
+			isRebuilt +
+				"3 messages are on the way through it now, by the last count, which may be some seconds old. There " +
+				"may be more: RabbitMQ leaves out the counts of some of its queues. The apply is refused while any " +
+				"waits; drain_timeout makes it wait.\n\n" +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
+				"again.\n\n" +
+				"Bindings of others stay."},
+		"rebuilt, counts left out": {rebuilt, func(o *Overhaul) { o.Waits = &Waiting{Parked: Tally{Unknown: true}} },
+			isRebuilt +
+				"How many messages wait in it is not known: RabbitMQ leaves out the counts of some of its queues. " +
+				"The apply is refused if one waits by then.\n\n" +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
+				"again.\n\n" +
+				"Bindings of others stay."},
+		"rebuilt, parked that stay": {rebuilt, func(o *Overhaul) {
+			o.Waits, o.KeepsParked = &Waiting{Parked: Tally{Messages: 1}}, true
+		},
+			isRebuilt +
+				"1 message is parked in it now, by the last count, which may be some seconds old. The apply is " +
+				"refused if one waits by then. Parked messages stay.\n\n" +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
+				"again.\n\n" +
+				"Bindings of others stay."},
+		"rebuilt, both, and a drain": {rebuilt, func(o *Overhaul) {
+			o.Waits, o.Guard = &Waiting{Tally{Messages: 1}, Tally{Messages: 2}}, plan.Guard{Drain: 90 * time.Second}
+		},
+			isRebuilt +
+				"1 message is on the way through it now, and 2 parked, by the last count, which may be some " +
+				"seconds old. The apply closes the entry and waits up to 1 min 30 s until all are delivered. If " +
+				"some are not, it opens the entry again and is refused. Parked messages stop the apply, until " +
+				"somebody consumes or purges them.\n\n" +
+				"The entry is closed for as long as messages wait, at most 1 min 30 s, and some seconds longer. " +
+				"Publishers get an error and have to try again.\n\n" +
+				"Bindings of others stay."},
+		"rebuilt with force": {rebuilt, func(o *Overhaul) {
+			o.Waits = &Waiting{Tally{Messages: 1}, Tally{Messages: 2}}
+			o.Guard = plan.Guard{Drain: 90 * time.Second, Force: true}
+		},
+			isRebuilt +
+				"1 message is on the way through it now, and 2 parked, by the last count, which may be some " +
+				"seconds old. The apply deletes waiting messages, because force_destroy is true.\n\n" +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
+				"again.\n\n" +
+				"Bindings of others stay."},
+		"rebuilt in another base": {rebuilt, func(o *Overhaul) { o.After = scale(10, 17) },
+			isRebuilt +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
+				"refused if one waits by then.\n\n" +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
+				"again. A key then stands for another delay: publishers need other keys from then on.\n\n" +
+				"Bindings of others stay."},
+		"rebuilt with another delivery exchange": {rebuilt, func(o *Overhaul) { o.NewDelivery = "d" },
+			isRebuilt +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
+				"refused if one waits by then.\n\n" +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
+				"again.\n\n" +
+				`Messages then arrive at exchange "d" in place of exchange "t.delivery": applications have to ` +
+				"bind their queues there."},
+		"replaced": {replaced, func(*Overhaul) {},
+			isReplaced + ".\n\n" +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
+				"refused if one waits by then.\n\n" +
+				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is exchange ` +
+				"\"t.delay-17\".\n\n" +
+				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
+				`with a "*" for each digit then match no message: they have to bind again.`},
+		"replaced, for two reasons, elsewhere": {replaced, func(o *Overhaul) {
+			o.Because = append(o.Because, `vhost changes from "/" to "b"`)
+			o.Moved = &MovedEntry{Vhost: "b", Entry: "t.delay-16"}
+		},
+			isReplaced + " and vhost changes from \"/\" to \"b\".\n\n" +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
+				"refused if one waits by then.\n\n" +
+				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is exchange ` +
+				"\"t.delay-16\" in vhost \"b\".\n\n" +
+				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
+				`with a "*" for each digit then match no message: they have to bind again.`},
+		"replaced, not known": {replaced, func(o *Overhaul) {
+			o.Moved, o.Before, o.After, o.NewDelivery = &MovedEntry{Vhost: "/"}, nil, nil, ""
+		},
+			isReplaced + "." + "\n\n" +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
+				"refused if one waits by then." + "\n\n" +
+				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is not known ` +
+				"yet."},
+		"replaced, and the old entry stays open": {replaced, func(o *Overhaul) { o.Moved.StaysOpen = true },
+			isReplaced + ".\n\n" +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
+				"refused if one waits by then.\n\n" +
+				`Messages that publishers still send to exchange "t.delay-16" then get into the middle of the ` +
+				"cascade, and go astray. The new entry is exchange \"t.delay-17\".\n\n" +
+				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
+				`with a "*" for each digit then match no message: they have to bind again.`},
+		"replaced, messages, bindings of others": {replaced, func(o *Overhaul) {
+			o.Waits = &Waiting{Tally{Messages: 2}, Tally{Messages: 1}}
+			o.Inbound = []string{`exchange "a", bound to exchange "t.delay-16" with key "#"`}
+		},
+			isReplaced + ".\n\n" +
+				"2 messages are on the way through it now, and 1 parked, by the last count, which may be some " +
+				"seconds old. The apply is refused while any waits; drain_timeout makes it wait. Parked messages " +
+				"stop the apply, until somebody consumes or purges them.\n\n" +
+				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is exchange ` +
+				"\"t.delay-17\".\n\n" +
+				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
+				"with a \"*\" for each digit then match no message: they have to bind again.\n\n" +
+				"These bindings of others lead into it, and go with it. Whoever made them has to bind again:\n\n  " +
+				`exchange "a", bound to exchange "t.delay-16" with key "#"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			moved := is.of.Moved
+			if moved != nil {
+				one := *moved
+				is.of.Moved = &one
+			}
+			is.change(&is.of)
+			said := is.of.Diagnostic()
+			if got := said.Summary() + "\n" + said.Detail(); got != is.want {
+				t.Errorf("it says\n%s\nand not\n%s", got, is.want)
+			}
+		})
+	}
+}
+
+func TestReasons(t *testing.T) {
+	text := func(s string) tftypes.Value { return tftypes.NewValue(tftypes.String, s) }
+	number := func(n int) tftypes.Value { return tftypes.NewValue(tftypes.Number, n) }
+	set := tftypes.Set{ElementType: tftypes.String}
+	type values = map[string]tftypes.Value
+	for name, is := range map[string]struct {
+		altered               []string
+		config, before, after values
+		want                  []string
+	}{
+		"given": {[]string{"levels"}, values{"levels": number(18)}, values{"levels": number(17)},
+			values{"levels": number(18)}, []string{"levels changes from 17 to 18"}},
+		"max_delay": {[]string{"levels"}, values{"max_delay": text("72h")},
+			values{"levels": number(17), "max_delay": text("36h")},
+			values{"levels": number(18), "max_delay": text("72h")},
+			[]string{`max_delay changes from "36h" to "72h"`}},
+		"the same max_delay in another base": {[]string{"base", "levels"},
+			values{"base": number(10), "max_delay": text("168h")},
+			values{"base": number(2), "levels": number(20), "max_delay": text("168h")},
+			values{"base": number(10), "levels": number(6), "max_delay": text("168h")},
+			[]string{"base changes from 2 to 10"}},
+		"the same max_delay, and the cause taken out of the configuration": {[]string{"levels", "resolution"},
+			values{"max_delay": text("168h")},
+			values{"levels": number(14), "resolution": text("1m"), "max_delay": text("168h")},
+			values{"levels": number(20), "resolution": text("1s"), "max_delay": text("168h")},
+			[]string{"levels changes from 14 to 20", `resolution changes from "1m" to "1s"`}},
+		"names that follow": {[]string{"name", "queue_name"}, values{"name": text("b")},
+			values{"name": text("a"), "queue_name": text("a.%d")},
+			values{"name": text("b"), "queue_name": text("b.%d")},
+			[]string{`name changes from "a" to "b"`}},
+		"taken out of the configuration": {[]string{"queue_type"}, values{}, values{"queue_type": text("classic")},
+			values{"queue_type": text("quorum")}, []string{`queue_type changes from "classic" to "quorum"`}},
+		"unknown, absent and others": {[]string{"name", "max_length", "park_unroutable", "delays"},
+			values{}, values{"name": text("a"), "max_length": number(3),
+				"park_unroutable": tftypes.NewValue(tftypes.Bool,
+					true), "delays": tftypes.NewValue(set, []tftypes.Value{text("5s"), text("1m")})},
+			values{"name": tftypes.NewValue(tftypes.String, tftypes.UnknownValue),
+				"max_length":      tftypes.NewValue(tftypes.Number, nil),
+				"park_unroutable": tftypes.NewValue(tftypes.Bool, false),
+				"delays":          tftypes.NewValue(set, []tftypes.Value{})},
+			[]string{`name changes from "a" to a value that is not known yet`, "max_length changes from 3 to no value",
+				"park_unroutable changes from true to false", `delays changes from ["1m", "5s"] to []`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Reasons(is.altered, is.config, is.before, is.after); !slices.Equal(got, is.want) {
+				t.Errorf("it says %q, not %q", got, is.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,90 @@
+package query
+
+import (
+	"context"
+
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
+	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
+)
+
+// observedCascade is what flows in a cascade.
+type observedCascade struct {
+	observedDeclared
+	Base       types.Int64          `tfsdk:"base"`
+	Levels     types.Int64          `tfsdk:"levels"`
+	Resolution timetypes.GoDuration `tfsdk:"resolution"`
+	MaxDelay   timetypes.GoDuration `tfsdk:"max_delay"`
+	Lookahead  types.Int64          `tfsdk:"lookahead"`
+	Publisher  types.Object         `tfsdk:"publisher"`
+	Queues     []observedLevel      `tfsdk:"queues"`
+}
+
+type observedLevel struct {
+	Level types.Int64 `tfsdk:"level"`
+	Digit types.Int64 `tfsdk:"digit"`
+	observedQueue
+}
+
+func (*observedCascade) kind() string { return recognize.KindCascade }
+
+// schema implements observed.
+func (*observedCascade) schema() schema.Schema {
+	return schema.Schema{
+		MarkdownDescription: "A delay cascade as it is right now, whoever declared it. It shows messages " +
+			"and consumers for each level, until when messages wait, and everything that changes their fate. For " +
+			"`check` blocks and dashboards.\n\n" +
+			"The configuration is read off the broker, as an import does. Numbers of messages come from the " +
+			"management API, which lags by up to nine seconds.",
+		Attributes: observedAttributes("cascade", map[string]schema.Attribute{
+			"level": observedNumber("Level."),
+			"digit": observedNumber("Digit that the queue is for; always 1 in base 2."),
+		}, map[string]schema.Attribute{
+			"entry_exchange": schema.StringAttribute{Required: true,
+				MarkdownDescription: "The exchange that publishers use: that of the highest level.",
+				Validators:          tfvalue.NotEmpty},
+			"base":   observedNumber("Base that delays are written in."),
+			"levels": observedNumber("Number of digits of a delay."),
+			"resolution": schema.StringAttribute{Computed: true, CustomType: timetypes.GoDurationType{},
+				MarkdownDescription: "Step of all delays, and shortest TTL."},
+			"max_delay": schema.StringAttribute{Computed: true, CustomType: timetypes.GoDurationType{},
+				MarkdownDescription: "Longest delay that the levels can give."},
+			"lookahead": observedNumber("How many digits of the " +
+				"routing key a level exchange looks at."),
+			"publisher": schema.ObjectAttribute{Computed: true, AttributeTypes: tfvalue.PublisherTypes,
+				MarkdownDescription: tfvalue.PublisherDescription},
+		}),
+	}
+}
+
+// observe reads the configuration off the broker, and then what there is of it.
+func (m *observedCascade) observe(ctx context.Context, o *observation) error {
+	found, err := recognize.Cascade(ctx, o.vhost, o.subject.Vhost, o.subject.Desired.Entry)
+	if err != nil {
+		return err
+	}
+	state, err := m.observeDeclared(ctx, o, tfvalue.OfCascade(found), found.Levels)
+	if err != nil {
+		return err
+	}
+	m.Base = types.Int64Value(int64(found.Base))
+	m.Levels = types.Int64Value(int64(found.Levels))
+	m.Publisher = tfvalue.PublisherValue(found)
+	m.Resolution = tfvalue.DurationValue(found.Resolution)
+	m.MaxDelay = tfvalue.DurationValue(found.MaxDelay)
+	m.Lookahead = types.Int64Value(int64(found.Lookahead))
+	m.Queues = []observedLevel{}
+	for level := range found.Levels {
+		inLowerLevels := found.Scale().TTL(level, 1) - found.Resolution
+		for _, q := range found.DelayQueues(level) {
+			if queue, exists := observedQueueOf(state, q.Name, q.TTL+inLowerLevels); exists {
+				m.Queues = append(m.Queues, observedLevel{types.Int64Value(int64(q.Level)),
+					types.Int64Value(int64(q.Digit)), queue})
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package query
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
+)
+
+// observedLadder is what flows in a ladder.
+type observedLadder struct {
+	observedDeclared
+	DeadLetterRoutingKey types.String   `tfsdk:"dead_letter_routing_key"`
+	Queues               []observedRung `tfsdk:"queues"`
+}
+
+type observedRung struct {
+	Delay types.String `tfsdk:"delay"`
+	observedQueue
+}
+
+func (*observedLadder) kind() string { return recognize.KindLadder }
+
+// schema implements observed.
+func (*observedLadder) schema() schema.Schema {
+	return schema.Schema{
+		MarkdownDescription: "A ladder as it is right now, whoever declared it. It shows messages and consumers for " +
+			"each delay, and everything that changes the fate of messages. For `check` blocks and " +
+			"dashboards.\n\n" +
+			"The configuration is read off the broker, as an import does. Numbers of messages come from the " +
+			"management API, which lags by up to nine seconds.",
+		Attributes: observedAttributes("ladder", map[string]schema.Attribute{
+			"delay": observedText("The delay as routing keys name it, such as `30s`."),
+		}, map[string]schema.Attribute{
+			"entry_exchange": schema.StringAttribute{
+				Required:            true,
+				MarkdownDescription: "The exchange that publishers use.",
+				Validators:          tfvalue.NotEmpty,
+			},
+			"dead_letter_routing_key": observedText(
+				"Routing key with which every message leaves the ladder; null if messages keep " +
+					"their own."),
+		}),
+	}
+}
+
+// observe implements observed.
+func (m *observedLadder) observe(ctx context.Context, o *observation) error {
+	ladder, err := recognize.Ladder(ctx, o.vhost, o.subject.Vhost, o.subject.Desired.Entry)
+	if err != nil {
+		return err
+	}
+	digits := 1 // the label
+	if ladder.DeadLetterRoutingKey != "" {
+		m.DeadLetterRoutingKey, digits = types.StringValue(ladder.DeadLetterRoutingKey), 0
+	}
+	state, err := m.observeDeclared(ctx, o, tfvalue.OfLadder(ladder), digits)
+	if err != nil {
+		return err
+	}
+	m.Queues = []observedRung{}
+	for _, label := range ladder.Delays {
+		name := ladder.QueueName.Name(label)
+		delay := time.Duration(state.Queues[name].TTLMillis()) * time.Millisecond
+		if queue, exists := observedQueueOf(state, name, delay); exists {
+			m.Queues = append(m.Queues, observedRung{types.StringValue(label), queue})
+		}
+	}
+	return nil
+}

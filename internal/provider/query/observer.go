@@ -1,0 +1,320 @@
+// Package query has what only looks at a broker: the data sources and the list resources. A name or a vhost goes in.
+// What a broker has comes out, as the attributes of a state. Call DataSources and ListResources.
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// DataSources are the data sources.
+func DataSources() []func() datasource.DataSource {
+	return []func() datasource.DataSource{
+		func() datasource.DataSource { return &observer[observedCascade, *observedCascade]{} },
+		func() datasource.DataSource { return &observer[observedLadder, *observedLadder]{} },
+		func() datasource.DataSource { return &probeDataSource{} },
+	}
+}
+
+// observed is the model of a data source that shows what flows through something that was declared.
+type observed[M any] interface {
+	*M
+	// kind is the word for the object in messages.
+	kind() string
+	// schema is that of the data source.
+	schema() schema.Schema
+	// place says where it is.
+	place() (vhost, entry types.String)
+	// observe reads the configuration off the broker, and then what there is of it.
+	observe(ctx context.Context, o *observation) error
+}
+
+// observation is one look at what there is behind an entry exchange.
+type observation struct {
+	vhost   *rabbit.Vhost
+	subject diagnose.Subject
+}
+
+var _ datasource.DataSourceWithConfigure = (*observer[observedCascade, *observedCascade])(nil)
+
+// observer is such a data source.
+type observer[M any, P observed[M]] struct{ connectedData }
+
+func (d *observer[M, P]) Metadata(
+	_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse,
+) {
+	resp.TypeName = req.ProviderTypeName + "_" + P(new(M)).kind()
+}
+
+func (d *observer[M, P]) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
+	resp.Schema = P(new(M)).schema()
+}
+
+// Read looks at the objects behind the entry exchange.
+func (d *observer[M, P]) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
+	var model M
+	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if !d.connection.IsKnown() {
+		resp.Diagnostics.Append(diagnose.NotReadable())
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, connection.DefaultReadTimeout)
+	defer cancel()
+	vhost, entry := P(&model).place()
+	o := &observation{d.connection.Client.Vhost(tfvalue.VhostOf(vhost)),
+		diagnose.OfEntry(P(&model).kind(), tfvalue.VhostOf(vhost), entry.ValueString())}
+	if err := P(&model).observe(ctx, o); err != nil {
+		var other *recognize.OtherEntryError
+		if errors.As(err, &other) {
+			err = fmt.Errorf("%w. Read that with the data source rabbitmqdelay_%s and entry_exchange = %q", err,
+				other.Kind, other.Entry)
+		}
+		resp.Diagnostics.Append(o.subject.Failed("read", err))
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
+}
+
+// observedDeclared is the part of the model that all these data sources have.
+type observedDeclared struct {
+	Vhost            types.String      `tfsdk:"vhost"`
+	EntryExchange    types.String      `tfsdk:"entry_exchange"`
+	DeliveryExchange types.String      `tfsdk:"delivery_exchange"`
+	QueueType        types.String      `tfsdk:"queue_type"`
+	Summary          types.String      `tfsdk:"summary"`
+	Messages         types.Int64       `tfsdk:"messages"`
+	Unroutable       types.Int64       `tfsdk:"unroutable_messages"`
+	Findings         []observedFinding `tfsdk:"findings"`
+}
+
+func (m *observedDeclared) place() (vhost, entry types.String) { return m.Vhost, m.EntryExchange }
+
+// observeDeclared reads what there is of something with so many digits in its keys, 0 if they do not reach the delivery
+// exchange.
+func (m *observedDeclared) observeDeclared(
+	ctx context.Context, o *observation, shows tfvalue.Depiction, digits int,
+) (*rabbit.State, error) {
+	o.subject.Desired = shows.Desired
+	state, err := o.vhost.ReadExisting(ctx, o.subject.Desired)
+	if err != nil {
+		return nil, err
+	}
+	m.DeliveryExchange = types.StringValue(o.subject.Desired.Delivery)
+	m.QueueType = shows.QueueType
+	m.Summary = types.StringValue(shows.Summary)
+	waits := diagnose.CountWaiting(o.subject.Desired, state)
+	m.Messages, m.Unroutable = waits.Delayed.Value(), types.Int64Null()
+	if o.subject.Desired.Parking() != "" {
+		m.Unroutable = waits.Parked.Value()
+	}
+	m.Findings, err = o.observedFindings(ctx, state, digits)
+	return state, err
+}
+
+type observedQueue struct {
+	Name          types.String `tfsdk:"name"`
+	MessageTTL    types.Int64  `tfsdk:"message_ttl"`
+	Messages      types.Int64  `tfsdk:"messages"`
+	LatestArrival types.String `tfsdk:"latest_arrival"`
+	Consumers     types.Int64  `tfsdk:"consumers"`
+	Leader        types.String `tfsdk:"leader"`
+	Members       types.Int64  `tfsdk:"members"`
+	OnlineMembers types.Int64  `tfsdk:"online_members"`
+}
+
+// observedQueueOf shows a queue whose messages are delivered after longest, at the latest.
+func observedQueueOf(state *rabbit.State, name string, longest time.Duration) (q observedQueue, exists bool) {
+	queue, exists := state.Queues[name]
+	status := state.Status[name]
+	q = observedQueue{
+		Name: types.StringValue(name), MessageTTL: declaredTTL(queue),
+		Messages: types.Int64PointerValue(status.Messages), Consumers: types.Int64PointerValue(status.Consumers),
+		Leader: tfvalue.TextOrNull(status.Leader),
+	}
+	if status.Messages != nil && *status.Messages > 0 {
+		leaves := time.Now()
+		if status.LastDelayed.After(leaves) {
+			leaves = status.LastDelayed
+		}
+		q.LatestArrival = types.StringValue(leaves.Add(longest).UTC().Format(time.RFC3339))
+	}
+	if status.Members > 0 {
+		q.Members, q.OnlineMembers = types.Int64Value(int64(status.Members)), types.Int64Value(int64(status.Online))
+	}
+	return q, exists
+}
+
+type observedFinding struct {
+	Severity types.String `tfsdk:"severity"`
+	Object   types.String `tfsdk:"object"`
+	Cause    types.String `tfsdk:"cause"`
+	Effect   types.String `tfsdk:"effect"`
+}
+
+// observedAttributes are what each of these data sources has, and the further ones. The position is what tells one
+// queue from another.
+func observedAttributes(
+	kind string,
+	position, more map[string]schema.Attribute,
+) map[string]schema.Attribute {
+	say := func(format string) string { return fmt.Sprintf(format, kind) }
+	queue := map[string]schema.Attribute{
+		"name": observedText("Name of the queue."),
+		"message_ttl": observedNumber("How long a message waits in it, in milliseconds, as it is declared; null " +
+			"if it is not."),
+		"messages": observedNumber("Messages that wait in it; null if RabbitMQ does not say, as in the first " +
+			"seconds of a queue."),
+		"latest_arrival": observedText(
+			"When the last of these messages arrives, at the latest, if the broker is in time " +
+				"(RFC 3339, UTC). It is null if none waits, or if `messages` is null."),
+		"leader":         observedText("Node with its leader; null for a classic queue, or if it has none."),
+		"members":        observedNumber("Nodes that hold it; null for a classic queue."),
+		"online_members": observedNumber("Those of them that are online; null for a classic queue."),
+		"consumers":      observedNumber("Consumers, of which there should be none; null if RabbitMQ does not say."),
+	}
+	maps.Copy(queue, position)
+	attributes := map[string]schema.Attribute{
+		"vhost": schema.StringAttribute{Optional: true, MarkdownDescription: "Virtual host. Default: `/`.",
+			Validators: tfvalue.NotEmpty},
+		"delivery_exchange": observedText(say("Exchange at the end of the %s.")),
+		"queue_type":        observedText("`quorum` or `classic`."),
+		"summary":           observedText(say("The %s in one line: what it consists of, and its delays.")),
+		"queues": schema.ListNestedAttribute{
+			Computed: true,
+			MarkdownDescription: "The delay queues, the shortest delay first; one that is missing is among the " +
+				"findings instead.",
+			NestedObject: schema.NestedAttributeObject{Attributes: queue},
+		},
+		"messages": observedNumber("Messages that wait in all delay queues together; null if RabbitMQ does not say " +
+			"it of each of them."),
+		"unroutable_messages": observedNumber(
+			say("Messages in the queue of unroutable messages; null if the %s has none, or if RabbitMQ does not " +
+				"say.")),
+		"findings": schema.ListNestedAttribute{
+			Computed: true,
+			MarkdownDescription: say("Causes that change the fate of messages; empty for a healthy %s. The first ten " +
+				"bindings of the delivery exchange for another number of levels are among them."),
+			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+				"severity": observedText(
+					"`error` if messages are lost, leave early, arrive twice or do not get on. " +
+						"It is `warning` if they may be late, or if the effect is not known."),
+				"object": observedText("The object that has the cause, such as `queue \"tasks.delay-03\"`."),
+				"cause":  observedText("The cause, such as `missing` or `policy \"ttl\"`."),
+				"effect": observedText("The effect on messages."),
+			}},
+		},
+	}
+	maps.Copy(attributes, more)
+	return attributes
+}
+
+// observedText and observedNumber are attributes of what a data source returns.
+func observedText(description string) schema.StringAttribute {
+	return schema.StringAttribute{Computed: true, MarkdownDescription: description}
+}
+
+func observedNumber(description string) schema.Int64Attribute {
+	return schema.Int64Attribute{Computed: true, MarkdownDescription: description}
+}
+
+// declaredTTL is the TTL that a queue has been declared with.
+func declaredTTL(queue topology.Queue) types.Int64 {
+	if millis, ok := queue.Arguments["x-message-ttl"].(int64); ok {
+		return types.Int64Value(millis)
+	}
+	return types.Int64Null()
+}
+
+// observedFindings are the findings, with digits as in observeDeclared.
+func (o *observation) observedFindings(
+	ctx context.Context, state *rabbit.State, digits int,
+) ([]observedFinding, error) {
+	var found []health.Finding
+	for _, damage := range health.Damages(o.subject.Desired, state.Topology, state.Status) {
+		if damage.Severity != health.Harmless {
+			found = append(found, damage.Finding)
+		}
+	}
+	found = append(found, engine.Findings(o.subject.Vhost, o.subject.Desired, state)...)
+	if digits > 0 {
+		astray, err := o.astray(ctx, digits)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, astray...)
+	}
+	findings := []observedFinding{}
+	for _, f := range found {
+		findings = append(findings, observedFinding{
+			Severity: types.StringValue(string(f.Severity)), Object: types.StringValue(plaintext.Line(f.Object)),
+			Cause: types.StringValue(plaintext.Line(f.Cause)), Effect: types.StringValue(plaintext.Line(f.Effect)),
+		})
+	}
+	return findings, nil
+}
+
+// mostAstray is how many bindings for another number of levels are among the findings.
+const mostAstray = 10
+
+// astray are the bindings of the delivery exchange that are made for another number of levels than anything that ends
+// there has.
+func (o *observation) astray(ctx context.Context, digits int) ([]health.Finding, error) {
+	bindings, err := o.vhost.BindingsFrom(ctx, o.subject.Desired.Delivery)
+	if err != nil {
+		return nil, err
+	}
+	there := map[int]bool{digits: true}
+	var found []health.Finding
+	for _, b := range topology.NewBindings(bindings...).Sorted() {
+		d, err := recognize.Destination(o.subject.Vhost, b)
+		if err != nil || d.Match != delay.Exact || there[d.Levels] {
+			continue
+		}
+		if len(there) == 1 { // something else may end there, too
+			others, err := engine.LevelsInto(ctx, o.vhost, o.subject.Desired.Delivery)
+			if err != nil {
+				return nil, err
+			}
+			maps.Copy(there, others)
+			there[0] = true // so that nobody looks again
+		}
+		if there[d.Levels] || len(found) == mostAstray {
+			continue
+		}
+		found = append(found, health.Finding{
+			Severity: health.Error, Object: engine.BindingObject(o.subject.Vhost, b).Name,
+			Cause: fmt.Sprintf("made for levels = %d, not %d", d.Levels, digits),
+			Effect: fmt.Sprintf("it takes no message of the %s: those for %q are unroutable unless something "+
+				"else is bound for them", o.subject.Kind, d.Address),
+		})
+	}
+	return found, nil
+}
+
+// connectedData is what data sources have in common.
+type connectedData struct{ connection *connection.Connection }
+
+func (c *connectedData) Configure(_ context.Context, req datasource.ConfigureRequest, _ *datasource.ConfigureResponse) {
+	c.connection, _ = req.ProviderData.(*connection.Connection)
+}

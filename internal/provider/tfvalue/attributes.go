@@ -1,0 +1,211 @@
+package tfvalue
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/attr/xattr"
+	"github.com/hashicorp/terraform-plugin-framework/function"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/hashicorp/terraform-plugin-framework/types/basetypes"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+)
+
+// DefaultVhost is where a resource is that names no vhost.
+const DefaultVhost = "/"
+
+// VhostOf is the vhost that an attribute names.
+func VhostOf(attribute types.String) string {
+	if attribute.IsNull() {
+		return DefaultVhost
+	}
+	return attribute.ValueString()
+}
+
+// ComputedText, and the like for numbers and booleans, are attributes that only the provider sets.
+func ComputedText(description string) schema.StringAttribute {
+	return schema.StringAttribute{Computed: true, MarkdownDescription: description}
+}
+
+func computedNumber(description string) schema.Int64Attribute {
+	return schema.Int64Attribute{Computed: true, MarkdownDescription: description}
+}
+
+func computedBool(description string) schema.BoolAttribute {
+	return schema.BoolAttribute{Computed: true, MarkdownDescription: description}
+}
+
+// ParseDuration reads the Go duration that a parameter or attribute has as text.
+func ParseDuration(name, text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, delay.AttributeError{
+			Attribute: name, Message: fmt.Sprintf(`is %q; write a number and its unit, h, m, s or ms, such as "90s", `+
+				`"1h30m" or "500ms"`, text),
+		}
+	}
+	return d, nil
+}
+
+// DurationValue is a duration that the provider works out.
+func DurationValue(d time.Duration) timetypes.GoDuration {
+	return timetypes.NewGoDurationValueFromStringMust(delay.DurationText(d))
+}
+
+// NotEmpty makes an empty text an error: it is not the same as none, and must not be ignored.
+var NotEmpty = []validator.String{stringvalidator.LengthAtLeast(1)}
+
+// UnknownLike is the unknown value of the same type.
+func UnknownLike(ctx context.Context, value attr.Value) attr.Value {
+	return valueLike(ctx, value, tftypes.UnknownValue)
+}
+
+// nullLike is the null of the same type.
+func nullLike(value attr.Value) attr.Value {
+	return valueLike(context.Background(), value, nil)
+}
+
+func valueLike(ctx context.Context, value attr.Value, raw any) attr.Value {
+	of := value.Type(ctx)
+	like, _ := of.ValueFromTerraform(ctx, tftypes.NewValue(of.TerraformType(ctx), raw))
+	return like
+}
+
+// WholeNumber is the framework's type of whole numbers. That one calls a fraction an error of the provider, which
+// is to be reported, and says so twice (1.19.0).
+type WholeNumber struct{ basetypes.Int64Type }
+
+// Equal tells whether a value of the other type can be one of this: valid ones are the framework's own.
+func (t WholeNumber) Equal(other attr.Type) bool {
+	_, same := other.(WholeNumber)
+	return same || t.Int64Type.Equal(other)
+}
+
+func (t WholeNumber) ValueFromTerraform(ctx context.Context, in tftypes.Value) (attr.Value, error) {
+	value, err := t.Int64Type.ValueFromTerraform(ctx, in)
+	var given *big.Float
+	if err == nil || in.As(&given) != nil {
+		return value, err
+	}
+	return notWhole{given: given}, nil
+}
+
+// notWhole stands for a number that is not valid.
+type notWhole struct {
+	basetypes.Int64Value
+	given *big.Float
+}
+
+func (v notWhole) wrong(name string) string {
+	if v.given.IsInt() {
+		return fmt.Sprintf("%s is %s; a number of this size cannot be used", name, v.given.Text('g', -1))
+	}
+	return fmt.Sprintf("%s is %s; it has to be a whole number", name, v.given.Text('g', -1))
+}
+
+func (v notWhole) ValidateAttribute(
+	_ context.Context, req xattr.ValidateAttributeRequest, resp *xattr.ValidateAttributeResponse,
+) {
+	resp.Diagnostics.AddAttributeError(req.Path, fmt.Sprintf("Invalid %s", req.Path), v.wrong(req.Path.String())+".")
+}
+
+// ValidateParameter is for the functions. Terraform names the parameter.
+func (v notWhole) ValidateParameter(
+	_ context.Context, req function.ValidateParameterRequest, resp *function.ValidateParameterResponse,
+) {
+	resp.Error = function.NewArgumentFuncError(req.Position, v.wrong("it"))
+}
+
+// Duration is timetypes.GoDurationType, except that its error shows durations as they can be given here.
+type Duration struct{ timetypes.GoDurationType }
+
+// Equal is like that of wholeNumberType.
+func (t Duration) Equal(other attr.Type) bool {
+	_, same := other.(Duration)
+	return same || t.GoDurationType.Equal(other)
+}
+
+func (t Duration) ValueFromTerraform(ctx context.Context, in tftypes.Value) (attr.Value, error) {
+	value, err := t.GoDurationType.ValueFromTerraform(ctx, in)
+	given, ok := value.(timetypes.GoDuration)
+	if err != nil || !ok || !IsGiven(given) {
+		return value, err
+	}
+	if _, diags := given.ValueGoDuration(); diags.HasError() {
+		return notADuration{given}, nil
+	}
+	return value, nil
+}
+
+// notADuration stands for a text that is not valid.
+type notADuration struct{ timetypes.GoDuration }
+
+func (v notADuration) ValidateAttribute(
+	_ context.Context, req xattr.ValidateAttributeRequest, resp *xattr.ValidateAttributeResponse,
+) {
+	_, err := ParseDuration(req.Path.String(), v.ValueString())
+	resp.Diagnostics.AddAttributeError(req.Path, fmt.Sprintf("Invalid %s", req.Path), err.Error()+".")
+}
+
+// DurationOf is zero where no duration is given. The framework has asked ValidateAttribute about all that it has read.
+func DurationOf(value timetypes.GoDuration) time.Duration {
+	d, _ := value.ValueGoDuration()
+	return d
+}
+
+// PositiveDuration is for texts that the framework takes for a duration only when it is too late.
+type PositiveDuration struct{}
+
+func (PositiveDuration) Description(context.Context) string { return "a duration over zero" }
+
+func (v PositiveDuration) MarkdownDescription(ctx context.Context) string { return v.Description(ctx) }
+
+func (PositiveDuration) ValidateString(_ context.Context, req validator.StringRequest, resp *validator.StringResponse) {
+	if !IsGiven(req.ConfigValue) {
+		return
+	}
+	d, err := ParseDuration(req.Path.String(), req.ConfigValue.ValueString())
+	if err == nil && d <= 0 {
+		err = fmt.Errorf(`%s is %q; it has to be positive, such as "90s"; leave it out for the default`, req.Path,
+			req.ConfigValue.ValueString())
+	}
+	if err != nil {
+		resp.Diagnostics.AddAttributeError(req.Path, fmt.Sprintf("Invalid %s", req.Path), err.Error()+".")
+	}
+}
+
+// TextOrNull is null for no text.
+func TextOrNull[T ~string](text T) types.String {
+	if text == "" {
+		return types.StringNull()
+	}
+	return types.StringValue(string(text))
+}
+
+// TextOrUnknown is unknown for no text.
+func TextOrUnknown(text string) types.String {
+	if text == "" {
+		return types.StringUnknown()
+	}
+	return types.StringValue(text)
+}
+
+// NumberOrNull is null for no number over zero.
+func NumberOrNull[T int | int64](number T) types.Int64 {
+	if number <= 0 {
+		return types.Int64Null()
+	}
+	return types.Int64Value(int64(number))
+}
+
+// IsGiven tells whether an attribute has a value that is known.
+func IsGiven(value attr.Value) bool { return !value.IsNull() && !value.IsUnknown() }

@@ -1,0 +1,149 @@
+package transport
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Call is one request of an operation, with all its attempts. rabbit-hole makes requests through it, which knows
+// neither contexts nor kept-alive connections, and drops the reason of a 401.
+type Call struct {
+	// Patient is set for what has to be there: 404 may be gone at the next attempt.
+	Patient bool
+	// MakeSure, if there is one, has to succeed before each further attempt.
+	MakeSure func() error
+
+	transport *Transport
+	ctx       context.Context
+	// failing is when the requests began to fail that this one waits with, and failure is what its last attempt came
+	// to.
+	failing time.Time
+	failure error
+
+	attempts atomic.Int32
+	sent     atomic.Bool
+}
+
+// Call begins a call.
+func (t *Transport) Call(ctx context.Context) *Call {
+	return &Call{ctx: t.Logging(ctx), transport: t}
+}
+
+// IsRepeated tells whether there was more than one attempt.
+func (c *Call) IsRepeated() bool { return c.attempts.Load() > 1 }
+
+// IsSent tells whether an attempt may have reached the broker.
+func (c *Call) IsSent() bool { return c.sent.Load() }
+
+// Path escapes each segment once.
+func Path(segments ...string) string {
+	escaped := make([]string, len(segments))
+	for i, s := range segments {
+		escaped[i] = url.PathEscape(s)
+	}
+	return strings.Join(escaped, "/")
+}
+
+// Do makes a request. Body and result are JSON, nil for none.
+func (c *Call) Do(method, pathAndQuery string, body, result any) (status int, err error) {
+	var content io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return 0, err
+		}
+		content = strings.NewReader(string(text))
+	}
+	config := c.transport.config
+	request, err := http.NewRequestWithContext(c.ctx, method, config.Endpoint.String()+"/api/"+pathAndQuery, content)
+	if err != nil {
+		return 0, err
+	}
+	request.SetBasicAuth(config.Username, config.Password)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := c.RoundTrip(request)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if result != nil {
+		if err := json.NewDecoder(response.Body).Decode(result); err != nil {
+			return response.StatusCode, &NotManagement{request.URL.EscapedPath(), err}
+		}
+	}
+	return response.StatusCode, nil
+}
+
+type callKey struct{}
+
+// callOf is the call that the context of a request carries.
+func callOf(ctx context.Context) *Call {
+	c, ok := ctx.Value(callKey{}).(*Call)
+	if !ok {
+		panic("a request that did not come through Call.RoundTrip")
+	}
+	return c
+}
+
+// RoundTrip makes the request, and fails for all but a success, and the deletion of what is gone.
+func (c *Call) RoundTrip(request *http.Request) (*http.Response, error) {
+	request = request.Clone(context.WithValue(c.ctx, callKey{}, c))
+	request.Close = false
+	response, err := c.transport.retry.RoundTrip(request)
+	if err != nil {
+		if response != nil {
+			_ = response.Body.Close()
+		}
+		return nil, c.waitedInVain(err)
+	}
+	if response.StatusCode < 300 || request.Method == http.MethodDelete && response.StatusCode == http.StatusNotFound {
+		if err := isAnswer(request, response); err != nil {
+			_ = response.Body.Close()
+			return nil, err
+		}
+		return response, nil
+	}
+	defer func() { _ = response.Body.Close() }()
+	return nil, c.transport.refusal(request, response)
+}
+
+// isAnswer fails for a success that is not one of RabbitMQ's, which answers a write with 201 or 204. A gateway that
+// asks people to sign in says 200, and has done nothing.
+func isAnswer(request *http.Request, response *http.Response) error {
+	switch response.StatusCode {
+	case http.StatusCreated, http.StatusNoContent, http.StatusNotFound:
+		return nil
+	}
+	if request.Method == http.MethodGet {
+		return nil
+	}
+	return &NotManagement{request.URL.EscapedPath(), fmt.Errorf(
+		"to %s it says %d %s", request.Method, response.StatusCode, http.StatusText(response.StatusCode))}
+}
+
+// longestReason is more than RabbitMQ ever says, and less than a gateway may repeat of a request.
+const longestReason = 1000
+
+func (t *Transport) refusal(request *http.Request, response *http.Response) *Refusal {
+	var body struct{ Error, Reason any }
+	_ = json.NewDecoder(response.Body).Decode(&body)
+	clean := func(text string) string {
+		text = t.Clean(text)
+		if runes := []rune(text); len(runes) > longestReason {
+			return string(runes[:longestReason]) + " …"
+		}
+		return text
+	}
+	code, _ := body.Error.(string)
+	reason, _ := body.Reason.(string)
+	return &Refusal{method: request.Method, path: request.URL.EscapedPath(), Status: response.StatusCode,
+		Code: clean(code), Reason: clean(cmp.Or(reason, code)), Location: clean(response.Header.Get("Location"))}
+}
