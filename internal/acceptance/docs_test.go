@@ -10,6 +10,7 @@ import (
 )
 
 const (
+	// checkout is the repository, as the tests see it.
 	checkout = "../.."
 	// registry is where the pages of docs/ are published, each without its .md.
 	registry = "https://registry.terraform.io/providers/rabbitmqdelay/rabbitmqdelay/latest/docs/"

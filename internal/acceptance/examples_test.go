@@ -21,6 +21,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 )
 
+// examples is the directory of the examples, as the tests see it.
 const examples = "../../examples"
 
 // exampleImports is what the examples import, by address.
