@@ -2,10 +2,10 @@ package drain
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,14 +28,19 @@ type counter interface {
 	close()
 }
 
-// errConnectionEnded is for an AMQP connection that ended in the middle.
-var errConnectionEnded = errors.New("the AMQP connection has ended")
+// endedError is for an AMQP connection that ended in the middle, or that cannot be opened again. It is also for a
+// question that the broker refuses.
+type endedError struct{ err error }
+
+func (e *endedError) Error() string { return "the AMQP connection has ended: " + e.err.Error() }
 
 // amqpCounter asks the queues themselves.
 type amqpCounter struct {
 	http   httpCounter
 	conn   *rabbit.Conn
 	filled *sync.Map // see Prover
+	// failure is set once the connection has ended, or the broker has refused a question.
+	failure atomic.Pointer[endedError]
 }
 
 func (*amqpCounter) isOverAMQP() bool { return true }
@@ -60,7 +65,9 @@ func (c *amqpCounter) ask(ctx context.Context, q topology.Queue, question questi
 	case ctx.Err() != nil:
 		return count, vhost.Client().Interrupted(vhost.Counting(q.Name), ctx.Err())
 	case err != nil:
-		return count, fmt.Errorf("%w: %w", errConnectionEnded, err)
+		ended := &endedError{err}
+		c.failure.CompareAndSwap(nil, ended)
+		return count, ended
 	case time.Since(began) > patience:
 		return count, uncountable(vhost, q.Name, "it took too long to answer")
 	case !exists:

@@ -7,7 +7,7 @@
 //
 // What counts prove is decided by pure rules, which never ask a broker: read rules.go first ([Proof.Judge]), then
 // overdue.go and proven.go. The counts come from one of two counters (counters.go): over AMQP, which a queue answers
-// itself, or through the management API alone. One is chosen for an operation.
+// itself, or through the management API alone. One is chosen for an operation. A connection that ends is opened again.
 //
 // It never deletes or closes anything.
 package drain
@@ -177,7 +177,7 @@ func (p *Prover) lastProof() Proven {
 }
 
 // prove looks at the queues until the looks prove that they are empty, or that messages wait in some. What that takes
-// is decided by Proof. Proven is nil unless they are empty, and were not just glanced at.
+// is decided by Proof. Proven is nil unless they are empty, and were looked at more than once.
 func (p *Prover) prove(
 	ctx context.Context, c counter, queues []topology.Queue, of Proof,
 ) (waiting []QueueDepth, proven *Proven, err error) {
@@ -318,22 +318,34 @@ func (p *Prover) VerifyServed(ctx context.Context, q topology.Queue) error {
 	return err
 }
 
-// count does something with the counter of the operation. Where its connection ends meanwhile, all of it is done again,
-// with the management API as the counter from then on.
+// count does something with the counter of the operation. Where its connection ends meanwhile, all of it is done again
+// over another one, for as long as a request is tried again.
 func (p *Prover) count(ctx context.Context, do func(counter) error) error {
-	for {
+	deadline := time.Now().Add(p.vhost.Client().RetryTimeout())
+	for n := 0; ; n++ {
 		c, err := p.choose(ctx)
-		if err != nil {
+		if err == nil {
+			err = do(c)
+		}
+		ended, is := errors.AsType[*endedError](err)
+		switch {
+		case !is:
+			return err
+		case rabbit.RefusesAMQP(ended.err): // which has another counter chosen
+			continue
+		case !time.Now().Before(deadline):
+			return p.vhost.Disconnected(ended.err)
+		case n == 0:
+			p.vhost.Client().Warn(ctx, "AMQP failed, and is tried again", ended.err)
+		}
+		if err := p.vhost.Client().Wait(ctx, polling); err != nil {
 			return err
 		}
-		if err = do(c); !errors.Is(err, errConnectionEnded) {
-			return err
-		}
-		p.giveUp(ctx, c, err)
 	}
 }
 
-// choose chooses the counter, unless that is done.
+// choose chooses the counter, unless that is done. One that counts over AMQP gets another connection if its own has
+// ended. It is no choice where the broker does not let the user ask over AMQP.
 func (p *Prover) choose(ctx context.Context) (counter, error) {
 	select {
 	case p.choosing <- struct{}{}:
@@ -341,31 +353,31 @@ func (p *Prover) choose(ctx context.Context) (counter, error) {
 	case <-ctx.Done():
 		return nil, p.ended(ctx)
 	}
-	if p.counter != nil {
+	before, isAMQP := p.counter.(*amqpCounter)
+	if p.counter != nil && (!isAMQP || before.failure.Load() == nil) {
 		return p.counter, nil
 	}
-	conn, err := p.vhost.Connect(ctx)
+	var conn *rabbit.Conn
+	var err error
+	if isAMQP {
+		before.close()
+		err = before.failure.Load().err
+	}
+	if !rabbit.RefusesAMQP(err) {
+		conn, err = p.vhost.Connect(ctx)
+	}
 	switch {
 	case err == nil:
 		p.counter = &amqpCounter{http: httpCounter{p.vhost}, conn: conn, filled: &p.filled}
 	case ctx.Err() != nil:
 		return nil, p.ended(ctx)
+	case isAMQP && !rabbit.RefusesAMQP(err):
+		return nil, &endedError{err}
 	default:
 		p.vhost.Client().Warn(ctx, "no AMQP, everything goes through the management API", err)
 		p.counter = httpCounter{p.vhost}
 	}
 	return p.counter, nil
-}
-
-// giveUp has the management API count from now on.
-func (p *Prover) giveUp(ctx context.Context, ended counter, err error) {
-	p.choosing <- struct{}{}
-	defer func() { <-p.choosing }()
-	if p.counter == ended {
-		p.vhost.Client().Warn(ctx, "AMQP failed, going on through the management API", err)
-		ended.close()
-		p.counter = httpCounter{p.vhost}
-	}
 }
 
 func (p *Prover) ended(ctx context.Context) error {

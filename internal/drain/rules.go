@@ -87,8 +87,8 @@ type Verdict struct {
 	Waiting []Count
 	// Disputed are queues in which no message is ready by themselves, and some are by the management API.
 	Disputed []Count
-	// Empty tells whether it is proven that the queues held no message, and Since from when on. After a glance it says
-	// only that none was seen, and Since is zero.
+	// Empty tells whether it is proven that the queues held no message, and Since from when on. After a first look it
+	// says only that none was seen, and Since is zero.
 	Empty bool
 	Since time.Time
 	// Lacks are the counts that are missing, by queue. Another count of what moves is always welcome.
@@ -109,7 +109,7 @@ func (v Verdict) Uncounted() []string {
 }
 
 // Judge says what the counts prove, which are in the order of their answers. A queue whose last count has messages is
-// Waiting or Disputed at once. For a glance one count of each queue is enough, unless an older one leaves a doubt.
+// Waiting or Disputed at once. For a first look one count of each queue is enough, unless an older one leaves a doubt.
 // Otherwise the queues are empty
 //
 //   - if nothing moves: each queue was counted in one round after the other, and none held a message. The rounds went

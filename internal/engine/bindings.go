@@ -98,7 +98,7 @@ func (r *rebinding) update(ctx context.Context) (result Result, err error) {
 	}
 	state, done, err := r.bind(ctx, gone)
 	if err != nil {
-		return r.undoUpdate(ctx, result, own, gone, done, err)
+		return r.undoUpdate(ctx, result, own, done, err)
 	}
 	r.take(gone...)
 	err = wanted(r.claim, r.objects(asked...))
@@ -110,18 +110,19 @@ func (r *rebinding) update(ctx context.Context) (result Result, err error) {
 	return result, err
 }
 
-// undoUpdate takes a failed update back, unless it has removed anything, and returns the bindings then. Own are the
-// bindings before it.
+// undoUpdate takes a failed update back, unless it has removed the binding that the state names. It returns the
+// bindings then. Own are those before it.
 func (r *rebinding) undoUpdate(
-	ctx context.Context, result Result, own, gone []topology.Binding, done []plan.Step, cause error,
+	ctx context.Context, result Result, own []topology.Binding, done []plan.Step, cause error,
 ) (Result, error) {
 	ctx = context.WithoutCancel(ctx)
 	if !r.to.isIn(own) {
 		own = append(own, r.to.binding)
 	}
 	left, err := present(ctx, r.vhost, own)
-	made, kept := r.to.isIn(left), len(without(gone, left...)) == 0
-	if err == nil && !r.isThere && (kept || !made) {
+	named := r.change.Options.Named
+	made, kept := r.to.isIn(left), slices.Contains(left, named)
+	if err == nil && r.to.binding != named && !r.isThere && (kept || !made) {
 		if err = r.undo(ctx, done); err == nil {
 			left = without(left, r.to.binding)
 		}

@@ -54,6 +54,9 @@ type Options struct {
 	Rebuild bool
 	// Guard is for messages that wait in objects to be removed.
 	Guard plan.Guard
+	// Named is for a destination: of the bindings before, the one that the state names. Updates that broke off have
+	// left the others.
+	Named topology.Binding
 	// Own is for a preview: all that the state has in the vhost. Policies there are no rivals. If a create Replaces
 	// them, they go first.
 	Own      topology.Topology

@@ -8,7 +8,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/version"
 )
 
 // Run runs a plan, see [Runner.Run].
@@ -18,14 +17,30 @@ func Run(ctx context.Context, vhost *rabbit.Vhost, steps plan.Plan) (done []plan
 	return r.Run(ctx, steps)
 }
 
+// RunOn runs a plan on a model of a broker, one step after the other. Do does a step there.
+func RunOn(ctx context.Context, do func(plan.Step) (changed bool, err error), steps plan.Plan) ([]plan.Step, error) {
+	r := &Runner{
+		do:       func(_ context.Context, step plan.Step) (bool, error) { return do(step) },
+		parallel: func(context.Context, []plan.Step) int { return 1 },
+	}
+	return r.Run(ctx, steps)
+}
+
 // Runner runs the plans of one operation, all over one AMQP connection where they need one.
-type Runner struct{ target *target }
+type Runner struct {
+	do func(context.Context, plan.Step) (changed bool, err error)
+	// parallel is how many of the steps may run at the same time.
+	parallel func(context.Context, []plan.Step) int
+	// Close ends the AMQP connection, if there is one.
+	Close func()
+}
 
 // NewRunner is for one operation in a vhost. It makes no request.
-func NewRunner(vhost *rabbit.Vhost) *Runner { return &Runner{&target{vhost, drain.NewProver(vhost)}} }
-
-// Close ends the AMQP connection, if there is one.
-func (r *Runner) Close() { r.target.prover.Close() }
+func NewRunner(vhost *rabbit.Vhost) *Runner {
+	t := &target{vhost, drain.NewProver(vhost)}
+	return &Runner{do: func(ctx context.Context, step plan.Step) (bool, error) { return step.Do(ctx, t) },
+		parallel: t.parallel, Close: t.prover.Close}
+}
 
 // Run runs the phases of the plan one after the other, and the steps of a phase at the same time.
 // If a step fails, those that run are finished, no other begins, and the phase's undo runs.
@@ -132,7 +147,7 @@ func (r *Runner) phase(ctx context.Context, steps []plan.Step) (done []plan.Step
 	for range r.parallel(ctx, steps) {
 		workers.Go(func() {
 			for i, ok := take(); ok; i, ok = take() {
-				changed, failure := steps[i].Do(ctx, r.target)
+				changed, failure := r.do(ctx, steps[i])
 				mutex.Lock()
 				effects[i] = changed
 				if failure != nil && (err == nil || i < failedAt) {
@@ -149,35 +164,4 @@ func (r *Runner) phase(ctx context.Context, steps []plan.Step) (done []plan.Step
 		}
 	}
 	return done, err
-}
-
-// parallel is how many of the steps may run at the same time. Before 4.3, RabbitMQ keeps exchanges in Mnesia. There,
-// exchanges that are bound to each other are deleted one after the other. Otherwise 3.10.8 keeps some although it says
-// that it deleted them, and 4.0.5 answers with an internal error (TestTeardownIsComplete).
-//
-// So are queues declared whose leaders RabbitMQ balances, because it counts those that it has. Of 29 queues that were
-// declared at the same time, one node of three had 29 leaders (4.3.6), 28 (4.0.5) or 15 (3.10.8).
-func (r *Runner) parallel(ctx context.Context, steps []plan.Step) int {
-	if slices.ContainsFunc(steps, isBalanced) {
-		return 1
-	}
-	// RabbitMQ 4.3 deletes exchanges at the same time.
-	if deletesExchanges(steps) && !version.AtLeast(r.target.vhost.Client().Version(ctx), 4, 3) {
-		return 1
-	}
-	return min(r.target.vhost.Client().MaxParallelRequests(), len(steps))
-}
-
-// isBalanced tells whether RabbitMQ chooses a node for the leader of a queue by those that there are.
-func isBalanced(step plan.Step) bool {
-	declare, is := step.(plan.DeclareQueue)
-	return is && declare.Queue.Arguments["x-queue-leader-locator"] == "balanced"
-}
-
-// deletesExchanges tells whether all steps do that, and there are several.
-func deletesExchanges(steps []plan.Step) bool {
-	return len(steps) > 1 && !slices.ContainsFunc(steps, func(step plan.Step) bool {
-		exchange, ok := step.(plan.DeleteExchange)
-		return !ok || exchange.IfUnused
-	})
 }

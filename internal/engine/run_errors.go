@@ -105,8 +105,8 @@ func objects(steps []plan.Step) string {
 		switch _, binds := step.(plan.Bind); {
 		case binds:
 			bindings++
-		case step.Makes():
-			names = append(names, step.Object())
+		case step.Effect().Makes:
+			names = append(names, step.Effect().Object)
 		}
 	}
 	switch {

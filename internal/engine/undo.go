@@ -56,8 +56,8 @@ const undoTime = 3 * time.Minute
 func (e *UndoError) leave(missing map[string]bool, steps []plan.Step) {
 	e.Left = append(e.Left, steps...)
 	for _, step := range steps {
-		if step.Makes() {
-			missing[step.Object()] = true
+		if step.Effect().Makes {
+			missing[step.Effect().Object] = true
 		}
 	}
 }
@@ -68,9 +68,9 @@ func (r *Runner) takeBack(ctx context.Context, undo *UndoError, steps []plan.Ste
 		return
 	}
 	for _, step := range steps {
-		exchange := step.Object()
+		exchange := step.Effect().Object
 		gone := slices.DeleteFunc(slices.Clone(undo.Done),
-			func(step plan.Step) bool { return !step.Makes() || step.Object() != exchange })
+			func(step plan.Step) bool { return !step.Effect().Makes || step.Effect().Object != exchange })
 		undo.Done, undo.Left = stepsWithout(undo.Done, gone), append(gone, undo.Left...)
 	}
 }
@@ -82,7 +82,7 @@ func stepsWithout(steps, others []plan.Step) []plan.Step {
 	})
 }
 
-func onlyLooks(step plan.Step) bool { return step.Object() == "" }
+func onlyLooks(step plan.Step) bool { return step.Effect().Object == "" }
 
 // mayGoOn tells whether the broker has refused one step, and may do another one. Whoever may not use the vhost is
 // refused all.

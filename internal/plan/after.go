@@ -7,8 +7,8 @@ import "github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topol
 func After(t topology.Topology, done []Step) topology.Topology {
 	t = t.Clone()
 	for _, step := range done {
-		if step.Makes() {
-			step.change(t)
+		if effect := step.Effect(); effect.Makes {
+			effect.change(t)
 		}
 	}
 	return t
@@ -18,8 +18,8 @@ func After(t topology.Topology, done []Step) topology.Topology {
 func without(t topology.Topology, removed []Step) topology.Topology {
 	t = t.Clone()
 	for _, step := range removed {
-		if !step.Makes() {
-			step.change(t)
+		if effect := step.Effect(); effect.change != nil && !effect.Makes {
+			effect.change(t)
 		}
 	}
 	return t

@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"errors"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -110,8 +109,7 @@ func (r *racer) next(t *rapid.T) {
 	switch {
 	case err == nil:
 	case r.failed:
-		var refusal plantest.Refusal
-		if !errors.As(err, &refusal) { // it is the other's
+		if !plantest.IsRefusal(err) { // it is the other's
 			t.Fatalf("undo: %s: %v", step, err)
 		}
 	default:

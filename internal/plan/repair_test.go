@@ -337,8 +337,8 @@ func TestDiffRecreatesAQueueOnlyWhileItIsEmpty(t *testing.T) {
 	b.Bindings.Add(topologytest.ToQueue("t.delay-00", "foreign", plantest.Application))
 	kept := b.Queues["t.delay-01"]
 	err := b.Run(plan.Repair(desired, b.Actual(desired)))
-	if err == nil || !strings.Contains(err.Error(), `verify that nothing waits in "t.delay-01": 3 messages wait in `+
-		`"t.delay-01"`) {
+	if err == nil || !strings.Contains(err.Error(), `recreating queue "t.delay-01", whose arguments cannot be `+
+		`changed, in vhost "/" is not possible while messages wait: 3 in queue "t.delay-01"`) {
 		t.Errorf("got %v", err)
 	}
 	if b.Messages["t.delay-01"] != 3 {
@@ -373,7 +373,8 @@ func TestDiffKeepsAQueueThatFillsMeanwhile(t *testing.T) {
 			step++
 			return nil
 		}
-		if err := b.Run(todo); err == nil || !strings.Contains(err.Error(), `delete queue "t.delay-00": not empty`) {
+		if err := b.Run(todo); err == nil || !strings.Contains(err.Error(),
+			`delete queue "t.delay-00" in vhost "/" is not possible while messages wait`) {
 			t.Errorf("message before step %d: got %v", number, err)
 		}
 		same(t, b.Snapshot(), before, fmt.Sprintf("after a message before step %d", number))

@@ -41,17 +41,28 @@ type Phase struct {
 // Step is one thing to do on a broker. It says in one line what that is.
 type Step interface {
 	fmt.Stringer
-	// Object is the exchange, queue or policy that the step makes or takes away, in words. That of a binding is its
-	// source. It is empty for a step that only looks.
-	Object() string
-	// Makes tells whether the step makes its object, or binds it onwards.
-	Makes() bool
-	// Inverse is the step that takes this one back, by what there was before. It is nil for a step that only looks.
-	Inverse(before topology.Topology) Step
 	// Do does it. It tells whether that changed something, or may have, because the answer got lost.
 	Do(ctx context.Context, on Target) (changed bool, err error)
+	// Effect is what it does to objects.
+	Effect() Effect
+}
+
+// Effect is what a step does to objects: nothing if it only looks.
+type Effect struct {
+	// Object is the exchange, queue or policy that the step makes or takes away, in words. That of a binding is its
+	// source.
+	Object string
+	// Makes tells whether the step makes its object, or binds it onwards.
+	Makes bool
+	// Inverse is the step that takes this one back, by what there was before.
+	Inverse func(before topology.Topology) Step
 	// change does it to a topology.
-	change(t topology.Topology)
+	change func(topology.Topology)
+}
+
+// becomes is the inverse of a step that what was there before does not matter for.
+func becomes(step Step) func(topology.Topology) Step {
+	return func(topology.Topology) Step { return step }
 }
 
 // Target is what steps are done on: a broker, or a model of one.
@@ -77,17 +88,8 @@ type DeclareExchange struct {
 	New bool
 }
 
-func (s DeclareExchange) String() string { return "declare " + s.Object() }
-
-// Object is the exchange.
-func (s DeclareExchange) Object() string { return topology.ExchangeObject(s.Exchange.Name) }
-
-// Makes is true.
-func (DeclareExchange) Makes() bool { return true }
-
-// Inverse deletes the exchange.
-func (s DeclareExchange) Inverse(topology.Topology) Step {
-	return DeleteExchange{Name: s.Exchange.Name}
+func (s DeclareExchange) String() string {
+	return "declare " + topology.ExchangeObject(s.Exchange.Name)
 }
 
 // Do declares it.
@@ -95,7 +97,11 @@ func (s DeclareExchange) Do(ctx context.Context, on Target) (bool, error) {
 	return on.DeclareExchange(ctx, s)
 }
 
-func (s DeclareExchange) change(t topology.Topology) { t.Exchanges[s.Exchange.Name] = s.Exchange }
+// Effect is the exchange.
+func (s DeclareExchange) Effect() Effect {
+	return Effect{topology.ExchangeObject(s.Exchange.Name), true, becomes(DeleteExchange{Name: s.Exchange.Name}),
+		func(t topology.Topology) { t.Exchanges[s.Exchange.Name] = s.Exchange }}
+}
 
 // DeclareQueue creates a queue; an equal one is left as it is.
 type DeclareQueue struct {
@@ -104,63 +110,46 @@ type DeclareQueue struct {
 	New bool
 }
 
-func (s DeclareQueue) String() string { return "declare " + s.Object() }
-
-// Object is the queue.
-func (s DeclareQueue) Object() string { return topology.QueueObject(s.Queue.Name) }
-
-// Makes is true.
-func (DeclareQueue) Makes() bool { return true }
-
-// Inverse deletes the queue, if it is empty.
-func (s DeclareQueue) Inverse(topology.Topology) Step {
-	return DeleteQueue{Queue: s.Queue, IfEmpty: true}
-}
+func (s DeclareQueue) String() string { return "declare " + topology.QueueObject(s.Queue.Name) }
 
 // Do declares it.
 func (s DeclareQueue) Do(ctx context.Context, on Target) (bool, error) {
 	return on.DeclareQueue(ctx, s)
 }
 
-func (s DeclareQueue) change(t topology.Topology) { t.Queues[s.Queue.Name] = s.Queue }
+// Effect is the queue. It is taken back if it is empty.
+func (s DeclareQueue) Effect() Effect {
+	return Effect{topology.QueueObject(s.Queue.Name), true, becomes(DeleteQueue{Queue: s.Queue, IfEmpty: true}),
+		func(t topology.Topology) { t.Queues[s.Queue.Name] = s.Queue }}
+}
 
 // Bind creates a binding.
 type Bind struct{ Binding topology.Binding }
 
 func (s Bind) String() string { return "bind " + s.Binding.Describe() }
 
-// Object is the source of the binding.
-func (s Bind) Object() string { return topology.ExchangeObject(s.Binding.Source) }
-
-// Makes is true.
-func (Bind) Makes() bool { return true }
-
-// Inverse deletes the binding.
-func (s Bind) Inverse(topology.Topology) Step { return Unbind(s) }
-
 // Do creates it.
 func (s Bind) Do(ctx context.Context, on Target) (bool, error) { return on.Bind(ctx, s) }
 
-func (s Bind) change(t topology.Topology) { t.Bindings.Add(s.Binding) }
+// Effect is the binding.
+func (s Bind) Effect() Effect {
+	return Effect{topology.ExchangeObject(s.Binding.Source), true, becomes(Unbind(s)),
+		func(t topology.Topology) { t.Bindings.Add(s.Binding) }}
+}
 
 // Unbind deletes a binding.
 type Unbind struct{ Binding topology.Binding }
 
 func (s Unbind) String() string { return "unbind " + s.Binding.Describe() }
 
-// Object is the source of the binding.
-func (s Unbind) Object() string { return topology.ExchangeObject(s.Binding.Source) }
-
-// Makes is false.
-func (Unbind) Makes() bool { return false }
-
-// Inverse binds again.
-func (s Unbind) Inverse(topology.Topology) Step { return Bind(s) }
-
 // Do deletes it.
 func (s Unbind) Do(ctx context.Context, on Target) (bool, error) { return on.Unbind(ctx, s) }
 
-func (s Unbind) change(t topology.Topology) { delete(t.Bindings, s.Binding) }
+// Effect is that the binding is gone.
+func (s Unbind) Effect() Effect {
+	return Effect{topology.ExchangeObject(s.Binding.Source), false, becomes(Bind(s)),
+		func(t topology.Topology) { delete(t.Bindings, s.Binding) }}
+}
 
 // DeleteExchange deletes an exchange with its bindings.
 type DeleteExchange struct {
@@ -169,27 +158,21 @@ type DeleteExchange struct {
 	IfUnused bool
 }
 
-func (s DeleteExchange) String() string { return "delete " + s.Object() }
-
-// Object is the exchange.
-func (s DeleteExchange) Object() string { return topology.ExchangeObject(s.Name) }
-
-// Makes is false.
-func (DeleteExchange) Makes() bool { return false }
-
-// Inverse declares the exchange, without its bindings.
-func (s DeleteExchange) Inverse(before topology.Topology) Step {
-	return DeclareExchange{Exchange: before.Exchanges[s.Name]}
-}
+func (s DeleteExchange) String() string { return "delete " + topology.ExchangeObject(s.Name) }
 
 // Do deletes it.
 func (s DeleteExchange) Do(ctx context.Context, on Target) (bool, error) {
 	return on.DeleteExchange(ctx, s)
 }
 
-func (s DeleteExchange) change(t topology.Topology) {
-	delete(t.Exchanges, s.Name)
-	maps.DeleteFunc(t.Bindings, func(b topology.Binding, _ struct{}) bool { return touches(b, s.Name) })
+// Effect is that the exchange and its bindings are gone. Taken back, it has no bindings.
+func (s DeleteExchange) Effect() Effect {
+	return Effect{topology.ExchangeObject(s.Name), false,
+		func(before topology.Topology) Step { return DeclareExchange{Exchange: before.Exchanges[s.Name]} },
+		func(t topology.Topology) {
+			delete(t.Exchanges, s.Name)
+			maps.DeleteFunc(t.Bindings, func(b topology.Binding, _ struct{}) bool { return touches(b, s.Name) })
+		}}
 }
 
 // DeleteQueue deletes a queue, with its messages if there are any.
@@ -202,73 +185,56 @@ type DeleteQueue struct {
 	Sources []string
 }
 
-func (s DeleteQueue) String() string { return "delete " + s.Object() }
-
-// Object is the queue.
-func (s DeleteQueue) Object() string { return topology.QueueObject(s.Queue.Name) }
-
-// Makes is false.
-func (DeleteQueue) Makes() bool { return false }
-
-// Inverse declares the queue, without the bindings into it.
-func (s DeleteQueue) Inverse(topology.Topology) Step { return DeclareQueue{Queue: s.Queue} }
+func (s DeleteQueue) String() string { return "delete " + topology.QueueObject(s.Queue.Name) }
 
 // Do deletes it.
 func (s DeleteQueue) Do(ctx context.Context, on Target) (bool, error) { return on.DeleteQueue(ctx, s) }
 
-func (s DeleteQueue) change(t topology.Topology) {
-	delete(t.Queues, s.Queue.Name)
-	maps.DeleteFunc(t.Bindings, func(b topology.Binding, _ struct{}) bool {
-		return b.LeadsTo(topology.ToQueue, s.Queue.Name)
-	})
+// Effect is that the queue and the bindings into it are gone. Taken back, it has no bindings.
+func (s DeleteQueue) Effect() Effect {
+	return Effect{topology.QueueObject(s.Queue.Name), false, becomes(DeclareQueue{Queue: s.Queue}),
+		func(t topology.Topology) {
+			delete(t.Queues, s.Queue.Name)
+			t.Bindings.DeleteInto(map[string]topology.Queue{s.Queue.Name: s.Queue})
+		}}
 }
 
 // SetPolicy sets a policy, whatever there is under its name.
 type SetPolicy struct{ Policy topology.Policy }
 
-func (s SetPolicy) String() string { return "set " + s.Object() }
-
-// Object is the policy.
-func (s SetPolicy) Object() string { return topology.PolicyObject(s.Policy.Name) }
-
-// Makes is true.
-func (SetPolicy) Makes() bool { return true }
-
-// Inverse sets the policy that there was, or deletes this one.
-func (s SetPolicy) Inverse(before topology.Topology) Step {
-	if p, existed := before.Policies[s.Policy.Name]; existed {
-		return SetPolicy{p}
-	}
-	return DeletePolicy{Name: s.Policy.Name}
-}
+func (s SetPolicy) String() string { return "set " + topology.PolicyObject(s.Policy.Name) }
 
 // Do sets it.
 func (s SetPolicy) Do(ctx context.Context, on Target) (bool, error) { return on.SetPolicy(ctx, s) }
 
-func (s SetPolicy) change(t topology.Topology) { t.Policies[s.Policy.Name] = s.Policy }
+// Effect is the policy. Taken back, there is the one from before, if there was one.
+func (s SetPolicy) Effect() Effect {
+	return Effect{topology.PolicyObject(s.Policy.Name), true,
+		func(before topology.Topology) Step {
+			if p, existed := before.Policies[s.Policy.Name]; existed {
+				return SetPolicy{p}
+			}
+			return DeletePolicy{Name: s.Policy.Name}
+		},
+		func(t topology.Topology) { t.Policies[s.Policy.Name] = s.Policy }}
+}
 
 // DeletePolicy deletes a policy.
 type DeletePolicy struct{ Name string }
 
-func (s DeletePolicy) String() string { return "delete " + s.Object() }
-
-// Object is the policy.
-func (s DeletePolicy) Object() string { return topology.PolicyObject(s.Name) }
-
-// Makes is false.
-func (DeletePolicy) Makes() bool { return false }
-
-// Inverse sets the policy again.
-func (s DeletePolicy) Inverse(before topology.Topology) Step {
-	return SetPolicy{before.Policies[s.Name]}
-}
+func (s DeletePolicy) String() string { return "delete " + topology.PolicyObject(s.Name) }
 
 // Do deletes it.
 func (s DeletePolicy) Do(ctx context.Context, on Target) (bool, error) {
 	return on.DeletePolicy(ctx, s)
 }
 
-func (s DeletePolicy) change(t topology.Topology) { delete(t.Policies, s.Name) }
+// Effect is that the policy is gone.
+func (s DeletePolicy) Effect() Effect {
+	return Effect{topology.PolicyObject(s.Name), false,
+		func(before topology.Topology) Step { return SetPolicy{before.Policies[s.Name]} },
+		func(t topology.Topology) { delete(t.Policies, s.Name) }}
+}
 
 // VerifyAllowed fails if the user may not declare or bind the existing object, or may set no policy. To declare it
 // takes the permissions to delete it and to bring it back. It changes nothing.
@@ -285,16 +251,8 @@ func (s VerifyAllowed) Do(ctx context.Context, on Target) (bool, error) {
 	return false, on.VerifyAllowed(ctx, s)
 }
 
-// Object is empty: it only looks.
-func (VerifyAllowed) Object() string { return "" }
-
-// Makes is false.
-func (VerifyAllowed) Makes() bool { return false }
-
-// Inverse is nil.
-func (VerifyAllowed) Inverse(topology.Topology) Step { return nil }
-
-func (VerifyAllowed) change(topology.Topology) {}
+// Effect is none.
+func (VerifyAllowed) Effect() Effect { return Effect{} }
 
 // AwaitDurable waits until RabbitMQ has new quorum queues on disk: until then, a kill of its node takes along what
 // comes into them.
@@ -309,16 +267,8 @@ func (s AwaitDurable) Do(ctx context.Context, on Target) (bool, error) {
 	return false, on.AwaitDurable(ctx, s)
 }
 
-// Object is empty: it only looks.
-func (AwaitDurable) Object() string { return "" }
-
-// Makes is false.
-func (AwaitDurable) Makes() bool { return false }
-
-// Inverse is nil.
-func (AwaitDurable) Inverse(topology.Topology) Step { return nil }
-
-func (AwaitDurable) change(topology.Topology) {}
+// Effect is none.
+func (AwaitDurable) Effect() Effect { return Effect{} }
 
 // VerifyAlone fails if anything else is bound to the binding's source.
 type VerifyAlone struct {
@@ -334,16 +284,8 @@ func (s VerifyAlone) Do(ctx context.Context, on Target) (bool, error) {
 	return false, on.VerifyAlone(ctx, s)
 }
 
-// Object is empty: it only looks.
-func (VerifyAlone) Object() string { return "" }
-
-// Makes is false.
-func (VerifyAlone) Makes() bool { return false }
-
-// Inverse is nil.
-func (VerifyAlone) Inverse(topology.Topology) Step { return nil }
-
-func (VerifyAlone) change(topology.Topology) {}
+// Effect is none.
+func (VerifyAlone) Effect() Effect { return Effect{} }
 
 // VerifyEmpty fails if one of the queues holds messages. The order is that in which messages move from queue to queue,
 // so that none is overlooked because it moves meanwhile.
@@ -372,16 +314,8 @@ func (s VerifyEmpty) Do(ctx context.Context, on Target) (bool, error) {
 	return false, on.VerifyEmpty(ctx, s)
 }
 
-// Object is empty: it only looks.
-func (VerifyEmpty) Object() string { return "" }
-
-// Makes is false.
-func (VerifyEmpty) Makes() bool { return false }
-
-// Inverse is nil.
-func (VerifyEmpty) Inverse(topology.Topology) Step { return nil }
-
-func (VerifyEmpty) change(topology.Topology) {}
+// Effect is none.
+func (VerifyEmpty) Effect() Effect { return Effect{} }
 
 // Steps are the steps of all phases in their order.
 func (p Plan) Steps() []Step {

@@ -54,8 +54,8 @@ func (t teardown) look(guard Guard, removal []Step) Plan {
 func (t teardown) allowed(removal []Step) []Step {
 	var steps []Step
 	for _, step := range removal {
-		if back := step.Inverse(t.actual); back != nil {
-			steps = append(steps, VerifyAllowed{back})
+		if inverse := step.Effect().Inverse; inverse != nil {
+			steps = append(steps, VerifyAllowed{inverse(t.actual)})
 		}
 	}
 	return steps

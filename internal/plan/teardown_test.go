@@ -112,7 +112,7 @@ func TestTeardownRefusesWhileMessagesWait(t *testing.T) {
 		touched := 0
 		b.After = func(plan.Step) { touched++ }
 		err := b.Run(b.Teardown(desired, test.guard))
-		if want := fmt.Sprintf("2 messages wait in %q", test.queue); err == nil || !strings.Contains(err.Error(),
+		if want := fmt.Sprintf("2 in queue %q", test.queue); err == nil || !strings.Contains(err.Error(),
 			want) {
 			t.Errorf("%+v: got %v", test, err)
 		}
@@ -135,7 +135,7 @@ func TestTeardownRestoresTheEntryIfItDoesNotRunEmpty(t *testing.T) {
 		}
 	}
 	err := b.Run(b.Teardown(desired, plan.Guard{Drain: time.Minute}))
-	if err == nil || !strings.Contains(err.Error(), `2 messages wait in "t.delay-02"`) || !closed {
+	if err == nil || !strings.Contains(err.Error(), `2 in queue "t.delay-02"`) || !closed {
 		t.Errorf("got %v, entry closed: %t", err, closed)
 	}
 	same(t, b.Snapshot(), before, "after the refusal")
@@ -368,7 +368,7 @@ func TestUndoKeepsWhatHoldsMessages(t *testing.T) {
 		b.Messages[queue] = 1
 		made := b.Snapshot()
 		if err := b.Run(plan.Undo(desired, todo.Steps())); err == nil || !strings.Contains(err.Error(),
-			fmt.Sprintf("1 messages wait in %q", queue)) {
+			fmt.Sprintf("1 in queue %q", queue)) {
 			t.Errorf("got %v", err)
 		}
 		same(t, b.Snapshot(), made, "after the undo")

@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
@@ -59,7 +59,7 @@ func inAnyOrder(t *rapid.T, b *plantest.Broker) {
 	}
 }
 
-var errInjected = errors.New("injected")
+var errInjected error = &rabbit.Error{Kind: rabbit.Refused, Op: "do a step", Reason: "injected"}
 
 // failAt lets the step with the number fail, once.
 func failAt(b *plantest.Broker, number int) {

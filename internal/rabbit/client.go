@@ -6,7 +6,7 @@
 // [Client.Probe] sends one message over AMQP.
 //
 // Every request goes through the package transport, which limits them, writes the log, and tries again what fails. What
-// is done again because of a start of the broker is in retry.go. See confirm in vhost.go for what an answer 404 means.
+// an answer 404 means is decided in retry.go.
 //
 // It never decides what to change, and knows nothing of plans. It never puts a secret into a log line or an error. It
 // seldom lists a whole vhost's queues or bindings. It does so for an inventory, and to find who uses an exchange. An
@@ -122,6 +122,9 @@ func (c *Client) MaxParallelRequests() int { return c.http.MaxParallelRequests()
 
 // Warn writes a warning to the log.
 func (c *Client) Warn(ctx context.Context, text string, err error) { c.http.Warn(ctx, text, err) }
+
+// RetryTimeout is how long what fails is tried again.
+func (c *Client) RetryTimeout() time.Duration { return c.retryTimeout }
 
 // BindsAtOnce tells whether nobody waits until new quorum queues are durable.
 func (c *Client) BindsAtOnce() bool { return c.bindsAtOnce }

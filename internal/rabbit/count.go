@@ -79,39 +79,31 @@ func (i countInfo) count() *QueueCount {
 
 // Count asks the management API how much a queue holds. It is nil for a queue that does not exist.
 func (v *Vhost) Count(ctx context.Context, queue string, kind CountKind) (*QueueCount, error) {
-	return again(ctx, v.client, func() (*QueueCount, error) {
-		var info countInfo
-		err := v.client.get(ctx, &info, string(kind), "queues", v.name, queue)
-		if transport.IsNotFound(err) {
-			return nil, v.confirm(ctx)
-		}
-		if err == nil {
-			err = about(queue, info.Name)
-		}
-		if err != nil {
-			return nil, v.client.failed(v.Counting(queue), err)
-		}
-		return info.count(), nil
-	})
+	var info countInfo
+	err := v.get(ctx, &info, string(kind), "queues", v.name, queue)
+	if transport.IsNotFound(err) {
+		return nil, nil
+	}
+	if err == nil {
+		err = about(queue, info.Name)
+	}
+	if err != nil {
+		return nil, v.client.failed(v.Counting(queue), err)
+	}
+	return info.count(), nil
 }
 
 // CountAll counts all queues of the vhost, by their names.
 func (v *Vhost) CountAll(ctx context.Context) (map[string]*QueueCount, error) {
-	return again(ctx, v.client, func() (map[string]*QueueCount, error) {
-		var list []countInfo
-		err := v.client.get(ctx, &list, string(CountedNow), "queues", v.name)
-		if transport.IsNotFound(err) {
-			err = v.confirm(ctx)
-		}
-		if err != nil {
-			return nil, v.client.failed(fmt.Sprintf("count the messages in vhost %q", v.name), err)
-		}
-		counts := map[string]*QueueCount{}
-		for _, info := range list {
-			counts[info.Name] = info.count()
-		}
-		return counts, nil
-	})
+	var list []countInfo
+	if err := v.get(ctx, &list, string(CountedNow), "queues", v.name); err != nil {
+		return nil, v.client.failed(fmt.Sprintf("count the messages in vhost %q", v.name), err)
+	}
+	counts := map[string]*QueueCount{}
+	for _, info := range list {
+		counts[info.Name] = info.count()
+	}
+	return counts, nil
 }
 
 // Counting is what counting the messages of a queue is called in errors.

@@ -52,6 +52,12 @@ func IsKind(err error, kinds ...Kind) bool {
 	return is && slices.Contains(kinds, e.Kind)
 }
 
+// IsBarred tells whether the user may not use the vhost at all.
+func IsBarred(err error) bool {
+	e, is := errors.AsType[*Error](err)
+	return is && e.Kind == Forbidden && e.Hint == vhostHint
+}
+
 // SameCause tells whether two errors, of an operation and of its undo, are both that the broker does not answer.
 func SameCause(err, other error) bool {
 	isAway := func(err error) bool { return IsKind(err, Unreachable, Timeout, Unavailable) }
@@ -130,8 +136,8 @@ func (c *Client) Interrupted(op string, err error) error { return c.failed(op, e
 
 // failed turns the outcome of a request into an *Error. Op is the action and its object.
 func (c *Client) failed(op string, err error) error {
-	if transport.Wraps[Described](err) {
-		return err
+	if described, is := errors.AsType[Described](err); is {
+		return described
 	}
 	if r, is := errors.AsType[*transport.Refusal](err); is {
 		return c.refused(op, r)
@@ -245,6 +251,19 @@ func (c *Client) notConnected(ctx context.Context, op string, err error) error {
 	}
 	return &Error{Unreachable, op, reason, "this takes AMQP: check amqp_uri or RABBITMQ_AMQP_URI, and the user's " +
 		"access to the vhost"}
+}
+
+// Disconnected is for an AMQP connection that has ended while it counted messages, and cannot be opened again.
+func (v *Vhost) Disconnected(err error) error {
+	return &Error{Unavailable, fmt.Sprintf("count messages in vhost %q over AMQP", v.name),
+		v.client.http.Clean(err.Error()), "nothing is deleted while it is not certain that queues are empty. Try again"}
+}
+
+// RefusesAMQP tells whether the broker does not let this user ask over AMQP: that is more than the end of a connection.
+func RefusesAMQP(err error) bool {
+	closed, is := errors.AsType[*amqp.Error](err)
+	return is && (slices.Contains([]int{amqp.AccessRefused, amqp.ResourceLocked, amqp.PreconditionFailed,
+		amqp.NotAllowed}, closed.Code) || isLimit(err))
 }
 
 // isLimit tells whether AMQP was refused because of a limit.

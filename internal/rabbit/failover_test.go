@@ -26,11 +26,14 @@ import (
 )
 
 // cut is a log of a link. Once it is set, the next that a client sends ends the connection, and does not reach the
-// broker.
-type cut struct{ atomic.Bool }
+// broker. The connection after that is left alone.
+type cut struct {
+	atomic.Bool
+	done atomic.Bool
+}
 
 func (c *cut) Write(p []byte) (int, error) {
-	if c.Load() {
+	if c.Load() && c.done.CompareAndSwap(false, true) {
 		return 0, io.ErrClosedPipe
 	}
 	return len(p), nil

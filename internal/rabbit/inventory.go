@@ -19,7 +19,7 @@ import (
 // them, those included that the user may not look into.
 func (c *Client) Vhosts(ctx context.Context) ([]string, error) {
 	call := c.http.Call(ctx)
-	call.Patient = true // for a broker that is starting
+	call.Judge = patient
 	var vhosts []struct{ Name string }
 	_, err := call.Do(http.MethodGet, "vhosts?columns=name", nil, &vhosts)
 	if transport.IsNotFound(err) || err == nil && vhosts == nil {
@@ -39,14 +39,8 @@ func (c *Client) Vhosts(ctx context.Context) ([]string, error) {
 // Inventory reads all objects of the vhost, to find out which cascades and ladders they make. Where no exchange is
 // worth it, it leaves out queues and bindings. It makes one request for the exchanges. If any of them is worth it, it
 // makes one each for all queues, all bindings and all policies, however many there are.
-func (v *Vhost) Inventory(ctx context.Context, worth func(topology.Exchange) bool,
-) (topology.Topology, error) {
-	return repeat(ctx, v.client, func() (topology.Topology, error) { return v.everything(ctx, worth) },
-		func(err error) bool { return errors.Is(err, errStarting) })
-}
-
-func (v *Vhost) everything(ctx context.Context, worth func(topology.Exchange) bool,
-) (topology.Topology, error) {
+func (v *Vhost) Inventory(ctx context.Context, worth func(topology.Exchange) bool) (topology.Topology, error) {
+	v = &Vhost{client: v.client, name: v.name, isListed: true}
 	there := topology.New()
 	exchanges, err := v.exchanges(ctx)
 	if err != nil {
@@ -66,7 +60,7 @@ func (v *Vhost) everything(ctx context.Context, worth func(topology.Exchange) bo
 	group.Go(func() error { return v.list(together, &queues, "queues", inventoryQueueColumns) })
 	var policies policy.Policies
 	group.Go(func() (err error) {
-		policies, err = v.policyList(together, "policies")
+		policies, err = v.policies(together, "policies")
 		return err
 	})
 	group.Go(func() error { return v.list(together, &bindings, "bindings", inventoryBindingColumns) })
@@ -94,13 +88,7 @@ const (
 
 // list reads all objects of a kind. RabbitMQ counts no messages for it, which would take longer than all the rest.
 func (v *Vhost) list(ctx context.Context, result any, kind, columns string) error {
-	err := v.client.get(ctx, result, "?disable_stats=true&columns="+columns, kind, v.name)
-	if transport.IsNotFound(err) {
-		if gone := v.confirm(ctx); gone != nil {
-			return gone
-		}
-	}
-	if err != nil {
+	if err := v.get(ctx, result, "?disable_stats=true&columns="+columns, kind, v.name); err != nil {
 		return v.client.failed(fmt.Sprintf("list the %s of vhost %q", kind, v.name), err)
 	}
 	return nil

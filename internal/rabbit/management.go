@@ -11,11 +11,13 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit/transport"
 )
 
-// get reads what rabbit-hole cannot: with a query for columns, and without failing on what an unhealthy queue
-// puts into fields that nobody asked for.
-func (c *Client) get(ctx context.Context, result any, query string, path ...string) error {
-	_, err := c.http.Call(ctx).Do(http.MethodGet, transport.Path(path...)+query, nil, result)
-	return err
+// get reads what rabbit-hole cannot: with a query for columns, and without failing on what an unhealthy queue puts into
+// fields that nobody asked for.
+func (v *Vhost) get(ctx context.Context, result any, query string, path ...string) error {
+	return v.ask(ctx, func(call *transport.Call) error {
+		_, err := call.Do(http.MethodGet, transport.Path(path...)+query, nil, result)
+		return err
+	})
 }
 
 // listed finds out whether it was the answer that rabbit-hole could not read.

@@ -11,17 +11,11 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// DeclaredPolicies are those of the vhost.
-func (v *Vhost) DeclaredPolicies(ctx context.Context) (policy.Declared, error) {
-	return again(ctx, v.client, func() (policy.Declared, error) { return v.policies(ctx) })
-}
-
-// policies are those of the vhost. Every user with the tag management may list them (3.10.8 to 4.3.6,
+// DeclaredPolicies are those of the vhost. Every user with the tag management may list them (3.10.8 to 4.3.6,
 // TestPolicyAtOnce), where one policy by its name takes policymaker or administrator. A gateway may not pass the
 // lists on: that is no error.
-func (v *Vhost) policies(ctx context.Context) (policy.Declared, error) {
-	lists, err := askAll(ctx, []string{"policies", "operator-policies"},
-		func(ctx context.Context, kind string) (policy.Policies, error) { return v.policyList(ctx, kind) })
+func (v *Vhost) DeclaredPolicies(ctx context.Context) (policy.Declared, error) {
+	lists, err := askAll(ctx, []string{"policies", "operator-policies"}, v.policies)
 	return policy.Declared{Users: lists[0], Operators: lists[1]}, err
 }
 
@@ -32,7 +26,7 @@ func (v *Vhost) MaySet(ctx context.Context, p topology.Policy) error {
 		// Tags are a text before 3.9.
 		Tags loose[[]string] `json:"tags"`
 	}
-	if err := v.client.get(ctx, &who, "", "whoami"); err != nil || len(who.Tags.value) == 0 ||
+	if err := v.get(ctx, &who, "", "whoami"); err != nil || len(who.Tags.value) == 0 ||
 		slices.Contains(who.Tags.value, "policymaker") || slices.Contains(who.Tags.value, "administrator") {
 		return nil //nolint:nilerr // see above
 	}
@@ -43,8 +37,8 @@ func (v *Vhost) MaySet(ctx context.Context, p topology.Policy) error {
 
 const policymakerHint = "the user needs the tag policymaker: rabbitmqctl set_user_tags <user> management policymaker"
 
-// policyList is nil if it cannot be read.
-func (v *Vhost) policyList(ctx context.Context, kind string) (policy.Policies, error) {
+// policies are nil if they cannot be read.
+func (v *Vhost) policies(ctx context.Context, kind string) (policy.Policies, error) {
 	var list []struct {
 		Name       string                `json:"name"`
 		Pattern    string                `json:"pattern"`
@@ -52,7 +46,7 @@ func (v *Vhost) policyList(ctx context.Context, kind string) (policy.Policies, e
 		Priority   float64               `json:"priority"`
 		Definition loose[map[string]any] `json:"definition"`
 	}
-	err := v.client.get(ctx, &list, "", kind, v.name)
+	err := v.get(ctx, &list, "", kind, v.name)
 	if transport.IsNotFound(err) {
 		return nil, nil
 	}

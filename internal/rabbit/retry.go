@@ -2,95 +2,109 @@ package rabbit
 
 import (
 	"context"
-	"errors"
-	"maps"
-	"slices"
+	"net/http"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit/transport"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// A write, or a read of many requests, is done again if a start or a stop of the broker has come in between: again. An
-// answer 404 says nothing then. An object is missing only if it is so once more after the vhost was seen to be there:
-// orOnceMore, confirmMissing.
+// The package transport repeats a request that fails in a way that may pass. What an answer 401, 403 or 404 of a vhost
+// means is decided here, by the Judge of a call: RabbitMQ answers 404 to everything for some moments when it starts and
+// stops (TestRestart). While a vhost is deleted, it answers as for one that the user may not use (3.10 to 4.3,
+// TestVhostIsDeletedMeanwhile).
 
-// errStarting is for a broker that answered 404 to everything, and then no longer did. It does so for some moments when
-// it starts and stops (TestRestart).
+// startingTime is how long a broker may start or stop. After that, an address that answers 404 is a wrong one.
+const startingTime = 6 * time.Second
+
+// errStarting is for a broker that answered 404 to something that is there.
 var errStarting = &Error{Unavailable, "read from the management API", "RabbitMQ is starting or stopping", "try again"}
-
-// again repeats work that a start or stop of the broker, or the deletion of the vhost, has interrupted. Meanwhile
-// RabbitMQ answers for the vhost as for one that the user may not use (3.10 to 4.3, TestVhostIsDeletedMeanwhile).
-func again[T any](ctx context.Context, c *Client, do func() (T, error)) (T, error) {
-	began := time.Now()
-	return repeat(ctx, c, do, func(err error) bool {
-		return errors.Is(err, errStarting) || IsBarred(err) && time.Since(began) < transport.StartingTime
-	})
-}
-
-// IsBarred tells whether the user may not use the vhost at all.
-func IsBarred(err error) bool {
-	e, is := errors.AsType[*Error](err)
-	return is && e.Kind == Forbidden && e.Hint == vhostHint
-}
-
-// repeat does something until it is no longer worth repeating, or the time for retries is over. Beside that, it makes
-// sure that the broker is RabbitMQ.
-func repeat[T any](ctx context.Context, c *Client, do func() (T, error), isWorthIt func(error) bool) (T, error) {
-	other := make(chan error, 1)
-	go func() { other <- c.identify(ctx) }()
-	result, err := untilDone(ctx, c, do, isWorthIt)
-	if refused := <-other; refused != nil {
-		err = refused
-	}
-	return result, err
-}
-
-func untilDone[T any](ctx context.Context, c *Client, do func() (T, error), isWorthIt func(error) bool) (T, error) {
-	deadline := time.Now().Add(c.retryTimeout)
-	for n := 0; ; n++ {
-		result, err := do()
-		if err == nil || !isWorthIt(err) || transport.IsHasty(ctx) || !time.Now().Add(transport.Backoff(n)).Before(deadline) {
-			return result, err
-		}
-		select {
-		case <-time.After(transport.Backoff(n)):
-		case <-ctx.Done():
-			return result, c.failed("wait for RabbitMQ to start", ctx.Err())
-		}
-	}
-}
-
-// orOnceMore asks once more for a missing object, if the vhost is there: the broker may have started meanwhile.
-func (v *Vhost) orOnceMore(ctx context.Context, ask func() error) error {
-	err := ask()
-	if transport.IsNotFound(err) {
-		if err = v.confirm(ctx); err == nil {
-			err = ask()
-		}
-	}
-	return err
-}
-
-// confirmMissing makes sure that the queues are missing which were not found. They are asked for once more, because the
-// broker may have started just before it was asked for the vhost.
-func (v *Vhost) confirmMissing(ctx context.Context, want topology.Topology, state *State) error {
-	if err := v.confirm(ctx); err != nil {
-		return err
-	}
-	missing := slices.DeleteFunc(slices.Sorted(maps.Keys(want.Queues)), func(name string) bool {
-		_, found := state.Queues[name]
-		return found
-	})
-	_, err := askAll(ctx, missing, func(ctx context.Context, name string) (bool, error) {
-		_, exists, err := v.queue(ctx, name)
-		if err == nil && exists {
-			err = errStarting
-		}
-		return exists, err
-	})
-	return err
-}
 
 // WithoutRetries is for requests whose answer is welcome but not needed: what fails is not tried again.
 func WithoutRetries(ctx context.Context) context.Context { return transport.WithoutRetries(ctx) }
+
+// patient is the judge of what every RabbitMQ answers.
+func patient(r *transport.Refusal) (worth time.Duration, err error) {
+	if r.Status == http.StatusNotFound {
+		return startingTime, nil
+	}
+	return 0, nil
+}
+
+// ask asks about objects of the vhost. One is missing only if the answer is 404 once more after the vhost was seen to
+// be there. Meanwhile it makes sure that the broker is RabbitMQ.
+func (v *Vhost) ask(ctx context.Context, question func(*transport.Call) error) error {
+	other := make(chan error, 1)
+	go func() { other <- v.client.identify(ctx) }()
+	call, isConfirmed := v.client.http.Call(ctx), false
+	call.Judge = func(r *transport.Refusal) (worth time.Duration, err error) {
+		if r.Status != http.StatusNotFound || isConfirmed {
+			return v.whileBarred(r)
+		}
+		if _, err := v.confirm(ctx); err != nil {
+			return 0, err
+		}
+		isConfirmed = true
+		return v.client.retryTimeout, nil
+	}
+	err := question(call)
+	if refused := <-other; refused != nil {
+		return refused
+	}
+	return err
+}
+
+// whileBarred is the judge of what is there, and of what is missing for certain.
+func (v *Vhost) whileBarred(r *transport.Refusal) (worth time.Duration, err error) {
+	if v.bars(r) {
+		return startingTime, nil
+	}
+	return 0, nil
+}
+
+// bars tells whether the answer is that the user may not use the vhost at all, which may be because it is being
+// deleted.
+func (v *Vhost) bars(r *transport.Refusal) bool {
+	isForbidden := r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden
+	return isForbidden && permissionHint(r.Reason) == vhostHint && !v.isListed
+}
+
+// judge is the judge of a write. An answer 404 is that of a starting broker where nothing is missing.
+func (w write) judge(ctx context.Context, v *Vhost, r *transport.Refusal) (worth time.Duration, err error) {
+	switch {
+	case v.bars(r):
+		return startingTime, nil
+	case r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden:
+		// The permissions of a vhost that is being deleted may go before it.
+		if _, gone := v.confirm(ctx); IsBarred(gone) || IsKind(gone, VhostNotFound) {
+			return 0, gone
+		}
+		return 0, nil
+	case r.Status != http.StatusNotFound:
+		return 0, nil
+	}
+	starts, err := v.confirm(ctx)
+	if err == nil && !starts {
+		starts, err = w.hasAll(ctx, v)
+	}
+	if err == nil && starts {
+		return v.client.retryTimeout, errStarting
+	}
+	return 0, err
+}
+
+// hasAll tells whether all is there that the write needs.
+func (w write) hasAll(ctx context.Context, v *Vhost) (has bool, err error) {
+	if w.binding == nil {
+		return w.declares, nil
+	}
+	if _, has, err = v.Exchange(ctx, w.binding.Source); err != nil || !has {
+		return has, err
+	}
+	if w.binding.DestinationType == topology.ToQueue {
+		_, has, err = v.Queue(ctx, w.binding.Destination)
+	} else {
+		_, has, err = v.Exchange(ctx, w.binding.Destination)
+	}
+	return has, err
+}

@@ -15,17 +15,13 @@ import (
 // RabbitMQ's if-unused sees the first of them alone. RabbitMQ 4.3.6 answers 500 for them if the name is not in Latin-1.
 // To find the queues takes a list of all queues of the vhost, without statistics.
 func (v *Vhost) Users(ctx context.Context, exchange string) ([]string, error) {
-	return again(ctx, v.client, func() ([]string, error) { return v.users(ctx, exchange) })
-}
-
-func (v *Vhost) users(ctx context.Context, exchange string) ([]string, error) {
 	var users []string
 	var inbound topology.Bindings
 	var exchanges []exchangeInfo
 	var queues []queueInfo
 	group, together := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		inbound, err = v.inbound(together, []string{exchange}, nil)
+		inbound, err = v.Inbound(together, []string{exchange}, nil)
 		return err
 	})
 	group.Go(func() (err error) {

@@ -3,10 +3,11 @@ package rabbit
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit/transport"
 )
@@ -15,6 +16,8 @@ import (
 type Vhost struct {
 	client *Client
 	name   string
+	// isListed is set for one of several that the user may not be allowed to use: nobody waits until it is deleted.
+	isListed bool
 }
 
 // Vhost is the vhost of this name. It makes no request.
@@ -29,37 +32,59 @@ func (v *Vhost) Client() *Client { return v.client }
 // everywhere is an exchange that every vhost has and that cannot be deleted.
 const everywhere = "amq.direct"
 
-// confirm makes sure that the answer 404 means a missing object. The answer also comes for a wrong base path and for a
-// vhost that does not exist. Since 4.3 it also comes for a vhost that the user may not use.
-func (v *Vhost) confirm(ctx context.Context) error {
-	const confirming = "confirm that the endpoint is a RabbitMQ management API"
+// confirm makes sure that the answer 404 means a missing object, once the broker has started, and tells whether it did
+// so only now. The answer also comes for a wrong base path and for a vhost that does not exist. Since 4.3 it also comes
+// for a vhost that the user may not use.
+func (v *Vhost) confirm(ctx context.Context) (starts bool, err error) {
+	call := v.client.http.Call(ctx)
+	call.Judge = func(r *transport.Refusal) (worth time.Duration, err error) {
+		if r.Status != http.StatusNotFound {
+			return v.whileBarred(r)
+		}
+		if starts, err = v.verifyManagement(ctx); err != nil {
+			return 0, err
+		}
+		if starts {
+			return v.client.retryTimeout, errStarting
+		}
+		if err = v.absent(ctx, r); IsBarred(err) && !v.isListed {
+			return startingTime, err
+		}
+		return 0, err
+	}
 	var exchange struct{ Name string }
-	err := v.client.get(ctx, &exchange, "?columns=name", "exchanges", v.name, everywhere)
+	_, err = call.Do(http.MethodGet, transport.Path("exchanges", v.name, everywhere)+"?columns=name", nil, &exchange)
 	if err == nil {
 		err = about(everywhere, exchange.Name)
 	}
-	if err == nil {
-		return nil
+	if err != nil {
+		return false, v.client.failed(v.looking(), err)
 	}
-	if !transport.IsNotFound(err) {
-		return v.client.failed(v.looking(), err)
-	}
+	return call.IsRepeated(), nil
+}
+
+// verifyManagement makes sure that the endpoint is a management API, and tells whether it starts now.
+func (v *Vhost) verifyManagement(ctx context.Context) (starts bool, err error) {
+	const confirming = "confirm that the endpoint is a RabbitMQ management API"
 	overview := v.client.http.Call(ctx)
-	overview.Patient = true
-	if _, err := v.client.overview(overview); transport.IsNotFound(err) {
-		return v.client.failed(confirming, transport.Unlike("/api/overview", err))
-	} else if err != nil {
-		return v.client.failed(confirming, err)
-	} else if overview.IsRepeated() {
-		return errStarting
+	overview.Judge = patient
+	if _, err = v.client.overview(overview); transport.IsNotFound(err) {
+		err = transport.Unlike("/api/overview", err)
 	}
-	var r *transport.Refusal
+	if err != nil {
+		return false, v.client.failed(confirming, err)
+	}
+	return overview.IsRepeated(), nil
+}
+
+// absent is why the vhost is not found at a management API.
+func (v *Vhost) absent(ctx context.Context, r *transport.Refusal) error {
 	// RabbitMQ's words for a vhost that does not exist (TestPermissions)
-	if errors.As(err, &r) && r.Code != "" && r.Code != "Object Not Found" {
+	if r.Code != "" && r.Code != "Object Not Found" {
 		return &Error{Forbidden, v.looking(),
 			fmt.Sprintf("user %q may not use it, or it does not exist: %s", v.client.username, r.Reason), vhostHint}
 	}
-	if r != nil && r.Code == "" {
+	if r.Code == "" {
 		return v.losesSlash(r.Error() + ", and RabbitMQ does not say it")
 	}
 	if strings.Contains(v.name, "/") {

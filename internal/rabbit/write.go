@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
@@ -53,7 +54,7 @@ func (v *Vhost) DeclareQueue(
 	return v.write(ctx, w, func(call *transport.Call) (int, error) {
 		code, err := call.Do(http.MethodPut, transport.Path("queues", v.name, q.Name),
 			declarationBody{Durable: q.Durable, AutoDelete: q.AutoDelete, Arguments: q.Arguments}, nil)
-		if err == nil && call.IsRepeated() {
+		if err == nil && call.IsUnsure() {
 			err = isServed()
 		}
 		return code, err
@@ -75,7 +76,7 @@ func (v *Vhost) Unbind(ctx context.Context, b topology.Binding) (changed bool, e
 	info := bindingInfo(b)
 	info.PropertiesKey = propertiesKey(b.RoutingKey)
 	if b.Arguments != "" {
-		info.PropertiesKey, err = again(ctx, v.client, func() (string, error) { return v.hashedKey(ctx, w, b) })
+		info.PropertiesKey, err = v.hashedKey(ctx, w, b)
 		if err != nil || info.PropertiesKey == "" {
 			return false, err
 		}
@@ -87,12 +88,17 @@ func (v *Vhost) Unbind(ctx context.Context, b topology.Binding) (changed bool, e
 
 // hashedKey is the properties key of a binding with arguments, empty if the binding does not exist.
 func (v *Vhost) hashedKey(ctx context.Context, w write, b topology.Binding) (string, error) {
-	found, err := v.bindingsBetween(v.client.http.Call(ctx), bindingInfo(b))
-	switch {
-	case transport.IsNotFound(err):
-		return "", v.confirm(ctx)
-	case err != nil:
-		return "", v.notWritten(ctx, w, err)
+	var found []rabbithole.BindingInfo
+	err := v.ask(ctx, func(call *transport.Call) (err error) {
+		list := v.client.management(call).ListExchangeBindingsBetween
+		if b.DestinationType == topology.ToQueue {
+			list = v.client.management(call).ListQueueBindingsBetween
+		}
+		found, err = listed(list(v.name, b.Source, b.Destination))
+		return err
+	})
+	if err != nil && !transport.IsNotFound(err) {
+		return "", v.notWritten(w, err)
 	}
 	i := slices.IndexFunc(found, func(info rabbithole.BindingInfo) bool { return binding(info) == b })
 	if i < 0 {
@@ -160,26 +166,41 @@ func (v *Vhost) write(
 	if err := v.client.identify(ctx); err != nil {
 		return false, err
 	}
-	return again(ctx, v.client, func() (bool, error) {
-		call := v.client.http.Call(ctx)
-		var unsure error
-		if w.makeSure != nil {
-			call.MakeSure = func() error {
-				unsure = w.makeSure()
-				return unsure
-			}
-			if err := call.MakeSure(); err != nil {
-				return changed, err
-			}
+	if w.makeSure != nil {
+		if err := w.makeSure(); err != nil {
+			return false, err
 		}
-		code, err := send(call)
-		if unsure != nil {
-			return changed || call.IsSent(), unsure
-		}
-		had, err := v.effect(ctx, w, call, code, err)
-		changed = changed || had
-		return changed, err
-	})
+	}
+	call := v.client.http.Call(ctx)
+	call.MakeSure = w.makeSure
+	call.Judge = func(r *transport.Refusal) (time.Duration, error) { return w.judge(ctx, v, r) }
+	code, err := send(call)
+	switch {
+	case err != nil:
+		return call.IsUnsure(), v.notWritten(w, err)
+	case code == http.StatusNotFound: // the object to delete is gone already
+		return call.IsUnsure(), nil
+	case code != http.StatusNoContent || !w.declares || call.IsUnsure():
+		return true, nil
+	case w.isNew:
+		return false, v.exists(w.op)
+	}
+	return false, nil
+}
+
+// notWritten is for a write that failed, or that could not be sent.
+func (v *Vhost) notWritten(w write, err error) error {
+	isRefused := transport.Wraps[*transport.Refusal](err)
+	err = v.client.failed(v.inVhost(w.op), err)
+	if failure, is := errors.AsType[*Error](err); is && isRefused && failure.Kind == Forbidden {
+		failure.Hint = cmp.Or(failure.Hint, w.needs)
+	}
+	return err
+}
+
+// exists is for what somebody else has made, and nobody had seen before.
+func (v *Vhost) exists(op string) error {
+	return &Error{Exists, v.inVhost(op), "somebody else has declared it just now", ""}
 }
 
 // inVhost says where something is done.
@@ -201,13 +222,6 @@ func bindingInfo(b topology.Binding) rabbithole.BindingInfo {
 		DestinationType: string(b.DestinationType), Destination: b.Destination,
 		Arguments: argumentsOf(b),
 	}
-}
-
-func (v *Vhost) bindingsBetween(call *transport.Call, info rabbithole.BindingInfo) ([]rabbithole.BindingInfo, error) {
-	if info.DestinationType == string(topology.ToQueue) {
-		return listed(v.client.management(call).ListQueueBindingsBetween(v.name, info.Source, info.Destination))
-	}
-	return listed(v.client.management(call).ListExchangeBindingsBetween(v.name, info.Source, info.Destination))
 }
 
 // propertiesKey is how the management API encodes a routing key: a tilde separates it from a hash
@@ -245,72 +259,4 @@ func (v *Vhost) VerifyAlone(ctx context.Context, op string, b topology.Binding) 
 		return v.exists(op)
 	}
 	return nil
-}
-
-// effect tells whether a call had an effect. It had none if the broker refused it, if it never reached the broker, or
-// if things were so already at the first attempt.
-func (v *Vhost) effect(ctx context.Context, w write, call *transport.Call, code int, err error) (bool, error) {
-	retried := call.IsRepeated() // the first answer may have been lost
-	if err == nil && code == http.StatusNotFound {
-		// Either the object to delete is gone already, or nothing is found.
-		return retried, v.confirm(ctx)
-	}
-	if err == nil {
-		wasSo := code == http.StatusNoContent && w.declares
-		if wasSo && !retried && w.isNew {
-			err = v.exists(w.op)
-		}
-		return !wasSo || retried, err
-	}
-	refused, isAnswered := errors.AsType[*transport.Refusal](err)
-	lost := call.IsSent() && (!isAnswered || refused.Status >= 500 || retried)
-	if transport.IsNotFound(err) {
-		// Either an object that is needed is missing, or everything.
-		if confirmed := v.confirm(ctx); confirmed != nil {
-			return lost, confirmed
-		}
-		if missing, unknown := v.missing(ctx, w); unknown != nil {
-			return lost, unknown
-		} else if !missing {
-			return lost, errStarting
-		}
-	}
-	return lost, v.notWritten(ctx, w, err)
-}
-
-// notWritten is for a write that failed, or that could not be sent.
-func (v *Vhost) notWritten(ctx context.Context, w write, err error) error {
-	err = v.client.failed(v.inVhost(w.op), err)
-	failure, is := errors.AsType[*Error](err)
-	if !is || failure.Kind != Forbidden {
-		return err
-	}
-	// The permissions of a vhost that is being deleted may go before it.
-	if gone := v.confirm(ctx); IsBarred(gone) || IsKind(gone, VhostNotFound) {
-		return gone
-	}
-	failure.Hint = cmp.Or(failure.Hint, w.needs)
-	return err
-}
-
-// exists is for what somebody else has made, and nobody had seen before.
-func (v *Vhost) exists(op string) error {
-	return &Error{Exists, v.inVhost(op), "somebody else has declared it just now", ""}
-}
-
-// missing tells whether something is missing that the write needs beside the vhost.
-func (v *Vhost) missing(ctx context.Context, w write) (bool, error) {
-	if w.binding == nil {
-		return !w.declares, nil
-	}
-	look := v
-	_, exists, err := look.Exchange(ctx, w.binding.Source)
-	switch {
-	case err != nil || !exists:
-	case w.binding.DestinationType == topology.ToQueue:
-		_, exists, err = look.Queue(ctx, w.binding.Destination)
-	default:
-		_, exists, err = look.Exchange(ctx, w.binding.Destination)
-	}
-	return !exists, err
 }

@@ -8,7 +8,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -27,13 +30,13 @@ type Broker struct {
 	After func(plan.Step)
 	// young are the quorum queues of a plan that no AwaitDurable has come after. None may be bound. A queue that a
 	// recreation declares, or its undo, is not among them: messages flow meanwhile.
-	young      map[string]bool
-	recreating bool
+	young, recreated map[string]bool
 }
 
 // NewBroker returns a broker that holds a copy of the topology.
 func NewBroker(t topology.Topology) *Broker {
-	return &Broker{Topology: t.Clone(), Messages: map[string]int64{}, young: map[string]bool{}}
+	return &Broker{Topology: t.Clone(), Messages: map[string]int64{}, young: map[string]bool{},
+		recreated: map[string]bool{}}
 }
 
 // Snapshot is a copy of what the broker has at the moment.
@@ -42,7 +45,7 @@ func (b *Broker) Snapshot() topology.Topology { return b.Clone() }
 // Actual is the topology that a reader of the broker hands to Diff. It has the objects that desired names, and the
 // bindings of the exchanges that it owns. It also has the bindings of others that lead to objects to be recreated.
 func (b *Broker) Actual(desired topology.Topology) topology.Topology {
-	actual := b.Within(desired)
+	actual := b.Part(desired)
 	exchanges, queues := plan.Recreated(desired, actual)
 	maps.Copy(actual.Bindings, b.inbound(exchanges, queues))
 	return actual
@@ -51,7 +54,7 @@ func (b *Broker) Actual(desired topology.Topology) topology.Topology {
 // Teardown is the plan for the topology that a reader of the broker hands to it. If the plan needs them, that has the
 // bindings of others to the exchanges that desired owns, and to its queues.
 func (b *Broker) Teardown(desired topology.Topology, guard plan.Guard) plan.Plan {
-	actual := b.Within(desired)
+	actual := b.Part(desired)
 	if plan.NeedsInbound(desired, guard) {
 		exchanges := slices.DeleteFunc(slices.Collect(maps.Keys(actual.Exchanges)),
 			func(name string) bool { return !desired.Owns(name) })
@@ -62,7 +65,7 @@ func (b *Broker) Teardown(desired topology.Topology, guard plan.Guard) plan.Plan
 
 // Rebuild is the plan for what a reader of the broker hands to it.
 func (b *Broker) Rebuild(before, after topology.Topology, guard plan.Guard) plan.Plan {
-	actual := b.Within(plan.Union(before, after))
+	actual := b.Part(plan.Union(before, after))
 	exchanges, queues := slices.Collect(maps.Keys(before.Exchanges)), slices.Collect(maps.Keys(before.Queues))
 	exchanges = slices.DeleteFunc(exchanges, func(name string) bool { return !before.Owns(name) })
 	if plan.RebuildsDelivery(before, after, actual) {
@@ -91,115 +94,64 @@ func (b *Broker) inbound(exchanges, queues []string) topology.Bindings {
 	return found
 }
 
-// Refusal is the error of a step that would lose messages or others' bindings.
-type Refusal string
-
-func (r Refusal) Error() string { return string(r) }
-
-// Run executes the plan. When a step fails, it leaves out the rest of the phase, runs the phase's undo and returns the
-// error. It does so at once, or at the end if all that is refused is to recreate an object.
+// Run runs the plan by the engine's runner, one step after the other.
 func (b *Broker) Run(todo plan.Plan) error {
 	clear(b.young) // those that a plan before has declared are old by now
-	var refused error
-	var done []plan.Step
-	left := map[string]bool{}
+	clear(b.recreated)
 	for _, phase := range todo {
-		if left[phase.Recreates] || slices.ContainsFunc(phase.Needs, func(object string) bool { return left[object] }) {
-			continue
-		}
-		err := b.phase(phase, &done)
-		var refusal Refusal
-		if err != nil && (phase.Recreates == "" || !errors.As(err, &refusal)) {
-			return errors.Join(refused, err)
-		}
-		if err != nil {
-			left[phase.Recreates] = true
-			refused = errors.Join(refused, err)
-		}
-	}
-	return refused
-}
-
-func (b *Broker) phase(phase plan.Phase, done *[]plan.Step) error {
-	b.recreating = phase.Recreates != ""
-	defer func() { b.recreating = false }()
-	for _, step := range b.arranged(phase.Steps) {
-		if err := b.step(step); err != nil {
-			err = fmt.Errorf("%s: %w", step, err)
-			if phase.Undo == nil {
-				return err
-			}
-			if undo := b.undo(phase.Undo(*done)); undo != nil {
-				err = fmt.Errorf("%w, and undo: %v", err, undo) //nolint:errorlint // what failed is the step
-			}
-			return err
-		}
-		*done = append(*done, step)
-	}
-	return nil
-}
-
-func (b *Broker) arranged(steps []plan.Step) []plan.Step {
-	if b.Arrange == nil {
-		return steps
-	}
-	return b.Arrange(steps)
-}
-
-// undo runs all steps of which nothing is missing that their phase needs.
-func (b *Broker) undo(todo plan.Plan) (err error) {
-	missing := map[string]bool{}
-	lack := func(step plan.Step) {
-		if step.Makes() {
-			missing[step.Object()] = true
-		}
-	}
-	for _, phase := range todo {
-		if slices.ContainsFunc(phase.Needs, func(object string) bool { return missing[object] }) {
-			for _, step := range phase.Steps {
-				lack(step)
-			}
-			continue
-		}
-		failed := false
-		for _, step := range b.arranged(phase.Steps) {
-			failure := b.step(step)
-			if failure == nil {
-				continue
-			}
-			failed = true
-			lack(step)
-			err = errors.Join(err, fmt.Errorf("%s: %w", step, failure))
-			if step.Object() == "" {
-				return err
+		for _, step := range phase.Steps {
+			if declare, is := step.(plan.DeclareQueue); is && phase.Recreates != "" {
+				b.recreated[declare.Queue.Name] = true
 			}
 		}
-		if failed && phase.Undo != nil {
-			err = errors.Join(err, b.undo(phase.Undo(nil)))
-		}
 	}
+	_, err := engine.RunOn(context.Background(), b.step, b.arranged(todo))
 	return err
+}
+
+// arranged is the plan with its steps in the order of Arrange.
+func (b *Broker) arranged(todo plan.Plan) plan.Plan {
+	if b.Arrange == nil {
+		return todo
+	}
+	arranged := slices.Clone(todo)
+	for i, phase := range arranged {
+		arranged[i].Steps = b.Arrange(phase.Steps)
+		if phase.Undo != nil {
+			arranged[i].Undo = func(done []plan.Step) plan.Plan { return b.arranged(phase.Undo(done)) }
+		}
+	}
+	return arranged
 }
 
 // Step runs one step that belongs to no plan, without an undo.
 func (b *Broker) Step(step plan.Step) error {
 	defer clear(b.young)
-	return b.step(step)
+	_, err := b.step(step)
+	return err
 }
 
-func (b *Broker) step(step plan.Step) error {
+func (b *Broker) step(step plan.Step) (changed bool, err error) {
 	if b.Before != nil {
 		if err := b.Before(step); err != nil {
-			return err
+			return false, err
 		}
 	}
-	if _, err := step.Do(context.Background(), b); err != nil {
-		return err
-	}
-	if b.After != nil {
+	if changed, err = step.Do(context.Background(), b); err == nil && b.After != nil {
 		b.After(step)
 	}
-	return nil
+	return changed, err
+}
+
+// IsRefusal tells whether the error is that of a step that would lose messages or others' bindings.
+func IsRefusal(err error) bool {
+	_, isNotEmpty := errors.AsType[*drain.NotEmptyError](err)
+	return isNotEmpty || rabbit.IsKind(err, rabbit.InUse)
+}
+
+// refused is the error of a broker that refuses a step.
+func refused(kind rabbit.Kind, step plan.Step, reason string) error {
+	return &rabbit.Error{Kind: kind, Op: step.String(), Reason: reason}
 }
 
 var _ plan.Target = (*Broker)(nil)
@@ -208,7 +160,7 @@ var _ plan.Target = (*Broker)(nil)
 func (b *Broker) DeclareExchange(_ context.Context, s plan.DeclareExchange) (bool, error) {
 	have, exists := b.Exchanges[s.Exchange.Name]
 	if exists {
-		return false, refuse(have.Equal(s.Exchange), s.New)
+		return false, refuse(s, have.Equal(s.Exchange), s.New)
 	}
 	b.Exchanges[s.Exchange.Name] = s.Exchange
 	return true, nil
@@ -218,23 +170,20 @@ func (b *Broker) DeclareExchange(_ context.Context, s plan.DeclareExchange) (boo
 func (b *Broker) DeclareQueue(_ context.Context, s plan.DeclareQueue) (bool, error) {
 	have, exists := b.Queues[s.Queue.Name]
 	if exists {
-		return false, refuse(have.Equal(s.Queue), s.New)
+		return false, refuse(s, have.Equal(s.Queue), s.New)
 	}
-	b.young[s.Queue.Name] = s.Queue.Type() == "quorum" && !b.recreating
+	b.young[s.Queue.Name] = s.Queue.Type() == "quorum" && !b.recreated[s.Queue.Name]
 	b.Queues[s.Queue.Name] = s.Queue
 	return true, nil
 }
 
-// ErrExists is the error of a declaration that must not find what it declares.
-var ErrExists = errors.New("it exists already")
-
 // refuse is the error of a declaration that finds its object.
-func refuse(isEqual, isNew bool) error {
+func refuse(step plan.Step, isEqual, isNew bool) error {
 	switch {
 	case !isEqual:
-		return errors.New("inequivalent arg")
+		return refused(rabbit.Conflict, step, "inequivalent arg")
 	case isNew:
-		return ErrExists
+		return refused(rabbit.Exists, step, "it exists already")
 	}
 	return nil
 }
@@ -246,10 +195,10 @@ func (b *Broker) Bind(_ context.Context, s plan.Bind) (bool, error) {
 		return false, fmt.Errorf("queue %q would lose what comes into it if its node was killed", binding.Destination)
 	}
 	if !b.Has(binding.Source) {
-		return false, fmt.Errorf("no exchange %q", binding.Source)
+		return false, refused(rabbit.NotFound, s, fmt.Sprintf("no exchange %q", binding.Source))
 	}
 	if !b.Takes(binding) {
-		return false, fmt.Errorf("no %s %q", binding.DestinationType, binding.Destination)
+		return false, refused(rabbit.NotFound, s, fmt.Sprintf("no %s %q", binding.DestinationType, binding.Destination))
 	}
 	b.Bindings.Add(binding)
 	return true, nil
@@ -266,7 +215,7 @@ func (b *Broker) DeleteExchange(_ context.Context, s plan.DeleteExchange) (bool,
 	if s.IfUnused {
 		for binding := range b.Bindings {
 			if binding.Source == s.Name {
-				return false, Refusal("in use")
+				return false, refused(rabbit.InUse, s, "in use")
 			}
 		}
 	}
@@ -281,12 +230,16 @@ func (b *Broker) DeleteExchange(_ context.Context, s plan.DeleteExchange) (bool,
 func (b *Broker) DeleteQueue(_ context.Context, s plan.DeleteQueue) (bool, error) {
 	name := s.Queue.Name
 	if s.IfEmpty && b.Messages[name] > 0 {
-		return false, Refusal("not empty")
+		return false, notEmpty(s.String(), name, b.Messages[name])
 	}
 	delete(b.Queues, name)
 	delete(b.Messages, name)
 	b.dropBindings(func(binding topology.Binding) bool { return binding.LeadsTo(topology.ToQueue, name) })
 	return true, nil
+}
+
+func notEmpty(why, queue string, messages int64) error {
+	return &drain.NotEmptyError{Vhost: "/", Why: why, Queues: []drain.QueueDepth{{Name: queue, Messages: messages}}}
 }
 
 // SetPolicy sets a policy.
@@ -314,7 +267,7 @@ func (b *Broker) VerifyAllowed(context.Context, plan.VerifyAllowed) error { retu
 func (b *Broker) VerifyAlone(_ context.Context, s plan.VerifyAlone) error {
 	for binding := range b.Bindings {
 		if binding.Source == s.Binding.Source && binding != s.Binding {
-			return ErrExists
+			return refused(rabbit.Exists, s, "something else is bound")
 		}
 	}
 	return nil
@@ -327,7 +280,7 @@ func (b *Broker) VerifyEmpty(_ context.Context, s plan.VerifyEmpty) error {
 			b.Messages[q.Name] = 0
 		}
 		if waiting := b.Messages[q.Name]; waiting > 0 {
-			return Refusal(fmt.Sprintf("%d messages wait in %q", waiting, q.Name))
+			return notEmpty(s.Why, q.Name, waiting)
 		}
 	}
 	return nil

@@ -291,7 +291,7 @@ func (s Subject) notRemoved(verb string, err *engine.NotRemovedError) diag.Diagn
 
 // opensEntry tells whether a step belongs to the entry.
 func (s Subject) opensEntry(step plan.Step) bool {
-	return step.Makes() && step.Object() == topology.ExchangeObject(s.Desired.Entry)
+	return step.Effect().Makes && step.Effect().Object == topology.ExchangeObject(s.Desired.Entry)
 }
 
 // holdsMessages says what waits, and the ways out.
@@ -417,4 +417,11 @@ func (s Subject) NotRecognized(verb string, err error) diag.Diagnostic {
 	}
 	return diag.NewAttributeErrorDiagnostic(path.Root("entry_exchange"), "Not the entry of a cascade", fmt.Sprintf(
 		"Could not %s exchange %q in vhost %q: %s. %s", verb, s.Desired.Entry, s.Vhost, other, instead))
+}
+
+// Outcome is what is left to say of a change that was made, or broke off.
+func (s Subject) Outcome(before topology.Topology, result engine.Result) diag.Diagnostics {
+	diags := s.TakenOver(result.TakenOver)
+	diags.Append(s.Warnings(result.State)...)
+	return append(diags, s.LeftStanding(before.Delivery, result.Users)...)
 }

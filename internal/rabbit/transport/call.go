@@ -16,8 +16,9 @@ import (
 // Call is one request of an operation, with all its attempts. rabbit-hole makes requests through it, which knows
 // neither contexts nor kept-alive connections, and drops the reason of a 401.
 type Call struct {
-	// Patient is set for what has to be there: 404 may be gone at the next attempt.
-	Patient bool
+	// Judge, if there is one, says what an answer means that is not a success, nor may pass as all failures of a broker
+	// may: for how long it is worth another attempt, if it is. An error is the outcome when there is none.
+	Judge func(*Refusal) (worth time.Duration, err error)
 	// MakeSure, if there is one, has to succeed before each further attempt.
 	MakeSure func() error
 
@@ -27,9 +28,12 @@ type Call struct {
 	// to.
 	failing time.Time
 	failure error
+	// refusal is the last answer, unless that is a success.
+	refusal *Refusal
 
 	attempts atomic.Int32
-	sent     atomic.Bool
+	isSent   atomic.Bool
+	isUnsure bool
 }
 
 // Call begins a call.
@@ -40,8 +44,8 @@ func (t *Transport) Call(ctx context.Context) *Call {
 // IsRepeated tells whether there was more than one attempt.
 func (c *Call) IsRepeated() bool { return c.attempts.Load() > 1 }
 
-// IsSent tells whether an attempt may have reached the broker.
-func (c *Call) IsSent() bool { return c.sent.Load() }
+// IsUnsure tells whether an attempt may have reached the broker whose outcome nobody knows.
+func (c *Call) IsUnsure() bool { return c.isUnsure }
 
 // Path escapes each segment once.
 func Path(segments ...string) string {
@@ -111,8 +115,8 @@ func (c *Call) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		return response, nil
 	}
-	defer func() { _ = response.Body.Close() }()
-	return nil, c.transport.refusal(request, response)
+	_ = response.Body.Close()
+	return nil, c.refusal
 }
 
 // isAnswer fails for a success that is not one of RabbitMQ's, which answers a write with 201 or 204. A gateway that

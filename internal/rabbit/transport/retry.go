@@ -32,44 +32,52 @@ func IsHasty(ctx context.Context) bool { return ctx.Value(hasty{}) != nil }
 // the same when they are repeated.
 func (t *Transport) worthRetrying(ctx context.Context, response *http.Response, err error) (bool, error) {
 	call := callOf(ctx)
-	starting := err == nil && call.Patient && response.StatusCode == http.StatusNotFound
-	passes := starting || mayPass(response, err)
+	call.refusal = nil
+	if err == nil && response.StatusCode >= 300 {
+		call.refusal = t.refusal(response.Request, response)
+	}
+	passes := mayPass(response, err)
+	if call.isSent.Load() && (passes || err != nil || response.StatusCode >= 500) {
+		call.isUnsure = true
+	}
 	if err == nil && !passes {
 		t.outage.end()
 	}
-	if ctx.Err() != nil && (err != nil || response.StatusCode >= 300) {
+	if ctx.Err() != nil && (err != nil || call.refusal != nil) {
 		return false, ctx.Err()
 	}
-	if !passes || IsHasty(ctx) {
-		return false, nil
+	worth, outcome := time.Duration(0), error(nil)
+	switch {
+	case passes:
+		worth = t.config.RetryTimeout
+	case call.refusal != nil && call.Judge != nil:
+		worth, outcome = call.Judge(call.refusal)
+		worth = min(worth, t.config.RetryTimeout)
+	}
+	if worth == 0 || IsHasty(ctx) {
+		return false, outcome
 	}
 	if call.failure = err; err == nil {
 		call.failure = fmt.Errorf("it answers %d %s", response.StatusCode, http.StatusText(response.StatusCode))
 	}
-	now, limit := time.Now(), t.config.RetryTimeout
+	now := time.Now()
 	switch {
-	case starting:
-		limit = min(limit, StartingTime)
-		if call.failing.IsZero() {
-			call.failing = now
-		}
-	case call.failing.IsZero():
+	case !call.failing.IsZero():
+	case passes:
 		call.failing = t.outage.begin(now)
+	default:
+		call.failing = now
 	}
-	if !now.Add(Backoff(int(call.attempts.Load()) - 1)).Before(call.failing.Add(limit)) {
-		return false, nil
+	if !now.Add(backoff(int(call.attempts.Load()) - 1)).Before(call.failing.Add(worth)) {
+		return false, outcome
 	}
-	if !starting && t.outage.isNews() {
+	if passes && t.outage.isNews() {
 		tflog.SubsystemWarn(ctx, subsystem,
-			fmt.Sprintf("RabbitMQ does not answer as it should; what fails is tried again for up to %s", limit),
+			fmt.Sprintf("RabbitMQ does not answer as it should; what fails is tried again for up to %s", worth),
 			map[string]any{"endpoint": t.config.Endpoint.String(), "error": call.failure.Error()})
 	}
 	return true, nil
 }
-
-// StartingTime is how long an address that answers 404 may be that of a broker that starts or stops (TestRestart).
-// After that it is a wrong one.
-const StartingTime = 6 * time.Second
 
 // mayPass tells whether an answer, or none, may be another one the next time.
 func mayPass(response *http.Response, err error) bool {
@@ -135,7 +143,6 @@ func (c *Call) waitedInVain(err error) error {
 	return &WaitedInVain{err, c.failure}
 }
 
-// Backoff is how long to wait before an attempt.
-func Backoff(attempt int) time.Duration {
+func backoff(attempt int) time.Duration {
 	return min(firstBackoff<<(2*min(attempt, 10)), longestBackoff)
 }

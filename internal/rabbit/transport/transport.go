@@ -119,7 +119,7 @@ func New(config Config) (*Transport, error) {
 			}
 			return nil
 		},
-		Backoff:      func(_, _ time.Duration, n int, _ *http.Response) time.Duration { return Backoff(n) },
+		Backoff:      func(_, _ time.Duration, n int, _ *http.Response) time.Duration { return backoff(n) },
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}}
 	return t, nil
@@ -200,7 +200,7 @@ func (a attempts) RoundTrip(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.config.RequestTimeout)
 	defer cancel()
 	request = request.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		WroteHeaders: func() { call.sent.Store(true) },
+		WroteHeaders: func() { call.isSent.Store(true) },
 	}))
 	for name, values := range a.headers {
 		request.Header[name] = values
