@@ -135,6 +135,7 @@ func pages(t *testing.T) map[string]string {
 	return texts
 }
 
+// readPage reads a page of the repository.
 func readPage(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(checkout, name))

@@ -56,33 +56,38 @@ func TestVhostIsDeletedMeanwhile(t *testing.T) {
 			for _, waits := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s, %s, waits: %t", verb, at, waits), func(t *testing.T) {
 					t.Parallel()
-					a, _ := o.prepareAsUser(t, at)
-					gone := make(chan struct{})
-					a.proxy.kill = func() {
-						go func() {
-							defer close(gone)
-							a.try(a.api.DeleteVhost(a.name))
-						}()
-						if waits {
-							<-gone
-						}
-					}
-					_, diagnostics := a.operate()
-					a.mustHaveStruck()
-					<-gone
-					text := errorText(diagnostics)
-					// a part of it was still there
-					says := strings.Contains(text, "vhost not found") ||
-						strings.Contains(text, "somebody else changed the cascade meanwhile")
-					// Policies are read beside all else, which may have been there before.
-					mustFail := waits && verb != "destroy" && !strings.Contains(at.path, "policies")
-					if hasErrors(diagnostics) && (len(diagnostics) != 1 || !says || strings.Contains(text, "permission")) ||
-						!hasErrors(diagnostics) && mustFail {
-						t.Errorf("%d errors: %s", len(diagnostics), text)
-					}
+					o.loseVhost(t, at, waits)
 				})
 			}
 		}
+	}
+}
+
+// loseVhost deletes the vhost, and looks at what the operation says.
+func (o interrupted) loseVhost(t *testing.T, at point, waits bool) {
+	a, _ := o.prepareAsUser(t, at)
+	gone := make(chan struct{})
+	a.proxy.kill = func() {
+		go func() {
+			defer close(gone)
+			a.try(a.api.DeleteVhost(a.name))
+		}()
+		if waits {
+			<-gone
+		}
+	}
+	_, diagnostics := a.operate()
+	a.mustHaveStruck()
+	<-gone
+	text := errorText(diagnostics)
+	// a part of it was still there
+	says := strings.Contains(text, "vhost not found") ||
+		strings.Contains(text, "somebody else changed the cascade meanwhile")
+	// Policies are read beside all else, which may have been there before.
+	mustFail := waits && o.verb != "destroy" && !strings.Contains(at.path, "policies")
+	if hasErrors(diagnostics) && (len(diagnostics) != 1 || !says || strings.Contains(text, "permission")) ||
+		!hasErrors(diagnostics) && mustFail {
+		t.Errorf("%d errors: %s", len(diagnostics), text)
 	}
 }
 
