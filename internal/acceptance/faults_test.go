@@ -407,7 +407,7 @@ func (o interrupted) kill(v *vhost, at point, f failure) {
 
 // isWholeBelow tells whether all is there but the entry and its bindings.
 func isWholeBelow(want, have topology.Topology) bool {
-	for _, step := range plan.Repair(want, have.Within(want)).Steps() {
+	for _, step := range plan.Repair(want, have.Part(want)).Steps() {
 		declare, isExchange := step.(plan.DeclareExchange)
 		bind, isBinding := step.(plan.Bind)
 		ofEntry := isExchange && declare.Exchange.Name == want.Entry || isBinding && bind.Binding.Source == want.Entry

@@ -99,7 +99,7 @@ func parkInPreset(t *testing.T, preset delay.Preset, parking string) {
 	}
 	v.purge(parking)
 	p.mustApply(nil)
-	if there := v.exported().Within(want); !there.IsEmpty() {
+	if there := v.exported().Part(want); !there.IsEmpty() {
 		t.Errorf("after the destroy there are %v", there)
 	}
 }
@@ -247,7 +247,7 @@ func TestPresetParkingHasRivals(t *testing.T) {
 		if n := strings.Count(text, `policy "`); n != 2 {
 			t.Errorf("it names %d policies: %s", n, text)
 		}
-		if there := v.objects().Within(want); !there.IsEmpty() {
+		if there := v.objects().Part(want); !there.IsEmpty() {
 			t.Fatalf("the create that is refused has written %v", there)
 		}
 	}
@@ -391,7 +391,7 @@ func TestPresetParkingTakesATag(t *testing.T) {
 	for _, tag := range []string{"management", "monitoring"} {
 		u.tag(tag)
 		mustNeed("a create", given)
-		if there := v.objects().Within(want); !there.IsEmpty() {
+		if there := v.objects().Part(want); !there.IsEmpty() {
 			t.Fatalf("the create that is refused has written %v", there)
 		}
 	}
@@ -463,7 +463,7 @@ func TestPresetParkingIsUndone(t *testing.T) {
 		!strings.Contains(text, want.Entry) {
 		t.Errorf("the create ends with: %s", text)
 	}
-	if there := v.objects().Within(want); !there.IsEmpty() || !p.state.IsNull() {
+	if there := v.objects().Part(want); !there.IsEmpty() || !p.state.IsNull() {
 		t.Errorf("the create leaves %v, and a state: %v", there, !p.state.IsNull())
 	}
 }

@@ -52,7 +52,7 @@ func newRebuilt(t *testing.T, queueType string, resolution time.Duration) *rebui
 func (r *rebuilt) strangers() topology.Topology {
 	all := r.objects()
 	own := expand(r, r.config)
-	rest := all.Except(own)
+	rest := all.Minus(own)
 	maps.DeleteFunc(all.Bindings, func(b topology.Binding, _ struct{}) bool { return own.Owns(b.Source) })
 	rest.Bindings = all.Bindings // those of the delivery exchange included
 	return rest
@@ -184,7 +184,7 @@ func (r *rebuilt) rebuild(change attributes, others, before topology.Topology) {
 			r.Errorf("the apply does not say that the delivery exchange stays: %s", text)
 		}
 	}
-	r.mustHold(others.And(want))
+	r.mustHold(others.Union(want))
 	r.mustBeSettled(changed)
 }
 

@@ -138,9 +138,6 @@ func (p shared) delayArguments(ttl time.Duration, deadLetterExchange string) top
 		arguments["x-dead-letter-strategy"] = "at-least-once"
 		arguments["x-overflow"] = "reject-publish"
 	}
-	if p.MaxLength > 0 {
-		arguments["x-max-length"] = p.MaxLength
-	}
-	p.place(arguments)
+	p.addTo(arguments)
 	return arguments
 }

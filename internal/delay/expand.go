@@ -69,16 +69,11 @@ func (c Cascade) DelayQueues(level int) []Queue {
 }
 
 func (c Cascade) arguments(q Queue) topology.Arguments {
-	arguments := c.plainArguments(q)
+	arguments := c.shared().delayArguments(q.TTL, c.Exchange(q.Level-1))
 	if p, ok := presets[c.Preset]; ok {
 		p.adjust(arguments)
 	}
 	return arguments
-}
-
-// plainArguments are those of the queue without a preset.
-func (c Cascade) plainArguments(q Queue) topology.Arguments {
-	return c.shared().delayArguments(q.TTL, c.Exchange(q.Level-1))
 }
 
 // addBindings binds the exchange of the level to the queues of each next digit that is not 0 within the lookahead. It

@@ -46,15 +46,16 @@ func (f Format) SameQueues(other Format, base, levels int) bool {
 	return true
 }
 
-// verb is what may follow a percent sign: %%, %d, and %d with a width, padded with blanks or zeros.
-var verb = regexp.MustCompile(`%(%|0?[0-9]{0,2}d)?`)
+// verb is what may follow a percent sign: %%, %d or %x, also with a width, padded with blanks or zeros.
+var verb = regexp.MustCompile(`%(%|0?[0-9]{0,2}[dx])?`)
 
 // Check returns an error unless the format has exactly one integer verb and nothing else that
 // a percent sign begins.
 func (f Format) Check() error {
-	integers, ok := f.integers(verb)
+	integers, ok := f.integers()
+	isDigit := func(verb string) bool { return strings.HasSuffix(verb, "x") }
 	switch {
-	case !ok:
+	case !ok || slices.ContainsFunc(integers, isDigit):
 		return errors.New("has a percent sign that begins no %d. Write the level as %d or %02d, and a literal " +
 			"percent sign as %%")
 	case len(integers) != 1:
@@ -65,21 +66,18 @@ func (f Format) Check() error {
 }
 
 // integers are the integer verbs. Not ok is a format with a percent sign that begins nothing.
-func (f Format) integers(pattern *regexp.Regexp) (verbs []string, ok bool) {
-	found := pattern.FindAllString(string(f), -1)
+func (f Format) integers() (verbs []string, ok bool) {
+	found := verb.FindAllString(string(f), -1)
 	verbs = slices.DeleteFunc(found, func(verb string) bool { return verb == "%%" })
 	return verbs, !slices.Contains(verbs, "%")
 }
-
-// digitVerb is like verb, and may be %x where %d may be.
-var digitVerb = regexp.MustCompile(`%(%|0?[0-9]{0,2}[dx])?`)
 
 // checkQueue is Check for the names of queues in the base.
 func (f Format) checkQueue(base int) error {
 	if base == DefaultBase {
 		return f.Check()
 	}
-	integers, ok := f.integers(digitVerb)
+	integers, ok := f.integers()
 	switch {
 	case !ok:
 		return errors.New("has a percent sign that begins no %d or %x. Write the level as %d or %02d, the digit " +

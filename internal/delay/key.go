@@ -19,24 +19,22 @@ func (s Scale) RoutingKey(delay time.Duration, address string) (string, error) {
 	if delay < 0 {
 		return "", attributeError("delay", "is %s; a message cannot be delivered before it is sent", delay)
 	}
-	steps := int64(delay / s.Resolution)
-	if delay%s.Resolution != 0 {
-		steps++
-	}
-	if steps > s.maxSteps() {
+	if delay > s.Longest() {
 		return "", attributeError("delay", "is %s, longer than %s, the longest that %d levels of %s%s can give",
 			delay, pictured(s.Longest()), s.Levels, s.Resolution, s.inBase())
 	}
 	if err := checkAddress("address", address, s.Levels); err != nil {
 		return "", err
 	}
-	var key strings.Builder
-	for level := s.Levels - 1; level >= 0; level-- {
-		digit := steps / s.weight(level) % int64(s.Base)
-		key.WriteString(strconv.FormatInt(digit, 10) + ".")
+	key, rest := "", delay
+	if over := delay % s.Resolution; over > 0 {
+		rest += s.Resolution - over
 	}
-	key.WriteString(address)
-	return key.String(), nil
+	for _, unit := range s.Units() {
+		key += strconv.Itoa(int(rest/unit)) + "."
+		rest %= unit
+	}
+	return key + address, nil
 }
 
 // ParseRoutingKey is the inverse of RoutingKey: what a cascade makes of a key. The first words are
@@ -50,7 +48,7 @@ func (s Scale) ParseRoutingKey(key string) (delay time.Duration, address string,
 		return 0, "", attributeError("key", "is %q of %d bytes; AMQP allows %d", key, len(key), MaxKeyBytes)
 	}
 	words := strings.SplitN(key, ".", s.Levels+1)
-	var steps int64
+	units := s.Units()
 	for i, word := range words[:min(s.Levels, len(words))] {
 		digit, ok := parseDigit(s.Base, word)
 		if !ok {
@@ -58,7 +56,7 @@ func (s Scale) ParseRoutingKey(key string) (delay time.Duration, address string,
 				"have to be %s",
 				key, i+1, word, s.Levels, digitsText(s.Base))
 		}
-		steps = steps*int64(s.Base) + int64(digit)
+		delay += time.Duration(digit) * units[i]
 	}
 	switch {
 	case len(words) < s.Levels:
@@ -67,7 +65,7 @@ func (s Scale) ParseRoutingKey(key string) (delay time.Duration, address string,
 	case len(words) == s.Levels || words[s.Levels] == "":
 		return 0, "", attributeError("key", "is %q, which has no address behind its %d digits", key, s.Levels)
 	}
-	return time.Duration(steps) * s.Resolution, words[s.Levels], nil
+	return delay, words[s.Levels], nil
 }
 
 // parseDigit reads a word of a routing key. Not ok is a word that is no digit of the base.

@@ -2,8 +2,8 @@ package delay
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
+	"strings"
 )
 
 // LabelFormat names the queues of a ladder by the labels of their delays: a text with one verb, %s, such as
@@ -12,12 +12,7 @@ type LabelFormat string
 
 // Name is the name of the queue with the label. The format has to be valid.
 func (f LabelFormat) Name(label string) string {
-	return labelVerb.ReplaceAllStringFunc(string(f), func(found string) string {
-		if found == "%s" {
-			return label
-		}
-		return "%"
-	})
+	return strings.NewReplacer("%%", "%", "%s", label).Replace(string(f))
 }
 
 // Same tells whether both formats give the same names to the delays.
@@ -25,21 +20,13 @@ func (f LabelFormat) Same(other LabelFormat, delays []string) bool {
 	return !slices.ContainsFunc(delays, func(label string) bool { return f.Name(label) != other.Name(label) })
 }
 
-// labelVerb is what may follow a percent sign.
-var labelVerb = regexp.MustCompile(`%[%s]?`)
-
 // check says what to change in the format, and nothing if it suits so many rungs.
 func (f LabelFormat) check(rungs int) string {
-	verbs := 0
-	for _, found := range labelVerb.FindAllString(string(f), -1) {
-		switch found {
-		case "%":
-			return "has a percent sign that begins no %s; the delay is written %s, a literal percent sign %%"
-		case "%s":
-			verbs++
-		}
-	}
+	rest := strings.ReplaceAll(string(f), "%%", "")
+	verbs := strings.Count(rest, "%s")
 	switch {
+	case strings.Count(rest, "%") > verbs:
+		return "has a percent sign that begins no %s; the delay is written %s, a literal percent sign %%"
 	case verbs > 1:
 		return fmt.Sprintf("has %%s %d times; once is enough, in the place of the delay", verbs)
 	case verbs == 0 && rungs > 1:

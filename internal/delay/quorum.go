@@ -24,56 +24,62 @@ const (
 
 func (l LeaderLocator) isKnown() bool { return l == Balanced || l == ClientLocal }
 
+// option is one that is given: an attribute, and the argument that it becomes.
+type option struct {
+	attribute, argument string
+	value               any
+}
+
+// given are those that are not left to the broker.
+func (o QuorumOptions) given() (options []option) {
+	add := func(isGiven bool, attribute, argument string, value any) {
+		if isGiven {
+			options = append(options, option{attribute, argument, value})
+		}
+	}
+	add(o.MaxLength != 0, "max_length", "x-max-length", o.MaxLength)
+	add(o.LeaderLocator != "", "queue_leader_locator", "x-queue-leader-locator", string(o.LeaderLocator))
+	add(o.InitialGroupSize != 0, "quorum_initial_group_size", "x-quorum-initial-group-size", o.InitialGroupSize)
+	return options
+}
+
 func (o QuorumOptions) check(queueType QueueType, errs *Errors) {
-	if o.MaxLength < 0 {
-		errs.add("max_length", "is %d; it has to be 1 or more", o.MaxLength)
-	}
-	if o.InitialGroupSize < 0 {
-		errs.add("quorum_initial_group_size", "is %d; it has to be 1 or more", o.InitialGroupSize)
-	}
-	if o.LeaderLocator != "" && !o.LeaderLocator.isKnown() {
-		errs.add("queue_leader_locator", "is %q; it can be %q or %q", o.LeaderLocator, Balanced, ClientLocal)
-	}
-	if queueType != Classic {
-		return
-	}
-	const needsQuorum = "is given for classic queues; only quorum queues have it: set queue_type = %q or leave it out"
-	if o.MaxLength > 0 {
-		errs.add("max_length", "is given for classic queues. A full classic queue loses messages that are "+
-			"dead-lettered into it: set queue_type = %q or leave max_length out", Quorum)
-	}
-	if o.LeaderLocator != "" {
-		errs.add("queue_leader_locator", needsQuorum, Quorum)
-	}
-	if o.InitialGroupSize > 0 {
-		errs.add("quorum_initial_group_size", needsQuorum, Quorum)
+	for _, each := range o.given() {
+		n, isNumber := each.value.(int64)
+		switch {
+		case isNumber && n < 0:
+			errs.add(each.attribute, "is %d; it has to be 1 or more", n)
+		case !isNumber && !o.LeaderLocator.isKnown():
+			errs.add(each.attribute, "is %q; it can be %q or %q", o.LeaderLocator, Balanced, ClientLocal)
+		case queueType != Classic:
+		case each.attribute == "max_length":
+			errs.add(each.attribute, "is given for classic queues. A full classic queue loses messages that are "+
+				"dead-lettered into it: set queue_type = %q or leave max_length out", Quorum)
+		default:
+			errs.add(each.attribute, "is given for classic queues; only quorum queues have it: set queue_type = %q "+
+				"or leave it out", Quorum)
+		}
 	}
 }
 
 // refuse is for a preset: a framework's queues have none of the options.
 func (o QuorumOptions) refuse(preset Preset, errs *Errors) {
-	for _, option := range []struct {
-		attribute string
-		isGiven   bool
-	}{
-		{"max_length", o.MaxLength != 0},
-		{"queue_leader_locator", o.LeaderLocator != ""},
-		{"quorum_initial_group_size", o.InitialGroupSize != 0},
-	} {
-		if option.isGiven {
-			errs.add(option.attribute, "is given, and the queues of preset %q have none; leave %s out", preset,
-				option.attribute)
-		}
+	for _, each := range o.given() {
+		errs.add(each.attribute, "is given, and the queues of preset %q have none; leave %s out", preset,
+			each.attribute)
 	}
 }
 
 // place adds the arguments that say where in a cluster a queue is.
 func (o QuorumOptions) place(arguments topology.Arguments) {
-	if o.LeaderLocator != "" {
-		arguments["x-queue-leader-locator"] = string(o.LeaderLocator)
-	}
-	if o.InitialGroupSize > 0 {
-		arguments["x-quorum-initial-group-size"] = o.InitialGroupSize
+	o.MaxLength = 0
+	o.addTo(arguments)
+}
+
+// addTo adds the arguments of a delay queue.
+func (o QuorumOptions) addTo(arguments topology.Arguments) {
+	for _, each := range o.given() {
+		arguments[each.argument] = each.value
 	}
 }
 

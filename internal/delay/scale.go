@@ -115,15 +115,22 @@ func (s Scale) TTL(level, digit int) time.Duration {
 	return time.Duration(s.weight(level)*int64(digit)) * s.Resolution
 }
 
-// maxSteps is the longest delay in steps of the resolution.
-func (s Scale) maxSteps() int64 { return s.weight(s.Levels) - 1 }
+// Units are what a 1 stands for in each word of a key, the largest first.
+func (s Scale) Units() []time.Duration {
+	units := make([]time.Duration, s.Levels)
+	for i := range units {
+		units[i] = s.TTL(s.Levels-1-i, 1)
+	}
+	return units
+}
 
 // Longest is the longest delay, or the longest duration if that is shorter.
 func (s Scale) Longest() time.Duration {
-	if s.maxSteps() > math.MaxInt64/int64(s.Resolution) {
+	steps := s.weight(s.Levels) - 1
+	if steps > math.MaxInt64/int64(s.Resolution) {
 		return math.MaxInt64
 	}
-	return time.Duration(s.maxSteps()) * s.Resolution
+	return time.Duration(steps) * s.Resolution
 }
 
 // levelsFor is the smallest number of levels that reaches the delay. An error is of type AttributeError.

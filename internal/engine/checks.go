@@ -31,14 +31,14 @@ func (o *operation) isUpdate() bool { return !o.change.Before.IsEmpty() && !o.ch
 // rebuild finds nothing where there was another delivery exchange.
 func (o *operation) added() topology.Topology {
 	if o.isUpdate() {
-		return o.after.wanted.Without(o.change.Before)
+		return o.after.wanted.Extras(o.change.Before)
 	}
 	had := o.before.wanted
 	if had.Delivery != o.after.wanted.Delivery {
 		had.Exchanges = maps.Clone(had.Exchanges)
 		delete(had.Exchanges, had.Delivery)
 	}
-	return o.after.wanted.Except(had)
+	return o.after.wanted.Minus(had)
 }
 
 // checkDelivery makes sure of a delivery exchange that the topology does not own.

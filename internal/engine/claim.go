@@ -64,7 +64,7 @@ func (d *deployment) claimed(object string) claims.Object {
 
 // present are the objects of the topology that are there.
 func (d *deployment) present(actual topology.Topology) []claims.Object {
-	return d.of(actual.Within(d.wanted)).own()
+	return d.of(actual.Part(d.wanted)).own()
 }
 
 // held refuses what another resource of this run has.

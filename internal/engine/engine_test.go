@@ -297,13 +297,13 @@ func TestRebuildThatIsBrokenOff(t *testing.T) {
 			if outcome.IsNew || (outcome.There == nil) != isUndone {
 				t.Fatalf("the state names %v, and is new: %t", outcome.There, outcome.IsNew)
 			}
-			if left := w.count(before.Without(desired)); left != 1 {
+			if left := w.count(before.Extras(desired)); left != 1 {
 				t.Errorf("of the queue for unroutable messages, %d are there", left)
 			}
 			if _, err := w.apply(before, desired, engine.Options{Rebuild: true}); err != nil {
 				t.Fatal(err)
 			}
-			if left := w.count(before.Without(desired)); left > 0 {
+			if left := w.count(before.Extras(desired)); left > 0 {
 				t.Errorf("%d objects that had to go are there", left)
 			}
 		})
@@ -347,7 +347,7 @@ func TestUpdate(t *testing.T) {
 	if err != nil || !outcome.IsNew || !outcome.State.SameObjects(desired) {
 		t.Fatal(outcome, err)
 	}
-	if left := w.count(before.Without(desired)); left > 0 {
+	if left := w.count(before.Extras(desired)); left > 0 {
 		t.Errorf("%d queues that had to go are there", left)
 	}
 }

@@ -91,8 +91,8 @@ func (o *operation) previewReplacement(ctx context.Context) error {
 		delivery = o.after.checkDelivery(state)
 	}
 	own, foreign := o.change.Options.Own, *state
-	foreign.Topology = state.Except(own)
-	return allErrors(delivery, o.after.of(o.after.wanted.Except(own)).checkExisting(&foreign, o.change.Options.Adopt),
+	foreign.Topology = state.Minus(own)
+	return allErrors(delivery, o.after.of(o.after.wanted.Minus(own)).checkExisting(&foreign, o.change.Options.Adopt),
 		o.checkStanding(ctx), o.after.checkPolicies(ctx, &foreign, own))
 }
 

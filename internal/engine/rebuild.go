@@ -33,7 +33,7 @@ func (o *operation) rebuild(ctx context.Context) (Result, error) {
 		err = o.after.verify(state)
 	}
 	if err == nil {
-		err = o.before.of(before.Except(o.after.wanted)).verifyGone(ctx)
+		err = o.before.of(before.Minus(o.after.wanted)).verifyGone(ctx)
 	}
 	if err != nil {
 		return o.brokenOff(ctx, found, done, err)
@@ -45,7 +45,7 @@ func (o *operation) rebuild(ctx context.Context) (Result, error) {
 // readBound adds the bindings of others to objects that are to be torn down.
 func (o *operation) readBound(ctx context.Context, found *rabbit.State) error {
 	before := o.before.wanted
-	there := found.Within(before)
+	there := found.Part(before)
 	exchanges := o.before.ownedExchanges(there)
 	if plan.RebuildsDelivery(before, o.after.wanted, found.Topology) {
 		exchanges = append(exchanges, o.after.wanted.Delivery)
@@ -98,7 +98,7 @@ func (o *operation) left(ctx context.Context, found *rabbit.State, done []plan.S
 	case isNew:
 		there = state.Topology
 	default:
-		there = there.And(state.Topology)
+		there = there.Union(state.Topology)
 	}
 	return Result{There: &there, IsNew: isNew}
 }

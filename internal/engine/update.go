@@ -19,7 +19,7 @@ func (o *operation) update(ctx context.Context) (result Result, err error) {
 	if err != nil {
 		return result, err
 	}
-	added, retired := o.after.wanted.Without(o.change.Before), o.before.wanted.Without(o.after.wanted)
+	added, retired := o.after.wanted.Extras(o.change.Before), o.before.wanted.Extras(o.after.wanted)
 	result.IsNew = len(added.Queues)+len(retired.Queues) > 0 // the state has to name all that there may be
 	if len(retired.Queues) > 0 {
 		if err = o.before.of(retired).remove(ctx, o.change.Options.Guard); err != nil {

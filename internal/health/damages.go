@@ -96,28 +96,30 @@ type damages struct {
 	found []Damage
 }
 
-func (d *damages) add(severity Severity, object, cause, change, effect, repair string) {
-	d.found = append(d.found, Damage{Finding{severity, object, cause, effect}, change, repair})
+func (d *damages) add(object, cause, change string, e effect, repair string) {
+	d.found = append(d.found, Damage{Finding{e.severity, object, cause, e.text}, change, repair})
 }
 
-const (
-	isMissing     = "missing"
-	isGone        = "is gone"
-	declaresAgain = "The next apply declares it again."
-)
+func (d *damages) missing(object, text, repair string) {
+	d.add(object, "missing", "is gone", effect{Error, text}, repair)
+}
+
+func (d *damages) differs(object string, in topology.Difference, e effect, repair string) {
+	d.add(object, in.String(), changed(in), e, repair)
+}
 
 func (d *damages) missingObjects() {
+	const declaresAgain = "The next apply declares it again."
 	for _, name := range d.MissingExchanges {
 		repair := declaresAgain
 		if name == d.desired.Delivery {
-			repair = "The next apply declares it again. Applications that had bound something to it have to do so " +
-				"again."
+			repair += " Applications that had bound something to it have to do so again."
 		}
-		d.add(Error, topology.ExchangeObject(name), isMissing, isGone, d.withoutExchange(name), repair)
+		d.missing(topology.ExchangeObject(name), d.withoutExchange(name), repair)
 		d.tell(d.from(name), d.into(topology.ToExchange, name))
 	}
 	for _, name := range d.MissingQueues {
-		d.add(Error, topology.QueueObject(name), isMissing, isGone, d.withoutQueue(name), declaresAgain)
+		d.missing(topology.QueueObject(name), d.withoutQueue(name), declaresAgain)
 		d.tell(d.into(topology.ToQueue, name))
 	}
 }
@@ -125,17 +127,15 @@ func (d *damages) missingObjects() {
 // deliveryOfOthers is the delivery exchange, where no apply declares it.
 func (d *damages) deliveryOfOthers() {
 	name, want, have := d.desired.Delivery, d.desired.DeliveryType, d.actual.DeliveryType
-	switch {
+	switch object := topology.ExchangeObject(name); {
 	case d.desired.Has(name):
 	case have == "":
-		d.add(Error, topology.ExchangeObject(name), isMissing, isGone, d.withoutExchange(name),
+		d.missing(object, d.withoutExchange(name),
 			"Its owner has to declare it again: until then, an apply is refused.")
 		d.tell(d.into(topology.ToExchange, name))
 	case want != "" && have != want:
-		different := topology.Difference{Property: "type", Desired: want, Actual: have}
-		severity, effect := d.changedType(name, have)
-		d.add(severity, topology.ExchangeObject(name), different.String(), changed(different), effect,
-			fmt.Sprintf("An apply is refused until it is a %s exchange.", want))
+		d.differs(object, topology.Difference{Property: "type", Desired: want, Actual: have},
+			d.changedType(name, have), fmt.Sprintf("An apply is refused until it is a %s exchange.", want))
 	}
 }
 
@@ -143,8 +143,7 @@ func (d *damages) changedObjects() {
 	for _, name := range d.WrongExchanges {
 		want, have := d.desired.Exchanges[name], d.actual.Exchanges[name]
 		for _, different := range want.Differences(have) {
-			severity, effect := d.changedExchange(have, different.Property)
-			d.add(severity, topology.ExchangeObject(name), different.String(), changed(different), effect,
+			d.differs(topology.ExchangeObject(name), different, d.changedExchange(have, different.Property),
 				d.recreates(want, have))
 		}
 	}
@@ -155,8 +154,7 @@ func (d *damages) changedObjects() {
 			repair = fmt.Sprintf("The next apply is refused while messages wait in it, %d by the last count.", *n)
 		}
 		for _, different := range want.Differences(have) {
-			severity, effect := changedQueue(want, have, different.Property)
-			d.add(severity, topology.QueueObject(name), different.String(), changed(different), effect, repair)
+			d.differs(topology.QueueObject(name), different, changedQueue(want, have, different.Property), repair)
 		}
 	}
 }
@@ -187,34 +185,32 @@ func (d *damages) missingBindings() {
 			if b.Source == d.parking() {
 				messages = wouldBeParked
 			}
-			d.add(Error, bindingObject(b), isMissing, isGone, messages+alternatives(d.unrouted(b.Source)),
-				"The next apply makes it again.")
+			d.missing(bindingObject(b), messages+alternatives(d.unrouted(b.Source)), "The next apply makes it again.")
 		}
 	}
 }
 
 // lostBindings are those of objects that were declared anew.
 func (d *damages) lostBindings() {
-	const bindsAgain = "The next apply binds it again."
-	for _, name := range slices.Sorted(maps.Keys(d.actual.Exchanges)) {
-		from, into := d.from(name), d.into(topology.ToExchange, name)
-		if d.haveGone(from) {
-			d.add(Error, topology.ExchangeObject(name), lostAll, lostAll,
-				"messages that get to it "+alternatives(d.unrouted(name)), bindsAgain)
-			d.tell(from)
-			if d.haveGone(into) {
+	lost := func(object, text string, bindings []topology.Binding) {
+		d.add(object, lostAll, lostAll, effect{Error, text}, "The next apply binds it again.")
+		d.tell(bindings)
+	}
+	exchanges := slices.Sorted(maps.Keys(d.actual.Exchanges))
+	for _, name := range exchanges {
+		if from := d.from(name); d.haveGone(from) {
+			lost(topology.ExchangeObject(name), "messages that get to it "+alternatives(d.unrouted(name)), from)
+			if into := d.into(topology.ToExchange, name); d.haveGone(into) {
 				d.tell(into)
 			}
 		}
 	}
 	lead := func(kind topology.DestinationType, name, object string) {
 		if into := d.into(kind, name); d.haveGone(into) {
-			d.add(Error, object, lostAll, lostAll, "messages that need it "+
-				alternatives(d.unroutedBefore(kind, name)), bindsAgain)
-			d.tell(into)
+			lost(object, "messages that need it "+alternatives(d.unroutedBefore(kind, name)), into)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(d.actual.Exchanges)) {
+	for _, name := range exchanges {
 		lead(topology.ToExchange, name, topology.ExchangeObject(name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.actual.Queues)) {
@@ -249,8 +245,7 @@ func (d *damages) haveGone(bindings []topology.Binding) bool {
 
 func (d *damages) foreignBindings() {
 	for _, b := range d.ForeignBindings {
-		severity, effect := d.foreign(b)
-		d.add(severity, bindingObject(b), "it is somebody else's, not one of its own", "was added", effect,
+		d.add(bindingObject(b), "it is somebody else's, not one of its own", "was added", d.foreign(b),
 			"The next apply removes it.")
 	}
 }
@@ -259,22 +254,21 @@ func (d *damages) foreignBindings() {
 func (d *damages) policies() {
 	unparked := "messages that no binding takes " + alternatives(d.undelivered(d.parking()))
 	for _, name := range d.MissingPolicies {
-		d.add(Error, topology.PolicyObject(name), isMissing, isGone, unparked, "The next apply sets it again.")
+		d.missing(topology.PolicyObject(name), unparked, "The next apply sets it again.")
 	}
 	for _, name := range d.WrongPolicies {
 		want, have := d.desired.Policies[name], d.actual.Policies[name]
 		for _, different := range want.Differences(have) {
-			effect := unparked
+			text := unparked
 			switch {
 			case different.Property == "priority" && have.Priority > want.Priority:
-				effect = "another policy for the same exchanges may not apply"
+				text = "another policy for the same exchanges may not apply"
 			case different.Property == "priority":
-				effect = "another policy for the same exchanges may apply in its place"
+				text = "another policy for the same exchanges may apply in its place"
 			case different.Property == "pattern":
-				effect = "where it no longer applies, " + unparked
+				text = "where it no longer applies, " + unparked
 			}
-			d.add(Error, topology.PolicyObject(name), different.String(), changed(different), effect,
-				"The next apply sets it as it was.")
+			d.differs(topology.PolicyObject(name), different, effect{Error, text}, "The next apply sets it as it was.")
 		}
 	}
 }
@@ -450,71 +444,75 @@ func (w ways) withoutQueue(name string) string {
 	return lost
 }
 
-// changedExchange is what an exchange does that has got another property.
-func (w ways) changedExchange(have topology.Exchange, property string) (Severity, string) {
-	switch property {
-	case "type":
+// changedExchange is what an exchange does that has another value of the property.
+func (w ways) changedExchange(have topology.Exchange, property string) effect {
+	switch {
+	case property == "type":
 		return w.changedType(have.Name, have.Type)
-	case "durable":
-		return Error, "it goes when RabbitMQ restarts"
-	case "auto_delete":
-		return Error, "it goes with the last binding from it"
-	case "internal":
-		switch {
-		case have.Internal && have.Name == w.desired.Entry:
-			return Error, "publishers get an error"
-		case have.Internal:
-			return Harmless, "publishers cannot use it, and need not"
-		}
-		return Warning, "publishers can get into the middle of the way"
-	case "alternate-exchange":
-		return Error, "messages that no binding of it takes " + alternatives(w.unrouted(have.Name))
+	case property == "durable":
+		return effect{Error, "it goes when RabbitMQ restarts"}
+	case property == "auto_delete":
+		return effect{Error, "it goes with the last binding from it"}
+	case property == "alternate-exchange":
+		return effect{Error, "messages that no binding of it takes " + alternatives(w.unrouted(have.Name))}
+	case property != "internal":
+		return effect{Warning, otherwise}
+	case !have.Internal:
+		return effect{Warning, "publishers can get into the middle of the way"}
+	case have.Name == w.desired.Entry:
+		return effect{Error, "publishers get an error"}
 	}
-	return Warning, otherwise
+	return effect{Harmless, "publishers cannot use it, and need not"}
 }
 
 // otherwise is said of what RabbitMQ may take for whatever it likes.
 const otherwise = "messages may take another way or another time than they should"
 
 // changedType is what an exchange of another type does to messages.
-func (w ways) changedType(name, have string) (Severity, string) {
+func (w ways) changedType(name, have string) effect {
+	parks := name == w.parking()
 	switch {
-	case have == "direct" && name == w.parking():
-		return Error, wouldBeParked + alternatives(w.undelivered(name))
-	case name == w.parking() && (have == "topic" || have == "headers"):
-		return Harmless, "messages are parked all the same"
+	case have == "direct" && parks:
+		return effect{Error, wouldBeParked + alternatives(w.undelivered(name))}
+	case parks && (have == "topic" || have == "headers"):
+		return effect{Harmless, parkedAllTheSame}
 	case have == "direct":
-		return Error, "no key matches a binding of it, and messages that get to it " + alternatives(w.unrouted(name))
+		return effect{Error, "no key matches a binding of it, and messages that get to it " +
+			alternatives(w.unrouted(name))}
 	case have == "fanout", have == "headers":
-		return Error, "messages go the way of all its bindings. They arrive several times, early and late"
+		return effect{Error, "messages go the way of all its bindings. They arrive several times, early and late"}
 	}
-	return Error, otherwise
+	return effect{Error, otherwise}
 }
 
+const parkedAllTheSame = "messages are parked all the same"
+
 // foreign is what a binding of others does.
-func (w ways) foreign(b topology.Binding) (Severity, string) {
-	delays := b.LeadsInto(w.desired.Queues) && w.desired.Queues[b.Destination].Delays()
-	parked := b.LeadsInto(w.desired.Queues) && !delays ||
-		b.LeadsTo(topology.ToExchange, w.parking())
-	inside := w.desired.Takes(b) || b.LeadsTo(topology.ToExchange, w.desired.Delivery)
+func (w ways) foreign(b topology.Binding) effect {
+	intoQueue := b.LeadsInto(w.desired.Queues)
+	delays := intoQueue && w.desired.Queues[b.Destination].Delays()
+	parked := intoQueue && !delays || b.LeadsTo(topology.ToExchange, w.parking())
 	same := b
 	same.Arguments = ""
 	switch {
 	case w.actual.Bindings.Has(same) && w.desired.Bindings.Has(same):
-		return Harmless, "messages take the same way as without it"
+		return effect{Harmless, "messages take the same way as without it"}
 	case b.IsMark():
-		return Harmless, "a create that was killed has left it, and it does nothing"
+		return effect{Harmless, "a create that was killed has left it, and it does nothing"}
 	case parked && b.Source == w.parking():
-		return Harmless, "messages are parked all the same"
+		return effect{Harmless, parkedAllTheSame}
 	case parked:
-		return Warning, "copies of messages with such a key are parked"
+		return effect{Warning, "copies of messages with such a key are parked"}
 	case b.Source == w.parking():
-		return Error, fmt.Sprintf("parked messages also get into %s %q", b.DestinationType, b.Destination)
+		return effect{Error, "parked messages also get into " + bindingEnd(b)}
 	case delays:
-		return Error, "messages with such a key wait there, too, and can arrive twice, early or late"
-	case inside:
-		return Error, "messages with such a key go there, too, and can arrive twice or early"
+		return effect{Error, "messages with such a key wait there, too, and can arrive twice, early or late"}
+	case w.desired.Takes(b) || b.LeadsTo(topology.ToExchange, w.desired.Delivery):
+		return effect{Error, "messages with such a key go there, too, and can arrive twice or early"}
 	}
-	return Error, fmt.Sprintf("%s %q gets copies of messages with such a key before their time", b.DestinationType,
-		b.Destination)
+	return effect{Error, bindingEnd(b) + " gets copies of messages with such a key before their time"}
+}
+
+func bindingEnd(b topology.Binding) string {
+	return fmt.Sprintf("%s %q", b.DestinationType, b.Destination)
 }

@@ -178,8 +178,8 @@ func (i *inspection) limits() {
 		if !ok {
 			continue
 		}
-		severity, effect := full(i.queue, overflow, most, limit.unit, i.next())
-		i.add(severity, i.cause(), effect)
+		e := full(i.queue, overflow, most, limit.unit, i.next())
+		i.add(e.severity, i.cause(), e.text)
 	}
 	if i.queue.AtLeastOnce() && overflow != "reject-publish" {
 		i.add(Error, i.cause(), fmt.Sprintf("overflow %q switches at-least-once dead-lettering off: %s", overflow,

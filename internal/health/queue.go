@@ -15,85 +15,88 @@ import (
 
 const ttlArgument = "x-message-ttl"
 
-// changedQueue is what a queue does that has got another property.
-func changedQueue(want, have topology.Queue, property string) (Severity, string) {
-	losesAtLeastOnce := want.AtLeastOnce() && !have.AtLeastOnce()
-	switch property {
-	case ttlArgument:
-		return Error, changedTTL(want, have)
-	case "x-dead-letter-exchange":
-		return changedNext(want, have)
-	case "x-dead-letter-routing-key":
-		return Error, changedKey(want, have)
-	case "x-max-length":
-		return changedLimit(have, property, "messages")
-	case "x-max-length-bytes":
-		return changedLimit(have, property, "bytes")
-	case "x-expires":
-		expires, _ := have.Arguments[property].(int64)
-		return Error, expired(expires)
-	case "x-delivery-limit":
-		return changedLooks(have)
-	case "type", "x-dead-letter-strategy", "x-overflow":
-		switch {
-		case have.Type() == "stream":
-			return Error, "messages do not leave it"
-		case losesAtLeastOnce:
-			return Error, canBeLost
-		}
-	case "durable":
-		return Error, "it goes with its messages when RabbitMQ restarts"
-	case "auto_delete":
-		return Error, "it goes with its messages when its last consumer does"
-	case "exclusive":
-		return Error, "it goes with its messages when the connection ends that declared it"
-	case "x-queue-leader-locator", "x-quorum-initial-group-size", "x-queue-mode", "x-queue-version":
-		return Harmless, "messages pass through it all the same"
-	}
-	return Warning, otherwise
+// effect is what becomes of messages.
+type effect struct {
+	severity Severity
+	text     string
 }
 
-const canBeLost = "messages that leave it can be lost"
+// queueEffects are what a queue does to messages that has another value of a property than the wanted one.
+var queueEffects = map[string]func(want, have topology.Queue) effect{
+	ttlArgument:                   changedTTL,
+	"x-dead-letter-exchange":      changedNext,
+	"x-dead-letter-routing-key":   changedKey,
+	"x-max-length":                changedLimit("x-max-length", "messages"),
+	"x-max-length-bytes":          changedLimit("x-max-length-bytes", "bytes"),
+	"x-expires":                   expires,
+	"x-delivery-limit":            changedLooks,
+	"type":                        changedSafety,
+	"x-dead-letter-strategy":      changedSafety,
+	"x-overflow":                  changedSafety,
+	"durable":                     always(Error, "it goes with its messages when RabbitMQ restarts"),
+	"auto_delete":                 always(Error, "it goes with its messages when its last consumer does"),
+	"exclusive":                   always(Error, "it goes with its messages when the connection ends that declared it"),
+	"x-queue-leader-locator":      always(Harmless, passes),
+	"x-quorum-initial-group-size": always(Harmless, passes),
+	"x-queue-mode":                always(Harmless, passes),
+	"x-queue-version":             always(Harmless, passes),
+}
+
+// changedQueue is what a queue does that has another value of the property.
+func changedQueue(want, have topology.Queue, property string) effect {
+	if does, known := queueEffects[property]; known {
+		return does(want, have)
+	}
+	return effect{Warning, otherwise}
+}
+
+const (
+	passes    = "messages pass through it all the same"
+	canBeLost = "messages that leave it can be lost"
+)
+
+func always(severity Severity, text string) func(want, have topology.Queue) effect {
+	return func(topology.Queue, topology.Queue) effect { return effect{severity, text} }
+}
 
 // changedTTL is for a queue with another TTL, or none.
-func changedTTL(want, have topology.Queue) string {
+func changedTTL(want, have topology.Queue) effect {
+	text := "messages leave it late"
 	switch ttl := have.TTLMillis(); {
 	case ttl < 0:
-		return "messages stay in it"
+		text = "messages stay in it"
 	case !want.Delays():
-		return fmt.Sprintf("messages in it are %s after %s", removed(have.DeadLetterExchange()), millis(ttl))
+		text = fmt.Sprintf("messages in it are %s after %s", removed(have.DeadLetterExchange()), millis(ttl))
 	case ttl < want.TTLMillis():
-		return "messages leave it early"
-	default:
-		return "messages leave it late"
+		text = "messages leave it early"
 	}
+	return effect{Error, text}
 }
 
 // changedNext is for a queue that hands on to another exchange, or to none.
-func changedNext(want, have topology.Queue) (Severity, string) {
+func changedNext(want, have topology.Queue) effect {
 	next := have.DeadLetterExchange()
 	switch {
 	case !want.Delays():
-		return Warning, fmt.Sprintf("messages that have to leave it are %s", removed(next))
+		return effect{Warning, "messages that have to leave it are " + removed(next)}
 	case next == "":
-		return Error, "messages are lost when they have waited in it"
+		return effect{Error, "messages are lost when they have waited in it"}
 	}
-	return Error, fmt.Sprintf("messages leave it for exchange %q in place of exchange %q", next,
-		want.DeadLetterExchange())
+	return effect{Error, fmt.Sprintf("messages leave it for exchange %q in place of exchange %q", next,
+		want.DeadLetterExchange())}
 }
 
 // changedKey is for a queue that gives messages another routing key.
-func changedKey(want, have topology.Queue) string {
+func changedKey(want, have topology.Queue) effect {
 	const argument = "x-dead-letter-routing-key"
-	key := have.Arguments.Text(argument)
-	switch wanted := want.Arguments.Text(argument); {
+	key, wanted := have.Arguments.Text(argument), want.Arguments.Text(argument)
+	switch {
 	case wanted == "":
-		return withKey(key)
+		return effect{Error, withKey(key)}
 	case key == "":
-		return fmt.Sprintf("messages leave it with their own routing key in place of %q", wanted)
-	default:
-		return fmt.Sprintf("messages leave it with the routing key %q in place of %q", key, wanted)
+		return effect{Error, fmt.Sprintf("messages leave it with their own routing key in place of %q", wanted)}
 	}
+	return effect{Error, fmt.Sprintf("messages leave it with the routing key %q in place of %q", key, wanted)}
 }
 
 // withKey is for a queue that gives messages a routing key where they should keep their own.
@@ -102,36 +105,50 @@ func withKey(key any) string {
 		"destination", key)
 }
 
-// changedLimit is for a queue that can hold more or fewer.
-func changedLimit(have topology.Queue, argument, unit string) (Severity, string) {
-	most, isLimited := have.Arguments[argument].(int64)
-	if !isLimited {
-		return Warning, "it takes more messages than it should"
+// changedSafety is for a queue that may no longer hand on each message.
+func changedSafety(want, have topology.Queue) effect {
+	switch {
+	case have.Type() == "stream":
+		return effect{Error, "messages do not leave it"}
+	case want.AtLeastOnce() && !have.AtLeastOnce():
+		return effect{Error, canBeLost}
 	}
-	return full(have, overflowOf(have.Arguments.Text("x-overflow")), most, unit, have.DeadLetterExchange())
+	return effect{Warning, otherwise}
+}
+
+// changedLimit is for a queue that can hold more or fewer.
+func changedLimit(argument, unit string) func(want, have topology.Queue) effect {
+	return func(_, have topology.Queue) effect {
+		most, isLimited := have.Arguments[argument].(int64)
+		if !isLimited {
+			return effect{Warning, "it takes more messages than it should"}
+		}
+		return full(have, overflowOf(have.Arguments.Text("x-overflow")), most, unit, have.DeadLetterExchange())
+	}
 }
 
 // full is what becomes of messages when a queue is full. Next is where it hands on messages.
-func full(q topology.Queue, overflow string, most int64, unit, next string) (Severity, string) {
+func full(q topology.Queue, overflow string, most int64, unit, next string) effect {
+	then := "the oldest are " + removed(next)
 	switch {
 	case overflow == "reject-publish" && (q.AtLeastOnce() || q.Type() == "quorum" && !q.Delays()):
-		return Warning, fmt.Sprintf("at %d %s it refuses further ones. Then publishers get a negative confirmation, "+
-			"and messages on their way into it are late", most, unit)
+		return effect{Warning, fmt.Sprintf("at %d %s it refuses further ones. Then publishers get a negative "+
+			"confirmation, and messages on their way into it are late", most, unit)}
 	case overflow == "reject-publish" || overflow == "reject-publish-dlx" && q.Type() == "classic":
-		return Error, fmt.Sprintf("at %d %s, further ones that are dead-lettered into it are lost", most, unit)
+		then = "further ones that are dead-lettered into it are lost"
 	case q.Delays():
-		return Error, fmt.Sprintf("at %d %s, the oldest leave it early", most, unit)
+		then = "the oldest leave it early"
 	}
-	return Error, fmt.Sprintf("at %d %s, the oldest are %s", most, unit, removed(next))
+	return effect{Error, fmt.Sprintf("at %d %s, %s", most, unit, then)}
 }
 
 // changedLooks is for a queue from which messages are removed that were looked at too often, or are not.
-func changedLooks(have topology.Queue) (Severity, string) {
+func changedLooks(_, have topology.Queue) effect {
 	looks, isLimited := have.Arguments["x-delivery-limit"].(int64)
 	if !isLimited {
-		return Warning, "a message in it that is got and put back too often can be dropped"
+		return effect{Warning, "a message in it that is got and put back too often can be dropped"}
 	}
-	return Error, lookedAt(have, looks, have.DeadLetterExchange())
+	return effect{Error, lookedAt(have, looks, have.DeadLetterExchange())}
 }
 
 // lookedAt is for a queue that removes messages that were looked at. Next is where it hands on messages.
@@ -141,6 +158,12 @@ func lookedAt(q topology.Queue, looks int64, next string) string {
 		then = "leaves it early"
 	}
 	return fmt.Sprintf("a message in it that is got and put back more than %d times %s", looks, then)
+}
+
+// expires is for a queue that RabbitMQ deletes by its own argument, or no longer.
+func expires(_, have topology.Queue) effect {
+	after, _ := have.Arguments["x-expires"].(int64)
+	return effect{Error, expired(after)}
 }
 
 // expired is for a queue that RabbitMQ deletes.

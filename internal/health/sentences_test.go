@@ -98,7 +98,7 @@ func TestSentences(t *testing.T) {
 			t.Run(shape+"/"+each.name, func(t *testing.T) {
 				w := &world{deployedAlone(t, test.desired), t, test.desired}
 				each.do(w)
-				said := health.Sentences(health.Damages(w.desired, w.Within(w.desired), map[string]health.QueueStatus{
+				said := health.Sentences(health.Damages(w.desired, w.Part(w.desired), map[string]health.QueueStatus{
 					"t.delay-00": {Messages: new(int64(3))}}))
 				if got := strings.Join(said, "\n"); got != each.want {
 					t.Errorf("it says\n%s\nand not\n%s", got, each.want)

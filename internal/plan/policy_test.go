@@ -66,7 +66,7 @@ func positions(steps []plan.Step) map[string]int {
 func TestPolicyIsUndone(t *testing.T) {
 	quorum, plain := parkingByPolicy(t, delay.Celery, true), parkingByPolicy(t, delay.Celery, false)
 	classic := parkingByPolicy(t, delay.CeleryClassic, true)
-	part := quorum.Without(plain)
+	part := quorum.Extras(plain)
 	for name, test := range map[string]struct {
 		before, after topology.Topology
 		todo          func(*plantest.Broker) plan.Plan
@@ -149,11 +149,11 @@ func TestCreateWithPolicyIsUndone(t *testing.T) {
 // Parking that goes is a part of its own: it leaves all else, and stays while a message is parked.
 func TestParkingGoesWhenItIsEmpty(t *testing.T) {
 	quorum, plain := parkingByPolicy(t, delay.Celery, true), parkingByPolicy(t, delay.Celery, false)
-	part := quorum.Without(plain)
+	part := quorum.Extras(plain)
 	if len(part.Exchanges) != 1 || len(part.Queues) != 1 || len(part.Policies) != 1 || len(part.Bindings) != 1 {
 		t.Fatalf("the part is %v", part)
 	}
-	if back := plain.Without(quorum); !back.IsEmpty() {
+	if back := plain.Extras(quorum); !back.IsEmpty() {
 		t.Errorf("without parking there are %v", back)
 	}
 	b := plantest.NewBroker(quorum)

@@ -63,7 +63,7 @@ func Rebuild(before, after, actual topology.Topology, guard Guard) Plan {
 func Union(before, after topology.Topology) topology.Topology {
 	union := before.Clone()
 	delete(union.Exchanges, before.Delivery)
-	union = union.And(after)
+	union = union.Union(after)
 	union.Entry, union.Delivery, union.DeliveryType = after.Entry, after.Delivery, after.DeliveryType
 	return union
 }
@@ -79,7 +79,7 @@ func RebuildsDelivery(before, after, actual topology.Topology) bool {
 // apart is the topology without the way of unroutable messages, if the other one has the same.
 func apart(t topology.Topology, other topology.Topology) topology.Topology {
 	way := t.WithQueues(t.Parking())
-	if !way.SameObjects(other.Within(way)) {
+	if !way.SameObjects(other.Part(way)) {
 		return t
 	}
 	for name, p := range t.Policies {
@@ -87,7 +87,7 @@ func apart(t topology.Topology, other topology.Topology) topology.Topology {
 			way.Policies[name] = p
 		}
 	}
-	return t.Except(way)
+	return t.Minus(way)
 }
 
 // KeepsParked tells whether a Rebuild leaves the way of unroutable messages as it is, and the messages parked in its

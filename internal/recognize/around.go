@@ -7,15 +7,16 @@ import (
 
 // complete is the cascade that the candidate has turned out to be, with parking, delivery exchange and preset.
 func (c *candidate) complete(lookahead int, strict bool) (delay.Cascade, error) {
+	agreed := c.agreed()
 	shows := c.objects.exchange(c.exchanges.Name(c.levels - 1))
 	if shows.Name == "" {
-		shows = c.objects.exchange(c.exchanges.Name(c.highest)) // which has the same alternate exchange
+		shows = c.objects.exchange(c.exchanges.Name(c.highest())) // which has the same alternate exchange
 	}
 	name, parks := c.objects.parking(shows)
 	given := delay.Config{
-		Vhost: c.objects.vhost, Name: name, Base: c.agreed.base, Levels: c.levels, Resolution: c.agreed.resolution,
-		ExchangeName: c.exchanges, QueueName: c.queues.format, DeliveryExchange: c.delivery,
-		QueueType: c.agreed.queueType, QuorumOptions: c.agreed.QuorumOptions,
+		Vhost: c.objects.vhost, Name: name, Base: agreed.base, Levels: c.levels, Resolution: agreed.resolution,
+		ExchangeName: c.exchanges, QueueName: c.queues.format, DeliveryExchange: c.end(),
+		QueueType: agreed.queueType, QuorumOptions: agreed.QuorumOptions,
 		Lookahead: lookahead, StrictKeys: strict, ParkUnroutable: parks,
 	}
 	if !parks {
@@ -81,7 +82,7 @@ func (c *candidate) hasInternalLevels() bool {
 // preset is the cascade as that of a preset, in two cases. Without one, it would lack the arguments of the queues, or
 // it would not park by an existing policy.
 func (c *candidate) preset(plain delay.Cascade) (delay.Cascade, bool) {
-	q := c.first
+	q := c.objects.queue(c.queues.name(c.agreed().by[0]))
 	for _, like := range plain.AsPresets() {
 		if !q.Equal(like.Expand().Queues[q.Name]) {
 			continue

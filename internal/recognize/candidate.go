@@ -1,136 +1,219 @@
 package recognize
 
 import (
+	"maps"
 	"slices"
-	"time"
+	"strings"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// candidate is a cascade of so many levels whose exchanges have names of the format, as far as the objects agree.
+// candidate is a cascade of so many levels whose exchanges and queues are called like this.
 type candidate struct {
 	objects   *objects
 	levels    int
 	exchanges delay.Format
-	// seen are the levels to whose exchanges keys or queues lead. The keys of those that are followed were read.
-	seen, followed map[int]bool
-	// hops are those of the highest level that shows some, which is -1 for none.
-	hops    []hop
-	highest int
-	// waits are the names of the queues to which keys lead, by what the keys say.
-	waits map[place][]string
-	// ends counts where the keys that look at the last digit lead to, and deadLetters where the lowest queues do.
-	ends, deadLetters map[string]int
-	delivery          string
+	queues    naming
+	// hops are those of each level whose keys were read.
+	hops [][]hop
+	// contradiction is what the candidate cannot explain.
+	contradiction error
+	// ends counts the exchanges to which the keys and the queues of the lowest level lead.
+	ends map[string]int
 
-	queues  naming
-	samples []sample
-	// agreed is what two of the samples agree on, one of them perhaps of the lowest level, or all there is to know.
-	agreed           shown
-	first            topology.Queue
-	proven, toLowest bool
+	// lowest is the lowest base that has all digits of the keys.
+	lowest int
+	claims []claim
+	// right is how many queues are like those of some cascade, and wrong how many are not. Unlike says why.
+	right, wrong int
+	unlike       error
 }
 
 // place is where a message waits that has the digit at the level.
 type place struct{ level, digit int }
 
-// naming is how queues are called in base 2 or, where the format has a verb for the digit, in one from the lowest on.
+// naming is how queues are called: in base 2, or in any other one if the format has a verb for the digit.
 type naming struct {
-	format       delay.Format
-	lowest, base int
+	format delay.Format
+	base   int
 }
-
-const anyBase = delay.MaxBase
 
 func (n naming) name(at place) string { return n.format.Queue(n.base, at.level, at.digit) }
 
-// sample is a queue in which a message with the digit waits at the level.
-type sample struct {
-	place
-	queue topology.Queue
+// isLike tells whether queues are called like exchanges with the format.
+func (n naming) isLike(exchange delay.Format) bool {
+	return exchange == n.format || n.base != delay.DefaultBase && strings.HasPrefix(string(n.format), string(exchange))
 }
 
-// shown is what a sample tells of the whole cascade.
-type shown struct {
-	base       int
-	resolution time.Duration
-	queueType  delay.QueueType
-	delay.QuorumOptions
-}
-
-// walk follows the bindings from the entry down to the delivery exchange. Where they are damaged, and as long as they
-// lead to no queue, it looks for the next exchange by its name.
-func (c *candidate) walk() error {
-	next := c.levels - 1
-	for level := next; level >= 0; level-- {
-		if level > next && len(c.waits) > 0 {
-			continue
+// namings are those by which a queue can have the name, the likeliest first.
+func namings(name string, at place) (all []naming) {
+	for _, f := range exchangeFormats(name, at.level) {
+		if at.digit < delay.DefaultBase {
+			all = append(all, naming{f, delay.DefaultBase})
 		}
-		below, err := c.follow(level)
-		if err != nil {
-			return err
-		}
-		next = min(next, below)
 	}
-	return nil
+	for _, f := range queueFormats(name, at) {
+		all = append(all, naming{f, delay.MaxBase})
+	}
+	return all
 }
 
-// follow notes where the keys of a level lead to, and returns the level that is next. They have to skip as many digits
-// as there are levels above.
-func (c *candidate) follow(level int) (next int, err error) {
+// candidates follow the bindings from the entry down to the delivery exchange. Where they are damaged, the next
+// exchange is looked for by its name. There is a candidate for each way to read the names of most queues.
+func (o *objects) candidates(levels int, exchanges delay.Format) (candidates []*candidate) {
+	c := candidate{objects: o, levels: levels, exchanges: exchanges, hops: make([][]hop, levels), ends: map[string]int{}}
+	waits := false
+	for level, next := levels-1, levels-1; level >= 0 && c.contradiction == nil; level-- {
+		if level <= next || !waits {
+			next = min(next, c.follow(level))
+			waits = waits || slices.ContainsFunc(c.hops[level], func(h hop) bool { return h.Digit > 0 })
+		}
+	}
+	var all []naming
+	fitting, lowest := map[naming]int{}, map[naming]int{}
+	for level, hops := range slices.Backward(c.hops) {
+		for _, h := range hops {
+			at := place{level - h.Zeros, h.Digit}
+			if h.Digit == 0 || at.level < 0 || !c.hasLevels(h) {
+				continue
+			}
+			for _, n := range namings(h.to, at) {
+				if fitting[n]++; fitting[n] == 1 {
+					all = append(all, n)
+					lowest[n] = min(n.base, delay.DefaultBase+1)
+				}
+				lowest[n] = max(lowest[n], h.Digit+1)
+			}
+		}
+	}
+	for _, n := range most(all, func(n naming) int { return fitting[n] }) {
+		of := c
+		of.queues, of.lowest, of.ends = n, lowest[n], maps.Clone(c.ends)
+		candidates = append(candidates, &of)
+	}
+	if len(all) == 0 {
+		c.contradict("no binding leads to a queue with the number of its level in its name")
+		return []*candidate{&c}
+	}
+	return candidates
+}
+
+// contradict notes the first reason why there is no such cascade.
+func (c *candidate) contradict(format string, args ...any) {
+	if c.contradiction == nil {
+		c.contradiction = notThisf(format, args...)
+	}
+}
+
+// follow reads the keys of a level, and returns the level that is next. They have to skip as many digits as there are
+// levels above.
+func (c *candidate) follow(level int) (next int) {
 	name := c.exchanges.Name(level)
 	hops, above := c.objects.hops(name)
-	switch {
-	case c.followed[level], len(hops) == 0:
-		return level - 1, nil
-	case above != c.levels-1-level:
-		return 0, notThisf("exchange %q would be %d levels below it, but its keys skip %d digit(s)", name,
-			c.levels-1-level, above)
-	case c.highest < 0:
-		c.highest, c.hops = level, hops
+	if len(hops) == 0 {
+		return level - 1
 	}
-	c.followed[level], c.seen[level] = true, true
+	if above != c.levels-1-level {
+		c.contradict("exchange %q would be %d levels below it, but its keys skip %d digit(s)", name, c.levels-1-level,
+			above)
+		return level
+	}
+	c.hops[level] = hops
 	next = level
 	astray, others := "", 0
 	for _, h := range hops {
 		switch to := level - h.Zeros; {
-		case h.Below > 0 && h.Digits()+h.Below != c.levels+1, h.Digit > 0 && to < 0:
+		case !c.hasLevels(h), h.Digit > 0 && to < 0:
 			others++
 		case h.Digit > 0:
-			at := place{to, h.Digit}
-			c.waits[at] = append(slices.DeleteFunc(c.waits[at], func(name string) bool { return name == h.to }), h.to)
 		case to == -1:
-			c.ends[h.to]++
+			c.countEnd(h.to)
 			next = to
 		case to >= 0 && c.exchanges.Name(to) == h.to:
-			c.seen[to] = true
 			next = min(next, to)
 		default:
 			astray = h.to
 		}
 	}
 	switch {
-	case others > 0 && others == len(hops):
-		return 0, notThisf("its keys are not those of an entry of %d levels, as its name has it", c.levels)
+	case others == len(hops):
+		c.contradict("its keys are not those of an entry of %d levels, as its name has it", c.levels)
 	case astray != "" && next == level:
-		return 0, notThisf("exchange %q is not called like the one below it, %q", name, astray)
+		c.contradict("exchange %q is not called like the one below it, %q", name, astray)
 	}
-	return min(next, level-1), nil
+	return min(next, level-1)
 }
 
-// rival is another format that gives the same names to the entry and all that is seen, but not to the rest.
-func (c *candidate) rival() delay.Format {
-	for _, other := range exchangeFormats(c.exchanges.Name(c.levels-1), c.levels-1) {
-		same := !other.Same(c.exchanges, c.levels)
-		for level := range c.seen {
-			same = same && other.Name(level) == c.exchanges.Name(level)
-		}
-		if same {
-			return other
+// hasLevels tells whether the key of a hop is for so many levels, or for any number.
+func (c *candidate) hasLevels(h hop) bool { return h.Below == 0 || h.Digits()+h.Below == c.levels+1 }
+
+// isOwn tells whether a hop leads to what the cascade has there.
+func (c *candidate) isOwn(level int, h hop) bool {
+	switch to := level - h.Zeros; {
+	case !c.hasLevels(h) || to < -1:
+		return false
+	case h.Digit > 0:
+		return to >= 0 && h.Digit < c.queues.base && c.queues.name(place{to, h.Digit}) == h.to
+	case to == -1:
+		return c.end() == h.to
+	default:
+		return c.exchanges.Name(to) == h.to
+	}
+}
+
+// fit is how many of the bindings are those of the cascade.
+func (c *candidate) fit() int {
+	fit := 0
+	for level, hops := range c.hops {
+		for _, h := range hops {
+			if c.isOwn(level, h) {
+				fit += 2
+			}
 		}
 	}
-	return ""
+	if c.contradiction == nil {
+		fit++
+	}
+	return fit
+}
+
+// highest is the highest level that shows something.
+func (c *candidate) highest() int {
+	highest := c.levels - 1
+	for highest > 0 && len(c.hops[highest]) == 0 {
+		highest--
+	}
+	return highest
+}
+
+// countEnd notes that something of the lowest level leads to an exchange. The levels themselves are no end.
+func (c *candidate) countEnd(exchange string) {
+	if !c.isLevel(exchange) {
+		c.ends[exchange]++
+	}
+}
+
+// end is the exchange at the end to which more leads than to any other, empty if there is none.
+func (c *candidate) end() string {
+	ends := most(slices.Collect(maps.Keys(c.ends)), func(name string) int { return c.ends[name] })
+	if len(ends) != 1 {
+		return ""
+	}
+	return ends[0]
+}
+
+// readEnd finds the delivery exchange. It looks at the lowest exchanges as long as there is a doubt.
+func (c *candidate) readEnd() error {
+	for level := 0; level < c.levels-1 && c.end() == "" && c.contradiction == nil; level++ {
+		if len(c.hops[level]) == 0 {
+			c.follow(level)
+		}
+	}
+	if c.end() == "" {
+		c.contradict("nothing shows its delivery exchange: queue %q and exchange %q do not lead to one and the same",
+			c.queues.name(place{0, 1}), c.exchanges.Name(0))
+	}
+	return c.contradiction
 }
 
 func (c *candidate) isLevel(exchange string) bool {

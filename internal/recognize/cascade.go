@@ -1,7 +1,6 @@
 package recognize
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
@@ -23,126 +22,151 @@ func (o *objects) cascade(entry string) (delay.Cascade, error) {
 	case len(hops) == 0:
 		return delay.Cascade{}, errNoHops
 	}
-	return o.firstOf(entry, func(*candidate) bool { return true })
-}
-
-// firstOf is the first cascade that the objects agree with, and that is accepted, by all ways to read the name of its
-// entry. Those with the most levels come first. The error is that of the first.
-func (o *objects) firstOf(entry string, accept func(*candidate) bool) (found delay.Cascade, unlike error) {
-	for levels := delay.MaxLevels; levels > 0; levels-- {
-		for _, format := range exchangeFormats(entry, levels-1) {
-			c := &candidate{objects: o, levels: levels, exchanges: format}
-			found, err := c.read()
-			if err == nil && accept(c) {
-				return found, nil
-			}
-			if unlike == nil {
-				unlike = err
-			}
-		}
-	}
-	if unlike == nil {
-		unlike = notThis("its name has no number of a level")
-	}
-	return delay.Cascade{}, unlike
-}
-
-// read is the cascade, if the objects agree with the candidate.
-func (c *candidate) read() (delay.Cascade, error) {
-	c.waits, c.ends, c.highest = map[place][]string{}, map[string]int{}, -1
-	c.seen, c.followed = map[int]bool{}, map[int]bool{}
-	for _, step := range []func() error{c.walk, c.readQueues, c.settle} {
-		if err := step(); err != nil {
-			return delay.Cascade{}, err
-		}
-	}
-	lookahead, strict, err := c.readKeys()
+	c, err := o.likeliest(entry)
 	if err != nil {
 		return delay.Cascade{}, err
 	}
-	return c.complete(lookahead, strict)
+	return c.cascade()
 }
 
-// settle finds the delivery exchange, and makes sure that no other format fits. It looks at the lowest exchanges as
-// long as there is a doubt.
-func (c *candidate) settle() error {
-	for level := 0; level < c.levels-1 && (c.rival() != "" || len(c.likeliestEnds()) != 1); level++ {
-		if _, err := c.follow(level); err != nil {
-			return err
+// cascadeBelow is the one whose entry is missing, or shows nothing, as long as the exchange below proves it. Otherwise
+// the error is the given one.
+func (o *objects) cascadeBelow(entry string, missing error) (delay.Cascade, error) {
+	c, err := o.likeliest(entry)
+	if err != nil || !c.provesEntry() {
+		return delay.Cascade{}, missing
+	}
+	found, err := c.cascade()
+	if err != nil {
+		return found, missing
+	}
+	return found, nil
+}
+
+// provesEntry tells whether the highest exchange that shows something can be below no other entry. Two queues agree,
+// all names have one format, and the exchange is a level of no other cascade.
+func (c *candidate) provesEntry() bool {
+	top := c.levels - 1
+	below := c.exchanges.Name(c.highest())
+	formats := slices.DeleteFunc(exchangeFormats(below, c.highest()), func(f delay.Format) bool {
+		for level, hops := range c.hops {
+			if len(hops) > 0 && f.Name(level) != c.exchanges.Name(level) {
+				return true
+			}
+		}
+		return false
+	})
+	if at := slices.IndexFunc(formats, c.queues.isLike); at >= 0 {
+		formats = formats[at : at+1] // what all names have in common
+	}
+	other := func(f delay.Format) bool { return f.Name(top) != c.exchanges.Name(top) }
+	return c.isProven() && !slices.ContainsFunc(formats, other) && c.objects.entryAbove(below) == ""
+}
+
+// likeliest is the candidate that most of the bindings fit and most of the queues agree with, of all ways to read the
+// name of the entry. It reads queues for as long as there is a doubt.
+func (o *objects) likeliest(entry string) (*candidate, error) {
+	var all []*candidate
+	for levels := delay.MaxLevels; levels > 0; levels-- {
+		for _, format := range exchangeFormats(entry, levels-1) {
+			all = append(all, o.candidates(levels, format)...)
 		}
 	}
-	if rival := c.rival(); rival != "" {
-		return notThisf("its exchanges can be called %q or %q, and nothing shows which", c.exchanges, rival)
+	if len(all) == 0 {
+		return nil, notThis("its name has no number of a level")
 	}
-	ends := c.likeliestEnds()
-	if len(ends) != 1 {
-		return notThisf("nothing shows its delivery exchange: queue %q and exchange %q do not lead to one and the same",
-			c.queues.name(place{0, 1}), c.exchanges.Name(0))
+	all = most(all, (*candidate).fit)
+	if all[0].contradiction != nil {
+		return nil, all[0].contradiction
 	}
-	c.delivery = ends[0]
+	best, rival := all[0], all[0].rival(all)
+	for i, more := 0, true; more && (rival != nil || !(best.isProven() && best.end() != "")); i++ {
+		more = false
+		for _, c := range all {
+			more = c.poll(i) || more
+		}
+		likeliest := most(all, (*candidate).support)
+		best, rival = likeliest[0], likeliest[0].rival(likeliest)
+		if !more && rival != nil { // one queue alone may not show its format
+			likeliest = most(likeliest, func(c *candidate) int {
+				switch {
+				case c.queues.isLike(c.exchanges):
+					return 2
+				case c.queues.base == delay.DefaultBase:
+					return 1
+				}
+				return 0
+			})
+			best, rival = likeliest[0], likeliest[0].rival(likeliest)
+		}
+	}
+	switch {
+	case len(best.claims) == 0:
+		return nil, best.unlike
+	case rival != nil:
+		return nil, best.mistakable(rival)
+	case best.disagreement() != nil:
+		return nil, best.disagreement()
+	}
+	return best, best.readEnd()
+}
+
+// most are those of the highest rank, in their order.
+func most[T any](all []T, rank func(T) int) (highest []T) {
+	for _, each := range all {
+		switch {
+		case len(highest) == 0 || rank(each) > rank(highest[0]):
+			highest = []T{each}
+		case rank(each) == rank(highest[0]):
+			highest = append(highest, each)
+		}
+	}
+	return highest
+}
+
+// rival is one of the candidates that gives other names to something.
+func (c *candidate) rival(all []*candidate) *candidate {
+	for _, other := range all {
+		if other.levels != c.levels || !other.exchanges.Same(c.exchanges, c.levels) ||
+			other.queues.base != c.queues.base ||
+			!other.queues.format.SameQueues(c.queues.format, c.queues.base, c.levels) {
+			return other
+		}
+	}
 	return nil
 }
 
-// likeliestEnds are the exchanges at the end to which as many keys and queues lead as to no other.
-func (c *candidate) likeliestEnds() []string {
-	count := maps.Clone(c.deadLetters)
-	for name, n := range c.ends {
-		if !c.isLevel(name) {
-			count[name] += n
-		}
+// mistakable says in what a rival differs to which as much leads.
+func (c *candidate) mistakable(rival *candidate) error {
+	switch {
+	case rival.levels != c.levels:
+		return notThis("no key shows how many levels it has")
+	case !rival.exchanges.Same(c.exchanges, c.levels):
+		return notThisf("its exchanges can be called %q or %q, and nothing shows which", c.exchanges, rival.exchanges)
 	}
-	most := slices.Max(append(slices.Collect(maps.Values(count)), 0))
-	maps.DeleteFunc(count, func(_ string, n int) bool { return n < most })
-	return slices.Collect(maps.Keys(count))
+	return notThisf("its queues can be called %q or %q, and nothing shows which", c.queues.format, rival.queues.format)
 }
 
-// readKeys reads lookahead and strictness off the hops of the highest level that shows some, and makes sure of the
-// number of levels. A strict key proves how many there are. An entry that shows nothing is taken to be strict.
-func (c *candidate) readKeys() (lookahead int, strict bool, err error) {
-	own, tails := 0, 0
-	for _, h := range c.hops {
-		if c.isOwn(h) {
+// cascade is what the candidate has turned out to be. Lookahead and strictness are those of the highest level that
+// shows some. A strict key proves the number of levels. An entry that shows nothing is taken to be strict.
+func (c *candidate) cascade() (delay.Cascade, error) {
+	own, strictKeys, lookahead, highest := 0, 0, 0, c.highest()
+	for _, h := range c.hops[highest] {
+		if c.isOwn(highest, h) {
 			own++
-			tails += min(h.Below, 1)
+			strictKeys += min(h.Below, 1)
 			lookahead = max(lookahead, h.Digits())
 		}
 	}
-	if lookahead == c.highest+1 {
+	if lookahead == highest+1 {
 		lookahead = c.levels
 	}
-	strict = c.highest < c.levels-1 || 2*tails >= own
+	reachesEnd := func(h hop) bool { return h.Digit == 0 && h.to == c.end() }
 	switch {
 	case own == 0:
-		err = notThis("none of its bindings leads to what else there is of a cascade")
-	case strict && tails > 0:
-	case c.continues():
-		err = notThisf("it goes on below exchange %q with exchange %q", c.exchanges.Name(0), c.delivery)
-	case c.ends[c.delivery] == 0 && !c.toLowest:
-		err = notThis("no key shows how many levels it has")
+		return delay.Cascade{}, notThis("none of its bindings leads to what else there is of a cascade")
+	case strictKeys == 0 && !slices.ContainsFunc(slices.Concat(c.hops...), reachesEnd) && !c.provesLevels():
+		return delay.Cascade{}, notThis("no key shows how many levels it has")
 	}
-	return lookahead, strict, err
-}
-
-// isOwn tells whether a hop of the highest level leads to what the cascade has there.
-func (c *candidate) isOwn(h hop) bool {
-	switch to := c.highest - h.Zeros; {
-	case h.Digit > 0:
-		return to >= 0 && h.Digit < c.agreed.base && c.queues.name(place{to, h.Digit}) == h.to
-	case to == -1:
-		return c.delivery == h.to
-	default:
-		return to >= 0 && c.exchanges.Name(to) == h.to
-	}
-}
-
-// continues tells whether the delivery exchange is called like the level below the lowest. Then these are the upper
-// levels of a longer cascade.
-func (c *candidate) continues() bool {
-	for level := 1; level < delay.MaxLevels; level++ {
-		like := func(f delay.Format) bool { return f.Name(level-1) == c.delivery }
-		if slices.ContainsFunc(exchangeFormats(c.exchanges.Name(0), level), like) {
-			return true
-		}
-	}
-	return false
+	return c.complete(lookahead, highest < c.levels-1 || 2*strictKeys >= own)
 }

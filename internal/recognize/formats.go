@@ -2,7 +2,9 @@ package recognize
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
@@ -32,28 +34,28 @@ func queueFormats(name string, at place) []delay.Format {
 // numeral is a number within a name, and the verb that writes it.
 type numeral struct{ before, verb, behind string }
 
+const widestVerb = 99
+
 // numeralsIn are the places of a number in a name, the likeliest first. The letter is that of the verb.
-func numeralsIn(name string, number int, letter string) []numeral {
-	digits := strconv.Itoa(number)
-	var numerals []numeral
-	for end := len(name); end >= len(digits); end-- {
-		start := end - len(digits)
-		if name[start:end] != digits {
+func numeralsIn(name string, number int, letter string) (numerals []numeral) {
+	for end := len(name); end > 0; end-- {
+		if !strings.HasSuffix(name[:end], strconv.Itoa(number)) {
 			continue
 		}
-		padded := func(padding byte, flag string) {
-			first := start
-			for first > 0 && name[first-1] == padding && end-first < 99 {
-				first--
+		written := func(verb string) (found []numeral) {
+			if before, ok := strings.CutSuffix(name[:end], fmt.Sprintf(verb, number)); ok {
+				found = append(found, numeral{before, verb, name[end:]})
 			}
-			for ; first < start || first == start && len(digits) > 1; first++ {
-				verb := fmt.Sprintf("%%%s%d%s", flag, end-first, letter)
-				numerals = append(numerals, numeral{name[:first], verb, name[end:]})
-			}
+			return found
 		}
-		padded('0', "0")
-		numerals = append(numerals, numeral{name[:start], "%" + letter, name[end:]})
-		padded(' ', "")
+		padded := func(flag string) (all []numeral) {
+			for width, found := 2, []numeral{{}}; len(found) > 0 && width <= widestVerb; width++ {
+				found = written(fmt.Sprintf("%%%s%d%s", flag, width, letter))
+				all = append(found, all...)
+			}
+			return all
+		}
+		numerals = slices.Concat(numerals, padded("0"), written("%"+letter), padded(""))
 	}
 	return numerals
 }

@@ -77,8 +77,8 @@ func (i *Inventory) Destinations(ctx context.Context) []topology.Binding {
 	return bindings
 }
 
-// Within is what the vhost has of the wanted topology.
-func (i *Inventory) Within(want topology.Topology) topology.Topology { return i.there.Within(want) }
+// Part is what the vhost has of the wanted topology.
+func (i *Inventory) Part(want topology.Topology) topology.Topology { return i.there.Part(want) }
 
 // Exchange looks an exchange up.
 func (i *Inventory) Exchange(_ context.Context, name string) (topology.Exchange, bool, error) {

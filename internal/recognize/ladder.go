@@ -74,6 +74,7 @@ func (o *objects) rungs(entry string) []rung {
 		whole := err == nil && q.TTLMillis() == wait.Milliseconds() && q.DeadLetterExchange() != ""
 		rungs = append(rungs, rung{label, q, whole})
 	}
+	slices.SortStableFunc(rungs, func(x, y rung) int { return cmp.Compare(x.label, y.label) })
 	return rungs
 }
 
@@ -82,53 +83,52 @@ type rungNaming struct {
 	format delay.LabelFormat
 	queues map[string]string
 	whole  int            // how many of the queues are
-	first  topology.Queue // that of the first label which is
+	first  topology.Queue // the first that is
 }
 
 // ownRungs are those with the usual names or, if there are none, with the format of most of them, and of most that are
 // whole. The others somebody else has bound.
-func ownRungs(all []rung, usual delay.LabelFormat) (best rungNaming, err error) {
-	rank := func(n rungNaming) []int {
-		if n.format == usual {
-			return []int{1, len(n.queues), n.whole}
-		}
-		return []int{0, len(n.queues), n.whole}
-	}
+func ownRungs(all []rung, usual delay.LabelFormat) (rungNaming, error) {
+	var namings []rungNaming
 	for _, r := range all {
 		for _, format := range labelFormats(r) {
-			n := nameAll(format, all)
-			switch order := slices.Compare(rank(n), rank(best)); {
-			case n.whole == 0 || maps.Equal(n.queues, best.queues):
-			case order > 0:
-				best, err = n, nil
-			case order == 0:
-				err = notThisf("its queues can be called %q or %q, and nothing shows which: remove the bindings that "+
-					"are not its own", best.format, n.format)
+			if n := nameAll(format, all); n.whole > 0 {
+				namings = append(namings, n)
 			}
 		}
 	}
-	if best.whole == 0 {
-		err = notThis("no queue behind it has the x-message-ttl that its binding's key names, and an " +
+	if len(namings) == 0 {
+		return rungNaming{}, notThis("no queue behind it has the x-message-ttl that its binding's key names, and an " +
 			"x-dead-letter-exchange")
 	}
-	return best, err
+	if i := slices.IndexFunc(namings, func(n rungNaming) bool { return n.format == usual }); i >= 0 {
+		return namings[i], nil
+	}
+	namings = most(most(namings, func(n rungNaming) int { return len(n.queues) }),
+		func(n rungNaming) int { return n.whole })
+	for _, other := range namings {
+		if !maps.Equal(other.queues, namings[0].queues) {
+			return rungNaming{}, notThisf("its queues can be called %q or %q, and nothing shows which: remove the "+
+				"bindings that are not its own", namings[0].format, other.format)
+		}
+	}
+	return namings[0], nil
 }
 
 // nameAll applies a format to all labels. Without a verb it is the name of a single queue, which has to be whole.
 func nameAll(format delay.LabelFormat, all []rung) rungNaming {
 	n := rungNaming{format: format, queues: map[string]string{}}
-	hasVerb, first := format.Name("1s") != format.Name("2s"), ""
+	hasVerb := format.Name("1s") != format.Name("2s")
 	for _, r := range all {
 		if format.Name(r.label) != r.queue.Name || !hasVerb && !r.whole {
 			continue
 		}
 		if r.whole && n.queues[r.label] == "" {
-			n.whole++
+			if n.whole++; n.whole == 1 {
+				n.first = r.queue
+			}
 		}
 		n.queues[r.label] = r.queue.Name
-		if r.whole && (first == "" || r.label < first) {
-			n.first, first = r.queue, r.label
-		}
 	}
 	return n
 }

@@ -79,7 +79,7 @@ func (t Topology) WithoutPolicies() Topology {
 	for _, p := range t.Policies {
 		beside = append(beside, p.AlternateExchange())
 	}
-	t = t.Except(t.WithQueues(beside...))
+	t = t.Minus(t.WithQueues(beside...))
 	t.Policies = nil
 	return t
 }

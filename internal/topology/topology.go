@@ -167,9 +167,9 @@ func (t Topology) Objects() []string {
 	return objects
 }
 
-// Within is the part of the wanted topology that exists among these objects. It has its exchanges, queues and policies,
+// Part is the part of the wanted topology that exists among these objects. It has its exchanges, queues and policies,
 // as they are, and all bindings of the exchanges that it owns.
-func (t Topology) Within(want Topology) Topology {
+func (t Topology) Part(want Topology) Topology {
 	part := New()
 	part.Entry, part.Delivery = want.Entry, want.Delivery
 	part.DeliveryType = t.Exchanges[want.Delivery].Type
@@ -195,8 +195,8 @@ func within[T any](objects, wanted map[string]T) map[string]T {
 	return part
 }
 
-// And has the objects of both. Where both have one of a name, it is that of the other.
-func (t Topology) And(other Topology) Topology {
+// Union has the objects of both. Where both have one of a name, it is that of the other.
+func (t Topology) Union(other Topology) Topology {
 	t = t.Clone()
 	maps.Copy(t.Exchanges, other.Exchanges)
 	maps.Copy(t.Queues, other.Queues)
@@ -215,9 +215,9 @@ func (t Topology) Clone() Topology {
 	return t
 }
 
-// Except is the topology without the exchanges, queues and policies whose names the other one has, and without the
+// Minus is the topology without the exchanges, queues and policies whose names the other one has, and without the
 // bindings of these exchanges.
-func (t Topology) Except(other Topology) Topology {
+func (t Topology) Minus(other Topology) Topology {
 	t = t.Clone()
 	maps.DeleteFunc(t.Exchanges, func(name string, _ Exchange) bool { return other.Has(name) })
 	maps.DeleteFunc(t.Queues, func(name string, _ Queue) bool { _, has := other.Queues[name]; return has })
@@ -378,10 +378,10 @@ func (b Binding) Describe() string {
 	return text
 }
 
-// Without is the part of the topology that another one does not have. It has queues, with the bindings that lead into
+// Extras are the part of the topology that another one does not have. It has queues, with the bindings that lead into
 // them, and policies, with the exchanges to which they lead.
-func (t Topology) Without(other Topology) Topology {
-	rest, part := t.Except(other), New()
+func (t Topology) Extras(other Topology) Topology {
+	rest, part := t.Minus(other), New()
 	part.Entry, part.Delivery = t.Entry, t.Delivery
 	part.Queues, part.Policies = rest.Queues, rest.Policies
 	for _, p := range part.Policies {
@@ -397,7 +397,7 @@ func (t Topology) Without(other Topology) Topology {
 	return part
 }
 
-// IsWhole tells a topology from a part of one, see Without.
+// IsWhole tells a topology from a part of one, see Extras.
 func (t Topology) IsWhole() bool {
 	return t.Has(t.Entry)
 }

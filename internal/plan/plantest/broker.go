@@ -45,7 +45,7 @@ func (b *Broker) Snapshot() topology.Topology { return b.Clone() }
 // Actual is the topology that a reader of the broker hands to Diff. It has the objects that desired names, and the
 // bindings of the exchanges that it owns. It also has the bindings of others that lead to objects to be recreated.
 func (b *Broker) Actual(desired topology.Topology) topology.Topology {
-	actual := b.Within(desired)
+	actual := b.Part(desired)
 	exchanges, queues := plan.Recreated(desired, actual)
 	maps.Copy(actual.Bindings, b.inbound(exchanges, queues))
 	return actual
@@ -54,7 +54,7 @@ func (b *Broker) Actual(desired topology.Topology) topology.Topology {
 // Teardown is the plan for the topology that a reader of the broker hands to it. If the plan needs them, that has the
 // bindings of others to the exchanges that desired owns, and to its queues.
 func (b *Broker) Teardown(desired topology.Topology, guard plan.Guard) plan.Plan {
-	actual := b.Within(desired)
+	actual := b.Part(desired)
 	if plan.NeedsInbound(desired, guard) {
 		exchanges := slices.DeleteFunc(slices.Collect(maps.Keys(actual.Exchanges)),
 			func(name string) bool { return !desired.Owns(name) })
@@ -65,7 +65,7 @@ func (b *Broker) Teardown(desired topology.Topology, guard plan.Guard) plan.Plan
 
 // Rebuild is the plan for what a reader of the broker hands to it.
 func (b *Broker) Rebuild(before, after topology.Topology, guard plan.Guard) plan.Plan {
-	actual := b.Within(plan.Union(before, after))
+	actual := b.Part(plan.Union(before, after))
 	exchanges, queues := slices.Collect(maps.Keys(before.Exchanges)), slices.Collect(maps.Keys(before.Queues))
 	exchanges = slices.DeleteFunc(exchanges, func(name string) bool { return !before.Owns(name) })
 	if plan.RebuildsDelivery(before, after, actual) {

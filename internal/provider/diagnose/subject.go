@@ -453,3 +453,10 @@ func (s Subject) NotRecognized(verb string, err error) diag.Diagnostic {
 	return ErrorOn("entry_exchange", "Not the entry of a cascade",
 		"Could not %s exchange %q in vhost %q: %s. %s", verb, s.Desired.Entry, s.Vhost, other, instead)
 }
+
+// Outcome is what is left to say of a change that was made, or broke off.
+func (s Subject) Outcome(before topology.Topology, result engine.Result) diag.Diagnostics {
+	diags := s.TakenOver(result.TakenOver)
+	diags.Append(s.Warnings(result.State)...)
+	return append(diags, s.LeftStanding(before.Delivery, result.Users)...)
+}

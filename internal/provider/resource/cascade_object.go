@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/attr/xattr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
@@ -27,28 +27,25 @@ func CascadeOf(
 	if argument.IsUnknown() || argument.IsUnderlyingValueUnknown() {
 		return resolved, false, nil
 	}
-	model, known, err := cascadeModelOf(ctx, argument.UnderlyingValue())
+	given, err := cascadeValues(ctx, argument.UnderlyingValue())
 	if err != nil {
 		return resolved, false, err
 	}
-	if empty := model.emptyValues(); len(empty) > 0 {
-		return resolved, false, delay.Errors(empty)
+	if empty := cascades.check(given); len(empty) > 0 {
+		return resolved, false, empty
 	}
-	if !model.EntryExchange.IsNull() {
-		model.MaxDelay = timetypes.NewGoDurationNull() // a resource has both
-	}
-	if _, errs := model.forecast(ctx); len(errs) > 0 {
+	if _, errs := cascades.computed(given, nil); len(errs) > 0 {
 		return resolved, false, errs
 	}
-	if known {
-		resolved, err = model.config().Resolve()
+	if !cascades.isKnown(given) {
+		return resolved, false, nil
 	}
-	return resolved, known, err
+	resolved, err = cascades.config(given).Resolve()
+	return resolved, true, err
 }
 
-// cascadeModelOf reads the object as the resource's own configuration is read, and tells whether all
-// of it is known.
-func cascadeModelOf(ctx context.Context, value attr.Value) (model cascadeModel, known bool, err error) {
+// cascadeValues reads the object as the resource's own configuration is read.
+func cascadeValues(ctx context.Context, value attr.Value) (values, error) {
 	var given map[string]attr.Value
 	switch v := value.(type) {
 	case types.Object:
@@ -56,52 +53,60 @@ func cascadeModelOf(ctx context.Context, value attr.Value) (model cascadeModel, 
 	case types.Map:
 		given = v.Elements()
 	default:
-		return model, false, errors.New("it has to be an object with attributes of rabbitmqdelay_cascade, such as { " +
+		return nil, errors.New("it has to be an object with attributes of rabbitmqdelay_cascade, such as { " +
 			"name = \"tasks\", levels = 17 }")
 	}
-	schema := model.schema(ctx)
-	attributes := schema.GetAttributes()
-	known = true
-	values := map[string]tftypes.Value{}
-	valueTypes := map[string]tftypes.Type{}
-	for name, attribute := range attributes {
-		valueTypes[name] = attribute.GetType().TerraformType(ctx)
-		values[name] = tftypes.NewValue(valueTypes[name], nil)
-	}
+	attributes := cascades.schema().Attributes
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		attribute, ok := attributes[name]
-		if !ok {
-			return model, false, fmt.Errorf("the object has an attribute %q, which rabbitmqdelay_cascade has not; "+
+		if attributes[name] == nil {
+			return nil, fmt.Errorf("the object has an attribute %q, which rabbitmqdelay_cascade has not; "+
 				"its attributes are %s", name, strings.Join(slices.Sorted(maps.Keys(attributes)), ", "))
 		}
-		if !attribute.IsOptional() && name != "entry_exchange" || valueTypes[name].Is(tftypes.Object{}) {
+	}
+	config := values{}
+	for name, attribute := range attributes {
+		of := attribute.GetType()
+		config[name] = valueOf(of, nil)
+		if given[name] == nil || !attribute.IsOptional() || of.TerraformType(ctx).Is(tftypes.Object{}) {
 			continue // what a broker has, and timeouts
 		}
-		converted, err := given[name].ToTerraformValue(ctx)
-		switch {
-		case err != nil:
-			return model, false, fmt.Errorf("%s cannot be read: %w", name, err)
-		case converted.IsNull():
-		case !converted.IsKnown():
-			values[name] = tftypes.NewValue(valueTypes[name], tftypes.UnknownValue)
-			known = false
-		case !converted.Type().Equal(valueTypes[name]):
-			return model, false, delay.AttributeError{Attribute: name,
-				Message: fmt.Sprintf("is a %s; it has to be a %s", typeText(converted.Type()),
-					typeText(valueTypes[name]))}
-		default:
-			values[name] = converted
+		converted, err := convert(ctx, name, given[name], of)
+		if err != nil {
+			return nil, err
 		}
-		if text, ok := given[name].(types.String); ok && attribute.GetType().Equal(timetypes.GoDurationType{}) &&
-			text.ValueString() != "" {
-			if _, err := tfvalue.ParseDuration(name, text.ValueString()); err != nil {
-				return model, false, err
-			}
-		}
+		config[name] = converted
 	}
-	config := tfsdk.Config{Schema: schema, Raw: tftypes.NewValue(schema.Type().TerraformType(ctx), values)}
-	diags := config.Get(ctx, &model)
-	return model, known, firstError(diags)
+	if entry := given["entry_exchange"]; entry != nil && !entry.IsNull() {
+		config["max_delay"] = valueOf(tfvalue.Duration{}, nil) // a resource has both
+	}
+	return config, nil
+}
+
+// convert is the value that the attribute of a resource would have.
+func convert(ctx context.Context, name string, given attr.Value, of attr.Type) (attr.Value, error) {
+	raw, err := given.ToTerraformValue(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", name, err)
+	}
+	switch want := of.TerraformType(ctx); {
+	case raw.IsNull():
+		return valueOf(of, nil), nil
+	case !raw.IsKnown():
+		return valueOf(of, tftypes.UnknownValue), nil
+	case !raw.Type().Equal(want):
+		return nil, delay.AttributeError{Attribute: name,
+			Message: fmt.Sprintf("is a %s; it has to be a %s", typeText(raw.Type()), typeText(want))}
+	}
+	value, err := of.ValueFromTerraform(ctx, raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", name, err)
+	}
+	if checked, ok := value.(xattr.ValidateableAttribute); ok {
+		var resp xattr.ValidateAttributeResponse
+		checked.ValidateAttribute(ctx, xattr.ValidateAttributeRequest{Path: path.Root(name)}, &resp)
+		return value, firstError(resp.Diagnostics)
+	}
+	return value, nil
 }
 
 // typeText is a type in Terraform's words.

@@ -20,41 +20,28 @@ import (
 // broker that does not answer is no error. A busy one has as long as a request has by default.
 const lookTimeout = 10 * time.Second
 
-// forPlan is the operation on a planned or prior topology for a look at the broker, nil if no look is possible.
-func (r *lifecycle[M, P]) forPlan(ctx context.Context, model P) (context.Context, context.CancelFunc, *operation) {
-	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), lookTimeout)
-	if !r.Connection.IsKnown() || !model.isKnown() {
-		return ctx, cancel, nil
+// planned is how a plan notes it. Not ok is one that is not known yet.
+func (r *managed[C]) planned(v values, isNew bool) (one connection.Planned, ok bool) {
+	if r.Connection == nil || !r.kind.isKnown(v) {
+		return one, false
 	}
-	o, diags := r.newOperation(model)
-	if diags.HasError() {
-		return ctx, cancel, nil
-	}
-	return ctx, cancel, o
-}
-
-// plannedOf is the model as the plan notes it.
-func plannedOf[M any, P declaration[M]](model P, isNew bool) (connection.Planned, bool) {
-	if !model.isKnown() {
-		return connection.Planned{}, false
-	}
-	expanded, diags := model.expand()
-	return connection.Planned{Kind: model.kind(), Vhost: model.common().Vhost.ValueString(), Topology: expanded,
-		Scale: model.scale(), IsNew: isNew}, !diags.HasError()
+	x, diags := r.kind.of(v)
+	return connection.Planned{Kind: r.kind.name, Vhost: v.text("vhost"), Topology: x.Desired, Scale: x.scale,
+		IsNew: isNew}, !diags.HasError()
 }
 
 // notePrior notes what the state has.
-func (r *lifecycle[M, P]) notePrior(state P) {
-	if one, ok := plannedOf(state, false); ok && r.Connection != nil {
+func (r *managed[C]) notePrior(state values) {
+	if one, ok := r.planned(state, false); ok {
 		r.Connection.Planned.AddPrior(one)
 	}
 }
 
 // notePlan notes the planned objects, and refuses two new resources that would declare the same.
-func (r *lifecycle[M, P]) notePlan(plan P, isNew bool) diag.Diagnostics {
+func (r *managed[C]) notePlan(plan values, isNew bool) diag.Diagnostics {
 	var diags diag.Diagnostics
-	one, ok := plannedOf(plan, isNew)
-	if !ok || r.Connection == nil {
+	one, ok := r.planned(plan, isNew)
+	if !ok {
 		return diags
 	}
 	if other, common := r.Connection.Planned.Add(one); len(common) > 0 {
@@ -64,91 +51,93 @@ func (r *lifecycle[M, P]) notePlan(plan P, isNew bool) diag.Diagnostics {
 }
 
 // lookForCreate warns of what exists already, and of policies of others that lose exchanges.
-func (r *lifecycle[M, P]) lookForCreate(ctx context.Context, plan P) diag.Diagnostics {
-	if plan.common().Adopt.IsUnknown() {
+func (r *managed[C]) lookForCreate(ctx context.Context, plan values) diag.Diagnostics {
+	if plan["adopt"].IsUnknown() {
 		return r.lookForDisplaced(ctx, plan)
 	}
-	return r.look(ctx, topology.Topology{}, plan, false, func(o *operation, err error) diag.Diagnostics {
-		return o.subject.WouldNotBeCreated(ctx, err)
-	})
+	return r.look(ctx, topology.Topology{}, plan, false, diagnose.Subject.WouldNotBeCreated)
 }
 
 // lookForReplacement refuses a replacement that would destroy the existing objects and then could not make the planned
 // ones. The state's objects go first, and are not in the way.
-func (r *lifecycle[M, P]) lookForReplacement(ctx context.Context, plan P) diag.Diagnostics {
-	if plan.common().Adopt.IsUnknown() || plan.common().CreateDeliveryExchange.IsUnknown() {
+func (r *managed[C]) lookForReplacement(ctx context.Context, plan values) diag.Diagnostics {
+	if plan["adopt"].IsUnknown() || plan["create_delivery_exchange"].IsUnknown() {
 		return r.lookForDisplaced(ctx, plan)
 	}
-	return r.look(ctx, topology.Topology{}, plan, true, func(o *operation, err error) diag.Diagnostics {
-		return o.subject.WouldNotBeReplaced(ctx, err)
-	})
+	return r.look(ctx, topology.Topology{}, plan, true, diagnose.Subject.WouldNotBeReplaced)
 }
 
 // lookForDisplaced warns of policies of others that no longer apply to exchanges when those of a create are set.
-func (r *lifecycle[M, P]) lookForDisplaced(ctx context.Context, plan P) diag.Diagnostics {
+func (r *managed[C]) lookForDisplaced(ctx context.Context, plan values) diag.Diagnostics {
 	return r.look(ctx, topology.Topology{}, plan, false, saysNothing)
 }
 
 // lookForUpdate warns likewise of an update. A plan that is settled changes nothing.
-func (r *lifecycle[M, P]) lookForUpdate(ctx context.Context, state, plan P, isSettled bool) diag.Diagnostics {
-	before, diags := state.expand()
+func (r *managed[C]) lookForUpdate(ctx context.Context, state, plan values, isSettled bool) diag.Diagnostics {
+	before, diags := r.kind.of(state)
 	if isSettled || diags.HasError() { // which the refresh has said
 		return nil
 	}
-	return r.look(ctx, before, plan, false, saysNothing)
+	return r.look(ctx, before.Desired, plan, false, saysNothing)
 }
 
-func saysNothing(*operation, error) diag.Diagnostics { return nil }
+func saysNothing(diagnose.Subject, context.Context, error) diag.Diagnostics { return nil }
 
 // look says what a create or a replacement would meet, and an update as far as policies are concerned. Refused has the
 // words for what would be refused.
-func (r *lifecycle[M, P]) look(
-	ctx context.Context, before topology.Topology, plan P, replaces bool,
-	refused func(*operation, error) diag.Diagnostics,
-) diag.Diagnostics {
-	var diags diag.Diagnostics
-	ctx, cancel, o := r.forPlan(ctx, plan)
-	defer cancel()
-	if o == nil {
-		return diags
+func (r *managed[C]) look(
+	ctx context.Context, before topology.Topology, plan values, replaces bool,
+	refused func(diagnose.Subject, context.Context, error) diag.Diagnostics,
+) (diags diag.Diagnostics) {
+	if !r.Connection.IsKnown() || !r.kind.isKnown(plan) {
+		return nil
 	}
-	o.subject.Options.Own, o.subject.Options.Replaces = r.prior(o.subject.Vhost), replaces
-	o.subject.Options.DeliveryPlanned = slices.ContainsFunc(r.Connection.Planned.In(o.subject.Vhost),
-		func(one connection.Planned) bool { return one.Has(o.subject.Desired.Delivery) })
-	for _, problem := range o.engine.Preview(ctx, o.change(before, o.subject.Desired)) {
+	x, wrong := r.kind.of(plan)
+	if wrong.HasError() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), lookTimeout)
+	defer cancel()
+	s := topologySubject(r, x, plan)
+	s.Options.Own, s.Options.Replaces = r.prior(s.Vhost), replaces
+	s.Options.DeliveryPlanned = slices.ContainsFunc(r.Connection.Planned.In(s.Vhost),
+		func(one connection.Planned) bool { return one.Has(s.Desired.Delivery) })
+	for _, problem := range r.Connection.Engine.Preview(ctx, engine.Change{Kind: s.Kind, Vhost: s.Vhost,
+		Before: before, After: s.Desired, Options: s.Options}) {
 		if problem.Code == engine.Displaces {
-			diags.Append(o.subject.Explain(ctx, "update", problem.Cause)...)
+			diags.Append(s.Explain(ctx, "update", problem.Cause)...)
 		} else {
-			diags.Append(refused(o, problem.Cause)...)
+			diags.Append(refused(s, ctx, problem.Cause)...)
 		}
 	}
 	return diags
 }
 
 // prior is all that the state has in the vhost.
-func (r *lifecycle[M, P]) prior(vhost string) topology.Topology {
+func (r *managed[C]) prior(vhost string) topology.Topology {
 	own := topology.New()
 	for _, prior := range r.Connection.Planned.PriorIn(vhost) {
-		own = own.And(prior.Topology)
+		own = own.Union(prior.Topology)
 	}
 	return own
 }
 
 // lookForInbound warns of what others have bound into the exchanges that a destroy takes away.
-func (r *lifecycle[M, P]) lookForInbound(ctx context.Context, state P) diag.Diagnostics {
-	return diagnose.OfEntry(state.kind(), state.common().Vhost.ValueString(),
-		state.common().EntryExchange.ValueString()).TakesWithIt(r.inbound(ctx, state))
+func (r *managed[C]) lookForInbound(ctx context.Context, state values) diag.Diagnostics {
+	return diagnose.OfEntry(r.kind.name, state.text("vhost"), state.text("entry_exchange")).
+		TakesWithIt(r.inbound(ctx, state))
 }
 
 // inbound are the bindings of others into the exchanges that go, in words.
-func (r *lifecycle[M, P]) inbound(ctx context.Context, state P) []string {
-	ctx, cancel, o := r.forPlan(ctx, state)
-	defer cancel()
-	if o == nil {
+func (r *managed[C]) inbound(ctx context.Context, state values) (lines []string) {
+	x, diags := r.kind.of(state)
+	if diags.HasError() || !r.Connection.IsKnown() {
 		return nil
 	}
-	var lines []string
-	for _, problem := range o.engine.Preview(ctx, o.change(o.subject.Desired, topology.Topology{})) {
+	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), lookTimeout)
+	defer cancel()
+	for _, problem := range r.Connection.Engine.Preview(ctx, engine.Change{Kind: r.kind.name,
+		Vhost: state.text("vhost"), Before: x.Desired, Options: state.options()}) {
 		var inbound *engine.InboundError
 		if !errors.As(problem.Cause, &inbound) {
 			continue

@@ -4,7 +4,6 @@
 package tfvalue
 
 import (
-	"context"
 	"maps"
 	"math/big"
 	"strconv"
@@ -108,13 +107,13 @@ func objectType(of schema.NestedAttributeObject) types.ObjectType {
 	return object
 }
 
-// UsualExchange is what an exchange is unless its attributes say otherwise.
-var UsualExchange = map[string]attr.Value{
+// usualExchange is what an exchange is unless its attributes say otherwise.
+var usualExchange = map[string]attr.Value{
 	"durable": types.BoolValue(true), "auto_delete": types.BoolValue(false), "internal": types.BoolValue(false),
 }
 
-// UsualQueue is what a queue is unless its attributes say otherwise. Delay queues have arguments in common.
-func UsualQueue(queueType types.String, delays bool, arguments types.Map) map[string]attr.Value {
+// usualQueue is what a queue is unless its attributes say otherwise. Delay queues have arguments in common.
+func usualQueue(queueType types.String, delays bool, arguments types.Map) map[string]attr.Value {
 	usual := map[string]attr.Value{
 		"type": queueType, "durable": types.BoolValue(true), "auto_delete": types.BoolValue(false),
 		"exclusive": types.BoolValue(false),
@@ -137,31 +136,15 @@ func shorten(values, usual map[string]attr.Value, written attr.Value) {
 	}
 }
 
-// WriteOut writes out usual values where the state does. Usual gives those of one element.
-func WriteOut(planned *types.Map, state types.Map, usual func(element types.Object) map[string]attr.Value) {
-	elements, had, changed := planned.Elements(), state.Elements(), false
-	for name, value := range elements {
-		before, existed := had[name].(types.Object)
-		object, known := value.(types.Object)
-		if !existed || !known || object.IsUnknown() {
-			continue
-		}
-		values := object.Attributes()
-		for attribute, value := range usual(object) {
-			if values[attribute].IsNull() && !before.Attributes()[attribute].IsNull() {
-				values[attribute], changed = value, true
-			}
-		}
-		elements[name] = types.ObjectValueMust(object.AttributeTypes(context.Background()), values)
-	}
-	if changed {
-		*planned = types.MapValueMust(planned.ElementType(context.Background()), elements)
-	}
+// elementsOf are those of a map.
+func elementsOf(value attr.Value) map[string]attr.Value {
+	of, _ := value.(types.Map)
+	return of.Elements()
 }
 
-// Exchanges shows the exchanges of a topology. Values that were written out before stay so.
-func (d Depiction) Exchanges(t topology.Topology, before types.Map) types.Map {
-	values, written := map[string]attr.Value{}, before.Elements()
+// Exchanges shows those of a topology. Before is the value before: what was written out there stays so.
+func (d Depiction) Exchanges(t topology.Topology, before attr.Value) types.Map {
+	values, written := map[string]attr.Value{}, elementsOf(before)
 	for name, e := range t.Exchanges {
 		further := maps.Clone(e.Arguments)
 		exchange := map[string]attr.Value{
@@ -172,7 +155,7 @@ func (d Depiction) Exchanges(t topology.Topology, before types.Map) types.Map {
 			"alternate_exchange": takeString(further, "alternate-exchange"),
 			"arguments":          argumentsValue(further),
 		}
-		shorten(exchange, UsualExchange, written[name])
+		shorten(exchange, usualExchange, written[name])
 		values[name] = types.ObjectValueMust(exchangeType.AttrTypes, exchange)
 	}
 	return types.MapValueMust(exchangeType, values)
@@ -189,17 +172,17 @@ func (d Depiction) QueueArguments() types.Map {
 	return types.MapNull(types.StringType)
 }
 
-// Queues shows the queues likewise.
-func (d Depiction) Queues(t topology.Topology, before types.Map) types.Map {
+// Queues likewise shows the queues.
+func (d Depiction) Queues(t topology.Topology, before attr.Value) types.Map {
 	queueType, arguments := objectType(d.position.QueueSchema()), d.QueueArguments()
-	values, written := map[string]attr.Value{}, before.Elements()
+	values, written := map[string]attr.Value{}, elementsOf(before)
 	for name, q := range t.Queues {
 		_, delays := d.positions[name]
 		queue := d.queue(q)
 		if delays && !arguments.IsNull() && queue["arguments"].IsNull() { // null would stand for the usual ones
 			queue["arguments"] = types.MapValueMust(types.StringType, map[string]attr.Value{})
 		}
-		shorten(queue, UsualQueue(d.QueueType, delays, arguments), written[name])
+		shorten(queue, usualQueue(d.QueueType, delays, arguments), written[name])
 		values[name] = types.ObjectValueMust(queueType.AttrTypes, queue)
 	}
 	return types.MapValueMust(queueType, values)

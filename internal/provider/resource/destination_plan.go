@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
@@ -17,34 +17,69 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
+// lookAtDestination checks the names of a plan, and says whose messages a change leaves without a way.
+func lookAtDestination(ctx context.Context, r *managed[delay.Destination], p planning) {
+	diags := &p.resp.Diagnostics
+	if p.state != nil && !samePlace(p.state, p.plan) {
+		p.resp.RequiresReplace = append(p.resp.RequiresReplace, path.Root("vhost"))
+	}
+	isNew := p.state == nil || !r.kind.identityOf(p.state).Equal(r.kind.identityOf(p.plan))
+	diags.Append(checkNames(ctx, r, p.plan, isNew)...)
+	switch {
+	case p.state == nil && r.Connection != nil && p.resp.Plan.Raw.IsFullyKnown():
+		diags.Append(checkPlannedOnce(r, p.plan)...)
+	case p.state == nil || diags.HasError() || p.plan[routingKey].IsUnknown() ||
+		p.plan["delivery_exchange"].IsUnknown():
+	default:
+		diags.Append(leftBy(r.kind, p.state, p.plan)...)
+	}
+}
+
+// leftBy warns of the messages that nobody takes once the plan is carried out.
+func leftBy(k *kind[delay.Destination], state, plan values) diag.Diagnostics {
+	var diags diag.Diagnostics
+	sameExchange := state["delivery_exchange"].Equal(plan["delivery_exchange"])
+	if sameExchange && k.config(plan).TakesAll(k.config(state)) {
+		return diags
+	}
+	before := diagnose.Destination{Binding: place(state)}
+	diags.Append(before.Moves(place(plan), state.text("address")))
+	return diags
+}
+
+// place is where a binding is among those of a vhost.
+func place(v values) topology.Binding {
+	return topology.Binding{Source: v.text("delivery_exchange"), RoutingKey: v.text(routingKey)}
+}
+
 // glance is how long a plan waits for a broker, which may not be there yet.
 const glance = 3 * time.Second
 
 // checkNames checks the names of a plan: by what else is planned, and by the broker if it answers. Names that have not
 // changed are not asked for. A quorum queue behind classic delay queues is, in every plan: they may have changed.
-func (r *destinationResource) checkNames(ctx context.Context, plan *destinationModel, changed bool) diag.Diagnostics {
-	if r.Connection == nil || plan.Vhost.IsUnknown() {
+func checkNames(ctx context.Context, r *managed[delay.Destination], plan values, isNew bool) diag.Diagnostics {
+	if r.Connection == nil || plan["vhost"].IsUnknown() {
 		return nil
 	}
-	planned := r.Connection.Planned.In(plan.Vhost.ValueString())
-	diags, ends := misnamedInPlan(plan.config(), planned)
-	behindClassic := isBehindClassic(plan.config(), planned)
-	if diags.HasError() || r.Connection.Client == nil || plan.hasUnknownName() {
+	config := r.kind.config(plan)
+	planned := r.Connection.Planned.In(config.Vhost)
+	diags, ends := misnamedInPlan(config, planned)
+	if diags.HasError() || r.Connection.Client == nil || !r.kind.isKnown(plan) {
 		return diags
 	}
-	o, more := r.newOperation(plan)
+	x, more := r.kind.of(plan)
 	if more.HasError() {
 		return diags
 	}
 	ctx, cancel := context.WithTimeout(ctx, glance)
 	defer cancel()
-	o.subject.Options.DeliveryPlanned, o.subject.Options.BehindClassic = ends, behindClassic
-	var before []topology.Binding
-	if !changed {
-		before = append(before, o.subject.Binding)
+	d := diagnose.Destination{Vhost: config.Vhost, Binding: bindingOf(x), Options: plan.options()}
+	d.Options.DeliveryPlanned, d.Options.BehindClassic = ends, isBehindClassic(config, planned)
+	change := engine.Change{Kind: r.kind.name, Vhost: d.Vhost, After: x.Desired, Options: d.Options}
+	if !isNew {
+		change.Before = x.Desired
 	}
-	problems := o.engine.Preview(ctx, o.change("planned", before, o.subject.Binding))
-	return append(diags, o.subject.ExplainAll("plan", problems, nil)...)
+	return append(diags, d.ExplainAll("plan", r.Connection.Engine.Preview(ctx, change), nil)...)
 }
 
 // misnamedInPlan checks the names by what the plan has, and tells whether that includes what ends in the delivery
@@ -84,21 +119,15 @@ func isBehindClassic(d delay.Destination, all []connection.Planned) bool {
 	})
 }
 
-// hasUnknownName tells whether the binding is not known yet.
-func (m *destinationModel) hasUnknownName() bool {
-	return m.Vhost.IsUnknown() || m.DeliveryExchange.IsUnknown() || m.Queue.IsUnknown() || m.Exchange.IsUnknown() ||
-		m.RoutingKey.IsUnknown()
-}
-
 // checkPlannedOnce refuses a second new destination with the binding of another one in the same plan. It notes the
 // binding among those that are planned.
-func (m *destinationModel) checkPlannedOnce(planned *sync.Map) diag.Diagnostics {
-	b, diags := m.binding()
+func checkPlannedOnce(r *managed[delay.Destination], plan values) diag.Diagnostics {
+	x, diags := r.kind.of(plan)
 	if diags.HasError() {
 		return diags
 	}
-	d := diagnose.Destination{Vhost: m.Vhost.ValueString(), Binding: b}
-	if _, twice := planned.LoadOrStore(d.String(), true); twice {
+	d := diagnose.Destination{Vhost: x.config.Vhost, Binding: bindingOf(x)}
+	if _, twice := r.Connection.Bindings.LoadOrStore(d.String(), true); twice {
 		diags.Append(d.PlannedTwice())
 	}
 	return diags

@@ -23,7 +23,7 @@ func TestRetireAndAdd(t *testing.T) {
 			plantest.ExpandLadder(t, some.Draw(t, "after")...)
 		b := deployed(t, before)
 		inAnyOrder(t, b)
-		retired := before.Without(desired)
+		retired := before.Extras(desired)
 		if err := b.Run(b.Teardown(retired, plan.Guard{Force: rapid.Bool().Draw(t, "force")})); err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestRetireAndAdd(t *testing.T) {
 // A message that waits in a rung, or comes in at any moment, keeps it, with all bindings; so does a failure.
 func TestRetireLosesNoMessage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		retired := plantest.ExpandLadder(t, "1s", "5s", "1h").Without(plantest.ExpandLadder(t, "1s"))
+		retired := plantest.ExpandLadder(t, "1s", "5s", "1h").Extras(plantest.ExpandLadder(t, "1s"))
 		if got := slices.Sorted(maps.Keys(retired.Queues)); !slices.Equal(got, []string{"t.delay-1h", "t.delay-5s"}) {
 			t.Fatalf("retired are %q", got)
 		}

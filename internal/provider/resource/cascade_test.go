@@ -1,0 +1,205 @@
+package resource
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
+)
+
+// known is like a configuration of three lines, with further values.
+func known(further values) values {
+	config := nothing(cascades)
+	config["name"], config["levels"] = types.StringValue("t"), types.Int64Value(4)
+	maps.Copy(config, further)
+	return config
+}
+
+// nothing is a configuration that gives no attribute.
+func nothing[C any](k *kind[C]) values {
+	config := values{}
+	for _, a := range k.attributes {
+		config[a.name] = valueOf(a.schemaAttribute().GetType(), nil)
+	}
+	return config
+}
+
+func TestKnownConfigurationIsKnown(t *testing.T) {
+	c, errs := cascades.computed(known(nil), nil)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	for _, name := range unknown(cascades, c) {
+		t.Errorf("%s is not fully known: %s", name, c[name])
+	}
+	if got := c["max_delay"]; !got.Equal(tfvalue.DurationValue(15 * time.Second)) {
+		t.Errorf("max_delay is %s", got)
+	}
+	if got := c["entry_exchange"]; !got.Equal(types.StringValue("t.delay-03")) {
+		t.Errorf("entry_exchange is %s", got)
+	}
+}
+
+// Only what depends on the unknown value is unknown.
+func TestUnknownValues(t *testing.T) {
+	tests := map[string]struct {
+		set     values
+		unknown []string
+	}{
+		"vhost": {values{"vhost": types.StringUnknown()}, nil},
+		"name": {values{"name": types.StringUnknown()},
+			[]string{"entry_exchange", "exchange_name", "queue_name", "delivery_exchange", "exchanges", "queues",
+				"bindings", "publisher"}},
+		"base": {values{"base": types.Int64Unknown()}, []string{"base", "max_delay", "publisher",
+			"queue_name", "queues", "bindings", "summary"}},
+		"base and queue_name": {values{"base": types.Int64Unknown(), "queue_name": types.StringUnknown()},
+			[]string{"base", "max_delay", "publisher", "queue_name", "queues", "bindings", "summary"}},
+		"levels": {values{"levels": types.Int64Unknown()}, []string{"levels", "max_delay",
+			"lookahead", "entry_exchange", "exchanges", "queues", "bindings", "publisher", "summary"}},
+		"max_delay": {values{"levels": types.Int64Null(), "max_delay": timetypes.NewGoDurationUnknown()},
+			[]string{"levels", "max_delay", "lookahead", "entry_exchange", "exchanges", "queues", "bindings",
+				"publisher", "summary"}},
+		// The names of the queues are known; their TTL is not.
+		"resolution": {values{"resolution": timetypes.NewGoDurationUnknown()},
+			[]string{"resolution", "max_delay", "publisher", "queues", "summary"}},
+		"exchange_name": {values{"exchange_name": types.StringUnknown()},
+			[]string{"entry_exchange", "exchange_name", "exchanges", "publisher", "queues", "bindings"}},
+		"queue_name": {values{"queue_name": types.StringUnknown()},
+			[]string{"queue_name", "queues", "bindings"}},
+		"delivery_exchange": {values{"delivery_exchange": types.StringUnknown()},
+			[]string{"delivery_exchange", "exchanges", "queues", "bindings"}},
+		"create_delivery_exchange": {values{"create_delivery_exchange": types.BoolUnknown()},
+			[]string{"exchanges", "summary"}},
+		"queue_type": {values{"queue_type": types.StringUnknown()},
+			[]string{"queue_type", "queue_arguments", "queues"}}, // of the queues, that of unroutable messages
+		"max_length": {values{"max_length": types.Int64Unknown()}, []string{"queue_arguments"}},
+		"queue_leader_locator": {values{"queue_leader_locator": types.StringUnknown()},
+			[]string{"queue_arguments", "queues"}},
+		"quorum_initial_group_size": {values{"quorum_initial_group_size": types.Int64Unknown()},
+			[]string{"queue_arguments", "queues"}},
+		"lookahead": {values{"lookahead": types.Int64Unknown()},
+			[]string{"lookahead", "bindings", "summary"}},
+		"strict_keys": {values{"strict_keys": types.BoolUnknown()},
+			[]string{"strict_keys", "bindings"}},
+		"internal_levels": {values{"internal_levels": types.BoolUnknown()}, []string{
+			"internal_levels", "exchanges",
+		}},
+		"park_unroutable": {values{"park_unroutable": types.BoolUnknown()},
+			[]string{"park_unroutable", "exchanges", "queues", "bindings", "summary"}},
+	}
+	for attribute, test := range tests {
+		t.Run(attribute, func(t *testing.T) {
+			c, errs := cascades.computed(known(test.set), nil)
+			if len(errs) > 0 {
+				t.Fatal(errs)
+			}
+			slices.Sort(test.unknown)
+			if got := unknown(cascades, c); !slices.Equal(got, test.unknown) {
+				t.Errorf("unknown: %v, want %v", got, test.unknown)
+			}
+		})
+	}
+}
+
+// The delivery exchange is unknown, and the cascade does not create it. Only the lowest level's dead-letter exchange
+// and the bindings that lead to it are unknown.
+func TestKnownElementsOfUnknownValues(t *testing.T) {
+	c, errs := cascades.computed(known(values{"delivery_exchange": types.StringUnknown(),
+		"create_delivery_exchange": types.BoolValue(false), "lookahead": types.Int64Value(1)}), nil)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	if !isFullyKnown(c["exchanges"]) {
+		t.Errorf("exchanges: %s", c["exchanges"])
+	}
+	for name, queue := range elements(c["queues"]) {
+		if want := name == "t.delay-00"; isFullyKnown(queue) == want {
+			t.Errorf("queue %s: %s", name, queue)
+		}
+	}
+	for source, lines := range elements(c["bindings"]) {
+		if want := source == "t.delay-00"; isFullyKnown(lines) == want {
+			t.Errorf("bindings of %s: %s", source, lines)
+		}
+	}
+}
+
+// An error that no unknown value would mend is reported at once; others wait.
+func TestChecksOfUnknownValues(t *testing.T) {
+	tests := map[string]struct {
+		set  values
+		want []string
+	}{
+		"bad format beside an unknown name": {
+			values{"name": types.StringUnknown(), "queue_name": types.StringValue("q")}, []string{"queue_name"},
+		},
+		"lookahead beside unknown levels": {
+			values{"levels": types.Int64Unknown(), "lookahead": types.Int64Value(30)}, nil,
+		},
+		"impossible lookahead beside unknown levels": {
+			values{"levels": types.Int64Unknown(), "lookahead": types.Int64Value(40)}, nil,
+		},
+		"levels and an unknown max_delay": {
+			values{"max_delay": timetypes.NewGoDurationUnknown()}, nil,
+		},
+		"too many levels beside an unknown name": {
+			values{"name": types.StringUnknown(), "levels": types.Int64Value(30)}, []string{"levels"},
+		},
+		"many levels beside an unknown resolution": {
+			values{"resolution": timetypes.NewGoDurationUnknown(), "levels": types.Int64Value(35)}, nil,
+		},
+		"too many levels for any resolution": {
+			values{"resolution": timetypes.NewGoDurationUnknown(), "levels": types.Int64Value(40)}, []string{"levels"},
+		},
+		"max_length beside an unknown queue_type": {
+			values{"queue_type": types.StringUnknown(), "max_length": types.Int64Value(5)}, nil,
+		},
+		"missing levels beside an unknown resolution": {
+			values{"resolution": timetypes.NewGoDurationUnknown(), "levels": types.Int64Null()}, []string{"levels"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, errs := cascades.computed(known(test.set), nil)
+			var got []string
+			for _, e := range errs {
+				got = append(got, e.Attribute)
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("errors on %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// unknown are the computed attributes that are not fully known.
+func unknown[C any](k *kind[C], c values) (names []string) {
+	for _, a := range k.attributes {
+		if a.isComputed() && !isFullyKnown(c[a.name]) {
+			names = append(names, a.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func elements(value attr.Value) map[string]attr.Value {
+	of, _ := value.(types.Map)
+	return of.Elements()
+}
+
+// BenchmarkExpand is what it takes to work out all computed values of 28 levels with full lookahead.
+func BenchmarkExpand(b *testing.B) {
+	config := known(values{"levels": types.Int64Value(28)})
+	for b.Loop() {
+		if _, errs := cascades.computed(config, nil); len(errs) > 0 {
+			b.Fatal(errs)
+		}
+	}
+}

@@ -1,0 +1,395 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/importid"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// destinations are the resources rabbitmqdelay_destination: each is a binding alone.
+var destinations = &kind[delay.Destination]{
+	name: "destination", mutableIdentity: true,
+	doc: "Where delayed messages go: binds one queue or exchange to the delivery exchange of a " +
+		"cascade, for one address. The address is what publishers write behind the digits of the delay in a " +
+		"routing key.\n\n" +
+		"The key is known in the plan. A binding that is gone is made again by the next apply. Every refresh " +
+		"warns of other destinations at the exchange that also take messages for this address, or whose messages " +
+		"this one also takes. It also warns of a queue that refuses messages when it is full.\n\n" +
+		"Every attribute but `vhost` changes in place, the new binding first and then the old one is removed, so " +
+		"that no message falls in between. While both are there, for some milliseconds, another queue gets " +
+		"messages as well as the one before it; the same queue gets each message once.\n\n" +
+		"A queue is bound at once, also one that the same apply has made. Messages of the first three seconds of " +
+		"a quorum queue are not safe against a kill of its node.\n\n" +
+		"A destroy, a replacement, and a change of the key or exchange take a binding away. Before that, nothing " +
+		"may wait in the cascades and ladders that end in the delivery exchange: see `drain_timeout` and " +
+		"`force_destroy`. Messages that are still published for the address afterwards find nobody. To move " +
+		"publishers, add a destination for the new address. Remove the one for the old address when nobody uses " +
+		"it any more.\n\n" +
+		"A destroy of both removes the destination before the cascade. Give both a `drain_timeout`: the " +
+		"destination then waits until its messages have arrived, and the cascade finds nothing left. Without it, " +
+		"a destroy while messages wait is refused, and both stay, unless all these messages are in the queue of " +
+		"unroutable messages. They are on their way to no destination: the destination goes, and then the " +
+		"cascade is refused.\n\n" +
+		"A binding has one destination. It passes to another one in a list that gets shorter, in a swap, or " +
+		"under another key of `for_each`. Then set `adopt`, or write a `moved` block, which changes nothing on " +
+		"the broker. Otherwise the apply may be refused, but no binding goes that is declared before and after " +
+		"it.\n\n" +
+		"A name that leads into a cascade or ladder rather than behind it is an error, in the plan if it is " +
+		"known there. Other `levels` than those of the cascade are a warning.",
+	attributes: slices.Concat(destinationAttributes, handling[delay.Destination](handlingDocs{
+		adopt: "Whether to take over a binding that exists already. Otherwise it is an error, " +
+			"before anything is written. Default: `false`.",
+		forceDestroy: "Whether a binding is taken away at once, whatever is on its way. What then " +
+			"arrives for the address is unroutable. The cascade's queue of unroutable messages takes it. " +
+			"Without one, a quorum queue keeps it and a classic queue loses it. That is for one application " +
+			"of many on a cascade that is always busy. Has to be applied before a destroy. Default: `false`.",
+		drainTimeout: "How long the provider waits for empty delay queues before it takes a binding " +
+			"away, such as `10m`. A destroy, a replacement, and a change of `address`, `levels`, `match` or " +
+			"`delivery_exchange` take it away. The delay queues are those of all cascades and ladders that " +
+			"end in the delivery exchange. Any message there counts, because nobody can tell whom it is for " +
+			"without reading it. Entries stay open. If messages are left, the binding stays and the error " +
+			"says where they wait. Has to be applied before a destroy. `timeouts`, if they are given, have " +
+			"to be longer. Default: no waiting, a binding that messages may be on their way to is not taken " +
+			"away.",
+	})),
+	resolve: func(given delay.Destination) (x resolved[delay.Destination], err error) {
+		b, err := given.Binding()
+		x.config, x.Desired.Bindings = given, topology.NewBindings(b)
+		return x, err
+	},
+	identity: map[string]identityschema.Attribute{
+		"vhost": identityschema.StringAttribute{RequiredForImport: true, Description: "Virtual host."},
+		"delivery_exchange": identityschema.StringAttribute{RequiredForImport: true,
+			Description: "Exchange that the messages come from."},
+		"queue": identityschema.StringAttribute{OptionalForImport: true,
+			Description: "Queue that takes the messages. This or exchange is given."},
+		"exchange": identityschema.StringAttribute{OptionalForImport: true,
+			Description: "Exchange that takes the messages."},
+		"routing_key": identityschema.StringAttribute{RequiredForImport: true,
+			Description: "Routing key of the binding."},
+	},
+	parseID:       parseDestinationID,
+	checkIdentity: checkDestinationIdentity,
+	find:          findDestination,
+	displayName:   destinationName,
+	prepare:       prepareDestination,
+	say:           sayOfDestination,
+	remember:      rememberShared,
+	read:          readDestination,
+	look:          lookAtDestination,
+}
+
+// destinationAttributes are all but those that say how operations go.
+var destinationAttributes = []attribute[delay.Destination]{
+	{
+		name: "vhost", value: tfvalue.DefaultVhost, alters: true,
+		field: text(func(d *delay.Destination) *string { return &d.Vhost }, "a"),
+		doc:   "Virtual host. Default: `/`. A change replaces the destination.",
+	},
+	{
+		name: "delivery_exchange", required: true,
+		field: text(func(d *delay.Destination) *string { return &d.DeliveryExchange }, "delivery~a"),
+		doc: "The topic exchange at the end of the cascade, its attribute " +
+			"`delivery_exchange`. It has to exist. The messages of a [ladder](ladder.md) can be received in " +
+			"the same way, with `levels = 1`, unless it has a `dead_letter_routing_key`.",
+	},
+	{
+		name:  "levels",
+		field: count(func(d *delay.Destination) *int { return &d.Levels }, 1, 2, 0, 0),
+		doc: fmt.Sprintf("Number of levels of the cascade, 1 to %d, its attribute `levels`. "+
+			"Required, unless `match` is `suffix`; then it is left out.", delay.MaxLevels),
+	},
+	{
+		name: "address", required: true,
+		field: text(func(d *delay.Destination) *string { return &d.Address }, "a", "b"),
+		doc: "The address: one word, or several joined by dots, without the wildcards `*` " +
+			"and `#`. With its key it can have as many bytes as AMQP allows, 255 in all: with " +
+			"28 levels, 199 remain for it.",
+	},
+	{
+		name: "match", value: string(delay.Exact),
+		field: text(func(d *delay.Destination) *delay.Match { return &d.Match }, delay.Exact, delay.Exact, delay.Suffix,
+			delay.Suffix),
+		doc: "`exact` takes the messages for this address. `suffix` binds with " +
+			"`#.<address>`, as NServiceBus and Celery do. The address `orders` then also takes the messages " +
+			"for `eu.orders`, and for any other address that ends with `.orders`. Default: `exact`.",
+	},
+	{
+		name:  "queue",
+		field: text(func(d *delay.Destination) *string { return &d.Queue }, "", "", "queue~a", "queue~a"),
+		doc: "Queue that takes the messages. It has to exist. Exactly one of `queue` and " +
+			"`exchange` is given.",
+	},
+	{
+		name:  "exchange",
+		field: text(func(d *delay.Destination) *string { return &d.Exchange }, "", "", "exchange~a", "exchange~a"),
+		doc: "Exchange that takes the messages, with the routing key that they have at the " +
+			"delivery exchange, digits included. It has to exist.",
+	},
+	{
+		name: "triggers",
+		schema: schema.MapAttribute{Optional: true, ElementType: types.StringType,
+			MarkdownDescription: "Any values. When one of them changes, the apply makes sure that the binding is " +
+				"there. That is for a cascade with `force_destroy` that is replaced: its delivery exchange goes " +
+				"with all that is bound to it. Otherwise the destination does not see that before the next plan."},
+	},
+	{
+		name:   routingKey,
+		schema: tfvalue.ComputedText("Routing key of the binding: `*.` for each level, or `#.`, and then the address."),
+		show: func(x *resolved[delay.Destination], _ topology.Topology, _ attr.Value) attr.Value {
+			return types.StringValue(bindingOf(*x).RoutingKey)
+		},
+	},
+	{
+		name: leftoverBindings,
+		schema: schema.ListAttribute{Computed: true, ElementType: types.StringType,
+			MarkdownDescription: "Bindings that an update which broke off has left, or may have left, as import " +
+				"IDs. They take messages, too. Null if there are none. A refresh keeps those that are there, and " +
+				"the plan shows them. The next apply removes all that the configuration does not ask for, as " +
+				"does a destroy. Until then, adopt or import none of them elsewhere."},
+		show: showLeftovers,
+	},
+}
+
+// bindingOf is what a destination stands for.
+func bindingOf(x resolved[delay.Destination]) (own topology.Binding) {
+	for b := range x.Desired.Bindings {
+		own = b
+	}
+	return own
+}
+
+// showLeftovers shows what is there beside the binding, the newest last.
+func showLeftovers(x *resolved[delay.Destination], there topology.Topology, before attr.Value) attr.Value {
+	left := maps.Clone(there.Bindings)
+	delete(left, bindingOf(*x))
+	if len(left) == 0 {
+		return types.ListNull(types.StringType)
+	}
+	ordered, _ := leftovers(before)
+	ordered = slices.DeleteFunc(ordered, func(b topology.Binding) bool { return !left.Has(b) })
+	for _, b := range left.Sorted() {
+		if !slices.Contains(ordered, b) {
+			ordered = append(ordered, b)
+		}
+	}
+	var ids []attr.Value
+	for _, id := range importid.Bindings(x.config.Vhost, ordered) {
+		ids = append(ids, types.StringValue(id))
+	}
+	return types.ListValueMust(types.StringType, ids)
+}
+
+// leftovers reads leftover_bindings.
+func leftovers(value attr.Value) (bindings []topology.Binding, diags diag.Diagnostics) {
+	given, _ := value.(types.List)
+	for _, each := range given.Elements() {
+		text, _ := each.(types.String)
+		_, b, err := importid.ParseBinding(text.ValueString())
+		if err != nil {
+			diags.Append(diagnose.Error("Unreadable state", "leftover_bindings: %s", err))
+			continue
+		}
+		bindings = append(bindings, b)
+	}
+	return bindings, diags
+}
+
+func destinationName(x resolved[delay.Destination]) string {
+	to := fmt.Sprintf("queue %q", x.config.Queue)
+	if x.config.Queue == "" {
+		to = fmt.Sprintf("exchange %q", x.config.Exchange)
+	}
+	address := x.config.Address
+	if x.config.Match == delay.Suffix {
+		address += " and all that ends with ." + address
+	}
+	return fmt.Sprintf("%s, from %s to %s", address, x.config.DeliveryExchange, to)
+}
+
+// prepareDestination has all bindings of the destination before the change, and names it in the errors of others.
+func prepareDestination(ctx context.Context, c *change[delay.Destination]) diag.Diagnostics {
+	x, doing := c.had, map[string]string{"create": "created", "update": "updated", "destroy": "destroyed"}[c.verb]
+	if c.before == nil {
+		x = c.gets
+	}
+	b := bindingOf(x)
+	c.engine.Kind = fmt.Sprintf("the destination for address %q and %s %q, which is %s", x.config.Address,
+		b.DestinationType, b.Destination, doing)
+	if c.before == nil {
+		return nil
+	}
+	left, diags := leftovers(c.before[leftoverBindings])
+	own := topology.NewBindings(append(left, b)...)
+	if c.isShared(ctx) && (c.after == nil || b != bindingOf(c.gets)) {
+		delete(own, b)
+	}
+	c.engine.Before.Bindings, c.engine.Options.Named = own, b
+	if c.after != nil {
+		c.after[leftoverBindings] = c.before[leftoverBindings] // the order of those that are left
+	}
+	return diags
+}
+
+const leftoverBindings = "leftover_bindings"
+
+// sharedKey is where the private state keeps that another resource has taken the binding, which an update could not
+// leave behind. Whoever has the binding in the state then has it no more.
+const sharedKey = "shared"
+
+func (c *change[C]) isShared(ctx context.Context) bool {
+	shared, _ := c.private.GetKey(ctx, sharedKey)
+	return string(shared) == "true"
+}
+
+// rememberShared is what the private state keeps after an update.
+func rememberShared(ctx context.Context, c *change[delay.Destination], result engine.Result) (string, []byte) {
+	had := bindingOf(c.had)
+	_, isTaken := result.TakenOver[engine.BindingObject(c.engine.Vhost, had)]
+	isShared := c.isShared(ctx) && had != bindingOf(c.gets)
+	return sharedKey, fmt.Append(nil, !result.IsNew && (isShared || isTaken))
+}
+
+// sayOfDestination has the words for what came of a change.
+func sayOfDestination(
+	_ context.Context, _ *managed[delay.Destination], c *change[delay.Destination], result engine.Result, err error,
+) (diags diag.Diagnostics) {
+	x, has := c.gets, c.gets
+	if c.after == nil {
+		x = c.had
+	}
+	if c.before != nil && !result.IsNew {
+		has = c.had
+	}
+	d := diagnose.Destination{Vhost: c.engine.Vhost, Binding: bindingOf(x), Options: c.engine.Options}
+	stays := d
+	stays.Binding = bindingOf(has)
+	var unfinished *engine.UnfinishedError
+	if c.before != nil && errors.As(err, &unfinished) && unfinished.Undo == nil && result.There != nil {
+		left, _ := leftovers(showLeftovers(&has, *result.There, c.before[leftoverBindings]))
+		diags.Append(stays.LeftBehind(left)...)
+	}
+	diags.Append(d.ExplainAll(c.verb, result.Problems, err)...)
+	if result.State != nil {
+		diags.Append(d.Overlaps(result.State.Bindings.Sorted())...)
+	}
+	return diags
+}
+
+// readDestination looks whether the binding is there, and who else takes its messages. An update that broke off may
+// have got further than the state says.
+func readDestination(
+	ctx context.Context, r *managed[delay.Destination], x resolved[delay.Destination], state values,
+) (there *topology.Topology, _ []byte, diags diag.Diagnostics) {
+	left, diags := leftovers(state[leftoverBindings])
+	if diags.HasError() {
+		return nil, nil, diags
+	}
+	vhost := r.Connection.Client.Vhost(x.config.Vhost)
+	d := diagnose.Destination{Vhost: x.config.Vhost, Binding: bindingOf(x)}
+	bound, found, left, err := engine.FindBinding(ctx, vhost, d.Binding, left)
+	if err == nil && found != d.Binding {
+		d.Binding = found
+		x.config, err = recognize.Destination(d.Vhost, found)
+		for _, a := range destinationAttributes {
+			if a.field != nil {
+				state[a.name] = a.field.show(&x.config)
+			}
+		}
+		state[routingKey] = types.StringValue(found.RoutingKey)
+	}
+	switch {
+	case err != nil && !rabbit.IsKind(err, rabbit.VhostNotFound):
+		return nil, nil, append(diags, d.Failed("read", err))
+	case err != nil || !slices.Contains(bound, d.Binding):
+		return nil, nil, d.Gone(x.config.Address)
+	}
+	diags.Append(d.LeftBehind(left)...)
+	diags.Append(d.Overlaps(slices.DeleteFunc(bound,
+		func(b topology.Binding) bool { return slices.Contains(left, b) }))...)
+	if d.Binding.DestinationType == topology.ToQueue {
+		queue, status, _, err := vhost.QueueStatus(ctx, d.Binding.Destination)
+		if err != nil {
+			return nil, nil, append(diags, d.Failed("read", err))
+		}
+		diags.Append(d.Limited(health.Refuses(queue, status))...)
+	}
+	return &topology.Topology{Bindings: topology.NewBindings(append(left, d.Binding)...)}, nil, diags
+}
+
+// FindDestinations are the destinations among the bindings of a vhost. Others are left out.
+func FindDestinations(vhost string, bindings []topology.Binding) []Found {
+	var all []Found
+	for _, b := range bindings {
+		d, err := recognize.Destination(vhost, b)
+		if err != nil {
+			continue
+		}
+		if state, err := destinations.imported(d); err == nil {
+			x, diags := destinations.of(state)
+			all = append(all, Found{destinationName(x), destinations.identityOf(state), state.object(), diags})
+		}
+	}
+	return all
+}
+
+func parseDestinationID(id string) (values, error) {
+	vhost, b, err := importid.ParseBinding(id)
+	if err != nil {
+		return nil, err
+	}
+	place := values{"vhost": types.StringValue(vhost), "delivery_exchange": types.StringValue(b.Source),
+		routingKey: types.StringValue(b.RoutingKey)}
+	place[string(b.DestinationType)] = types.StringValue(b.Destination)
+	return place, nil
+}
+
+const routingKey = "routing_key"
+
+func checkDestinationIdentity(id values) string {
+	if (id.text("queue") == "") == (id.text("exchange") == "") {
+		return "The identity has to have either queue or exchange."
+	}
+	return ""
+}
+
+// findDestination looks for a binding, whoever made it.
+func findDestination(
+	ctx context.Context, r *managed[delay.Destination], place values,
+) (found delay.Destination, diags diag.Diagnostics) {
+	b := topology.Binding{Source: place.text("delivery_exchange"), RoutingKey: place.text(routingKey),
+		DestinationType: topology.ToQueue, Destination: place.text("queue")}
+	if exchange := place.text("exchange"); exchange != "" {
+		b.DestinationType, b.Destination = topology.ToExchange, exchange
+	}
+	d := diagnose.Destination{Vhost: place.text("vhost"), Binding: b}
+	there, err := r.Connection.Client.Vhost(d.Vhost).BindingsFrom(ctx, b.Source)
+	if err == nil && !slices.Contains(there, b) {
+		err = d.NotFound(there)
+	}
+	if err == nil {
+		found, err = recognize.Destination(d.Vhost, b)
+	}
+	if err != nil {
+		diags.Append(d.Failed("import", err))
+	}
+	return found, diags
+}

@@ -1,0 +1,145 @@
+package resource
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"pgregory.net/rapid"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay/delaytest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// A usual value is null. A value that was unusual once is planned and read with its value from then on.
+func TestUsualIsNull(t *testing.T) {
+	resolved, err := delay.Config{Name: "tasks", Vhost: "/", Levels: 2, QueueType: delay.Quorum,
+		CreateDeliveryExchange: true, ParkUnroutable: true}.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := tfvalue.OfCascade(resolved)
+	desired := d.Queues(d.Desired, nil)
+	const queue = "tasks.delay-01"
+	for _, attribute := range []string{"type", "durable", "auto_delete", "exclusive", "arguments"} {
+		if value := at(desired, queue, attribute); !value.IsNull() {
+			t.Errorf("%s is %s", attribute, value)
+		}
+	}
+	if at(desired, "tasks.unroutable", "arguments").IsNull() {
+		t.Error("the arguments of the queue of unroutable messages are in no attribute")
+	}
+
+	changed := d.Desired
+	changed.Queues = maps.Clone(changed.Queues)
+	changed.Queues[queue] = topology.Queue{Name: queue, Durable: true,
+		Arguments: topology.Arguments{"x-message-ttl": int64(2000), "x-overflow": "drop-head"}}
+	state := d.Queues(changed, desired)
+	for attribute, want := range map[string]attr.Value{
+		"type": types.StringValue("classic"), "durable": types.BoolNull(),
+		"arguments": types.MapValueMust(types.StringType, map[string]attr.Value{
+			"x-overflow": types.StringValue("drop-head")}),
+	} {
+		if got := at(state, queue, attribute); !got.Equal(want) {
+			t.Errorf("of the changed queue, %s is %s", attribute, got)
+		}
+	}
+	changed.Queues["tasks.delay-00"] = topology.Queue{Name: "tasks.delay-00", Durable: true}
+	if got := at(d.Queues(changed, desired), "tasks.delay-00", "arguments"); got.IsNull() || len(elements(got)) > 0 {
+		t.Errorf("a queue without arguments has %s", got)
+	}
+	plan := d.Queues(d.Desired, state)
+	for attribute, want := range map[string]attr.Value{
+		"type": types.StringValue("quorum"), "durable": types.BoolNull(), "arguments": d.QueueArguments(),
+	} {
+		if got := at(plan, queue, attribute); !got.Equal(want) {
+			t.Errorf("the plan of its repair has %s %s", attribute, got)
+		}
+	}
+	if repaired := d.Queues(d.Desired, plan); !repaired.Equal(plan) {
+		t.Errorf("after the apply, the queues are\n%s, not\n%s", repaired, plan)
+	}
+}
+
+// at is the value that a path of keys leads to.
+func at(value attr.Value, keys ...string) attr.Value {
+	for _, key := range keys {
+		switch v := value.(type) {
+		case types.Map:
+			value = v.Elements()[key]
+		case types.Object:
+			value = v.Attributes()[key]
+		default:
+			return nil
+		}
+	}
+	return value
+}
+
+// What is said of a configuration with unknown values holds for every value that these turn out to have.
+func TestKnownIsTrue(t *testing.T) {
+	t.Run("cascade", func(t *testing.T) { knownIsTrue(t, cascades, delaytest.AnyConfig()) })
+	t.Run("ladder", func(t *testing.T) { knownIsTrue(t, ladders, delaytest.AnyLadder()) })
+}
+
+func knownIsTrue[C any](t *testing.T, k *kind[C], configurations *rapid.Generator[C]) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := configurations.Draw(t, "configuration")
+		config := given(k, &c)
+		want, errs := k.computed(config, nil)
+		if len(errs) > 0 {
+			t.Skip("not valid")
+		}
+		for _, a := range k.attributes {
+			if a.field != nil && rapid.IntRange(0, 4).Draw(t, a.name) == 0 {
+				config[a.name] = unknownLike(config[a.name])
+			}
+		}
+		got, errs := k.computed(config, nil)
+		if len(errs) > 0 {
+			t.Fatalf("errors of %v: %s", config, errs)
+		}
+		for name, value := range got {
+			if !config[name].IsUnknown() && !agrees(value, want[name]) {
+				t.Errorf("%s is said to be %s, and is %s", name, value, want[name])
+			}
+		}
+	})
+}
+
+// given is the configuration that gives a C.
+func given[C any](k *kind[C], c *C) values {
+	config := nothing(k)
+	for _, a := range k.attributes {
+		if a.field != nil {
+			config[a.name] = a.field.show(c)
+		}
+		if text, ok := config[a.name].(timetypes.GoDuration); ok && tfvalue.DurationOf(text) == 0 {
+			config[a.name] = nullLike(text)
+		}
+	}
+	return config
+}
+
+// agrees tells whether the known parts of a value are as they turn out to be.
+func agrees(said, is attr.Value) bool {
+	if said.IsUnknown() || said.Equal(is) {
+		return true
+	}
+	saidElements, isElements := parts(said), parts(is)
+	return len(saidElements) > 0 && maps.EqualFunc(saidElements, isElements, agrees)
+}
+
+func parts(value attr.Value) map[string]attr.Value {
+	switch v := value.(type) {
+	case types.Map:
+		return v.Elements()
+	case types.Object:
+		return v.Attributes()
+	}
+	return nil
+}

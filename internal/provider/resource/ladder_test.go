@@ -1,0 +1,47 @@
+package resource
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+)
+
+// Only the parts of the plan that depend on an unknown value are unknown. A fault that no such value would mend is an
+// error already.
+func TestLadderWithUnknownValues(t *testing.T) {
+	delays := types.SetValueMust(types.StringType, []attr.Value{types.StringValue("5s"), types.StringValue("1m")})
+	for name, test := range map[string]struct {
+		change  values
+		unknown []string
+	}{
+		"nothing":   {values{}, nil},
+		"the vhost": {values{"vhost": types.StringUnknown()}, nil},
+		"the name": {values{"name": types.StringUnknown()}, []string{"bindings", "delivery_exchange",
+			"entry_exchange", "exchanges", "queue_name", "queues"}},
+		"the delays": {values{"delays": types.SetUnknown(types.StringType)},
+			[]string{"bindings", "queues", "summary"}},
+		"one delay": {values{"delays": types.SetValueMust(types.StringType, []attr.Value{types.StringValue("5s"),
+			types.StringUnknown()})}, []string{"bindings", "queues", "summary"}},
+		"the fixed key": {values{"dead_letter_routing_key": types.StringUnknown()},
+			[]string{"bindings", "queue_arguments"}},
+		"the type": {values{"queue_type": types.StringUnknown()},
+			[]string{"queue_arguments", "queue_type", "queues"}},
+	} {
+		config := nothing(ladders)
+		config["name"], config["delays"] = types.StringValue("t"), delays
+		maps.Copy(config, test.change)
+		c, errs := ladders.computed(config, nil)
+		if got := unknown(ladders, c); len(errs) > 0 || !slices.Equal(got, test.unknown) {
+			t.Errorf("%s: unknown are %q, want %q %v", name, got, test.unknown, errs)
+		}
+	}
+	config := nothing(ladders)
+	config["name"], config["delays"] = types.StringUnknown(), delays
+	config["queue_type"] = types.StringValue("stream")
+	if _, errs := ladders.computed(config, nil); len(errs) == 0 {
+		t.Error("a queue type that does not exist is no error while the name is unknown")
+	}
+}

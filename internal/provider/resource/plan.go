@@ -1,0 +1,58 @@
+package resource
+
+import (
+	"context"
+
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
+)
+
+// planning is a plan as it is made.
+type planning struct {
+	req  resource.ModifyPlanRequest
+	resp *resource.ModifyPlanResponse
+	// state is nil for a create, and plan for a destroy.
+	config, state, plan values
+}
+
+// ModifyPlan writes the expansion into the plan, and has the kind look what the plan would do. What it writes comes
+// from the configuration, and from the state only where that says the same in other words.
+func (r *managed[C]) ModifyPlan(
+	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
+) {
+	p := planning{req: req, resp: resp}
+	if !req.State.Raw.IsNull() {
+		state, diags := valuesOf(ctx, req.State)
+		resp.Diagnostics.Append(diagnose.OfState(diags)...)
+		p.state = state
+	}
+	if req.Plan.Raw.IsNull() {
+		if p.state != nil && !resp.Diagnostics.HasError() && r.kind.lookAtDestroy != nil {
+			r.kind.lookAtDestroy(ctx, r, p)
+		}
+		return
+	}
+	config, diags := valuesOf(ctx, req.Config)
+	resp.Diagnostics.Append(diags...)
+	plan, diags := valuesOf(ctx, req.Plan)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	p.config, p.plan = config, plan
+	resp.Diagnostics.Append(diagnose.ConfigErrors(r.kind.setComputed(plan, config, p.state))...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if p.state != nil {
+		r.kind.keepEqual(plan, p.state)
+	}
+	if r.kind.complete != nil {
+		r.kind.complete(plan, p.state)
+	}
+	resp.Diagnostics.Append(resp.Plan.Set(ctx, plan.object())...)
+	if !resp.Diagnostics.HasError() {
+		r.kind.look(ctx, r, p)
+	}
+}

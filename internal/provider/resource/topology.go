@@ -1,0 +1,108 @@
+package resource
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/importid"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// What cascades and ladders do as resources.
+
+// entryIdentity is that of a cascade or ladder.
+var entryIdentity = map[string]identityschema.Attribute{
+	"vhost": identityschema.StringAttribute{RequiredForImport: true, Description: "Virtual host."},
+	"entry_exchange": identityschema.StringAttribute{RequiredForImport: true,
+		Description: "Exchange that publishers use."},
+}
+
+// topologySubject has the words for a cascade or ladder.
+func topologySubject[C any](r *managed[C], x resolved[C], v values) diagnose.Subject {
+	vhost := v.text("vhost")
+	return diagnose.Subject{Kind: r.kind.name, Vhost: vhost, Desired: x.Desired, Options: v.options(),
+		Importable: func(ctx context.Context) (topology.Topology, bool) {
+			found, err := r.kind.recognize(ctx, r.Connection.Client.Vhost(vhost), vhost, x.Desired.Entry)
+			if err != nil {
+				return topology.Topology{}, false
+			}
+			recognized, err := r.kind.resolve(found)
+			return recognized.Desired, err == nil
+		}}
+}
+
+// sayOfTopology has the words for what came of a change of a cascade or ladder.
+func sayOfTopology[C any](
+	ctx context.Context, r *managed[C], c *change[C], result engine.Result, err error,
+) diag.Diagnostics {
+	x, now := c.gets, c.after
+	if now == nil {
+		x, now = c.had, c.before
+	}
+	s := topologySubject(r, x, now)
+	return append(s.Explain(ctx, c.verb, err), s.Outcome(c.engine.Before, result)...)
+}
+
+func parseEntryID(example string) func(string) (values, error) {
+	return func(id string) (values, error) {
+		vhost, entry, err := importid.ParseEntry(id, example)
+		return values{"vhost": types.StringValue(vhost), "entry_exchange": types.StringValue(entry)}, err
+	}
+}
+
+func checkEntryIdentity(id values) string {
+	if id.text("vhost") == "" || id.text("entry_exchange") == "" {
+		return "The identity has to have both vhost and entry_exchange, and neither may be empty."
+	}
+	return ""
+}
+
+// findTopology looks for a cascade or ladder, whoever declared it.
+func findTopology[C any](ctx context.Context, r *managed[C], id values) (found C, diags diag.Diagnostics) {
+	vhost, entry := id.text("vhost"), id.text("entry_exchange")
+	found, err := r.kind.recognize(ctx, r.Connection.Client.Vhost(vhost), vhost, entry)
+	var other *recognize.OtherEntryError
+	if errors.As(err, &other) {
+		err = fmt.Errorf("%w. Import that:\n\n%s", err,
+			diagnose.WaysToImport(other.Kind, importid.Entry(vhost, other.Entry)))
+	}
+	if err != nil {
+		diags.Append(diagnose.OfEntry(r.kind.name, vhost, entry).Failed("import", err))
+	}
+	return found, diags
+}
+
+// readTopology reads the objects of a cascade or ladder, and says in what they differ.
+func readTopology[C any](ctx context.Context, r *managed[C], x resolved[C], state values) (
+	there *topology.Topology, counts []byte, diags diag.Diagnostics,
+) {
+	s := topologySubject(r, x, state)
+	found, err := r.Connection.Client.Vhost(s.Vhost).ReadExisting(ctx, x.Desired)
+	switch {
+	case err != nil && !rabbit.IsKind(err, rabbit.VhostNotFound):
+		diags.Append(s.Failed("read", err))
+		return nil, nil, diags
+	case err != nil || found.IsEmpty():
+		return nil, nil, s.Gone(err)
+	}
+	diags.Append(s.Drift(found)...)
+	diags.Append(s.Warnings(found)...)
+	if r.Connection.Planned.Refresh(s.Vhost, x.Desired.Entry) {
+		diags.Append(s.Twice())
+	}
+	counts, err = json.Marshal(diagnose.CountWaiting(x.Desired, found))
+	if err != nil {
+		diags.Append(diagnose.Error("Could not keep the counts of messages", "%s", err))
+	}
+	return &found.Topology, counts, diags
+}

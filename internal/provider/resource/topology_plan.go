@@ -1,0 +1,138 @@
+package resource
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// lookAtDestroy says what the destroy of a cascade or ladder takes along.
+func lookAtDestroy[C any](ctx context.Context, r *managed[C], p planning) {
+	p.resp.Diagnostics.Append(warnInFlight(ctx, r, p, "destroyed", nil)...)
+	p.resp.Diagnostics.Append(r.lookForInbound(ctx, p.state)...)
+	r.notePrior(p.state)
+}
+
+// lookAtTopology says when a change of a cascade or ladder replaces or rebuilds what there is, or removes queues. It
+// asks the broker for warnings and refusals only, see plan_look.go.
+func lookAtTopology[C any](ctx context.Context, r *managed[C], p planning) {
+	diags := &p.resp.Diagnostics
+	if p.state == nil {
+		diags.Append(r.notePlan(p.plan, true)...)
+		counted, _ := p.req.Private.GetKey(ctx, inFlightKey)
+		switch {
+		case counted != nil:
+			diags.Append(r.lookForReplacement(ctx, p.plan)...)
+		case diags.HasError():
+			diags.Append(r.lookForDisplaced(ctx, p.plan)...)
+		default:
+			diags.Append(r.lookForCreate(ctx, p.plan)...)
+		}
+		return
+	}
+	altered, more := r.kind.alteredBy(p.state, p.plan)
+	diags.Append(diagnose.OfState(more)...) // the plan has been expanded before
+	r.notePrior(p.state)
+	if len(altered) > 0 && !samePlace(p.state, p.plan) {
+		p.resp.RequiresReplace = append(p.resp.RequiresReplace, altered...)
+	} else {
+		diags.Append(r.notePlan(p.plan, false)...)
+		diags.Append(r.lookForUpdate(ctx, p.state, p.plan, p.resp.Plan.Raw.Equal(p.req.State.Raw))...)
+	}
+	if len(altered) > 0 {
+		diags.Append(warnOverhaul(ctx, r, p, altered)...)
+	} else if lost := r.kind.lostQueues(p.state, p.plan); len(lost) > 0 {
+		diags.Append(warnInFlight(ctx, r, p, "rid of some of its queues", lost)...)
+		diags.Append(diagnose.DelaysRemoved(lost, p.plan.isTrue("park_unroutable"))...)
+	}
+}
+
+// keepDeliveryType plans the type of a delivery exchange of which any will do: what it was, if it is the same one.
+func keepDeliveryType(plan, state values) {
+	const attribute = "delivery_exchange_type"
+	switch before := state[attribute]; {
+	case !plan[attribute].IsNull():
+	case before != nil && !before.IsNull() && plan["delivery_exchange"].Equal(state["delivery_exchange"]):
+		plan[attribute] = before
+	default:
+		plan[attribute] = types.StringUnknown()
+	}
+}
+
+// warnInFlight says what a destroy, or a change that removes the lost queues, has in its way, by what the last refresh
+// counted.
+func warnInFlight[C any](
+	ctx context.Context, r *managed[C], p planning, verb string, lost []topology.Queue,
+) diag.Diagnostics {
+	waits, diags := p.waiting(ctx)
+	if waits != nil && len(lost) > 0 && !slices.ContainsFunc(lost, topology.Queue.Delays) {
+		waits.Delayed = diagnose.Tally{} // these stay
+	}
+	if waits == nil || waits.IsNone() {
+		return diags
+	}
+	s := diagnose.OfEntry(r.kind.name, p.state.text("vhost"), p.state.text("entry_exchange"))
+	s.Options = p.state.options()
+	diags.Append(s.InFlight(verb, waits))
+	return diags
+}
+
+// waiting is what the last refresh counted, nil if that is not known.
+func (p planning) waiting(ctx context.Context) (*diagnose.Waiting, diag.Diagnostics) {
+	text, diags := p.req.Private.GetKey(ctx, inFlightKey)
+	var waits diagnose.Waiting
+	if json.Unmarshal(text, &waits) != nil {
+		return nil, diags
+	}
+	return &waits, diags
+}
+
+// warnOverhaul says what a replacement or a rebuild does.
+func warnOverhaul[C any](ctx context.Context, r *managed[C], p planning, altered path.Paths) diag.Diagnostics {
+	waits, diags := p.waiting(ctx)
+	names := make([]string, len(altered))
+	for i, attribute := range altered {
+		names[i] = attribute.String()
+	}
+	o := diagnose.Overhaul{
+		Kind: r.kind.name, Vhost: p.state.text("vhost"), Entry: p.state.text("entry_exchange"), Waits: waits,
+		Because: diagnose.Reasons(names, attributesOf(p.req.Config.Raw), attributesOf(p.req.State.Raw),
+			attributesOf(p.resp.Plan.Raw)),
+		Delivery: p.state.text("delivery_exchange"), NewDelivery: p.plan.text("delivery_exchange"),
+	}
+	before, more := r.kind.of(p.state)
+	diags.Append(diagnose.OfState(more)...)
+	after := resolved[C]{}
+	if r.kind.isKnown(p.plan) {
+		after, more = r.kind.of(p.plan)
+		diags.Append(more...)
+		o.Before, o.After = &before.scale, &after.scale
+	}
+	if samePlace(p.state, p.plan) {
+		o.Guard = p.plan.options().Guard // an update goes by the plan, and a destroy by the state
+		o.KeepsParked = plan.KeepsParked(before.Desired, after.Desired)
+	} else {
+		o.Guard = p.state.options().Guard
+		o.Moved = &diagnose.MovedEntry{Vhost: p.plan.text("vhost"), Entry: p.plan.text("entry_exchange")}
+		middle, exists := after.Desired.Exchanges[o.Entry]
+		o.Moved.StaysOpen = exists && !middle.Internal && o.Entry != o.Moved.Entry && o.Vhost == o.Moved.Vhost
+		o.Inbound = r.inbound(ctx, p.state)
+	}
+	return append(diags, o.Diagnostic())
+}
+
+// attributesOf are the attributes of a resource by their names.
+func attributesOf(resource tftypes.Value) map[string]tftypes.Value {
+	attributes := map[string]tftypes.Value{}
+	_ = resource.As(&attributes) // what Terraform sends is an object
+	return attributes
+}
