@@ -55,7 +55,11 @@ func (r *managed[C]) lookForCreate(ctx context.Context, plan values) diag.Diagno
 	if plan["adopt"].IsUnknown() {
 		return r.lookForDisplaced(ctx, plan)
 	}
-	return r.look(ctx, topology.Topology{}, plan, false, diagnose.Subject.WouldNotBeCreated)
+	return r.look(ctx, topology.Topology{}, plan, false, func(
+		ctx context.Context, s diagnose.Subject, err error,
+	) diag.Diagnostics {
+		return s.WouldNotBeCreated(ctx, err)
+	})
 }
 
 // lookForReplacement refuses a replacement that would destroy the existing objects and then could not make the planned
@@ -64,7 +68,11 @@ func (r *managed[C]) lookForReplacement(ctx context.Context, plan values) diag.D
 	if plan["adopt"].IsUnknown() || plan["create_delivery_exchange"].IsUnknown() {
 		return r.lookForDisplaced(ctx, plan)
 	}
-	return r.look(ctx, topology.Topology{}, plan, true, diagnose.Subject.WouldNotBeReplaced)
+	return r.look(ctx, topology.Topology{}, plan, true, func(
+		ctx context.Context, s diagnose.Subject, err error,
+	) diag.Diagnostics {
+		return s.WouldNotBeReplaced(ctx, err)
+	})
 }
 
 // lookForDisplaced warns of policies of others that no longer apply to exchanges when those of a create are set.
@@ -81,13 +89,13 @@ func (r *managed[C]) lookForUpdate(ctx context.Context, state, plan values, isSe
 	return r.look(ctx, before.Desired, plan, false, saysNothing)
 }
 
-func saysNothing(diagnose.Subject, context.Context, error) diag.Diagnostics { return nil }
+func saysNothing(context.Context, diagnose.Subject, error) diag.Diagnostics { return nil }
 
 // look says what a create or a replacement would meet, and an update as far as policies are concerned. Refused has the
 // words for what would be refused.
 func (r *managed[C]) look(
 	ctx context.Context, before topology.Topology, plan values, replaces bool,
-	refused func(diagnose.Subject, context.Context, error) diag.Diagnostics,
+	refused func(context.Context, diagnose.Subject, error) diag.Diagnostics,
 ) (diags diag.Diagnostics) {
 	if !r.Connection.IsKnown() || !r.kind.isKnown(plan) {
 		return nil
@@ -107,7 +115,7 @@ func (r *managed[C]) look(
 		if problem.Code == engine.Displaces {
 			diags.Append(s.Explain(ctx, "update", problem.Cause)...)
 		} else {
-			diags.Append(refused(s, ctx, problem.Cause)...)
+			diags.Append(refused(ctx, s, problem.Cause)...)
 		}
 	}
 	return diags
