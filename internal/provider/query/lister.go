@@ -122,35 +122,37 @@ func (r *lister) List(ctx context.Context, req list.ListRequest, stream *list.Li
 		stream.Results = list.ListResultsStreamDiagnostics(diags)
 		return
 	}
-	stream.Results = func(push func(list.ListResult) bool) {
-		vhosts, err := []string{config["vhost"]}, error(nil)
-		if config["vhost"] == "" {
-			vhosts, err = r.Connection.Client.Vhosts(ctx)
-		}
-		if err != nil {
-			push(list.ListResult{Diagnostics: diag.Diagnostics{diagnose.NotListed(r.kind, "", err)}})
+	stream.Results = func(push func(list.ListResult) bool) { r.list(ctx, req, config, push) }
+}
+
+func (r *lister) list(
+	ctx context.Context, req list.ListRequest, config map[string]string, push func(list.ListResult) bool,
+) {
+	vhosts, err := []string{config["vhost"]}, error(nil)
+	if config["vhost"] == "" {
+		vhosts, err = r.Connection.Client.Vhosts(ctx)
+	}
+	if err != nil {
+		push(list.ListResult{Diagnostics: diag.Diagnostics{diagnose.NotListed(r.kind, "", err)}})
+		return
+	}
+	left := req.Limit // as many as there are, if it is 0
+	for _, vhost := range vhosts {
+		all, problem := r.in(ctx, vhost, config)
+		if problem != nil && (!push(list.ListResult{Diagnostics: diag.Diagnostics{problem}}) ||
+			problem.Severity() == diag.SeverityError) {
 			return
 		}
-		left := req.Limit // as many as there are, if it is 0
-		for _, vhost := range vhosts {
-			all, problem := r.in(ctx, vhost, config)
-			if problem != nil {
-				if !push(list.ListResult{Diagnostics: diag.Diagnostics{problem}}) ||
-					problem.Severity() == diag.SeverityError {
-					return
-				}
-			}
-			for _, found := range all {
-				if left--; !push(resultOf(ctx, req, found)) || left == 0 {
-					return
-				}
+		for _, found := range all {
+			if left--; !push(resultOf(ctx, req, found)) || left == 0 {
+				return
 			}
 		}
 	}
 }
 
-// in lists a vhost. Where all vhosts are asked, it is a warning that one of them cannot be looked into, is gone, down or
-// too large. That says nothing of the others.
+// in lists a vhost. Where all vhosts are asked, it is a warning that one of them cannot be looked into, is gone, down
+// or too large. That says nothing of the others.
 func (r *lister) in(ctx context.Context, vhost string, config map[string]string) ([]resources.Found, diag.Diagnostic) {
 	all, err := r.find(ctx, r.Connection.Client.Vhost(vhost), config)
 	if err == nil {
