@@ -26,6 +26,7 @@ type authority struct {
 // pair is a certificate and its key, both PEM.
 type pair struct{ certificate, key []byte }
 
+// newAuthority makes an authority that has just been founded.
 func newAuthority(t testing.TB, name string) *authority {
 	t.Helper()
 	a := &authority{t: t, certificate: &x509.Certificate{

@@ -33,6 +33,7 @@ func newDestinations(t testing.TB, levels int, queues ...string) *vhost {
 	return v
 }
 
+// destination is a destination that is not there yet.
 func (v *vhost) destination() *protocol {
 	v.Helper()
 	return newProtocolOf(v, destinationType, v.broker, nil)
@@ -50,6 +51,7 @@ func (v *vhost) bound() []string {
 	return lines
 }
 
+// mustBeBound compares the bindings of the delivery exchange.
 func (v *vhost) mustBeBound(want ...string) {
 	v.Helper()
 	slices.Sort(want)

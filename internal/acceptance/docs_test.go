@@ -10,6 +10,7 @@ import (
 )
 
 const (
+	// checkout is the repository, as the tests see it.
 	checkout = "../.."
 	// registry is where the pages of docs/ are published, each without its .md.
 	registry = "https://registry.terraform.io/providers/rabbitmqdelay/rabbitmqdelay/latest/docs/"
@@ -134,6 +135,7 @@ func pages(t *testing.T) map[string]string {
 	return texts
 }
 
+// readPage reads a page of the repository.
 func readPage(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(checkout, name))

@@ -514,11 +514,13 @@ func elements(t testing.TB, state tftypes.Value) map[string]any {
 	return all
 }
 
+// plainMap is an object of Terraform as a map.
 func plainMap(t testing.TB, value tftypes.Value) map[string]any {
 	t.Helper()
 	return asMap(t, plain(t, value))
 }
 
+// asMap is a value that has to be a map, or nothing.
 func asMap(t testing.TB, value any) map[string]any {
 	t.Helper()
 	if value == nil {

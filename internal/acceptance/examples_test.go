@@ -21,6 +21,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 )
 
+// examples is the directory of the examples, as the tests see it.
 const examples = "../../examples"
 
 // exampleImports is what the examples import, by address.
@@ -158,6 +159,7 @@ func exampleFiles(t testing.TB) map[string][]string {
 	return found
 }
 
+// readExample reads a file of an example.
 func readExample(t testing.TB, directory, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(examples, directory, file))
@@ -225,6 +227,7 @@ func queryExample(t *testing.T, listed, list string) {
 	})
 }
 
+// writeExample writes a file of a configuration.
 func writeExample(t testing.TB, directory, file, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(directory, file), []byte(text), 0o600); err != nil {

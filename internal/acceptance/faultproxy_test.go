@@ -36,6 +36,7 @@ func (p point) String() string {
 // fault is how a request goes wrong.
 type fault string
 
+// The faults.
 const (
 	answers500 fault = "500"
 	answers503 fault = "503"
@@ -50,6 +51,7 @@ const (
 // persistence is how long the fault lasts.
 type persistence string
 
+// The lengths of time.
 const (
 	once persistence = "once"
 	// always is every try of the request.
@@ -74,6 +76,7 @@ type faultProxy struct {
 	kill    func()
 }
 
+// newFaultProxy starts a proxy in front of the broker. Nothing goes wrong there at first.
 func newFaultProxy(t testing.TB, b *brokertest.Broker) *faultProxy {
 	t.Helper()
 	forward, err := b.Forward()

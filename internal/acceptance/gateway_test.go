@@ -99,11 +99,13 @@ type forwardProxy struct {
 	plain, connects atomic.Int32
 }
 
+// What the forward proxy asks for.
 const (
 	proxyUser     = "proxy-user"
 	proxyPassword = "p/roxy s@crét"
 )
 
+// newForwardProxy starts a proxy that asks for the user and the password below.
 func newForwardProxy(t testing.TB) *forwardProxy {
 	t.Helper()
 	p := &forwardProxy{}
@@ -168,6 +170,7 @@ type relay struct {
 	connections atomic.Int32
 }
 
+// newRelay starts a relay to an address.
 func newRelay(t testing.TB, address string) *relay {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

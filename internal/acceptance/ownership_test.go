@@ -19,6 +19,7 @@ type workspace struct {
 	tf *commandLine
 }
 
+// newWorkspace makes a workspace for a vhost.
 func newWorkspace(t *testing.T, v *vhost) *workspace {
 	t.Helper()
 	if os.Getenv("TF_ACC") == "" {
@@ -41,6 +42,7 @@ func (w *workspace) configure(configuration string) {
 	)
 }
 
+// write writes the configuration as it is.
 func (w *workspace) write(text string) {
 	w.Helper()
 	if err := os.WriteFile(filepath.Join(w.tf.directory, "main.tf"), []byte(text), 0o600); err != nil {
@@ -54,6 +56,7 @@ func (w *workspace) apply(arguments ...string) (output string, err error) {
 	return oneLine(text), err
 }
 
+// mustApply applies a configuration, and returns what Terraform says.
 func (w *workspace) mustApply(configuration string, arguments ...string) (output string) {
 	w.Helper()
 	w.configure(configuration)

@@ -334,8 +334,10 @@ type user struct {
 	name, vhost string
 }
 
+// userPassword is the password of every user.
 const userPassword = "of the user"
 
+// newUser makes a user for a vhost, without a permission.
 func newUser(t testing.TB, b *brokertest.Broker, vhost string) *user {
 	t.Helper()
 	admin, err := rabbithole.NewClient(b.Endpoint, b.Username, b.Password)
@@ -348,17 +350,20 @@ func newUser(t testing.TB, b *brokertest.Broker, vhost string) *user {
 	return u
 }
 
+// tag puts a tag in the place of those that the user has.
 func (u *user) tag(tag string) {
 	u.t.Helper()
 	u.succeeds(u.admin.PutUser(u.name, rabbithole.UserSettings{Password: userPassword, Tags: rabbithole.UserTags{tag}}))
 }
 
+// password changes the password on the broker.
 func (u *user) password(password string) {
 	u.t.Helper()
 	u.succeeds(u.admin.PutUser(u.name, rabbithole.UserSettings{Password: password,
 		Tags: rabbithole.UserTags{"management"}}))
 }
 
+// grant gives the permissions to configure, write and read.
 func (u *user) grant(permissions [3]string) {
 	u.t.Helper()
 	u.succeeds(u.admin.UpdatePermissionsIn(u.vhost, u.name, rabbithole.Permissions{Configure: permissions[0],
@@ -396,6 +401,7 @@ func (u *user) publish(vhost, entry, key string) {
 	}
 }
 
+// succeeds makes sure that a request was answered.
 func (u *user) succeeds(response *http.Response, err error) {
 	u.t.Helper()
 	if err != nil {

@@ -169,6 +169,7 @@ func (tf *commandLine) planText(configuration string) string {
 	return tf.mustRun("show", "-no-color", "plan")
 }
 
+// mustRun runs a command that has to succeed, and returns what it prints.
 func (tf *commandLine) mustRun(arguments ...string) string {
 	tf.t.Helper()
 	command := tf.command(arguments...)

@@ -473,6 +473,7 @@ func (v *vhost) takesOperatorPolicy(definition rabbithole.PolicyDefinition) bool
 	return !overflow || !strings.HasPrefix(v.broker.Version, "3.10.")
 }
 
+// operatorPolicy does the same with an operator policy.
 func (v *vhost) operatorPolicy(name string, definition rabbithole.PolicyDefinition) func(pattern string) {
 	return func(pattern string) {
 		v.Helper()

@@ -59,11 +59,13 @@ func newServer(t testing.TB) *protocol {
 	return newServerOf(t, cascadeType)
 }
 
+// newServerOf is one for a type of resource.
 func newServerOf(t testing.TB, typeName string) *protocol {
 	t.Helper()
 	return newServerFrom(t, typeName, newProvider)
 }
 
+// newServerFrom is one that is served otherwise.
 func newServerFrom(t testing.TB, typeName string, serve func() (tfprotov6.ProviderServer, error)) *protocol {
 	t.Helper()
 	server, err := serve()
@@ -99,6 +101,7 @@ func newProtocol(t testing.TB, b *brokertest.Broker, further attributes) *protoc
 	return newProtocolOf(t, cascadeType, b, further)
 }
 
+// newProtocolOf does so for a type of resource.
 func newProtocolOf(t testing.TB, typeName string, b *brokertest.Broker, further attributes) *protocol {
 	t.Helper()
 	return newServerOf(t, typeName).on(b, further)
@@ -209,6 +212,7 @@ func (p *protocol) planHalves(ctx context.Context, configuration attributes) (fi
 	return result, result
 }
 
+// planOn is one call of the provider to plan a change.
 func (p *protocol) planOn(
 	ctx context.Context, prior tftypes.Value, private []byte, config tftypes.Value,
 ) plannedChange {
@@ -273,6 +277,7 @@ func (p *protocol) apply(ctx context.Context, plan plannedChange) []*tfprotov6.D
 	return p.applyOne(ctx, plan)
 }
 
+// applyOne is one call of the provider to apply a change.
 func (p *protocol) applyOne(ctx context.Context, plan plannedChange) []*tfprotov6.Diagnostic {
 	p.t.Helper()
 	resp, err := p.server.ApplyResourceChange(ctx, &tfprotov6.ApplyResourceChangeRequest{
@@ -345,6 +350,7 @@ func (p *protocol) importListed(ctx context.Context, identity tftypes.Value) []*
 	return p.importBy(ctx, &tfprotov6.ImportResourceStateRequest{TypeName: p.typeName, Identity: data})
 }
 
+// importBy does the same by any request.
 func (p *protocol) importBy(ctx context.Context, req *tfprotov6.ImportResourceStateRequest) []*tfprotov6.Diagnostic {
 	p.t.Helper()
 	resp, err := p.server.ImportResourceState(ctx, req)
@@ -379,6 +385,7 @@ func (p *protocol) mustBeSettled(configuration attributes) {
 	}
 }
 
+// value is a value of the resource.
 func (p *protocol) value(d *tfprotov6.DynamicValue) tftypes.Value {
 	p.t.Helper()
 	v, err := d.Unmarshal(p.resource)
@@ -388,6 +395,7 @@ func (p *protocol) value(d *tfprotov6.DynamicValue) tftypes.Value {
 	return v
 }
 
+// objectType is the type of a schema.
 func objectType(t testing.TB, schema *tfprotov6.Schema) tftypes.Object {
 	t.Helper()
 	typ, ok := schema.ValueType().(tftypes.Object)
@@ -428,6 +436,7 @@ func object(t testing.TB, typ tftypes.Object, given attributes) tftypes.Value {
 	return tftypes.NewValue(typ, values)
 }
 
+// fields are the values in an object or a map.
 func fields(t testing.TB, v tftypes.Value) map[string]tftypes.Value {
 	t.Helper()
 	values := map[string]tftypes.Value{}
@@ -437,6 +446,7 @@ func fields(t testing.TB, v tftypes.Value) map[string]tftypes.Value {
 	return maps.Clone(values)
 }
 
+// dynamic is a value as it goes to the provider.
 func dynamic(t testing.TB, typ tftypes.Type, v tftypes.Value) *tfprotov6.DynamicValue {
 	t.Helper()
 	d, err := tfprotov6.NewDynamicValue(typ, v)
@@ -446,6 +456,7 @@ func dynamic(t testing.TB, typ tftypes.Type, v tftypes.Value) *tfprotov6.Dynamic
 	return &d
 }
 
+// hasErrors tells whether an error is among the diagnostics.
 func hasErrors(diagnostics []*tfprotov6.Diagnostic) bool { return errorText(diagnostics) != "" }
 
 // errorText is what Terraform would print of the errors.
@@ -453,6 +464,7 @@ func errorText(diagnostics []*tfprotov6.Diagnostic) string {
 	return diagnosticText(diagnostics, tfprotov6.DiagnosticSeverityError)
 }
 
+// warningText is what Terraform would print of the warnings.
 func warningText(diagnostics []*tfprotov6.Diagnostic) string {
 	return diagnosticText(diagnostics, tfprotov6.DiagnosticSeverityWarning)
 }
@@ -467,6 +479,7 @@ func diagnosticText(diagnostics []*tfprotov6.Diagnostic, severity tfprotov6.Diag
 	return text.String()
 }
 
+// noErrors makes sure that there is no error.
 func noErrors(t testing.TB, diagnostics []*tfprotov6.Diagnostic) {
 	t.Helper()
 	if text := errorText(diagnostics); text != "" {

@@ -518,6 +518,7 @@ func runIn(t testing.TB, directory string, environment []string, input string, c
 	return out
 }
 
+// tryIn runs a command that may fail.
 func tryIn(
 	t testing.TB, directory string, environment []string, input string, command ...string,
 ) (stdout, stderr string, err error) {

@@ -201,6 +201,7 @@ type commandLine struct {
 // serveMode is the variable that makes the test binary a provider, see TestMain.
 const serveMode = "RABBITMQDELAY_TEST_SERVE"
 
+// newCommandLine writes a configuration and its variables into a directory.
 func newCommandLine(t testing.TB, mode, configuration string, variables map[string]string) *commandLine {
 	t.Helper()
 	tf := &commandLine{t: t, directory: t.TempDir()}
@@ -277,12 +278,14 @@ resource "rabbitmqdelay_cascade" "tasks" {
 }
 `
 
+// run runs a command, and returns all that it prints.
 func (tf *commandLine) run(arguments ...string) (output string, err error) {
 	text, err := tf.command(arguments...).CombinedOutput()
 	tf.output.Write(text)
 	return string(text), err
 }
 
+// command is a command that can be run.
 func (tf *commandLine) command(arguments ...string) *exec.Cmd {
 	binary := os.Getenv("TF_ACC_TERRAFORM_PATH")
 	if binary == "" {
@@ -322,6 +325,7 @@ func (tf *commandLine) lookForSecrets(further ...string) {
 	}
 }
 
+// log is what Terraform and the provider have logged.
 func (tf *commandLine) log() string {
 	tf.t.Helper()
 	text, err := os.ReadFile(filepath.Join(tf.directory, "log"))

@@ -41,6 +41,7 @@ type traffic struct {
 // span are the messages with these numbers, the last one excluded.
 type span struct{ from, to int }
 
+// trafficConfig says what a traffic goes through, and how it publishes.
 type trafficConfig struct {
 	uris       []string // of AMQP; the broker's nodes
 	vhost      string
@@ -99,8 +100,10 @@ func (l *lateness) quantile(q float64) time.Duration {
 // arrivalQueue is where the traffic's messages arrive: it has to outlive its consumer.
 const arrivalQueue = "arrivals"
 
+// trafficAddress is the address of all messages of a traffic.
 const trafficAddress = "here"
 
+// newTraffic binds the queue of arrivals, and begins to publish and to consume.
 func newTraffic(t testing.TB, config trafficConfig) *traffic {
 	t.Helper()
 	f := &traffic{TB: t, trafficConfig: config, open: map[int]*attempt{}, stages: map[string]*account{},
@@ -132,6 +135,7 @@ func newTraffic(t testing.TB, config trafficConfig) *traffic {
 	return f
 }
 
+// arrivals is the name of the queue in which the messages arrive.
 func (f *traffic) arrivals() string { return f.name + "." + arrivalQueue }
 
 func (f *traffic) dial(i int) (*amqp.Connection, error) {
@@ -236,6 +240,7 @@ func (f *traffic) answered(number int, err error) (again *attempt) {
 	return a
 }
 
+// sleep sleeps until the context ends.
 func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

@@ -39,6 +39,7 @@ type vhost struct {
 	out    *brokertest.Publisher
 }
 
+// newVhost makes a vhost on the broker that all tests share.
 func newVhost(t testing.TB) *vhost {
 	t.Helper()
 	b := brokertest.Shared(t)
@@ -55,6 +56,7 @@ func newVhostNamed(t testing.TB, b *brokertest.Broker, name string) *vhost {
 	return openVhost(t, b, name)
 }
 
+// management is a client of the management API.
 func management(t testing.TB, b *brokertest.Broker) *rabbithole.Client {
 	t.Helper()
 	api, err := rabbithole.NewClient(b.Endpoint, b.Username, b.Password)
@@ -64,6 +66,7 @@ func management(t testing.TB, b *brokertest.Broker) *rabbithole.Client {
 	return api
 }
 
+// openVhost connects to a vhost that is there.
 func openVhost(t testing.TB, b *brokertest.Broker, name string) *vhost {
 	t.Helper()
 	v := &vhost{TB: t, broker: b, name: name, api: management(t, b)}
@@ -106,6 +109,7 @@ func (v *vhost) get(result any, path ...string) {
 	}
 }
 
+// request makes a request of the management API that has to succeed.
 func (v *vhost) request(method string, body []byte, path ...string) (answer []byte) {
 	v.Helper()
 	answer, status := v.ask(method, body, path...)
@@ -115,6 +119,7 @@ func (v *vhost) request(method string, body []byte, path ...string) (answer []by
 	return answer
 }
 
+// ask makes a request of the management API.
 func (v *vhost) ask(method string, body []byte, path ...string) (answer []byte, status string) {
 	v.Helper()
 	address := v.broker.Endpoint + "/api"
@@ -164,16 +169,19 @@ func client(t testing.TB, b *brokertest.Broker) *rabbit.Client {
 	return c
 }
 
+// declareExchange declares a durable exchange.
 func (v *vhost) declareExchange(name, exchangeType string) {
 	v.Helper()
 	v.try(v.api.DeclareExchange(v.name, name, rabbithole.ExchangeSettings{Type: exchangeType, Durable: true}))
 }
 
+// declareQueue declares a durable queue.
 func (v *vhost) declareQueue(name string, arguments map[string]any) {
 	v.Helper()
 	v.try(v.api.DeclareQueue(v.name, name, rabbithole.QueueSettings{Durable: true, Arguments: arguments}))
 }
 
+// bind binds a queue or an exchange.
 func (v *vhost) bind(source, key, destinationType, destination string) {
 	v.Helper()
 	v.try(v.api.DeclareBinding(v.name, rabbithole.BindingInfo{
@@ -228,6 +236,7 @@ func (v *vhost) objects() topology.Topology {
 	return topologyOf(exchanges, queues, bindings, v.policies())
 }
 
+// topologyOf are objects of the management API as a topology.
 func topologyOf(
 	exchanges []rabbithole.ExchangeInfo, queues []rabbithole.QueueInfo, bindings []rabbithole.BindingInfo,
 	policies []rabbithole.Policy,
@@ -265,6 +274,7 @@ func (v *vhost) mustExport(want topology.Topology) { v.Helper(); v.compare(want,
 // mustHold checks that the vhost holds the topology and nothing else.
 func (v *vhost) mustHold(want topology.Topology) { v.Helper(); v.compare(want, v.objects()) }
 
+// compare compares two topologies line by line.
 func (v *vhost) compare(want, have topology.Topology) {
 	v.Helper()
 	wanted, found := inventory(want), inventory(have)
@@ -309,6 +319,7 @@ func expand(t testing.TB, config delay.Config) topology.Topology {
 	return resolved.Expand()
 }
 
+// expandLadder is what the configuration of a ladder stands for.
 func expandLadder(t testing.TB, config delay.LadderConfig) topology.Topology {
 	t.Helper()
 	resolved, err := config.Resolve()
@@ -328,6 +339,7 @@ func (v *vhost) publisher() *brokertest.Publisher {
 	return p
 }
 
+// publish sends a message that the broker confirms.
 func (v *vhost) publish(exchange, key, body string) {
 	v.Helper()
 	if v.out == nil {

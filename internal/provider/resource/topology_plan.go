@@ -81,9 +81,8 @@ func warnInFlight[C any](
 		return diags
 	}
 	s := diagnose.OfEntry(r.kind.name, p.state.text("vhost"), p.state.text("entry_exchange"))
-	s.Options = p.state.options()
-	diags.Append(s.InFlight(verb, waits))
-	return diags
+	s.Options.Guard = p.state.options().Guard
+	return append(diags, s.InFlight(verb, waits))
 }
 
 // waiting is what the last refresh counted, nil if that is not known.
