@@ -335,6 +335,22 @@ func readDestination(
 	return &topology.Topology{Bindings: topology.NewBindings(append(left, d.Binding)...)}, nil, diags
 }
 
+// FindDestinations are the destinations among the bindings of a vhost. Others are left out.
+func FindDestinations(vhost string, bindings []topology.Binding) []Found {
+	var all []Found
+	for _, b := range bindings {
+		d, err := recognize.Destination(vhost, b)
+		if err != nil {
+			continue
+		}
+		if state, err := destinations.imported(d); err == nil {
+			x, diags := destinations.of(state)
+			all = append(all, Found{destinationName(x), destinations.identityOf(state), state.object(), diags})
+		}
+	}
+	return all
+}
+
 func parseDestinationID(id string) (values, error) {
 	vhost, b, err := importid.ParseBinding(id)
 	if err != nil {

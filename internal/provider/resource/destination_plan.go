@@ -37,13 +37,19 @@ func lookAtDestination(ctx context.Context, r *managed[delay.Destination], p pla
 
 // leftBy warns of the messages that nobody takes once the plan is carried out.
 func leftBy(k *kind[delay.Destination], state, plan values) diag.Diagnostics {
-	if state["delivery_exchange"].Equal(plan["delivery_exchange"]) && k.config(plan).TakesAll(k.config(state)) {
-		return nil
+	var diags diag.Diagnostics
+	sameExchange := state["delivery_exchange"].Equal(plan["delivery_exchange"])
+	if sameExchange && k.config(plan).TakesAll(k.config(state)) {
+		return diags
 	}
-	key := func(v values) topology.Binding {
-		return topology.Binding{Source: v.text("delivery_exchange"), RoutingKey: v.text(routingKey)}
-	}
-	return diag.Diagnostics{diagnose.Destination{Binding: key(state)}.Moves(key(plan), state.text("address"))}
+	before := diagnose.Destination{Binding: place(state)}
+	diags.Append(before.Moves(place(plan), state.text("address")))
+	return diags
+}
+
+// place is where a binding is among those of a vhost.
+func place(v values) topology.Binding {
+	return topology.Binding{Source: v.text("delivery_exchange"), RoutingKey: v.text(routingKey)}
 }
 
 // glance is how long a plan waits for a broker, which may not be there yet.

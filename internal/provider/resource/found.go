@@ -7,7 +7,6 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // Found is a resource that is on a broker, whoever declared it, as an import would take it over.
@@ -49,22 +48,4 @@ func find[C any](ctx context.Context, k *kind[C], vhost string, in *recognize.In
 		all = append(all, Found{plaintext.Line(k.displayName(x)), k.identityOf(state), state.object(), diags})
 	}
 	return all, nil
-}
-
-// FindDestinations are the destinations among the bindings of a vhost.
-func FindDestinations(vhost string, bindings []topology.Binding) []Found {
-	var all []Found
-	for _, b := range bindings {
-		d, err := recognize.Destination(vhost, b)
-		if err != nil {
-			continue // it is something else
-		}
-		state, err := destinations.imported(d)
-		if err != nil {
-			continue
-		}
-		x, diags := destinations.of(state)
-		all = append(all, Found{destinationName(x), destinations.identityOf(state), state.object(), diags})
-	}
-	return all
 }

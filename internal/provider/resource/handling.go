@@ -94,8 +94,8 @@ func (v values) checkDrainTimeout(ctx context.Context) (diags diag.Diagnostics) 
 	for _, operation := range []string{"delete", "update"} {
 		limit, more := v.writeTimeout(ctx, operation)
 		if limit <= drain && !more.HasError() {
-			more.Append(diagnose.Invalid(path.Root("drain_timeout"), fmt.Errorf("drain_timeout is %s, which does "+
-				"not fit into timeouts.%s, %s. Make that longer, or leave it out", delay.DurationText(drain), operation,
+			more.Append(diagnose.Invalid(path.Root("drain_timeout"), fmt.Errorf("drain_timeout is %s, which does not "+
+				"fit into timeouts.%s, %s. Make that longer, or leave it out", delay.DurationText(drain), operation,
 				delay.DurationText(limit))))
 		}
 		diags.Append(more...)

@@ -81,8 +81,9 @@ func warnInFlight[C any](
 		return diags
 	}
 	s := diagnose.OfEntry(r.kind.name, p.state.text("vhost"), p.state.text("entry_exchange"))
-	s.Options.Guard = p.state.options().Guard
-	return append(diags, s.InFlight(verb, waits))
+	s.Options = p.state.options()
+	diags.Append(s.InFlight(verb, waits))
+	return diags
 }
 
 // waiting is what the last refresh counted, nil if that is not known.
