@@ -33,14 +33,27 @@ func TestRandomLifecycle(t *testing.T) {
 		scripts = numberFrom(t, "LIFECYCLES", 0)
 		first = numberFrom(t, "SEED", int(time.Now().UnixNano()%1_000_000))
 	}
-	broker := brokertest.Own(t, brokertest.InMemory(),
-		brokertest.WithSetting("dead_letter_worker_publisher_confirm_timeout", int(deadLetterRetry.Milliseconds())))
 	all := &tally{counts: map[string]int{brokenOff: 0, usedByOthers: 0}, examples: map[string]int{}}
 	for _, class := range known {
 		all.counts[class.name] = 0
 	}
 	t.Cleanup(func() { all.report(t) })
-	for seed := first; seed < first+scripts; seed++ {
+	for from := first; from < first+scripts; from += scriptsOfABroker {
+		t.Run("with a new broker", func(t *testing.T) {
+			all.try(t, from, min(from+scriptsOfABroker, first+scripts))
+		})
+	}
+}
+
+// scriptsOfABroker is few. On a busy machine, RabbitMQ 4.3.6 may lose the replicas of its quorum queues, and then makes
+// none.
+const scriptsOfABroker = 10
+
+// try runs the scripts of these seeds, the last one excluded.
+func (all *tally) try(t *testing.T, from, to int) {
+	broker := brokertest.Own(t, brokertest.InMemory(),
+		brokertest.WithSetting("dead_letter_worker_publisher_confirm_timeout", int(deadLetterRetry.Milliseconds())))
+	for seed := from; seed < to; seed++ {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			t.Parallel()
 			l := &lifecycle{TB: t, subject: newSubject(t, broker), seed: seed, tally: all, wanted: configuration{},
@@ -195,18 +208,22 @@ var known = []struct {
 	name    string
 	objects func(how schedule, one, other claim) []string
 }{
+	// An example is ladder a with name m, and then also ladder c with name m and adopt: remove c, and all of m is gone.
 	{"known: two addresses declare the same objects", func(_ schedule, one, other claim) []string {
 		if !one.after || one.key == other.key {
 			return nil
 		}
 		return one.with(other)
 	}},
+	// An example is cascade a that becomes b with adopt, while a message waits. The second apply deletes what b has.
 	{"known: objects pass from one address to another one", func(_ schedule, one, other claim) []string {
 		if one.after || strings.TrimSuffix(one.key, deposed) == other.key {
 			return nil
 		}
 		return one.with(other)
 	}},
+	// An example is a cascade with adopt that is replaced, and a destination of it that fails once. The next apply
+	// destroys the deposed cascade, which is the current one.
 	{"known: create_before_destroy of what keeps some names", func(_ schedule, one, other claim) []string {
 		if one.after || one.key != other.key+deposed {
 			return nil
