@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
@@ -34,18 +36,18 @@ var (
 // TestWrongAttributes gives every attribute of the provider and of the resources, one at a time, every
 // value that it cannot take. Each gives errors on that attribute, and on no other.
 func TestWrongAttributes(t *testing.T) {
-	for _, name := range variables {
+	for _, name := range harness.Variables {
 		t.Setenv(name, "")
 	}
-	p := newServer(t)
+	p := harness.NewServer(t)
 	tried := 0
 	t.Run("provider", func(t *testing.T) {
-		good := attributes{"endpoint": "https://rabbitmq.example.com", "username": "u", "password": "p"}
-		client := newAuthority(t, "a").issue()
-		certificate, key, garbage := writeFile(t, client.certificate), writeFile(t, client.key),
+		good := harness.Attributes{"endpoint": "https://rabbitmq.example.com", "username": "u", "password": "p"}
+		client := harness.NewAuthority(t, "a").Issue()
+		certificate, key, garbage := writeFile(t, client.Certificate), writeFile(t, client.Key),
 			writeFile(t, []byte("x"))
 		headers := func(name, value string) any { return stringMap(map[string]string{name: value}) }
-		tried += eachWrong(t, p.provider, map[string][]any{
+		tried += eachWrong(t, p.Provider, map[string][]any{
 			"endpoint":        append(noURL, "http://u:p@host", "http://host?x=1", "http://host#x", "amqp://host"),
 			"username":        {""},
 			"password":        {""},
@@ -62,19 +64,19 @@ func TestWrongAttributes(t *testing.T) {
 			"retry_timeout": slices.DeleteFunc(slices.Clone(noDuration),
 				func(text any) bool { return text == "0s" || text == "0" }),
 			"max_parallel_requests": append(noCount, 1001),
-		}, func(wrong attributes) []*tfprotov6.Diagnostic {
-			configuration := good.with(wrong)
+		}, func(wrong harness.Attributes) []*tfprotov6.Diagnostic {
+			configuration := good.With(wrong)
 			if _, ok := wrong["clientcert_file"]; ok {
 				configuration["clientkey_file"] = key
 			}
 			if _, ok := wrong["clientkey_file"]; ok {
 				configuration["clientcert_file"] = certificate
 			}
-			return p.configure(configuration)
+			return p.Configure(configuration)
 		})
 	})
 	t.Run("cascade", func(t *testing.T) {
-		tried += eachWrong(t, p.resource, map[string][]any{
+		tried += eachWrong(t, p.Resource, map[string][]any{
 			"name":                      noName,
 			"vhost":                     {"", ".", ".."},
 			"preset":                    {"", "Celery", "celery ", "sidekiq"},
@@ -107,22 +109,22 @@ func TestWrongAttributes(t *testing.T) {
 			"exchanges":                 anythingGoes,
 			"queues":                    anythingGoes,
 			"bindings":                  anythingGoes,
-		}, func(wrong attributes) []*tfprotov6.Diagnostic {
-			configuration := attributes{"name": "t", "levels": 4}.with(wrong)
+		}, func(wrong harness.Attributes) []*tfprotov6.Diagnostic {
+			configuration := harness.Attributes{"name": "t", "levels": 4}.With(wrong)
 			if _, ok := wrong["max_delay"]; ok {
 				delete(configuration, "levels")
 			}
-			return p.plan(t.Context(), configuration).diagnostics
+			return p.Plan(t.Context(), configuration).Diagnostics
 		})
 	})
 	t.Run("ladder", func(t *testing.T) {
-		p := newServerOf(t, ladderType)
-		tried += eachWrong(t, p.resource, map[string][]any{
+		p := harness.NewServerOf(t, harness.LadderType)
+		tried += eachWrong(t, p.Resource, map[string][]any{
 			"name":  noName,
 			"vhost": {"", ".", ".."},
-			"delays": {textSet(), textSet("1s", ""), textSet("1s", "x"), textSet("-1s"),
-				textSet("0s"), textSet("1500us"), textSet("1.5s"), textSet("87601h"), textSet("60s", "1m"),
-				textSet("1s\x00")},
+			"delays": {harness.TextSet(), harness.TextSet("1s", ""), harness.TextSet("1s", "x"), harness.TextSet("-1s"),
+				harness.TextSet("0s"), harness.TextSet("1500us"), harness.TextSet("1.5s"), harness.TextSet("87601h"),
+				harness.TextSet("60s", "1m"), harness.TextSet("1s\x00")},
 			"entry_exchange": append(noName, ".", "..", "t.delivery", "t.unroutable"),
 			"queue_name": {"", "x", "%d", "%s%s", "%", "%s%", "%5s", "%%s", "amq.%s", "a\x00%s",
 				strings.Repeat("n", 255) + "%s"},
@@ -144,14 +146,15 @@ func TestWrongAttributes(t *testing.T) {
 			"exchanges":                 anythingGoes,
 			"queues":                    anythingGoes,
 			"bindings":                  anythingGoes,
-		}, func(wrong attributes) []*tfprotov6.Diagnostic {
-			return p.plan(t.Context(), attributes{"name": "t", "delays": textSet("5s", "1m")}.with(wrong)).diagnostics
+		}, func(wrong harness.Attributes) []*tfprotov6.Diagnostic {
+			return p.Plan(t.Context(), harness.Attributes{"name": "t", "delays": harness.TextSet("5s",
+				"1m")}.With(wrong)).Diagnostics
 		})
 	})
 	t.Run("destination", func(t *testing.T) {
-		p := newServerOf(t, destinationType)
+		p := harness.NewServerOf(t, harness.DestinationType)
 		noReference := []any{"", ".", "..", strings.Repeat("n", 256), strings.Repeat("é", 128), "a\x00", "a\n", "\x7f"}
-		tried += eachWrong(t, p.resource, map[string][]any{
+		tried += eachWrong(t, p.Resource, map[string][]any{
 			"vhost":             {"", ".", ".."},
 			"delivery_exchange": noReference,
 			"levels":            append(noCount, 40, 1<<40),
@@ -167,13 +170,13 @@ func TestWrongAttributes(t *testing.T) {
 			"timeouts":          anythingGoes, // as those of the cascade
 			"routing_key":       anythingGoes, // computed, as the one below
 			"leftover_bindings": anythingGoes,
-		}, func(wrong attributes) []*tfprotov6.Diagnostic {
-			configuration := attributes{"delivery_exchange": "t.delivery", "levels": 4, "address": "orders",
-				"queue": "orders"}.with(wrong)
+		}, func(wrong harness.Attributes) []*tfprotov6.Diagnostic {
+			configuration := harness.Attributes{"delivery_exchange": "t.delivery", "levels": 4, "address": "orders",
+				"queue": "orders"}.With(wrong)
 			if _, ok := wrong["exchange"]; ok {
 				delete(configuration, "queue")
 			}
-			return p.plan(t.Context(), configuration).diagnostics
+			return p.Plan(t.Context(), configuration).Diagnostics
 		})
 	})
 	if !t.Failed() {
@@ -182,16 +185,16 @@ func TestWrongAttributes(t *testing.T) {
 }
 
 func TestWrongTimeouts(t *testing.T) {
-	p := newServer(t)
-	typ, ok := p.resource.AttributeTypes["timeouts"].(tftypes.Object)
+	p := harness.NewServer(t)
+	typ, ok := p.Resource.AttributeTypes["timeouts"].(tftypes.Object)
 	if !ok {
-		t.Fatalf("timeouts are of type %s", p.resource.AttributeTypes["timeouts"])
+		t.Fatalf("timeouts are of type %s", p.Resource.AttributeTypes["timeouts"])
 	}
 	for operation := range typ.AttributeTypes {
 		for _, wrong := range []any{"", "x", "1", "1d", "\x00"} {
-			diagnostics := p.plan(t.Context(), attributes{"name": "t", "levels": 4,
-				"timeouts": object(t, typ, attributes{operation: wrong})}).diagnostics
-			if !hasErrors(diagnostics) {
+			diagnostics := p.Plan(t.Context(), harness.Attributes{"name": "t", "levels": 4,
+				"timeouts": harness.NewObject(t, typ, harness.Attributes{operation: wrong})}).Diagnostics
+			if !harness.HasErrors(diagnostics) {
 				t.Errorf("%s = %q is no error", operation, wrong)
 			}
 			for _, d := range diagnostics {
@@ -210,7 +213,7 @@ func TestVariablesAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for attribute, variable := range variables {
+	for attribute, variable := range harness.Variables {
 		row := regexp.MustCompile("(?m)^\\|.*`" + variable + "`.*\\|.*`" + attribute + "`.*\\|$")
 		if !row.Match(page) {
 			t.Errorf("there is no row for %s and %s", variable, attribute)
@@ -221,7 +224,7 @@ func TestVariablesAreDocumented(t *testing.T) {
 // eachWrong knows wrong values for every attribute of the type, so that one that is added is not forgotten.
 // It returns how many there are.
 func eachWrong(
-	t *testing.T, typ tftypes.Object, values map[string][]any, try func(attributes) []*tfprotov6.Diagnostic,
+	t *testing.T, typ tftypes.Object, values map[string][]any, try func(harness.Attributes) []*tfprotov6.Diagnostic,
 ) (tried int) {
 	t.Helper()
 	for name := range typ.AttributeTypes {
@@ -231,9 +234,9 @@ func eachWrong(
 	}
 	for name := range values {
 		for _, value := range values[name] {
-			diagnostics := try(attributes{name: value})
+			diagnostics := try(harness.Attributes{name: value})
 			tried++
-			if !hasErrors(diagnostics) {
+			if !harness.HasErrors(diagnostics) {
 				t.Errorf("%s = %#v is no error", name, value)
 			}
 			for _, d := range diagnostics {
@@ -257,28 +260,29 @@ func mustBlame(t *testing.T, d *tfprotov6.Diagnostic, name string, value any) {
 
 // TestPartlyUnknown has a provider whose password is not known yet: the known part is checked all the same.
 func TestPartlyUnknown(t *testing.T) {
-	for _, name := range variables {
+	for _, name := range harness.Variables {
 		t.Setenv(name, "")
 	}
 	unknown := tftypes.NewValue(tftypes.String, tftypes.UnknownValue)
-	p := newServer(t)
+	p := harness.NewServer(t)
 	for name := range map[string]bool{"endpoint": true, "username": true, "password": true, "amqp_uri": true,
 		"cacert_file": true, "cacert_pem": true, "proxy": true} {
-		configuration := attributes{"endpoint": "https://rabbitmq.example.com", "username": "u", "password": "p",
-			name: unknown}
-		noErrors(t, p.configure(configuration))
-		diagnostics := p.configure(configuration.with(attributes{"request_timeout": "0s"}))
+		configuration := harness.Attributes{"endpoint": "https://rabbitmq.example.com", "username": "u",
+			"password": "p", name: unknown}
+		harness.NoErrors(t, p.Configure(configuration))
+		diagnostics := p.Configure(configuration.With(harness.Attributes{"request_timeout": "0s"}))
 		if len(diagnostics) != 1 || diagnostics[0].Attribute.String() != `AttributeName("request_timeout")` {
-			t.Errorf("beside an unknown %s: %s", name, errorText(diagnostics))
+			t.Errorf("beside an unknown %s: %s", name, harness.ErrorText(diagnostics))
 		}
 	}
-	diagnostics := p.configure(attributes{"endpoint": "rabbitmq.example.com", "username": "u", "password": unknown})
+	diagnostics := p.Configure(harness.Attributes{"endpoint": "rabbitmq.example.com", "username": "u",
+		"password": unknown})
 	for _, d := range diagnostics {
 		if d.Attribute.String() == `AttributeName("password")` {
 			t.Errorf("an error on what is unknown: %s", d.Detail)
 		}
 	}
-	if !strings.Contains(errorText(diagnostics), "begin with http") {
-		t.Errorf("the endpoint beside an unknown password: %s", errorText(diagnostics))
+	if !strings.Contains(harness.ErrorText(diagnostics), "begin with http") {
+		t.Errorf("the endpoint beside an unknown password: %s", harness.ErrorText(diagnostics))
 	}
 }

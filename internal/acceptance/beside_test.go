@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-testing/config"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -33,12 +36,12 @@ func TestAccBesideAnotherProvider(t *testing.T) {
 	} {
 		t.Setenv(name, value)
 	}
-	example := config.StaticDirectory(filepath.Join(examples, besideExample))
+	example := config.StaticDirectory(filepath.Join(docstest.Examples, besideExample))
 	resource.Test(t, resource.TestCase{
 		Steps: []resource.TestStep{
-			{ProtoV6ProviderFactories: factories, ConfigDirectory: example},
+			{ProtoV6ProviderFactories: harness.Providers, ConfigDirectory: example},
 			{
-				ProtoV6ProviderFactories: factories,
+				ProtoV6ProviderFactories: harness.Providers,
 				ConfigDirectory:          example,
 				PreConfig: func() {
 					mailer := *b
@@ -49,7 +52,7 @@ func TestAccBesideAnotherProvider(t *testing.T) {
 					}
 					defer conn.Close()
 					const delay = 2 * time.Second
-					sent := brokerTime()
+					sent := harness.BrokerTime()
 					publisher, err := brokertest.NewPublisher(conn)
 					if err != nil {
 						t.Fatal(err)

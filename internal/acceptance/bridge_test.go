@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -25,18 +28,18 @@ import (
 func TestBridgeExample(t *testing.T) {
 	t.Parallel()
 	const messages, kills = 400, 5
-	program := build(t, "bridge")
+	program := docstest.Build(t, "bridge")
 	for _, arguments := range [][]string{{program}, {program, bridged}} { // the second without PUBLISHER
 		mustSayUsage(t, arguments...)
 	}
-	v := newVhost(t)
-	bridge := v.bridge(program)
-	v.policy("limit", 0, rabbithole.PolicyDefinition{"delivery-limit": kills})(bridged)
-	stop := run(t, v, bridge...)
-	arrivals := v.collect("tasks.delivery", "*.*.billing.#")
+	v := harness.NewVhost(t)
+	bridge := bridge(v, program)
+	v.Policy("limit", 0, rabbithole.PolicyDefinition{"delivery-limit": kills})(bridged)
+	stop := docstest.Run(t, v, bridge...)
+	arrivals := v.Collect("tasks.delivery", "*.*.billing.#")
 
 	random := rand.New(rand.NewPCG(7, 7)) //nolint:gosec // to be repeatable
-	due, out := map[string]time.Time{}, v.publisher()
+	due, out := map[string]time.Time{}, v.Publisher()
 	send := func(id string, headers amqp.Table) {
 		if err := out.Publish(t.Context(), "delayed", "billing.invoices", amqp.Publishing{MessageId: id,
 			DeliveryMode: amqp.Persistent, Headers: headers, Type: "invoice", Body: []byte("work")}); err != nil {
@@ -53,15 +56,15 @@ func TestBridgeExample(t *testing.T) {
 		send(id, headers)
 		if i%(messages/kills) == 0 {
 			stop()
-			stop = run(t, v, bridge...)
+			stop = docstest.Run(t, v, bridge...)
 		}
 	}
 
-	v.eventually("the bridge has moved all", func() bool { return v.depth(bridged) == 0 })
-	if n := v.depth("delayed.rejected"); n > 0 {
+	v.Eventually("the bridge has moved all", func() bool { return v.Depth(bridged) == 0 })
+	if n := v.Depth("delayed.rejected"); n > 0 {
 		t.Fatalf("rejected are %d messages", n)
 	}
-	v.delivered(arrivals, messages)
+	delivered(v, arrivals, messages)
 	for _, a := range arrivals.Arrivals() {
 		if early := due[a.MessageId].Sub(a.At); early > time.Millisecond {
 			t.Errorf("message %s arrived %s early", a.MessageId, early)
@@ -76,15 +79,15 @@ func TestBridgeExample(t *testing.T) {
 const bridged = "delayed.bridge"
 
 // bridge declares a cascade and what the guide declares for the bridge. It returns the command that runs the bridge.
-func (v *vhost) bridge(program string) (command []string) {
-	v.Helper()
-	newProtocol(v.TB, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "tasks", "base": 10, "levels": 2,
-		"resolution": "100ms"})
-	v.request(http.MethodPost, []byte(readExample(v.TB, "bridge", "definitions.json")), "definitions", v.name)
+func bridge(v *harness.Vhost, program string) (command []string) {
+	v.T.Helper()
+	harness.NewProtocol(v.T, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "tasks", "base": 10,
+		"levels": 2, "resolution": "100ms"})
+	v.Request(http.MethodPost, []byte(docstest.ReadExample(v.T, "bridge", "definitions.json")), "definitions", v.Name)
 	publisher, err := json.Marshal(map[string]any{"entry_exchange": "tasks.delay-01", "base": 10, "levels": 2,
 		"resolution_ms": 100, "max_delay_ms": 9900})
 	if err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
 	return []string{"env", "PUBLISHER=" + string(publisher), program, bridged}
 }
@@ -93,9 +96,9 @@ func (v *vhost) bridge(program string) (command []string) {
 // cannot be delayed is kept, with its routing key and its header.
 func TestBridgeExampleReadsDelays(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	run(t, v, v.bridge(build(t, "bridge"))...)
-	arrivals, rejected, out := v.collect("tasks.delivery", "#"), v.consume("delayed.rejected"), v.publisher()
+	v := harness.NewVhost(t)
+	docstest.Run(t, v, bridge(v, docstest.Build(t, "bridge"))...)
+	arrivals, rejected, out := v.Collect("tasks.delivery", "#"), v.Consume("delayed.rejected"), v.Publisher()
 	type fate struct {
 		key   string // as it arrives
 		delay time.Duration
@@ -104,7 +107,7 @@ func TestBridgeExampleReadsDelays(t *testing.T) {
 	sent, arrives, isRejected := map[string]time.Time{}, map[string]fate{}, map[string]fate{}
 	send := func(id, key string, headers amqp.Table) {
 		t.Helper()
-		sent[id] = brokerTime()
+		sent[id] = harness.BrokerTime()
 		if err := out.Publish(t.Context(), "delayed", key, amqp.Publishing{MessageId: id, DeliveryMode: amqp.Persistent,
 			Headers: headers}); err != nil {
 			t.Fatal(err)
@@ -147,7 +150,7 @@ func TestBridgeExampleReadsDelays(t *testing.T) {
 	}
 
 	for from, expected := range map[*brokertest.Collector]map[string]fate{arrivals: arrives, rejected: isRejected} {
-		for _, a := range v.arrived(from, len(expected)) {
+		for _, a := range v.Arrived(from, len(expected)) {
 			want, ok := expected[a.MessageId]
 			if !ok || a.RoutingKey != want.key || !reflect.DeepEqual(a.Headers["x-delay"], want.asks) {
 				t.Errorf("message %q arrived with key %q and delay %#v, want %v", a.MessageId, a.RoutingKey,
@@ -167,19 +170,19 @@ func TestBridgeExampleReadsDelays(t *testing.T) {
 // What its bindings do not take is parked.
 func TestBridgeExampleExchangeTypes(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	run(t, v, v.bridge(build(t, "bridge"))...)
-	collectors := map[string]*brokertest.Collector{"parked": v.consume("tasks.unroutable")}
+	v := harness.NewVhost(t)
+	docstest.Run(t, v, bridge(v, docstest.Build(t, "bridge"))...)
+	collectors := map[string]*brokertest.Collector{"parked": v.Consume("tasks.unroutable")}
 	for _, exchangeType := range []string{"fanout", "headers"} {
-		v.try(v.api.DeclareExchange(v.name, exchangeType, rabbithole.ExchangeSettings{Type: exchangeType, Durable: true,
+		v.Try(v.API.DeclareExchange(v.Name, exchangeType, rabbithole.ExchangeSettings{Type: exchangeType, Durable: true,
 			Arguments: map[string]any{"alternate-exchange": "tasks.unroutable"}}))
-		v.declareQueue(exchangeType, map[string]any{"x-queue-type": "quorum"})
-		v.try(v.api.DeclareBinding(v.name, rabbithole.BindingInfo{Source: exchangeType, DestinationType: "queue",
+		v.DeclareQueue(exchangeType, map[string]any{"x-queue-type": "quorum"})
+		v.Try(v.API.DeclareBinding(v.Name, rabbithole.BindingInfo{Source: exchangeType, DestinationType: "queue",
 			Destination: exchangeType, Arguments: map[string]any{"region": "eu"}}))
-		v.bind("tasks.delivery", "#", "exchange", exchangeType)
-		collectors[exchangeType] = v.consume(exchangeType)
+		v.Bind("tasks.delivery", "#", "exchange", exchangeType)
+		collectors[exchangeType] = v.Consume(exchangeType)
 	}
-	out := v.publisher()
+	out := v.Publisher()
 	for _, region := range []string{"eu", "us"} {
 		for _, key := range []string{"", "billing.invoices"} {
 			if err := out.Publish(t.Context(), "delayed", key, amqp.Publishing{MessageId: region + " " + key,
@@ -194,7 +197,7 @@ func TestBridgeExampleExchangeTypes(t *testing.T) {
 		"parked":  {"us ", "us billing.invoices"},
 	} {
 		var ids []string
-		for _, a := range v.arrived(collectors[name], len(want)) {
+		for _, a := range v.Arrived(collectors[name], len(want)) {
 			ids = append(ids, a.MessageId)
 		}
 		slices.Sort(ids)
@@ -218,7 +221,7 @@ func mustDropDeliveryTime(t *testing.T, a brokertest.Arrival) {
 // mustSayUsage has a program end with exit code 2 and one line.
 func mustSayUsage(t *testing.T, program ...string) {
 	t.Helper()
-	_, says, err := tryIn(t, ".", nil, "", program...)
+	_, says, err := docstest.TryIn(t, ".", nil, "", program...)
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 2 || strings.Count(says, "\n") != 1 {
 		t.Errorf("%q ended with %v and %q", program, err, says)

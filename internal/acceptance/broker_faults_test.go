@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
@@ -26,10 +28,11 @@ func TestFaultyBroker(t *testing.T) {
 
 	// The broker restarts in the middle of an operation. Either that is got over, or the state names what
 	// exists; one apply converges once the broker is back.
-	for _, o := range []interrupted{{cascadeType, delay.Quorum, 2, "create"},
-		{cascadeType, delay.Quorum, 2, "update"}, {cascadeType, delay.Quorum, 2, "destroy"},
-		{cascadeType, delay.Classic, 2, "update"}} {
-		t.Run(fmt.Sprintf("restart during %s, %s", o.verb, o.queueType), func(t *testing.T) {
+	for _, o := range []harness.Interrupted{{TypeName: harness.CascadeType, QueueType: delay.Quorum, Base: 2,
+		Verb: "create"}, {TypeName: harness.CascadeType, QueueType: delay.Quorum, Base: 2, Verb: "update"},
+		{TypeName: harness.CascadeType, QueueType: delay.Quorum, Base: 2, Verb: "destroy"},
+		{TypeName: harness.CascadeType, QueueType: delay.Classic, Base: 2, Verb: "update"}} {
+		t.Run(fmt.Sprintf("restart during %s, %s", o.Verb, o.QueueType), func(t *testing.T) {
 			t.Parallel()
 			faultAtApply(t, o, brokertest.Own(t))
 		})
@@ -41,13 +44,14 @@ func TestFaultyBroker(t *testing.T) {
 		b := brokertest.Own(t)
 		rabbitmqctl(t, b, "set_vm_memory_high_watermark", "absolute", "1")
 		defer rabbitmqctl(t, b, "set_vm_memory_high_watermark", "0.4")
-		v := newVhostNamed(t, b, "alarm")
+		v := harness.NewVhostNamed(t, b, "alarm")
 		for _, queueType := range []delay.QueueType{delay.Quorum, delay.Classic} {
 			for _, verb := range []string{"create", "update", "destroy"} {
-				a := interrupted{cascadeType, queueType, 2, verb}.prepare(v)
-				a.converge()
+				a := harness.Interrupted{TypeName: harness.CascadeType, QueueType: queueType, Base: 2,
+					Verb: verb}.Prepare(v)
+				a.Converge()
 				if verb != "destroy" {
-					a.mustHold(topology.New())
+					a.MustHold(topology.New())
 				}
 			}
 		}
@@ -58,26 +62,27 @@ func TestFaultyBroker(t *testing.T) {
 		t.Parallel()
 		const vhost = "leaderless"
 		b := brokertest.Own(t)
-		v := newVhostNamed(t, b, vhost)
-		a := interrupted{cascadeType, delay.Quorum, 2, "destroy"}.prepare(v)
-		v.publish("t.delay-01", "1.0.nowhere", "")
+		v := harness.NewVhostNamed(t, b, vhost)
+		a := harness.Interrupted{TypeName: harness.CascadeType, QueueType: delay.Quorum, Base: 2,
+			Verb: "destroy"}.Prepare(v)
+		v.Publish("t.delay-01", "1.0.nowhere", "")
 		server := fmt.Sprintf("(quorum_queues, {'%s_t.delay-01', node()}).", vhost)
 		rabbitmqctl(t, b, "eval", "ra:stop_server"+server)
-		noErrors(t, a.sound.refresh(t.Context()))
-		for what, configuration := range map[string]attributes{
+		harness.NoErrors(t, a.Sound.Refresh(t.Context()))
+		for what, configuration := range map[string]harness.Attributes{
 			"destroy":     nil,
-			"replacement": {"vhost": v.name, "name": "t", "levels": 1, "resolution": "1h"},
+			"replacement": {"vhost": v.Name, "name": "t", "levels": 1, "resolution": "1h"},
 		} {
-			if text := errorText(a.sound.apply(t.Context(),
-				a.sound.plan(t.Context(), configuration))); !strings.Contains(text, "t.delay-01") {
+			if text := harness.ErrorText(a.Sound.Apply(t.Context(),
+				a.Sound.Plan(t.Context(), configuration))); !strings.Contains(text, "t.delay-01") {
 				t.Errorf("the %s does not end with an error that names the queue: %s", what, text)
 			}
-			v.mustHold(a.before)
+			v.MustHold(a.Before)
 		}
 		rabbitmqctl(t, b, "eval", "ra:restart_server"+server)
-		v.eventually("the message is there again", func() bool { return v.depth("t.delay-01") == 1 })
-		v.purge("t.delay-01")
-		a.converge()
+		v.Eventually("the message is there again", func() bool { return v.Depth("t.delay-01") == 1 })
+		v.Purge("t.delay-01")
+		a.Converge()
 	})
 
 	// RabbitMQ leaves a queue without replicas behind a deletion whose client ended in the middle of it. Nobody can
@@ -86,28 +91,29 @@ func TestFaultyBroker(t *testing.T) {
 		t.Parallel()
 		const vhost = "half"
 		b := brokertest.Own(t)
-		a := interrupted{cascadeType, delay.Quorum, 2, "destroy"}.prepare(newVhostNamed(t, b, vhost))
+		a := harness.Interrupted{TypeName: harness.CascadeType, QueueType: delay.Quorum, Base: 2,
+			Verb: "destroy"}.Prepare(harness.NewVhostNamed(t, b, vhost))
 		rabbitmqctl(t, b, "eval", fmt.Sprintf("ra:delete_cluster([{'%s_t.delay-01', node()}]).", vhost))
-		noErrors(t, a.sound.refresh(t.Context()))
-		text := oneLine(errorText(a.sound.apply(t.Context(), a.sound.plan(t.Context(), nil))))
+		harness.NoErrors(t, a.Sound.Refresh(t.Context()))
+		text := harness.OneLine(harness.ErrorText(a.Sound.Apply(t.Context(), a.Sound.Plan(t.Context(), nil))))
 		if !strings.Contains(text, `queue "t.delay-01"`) || !strings.Contains(text, "rabbitmqctl delete_queue") {
 			t.Errorf("the destroy ends with: %s", text)
 		}
-		a.mustHold(a.before)
+		a.MustHold(a.Before)
 		rabbitmqctl(t, b, "delete_queue", "t.delay-01", "--vhost", vhost)
-		a.converge()
+		a.Converge()
 	})
 }
 
 // faultAtApply lets the broker fail in an apply.
-func faultAtApply(t *testing.T, o interrupted, b *brokertest.Broker) {
-	points := o.points(newVhostNamed(t, b, "points"))
-	a := o.prepare(newVhostNamed(t, b, "restart"))
+func faultAtApply(t *testing.T, o harness.Interrupted, b *brokertest.Broker) {
+	points := o.Points(harness.NewVhostNamed(t, b, "points"))
+	a := o.Prepare(harness.NewVhostNamed(t, b, "restart"))
 	restarted := make(chan error, 1)
-	a.strike(points[len(points)/2], failure{kills, once})
-	a.proxy.kill = func() {
+	a.Strike(points[len(points)/2], harness.Failure{Fault: harness.Kills, Lasts: harness.Once})
+	a.Proxy.Kill = func() {
 		go func() { restarted <- b.Restart(t.Context()) }()
-		a.eventually("the broker stops", func() bool {
+		a.Eventually("the broker stops", func() bool {
 			response, err := http.Get(b.Endpoint)
 			if err == nil {
 				_ = response.Body.Close()
@@ -115,21 +121,21 @@ func faultAtApply(t *testing.T, o interrupted, b *brokertest.Broker) {
 			return err != nil
 		})
 	}
-	p, diagnostics := a.operate()
-	if !a.proxy.hasStruck() {
+	p, diagnostics := a.Operate()
+	if !a.Proxy.HasStruck() {
 		t.Fatal("there was no restart")
 	}
 	if err := <-restarted; err != nil {
 		t.Fatal(err)
 	}
-	a.sound.state, a.sound.private, a.sound.tainted = p.state, p.private, p.tainted
-	if hasErrors(diagnostics) {
-		t.Logf("it is not got over: %s", errorText(diagnostics))
-		a.mustBeNamed()
+	a.Sound.State, a.Sound.Private, a.Sound.Tainted = p.State, p.Private, p.Tainted
+	if harness.HasErrors(diagnostics) {
+		t.Logf("it is not got over: %s", harness.ErrorText(diagnostics))
+		a.MustBeNamed()
 	} else {
-		a.mustHold(a.desired)
+		a.MustHold(a.Desired)
 	}
-	a.converge()
+	a.Converge()
 }
 
 func rabbitmqctl(t testing.TB, b *brokertest.Broker, arguments ...string) {
@@ -167,26 +173,26 @@ func TestUnhealthyQueue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			given := attributes{"vhost": v.name, "name": "t", "levels": 2, "queue_type": string(is.queueType)}
-			newProtocol(t, v.broker, nil).mustApply(given)
-			b := *v.broker
-			b.Endpoint = newGateway(t, v.broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
+			v := harness.NewVhost(t)
+			given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2, "queue_type": string(is.queueType)}
+			harness.NewProtocol(t, v.Broker, nil).MustApply(given)
+			b := *v.Broker
+			b.Endpoint = harness.NewGateway(t, v.Broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
 				if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/t.delay-01") ||
 					!strings.Contains(r.URL.Path, "/queues/") {
 					return false
 				}
-				answerOver(t, w, v.broker.Endpoint+r.URL.RequestURI(), v.broker, is.answer)
+				answerOver(t, w, v.Broker.Endpoint+r.URL.RequestURI(), v.Broker, is.answer)
 				return true
 			}).URL
-			p := newProtocol(t, &b, nil)
-			noErrors(t, p.importState(t.Context(), v.name+"/t.delay-01"))
-			diagnostics := p.refresh(t.Context())
-			noErrors(t, diagnostics)
-			if todo := p.plan(t.Context(), given); !onlySettings(t, p, todo) {
-				t.Errorf("there is drift: %s", todo.state)
+			p := harness.NewProtocol(t, &b, nil)
+			harness.NoErrors(t, p.ImportState(t.Context(), v.Name+"/t.delay-01"))
+			diagnostics := p.Refresh(t.Context())
+			harness.NoErrors(t, diagnostics)
+			if todo := p.Plan(t.Context(), given); !onlySettings(t, p, todo) {
+				t.Errorf("there is drift: %s", todo.State)
 			}
-			text := warningText(diagnostics)
+			text := harness.WarningText(diagnostics)
 			if is.warning == "" && text != "" || !strings.Contains(text, is.warning) || is.warning != "" &&
 				!strings.Contains(text, `queue "t.delay-01"`) {
 				t.Errorf("the warning is %q, want %q on the queue", text, is.warning)
@@ -234,11 +240,11 @@ func answerOver(t testing.TB, w http.ResponseWriter, address string, b *brokerte
 }
 
 // onlySettings tells whether the plan leaves the broker alone.
-func onlySettings(t testing.TB, p *protocol, todo plannedChange) bool {
+func onlySettings(t testing.TB, p *harness.Protocol, todo harness.PlannedChange) bool {
 	t.Helper()
-	noErrors(t, todo.diagnostics)
-	before, after := fields(t, p.state), fields(t, todo.state)
-	return !todo.replace && before["exchanges"].Equal(after["exchanges"]) && before["queues"].Equal(after["queues"]) &&
+	harness.NoErrors(t, todo.Diagnostics)
+	before, after := harness.Fields(t, p.State), harness.Fields(t, todo.State)
+	return !todo.Replace && before["exchanges"].Equal(after["exchanges"]) && before["queues"].Equal(after["queues"]) &&
 		before["bindings"].Equal(after["bindings"])
 }
 
@@ -246,52 +252,52 @@ func onlySettings(t testing.TB, p *protocol, todo plannedChange) bool {
 // One of them may fail. Nothing that was there is lost, and one more apply converges.
 func TestTwoApplies(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	given := attributes{"vhost": v.name, "name": "t", "levels": 2, "adopt": true}
-	config := delay.Config{Name: "t", Vhost: v.name, Levels: 2, CreateDeliveryExchange: true,
+	v := harness.NewVhost(t)
+	given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2, "adopt": true}
+	config := delay.Config{Name: "t", Vhost: v.Name, Levels: 2, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
-	together := func(x, y *protocol, ofX, ofY attributes) (errors []string) {
+	together := func(x, y *harness.Protocol, ofX, ofY harness.Attributes) (errors []string) {
 		var applies sync.WaitGroup
 		diagnostics := make([][]*tfprotov6.Diagnostic, 2)
 		for i, one := range []struct {
-			*protocol
-			given attributes
+			*harness.Protocol
+			given harness.Attributes
 		}{{x, ofX}, {y, ofY}} {
-			todo := one.plan(t.Context(), one.given)
-			applies.Go(func() { diagnostics[i] = one.apply(t.Context(), todo) })
+			todo := one.Plan(t.Context(), one.given)
+			applies.Go(func() { diagnostics[i] = one.Apply(t.Context(), todo) })
 		}
 		applies.Wait()
 		for _, d := range diagnostics {
-			if hasErrors(d) {
-				errors = append(errors, errorText(d))
+			if harness.HasErrors(d) {
+				errors = append(errors, harness.ErrorText(d))
 			}
 		}
 		return errors
 	}
 	for range 5 {
-		x, y := newProtocol(t, v.broker, nil), newProtocol(t, v.broker, nil)
+		x, y := harness.NewProtocol(t, v.Broker, nil), harness.NewProtocol(t, v.Broker, nil)
 		t.Logf("two creates: %q", together(x, y, given, given))
-		survivor := newProtocol(t, v.broker, nil)
-		survivor.mustApply(given)
-		v.mustHold(expand(t, config))
+		survivor := harness.NewProtocol(t, v.Broker, nil)
+		survivor.MustApply(given)
+		v.MustHold(harness.Expand(t, config))
 
-		v.publish("t.delay-01", "1.0.nowhere", "kept")
-		v.do(plan.DeleteExchange{Name: "t.delay-00"})
-		chain := given.with(attributes{"lookahead": 1})
-		other := survivor.with(v.broker, nil)
+		v.Publish("t.delay-01", "1.0.nowhere", "kept")
+		v.Do(plan.DeleteExchange{Name: "t.delay-00"})
+		chain := given.With(harness.Attributes{"lookahead": 1})
+		other := survivor.With(v.Broker, nil)
 		t.Logf("a repair and a change: %q", together(survivor, other, given, chain))
-		survivor.mustApply(given)
-		v.mustHold(expand(t, config))
+		survivor.MustApply(given)
+		v.MustHold(harness.Expand(t, config))
 
-		v.eventually("the message is parked", func() bool { return v.depth("t.unroutable") == 1 })
-		v.purge("t.unroutable")
-		other = survivor.with(v.broker, nil)
+		v.Eventually("the message is parked", func() bool { return v.Depth("t.unroutable") == 1 })
+		v.Purge("t.unroutable")
+		other = survivor.With(v.Broker, nil)
 		t.Logf("a destroy and a change: %q", together(survivor, other, nil, chain))
-		last := newProtocol(t, v.broker, nil)
-		last.mustApply(given)
-		v.mustHold(expand(t, config))
-		last.mustApply(nil)
-		v.mustHold(topology.New())
+		last := harness.NewProtocol(t, v.Broker, nil)
+		last.MustApply(given)
+		v.MustHold(harness.Expand(t, config))
+		last.MustApply(nil)
+		v.MustHold(topology.New())
 	}
 }
 
@@ -300,68 +306,56 @@ func TestTwoApplies(t *testing.T) {
 func TestBrokerAway(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{"create", "destroy"} {
-		o := interrupted{cascadeType, delay.Quorum, 2, verb}
+		o := harness.Interrupted{TypeName: harness.CascadeType, QueueType: delay.Quorum, Base: 2, Verb: verb}
 		t.Run(verb+" goes on", func(t *testing.T) {
 			t.Parallel()
 			b := brokertest.Own(t)
-			a := o.prepareHalfWay(t, b)
+			a := prepareHalfWay(o, t, b)
 			var back sync.WaitGroup
-			a.proxy.kill = func() {
+			a.Proxy.Kill = func() {
 				rabbitmqctl(t, b, "stop_app")
 				back.Go(func() {
 					time.Sleep(30 * time.Second)
 					rabbitmqctl(t, b, "start_app")
 				})
 			}
-			diagnostics := a.operateOneByOne(t.Context())
+			diagnostics := a.OperateOneByOne(t.Context())
 			back.Wait()
-			noErrors(t, diagnostics)
-			a.mustHold(a.desired)
+			harness.NoErrors(t, diagnostics)
+			a.MustHold(a.Desired)
 		})
 		t.Run(verb+" is interrupted", func(t *testing.T) {
 			t.Parallel()
 			b := brokertest.Own(t)
-			a := o.prepareHalfWay(t, b)
+			a := prepareHalfWay(o, t, b)
 			ctx, interrupt := context.WithCancel(t.Context())
 			var interruptedAt time.Time
-			a.proxy.kill = func() {
+			a.Proxy.Kill = func() {
 				rabbitmqctl(t, b, "stop_app")
 				time.AfterFunc(5*time.Second, func() {
 					interruptedAt = time.Now()
 					interrupt()
 				})
 			}
-			diagnostics := a.operateOneByOne(ctx)
+			diagnostics := a.OperateOneByOne(ctx)
 			if took := time.Since(interruptedAt); took > 5*time.Second {
 				t.Errorf("after the interrupt it took %s", took)
 			}
-			if text := errorText(diagnostics); len(diagnostics) != 1 || !strings.Contains(text, "canceled") {
+			if text := harness.ErrorText(diagnostics); len(diagnostics) != 1 || !strings.Contains(text, "canceled") {
 				t.Errorf("%d errors: %s", len(diagnostics), text)
 			}
 			rabbitmqctl(t, b, "start_app")
-			a.mustBeNamed()
-			a.converge()
+			a.MustBeNamed()
+			a.Converge()
 		})
 	}
 }
 
 // prepareHalfWay makes something happen in the middle of the operation.
-func (o interrupted) prepareHalfWay(t *testing.T, b *brokertest.Broker) *trial {
+func prepareHalfWay(o harness.Interrupted, t *testing.T, b *brokertest.Broker) *harness.Trial {
 	t.Helper()
-	points := o.points(newVhostNamed(t, b, "points"))
-	a := o.prepare(newVhostNamed(t, b, "away"))
-	a.strike(points[len(points)/2], failure{kills, once})
+	points := o.Points(harness.NewVhostNamed(t, b, "points"))
+	a := o.Prepare(harness.NewVhostNamed(t, b, "away"))
+	a.Strike(points[len(points)/2], harness.Failure{Fault: harness.Kills, Lasts: harness.Once})
 	return a
-}
-
-// operateOneByOne operates with one request at a time.
-func (a *trial) operateOneByOne(ctx context.Context) []*tfprotov6.Diagnostic {
-	a.Helper()
-	p := a.sound.with(a.proxy.front(), attributes{"max_parallel_requests": 1})
-	diagnostics := p.apply(ctx, p.plan(ctx, a.given))
-	if !a.proxy.hasStruck() {
-		a.Fatal("the broker was not stopped")
-	}
-	a.sound.state, a.sound.private, a.sound.tainted = p.state, p.private, p.tainted
-	return diagnostics
 }

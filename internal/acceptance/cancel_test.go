@@ -9,29 +9,32 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 )
 
 // Jobs of examples/cancel are cancelled, and rescheduled to earlier, to later and twice, while the worker is killed.
 // The worker does each once, at its last time, or not at all.
 func TestCancelExample(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "tasks", "base": 10, "levels": 2,
-		"resolution": "100ms"})
-	v.declareQueue("jobs", map[string]any{"x-queue-type": "quorum"})
-	v.bind("tasks.delivery", "*.*.jobs", "queue", "jobs")
+	v := harness.NewVhost(t)
+	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "tasks", "base": 10,
+		"levels": 2, "resolution": "100ms"})
+	v.DeclareQueue("jobs", map[string]any{"x-queue-type": "quorum"})
+	v.Bind("tasks.delivery", "*.*.jobs", "queue", "jobs")
 	directory := t.TempDir()
 	done, command := filepath.Join(directory, "done"), filepath.Join(directory, "command")
 	script := fmt.Sprintf("#!/bin/sh\nread id\necho \"$id $(date +%%s%%3N)\" >> %s\n", done)
 	if err := os.WriteFile(command, []byte(script), 0o700); err != nil { //nolint:gosec // it has to be executable
 		t.Fatal(err)
 	}
-	program := build(t, "cancel")
-	environ := append(v.environ(), "STORE="+filepath.Join(directory, "jobs.db"),
+	program := docstest.Build(t, "cancel")
+	environ := append(v.Environ(), "STORE="+filepath.Join(directory, "jobs.db"),
 		`PUBLISHER={"entry_exchange":"tasks.delay-01","base":10,"levels":2,"resolution_ms":100,"max_delay_ms":9900}`)
 	says := func(code int, arguments ...string) string {
 		t.Helper()
-		_, said, err := tryIn(t, ".", environ, "", append([]string{program}, arguments...)...)
+		_, said, err := docstest.TryIn(t, ".", environ, "", append([]string{program}, arguments...)...)
 		var exit *exec.ExitError
 		if code == 0 && err != nil || code != 0 && (!errors.As(err, &exit) || exit.ExitCode() != code) ||
 			strings.Count(said, "\n") > 1 {
@@ -44,12 +47,12 @@ func TestCancelExample(t *testing.T) {
 		says(2, wrong...)
 	}
 	worker := append([]string{"env"}, append(environ, program, "work", "jobs", command)...)
-	stop := run(t, v, worker...)
+	stop := docstest.Run(t, v, worker...)
 
 	due := map[string]time.Time{}
 	at := func(verb, id string, delay time.Duration) {
 		t.Helper()
-		due[id] = brokerTime().Add(delay)
+		due[id] = harness.BrokerTime().Add(delay)
 		says(0, verb, id, delay.String(), "jobs", id+"\n")
 	}
 	at("schedule", "same", 6*time.Second)
@@ -66,10 +69,10 @@ func TestCancelExample(t *testing.T) {
 	at("reschedule", "sooner", 2*time.Second)
 	at("reschedule", "twice", 9*time.Second)
 	at("reschedule", "twice", 7*time.Second)
-	run(t, v, worker...)
+	docstest.Run(t, v, worker...)
 
 	var lines []string
-	v.eventually("all jobs are done", func() bool {
+	v.Eventually("all jobs are done", func() bool {
 		text, _ := os.ReadFile(done) //nolint:gosec // the test's own
 		lines = strings.Fields(strings.TrimSpace(string(text)))
 		return len(lines) >= 2*4
@@ -90,7 +93,7 @@ func TestCancelExample(t *testing.T) {
 		}
 	}
 	time.Sleep(time.Until(due["later"].Add(time.Second))) // the last of the messages that are to be dropped
-	v.eventually("nothing is left", func() bool { return v.depth("jobs") == 0 })
+	v.Eventually("nothing is left", func() bool { return v.Depth("jobs") == 0 })
 	text, err := os.ReadFile(done) //nolint:gosec // see above
 	if err != nil || strings.Count(string(text), "\n") != 4 {
 		t.Errorf("done were %q, %v", text, err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
 	"github.com/hashicorp/terraform-plugin-testing/plancheck"
@@ -24,81 +26,83 @@ func TestAccReplaceOrUpdate(t *testing.T) {
 	base := delay.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	for name, is := range map[string]struct {
-		change  attributes
+		change  harness.Attributes
 		config  func(*delay.Config)
 		replace bool
 	}{
-		"levels": {attributes{"levels": 5}, func(c *delay.Config) { c.Levels = 5 }, true},
-		"max_delay of more levels": {attributes{"levels": nil, "max_delay": "16s"},
+		"levels": {harness.Attributes{"levels": 5}, func(c *delay.Config) { c.Levels = 5 }, true},
+		"max_delay of more levels": {harness.Attributes{"levels": nil, "max_delay": "16s"},
 			func(c *delay.Config) { c.Levels = 5 }, true},
-		"max_delay of as many": {attributes{"levels": nil, "max_delay": "9s"}, func(*delay.Config) {}, false},
-		"resolution": {attributes{"resolution": "500ms"},
+		"max_delay of as many": {harness.Attributes{"levels": nil, "max_delay": "9s"}, func(*delay.Config) {}, false},
+		"resolution": {harness.Attributes{"resolution": "500ms"},
 			func(c *delay.Config) { c.Resolution = 500_000_000 }, false},
-		"base":          {attributes{"base": 3}, func(c *delay.Config) { c.Base = 3 }, false},
-		"base, written": {attributes{"base": 2}, func(*delay.Config) {}, false},
-		"base and levels": {attributes{"base": 10, "levels": nil, "max_delay": "15s"},
+		"base":          {harness.Attributes{"base": 3}, func(c *delay.Config) { c.Base = 3 }, false},
+		"base, written": {harness.Attributes{"base": 2}, func(*delay.Config) {}, false},
+		"base and levels": {harness.Attributes{"base": 10, "levels": nil, "max_delay": "15s"},
 			func(c *delay.Config) { c.Base, c.Levels = 10, 2 }, true},
-		"base and max_delay of as many": {attributes{"base": 3, "levels": nil, "max_delay": "30s"},
+		"base and max_delay of as many": {harness.Attributes{"base": 3, "levels": nil, "max_delay": "30s"},
 			func(c *delay.Config) { c.Base = 3 }, false},
-		"resolution, written anew": {attributes{"resolution": "1000ms"}, func(*delay.Config) {}, false},
-		"name":                     {attributes{"name": "u"}, func(c *delay.Config) { c.Name = "u" }, true},
-		"exchange_name": {attributes{"exchange_name": "x%d"},
+		"resolution, written anew": {harness.Attributes{"resolution": "1000ms"}, func(*delay.Config) {}, false},
+		"name":                     {harness.Attributes{"name": "u"}, func(c *delay.Config) { c.Name = "u" }, true},
+		"exchange_name": {harness.Attributes{"exchange_name": "x%d"},
 			func(c *delay.Config) { c.ExchangeName = "x%d" }, true},
-		"exchange_name, as it was": {attributes{"exchange_name": "t.delay-%02d"}, func(*delay.Config) {}, false},
-		"queue_name": {attributes{"queue_name": "q%d"}, func(c *delay.Config) { c.QueueName = "q%d" },
+		"exchange_name, as it was": {harness.Attributes{"exchange_name": "t.delay-%02d"}, func(*delay.Config) {},
 			false},
-		"delivery_exchange": {attributes{"delivery_exchange": "d"},
+		"queue_name": {harness.Attributes{"queue_name": "q%d"}, func(c *delay.Config) { c.QueueName = "q%d" },
+			false},
+		"delivery_exchange": {harness.Attributes{"delivery_exchange": "d"},
 			func(c *delay.Config) { c.DeliveryExchange = "d" }, false},
-		"queue_type": {attributes{"queue_type": "classic"},
+		"queue_type": {harness.Attributes{"queue_type": "classic"},
 			func(c *delay.Config) { c.QueueType = delay.Classic }, false},
-		"max_length": {attributes{"max_length": 7}, func(c *delay.Config) { c.MaxLength = 7 }, false},
-		"queue_leader_locator": {attributes{"queue_leader_locator": "balanced"},
+		"max_length": {harness.Attributes{"max_length": 7}, func(c *delay.Config) { c.MaxLength = 7 }, false},
+		"queue_leader_locator": {harness.Attributes{"queue_leader_locator": "balanced"},
 			func(c *delay.Config) { c.LeaderLocator = delay.Balanced }, false},
-		"quorum_initial_group_size": {attributes{"quorum_initial_group_size": 3},
+		"quorum_initial_group_size": {harness.Attributes{"quorum_initial_group_size": 3},
 			func(c *delay.Config) { c.InitialGroupSize = 3 }, false},
-		"park_unroutable": {attributes{"park_unroutable": false},
+		"park_unroutable": {harness.Attributes{"park_unroutable": false},
 			func(c *delay.Config) { c.ParkUnroutable = false }, false},
-		"internal_levels": {attributes{"internal_levels": false}, func(c *delay.Config) {
+		"internal_levels": {harness.Attributes{"internal_levels": false}, func(c *delay.Config) {
 			c.InternalLevels = false
 		}, false},
-		"lookahead": {attributes{"lookahead": 2}, func(c *delay.Config) { c.Lookahead = 2 }, false},
-		"strict_keys": {attributes{"strict_keys": false}, func(c *delay.Config) { c.StrictKeys = false },
+		"lookahead": {harness.Attributes{"lookahead": 2}, func(c *delay.Config) { c.Lookahead = 2 }, false},
+		"strict_keys": {harness.Attributes{"strict_keys": false}, func(c *delay.Config) { c.StrictKeys = false },
 			false},
-		"adopt":                    {attributes{"adopt": true}, func(*delay.Config) {}, false},
-		"force_destroy":            {attributes{"force_destroy": true}, func(*delay.Config) {}, false},
-		"drain_timeout":            {attributes{"drain_timeout": "1m"}, func(*delay.Config) {}, false},
-		"create_delivery_exchange": {attributes{"create_delivery_exchange": false}, func(*delay.Config) {}, false},
-		"lookahead and queue_type": {attributes{"lookahead": 1, "queue_type": "classic"},
+		"adopt":         {harness.Attributes{"adopt": true}, func(*delay.Config) {}, false},
+		"force_destroy": {harness.Attributes{"force_destroy": true}, func(*delay.Config) {}, false},
+		"drain_timeout": {harness.Attributes{"drain_timeout": "1m"}, func(*delay.Config) {}, false},
+		"create_delivery_exchange": {harness.Attributes{"create_delivery_exchange": false}, func(*delay.Config) {},
+			false},
+		"lookahead and queue_type": {harness.Attributes{"lookahead": 1, "queue_type": "classic"},
 			func(c *delay.Config) { c.Lookahead, c.QueueType = 1, delay.Classic }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			p := newProtocol(t, v.broker, nil)
-			configuration := attributes{"vhost": v.name, "name": "t", "levels": 4}
-			p.mustApply(configuration)
+			v := harness.NewVhost(t)
+			p := harness.NewProtocol(t, v.Broker, nil)
+			configuration := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 4}
+			p.MustApply(configuration)
 			config := base
 			is.config(&config)
-			want := expand(t, config)
+			want := harness.Expand(t, config)
 
-			changed := configuration.with(is.change)
-			noErrors(t, p.refresh(t.Context()))
-			plan := p.plan(t.Context(), changed)
-			if plan.replace != is.replace {
-				t.Errorf("replaced: %t, want %t", plan.replace, is.replace)
+			changed := configuration.With(is.change)
+			harness.NoErrors(t, p.Refresh(t.Context()))
+			plan := p.Plan(t.Context(), changed)
+			if plan.Replace != is.replace {
+				t.Errorf("replaced: %t, want %t", plan.Replace, is.replace)
 			}
-			if !plan.state.IsFullyKnown() {
-				t.Errorf("the plan holds unknown values: %s", plan.state)
+			if !plan.State.IsFullyKnown() {
+				t.Errorf("the plan holds unknown values: %s", plan.State)
 			}
-			noErrors(t, p.apply(t.Context(), plan))
-			v.mustHold(want)
-			p.mustBeSettled(changed)
+			harness.NoErrors(t, p.Apply(t.Context(), plan))
+			v.MustHold(want)
+			p.MustBeSettled(changed)
 			if is.change["create_delivery_exchange"] == false {
-				p.mustApply(configuration)
-				p.mustBeSettled(configuration)
+				p.MustApply(configuration)
+				p.MustBeSettled(configuration)
 			}
-			p.mustApply(nil)
-			v.mustHold(topology.New())
+			p.MustApply(nil)
+			v.MustHold(topology.New())
 		})
 	}
 }
@@ -106,20 +110,20 @@ func TestAccReplaceOrUpdate(t *testing.T) {
 // The plan names an attribute only if its value changes: max_delay stays when another resolution asks for other levels.
 func TestReasonsAreChanges(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	p := newProtocol(t, v.broker, nil)
-	week := attributes{"vhost": v.name, "name": "t", "max_delay": "168h"}
-	p.mustApply(week.with(attributes{"resolution": "1h"}))
+	v := harness.NewVhost(t)
+	p := harness.NewProtocol(t, v.Broker, nil)
+	week := harness.Attributes{"vhost": v.Name, "name": "t", "max_delay": "168h"}
+	p.MustApply(week.With(harness.Attributes{"resolution": "1h"}))
 	for _, is := range []struct {
-		change attributes
+		change harness.Attributes
 		says   string
 	}{
-		{attributes{"resolution": "1m"}, `because resolution changes from "1h" to "1m".`},
+		{harness.Attributes{"resolution": "1m"}, `because resolution changes from "1h" to "1m".`},
 		{nil, `because levels changes from 8 to 20 and resolution changes from "1h" to "1s".`},
-		{attributes{"max_delay": "96h", "resolution": "1h"}, `because max_delay changes from "168h" to "96h".`},
+		{harness.Attributes{"max_delay": "96h", "resolution": "1h"}, `because max_delay changes from "168h" to "96h".`},
 	} {
-		plan := p.plan(t.Context(), week.with(is.change))
-		if text := warningText(plan.diagnostics); !strings.Contains(text, is.says) {
+		plan := p.Plan(t.Context(), week.With(is.change))
+		if text := harness.WarningText(plan.Diagnostics); !strings.Contains(text, is.says) {
 			t.Errorf("with %v the plan does not say %q: %s", is.change, is.says, text)
 		}
 	}
@@ -128,24 +132,24 @@ func TestReasonsAreChanges(t *testing.T) {
 // The plan of a replacement or a destroy says what it has in its way, and the apply refuses it.
 func TestAccReplacementWithMessagesInFlight(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	p := newProtocol(t, v.broker, nil)
-	configuration := attributes{"vhost": v.name, "name": "t", "levels": 12}
-	p.mustApply(configuration)
+	v := harness.NewVhost(t)
+	p := harness.NewProtocol(t, v.Broker, nil)
+	configuration := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 12}
+	p.MustApply(configuration)
 	for range 3 {
-		v.publish("t.delay-11", routingKey(t, 2048e9, 12, 1e9, "later"), "")
+		v.Publish("t.delay-11", harness.RoutingKey(t, 2048e9, 12, 1e9, "later"), "")
 	}
-	before := v.objects()
-	replacement := configuration.with(attributes{"levels": 11})
+	before := v.Objects()
+	replacement := configuration.With(harness.Attributes{"levels": 11})
 
 	// The counts of the management API lag.
-	v.eventually("the plan counts three messages", func() bool {
-		noErrors(t, p.refresh(t.Context()))
-		return strings.Contains(warningText(p.plan(t.Context(), replacement).diagnostics), "3 messages are on the "+
-			"way through it now")
+	v.Eventually("the plan counts three messages", func() bool {
+		harness.NoErrors(t, p.Refresh(t.Context()))
+		return strings.Contains(harness.WarningText(p.Plan(t.Context(), replacement).Diagnostics),
+			"3 messages are on the way through it now")
 	})
 	for what, is := range map[string]struct {
-		configuration attributes
+		configuration harness.Attributes
 		says          []string
 	}{
 		"a replacement": {replacement, []string{`The cascade with entry exchange "t.delay-11"`,
@@ -155,44 +159,44 @@ func TestAccReplacementWithMessagesInFlight(t *testing.T) {
 		"a destroy": {nil, []string{`The cascade with entry exchange "t.delay-11" is to be destroyed`,
 			"3 messages are on the way through it now", "The apply is refused while any waits"}},
 	} {
-		plan := p.plan(t.Context(), is.configuration)
-		mustSay(t, "the plan of "+what, warningText(plan.diagnostics), is.says...)
-		text := strings.ReplaceAll(errorText(p.apply(t.Context(), plan)), v.name, "vhost")
-		mustSay(t, "the error of "+what, text, "was not destroyed, and nothing of it is gone", `queue "t.delay-11": 3`,
-			"Wait until the delayed messages are delivered")
+		plan := p.Plan(t.Context(), is.configuration)
+		harness.MustSay(t, "the plan of "+what, harness.WarningText(plan.Diagnostics), is.says...)
+		text := strings.ReplaceAll(harness.ErrorText(p.Apply(t.Context(), plan)), v.Name, "vhost")
+		harness.MustSay(t, "the error of "+what, text, "was not destroyed, and nothing of it is gone",
+			`queue "t.delay-11": 3`, "Wait until the delayed messages are delivered")
 		if strings.Count(text, "3") != 1 {
 			t.Errorf("the error of %s counts the messages more than once: %s", what, text)
 		}
-		v.mustHold(before)
+		v.MustHold(before)
 	}
-	if n := v.depth("t.delay-11"); n != 3 {
+	if n := v.Depth("t.delay-11"); n != 3 {
 		t.Errorf("%d messages wait, want 3", n)
 	}
 
-	forced := configuration.with(attributes{"force_destroy": true})
-	p.mustApply(forced)
-	text := warningText(p.plan(t.Context(), nil).diagnostics)
+	forced := configuration.With(harness.Attributes{"force_destroy": true})
+	p.MustApply(forced)
+	text := harness.WarningText(p.Plan(t.Context(), nil).Diagnostics)
 	if !strings.Contains(text, "The apply deletes waiting messages, because force_destroy is true") {
 		t.Errorf("the plan of a forced destroy: %s", text)
 	}
-	p.mustApply(nil)
-	v.mustHold(topology.New())
+	p.MustApply(nil)
+	v.MustHold(topology.New())
 }
 
 // A delivery exchange that an update makes belongs to the cascade, even if the update fails behind it: the next one
 // goes on.
 func TestDeliveryExchangeOfAFailedUpdate(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	given := attributes{"vhost": v.name, "name": "t", "levels": 2, "create_delivery_exchange": false}
-	v.declareExchange("t.delivery", "topic")
-	p := newProtocol(t, v.broker, nil)
-	p.mustApply(given)
-	v.try(v.api.DeleteExchange(v.name, "t.delivery"))
-	noErrors(t, p.refresh(t.Context()))
+	v := harness.NewVhost(t)
+	given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2, "create_delivery_exchange": false}
+	v.DeclareExchange("t.delivery", "topic")
+	p := harness.NewProtocol(t, v.Broker, nil)
+	p.MustApply(given)
+	v.Try(v.API.DeleteExchange(v.Name, "t.delivery"))
+	harness.NoErrors(t, p.Refresh(t.Context()))
 
-	through := *v.broker
-	through.Endpoint = newGateway(t, v.broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
+	through := *v.Broker
+	through.Endpoint = harness.NewGateway(t, v.Broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
 		fails := r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/api/bindings/")
 		if fails {
 			w.WriteHeader(http.StatusForbidden)
@@ -200,26 +204,26 @@ func TestDeliveryExchangeOfAFailedUpdate(t *testing.T) {
 		return fails
 	}).URL
 	delete(given, "create_delivery_exchange")
-	failing := p.with(&through, nil)
-	if text := errorText(failing.apply(t.Context(), failing.plan(t.Context(), given))); text == "" {
+	failing := p.With(&through, nil)
+	if text := harness.ErrorText(failing.Apply(t.Context(), failing.Plan(t.Context(), given))); text == "" {
 		t.Fatal("the update succeeded")
 	}
-	if _, made := v.objects().Exchanges["t.delivery"]; !made {
+	if _, made := v.Objects().Exchanges["t.delivery"]; !made {
 		t.Fatal("the update failed before it made the delivery exchange")
 	}
-	p = failing.with(v.broker, nil)
-	noErrors(t, p.refresh(t.Context()))
-	p.mustApply(given)
-	p.mustBeSettled(given)
-	p.mustApply(nil)
-	v.mustHold(topology.New())
+	p = failing.With(v.Broker, nil)
+	harness.NoErrors(t, p.Refresh(t.Context()))
+	p.MustApply(given)
+	p.MustBeSettled(given)
+	p.MustApply(nil)
+	v.MustHold(topology.New())
 }
 
 // Names and numbers come from resources that do not exist yet. The plan works, only the parts that depend on them are
 // unknown, and the apply succeeds.
 func TestAccUnknownValues(t *testing.T) {
-	v := newVhost(t)
-	v.declareExchange("given", "topic")
+	v := harness.NewVhost(t)
+	v.DeclareExchange("given", "topic")
 	named := []string{"entry_exchange", "exchanges", "queues", "bindings"}
 	with := func(names []string, further ...string) []string { return append(slices.Clone(names), further...) }
 	cases := map[string]struct{ arguments, unknown, known []string }{
@@ -279,9 +283,9 @@ func TestAccUnknownValues(t *testing.T) {
 		},
 	}
 	var configuration strings.Builder
-	fmt.Fprint(&configuration, on(v.broker, ""))
+	fmt.Fprint(&configuration, harness.WithProvider(v.Broker, ""))
 	for name, value := range map[string]string{
-		"name": `"unknown"`, "vhost": quote(v.name), "levels": "3", "base": "10",
+		"name": `"unknown"`, "vhost": harness.Quote(v.Name), "levels": "3", "base": "10",
 		"max_delay": `"6s"`, "resolution": `"2s"`,
 		"queue_type": `"classic"`, "delivery_exchange": `"given"`,
 	} {
@@ -291,7 +295,7 @@ func TestAccUnknownValues(t *testing.T) {
 	for name, is := range cases {
 		address := "rabbitmqdelay_cascade." + name
 		if name != "vhost" {
-			is.arguments = append(is.arguments, "vhost = "+quote(v.name))
+			is.arguments = append(is.arguments, "vhost = "+harness.Quote(v.Name))
 		}
 		fmt.Fprintf(&configuration, "resource \"rabbitmqdelay_cascade\" %q {\n  %s\n}\n\n", name,
 			strings.Join(is.arguments, "\n  "))
@@ -319,11 +323,11 @@ func TestAccUnknownValues(t *testing.T) {
 			tfjsonpath.New("bindings").AtMapKey("with-delivery-exchange.delay-01"), knownvalue.MapSizeExact(2)),
 	)
 	resource.ParallelTest(t, resource.TestCase{
-		ProtoV6ProviderFactories: factories,
+		ProtoV6ProviderFactories: harness.Providers,
 		CheckDestroy: func(*terraform.State) error {
 			own := topology.New()
 			own.Exchanges["given"] = topology.Exchange{Name: "given", Type: "topic", Durable: true}
-			v.mustHold(own)
+			v.MustHold(own)
 			return nil
 		},
 		Steps: []resource.TestStep{{Config: configuration.String(),
@@ -333,9 +337,9 @@ func TestAccUnknownValues(t *testing.T) {
 
 // A provider whose endpoint is not known yet plans, and applies once it is.
 func TestAccUnknownEndpoint(t *testing.T) {
-	v := newVhost(t)
+	v := harness.NewVhost(t)
 	resource.ParallelTest(t, resource.TestCase{
-		ProtoV6ProviderFactories: factories,
+		ProtoV6ProviderFactories: harness.Providers,
 		Steps: []resource.TestStep{{
 			Config: fmt.Sprintf(`
 resource "terraform_data" "broker" {
@@ -357,11 +361,11 @@ resource "rabbitmqdelay_cascade" "t" {
   name   = "t"
   levels = 3
 }
-`, v.broker.Endpoint, v.broker.Username, v.broker.Password, v.name),
+`, v.Broker.Endpoint, v.Broker.Username, v.Broker.Password, v.Name),
 			ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{nothingUnknown(
 				"rabbitmqdelay_cascade.t")}},
 			Check: func(*terraform.State) error {
-				v.mustHold(expand(t, delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
+				v.MustHold(harness.Expand(t, delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
 					StrictKeys: true, InternalLevels: true, ParkUnroutable: true}))
 				return nil
 			},

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"math"
 	"regexp"
-	"slices"
 	"testing"
 	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
@@ -24,27 +25,27 @@ func TestAccCascadeDataSource(t *testing.T) {
 	for _, queueType := range []delay.QueueType{delay.Quorum, delay.Classic} {
 		t.Run(string(queueType), func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			config := delay.Config{Name: "t", Vhost: v.name, Levels: 12, QueueType: queueType,
+			v := harness.NewVhost(t)
+			config := delay.Config{Name: "t", Vhost: v.Name, Levels: 12, QueueType: queueType,
 				CreateDeliveryExchange: true,
 				StrictKeys:             true, InternalLevels: true, ParkUnroutable: true}
-			v.do(plan.Repair(expand(t, config), topology.New()).Steps()...)
+			v.Do(plan.Repair(harness.Expand(t, config), topology.New()).Steps()...)
 			for range 3 {
-				v.publish("t.delay-11", "1.0.0.0.0.0.0.0.0.0.0.0.later", "")
+				v.Publish("t.delay-11", "1.0.0.0.0.0.0.0.0.0.0.0.later", "")
 			}
-			v.publish("t.delay-11", "malformed", "")
+			v.Publish("t.delay-11", "malformed", "")
 
-			look := on(v.broker, `data "rabbitmqdelay_cascade" "t" {
+			look := harness.WithProvider(v.Broker, `data "rabbitmqdelay_cascade" "t" {
   vhost          = %s
   entry_exchange = "t.delay-11"
 }
-`, quote(v.name))
+`, harness.Quote(v.Name))
 			at := tfjsonpath.New[string]
 			value := func(path tfjsonpath.Path, check knownvalue.Check) statecheck.StateCheck {
 				return statecheck.ExpectKnownValue("data.rabbitmqdelay_cascade.t", path, check)
 			}
-			v.eventually("the counts are up to date", func() bool {
-				return v.counted("t.delay-11") == 3 && v.counted("t.unroutable") == 1 && v.hasStatistics()
+			v.Eventually("the counts are up to date", func() bool {
+				return v.Counted("t.delay-11") == 3 && v.Counted("t.unroutable") == 1 && v.HasStatistics()
 			})
 			finding := func(i int, object, cause, effect string) []statecheck.StateCheck {
 				f := at("findings").AtSliceIndex(i)
@@ -62,7 +63,7 @@ func TestAccCascadeDataSource(t *testing.T) {
 				delay.Classic: knownvalue.Null()}[queueType]
 			damages = append(damages, finding(1, `queue "t.delay-01"`, "missing", "parked")...)
 			resource.Test(t, resource.TestCase{
-				ProtoV6ProviderFactories: factories,
+				ProtoV6ProviderFactories: harness.Providers,
 				Steps: []resource.TestStep{
 					{
 						Config: look,
@@ -89,7 +90,7 @@ func TestAccCascadeDataSource(t *testing.T) {
 						},
 					},
 					{
-						PreConfig: func() { v.do(plan.DeleteExchange{Name: "t.delay-11"}) },
+						PreConfig: func() { v.Do(plan.DeleteExchange{Name: "t.delay-11"}) },
 						Config:    look,
 						ConfigStateChecks: append(finding(0, `exchange "t.delay-11"`, "missing",
 							"publishers get an error"),
@@ -97,8 +98,8 @@ func TestAccCascadeDataSource(t *testing.T) {
 					},
 					{
 						PreConfig: func() {
-							v.do(plan.Repair(expand(t, config), v.objects()).Steps()...)
-							v.do(plan.DeleteExchange{Name: "t.delay-02"},
+							v.Do(plan.Repair(harness.Expand(t, config), v.Objects()).Steps()...)
+							v.Do(plan.DeleteExchange{Name: "t.delay-02"},
 								plan.DeleteQueue{Queue: topology.Queue{Name: "t.delay-01"}})
 						},
 						Config: look,
@@ -107,15 +108,16 @@ func TestAccCascadeDataSource(t *testing.T) {
 							value(at("queues"), knownvalue.ListSizeExact(11))),
 					},
 					{
-						PreConfig: func() { v.do(plan.DeleteExchange{Name: "t.delivery"}) },
+						PreConfig: func() { v.Do(plan.DeleteExchange{Name: "t.delivery"}) },
 						Config:    look,
 						ConfigStateChecks: append(finding(1, `exchange "t.delivery"`, "missing", stuck),
 							value(at("findings"), knownvalue.ListSizeExact(3))),
 					},
 					{
-						Config: on(v.broker, "data \"rabbitmqdelay_cascade\" \"t\" {\n  vhost = %s\n  "+
-							"entry_exchange = \"amq.topic\"\n}\n", quote(v.name)),
-						ExpectError: saying(`recognize the cascade behind exchange "amq.topic"`),
+						Config: harness.WithProvider(v.Broker,
+							"data \"rabbitmqdelay_cascade\" \"t\" {\n  vhost = %s\n  "+
+								"entry_exchange = \"amq.topic\"\n}\n", harness.Quote(v.Name)),
+						ExpectError: harness.Saying(`recognize the cascade behind exchange "amq.topic"`),
 					},
 				},
 			})
@@ -136,8 +138,8 @@ func within(longest time.Duration) knownvalue.Check {
 
 // In base 10 there is a queue for each digit. What an application has to know is the same in the resource.
 func TestAccCascadeDataSourceInBase10(t *testing.T) {
-	v := newVhost(t)
-	look := on(v.broker, `resource "rabbitmqdelay_cascade" "t" {
+	v := harness.NewVhost(t)
+	look := harness.WithProvider(v.Broker, `resource "rabbitmqdelay_cascade" "t" {
   vhost      = %s
   name       = "t"
   base       = 10
@@ -157,7 +159,7 @@ output "of_resource" {
 output "of_data_source" {
   value = jsonencode(data.rabbitmqdelay_cascade.t.publisher)
 }
-`, quote(v.name))
+`, harness.Quote(v.Name))
 	at := tfjsonpath.New[string]
 	value := func(path tfjsonpath.Path, check knownvalue.Check) statecheck.StateCheck {
 		return statecheck.ExpectKnownValue("data.rabbitmqdelay_cascade.t", path, check)
@@ -173,7 +175,7 @@ output "of_data_source" {
 	publisher := knownvalue.StringExact(`{"base":10,"entry_exchange":"t.delay-02","levels":3,` +
 		`"max_delay_ms":3596400000,"resolution_ms":3600000}`)
 	resource.ParallelTest(t, resource.TestCase{
-		ProtoV6ProviderFactories: factories,
+		ProtoV6ProviderFactories: harness.Providers,
 		Steps: []resource.TestStep{
 			{Config: look, ConfigStateChecks: []statecheck.StateCheck{
 				value(at("base"), knownvalue.Int64Exact(10)), value(at("levels"), knownvalue.Int64Exact(3)),
@@ -184,11 +186,11 @@ output "of_data_source" {
 			}},
 			{
 				PreConfig: func() {
-					v.publish("t.delay-02", "5.0.0.later", "")
-					v.publish("t.delay-02", "0.0.9.later", "")
-					v.eventually("the counts are up to date", func() bool {
-						return v.counted("t.delay-02-5") == 1 && v.counted("t.delay-00-9") == 1 &&
-							v.hasStatistics()
+					v.Publish("t.delay-02", "5.0.0.later", "")
+					v.Publish("t.delay-02", "0.0.9.later", "")
+					v.Eventually("the counts are up to date", func() bool {
+						return v.Counted("t.delay-02-5") == 1 && v.Counted("t.delay-00-9") == 1 &&
+							v.HasStatistics()
 					})
 				},
 				Config: look,
@@ -197,9 +199,9 @@ output "of_data_source" {
 			},
 			{
 				PreConfig: func() {
-					v.purge("t.delay-02-5")
-					v.purge("t.delay-00-9")
-					v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "t.delay-01-7"}})
+					v.Purge("t.delay-02-5")
+					v.Purge("t.delay-00-9")
+					v.Do(plan.DeleteQueue{Queue: topology.Queue{Name: "t.delay-01-7"}})
 				},
 				// It is repaired before it is read.
 				Config: look,
@@ -209,22 +211,4 @@ output "of_data_source" {
 			},
 		},
 	})
-}
-
-// hasStatistics tells whether the management API has all that it tells of the queues. It has nothing for some seconds
-// after a declaration.
-func (v *vhost) hasStatistics() bool {
-	v.Helper()
-	type statistics struct{ Messages, Consumers *int }
-	var queues []statistics
-	v.get(&queues, "queues", v.name)
-	return !slices.ContainsFunc(queues, func(s statistics) bool { return s.Messages == nil || s.Consumers == nil })
-}
-
-// counted is the number of messages in a queue by the management API, which lags.
-func (v *vhost) counted(queue string) int {
-	v.Helper()
-	var answer struct{ Messages int }
-	v.get(&answer, "queues", v.name, queue)
-	return answer.Messages
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
@@ -25,30 +27,34 @@ const soon = 10 * time.Second
 func TestAccOneErrorSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	for name, is := range map[string]struct {
-		broker  func(v *vhost) brokertest.Broker
+		broker  func(v *harness.Vhost) brokertest.Broker
 		vhost   string
 		says    []string
 		notRead bool // a refresh does without
 	}{
 		"wrong password": {
-			broker: func(v *vhost) brokertest.Broker { b := *v.broker; b.Password = "not-the-password"; return b },
+			broker: func(v *harness.Vhost) brokertest.Broker {
+				b := *v.Broker
+				b.Password = "not-the-password"
+				return b
+			},
 			says: []string{`refused user "guest"`, "Check username and password, or RABBITMQ_USERNAME and " +
 				"RABBITMQ_PASSWORD"},
 		},
 		"closed port": {
-			broker: func(v *vhost) brokertest.Broker {
-				b := *v.broker
+			broker: func(v *harness.Vhost) brokertest.Broker {
+				b := *v.Broker
 				b.Endpoint = "http://" +
-					closedPort(v)
+					closedPort(v.T)
 				return b
 			},
 			says: []string{"connection refused", "Check that the broker runs, that its management plugin is " +
 				"enabled, and the port in endpoint; the default is 15672"},
 		},
 		"no management API": {
-			broker: func(v *vhost) brokertest.Broker {
-				b := *v.broker
-				b.Endpoint = serve(v, func(w http.ResponseWriter, _ *http.Request) {
+			broker: func(v *harness.Vhost) brokertest.Broker {
+				b := *v.Broker
+				b.Endpoint = serve(v.T, func(w http.ResponseWriter, _ *http.Request) {
 					fmt.Fprint(w, "<html>It works!</html>")
 				})
 				return b
@@ -57,16 +63,20 @@ func TestAccOneErrorSaysWhatToDo(t *testing.T) {
 				"/api, by default on port 15672"},
 		},
 		"wrong path": {
-			broker: func(v *vhost) brokertest.Broker { b := *v.broker; b.Endpoint += "/elsewhere"; return b },
+			broker: func(v *harness.Vhost) brokertest.Broker { b := *v.Broker; b.Endpoint += "/elsewhere"; return b },
 			says:   []string{"/elsewhere; it has to be the base URL of the management API, without /api"},
 		},
 		"another server's 404": {
-			broker: func(v *vhost) brokertest.Broker { b := *v.broker; b.Endpoint = serve(v, http.NotFound); return b },
-			says:   []string{"404 Not Found", "it has to be the base URL of the management API"},
+			broker: func(v *harness.Vhost) brokertest.Broker {
+				b := *v.Broker
+				b.Endpoint = serve(v.T, http.NotFound)
+				return b
+			},
+			says: []string{"404 Not Found", "it has to be the base URL of the management API"},
 		},
 		"the AMQP port": {
-			broker: func(v *vhost) brokertest.Broker {
-				b := *v.broker
+			broker: func(v *harness.Vhost) brokertest.Broker {
+				b := *v.Broker
 				b.Endpoint = "http://" + hostAndPort(b.AMQPURI)
 				return b
 			},
@@ -74,22 +84,22 @@ func TestAccOneErrorSaysWhatToDo(t *testing.T) {
 				"default on port 15672"},
 		},
 		"no such vhost": {
-			broker:  func(v *vhost) brokertest.Broker { return *v.broker },
+			broker:  func(v *harness.Vhost) brokertest.Broker { return *v.Broker },
 			vhost:   "nowhere/at all",
 			says:    []string{`find vhost "nowhere/at all"`, "Create it before, or check the attribute vhost"},
 			notRead: true,
 		},
 		"no permissions in the vhost": {
-			broker: func(v *vhost) brokertest.Broker { return v.user("management", nil) },
+			broker: func(v *harness.Vhost) brokertest.Broker { return v.User("management", nil) },
 			says:   []string{"may not ", "The user needs permissions in this vhost: rabbitmqctl set_permissions"},
 		},
 		"no management tag": {
-			broker: func(v *vhost) brokertest.Broker { return v.user("", &everything) },
+			broker: func(v *harness.Vhost) brokertest.Broker { return v.User("", &everything) },
 			says:   []string{"may not ", "The user needs the tag management: rabbitmqctl set_user_tags"},
 		},
 		"no permission to configure": {
-			broker: func(v *vhost) brokertest.Broker {
-				return v.user("management", &rabbithole.Permissions{Configure: "^other", Write: ".*", Read: ".*"})
+			broker: func(v *harness.Vhost) brokertest.Broker {
+				return v.User("management", &rabbithole.Permissions{Configure: "^other", Write: ".*", Read: ".*"})
 			},
 			says:    []string{`declare exchange "t.`, "may not ", "This takes configure "},
 			notRead: true,
@@ -97,41 +107,42 @@ func TestAccOneErrorSaysWhatToDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
+			v := harness.NewVhost(t)
 			b := is.broker(v)
-			configuration := attributes{"vhost": v.name, "name": "t", "levels": 3}
-			named := []string{`cascade with entry exchange "t.delay-02" in vhost "` + v.name + `"`}
+			configuration := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 3}
+			named := []string{`cascade with entry exchange "t.delay-02" in vhost "` + v.Name + `"`}
 			if is.vhost != "" {
 				configuration["vhost"] = is.vhost
 				named = []string{`cascade with entry exchange "t.delay-02" in vhost "` + is.vhost + `"`}
 			}
 
-			p := newProtocol(t, &b, attributes{"retry_timeout": "3s"})
+			p := harness.NewProtocol(t, &b, harness.Attributes{"retry_timeout": "3s"})
 			mustFail(t, "create", append(named, is.says...),
-				func() []*tfprotov6.Diagnostic { return p.apply(t.Context(), p.plan(t.Context(), configuration)) })
-			if !p.state.IsNull() {
-				t.Errorf("the failed create leaves in the state: %s", p.state)
+				func() []*tfprotov6.Diagnostic { return p.Apply(t.Context(), p.Plan(t.Context(), configuration)) })
+			if !p.State.IsNull() {
+				t.Errorf("the failed create leaves in the state: %s", p.State)
 			}
-			v.mustHold(topology.New())
+			v.MustHold(topology.New())
 			if !is.notRead {
-				good := newProtocol(t, v.broker, nil)
-				good.mustApply(configuration)
-				before := v.objects()
-				p.state, p.private = good.state, good.private
+				good := harness.NewProtocol(t, v.Broker, nil)
+				good.MustApply(configuration)
+				before := v.Objects()
+				p.State, p.Private = good.State, good.Private
 				mustFail(t, "refresh", append(named, is.says...),
-					func() []*tfprotov6.Diagnostic { return p.refresh(t.Context()) })
+					func() []*tfprotov6.Diagnostic { return p.Refresh(t.Context()) })
 				mustFail(t, "destroy", append(named, is.says...),
-					func() []*tfprotov6.Diagnostic { return p.apply(t.Context(), p.plan(t.Context(), nil)) })
-				v.mustHold(before)
-				good.mustApply(nil)
+					func() []*tfprotov6.Diagnostic { return p.Apply(t.Context(), p.Plan(t.Context(), nil)) })
+				v.MustHold(before)
+				good.MustApply(nil)
 			}
 
 			resource.Test(t, resource.TestCase{
-				ProtoV6ProviderFactories: factories,
+				ProtoV6ProviderFactories: harness.Providers,
 				Steps: []resource.TestStep{{
-					Config: strings.Replace(on(&b, "resource \"rabbitmqdelay_cascade\" \"t\" {\n%s}\n",
-						arguments(configuration)), "{\n", "{\n  retry_timeout = \"3s\"\n", 1),
-					ExpectError: saying(is.says[len(is.says)-1]),
+					Config: strings.Replace(harness.WithProvider(&b,
+						"resource \"rabbitmqdelay_cascade\" \"t\" {\n%s}\n", arguments(configuration)), "{\n",
+						"{\n  retry_timeout = \"3s\"\n", 1),
+					ExpectError: harness.Saying(is.says[len(is.says)-1]),
 				}},
 			})
 		})
@@ -146,11 +157,11 @@ func mustFail(t testing.TB, operation string, says []string, do func() []*tfprot
 	if took := time.Since(started); took > soon {
 		t.Errorf("the error of the %s took %s", operation, took)
 	}
-	text := errorText(diagnostics)
+	text := harness.ErrorText(diagnostics)
 	if len(diagnostics) != 1 || text == "" {
 		t.Errorf("the %s gives %d diagnostics, want one error: %s", operation, len(diagnostics), text)
 	}
-	mustSay(t, "the error of the "+operation, text, says...)
+	harness.MustSay(t, "the error of the "+operation, text, says...)
 	if strings.Contains(text, "not-the-password") {
 		t.Errorf("the error of the %s tells the password: %s", operation, text)
 	}
@@ -159,16 +170,17 @@ func mustFail(t testing.TB, operation string, says []string, do func() []*tfprot
 
 // An object in the way is named with all its differences, and nothing is written.
 func TestAccObjectsInTheWay(t *testing.T) {
-	v := newVhost(t)
-	v.declareExchange("t.delay-01", "direct")
-	v.declareQueue("t.delay-00", map[string]any{"x-queue-type": "classic"})
-	v.declareQueue("t.unroutable", map[string]any{"x-queue-type": "quorum", "x-delivery-limit": 2147483647})
-	before := v.objects()
+	v := harness.NewVhost(t)
+	v.DeclareExchange("t.delay-01", "direct")
+	v.DeclareQueue("t.delay-00", map[string]any{"x-queue-type": "classic"})
+	v.DeclareQueue("t.unroutable", map[string]any{"x-queue-type": "quorum", "x-delivery-limit": 2147483647})
+	before := v.Objects()
 	configuration := func(adopt bool) string {
-		return on(v.broker, "resource \"rabbitmqdelay_cascade\" \"t\" {\n  vhost = %q\n  name = \"t\"\n  levels = "+
-			"3\n  adopt = %t\n}\n", v.name, adopt)
+		return harness.WithProvider(v.Broker,
+			"resource \"rabbitmqdelay_cascade\" \"t\" {\n  vhost = %q\n  name = \"t\"\n  levels = 3\n"+
+				"  adopt = %t\n}\n", v.Name, adopt)
 	}
-	held := func() { v.mustHold(before) }
+	held := func() { v.MustHold(before) }
 	var steps []resource.TestStep
 	for _, adopt := range []bool{false, true} {
 		for _, says := range []string{
@@ -178,25 +190,11 @@ func TestAccObjectsInTheWay(t *testing.T) {
 			`Use other names or remove these objects.`, // no key shows what it was, so no import is offered
 		} {
 			steps = append(steps, resource.TestStep{PreConfig: held, Config: configuration(adopt),
-				ExpectError: saying(says)})
+				ExpectError: harness.Saying(says)})
 		}
 	}
-	resource.ParallelTest(t, resource.TestCase{ProtoV6ProviderFactories: factories, Steps: steps})
+	resource.ParallelTest(t, resource.TestCase{ProtoV6ProviderFactories: harness.Providers, Steps: steps})
 	held()
-}
-
-// user is the broker as another user knows it.
-func (v *vhost) user(tags string, permissions *rabbithole.Permissions) brokertest.Broker {
-	v.Helper()
-	b := *v.broker
-	b.Username, b.Password = "user of "+v.name, "not-the-password"
-	b.AMQPURI = strings.Replace(b.AMQPURI, "guest:guest@", "", 1)
-	v.try(v.api.PutUser(b.Username, rabbithole.UserSettings{Password: b.Password, Tags: rabbithole.UserTags{tags}}))
-	v.Cleanup(func() { v.try(v.api.DeleteUser(b.Username)) })
-	if permissions != nil {
-		v.try(v.api.UpdatePermissionsIn(v.name, b.Username, *permissions))
-	}
-	return b
 }
 
 var everything = rabbithole.Permissions{Configure: ".*", Write: ".*", Read: ".*"}

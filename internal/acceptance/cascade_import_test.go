@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/plancheck"
@@ -22,34 +24,34 @@ import (
 // declared are cascades that somebody else declares, each with the configuration that describes it.
 var declared = map[string]struct {
 	entry         string
-	configuration attributes
+	configuration harness.Attributes
 }{
-	"article_level3": {"EXCHANGE.TOPIC.SENDTASK.N3", attributes{
+	"article_level3": {"EXCHANGE.TOPIC.SENDTASK.N3", harness.Attributes{
 		"levels": 4, "exchange_name": "EXCHANGE.TOPIC.SENDTASK.N%d", "queue_name": "QUEUE.DELAY.SENDTASK.N%d",
 		"delivery_exchange": "EXCHANGE.DELAY.DIRECT.SENDTASK", "queue_type": "classic", "lookahead": 1,
 		"strict_keys": false, "park_unroutable": false,
 		"internal_levels": false,
 	}},
-	"nservicebus_v2": {"nsb.v2.delay-level-27", attributes{
+	"nservicebus_v2": {"nsb.v2.delay-level-27", harness.Attributes{
 		"levels": 28, "exchange_name": "nsb.v2.delay-level-%02d", "queue_name": "nsb.v2.delay-level-%02d",
 		"delivery_exchange": "nsb.v2.delay-delivery", "lookahead": 1, "strict_keys": false, "park_unroutable": false,
 		"internal_levels": false,
 	}},
-	"quorum_5_levels_lookahead_2_100ms": {"t.delay-04", attributes{
+	"quorum_5_levels_lookahead_2_100ms": {"t.delay-04", harness.Attributes{
 		"name": "t", "max_delay": "3.1s", "resolution": "100ms", "lookahead": 2, "strict_keys": false,
 		"park_unroutable": false,
 		"internal_levels": false,
 	}},
-	"quorum_5_levels_lookahead_5": {"t.delay-04", attributes{
+	"quorum_5_levels_lookahead_5": {"t.delay-04", harness.Attributes{
 		"name": "t", "levels": 5, "strict_keys": false, "park_unroutable": false, "internal_levels": false,
 	}},
-	"quorum_5_levels_lookahead_5_strict": {"t.delay-04", attributes{
+	"quorum_5_levels_lookahead_5_strict": {"t.delay-04", harness.Attributes{
 		"name": "t", "levels": 5, "park_unroutable": false, "internal_levels": false,
 	}},
-	"quorum_base_10_3_levels": {"t.delay-02", attributes{
+	"quorum_base_10_3_levels": {"t.delay-02", harness.Attributes{
 		"name": "t", "base": 10, "max_delay": "999s", "park_unroutable": false, "internal_levels": false,
 	}},
-	"classic_base_4_5_levels_lax": {"t.delay-04", attributes{
+	"classic_base_4_5_levels_lax": {"t.delay-04", harness.Attributes{
 		"name": "t", "base": 4, "levels": 5, "queue_type": "classic", "strict_keys": false, "park_unroutable": false,
 		"internal_levels": false,
 	}},
@@ -61,25 +63,26 @@ func TestAccImportOfWhatOthersDeclared(t *testing.T) {
 	for name, is := range declared {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			v.declare(name)
-			configuration := is.configuration.with(attributes{"vhost": v.name})
-			for how, bring := range map[string]func(*protocol) []*tfprotov6.Diagnostic{
-				"ID": func(p *protocol) []*tfprotov6.Diagnostic {
-					return p.importState(t.Context(), importID(v.name, is.entry))
+			v := harness.NewVhost(t)
+			declare(v, name)
+			configuration := is.configuration.With(harness.Attributes{"vhost": v.Name})
+			for how, bring := range map[string]func(*harness.Protocol) []*tfprotov6.Diagnostic{
+				"ID": func(p *harness.Protocol) []*tfprotov6.Diagnostic {
+					return p.ImportState(t.Context(), harness.ImportID(v.Name, is.entry))
 				},
-				"identity": func(p *protocol) []*tfprotov6.Diagnostic {
-					return p.importIdentity(t.Context(), v.name, is.entry)
+				"identity": func(p *harness.Protocol) []*tfprotov6.Diagnostic {
+					return p.ImportIdentity(t.Context(), v.Name, is.entry)
 				},
 			} {
-				p := newProtocol(t, v.broker, nil)
-				if text := errorText(bring(p)) + warningText(p.refresh(t.Context())); text != "" {
+				p := harness.NewProtocol(t, v.Broker, nil)
+				if text := harness.ErrorText(bring(p)) + harness.WarningText(p.Refresh(t.Context())); text != "" {
 					t.Fatalf("by %s: %s", how, text)
 				}
-				if todo := p.plan(t.Context(), configuration); hasErrors(todo.diagnostics) || !todo.isEmpty(p.state) {
-					differences, _ := p.state.Diff(todo.state)
-					t.Errorf("by %s: the plan is not empty: replace %t, differences %v %s", how, todo.replace,
-						differences, errorText(todo.diagnostics))
+				if todo := p.Plan(t.Context(), configuration); harness.HasErrors(todo.Diagnostics) ||
+					!todo.IsEmpty(p.State) {
+					differences, _ := p.State.Diff(todo.State)
+					t.Errorf("by %s: the plan is not empty: replace %t, differences %v %s", how, todo.Replace,
+						differences, harness.ErrorText(todo.Diagnostics))
 				}
 			}
 		})
@@ -97,16 +100,16 @@ func TestAccImport(t *testing.T) {
 			"command": {nil, func(configuration, vhost, entry string) []resource.TestStep {
 				return []resource.TestStep{
 					{Config: configuration, ResourceName: "rabbitmqdelay_cascade.t", ImportState: true,
-						ImportStatePersist: true, ImportStateId: importID(vhost, entry)},
+						ImportStatePersist: true, ImportStateId: harness.ImportID(vhost, entry)},
 					{Config: configuration,
-						ConfigPlanChecks: expectEmptyPlan},
+						ConfigPlanChecks: harness.ExpectEmptyPlan},
 				}
 			}},
 			"block": {[]tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_5_0)},
 				func(configuration, vhost, entry string) []resource.TestStep {
 					return []resource.TestStep{{
 						Config: configuration + fmt.Sprintf("import {\n  to = rabbitmqdelay_cascade.t\n  id "+
-							"= %q\n}\n", importID(vhost, entry)),
+							"= %q\n}\n", harness.ImportID(vhost, entry)),
 						ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{imports(
 							"rabbitmqdelay_cascade.t")}},
 					}}
@@ -125,34 +128,24 @@ func TestAccImport(t *testing.T) {
 		} {
 			t.Run(name+" by "+how, func(t *testing.T) {
 				t.Parallel()
-				v := newVhost(t)
-				v.declare(name)
-				before := v.objects()
-				configuration := requiring + on(v.broker, "resource \"rabbitmqdelay_cascade\" \"t\" {\n  vhost = "+
-					"%q\n%s}\n", v.name, arguments(declared[name].configuration))
-				steps := by.steps(configuration, v.name, declared[name].entry)
-				steps[len(steps)-1].Check = func(*terraform.State) error { v.mustHold(before); return nil }
+				v := harness.NewVhost(t)
+				declare(v, name)
+				before := v.Objects()
+				configuration := harness.RequiredProviders + harness.WithProvider(v.Broker,
+					"resource \"rabbitmqdelay_cascade\" \"t\" {\n  vhost = %q\n%s}\n", v.Name,
+					arguments(declared[name].configuration))
+				steps := by.steps(configuration, v.Name, declared[name].entry)
+				steps[len(steps)-1].Check = func(*terraform.State) error { v.MustHold(before); return nil }
 				resource.Test(t, resource.TestCase{
 					TerraformVersionChecks:   by.checks,
-					ProtoV6ProviderFactories: factories,
-					CheckDestroy:             func(*terraform.State) error { v.mustHold(topology.New()); return nil },
+					ProtoV6ProviderFactories: harness.Providers,
+					CheckDestroy:             func(*terraform.State) error { v.MustHold(topology.New()); return nil },
 					Steps:                    steps,
 				})
 			})
 		}
 	}
 }
-
-// requiring is what terraform-plugin-testing leaves out of the configuration of an import.
-const requiring = `
-terraform {
-  required_providers {
-    rabbitmqdelay = {
-      source = "rabbitmqdelay/rabbitmqdelay"
-    }
-  }
-}
-`
 
 // imports checks that a plan imports the resource and changes nothing.
 func imports(address string) plancheck.PlanCheck {
@@ -175,10 +168,10 @@ func imports(address string) plancheck.PlanCheck {
 // The error of an ID that leads nowhere says why, and how an ID looks.
 func TestAccImportOfNothing(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	v.declareQueue("plain", nil)
-	v.declareExchange("plain", "topic")
-	v.bind("plain", "1.#", "queue", "plain")
+	v := harness.NewVhost(t)
+	v.DeclareQueue("plain", nil)
+	v.DeclareExchange("plain", "topic")
+	v.Bind("plain", "1.#", "queue", "plain")
 	looksLike := `it has to be <vhost>/<entry exchange>, each part percent-encoded, such as %2F/tasks.delay-16`
 	for id, want := range map[string][]string{
 		"tasks.delay-16":        {`"tasks.delay-16"`, looksLike},
@@ -188,19 +181,19 @@ func TestAccImportOfNothing(t *testing.T) {
 		"%2F/a/b":               {`"%2F/a/b"`, looksLike},
 		"%/tasks.delay-16":      {`"%/tasks.delay-16"`, looksLike},
 		"nowhere/tasks":         {`vhost "nowhere"`, "no such vhost"},
-		v.name + "/nothing":     {`exchange "nothing" in vhost "` + v.name + `"`, "there is no such exchange"},
-		v.name + "/plain":       {`exchange "plain"`, "its name has no number of a level"},
-		v.name + "/amq.topic":   {`exchange "amq.topic"`, "no binding like that of a cascade's top level"},
-		v.name + "/amq.fanout":  {`exchange "amq.fanout"`, "it is a fanout exchange"},
-		v.name + "/amq%2Etopic": {`exchange "amq.topic"`},
+		v.Name + "/nothing":     {`exchange "nothing" in vhost "` + v.Name + `"`, "there is no such exchange"},
+		v.Name + "/plain":       {`exchange "plain"`, "its name has no number of a level"},
+		v.Name + "/amq.topic":   {`exchange "amq.topic"`, "no binding like that of a cascade's top level"},
+		v.Name + "/amq.fanout":  {`exchange "amq.fanout"`, "it is a fanout exchange"},
+		v.Name + "/amq%2Etopic": {`exchange "amq.topic"`},
 	} {
-		p := newProtocol(t, v.broker, nil)
-		diagnostics := p.importState(t.Context(), id)
-		text := errorText(diagnostics)
+		p := harness.NewProtocol(t, v.Broker, nil)
+		diagnostics := p.ImportState(t.Context(), id)
+		text := harness.ErrorText(diagnostics)
 		if len(diagnostics) != 1 || text == "" {
 			t.Errorf("%s: %d diagnostics, want one error: %s", id, len(diagnostics), text)
 		}
-		mustSay(t, id+": the error", text, want...)
+		harness.MustSay(t, id+": the error", text, want...)
 	}
 }
 
@@ -208,27 +201,30 @@ func TestAccImportOfNothing(t *testing.T) {
 // sources. Each error names the entry, and the import that it recommends works.
 func TestImportBelievesKeys(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	given := attributes{"vhost": v.name, "name": "m", "levels": 5}
-	newProtocol(t, v.broker, nil).mustApply(given)
-	rungs := attributes{"vhost": v.name, "name": "retry.0", "delays": textSet("5s", "1m")}
-	newProtocolOf(t, ladderType, v.broker, nil).mustApply(rungs)
-	before := v.objects()
+	v := harness.NewVhost(t)
+	given := harness.Attributes{"vhost": v.Name, "name": "m", "levels": 5}
+	harness.NewProtocol(t, v.Broker, nil).MustApply(given)
+	rungs := harness.Attributes{"vhost": v.Name, "name": "retry.0", "delays": harness.TextSet("5s", "1m")}
+	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(rungs)
+	before := v.Objects()
 	const none = ""
 	for _, test := range []struct{ resource, asked, reason, found, entry string }{
-		{cascadeType, "m.delay-06", "there is no such exchange", cascadeType, "m.delay-04"},
-		{cascadeType, "m.delay-05", "there is no such exchange", cascadeType, "m.delay-04"},
-		{cascadeType, "m.delay-02", "a level in the middle of a cascade", cascadeType, "m.delay-04"},
-		{cascadeType, "m.delay-00", "a level in the middle of a cascade", cascadeType, "m.delay-04"},
-		{cascadeType, "m.delivery", "no binding like that of a cascade's top level", none, ""},
-		{cascadeType, "retry.0.entry", "no binding like that of a cascade's top level", ladderType, "retry.0.entry"},
-		{ladderType, "m.delay-04", "no binding like that of a ladder's rung", cascadeType, "m.delay-04"},
-		{ladderType, "m.delay-02", "no binding like that of a ladder's rung", cascadeType, "m.delay-04"},
-		{ladderType, "m.delay-05", "there is no such exchange", cascadeType, "m.delay-04"},
-		{ladderType, "retry.0.delivery", "no binding like that of a ladder's rung", none, ""},
+		{harness.CascadeType, "m.delay-06", "there is no such exchange", harness.CascadeType, "m.delay-04"},
+		{harness.CascadeType, "m.delay-05", "there is no such exchange", harness.CascadeType, "m.delay-04"},
+		{harness.CascadeType, "m.delay-02", "a level in the middle of a cascade", harness.CascadeType, "m.delay-04"},
+		{harness.CascadeType, "m.delay-00", "a level in the middle of a cascade", harness.CascadeType, "m.delay-04"},
+		{harness.CascadeType, "m.delivery", "no binding like that of a cascade's top level", none, ""},
+		{harness.CascadeType, "retry.0.entry", "no binding like that of a cascade's top level", harness.LadderType,
+			"retry.0.entry"},
+		{harness.LadderType, "m.delay-04", "no binding like that of a ladder's rung", harness.CascadeType,
+			"m.delay-04"},
+		{harness.LadderType, "m.delay-02", "no binding like that of a ladder's rung", harness.CascadeType,
+			"m.delay-04"},
+		{harness.LadderType, "m.delay-05", "there is no such exchange", harness.CascadeType, "m.delay-04"},
+		{harness.LadderType, "retry.0.delivery", "no binding like that of a ladder's rung", none, ""},
 	} {
-		by := newProtocolOf(t, test.resource, v.broker, nil)
-		text := errorText(by.importState(t.Context(), importID(v.name, test.asked)))
+		by := harness.NewProtocolOf(t, test.resource, v.Broker, nil)
+		text := harness.ErrorText(by.ImportState(t.Context(), harness.ImportID(v.Name, test.asked)))
 		command := importCommand.FindStringSubmatch(text)
 		if !strings.Contains(text, test.reason) || (command != nil) != (test.found != none) {
 			t.Errorf("the import of %s as a %s says %s", test.asked, test.resource, text)
@@ -236,106 +232,112 @@ func TestImportBelievesKeys(t *testing.T) {
 		if command == nil {
 			continue
 		}
-		if command[1] != importID(v.name, test.entry) || !strings.Contains(command[0], "import "+test.found+".") {
+		if command[1] != harness.ImportID(v.Name, test.entry) || !strings.Contains(command[0],
+			"import "+test.found+".") {
 			t.Errorf("the import of %s recommends %s, not %s %s", test.asked, command[0], test.found, test.entry)
 		}
-		noErrors(t, newProtocolOf(t, test.found, v.broker, nil).importState(t.Context(), command[1]))
+		harness.NoErrors(t, harness.NewProtocolOf(t, test.found, v.Broker, nil).ImportState(t.Context(), command[1]))
 	}
-	p := newProtocol(t, v.broker, nil)
-	at := attributes{"vhost": v.name, "entry_exchange": "m.delay-03", "delay": "1s"}
+	p := harness.NewProtocol(t, v.Broker, nil)
+	at := harness.Attributes{"vhost": v.Name, "entry_exchange": "m.delay-03", "delay": "1s"}
 	for what, diagnostics := range map[string][]*tfprotov6.Diagnostic{
-		"the data source": p.read(t.Context(), cascadeType,
-			attributes{"vhost": v.name, "entry_exchange": "m.delay-03"}),
-		"the probe": p.read(t.Context(), "rabbitmqdelay_probe", at),
+		"the data source": p.Read(t.Context(), harness.CascadeType,
+			harness.Attributes{"vhost": v.Name, "entry_exchange": "m.delay-03"}),
+		"the probe": p.Read(t.Context(), "rabbitmqdelay_probe", at),
 	} {
-		if text := errorText(diagnostics); !strings.Contains(text, `the entry of the cascade there is exchange `+
-			`"m.delay-04"`) {
+		if text := harness.ErrorText(diagnostics); !strings.Contains(text,
+			`the entry of the cascade there is exchange `+
+				`"m.delay-04"`) {
 			t.Errorf("%s says %s", what, text)
 		}
 	}
-	v.mustHold(before)
+	v.MustHold(before)
 }
 
 // A damaged cascade is imported by its entry, which may be gone, and by nothing else. The plan shows the missing
 // objects, and one apply brings them back.
 func TestImportOfADamagedCascade(t *testing.T) {
 	t.Parallel()
-	for name, damage := range map[string]func(v *vhost, desired topology.Topology){
-		"objects are gone": func(v *vhost, desired topology.Topology) {
-			v.do(plan.DeleteQueue{Queue: desired.Queues["m.delay-04"]},
+	for name, damage := range map[string]func(v *harness.Vhost, desired topology.Topology){
+		"objects are gone": func(v *harness.Vhost, desired topology.Topology) {
+			v.Do(plan.DeleteQueue{Queue: desired.Queues["m.delay-04"]},
 				plan.DeleteQueue{Queue: desired.Queues["m.delay-01"]},
 				plan.DeleteExchange{Name: "m.delay-02"}, plan.DeleteExchange{Name: "m.unroutable"})
 		},
-		"others have bound": func(v *vhost, _ topology.Topology) {
-			v.declareQueue("audit", map[string]any{"x-message-ttl": 7000, "x-dead-letter-exchange": "m.delay-02"})
+		"others have bound": func(v *harness.Vhost, _ topology.Topology) {
+			v.DeclareQueue("audit", map[string]any{"x-message-ttl": 7000, "x-dead-letter-exchange": "m.delay-02"})
 			for _, exchange := range []string{"m.delay-04", "m.delay-02"} {
 				for _, key := range []string{"1.#", "*.1.#", "1.*.#"} {
-					v.bind(exchange, key, "queue", "audit")
+					v.Bind(exchange, key, "queue", "audit")
 				}
 			}
 		},
-		"a time is wrong": func(v *vhost, desired topology.Topology) {
+		"a time is wrong": func(v *harness.Vhost, desired topology.Topology) {
 			q := desired.Queues["m.delay-04"]
-			v.do(plan.DeleteQueue{Queue: q})
+			v.Do(plan.DeleteQueue{Queue: q})
 			q.Arguments = maps.Clone(q.Arguments)
 			q.Arguments["x-message-ttl"] = int64(8000)
-			v.do(plan.DeclareQueue{Queue: q})
+			v.Do(plan.DeclareQueue{Queue: q})
 		},
-		"the entry is gone": func(v *vhost, _ topology.Topology) { v.do(plan.DeleteExchange{Name: "m.delay-04"}) },
-		"the entry is a new, empty one": func(v *vhost, desired topology.Topology) {
-			v.do(plan.DeleteExchange{Name: "m.delay-04"},
+		"the entry is gone": func(v *harness.Vhost,
+			_ topology.Topology) {
+			v.Do(plan.DeleteExchange{Name: "m.delay-04"})
+		},
+		"the entry is a new, empty one": func(v *harness.Vhost, desired topology.Topology) {
+			v.Do(plan.DeleteExchange{Name: "m.delay-04"},
 				plan.DeclareExchange{Exchange: desired.Exchanges["m.delay-04"]})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			desired := expand(t, delay.Config{
-				Name: "m", Vhost: v.name, Levels: 5, StrictKeys: true, InternalLevels: true,
+			v := harness.NewVhost(t)
+			desired := harness.Expand(t, delay.Config{
+				Name: "m", Vhost: v.Name, Levels: 5, StrictKeys: true, InternalLevels: true,
 				ParkUnroutable: true, CreateDeliveryExchange: true,
 			})
-			v.do(plan.Repair(desired, topology.New()).Steps()...)
+			v.Do(plan.Repair(desired, topology.New()).Steps()...)
 			damage(v, desired)
 			for _, wrong := range []string{"m.delay-06", "m.delay-05", "m.delay-03", "m.delay-02", "m.delay-00"} {
-				p := newProtocol(t, v.broker, nil)
-				text := errorText(p.importState(t.Context(), importID(v.name, wrong)))
+				p := harness.NewProtocol(t, v.Broker, nil)
+				text := harness.ErrorText(p.ImportState(t.Context(), harness.ImportID(v.Name, wrong)))
 				command := importCommand.FindStringSubmatch(text)
-				if text == "" || command != nil && command[1] != importID(v.name, "m.delay-04") {
+				if text == "" || command != nil && command[1] != harness.ImportID(v.Name, "m.delay-04") {
 					t.Errorf("the import of %s says %q", wrong, text)
 				}
 			}
-			p := newProtocol(t, v.broker, nil)
-			given := attributes{"vhost": v.name, "name": "m", "levels": 5}
-			noErrors(t, p.importState(t.Context(), importID(v.name, "m.delay-04")))
-			todo := p.plan(t.Context(), given)
-			if hasErrors(todo.diagnostics) || todo.replace || todo.isEmpty(p.state) {
-				t.Errorf("replace %t, empty %t: %s", todo.replace, todo.isEmpty(p.state), errorText(todo.diagnostics))
+			p := harness.NewProtocol(t, v.Broker, nil)
+			given := harness.Attributes{"vhost": v.Name, "name": "m", "levels": 5}
+			harness.NoErrors(t, p.ImportState(t.Context(), harness.ImportID(v.Name, "m.delay-04")))
+			todo := p.Plan(t.Context(), given)
+			if harness.HasErrors(todo.Diagnostics) || todo.Replace || todo.IsEmpty(p.State) {
+				t.Errorf("replace %t, empty %t: %s", todo.Replace, todo.IsEmpty(p.State),
+					harness.ErrorText(todo.Diagnostics))
 			}
-			p.mustApply(given)
-			p.mustBeSettled(given)
-			have := v.objects()
+			p.MustApply(given)
+			p.MustBeSettled(given)
+			have := v.Objects()
 			delete(have.Queues, "audit")
-			v.compare(desired, have)
+			v.Compare(desired, have)
 		})
 	}
 }
 
 // declare plays the one who declared the cascade of a vector.
-func (v *vhost) declare(vector string) {
-	v.Helper()
+func declare(v *harness.Vhost, vector string) {
+	v.T.Helper()
 	text, err := os.ReadFile("../delay/delaytest/vectors/" + vector + ".json")
 	if err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
-	v.request(http.MethodPost, text, "definitions", v.name)
+	v.Request(http.MethodPost, text, "definitions", v.Name)
 }
 
 // arguments are attributes as Terraform's language has them.
-func arguments(configuration attributes) string {
+func arguments(configuration harness.Attributes) string {
 	var text strings.Builder
 	for name, value := range configuration {
 		if s, ok := value.(string); ok {
-			value = quote(s)
+			value = harness.Quote(s)
 		}
 		fmt.Fprintf(&text, "  %s = %v\n", name, value)
 	}

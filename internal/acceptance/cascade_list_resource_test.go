@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
@@ -27,9 +29,9 @@ import (
 // what an import reads, and the configuration that Terraform writes for it plans to no change.
 func TestListCascades(t *testing.T) {
 	t.Parallel()
-	v, other := newVhost(t), newVhostNamed(t, brokertest.Shared(t), "another for "+t.Name())
-	admin := newProtocol(t, v.broker, nil)
-	for _, configuration := range []attributes{
+	v, other := harness.NewVhost(t), harness.NewVhostNamed(t, brokertest.Shared(t), "another for "+t.Name())
+	admin := harness.NewProtocol(t, v.Broker, nil)
+	for _, configuration := range []harness.Attributes{
 		{"name": "tasks", "levels": 17},
 		{"name": "lax", "levels": 1, "strict_keys": false, "queue_type": "classic"},
 		{"name": "limited", "max_delay": "90s", "resolution": "500ms", "lookahead": 2, "max_length": 1000,
@@ -40,20 +42,20 @@ func TestListCascades(t *testing.T) {
 		{"levels": 2, "exchange_name": "wait %d/%%", "queue_name": "q%d", "delivery_exchange": "amq.topic",
 			"create_delivery_exchange": false, "park_unroutable": false, "adopt": true},
 	} {
-		admin.state = tftypes.NewValue(admin.state.Type(), nil)
-		admin.mustApply(configuration.with(attributes{"vhost": v.name}))
+		admin.State = tftypes.NewValue(admin.State.Type(), nil)
+		admin.MustApply(configuration.With(harness.Attributes{"vhost": v.Name}))
 	}
-	admin.state = tftypes.NewValue(admin.state.Type(), nil)
-	admin.mustApply(attributes{"vhost": other.name, "name": "hidden", "levels": 3})
-	v.declare("article_level3")
-	v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "tasks.delay-07"}})
-	v.declareExchange("events-1", "topic")
-	v.declareQueue("audit", nil)
-	v.bind("events-1", "1.#", "queue", "audit")
+	admin.State = tftypes.NewValue(admin.State.Type(), nil)
+	admin.MustApply(harness.Attributes{"vhost": other.Name, "name": "hidden", "levels": 3})
+	declare(v, "article_level3")
+	v.Do(plan.DeleteQueue{Queue: topology.Queue{Name: "tasks.delay-07"}})
+	v.DeclareExchange("events-1", "topic")
+	v.DeclareQueue("audit", nil)
+	v.Bind("events-1", "1.#", "queue", "audit")
 
-	u := newUser(t, v.broker, v.name)
-	u.grant([3]string{"^$", "^$", "^$"})
-	p := newProtocol(t, u.broker(), nil)
+	u := harness.NewUser(t, v.Broker, v.Name)
+	u.Grant([3]string{"^$", "^$", "^$"})
+	p := harness.NewProtocol(t, u.Broker(), nil)
 	want := map[string]string{
 		"EXCHANGE.TOPIC.SENDTASK.N3": "EXCHANGE.TOPIC.SENDTASK.N3 (4 levels, up to 15 s)",
 		"celery_delayed_27":          "celery_classic (28 levels, up to 8 years 185 days)",
@@ -64,35 +66,35 @@ func TestListCascades(t *testing.T) {
 		"tasks.delay-16":             "tasks (17 levels, up to 36 h 24 min 31 s)",
 		"wait 1/%":                   "wait 1/% (2 levels, up to 3 s)",
 	}
-	for _, configuration := range []attributes{nil, {"vhost": v.name}} {
+	for _, configuration := range []harness.Attributes{nil, {"vhost": v.Name}} {
 		found := map[string]string{}
-		for _, l := range p.query(t.Context(), configuration, false, 100) {
-			if len(l.diagnostics) > 0 || l.vhost != v.name || !l.resource.IsNull() {
-				t.Errorf("in vhost %q: %s%s%s", l.vhost, errorText(l.diagnostics), warningText(l.diagnostics),
-					l.resource)
+		for _, l := range p.Query(t.Context(), configuration, false, 100) {
+			if len(l.Diagnostics) > 0 || l.Vhost != v.Name || !l.Resource.IsNull() {
+				t.Errorf("in vhost %q: %s%s%s", l.Vhost, harness.ErrorText(l.Diagnostics),
+					harness.WarningText(l.Diagnostics), l.Resource)
 			}
-			found[l.entry] = l.name
+			found[l.Entry] = l.Name
 		}
 		if fmt.Sprint(found) != fmt.Sprint(want) {
 			t.Fatalf("%v finds %q,\nwant %q", configuration, found, want)
 		}
 	}
 
-	for _, l := range p.query(t.Context(), nil, true, 100) {
-		imported := newProtocol(t, u.broker(), nil)
-		noErrors(t, imported.importIdentity(t.Context(), l.vhost, l.entry))
-		differences, err := imported.state.Diff(l.resource)
+	for _, l := range p.Query(t.Context(), nil, true, 100) {
+		imported := harness.NewProtocol(t, u.Broker(), nil)
+		harness.NoErrors(t, imported.ImportIdentity(t.Context(), l.Vhost, l.Entry))
+		differences, err := imported.State.Diff(l.Resource)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, d := range differences {
-			t.Errorf("%s differs from what is imported: %s", l.entry, d)
+			t.Errorf("%s differs from what is imported: %s", l.Entry, d)
 		}
-		todo := imported.plan(t.Context(), imported.generated(t.Context(), l.resource))
-		noErrors(t, todo.diagnostics)
-		if healthy := l.entry != "tasks.delay-16"; todo.isEmpty(imported.state) != healthy || todo.replace {
-			differences, _ := imported.state.Diff(todo.state)
-			t.Errorf("%s: with the configuration that is generated the plan has %s", l.entry, differences)
+		todo := imported.Plan(t.Context(), imported.Generated(t.Context(), l.Resource))
+		harness.NoErrors(t, todo.Diagnostics)
+		if healthy := l.Entry != "tasks.delay-16"; todo.IsEmpty(imported.State) != healthy || todo.Replace {
+			differences, _ := imported.State.Diff(todo.State)
+			t.Errorf("%s: with the configuration that is generated the plan has %s", l.Entry, differences)
 		}
 	}
 }
@@ -100,40 +102,40 @@ func TestListCascades(t *testing.T) {
 // No more is read than it takes for as many as are asked for.
 func TestListLimit(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	u := newUser(t, v.broker, v.name)
-	u.grant([3]string{"^$", "^$", "^$"})
+	v := harness.NewVhost(t)
+	u := harness.NewUser(t, v.Broker, v.Name)
+	u.Grant([3]string{"^$", "^$", "^$"})
 	for _, name := range []string{"a", "b", "c"} {
-		newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": name, "levels": 3})
+		harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": name, "levels": 3})
 	}
-	g := newGateway(t, u.broker(), nil, nil)
-	b := *u.broker()
+	g := harness.NewGateway(t, u.Broker(), nil, nil)
+	b := *u.Broker()
 	b.Endpoint = g.URL
-	p := newProtocol(t, &b, nil)
-	p.query(t.Context(), nil, false, 1) // the first of a run also asks who the broker is
+	p := harness.NewProtocol(t, &b, nil)
+	p.Query(t.Context(), nil, false, 1) // the first of a run also asks who the broker is
 	for limit, want := range map[int64]int{0: 3, 1: 1, 2: 2, 3: 3, 4: 3} {
-		g.requests.Store(0)
-		if found := p.query(t.Context(), nil, true, limit); len(found) != want {
+		g.Requests.Store(0)
+		if found := p.Query(t.Context(), nil, true, limit); len(found) != want {
 			t.Errorf("with limit %d there are %d", limit, len(found))
 		}
-		if n := g.requests.Load(); n != 5 { // vhosts, exchanges, queues, bindings, policies
+		if n := g.Requests.Load(); n != 5 { // vhosts, exchanges, queues, bindings, policies
 			t.Errorf("with limit %d there are %d requests", limit, n)
 		}
 	}
 
 	// Further vhosts are not looked into.
-	second := newVhostNamed(t, v.broker, v.name+" second")
-	u.succeeds(u.admin.UpdatePermissionsIn(second.name, u.name, rabbithole.Permissions{Configure: "^$", Write: "^$",
+	second := harness.NewVhostNamed(t, v.Broker, v.Name+" second")
+	u.Succeeds(u.Admin.UpdatePermissionsIn(second.Name, u.Name, rabbithole.Permissions{Configure: "^$", Write: "^$",
 		Read: "^$"}))
-	g.requests.Store(0)
-	p.query(t.Context(), nil, false, 3)
-	if n := g.requests.Load(); n != 5 {
+	g.Requests.Store(0)
+	p.Query(t.Context(), nil, false, 3)
+	if n := g.Requests.Load(); n != 5 {
 		t.Errorf("once the limit is reached there are %d requests", n)
 	}
 	// Where there are no cascades, a list of the exchanges is enough.
-	g.requests.Store(0)
-	p.query(t.Context(), nil, false, 4)
-	if n := g.requests.Load(); n != 6 {
+	g.Requests.Store(0)
+	p.Query(t.Context(), nil, false, 4)
+	if n := g.Requests.Load(); n != 6 {
 		t.Errorf("with another vhost, where nothing is, there are %d requests", n)
 	}
 }
@@ -141,7 +143,7 @@ func TestListLimit(t *testing.T) {
 // Thousands of foreign objects take no more requests.
 func TestListAmongThousands(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
+	v := harness.NewVhost(t)
 	type object map[string]any
 	var exchanges, queues, bindings []object
 	for n := range 2000 {
@@ -156,80 +158,80 @@ func TestListAmongThousands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.request(http.MethodPost, definitions, "definitions", v.name)
-	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "tasks", "levels": 28})
-	g := newGateway(t, v.broker, nil, nil)
-	b := *v.broker
+	v.Request(http.MethodPost, definitions, "definitions", v.Name)
+	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "tasks", "levels": 28})
+	g := harness.NewGateway(t, v.Broker, nil, nil)
+	b := *v.Broker
 	b.Endpoint = g.URL
-	p := newProtocol(t, &b, attributes{"request_timeout": "60s"})
+	p := harness.NewProtocol(t, &b, harness.Attributes{"request_timeout": "60s"})
 	began := time.Now()
-	found := p.query(t.Context(), attributes{"vhost": v.name}, true, 100)
+	found := p.Query(t.Context(), harness.Attributes{"vhost": v.Name}, true, 100)
 	t.Logf("found after %s", time.Since(began))
 	// who the broker is, exchanges, queues, bindings, policies
-	if len(found) != 1 || found[0].entry != "tasks.delay-27" || g.requests.Load() != 5 {
-		t.Errorf("%d requests find %v", g.requests.Load(), found)
+	if len(found) != 1 || found[0].Entry != "tasks.delay-27" || g.Requests.Load() != 5 {
+		t.Errorf("%d requests find %v", g.Requests.Load(), found)
 	}
 }
 
 // What cannot be listed is said, and does not keep the rest from being listed.
 func TestListErrors(t *testing.T) {
 	t.Parallel()
-	v, hidden := newVhost(t), newVhostNamed(t, brokertest.Shared(t), "hidden from "+t.Name())
-	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "tasks", "levels": 3})
-	u := newUser(t, v.broker, v.name)
-	u.grant([3]string{"^$", "^$", "^$"})
-	only := func(found []listing) string {
+	v, hidden := harness.NewVhost(t), harness.NewVhostNamed(t, brokertest.Shared(t), "hidden from "+t.Name())
+	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "tasks", "levels": 3})
+	u := harness.NewUser(t, v.Broker, v.Name)
+	u.Grant([3]string{"^$", "^$", "^$"})
+	only := func(found []harness.Listing) string {
 		t.Helper()
-		if len(found) != 1 || found[0].entry != "" {
+		if len(found) != 1 || found[0].Entry != "" {
 			t.Fatalf("there is more than one error: %v", found)
 		}
-		return errorText(found[0].diagnostics)
+		return harness.ErrorText(found[0].Diagnostics)
 	}
 	says := func(what, text string, parts ...string) {
 		t.Helper()
-		mustSay(t, what+": it", text, parts...)
+		harness.MustSay(t, what+": it", text, parts...)
 	}
 
 	// Who has the tag monitoring is told of vhosts that only others may look into.
-	u.tag("monitoring")
-	p := newProtocol(t, u.broker(), nil)
+	u.Tag("monitoring")
+	p := harness.NewProtocol(t, u.Broker(), nil)
 	entries, warnings := []string{}, ""
-	for _, l := range p.query(t.Context(), nil, false, 1000) {
-		noErrors(t, l.diagnostics)
-		warnings += warningText(l.diagnostics)
-		if l.entry != "" {
-			entries = append(entries, l.vhost+" "+l.entry)
+	for _, l := range p.Query(t.Context(), nil, false, 1000) {
+		harness.NoErrors(t, l.Diagnostics)
+		warnings += harness.WarningText(l.Diagnostics)
+		if l.Entry != "" {
+			entries = append(entries, l.Vhost+" "+l.Entry)
 		}
 	}
-	if !slices.Equal(entries, []string{v.name + " tasks.delay-02"}) {
+	if !slices.Equal(entries, []string{v.Name + " tasks.delay-02"}) {
 		t.Errorf("found %q", entries)
 	}
-	says("a vhost for others", warnings, fmt.Sprintf("Could not list the cascades of vhost %q", hidden.name),
+	says("a vhost for others", warnings, fmt.Sprintf("Could not list the cascades of vhost %q", hidden.Name),
 		"permission denied", "set_permissions")
-	says("a vhost for others, by name", only(p.query(t.Context(), attributes{"vhost": hidden.name}, false, 10)),
-		"permission denied", hidden.name)
-	u.tag("management")
+	says("a vhost for others, by name", only(p.Query(t.Context(), harness.Attributes{"vhost": hidden.Name}, false, 10)),
+		"permission denied", hidden.Name)
+	u.Tag("management")
 
-	says("no vhost", only(p.query(t.Context(), attributes{"vhost": "nowhere"}, false, 10)), `vhost "nowhere"`)
-	says("an empty name", only(p.query(t.Context(), attributes{"vhost": ""}, false, 10)), "vhost")
+	says("no vhost", only(p.Query(t.Context(), harness.Attributes{"vhost": "nowhere"}, false, 10)), `vhost "nowhere"`)
+	says("an empty name", only(p.Query(t.Context(), harness.Attributes{"vhost": ""}, false, 10)), "vhost")
 
-	u.tag("")
-	says("no tag", only(p.query(t.Context(), nil, false, 10)), "permission denied", "set_user_tags <user> management")
-	u.password("another")
-	says("a wrong password", only(p.query(t.Context(), nil, false, 10)), "authentication failed")
-	nobody := *v.broker
+	u.Tag("")
+	says("no tag", only(p.Query(t.Context(), nil, false, 10)), "permission denied", "set_user_tags <user> management")
+	u.Password("another")
+	says("a wrong password", only(p.Query(t.Context(), nil, false, 10)), "authentication failed")
+	nobody := *v.Broker
 	nobody.Endpoint = "http://127.0.0.1:1"
-	says("no broker", only(newProtocol(t, &nobody, attributes{"retry_timeout": "0s"}).query(t.Context(), nil, false,
-		10)), "not reachable", "http://127.0.0.1:1")
-	says("another server", only(newProtocol(t, v.broker, attributes{"endpoint": v.broker.Endpoint +
-		"/elsewhere"}).query(t.Context(), nil, false, 10)),
+	says("no broker", only(harness.NewProtocol(t, &nobody, harness.Attributes{"retry_timeout": "0s"}).Query(t.Context(),
+		nil, false, 10)), "not reachable", "http://127.0.0.1:1")
+	says("another server", only(harness.NewProtocol(t, v.Broker, harness.Attributes{"endpoint": v.Broker.Endpoint +
+		"/elsewhere"}).Query(t.Context(), nil, false, 10)),
 		"not a RabbitMQ management API")
 
 	// One vhost fails in the middle of it all.
-	g := newGateway(t, v.broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
+	g := harness.NewGateway(t, v.Broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
 		case r.URL.Path == "/api/vhosts":
-			fmt.Fprintf(w, `[{"name":%q},{"name":%q}]`, "A down", v.name)
+			fmt.Fprintf(w, `[{"name":%q},{"name":%q}]`, "A down", v.Name)
 		case strings.Contains(r.URL.Path, "/A down"):
 			http.Error(w, "", http.StatusServiceUnavailable)
 		default:
@@ -237,14 +239,14 @@ func TestListErrors(t *testing.T) {
 		}
 		return true
 	})
-	b := *v.broker
+	b := *v.Broker
 	b.Endpoint = g.URL
-	found := newProtocol(t, &b, attributes{"retry_timeout": "0s"}).query(t.Context(), nil, false, 10)
-	if len(found) != 2 || found[1].entry != "tasks.delay-02" {
+	found := harness.NewProtocol(t, &b, harness.Attributes{"retry_timeout": "0s"}).Query(t.Context(), nil, false, 10)
+	if len(found) != 2 || found[1].Entry != "tasks.delay-02" {
 		t.Fatalf("with a vhost that is down: %v", found)
 	}
-	noErrors(t, found[0].diagnostics)
-	says("a vhost that is down", warningText(found[0].diagnostics), `vhost "A down"`, "503")
+	harness.NoErrors(t, found[0].Diagnostics)
+	says("a vhost that is down", harness.WarningText(found[0].Diagnostics), `vhost "A down"`, "503")
 }
 
 // Values that are not known yet keep nothing from being validated, and nothing is listed with them.
@@ -254,15 +256,15 @@ func TestListOfUnknown(t *testing.T) {
 	unknown := tftypes.NewValue(tftypes.String, tftypes.UnknownValue)
 	for _, test := range []struct {
 		what          string
-		provider      *protocol
-		configuration attributes
+		provider      *harness.Protocol
+		configuration harness.Attributes
 	}{
-		{"a vhost", newProtocol(t, b, nil), attributes{"vhost": unknown}},
-		{"a provider", newProtocol(t, b, attributes{"endpoint": unknown}), nil},
+		{"a vhost", harness.NewProtocol(t, b, nil), harness.Attributes{"vhost": unknown}},
+		{"a provider", harness.NewProtocol(t, b, harness.Attributes{"endpoint": unknown}), nil},
 	} {
-		found := test.provider.query(t.Context(), test.configuration, false, 10)
-		if len(found) != 1 || !strings.Contains(errorText(found[0].diagnostics), "not known") {
-			t.Errorf("with %s that is not known: %s", test.what, errorText(found[0].diagnostics))
+		found := test.provider.Query(t.Context(), test.configuration, false, 10)
+		if len(found) != 1 || !strings.Contains(harness.ErrorText(found[0].Diagnostics), "not known") {
+			t.Errorf("with %s that is not known: %s", test.what, harness.ErrorText(found[0].Diagnostics))
 		}
 	}
 }
@@ -270,16 +272,17 @@ func TestListOfUnknown(t *testing.T) {
 // The same by terraform query.
 func TestAccListCascades(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	declared := on(v.broker, "resource \"rabbitmqdelay_cascade\" \"t\" {\n  vhost  = %q\n  name   = \"tasks\"\n  "+
-		"levels = 5\n}\n", v.name)
+	v := harness.NewVhost(t)
+	declared := harness.WithProvider(v.Broker,
+		"resource \"rabbitmqdelay_cascade\" \"t\" {\n  vhost  = %q\n  name   = \"tasks\"\n  levels = 5\n}\n",
+		v.Name)
 	listed := fmt.Sprintf("list \"rabbitmqdelay_cascade\" \"all\" {\n  provider         = rabbitmqdelay\n  "+
-		"include_resource = true\n  config {\n    vhost = %q\n  }\n}\n", v.name)
-	identity := map[string]knownvalue.Check{"vhost": knownvalue.StringExact(v.name),
+		"include_resource = true\n  config {\n    vhost = %q\n  }\n}\n", v.Name)
+	identity := map[string]knownvalue.Check{"vhost": knownvalue.StringExact(v.Name),
 		"entry_exchange": knownvalue.StringExact("tasks.delay-04")}
 	resource.Test(t, resource.TestCase{
 		TerraformVersionChecks:   []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_14_0)},
-		ProtoV6ProviderFactories: factories,
+		ProtoV6ProviderFactories: harness.Providers,
 		Steps: []resource.TestStep{
 			{Config: declared},
 			{Query: true, Config: listed, QueryResultChecks: []querycheck.QueryResultCheck{

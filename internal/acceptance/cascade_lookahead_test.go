@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/plancheck"
 	"github.com/hashicorp/terraform-plugin-testing/terraform"
@@ -24,12 +26,12 @@ func TestAccChangesUnderARunningStream(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
 		for _, parked := range []bool{true, false} {
-			for _, scale := range []delay.Scale{binary(6, 20*time.Millisecond),
+			for _, scale := range []delay.Scale{harness.BinaryScale(6, 20*time.Millisecond),
 				{Base: 10, Levels: 3, Resolution: 2 * time.Millisecond}} {
 				t.Run(fmt.Sprintf("%s, park_unroutable %t, base %d", queueType, parked, scale.Base),
 					func(t *testing.T) {
 						t.Parallel()
-						changesUnderStream(newVhost(t), scale, attributes{"queue_type": queueType,
+						changesUnderStream(harness.NewVhost(t), scale, harness.Attributes{"queue_type": queueType,
 							"park_unroutable": parked})
 					})
 			}
@@ -37,15 +39,15 @@ func TestAccChangesUnderARunningStream(t *testing.T) {
 	}
 }
 
-func changesUnderStream(v *vhost, scale delay.Scale, further attributes) {
-	v.Helper()
-	p := newProtocol(v, v.broker, nil)
-	configuration := attributes{"vhost": v.name, "name": "t", "base": scale.Base, "levels": scale.Levels,
-		"resolution": scale.Resolution.String()}.with(further)
-	p.mustApply(configuration)
+func changesUnderStream(v *harness.Vhost, scale delay.Scale, further harness.Attributes) {
+	v.T.Helper()
+	p := harness.NewProtocol(v.T, v.Broker, nil)
+	configuration := harness.Attributes{"vhost": v.Name, "name": "t", "base": scale.Base, "levels": scale.Levels,
+		"resolution": scale.Resolution.String()}.With(further)
+	p.MustApply(configuration)
 
-	s := v.stream(scale)
-	for _, change := range []attributes{
+	s := newStream(v, scale)
+	for _, change := range []harness.Attributes{
 		{"lookahead": 1},
 		{"lookahead": (scale.Levels + 1) / 2},
 		{"strict_keys": false},
@@ -54,25 +56,25 @@ func changesUnderStream(v *vhost, scale delay.Scale, further attributes) {
 		{"lookahead": scale.Levels, "strict_keys": false},
 		{"lookahead": 2, "strict_keys": true},
 	} {
-		configuration = configuration.with(change)
+		configuration = configuration.With(change)
 		more := s.sent.Load() + 20
-		if p.plan(v.Context(), configuration).replace {
-			v.Fatalf("%v replaces the cascade", change)
+		if p.Plan(v.T.Context(), configuration).Replace {
+			v.T.Fatalf("%v replaces the cascade", change)
 		}
-		p.mustApply(configuration)
-		v.eventually("the stream goes on", func() bool { return s.sent.Load() > more || s.failed.Load() })
+		p.MustApply(configuration)
+		v.Eventually("the stream goes on", func() bool { return s.sent.Load() > more || s.failed.Load() })
 	}
 	s.finish()
-	p.mustApply(nil)
+	p.MustApply(nil)
 }
 
 // The same through Terraform: the change is an update in place.
 func TestAccLookaheadUpdatesInPlace(t *testing.T) {
-	v := newVhost(t)
+	v := harness.NewVhost(t)
 	const levels, unit = 6, 20 * time.Millisecond
 	step := func(arguments string, action plancheck.ResourceActionType, check func()) resource.TestStep {
 		return resource.TestStep{
-			Config: on(v.broker, `
+			Config: harness.WithProvider(v.Broker, `
 resource "rabbitmqdelay_cascade" "t" {
   vhost      = %q
   name       = "t"
@@ -80,7 +82,7 @@ resource "rabbitmqdelay_cascade" "t" {
   resolution = "%s"
   %s
 }
-`, v.name, levels, unit, arguments),
+`, v.Name, levels, unit, arguments),
 			ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{plancheck.ExpectResourceAction(
 				"rabbitmqdelay_cascade.t", action), nothingUnknown("rabbitmqdelay_cascade.t")}},
 			Check: func(*terraform.State) error { check(); return nil },
@@ -88,9 +90,9 @@ resource "rabbitmqdelay_cascade" "t" {
 	}
 	var s *stream
 	resource.ParallelTest(t, resource.TestCase{
-		ProtoV6ProviderFactories: factories,
+		ProtoV6ProviderFactories: harness.Providers,
 		Steps: []resource.TestStep{
-			step("", plancheck.ResourceActionCreate, func() { s = v.stream(binary(levels, unit)) }),
+			step("", plancheck.ResourceActionCreate, func() { s = newStream(v, harness.BinaryScale(levels, unit)) }),
 			step("lookahead = 1", plancheck.ResourceActionUpdate, func() {}),
 			step("lookahead = 4\n  strict_keys = false", plancheck.ResourceActionUpdate, func() { s.finish() }),
 		},
@@ -100,7 +102,7 @@ resource "rabbitmqdelay_cascade" "t" {
 // stream sends messages one after the other, each with a random delay, and waits for a confirmation of
 // each before the next.
 type stream struct {
-	*vhost
+	*harness.Vhost
 	scale     delay.Scale
 	collector *brokertest.Collector
 	stop      context.CancelFunc
@@ -115,18 +117,18 @@ type sentMessage struct {
 	at    time.Time
 }
 
-func (v *vhost) stream(scale delay.Scale) *stream {
-	v.Helper()
-	ctx, stop := context.WithCancel(v.Context())
-	s := &stream{vhost: v, scale: scale, stop: stop, done: make(chan error, 1)}
-	s.collector = v.collect("t.delivery", destination(scale.Levels, "here"))
-	publisher := v.publisher()
+func newStream(v *harness.Vhost, scale delay.Scale) *stream {
+	v.T.Helper()
+	ctx, stop := context.WithCancel(v.T.Context())
+	s := &stream{Vhost: v, scale: scale, stop: stop, done: make(chan error, 1)}
+	s.collector = v.Collect("t.delivery", harness.DestinationKey(scale.Levels, "here"))
+	publisher := v.Publisher()
 	go func() {
 		err := s.run(ctx, publisher)
 		s.failed.Store(err != nil)
 		s.done <- err
 	}()
-	v.eventually("the stream runs", func() bool { return s.sent.Load() > 10 || s.failed.Load() })
+	v.Eventually("the stream runs", func() bool { return s.sent.Load() > 10 || s.failed.Load() })
 	return s
 }
 
@@ -137,8 +139,8 @@ func (s *stream) run(ctx context.Context, publisher *brokertest.Publisher) error
 		if err != nil {
 			return err
 		}
-		s.messages = append(s.messages, sentMessage{delay, brokerTime()})
-		err = publisher.Publish(s.Context(), fmt.Sprintf("t.delay-%02d", s.scale.Levels-1), key,
+		s.messages = append(s.messages, sentMessage{delay, harness.BrokerTime()})
+		err = publisher.Publish(s.T.Context(), fmt.Sprintf("t.delay-%02d", s.scale.Levels-1), key,
 			amqp.Publishing{DeliveryMode: amqp.Persistent, Body: fmt.Append(nil, len(s.messages)-1)})
 		if err != nil {
 			return errors.Join(fmt.Errorf("message %d with a delay of %s", len(s.messages)-1, delay), err)
@@ -150,16 +152,16 @@ func (s *stream) run(ctx context.Context, publisher *brokertest.Publisher) error
 
 // finish ends the stream and checks that each message has arrived, once, and not too early.
 func (s *stream) finish() {
-	s.Helper()
+	s.T.Helper()
 	s.stop()
 	if err := <-s.done; err != nil {
-		s.Error(err)
+		s.T.Error(err)
 	}
 	sent := int(s.sent.Load())
-	s.arrived(s.collector, sent)
-	for name := range s.objects().Queues {
+	s.Arrived(s.collector, sent)
+	for name := range s.Objects().Queues {
 		if strings.HasPrefix(name, "t.delay-") {
-			s.settled(name)
+			s.Settled(name)
 		}
 	}
 	arrivals := s.collector.Arrivals()
@@ -169,21 +171,21 @@ func (s *stream) finish() {
 		seen[string(a.Body)]++
 		var i int
 		if _, err := fmt.Sscan(string(a.Body), &i); err != nil {
-			s.Fatal(err)
+			s.T.Fatal(err)
 		}
 		took := a.At.Sub(s.messages[i].at)
 		if took < s.messages[i].delay {
-			s.Errorf("message %d took %s, asked was %s", i, took, s.messages[i].delay)
+			s.T.Errorf("message %d took %s, asked was %s", i, took, s.messages[i].delay)
 		}
 		latest = max(latest, took-s.messages[i].delay)
 	}
 	for body, n := range seen {
 		if n > 1 {
-			s.Errorf("message %s arrived %d times", body, n)
+			s.T.Errorf("message %s arrived %d times", body, n)
 		}
 	}
 	if len(seen) != sent {
-		s.Errorf("%d different messages arrived of %d", len(seen), sent)
+		s.T.Errorf("%d different messages arrived of %d", len(seen), sent)
 	}
-	s.Logf("%d messages, the latest %s behind its time", sent, latest.Round(time.Millisecond))
+	s.T.Logf("%d messages, the latest %s behind its time", sent, latest.Round(time.Millisecond))
 }

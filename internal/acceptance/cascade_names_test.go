@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/plancheck"
 	"github.com/hashicorp/terraform-plugin-testing/terraform"
@@ -27,7 +29,7 @@ func TestAccNames(t *testing.T) {
 		t.Run(odd, func(t *testing.T) {
 			b := brokertest.Shared(t)
 			name := fmt.Sprintf("%s %06x", odd, rand.IntN(1<<24))
-			v := newVhostNamed(t, b, name)
+			v := harness.NewVhostNamed(t, b, name)
 
 			const levels, unit = 3, 50 * time.Millisecond
 			config := delay.Config{
@@ -37,8 +39,8 @@ func TestAccNames(t *testing.T) {
 				DeliveryExchange: "delivery " + odd, CreateDeliveryExchange: true,
 				StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
 			}
-			want := expand(t, config)
-			configuration := on(b, `
+			want := harness.Expand(t, config)
+			configuration := harness.WithProvider(b, `
 resource "rabbitmqdelay_cascade" "t" {
   vhost             = %s
   name              = %s
@@ -48,15 +50,15 @@ resource "rabbitmqdelay_cascade" "t" {
   queue_name        = %s
   delivery_exchange = %s
 }
-`, quote(name), quote(config.Name), levels, unit, quote(string(config.ExchangeName)),
-				quote(string(config.QueueName)), quote(config.DeliveryExchange))
+`, harness.Quote(name), harness.Quote(config.Name), levels, unit, harness.Quote(string(config.ExchangeName)),
+				harness.Quote(string(config.QueueName)), harness.Quote(config.DeliveryExchange))
 
 			resource.ParallelTest(t, resource.TestCase{
-				ProtoV6ProviderFactories: factories,
+				ProtoV6ProviderFactories: harness.Providers,
 				CheckDestroy: func(*terraform.State) error {
 					used := topology.New() // by the collector
 					used.Exchanges[want.Delivery] = want.Exchanges[want.Delivery]
-					v.mustHold(used)
+					v.MustHold(used)
 					return nil
 				},
 				Steps: []resource.TestStep{
@@ -66,11 +68,11 @@ resource "rabbitmqdelay_cascade" "t" {
 							nothingUnknown("rabbitmqdelay_cascade.t"), planShows("rabbitmqdelay_cascade.t", want),
 						}},
 						Check: func(*terraform.State) error {
-							v.mustHold(want)
-							c := cascadeUnderTest{v, binary(levels, unit), want.Entry, want.Delivery}
-							collector := c.collect(want.Delivery, destination(levels, "here"))
+							v.MustHold(want)
+							c := cascadeUnderTest{v, harness.BinaryScale(levels, unit), want.Entry, want.Delivery}
+							collector := c.Collect(want.Delivery, harness.DestinationKey(levels, "here"))
 							sent := c.send(5, "here")
-							if took := v.arrived(collector, 1)[0].At.Sub(sent); took < 5*unit {
+							if took := v.Arrived(collector, 1)[0].At.Sub(sent); took < 5*unit {
 								t.Errorf("a message with a delay of %s took %s", 5*unit, took)
 							}
 							return nil
@@ -79,14 +81,14 @@ resource "rabbitmqdelay_cascade" "t" {
 					{
 						ResourceName:      "rabbitmqdelay_cascade.t",
 						ImportState:       true,
-						ImportStateId:     importID(name, want.Entry),
+						ImportStateId:     harness.ImportID(name, want.Entry),
 						ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "entry_exchange",
 					},
 					{
 						ResourceName:    "rabbitmqdelay_cascade.t",
 						ImportState:     true,
 						ImportStateKind: resource.ImportBlockWithID,
-						ImportStateId:   importID(name, want.Entry),
+						ImportStateId:   harness.ImportID(name, want.Entry),
 					},
 				},
 			})

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
 	"github.com/hashicorp/terraform-plugin-testing/plancheck"
@@ -20,33 +22,33 @@ import (
 // The shortest cascade: everything is in the plan before anything is on the broker, and after the
 // apply the broker has exactly that.
 func TestAccPlanShowsEverything(t *testing.T) {
-	v := newVhost(t)
-	want := expand(t, delay.Config{Name: "tasks", Levels: 17, CreateDeliveryExchange: true,
+	v := harness.NewVhost(t)
+	want := harness.Expand(t, delay.Config{Name: "tasks", Levels: 17, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
-	configuration := on(v.broker, `
+	configuration := harness.WithProvider(v.Broker, `
 resource "rabbitmqdelay_cascade" "tasks" {
   vhost  = %q
   name   = "tasks"
   levels = 17
 }
-`, v.name)
+`, v.Name)
 	resource.ParallelTest(t, resource.TestCase{
-		ProtoV6ProviderFactories: factories,
-		CheckDestroy:             func(*terraform.State) error { v.mustExport(topology.New()); return nil },
+		ProtoV6ProviderFactories: harness.Providers,
+		CheckDestroy:             func(*terraform.State) error { v.MustExport(topology.New()); return nil },
 		Steps: []resource.TestStep{
 			{
 				Config: configuration,
 				ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: append(planned17,
 					nothingUnknown("rabbitmqdelay_cascade.tasks"),
 					planShows("rabbitmqdelay_cascade.tasks", want),
-					during(func() { v.mustHold(topology.New()) }),
+					during(func() { v.MustHold(topology.New()) }),
 				)},
-				Check: func(*terraform.State) error { v.mustExport(want); return nil },
+				Check: func(*terraform.State) error { v.MustExport(want); return nil },
 			},
 			{
 				Config:           configuration,
-				ConfigPlanChecks: expectEmptyPlan,
-				Check:            func(*terraform.State) error { v.mustExport(want); return nil },
+				ConfigPlanChecks: harness.ExpectEmptyPlan,
+				Check:            func(*terraform.State) error { v.MustExport(want); return nil },
 			},
 		},
 	})

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 )
 
 // The largest cascade of a framework, with full lookahead and everything, applies in a few seconds. In a vhost with
@@ -12,31 +14,31 @@ import (
 // without changes takes one request for each queue and each exchange, and three more.
 func TestAccScale(t *testing.T) {
 	const foreign, mostRequests = 5000, 62
-	v := newVhost(t)
-	counted := newGateway(t, v.broker, nil, nil)
-	proxied := *v.broker
+	v := harness.NewVhost(t)
+	counted := harness.NewGateway(t, v.Broker, nil, nil)
+	proxied := *v.Broker
 	proxied.Endpoint = counted.URL
-	configuration := attributes{"vhost": v.name, "name": "t", "levels": 28}
-	p := newProtocol(t, &proxied, attributes{"retry_timeout": "0s"})
+	configuration := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 28}
+	p := harness.NewProtocol(t, &proxied, harness.Attributes{"retry_timeout": "0s"})
 	measure := func(where string) (figures map[string]time.Duration) {
 		figures = map[string]time.Duration{}
 		for _, step := range []struct {
 			name string
 			do   func()
 		}{
-			{"create", func() { p.mustApply(configuration) }},
-			{"plan", func() { p.mustBeSettled(configuration) }},
-			{"update", func() { p.mustApply(configuration.with(attributes{"lookahead": 1})) }},
-			{"destroy", func() { p.mustApply(nil) }},
+			{"create", func() { p.MustApply(configuration) }},
+			{"plan", func() { p.MustBeSettled(configuration) }},
+			{"update", func() { p.MustApply(configuration.With(harness.Attributes{"lookahead": 1})) }},
+			{"destroy", func() { p.MustApply(nil) }},
 		} {
 			if step.name == "destroy" {
 				// RabbitMQ 3.10 tells the first counts of queues in lists alone, which take longer where others live.
-				v.eventually("RabbitMQ has counted the queues", v.hasStatistics)
+				v.Eventually("RabbitMQ has counted the queues", v.HasStatistics)
 			}
-			before, started := counted.requests.Load(), time.Now()
+			before, started := counted.Requests.Load(), time.Now()
 			step.do()
 			figures[step.name] = time.Since(started)
-			made := counted.requests.Load() - before
+			made := counted.Requests.Load() - before
 			t.Logf("%s: %-8s %6s, %d requests", where, step.name, figures[step.name].Round(time.Millisecond), made)
 			if step.name == "plan" && made > mostRequests {
 				t.Errorf("%s: a plan without changes makes %d requests, the limit is %d", where, made, mostRequests)
@@ -45,7 +47,7 @@ func TestAccScale(t *testing.T) {
 		return figures
 	}
 	empty := measure("empty vhost")
-	v.crowd(foreign)
+	crowd(v, foreign)
 	crowded := measure(fmt.Sprintf("%d foreign queues", foreign))
 	for _, name := range []string{"create", "plan", "update", "destroy"} {
 		took := crowded[name]
@@ -58,32 +60,32 @@ func TestAccScale(t *testing.T) {
 }
 
 // crowd fills the vhost with queues of others, each bound to an exchange of theirs.
-func (v *vhost) crowd(queues int) {
-	v.Helper()
+func crowd(v *harness.Vhost, queues int) {
+	v.T.Helper()
 	started := time.Now()
-	v.declareExchange("others", "topic")
+	v.DeclareExchange("others", "topic")
 	const workers = 8
 	var group sync.WaitGroup
 	for w := range workers {
-		channel, err := v.conn.Channel()
+		channel, err := v.Conn.Channel()
 		if err != nil {
-			v.Fatal(err)
+			v.T.Fatal(err)
 		}
 		group.Go(func() {
 			for i := w; i < queues; i += workers {
 				name := fmt.Sprintf("other-%05d", i)
 				// Transient and exclusive, they cost no disk and go with the connection.
 				if _, err := channel.QueueDeclare(name, false, false, true, false, nil); err != nil {
-					v.Error(err)
+					v.T.Error(err)
 					return
 				}
 				if err := channel.QueueBind(name, name+".#", "others", false, nil); err != nil {
-					v.Error(err)
+					v.T.Error(err)
 					return
 				}
 			}
 		})
 	}
 	group.Wait()
-	v.Logf("%d foreign queues are there after %s", queues, time.Since(started).Round(time.Millisecond))
+	v.T.Logf("%d foreign queues are there after %s", queues, time.Since(started).Round(time.Millisecond))
 }

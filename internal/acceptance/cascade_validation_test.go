@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
@@ -12,153 +14,160 @@ import (
 // What RabbitMQ would refuse, or silently do otherwise, is one error on the attribute that is to blame,
 // before anything is planned.
 var invalid = map[string]struct {
-	configuration    attributes
+	configuration    harness.Attributes
 	attribute, error string
 }{
-	"no levels": {attributes{"name": "t"}, "levels", "levels is missing; give it or max_delay"},
-	"no level": {attributes{"name": "t", "levels": 0}, "levels", "levels is 0; it has to be " +
+	"no levels": {harness.Attributes{"name": "t"}, "levels", "levels is missing; give it or max_delay"},
+	"no level": {harness.Attributes{"name": "t", "levels": 0}, "levels", "levels is 0; it has to be " +
 		"1 or more"},
-	"fewer levels than none": {attributes{"name": "t", "levels": -1}, "levels", "levels is -1; it has to be " +
+	"fewer levels than none": {harness.Attributes{"name": "t", "levels": -1}, "levels", "levels is -1; it has to be " +
 		"1 or more"},
-	"over the TTL ceiling": {attributes{"name": "t", "levels": 30}, "levels", "levels is 30; at a resolution of " +
-		"1s it can be 1 to 29: RabbitMQ accepts no TTL over"},
-	"more levels than any": {attributes{"name": "t", "levels": 40, "resolution": "1ms"}, "levels", "levels is 40"},
-	"levels and max_delay": {attributes{"name": "t", "levels": 5, "max_delay": "32s"}, "levels",
+	"over the TTL ceiling": {harness.Attributes{"name": "t", "levels": 30}, "levels",
+		"levels is 30; at a resolution of " + "1s it can be 1 to 29: RabbitMQ accepts no TTL over"},
+	"more levels than any": {harness.Attributes{"name": "t", "levels": 40, "resolution": "1ms"}, "levels",
+		"levels is 40"},
+	"levels and max_delay": {harness.Attributes{"name": "t", "levels": 5, "max_delay": "32s"}, "levels",
 		"levels is 5, but the max_delay beside it, 32s, takes 6"},
-	"a delay that is too long": {attributes{"name": "t", "max_delay": "200000h"}, "max_delay",
+	"a delay that is too long": {harness.Attributes{"name": "t", "max_delay": "200000h"}, "max_delay",
 		"a coarser resolution reaches further"},
-	"a negative delay": {attributes{"name": "t", "max_delay": "-1s"}, "max_delay", "max_delay is -1s; it " +
+	"a negative delay": {harness.Attributes{"name": "t", "max_delay": "-1s"}, "max_delay", "max_delay is -1s; it " +
 		"has to be positive"},
-	"no delay": {attributes{"name": "t", "max_delay": "0s"}, "max_delay", "max_delay is 0s; it has " +
+	"no delay": {harness.Attributes{"name": "t", "max_delay": "0s"}, "max_delay", "max_delay is 0s; it has " +
 		"to be positive"},
-	"half a level": {attributes{"name": "t", "levels": 4.5}, "levels", "levels is 4.5; it has to be a " +
+	"half a level": {harness.Attributes{"name": "t", "levels": 4.5}, "levels", "levels is 4.5; it has to be a " +
 		"whole number"},
-	"levels without end": {attributes{"name": "t", "levels": 1e30}, "levels", "levels is 1e+30; a number of " +
+	"levels without end": {harness.Attributes{"name": "t", "levels": 1e30}, "levels", "levels is 1e+30; a number of " +
 		"this size cannot be used"},
-	"an unknown preset": {attributes{"preset": "celry"}, "preset", `preset is "celry"; it can be "celery" or ` +
+	"an unknown preset": {harness.Attributes{"preset": "celry"}, "preset", `preset is "celry"; it can be "celery" or ` +
 		`"celery_classic" or "nservicebus" or "nservicebus_v1"`},
-	"half a duration": {attributes{"name": "t", "levels": 4, "drain_timeout": "10"}, "drain_timeout",
+	"half a duration": {harness.Attributes{"name": "t", "levels": 4, "drain_timeout": "10"}, "drain_timeout",
 		`drain_timeout is "10"; write a number and its unit, h, m, s or ms, such as "90s"`},
-	"no duration": {attributes{"name": "t", "max_delay": "36 hours"}, "max_delay",
+	"no duration": {harness.Attributes{"name": "t", "max_delay": "36 hours"}, "max_delay",
 		`max_delay is "36 hours"; write a number and its unit`},
-	"days": {attributes{"name": "t", "max_delay": "2d"}, "max_delay", `max_delay is "2d"; write ` +
+	"days": {harness.Attributes{"name": "t", "max_delay": "2d"}, "max_delay", `max_delay is "2d"; write ` +
 		`a number and its unit`},
-	"a resolution of nothing": {attributes{"name": "t", "levels": 4, "resolution": "0s"}, "resolution",
+	"a resolution of nothing": {harness.Attributes{"name": "t", "levels": 4, "resolution": "0s"}, "resolution",
 		"resolution is 0s; it has to be positive"},
-	"too fine a resolution": {attributes{"name": "t", "levels": 4, "resolution": "100us"}, "resolution",
+	"too fine a resolution": {harness.Attributes{"name": "t", "levels": 4, "resolution": "100us"}, "resolution",
 		"whole milliseconds"},
-	"a crooked resolution": {attributes{"name": "t", "levels": 4, "resolution": "1500us"}, "resolution",
+	"a crooked resolution": {harness.Attributes{"name": "t", "levels": 4, "resolution": "1500us"}, "resolution",
 		"whole milliseconds"},
-	"too coarse a resolution": {attributes{"name": "t", "levels": 1, "resolution": "90000h"}, "resolution",
+	"too coarse a resolution": {harness.Attributes{"name": "t", "levels": 1, "resolution": "90000h"}, "resolution",
 		"longest TTL"},
-	"no name": {attributes{"levels": 4}, "name", "name is missing; give it, or else exchange_name " +
+	"no name": {harness.Attributes{"levels": 4}, "name", "name is missing; give it, or else exchange_name " +
 		"and queue_name and delivery_exchange and park_unroutable = false"},
-	"an empty name":  {attributes{"name": "", "levels": 4}, "name", "name is empty"},
-	"an empty vhost": {attributes{"name": "t", "levels": 4, "vhost": ""}, "vhost", "vhost is empty"},
-	"no name for parking": {attributes{"levels": 4, "exchange_name": "x%d", "queue_name": "q%d",
+	"an empty name":  {harness.Attributes{"name": "", "levels": 4}, "name", "name is empty"},
+	"an empty vhost": {harness.Attributes{"name": "t", "levels": 4, "vhost": ""}, "vhost", "vhost is empty"},
+	"no name for parking": {harness.Attributes{"levels": 4, "exchange_name": "x%d", "queue_name": "q%d",
 		"delivery_exchange": "d"}, "name", "park_unroutable = false"},
-	"a format without a verb": {attributes{"name": "t", "levels": 4, "exchange_name": "x"}, "exchange_name",
+	"a format without a verb": {harness.Attributes{"name": "t", "levels": 4, "exchange_name": "x"}, "exchange_name",
 		"has 0 integer verbs"},
-	"a format with two verbs": {attributes{"name": "t", "levels": 4, "queue_name": "%d.%02d"}, "queue_name",
+	"a format with two verbs": {harness.Attributes{"name": "t", "levels": 4, "queue_name": "%d.%02d"}, "queue_name",
 		"has 2 integer verbs"},
-	"a format with a text verb": {attributes{"name": "t", "levels": 4, "queue_name": "%s.%d"}, "queue_name",
+	"a format with a text verb": {harness.Attributes{"name": "t", "levels": 4, "queue_name": "%s.%d"}, "queue_name",
 		"percent sign that begins no %d"},
-	"a format that ends early": {attributes{"name": "t", "levels": 4, "queue_name": "%d%"}, "queue_name",
+	"a format that ends early": {harness.Attributes{"name": "t", "levels": 4, "queue_name": "%d%"}, "queue_name",
 		"percent sign"},
-	"a long name": {attributes{"name": strings.Repeat("n", 250), "levels": 4}, "name",
+	"a long name": {harness.Attributes{"name": strings.Repeat("n", 250), "levels": 4}, "name",
 		"RabbitMQ allows 255"},
-	"a long vhost": {attributes{"name": strings.Repeat("n", 200), "vhost": strings.Repeat("v", 100),
+	"a long vhost": {harness.Attributes{"name": strings.Repeat("n", 200), "vhost": strings.Repeat("v", 100),
 		"levels": 4}, "name", "inside RabbitMQ"},
-	"a long delivery exchange": {attributes{"name": "t", "levels": 4, "delivery_exchange": strings.Repeat("d", 256)},
-		"delivery_exchange", "256 bytes"},
-	"a reserved name": {attributes{"name": "amq.t", "levels": 4}, "name", "RabbitMQ reserves"},
-	"a control character": {attributes{"name": "t\n", "levels": 4}, "name", "control character. RabbitMQ drops " +
-		"some of them, and the object would have another name. Use a name without"},
-	"one name for two": {attributes{"name": "t", "levels": 4, "delivery_exchange": "t.delay-02"},
+	"a long delivery exchange": {harness.Attributes{"name": "t", "levels": 4,
+		"delivery_exchange": strings.Repeat("d", 256)}, "delivery_exchange", "256 bytes"},
+	"a reserved name": {harness.Attributes{"name": "amq.t", "levels": 4}, "name", "RabbitMQ reserves"},
+	"a control character": {harness.Attributes{"name": "t\n", "levels": 4}, "name",
+		"control character. RabbitMQ drops " +
+			"some of them, and the object would have another name. Use a name without"},
+	"one name for two": {harness.Attributes{"name": "t", "levels": 4, "delivery_exchange": "t.delay-02"},
 		"delivery_exchange", "all names have to differ"},
-	"an unknown queue type": {attributes{"name": "t", "levels": 4, "queue_type": "stream"}, "queue_type",
+	"an unknown queue type": {harness.Attributes{"name": "t", "levels": 4, "queue_type": "stream"}, "queue_type",
 		`queue_type is "stream"; it can be "quorum" or "classic"`},
-	"max_length with classic": {attributes{"name": "t", "levels": 4, "queue_type": "classic", "max_length": 5},
+	"max_length with classic": {harness.Attributes{"name": "t", "levels": 4, "queue_type": "classic", "max_length": 5},
 		"max_length", "loses messages that are dead-lettered into it"},
-	"a leader locator with classic": {attributes{"name": "t", "levels": 4, "queue_type": "classic",
+	"a leader locator with classic": {harness.Attributes{"name": "t", "levels": 4, "queue_type": "classic",
 		"queue_leader_locator": "balanced"}, "queue_leader_locator", "only quorum queues have it"},
-	"a group size with classic": {attributes{"name": "t", "levels": 4, "queue_type": "classic",
+	"a group size with classic": {harness.Attributes{"name": "t", "levels": 4, "queue_type": "classic",
 		"quorum_initial_group_size": 3}, "quorum_initial_group_size", "only quorum queues have it"},
-	"a leader locator with a preset": {attributes{"preset": "celery", "queue_leader_locator": "balanced"},
+	"a leader locator with a preset": {harness.Attributes{"preset": "celery", "queue_leader_locator": "balanced"},
 		"queue_leader_locator", `the queues of preset "celery" have none; leave queue_leader_locator out`},
-	"a max_length of nothing": {attributes{"name": "t", "levels": 4, "max_length": 0}, "max_length",
+	"a max_length of nothing": {harness.Attributes{"name": "t", "levels": 4, "max_length": 0}, "max_length",
 		"max_length is 0; it has to be 1 or more"},
-	"too far a lookahead": {attributes{"name": "t", "levels": 4, "lookahead": 5}, "lookahead",
+	"too far a lookahead": {harness.Attributes{"name": "t", "levels": 4, "lookahead": 5}, "lookahead",
 		"lookahead is 5; with 4 levels it can be 1 (the classic chain) to 4"},
-	"no lookahead": {attributes{"name": "t", "levels": 4, "lookahead": 0}, "lookahead",
+	"no lookahead": {harness.Attributes{"name": "t", "levels": 4, "lookahead": 0}, "lookahead",
 		"lookahead is 0; it has to be 1 or more"},
 	"internal levels of a preset": {
-		attributes{"preset": "celery", "internal_levels": true}, "internal_levels", `preset "celery" has false`,
+		harness.Attributes{"preset": "celery", "internal_levels": true}, "internal_levels", `preset "celery" has false`,
 	},
-	"an impossible drain": {attributes{"name": "t", "levels": 4, "drain_timeout": "-1m"}, "drain_timeout",
+	"an impossible drain": {harness.Attributes{"name": "t", "levels": 4, "drain_timeout": "-1m"}, "drain_timeout",
 		"it has to be positive"},
-	"no drain": {attributes{"name": "t", "levels": 4, "drain_timeout": "soon"}, "drain_timeout",
+	"no drain": {harness.Attributes{"name": "t", "levels": 4, "drain_timeout": "soon"}, "drain_timeout",
 		`drain_timeout is "soon"; write a number and its unit`},
-	"a vhost of dots": {attributes{"name": "t", "vhost": "..", "levels": 4}, "vhost", "management API"},
-	"an exchange of dots": {attributes{"name": "t", "delivery_exchange": "..", "levels": 4}, "delivery_exchange",
-		"management API"},
-	"base 0":  {attributes{"name": "t", "levels": 4, "base": 0}, "base", "base is 0; it can be 2 to 10"},
-	"base 1":  {attributes{"name": "t", "levels": 4, "base": 1}, "base", "base is 1; it can be 2 to 10"},
-	"base 11": {attributes{"name": "t", "levels": 4, "base": 11}, "base", "base is 11; it can be 2 to 10"},
-	"half a base": {attributes{"name": "t", "levels": 4, "base": 2.5}, "base", "base is 2.5; it has to be a whole " +
-		"number"},
-	"negative base": {attributes{"name": "t", "levels": 4, "base": -10}, "base", "base is -10; it can be 2 to 10"},
-	"base 10 of a preset": {attributes{"preset": "celery", "base": 10}, "base",
+	"a vhost of dots": {harness.Attributes{"name": "t", "vhost": "..", "levels": 4}, "vhost", "management API"},
+	"an exchange of dots": {harness.Attributes{"name": "t", "delivery_exchange": "..", "levels": 4},
+		"delivery_exchange", "management API"},
+	"base 0":  {harness.Attributes{"name": "t", "levels": 4, "base": 0}, "base", "base is 0; it can be 2 to 10"},
+	"base 1":  {harness.Attributes{"name": "t", "levels": 4, "base": 1}, "base", "base is 1; it can be 2 to 10"},
+	"base 11": {harness.Attributes{"name": "t", "levels": 4, "base": 11}, "base", "base is 11; it can be 2 to 10"},
+	"half a base": {harness.Attributes{"name": "t", "levels": 4, "base": 2.5}, "base",
+		"base is 2.5; it has to be a whole " + "number"},
+	"negative base": {harness.Attributes{"name": "t", "levels": 4, "base": -10}, "base",
+		"base is -10; it can be 2 to 10"},
+	"base 10 of a preset": {harness.Attributes{"preset": "celery", "base": 10}, "base",
 		"base is 10; presets are base 2, leave base out"},
-	"no verb of the digit": {attributes{"name": "t", "levels": 4, "base": 10, "queue_name": "q%d"}, "queue_name",
+	"no verb of the digit": {harness.Attributes{"name": "t", "levels": 4, "base": 10, "queue_name": "q%d"},
+		"queue_name",
 		`queue_name is "q%d", which has 1 integer verbs. In base 10 write exactly two: first %d or %02d for the ` +
 			"level, then %x or %d for the digit"},
-	"three verbs": {attributes{"name": "t", "levels": 4, "base": 10, "queue_name": "q%d-%x-%x"}, "queue_name",
+	"three verbs": {harness.Attributes{"name": "t", "levels": 4, "base": 10, "queue_name": "q%d-%x-%x"}, "queue_name",
 		"has 3 integer verbs. In base 10 write exactly two"},
-	"the digit before the level": {attributes{"name": "t", "levels": 4, "base": 8, "queue_name": "q%x-%d"},
+	"the digit before the level": {harness.Attributes{"name": "t", "levels": 4, "base": 8, "queue_name": "q%x-%d"},
 		"queue_name", "has %x in the place of the level. Write the level first, as %d or %02d, then the digit, as " +
 			"%x or %d"},
-	"a verb of the digit that is none": {attributes{"name": "t", "levels": 4, "base": 10, "queue_name": "q%d-%s"},
-		"queue_name", "percent sign that begins no %d or %x"},
-	"a digit in base 2": {attributes{"name": "t", "levels": 4, "queue_name": "q%d-%x"}, "queue_name",
+	"a verb of the digit that is none": {harness.Attributes{"name": "t", "levels": 4, "base": 10,
+		"queue_name": "q%d-%s"}, "queue_name", "percent sign that begins no %d or %x"},
+	"a digit in base 2": {harness.Attributes{"name": "t", "levels": 4, "queue_name": "q%d-%x"}, "queue_name",
 		"percent sign that begins no %d"},
-	"a digit in exchange names": {attributes{"name": "t", "levels": 4, "base": 10, "exchange_name": "x%d-%d"},
+	"a digit in exchange names": {harness.Attributes{"name": "t", "levels": 4, "base": 10, "exchange_name": "x%d-%d"},
 		"exchange_name", "has 2 integer verbs. Write exactly one"},
-	"a delay queue like that of parking": {attributes{"name": "t01", "levels": 2, "base": 3,
+	"a delay queue like that of parking": {harness.Attributes{"name": "t01", "levels": 2, "base": 3,
 		"queue_name": "t%d%x.unroutable"}, "queue_name", `gives the name "t01.unroutable" to a second queue; all ` +
 		`names have to differ`},
-	"over the TTL ceiling in base 10": {attributes{"name": "t", "levels": 9, "base": 10}, "levels", "levels is 9; at " +
-		"a resolution of 1s in base 10 it can be 1 to 8: RabbitMQ accepts no TTL over 87600h (ten years)"},
-	"over the TTL ceiling in base 8": {attributes{"name": "t", "levels": 10, "base": 8}, "levels", "levels is 10; at " +
-		"a resolution of 1s in base 8 it can be 1 to 9"},
-	"too coarse a resolution in base 9": {attributes{"name": "t", "levels": 1, "base": 9, "resolution": "11000h"},
-		"resolution", "resolution is 11000h; in base 9 give at most 10950h: the highest digit waits 8 times as long"},
-	"a delay that is too long in base 10": {attributes{"name": "t", "max_delay": "200000h", "base": 10}, "max_delay",
-		"a coarser resolution reaches further"},
-	"levels and max_delay in base 10": {attributes{"name": "t", "levels": 5, "base": 10, "max_delay": "1h"}, "levels",
-		"levels is 5, but the max_delay beside it, 1h, takes 4"},
-	"too far a lookahead in base 10": {attributes{"name": "t", "levels": 4, "base": 10, "lookahead": 5}, "lookahead",
-		"lookahead is 5; with 4 levels it can be 1"},
-	"a long queue name in base 10": {attributes{"name": "t", "levels": 4, "base": 10,
+	"over the TTL ceiling in base 10": {harness.Attributes{"name": "t", "levels": 9, "base": 10}, "levels",
+		"levels is 9; at " +
+			"a resolution of 1s in base 10 it can be 1 to 8: RabbitMQ accepts no TTL over 87600h (ten years)"},
+	"over the TTL ceiling in base 8": {harness.Attributes{"name": "t", "levels": 10, "base": 8}, "levels",
+		"levels is 10; at " + "a resolution of 1s in base 8 it can be 1 to 9"},
+	"too coarse a resolution in base 9": {harness.Attributes{"name": "t", "levels": 1, "base": 9,
+		"resolution": "11000h"}, "resolution",
+		"resolution is 11000h; in base 9 give at most 10950h: the highest digit waits 8 times as long"},
+	"a delay that is too long in base 10": {harness.Attributes{"name": "t", "max_delay": "200000h", "base": 10},
+		"max_delay", "a coarser resolution reaches further"},
+	"levels and max_delay in base 10": {harness.Attributes{"name": "t", "levels": 5, "base": 10, "max_delay": "1h"},
+		"levels", "levels is 5, but the max_delay beside it, 1h, takes 4"},
+	"too far a lookahead in base 10": {harness.Attributes{"name": "t", "levels": 4, "base": 10, "lookahead": 5},
+		"lookahead", "lookahead is 5; with 4 levels it can be 1"},
+	"a long queue name in base 10": {harness.Attributes{"name": "t", "levels": 4, "base": 10,
 		"queue_name": strings.Repeat("n", 250) + "%02d-%x"}, "queue_name", "With the vhost it has 258 bytes inside"},
 }
 
 func TestValidation(t *testing.T) {
 	for name, is := range invalid {
 		t.Run(name, func(t *testing.T) {
-			p := newServer(t)
-			plan := p.plan(t.Context(), is.configuration)
-			if len(plan.diagnostics) != 1 || plan.diagnostics[0].Severity != tfprotov6.DiagnosticSeverityError {
-				t.Fatalf("not one error: %s%s", errorText(plan.diagnostics), warningText(plan.diagnostics))
+			p := harness.NewServer(t)
+			plan := p.Plan(t.Context(), is.configuration)
+			if len(plan.Diagnostics) != 1 || plan.Diagnostics[0].Severity != tfprotov6.DiagnosticSeverityError {
+				t.Fatalf("not one error: %s%s", harness.ErrorText(plan.Diagnostics),
+					harness.WarningText(plan.Diagnostics))
 			}
-			d := plan.diagnostics[0]
+			d := plan.Diagnostics[0]
 			if want := `AttributeName("` + is.attribute + `")`; d.Attribute.String() != want {
 				t.Errorf("the error is on %s, want %s", d.Attribute, want)
 			}
 			if !strings.Contains(d.Detail, is.error) {
 				t.Errorf("the error does not say %q: %s", is.error, d.Detail)
 			}
-			t.Log(errorText(plan.diagnostics))
+			t.Log(harness.ErrorText(plan.Diagnostics))
 		})
 	}
 }
@@ -167,16 +176,17 @@ func TestValidation(t *testing.T) {
 func TestDrainFitsIntoTimeouts(t *testing.T) {
 	for _, operation := range []string{"delete", "update"} {
 		for timeout, fits := range map[string]bool{"5m": false, "10m": false, "11m": true} {
-			p := newServer(t)
-			typ, ok := p.resource.AttributeTypes["timeouts"].(tftypes.Object)
+			p := harness.NewServer(t)
+			typ, ok := p.Resource.AttributeTypes["timeouts"].(tftypes.Object)
 			if !ok {
-				t.Fatalf("timeouts are of type %s", p.resource.AttributeTypes["timeouts"])
+				t.Fatalf("timeouts are of type %s", p.Resource.AttributeTypes["timeouts"])
 			}
-			timeouts := object(t, typ, attributes{operation: timeout})
-			plan := p.plan(t.Context(), attributes{"name": "t", "levels": 4, "drain_timeout": "10m",
+			timeouts := harness.NewObject(t, typ, harness.Attributes{operation: timeout})
+			plan := p.Plan(t.Context(), harness.Attributes{"name": "t", "levels": 4, "drain_timeout": "10m",
 				"timeouts": timeouts})
 			want := "does not fit into timeouts." + operation
-			if got := errorText(plan.diagnostics); (got == "") != fits || !fits && !strings.Contains(got, want) {
+			if got := harness.ErrorText(plan.Diagnostics); (got == "") != fits || !fits &&
+				!strings.Contains(got, want) {
 				t.Errorf("with timeouts.%s = %s: %q", operation, timeout, got)
 			}
 		}
@@ -188,12 +198,12 @@ func TestAccValidation(t *testing.T) {
 	for name, is := range invalid {
 		t.Run(name, func(t *testing.T) {
 			resource.ParallelTest(t, resource.TestCase{
-				ProtoV6ProviderFactories: factories,
+				ProtoV6ProviderFactories: harness.Providers,
 				Steps: []resource.TestStep{{
 					Config: "provider \"rabbitmqdelay\" {\n  endpoint = \"http://127.0.0.1:1\"\n}\n\nresource " +
 						"\"rabbitmqdelay_cascade\" \"t\" {\n" + arguments(is.configuration) + "}\n",
 					PlanOnly:    true,
-					ExpectError: saying(is.error),
+					ExpectError: harness.Saying(is.error),
 				}},
 			})
 		})

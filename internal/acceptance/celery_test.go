@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -24,35 +26,35 @@ func TestCelery(t *testing.T) {
 	t.Parallel()
 	for preset, queueType := range map[delay.Preset]string{delay.Celery: "quorum",
 		delay.CeleryClassic: "classic"} {
-		want := func(v *vhost) topology.Topology {
-			return expand(v, delay.Config{Vhost: v.name, Preset: preset, CreateDeliveryExchange: true})
+		want := func(v *harness.Vhost) topology.Topology {
+			return harness.Expand(v.T, delay.Config{Vhost: v.Name, Preset: preset, CreateDeliveryExchange: true})
 		}
 		t.Run(string(preset)+", on ours", func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			given := attributes{"vhost": v.name, "preset": string(preset)}
-			p := newProtocol(t, v.broker, nil)
-			p.mustApply(given)
-			w := v.startCelery(queueType)
+			v := harness.NewVhost(t)
+			given := harness.Attributes{"vhost": v.Name, "preset": string(preset)}
+			p := harness.NewProtocol(t, v.Broker, nil)
+			p.MustApply(given)
+			w := startCelery(v, queueType)
 			w.mustKeep(1, 5)
 			w.send("retry", "2")
 			w.waitFor("succeeded after 2 retries")
-			p.mustBeSettled(given)
+			p.MustBeSettled(given)
 			w.stop()
-			p.mustApply(nil)
+			p.MustApply(nil)
 		})
 		t.Run(string(preset)+", on theirs", func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			w := v.startCelery(queueType)
+			v := harness.NewVhost(t)
+			w := startCelery(v, queueType)
 			w.mustKeep(1)
-			if left := plan.Repair(want(v), v.objects()).Steps(); len(left) > 0 {
+			if left := plan.Repair(want(v), v.Objects()).Steps(); len(left) > 0 {
 				t.Errorf("Celery declares something else than the preset: %v", left)
 			}
-			given := attributes{"vhost": v.name, "preset": string(preset), "adopt": true}
-			p := newProtocol(t, v.broker, nil)
-			p.mustApply(given)
-			p.mustBeSettled(given)
+			given := harness.Attributes{"vhost": v.Name, "preset": string(preset), "adopt": true}
+			p := harness.NewProtocol(t, v.Broker, nil)
+			p.MustApply(given)
+			p.MustBeSettled(given)
 			w.mustKeep(3)
 		})
 	}
@@ -67,28 +69,28 @@ func TestCeleryRetries(t *testing.T) {
 		delay.CeleryClassic: "classic"} {
 		t.Run(string(preset), func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "preset": string(preset),
-				"force_destroy": true})
-			tasks := readExample(t, "celery", "tasks.py")
+			v := harness.NewVhost(t)
+			harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name,
+				"preset": string(preset), "force_destroy": true})
+			tasks := docstest.ReadExample(t, "celery", "tasks.py")
 			without := strings.Replace(tasks, "@before_task_publish.connect\n", "", 1)
 			if without == tasks {
 				t.Fatal("the example does nothing against it")
 			}
 			directory := t.TempDir()
-			writeExample(t, directory, "tasks.py", without)
-			w := v.startCeleryIn(directory, queueType)
+			docstest.WriteExample(t, directory, "tasks.py", without)
+			w := startCeleryIn(v, directory, queueType)
 			w.send("retry", "1")
 			w.waitFor("Retry in 3s")
 			w.send("8")
 			line := w.waitForOne("succeeded after 1 retries", "asked 8 ")
-			lost, losing := strings.Contains(line, "asked"), strings.HasPrefix(v.broker.Version, "3.")
+			lost, losing := strings.Contains(line, "asked"), strings.HasPrefix(v.Broker.Version, "3.")
 			if lost != losing {
-				t.Errorf("on RabbitMQ %s, the retry is lost: %t", v.broker.Version, lost)
+				t.Errorf("on RabbitMQ %s, the retry is lost: %t", v.Broker.Version, lost)
 			}
-			v.eventually("a quorum queue of RabbitMQ 3 keeps the task", func() bool {
+			v.Eventually("a quorum queue of RabbitMQ 3 keeps the task", func() bool {
 				var queue struct{ Messages int }
-				v.get(&queue, "queues", v.name, "celery_delayed_1")
+				v.Get(&queue, "queues", v.Name, "celery_delayed_1")
 				return (queue.Messages > 0) == (losing && queueType == "quorum")
 			})
 		})
@@ -106,22 +108,22 @@ func needsCelery(t *testing.T) {
 
 // celeryWorker is a worker of examples/celery, or of a folder like that.
 type celeryWorker struct {
-	*vhost
+	*harness.Vhost
 	directory string
 	environ   []string
 	stop      func()
 	lines     chan string
 }
 
-func (v *vhost) startCelery(queueType string) *celeryWorker {
-	v.Helper()
-	return v.startCeleryIn(filepath.Join(examples, "celery"), queueType)
+func startCelery(v *harness.Vhost, queueType string) *celeryWorker {
+	v.T.Helper()
+	return startCeleryIn(v, filepath.Join(docstest.Examples, "celery"), queueType)
 }
 
-func (v *vhost) startCeleryIn(directory, queueType string) *celeryWorker {
-	v.Helper()
-	w := &celeryWorker{vhost: v, directory: directory, lines: make(chan string, 100)}
-	uri := strings.TrimSuffix(v.broker.AMQPURI, "/") + "/" + v.name
+func startCeleryIn(v *harness.Vhost, directory, queueType string) *celeryWorker {
+	v.T.Helper()
+	w := &celeryWorker{Vhost: v, directory: directory, lines: make(chan string, 100)}
+	uri := strings.TrimSuffix(v.Broker.AMQPURI, "/") + "/" + v.Name
 	w.environ = append(os.Environ(), "BROKER_URL="+uri, "DELAY_QUEUE_TYPE="+queueType, "PYTHONDONTWRITEBYTECODE=1",
 		"PYTHONUNBUFFERED=1")
 	command := w.python("-m", "celery", "-A", "tasks", "worker", "--pool=solo", "--loglevel=INFO", "--without-gossip",
@@ -132,7 +134,7 @@ func (v *vhost) startCeleryIn(directory, queueType string) *celeryWorker {
 		err = command.Start()
 	}
 	if err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
 	var log strings.Builder
 	var read sync.WaitGroup
@@ -148,10 +150,10 @@ func (v *vhost) startCeleryIn(directory, queueType string) *celeryWorker {
 		read.Wait()
 		_ = command.Wait() // how it ends says nothing
 	})
-	v.Cleanup(func() {
+	v.T.Cleanup(func() {
 		w.stop()
-		if v.Failed() {
-			v.Log(log.String())
+		if v.T.Failed() {
+			v.T.Log(log.String())
 		}
 	})
 	w.waitFor("ready.")
@@ -159,39 +161,39 @@ func (v *vhost) startCeleryIn(directory, queueType string) *celeryWorker {
 }
 
 func (w *celeryWorker) python(arguments ...string) *exec.Cmd {
-	command := exec.CommandContext(w.Context(), "python3", arguments...)
+	command := exec.CommandContext(w.T.Context(), "python3", arguments...)
 	command.Dir, command.Env = w.directory, w.environ
 	return command
 }
 
 func (w *celeryWorker) waitFor(text string) string {
-	w.Helper()
+	w.T.Helper()
 	return w.waitForOne(text)
 }
 
 // waitForOne waits for a line with one of the texts.
 func (w *celeryWorker) waitForOne(texts ...string) string {
-	w.Helper()
+	w.T.Helper()
 	for line := range w.lines {
 		if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(line, text) }) {
 			return line
 		}
 	}
-	w.Fatalf("the worker ends without saying one of %q", texts)
+	w.T.Fatalf("the worker ends without saying one of %q", texts)
 	return ""
 }
 
 // send runs the program that sends tasks.
 func (w *celeryWorker) send(arguments ...string) {
-	w.Helper()
+	w.T.Helper()
 	if out, err := w.python(append([]string{"tasks.py"}, arguments...)...).CombinedOutput(); err != nil {
-		w.Fatalf("%v\n%s", err, out)
+		w.T.Fatalf("%v\n%s", err, out)
 	}
 }
 
 // mustKeep sends tasks with countdowns in seconds and waits for them.
 func (w *celeryWorker) mustKeep(countdowns ...int) {
-	w.Helper()
+	w.T.Helper()
 	var arguments []string
 	for _, countdown := range countdowns {
 		arguments = append(arguments, fmt.Sprint(countdown))
@@ -202,12 +204,12 @@ func (w *celeryWorker) mustKeep(countdowns ...int) {
 		var asked, waited float64
 		_, figures, _ := strings.Cut(line, "asked ")
 		if _, err := fmt.Sscanf(figures, "%f waited %f", &asked, &waited); err != nil {
-			w.Fatalf("%q: %v", line, err)
+			w.T.Fatalf("%q: %v", line, err)
 		}
 		if waited < asked {
-			w.Errorf("a task with a countdown of %g s ran after %g s", asked, waited)
+			w.T.Errorf("a task with a countdown of %g s ran after %g s", asked, waited)
 		}
-		w.Logf("countdown %g s: %g s", asked, waited)
+		w.T.Logf("countdown %g s: %g s", asked, waited)
 	}
 }
 

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
@@ -28,28 +31,29 @@ func TestAccChecks(t *testing.T) {
 		t.Skip("runs Terraform: set TF_ACC")
 	}
 	t.Parallel()
-	v := newVhost(t)
-	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "tasks", "levels": 17})
-	expanded := expand(t, delay.Config{Vhost: v.name, Name: "tasks", Levels: 17, CreateDeliveryExchange: true,
+	v := harness.NewVhost(t)
+	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "tasks", "levels": 17})
+	expanded := harness.Expand(t, delay.Config{Vhost: v.Name, Name: "tasks", Levels: 17, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
-	tf := newCommandLine(t, "", readExample(t, checksExample, "main.tf"), map[string]string{"vhost": v.name})
-	tf.environ = slices.DeleteFunc(tf.environ, func(variable string) bool {
+	tf := harness.NewCommandLine(t, "", docstest.ReadExample(t, checksExample, "main.tf"),
+		map[string]string{"vhost": v.Name})
+	tf.Environ = slices.DeleteFunc(tf.Environ, func(variable string) bool {
 		return strings.HasPrefix(variable, "TF_LOG")
 	})
-	tf.environ = append(tf.environ, v.broker.Environ()...)
-	tf.needs("1.5.0") // check blocks
+	tf.Environ = append(tf.Environ, v.Broker.Environ()...)
+	tf.Needs("1.5.0") // check blocks
 
-	v.planSays(tf, "Plan: 0 to add", "healthy.txt")
-	v.do(plan.Unbind{Binding: topology.Binding{
+	planSays(v, tf, "Plan: 0 to add", "healthy.txt")
+	v.Do(plan.Unbind{Binding: topology.Binding{
 		Source: "tasks.delay-03", RoutingKey: "*.*.*.*.*.*.*.*.*.*.*.*.*.1.#", DestinationType: topology.ToQueue,
 		Destination: "tasks.delay-03",
 	}})
-	if len(plan.Repair(expanded, v.objects())) == 0 {
+	if len(plan.Repair(expanded, v.Objects())) == 0 {
 		t.Fatal("nothing is damaged")
 	}
-	v.try(v.api.PutPolicy(v.name, "short", rabbithole.Policy{Pattern: "^tasks.delay-00$", ApplyTo: "queues",
+	v.Try(v.API.PutPolicy(v.Name, "short", rabbithole.Policy{Pattern: "^tasks.delay-00$", ApplyTo: "queues",
 		Definition: rabbithole.PolicyDefinition{"message-ttl": 250}}))
-	v.planSays(tf, `policy "short"`, "damaged.txt")
+	planSays(v, tf, `policy "short"`, "damaged.txt")
 }
 
 // TestAccVerdict has the program of the guide judge plans of a cascade and of its checks: alone, and where several
@@ -64,18 +68,18 @@ func TestAccVerdict(t *testing.T) {
 	} else if err != nil {
 		t.Skip("the program of the guide needs python3")
 	}
-	v := newVhost(t)
-	watched := func(configuration string) *commandLine {
-		tf := newCommandLine(t, "", configuration, map[string]string{"vhost": v.name})
-		tf.environ = slices.DeleteFunc(tf.environ, func(variable string) bool {
+	v := harness.NewVhost(t)
+	watched := func(configuration string) *harness.CommandLine {
+		tf := harness.NewCommandLine(t, "", configuration, map[string]string{"vhost": v.Name})
+		tf.Environ = slices.DeleteFunc(tf.Environ, func(variable string) bool {
 			return strings.HasPrefix(variable, "TF_LOG")
 		})
-		tf.environ = append(tf.environ, v.broker.Environ()...)
+		tf.Environ = append(tf.Environ, v.Broker.Environ()...)
 		return tf
 	}
-	checks := watched(readExample(t, checksExample, "main.tf"))
-	checks.needs("1.5.0") // check blocks
-	head, _, _ := strings.Cut(readExample(t, checksExample, "main.tf"), "data ")
+	checks := watched(docstest.ReadExample(t, checksExample, "main.tf"))
+	checks.Needs("1.5.0") // check blocks
+	head, _, _ := strings.Cut(docstest.ReadExample(t, checksExample, "main.tf"), "data ")
 	own := watched(head + `
 resource "rabbitmqdelay_cascade" "tasks" {
   vhost  = var.vhost
@@ -83,39 +87,40 @@ resource "rabbitmqdelay_cascade" "tasks" {
   levels = 17
 }
 `)
-	if out, err := own.run("apply", "-auto-approve"); err != nil {
+	if out, err := own.Run("apply", "-auto-approve"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	const well, drift, check, finding, failed, silent = 0, 2, 3, 4, 5, 6
 
-	own.verdict(well, "all is well")
-	checks.verdict(well, "all is well")
+	verdict(own, well, "all is well")
+	verdict(checks, well, "all is well")
 
-	v.publish("tasks.delay-16", "malformed", "")
-	v.eventually("the count is up to date", func() bool { return v.counted("tasks.unroutable") == 1 })
-	own.verdict(well, "all is well")
-	checks.verdict(check, `failed check: check "tasks_are_delayed_as_declared": Check block assertion failed: `+
+	v.Publish("tasks.delay-16", "malformed", "")
+	v.Eventually("the count is up to date", func() bool { return v.Counted("tasks.unroutable") == 1 })
+	verdict(own, well, "all is well")
+	verdict(checks, check, `failed check: check "tasks_are_delayed_as_declared": Check block assertion failed: `+
 		`Messages with a malformed key`)
 
-	v.do(plan.Unbind{Binding: topology.Binding{
+	v.Do(plan.Unbind{Binding: topology.Binding{
 		Source: "tasks.delay-03", RoutingKey: "*.*.*.*.*.*.*.*.*.*.*.*.*.1.#", DestinationType: topology.ToQueue,
 		Destination: "tasks.delay-03",
 	}})
-	own.verdict(drift, "drift: rabbitmqdelay_cascade.tasks: update", "drift: rabbitmqdelay_cascade.tasks: Objects are "+
-		"not as declared: ", "The binding of exchange tasks.delay-03 to queue tasks.delay-03 with key ",
+	verdict(own, drift, "drift: rabbitmqdelay_cascade.tasks: update",
+		"drift: rabbitmqdelay_cascade.tasks: Objects are not as declared: ",
+		"The binding of exchange tasks.delay-03 to queue tasks.delay-03 with key ",
 		"is gone. Messages with such a key are parked. The next apply makes it again.")
-	checks.verdict(finding, "failed check: ", `finding: check "tasks_are_delayed_as_declared"`)
+	verdict(checks, finding, "failed check: ", `finding: check "tasks_are_delayed_as_declared"`)
 
-	v.try(v.api.PutPolicy(v.name, "short", rabbithole.Policy{Pattern: "^tasks.delay-00$", ApplyTo: "queues",
+	v.Try(v.API.PutPolicy(v.Name, "short", rabbithole.Policy{Pattern: "^tasks.delay-00$", ApplyTo: "queues",
 		Definition: rabbithole.PolicyDefinition{"message-ttl": 250}}))
-	own.verdict(finding, "drift: ", "finding: rabbitmqdelay_cascade.tasks: Something changes what happens to "+
+	verdict(own, finding, "drift: ", "finding: rabbitmqdelay_cascade.tasks: Something changes what happens to "+
 		"messages: ", "messages leave it after 250 ms instead of 1 s")
-	checks.verdict(finding, "failed check: ", `policy "short"`, `check "tasks_arrive"`)
+	verdict(checks, finding, "failed check: ", `policy "short"`, `check "tasks_arrive"`)
 
-	if out, err := own.run("apply", "-auto-approve"); err != nil {
+	if out, err := own.Run("apply", "-auto-approve"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	own.verdict(finding, "finding: ")
+	verdict(own, finding, "finding: ")
 
 	const probed = `
 check "tasks_arrive" {
@@ -139,64 +144,64 @@ provider "rabbitmqdelay" {
 }
 `
 	probe := watched(head + probed)
-	v.do(plan.Unbind{Binding: topology.Binding{
+	v.Do(plan.Unbind{Binding: topology.Binding{
 		Source: "tasks.delay-16", RoutingKey: "0.0.0.0.0.0.0.0.0.0.0.0.0.0.1.*.*.*.#",
 		DestinationType: topology.ToQueue, Destination: "tasks.delay-02",
 	}})
-	probe.verdict(check, "failed check: data.rabbitmqdelay_probe.tasks: ", "has not arrived")
-	probe.environ = append(probe.environ, "RABBITMQ_PASSWORD=wrong")
-	probe.verdict(failed, "error: data.rabbitmqdelay_probe.tasks: RabbitMQ: authentication failed")
+	verdict(probe, check, "failed check: data.rabbitmqdelay_probe.tasks: ", "has not arrived")
+	probe.Environ = append(probe.Environ, "RABBITMQ_PASSWORD=wrong")
+	verdict(probe, failed, "error: data.rabbitmqdelay_probe.tasks: RabbitMQ: authentication failed")
 	away := watched(head + probed + atOnce)
-	away.environ = append(away.environ, "RABBITMQ_ENDPOINT=http://127.0.0.1:1")
-	away.verdict(silent, "no answer: data.rabbitmqdelay_probe.tasks: RabbitMQ: broker not reachable")
-	away.environ = append(away.environ, "RABBITMQ_ENDPOINT="+
+	away.Environ = append(away.Environ, "RABBITMQ_ENDPOINT=http://127.0.0.1:1")
+	verdict(away, silent, "no answer: data.rabbitmqdelay_probe.tasks: RabbitMQ: broker not reachable")
+	away.Environ = append(away.Environ, "RABBITMQ_ENDPOINT="+
 		serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	away.verdict(silent, "no answer: data.rabbitmqdelay_probe.tasks: RabbitMQ: broker does not answer")
+	verdict(away, silent, "no answer: data.rabbitmqdelay_probe.tasks: RabbitMQ: broker does not answer")
 
-	checks.environ = append(checks.environ, "RABBITMQ_PASSWORD=wrong")
-	checks.verdict(failed, "error: data.rabbitmqdelay_cascade.tasks: RabbitMQ: authentication failed")
-	checks = watched(readExample(t, checksExample, "main.tf") + atOnce)
-	checks.environ = append(checks.environ, "RABBITMQ_ENDPOINT=http://127.0.0.1:1")
-	checks.verdict(silent, "no answer: data.rabbitmqdelay_cascade.tasks: RabbitMQ: broker not reachable")
+	checks.Environ = append(checks.Environ, "RABBITMQ_PASSWORD=wrong")
+	verdict(checks, failed, "error: data.rabbitmqdelay_cascade.tasks: RabbitMQ: authentication failed")
+	checks = watched(docstest.ReadExample(t, checksExample, "main.tf") + atOnce)
+	checks.Environ = append(checks.Environ, "RABBITMQ_ENDPOINT=http://127.0.0.1:1")
+	verdict(checks, silent, "no answer: data.rabbitmqdelay_cascade.tasks: RabbitMQ: broker not reachable")
 
-	if err := os.WriteFile(filepath.Join(own.directory, "main.tf"), []byte(head+"resource {"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(own.Directory, "main.tf"), []byte(head+"resource {"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	own.verdict(failed, "error: ")
-	own.judge(nil, failed, "error: the plan is not complete")
+	verdict(own, failed, "error: ")
+	judge(own, nil, failed, "error: the plan is not complete")
 }
 
 // verdict plans as the guide does, and checks what the program says: the exit code, and as many lines as there are
 // texts or more.
-func (tf *commandLine) verdict(code int, says ...string) {
-	tf.t.Helper()
-	todo := tf.command("plan", "-json", "-input=false")
+func verdict(tf *harness.CommandLine, code int, says ...string) {
+	tf.T.Helper()
+	todo := tf.Command("plan", "-json", "-input=false")
 	out, err := todo.Output()
 	var ended *exec.ExitError
 	if err != nil && !errors.As(err, &ended) {
-		tf.t.Fatal(err)
+		tf.T.Fatal(err)
 	}
-	tf.judge(out, code, says...)
+	judge(tf, out, code, says...)
 }
 
-func (tf *commandLine) judge(todo []byte, code int, says ...string) {
-	tf.t.Helper()
-	program, err := filepath.Abs(filepath.Join(examples, checksExample, "verdict.py"))
+func judge(tf *harness.CommandLine, todo []byte, code int, says ...string) {
+	tf.T.Helper()
+	program, err := filepath.Abs(filepath.Join(docstest.Examples, checksExample, "verdict.py"))
 	if err != nil {
-		tf.t.Fatal(err)
+		tf.T.Fatal(err)
 	}
-	command := exec.CommandContext(tf.t.Context(), "python3", program)
+	command := exec.CommandContext(tf.T.Context(), "python3", program)
 	command.Stdin = bytes.NewReader(todo)
 	out, err := command.CombinedOutput()
 	if command.ProcessState == nil {
-		tf.t.Fatal(err)
+		tf.T.Fatal(err)
 	}
 	if got := command.ProcessState.ExitCode(); got != code {
-		tf.t.Errorf("the exit code is %d, not %d:\n%s\nof\n%s", got, code, out, todo)
+		tf.T.Errorf("the exit code is %d, not %d:\n%s\nof\n%s", got, code, out, todo)
 	}
 	for _, text := range says {
 		if !strings.Contains(string(out), text) {
-			tf.t.Errorf("nothing says %q:\n%s\nof\n%s", text, out, todo)
+			tf.T.Errorf("nothing says %q:\n%s\nof\n%s", text, out, todo)
 		}
 	}
 }
@@ -219,7 +224,7 @@ func TestVerdictKnowsTheSummaries(t *testing.T) {
 		}
 	}
 	summaries := regexp.MustCompile(`(?m)^    "(?:RabbitMQ: )?(.*)",$`).FindAllStringSubmatch(
-		readExample(t, checksExample, "verdict.py"), -1)
+		docstest.ReadExample(t, checksExample, "verdict.py"), -1)
 	if len(summaries) < 7 {
 		t.Errorf("the program knows only %q", summaries)
 	}
@@ -231,19 +236,19 @@ func TestVerdictKnowsTheSummaries(t *testing.T) {
 }
 
 // planSays has a plan print a text, and compares all that it prints with a file beside the example.
-func (v *vhost) planSays(tf *commandLine, text, file string) {
-	v.Helper()
-	out, err := tf.run("plan")
+func planSays(v *harness.Vhost, tf *harness.CommandLine, text, file string) {
+	v.T.Helper()
+	out, err := tf.Run("plan")
 	if err != nil || !strings.Contains(out, text) {
-		v.Fatalf("the plan does not say %q: %v\n%s", text, err, out)
+		v.T.Fatalf("the plan does not say %q: %v\n%s", text, err, out)
 	}
-	said := repeatable(out, v.name)
+	said := repeatable(out, v.Name)
 	if os.Getenv("UPDATE_OUTPUT") != "" {
-		if err := os.WriteFile(filepath.Join(examples, checksExample, file), []byte(said), 0o600); err != nil {
-			v.Fatal(err)
+		if err := os.WriteFile(filepath.Join(docstest.Examples, checksExample, file), []byte(said), 0o600); err != nil {
+			v.T.Fatal(err)
 		}
-	} else if want := readExample(v, checksExample, file); said != want {
-		v.Errorf("the plan says\n%s\nand %s has\n%s", said, file, want)
+	} else if want := docstest.ReadExample(v.T, checksExample, file); said != want {
+		v.T.Errorf("the plan says\n%s\nand %s has\n%s", said, file, want)
 	}
 }
 

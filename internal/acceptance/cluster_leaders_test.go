@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
@@ -21,23 +23,23 @@ func TestClusterLeaders(t *testing.T) {
 		c.views = append(c.views, m.Broker)
 	}
 
-	even := attributes{"name": "even", "levels": leadersLevels, "queue_leader_locator": "balanced",
+	even := harness.Attributes{"name": "even", "levels": leadersLevels, "queue_leader_locator": "balanced",
 		"quorum_initial_group_size": 3}
-	balanced := newProtocol(t, c.views[0], nil)
+	balanced := harness.NewProtocol(t, c.views[0], nil)
 	if said := c.apply(balanced, even); said != "" {
 		t.Errorf("an apply with balanced leaders says: %s", said)
 	}
 	c.isSpread("even")
-	imported := newProtocol(t, c.views[1], nil)
-	noErrors(t, imported.importIdentity(t.Context(), "/", c.entry("even")))
-	imported.mustBeSettled(even)
+	imported := harness.NewProtocol(t, c.views[1], nil)
+	harness.NoErrors(t, imported.ImportIdentity(t.Context(), "/", c.entry("even")))
+	imported.MustBeSettled(even)
 
 	// One cascade through each node: the leaders of all of them together are spread.
-	var cascades []*protocol
+	var cascades []*harness.Protocol
 	for i, view := range c.views {
 		name, node := fmt.Sprintf("by%d", i), c.cluster.Members[i].Name
-		p := newProtocol(t, view, nil)
-		said := c.apply(p, attributes{"name": name, "levels": leadersLevels})
+		p := harness.NewProtocol(t, view, nil)
+		said := c.apply(p, harness.Attributes{"name": name, "levels": leadersLevels})
 		if led := c.observe(p, name).leaders[node]; led != leadersLevels {
 			t.Errorf("%s leads %d of %d queues of %s", node, led, leadersLevels, name)
 		}
@@ -47,14 +49,14 @@ func TestClusterLeaders(t *testing.T) {
 		cascades = append(cascades, p)
 	}
 
-	said := warningText(cascades[0].refresh(t.Context()))
+	said := harness.WarningText(cascades[0].Refresh(t.Context()))
 	command := regexp.MustCompile(`(?m)rabbitmq-queues rebalance .*$`).FindString(said)
 	if _, err := c.cluster.Members[1].CLI(t.Context(), "sh", "-c", command); err != nil {
 		t.Fatalf("%s\nThe plan said: %s", err, said)
 	}
 	c.eventually(cascades[0], "the leaders are spread", func(said string) bool { return said == "" })
 	c.isSpread("by0")
-	if said := warningText(cascades[1].refresh(t.Context())); !strings.Contains(said, "29 of 29 leaders") {
+	if said := harness.WarningText(cascades[1].Refresh(t.Context())); !strings.Contains(said, "29 of 29 leaders") {
 		t.Errorf("the command for another cascade has spread this one, too: %s", said)
 	}
 
@@ -75,19 +77,19 @@ func (c *leadersTest) entry(name string) string {
 }
 
 // apply says what the apply warns of.
-func (c *leadersTest) apply(p *protocol, given attributes) string {
+func (c *leadersTest) apply(p *harness.Protocol, given harness.Attributes) string {
 	c.Helper()
 	began := time.Now()
-	diagnostics := p.apply(c.Context(), p.plan(c.Context(), given))
-	noErrors(c, diagnostics)
+	diagnostics := p.Apply(c.Context(), p.Plan(c.Context(), given))
+	harness.NoErrors(c, diagnostics)
 	c.Logf("%s created in %s", given["name"], time.Since(began).Round(time.Millisecond))
-	return warningText(diagnostics)
+	return harness.WarningText(diagnostics)
 }
 
 // nodesFail kills the first node, then the second, and starts both again. It looks through the third.
-func (c *leadersTest) nodesFail(p *protocol) {
+func (c *leadersTest) nodesFail(p *harness.Protocol) {
 	c.Helper()
-	p = p.with(c.views[2], attributes{"retry_timeout": onceMore})
+	p = p.With(c.views[2], harness.Attributes{"retry_timeout": harness.OnceMore})
 	c.must(c.cluster.Members[0].Kill())
 	c.eventually(p, "a node is down", func(said string) bool {
 		return strings.Contains(said, "2 of 3 members online") && c.showsOnline(p, 2)
@@ -114,14 +116,14 @@ func (c *leadersTest) must(err error) {
 }
 
 // says is what a refresh warns of, or why it fails.
-func (c *leadersTest) says(p *protocol) string {
+func (c *leadersTest) says(p *harness.Protocol) string {
 	c.Helper()
-	diagnostics := p.refresh(c.Context())
-	return warningText(diagnostics) + errorText(diagnostics)
+	diagnostics := p.Refresh(c.Context())
+	return harness.WarningText(diagnostics) + harness.ErrorText(diagnostics)
 }
 
 // eventually waits until a refresh says what it has to.
-func (c *leadersTest) eventually(p *protocol, what string, is func(said string) bool) {
+func (c *leadersTest) eventually(p *harness.Protocol, what string, is func(said string) bool) {
 	c.Helper()
 	for began := time.Now(); ; time.Sleep(time.Second) {
 		said := c.says(p)
@@ -129,14 +131,14 @@ func (c *leadersTest) eventually(p *protocol, what string, is func(said string) 
 			c.Logf("%s, after %s: %s", what, time.Since(began).Round(time.Millisecond), said)
 			return
 		}
-		if time.Since(began) > patience {
-			c.Fatalf("%s: after %s, a plan says %q", what, patience, said)
+		if time.Since(began) > harness.Patience {
+			c.Fatalf("%s: after %s, a plan says %q", what, harness.Patience, said)
 		}
 	}
 }
 
 // showsOnline tells whether the data source shows so many members online of each queue.
-func (c *leadersTest) showsOnline(p *protocol, members int64) bool {
+func (c *leadersTest) showsOnline(p *harness.Protocol, members int64) bool {
 	c.Helper()
 	return c.observe(p, "even").online[members] == leadersLevels
 }
@@ -144,7 +146,7 @@ func (c *leadersTest) showsOnline(p *protocol, members int64) bool {
 // isSpread checks that no node leads many more of the queues than another.
 func (c *leadersTest) isSpread(name string) {
 	c.Helper()
-	leaders := c.observe(newProtocol(c, c.views[0], nil), name).leaders
+	leaders := c.observe(harness.NewProtocol(c, c.views[0], nil), name).leaders
 	c.Logf("leaders of %s: %v", name, leaders)
 	for _, m := range c.cluster.Members {
 		if n := leaders[m.Name]; n < leadersLevels/3-1 || n > leadersLevels/3+1 {
@@ -159,18 +161,19 @@ type observedLeaders struct {
 	online  map[int64]int
 }
 
-func (c *leadersTest) observe(p *protocol, name string) observedLeaders {
+func (c *leadersTest) observe(p *harness.Protocol, name string) observedLeaders {
 	c.Helper()
 	o := observedLeaders{map[string]int{}, map[int64]int{}}
-	found, diagnostics := p.observe(c.Context(), cascadeType, attributes{"entry_exchange": c.entry(name)})
-	noErrors(c, diagnostics)
+	found, diagnostics := p.Observe(c.Context(), harness.CascadeType,
+		harness.Attributes{"entry_exchange": c.entry(name)})
+	harness.NoErrors(c, diagnostics)
 	var queues []tftypes.Value
-	c.must(fields(c, found)["queues"].As(&queues))
+	c.must(harness.Fields(c, found)["queues"].As(&queues))
 	for _, q := range queues {
 		var leader string
 		var online big.Float
-		c.must(fields(c, q)["leader"].As(&leader))
-		c.must(fields(c, q)["online_members"].As(&online))
+		c.must(harness.Fields(c, q)["leader"].As(&leader))
+		c.must(harness.Fields(c, q)["online_members"].As(&online))
 		o.leaders[leader]++
 		members, _ := online.Int64()
 		o.online[members]++

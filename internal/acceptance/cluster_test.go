@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
@@ -31,7 +33,7 @@ func TestCluster(t *testing.T) {
 	c := newClusterTest(t, images[0])
 	c.names = names
 
-	c.enter("nothing else happens")
+	c.Enter("nothing else happens")
 	c.wait(20 * time.Second)
 
 	c.stage("a node is killed and comes back", func() {
@@ -40,7 +42,7 @@ func TestCluster(t *testing.T) {
 		time.AfterFunc(500*time.Millisecond, func() { killed <- down.Kill() })
 		c.outlives(down)
 		c.must(<-killed)
-		c.goesOn()
+		c.GoesOn()
 		c.outlives(down)
 		survivor := c.other(down)
 		c.work(survivor)
@@ -59,7 +61,7 @@ func TestCluster(t *testing.T) {
 			c.work(c.other(m))
 			c.cli(m, "rabbitmq-upgrade", "revive")
 			c.cli(m, "rabbitmq-queues", "rebalance", "quorum")
-			c.Logf("leaders %v, then %v", before, c.leaders())
+			c.T.Logf("leaders %v, then %v", before, c.leaders())
 		}
 		c.whole()
 	})
@@ -68,7 +70,7 @@ func TestCluster(t *testing.T) {
 		cut := c.leading()
 		c.must(cut.Cut(t.Context()))
 		c.wait(15 * time.Second) // for every node to see it
-		c.goesOn()
+		c.GoesOn()
 		c.work(c.other(cut))
 		c.refusesToDestroy(c.other(cut))
 		c.isOfNoUse(cut)
@@ -103,23 +105,23 @@ func TestCluster(t *testing.T) {
 		c.stage("the nodes are upgraded to "+image, func() { c.upgrade(image) })
 	}
 
-	c.finish(clusterUnit<<clusterLevels + 4*time.Minute)
-	t.Logf("RabbitMQ %s\n%s", strings.Join(images, ", "), c.table())
+	c.Finish(clusterUnit<<clusterLevels + 4*time.Minute)
+	t.Logf("RabbitMQ %s\n%s", strings.Join(images, ", "), table(c.Traffic))
 
 	// A node less is no reason to refuse: nothing waits any more.
 	down := c.leading()
 	c.must(down.Kill())
 	began := time.Now()
 	p := c.through(c.other(down))
-	noErrors(t, p.refresh(t.Context()))
-	noErrors(t, p.apply(t.Context(), p.plan(t.Context(), nil)))
+	harness.NoErrors(t, p.Refresh(t.Context()))
+	harness.NoErrors(t, p.Apply(t.Context(), p.Plan(t.Context(), nil)))
 	t.Logf("destroyed with a node down in %s", time.Since(began).Round(time.Millisecond))
 	c.must(down.Start(t.Context(), down.Image))
 	c.whole()
 	arrivals := topology.New()
-	arrivals.Queues[c.arrivals()] = topology.Queue{Name: c.arrivals(), Durable: true,
+	arrivals.Queues[c.Arrivals()] = topology.Queue{Name: c.Arrivals(), Durable: true,
 		Arguments: topology.Arguments{"x-queue-type": "quorum"}}
-	c.at(down).mustHold(arrivals)
+	c.at(down).MustHold(arrivals)
 }
 
 const (
@@ -129,11 +131,11 @@ const (
 )
 
 type clusterTest struct {
-	*traffic
+	*harness.Traffic
 	cluster *brokertest.Cluster
 	views   map[*brokertest.Member]*brokertest.Broker // of the members, running or not
-	hand    *protocol                                 // that has the state
-	given   attributes
+	hand    *harness.Protocol                         // that has the state
+	given   harness.Attributes
 	names   *names
 	changes int
 }
@@ -147,12 +149,12 @@ func newClusterTest(t *testing.T, image string) *clusterTest {
 		c.views[m] = m.Broker
 		uris = append(uris, m.AMQPURI)
 	}
-	c.given = attributes{"name": "t", "levels": clusterLevels, "resolution": clusterUnit.String()}
-	c.hand = newProtocol(t, c.views[cluster.Members[0]], nil)
-	c.hand.mustApply(c.given)
-	c.traffic = newTraffic(t, trafficConfig{
-		uris: uris, vhost: "/", name: "t", levels: clusterLevels, unit: clusterUnit,
-		publishers: 6, pause: 10 * time.Millisecond, delay: anyDelay(clusterLevels, clusterUnit),
+	c.given = harness.Attributes{"name": "t", "levels": clusterLevels, "resolution": clusterUnit.String()}
+	c.hand = harness.NewProtocol(t, c.views[cluster.Members[0]], nil)
+	c.hand.MustApply(c.given)
+	c.Traffic = harness.NewTraffic(t, harness.TrafficConfig{
+		URIs: uris, Vhost: "/", Name: "t", Levels: clusterLevels, Unit: clusterUnit,
+		Publishers: 6, Pause: 10 * time.Millisecond, Delay: harness.AnyDelay(clusterLevels, clusterUnit),
 	})
 	c.whole()
 	return c
@@ -174,36 +176,36 @@ func startCluster(t *testing.T, image string) *brokertest.Cluster {
 
 // stage runs a part of the test, and counts apart the messages that are published meanwhile.
 func (c *clusterTest) stage(name string, run func()) {
-	c.Helper()
-	c.enter(name)
+	c.T.Helper()
+	c.Enter(name)
 	began := time.Now()
-	c.mayDouble(func() {
+	c.MayDouble(func() {
 		run()
-		c.goesOn()
+		c.GoesOn()
 	})
-	c.Logf("%s: %s, leaders now %v", name, time.Since(began).Round(time.Second), c.leaders())
+	c.T.Logf("%s: %s, leaders now %v", name, time.Since(began).Round(time.Second), c.leaders())
 }
 
 func (c *clusterTest) must(err error) {
-	c.Helper()
+	c.T.Helper()
 	if err != nil {
-		c.Fatal(err)
+		c.T.Fatal(err)
 	}
 }
 
-func (c *clusterTest) wait(d time.Duration) { sleep(c.Context(), d) }
+func (c *clusterTest) wait(d time.Duration) { harness.Sleep(c.T.Context(), d) }
 
-func (c *clusterTest) whole() { c.Helper(); c.must(c.cluster.WaitWhole(c.Context())) }
+func (c *clusterTest) whole() { c.T.Helper(); c.must(c.cluster.WaitWhole(c.T.Context())) }
 
 func (c *clusterTest) cli(m *brokertest.Member, tool string, args ...string) {
-	c.Helper()
-	_, err := m.CLI(c.Context(), tool, args...)
+	c.T.Helper()
+	_, err := m.CLI(c.T.Context(), tool, args...)
 	c.must(err)
 }
 
 func (c *clusterTest) leaders() map[string]int {
-	c.Helper()
-	leaders, err := c.cluster.Leaders(c.Context())
+	c.T.Helper()
+	leaders, err := c.cluster.Leaders(c.T.Context())
 	c.must(err)
 	return leaders
 }
@@ -224,53 +226,53 @@ func (c *clusterTest) other(than *brokertest.Member) *brokertest.Member {
 }
 
 // at is a look at the vhost through a member.
-func (c *clusterTest) at(m *brokertest.Member) *vhost {
-	return &vhost{TB: c, broker: c.views[m], name: "/", api: management(c, c.views[m])}
+func (c *clusterTest) at(m *brokertest.Member) *harness.Vhost {
+	return &harness.Vhost{T: c.T, Broker: c.views[m], Name: "/", API: harness.Management(c.T, c.views[m])}
 }
 
 // through puts the cascade into the hands of a provider that talks to the member.
-func (c *clusterTest) through(m *brokertest.Member) *protocol {
-	c.Helper()
-	c.hand = c.hand.with(c.views[m], nil)
+func (c *clusterTest) through(m *brokertest.Member) *harness.Protocol {
+	c.T.Helper()
+	c.hand = c.hand.With(c.views[m], nil)
 	return c.hand
 }
 
 // work plans, changes the lookahead, and repairs a damage, all through one member.
 func (c *clusterTest) work(m *brokertest.Member) {
-	c.Helper()
+	c.T.Helper()
 	p := c.through(m)
 	began := time.Now()
-	p.mustBeSettled(c.given)
+	p.MustBeSettled(c.given)
 	planned := time.Since(began)
 
 	c.changes++
 	c.given["lookahead"] = 1 + c.changes*5%clusterLevels
 	began = time.Now()
-	p.mustApply(c.given)
+	p.MustApply(c.given)
 	changed := time.Since(began)
 
 	v := c.at(m)
-	desired := v.objects()
+	desired := v.Objects()
 	victim := slices.IndexFunc(desired.Bindings.Sorted(),
 		func(b topology.Binding) bool { return strings.HasPrefix(b.Source, "t.delay-") })
-	v.do(plan.Unbind{Binding: desired.Bindings.Sorted()[victim]})
-	noErrors(c, p.refresh(c.Context()))
-	if p.plan(c.Context(), c.given).isEmpty(p.state) {
-		c.Errorf("a binding is missing, and the plan through %s is empty", m.Name)
+	v.Do(plan.Unbind{Binding: desired.Bindings.Sorted()[victim]})
+	harness.NoErrors(c.T, p.Refresh(c.T.Context()))
+	if p.Plan(c.T.Context(), c.given).IsEmpty(p.State) {
+		c.T.Errorf("a binding is missing, and the plan through %s is empty", m.Name)
 	}
 	began = time.Now()
-	p.mustApply(c.given)
-	c.Logf("through %s: planned in %s, lookahead changed in %s, repaired in %s", m.Name,
+	p.MustApply(c.given)
+	c.T.Logf("through %s: planned in %s, lookahead changed in %s, repaired in %s", m.Name,
 		planned.Round(time.Millisecond), changed.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
-	p.mustBeSettled(c.given)
-	v.mustHold(desired)
-	c.goesOn()
+	p.MustBeSettled(c.given)
+	v.MustHold(desired)
+	c.GoesOn()
 }
 
 // outlives changes the lookahead through a name that has the addresses of all nodes. That of a dying or dead one is
 // first: an endpoint needs no list.
 func (c *clusterTest) outlives(dying *brokertest.Member) {
-	c.Helper()
+	c.T.Helper()
 	addresses := []string{dying.Address()}
 	for _, m := range c.cluster.Members {
 		if m != dying {
@@ -281,14 +283,14 @@ func (c *clusterTest) outlives(dying *brokertest.Member) {
 	named := *c.views[dying]
 	named.Endpoint = strings.Replace(named.Endpoint, addresses[0], clusterHost, 1)
 	named.AMQPURI = strings.Replace(named.AMQPURI, addresses[0], clusterHost, 1)
-	p := c.hand.with(&named, nil)
+	p := c.hand.With(&named, nil)
 	for range 3 {
 		c.changes++
 		c.given["lookahead"] = 1 + c.changes*5%clusterLevels
 		began := time.Now()
-		p.mustApply(c.given)
-		p.mustBeSettled(c.given)
-		c.Logf("through a name with three addresses: changed and planned in %s",
+		p.MustApply(c.given)
+		p.MustBeSettled(c.given)
+		c.T.Logf("through a name with three addresses: changed and planned in %s",
 			time.Since(began).Round(time.Millisecond))
 	}
 	c.hand = p
@@ -296,87 +298,88 @@ func (c *clusterTest) outlives(dying *brokertest.Member) {
 
 // refusesToDestroy tries to, through a member with a majority: messages wait.
 func (c *clusterTest) refusesToDestroy(m *brokertest.Member) {
-	c.Helper()
+	c.T.Helper()
 	p := c.through(m)
-	noErrors(c, p.refresh(c.Context()))
-	before := c.at(m).objects()
+	harness.NoErrors(c.T, p.Refresh(c.T.Context()))
+	before := c.at(m).Objects()
 	began := time.Now()
-	text := errorText(p.apply(c.Context(), p.plan(c.Context(), nil)))
-	c.Logf("destroying through %s was refused in %s: %.200s", m.Name, time.Since(began).Round(time.Millisecond), text)
+	text := harness.ErrorText(p.Apply(c.T.Context(), p.Plan(c.T.Context(), nil)))
+	c.T.Logf("destroying through %s was refused in %s: %.200s", m.Name, time.Since(began).Round(time.Millisecond), text)
 	if !strings.Contains(text, "t.delay-") {
-		c.Errorf("destroying through %s: %q", m.Name, text)
+		c.T.Errorf("destroying through %s: %q", m.Name, text)
 	}
-	c.at(m).mustHold(before)
+	c.at(m).MustHold(before)
 }
 
 // isOfNoUse tries to work through a member that has no majority. It may show the cascade as it was; it must not
 // show it as gone, and can neither change nor destroy it.
 func (c *clusterTest) isOfNoUse(m *brokertest.Member) {
-	c.Helper()
-	p := c.hand.with(c.views[m], attributes{"retry_timeout": onceMore})
+	c.T.Helper()
+	p := c.hand.With(c.views[m], harness.Attributes{"retry_timeout": harness.OnceMore})
 	began := time.Now()
-	text := errorText(p.refresh(c.Context()))
-	c.Logf("reading through %s, without a majority: %s, %.300q", m.Name, time.Since(began).Round(time.Millisecond),
+	text := harness.ErrorText(p.Refresh(c.T.Context()))
+	c.T.Logf("reading through %s, without a majority: %s, %.300q", m.Name, time.Since(began).Round(time.Millisecond),
 		text)
-	if p.state.IsNull() {
-		c.Fatalf("%s says that everything is gone", m.Name)
+	if p.State.IsNull() {
+		c.T.Fatalf("%s says that everything is gone", m.Name)
 	}
 	c.changes++
 	lookahead := 1 + c.changes*5%clusterLevels
 	began = time.Now()
-	text = errorText(p.apply(c.Context(), p.plan(c.Context(), c.given.with(attributes{"lookahead": lookahead}))))
-	c.Logf("changing the lookahead through %s, without a majority: %s, %.300q", m.Name,
+	text = harness.ErrorText(p.Apply(c.T.Context(), p.Plan(c.T.Context(),
+		c.given.With(harness.Attributes{"lookahead": lookahead}))))
+	c.T.Logf("changing the lookahead through %s, without a majority: %s, %.300q", m.Name,
 		time.Since(began).Round(time.Millisecond), text)
 	if text == "" {
-		c.Errorf("%s changes the cascade without a majority", m.Name)
+		c.T.Errorf("%s changes the cascade without a majority", m.Name)
 	}
 	began = time.Now()
-	text = errorText(p.apply(c.Context(), p.plan(c.Context(), nil)))
-	c.Logf("destroying through %s, without a majority: %s, %.300q", m.Name, time.Since(began).Round(time.Millisecond),
+	text = harness.ErrorText(p.Apply(c.T.Context(), p.Plan(c.T.Context(), nil)))
+	c.T.Logf("destroying through %s, without a majority: %s, %.300q", m.Name, time.Since(began).Round(time.Millisecond),
 		text)
-	if text == "" || p.state.IsNull() {
-		c.Fatalf("%s destroys without a majority", m.Name)
+	if text == "" || p.State.IsNull() {
+		c.T.Fatalf("%s destroys without a majority", m.Name)
 	}
 }
 
 // regain applies the configuration from before the changes that were tried without a majority. One of these may have
 // come through later.
 func (c *clusterTest) regain(m *brokertest.Member) {
-	c.Helper()
+	c.T.Helper()
 	p := c.through(m)
-	noErrors(c, p.refresh(c.Context()))
-	todo := p.plan(c.Context(), c.given)
-	c.Logf("with a majority again, there is nothing to repair: %t", todo.isEmpty(p.state))
-	noErrors(c, p.apply(c.Context(), todo))
+	harness.NoErrors(c.T, p.Refresh(c.T.Context()))
+	todo := p.Plan(c.T.Context(), c.given)
+	c.T.Logf("with a majority again, there is nothing to repair: %t", todo.IsEmpty(p.State))
+	harness.NoErrors(c.T, p.Apply(c.T.Context(), todo))
 }
 
 // roll restarts a member with an image as its operator would. The image may be one that the member refuses.
 func (c *clusterTest) roll(m *brokertest.Member, image string) error {
-	c.Helper()
+	c.T.Helper()
 	c.cli(m, "rabbitmq-upgrade", "await_online_quorum_plus_one")
 	c.cli(m, "rabbitmq-upgrade", "drain")
-	c.must(m.Shutdown(c.Context()))
-	if err := m.Start(c.Context(), image); err != nil {
+	c.must(m.Shutdown(c.T.Context()))
+	if err := m.Start(c.T.Context(), image); err != nil {
 		return err
 	}
 	c.whole()
-	c.goesOn()
+	c.GoesOn()
 	return nil
 }
 
 // upgrade upgrades one member after the other. A member that does not start with the image gets its own again.
 func (c *clusterTest) upgrade(image string) {
-	c.Helper()
+	c.T.Helper()
 	m := c.cluster.Members[0]
 	c.cli(m, "rabbitmqctl", "enable_feature_flag", "all")
 	// Khepri has to be asked for one by one in 4.0, and is required from 4.3 on.
-	_, err := m.CLI(c.Context(), "rabbitmqctl", "enable_feature_flag", "--opt-in", "khepri_db")
-	c.Logf("feature flag khepri_db: %v", err)
+	_, err := m.CLI(c.T.Context(), "rabbitmqctl", "enable_feature_flag", "--opt-in", "khepri_db")
+	c.T.Logf("feature flag khepri_db: %v", err)
 	for _, m := range c.cluster.Members {
 		was := m.Image
 		if err := c.roll(m, image); err != nil {
-			c.Logf("%s does not start with %s in a cluster of %s: %v", m.Name, image, was, err)
-			c.must(m.Start(c.Context(), was))
+			c.T.Logf("%s does not start with %s in a cluster of %s: %v", m.Name, image, was, err)
+			c.must(m.Start(c.T.Context(), was))
 			c.whole()
 			c.work(m)
 			return
@@ -386,15 +389,15 @@ func (c *clusterTest) upgrade(image string) {
 }
 
 // table is the account of each stage in a line.
-func (f *traffic) table() string {
+func table(f *harness.Traffic) string {
 	text := "| while | confirmed | not confirmed, published again | lost | delivered | late p50 | p99 | most | early " +
 		"| doubled | of those published again | parked |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n"
-	for _, name := range f.order {
-		s := f.stages[name]
-		text += fmt.Sprintf("| %s | %d | %d | %d | %d | %s | %s | %s | %d | %d | %d | %d |\n", name, s.confirmed,
-			s.returned+s.unsure, len(s.lost),
-			s.delivered, s.late.quantile(0.5), s.late.quantile(0.99), s.late.most.Round(time.Millisecond), s.early,
-			s.doubled, s.twice, s.parked)
+	for _, name := range f.Order {
+		s := f.Stages[name]
+		text += fmt.Sprintf("| %s | %d | %d | %d | %d | %s | %s | %s | %d | %d | %d | %d |\n", name, s.Confirmed,
+			s.Returned+s.Unsure, len(s.Lost),
+			s.Delivered, s.Late.Quantile(0.5), s.Late.Quantile(0.99), s.Late.Most.Round(time.Millisecond), s.Early,
+			s.Doubled, s.Twice, s.Parked)
 	}
 	return text
 }
@@ -438,9 +441,9 @@ func clusterRate(t *testing.T, image string, members int) rate {
 func measureRate(t *testing.T, b *brokertest.Broker) rate {
 	t.Helper()
 	const publishers, during, warmUp = 16, 8 * time.Second, 2 * time.Second
-	given := attributes{"name": "rate", "levels": clusterLevels, "force_destroy": true}
-	p := newProtocol(t, b, nil)
-	p.mustApply(given)
+	given := harness.Attributes{"name": "rate", "levels": clusterLevels, "force_destroy": true}
+	p := harness.NewProtocol(t, b, nil)
+	p.MustApply(given)
 	connection, err := b.Dial("/")
 	if err != nil {
 		t.Fatal(err)
@@ -456,8 +459,8 @@ func measureRate(t *testing.T, b *brokertest.Broker) rate {
 		}
 		together.Go(func() {
 			for began := time.Now(); began.Before(begin.Add(during)); began = time.Now() {
-				key := routingKey(t, time.Hour+time.Duration(rand.IntN(1<<16))*time.Second, clusterLevels, time.Second,
-					trafficAddress)
+				key := harness.RoutingKey(t, time.Hour+time.Duration(rand.IntN(1<<16))*time.Second, clusterLevels,
+					time.Second, harness.TrafficAddress)
 				err := publisher.Publish(t.Context(), fmt.Sprintf("rate.delay-%02d", clusterLevels-1), key,
 					amqp.Publishing{DeliveryMode: amqp.Persistent, Body: make([]byte, 256)})
 				if err != nil {
@@ -472,7 +475,7 @@ func measureRate(t *testing.T, b *brokertest.Broker) rate {
 	}
 	together.Wait()
 	all := slices.Sorted(slices.Values(slices.Concat(took...)))
-	p.mustApply(nil)
+	p.MustApply(nil)
 	if len(all) == 0 {
 		t.Fatal("nothing was published")
 	}

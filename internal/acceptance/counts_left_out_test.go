@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
@@ -14,27 +16,27 @@ import (
 // plan says that it does not know, and a destroy is refused.
 func TestCountsAreLeftOut(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	given := attributes{"vhost": v.name, "name": "t", "levels": 3, "resolution": "1h"}
-	p := newProtocol(t, v.broker, nil)
-	p.mustApply(given)
-	v.publish("t.delay-02", "1.0.0.later", "")
-	v.eventually("the counts are up to date", func() bool {
-		return v.counted("t.delay-02") == 1 && v.hasStatistics()
+	v := harness.NewVhost(t)
+	given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 3, "resolution": "1h"}
+	p := harness.NewProtocol(t, v.Broker, nil)
+	p.MustApply(given)
+	v.Publish("t.delay-02", "1.0.0.later", "")
+	v.Eventually("the counts are up to date", func() bool {
+		return v.Counted("t.delay-02") == 1 && v.HasStatistics()
 	})
-	before := v.objects()
+	before := v.Objects()
 	var all atomic.Bool
-	front := v.withoutCounts(func(queue string) bool { return all.Load() || queue == "t.delay-00" })
+	front := withoutCounts(v, func(queue string) bool { return all.Load() || queue == "t.delay-00" })
 
-	found, diagnostics := newProtocol(t, front, nil).observe(t.Context(), cascadeType, attributes{"vhost": v.name,
-		"entry_exchange": "t.delay-02"})
-	noErrors(t, diagnostics)
-	whole := fields(t, found)
+	found, diagnostics := harness.NewProtocol(t, front, nil).Observe(t.Context(), harness.CascadeType,
+		harness.Attributes{"vhost": v.Name, "entry_exchange": "t.delay-02"})
+	harness.NoErrors(t, diagnostics)
+	whole := harness.Fields(t, found)
 	var queues []tftypes.Value
 	if err := whole["queues"].As(&queues); err != nil {
 		t.Fatal(err)
 	}
-	lowest, highest := fields(t, queues[0]), fields(t, queues[2])
+	lowest, highest := harness.Fields(t, queues[0]), harness.Fields(t, queues[2])
 	for name, is := range map[string]struct {
 		value tftypes.Value
 		want  any
@@ -50,35 +52,35 @@ func TestCountsAreLeftOut(t *testing.T) {
 			t.Errorf("%s are %s, want %v", name, is.value, is.want)
 		}
 	}
-	broken := p.with(front, nil)
-	says := func(what, part string, configuration attributes) plannedChange {
+	broken := p.With(front, nil)
+	says := func(what, part string, configuration harness.Attributes) harness.PlannedChange {
 		t.Helper()
-		noErrors(t, broken.refresh(t.Context()))
-		plan := broken.plan(t.Context(), configuration)
-		if text := warningText(plan.diagnostics); !strings.Contains(text, part) {
+		harness.NoErrors(t, broken.Refresh(t.Context()))
+		plan := broken.Plan(t.Context(), configuration)
+		if text := harness.WarningText(plan.Diagnostics); !strings.Contains(text, part) {
 			t.Errorf("the plan of %s does not say %q: %s", what, part, text)
 		}
 		return plan
 	}
-	rebuilt := given.with(attributes{"resolution": "2h"})
+	rebuilt := given.With(harness.Attributes{"resolution": "2h"})
 	says("a rebuild", "1 message is on the way through it now, by the last count, which may be some seconds old. "+
 		"There may be more: RabbitMQ leaves out the counts of some of its queues.", rebuilt)
 
 	all.Store(true)
 	const unknown = "How many messages wait in it is not known: RabbitMQ leaves out the counts of some of its queues."
 	says("a rebuild", unknown, rebuilt)
-	v.purge("t.delay-02") // which AMQP would count
+	v.Purge("t.delay-02") // which AMQP would count
 	plan := says("a destroy", unknown, nil)
-	text := errorText(broken.apply(t.Context(), plan))
-	mustSay(t, "the error of the destroy", text, "does not say how many there are",
+	text := harness.ErrorText(broken.Apply(t.Context(), plan))
+	harness.MustSay(t, "the error of the destroy", text, "does not say how many there are",
 		"RabbitMQ 4.3.0 to 4.3.3 leave out the counts", "Nothing of it is gone")
-	v.mustHold(before)
+	v.MustHold(before)
 }
 
 // withoutCounts is the broker behind a gateway that leaves out the counts of some queues.
-func (v *vhost) withoutCounts(of func(queue string) bool) *brokertest.Broker {
-	v.Helper()
-	return newRewriter(v, v.broker, func(_ string, object map[string]any) {
+func withoutCounts(v *harness.Vhost, of func(queue string) bool) *brokertest.Broker {
+	v.T.Helper()
+	return harness.NewRewriter(v.T, v.Broker, func(_ string, object map[string]any) {
 		name, _ := object["name"].(string)
 		if !of(name) {
 			return

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -20,10 +22,10 @@ func TestAccDecommissioning(t *testing.T) {
 		t.Skip("runs Terraform: set TF_ACC")
 	}
 	t.Parallel()
-	v := newVhost(t)
-	v.declareQueue("billing", nil)
-	variables := map[string]string{"vhost": v.name}
-	tf := newCommandLine(t, "", `
+	v := harness.NewVhost(t)
+	v.DeclareQueue("billing", nil)
+	variables := map[string]string{"vhost": v.Name}
+	tf := harness.NewCommandLine(t, "", `
 terraform {
   required_providers {
     rabbitmqdelay = { source = "rabbitmqdelay/rabbitmqdelay" }
@@ -46,12 +48,12 @@ resource "rabbitmqdelay_destination" "billing" {
   queue             = "billing"
 }
 `, variables)
-	look := newCommandLine(t, "", readExample(t, decommissioningExample, "main.tf"), variables)
-	tf.environ = append(tf.environ, v.broker.Environ()...)
-	look.environ = append(look.environ, v.broker.Environ()...)
-	must := func(tf *commandLine, arguments ...string) string {
+	look := harness.NewCommandLine(t, "", docstest.ReadExample(t, decommissioningExample, "main.tf"), variables)
+	tf.Environ = append(tf.Environ, v.Broker.Environ()...)
+	look.Environ = append(look.Environ, v.Broker.Environ()...)
+	must := func(tf *harness.CommandLine, arguments ...string) string {
 		t.Helper()
-		output, err := tf.run(arguments...)
+		output, err := tf.Run(arguments...)
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", arguments, err, output)
 		}
@@ -72,36 +74,36 @@ resource "rabbitmqdelay_destination" "billing" {
 	must(tf, "apply", "-auto-approve", "-no-color")
 	const delay = 64 * time.Second // so long that a slow machine sees it waiting
 	published := time.Now()
-	v.publish("tasks.delay-07", "0.1.0.0.0.0.0.0.billing", "")
-	v.publish("tasks.delay-07", "malformed", "")
-	v.eventually("the counts are up to date", func() bool {
-		return v.counted("tasks.delay-06") == 1 && v.counted("tasks.unroutable") == 1 && v.hasStatistics()
+	v.Publish("tasks.delay-07", "0.1.0.0.0.0.0.0.billing", "")
+	v.Publish("tasks.delay-07", "malformed", "")
+	v.Eventually("the counts are up to date", func() bool {
+		return v.Counted("tasks.delay-06") == 1 && v.Counted("tasks.unroutable") == 1 && v.HasStatistics()
 	})
 	longest := delay + 63*time.Second // in the lower levels
 	if r := left(); r.Messages != 1 || r.Unroutable != 1 || r.Until == nil ||
 		r.Until.Before(published.Add(longest).Truncate(time.Second)) || r.Until.After(time.Now().Add(longest)) {
 		t.Errorf("left are %+v", r)
 	}
-	if output, err := tf.run("destroy", "-auto-approve", "-no-color"); err == nil ||
+	if output, err := tf.Run("destroy", "-auto-approve", "-no-color"); err == nil ||
 		!strings.Contains(output, "tasks.delay-06") {
 		t.Fatalf("the destroy with a message: %v\n%s", err, output)
 	}
-	v.eventually("the message arrives", func() bool { return v.depth("billing") == 1 })
-	v.eventually("nothing waits", func() bool { r := left(); return r.Messages == 0 && r.Until == nil })
-	there := v.objects()
-	if output, err := tf.run("destroy", "-auto-approve", "-no-color"); err == nil ||
+	v.Eventually("the message arrives", func() bool { return v.Depth("billing") == 1 })
+	v.Eventually("nothing waits", func() bool { r := left(); return r.Messages == 0 && r.Until == nil })
+	there := v.Objects()
+	if output, err := tf.Run("destroy", "-auto-approve", "-no-color"); err == nil ||
 		!strings.Contains(output, "tasks.unroutable") {
 		t.Fatalf("the destroy with an unroutable message: %v\n%s", err, output)
 	}
 	withoutDestination := there.Clone()
 	delete(withoutDestination.Bindings, topology.Binding{Source: "tasks.delivery", Destination: "billing",
-		DestinationType: topology.ToQueue, RoutingKey: destination(8, "billing")})
-	v.mustHold(withoutDestination)
+		DestinationType: topology.ToQueue, RoutingKey: harness.DestinationKey(8, "billing")})
+	v.MustHold(withoutDestination)
 	must(tf, "apply", "-auto-approve", "-no-color")
-	v.mustHold(there)
-	v.purge("tasks.unroutable")
+	v.MustHold(there)
+	v.Purge("tasks.unroutable")
 	must(tf, "destroy", "-auto-approve", "-no-color")
-	if v.depth("billing") != 1 {
+	if v.Depth("billing") != 1 {
 		t.Error("the message is gone from the receiver's queue")
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	amqp10 "github.com/Azure/go-amqp"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
@@ -27,9 +29,9 @@ import (
 // retried is a change that would delete the queue, which delays messages.
 type retried struct {
 	resource string // a cascade, if nothing is said
-	provider attributes
-	given    attributes
-	change   attributes // of the attributes given; nil destroys all
+	provider harness.Attributes
+	given    harness.Attributes
+	change   harness.Attributes // of the attributes given; nil destroys all
 	queue    string
 	operator bool // the policy is one of operators
 }
@@ -37,8 +39,8 @@ type retried struct {
 const retriedMessages = 3
 
 var (
-	retriedTasks  = attributes{"name": "t", "levels": 2, "resolution": "1h"}
-	retriedLadder = attributes{"name": "t", "delays": textSet("1h", "2h")}
+	retriedTasks  = harness.Attributes{"name": "t", "levels": 2, "resolution": "1h"}
+	retriedLadder = harness.Attributes{"name": "t", "delays": harness.TextSet("1h", "2h")}
 )
 
 // Each change is refused, at once after messages were put back. The error says how long the queue delays them. All of
@@ -49,18 +51,20 @@ func TestDelayedByTheQueue(t *testing.T) {
 		"destroy":                  {given: retriedTasks, queue: "t.delay-00"},
 		"destroy, operator policy": {given: retriedTasks, queue: "t.delay-00", operator: true},
 		"destroy, without AMQP": {given: retriedTasks, queue: "t.delay-00",
-			provider: attributes{"amqp_uri": "amqp://127.0.0.1:1"}},
-		"destroy, drain_timeout": {given: retriedTasks.with(attributes{"drain_timeout": "2s"}), queue: "t.delay-00"},
-		"destroy, without parking": {given: retriedTasks.with(attributes{"park_unroutable": false}),
+			provider: harness.Attributes{"amqp_uri": "amqp://127.0.0.1:1"}},
+		"destroy, drain_timeout": {given: retriedTasks.With(harness.Attributes{"drain_timeout": "2s"}),
+			queue: "t.delay-00"},
+		"destroy, without parking": {given: retriedTasks.With(harness.Attributes{"park_unroutable": false}),
 			queue: "t.delay-00"},
 		"destroy, parked messages": {given: retriedTasks, queue: "t.unroutable"},
-		"replacement":              {given: retriedTasks, queue: "t.delay-00", change: attributes{"name": "u"}},
-		"rebuild":                  {given: retriedTasks, queue: "t.delay-00", change: attributes{"queue_name": "q%d"}},
+		"replacement":              {given: retriedTasks, queue: "t.delay-00", change: harness.Attributes{"name": "u"}},
+		"rebuild": {given: retriedTasks, queue: "t.delay-00",
+			change: harness.Attributes{"queue_name": "q%d"}},
 		"rebuild, drain_timeout": {given: retriedTasks, queue: "t.delay-00",
-			change: attributes{"queue_name": "q%d", "drain_timeout": "2s"}},
-		"ladder, destroy": {resource: ladderType, given: retriedLadder, queue: "t.delay-1h"},
-		"ladder, a delay taken away": {resource: ladderType, given: retriedLadder, queue: "t.delay-1h",
-			change: attributes{"delays": textSet("2h")}},
+			change: harness.Attributes{"queue_name": "q%d", "drain_timeout": "2s"}},
+		"ladder, destroy": {resource: harness.LadderType, given: retriedLadder, queue: "t.delay-1h"},
+		"ladder, a delay taken away": {resource: harness.LadderType, given: retriedLadder, queue: "t.delay-1h",
+			change: harness.Attributes{"delays": harness.TextSet("2h")}},
 	} {
 		t.Run(name, is.stays)
 	}
@@ -70,39 +74,39 @@ func (is retried) stays(t *testing.T) {
 	t.Parallel()
 	v := newRetrying(t, time.Hour, is.operator)
 	p, given := is.built(v)
-	before := v.objects()
-	noErrors(t, p.refresh(t.Context()))
-	plan := p.plan(t.Context(), given.changed(is.change))
-	v.putBack(is.queue)
-	text := errorText(p.apply(t.Context(), plan))
+	before := v.Objects()
+	harness.NoErrors(t, p.Refresh(t.Context()))
+	plan := p.Plan(t.Context(), changedBy(given, is.change))
+	putBack(v, is.queue)
+	text := harness.ErrorText(p.Apply(t.Context(), plan))
 	if is.provider == nil { // without AMQP, it may be the count without further figures
-		v.mustSayDelayed(text)
+		mustSayDelayed(v, text)
 	}
 	if !strings.Contains(text, fmt.Sprintf("%q: %d", is.queue, retriedMessages)) {
 		t.Errorf("the error does not name what waits in %s: %s", is.queue, text)
 	}
-	v.mustHold(before)
-	v.mustHaveRetried(is.queue)
+	v.MustHold(before)
+	mustHaveRetried(v, is.queue)
 }
 
 // The data source counts the time for which the queue delays messages: the last of them arrives after that.
 func TestDelayedArriveLater(t *testing.T) {
 	t.Parallel()
 	v := newRetrying(t, 10*time.Hour, false)
-	p := newProtocol(t, v.broker, nil)
-	p.mustApply(retriedTasks.with(attributes{"vhost": v.name}))
-	v.putBack("t.delay-00")
+	p := harness.NewProtocol(t, v.Broker, nil)
+	p.MustApply(retriedTasks.With(harness.Attributes{"vhost": v.Name}))
+	putBack(v, "t.delay-00")
 	began := time.Now()
-	v.eventually("latest_arrival has the delay of the queue", func() bool {
-		found, diagnostics := p.observe(t.Context(), cascadeType, attributes{"vhost": v.name,
+	v.Eventually("latest_arrival has the delay of the queue", func() bool {
+		found, diagnostics := p.Observe(t.Context(), harness.CascadeType, harness.Attributes{"vhost": v.Name,
 			"entry_exchange": "t.delay-01"})
-		noErrors(t, diagnostics)
+		harness.NoErrors(t, diagnostics)
 		var queues []tftypes.Value
 		var latest string
-		if err := fields(t, found)["queues"].As(&queues); err != nil {
+		if err := harness.Fields(t, found)["queues"].As(&queues); err != nil {
 			t.Fatal(err)
 		}
-		if err := fields(t, queues[0])["latest_arrival"].As(&latest); err != nil || latest == "" {
+		if err := harness.Fields(t, queues[0])["latest_arrival"].As(&latest); err != nil || latest == "" {
 			return false
 		}
 		at, err := time.Parse(time.RFC3339, latest)
@@ -111,52 +115,53 @@ func TestDelayedArriveLater(t *testing.T) {
 }
 
 // built is the resource as it is given.
-func (is retried) built(v *vhost) (p *protocol, given attributes) {
-	v.Helper()
-	resource := cascadeType
+func (is retried) built(v *harness.Vhost) (p *harness.Protocol, given harness.Attributes) {
+	v.T.Helper()
+	resource := harness.CascadeType
 	if is.resource != "" {
 		resource = is.resource
 	}
-	p = newProtocolOf(v, resource, v.broker, is.provider)
-	given = is.given.with(attributes{"vhost": v.name})
-	p.mustApply(given)
+	p = harness.NewProtocolOf(v.T, resource, v.Broker, is.provider)
+	given = is.given.With(harness.Attributes{"vhost": v.Name})
+	p.MustApply(given)
 	return p, given
 }
 
-// changed is nil if there is no change.
-func (a attributes) changed(change attributes) attributes {
+// changedBy is nil if there is no change.
+func changedBy(a harness.Attributes, change harness.Attributes) harness.Attributes {
 	if change == nil {
 		return nil
 	}
-	return a.with(change)
+	return a.With(change)
 }
 
 // With drain_timeout, what would delete the queue waits until it no longer delays the messages, and they are delivered.
 func TestDelayedByTheQueueDrains(t *testing.T) {
 	t.Parallel()
-	drains := attributes{"drain_timeout": "1m"}
+	drains := harness.Attributes{"drain_timeout": "1m"}
 	for name, is := range map[string]retried{
-		"destroy": {given: retriedTasks.with(drains).with(attributes{"resolution": "10s"}), queue: "t.delay-00"},
-		"rebuild": {given: retriedTasks.with(attributes{"resolution": "10s"}), queue: "t.delay-00",
-			change: drains.with(attributes{"queue_name": "q%d"})},
-		"ladder, a delay taken away": {resource: ladderType, queue: "t.delay-10s",
-			given:  retriedLadder.with(attributes{"delays": textSet("10s", "1h")}),
-			change: drains.with(attributes{"delays": textSet("1h")})},
+		"destroy": {given: retriedTasks.With(drains).With(harness.Attributes{"resolution": "10s"}),
+			queue: "t.delay-00"},
+		"rebuild": {given: retriedTasks.With(harness.Attributes{"resolution": "10s"}), queue: "t.delay-00",
+			change: drains.With(harness.Attributes{"queue_name": "q%d"})},
+		"ladder, a delay taken away": {resource: harness.LadderType, queue: "t.delay-10s",
+			given:  retriedLadder.With(harness.Attributes{"delays": harness.TextSet("10s", "1h")}),
+			change: drains.With(harness.Attributes{"delays": harness.TextSet("1h")})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := newRetrying(t, 15*time.Second, false) // by then, their time in the queue is over
 			p, given := is.built(v)
-			v.declareQueue("application", nil)
-			v.bind("t.delivery", "#", "queue", "application")
-			noErrors(t, p.refresh(t.Context()))
-			plan := p.plan(t.Context(), given.changed(is.change))
-			v.putBack(is.queue)
-			noErrors(t, p.apply(t.Context(), plan))
-			if n := v.depth("application"); n != retriedMessages {
+			v.DeclareQueue("application", nil)
+			v.Bind("t.delivery", "#", "queue", "application")
+			harness.NoErrors(t, p.Refresh(t.Context()))
+			plan := p.Plan(t.Context(), changedBy(given, is.change))
+			putBack(v, is.queue)
+			harness.NoErrors(t, p.Apply(t.Context(), plan))
+			if n := v.Depth("application"); n != retriedMessages {
 				t.Errorf("%d of %d messages have arrived", n, retriedMessages)
 			}
-			if _, isThere := v.objects().Queues[is.queue]; isThere {
+			if _, isThere := v.Objects().Queues[is.queue]; isThere {
 				t.Errorf("%s is still there", is.queue)
 			}
 		})
@@ -166,27 +171,27 @@ func TestDelayedByTheQueueDrains(t *testing.T) {
 // A repair does not recreate a queue that delays messages, here by its own argument.
 func TestDelayedByAWrongQueue(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	v.knowsRetries()
+	v := harness.NewVhost(t)
+	knowsRetries(v)
 	p, given := retried{given: retriedTasks}.built(v)
-	wrong := v.objects().Queues["t.delay-00"]
+	wrong := v.Objects().Queues["t.delay-00"]
 	wrong.Arguments = maps.Clone(wrong.Arguments)
 	maps.Copy(wrong.Arguments, topology.Arguments{"x-delayed-retry-type": "failed",
 		"x-delayed-retry-min": time.Hour.Milliseconds()})
-	into := v.objects().Bindings.Where(func(b topology.Binding) bool {
+	into := v.Objects().Bindings.Where(func(b topology.Binding) bool {
 		return b.LeadsTo(topology.ToQueue, "t.delay-00")
 	})
-	v.do(plan.DeleteQueue{Queue: wrong}, plan.DeclareQueue{Queue: wrong})
+	v.Do(plan.DeleteQueue{Queue: wrong}, plan.DeclareQueue{Queue: wrong})
 	for _, b := range into {
-		v.do(plan.Bind{Binding: b})
+		v.Do(plan.Bind{Binding: b})
 	}
-	before := v.objects()
-	noErrors(t, p.refresh(t.Context()))
-	plan := p.plan(t.Context(), given)
-	v.putBack("t.delay-00")
-	v.mustSayDelayed(errorText(p.apply(t.Context(), plan)))
-	v.mustHold(before)
-	v.mustHaveRetried("t.delay-00")
+	before := v.Objects()
+	harness.NoErrors(t, p.Refresh(t.Context()))
+	plan := p.Plan(t.Context(), given)
+	putBack(v, "t.delay-00")
+	mustSayDelayed(v, harness.ErrorText(p.Apply(t.Context(), plan)))
+	v.MustHold(before)
+	mustHaveRetried(v, "t.delay-00")
 }
 
 // A destination stays while a queue before it delays messages, which may be for it.
@@ -194,21 +199,21 @@ func TestDelayedBeforeADestination(t *testing.T) {
 	t.Parallel()
 	v := newRetrying(t, time.Hour, false)
 	retried{given: retriedTasks}.built(v)
-	v.declareQueue("application", nil)
-	p, given := retried{resource: destinationType, given: attributes{"delivery_exchange": "t.delivery", "levels": 2,
-		"address": "address", "queue": "application"}}.built(v)
-	before := v.objects()
-	for name, change := range map[string]attributes{"destroy": nil, "address": {"address": "other"}} {
-		noErrors(t, p.refresh(t.Context()))
-		plan := p.plan(t.Context(), given.changed(change))
-		v.putBack("t.delay-00")
-		text := errorText(p.apply(t.Context(), plan))
-		v.mustSayDelayed(text)
+	v.DeclareQueue("application", nil)
+	p, given := retried{resource: harness.DestinationType, given: harness.Attributes{"delivery_exchange": "t.delivery",
+		"levels": 2, "address": "address", "queue": "application"}}.built(v)
+	before := v.Objects()
+	for name, change := range map[string]harness.Attributes{"destroy": nil, "address": {"address": "other"}} {
+		harness.NoErrors(t, p.Refresh(t.Context()))
+		plan := p.Plan(t.Context(), changedBy(given, change))
+		putBack(v, "t.delay-00")
+		text := harness.ErrorText(p.Apply(t.Context(), plan))
+		mustSayDelayed(v, text)
 		if !strings.Contains(text, "Messages are on their way") {
 			t.Errorf("%s: %s", name, text)
 		}
-		v.mustHold(before)
-		v.mustHaveRetried("t.delay-00")
+		v.MustHold(before)
+		mustHaveRetried(v, "t.delay-00")
 	}
 }
 
@@ -216,78 +221,79 @@ func TestDelayedBeforeADestination(t *testing.T) {
 func TestDelayedInAFailedCreate(t *testing.T) {
 	t.Parallel()
 	v := newRetrying(t, time.Hour, false)
-	through := *v.broker
+	through := *v.Broker
 	var fails sync.Once
-	through.Endpoint = newGateway(t, v.broker, nil, func(w http.ResponseWriter, r *http.Request) (failed bool) {
+	through.Endpoint = harness.NewGateway(t, v.Broker, nil, func(w http.ResponseWriter, r *http.Request) (failed bool) {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/e/t.delay-01/q/t.delay-01") {
 			failed = true
-			fails.Do(func() { v.putBack("t.delay-00") })
+			fails.Do(func() { putBack(v, "t.delay-00") })
 			w.WriteHeader(http.StatusForbidden)
 		}
 		return failed
 	}).URL
-	p := newProtocol(t, &through, nil)
-	text := errorText(p.apply(t.Context(), p.plan(t.Context(), retriedTasks.with(attributes{"vhost": v.name}))))
-	v.mustSayDelayed(text)
-	v.mustHaveRetried("t.delay-00")
+	p := harness.NewProtocol(t, &through, nil)
+	text := harness.ErrorText(p.Apply(t.Context(),
+		p.Plan(t.Context(), retriedTasks.With(harness.Attributes{"vhost": v.Name}))))
+	mustSayDelayed(v, text)
+	mustHaveRetried(v, "t.delay-00")
 }
 
 // Messages that the queue has counted are refused with the same words, also where no policy says that it delays. A
 // client of AMQP 1.0 can ask for that, for a message that it puts back.
 func TestDelayedByAClient(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	v.knowsRetries()
+	v := harness.NewVhost(t)
+	knowsRetries(v)
 	p, _ := retried{given: retriedTasks}.built(v)
-	before := v.objects()
+	before := v.Objects()
 	due := time.Now().Add(time.Hour)
-	v.putBackUntil("t.delay-00", due)
-	v.eventually("the queue has counted itself", func() bool { return v.counted("t.delay-00") == retriedMessages })
-	text := errorText(p.apply(t.Context(), p.plan(t.Context(), nil)))
-	v.mustSayDelayed(text)
+	putBackUntil(v, "t.delay-00", due)
+	v.Eventually("the queue has counted itself", func() bool { return v.Counted("t.delay-00") == retriedMessages })
+	text := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), nil)))
+	mustSayDelayed(v, text)
 	if !strings.Contains(text, due.UTC().Format("2006-01-02T15:")) {
 		t.Errorf("the messages are delayed until %s: %s", due, text)
 	}
-	v.mustHold(before)
-	v.mustHaveRetried("t.delay-00")
+	v.MustHold(before)
+	mustHaveRetried(v, "t.delay-00")
 }
 
 // newRetrying is a vhost whose quorum queues delay for so long a message that is put back.
-func newRetrying(t *testing.T, delay time.Duration, operator bool) *vhost {
+func newRetrying(t *testing.T, delay time.Duration, operator bool) *harness.Vhost {
 	t.Helper()
-	v := newVhost(t)
-	v.knowsRetries()
+	v := harness.NewVhost(t)
+	knowsRetries(v)
 	definition := rabbithole.PolicyDefinition{"delayed-retry-type": "all", "delayed-retry-min": delay.Milliseconds()}
 	if operator {
-		v.operatorPolicy("retries", definition)(".*")
+		v.OperatorPolicy("retries", definition)(".*")
 	} else {
-		v.policy("retries", 0, definition)(".*")
+		v.Policy("retries", 0, definition)(".*")
 	}
 	return v
 }
 
 // knowsRetries skips a test where queues delay nothing by themselves.
-func (v *vhost) knowsRetries() {
-	v.Helper()
-	if !version.AtLeast(v.broker.Version, 4, 3) {
-		v.Skipf("quorum queues of RabbitMQ %s delay nothing by themselves: that came with 4.3", v.broker.Version)
+func knowsRetries(v *harness.Vhost) {
+	v.T.Helper()
+	if !version.AtLeast(v.Broker.Version, 4, 3) {
+		v.T.Skipf("quorum queues of RabbitMQ %s delay nothing by themselves: that came with 4.3", v.Broker.Version)
 	}
 }
 
 // putBack publishes messages into a queue and gets each, before its time is over. Then it puts them back, until the
 // queue delays all of them: RabbitMQ may apply a policy a moment after the declaration of a queue.
-func (v *vhost) putBack(queue string) {
-	v.Helper()
-	channel, err := v.conn.Channel()
+func putBack(v *harness.Vhost, queue string) {
+	v.T.Helper()
+	channel, err := v.Conn.Channel()
 	if err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
 	defer func() { _ = channel.Close() }()
 	var got []amqp.Delivery
 	get := func() bool {
 		message, found, err := channel.Get(queue, false)
 		if err != nil {
-			v.Fatalf("get from queue %s: %v", queue, err)
+			v.T.Fatalf("get from queue %s: %v", queue, err)
 		}
 		if found {
 			got = append(got, message)
@@ -295,15 +301,15 @@ func (v *vhost) putBack(queue string) {
 		return found
 	}
 	for n := range retriedMessages {
-		v.publish("", queue, fmt.Sprint(n))
+		v.Publish("", queue, fmt.Sprint(n))
 		if !get() {
-			v.Fatalf("queue %s has not got message %d", queue, n)
+			v.T.Fatalf("queue %s has not got message %d", queue, n)
 		}
 	}
-	v.eventually("the queue delays what is put back", func() bool {
+	v.Eventually("the queue delays what is put back", func() bool {
 		for _, message := range got {
 			if err := message.Reject(true); err != nil {
-				v.Fatal(err)
+				v.T.Fatal(err)
 			}
 		}
 		got = nil
@@ -314,30 +320,30 @@ func (v *vhost) putBack(queue string) {
 }
 
 // putBackUntil does the same over AMQP 1.0, with a time until which the queue is to delay each message.
-func (v *vhost) putBackUntil(queue string, due time.Time) {
-	v.Helper()
+func putBackUntil(v *harness.Vhost, queue string, due time.Time) {
+	v.T.Helper()
 	for n := range retriedMessages {
-		v.publish("", queue, fmt.Sprint(n))
+		v.Publish("", queue, fmt.Sprint(n))
 	}
-	uri, err := url.Parse(v.broker.AMQPURI)
+	uri, err := url.Parse(v.Broker.AMQPURI)
 	if err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(v.Context(), patience)
+	ctx, cancel := context.WithTimeout(v.T.Context(), harness.Patience)
 	defer cancel()
-	conn, err := amqp10.Dial(ctx, "amqp://"+uri.Host, &amqp10.ConnOptions{HostName: "vhost:" + v.name,
-		SASLType: amqp10.SASLTypePlain(v.broker.Username, v.broker.Password)})
+	conn, err := amqp10.Dial(ctx, "amqp://"+uri.Host, &amqp10.ConnOptions{HostName: "vhost:" + v.Name,
+		SASLType: amqp10.SASLTypePlain(v.Broker.Username, v.Broker.Password)})
 	if err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
 	session, err := conn.NewSession(ctx, nil)
 	if err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
 	receiver, err := session.NewReceiver(ctx, "/queues/"+queue, nil)
 	if err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
 	for range retriedMessages {
 		message, err := receiver.Receive(ctx, nil)
@@ -346,29 +352,29 @@ func (v *vhost) putBackUntil(queue string, due time.Time) {
 				Annotations: amqp10.Annotations{"x-opt-delivery-time": due.UnixMilli()}})
 		}
 		if err != nil {
-			v.Fatal(err)
+			v.T.Fatal(err)
 		}
 	}
 }
 
 // mustSayDelayed makes sure that an error says what a queue delays by itself.
-func (v *vhost) mustSayDelayed(text string) {
-	v.Helper()
+func mustSayDelayed(v *harness.Vhost, text string) {
+	v.T.Helper()
 	if !strings.Contains(text, "delayed by the queue until 2") || strings.Contains(text, "overdue") {
-		v.Errorf("the error does not say that the queue delays messages: %s", text)
+		v.T.Errorf("the error does not say that the queue delays messages: %s", text)
 	}
 }
 
 // mustHaveRetried makes sure that a queue has all messages, and removes them.
-func (v *vhost) mustHaveRetried(queue string) {
-	v.Helper()
-	channel, err := v.conn.Channel()
+func mustHaveRetried(v *harness.Vhost, queue string) {
+	v.T.Helper()
+	channel, err := v.Conn.Channel()
 	if err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
 	defer func() { _ = channel.Close() }()
 	// That of 4.3 counts the delayed ones, too.
 	if n, err := channel.QueuePurge(queue, false); n != retriedMessages || err != nil {
-		v.Errorf("of %d messages in queue %s %d are there: %v", retriedMessages, queue, n, err)
+		v.T.Errorf("of %d messages in queue %s %d are there: %v", retriedMessages, queue, n, err)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/go-version"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/plancheck"
@@ -21,10 +23,10 @@ import (
 // messages arrive.
 func TestAccDestination(t *testing.T) {
 	const levels, unit = 3, 10 * time.Millisecond
-	v := newVhost(t)
-	v.declareQueue("orders", nil)
+	v := harness.NewVhost(t)
+	v.DeclareQueue("orders", nil)
 	with := func(further string) string {
-		return requiring + on(v.broker, `
+		return harness.RequiredProviders + harness.WithProvider(v.Broker, `
 resource "rabbitmqdelay_cascade" "t" {
   vhost      = %[1]q
   name       = "t"
@@ -39,35 +41,35 @@ resource "rabbitmqdelay_destination" "orders" {
   queue             = "orders"
   %[4]s
 }
-`, v.name, levels, unit.String(), further)
+`, v.Name, levels, unit.String(), further)
 	}
 	configuration := with(`address = "orders"`)
 	const address = "rabbitmqdelay_destination.orders"
 	arrives := func(to string) resource.TestCheckFunc {
 		return func(*terraform.State) error {
-			c := cascadeUnderTest{v, binary(levels, unit), "t.delay-02", "t.delivery"}
+			c := cascadeUnderTest{v, harness.BinaryScale(levels, unit), "t.delay-02", "t.delivery"}
 			sent := c.send(5, to)
-			c.eventually("the message has arrived", func() bool { return v.depth("orders") == 1 })
+			c.Eventually("the message has arrived", func() bool { return v.Depth("orders") == 1 })
 			if took := time.Since(sent); took < 5*unit {
 				t.Errorf("a message with a delay of %s took %s", 5*unit, took)
 			}
-			v.purge("orders")
+			v.Purge("orders")
 			return nil
 		}
 	}
 	unbind := func() {
-		v.do(plan.Unbind{Binding: topology.Binding{Source: "t.delivery", RoutingKey: "*.*.*.orders",
+		v.Do(plan.Unbind{Binding: topology.Binding{Source: "t.delivery", RoutingKey: "*.*.*.orders",
 			DestinationType: topology.ToQueue, Destination: "orders"}})
 	}
 	action := func(action plancheck.ResourceActionType) []plancheck.PlanCheck {
 		return []plancheck.PlanCheck{plancheck.ExpectResourceAction(address, action)}
 	}
 	resource.ParallelTest(t, resource.TestCase{
-		ProtoV6ProviderFactories: factories,
+		ProtoV6ProviderFactories: harness.Providers,
 		CheckDestroy: func(*terraform.State) error {
 			own := topology.New()
-			own.Queues["orders"] = v.objects().Queues["orders"]
-			v.mustHold(own)
+			own.Queues["orders"] = v.Objects().Queues["orders"]
+			v.MustHold(own)
 			return nil
 		},
 		Steps: []resource.TestStep{
@@ -85,7 +87,7 @@ resource "rabbitmqdelay_destination" "orders" {
 			{Config: configuration, ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: action(
 				plancheck.ResourceActionCreate)}, Check: arrives("orders")},
 			{
-				Config: configuration, ResourceName: address, ImportState: true, ImportStateId: v.name +
+				Config: configuration, ResourceName: address, ImportState: true, ImportStateId: v.Name +
 					"/t.delivery/queue/orders/*.*.*.orders",
 				ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "routing_key",
 			},
@@ -114,15 +116,15 @@ func TestAccDestinationImportBlock(t *testing.T) {
 		}, tfversion.Version1_12_0},
 	} {
 		t.Run(how, func(t *testing.T) {
-			v := newVhost(t)
-			v.declareExchange("t.delivery", "topic")
-			v.declareQueue("orders", nil)
-			v.bind("t.delivery", "#.orders", "queue", "orders")
+			v := harness.NewVhost(t)
+			v.DeclareExchange("t.delivery", "topic")
+			v.DeclareQueue("orders", nil)
+			v.Bind("t.delivery", "#.orders", "queue", "orders")
 			resource.ParallelTest(t, resource.TestCase{
 				TerraformVersionChecks:   []tfversion.TerraformVersionCheck{tfversion.SkipBelow(is.since)},
-				ProtoV6ProviderFactories: factories,
+				ProtoV6ProviderFactories: harness.Providers,
 				Steps: []resource.TestStep{{
-					Config: requiring + on(v.broker, `
+					Config: harness.RequiredProviders + harness.WithProvider(v.Broker, `
 resource "rabbitmqdelay_destination" "orders" {
   vhost             = %q
   delivery_exchange = "t.delivery"
@@ -135,7 +137,7 @@ import {
   to = rabbitmqdelay_destination.orders
   %s
 }
-`, v.name, is.by(v.name)),
+`, v.Name, is.by(v.Name)),
 					ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{imports(
 						"rabbitmqdelay_destination.orders")}},
 				}},
@@ -146,10 +148,10 @@ import {
 
 // A cascade that is rebuilt keeps the bindings of its delivery exchange: there is nothing to do for the destination.
 func TestAccDestinationOfRebuiltCascade(t *testing.T) {
-	v := newVhost(t)
-	v.declareQueue("orders", nil)
+	v := harness.NewVhost(t)
+	v.DeclareQueue("orders", nil)
 	with := func(base int, resolution, parks string) string {
-		return on(v.broker, `
+		return harness.WithProvider(v.Broker, `
 resource "rabbitmqdelay_cascade" "t" {
   vhost      = %q
   name       = "t"
@@ -167,11 +169,11 @@ resource "rabbitmqdelay_destination" "orders" {
   address           = "orders"
   queue             = "orders"
 }
-`, v.name, base, resolution, parks)
+`, v.Name, base, resolution, parks)
 	}
-	bound := func(*terraform.State) error { v.mustBeBound("*.*.orders -> queue orders"); return nil }
+	bound := func(*terraform.State) error { v.MustBeBound("*.*.orders -> queue orders"); return nil }
 	resource.ParallelTest(t, resource.TestCase{
-		ProtoV6ProviderFactories: factories,
+		ProtoV6ProviderFactories: harness.Providers,
 		Steps: []resource.TestStep{
 			{Config: with(2, "1s", "true"), Check: bound},
 			{Config: with(2, "2s", "true"), Check: bound},
@@ -186,10 +188,10 @@ resource "rabbitmqdelay_destination" "orders" {
 // An update to another queue breaks off, and the configuration goes back to its earlier state. The plan shows the
 // leftover, and the apply removes it.
 func TestAccDestinationUnfinishedUpdate(t *testing.T) {
-	v := newDestinations(t, 2, "orders", "other")
-	proxy := newFaultProxy(t, v.broker)
+	v := harness.NewDestinations(t, 2, "orders", "other")
+	proxy := harness.NewFaultProxy(t, v.Broker)
 	with := func(queue string) string {
-		configuration := on(proxy.front(), `
+		configuration := harness.WithProvider(proxy.Front(), `
 resource "rabbitmqdelay_destination" "orders" {
   vhost             = %q
   delivery_exchange = "t.delivery"
@@ -197,34 +199,36 @@ resource "rabbitmqdelay_destination" "orders" {
   address           = "orders"
   queue             = %q
 }
-`, v.name, queue)
+`, v.Name, queue)
 		return strings.Replace(configuration, "{\n", "{\n  retry_timeout = \"200ms\"\n", 1)
 	}
-	strike := func(at point, f failure) func() {
+	strike := func(at harness.Point, f harness.Failure) func() {
 		return func() {
-			proxy.mutex.Lock()
-			defer proxy.mutex.Unlock()
-			proxy.at, proxy.failure, proxy.struck = at, f, false
+			proxy.Mutex.Lock()
+			defer proxy.Mutex.Unlock()
+			proxy.At, proxy.Failure, proxy.Struck = at, f, false
 		}
 	}
 	const address = "rabbitmqdelay_destination.orders"
 	resource.ParallelTest(t, resource.TestCase{
-		ProtoV6ProviderFactories: factories,
-		CheckDestroy:             func(*terraform.State) error { v.mustBeBound(); return nil },
+		ProtoV6ProviderFactories: harness.Providers,
+		CheckDestroy:             func(*terraform.State) error { v.MustBeBound(); return nil },
 		Steps: []resource.TestStep{
 			{Config: with("orders"), Check: resource.TestCheckNoResourceAttr(address, "leftover_bindings")},
 			{
-				PreConfig: strike(binds(v.name, "other"), failure{loses, fromHere}), Config: with("other"),
+				PreConfig: strike(binds(v.Name, "other"), harness.Failure{Fault: harness.Loses,
+					Lasts: harness.FromHere}), Config: with("other"),
 				ExpectError: regexp.MustCompile(`one of\s+leftover_bindings`),
 			},
-			{PreConfig: strike(point{}, failure{}), Config: with("orders"), PlanOnly: true, ExpectNonEmptyPlan: true},
+			{PreConfig: strike(harness.Point{}, harness.Failure{}), Config: with("orders"), PlanOnly: true,
+				ExpectNonEmptyPlan: true},
 			{
-				PreConfig: func() { v.mustBeBound("*.*.orders -> queue orders", "*.*.orders -> queue other") },
+				PreConfig: func() { v.MustBeBound("*.*.orders -> queue orders", "*.*.orders -> queue other") },
 				Config:    with("orders"),
 				ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{
 					plancheck.ExpectResourceAction(address, plancheck.ResourceActionUpdate),
 				}},
-				Check: func(*terraform.State) error { v.mustBeBound("*.*.orders -> queue orders"); return nil },
+				Check: func(*terraform.State) error { v.MustBeBound("*.*.orders -> queue orders"); return nil },
 			},
 		},
 	})
@@ -234,10 +238,10 @@ resource "rabbitmqdelay_destination" "orders" {
 // destination takes those of the new cascade.
 func TestAccDestinationOfResizedCascade(t *testing.T) {
 	const unit = 200 * time.Millisecond
-	v := newVhost(t)
-	v.declareQueue("orders", nil)
+	v := harness.NewVhost(t)
+	v.DeclareQueue("orders", nil)
 	with := func(levels int) string {
-		return on(v.broker, `
+		return harness.WithProvider(v.Broker, `
 resource "rabbitmqdelay_cascade" "t" {
   vhost         = %q
   name          = "t"
@@ -254,22 +258,23 @@ resource "rabbitmqdelay_destination" "orders" {
   address           = "orders"
   queue             = "orders"
 }
-`, v.name, levels, unit.String())
+`, v.Name, levels, unit.String())
 	}
 	send := func(levels int) {
-		cascadeUnderTest{v, binary(levels, unit), fmt.Sprintf("t.delay-%02d", levels-1), "t.delivery"}.send(7, "orders")
+		cascadeUnderTest{v, harness.BinaryScale(levels, unit), fmt.Sprintf("t.delay-%02d", levels-1),
+			"t.delivery"}.send(7, "orders")
 	}
 	resource.ParallelTest(t, resource.TestCase{
-		ProtoV6ProviderFactories: factories,
+		ProtoV6ProviderFactories: harness.Providers,
 		Steps: []resource.TestStep{
 			{Config: with(3), Check: func(*terraform.State) error { send(3); return nil }},
 			{Config: with(4), Check: func(*terraform.State) error {
-				if n := v.depth("orders"); n != 1 {
+				if n := v.Depth("orders"); n != 1 {
 					t.Errorf("of the message of the cascade before, %d arrived", n)
 				}
-				v.mustBeBound("*.*.*.*.orders -> queue orders")
+				v.MustBeBound("*.*.*.*.orders -> queue orders")
 				send(4)
-				v.eventually("the second message has arrived", func() bool { return v.depth("orders") == 2 })
+				v.Eventually("the second message has arrived", func() bool { return v.Depth("orders") == 2 })
 				return nil
 			}},
 		},

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
@@ -22,66 +24,71 @@ import (
 // plan, if the broker answers, and in the apply. Names that only look like it are no errors.
 func TestDestinationMisnamed(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
+	v := harness.NewVhost(t)
 	const levels = 3
-	classic := attributes{"vhost": v.name, "queue_type": "classic"}
-	lax := classic.with(attributes{
+	classic := harness.Attributes{"vhost": v.Name, "queue_type": "classic"}
+	lax := classic.With(harness.Attributes{
 		"name": "t", "levels": levels, "exchange_name": "in %d", "queue_name": "wait %d",
 		"strict_keys": false, "lookahead": 1,
 	})
 	declare := func() {
-		newProtocol(t, v.broker, nil).mustApply(lax)
-		newProtocol(t, v.broker, nil).mustApply(classic.with(attributes{"name": "second", "levels": levels}))
-		ladder := classic.with(attributes{"name": "l", "delays": textSet("5s", "1m")})
-		newProtocolOf(t, ladderType, v.broker, nil).mustApply(ladder)
+		harness.NewProtocol(t, v.Broker, nil).MustApply(lax)
+		harness.NewProtocol(t, v.Broker, nil).MustApply(classic.With(harness.Attributes{"name": "second",
+			"levels": levels}))
+		ladder := classic.With(harness.Attributes{"name": "l", "delays": harness.TextSet("5s", "1m")})
+		harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(ladder)
 	}
-	v.declareQueue("orders", nil)
-	v.declareQueue("retries", map[string]any{"x-message-ttl": 5000, "x-dead-letter-exchange": "in 2"})
-	v.declareExchange("look.delay-03", "topic")
-	v.bind("look.delay-03", "1.#", "queue", "orders")
-	given := attributes{
-		"vhost": v.name, "delivery_exchange": "t.delivery", "levels": levels, "address": "orders", "queue": "orders",
+	v.DeclareQueue("orders", nil)
+	v.DeclareQueue("retries", map[string]any{"x-message-ttl": 5000, "x-dead-letter-exchange": "in 2"})
+	v.DeclareExchange("look.delay-03", "topic")
+	v.Bind("look.delay-03", "1.#", "queue", "orders")
+	given := harness.Attributes{
+		"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": levels, "address": "orders", "queue": "orders",
 	}
-	to := func(exchange string) attributes { return attributes{"queue": nil, "exchange": exchange} }
+	to := func(exchange string) harness.Attributes {
+		return harness.Attributes{"queue": nil, "exchange": exchange}
+	}
 	cases := []struct {
-		change          attributes
+		change          harness.Attributes
 		attribute, says string // none if it is right
 	}{
-		{attributes{"delivery_exchange": "in 2"}, "delivery_exchange", `Exchange "in 2" in vhost "` + v.name +
+		{harness.Attributes{"delivery_exchange": "in 2"}, "delivery_exchange", `Exchange "in 2" in vhost "` + v.Name +
 			`" leads into the delay queues of a cascade or ladder`},
-		{attributes{"delivery_exchange": "in 0"}, "delivery_exchange", "before their time"},
-		{attributes{"delivery_exchange": "second.delay-02"}, "delivery_exchange", "before their time"},
-		{attributes{"delivery_exchange": "second.delay-01"}, "delivery_exchange", "before their time"},
-		{attributes{"delivery_exchange": "l.entry"}, "delivery_exchange", "before their time"},
-		{attributes{"queue": "wait 1"}, "queue", `Queue "wait 1"`},
-		{attributes{"queue": "second.delay-00"}, "queue", "one of the delay queues"},
-		{attributes{"queue": "l.delay-5s"}, "queue", "one of the delay queues"},
+		{harness.Attributes{"delivery_exchange": "in 0"}, "delivery_exchange", "before their time"},
+		{harness.Attributes{"delivery_exchange": "second.delay-02"}, "delivery_exchange", "before their time"},
+		{harness.Attributes{"delivery_exchange": "second.delay-01"}, "delivery_exchange", "before their time"},
+		{harness.Attributes{"delivery_exchange": "l.entry"}, "delivery_exchange", "before their time"},
+		{harness.Attributes{"queue": "wait 1"}, "queue", `Queue "wait 1"`},
+		{harness.Attributes{"queue": "second.delay-00"}, "queue", "one of the delay queues"},
+		{harness.Attributes{"queue": "l.delay-5s"}, "queue", "one of the delay queues"},
 		{to("in 2"), "exchange", `which ends in exchange "t.delivery"`},
 		{to("in 0"), "exchange", "would come back"},
-		{to("second.delay-02").with(attributes{"delivery_exchange": "second.delivery"}), "exchange", "would come back"},
-		{to("l.entry").with(attributes{"delivery_exchange": "l.delivery", "levels": 1}), "exchange", "would come back"},
-		{attributes{"queue": "retries"}, "", ""},
+		{to("second.delay-02").With(harness.Attributes{"delivery_exchange": "second.delivery"}), "exchange",
+			"would come back"},
+		{to("l.entry").With(harness.Attributes{"delivery_exchange": "l.delivery", "levels": 1}), "exchange",
+			"would come back"},
+		{harness.Attributes{"queue": "retries"}, "", ""},
 		{to("look.delay-03"), "", ""},
 		{to("second.delay-02"), "", ""},
 	}
 	// The apply refuses bindings that were planned before there was a cascade.
-	var early []plannedChange
+	var early []harness.PlannedChange
 	for _, is := range cases {
-		early = append(early, v.destination().plan(t.Context(), given.with(is.change)))
+		early = append(early, v.Destination().Plan(t.Context(), given.With(is.change)))
 	}
 	declare()
-	before := v.objects()
+	before := v.Objects()
 	for i, is := range cases {
 		for when, diagnostics := range map[string]func() ([]string, string){
 			"apply": func() ([]string, string) {
-				p := v.destination()
-				found := p.apply(t.Context(), early[i])
-				noErrors(t, p.apply(t.Context(), p.plan(t.Context(), nil)))
-				return at(found), errorText(found)
+				p := v.Destination()
+				found := p.Apply(t.Context(), early[i])
+				harness.NoErrors(t, p.Apply(t.Context(), p.Plan(t.Context(), nil)))
+				return at(found), harness.ErrorText(found)
 			},
 			"plan": func() ([]string, string) {
-				found := v.destination().plan(t.Context(), given.with(is.change)).diagnostics
-				return at(found), errorText(found)
+				found := v.Destination().Plan(t.Context(), given.With(is.change)).Diagnostics
+				return at(found), harness.ErrorText(found)
 			},
 		} {
 			on, text := diagnostics()
@@ -94,7 +101,7 @@ func TestDestinationMisnamed(t *testing.T) {
 			}
 		}
 	}
-	v.mustHold(before)
+	v.MustHold(before)
 }
 
 // at are the attributes of the errors.
@@ -112,23 +119,24 @@ func at(diagnostics []*tfprotov6.Diagnostic) []string {
 // do not if something else with these levels ends there, too.
 func TestDestinationLevels(t *testing.T) {
 	t.Parallel()
-	v := newDestinations(t, 4, "orders")
+	v := harness.NewDestinations(t, 4, "orders")
 	warned := func(levels int, match string) (inPlan, inApply bool) {
 		t.Helper()
-		given := attributes{
-			"vhost": v.name, "delivery_exchange": "t.delivery", "levels": levels, "address": "orders",
+		given := harness.Attributes{
+			"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": levels, "address": "orders",
 			"queue": "orders", "match": match,
 		}
 		if match == "suffix" {
 			given["levels"] = nil
 		}
-		p := v.destination()
-		plan := p.plan(t.Context(), given)
-		applied := p.apply(t.Context(), plan)
-		noErrors(t, applied)
-		p.mustApply(nil)
+		p := v.Destination()
+		plan := p.Plan(t.Context(), given)
+		applied := p.Apply(t.Context(), plan)
+		harness.NoErrors(t, applied)
+		p.MustApply(nil)
 		says := fmt.Sprintf("The destination has levels = %d", levels)
-		return strings.Contains(warningText(plan.diagnostics), says), strings.Contains(warningText(applied), says)
+		return strings.Contains(harness.WarningText(plan.Diagnostics),
+			says), strings.Contains(harness.WarningText(applied), says)
 	}
 	for _, is := range []struct {
 		levels int
@@ -139,8 +147,8 @@ func TestDestinationLevels(t *testing.T) {
 			t.Errorf("%d levels, %s: warned of in the plan: %t, in the apply: %t", is.levels, is.match, inPlan, inApply)
 		}
 	}
-	newProtocolOf(t, ladderType, v.broker, nil).mustApply(attributes{
-		"vhost": v.name, "name": "l", "delays": textSet("5s"), "queue_type": "classic",
+	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(harness.Attributes{
+		"vhost": v.Name, "name": "l", "delays": harness.TextSet("5s"), "queue_type": "classic",
 		"delivery_exchange": "t.delivery", "create_delivery_exchange": false,
 	})
 	if inPlan, inApply := warned(1, "exact"); inPlan || inApply {
@@ -154,34 +162,35 @@ func TestDestinationBehindClassicQueues(t *testing.T) {
 	t.Parallel()
 	v := newReceivers(t)
 	for _, queueType := range []string{"classic", "quorum"} {
-		newProtocol(t, v.broker, nil).mustApply(v.cascadeBefore("d."+queueType, queueType, 3))
+		harness.NewProtocol(t, v.Broker, nil).MustApply(cascadeBefore(v, "d."+queueType, queueType, 3))
 	}
 	// It has other keys, of which the destinations with match = "exact" take nothing.
-	newProtocol(t, v.broker, nil).mustApply(v.cascadeBefore("d.quorum", "classic", 4).with(attributes{
+	harness.NewProtocol(t, v.Broker, nil).MustApply(cascadeBefore(v, "d.quorum", "classic", 4).With(harness.Attributes{
 		"name": "other", "create_delivery_exchange": false}))
-	suffix := attributes{"match": "suffix", "levels": nil}
+	suffix := harness.Attributes{"match": "suffix", "levels": nil}
 	for name, is := range map[string]struct {
-		given attributes
+		given harness.Attributes
 		warns bool
 	}{
-		"quorum behind classic":  {attributes{"delivery_exchange": "d.classic", "queue": "quorum"}, true},
-		"classic behind classic": {attributes{"delivery_exchange": "d.classic", "queue": "classic"}, false},
-		"an exchange":            {attributes{"delivery_exchange": "d.classic", "exchange": "onwards"}, false},
-		"quorum behind quorum":   {attributes{"delivery_exchange": "d.quorum", "queue": "quorum"}, false},
-		"of any levels": {suffix.with(attributes{"delivery_exchange": "d.quorum", "queue": "quorum"}),
+		"quorum behind classic":  {harness.Attributes{"delivery_exchange": "d.classic", "queue": "quorum"}, true},
+		"classic behind classic": {harness.Attributes{"delivery_exchange": "d.classic", "queue": "classic"}, false},
+		"an exchange":            {harness.Attributes{"delivery_exchange": "d.classic", "exchange": "onwards"}, false},
+		"quorum behind quorum":   {harness.Attributes{"delivery_exchange": "d.quorum", "queue": "quorum"}, false},
+		"of any levels": {suffix.With(harness.Attributes{"delivery_exchange": "d.quorum", "queue": "quorum"}),
 			true},
 	} {
-		given := attributes{"vhost": v.name, "levels": 3, "address": "orders"}.with(is.given)
-		p := v.destination()
-		plan := p.plan(t.Context(), given)
-		applied := p.apply(t.Context(), plan)
-		noErrors(t, applied)
-		for when, diagnostics := range map[string][]*tfprotov6.Diagnostic{"plan": plan.diagnostics, "apply": applied} {
+		given := harness.Attributes{"vhost": v.Name, "levels": 3, "address": "orders"}.With(is.given)
+		p := v.Destination()
+		plan := p.Plan(t.Context(), given)
+		applied := p.Apply(t.Context(), plan)
+		harness.NoErrors(t, applied)
+		for when, diagnostics := range map[string][]*tfprotov6.Diagnostic{"plan": plan.Diagnostics, "apply": applied} {
 			if warnsOfRestarts(diagnostics) != is.warns {
-				t.Errorf("%s, %s: %q, want a warning of restarts: %t", name, when, warningText(diagnostics), is.warns)
+				t.Errorf("%s, %s: %q, want a warning of restarts: %t", name, when, harness.WarningText(diagnostics),
+					is.warns)
 			}
 		}
-		p.mustApply(nil)
+		p.MustApply(nil)
 	}
 }
 
@@ -189,38 +198,38 @@ func TestDestinationBehindClassicQueues(t *testing.T) {
 func TestDestinationBehindPlannedClassicQueues(t *testing.T) {
 	t.Parallel()
 	v := newReceivers(t)
-	classic := v.cascadeBefore("d", "classic", 3)
+	classic := cascadeBefore(v, "d", "classic", 3)
 	for name, is := range map[string]struct {
 		typeName string
-		planned  attributes
+		planned  harness.Attributes
 		queue    string
 		levels   int
 		warns    bool
 	}{
-		"quorum behind classic":   {cascadeType, classic, "quorum", 3, true},
-		"classic behind classic":  {cascadeType, classic, "classic", 3, false},
-		"of other levels":         {cascadeType, classic, "quorum", 4, false},
-		"quorum behind quorum":    {cascadeType, v.cascadeBefore("d", "quorum", 3), "quorum", 3, false},
-		"quorum behind a ladder":  {ladderType, v.ladderBefore("d", "classic"), "quorum", 1, true},
-		"classic behind a ladder": {ladderType, v.ladderBefore("d", "classic"), "classic", 1, false},
+		"quorum behind classic":   {harness.CascadeType, classic, "quorum", 3, true},
+		"classic behind classic":  {harness.CascadeType, classic, "classic", 3, false},
+		"of other levels":         {harness.CascadeType, classic, "quorum", 4, false},
+		"quorum behind quorum":    {harness.CascadeType, cascadeBefore(v, "d", "quorum", 3), "quorum", 3, false},
+		"quorum behind a ladder":  {harness.LadderType, ladderBefore(v, "d", "classic"), "quorum", 1, true},
+		"classic behind a ladder": {harness.LadderType, ladderBefore(v, "d", "classic"), "classic", 1, false},
 	} {
-		p := v.destination()
-		other := newServerOf(t, is.typeName)
-		other.server = p.server
+		p := v.Destination()
+		other := harness.NewServerOf(t, is.typeName)
+		other.Server = p.Server
 		for _, each := range []struct {
-			*protocol
-			given attributes
+			*harness.Protocol
+			given harness.Attributes
 			warns bool
 		}{
 			{other, is.planned, false},
-			{p, attributes{"vhost": v.name, "delivery_exchange": "d", "levels": is.levels, "address": "orders",
+			{p, harness.Attributes{"vhost": v.Name, "delivery_exchange": "d", "levels": is.levels, "address": "orders",
 				"queue": is.queue}, is.warns},
 		} {
-			plan := each.planOn(t.Context(), each.state, nil, object(t, each.resource, each.given))
-			noErrors(t, plan.diagnostics)
-			if warnsOfRestarts(plan.diagnostics) != each.warns {
-				t.Errorf("%s, %s: %q, want a warning of restarts: %t", name, each.typeName,
-					warningText(plan.diagnostics), each.warns)
+			plan := each.PlanOn(t.Context(), each.State, nil, harness.NewObject(t, each.Resource, each.given))
+			harness.NoErrors(t, plan.Diagnostics)
+			if warnsOfRestarts(plan.Diagnostics) != each.warns {
+				t.Errorf("%s, %s: %q, want a warning of restarts: %t", name, each.TypeName,
+					harness.WarningText(plan.Diagnostics), each.warns)
 			}
 		}
 	}
@@ -230,61 +239,63 @@ func TestDestinationBehindPlannedClassicQueues(t *testing.T) {
 func TestDestinationGetsBehindClassicQueues(t *testing.T) {
 	t.Parallel()
 	v := newReceivers(t)
-	p := v.destination()
-	tasks := newServerOf(t, cascadeType)
-	tasks.server = p.server
-	before := v.cascadeBefore("d", "quorum", 3)
-	after := before.with(attributes{"queue_type": "classic"})
-	given := attributes{"vhost": v.name, "delivery_exchange": "d", "levels": 3, "address": "orders", "queue": "quorum"}
-	tasks.mustApply(before)
-	p.mustApply(given)
-	noErrors(t, tasks.planOn(t.Context(), tasks.state, tasks.private, object(t, tasks.resource, after)).diagnostics)
-	plan := p.planOn(t.Context(), p.state, p.private, object(t, p.resource, given))
-	noErrors(t, plan.diagnostics)
-	if !warnsOfRestarts(plan.diagnostics) {
-		t.Errorf("the plan does not warn: %q", warningText(plan.diagnostics))
+	p := v.Destination()
+	tasks := harness.NewServerOf(t, harness.CascadeType)
+	tasks.Server = p.Server
+	before := cascadeBefore(v, "d", "quorum", 3)
+	after := before.With(harness.Attributes{"queue_type": "classic"})
+	given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "d", "levels": 3, "address": "orders",
+		"queue": "quorum"}
+	tasks.MustApply(before)
+	p.MustApply(given)
+	harness.NoErrors(t, tasks.PlanOn(t.Context(), tasks.State, tasks.Private,
+		harness.NewObject(t, tasks.Resource, after)).Diagnostics)
+	plan := p.PlanOn(t.Context(), p.State, p.Private, harness.NewObject(t, p.Resource, given))
+	harness.NoErrors(t, plan.Diagnostics)
+	if !warnsOfRestarts(plan.Diagnostics) {
+		t.Errorf("the plan does not warn: %q", harness.WarningText(plan.Diagnostics))
 	}
 }
 
 // newReceivers is a vhost with a queue of each type, called by it, and an exchange.
-func newReceivers(t testing.TB) *vhost {
+func newReceivers(t testing.TB) *harness.Vhost {
 	t.Helper()
-	v := newVhost(t)
+	v := harness.NewVhost(t)
 	for _, name := range []string{"classic", "quorum"} {
-		v.declareQueue(name, map[string]any{"x-queue-type": name})
+		v.DeclareQueue(name, map[string]any{"x-queue-type": name})
 	}
-	v.declareExchange("onwards", "fanout")
+	v.DeclareExchange("onwards", "fanout")
 	return v
 }
 
 // cascadeBefore is a cascade that ends in the delivery exchange. With its lookahead, exchanges of several levels are
 // bound there.
-func (v *vhost) cascadeBefore(delivery, queueType string, levels int) attributes {
-	return attributes{"vhost": v.name, "name": queueType, "levels": levels, "queue_type": queueType,
+func cascadeBefore(v *harness.Vhost, delivery, queueType string, levels int) harness.Attributes {
+	return harness.Attributes{"vhost": v.Name, "name": queueType, "levels": levels, "queue_type": queueType,
 		"delivery_exchange": delivery, "lookahead": 2}
 }
 
-func (v *vhost) ladderBefore(delivery, queueType string) attributes {
-	return attributes{"vhost": v.name, "name": "l", "delays": textSet("5s"), "queue_type": queueType,
+func ladderBefore(v *harness.Vhost, delivery, queueType string) harness.Attributes {
+	return harness.Attributes{"vhost": v.Name, "name": "l", "delays": harness.TextSet("5s"), "queue_type": queueType,
 		"delivery_exchange": delivery}
 }
 
 func warnsOfRestarts(diagnostics []*tfprotov6.Diagnostic) bool {
-	return strings.Contains(warningText(diagnostics), `Queue "quorum" loses overdue messages at restarts`)
+	return strings.Contains(harness.WarningText(diagnostics), `Queue "quorum" loses overdue messages at restarts`)
 }
 
 // A broker that does not answer, or not in time, keeps nothing from being planned.
 func TestDestinationPlanWithoutBroker(t *testing.T) {
 	t.Parallel()
-	given := attributes{"delivery_exchange": "t.delay-03", "levels": 3, "address": "orders", "queue": "orders"}
+	given := harness.Attributes{"delivery_exchange": "t.delay-03", "levels": 3, "address": "orders", "queue": "orders"}
 	for name, b := range map[string]*brokertest.Broker{
 		"nobody": {Endpoint: "http://127.0.0.1:1", Username: "u", Password: "p", AMQPURI: "amqp://u:p@127.0.0.1:1"},
 		"silent": {Endpoint: silent(t), Username: "u", Password: "p", AMQPURI: "amqp://u:p@127.0.0.1:1"},
 	} {
-		p := newProtocolOf(t, destinationType, b, nil)
+		p := harness.NewProtocolOf(t, harness.DestinationType, b, nil)
 		began := time.Now()
-		if plan := p.plan(t.Context(), given); len(plan.diagnostics) > 0 {
-			t.Errorf("%s: %s", name, errorText(plan.diagnostics)+warningText(plan.diagnostics))
+		if plan := p.Plan(t.Context(), given); len(plan.Diagnostics) > 0 {
+			t.Errorf("%s: %s", name, harness.ErrorText(plan.Diagnostics)+harness.WarningText(plan.Diagnostics))
 		}
 		if took := time.Since(began); took > 6*time.Second {
 			t.Errorf("%s: the plan took %s", name, took)
@@ -304,15 +315,15 @@ func silent(t testing.TB) string {
 
 // Bindings for another number of levels are findings of the cascade, the first ten of them.
 func TestAccCascadeDataSourceLevels(t *testing.T) {
-	v := newDestinations(t, 4, "orders")
-	v.bind("t.delivery", "*.*.*.*.orders", "queue", "orders")
-	v.bind("t.delivery", "#.orders", "queue", "orders")
-	v.bind("t.delivery", "*.*.*.*.#", "queue", "orders")
-	look := on(v.broker, `data "rabbitmqdelay_cascade" "t" {
+	v := harness.NewDestinations(t, 4, "orders")
+	v.Bind("t.delivery", "*.*.*.*.orders", "queue", "orders")
+	v.Bind("t.delivery", "#.orders", "queue", "orders")
+	v.Bind("t.delivery", "*.*.*.*.#", "queue", "orders")
+	look := harness.WithProvider(v.Broker, `data "rabbitmqdelay_cascade" "t" {
   vhost          = %s
   entry_exchange = "t.delay-03"
 }
-`, quote(v.name))
+`, harness.Quote(v.Name))
 	findings := tfjsonpath.New("findings")
 	value := func(path tfjsonpath.Path, check knownvalue.Check) statecheck.StateCheck {
 		return statecheck.ExpectKnownValue("data.rabbitmqdelay_cascade.t", path, check)
@@ -322,11 +333,11 @@ func TestAccCascadeDataSourceLevels(t *testing.T) {
 	}
 	first := findings.AtSliceIndex(0)
 	resource.ParallelTest(t, resource.TestCase{
-		ProtoV6ProviderFactories: factories,
+		ProtoV6ProviderFactories: harness.Providers,
 		Steps: []resource.TestStep{
 			{Config: look, ConfigStateChecks: size(0)},
 			{
-				PreConfig: func() { v.bind("t.delivery", "*.*.*.mails", "queue", "orders") },
+				PreConfig: func() { v.Bind("t.delivery", "*.*.*.mails", "queue", "orders") },
 				Config:    look,
 				ConfigStateChecks: append(size(1), value(first.AtMapKey("severity"), knownvalue.StringExact("error")),
 					value(first.AtMapKey("object"), knownvalue.StringExact(
@@ -336,15 +347,15 @@ func TestAccCascadeDataSourceLevels(t *testing.T) {
 			{
 				PreConfig: func() {
 					for i := range 20 {
-						v.bind("t.delivery", fmt.Sprintf("*.*.orders-%d", i), "queue", "orders")
+						v.Bind("t.delivery", fmt.Sprintf("*.*.orders-%d", i), "queue", "orders")
 					}
 				},
 				Config: look, ConfigStateChecks: size(10),
 			},
 			{
 				PreConfig: func() {
-					newProtocol(v, v.broker, nil).mustApply(attributes{
-						"vhost": v.name, "name": "u", "levels": 2, "queue_type": "classic",
+					harness.NewProtocol(v.T, v.Broker, nil).MustApply(harness.Attributes{
+						"vhost": v.Name, "name": "u", "levels": 2, "queue_type": "classic",
 						"delivery_exchange": "t.delivery", "create_delivery_exchange": false,
 					})
 				},

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 
@@ -14,8 +16,8 @@ import (
 )
 
 // siblings are n resources of one provider process.
-func (p *protocol) siblings(n int) []*protocol {
-	all := make([]*protocol, n)
+func siblings(p *harness.Protocol, n int) []*harness.Protocol {
+	all := make([]*harness.Protocol, n)
 	for i := range all {
 		one := *p
 		all[i] = &one
@@ -24,17 +26,17 @@ func (p *protocol) siblings(n int) []*protocol {
 }
 
 // refreshAll and the plans that it returns are one run of Terraform, as far as to the apply.
-func refreshAll(all []*protocol, configurations []attributes) []plannedChange {
-	plans := make([]plannedChange, len(all))
-	all[0].newRun()
+func refreshAll(all []*harness.Protocol, configurations []harness.Attributes) []harness.PlannedChange {
+	plans := make([]harness.PlannedChange, len(all))
+	all[0].NewRun()
 	for i, p := range all {
-		noErrors(p.t, p.refresh(p.t.Context()))
-		config := tftypes.NewValue(p.resource, nil)
+		harness.NoErrors(p.T, p.Refresh(p.T.Context()))
+		config := tftypes.NewValue(p.Resource, nil)
 		if configurations[i] != nil {
-			config = object(p.t, p.resource, configurations[i])
+			config = harness.NewObject(p.T, p.Resource, configurations[i])
 		}
-		if configurations[i] != nil || !p.state.IsNull() {
-			plans[i] = p.planOn(p.t.Context(), p.state, p.private, config)
+		if configurations[i] != nil || !p.State.IsNull() {
+			plans[i] = p.PlanOn(p.T.Context(), p.State, p.Private, config)
 		}
 	}
 	return plans
@@ -42,13 +44,13 @@ func refreshAll(all []*protocol, configurations []attributes) []plannedChange {
 
 // applyAll is one run that applies the plans that are not empty, in an order of Terraform's choice. It returns the
 // errors.
-func applyAll(all []*protocol, plans []plannedChange, order []int) string {
-	all[0].newRun()
+func applyAll(all []*harness.Protocol, plans []harness.PlannedChange, order []int) string {
+	all[0].NewRun()
 	var text strings.Builder
 	for _, i := range order {
 		p, todo := all[i], plans[i]
-		if todo.config.Type() != nil && !todo.isEmpty(p.state) {
-			text.WriteString(errorText(p.applyOne(p.t.Context(), todo)))
+		if todo.Config.Type() != nil && !todo.IsEmpty(p.State) {
+			text.WriteString(harness.ErrorText(p.ApplyOne(p.T.Context(), todo)))
 		}
 	}
 	return text.String()
@@ -98,15 +100,15 @@ type passedBindings struct{ before, after []string }
 // passBindingsOn applies one configuration after the other, in every order of the resources.
 func passBindingsOn(t *testing.T, adopts func(i int) bool, is passedBindings, how string) {
 	t.Parallel()
-	v := newVhost(t)
-	v.declareExchange("t.delivery", "topic")
-	v.declareQueue("orders", nil)
-	given := func(addresses []string) []attributes {
-		all := make([]attributes, len(addresses))
+	v := harness.NewVhost(t)
+	v.DeclareExchange("t.delivery", "topic")
+	v.DeclareQueue("orders", nil)
+	given := func(addresses []string) []harness.Attributes {
+		all := make([]harness.Attributes, len(addresses))
 		for i, address := range addresses {
 			if address != "" {
-				all[i] = attributes{
-					"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 2, "address": address,
+				all[i] = harness.Attributes{
+					"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2, "address": address,
 					"queue": "orders", "adopt": adopts(i),
 				}
 			}
@@ -118,53 +120,53 @@ func passBindingsOn(t *testing.T, adopts func(i int) bool, is passedBindings, ho
 		if os.Getenv("FAULTS") != "all" && len(order) > 3 && i%4 > 0 {
 			continue
 		}
-		refused += v.passBindings(order, is.before, is.after, given, how == "with adopt")
+		refused += passBindings(v, order, is.before, is.after, given, how == "with adopt")
 	}
 	t.Logf("refused: %d", refused)
 }
 
 // passBindings applies both configurations in one order, the second one until nothing is refused, and takes all away
 // again. It returns how often it was refused.
-func (v *vhost) passBindings(
-	order []int, before, after []string, given func([]string) []attributes, adopt bool,
+func passBindings(v *harness.Vhost,
+	order []int, before, after []string, given func([]string) []harness.Attributes, adopt bool,
 ) (refused int) {
-	v.Helper()
-	all := v.destination().siblings(len(before))
+	v.T.Helper()
+	all := siblings(v.Destination(), len(before))
 	if text := applyAll(all, refreshAll(all, given(before)), order); text != "" {
-		v.Fatal(text)
+		v.T.Fatal(text)
 	}
 	for round := range 4 {
 		if round > 0 { // Terraform's order is another one each time
 			slices.Reverse(order)
 		}
 		text := applyAll(all, refreshAll(all, given(after)), order)
-		there := v.bound()
+		there := v.Bound()
 		for i, g := range given(after) {
 			stays := text == "" || slices.Contains(before, after[i])
 			if g != nil && stays && !slices.Contains(there, line(g)) {
-				v.Fatalf("in the order %v, %s is gone after apply %d; there are %q: %s", order, line(g), round+1, there,
-					text)
+				v.T.Fatalf("in the order %v, %s is gone after apply %d; there are %q: %s", order, line(g), round+1,
+					there, text)
 			}
 		}
 		if text == "" {
-			v.mustBeBound(linesOf(given(after))...)
+			v.MustBeBound(linesOf(given(after))...)
 			break
 		}
 		refused++
 		if adopt || round == 0 && !strings.Contains(text, "moved block") {
-			v.Errorf("in the order %v: %s", order, text)
+			v.T.Errorf("in the order %v: %s", order, text)
 		}
 	}
 	for _, p := range all {
-		p.state, p.private = tftypes.NewValue(p.resource, nil), nil
+		p.State, p.Private = tftypes.NewValue(p.Resource, nil), nil
 	}
-	for b := range v.objects().Bindings {
-		v.do(plan.Unbind{Binding: b})
+	for b := range v.Objects().Bindings {
+		v.Do(plan.Unbind{Binding: b})
 	}
 	return refused
 }
 
-func linesOf(given []attributes) []string {
+func linesOf(given []harness.Attributes) []string {
 	var lines []string
 	for _, g := range given {
 		if g != nil {
@@ -178,35 +180,35 @@ func linesOf(given []attributes) []string {
 // planned as new, the plan says so.
 func TestDestinationsWithOneBinding(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	v.declareExchange("t.delivery", "topic")
-	v.declareQueue("orders", nil)
-	given := attributes{
-		"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders", "queue": "orders",
+	v := harness.NewVhost(t)
+	v.DeclareExchange("t.delivery", "topic")
+	v.DeclareQueue("orders", nil)
+	given := harness.Attributes{
+		"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders", "queue": "orders",
 		"adopt": true,
 	}
-	all := v.destination().siblings(2)
-	plans := refreshAll(all, []attributes{given, given})
-	noErrors(t, plans[0].diagnostics)
-	twice := errorText(plans[1].diagnostics)
+	all := siblings(v.Destination(), 2)
+	plans := refreshAll(all, []harness.Attributes{given, given})
+	harness.NoErrors(t, plans[0].Diagnostics)
+	twice := harness.ErrorText(plans[1].Diagnostics)
 	if !strings.Contains(twice, "planned twice") || !strings.Contains(twice, `with key "*.*.orders"`) {
 		t.Errorf("the error of the plan is %q", twice)
 	}
-	plans = []plannedChange{all[0].plan(t.Context(), given), all[1].plan(t.Context(), given)}
+	plans = []harness.PlannedChange{all[0].Plan(t.Context(), given), all[1].Plan(t.Context(), given)}
 	text := applyAll(all, plans, []int{0, 1})
 	if !strings.Contains(text, "belongs to another resource of this configuration") ||
 		!strings.Contains(text, `the destination for address "orders" and queue "orders", which is created`) {
 		t.Errorf("the error of the apply is %q", text)
 	}
-	if all[0].state.IsNull() || !all[1].state.IsNull() {
-		t.Errorf("in the state are %s and %s", all[0].state, all[1].state)
+	if all[0].State.IsNull() || !all[1].State.IsNull() {
+		t.Errorf("in the state are %s and %s", all[0].State, all[1].State)
 	}
-	v.mustBeBound(line(given))
-	all[0].mustBeSettled(given)
+	v.MustBeBound(line(given))
+	all[0].MustBeSettled(given)
 }
 
 // destinationsInAnyOrder has destinations by count and by for_each.
-const destinationsInAnyOrder = requiring + `
+const destinationsInAnyOrder = harness.RequiredProviders + `
 variable "vhost" {}
 variable "adopt" { default = false }
 variable "list" {
@@ -276,21 +278,21 @@ type passedByTerraform struct {
 func passBindingsByTerraform(t *testing.T, adopt bool, is passedByTerraform) {
 	t.Parallel()
 	for range 3 {
-		v := newVhost(t)
-		v.declareExchange("t.delivery", "topic")
-		v.declareQueue("orders", nil)
-		variables := map[string]string{"vhost": v.name, "adopt": fmt.Sprint(adopt)}
-		tf := newCommandLine(t, "", destinationsInAnyOrder, variables)
-		tf.environ = append(tf.environ, v.broker.Environ()...)
-		if output, err := tf.run(append([]string{"apply", "-auto-approve"}, is.before...)...); err != nil {
+		v := harness.NewVhost(t)
+		v.DeclareExchange("t.delivery", "topic")
+		v.DeclareQueue("orders", nil)
+		variables := map[string]string{"vhost": v.Name, "adopt": fmt.Sprint(adopt)}
+		tf := harness.NewCommandLine(t, "", destinationsInAnyOrder, variables)
+		tf.Environ = append(tf.Environ, v.Broker.Environ()...)
+		if output, err := tf.Run(append([]string{"apply", "-auto-approve"}, is.before...)...); err != nil {
 			t.Fatalf("%v\n%s", err, output)
 		}
 		arguments := append([]string{"apply", "-auto-approve"}, is.after...)
 		if is.replace != "" {
 			arguments = append(arguments, is.replace)
 		}
-		output, err := tf.run(arguments...)
-		if err != nil && (adopt || !strings.Contains(oneLine(output), "moved block")) {
+		output, err := tf.Run(arguments...)
+		if err != nil && (adopt || !strings.Contains(harness.OneLine(output), "moved block")) {
 			t.Errorf("%v\n%s", err, output)
 		}
 		var lines []string
@@ -298,10 +300,10 @@ func passBindingsByTerraform(t *testing.T, adopt bool, is passedByTerraform) {
 			lines = append(lines, "*.*."+address+" -> queue orders")
 		}
 		if err == nil {
-			v.mustBeBound(lines...)
+			v.MustBeBound(lines...)
 			continue
 		}
-		there := v.bound()
+		there := v.Bound()
 		for _, line := range lines {
 			if !slices.Contains(there, line) {
 				t.Errorf("refused, and %s is gone\n%s", line, output)
@@ -312,13 +314,13 @@ func passBindingsByTerraform(t *testing.T, adopt bool, is passedByTerraform) {
 
 // Terraform's own plan says that a binding is there twice.
 func TestAccDestinationsWithOneBinding(t *testing.T) {
-	v := newVhost(t)
-	v.declareExchange("t.delivery", "topic")
-	v.declareQueue("orders", nil)
+	v := harness.NewVhost(t)
+	v.DeclareExchange("t.delivery", "topic")
+	v.DeclareQueue("orders", nil)
 	resource.ParallelTest(t, resource.TestCase{
-		ProtoV6ProviderFactories: factories,
+		ProtoV6ProviderFactories: harness.Providers,
 		Steps: []resource.TestStep{{
-			Config: on(v.broker, `
+			Config: harness.WithProvider(v.Broker, `
 resource "rabbitmqdelay_destination" "orders" {
   count             = 2
   vhost             = %q
@@ -327,9 +329,9 @@ resource "rabbitmqdelay_destination" "orders" {
   address           = "orders"
   queue             = "orders"
 }
-`, v.name),
+`, v.Name),
 			PlanOnly:    true,
-			ExpectError: saying("is planned twice: another resource of this configuration is to make it, too"),
+			ExpectError: harness.Saying("is planned twice: another resource of this configuration is to make it, too"),
 		}},
 	})
 }
@@ -337,7 +339,7 @@ resource "rabbitmqdelay_destination" "orders" {
 func hclList(texts []string) string {
 	quoted := make([]string, len(texts))
 	for i, text := range texts {
-		quoted[i] = quote(text)
+		quoted[i] = harness.Quote(text)
 	}
 	return "[" + strings.Join(quoted, ",") + "]"
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
@@ -16,28 +18,28 @@ import (
 // guarded is a vhost with a cascade t of four levels of the resolution, a destination of queue orders there, and
 // further queues.
 func guarded(
-	t *testing.T, queueType, resolution string, further attributes,
-) (v *vhost, p *protocol, given attributes) {
+	t *testing.T, queueType, resolution string, further harness.Attributes,
+) (v *harness.Vhost, p *harness.Protocol, given harness.Attributes) {
 	t.Helper()
-	v = newVhost(t)
+	v = harness.NewVhost(t)
 	for _, name := range []string{"orders", "other"} {
-		v.declareQueue(name, map[string]any{"x-queue-type": "classic"})
+		v.DeclareQueue(name, map[string]any{"x-queue-type": "classic"})
 	}
-	tasks := attributes{
-		"vhost": v.name, "name": "t", "levels": 4, "resolution": resolution, "queue_type": queueType,
+	tasks := harness.Attributes{
+		"vhost": v.Name, "name": "t", "levels": 4, "resolution": resolution, "queue_type": queueType,
 	}
-	newProtocol(t, v.broker, nil).mustApply(tasks)
-	given = attributes{
-		"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 4, "address": "orders", "queue": "orders",
-	}.with(further)
-	p = v.destination()
-	p.mustApply(given)
+	harness.NewProtocol(t, v.Broker, nil).MustApply(tasks)
+	given = harness.Attributes{
+		"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 4, "address": "orders", "queue": "orders",
+	}.With(further)
+	p = v.Destination()
+	p.MustApply(given)
 	return v, p, given
 }
 
-func (v *vhost) delayed(steps int, address string) {
-	v.Helper()
-	v.publish("t.delay-03", routingKey(v, time.Duration(steps)*time.Second, 4, time.Second, address), address)
+func delayed(v *harness.Vhost, steps int, address string) {
+	v.T.Helper()
+	v.Publish("t.delay-03", harness.RoutingKey(v.T, time.Duration(steps)*time.Second, 4, time.Second, address), address)
 }
 
 // While a message is on its way, to whatever address, no binding is taken away that may be the one for it. Each such
@@ -56,76 +58,77 @@ func TestDestinationOnTheWay(t *testing.T) {
 func guardMessagesOnTheWay(t *testing.T, queueType string) {
 	t.Parallel()
 	v, p, given := guarded(t, queueType, "1m", nil) // nobody waits for the message
-	elsewhere := newVhost(t)
-	elsewhere.declareExchange("t.delivery", "topic")
-	elsewhere.declareQueue("orders", nil)
-	v.declareExchange("second", "topic")
-	v.delayed(15, "somebody")
-	v.publish("t.delay-03", "malformed", "") // parked, which does not count
+	elsewhere := harness.NewVhost(t)
+	elsewhere.DeclareExchange("t.delivery", "topic")
+	elsewhere.DeclareQueue("orders", nil)
+	v.DeclareExchange("second", "topic")
+	delayed(v, 15, "somebody")
+	v.Publish("t.delay-03", "malformed", "") // parked, which does not count
 	const stands = "*.*.*.*.orders -> queue orders"
-	for name, change := range map[string]attributes{
+	for name, change := range map[string]harness.Attributes{
 		"destroyed": nil, "address": {"address": "mails"}, "levels": {"levels": 3},
-		"delivery_exchange": {"delivery_exchange": "second"}, "vhost": {"vhost": elsewhere.name},
+		"delivery_exchange": {"delivery_exchange": "second"}, "vhost": {"vhost": elsewhere.Name},
 		"drain_timeout": {"address": "mails", "drain_timeout": "300ms"},
 	} {
-		var next attributes
+		var next harness.Attributes
 		if change != nil {
-			next = given.with(change)
+			next = given.With(change)
 		}
-		noErrors(t, p.refresh(t.Context()))
-		text := errorText(p.apply(t.Context(), p.plan(t.Context(), next)))
-		mustSay(t, name+": the error", text, "Messages are on their way", `queue "t.delay-03": 1`, "drain_timeout",
+		harness.NoErrors(t, p.Refresh(t.Context()))
+		text := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), next)))
+		harness.MustSay(t, name+": the error", text, "Messages are on their way", `queue "t.delay-03": 1`,
+			"drain_timeout",
 			"force_destroy = true", `queue "orders" with key "*.*.*.*.orders"`)
 		if strings.Contains(text, "unroutable\":") {
 			t.Errorf("%s: what is parked counts: %s", name, text)
 		}
-		v.mustBeBound(stands)
-		p.mustBeSettled(given)
+		v.MustBeBound(stands)
+		p.MustBeSettled(given)
 	}
-	if n := len(elsewhere.objects().Bindings); n > 0 {
+	if n := len(elsewhere.Objects().Bindings); n > 0 {
 		t.Errorf("in the other vhost there are %d bindings", n)
 	}
-	p.mustApply(given.with(attributes{"queue": "other"}))
-	v.mustBeBound("*.*.*.*.orders -> queue other")
-	p.mustApply(given.with(attributes{"match": "suffix", "levels": nil}))
-	v.mustBeBound("#.orders -> queue orders")
-	if v.depth("t.delay-03") != 1 {
+	p.MustApply(given.With(harness.Attributes{"queue": "other"}))
+	v.MustBeBound("*.*.*.*.orders -> queue other")
+	p.MustApply(given.With(harness.Attributes{"match": "suffix", "levels": nil}))
+	v.MustBeBound("#.orders -> queue orders")
+	if v.Depth("t.delay-03") != 1 {
 		t.Error("the message has left its queue: the test was too slow to show anything")
 	}
-	forced := given.with(attributes{"force_destroy": true, "address": "mails"})
-	p.mustApply(forced)
-	v.mustBeBound("*.*.*.*.mails -> queue orders")
-	p.mustApply(nil)
-	v.mustBeBound()
+	forced := given.With(harness.Attributes{"force_destroy": true, "address": "mails"})
+	p.MustApply(forced)
+	v.MustBeBound("*.*.*.*.mails -> queue orders")
+	p.MustApply(nil)
+	v.MustBeBound()
 }
 
 // With drain_timeout a message arrives before its binding goes, whatever is done, and entries stay open.
 func TestDestinationDrains(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
-		for name, change := range map[string]attributes{"destroyed": nil, "address": {"address": "mails"}} {
+		for name, change := range map[string]harness.Attributes{"destroyed": nil, "address": {"address": "mails"}} {
 			t.Run(queueType+", "+name, func(t *testing.T) {
 				t.Parallel()
-				v, p, given := guarded(t, queueType, "1s", attributes{"drain_timeout": "1m"})
-				var next attributes
+				v, p, given := guarded(t, queueType, "1s", harness.Attributes{"drain_timeout": "1m"})
+				var next harness.Attributes
 				if change != nil {
-					next = given.with(change)
+					next = given.With(change)
 				}
-				orders := v.consume("orders")
-				v.delayed(3, "orders")
+				orders := v.Consume("orders")
+				delayed(v, 3, "orders")
 				sent := time.Now()
-				p.mustApply(next)
-				arrivals := v.arrived(orders, 1)
+				p.MustApply(next)
+				arrivals := v.Arrived(orders, 1)
 				if took := arrivals[0].At.Sub(sent); took < 2900*time.Millisecond {
 					t.Errorf("the message took %s", took)
 				}
-				if n := v.depth("t.unroutable"); n > 0 {
+				if n := v.Depth("t.unroutable"); n > 0 {
 					t.Errorf("%d are parked", n)
 				}
 				if next == nil {
-					v.mustBeBound()
+					v.MustBeBound()
 				} else {
-					v.mustBeBound("*.*.*.*.mails -> queue orders")
+					v.MustBeBound("*.*.*.*.mails -> queue orders")
 				}
 			})
 		}
@@ -137,50 +140,51 @@ func TestDestinationDrains(t *testing.T) {
 // already.
 func TestDestinationUpstream(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	v.declareQueue("orders", nil)
-	v.declareExchange("d", "topic")
-	classic := attributes{"vhost": v.name, "queue_type": "classic", "delivery_exchange": "d",
+	v := harness.NewVhost(t)
+	v.DeclareQueue("orders", nil)
+	v.DeclareExchange("d", "topic")
+	classic := harness.Attributes{"vhost": v.Name, "queue_type": "classic", "delivery_exchange": "d",
 		"create_delivery_exchange": false}
-	newProtocol(t, v.broker, nil).mustApply(classic.with(attributes{"name": "one", "levels": 4}))
-	newProtocol(t, v.broker, nil).mustApply(classic.with(attributes{"name": "other", "levels": 5}))
-	elsewhere := attributes{"vhost": v.name, "name": "elsewhere", "levels": 4, "queue_type": "classic"}
-	newProtocol(t, v.broker, nil).mustApply(elsewhere)
-	ladder := classic.with(attributes{"name": "ladder", "delays": textSet("1h")})
-	newProtocolOf(t, ladderType, v.broker, nil).mustApply(ladder)
-	newProtocol(t, v.broker, nil).mustApply(classic.with(attributes{"name": "cut", "levels": 4}))
-	v.do(plan.DeleteExchange{Name: "cut.delay-03"})
-	v.declareQueue("retries", map[string]any{"x-message-ttl": 3600000, "x-dead-letter-exchange": "one.delay-03"})
-	v.declareQueue("alone", map[string]any{"x-message-ttl": 3600000, "x-dead-letter-exchange": "d"})
-	v.declareQueue("another", map[string]any{"x-message-ttl": 3600000, "x-dead-letter-exchange": "amq.topic"})
-	given := attributes{"vhost": v.name, "delivery_exchange": "d", "levels": 4, "address": "orders", "queue": "orders"}
+	harness.NewProtocol(t, v.Broker, nil).MustApply(classic.With(harness.Attributes{"name": "one", "levels": 4}))
+	harness.NewProtocol(t, v.Broker, nil).MustApply(classic.With(harness.Attributes{"name": "other", "levels": 5}))
+	elsewhere := harness.Attributes{"vhost": v.Name, "name": "elsewhere", "levels": 4, "queue_type": "classic"}
+	harness.NewProtocol(t, v.Broker, nil).MustApply(elsewhere)
+	ladder := classic.With(harness.Attributes{"name": "ladder", "delays": harness.TextSet("1h")})
+	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(ladder)
+	harness.NewProtocol(t, v.Broker, nil).MustApply(classic.With(harness.Attributes{"name": "cut", "levels": 4}))
+	v.Do(plan.DeleteExchange{Name: "cut.delay-03"})
+	v.DeclareQueue("retries", map[string]any{"x-message-ttl": 3600000, "x-dead-letter-exchange": "one.delay-03"})
+	v.DeclareQueue("alone", map[string]any{"x-message-ttl": 3600000, "x-dead-letter-exchange": "d"})
+	v.DeclareQueue("another", map[string]any{"x-message-ttl": 3600000, "x-dead-letter-exchange": "amq.topic"})
+	given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "d", "levels": 4, "address": "orders",
+		"queue": "orders"}
 	for queue, counts := range map[string]bool{
 		"one.delay-02": true, "one.delay-03": true, "ladder.delay-1h": true, "alone": true,
 		"cut.delay-03": true, "retries": false,
 		"other.delay-04": false, "elsewhere.delay-03": false, "another": false, "orders": false,
 		"one.unroutable": false,
 	} {
-		p := v.destination()
-		p.mustApply(given)
-		v.publish("", queue, "") // by the default exchange, to wait there alone
-		text := errorText(p.apply(t.Context(), p.plan(t.Context(), nil)))
+		p := v.Destination()
+		p.MustApply(given)
+		v.Publish("", queue, "") // by the default exchange, to wait there alone
+		text := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), nil)))
 		if counts != strings.Contains(text, fmt.Sprintf("queue %q: 1", queue)) || !counts && text != "" {
 			t.Errorf("a message in %s: %s", queue, text)
 		}
-		v.purge(queue)
-		p.mustApply(nil)
+		v.Purge(queue)
+		p.MustApply(nil)
 	}
-	p := v.destination()
-	p.mustApply(given)
-	v.publish("one.delay-03", "1.0.0.0.orders", "")
-	v.do(plan.Unbind{Binding: topology.Binding{
+	p := v.Destination()
+	p.MustApply(given)
+	v.Publish("one.delay-03", "1.0.0.0.orders", "")
+	v.Do(plan.Unbind{Binding: topology.Binding{
 		Source: "d", RoutingKey: "*.*.*.*.orders", DestinationType: topology.ToQueue, Destination: "orders",
 	}})
-	noErrors(t, p.apply(t.Context(), p.plan(t.Context(), nil)))
+	harness.NoErrors(t, p.Apply(t.Context(), p.Plan(t.Context(), nil)))
 }
 
 // cascadeAndDestination go together.
-const cascadeAndDestination = requiring + `
+const cascadeAndDestination = harness.RequiredProviders + `
 variable "vhost" {}
 variable "queue_type" {}
 variable "drain_timeout" { default = null }
@@ -222,42 +226,42 @@ func TestAccDestinationGoesWithItsCascade(t *testing.T) {
 // destroyTogether destroys a cascade and its destination while a message is on its way.
 func destroyTogether(t *testing.T, queueType string, drain bool) {
 	t.Parallel()
-	v := newVhost(t)
-	v.declareQueue("orders", nil)
-	variables := map[string]string{"vhost": v.name, "queue_type": queueType}
+	v := harness.NewVhost(t)
+	v.DeclareQueue("orders", nil)
+	variables := map[string]string{"vhost": v.Name, "queue_type": queueType}
 	delay := 12
 	if drain {
 		variables["drain_timeout"] = "1m"
 		delay = 5
 	}
-	tf := newCommandLine(t, "", cascadeAndDestination, variables)
-	tf.environ = append(tf.environ, v.broker.Environ()...)
-	if output, err := tf.run("apply", "-auto-approve"); err != nil {
+	tf := harness.NewCommandLine(t, "", cascadeAndDestination, variables)
+	tf.Environ = append(tf.Environ, v.Broker.Environ()...)
+	if output, err := tf.Run("apply", "-auto-approve"); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	there := v.objects()
-	orders := v.consume("orders")
-	v.delayed(delay, "orders")
+	there := v.Objects()
+	orders := v.Consume("orders")
+	delayed(v, delay, "orders")
 	sent := time.Now()
-	output, err := tf.run("destroy", "-auto-approve")
+	output, err := tf.Run("destroy", "-auto-approve")
 	if drain {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, output)
 		}
 		want := topology.New()
 		want.Queues["orders"] = there.Queues["orders"]
-		v.mustHold(want)
+		v.MustHold(want)
 	} else {
-		if err == nil || !strings.Contains(oneLine(output), "Messages are on their way") ||
+		if err == nil || !strings.Contains(harness.OneLine(output), "Messages are on their way") ||
 			strings.Contains(output, "Cascade holds messages") {
 			t.Errorf("%v\n%s", err, output)
 		}
-		v.mustHold(there)
-		if n := v.depth("t.unroutable"); n > 0 {
+		v.MustHold(there)
+		if n := v.Depth("t.unroutable"); n > 0 {
 			t.Errorf("%d are parked", n)
 		}
 	}
-	took := v.arrived(orders, 1)[0].At.Sub(sent)
+	took := v.Arrived(orders, 1)[0].At.Sub(sent)
 	if took < time.Duration(delay)*time.Second-100*time.Millisecond {
 		t.Errorf("the message took %s", took)
 	}
@@ -265,19 +269,19 @@ func destroyTogether(t *testing.T, queueType string, drain bool) {
 
 // An operation that is to wait needs the time for it.
 func TestDestinationDrainTimeoutFits(t *testing.T) {
-	p := newServerOf(t, destinationType)
-	typ, ok := p.resource.AttributeTypes["timeouts"].(tftypes.Object)
+	p := harness.NewServerOf(t, harness.DestinationType)
+	typ, ok := p.Resource.AttributeTypes["timeouts"].(tftypes.Object)
 	if !ok {
-		t.Fatalf("timeouts are of type %s", p.resource.AttributeTypes["timeouts"])
+		t.Fatalf("timeouts are of type %s", p.Resource.AttributeTypes["timeouts"])
 	}
-	given := attributes{"delivery_exchange": "d", "levels": 4, "address": "orders", "queue": "orders",
+	given := harness.Attributes{"delivery_exchange": "d", "levels": 4, "address": "orders", "queue": "orders",
 		"drain_timeout": "10m"}
-	noErrors(t, p.plan(t.Context(), given).diagnostics)
+	harness.NoErrors(t, p.Plan(t.Context(), given).Diagnostics)
 	for _, operation := range []string{"delete", "update"} {
-		timeouts := object(t, typ, attributes{operation: "10m"})
-		diagnostics := p.plan(t.Context(), given.with(attributes{"timeouts": timeouts})).diagnostics
+		timeouts := harness.NewObject(t, typ, harness.Attributes{operation: "10m"})
+		diagnostics := p.Plan(t.Context(), given.With(harness.Attributes{"timeouts": timeouts})).Diagnostics
 		says := "drain_timeout is 10m, which does not fit into timeouts." + operation
-		if text := errorText(diagnostics); len(diagnostics) != 1 || !strings.Contains(text, says) {
+		if text := harness.ErrorText(diagnostics); len(diagnostics) != 1 || !strings.Contains(text, says) {
 			t.Errorf("%s: %s", operation, text)
 		}
 	}

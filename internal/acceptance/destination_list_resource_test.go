@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
@@ -21,65 +23,68 @@ import (
 // what an import by its identity reads, and the configuration that Terraform writes for it plans to no change.
 func TestListDestinations(t *testing.T) {
 	t.Parallel()
-	v, other := newVhost(t), newVhostNamed(t, brokertest.Shared(t), "another for "+t.Name())
-	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "tasks", "levels": 3})
-	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": other.name, "name": "hidden", "levels": 3})
-	newProtocolOf(
+	v, other := harness.NewVhost(t), harness.NewVhostNamed(t, brokertest.Shared(t), "another for "+t.Name())
+	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "tasks", "levels": 3})
+	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": other.Name, "name": "hidden",
+		"levels": 3})
+	harness.NewProtocolOf(
 		t,
-		ladderType,
-		v.broker,
+		harness.LadderType,
+		v.Broker,
 		nil,
-	).mustApply(
-		attributes{"vhost": v.name, "name": "retry", "delays": textSet("5s")},
+	).MustApply(
+		harness.Attributes{"vhost": v.Name, "name": "retry", "delays": harness.TextSet("5s")},
 	)
-	newProtocolOf(t, ladderType, v.broker, nil).mustApply(attributes{
-		"vhost": v.name, "name": "fixed", "delays": textSet("5s"), "dead_letter_routing_key": "late.orders",
+	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(harness.Attributes{
+		"vhost": v.Name, "name": "fixed", "delays": harness.TextSet("5s"), "dead_letter_routing_key": "late.orders",
 	})
-	v.declareQueue("orders", nil)
-	v.declareExchange("events", "topic")
-	v.bind("tasks.delivery", "*.*.*.orders", "queue", "orders")
-	v.bind("tasks.delivery", "*.*.orders.eu", "queue", "orders") // for two levels
-	v.bind("tasks.delivery", "#.billing", "exchange", "events")
-	v.bind("retry.delivery", "*.orders", "queue", "orders")
+	v.DeclareQueue("orders", nil)
+	v.DeclareExchange("events", "topic")
+	v.Bind("tasks.delivery", "*.*.*.orders", "queue", "orders")
+	v.Bind("tasks.delivery", "*.*.orders.eu", "queue", "orders") // for two levels
+	v.Bind("tasks.delivery", "#.billing", "exchange", "events")
+	v.Bind("retry.delivery", "*.orders", "queue", "orders")
 	for _, foreign := range [][2]string{
 		{"tasks.delivery", "#"}, {"tasks.delivery", "orders"}, {"tasks.delivery", "*.*.*.a.#"},
 		{"events", "*.*.*.orders"}, {"fixed.delivery", "*.orders"},
 	} {
-		v.bind(foreign[0], foreign[1], "queue", "orders")
+		v.Bind(foreign[0], foreign[1], "queue", "orders")
 	}
-	other.declareQueue("orders", nil)
-	other.bind("hidden.delivery", "*.*.*.orders", "queue", "orders")
+	other.DeclareQueue("orders", nil)
+	other.Bind("hidden.delivery", "*.*.*.orders", "queue", "orders")
 
-	u := newUser(t, v.broker, v.name)
-	u.grant([3]string{"^$", "^$", "^$"})
-	p := newProtocolOf(t, destinationType, u.broker(), nil)
+	u := harness.NewUser(t, v.Broker, v.Name)
+	u.Grant([3]string{"^$", "^$", "^$"})
+	p := harness.NewProtocolOf(t, harness.DestinationType, u.Broker(), nil)
 	ofTasks := []string{
 		`billing and all that ends with .billing, from tasks.delivery to exchange "events"`,
 		`orders, from tasks.delivery to queue "orders"`,
 		`orders.eu, from tasks.delivery to queue "orders"`,
 	}
 	for _, test := range []struct {
-		configuration attributes
+		configuration harness.Attributes
 		want          []string
 	}{
 		{nil, append([]string{`orders, from retry.delivery to queue "orders"`}, ofTasks...)},
-		{attributes{"vhost": v.name}, append([]string{`orders, from retry.delivery to queue "orders"`}, ofTasks...)},
-		{attributes{"delivery_exchange": "tasks.delivery"}, ofTasks},
-		{attributes{"vhost": v.name, "delivery_exchange": "events"}, []string{`orders, from events to queue "orders"`}},
-		{attributes{"vhost": v.name, "delivery_exchange": "no such"}, nil},
+		{harness.Attributes{"vhost": v.Name}, append([]string{`orders, from retry.delivery to queue "orders"`},
+			ofTasks...)},
+		{harness.Attributes{"delivery_exchange": "tasks.delivery"}, ofTasks},
+		{harness.Attributes{"vhost": v.Name, "delivery_exchange": "events"},
+			[]string{`orders, from events to queue "orders"`}},
+		{harness.Attributes{"vhost": v.Name, "delivery_exchange": "no such"}, nil},
 	} {
 		found := map[string]bool{}
-		for _, l := range p.query(t.Context(), test.configuration, false, 100) {
-			if len(l.diagnostics) > 0 || l.vhost != v.name || !l.resource.IsNull() {
+		for _, l := range p.Query(t.Context(), test.configuration, false, 100) {
+			if len(l.Diagnostics) > 0 || l.Vhost != v.Name || !l.Resource.IsNull() {
 				t.Errorf(
 					"in vhost %q: %s%s%s",
-					l.vhost,
-					errorText(l.diagnostics),
-					warningText(l.diagnostics),
-					l.resource,
+					l.Vhost,
+					harness.ErrorText(l.Diagnostics),
+					harness.WarningText(l.Diagnostics),
+					l.Resource,
 				)
 			}
-			found[l.name] = true
+			found[l.Name] = true
 		}
 		if names := slices.Sorted(maps.Keys(found)); !slices.Equal(names, slices.Sorted(slices.Values(test.want))) {
 			t.Errorf(
@@ -90,22 +95,22 @@ func TestListDestinations(t *testing.T) {
 			)
 		}
 	}
-	if found := p.query(t.Context(), nil, false, 2); len(found) != 2 {
+	if found := p.Query(t.Context(), nil, false, 2); len(found) != 2 {
 		t.Errorf("with a limit of 2 there are %d", len(found))
 	}
 
-	for _, l := range p.query(t.Context(), nil, true, 100) {
-		imported := newProtocolOf(t, destinationType, u.broker(), nil)
-		noErrors(t, imported.importListed(t.Context(), l.identity))
-		if !imported.state.Equal(l.resource) {
-			differences, err := imported.state.Diff(l.resource)
-			t.Errorf("%s differs from what is imported: %s %v", l.name, differences, err)
+	for _, l := range p.Query(t.Context(), nil, true, 100) {
+		imported := harness.NewProtocolOf(t, harness.DestinationType, u.Broker(), nil)
+		harness.NoErrors(t, imported.ImportListed(t.Context(), l.Identity))
+		if !imported.State.Equal(l.Resource) {
+			differences, err := imported.State.Diff(l.Resource)
+			t.Errorf("%s differs from what is imported: %s %v", l.Name, differences, err)
 		}
-		plan := imported.plan(t.Context(), imported.generated(t.Context(), l.resource))
-		noErrors(t, plan.diagnostics)
-		if !plan.isEmpty(imported.state) {
-			differences, _ := imported.state.Diff(plan.state)
-			t.Errorf("%s: with the configuration that is generated the plan has %s", l.name, differences)
+		plan := imported.Plan(t.Context(), imported.Generated(t.Context(), l.Resource))
+		harness.NoErrors(t, plan.Diagnostics)
+		if !plan.IsEmpty(imported.State) {
+			differences, _ := imported.State.Diff(plan.State)
+			t.Errorf("%s: with the configuration that is generated the plan has %s", l.Name, differences)
 		}
 	}
 }
@@ -115,17 +120,19 @@ func TestListDestinationsErrors(t *testing.T) {
 	t.Parallel()
 	b := brokertest.Shared(t)
 	for _, test := range []struct {
-		configuration attributes
+		configuration harness.Attributes
 		want          string
 	}{
-		{attributes{"vhost": "nowhere"}, `Could not list the destinations of vhost "nowhere"`},
-		{attributes{"vhost": "nowhere", "delivery_exchange": "tasks.delivery"}, `Could not list the destinations of ` +
-			`vhost "nowhere"`},
-		{attributes{"delivery_exchange": ""}, "delivery_exchange"},
-		{attributes{"delivery_exchange": tftypes.NewValue(tftypes.String, tftypes.UnknownValue)}, "not known"},
+		{harness.Attributes{"vhost": "nowhere"}, `Could not list the destinations of vhost "nowhere"`},
+		{harness.Attributes{"vhost": "nowhere", "delivery_exchange": "tasks.delivery"},
+			`Could not list the destinations of ` +
+				`vhost "nowhere"`},
+		{harness.Attributes{"delivery_exchange": ""}, "delivery_exchange"},
+		{harness.Attributes{"delivery_exchange": tftypes.NewValue(tftypes.String, tftypes.UnknownValue)}, "not known"},
 	} {
-		found := newProtocolOf(t, destinationType, b, nil).query(t.Context(), test.configuration, false, 10)
-		if len(found) != 1 || !strings.Contains(errorText(found[0].diagnostics), test.want) {
+		found := harness.NewProtocolOf(t, harness.DestinationType, b, nil).Query(t.Context(), test.configuration, false,
+			10)
+		if len(found) != 1 || !strings.Contains(harness.ErrorText(found[0].Diagnostics), test.want) {
 			t.Errorf("%v: it does not say %q: %v", test.configuration, test.want, found)
 		}
 	}
@@ -134,9 +141,9 @@ func TestListDestinationsErrors(t *testing.T) {
 // The same by terraform query.
 func TestAccListDestinations(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	v.declareQueue("orders", nil)
-	declared := on(v.broker, `resource "rabbitmqdelay_cascade" "t" {
+	v := harness.NewVhost(t)
+	v.DeclareQueue("orders", nil)
+	declared := harness.WithProvider(v.Broker, `resource "rabbitmqdelay_cascade" "t" {
   vhost  = %[1]q
   name   = "tasks"
   levels = 5
@@ -149,24 +156,24 @@ resource "rabbitmqdelay_destination" "t" {
   address           = "orders"
   queue             = "orders"
 }
-`, v.name)
+`, v.Name)
 	listed := fmt.Sprintf(
 		"list \"rabbitmqdelay_destination\" \"all\" {\n  provider         = rabbitmqdelay\n  include_resource = "+
 			"true\n  config {\n    vhost = %q\n  }\n}\n",
-		v.name,
+		v.Name,
 	)
 	identity := map[string]knownvalue.Check{
 		"vhost": knownvalue.StringExact(
-			v.name,
+			v.Name,
 		),
 		"delivery_exchange": knownvalue.StringExact("tasks.delivery"),
 		"queue":             knownvalue.StringExact("orders"),
 		"exchange":          knownvalue.Null(),
-		"routing_key":       knownvalue.StringExact(destination(5, "orders")),
+		"routing_key":       knownvalue.StringExact(harness.DestinationKey(5, "orders")),
 	}
 	resource.Test(t, resource.TestCase{
 		TerraformVersionChecks:   []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_14_0)},
-		ProtoV6ProviderFactories: factories,
+		ProtoV6ProviderFactories: harness.Providers,
 		Steps: []resource.TestStep{
 			{Config: declared},
 			{Query: true, Config: listed, QueryResultChecks: []querycheck.QueryResultCheck{

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -21,61 +23,22 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// newDestinations is a vhost with a cascade t of so many levels, each step of which takes a millisecond, and queues.
-func newDestinations(t testing.TB, levels int, queues ...string) *vhost {
-	t.Helper()
-	v := newVhost(t)
-	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "t", "levels": levels,
-		"resolution": "1ms", "queue_type": "classic"})
-	for _, name := range queues {
-		v.declareQueue(name, map[string]any{"x-queue-type": "classic"})
-	}
-	return v
-}
-
-// destination is a destination that is not there yet.
-func (v *vhost) destination() *protocol {
-	v.Helper()
-	return newProtocolOf(v, destinationType, v.broker, nil)
-}
-
-// bound lists the bindings of the delivery exchange, each in a line.
-func (v *vhost) bound() []string {
-	v.Helper()
-	var bindings []rabbithole.BindingInfo
-	v.get(&bindings, "exchanges", v.name, "t.delivery", "bindings", "source")
-	lines := []string{}
-	for _, b := range topologyOf(nil, nil, bindings, nil).Bindings.Sorted() {
-		lines = append(lines, b.Line())
-	}
-	return lines
-}
-
-// mustBeBound compares the bindings of the delivery exchange.
-func (v *vhost) mustBeBound(want ...string) {
-	v.Helper()
-	slices.Sort(want)
-	if got := v.bound(); !slices.Equal(got, want) {
-		v.Errorf("bound are %q, want %q", got, want)
-	}
-}
-
 // A destination's life: created, settled, damaged, repaired, imported, changed, destroyed. What others have bound
 // stays as it is.
 func TestDestinationLife(t *testing.T) {
 	t.Parallel()
 	for name, is := range map[string]destinationLife{
-		"queue": {attributes{"levels": 3, "address": "orders", "queue": "orders"},
+		"queue": {harness.Attributes{"levels": 3, "address": "orders", "queue": "orders"},
 			"*.*.*.orders -> queue orders", "queue/orders/*.*.*.orders"},
-		"exchange": {attributes{"levels": 3, "address": "orders.eu", "exchange": "onwards"},
+		"exchange": {harness.Attributes{"levels": 3, "address": "orders.eu", "exchange": "onwards"},
 			"*.*.*.orders.eu -> exchange onwards", "exchange/onwards/*.*.*.orders.eu"},
-		"suffix": {attributes{"match": "suffix", "address": "orders", "queue": "orders"},
+		"suffix": {harness.Attributes{"match": "suffix", "address": "orders", "queue": "orders"},
 			"#.orders -> queue orders", "queue/orders/%23.orders"},
-		"all that is odd": {attributes{"levels": 3, "address": " a/b%~#x+&?*é..1.", "queue": "a b/ü%~#+?"},
+		"all that is odd": {harness.Attributes{"levels": 3, "address": " a/b%~#x+&?*é..1.", "queue": "a b/ü%~#+?"},
 			"*.*.*. a/b%~#x+&?*é..1. -> queue a b/ü%~#+?",
 			"queue/a%20b%2F%C3%BC%25~%23+%3F/*.*.*.%20a%2Fb%25~%23x+&%3F*%C3%A9..1."},
-		"words like digits": {attributes{"levels": 3, "address": "0.1", "queue": "orders"}, "*.*.*.0.1 -> queue orders",
-			"queue/orders/*.*.*.0.1"},
+		"words like digits": {harness.Attributes{"levels": 3, "address": "0.1", "queue": "orders"},
+			"*.*.*.0.1 -> queue orders", "queue/orders/*.*.*.0.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			liveDestination(t, is)
@@ -84,7 +47,7 @@ func TestDestinationLife(t *testing.T) {
 }
 
 type destinationLife struct {
-	given attributes
+	given harness.Attributes
 	line  string
 	id    string
 }
@@ -92,73 +55,73 @@ type destinationLife struct {
 // liveDestination takes one destination through its life.
 func liveDestination(t *testing.T, is destinationLife) {
 	t.Parallel()
-	v := newDestinations(t, 3, "orders", "a b/ü%~#+?", "foreign")
-	v.declareExchange("onwards", "fanout")
-	v.bind("t.delivery", "*.*.*.foreign", "queue", "foreign")
+	v := harness.NewDestinations(t, 3, "orders", "a b/ü%~#+?", "foreign")
+	v.DeclareExchange("onwards", "fanout")
+	v.Bind("t.delivery", "*.*.*.foreign", "queue", "foreign")
 	const foreign = "*.*.*.foreign -> queue foreign"
-	without := v.objects()
-	given := is.given.with(attributes{"vhost": v.name, "delivery_exchange": "t.delivery"})
-	p := v.destination()
+	without := v.Objects()
+	given := is.given.With(harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery"})
+	p := v.Destination()
 
-	todo := p.plan(t.Context(), given)
-	if noErrors(t, todo.diagnostics); !todo.state.IsFullyKnown() {
-		t.Errorf("the plan holds unknown values: %s", todo.state)
+	todo := p.Plan(t.Context(), given)
+	if harness.NoErrors(t, todo.Diagnostics); !todo.State.IsFullyKnown() {
+		t.Errorf("the plan holds unknown values: %s", todo.State)
 	}
-	if text := warningText(append(todo.diagnostics, p.apply(t.Context(), todo)...)); text != "" {
+	if text := harness.WarningText(append(todo.Diagnostics, p.Apply(t.Context(), todo)...)); text != "" {
 		t.Error(text)
 	}
-	p.mustBeSettled(given)
-	v.mustBeBound(foreign, is.line)
+	p.MustBeSettled(given)
+	v.MustBeBound(foreign, is.line)
 
 	source, line := "t.delivery", topology.Binding{}
-	for b := range v.objects().Bindings {
+	for b := range v.Objects().Bindings {
 		if b.Source == source && b.Line() == is.line {
 			line = b
 		}
 	}
-	v.do(plan.Unbind{Binding: line})
-	v.mustBeBound(foreign)
-	noErrors(t, p.refresh(t.Context()))
-	if !p.state.IsNull() {
+	v.Do(plan.Unbind{Binding: line})
+	v.MustBeBound(foreign)
+	harness.NoErrors(t, p.Refresh(t.Context()))
+	if !p.State.IsNull() {
 		t.Error("the binding is gone, but it is in the state")
 	}
-	p.mustApply(given)
-	v.mustBeBound(foreign, is.line)
+	p.MustApply(given)
+	v.MustBeBound(foreign, is.line)
 
-	for how, bring := range map[string]func(*protocol) []*tfprotov6.Diagnostic{
-		"ID": func(p *protocol) []*tfprotov6.Diagnostic {
-			return p.importState(t.Context(), v.name+"/t.delivery/"+is.id)
+	for how, bring := range map[string]func(*harness.Protocol) []*tfprotov6.Diagnostic{
+		"ID": func(p *harness.Protocol) []*tfprotov6.Diagnostic {
+			return p.ImportState(t.Context(), v.Name+"/t.delivery/"+is.id)
 		},
-		"identity": func(p *protocol) []*tfprotov6.Diagnostic {
-			return p.importDestination(line, v.name)
+		"identity": func(p *harness.Protocol) []*tfprotov6.Diagnostic {
+			return importDestination(p, line, v.Name)
 		},
 	} {
-		imported := v.destination()
-		if text := errorText(bring(imported)); text != "" {
+		imported := v.Destination()
+		if text := harness.ErrorText(bring(imported)); text != "" {
 			t.Fatalf("by %s: %s", how, text)
 		}
-		imported.mustBeSettled(given)
+		imported.MustBeSettled(given)
 	}
-	if id := destinationID(v.name, line); id != v.name+"/t.delivery/"+is.id {
+	if id := harness.DestinationID(v.Name, line); id != v.Name+"/t.delivery/"+is.id {
 		t.Errorf("the ID is %s", id)
 	}
 
-	p.mustApply(nil)
-	v.mustHold(without)
+	p.MustApply(nil)
+	v.MustHold(without)
 }
 
 // importDestination imports a binding by identity.
-func (p *protocol) importDestination(b topology.Binding, vhost string) []*tfprotov6.Diagnostic {
-	p.t.Helper()
+func importDestination(p *harness.Protocol, b topology.Binding, vhost string) []*tfprotov6.Diagnostic {
+	p.T.Helper()
 	typ := tftypes.Object{AttributeTypes: map[string]tftypes.Type{
 		"vhost": tftypes.String, "delivery_exchange": tftypes.String, "queue": tftypes.String,
 		"exchange": tftypes.String, "routing_key": tftypes.String,
 	}}
-	identity := dynamic(p.t, typ, object(p.t, typ, attributes{
+	identity := harness.Dynamic(p.T, typ, harness.NewObject(p.T, typ, harness.Attributes{
 		"vhost": vhost, "delivery_exchange": b.Source, "routing_key": b.RoutingKey,
 		string(b.DestinationType): b.Destination,
 	}))
-	return p.importBy(p.t.Context(), &tfprotov6.ImportResourceStateRequest{TypeName: p.typeName,
+	return p.ImportBy(p.T.Context(), &tfprotov6.ImportResourceStateRequest{TypeName: p.TypeName,
 		Identity: &tfprotov6.ResourceIdentityData{IdentityData: identity}})
 }
 
@@ -167,15 +130,15 @@ func (p *protocol) importDestination(b topology.Binding, vhost string) []*tfprot
 func TestDestinationMessages(t *testing.T) {
 	t.Parallel()
 	const levels = 3
-	v := newDestinations(t, levels, "orders", "behind", "suffix")
-	v.declareExchange("onwards", "topic")
-	v.bind("onwards", "*.*.*.mails", "queue", "behind")
-	for _, further := range []attributes{
+	v := harness.NewDestinations(t, levels, "orders", "behind", "suffix")
+	v.DeclareExchange("onwards", "topic")
+	v.Bind("onwards", "*.*.*.mails", "queue", "behind")
+	for _, further := range []harness.Attributes{
 		{"levels": levels, "address": "orders", "queue": "orders"},
 		{"levels": levels, "address": "mails", "exchange": "onwards"},
 		{"match": "suffix", "address": "bills", "queue": "suffix"},
 	} {
-		v.destination().mustApply(further.with(attributes{"vhost": v.name, "delivery_exchange": "t.delivery"}))
+		v.Destination().MustApply(further.With(harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery"}))
 	}
 	want := map[string][]string{"orders": {"orders"}, "behind": {"mails"}, "suffix": {"bills", "eu.bills"},
 		"t.unroutable": {"eu.orders", "orders.eu", "eu.mails"}}
@@ -183,14 +146,14 @@ func TestDestinationMessages(t *testing.T) {
 	for _, addresses := range want {
 		for _, address := range addresses {
 			for delay := range each {
-				v.publish("t.delay-02", routingKey(t, time.Duration(delay)*time.Millisecond, levels, time.Millisecond,
-					address), address)
+				v.Publish("t.delay-02", harness.RoutingKey(t, time.Duration(delay)*time.Millisecond, levels,
+					time.Millisecond, address), address)
 			}
 		}
 	}
 	for queue, addresses := range want {
 		arrived := map[string]int{}
-		for _, a := range v.arrived(v.consume(queue), each*len(addresses)) {
+		for _, a := range v.Arrived(v.Consume(queue), each*len(addresses)) {
 			arrived[string(a.Body)]++
 		}
 		for _, address := range addresses {
@@ -208,15 +171,15 @@ func TestDestinationMessages(t *testing.T) {
 // What leaves a ladder has its delay as the only word before the address.
 func TestDestinationOfALadder(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	v.declareQueue("orders", nil)
-	newProtocolOf(t, ladderType, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "t",
-		"delays": textSet("5ms", "10ms")})
-	v.destination().mustApply(attributes{"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 1,
+	v := harness.NewVhost(t)
+	v.DeclareQueue("orders", nil)
+	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name,
+		"name": "t", "delays": harness.TextSet("5ms", "10ms")})
+	v.Destination().MustApply(harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 1,
 		"address": "orders", "queue": "orders"})
-	v.publish("t.entry", "5ms.orders", "")
-	v.publish("t.entry", "10ms.orders", "")
-	v.arrived(v.consume("orders"), 2)
+	v.Publish("t.entry", "5ms.orders", "")
+	v.Publish("t.entry", "10ms.orders", "")
+	v.Arrived(v.Consume("orders"), 2)
 }
 
 // A stream of messages runs while the destination is changed. Where the same queue takes them before and after, it gets
@@ -224,9 +187,9 @@ func TestDestinationOfALadder(t *testing.T) {
 func TestDestinationChangesUnderTraffic(t *testing.T) {
 	t.Parallel()
 	for name, is := range map[string]destinationChange{
-		"key":               {attributes{"levels": nil, "match": "suffix"}, false},
-		"queue":             {attributes{"queue": "other"}, true},
-		"queue to exchange": {attributes{"queue": nil, "exchange": "onwards"}, true},
+		"key":               {harness.Attributes{"levels": nil, "match": "suffix"}, false},
+		"queue":             {harness.Attributes{"queue": "other"}, true},
+		"queue to exchange": {harness.Attributes{"queue": nil, "exchange": "onwards"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			changeUnderTraffic(t, name, is)
@@ -235,7 +198,7 @@ func TestDestinationChangesUnderTraffic(t *testing.T) {
 }
 
 type destinationChange struct {
-	change  attributes
+	change  harness.Attributes
 	doubles bool
 }
 
@@ -243,22 +206,22 @@ type destinationChange struct {
 func changeUnderTraffic(t *testing.T, name string, is destinationChange) {
 	t.Parallel()
 	const levels = 3
-	v := newDestinations(t, levels, "orders", "other")
-	v.declareExchange("onwards", "fanout")
-	v.bind("onwards", "", "queue", "other")
-	given := attributes{"vhost": v.name, "delivery_exchange": "t.delivery", "levels": levels,
+	v := harness.NewDestinations(t, levels, "orders", "other")
+	v.DeclareExchange("onwards", "fanout")
+	v.Bind("onwards", "", "queue", "other")
+	given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": levels,
 		"address": "orders", "queue": "orders"}
 	// Back from a suffix, messages for longer addresses would be left without a way; there are none.
 	given["force_destroy"] = name == "key"
-	changed := given.with(is.change)
-	p := v.destination()
-	p.mustApply(given)
+	changed := given.With(is.change)
+	p := v.Destination()
+	p.MustApply(given)
 
 	var sent atomic.Int64
 	stop, stopped := make(chan struct{}), make(chan error, 1)
-	publisher := v.publisher()
+	publisher := v.Publisher()
 	publish := func(delay int) error {
-		key := routingKey(t, time.Duration(delay)*time.Millisecond, levels, time.Millisecond, "orders")
+		key := harness.RoutingKey(t, time.Duration(delay)*time.Millisecond, levels, time.Millisecond, "orders")
 		body := fmt.Append(nil, sent.Load())
 		err := publisher.Publish(t.Context(), "t.delay-02", key, amqp.Publishing{Body: body})
 		if err == nil {
@@ -268,19 +231,19 @@ func changeUnderTraffic(t *testing.T, name string, is destinationChange) {
 	}
 	go func() { stopped <- publishPairs(publish, stop) }()
 	for range 10 {
-		for _, next := range []attributes{changed, given} {
+		for _, next := range []harness.Attributes{changed, given} {
 			before := sent.Load()
-			v.eventually("messages flow", func() bool { return sent.Load() > before+10 })
-			p.mustApply(next)
+			v.Eventually("messages flow", func() bool { return sent.Load() > before+10 })
+			p.MustApply(next)
 		}
 	}
 	close(stop)
 	if err := <-stopped; err != nil {
 		t.Fatal(err)
 	}
-	collectors := []*brokertest.Collector{v.consume("orders"), v.consume("other"), v.consume("t.unroutable")}
+	collectors := []*brokertest.Collector{v.Consume("orders"), v.Consume("other"), v.Consume("t.unroutable")}
 	var arrived map[string]int
-	v.eventually("every message has arrived", func() bool {
+	v.Eventually("every message has arrived", func() bool {
 		arrived = map[string]int{}
 		for _, c := range collectors {
 			for _, a := range c.Arrivals() {
@@ -323,211 +286,214 @@ func publishPairs(publish func(delay int) error, stop <-chan struct{}) error {
 // Every attribute but the vhost changes in place, and the plan says whose messages are left behind.
 func TestDestinationReplaceOrUpdate(t *testing.T) {
 	t.Parallel()
-	v, other := newDestinations(t, 3, "orders", "other"), newVhost(t)
-	v.declareExchange("second", "topic")
-	other.declareExchange("t.delivery", "topic")
-	other.declareQueue("orders", nil)
-	base := attributes{"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 3, "address": "orders",
+	v, other := harness.NewDestinations(t, 3, "orders", "other"), harness.NewVhost(t)
+	v.DeclareExchange("second", "topic")
+	other.DeclareExchange("t.delivery", "topic")
+	other.DeclareQueue("orders", nil)
+	base := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 3, "address": "orders",
 		"queue": "orders"}
 	for name, is := range map[string]struct {
-		change  attributes
+		change  harness.Attributes
 		line    string
 		warning string
 		replace bool
 	}{
-		"vhost": {change: attributes{"vhost": other.name}, replace: true},
-		"delivery_exchange": {change: attributes{"delivery_exchange": "second"}, warning: `The delivery exchange ` +
-			`changes from "t.delivery" to "second". Messages for the address "orders" that arrive at exchange ` +
-			`"t.delivery", if`},
-		"levels": {change: attributes{"levels": 4}, line: "*.*.*.*.orders -> queue orders",
+		"vhost": {change: harness.Attributes{"vhost": other.Name}, replace: true},
+		"delivery_exchange": {change: harness.Attributes{"delivery_exchange": "second"},
+			warning: `The delivery exchange ` +
+				`changes from "t.delivery" to "second". Messages for the address "orders" that arrive at exchange ` +
+				`"t.delivery", if`},
+		"levels": {change: harness.Attributes{"levels": 4}, line: "*.*.*.*.orders -> queue orders",
 			warning: `The key changes from "*.*.*.orders" to "*.*.*.*.orders". Messages for the address "orders"`},
-		"address": {change: attributes{"address": "mails"}, line: "*.*.*.mails -> queue orders",
+		"address": {change: harness.Attributes{"address": "mails"}, line: "*.*.*.mails -> queue orders",
 			warning: `The key changes from "*.*.*.orders" to "*.*.*.mails". Messages for the address "orders", if ` +
 				`some are on their way`},
-		"match": {change: attributes{"match": "suffix", "levels": nil}, line: "#.orders -> queue orders"},
-		"queue": {change: attributes{"queue": "other"}, line: "*.*.*.orders -> queue other"},
-		"exchange": {change: attributes{"queue": nil, "exchange": "second"},
+		"match": {change: harness.Attributes{"match": "suffix", "levels": nil}, line: "#.orders -> queue orders"},
+		"queue": {change: harness.Attributes{"queue": "other"}, line: "*.*.*.orders -> queue other"},
+		"exchange": {change: harness.Attributes{"queue": nil, "exchange": "second"},
 			line: "*.*.*.orders -> exchange second"},
-		"adopt": {change: attributes{"adopt": true}, line: "*.*.*.orders -> queue orders"},
+		"adopt": {change: harness.Attributes{"adopt": true}, line: "*.*.*.orders -> queue orders"},
 	} {
-		p := v.destination()
-		p.mustApply(base)
-		changed := base.with(is.change)
-		noErrors(t, p.refresh(t.Context()))
-		todo := p.plan(t.Context(), changed)
-		if todo.replace != is.replace {
-			t.Errorf("%s: replaced: %t, want %t", name, todo.replace, is.replace)
+		p := v.Destination()
+		p.MustApply(base)
+		changed := base.With(is.change)
+		harness.NoErrors(t, p.Refresh(t.Context()))
+		todo := p.Plan(t.Context(), changed)
+		if todo.Replace != is.replace {
+			t.Errorf("%s: replaced: %t, want %t", name, todo.Replace, is.replace)
 		}
-		if text := warningText(todo.diagnostics); !strings.Contains(text, is.warning) || is.warning == "" &&
+		if text := harness.WarningText(todo.Diagnostics); !strings.Contains(text, is.warning) || is.warning == "" &&
 			text != "" {
 			t.Errorf("%s: the warning is %q, want %q", name, text, is.warning)
 		}
-		noErrors(t, p.apply(t.Context(), todo))
-		p.mustBeSettled(changed)
+		harness.NoErrors(t, p.Apply(t.Context(), todo))
+		p.MustBeSettled(changed)
 		if is.line == "" {
-			v.mustBeBound()
+			v.MustBeBound()
 		} else {
-			v.mustBeBound(is.line)
+			v.MustBeBound(is.line)
 		}
-		p.mustApply(nil)
-		v.mustBeBound()
+		p.MustApply(nil)
+		v.MustBeBound()
 	}
 }
 
 // The two ends of a binding have to be there: each error names the missing one, on its attribute.
 func TestDestinationErrors(t *testing.T) {
 	t.Parallel()
-	v := newDestinations(t, 2, "orders")
-	given := attributes{"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders",
+	v := harness.NewDestinations(t, 2, "orders")
+	given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders",
 		"queue": "orders"}
-	before := v.objects()
+	before := v.Objects()
 	for _, is := range []struct {
-		change          attributes
+		change          harness.Attributes
 		attribute, says string
 	}{
-		{attributes{"delivery_exchange": "nowhere"}, "delivery_exchange", `There is no exchange "nowhere" in vhost "` +
-			v.name + `". Declare it first`},
-		{attributes{"delivery_exchange": "amq.direct"}, "delivery_exchange", `Exchange "amq.direct" in vhost "` +
-			v.name + `" is of type "direct". It has to be a topic exchange`},
-		{attributes{"queue": "nowhere"}, "queue", `There is no queue "nowhere" in vhost "` + v.name +
+		{harness.Attributes{"delivery_exchange": "nowhere"}, "delivery_exchange",
+			`There is no exchange "nowhere" in vhost "` +
+				v.Name + `". Declare it first`},
+		{harness.Attributes{"delivery_exchange": "amq.direct"}, "delivery_exchange",
+			`Exchange "amq.direct" in vhost "` +
+				v.Name + `" is of type "direct". It has to be a topic exchange`},
+		{harness.Attributes{"queue": "nowhere"}, "queue", `There is no queue "nowhere" in vhost "` + v.Name +
 			`". This provider declares none: an application does, or rabbitmq_queue`},
-		{attributes{"queue": nil, "exchange": "nowhere"}, "exchange", `There is no exchange "nowhere"`},
-		{attributes{"vhost": "nowhere"}, "", "no such vhost"},
+		{harness.Attributes{"queue": nil, "exchange": "nowhere"}, "exchange", `There is no exchange "nowhere"`},
+		{harness.Attributes{"vhost": "nowhere"}, "", "no such vhost"},
 	} {
-		p := v.destination()
-		diagnostics := p.apply(t.Context(), p.plan(t.Context(), given.with(is.change)))
-		if text := errorText(diagnostics); len(diagnostics) != 1 || !strings.Contains(text, is.says) {
+		p := v.Destination()
+		diagnostics := p.Apply(t.Context(), p.Plan(t.Context(), given.With(is.change)))
+		if text := harness.ErrorText(diagnostics); len(diagnostics) != 1 || !strings.Contains(text, is.says) {
 			t.Errorf("%v: the error is %q, want %q", is.change, text, is.says)
 		} else if at := diagnostics[0].Attribute.String(); is.attribute != "" && at != `AttributeName("`+is.attribute+
 			`")` {
 			t.Errorf("%v: the error is on %s", is.change, at)
 		}
-		if !p.state.IsNull() {
-			t.Errorf("%v: there is a state: %s", is.change, p.state)
+		if !p.State.IsNull() {
+			t.Errorf("%v: there is a state: %s", is.change, p.State)
 		}
 	}
-	v.mustHold(before)
+	v.MustHold(before)
 }
 
 // A binding that exists is left alone, unless it is to be adopted, also when a destination changes into it.
 func TestDestinationExists(t *testing.T) {
 	t.Parallel()
-	v := newDestinations(t, 2, "orders", "mails")
-	given := attributes{"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders",
+	v := harness.NewDestinations(t, 2, "orders", "mails")
+	given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders",
 		"queue": "orders"}
-	v.bind("t.delivery", "*.*.orders", "queue", "orders")
-	refused := func(p *protocol, given attributes) (command string) {
+	v.Bind("t.delivery", "*.*.orders", "queue", "orders")
+	refused := func(p *harness.Protocol, given harness.Attributes) (command string) {
 		t.Helper()
-		before := v.objects()
-		text := errorText(p.apply(t.Context(), p.plan(t.Context(), given)))
+		before := v.Objects()
+		text := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), given)))
 		id := importCommand.FindStringSubmatch(text)
 		if id == nil || !strings.Contains(text, "set adopt = true") || !strings.Contains(text, `queue "orders" with `+
 			`key "*.*.orders"`) {
 			t.Fatalf("the error is %q", text)
 		}
-		v.mustHold(before)
+		v.MustHold(before)
 		return id[1]
 	}
-	p := v.destination()
+	p := v.Destination()
 	id := refused(p, given)
-	if !p.state.IsNull() {
-		t.Errorf("there is a state: %s", p.state)
+	if !p.State.IsNull() {
+		t.Errorf("there is a state: %s", p.State)
 	}
-	imported := v.destination()
-	noErrors(t, imported.importState(t.Context(), id))
-	imported.mustBeSettled(given)
+	imported := v.Destination()
+	harness.NoErrors(t, imported.ImportState(t.Context(), id))
+	imported.MustBeSettled(given)
 
-	p.mustApply(given.with(attributes{"adopt": true}))
-	p.mustBeSettled(given.with(attributes{"adopt": true}))
-	p.mustApply(given) // adopt is of no consequence once it has been
-	p.mustApply(nil)
-	v.mustBeBound()
+	p.MustApply(given.With(harness.Attributes{"adopt": true}))
+	p.MustBeSettled(given.With(harness.Attributes{"adopt": true}))
+	p.MustApply(given) // adopt is of no consequence once it has been
+	p.MustApply(nil)
+	v.MustBeBound()
 
-	mails := given.with(attributes{"address": "mails"})
-	p.mustApply(mails)
-	v.bind("t.delivery", "*.*.orders", "queue", "orders")
+	mails := given.With(harness.Attributes{"address": "mails"})
+	p.MustApply(mails)
+	v.Bind("t.delivery", "*.*.orders", "queue", "orders")
 	refused(p, given)
-	p.mustBeSettled(mails)
-	p.mustApply(given.with(attributes{"adopt": true}))
-	v.mustBeBound("*.*.orders -> queue orders")
+	p.MustBeSettled(mails)
+	p.MustApply(given.With(harness.Attributes{"adopt": true}))
+	v.MustBeBound("*.*.orders -> queue orders")
 }
 
 // A destination whose queue, exchange or vhost is gone leaves the state, and is made again once these are there.
 func TestGoneDestination(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	given := attributes{"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders",
+	v := harness.NewVhost(t)
+	given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders",
 		"queue": "orders"}
-	p := v.destination()
+	p := v.Destination()
 	for what, remove := range map[string]func(){
-		"queue":    func() { v.try(v.api.DeleteQueue(v.name, "orders")) },
-		"exchange": func() { v.try(v.api.DeleteExchange(v.name, "t.delivery")) },
+		"queue":    func() { v.Try(v.API.DeleteQueue(v.Name, "orders")) },
+		"exchange": func() { v.Try(v.API.DeleteExchange(v.Name, "t.delivery")) },
 		"vhost": func() {
-			v.try(v.api.DeleteVhost(v.name))
-			v.try(v.api.PutVhost(v.name, rabbithole.VhostSettings{}))
-			v.try(v.api.UpdatePermissionsIn(v.name, v.broker.Username, rabbithole.Permissions{Configure: ".*",
+			v.Try(v.API.DeleteVhost(v.Name))
+			v.Try(v.API.PutVhost(v.Name, rabbithole.VhostSettings{}))
+			v.Try(v.API.UpdatePermissionsIn(v.Name, v.Broker.Username, rabbithole.Permissions{Configure: ".*",
 				Write: ".*", Read: ".*"}))
 		},
 	} {
-		v.declareExchange("t.delivery", "topic")
-		v.declareQueue("orders", nil)
-		p.mustApply(given)
+		v.DeclareExchange("t.delivery", "topic")
+		v.DeclareQueue("orders", nil)
+		p.MustApply(given)
 		remove()
-		noErrors(t, p.refresh(t.Context()))
-		if !p.state.IsNull() {
+		harness.NoErrors(t, p.Refresh(t.Context()))
+		if !p.State.IsNull() {
 			t.Errorf("the %s is gone, but the destination is in the state", what)
 		}
 	}
-	v.declareExchange("t.delivery", "topic")
-	v.declareQueue("orders", nil)
-	p.mustApply(given)
-	v.try(v.api.DeleteVhost(v.name))
-	noErrors(t, p.apply(t.Context(), p.plan(t.Context(), nil)))
-	v.try(v.api.PutVhost(v.name, rabbithole.VhostSettings{})) // which the end of the test expects
+	v.DeclareExchange("t.delivery", "topic")
+	v.DeclareQueue("orders", nil)
+	p.MustApply(given)
+	v.Try(v.API.DeleteVhost(v.Name))
+	harness.NoErrors(t, p.Apply(t.Context(), p.Plan(t.Context(), nil)))
+	v.Try(v.API.PutVhost(v.Name, rabbithole.VhostSettings{})) // which the end of the test expects
 }
 
 // Destinations that take each other's messages are warned of on both sides, with key and name, when they are made and
 // on every refresh.
 func TestDestinationOverlaps(t *testing.T) {
 	t.Parallel()
-	v := newDestinations(t, 2, "all", "eu", "de", "own")
-	at := attributes{"vhost": v.name, "delivery_exchange": "t.delivery"}
-	apply := func(given attributes) (p *protocol, warned string) {
+	v := harness.NewDestinations(t, 2, "all", "eu", "de", "own")
+	at := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery"}
+	apply := func(given harness.Attributes) (p *harness.Protocol, warned string) {
 		t.Helper()
-		p = v.destination()
-		diagnostics := p.apply(t.Context(), p.plan(t.Context(), given.with(at)))
-		noErrors(t, diagnostics)
-		return p, warningText(diagnostics)
+		p = v.Destination()
+		diagnostics := p.Apply(t.Context(), p.Plan(t.Context(), given.With(at)))
+		harness.NoErrors(t, diagnostics)
+		return p, harness.WarningText(diagnostics)
 	}
-	eu, text := apply(attributes{"levels": 2, "address": "eu.orders", "queue": "eu"})
+	eu, text := apply(harness.Attributes{"levels": 2, "address": "eu.orders", "queue": "eu"})
 	if text != "" {
 		t.Errorf("the only destination is warned of: %s", text)
 	}
-	v.bind("t.delivery", "#.de.orders", "queue", "de")
-	v.bind("t.delivery", "#", "queue", "own") // somebody who listens in
-	all, text := apply(attributes{"match": "suffix", "address": "orders", "queue": "all"})
-	v.bind("t.delivery", "*.*.eu.orders", "queue", "all") // it gets these anyway
-	for _, text := range []string{text, warningText(all.refresh(t.Context()))} {
+	v.Bind("t.delivery", "#.de.orders", "queue", "de")
+	v.Bind("t.delivery", "#", "queue", "own") // somebody who listens in
+	all, text := apply(harness.Attributes{"match": "suffix", "address": "orders", "queue": "all"})
+	v.Bind("t.delivery", "*.*.eu.orders", "queue", "all") // it gets these anyway
+	for _, text := range []string{text, harness.WarningText(all.Refresh(t.Context()))} {
 		if strings.Count(text, "\n  ") != 2 || !strings.Contains(text, `queue "eu", bound with "*.*.eu.orders", is `+
 			`there for "eu.orders", whose messages this destination also takes`) ||
 			!strings.Contains(text, `queue "de", bound with "#.de.orders", is there for "de.orders"`) {
 			t.Errorf("the suffix is warned of with: %s", text)
 		}
 	}
-	if text := warningText(eu.refresh(t.Context())); strings.Count(text, "\n  ") != 1 ||
+	if text := harness.WarningText(eu.Refresh(t.Context())); strings.Count(text, "\n  ") != 1 ||
 		!strings.Contains(text, `queue "all", bound with "#.orders", also takes messages for "eu.orders"`) {
 		t.Errorf("the address is warned of with: %s", text)
 	}
 	for i := range 20 {
-		v.bind("t.delivery", fmt.Sprintf("*.*.%d.orders", i), "queue", "own")
+		v.Bind("t.delivery", fmt.Sprintf("*.*.%d.orders", i), "queue", "own")
 	}
-	if text := warningText(all.refresh(t.Context())); strings.Count(text, "\n  ") != 10+1 ||
+	if text := harness.WarningText(all.Refresh(t.Context())); strings.Count(text, "\n  ") != 10+1 ||
 		!strings.Contains(text, "and 12 more") {
 		t.Errorf("the warning of many is: %s", text)
 	}
-	exact := attributes{"levels": 2, "address": "orders", "queue": "all"}.with(at)
-	noErrors(t, all.apply(t.Context(), all.plan(t.Context(), exact)))
-	if text := warningText(append(all.refresh(t.Context()), eu.refresh(t.Context())...)); text != "" {
+	exact := harness.Attributes{"levels": 2, "address": "orders", "queue": "all"}.With(at)
+	harness.NoErrors(t, all.Apply(t.Context(), all.Plan(t.Context(), exact)))
+	if text := harness.WarningText(append(all.Refresh(t.Context()), eu.Refresh(t.Context())...)); text != "" {
 		t.Errorf("exact destinations are warned of: %s", text)
 	}
 }
@@ -536,9 +502,9 @@ func TestDestinationOverlaps(t *testing.T) {
 // it.
 func TestDestinationWithLimit(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "t", "levels": 2})
-	v.try(v.api.PutPolicy(v.name, "limit", rabbithole.Policy{
+	v := harness.NewVhost(t)
+	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2})
+	v.Try(v.API.PutPolicy(v.Name, "limit", rabbithole.Policy{
 		Pattern: "^policy$", ApplyTo: "queues", Definition: rabbithole.PolicyDefinition{"max-length": 7,
 			"overflow": "reject-publish"},
 	}))
@@ -556,14 +522,14 @@ func TestDestinationWithLimit(t *testing.T) {
 		"of a quorum queue": {map[string]any{"x-queue-type": "quorum", "x-max-length": 5,
 			"x-overflow": "reject-publish"}, "x-max-length = 5"},
 	} {
-		v.declareQueue(queue, test.arguments)
-		p := v.destination()
-		applied := p.apply(t.Context(), p.plan(t.Context(), attributes{
-			"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 2, "address": queue, "queue": queue}))
-		noErrors(t, applied)
-		refreshed := p.refresh(t.Context())
-		noErrors(t, refreshed)
-		for _, text := range []string{warningText(applied), warningText(refreshed)} {
+		v.DeclareQueue(queue, test.arguments)
+		p := v.Destination()
+		applied := p.Apply(t.Context(), p.Plan(t.Context(), harness.Attributes{
+			"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2, "address": queue, "queue": queue}))
+		harness.NoErrors(t, applied)
+		refreshed := p.Refresh(t.Context())
+		harness.NoErrors(t, refreshed)
+		for _, text := range []string{harness.WarningText(applied), harness.WarningText(refreshed)} {
 			if (text != "") != (test.limit != "") || !strings.Contains(text, test.limit) {
 				t.Errorf("%s is warned of with: %s", queue, text)
 			}
@@ -574,34 +540,34 @@ func TestDestinationWithLimit(t *testing.T) {
 // A user needs to write the destination and read the delivery exchange, and is told so.
 func TestDestinationPermissions(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "tasks", "levels": 2})
-	v.declareQueue("billing", nil)
-	before := v.objects()
-	u := newUser(t, v.broker, v.name)
-	given := attributes{"vhost": v.name, "delivery_exchange": "tasks.delivery", "levels": 2, "address": "orders",
-		"queue": "billing"}
+	v := harness.NewVhost(t)
+	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "tasks", "levels": 2})
+	v.DeclareQueue("billing", nil)
+	before := v.Objects()
+	u := harness.NewUser(t, v.Broker, v.Name)
+	given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "tasks.delivery", "levels": 2,
+		"address": "orders", "queue": "billing"}
 	good := permissionsOf(t, "destinations")
 	for _, is := range []struct {
 		permissions [3]string
 		missing     bool
 	}{{good, false}, {[3]string{".*", "^$", ".*"}, true}, {[3]string{".*", ".*", "^$"}, true}} {
-		u.grant(good)
-		p := newProtocolOf(t, destinationType, u.broker(), nil)
+		u.Grant(good)
+		p := harness.NewProtocolOf(t, harness.DestinationType, u.Broker(), nil)
 		if !is.missing {
-			p.mustApply(given)
-			p.mustBeSettled(given)
-			p.mustApply(given.with(attributes{"address": "mails"}))
-			p.mustApply(nil)
+			p.MustApply(given)
+			p.MustBeSettled(given)
+			p.MustApply(given.With(harness.Attributes{"address": "mails"}))
+			p.MustApply(nil)
 			continue
 		}
-		u.grant(is.permissions)
-		text := errorText(p.apply(t.Context(), p.plan(t.Context(), given)))
+		u.Grant(is.permissions)
+		text := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), given)))
 		if !strings.Contains(text, `write on queue "billing" and read on exchange "tasks.delivery"`) ||
-			!p.state.IsNull() {
+			!p.State.IsNull() {
 			t.Errorf("with %q: %s", is.permissions, text)
 		}
-		v.mustHold(before)
+		v.MustHold(before)
 	}
 }
 
@@ -611,23 +577,25 @@ func TestDestinationPermissions(t *testing.T) {
 // another one, and nothing but the one binding is left.
 func TestDestinationFaults(t *testing.T) {
 	t.Parallel()
-	v := newDestinations(t, 2, "orders", "other", "third")
-	given := attributes{"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders",
+	v := harness.NewDestinations(t, 2, "orders", "other", "third")
+	given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders",
 		"queue": "orders"}
-	before, other, third := given.with(attributes{"address": "before"}), given.with(attributes{"queue": "other"}),
-		given.with(attributes{"queue": "third"})
-	proxy := newFaultProxy(t, v.broker)
+	before, other, third := given.With(harness.Attributes{"address": "before"}),
+		given.With(harness.Attributes{"queue": "other"}),
+		given.With(harness.Attributes{"queue": "third"})
+	proxy := harness.NewFaultProxy(t, v.Broker)
 	tried := 0
 	for verb, is := range map[string]destinationOperation{
-		"create":        {after: given, next: []attributes{given}},
-		"update":        {before: before, after: given, next: []attributes{given, before, third}},
-		"second update": {before: given, broken: other, after: third, next: []attributes{third, given, other, before}},
-		"destroy":       {before: given, next: []attributes{nil}},
+		"create": {after: given, next: []harness.Attributes{given}},
+		"update": {before: before, after: given, next: []harness.Attributes{given, before, third}},
+		"second update": {before: given, broken: other, after: third, next: []harness.Attributes{third, given, other,
+			before}},
+		"destroy": {before: given, next: []harness.Attributes{nil}},
 	} {
 		p, diagnostics := is.operate(v, proxy, destinationFault{})
-		noErrors(t, diagnostics)
-		points := proxy.points()
-		p.mustApply(nil)
+		harness.NoErrors(t, diagnostics)
+		points := proxy.Points()
+		p.MustApply(nil)
 		for _, each := range sampling.Of(t, "faults in a "+verb, is.faults(points)) {
 			tried++
 			is.suffer(v, proxy, verb, each)
@@ -642,25 +610,27 @@ func TestDestinationFaults(t *testing.T) {
 // destinationOperation goes from one configuration to another, perhaps after an update that broke off, and next are
 // the configurations that may follow.
 type destinationOperation struct {
-	before, broken, after attributes
-	next                  []attributes
+	before, broken, after harness.Attributes
+	next                  []harness.Attributes
 }
 
 type destinationFault struct {
-	at point
-	failure
-	next attributes
+	at harness.Point
+	harness.Failure
+	next harness.Attributes
 }
 
-func (f destinationFault) String() string { return fmt.Sprintf("%s, %s %s", f.at, f.fault, f.lasts) }
+func (f destinationFault) String() string { return fmt.Sprintf("%s, %s %s", f.at, f.Fault, f.Lasts) }
 
 // faults are all that can go wrong at these points. How long they last takes turns.
-func (o destinationOperation) faults(points []point) (all []destinationFault) {
+func (o destinationOperation) faults(points []harness.Point) (all []destinationFault) {
 	for i, at := range points {
-		for j, kind := range []fault{answers500, answers503, resets, hangs, truncates, loses} {
-			for k, lasts := range []persistence{once, always, fromHere} {
+		for j, kind := range []harness.Fault{harness.Answers500, harness.Answers503, harness.Resets, harness.Hangs,
+			harness.Truncates, harness.Loses} {
+			for k, lasts := range []harness.Persistence{harness.Once, harness.Always, harness.FromHere} {
 				if os.Getenv("FAULTS") == "all" || (i+j)%3 == k {
-					all = append(all, destinationFault{at, failure{kind, lasts}, o.next[len(all)%len(o.next)]})
+					all = append(all, destinationFault{at, harness.Failure{Fault: kind, Lasts: lasts},
+						o.next[len(all)%len(o.next)]})
 				}
 			}
 		}
@@ -669,75 +639,76 @@ func (o destinationOperation) faults(points []point) (all []destinationFault) {
 }
 
 // operate runs the operation, in which one thing goes wrong.
-func (o destinationOperation) operate(v *vhost, proxy *faultProxy, f destinationFault) (*protocol,
+func (o destinationOperation) operate(v *harness.Vhost, proxy *harness.FaultProxy,
+	f destinationFault) (*harness.Protocol,
 	[]*tfprotov6.Diagnostic) {
-	p := v.destination()
-	p.mustApply(o.before)
+	p := v.Destination()
+	p.MustApply(o.before)
 	if o.broken != nil {
-		p.breakOff(proxy, o.broken)
+		breakOff(p, proxy, o.broken)
 	}
-	return p, p.applyThrough(proxy, o.after, f.at, f.failure)
+	return p, applyThrough(p, proxy, o.after, f.at, f.Failure)
 }
 
 // suffer runs the operation with the fault, looks at the bindings, and converges.
-func (o destinationOperation) suffer(v *vhost, proxy *faultProxy, verb string, f destinationFault) {
-	v.Helper()
+func (o destinationOperation) suffer(v *harness.Vhost, proxy *harness.FaultProxy, verb string, f destinationFault) {
+	v.T.Helper()
 	what := fmt.Sprintf("%s, %s, then %v", verb, f, f.next)
 	p, diagnostics := o.operate(v, proxy, f)
-	switch text := errorText(diagnostics); {
-	case !proxy.hasStruck():
-		v.Errorf("%s: this request was not made: %s", what, text)
-	case f.lasts == once && text != "":
-		v.Errorf("%s: it does not get over it: %s", what, text)
-	case p.state.IsNull() && o.after != nil && len(v.bound()) > 0:
-		v.Errorf("%s: nothing is in the state, and bound are %q: %s", what, v.bound(), text)
+	switch text := harness.ErrorText(diagnostics); {
+	case !proxy.HasStruck():
+		v.T.Errorf("%s: this request was not made: %s", what, text)
+	case f.Lasts == harness.Once && text != "":
+		v.T.Errorf("%s: it does not get over it: %s", what, text)
+	case p.State.IsNull() && o.after != nil && len(v.Bound()) > 0:
+		v.T.Errorf("%s: nothing is in the state, and bound are %q: %s", what, v.Bound(), text)
 	}
-	there := v.bound()
+	there := v.Bound()
 	if o.before != nil && o.after != nil && !slices.Contains(there, line(o.before)) &&
 		!slices.Contains(there, line(o.after)) {
-		v.Errorf("%s: nothing is bound any more", what)
+		v.T.Errorf("%s: nothing is bound any more", what)
 	}
-	if in := p.inState(); slices.ContainsFunc(there, func(line string) bool { return !slices.Contains(in, line) }) {
-		v.Errorf("%s: bound are %q, and in the state are %q", what, there, in)
+	if in := inState(p); slices.ContainsFunc(there, func(line string) bool { return !slices.Contains(in, line) }) {
+		v.T.Errorf("%s: bound are %q, and in the state are %q", what, there, in)
 	}
-	p.converge(f.next)
+	converge(p, f.next)
 	if f.next != nil {
-		v.mustBeBound(line(f.next))
-		p.mustBeSettled(f.next)
-		p.mustApply(nil)
+		v.MustBeBound(line(f.next))
+		p.MustBeSettled(f.next)
+		p.MustApply(nil)
 	}
-	v.mustBeBound()
+	v.MustBeBound()
 }
 
 // line is how bound lists the binding of a destination with two levels.
-func line(given attributes) string {
+func line(given harness.Attributes) string {
 	return fmt.Sprintf("*.*.%s -> queue %s", given["address"], given["queue"])
 }
 
 // inState are the bindings that the state holds, as bound lists them.
-func (p *protocol) inState() []string {
-	p.t.Helper()
-	if p.state.IsNull() {
+func inState(p *harness.Protocol) []string {
+	p.T.Helper()
+	if p.State.IsNull() {
 		return nil
 	}
 	text := func(v tftypes.Value) (text string) {
 		if err := v.As(&text); err != nil {
-			p.t.Fatal(err)
+			p.T.Fatal(err)
 		}
 		return text
 	}
-	state := fields(p.t, p.state)
+	state := harness.Fields(p.T, p.State)
 	lines := []string{text(state["routing_key"]) + " -> queue " + text(state["queue"])}
 	var left []tftypes.Value
 	if list := state["leftover_bindings"]; list.Type() != nil {
 		if err := list.As(&left); err != nil {
-			p.t.Fatal(err)
+			p.T.Fatal(err)
 		}
 	}
 	for _, each := range left {
-		binding, err := bindingOf(text(each))
+		binding, err := harness.BindingOf(text(each))
 		if err != nil {
-			p.t.Fatal(err)
+			p.T.Fatal(err)
 		}
 		lines = append(lines, binding.Line())
 	}
@@ -745,52 +716,54 @@ func (p *protocol) inState() []string {
 }
 
 // converge does what terraform apply does: a plan that is empty is not carried out.
-func (p *protocol) converge(configuration attributes) {
-	p.t.Helper()
-	noErrors(p.t, p.refresh(p.t.Context()))
-	if todo := p.plan(p.t.Context(), configuration); !todo.isEmpty(p.state) {
-		noErrors(p.t, p.apply(p.t.Context(), todo))
+func converge(p *harness.Protocol, configuration harness.Attributes) {
+	p.T.Helper()
+	harness.NoErrors(p.T, p.Refresh(p.T.Context()))
+	if todo := p.Plan(p.T.Context(), configuration); !todo.IsEmpty(p.State) {
+		harness.NoErrors(p.T, p.Apply(p.T.Context(), todo))
 	}
 }
 
 // applyThrough applies with something going wrong at one point.
-func (p *protocol) applyThrough(
-	proxy *faultProxy, configuration attributes, at point, f failure,
+func applyThrough(p *harness.Protocol,
+	proxy *harness.FaultProxy, configuration harness.Attributes, at harness.Point, f harness.Failure,
 ) []*tfprotov6.Diagnostic {
-	p.t.Helper()
-	proxy.mutex.Lock()
-	proxy.written, proxy.seen, proxy.at, proxy.failure, proxy.struck = false, nil, at, f, false
-	proxy.mutex.Unlock()
-	patience := attributes{"retry_timeout": onceMore}
-	if f.lasts == once {
+	p.T.Helper()
+	proxy.Mutex.Lock()
+	proxy.Written, proxy.Seen, proxy.At, proxy.Failure, proxy.Struck = false, nil, at, f, false
+	proxy.Mutex.Unlock()
+	patience := harness.Attributes{"retry_timeout": harness.OnceMore}
+	if f.Lasts == harness.Once {
 		patience["retry_timeout"] = "3s"
 	}
-	if f.fault == hangs {
-		patience["request_timeout"] = hangTimeout
+	if f.Fault == harness.Hangs {
+		patience["request_timeout"] = harness.HangTimeout
 	}
-	faulty := p.with(proxy.front(), patience)
-	diagnostics := faulty.apply(p.t.Context(), faulty.plan(p.t.Context(), configuration))
-	p.state, p.private, p.tainted = faulty.state, faulty.private, faulty.tainted
+	faulty := p.With(proxy.Front(), patience)
+	diagnostics := faulty.Apply(p.T.Context(), faulty.Plan(p.T.Context(), configuration))
+	p.State, p.Private, p.Tainted = faulty.State, faulty.Private, faulty.Tainted
 	return diagnostics
 }
 
 // binds is the request that binds a queue to the delivery exchange t.delivery, unbinds the one that takes that back.
-func binds(vhost, queue string) point {
-	return point{"POST", fmt.Sprintf("/api/bindings/%s/e/t.delivery/q/%s", vhost, queue), true}
+func binds(vhost, queue string) harness.Point {
+	return harness.Point{Method: "POST", Path: fmt.Sprintf("/api/bindings/%s/e/t.delivery/q/%s", vhost, queue),
+		AfterWrite: true}
 }
 
-func unbinds(vhost, queue string) point {
-	return point{"DELETE", binds(vhost, queue).path + "/%252A.%252A.orders", true}
+func unbinds(vhost, queue string) harness.Point {
+	return harness.Point{Method: "DELETE", Path: binds(vhost, queue).Path + "/%252A.%252A.orders", AfterWrite: true}
 }
 
 // breakOff begins an update to another queue that gets as far as to bind it. The broker then stays away for longer than
 // anybody waits.
-func (p *protocol) breakOff(proxy *faultProxy, configuration attributes) {
-	p.t.Helper()
+func breakOff(p *harness.Protocol, proxy *harness.FaultProxy, configuration harness.Attributes) {
+	p.T.Helper()
 	at := binds(fmt.Sprint(configuration["vhost"]), fmt.Sprint(configuration["queue"]))
-	text := errorText(p.applyThrough(proxy, configuration, at, failure{loses, fromHere}))
-	if !proxy.hasStruck() || !strings.Contains(text, "could not be taken back") {
-		p.t.Fatalf("the update did not break off: %s", text)
+	text := harness.ErrorText(applyThrough(p, proxy, configuration, at, harness.Failure{Fault: harness.Loses,
+		Lasts: harness.FromHere}))
+	if !proxy.HasStruck() || !strings.Contains(text, "could not be taken back") {
+		p.T.Fatalf("the update did not break off: %s", text)
 	}
 }
 
@@ -798,17 +771,17 @@ func (p *protocol) breakOff(proxy *faultProxy, configuration attributes) {
 // plan. Whatever the configuration is then, the next apply leaves only what it says, and messages arrive once.
 func TestDestinationUnfinishedUpdate(t *testing.T) {
 	t.Parallel()
-	elsewhere := newVhost(t)
-	elsewhere.declareExchange("t.delivery", "topic")
-	elsewhere.declareQueue("orders", nil)
+	elsewhere := harness.NewVhost(t)
+	elsewhere.DeclareExchange("t.delivery", "topic")
+	elsewhere.DeclareQueue("orders", nil)
 	for name, is := range map[string]unfinishedUpdate{
-		"as it was before":                    {attributes{"queue": "orders"}, true},
-		"as it was before, without a refresh": {attributes{"queue": "orders"}, false},
-		"as it was to be":                     {attributes{}, true},
-		"as it was to be, without a refresh":  {attributes{}, false},
-		"a third one":                         {attributes{"queue": "third"}, true},
-		"a third one, without a refresh":      {attributes{"queue": "third"}, false},
-		"another vhost":                       {attributes{"vhost": elsewhere.name, "queue": "orders"}, true},
+		"as it was before":                    {harness.Attributes{"queue": "orders"}, true},
+		"as it was before, without a refresh": {harness.Attributes{"queue": "orders"}, false},
+		"as it was to be":                     {harness.Attributes{}, true},
+		"as it was to be, without a refresh":  {harness.Attributes{}, false},
+		"a third one":                         {harness.Attributes{"queue": "third"}, true},
+		"a third one, without a refresh":      {harness.Attributes{"queue": "third"}, false},
+		"another vhost":                       {harness.Attributes{"vhost": elsewhere.Name, "queue": "orders"}, true},
 		"destroyed":                           {nil, true},
 		"destroyed without a refresh":         {nil, false},
 	} {
@@ -819,54 +792,55 @@ func TestDestinationUnfinishedUpdate(t *testing.T) {
 }
 
 type unfinishedUpdate struct {
-	next    attributes // of the change that was meant; nil destroys
+	next    harness.Attributes // of the change that was meant; nil destroys
 	refresh bool
 }
 
 // recoverFromUpdate breaks an update off and applies the next configuration.
 func recoverFromUpdate(t *testing.T, is unfinishedUpdate) {
-	v := newDestinations(t, 2, "orders", "other", "third")
-	given := attributes{"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders",
+	v := harness.NewDestinations(t, 2, "orders", "other", "third")
+	given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders",
 		"queue": "orders"}
-	other := given.with(attributes{"queue": "other"})
-	var next attributes
+	other := given.With(harness.Attributes{"queue": "other"})
+	var next harness.Attributes
 	if is.next != nil {
-		next = other.with(is.next)
+		next = other.With(is.next)
 	}
-	p := v.destination()
-	p.mustApply(given)
-	p.breakOff(newFaultProxy(t, v.broker), other)
-	v.mustBeBound(line(given), line(other))
+	p := v.Destination()
+	p.MustApply(given)
+	breakOff(p, harness.NewFaultProxy(t, v.Broker), other)
+	v.MustBeBound(line(given), line(other))
 	if is.refresh {
-		refreshed := p.refresh(t.Context())
-		noErrors(t, refreshed)
-		if text := warningText(refreshed); !strings.Contains(text, v.name+
+		refreshed := p.Refresh(t.Context())
+		harness.NoErrors(t, refreshed)
+		if text := harness.WarningText(refreshed); !strings.Contains(text, v.Name+
 			"/t.delivery/queue/other/*.*.orders") || strings.Contains(text, "take the same messages") {
 			t.Errorf("the warning is %q", text)
 		}
 	}
-	todo := p.plan(t.Context(), next)
-	if todo.isEmpty(p.state) {
+	todo := p.Plan(t.Context(), next)
+	if todo.IsEmpty(p.State) {
 		t.Fatal("the plan is empty")
 	}
-	noErrors(t, p.apply(t.Context(), todo))
-	if next == nil || next["vhost"] != v.name {
-		v.mustBeBound()
-		p.mustApply(nil)
+	harness.NoErrors(t, p.Apply(t.Context(), todo))
+	if next == nil || next["vhost"] != v.Name {
+		v.MustBeBound()
+		p.MustApply(nil)
 		return
 	}
-	v.mustBeBound(line(next))
-	p.mustBeSettled(next)
-	if text := warningText(p.refresh(t.Context())); text != "" {
+	v.MustBeBound(line(next))
+	p.MustBeSettled(next)
+	if text := harness.WarningText(p.Refresh(t.Context())); text != "" {
 		t.Errorf("it is warned of: %s", text)
 	}
 	const n = 20
 	for i := range n {
-		v.publish("t.delay-01", routingKey(t, time.Duration(i%4)*time.Millisecond, 2, time.Millisecond, "orders"), "")
+		v.Publish("t.delay-01", harness.RoutingKey(t, time.Duration(i%4)*time.Millisecond, 2, time.Millisecond,
+			"orders"), "")
 	}
-	v.arrived(v.consume(fmt.Sprint(next["queue"])), n)
+	v.Arrived(v.Consume(fmt.Sprint(next["queue"])), n)
 	for _, queue := range []string{"orders", "other", "third", "t.unroutable"} {
-		if got := v.depth(queue); queue != next["queue"] && got > 0 {
+		if got := v.Depth(queue); queue != next["queue"] && got > 0 {
 			t.Errorf("queue %q got %d messages", queue, got)
 		}
 	}
@@ -877,14 +851,15 @@ func recoverFromUpdate(t *testing.T, is unfinishedUpdate) {
 func TestDestinationUnfinishedUpdates(t *testing.T) {
 	t.Parallel()
 	for name, is := range map[string]unfinishedUpdates{
-		"the leftover stays": {func(v *vhost) point { return unbinds(v.name, "other") },
-			failure{answers500, always}, []string{"other", "third"}, "third"},
-		"the one before stays": {func(v *vhost) point { return unbinds(v.name, "orders") },
-			failure{answers500, always}, []string{"orders"}, "orders"},
-		"broken off before unbinds": {func(v *vhost) point { return binds(v.name, "third") }, failure{loses, fromHere},
-			[]string{"orders", "other", "third"}, "orders"},
-		"broken off in an unbind": {func(v *vhost) point { return unbinds(v.name, "orders") },
-			failure{loses, fromHere}, nil, "orders"},
+		"the leftover stays": {func(v *harness.Vhost) harness.Point { return unbinds(v.Name, "other") },
+			harness.Failure{Fault: harness.Answers500, Lasts: harness.Always}, []string{"other", "third"}, "third"},
+		"the one before stays": {func(v *harness.Vhost) harness.Point { return unbinds(v.Name, "orders") },
+			harness.Failure{Fault: harness.Answers500, Lasts: harness.Always}, []string{"orders"}, "orders"},
+		"broken off before unbinds": {func(v *harness.Vhost) harness.Point { return binds(v.Name, "third") },
+			harness.Failure{Fault: harness.Loses, Lasts: harness.FromHere}, []string{"orders", "other", "third"},
+			"orders"},
+		"broken off in an unbind": {func(v *harness.Vhost) harness.Point { return unbinds(v.Name, "orders") },
+			harness.Failure{Fault: harness.Loses, Lasts: harness.FromHere}, nil, "orders"},
 	} {
 		for _, next := range []string{"orders", "other", "third"} {
 			t.Run(name+", then "+next, func(t *testing.T) {
@@ -895,25 +870,25 @@ func TestDestinationUnfinishedUpdates(t *testing.T) {
 }
 
 type unfinishedUpdates struct {
-	at    func(*vhost) point
-	fails failure
+	at    func(*harness.Vhost) harness.Point
+	fails harness.Failure
 	bound []string
 	state string
 }
 
 // recoverFromTwoUpdates breaks off one update, lets the second fail, and applies the next configuration.
 func recoverFromTwoUpdates(t *testing.T, is unfinishedUpdates, next string) {
-	v := newDestinations(t, 2, "orders", "other", "third")
-	to := func(queue string) attributes {
-		return attributes{"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 2,
+	v := harness.NewDestinations(t, 2, "orders", "other", "third")
+	to := func(queue string) harness.Attributes {
+		return harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2,
 			"address": "orders", "queue": queue}
 	}
-	proxy := newFaultProxy(t, v.broker)
-	p := v.destination()
-	p.mustApply(to("orders"))
-	p.breakOff(proxy, to("other"))
-	text := errorText(p.applyThrough(proxy, to("third"), is.at(v), is.fails))
-	if !proxy.hasStruck() || text == "" {
+	proxy := harness.NewFaultProxy(t, v.Broker)
+	p := v.Destination()
+	p.MustApply(to("orders"))
+	breakOff(p, proxy, to("other"))
+	text := harness.ErrorText(applyThrough(p, proxy, to("third"), is.at(v), is.fails))
+	if !proxy.HasStruck() || text == "" {
 		t.Fatalf("the second update did not fail: %s", text)
 	}
 	var lines []string
@@ -921,24 +896,24 @@ func recoverFromTwoUpdates(t *testing.T, is unfinishedUpdates, next string) {
 		lines = append(lines, line(to(queue)))
 	}
 	if is.bound != nil { // otherwise it depends on which request is made first
-		v.mustBeBound(lines...)
+		v.MustBeBound(lines...)
 	}
-	in := p.inState()
+	in := inState(p)
 	if in[0] != line(to(is.state)) {
 		t.Errorf("in the state is %q", in[0])
 	}
-	for _, line := range v.bound() {
+	for _, line := range v.Bound() {
 		if !slices.Contains(in, line) {
 			t.Errorf("bound is %q, and in the state are %q", line, in)
 		}
 	}
-	p.converge(to(next))
-	v.mustBeBound(line(to(next)))
-	p.mustBeSettled(to(next))
-	v.publish("t.delay-01", routingKey(t, time.Millisecond, 2, time.Millisecond, "orders"), "")
-	v.arrived(v.consume(next), 1)
+	converge(p, to(next))
+	v.MustBeBound(line(to(next)))
+	p.MustBeSettled(to(next))
+	v.Publish("t.delay-01", harness.RoutingKey(t, time.Millisecond, 2, time.Millisecond, "orders"), "")
+	v.Arrived(v.Consume(next), 1)
 	for _, queue := range []string{"orders", "other", "third", "t.unroutable"} {
-		if got := v.depth(queue); queue != next && got > 0 {
+		if got := v.Depth(queue); queue != next && got > 0 {
 			t.Errorf("queue %q got %d messages", queue, got)
 		}
 	}
@@ -948,78 +923,79 @@ func recoverFromTwoUpdates(t *testing.T, is unfinishedUpdates, next string) {
 // expected, and goes on with adopt.
 func TestDestinationKilledUpdate(t *testing.T) {
 	t.Parallel()
-	v := newDestinations(t, 2, "orders")
-	before := attributes{"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 2, "address": "before",
+	v := harness.NewDestinations(t, 2, "orders")
+	before := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2, "address": "before",
 		"queue": "orders"}
-	after := before.with(attributes{"address": "orders"})
-	p := v.destination()
-	p.mustApply(before)
-	v.bind("t.delivery", "*.*.orders", "queue", "orders")
-	noErrors(t, p.refresh(t.Context()))
-	if text := errorText(p.apply(t.Context(), p.plan(t.Context(), after))); !strings.Contains(text,
+	after := before.With(harness.Attributes{"address": "orders"})
+	p := v.Destination()
+	p.MustApply(before)
+	v.Bind("t.delivery", "*.*.orders", "queue", "orders")
+	harness.NoErrors(t, p.Refresh(t.Context()))
+	if text := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), after))); !strings.Contains(text,
 		`with key "*.*.orders"`) || !strings.Contains(text, "adopt = true") {
 		t.Errorf("the error is %s", text)
 	}
-	p.mustApply(after.with(attributes{"adopt": true}))
-	v.mustBeBound("*.*.orders -> queue orders")
+	p.MustApply(after.With(harness.Attributes{"adopt": true}))
+	v.MustBeBound("*.*.orders -> queue orders")
 }
 
 // Something that cannot be bound is one error on the attribute that is to blame, before anything is planned.
 func TestDestinationValidation(t *testing.T) {
 	unknown := func(typ tftypes.Type) tftypes.Value { return tftypes.NewValue(typ, tftypes.UnknownValue) }
-	good := attributes{"delivery_exchange": "t.delivery", "levels": 4, "address": "orders", "queue": "orders"}
+	good := harness.Attributes{"delivery_exchange": "t.delivery", "levels": 4, "address": "orders", "queue": "orders"}
 	for name, is := range map[string]struct {
-		change           attributes
+		change           harness.Attributes
 		attribute, error string
 	}{
-		"no levels": {attributes{"levels": nil}, "levels", `levels is missing; with match = "exact" ` +
+		"no levels": {harness.Attributes{"levels": nil}, "levels", `levels is missing; with match = "exact" ` +
 			`the key has a word for each level`},
-		"no level":        {attributes{"levels": 0}, "levels", "levels is 0; it has to be 1 or more"},
-		"too many levels": {attributes{"levels": 40}, "levels", "levels is 40"},
-		"levels with a suffix": {attributes{"match": "suffix"}, "levels", "holds for any number of levels; " +
+		"no level":        {harness.Attributes{"levels": 0}, "levels", "levels is 0; it has to be 1 or more"},
+		"too many levels": {harness.Attributes{"levels": 40}, "levels", "levels is 40"},
+		"levels with a suffix": {harness.Attributes{"match": "suffix"}, "levels", "holds for any number of levels; " +
 			"leave it out"},
-		"another match": {attributes{"match": "prefix"}, "match", `match is "prefix"; it can be "exact" or ` +
+		"another match": {harness.Attributes{"match": "prefix"}, "match", `match is "prefix"; it can be "exact" or ` +
 			`"suffix"`},
-		"an empty match":   {attributes{"match": ""}, "match", "match is empty"},
-		"an empty address": {attributes{"address": ""}, "address", "address is empty"},
-		"a star":           {attributes{"address": "*"}, "address", `whose word "*" would stand for any word`},
-		"a hash": {attributes{"address": "orders.#"}, "address", `whose word "#" would stand for ` +
+		"an empty match":   {harness.Attributes{"match": ""}, "match", "match is empty"},
+		"an empty address": {harness.Attributes{"address": ""}, "address", "address is empty"},
+		"a star":           {harness.Attributes{"address": "*"}, "address", `whose word "*" would stand for any word`},
+		"a hash": {harness.Attributes{"address": "orders.#"}, "address", `whose word "#" would stand for ` +
 			`any word`},
-		"a long address": {attributes{"address": strings.Repeat("a", 248)}, "address",
+		"a long address": {harness.Attributes{"address": strings.Repeat("a", 248)}, "address",
 			"behind 4 levels it can have 247"},
-		"a long suffix": {attributes{"address": strings.Repeat("a", 254), "match": "suffix", "levels": nil},
+		"a long suffix": {harness.Attributes{"address": strings.Repeat("a", 254), "match": "suffix", "levels": nil},
 			"address", "it can have 253"},
-		"a queue and an exchange": {attributes{"exchange": "e"}, "queue", "queue is given beside exchange"},
-		"neither":                 {attributes{"queue": nil}, "queue", "queue is missing; give it, or exchange"},
-		"an empty queue":          {attributes{"queue": ""}, "queue", "queue is empty"},
-		"an empty exchange":       {attributes{"queue": nil, "exchange": ""}, "exchange", "exchange is empty"},
-		"the exchange itself": {attributes{"queue": nil, "exchange": "t.delivery"}, "exchange",
+		"a queue and an exchange": {harness.Attributes{"exchange": "e"}, "queue", "queue is given beside exchange"},
+		"neither": {harness.Attributes{"queue": nil}, "queue",
+			"queue is missing; give it, or exchange"},
+		"an empty queue":    {harness.Attributes{"queue": ""}, "queue", "queue is empty"},
+		"an empty exchange": {harness.Attributes{"queue": nil, "exchange": ""}, "exchange", "exchange is empty"},
+		"the exchange itself": {harness.Attributes{"queue": nil, "exchange": "t.delivery"}, "exchange",
 			"the delivery exchange itself"},
-		"no delivery exchange": {attributes{"delivery_exchange": ""}, "delivery_exchange",
+		"no delivery exchange": {harness.Attributes{"delivery_exchange": ""}, "delivery_exchange",
 			"delivery_exchange is empty"},
-		"an empty vhost":  {attributes{"vhost": ""}, "vhost", "vhost is empty"},
-		"a vhost of dots": {attributes{"vhost": ".."}, "vhost", "management API"},
+		"an empty vhost":  {harness.Attributes{"vhost": ""}, "vhost", "vhost is empty"},
+		"a vhost of dots": {harness.Attributes{"vhost": ".."}, "vhost", "management API"},
 
 		// Known values are checked beside unknown ones.
-		"a star, levels unknown": {attributes{"address": "*", "levels": unknown(tftypes.Number)}, "address",
+		"a star, levels unknown": {harness.Attributes{"address": "*", "levels": unknown(tftypes.Number)}, "address",
 			"any word"},
-		"a long address, levels unknown": {attributes{"address": strings.Repeat("a", 254),
+		"a long address, levels unknown": {harness.Attributes{"address": strings.Repeat("a", 254),
 			"levels": unknown(tftypes.Number)}, "address", "254 bytes"},
-		"too many levels, all else unknown": {attributes{
+		"too many levels, all else unknown": {harness.Attributes{
 			"levels": 40, "address": unknown(tftypes.String), "queue": unknown(tftypes.String),
 			"exchange": unknown(tftypes.String), "delivery_exchange": unknown(tftypes.String),
 			"match": unknown(tftypes.String), "vhost": unknown(tftypes.String),
 		}, "levels", "levels is"},
-		"both, names unknown": {attributes{"queue": "q", "exchange": "e", "address": unknown(tftypes.String)}, "queue",
-			"beside exchange"},
+		"both, names unknown": {harness.Attributes{"queue": "q", "exchange": "e", "address": unknown(tftypes.String)},
+			"queue", "beside exchange"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newServerOf(t, destinationType)
-			todo := p.plan(t.Context(), good.with(is.change))
-			if len(todo.diagnostics) != 1 || !hasErrors(todo.diagnostics) {
-				t.Fatalf("not one error: %s", errorText(todo.diagnostics))
+			p := harness.NewServerOf(t, harness.DestinationType)
+			todo := p.Plan(t.Context(), good.With(is.change))
+			if len(todo.Diagnostics) != 1 || !harness.HasErrors(todo.Diagnostics) {
+				t.Fatalf("not one error: %s", harness.ErrorText(todo.Diagnostics))
 			}
-			d := todo.diagnostics[0]
+			d := todo.Diagnostics[0]
 			if want := `AttributeName("` + is.attribute + `")`; d.Attribute.String() != want ||
 				!strings.Contains(d.Detail, is.error) {
 				t.Errorf("the error is on %s: %s; want %s: %s", d.Attribute, d.Detail, want, is.error)
@@ -1035,25 +1011,25 @@ func TestDestinationUnknown(t *testing.T) {
 		"address": tftypes.String, "match": tftypes.String,
 		"queue": tftypes.String, "exchange": tftypes.String, "adopt": tftypes.Bool,
 	}
-	for _, good := range []attributes{
+	for _, good := range []harness.Attributes{
 		{"delivery_exchange": "t.delivery", "levels": 4, "address": "orders", "queue": "orders"},
 		{"delivery_exchange": "t.delivery", "match": "suffix", "address": "orders", "exchange": "orders"},
 		{"delivery_exchange": "t.delivery", "match": "exact", "levels": 2, "address": "orders", "exchange": "orders"},
 	} {
 		for one := range types {
 			for other := range types {
-				p := newServerOf(t, destinationType)
-				todo := p.plan(t.Context(), good.with(
-					attributes{one: tftypes.NewValue(types[one], tftypes.UnknownValue),
+				p := harness.NewServerOf(t, harness.DestinationType)
+				todo := p.Plan(t.Context(), good.With(
+					harness.Attributes{one: tftypes.NewValue(types[one], tftypes.UnknownValue),
 						other: tftypes.NewValue(types[other], tftypes.UnknownValue)}))
-				if hasErrors(todo.diagnostics) {
-					t.Errorf("%v with unknown %s and %s: %s", good, one, other, errorText(todo.diagnostics))
+				if harness.HasErrors(todo.Diagnostics) {
+					t.Errorf("%v with unknown %s and %s: %s", good, one, other, harness.ErrorText(todo.Diagnostics))
 					continue
 				}
 				is := func(name string) bool { return one == name || other == name }
 				// Levels and match say much of each other.
 				want := !is("address") && (!is("levels") || good["match"] == "suffix" && !is("match"))
-				if key := fields(t, todo.state)["routing_key"]; key.IsKnown() != want {
+				if key := harness.Fields(t, todo.State)["routing_key"]; key.IsKnown() != want {
 					t.Errorf("%v with unknown %s and %s: the key is %s", good, one, other, key)
 				}
 			}
@@ -1064,10 +1040,10 @@ func TestDestinationUnknown(t *testing.T) {
 // The error of an import that leads nowhere says why, and names the bindings that exist instead.
 func TestDestinationImportErrors(t *testing.T) {
 	t.Parallel()
-	v := newDestinations(t, 2, "orders")
-	v.bind("t.delivery", "*.*.orders", "queue", "orders")
-	v.bind("t.delivery", "#", "queue", "orders")
-	v.try(v.api.DeclareBinding(v.name, rabbithole.BindingInfo{
+	v := harness.NewDestinations(t, 2, "orders")
+	v.Bind("t.delivery", "*.*.orders", "queue", "orders")
+	v.Bind("t.delivery", "#", "queue", "orders")
+	v.Try(v.API.DeclareBinding(v.Name, rabbithole.BindingInfo{
 		Source: "t.delivery", RoutingKey: "*.*.mails", DestinationType: "queue", Destination: "orders",
 		Arguments: map[string]any{"x": 1},
 	}))
@@ -1076,28 +1052,28 @@ func TestDestinationImportErrors(t *testing.T) {
 	for id, want := range map[string]string{
 		"":                                       looksLike,
 		"t.delivery/queue/orders/*.*.orders":     looksLike,
-		v.name + "/t.delivery/orders/*.*.orders": looksLike,
-		v.name + "/t.delivery/topic/orders/*.*.orders": looksLike,
-		v.name + "/t.delivery/queue//*.*.orders":       looksLike,
-		v.name + "/t.delivery/queue/orders/%":          looksLike,
-		v.name + "/t.delivery/queue/orders/a/b":        looksLike,
+		v.Name + "/t.delivery/orders/*.*.orders": looksLike,
+		v.Name + "/t.delivery/topic/orders/*.*.orders": looksLike,
+		v.Name + "/t.delivery/queue//*.*.orders":       looksLike,
+		v.Name + "/t.delivery/queue/orders/%":          looksLike,
+		v.Name + "/t.delivery/queue/orders/a/b":        looksLike,
 		"nowhere/t.delivery/queue/orders/*.*.orders":   "no such vhost",
-		v.name + "/nowhere/queue/orders/*.*.orders": "there is no such binding, nor any other of this exchange " +
+		v.Name + "/nowhere/queue/orders/*.*.orders": "there is no such binding, nor any other of this exchange " +
 			"to this queue",
-		v.name + "/t.delivery/exchange/orders/*.*.orders": "nor any other of this exchange to this exchange",
-		v.name + "/t.delivery/queue/orders/*.orders": `there is no such binding; this exchange is bound to this ` +
+		v.Name + "/t.delivery/exchange/orders/*.*.orders": "nor any other of this exchange to this exchange",
+		v.Name + "/t.delivery/queue/orders/*.orders": `there is no such binding; this exchange is bound to this ` +
 			`queue with "#", "*.*.mails", "*.*.orders"`,
-		v.name + "/t.delivery/queue/orders/*.*.mails": "there is no such binding",
-		v.name + "/t.delivery/queue/orders/%23": `its key "#" is neither one "*" for each level nor "#", ` +
+		v.Name + "/t.delivery/queue/orders/*.*.mails": "there is no such binding",
+		v.Name + "/t.delivery/queue/orders/%23": `its key "#" is neither one "*" for each level nor "#", ` +
 			`and then an address`,
 	} {
-		p := v.destination()
-		diagnostics := p.importState(t.Context(), id)
+		p := v.Destination()
+		diagnostics := p.ImportState(t.Context(), id)
 		if id == "" {
-			diagnostics = p.importDestination(topology.Binding{DestinationType: topology.ToQueue}, v.name)
+			diagnostics = importDestination(p, topology.Binding{DestinationType: topology.ToQueue}, v.Name)
 			want = "either queue or exchange"
 		}
-		if text := errorText(diagnostics); len(diagnostics) != 1 || !strings.Contains(text, want) {
+		if text := harness.ErrorText(diagnostics); len(diagnostics) != 1 || !strings.Contains(text, want) {
 			t.Errorf("%s: %d diagnostics, want %q: %s", id, len(diagnostics), want, text)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -37,7 +39,7 @@ func TestDestroyBesidesAPublisher(t *testing.T) {
 				count.Add(destroyRounds)
 				var workers sync.WaitGroup
 				for worker := range min(destroyWorkers, len(rounds)) {
-					d := newDestroyed(t, queueType, attributes{"resolution": "1h"})
+					d := newDestroyed(t, queueType, harness.Attributes{"resolution": "1h"})
 					workers.Go(func() {
 						for i := worker; i < len(rounds); i += destroyWorkers {
 							round := rounds[i]
@@ -87,45 +89,45 @@ func size(m *sync.Map) (n int) {
 
 // destroyed is a cascade that is to be destroyed, an application behind it and a gateway before it.
 type destroyed struct {
-	*vhost
-	*protocol
-	given  attributes
+	*harness.Vhost
+	*harness.Protocol
+	given  harness.Attributes
 	before topology.Topology
 }
 
 const destroyLevels = 3
 
-func newDestroyed(t *testing.T, queueType string, further attributes) *destroyed {
+func newDestroyed(t *testing.T, queueType string, further harness.Attributes) *destroyed {
 	t.Helper()
-	v := newVhost(t)
-	d := &destroyed{vhost: v, protocol: newProtocol(t, v.broker, nil),
-		given: attributes{"vhost": v.name, "name": "t", "levels": destroyLevels, "queue_type": queueType}}
+	v := harness.NewVhost(t)
+	d := &destroyed{Vhost: v, Protocol: harness.NewProtocol(t, v.Broker, nil),
+		given: harness.Attributes{"vhost": v.Name, "name": "t", "levels": destroyLevels, "queue_type": queueType}}
 	for name, value := range further {
 		d.given[name] = value
 	}
-	v.declareQueue("application", map[string]any{"x-queue-type": "classic"})
-	v.declareExchange("gateway", "topic")
+	v.DeclareQueue("application", map[string]any{"x-queue-type": "classic"})
+	v.DeclareExchange("gateway", "topic")
 	d.build()
 	return d
 }
 
 func (d *destroyed) build() {
-	d.vhost.Helper()
-	d.mustApply(d.given)
-	d.bind("t.delivery", "#", "queue", "application")
-	d.bind("gateway", "#", "exchange", "t.delay-02")
-	d.before = d.objects()
+	d.Vhost.T.Helper()
+	d.MustApply(d.given)
+	d.Bind("t.delivery", "#", "queue", "application")
+	d.Bind("gateway", "#", "exchange", "t.delay-02")
+	d.before = d.Objects()
 }
 
 // round destroys the cascade while a message is published, and tells whether that was refused.
 func (d *destroyed) round(t *testing.T, number int) (refused bool) {
-	d.t, d.vhost.TB = t, t
-	if d.protocol.state.IsNull() {
+	d.Vhost.T, d.Vhost.T = t, t
+	if d.Protocol.State.IsNull() {
 		d.build()
 	}
-	noErrors(t, d.refresh(t.Context()))
-	publisher := d.publisher()
-	exchange, key := "t.delay-02", routingKey(t, time.Duration(1+number%7)*time.Hour, destroyLevels, time.Hour,
+	harness.NoErrors(t, d.Refresh(t.Context()))
+	publisher := d.Publisher()
+	exchange, key := "t.delay-02", harness.RoutingKey(t, time.Duration(1+number%7)*time.Hour, destroyLevels, time.Hour,
 		"address")
 	switch number % 4 {
 	case 1:
@@ -145,26 +147,26 @@ func (d *destroyed) round(t *testing.T, number int) (refused bool) {
 	} else {
 		time.AfterFunc(time.Duration(rand.IntN(1500))*time.Millisecond, publish)
 	}
-	text := errorText(d.apply(t.Context(), d.plan(t.Context(), nil)))
+	text := harness.ErrorText(d.Apply(t.Context(), d.Plan(t.Context(), nil)))
 	err := <-published
 	if text == "" {
 		if err == nil {
 			// It came through when everything was gone? No queue can have taken it.
 			t.Error("the destroy succeeded, and a confirmed message is gone")
 		}
-		d.mustHold(afterDestroy(d.before))
+		d.MustHold(afterDestroy(d.before))
 		return false
 	}
-	d.mustHold(d.before)
+	d.MustHold(d.before)
 	waiting := 0
 	for _, queue := range []string{"t.delay-00", "t.delay-01", "t.delay-02", "t.unroutable"} {
-		n := d.depth(queue)
+		n := d.Depth(queue)
 		waiting += n
 		if n > 0 && !strings.Contains(text, fmt.Sprintf("queue %q: %d", queue, n)) &&
 			!strings.Contains(text, fmt.Sprintf("%q: %d", queue, n)) {
 			t.Errorf("the error does not name what waits in %s: %s", queue, text)
 		}
-		d.purge(queue)
+		d.Purge(queue)
 	}
 	if err == nil && waiting != 1 {
 		t.Errorf("%d messages are left of one that was confirmed", waiting)
@@ -213,28 +215,28 @@ func TestDrain(t *testing.T) {
 // drainThenDestroy destroys a cascade in which messages wait.
 func drainThenDestroy(t *testing.T, queueType string) {
 	t.Parallel()
-	d := newDestroyed(t, queueType, attributes{"resolution": "200ms", "drain_timeout": "1m"})
-	noErrors(t, d.refresh(t.Context()))
-	collector := d.consume("application")
+	d := newDestroyed(t, queueType, harness.Attributes{"resolution": "200ms", "drain_timeout": "1m"})
+	harness.NoErrors(t, d.Refresh(t.Context()))
+	collector := d.Consume("application")
 	ctx, stop := context.WithCancel(t.Context())
 	sent := make(chan map[string]bool)
 	go func() { sent <- d.confirmed(ctx) }()
-	d.eventually("the stream runs", func() bool { return len(collector.Arrivals()) > 10 })
+	d.Eventually("the stream runs", func() bool { return len(collector.Arrivals()) > 10 })
 	parked := map[string]int{}
-	diagnostics := d.apply(t.Context(), d.plan(t.Context(), nil))
-	for tries := 0; tries < 10 && strings.Contains(errorText(diagnostics), `queue "t.unroutable"`); tries++ {
-		d.mustHold(d.before)
-		for d.depth("t.unroutable") > 0 {
-			parked[d.take("t.unroutable")]++
+	diagnostics := d.Apply(t.Context(), d.Plan(t.Context(), nil))
+	for tries := 0; tries < 10 && strings.Contains(harness.ErrorText(diagnostics), `queue "t.unroutable"`); tries++ {
+		d.MustHold(d.before)
+		for d.Depth("t.unroutable") > 0 {
+			parked[d.Take("t.unroutable")]++
 		}
-		noErrors(t, d.refresh(t.Context()))
-		diagnostics = d.apply(t.Context(), d.plan(t.Context(), nil))
+		harness.NoErrors(t, d.Refresh(t.Context()))
+		diagnostics = d.Apply(t.Context(), d.Plan(t.Context(), nil))
 	}
-	noErrors(t, diagnostics)
+	harness.NoErrors(t, diagnostics)
 	stop()
 	confirmed := <-sent
-	d.mustHold(afterDestroy(d.before))
-	d.eventually("all confirmed messages have arrived", func() bool {
+	d.MustHold(afterDestroy(d.before))
+	d.Eventually("all confirmed messages have arrived", func() bool {
 		seen := maps.Clone(parked)
 		for _, a := range collector.Arrivals() {
 			seen[string(a.Body)]++
@@ -255,32 +257,33 @@ func TestDrainThatTakesTooLong(t *testing.T) {
 	for _, queueType := range []string{"quorum", "classic"} {
 		t.Run(queueType, func(t *testing.T) {
 			t.Parallel()
-			d := newDestroyed(t, queueType, attributes{"resolution": "1h", "drain_timeout": "2s"})
-			d.publish("t.delay-02", routingKey(t, time.Hour, destroyLevels, time.Hour, "address"), "x")
+			d := newDestroyed(t, queueType, harness.Attributes{"resolution": "1h", "drain_timeout": "2s"})
+			d.Publish("t.delay-02", harness.RoutingKey(t, time.Hour, destroyLevels, time.Hour, "address"), "x")
 			began := time.Now()
-			text := errorText(d.apply(t.Context(), d.plan(t.Context(), nil)))
+			text := harness.ErrorText(d.Apply(t.Context(), d.Plan(t.Context(), nil)))
 			if took := time.Since(began); took < 2*time.Second {
 				t.Errorf("it gave up after %s", took)
 			}
 			if !strings.Contains(text, `"t.delay-00": 1`) {
 				t.Errorf("got %s", text)
 			}
-			d.mustHold(d.before)
-			d.publish("gateway", routingKey(t, time.Hour, destroyLevels, time.Hour, "address"), "the entry is open")
-			if n := d.depth("t.delay-00"); n != 2 {
+			d.MustHold(d.before)
+			d.Publish("gateway", harness.RoutingKey(t, time.Hour, destroyLevels, time.Hour, "address"),
+				"the entry is open")
+			if n := d.Depth("t.delay-00"); n != 2 {
 				t.Errorf("%d messages wait of 2", n)
 			}
-			d.mustBeSettled(d.given)
+			d.MustBeSettled(d.given)
 			// Parked messages do not leave while one waits: the destroy is refused at once.
-			d.purge("t.delay-00")
-			d.publish("t.delay-02", "malformed", "x")
+			d.Purge("t.delay-00")
+			d.Publish("t.delay-02", "malformed", "x")
 			began = time.Now()
-			text = errorText(d.apply(t.Context(), d.plan(t.Context(), nil)))
-			if took := time.Since(began); took > 2*time.Second+patience/3 ||
+			text = harness.ErrorText(d.Apply(t.Context(), d.Plan(t.Context(), nil)))
+			if took := time.Since(began); took > 2*time.Second+harness.Patience/3 ||
 				!strings.Contains(text, `"t.unroutable": 1`) {
 				t.Errorf("after %s: %s", took, text)
 			}
-			d.mustHold(d.before)
+			d.MustHold(d.before)
 		})
 	}
 }
@@ -290,41 +293,42 @@ func TestDrainThatTakesTooLong(t *testing.T) {
 func TestDestroyWhileReceiverIsFull(t *testing.T) {
 	t.Parallel()
 	full := map[string]any{"x-max-length": 1, "x-overflow": "reject-publish"}
-	for name, build := range map[string]func(v *vhost){
-		"by its arguments": func(v *vhost) {
-			v.declareQueue("full", full)
-			v.bind("t.delivery", "#", "queue", "full")
+	for name, build := range map[string]func(v *harness.Vhost){
+		"by its arguments": func(v *harness.Vhost) {
+			v.DeclareQueue("full", full)
+			v.Bind("t.delivery", "#", "queue", "full")
 		},
-		"by a policy": func(v *vhost) {
-			v.try(v.api.PutPolicy(v.name, "full", rabbithole.Policy{
+		"by a policy": func(v *harness.Vhost) {
+			v.Try(v.API.PutPolicy(v.Name, "full", rabbithole.Policy{
 				Pattern: "^full$", ApplyTo: "queues", Definition: rabbithole.PolicyDefinition{"max-length": 1,
 					"overflow": "reject-publish"},
 			}))
-			v.declareQueue("full", nil)
-			v.bind("t.delivery", "#", "queue", "full")
+			v.DeclareQueue("full", nil)
+			v.Bind("t.delivery", "#", "queue", "full")
 		},
-		"behind another exchange": func(v *vhost) {
-			v.declareQueue("full", full)
-			v.declareExchange("behind", "fanout")
-			v.bind("behind", "", "queue", "full")
-			v.bind("t.delivery", "#", "exchange", "behind")
+		"behind another exchange": func(v *harness.Vhost) {
+			v.DeclareQueue("full", full)
+			v.DeclareExchange("behind", "fanout")
+			v.Bind("behind", "", "queue", "full")
+			v.Bind("t.delivery", "#", "exchange", "behind")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			p := newProtocol(t, v.broker, nil)
-			p.mustApply(attributes{"vhost": v.name, "name": "t", "levels": 3, "resolution": "100ms"})
+			v := harness.NewVhost(t)
+			p := harness.NewProtocol(t, v.Broker, nil)
+			p.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "levels": 3, "resolution": "100ms"})
 			build(v)
-			before := v.objects()
-			v.publish("", "full", "in the way")
-			v.publish("t.delay-02", routingKey(t, 100*time.Millisecond, 3, 100*time.Millisecond, "address"), "x")
-			v.eventually("the message has left", func() bool { return v.depth("t.delay-00") == 0 })
-			text := errorText(p.apply(t.Context(), p.plan(t.Context(), nil)))
+			before := v.Objects()
+			v.Publish("", "full", "in the way")
+			v.Publish("t.delay-02", harness.RoutingKey(t, 100*time.Millisecond, 3, 100*time.Millisecond, "address"),
+				"x")
+			v.Eventually("the message has left", func() bool { return v.Depth("t.delay-00") == 0 })
+			text := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), nil)))
 			if !strings.Contains(text, `"t.delay-00": 1`) || !strings.Contains(text, "overdue") {
 				t.Errorf("got %s", text)
 			}
-			v.mustHold(before)
+			v.MustHold(before)
 		})
 	}
 }
@@ -337,15 +341,15 @@ func TestDestroyWhileOthersPublishIntoAQueue(t *testing.T) {
 		t.Run(queue, func(t *testing.T) {
 			t.Parallel()
 			d := newDestroyed(t, "quorum", nil)
-			d.bind("gateway", "theirs", "queue", queue)
-			d.do(plan.Unbind{Binding: topology.Binding{Source: "gateway", RoutingKey: "#",
+			d.Bind("gateway", "theirs", "queue", queue)
+			d.Do(plan.Unbind{Binding: topology.Binding{Source: "gateway", RoutingKey: "#",
 				DestinationType: topology.ToExchange, Destination: "t.delay-02"}})
 			published := d.publishAtDeletion(queue, "gateway", "theirs")
-			noErrors(t, d.apply(t.Context(), d.plan(t.Context(), nil)))
+			harness.NoErrors(t, d.Apply(t.Context(), d.Plan(t.Context(), nil)))
 			if err := <-published; !errors.Is(err, brokertest.ErrReturned) {
 				t.Errorf("a message that was published when the queue was deleted: %v", err)
 			}
-			d.mustHold(afterDestroy(d.before))
+			d.MustHold(afterDestroy(d.before))
 		})
 	}
 }
@@ -353,12 +357,12 @@ func TestDestroyWhileOthersPublishIntoAQueue(t *testing.T) {
 // The same in a create that adopts a cascade that is in use, adds a queue to it, fails, and takes the queue back.
 func TestAdoptTakenBackUnderTraffic(t *testing.T) {
 	t.Parallel()
-	d := newDestroyed(t, "quorum", attributes{"internal_levels": false}) // to publish half-way
+	d := newDestroyed(t, "quorum", harness.Attributes{"internal_levels": false}) // to publish half-way
 	missing := topology.Binding{Source: "t.delay-02", RoutingKey: "1.*.*.*.#", DestinationType: topology.ToQueue,
 		Destination: "t.delay-02"}
-	d.do(plan.DeleteQueue{Queue: d.before.Queues["t.delay-01"]}, plan.Unbind{Binding: missing})
-	before := d.objects()
-	d.protocol = newProtocol(t, d.broker, nil)
+	d.Do(plan.DeleteQueue{Queue: d.before.Queues["t.delay-01"]}, plan.Unbind{Binding: missing})
+	before := d.Objects()
+	d.Protocol = harness.NewProtocol(t, d.Broker, nil)
 	published := d.publishAtDeletion("t.delay-01", "t.delay-01", "0.1.0.address",
 		func(w http.ResponseWriter, r *http.Request) bool {
 			fails := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/e/t.delay-02/q/t.delay-02")
@@ -367,15 +371,15 @@ func TestAdoptTakenBackUnderTraffic(t *testing.T) {
 			}
 			return fails
 		})
-	if text := errorText(d.apply(t.Context(), d.plan(t.Context(),
-		d.given.with(attributes{"adopt": true})))); text == "" {
+	if text := harness.ErrorText(d.Apply(t.Context(), d.Plan(t.Context(),
+		d.given.With(harness.Attributes{"adopt": true})))); text == "" {
 		t.Error("the create succeeded")
 	}
 	if err := <-published; err != nil {
 		t.Error(err)
 	}
-	d.mustHold(before)
-	if n := d.depth("t.unroutable"); n != 1 {
+	d.MustHold(before)
+	if n := d.Depth("t.unroutable"); n != 1 {
 		t.Errorf("of the confirmed message %d are there", n)
 	}
 }
@@ -384,24 +388,24 @@ func TestAdoptTakenBackUnderTraffic(t *testing.T) {
 // for all others, and the error names the leftovers.
 func TestUndoWithoutAStranger(t *testing.T) {
 	t.Parallel()
-	d := newDestroyed(t, "classic", attributes{"resolution": "1h"})
-	d.declareExchange("another", "topic")
-	d.declareExchange("gone", "topic")
-	d.bind("another", "#", "exchange", "t.delay-00")
-	d.bind("gone", "#", "exchange", "t.delay-00")
-	d.bind("gone", "#", "exchange", "t.delay-02")
+	d := newDestroyed(t, "classic", harness.Attributes{"resolution": "1h"})
+	d.DeclareExchange("another", "topic")
+	d.DeclareExchange("gone", "topic")
+	d.Bind("another", "#", "exchange", "t.delay-00")
+	d.Bind("gone", "#", "exchange", "t.delay-00")
+	d.Bind("gone", "#", "exchange", "t.delay-02")
 	var leaves sync.Once
 	published := d.publishAtDeletion("t.delay-01", "", "t.delay-01", func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/api/queues/"+d.name+"/t.delay-01") {
-			leaves.Do(func() { d.try(d.api.DeleteExchange(d.name, "gone")) })
+		if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/api/queues/"+d.Name+"/t.delay-01") {
+			leaves.Do(func() { d.Try(d.API.DeleteExchange(d.Name, "gone")) })
 		}
 		return false
 	})
-	text := errorText(d.apply(t.Context(), d.plan(t.Context(), nil)))
+	text := harness.ErrorText(d.Apply(t.Context(), d.Plan(t.Context(), nil)))
 	if err := <-published; err != nil {
 		t.Error(err)
 	}
-	mustSay(t, "the error", text, `"t.delay-01": 1`, `bind exchange "gone" to exchange "t.delay-00"`,
+	harness.MustSay(t, "the error", text, `"t.delay-01": 1`, `bind exchange "gone" to exchange "t.delay-00"`,
 		`bind exchange "gone" to exchange "t.delay-02"`)
 	if strings.Contains(text, `bind exchange "another"`) {
 		t.Errorf("the error says that something else is left: %s", text)
@@ -409,9 +413,9 @@ func TestUndoWithoutAStranger(t *testing.T) {
 	d.before.Exchanges["another"] = topology.Exchange{Name: "another", Type: "topic", Durable: true}
 	d.before.Bindings.Add(topology.Binding{Source: "another", RoutingKey: "#", DestinationType: topology.ToExchange,
 		Destination: "t.delay-00"})
-	d.mustHold(d.before)
-	d.publish("t.delay-02", routingKey(t, time.Hour, destroyLevels, time.Hour, "address"), "x")
-	if n := d.depth("t.delay-00"); n != 1 {
+	d.MustHold(d.before)
+	d.Publish("t.delay-02", harness.RoutingKey(t, time.Hour, destroyLevels, time.Hour, "address"), "x")
+	if n := d.Depth("t.delay-00"); n != 1 {
 		t.Errorf("%d messages wait where one should", n)
 	}
 }
@@ -420,15 +424,15 @@ func TestUndoWithoutAStranger(t *testing.T) {
 func (d *destroyed) publishAtDeletion(
 	queue, exchange, key string, others ...func(http.ResponseWriter, *http.Request) bool,
 ) (published <-chan error) {
-	d.vhost.Helper()
-	publisher, result := d.publisher(), make(chan error, 1)
+	d.Vhost.T.Helper()
+	publisher, result := d.Publisher(), make(chan error, 1)
 	var once sync.Once
-	through := *d.broker
-	through.Endpoint = newGateway(d.vhost, d.broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/api/queues/"+d.name+"/"+queue) {
+	through := *d.Broker
+	through.Endpoint = harness.NewGateway(d.Vhost.T, d.Broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/api/queues/"+d.Name+"/"+queue) {
 			once.Do(func() {
-				result <- publisher.Publish(d.Context(), exchange, key, amqp.Publishing{DeliveryMode: amqp.Persistent,
-					Body: []byte("x")})
+				result <- publisher.Publish(d.Vhost.T.Context(), exchange, key,
+					amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte("x")})
 			})
 		}
 		return slices.ContainsFunc(others, func(other func(http.ResponseWriter,
@@ -436,7 +440,7 @@ func (d *destroyed) publishAtDeletion(
 			return other(w, r)
 		})
 	}).URL
-	d.protocol = d.with(&through, nil)
+	d.Protocol = d.With(&through, nil)
 	return result
 }
 
@@ -448,13 +452,13 @@ func (d *destroyed) confirmed(ctx context.Context) map[string]bool {
 	for n := 0; ctx.Err() == nil; n++ {
 		if publisher == nil {
 			var err error
-			if publisher, err = brokertest.NewPublisher(d.conn); err != nil {
-				d.Errorf("open a channel: %v", err)
+			if publisher, err = brokertest.NewPublisher(d.Conn); err != nil {
+				d.Vhost.T.Errorf("open a channel: %v", err)
 				return bodies
 			}
 		}
 		key, body := fmt.Sprintf("%d.%d.%d.address", n&1, n>>1&1, n>>2&1), fmt.Sprint(n)
-		err := publisher.Publish(d.vhost.Context(), "t.delay-02", key, amqp.Publishing{DeliveryMode: amqp.Persistent,
+		err := publisher.Publish(d.Vhost.T.Context(), "t.delay-02", key, amqp.Publishing{DeliveryMode: amqp.Persistent,
 			Body: []byte(body)})
 		switch {
 		case err == nil:

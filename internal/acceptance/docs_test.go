@@ -7,13 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-)
 
-const (
-	// checkout is the repository, as the tests see it.
-	checkout = "../.."
-	// registry is where the pages of docs/ are published, each without its .md.
-	registry = "https://registry.terraform.io/providers/rabbitmqdelay/rabbitmqdelay/latest/docs/"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
 )
 
 // browsed are the places where the repository's other files, directories and pictures are read.
@@ -29,7 +24,7 @@ func TestLinks(t *testing.T) {
 		published := strings.HasPrefix(name, "docs/")
 		for _, found := range link.FindAllStringSubmatch(codeBlock.ReplaceAllString(text, ""), -1) {
 			target, anchor, _ := strings.Cut(found[1], "#")
-			switch relative, absolute := strings.CutPrefix(target, registry); {
+			switch relative, absolute := strings.CutPrefix(target, docstest.Registry); {
 			case browsed.MatchString(target):
 				target = browsed.ReplaceAllString(target, "")
 			case absolute:
@@ -39,7 +34,7 @@ func TestLinks(t *testing.T) {
 			case target == "":
 				target = name
 			case name == "docs/index.md":
-				t.Errorf("%s: %s is a relative link: write %s…", name, found[1], registry)
+				t.Errorf("%s: %s is a relative link: write %s…", name, found[1], docstest.Registry)
 				continue
 			default:
 				target = filepath.ToSlash(filepath.Join(filepath.Dir(name), target))
@@ -47,9 +42,9 @@ func TestLinks(t *testing.T) {
 					t.Errorf("%s: %s is not on the registry", name, found[1])
 				}
 			}
-			if _, err := os.Stat(filepath.Join(checkout, target)); err != nil {
+			if _, err := os.Stat(filepath.Join(docstest.Checkout, target)); err != nil {
 				t.Errorf("%s: %s leads nowhere", name, found[1])
-			} else if anchor != "" && !anchors(readPage(t, target))[anchor] {
+			} else if anchor != "" && !anchors(docstest.ReadPage(t, target))[anchor] {
 				t.Errorf("%s: %s leads to no heading", name, found[1])
 			}
 		}
@@ -89,7 +84,8 @@ func TestDiagrams(t *testing.T) {
 // TestRequirements compares the versions on the front page with those that the workflow has, the last OpenTofu being
 // that of internal/tools.
 func TestRequirements(t *testing.T) {
-	workflow, front := readPage(t, ".github/workflows/nightly.yml"), readPage(t, "templates/index.md.tmpl")
+	workflow, front := docstest.ReadPage(t, ".github/workflows/nightly.yml"), docstest.ReadPage(t,
+		"templates/index.md.tmpl")
 	versions := func(matrix string) []string {
 		found := regexp.MustCompile(`(?m)^ +` + matrix + `: \["(.*)"\]`).FindStringSubmatch(workflow)
 		if found == nil {
@@ -98,7 +94,7 @@ func TestRequirements(t *testing.T) {
 		return strings.Split(found[1], `", "`)
 	}
 	rabbitmq, terraform, opentofu := versions("rabbitmq"), versions("terraform"), versions("opentofu")
-	module := readPage(t, "internal/tools/tofu/go.mod")
+	module := docstest.ReadPage(t, "internal/tools/tofu/go.mod")
 	tool := regexp.MustCompile(`opentofu/opentofu v(\d+\.\d+)`).FindStringSubmatch(module)
 	if tool == nil {
 		t.Fatal("there is no tool OpenTofu")
@@ -122,27 +118,17 @@ func pages(t *testing.T) map[string]string {
 	texts := map[string]string{}
 	for _, name := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "ROADMAP.md",
 		"CODE_OF_CONDUCT.md", "examples/policy/README.md", "internal/bench/results/README.md"} {
-		texts[name] = readPage(t, name)
+		texts[name] = docstest.ReadPage(t, name)
 	}
-	if err := fs.WalkDir(os.DirFS(checkout), "docs", func(name string, entry fs.DirEntry, err error) error {
+	if err := fs.WalkDir(os.DirFS(docstest.Checkout), "docs", func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
-			texts[name] = readPage(t, name)
+			texts[name] = docstest.ReadPage(t, name)
 		}
 		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
 	return texts
-}
-
-// readPage reads a page of the repository.
-func readPage(t *testing.T, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(checkout, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // anchors are those that the headings of a page get, and those that it sets itself.

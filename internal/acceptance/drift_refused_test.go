@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
@@ -23,24 +25,24 @@ func TestWrongQueueThatHoldsMessages(t *testing.T) {
 			r := newRefused(t, queueType)
 			wrong := r.wrongQueue("tasks.delay-01", "x-expires")
 			r.wrongQueue("tasks.delay-00", "x-max-length")
-			r.do(damageRest...)
+			r.Do(damageRest...)
 			for range 2 {
-				r.publish("tasks.delay-02", routingKey(t, 2*time.Hour, 3, time.Hour, "address"), "waits")
+				r.Publish("tasks.delay-02", harness.RoutingKey(t, 2*time.Hour, 3, time.Hour, "address"), "waits")
 			}
-			r.publish("tasks.delay-02", routingKey(t, 4*time.Hour, 3, time.Hour, "address"), "waits elsewhere")
+			r.Publish("tasks.delay-02", harness.RoutingKey(t, 4*time.Hour, 3, time.Hour, "address"), "waits elsewhere")
 			r.applyRefused(func(left *topology.Topology) { left.Queues[wrong.Name] = wrong }, `queue "tasks.delay-01"`,
 				`"tasks.delay-01": 2`)
-			if n := r.depth("tasks.delay-01"); n != 2 {
+			if n := r.Depth("tasks.delay-01"); n != 2 {
 				t.Errorf("%d messages are left of 2", n)
 			}
-			if n := r.depth("tasks.delay-02"); n != 1 {
+			if n := r.Depth("tasks.delay-02"); n != 1 {
 				t.Errorf("%d messages are left of 1 in a queue that was not damaged", n)
 			}
-			r.purge("tasks.delay-01")
-			r.mustApply(r.given)
-			r.mustBeSettled(r.given)
-			r.mustExport(r.desired)
-			if n := r.depth("tasks.delay-02"); n != 1 {
+			r.Purge("tasks.delay-01")
+			r.MustApply(r.given)
+			r.MustBeSettled(r.given)
+			r.MustExport(r.desired)
+			if n := r.Depth("tasks.delay-02"); n != 1 {
 				t.Errorf("%d messages are left of 1 in a queue that was not damaged", n)
 			}
 		})
@@ -63,52 +65,52 @@ func TestLookaheadBesideARefusal(t *testing.T) {
 func repairLookaheadBesideARefusal(t *testing.T, queueType delay.QueueType) {
 	t.Parallel()
 	const levels, unit = 3, time.Second
-	v := newVhost(t)
-	p := newProtocol(t, v.broker, nil)
-	given := attributes{"name": "tasks", "vhost": v.name, "levels": levels, "queue_type": string(queueType),
+	v := harness.NewVhost(t)
+	p := harness.NewProtocol(t, v.Broker, nil)
+	given := harness.Attributes{"name": "tasks", "vhost": v.Name, "levels": levels, "queue_type": string(queueType),
 		"lookahead": 1}
 	of := func(lookahead int) topology.Topology {
-		return expand(t, delay.Config{
-			Name: "tasks", Vhost: v.name, Levels: levels, QueueType: queueType, Lookahead: lookahead,
+		return harness.Expand(t, delay.Config{
+			Name: "tasks", Vhost: v.Name, Levels: levels, QueueType: queueType, Lookahead: lookahead,
 			CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
 		})
 	}
-	p.mustApply(given)
-	r := &refused{vhost: v, protocol: p, given: given.with(attributes{"lookahead": levels}), desired: of(1)}
-	collector := v.collect("tasks.delivery", destination(levels, "here"))
+	p.MustApply(given)
+	r := &refused{Vhost: v, Protocol: p, given: given.With(harness.Attributes{"lookahead": levels}), desired: of(1)}
+	collector := v.Collect("tasks.delivery", harness.DestinationKey(levels, "here"))
 	// Its messages wait for an hour: somebody has set another TTL.
 	wrong := r.desired.Queues["tasks.delay-00"]
 	wrong.Arguments = maps.Clone(wrong.Arguments)
 	wrong.Arguments["x-message-ttl"] = int64(3_600_000)
 	r.replaceQueue(wrong)
 	send := func(after time.Duration) {
-		r.publish("tasks.delay-02", routingKey(t, after, levels, unit, "here"), after.String())
+		r.Publish("tasks.delay-02", harness.RoutingKey(t, after, levels, unit, "here"), after.String())
 	}
 	send(1 * unit)
 	send(5 * unit) // is on its way into the wrong queue during the apply
 
-	noErrors(t, r.refresh(t.Context()))
-	text := errorText(r.apply(t.Context(), r.plan(t.Context(), r.given)))
-	mustSay(t, "the error", text, `"tasks.delay-00": 1`,
+	harness.NoErrors(t, r.Refresh(t.Context()))
+	text := harness.ErrorText(r.Apply(t.Context(), r.Plan(t.Context(), r.given)))
+	harness.MustSay(t, "the error", text, `"tasks.delay-00": 1`,
 		`unbind exchange "tasks.delay-02" to exchange "tasks.delay-01"`, "left to do")
 	send(1 * unit)
 	send(4 * unit)
-	v.arrived(collector, 1) // that of four seconds
-	v.eventually("three messages wait in the wrong queue", func() bool { return r.depth("tasks.delay-00") == 3 })
-	if n := r.depth("tasks.unroutable"); n != 0 {
+	v.Arrived(collector, 1) // that of four seconds
+	v.Eventually("three messages wait in the wrong queue", func() bool { return r.Depth("tasks.delay-00") == 3 })
+	if n := r.Depth("tasks.unroutable"); n != 0 {
 		t.Errorf("%d messages are parked", n)
 	}
-	if r.plan(t.Context(), r.given).replace {
+	if r.Plan(t.Context(), r.given).Replace {
 		t.Error("the next plan replaces the cascade")
 	}
-	r.purge("tasks.delay-00")
-	r.mustApply(r.given)
-	r.mustBeSettled(r.given)
+	r.Purge("tasks.delay-00")
+	r.MustApply(r.given)
+	r.MustBeSettled(r.given)
 	send(1 * unit)
 	send(5 * unit)
-	v.arrived(collector, 3)
+	v.Arrived(collector, 3)
 	left := of(levels)
-	have := r.objects()
+	have := r.Objects()
 	for b := range left.Bindings {
 		if !have.Bindings.Has(b) {
 			t.Errorf("%v is missing", b)
@@ -129,7 +131,7 @@ func TestStreamThatHoldsMessages(t *testing.T) {
 	stream := topology.Queue{Name: "tasks.delay-01", Durable: true,
 		Arguments: topology.Arguments{"x-queue-type": "stream"}}
 	r.replaceQueue(stream)
-	r.publish("tasks.delay-02", routingKey(t, 2*time.Hour, 3, time.Hour, "address"), "waits")
+	r.Publish("tasks.delay-02", harness.RoutingKey(t, 2*time.Hour, 3, time.Hour, "address"), "waits")
 	r.applyRefused(func(left *topology.Topology) { left.Queues[stream.Name] = stream }, `"tasks.delay-01": 1`)
 }
 
@@ -137,8 +139,8 @@ func TestStreamThatHoldsMessages(t *testing.T) {
 func TestExclusiveQueueInTheWay(t *testing.T) {
 	t.Parallel()
 	r := newRefused(t, delay.Classic)
-	r.do(plan.DeleteQueue{Queue: r.desired.Queues["tasks.delay-01"]})
-	connection, err := r.broker.Dial(r.name)
+	r.Do(plan.DeleteQueue{Queue: r.desired.Queues["tasks.delay-01"]})
+	connection, err := r.Broker.Dial(r.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,21 +153,21 @@ func TestExclusiveQueueInTheWay(t *testing.T) {
 		amqp.Table{"x-message-ttl": 10}); err != nil {
 		t.Fatal(err)
 	}
-	noErrors(t, r.refresh(t.Context()))
-	if shown, ok := elements(t, r.protocol.state)["queues tasks.delay-01"].(map[string]any); !ok ||
+	harness.NoErrors(t, r.Refresh(t.Context()))
+	if shown, ok := elements(t, r.Protocol.State)["queues tasks.delay-01"].(map[string]any); !ok ||
 		shown["exclusive"] != true {
 		t.Errorf("the state shows %v", shown)
 	}
-	text := errorText(r.apply(t.Context(), r.plan(t.Context(), r.given)))
+	text := harness.ErrorText(r.Apply(t.Context(), r.Plan(t.Context(), r.given)))
 	if !strings.Contains(text, `"tasks.delay-01"`) || !strings.Contains(text, "exclusive") {
 		t.Errorf("got %s", text)
 	}
 	if err := connection.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r.mustApply(r.given)
-	r.mustBeSettled(r.given)
-	r.mustExport(r.desired)
+	r.MustApply(r.given)
+	r.MustBeSettled(r.given)
+	r.MustExport(r.desired)
 }
 
 // A delivery exchange with the wrong type, to which applications have bound, stays with their bindings.
@@ -176,48 +178,48 @@ func TestWrongDeliveryExchangeInUse(t *testing.T) {
 	wrong.Type = "fanout"
 	theirs := topology.Binding{Source: "tasks.delivery", RoutingKey: "#.application", DestinationType: topology.ToQueue,
 		Destination: "application"}
-	r.do(plan.DeleteExchange{Name: wrong.Name}, plan.DeclareExchange{Exchange: wrong})
+	r.Do(plan.DeleteExchange{Name: wrong.Name}, plan.DeclareExchange{Exchange: wrong})
 	for _, b := range r.desired.Bindings.Sorted() {
 		if b.Destination == wrong.Name {
-			r.do(plan.Bind{Binding: b})
+			r.Do(plan.Bind{Binding: b})
 		}
 	}
-	r.declareQueue(theirs.Destination, nil)
-	r.do(plan.Bind{Binding: theirs})
-	r.do(damageRest...)
+	r.DeclareQueue(theirs.Destination, nil)
+	r.Do(plan.Bind{Binding: theirs})
+	r.Do(damageRest...)
 	r.applyRefused(func(left *topology.Topology) {
 		left.Exchanges[wrong.Name] = wrong
-		left.Queues[theirs.Destination] = r.objects().Queues[theirs.Destination]
+		left.Queues[theirs.Destination] = r.Objects().Queues[theirs.Destination]
 		left.Bindings.Add(theirs)
 	}, `delete exchange "tasks.delivery"`, "in use")
-	r.do(plan.Unbind{Binding: theirs}, plan.DeleteQueue{Queue: topology.Queue{Name: theirs.Destination}})
-	r.mustApply(r.given)
-	r.mustBeSettled(r.given)
-	r.mustExport(r.desired)
+	r.Do(plan.Unbind{Binding: theirs}, plan.DeleteQueue{Queue: topology.Queue{Name: theirs.Destination}})
+	r.MustApply(r.given)
+	r.MustBeSettled(r.given)
+	r.MustExport(r.desired)
 }
 
 // refused is a cascade with a damage that cannot be repaired without a loss.
 type refused struct {
-	*vhost
-	*protocol
-	given   attributes
+	*harness.Vhost
+	*harness.Protocol
+	given   harness.Attributes
 	desired topology.Topology
 }
 
 func newRefused(t *testing.T, queueType delay.QueueType) *refused {
 	t.Helper()
-	v := newVhost(t)
+	v := harness.NewVhost(t)
 	r := &refused{
-		vhost:    v,
-		protocol: newProtocol(t, v.broker, nil),
-		given: attributes{"name": "tasks", "vhost": v.name, "levels": 3, "resolution": "1h",
+		Vhost:    v,
+		Protocol: harness.NewProtocol(t, v.Broker, nil),
+		given: harness.Attributes{"name": "tasks", "vhost": v.Name, "levels": 3, "resolution": "1h",
 			"queue_type": string(queueType)},
-		desired: expand(t, delay.Config{
-			Name: "tasks", Vhost: v.name, Levels: 3, Resolution: time.Hour, QueueType: queueType,
+		desired: harness.Expand(t, delay.Config{
+			Name: "tasks", Vhost: v.Name, Levels: 3, Resolution: time.Hour, QueueType: queueType,
 			CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
 		}),
 	}
-	r.mustApply(r.given)
+	r.MustApply(r.given)
 	return r
 }
 
@@ -232,7 +234,7 @@ var damageRest = []plan.Step{
 
 // wrongQueue recreates a queue with one argument more, and its bindings.
 func (r *refused) wrongQueue(name, argument string) topology.Queue {
-	r.Helper()
+	r.Vhost.T.Helper()
 	q := r.desired.Queues[name]
 	q.Arguments = maps.Clone(q.Arguments)
 	q.Arguments[argument] = int64(3_600_000)
@@ -241,30 +243,30 @@ func (r *refused) wrongQueue(name, argument string) topology.Queue {
 }
 
 func (r *refused) replaceQueue(q topology.Queue) {
-	r.Helper()
-	r.do(plan.DeleteQueue{Queue: q}, plan.DeclareQueue{Queue: q})
+	r.Vhost.T.Helper()
+	r.Do(plan.DeleteQueue{Queue: q}, plan.DeclareQueue{Queue: q})
 	for _, b := range r.desired.Bindings.Sorted() {
 		if b.DestinationType == topology.ToQueue && b.Destination == q.Name {
-			r.do(plan.Bind{Binding: b})
+			r.Do(plan.Bind{Binding: b})
 		}
 	}
 }
 
 // applyRefused applies, which has to fail and say why, and to repair everything but the exceptions.
 func (r *refused) applyRefused(leave func(*topology.Topology), says ...string) {
-	r.Helper()
-	noErrors(r.TB, r.refresh(r.Context()))
-	text := errorText(r.apply(r.Context(), r.plan(r.Context(), r.given)))
-	mustSay(r, "the error", text, says...)
+	r.Vhost.T.Helper()
+	harness.NoErrors(r.Vhost.T, r.Refresh(r.Vhost.T.Context()))
+	text := harness.ErrorText(r.Apply(r.Vhost.T.Context(), r.Plan(r.Vhost.T.Context(), r.given)))
+	harness.MustSay(r.Vhost.T, "the error", text, says...)
 	left := topology.New()
 	left.Delivery = r.desired.Delivery
 	maps.Copy(left.Exchanges, r.desired.Exchanges)
 	maps.Copy(left.Queues, r.desired.Queues)
 	maps.Copy(left.Bindings, r.desired.Bindings)
 	leave(&left)
-	r.mustHold(left)
-	have := elements(r.TB, r.protocol.state)
+	r.MustHold(left)
+	have := elements(r.Vhost.T, r.Protocol.State)
 	for _, name := range differing(have, elementsOf(left, r.desired)) {
-		r.Errorf("the state after the refusal shows %s as %v", name, have[name])
+		r.Vhost.T.Errorf("the state after the refusal shows %s as %v", name, have[name])
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"math/big"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -14,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
@@ -32,7 +33,7 @@ func TestDriftMatrix(t *testing.T) {
 	var cases, detected, repaired atomic.Int64
 	t.Run("shapes", func(t *testing.T) {
 		for _, shape := range driftShapes {
-			desired := expand(t, delay.Config{Name: "tasks", Base: shape.base, Levels: shape.levels,
+			desired := harness.Expand(t, delay.Config{Name: "tasks", Base: shape.base, Levels: shape.levels,
 				Lookahead: shape.lookahead, QueueType: shape.queueType, CreateDeliveryExchange: true,
 				StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
 			matrix := driftMatrix(desired)
@@ -340,69 +341,57 @@ func othersBindings(desired topology.Topology) []topology.Binding {
 			Destination: othersExchange},
 		{Source: othersGateway, RoutingKey: "#", DestinationType: topology.ToExchange, Destination: desired.Entry},
 		{Source: othersGateway, RoutingKey: "quick", DestinationType: topology.ToQueue,
-			Destination: delayQueue(desired, 0)},
+			Destination: harness.DelayQueue(desired, 0)},
 	}
-}
-
-// delayQueue is the name of the delay queue with so many shorter ones.
-func delayQueue(desired topology.Topology, shorter int) string {
-	var names []string
-	for name, q := range desired.Queues {
-		if q.DeadLetterExchange() != "" {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names) // the names of the tests end in the level and the digit
-	return names[shorter]
 }
 
 // drift is one cascade on a broker, to be damaged.
 type drift struct {
 	desired topology.Topology
-	given   attributes
-	*vhost
-	*protocol
+	given   harness.Attributes
+	*harness.Vhost
+	*harness.Protocol
 	// broken is set while the cascade is not what a case begins with.
 	broken bool
 }
 
 func newDrift(t *testing.T, shape driftShape, desired topology.Topology) *drift {
-	v := newVhost(t)
+	v := harness.NewVhost(t)
 	d := &drift{
 		desired: desired,
-		given: attributes{"name": "tasks", "vhost": v.name, "base": shape.base, "levels": shape.levels,
+		given: harness.Attributes{"name": "tasks", "vhost": v.Name, "base": shape.base, "levels": shape.levels,
 			"lookahead": shape.lookahead, "queue_type": string(shape.queueType)},
-		vhost:    v,
-		protocol: newProtocol(t, v.broker, nil),
+		Vhost:    v,
+		Protocol: harness.NewProtocol(t, v.Broker, nil),
 	}
-	d.mustApply(d.given)
+	d.MustApply(d.given)
 	d.reset()
 	return d
 }
 
 // reset brings the vhost to where each case begins.
 func (d *drift) reset() {
-	d.t.Helper()
+	d.Vhost.T.Helper()
 	all := withOthers(d.desired)
-	have := d.objects()
+	have := d.Objects()
 	for name := range have.Exchanges {
-		d.do(plan.DeleteExchange{Name: name})
+		d.Do(plan.DeleteExchange{Name: name})
 	}
 	for _, q := range have.Queues {
-		d.do(plan.DeleteQueue{Queue: q})
+		d.Do(plan.DeleteQueue{Queue: q})
 	}
-	d.do(plan.Repair(all, topology.New()).Steps()...)
-	d.mustHold(all)
+	d.Do(plan.Repair(all, topology.New()).Steps()...)
+	d.MustHold(all)
 }
 
 // mustBeEmpty waits until no stream says that it holds a message: a new one may say so at first (4.3.6).
 func (d *drift) mustBeEmpty(t topology.Topology) {
-	d.t.Helper()
+	d.Vhost.T.Helper()
 	for _, q := range t.Queues {
 		if q.Type() == "stream" {
-			d.eventually("the stream is empty", func() bool {
+			d.Eventually("the stream is empty", func() bool {
 				var shown struct{ Messages int }
-				d.get(&shown, "queues", d.name, q.Name)
+				d.Get(&shown, "queues", d.Name, q.Name)
 				return shown.Messages == 0
 			})
 		}
@@ -410,7 +399,7 @@ func (d *drift) mustBeEmpty(t topology.Topology) {
 }
 
 func (d *drift) try(t *testing.T, damage damage, detected, repaired *atomic.Int64) {
-	d.t, d.vhost.TB = t, t
+	d.Vhost.T, d.Vhost.T = t, t
 	model := plantest.NewBroker(withOthers(d.desired))
 	for _, step := range damage.steps {
 		if err := model.Step(step); err != nil {
@@ -421,27 +410,27 @@ func (d *drift) try(t *testing.T, damage damage, detected, repaired *atomic.Int6
 		d.reset()
 	}
 	d.broken = true
-	d.do(damage.steps...)
-	d.mustHold(model.Topology)
+	d.Do(damage.steps...)
+	d.MustHold(model.Topology)
 	d.mustBeEmpty(model.Topology)
 	if t.Failed() {
 		t.Fatal("the damage is not what it was meant to be")
 	}
 
-	noErrors(t, d.refresh(t.Context()))
-	todo := d.plan(t.Context(), d.given)
-	noErrors(t, todo.diagnostics)
+	harness.NoErrors(t, d.Refresh(t.Context()))
+	todo := d.Plan(t.Context(), d.given)
+	harness.NoErrors(t, todo.Diagnostics)
 	if d.showsExactly(t, todo, model.Topology) {
 		detected.Add(1)
 	}
 
-	noErrors(t, d.apply(t.Context(), todo))
+	harness.NoErrors(t, d.Apply(t.Context(), todo))
 	want := withOthers(d.desired)
 	maps.DeleteFunc(want.Bindings, func(b topology.Binding, _ struct{}) bool {
 		return !d.desired.Owns(b.Source) && !model.Bindings.Has(b) // the damage took it along
 	})
-	d.mustExport(want)
-	if d.mustBeSettled(d.given); !t.Failed() {
+	d.MustExport(want)
+	if d.MustBeSettled(d.given); !t.Failed() {
 		repaired.Add(1)
 		d.restoreOthers(model.Topology)
 		d.broken = false
@@ -449,12 +438,12 @@ func (d *drift) try(t *testing.T, damage damage, detected, repaired *atomic.Int6
 }
 
 // showsExactly tells whether the plan leads from what the broker has to the cascade.
-func (d *drift) showsExactly(t *testing.T, todo plannedChange, broker topology.Topology) bool {
+func (d *drift) showsExactly(t *testing.T, todo harness.PlannedChange, broker topology.Topology) bool {
 	damaged := map[string]any{}
-	if !d.state.IsNull() {
-		damaged = elements(t, d.state)
+	if !d.State.IsNull() {
+		damaged = elements(t, d.State)
 	}
-	wanted := elements(t, todo.state)
+	wanted := elements(t, todo.State)
 	ok := true
 	check := func(what string, have, want map[string]any) {
 		for _, name := range differing(have, want) {
@@ -463,23 +452,23 @@ func (d *drift) showsExactly(t *testing.T, todo plannedChange, broker topology.T
 		}
 	}
 	check("the state", damaged, elementsOf(broker, d.desired))
-	if expected := elementsOf(d.desired, d.desired); todo.state.IsFullyKnown() {
+	if expected := elementsOf(d.desired, d.desired); todo.State.IsFullyKnown() {
 		check("the plan", wanted, expected)
 	} else {
-		t.Errorf("the plan holds unknown values: %s", todo.state)
+		t.Errorf("the plan holds unknown values: %s", todo.State)
 	}
-	if todo.replace || len(differing(damaged, wanted)) == 0 {
-		t.Errorf("the plan replaces (%t) or shows nothing", todo.replace)
+	if todo.Replace || len(differing(damaged, wanted)) == 0 {
+		t.Errorf("the plan replaces (%t) or shows nothing", todo.Replace)
 		ok = false
 	}
 	return ok
 }
 
 func (d *drift) restoreOthers(left topology.Topology) {
-	d.t.Helper()
+	d.Vhost.T.Helper()
 	for _, b := range othersBindings(d.desired) {
 		if !left.Bindings.Has(b) {
-			d.do(plan.Bind{Binding: b})
+			d.Do(plan.Bind{Binding: b})
 		}
 	}
 }
@@ -488,49 +477,30 @@ func (d *drift) restoreOthers(left topology.Topology) {
 // because they are usual are written out.
 func elements(t testing.TB, state tftypes.Value) map[string]any {
 	t.Helper()
-	values := plainMap(t, state)
+	values := harness.PlainMap(t, state)
 	all := map[string]any{}
-	for name, value := range asMap(t, values["exchanges"]) {
+	for name, value := range harness.AsMap(t, values["exchanges"]) {
 		usual := map[string]any{"durable": true, "auto_delete": false, "internal": false}
-		all["exchanges "+name] = writtenOut(asMap(t, value), usual)
+		all["exchanges "+name] = writtenOut(harness.AsMap(t, value), usual)
 	}
-	for name, value := range asMap(t, values["queues"]) {
+	for name, value := range harness.AsMap(t, values["queues"]) {
 		usual := map[string]any{"type": values["queue_type"], "durable": true, "auto_delete": false, "exclusive": false}
-		queue := asMap(t, value)
+		queue := harness.AsMap(t, value)
 		if queue["level"] != nil {
 			usual["arguments"] = values["queue_arguments"]
 		}
 		queue = writtenOut(queue, usual)
-		if arguments := asMap(t, queue["arguments"]); len(arguments) == 0 {
+		if arguments := harness.AsMap(t, queue["arguments"]); len(arguments) == 0 {
 			queue["arguments"] = nil
 		}
 		all["queues "+name] = queue
 	}
-	for source, value := range asMap(t, values["bindings"]) {
-		for key, leadsTo := range asMap(t, value) {
+	for source, value := range harness.AsMap(t, values["bindings"]) {
+		for key, leadsTo := range harness.AsMap(t, value) {
 			all[bindingLine(source, key, leadsTo)] = true
 		}
 	}
 	return all
-}
-
-// plainMap is an object of Terraform as a map.
-func plainMap(t testing.TB, value tftypes.Value) map[string]any {
-	t.Helper()
-	return asMap(t, plain(t, value))
-}
-
-// asMap is a value that has to be a map, or nothing.
-func asMap(t testing.TB, value any) map[string]any {
-	t.Helper()
-	if value == nil {
-		return nil
-	}
-	values, ok := value.(map[string]any)
-	if !ok {
-		t.Fatalf("%v is no map", value)
-	}
-	return values
 }
 
 func writtenOut(values, usual map[string]any) map[string]any {
@@ -635,56 +605,6 @@ func differing(x, y map[string]any) []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// plain is a value of Terraform as Go's own types.
-func plain(t testing.TB, v tftypes.Value) any {
-	t.Helper()
-	if v.IsNull() {
-		return nil
-	}
-	if !v.IsKnown() {
-		t.Fatalf("%s is not known", v)
-	}
-	var err error
-	defer func() {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}()
-	typ := v.Type()
-	switch {
-	case typ.Is(tftypes.String):
-		var s string
-		err = v.As(&s)
-		return s
-	case typ.Is(tftypes.Bool):
-		var b bool
-		err = v.As(&b)
-		return b
-	case typ.Is(tftypes.Number):
-		var f big.Float
-		err = v.As(&f)
-		n, _ := f.Int64()
-		return n
-	case typ.Is(tftypes.Set{}), typ.Is(tftypes.List{}):
-		var values []tftypes.Value
-		err = v.As(&values)
-		list := make([]any, len(values))
-		for i, inner := range values {
-			list[i] = plain(t, inner)
-		}
-		return list
-	default:
-		values := map[string]tftypes.Value{}
-		err = v.As(&values)
-		object := map[string]any{}
-		for key, inner := range values {
-			object[key] = plain(t, inner)
-		}
-		return object
-	}
 }
 
 // narrowed tells whether -run selects some tests only: then counts say nothing.

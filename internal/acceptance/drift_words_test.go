@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -21,22 +23,22 @@ func TestAccDriftInWords(t *testing.T) {
 		t.Skip("runs Terraform: set TF_ACC")
 	}
 	t.Parallel()
-	v := newVhost(t)
-	v.declareQueue("audit", nil)
-	head, _, _ := strings.Cut(readExample(t, checksExample, "main.tf"), "data ")
-	tf := newCommandLine(t, "", head+`
+	v := harness.NewVhost(t)
+	v.DeclareQueue("audit", nil)
+	head, _, _ := strings.Cut(docstest.ReadExample(t, checksExample, "main.tf"), "data ")
+	tf := harness.NewCommandLine(t, "", head+`
 resource "rabbitmqdelay_cascade" "tasks" {
   vhost  = var.vhost
   name   = "tasks"
   levels = 17
 }
-`, map[string]string{"vhost": v.name})
-	tf.environ = slices.DeleteFunc(tf.environ,
+`, map[string]string{"vhost": v.Name})
+	tf.Environ = slices.DeleteFunc(tf.Environ,
 		func(variable string) bool { return strings.HasPrefix(variable, "TF_LOG") })
-	tf.environ = append(tf.environ, v.broker.Environ()...)
+	tf.Environ = append(tf.Environ, v.Broker.Environ()...)
 	must := func(arguments ...string) string {
 		t.Helper()
-		out, err := tf.run(arguments...)
+		out, err := tf.Run(arguments...)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -44,11 +46,11 @@ resource "rabbitmqdelay_cascade" "tasks" {
 	}
 	must("apply", "-auto-approve")
 
-	v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "tasks.delay-12"}})
-	v.bind("tasks.delay-03", "#", "queue", "audit")
+	v.Do(plan.DeleteQueue{Queue: topology.Queue{Name: "tasks.delay-12"}})
+	v.Bind("tasks.delay-03", "#", "queue", "audit")
 	said := []string{
 		"Warning: " + driftSummary,
-		`The cascade with entry exchange "tasks.delay-16" in vhost "` + v.name +
+		`The cascade with entry exchange "tasks.delay-16" in vhost "` + v.Name +
 			`" was changed outside Terraform, or an ` +
 			"apply broke off:",
 		"- The queue tasks.delay-12 is gone. Any messages that waited in it are lost. Messages that need it are " +
@@ -67,8 +69,8 @@ resource "rabbitmqdelay_cascade" "tasks" {
 			t.Errorf("terraform %s says more:\n%s", strings.Join(arguments, " "), out)
 		}
 	}
-	v.publish("tasks.delay-16", routingKey(t, 4096e9, 17, 1e9, "orders"), "needs it")
-	v.eventually("the message is parked", func() bool { return v.depth("tasks.unroutable") == 1 })
+	v.Publish("tasks.delay-16", harness.RoutingKey(t, 4096e9, 17, 1e9, "orders"), "needs it")
+	v.Eventually("the message is parked", func() bool { return v.Depth("tasks.unroutable") == 1 })
 
 	must("apply", "-auto-approve")
 	if out := must("plan"); strings.Contains(out, "Warning: "+driftSummary) {
@@ -80,25 +82,25 @@ resource "rabbitmqdelay_cascade" "tasks" {
 // too.
 func TestDriftIsSaidInFewWords(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	configuration := attributes{"vhost": v.name, "name": "t", "levels": 13}
-	p := newProtocol(t, v.broker, nil)
-	p.mustApply(configuration)
-	desired := expand(t, delay.Config{Vhost: v.name, Name: "t", Levels: 13, CreateDeliveryExchange: true,
+	v := harness.NewVhost(t)
+	configuration := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 13}
+	p := harness.NewProtocol(t, v.Broker, nil)
+	p.MustApply(configuration)
+	desired := harness.Expand(t, delay.Config{Vhost: v.Name, Name: "t", Levels: 13, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
 	for level := range 12 {
-		v.do(plan.DeleteQueue{Queue: desired.Queues[fmt.Sprintf("t.delay-%02d", level)]})
+		v.Do(plan.DeleteQueue{Queue: desired.Queues[fmt.Sprintf("t.delay-%02d", level)]})
 	}
-	text := warningText(p.refresh(t.Context()))
+	text := harness.WarningText(p.Refresh(t.Context()))
 	if strings.Count(text, "\n- The queue t.delay-") != 10 || !strings.Contains(text, "\n- and 2 more") ||
 		strings.Count(text, driftSummary) != 1 {
 		t.Errorf("twelve causes: %s", text)
 	}
-	if text := warningText(p.plan(t.Context(), configuration).diagnostics); text != "" {
+	if text := harness.WarningText(p.Plan(t.Context(), configuration).Diagnostics); text != "" {
 		t.Errorf("the plan says it again: %s", text)
 	}
-	p.mustApply(configuration)
-	if text := warningText(p.refresh(t.Context())); text != "" {
+	p.MustApply(configuration)
+	if text := harness.WarningText(p.Refresh(t.Context())); text != "" {
 		t.Errorf("after the apply: %s", text)
 	}
 
@@ -112,32 +114,35 @@ func TestDriftIsSaidInFewWords(t *testing.T) {
 			steps = append(steps, plan.Bind{Binding: b})
 		}
 	}
-	v.do(steps...)
+	v.Do(steps...)
 	want := "- The queue t.delay-02 has a TTL of 1 h, not 4 s. Messages leave it late. The next apply recreates " +
 		"it, if it is empty.\n"
-	if text := warningText(p.refresh(t.Context())); !strings.Contains(text, want) || strings.Count(text, "\n- ") != 1 {
+	if text := harness.WarningText(p.Refresh(t.Context())); !strings.Contains(text, want) ||
+		strings.Count(text, "\n- ") != 1 {
 		t.Errorf("a longer TTL: %s", text)
 	}
 
-	v.declareQueue("orders", nil)
-	d := newProtocolOf(t, destinationType, v.broker, nil)
-	bound := attributes{"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 13, "address": "orders",
+	v.DeclareQueue("orders", nil)
+	d := harness.NewProtocolOf(t, harness.DestinationType, v.Broker, nil)
+	bound := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 13, "address": "orders",
 		"queue": "orders"}
-	d.mustApply(bound)
-	v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "orders"}})
-	if text := warningText(d.refresh(t.Context())); !strings.Contains(text, "is gone. Messages for the address "+
-		`"orders" do not get to queue "orders". The next apply makes it again.`) {
+	d.MustApply(bound)
+	v.Do(plan.DeleteQueue{Queue: topology.Queue{Name: "orders"}})
+	if text := harness.WarningText(d.Refresh(t.Context())); !strings.Contains(text,
+		"is gone. Messages for the address "+
+			`"orders" do not get to queue "orders". The next apply makes it again.`) {
 		t.Errorf("a destination: %s", text)
 	}
 
 	for name := range desired.Exchanges {
-		v.do(plan.DeleteExchange{Name: name})
+		v.Do(plan.DeleteExchange{Name: name})
 	}
 	for _, q := range desired.Queues {
-		v.do(plan.DeleteQueue{Queue: q})
+		v.Do(plan.DeleteQueue{Queue: q})
 	}
-	if text := warningText(p.refresh(t.Context())); !strings.Contains(text, "- The cascade is gone. Publishers "+
-		"get an error. Any messages that waited in it are lost. The next apply creates it again.") {
+	if text := harness.WarningText(p.Refresh(t.Context())); !strings.Contains(text,
+		"- The cascade is gone. Publishers "+
+			"get an error. Any messages that waited in it are lost. The next apply creates it again.") {
 		t.Errorf("nothing left: %s", text)
 	}
 }

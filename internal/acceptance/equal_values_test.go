@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
@@ -13,8 +15,8 @@ import (
 // replacement.
 func TestEqualIsEqual(t *testing.T) {
 	t.Parallel()
-	w := newWorkspace(t, newVhost(t))
-	w.declareQueue("orders", nil)
+	w := harness.NewWorkspace(t, harness.NewVhost(t))
+	w.DeclareQueue("orders", nil)
 	configuration := func(other bool) string {
 		const all = `
 resource "rabbitmqdelay_cascade" "by_delay" {
@@ -71,46 +73,46 @@ resource "rabbitmqdelay_destination" "d" {
 		}
 		return text[1:]
 	}
-	w.mustApply(configuration(false))
-	w.mustBeSettled()
-	w.configure(configuration(true))
-	w.mustBeSettled()
+	w.MustApply(configuration(false))
+	w.MustBeSettled()
+	w.Configure(configuration(true))
+	w.MustBeSettled()
 	// A real change beside it is one, and leaves nothing to do.
-	w.mustApply(strings.Replace(configuration(true), `"2h"`, `"4h"`, 1))
-	w.mustBeSettled()
+	w.MustApply(strings.Replace(configuration(true), `"2h"`, `"4h"`, 1))
+	w.MustBeSettled()
 }
 
 // The delays of a ladder are words of routing keys: publishers who write "1m" do not reach a binding for "60s".
 func TestLadderDelaysAreWords(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	p := newProtocolOf(t, ladderType, v.broker, nil)
-	given := attributes{"vhost": v.name, "name": "l", "delays": textSet("60s", "1h")}
-	p.mustApply(given)
-	given = given.with(attributes{"delays": textSet("1m", "1h")})
-	plan := p.plan(t.Context(), given)
-	if plan.isEmpty(p.state) || plan.replace {
-		t.Errorf("empty %t, replace %t: %s", plan.isEmpty(p.state), plan.replace, errorText(plan.diagnostics))
+	v := harness.NewVhost(t)
+	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
+	given := harness.Attributes{"vhost": v.Name, "name": "l", "delays": harness.TextSet("60s", "1h")}
+	p.MustApply(given)
+	given = given.With(harness.Attributes{"delays": harness.TextSet("1m", "1h")})
+	plan := p.Plan(t.Context(), given)
+	if plan.IsEmpty(p.State) || plan.Replace {
+		t.Errorf("empty %t, replace %t: %s", plan.IsEmpty(p.State), plan.Replace, harness.ErrorText(plan.Diagnostics))
 	}
-	if text := warningText(plan.diagnostics); !strings.Contains(text, `queue "l.delay-60s"`) ||
+	if text := harness.WarningText(plan.Diagnostics); !strings.Contains(text, `queue "l.delay-60s"`) ||
 		!strings.Contains(text, "A message with a key for one of them is parked from then on") {
 		t.Errorf("the plan does not say what becomes of old keys: %s", text)
 	}
-	p.mustApply(given)
-	p.mustBeSettled(given)
-	v.compare(expandLadder(t, delay.LadderConfig{
-		Vhost: v.name, Name: "l", Delays: []string{"1m", "1h"}, CreateDeliveryExchange: true, ParkUnroutable: true,
-	}), v.objects())
+	p.MustApply(given)
+	p.MustBeSettled(given)
+	v.Compare(harness.ExpandLadder(t, delay.LadderConfig{
+		Vhost: v.Name, Name: "l", Delays: []string{"1m", "1h"}, CreateDeliveryExchange: true, ParkUnroutable: true,
+	}), v.Objects())
 }
 
 // A state may have durations in longer words.
 func TestEqualIsEqualForComputedDurations(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	p := newProtocol(t, v.broker, nil)
-	given := attributes{"vhost": v.name, "preset": "nservicebus_v1"}
-	p.mustApply(given)
-	state := fields(t, p.state)
+	v := harness.NewVhost(t)
+	p := harness.NewProtocol(t, v.Broker, nil)
+	given := harness.Attributes{"vhost": v.Name, "preset": "nservicebus_v1"}
+	p.MustApply(given)
+	state := harness.Fields(t, p.State)
 	for name, is := range map[string][2]string{
 		"max_delay": {"268435455s", "74565h24m15s"}, "resolution": {"1s", "1000ms"},
 	} {
@@ -119,6 +121,6 @@ func TestEqualIsEqualForComputedDurations(t *testing.T) {
 		}
 		state[name] = tftypes.NewValue(tftypes.String, is[1])
 	}
-	p.state = tftypes.NewValue(p.resource, state)
-	p.mustBeSettled(given)
+	p.State = tftypes.NewValue(p.Resource, state)
+	p.MustBeSettled(given)
 }

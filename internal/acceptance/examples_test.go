@@ -4,12 +4,14 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 
 	"github.com/hashicorp/terraform-plugin-testing/config"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
@@ -21,15 +23,12 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 )
 
-// examples is the directory of the examples, as the tests see it.
-const examples = "../../examples"
-
 // exampleImports is what the examples import, by address.
-var exampleImports = map[string]attributes{
+var exampleImports = map[string]harness.Attributes{
 	"rabbitmqdelay_cascade.tasks": {"name": "tasks", "levels": 17},
 	"rabbitmqdelay_destination.billing": {"delivery_exchange": "tasks.delivery", "levels": 17, "address": "billing",
 		"queue": "billing"},
-	"rabbitmqdelay_ladder.retry": {"name": "retry", "delays": textSet("5s", "10s", "30s", "1m", "5m", "10m",
+	"rabbitmqdelay_ladder.retry": {"name": "retry", "delays": harness.TextSet("5s", "10s", "30s", "1m", "5m", "10m",
 		"30m", "1h")},
 }
 
@@ -48,19 +47,19 @@ func resourceType(address string) string {
 // Every file of the examples is planned as it stands there. A configuration is planned by itself. An import is planned
 // together with the configuration beside it and with its objects on the broker.
 func TestAccExamples(t *testing.T) {
-	v := newVhost(t)
-	b := v.asDefault()
+	v := harness.NewVhost(t)
+	b := asDefault(v)
 	for _, assignment := range b.Environ() {
 		name, value, _ := strings.Cut(assignment, "=")
 		t.Setenv(name, value)
 	}
 	t.Setenv("TF_VAR_rabbitmq_password", "secret")
-	v.declareQueue("billing", nil)
+	v.DeclareQueue("billing", nil)
 	for _, address := range slices.Sorted(maps.Keys(exampleImports)) { // the cascade before its destination
-		newProtocolOf(t, resourceType(address), b, nil).mustApply(exampleImports[address])
+		harness.NewProtocolOf(t, resourceType(address), b, nil).MustApply(exampleImports[address])
 	}
 
-	for directory, files := range exampleFiles(t) {
+	for directory, files := range docstest.ExampleFiles(t) {
 		if !hasItsOwnTest(directory) {
 			tryExamples(t, b, directory, files)
 		}
@@ -100,7 +99,7 @@ func tryExamples(t *testing.T, b *brokertest.Broker, directory string, files []s
 			t.Run(filepath.Join(directory, file), func(t *testing.T) { importByExample(t, b, directory, file) })
 		case strings.HasSuffix(file, ".tfquery.hcl"):
 			t.Run(filepath.Join(directory, file), func(t *testing.T) {
-				queryExample(t, filepath.Base(directory), readExample(t, directory, file))
+				queryExample(t, filepath.Base(directory), docstest.ReadExample(t, directory, file))
 			})
 		case slices.Contains(examplePrograms, filepath.Join(directory, file)):
 		case filepath.Ext(file) != ".tf":
@@ -119,10 +118,10 @@ func exampleNeeds(directory string) []tfversion.TerraformVersionCheck {
 // planImportExample plans a file with an import block, together with the configuration beside it.
 func planImportExample(t *testing.T, directory string, configuration []string, file string) {
 	needs := tfversion.SkipBelow(tfversion.Version1_5_0)
-	if strings.Contains(readExample(t, directory, file), "identity") {
+	if strings.Contains(docstest.ReadExample(t, directory, file), "identity") {
 		needs = tfversion.SkipBelow(tfversion.Version1_12_0)
 	}
-	to := regexp.MustCompile(`(?m)^  to = (\S+)$`).FindStringSubmatch(readExample(t, directory, file))
+	to := regexp.MustCompile(`(?m)^  to = (\S+)$`).FindStringSubmatch(docstest.ReadExample(t, directory, file))
 	if to == nil || exampleImports[to[1]] == nil {
 		t.Fatalf("an import to nothing that is known: %q", to)
 	}
@@ -132,41 +131,13 @@ func planImportExample(t *testing.T, directory string, configuration []string, f
 // importByExample imports what the command of the file does.
 func importByExample(t *testing.T, b *brokertest.Broker, directory, file string) {
 	command := regexp.MustCompile(`(?m)^terraform import (\S+) '?([^\s']+)'?$`).FindStringSubmatch(
-		readExample(t, directory, file))
+		docstest.ReadExample(t, directory, file))
 	if command == nil || exampleImports[command[1]] == nil {
 		t.Fatalf("a command to import nothing that is known: %q", command)
 	}
-	p := newProtocolOf(t, resourceType(command[1]), b, nil)
-	noErrors(t, p.importState(t.Context(), command[2]))
-	p.mustBeSettled(exampleImports[command[1]])
-}
-
-// exampleFiles are the names of the files in each directory of examples.
-func exampleFiles(t testing.TB) map[string][]string {
-	t.Helper()
-	found := map[string][]string{}
-	err := filepath.WalkDir(examples, func(path string, entry os.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() {
-			directory, err := filepath.Rel(examples, filepath.Dir(path))
-			found[directory] = append(found[directory], entry.Name())
-			return err
-		}
-		return err
-	})
-	if err != nil || len(found) == 0 {
-		t.Fatalf("%d directories of examples: %v", len(found), err)
-	}
-	return found
-}
-
-// readExample reads a file of an example.
-func readExample(t testing.TB, directory, file string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(examples, directory, file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	p := harness.NewProtocolOf(t, resourceType(command[1]), b, nil)
+	harness.NoErrors(t, p.ImportState(t.Context(), command[2]))
+	p.MustBeSettled(exampleImports[command[1]])
 }
 
 // planExample plans files of one directory. Where they leave that to their reader, they get the block
@@ -178,21 +149,21 @@ func planExample(
 	copied := t.TempDir()
 	all := ""
 	for _, file := range files {
-		text := readExample(t, directory, file)
+		text := docstest.ReadExample(t, directory, file)
 		all += text
-		writeExample(t, copied, file, text)
+		docstest.WriteExample(t, copied, file, text)
 	}
 	if !strings.Contains(all, "required_providers") {
-		writeExample(t, copied, "required_providers.tf", requiring)
+		docstest.WriteExample(t, copied, "required_providers.tf", harness.RequiredProviders)
 	}
 	if !strings.Contains(all, "resource \"rabbitmqdelay_") {
-		writeExample(t, copied, "resource.tf", "resource \"rabbitmqdelay_cascade\" \"tasks\" {\n  name   = "+
+		docstest.WriteExample(t, copied, "resource.tf", "resource \"rabbitmqdelay_cascade\" \"tasks\" {\n  name   = "+
 			"\"tasks\"\n  levels = 17\n}\n")
 	}
 	resource.Test(t, resource.TestCase{
 		TerraformVersionChecks: needs,
 		Steps: []resource.TestStep{{
-			ProtoV6ProviderFactories: factories,
+			ProtoV6ProviderFactories: harness.Providers,
 			ConfigDirectory:          config.StaticDirectory(copied),
 			PlanOnly:                 true,
 			ExpectNonEmptyPlan:       true,
@@ -203,12 +174,14 @@ func planExample(
 
 // exampleIdentities are those of exampleImports.
 var exampleIdentities = map[string]map[string]knownvalue.Check{
-	cascadeType: {"vhost": knownvalue.StringExact("/"), "entry_exchange": knownvalue.StringExact("tasks.delay-16")},
-	ladderType:  {"vhost": knownvalue.StringExact("/"), "entry_exchange": knownvalue.StringExact("retry.entry")},
-	destinationType: {
+	harness.CascadeType: {"vhost": knownvalue.StringExact("/"),
+		"entry_exchange": knownvalue.StringExact("tasks.delay-16")},
+	harness.LadderType: {"vhost": knownvalue.StringExact("/"),
+		"entry_exchange": knownvalue.StringExact("retry.entry")},
+	harness.DestinationType: {
 		"vhost": knownvalue.StringExact("/"), "delivery_exchange": knownvalue.StringExact("tasks.delivery"),
 		"queue":    knownvalue.StringExact("billing"),
-		"exchange": knownvalue.Null(), "routing_key": knownvalue.StringExact(destination(17, "billing")),
+		"exchange": knownvalue.Null(), "routing_key": knownvalue.StringExact(harness.DestinationKey(17, "billing")),
 	},
 }
 
@@ -217,9 +190,9 @@ func queryExample(t *testing.T, listed, list string) {
 	t.Helper()
 	resource.Test(t, resource.TestCase{
 		TerraformVersionChecks:   []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_14_0)},
-		ProtoV6ProviderFactories: factories,
+		ProtoV6ProviderFactories: harness.Providers,
 		Steps: []resource.TestStep{
-			{Config: requiring + "provider \"rabbitmqdelay\" {}\n"},
+			{Config: harness.RequiredProviders + "provider \"rabbitmqdelay\" {}\n"},
 			{Query: true, Config: list, QueryResultChecks: []querycheck.QueryResultCheck{
 				querycheck.ExpectIdentity(listed+".all", exampleIdentities[listed]),
 			}},
@@ -227,20 +200,12 @@ func queryExample(t *testing.T, listed, list string) {
 	})
 }
 
-// writeExample writes a file of a configuration.
-func writeExample(t testing.TB, directory, file, text string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(directory, file), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // asDefault is the broker with the test's vhost in the place of "/", which the examples use.
-func (v *vhost) asDefault() *brokertest.Broker {
-	v.Helper()
-	b := *v.broker
-	own := url.PathEscape(v.name)
-	b.Endpoint = newGateway(v, v.broker, nil, func(_ http.ResponseWriter, r *http.Request) bool {
+func asDefault(v *harness.Vhost) *brokertest.Broker {
+	v.T.Helper()
+	b := *v.Broker
+	own := url.PathEscape(v.Name)
+	b.Endpoint = harness.NewGateway(v.T, v.Broker, nil, func(_ http.ResponseWriter, r *http.Request) bool {
 		r.URL.RawPath = strings.Replace(r.URL.EscapedPath(), "/%2F", "/"+own, 1)
 		r.URL.Path, _ = url.PathUnescape(r.URL.RawPath)
 		return false

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/plancheck"
 	"github.com/hashicorp/terraform-plugin-testing/tfversion"
@@ -31,7 +33,7 @@ func countWrites(t testing.TB, b *brokertest.Broker) *writes {
 	t.Helper()
 	w := &writes{}
 	through := *b
-	through.Endpoint = newGateway(t, b, nil, func(_ http.ResponseWriter, r *http.Request) bool {
+	through.Endpoint = harness.NewGateway(t, b, nil, func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodGet {
 			w.count.Add(1)
 		}
@@ -43,33 +45,34 @@ func countWrites(t testing.TB, b *brokertest.Broker) *writes {
 
 // existing is a vhost with a part of a cascade in it that Terraform does not know of.
 type existing struct {
-	*vhost
+	*harness.Vhost
 	*writes
 	desired topology.Topology
-	given   attributes
+	given   harness.Attributes
 }
 
 func newExisting(t *testing.T, queueType delay.QueueType) *existing {
 	t.Helper()
-	v := newVhost(t)
+	v := harness.NewVhost(t)
 	return &existing{
-		vhost:  v,
-		writes: countWrites(t, v.broker),
-		desired: expand(t, delay.Config{
-			Name: "a b/ü", Vhost: v.name, Levels: 3, QueueType: queueType, CreateDeliveryExchange: true,
+		Vhost:  v,
+		writes: countWrites(t, v.Broker),
+		desired: harness.Expand(t, delay.Config{
+			Name: "a b/ü", Vhost: v.Name, Levels: 3, QueueType: queueType, CreateDeliveryExchange: true,
 			StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
 		}),
-		given: attributes{"name": "a b/ü", "vhost": v.name, "levels": 3, "queue_type": string(queueType)},
+		given: harness.Attributes{"name": "a b/ü", "vhost": v.Name, "levels": 3, "queue_type": string(queueType)},
 	}
 }
 
 // refuses checks that an apply without adopt writes nothing and names everything that exists.
 func (e *existing) refuses(t *testing.T, adopt bool, says ...string) (text string) {
 	t.Helper()
-	before, count := e.objects(), e.count.Load()
-	p := newProtocol(t, e.writes.Broker, nil)
-	text = errorText(p.apply(t.Context(), p.plan(t.Context(), e.given.with(attributes{"adopt": adopt}))))
-	mustSay(t, "the error", text, says...)
+	before, count := e.Objects(), e.count.Load()
+	p := harness.NewProtocol(t, e.writes.Broker, nil)
+	text = harness.ErrorText(p.Apply(t.Context(),
+		p.Plan(t.Context(), e.given.With(harness.Attributes{"adopt": adopt}))))
+	harness.MustSay(t, "the error", text, says...)
 	for name, have := range before.Exchanges {
 		want, named := e.desired.Exchanges[name]
 		if shared := name == e.desired.Delivery && have.Equal(want); shared {
@@ -87,9 +90,9 @@ func (e *existing) refuses(t *testing.T, adopt bool, says ...string) (text strin
 	if n := e.count.Load() - count; n != 0 {
 		t.Errorf("%d requests to write", n)
 	}
-	e.mustHold(before)
-	if !p.state.IsNull() {
-		t.Errorf("there is a state: %s", p.state)
+	e.MustHold(before)
+	if !p.State.IsNull() {
+		t.Errorf("there is a state: %s", p.State)
 	}
 	return text
 }
@@ -97,7 +100,7 @@ func (e *existing) refuses(t *testing.T, adopt bool, says ...string) (text strin
 // adopts takes over what exists, completes it and destroys it in the end.
 func (e *existing) adopts(t *testing.T) {
 	t.Helper()
-	e.settles(t, newProtocol(t, e.writes.Broker, nil), e.given.with(attributes{"adopt": true}))
+	e.settles(t, harness.NewProtocol(t, e.writes.Broker, nil), e.given.With(harness.Attributes{"adopt": true}))
 }
 
 // imports runs the import command of an error, and one apply.
@@ -107,10 +110,10 @@ func (e *existing) imports(t *testing.T, command string) {
 	if id == nil {
 		t.Fatalf("no import command: %s", command)
 	}
-	p := newProtocol(t, e.writes.Broker, nil)
-	noErrors(t, p.importState(t.Context(), id[1]))
-	todo := p.plan(t.Context(), e.given)
-	if todo.replace {
+	p := harness.NewProtocol(t, e.writes.Broker, nil)
+	harness.NoErrors(t, p.ImportState(t.Context(), id[1]))
+	todo := p.Plan(t.Context(), e.given)
+	if todo.Replace {
 		t.Fatal("after the import the plan is a replacement")
 	}
 	e.settles(t, p, e.given)
@@ -120,33 +123,34 @@ func (e *existing) imports(t *testing.T, command string) {
 func TestAccImportAsErrorsSay(t *testing.T) {
 	t.Parallel()
 	const name = `a "b" ${c}'/%{d`
-	v := newVhostNamed(t, brokertest.Shared(t), "import "+name)
-	v.declareQueue(name, nil)
+	v := harness.NewVhostNamed(t, brokertest.Shared(t), "import "+name)
+	v.DeclareQueue(name, nil)
 	for _, is := range []struct {
 		typeName    string
-		given, more attributes
+		given, more harness.Attributes
 		text        string // more, in Terraform's language
 	}{
-		{cascadeType, attributes{"name": name}, attributes{"levels": 2}, "levels = 2"},
-		{ladderType, attributes{"name": name}, attributes{"delays": textSet("5s", "30s")}, `delays = ["5s", "30s"]`},
-		{destinationType, attributes{"delivery_exchange": "amq.topic", "address": name, "queue": name},
-			attributes{"levels": 2}, "levels = 2"},
+		{harness.CascadeType, harness.Attributes{"name": name}, harness.Attributes{"levels": 2}, "levels = 2"},
+		{harness.LadderType, harness.Attributes{"name": name}, harness.Attributes{"delays": harness.TextSet("5s",
+			"30s")}, `delays = ["5s", "30s"]`},
+		{harness.DestinationType, harness.Attributes{"delivery_exchange": "amq.topic", "address": name, "queue": name},
+			harness.Attributes{"levels": 2}, "levels = 2"},
 	} {
-		given := is.given.with(attributes{"vhost": v.name})
-		all := given.with(is.more)
-		newProtocolOf(t, is.typeName, v.broker, nil).mustApply(all)
-		again := newProtocolOf(t, is.typeName, v.broker, nil)
-		text := errorText(again.apply(t.Context(), again.plan(t.Context(), all)))
+		given := is.given.With(harness.Attributes{"vhost": v.Name})
+		all := given.With(is.more)
+		harness.NewProtocolOf(t, is.typeName, v.Broker, nil).MustApply(all)
+		again := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
+		text := harness.ErrorText(again.Apply(t.Context(), again.Plan(t.Context(), all)))
 		block, command := importBlock.FindStringSubmatch(text), importCommand.FindStringSubmatch(text)
 		if block == nil || command == nil || block[1] != is.typeName || block[2] != command[1] {
 			t.Fatalf("it does not show both ways to import the %s: %s", is.typeName, text)
 		}
 		resource.Test(t, resource.TestCase{
 			TerraformVersionChecks:   []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_5_0)},
-			ProtoV6ProviderFactories: factories,
+			ProtoV6ProviderFactories: harness.Providers,
 			Steps: []resource.TestStep{{
-				Config: requiring + on(v.broker, "resource %q \"t\" {\n%s  %s\n}\n\n%s\n", is.typeName,
-					arguments(given), is.text,
+				Config: harness.RequiredProviders + harness.WithProvider(v.Broker,
+					"resource %q \"t\" {\n%s  %s\n}\n\n%s\n", is.typeName, arguments(given), is.text,
 					strings.ReplaceAll(block[0], "<name in your configuration>", "t")),
 				ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{imports(is.typeName +
 					".t")}},
@@ -159,13 +163,13 @@ var importBlock = regexp.MustCompile(`import \{\s+to = (\S+)\.<name in your conf
 
 var importCommand = regexp.MustCompile(`terraform import .*'([^']+)'`)
 
-func (e *existing) settles(t *testing.T, p *protocol, given attributes) {
+func (e *existing) settles(t *testing.T, p *harness.Protocol, given harness.Attributes) {
 	t.Helper()
-	p.mustApply(given)
-	p.mustBeSettled(given)
-	e.mustExport(e.desired)
-	p.mustApply(nil)
-	e.mustHold(topology.New())
+	p.MustApply(given)
+	p.MustBeSettled(given)
+	e.MustExport(e.desired)
+	p.MustApply(nil)
+	e.MustHold(topology.New())
 }
 
 // Everything exists, exactly as it should, or a random part of it.
@@ -188,7 +192,7 @@ func TestAdopt(t *testing.T) {
 
 // adoptOrRefuse applies with and without adopt.
 func adoptOrRefuse(t *testing.T, e *existing, steps []plan.Step, round int, random *rand.Rand) {
-	e.vhost.TB = t
+	e.Vhost.T = t
 	there := topology.New()
 	for _, step := range steps {
 		if round > 0 && random.IntN(2) == 0 {
@@ -208,7 +212,7 @@ func adoptOrRefuse(t *testing.T, e *existing, steps []plan.Step, round int, rand
 				continue
 			}
 		}
-		e.do(step)
+		e.Do(step)
 	}
 	if delete(there.Exchanges, e.desired.Delivery); !there.IsEmpty() { // two may have the same delivery exchange
 		e.refuses(t, false, "adopt = true")
@@ -234,7 +238,7 @@ func TestConflicts(t *testing.T) {
 			short.Arguments["x-max-length"] = int64(7)
 			stream := topology.Queue{Name: "a b/ü.delay-00", Durable: true,
 				Arguments: topology.Arguments{"x-queue-type": "stream"}}
-			e.do(plan.DeclareExchange{Exchange: e.desired.Exchanges["a b/ü.delivery"]},
+			e.Do(plan.DeclareExchange{Exchange: e.desired.Exchanges["a b/ü.delivery"]},
 				plan.DeclareExchange{Exchange: exchange},
 				plan.DeclareQueue{Queue: short}, plan.DeclareQueue{Queue: stream},
 				plan.DeclareQueue{Queue: e.desired.Queues["a b/ü.unroutable"]})
@@ -257,7 +261,7 @@ func TestConflicts(t *testing.T) {
 				if declared, ok := step.(plan.DeclareQueue); ok && declared.Queue.Name == wrong.Name {
 					step = plan.DeclareQueue{Queue: wrong}
 				}
-				e.do(step)
+				e.Do(step)
 			}
 			e.imports(t, e.refuses(t, true, `queue "a b/ü.delay-01": x-expires is 3600000, not absent`))
 		})
@@ -279,12 +283,12 @@ func TestKilledCreate(t *testing.T) {
 				for _, last := range sampling.Of(t, "kills of a create", upTo(len(steps))) {
 					made := last + 1
 					t.Run(fmt.Sprint(made), func(t *testing.T) {
-						e.vhost.TB = t
-						e.do(steps[:made]...)
+						e.Vhost.T = t
+						e.Do(steps[:made]...)
 						text := e.refuses(t, false, "adopt = true")
 						e.adopts(t)
 						if strings.Contains(text, "terraform import") {
-							e.do(steps[:made]...)
+							e.Do(steps[:made]...)
 							e.imports(t, text)
 						} else if made == len(steps) {
 							t.Errorf("no import is offered of a complete cascade: %s", text)

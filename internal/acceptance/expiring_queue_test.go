@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
@@ -17,14 +19,14 @@ func TestExpiringQueueTakesItsMessages(t *testing.T) {
 	for queueType, loses := range map[string]bool{"classic": false, "quorum": true} {
 		t.Run(queueType, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			channel, err := v.conn.Channel()
+			v := harness.NewVhost(t)
+			channel, err := v.Conn.Channel()
 			if err != nil {
 				t.Fatal(err)
 			}
 			arguments := amqp.Table{"x-queue-type": queueType, "x-expires": expires.Milliseconds()}
 			const durable, autoDelete, exclusive, noWait = true, false, false, false
-			lost, out := false, v.publisher()
+			lost, out := false, v.Publisher()
 			for n := 0; n < messages && !lost; n++ {
 				q, err := channel.QueueDeclare("delay.10000", durable, autoDelete, exclusive, noWait, arguments)
 				if err != nil {

@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
@@ -27,8 +30,8 @@ const fromApplicationGuide = "templates/guides/from-an-application.md.tmpl"
 
 // application declares a cascade when it starts, as the article's start-up class does, and publishes into it.
 type application struct {
-	*user
-	vhost *vhost
+	*harness.User
+	vhost *harness.Vhost
 }
 
 const (
@@ -48,15 +51,15 @@ func sendtaskQueue(level int) string { return fmt.Sprintf("QUEUE.DELAY.SENDTASK.
 
 // start is the start-up class: it declares all on one channel, and ends with the first error.
 func (a *application) start() error {
-	a.t.Helper()
-	conn, err := a.broker().Dial(a.vhost.name)
+	a.T.Helper()
+	conn, err := a.Broker().Dial(a.vhost.Name)
 	if err != nil {
-		a.t.Fatal(err)
+		a.T.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
 	channel, err := conn.Channel()
 	if err != nil {
-		a.t.Fatal(err)
+		a.T.Fatal(err)
 	}
 	return declareSendtask(channel, "topic")
 }
@@ -99,19 +102,19 @@ func declareSendtask(channel *amqp.Channel, deliveryType string) error {
 
 // mustStart fails if a declaration is refused.
 func (a *application) mustStart(when string) {
-	a.t.Helper()
+	a.T.Helper()
 	if err := a.start(); err != nil {
-		a.t.Errorf("%s, the application does not start: %v", when, err)
+		a.T.Errorf("%s, the application does not start: %v", when, err)
 	}
 }
 
 // mustNotStart fails unless a declaration is refused with the code.
 func (a *application) mustNotStart(when string, code int) {
-	a.t.Helper()
+	a.T.Helper()
 	err := a.start()
 	var refused *amqp.Error
 	if !errors.As(err, &refused) || refused.Code != code {
-		a.t.Errorf("%s, the start of the application ends with %v, not %d", when, err, code)
+		a.T.Errorf("%s, the start of the application ends with %v, not %d", when, err, code)
 	}
 }
 
@@ -132,21 +135,21 @@ type sentTask struct {
 }
 
 func (a *application) publish() *taskFlow {
-	ctx, stop := context.WithCancel(a.t.Context())
+	ctx, stop := context.WithCancel(a.T.Context())
 	s := &taskFlow{app: a, stop: stop, confirmed: map[string]sentTask{}}
 	random := rand.New(rand.NewPCG(4, 2)) //nolint:gosec // to be repeatable
 	s.done.Go(func() {
-		for number := 0; ctx.Err() == nil; sleep(ctx, 50*time.Millisecond) {
+		for number := 0; ctx.Err() == nil; harness.Sleep(ctx, 50*time.Millisecond) {
 			number = s.sendFrom(ctx, number, random)
 		}
 	})
-	a.t.Cleanup(s.end)
+	a.T.Cleanup(s.end)
 	return s
 }
 
 // sendFrom sends messages over a connection of its own until one is refused. It returns the number of the next one.
 func (s *taskFlow) sendFrom(ctx context.Context, number int, random *rand.Rand) int {
-	conn, err := s.app.broker().Dial(s.app.vhost.name)
+	conn, err := s.app.Broker().Dial(s.app.vhost.Name)
 	if err != nil {
 		return number
 	}
@@ -154,7 +157,7 @@ func (s *taskFlow) sendFrom(ctx context.Context, number int, random *rand.Rand) 
 	out, err := brokertest.NewPublisher(conn)
 	for ; err == nil && ctx.Err() == nil; number++ {
 		err = s.send(out, strconv.Itoa(number), time.Duration(1+random.IntN(15))*time.Second)
-		sleep(ctx, 50*time.Millisecond)
+		harness.Sleep(ctx, 50*time.Millisecond)
 	}
 	if err != nil {
 		s.mutex.Lock()
@@ -188,7 +191,7 @@ func (s *taskFlow) sent() int {
 // goesOn waits until twenty more messages were confirmed.
 func (s *taskFlow) goesOn() {
 	enough := s.sent() + 20
-	s.app.vhost.eventually("messages are published", func() bool { return s.sent() >= enough })
+	s.app.vhost.Eventually("messages are published", func() bool { return s.sent() >= enough })
 }
 
 func (s *taskFlow) end() { s.stop(); s.done.Wait() }
@@ -196,7 +199,7 @@ func (s *taskFlow) end() { s.stop(); s.done.Wait() }
 // mustArrive waits for all that was confirmed, and fails if one came twice or before its time.
 func (s *taskFlow) mustArrive(arrivals *brokertest.Collector) {
 	v := s.app.vhost
-	v.Helper()
+	v.T.Helper()
 	s.end()
 	seen := func() map[string]int {
 		n := map[string]int{}
@@ -205,7 +208,7 @@ func (s *taskFlow) mustArrive(arrivals *brokertest.Collector) {
 		}
 		return n
 	}
-	v.eventually("all messages arrive", func() bool {
+	v.Eventually("all messages arrive", func() bool {
 		there := seen()
 		for id := range s.confirmed {
 			if there[id] == 0 {
@@ -216,7 +219,7 @@ func (s *taskFlow) mustArrive(arrivals *brokertest.Collector) {
 	})
 	for id, n := range seen() {
 		if n > 1 {
-			v.Errorf("message %s arrived %d times", id, n)
+			v.T.Errorf("message %s arrived %d times", id, n)
 		}
 	}
 	var latest time.Duration
@@ -228,37 +231,27 @@ func (s *taskFlow) mustArrive(arrivals *brokertest.Collector) {
 		after := a.At.Sub(sent.at)
 		latest = max(latest, after-sent.delay)
 		if after < sent.delay-2*time.Millisecond { // RabbitMQ counts in milliseconds
-			v.Errorf("message %s arrived after %s, not %s", a.MessageId, after, sent.delay)
+			v.T.Errorf("message %s arrived after %s, not %s", a.MessageId, after, sent.delay)
 		}
 	}
-	v.Logf("%d messages arrived, at most %s late; %d attempts were refused", len(s.confirmed), latest, s.failed)
+	v.T.Logf("%d messages arrived, at most %s late; %d attempts were refused", len(s.confirmed), latest, s.failed)
 }
 
 // sendtask is an application that has started, and Terraform with the configuration of the first step.
-func sendtask(t *testing.T) (*application, *commandLine, *brokertest.Collector) {
+func sendtask(t *testing.T) (*application, *harness.CommandLine, *brokertest.Collector) {
 	t.Helper()
 	a := startedApplication(t)
 	v := a.vhost
-	tf := newCommandLine(t, "", readExample(t, filepath.Join(fromApplicationExample, "import"), "main.tf"),
-		map[string]string{"vhost": v.name})
-	tf.environ = append(tf.environ, v.broker.Environ()...)
-	return a, tf, v.consume(sendtaskReceiver)
+	tf := harness.NewCommandLine(t, "", docstest.ReadExample(t, filepath.Join(fromApplicationExample, "import"),
+		"main.tf"), map[string]string{"vhost": v.Name})
+	tf.Environ = append(tf.Environ, v.Broker.Environ()...)
+	return a, tf, v.Consume(sendtaskReceiver)
 }
 
 // configure gives Terraform another configuration.
-func (tf *commandLine) configure(text string) {
-	tf.t.Helper()
-	writeExample(tf.t, tf.directory, "main.tf", text)
-}
-
-// must runs a command that has to succeed.
-func (tf *commandLine) must(arguments ...string) string {
-	tf.t.Helper()
-	output, err := tf.run(arguments...)
-	if err != nil {
-		tf.t.Fatalf("%s: %v\n%s", arguments, err, output)
-	}
-	return output
+func configure(tf *harness.CommandLine, text string) {
+	tf.T.Helper()
+	docstest.WriteExample(tf.T, tf.Directory, "main.tf", text)
 }
 
 const noChanges = "No changes."
@@ -272,47 +265,47 @@ func TestAccFromAnApplication(t *testing.T) {
 	t.Parallel()
 	a, tf, arrivals := sendtask(t)
 	v := a.vhost
-	before := v.objects()
+	before := v.Objects()
 	messages := a.publish()
 	messages.goesOn()
-	asImported := readExample(t, filepath.Join(fromApplicationExample, "import"), "main.tf")
+	asImported := docstest.ReadExample(t, filepath.Join(fromApplicationExample, "import"), "main.tf")
 
 	// The import.
 	a.mustStart("before the import")
-	if plan := tf.must("plan"); !strings.Contains(plan, "2 to import, 0 to add, 0 to change, 0 to destroy") {
+	if plan := tf.Must("plan"); !strings.Contains(plan, "2 to import, 0 to add, 0 to change, 0 to destroy") {
 		t.Errorf("the plan of the import: %s", plan)
 	}
-	tf.must("apply", "-auto-approve")
-	v.mustHold(before)
+	tf.Must("apply", "-auto-approve")
+	v.MustHold(before)
 	a.mustStart("after the import")
-	v.mustHold(before)
-	if plan := tf.must("plan"); !strings.Contains(plan, noChanges) {
+	v.MustHold(before)
+	if plan := tf.Must("plan"); !strings.Contains(plan, noChanges) {
 		t.Errorf("after the import and a start of the application: %s", plan)
 	}
 
 	// The way back from the import, and the import once more.
-	tf.must("state", "rm", "rabbitmqdelay_destination.sendtask", "rabbitmqdelay_cascade.sendtask")
-	v.mustHold(before)
-	tf.must("apply", "-auto-approve")
-	v.mustHold(before)
+	tf.Must("state", "rm", "rabbitmqdelay_destination.sendtask", "rabbitmqdelay_cascade.sendtask")
+	v.MustHold(before)
+	tf.Must("apply", "-auto-approve")
+	v.MustHold(before)
 
 	// A change in place: the application starts, and brings its bindings back.
 	changed := strings.NewReplacer("lookahead         = 1\n", "lookahead         = 4\n",
 		"strict_keys       = false\n", "strict_keys       = true\n").Replace(asImported)
-	tf.configure(changed)
-	tf.must("apply", "-auto-approve")
-	with := v.objects()
+	configure(tf, changed)
+	tf.Must("apply", "-auto-approve")
+	with := v.Objects()
 	messages.goesOn()
 	a.mustStart("after a change in place")
 	messages.goesOn()
-	if plan := tf.must("plan"); !strings.Contains(plan, "foreign") || !strings.Contains(plan, "1 to change") {
+	if plan := tf.Must("plan"); !strings.Contains(plan, "foreign") || !strings.Contains(plan, "1 to change") {
 		t.Errorf("after a start of the application upon a change in place: %s", plan)
 	}
-	tf.must("apply", "-auto-approve")
-	v.mustHold(with)
-	tf.configure(asImported)
-	tf.must("apply", "-auto-approve")
-	v.mustHold(before)
+	tf.Must("apply", "-auto-approve")
+	v.MustHold(with)
+	configure(tf, asImported)
+	tf.Must("apply", "-auto-approve")
+	v.MustHold(before)
 
 	// The application reads what it needs, and stops declaring.
 	var publisher struct {
@@ -320,7 +313,7 @@ func TestAccFromAnApplication(t *testing.T) {
 		Base, Levels  int
 		ResolutionMS  int `json:"resolution_ms"`
 	}
-	if err := json.Unmarshal([]byte(tf.must("output", "-raw", "publisher")), &publisher); err != nil {
+	if err := json.Unmarshal([]byte(tf.Must("output", "-raw", "publisher")), &publisher); err != nil {
 		t.Fatal(err)
 	}
 	if publisher.EntryExchange != sendtaskExchange(sendtaskLevels-1) || publisher.Base != 2 ||
@@ -328,35 +321,35 @@ func TestAccFromAnApplication(t *testing.T) {
 		t.Errorf("the application reads %+v", publisher)
 	}
 	rights := regexp.MustCompile(`(?m)^rabbitmqctl set_permissions -p / sendtask '(.*)' '(.*)' '(.*)'$`).
-		FindStringSubmatch(readPage(t, fromApplicationGuide))
+		FindStringSubmatch(docstest.ReadPage(t, fromApplicationGuide))
 	if rights == nil {
 		t.Fatal("the guide has no permissions of the application")
 	}
-	a.grant([3]string(rights[1:]))
+	a.Grant([3]string(rights[1:]))
 	messages.goesOn()
 	a.mustNotStart("without the right to configure", amqp.AccessRefused)
-	a.grant([3]string{".*", ".*", ".*"})
+	a.Grant([3]string{".*", ".*", ".*"})
 	a.mustStart("with its rights back")
-	a.grant([3]string(rights[1:]))
+	a.Grant([3]string(rights[1:]))
 
 	// Terraform changes what it could not change before.
-	tf.configure(readExample(t, filepath.Join(fromApplicationExample, "after"), "main.tf"))
-	plan := tf.must("plan")
+	configure(tf, docstest.ReadExample(t, filepath.Join(fromApplicationExample, "after"), "main.tf"))
+	plan := tf.Must("plan")
 	if !strings.Contains(plan, "Cascade is rebuilt") {
 		t.Errorf("the plan of the rebuild: %s", plan)
 	}
-	tf.must("apply", "-auto-approve")
-	if again := tf.must("plan"); !strings.Contains(again, noChanges) {
+	tf.Must("apply", "-auto-approve")
+	if again := tf.Must("plan"); !strings.Contains(again, noChanges) {
 		t.Errorf("after the rebuild: %s", again)
 	}
 	messages.goesOn()
-	a.grant([3]string{".*", ".*", ".*"})
+	a.Grant([3]string{".*", ".*", ".*"})
 	a.mustNotStart("after the rebuild", amqp.PreconditionFailed)
 
 	// The way back.
-	tf.configure(strings.Replace(asImported, "  park_unroutable   = false\n",
+	configure(tf, strings.Replace(asImported, "  park_unroutable   = false\n",
 		"  park_unroutable   = false\n  drain_timeout     = \"10m\"\n", 1))
-	tf.must("apply", "-auto-approve")
+	tf.Must("apply", "-auto-approve")
 	messages.goesOn()
 	a.mustStart("after the way back")
 	messages.mustArrive(arrivals)
@@ -365,9 +358,9 @@ func TestAccFromAnApplication(t *testing.T) {
 // startedApplication has declared its cascade, and may do everything.
 func startedApplication(t *testing.T) *application {
 	t.Helper()
-	v := newVhost(t)
-	a := &application{newUser(t, v.broker, v.name), v}
-	a.grant([3]string{".*", ".*", ".*"})
+	v := harness.NewVhost(t)
+	a := &application{harness.NewUser(t, v.Broker, v.Name), v}
+	a.Grant([3]string{".*", ".*", ".*"})
 	if err := a.start(); err != nil {
 		t.Fatal(err)
 	}
@@ -375,11 +368,12 @@ func startedApplication(t *testing.T) *application {
 }
 
 // imported is the configuration of the guide's first step.
-func (a *application) imported() (*protocol, attributes) {
-	a.t.Helper()
-	p := newProtocol(a.t, a.vhost.broker, nil)
-	given := declared["article_level3"].configuration.with(attributes{"vhost": a.vhost.name})
-	noErrors(a.t, p.importState(a.t.Context(), importID(a.vhost.name, sendtaskExchange(sendtaskLevels-1))))
+func (a *application) imported() (*harness.Protocol, harness.Attributes) {
+	a.T.Helper()
+	p := harness.NewProtocol(a.T, a.vhost.Broker, nil)
+	given := declared["article_level3"].configuration.With(harness.Attributes{"vhost": a.vhost.Name})
+	harness.NoErrors(a.T, p.ImportState(a.T.Context(), harness.ImportID(a.vhost.Name,
+		sendtaskExchange(sendtaskLevels-1))))
 	return p, given
 }
 
@@ -390,19 +384,19 @@ func TestFromAnApplicationRepairs(t *testing.T) {
 	a := startedApplication(t)
 	v := a.vhost
 	p, given := a.imported()
-	p.mustBeSettled(given)
-	v.try(v.api.DeleteQueue(v.name, sendtaskQueue(1)))
-	v.try(v.api.DeleteExchange(v.name, sendtaskExchange(2)))
-	noErrors(t, p.refresh(t.Context()))
-	p.mustApply(given)
+	p.MustBeSettled(given)
+	v.Try(v.API.DeleteQueue(v.Name, sendtaskQueue(1)))
+	v.Try(v.API.DeleteExchange(v.Name, sendtaskExchange(2)))
+	harness.NoErrors(t, p.Refresh(t.Context()))
+	p.MustApply(given)
 	a.mustStart("after a repair")
-	p.mustBeSettled(given)
+	p.MustBeSettled(given)
 
-	v.try(v.api.DeleteQueue(v.name, sendtaskQueue(1)))
-	v.try(v.api.DeleteExchange(v.name, sendtaskExchange(2)))
+	v.Try(v.API.DeleteQueue(v.Name, sendtaskQueue(1)))
+	v.Try(v.API.DeleteExchange(v.Name, sendtaskExchange(2)))
 	a.mustStart("before a repair")
-	p.mustApply(given)
-	p.mustBeSettled(given)
+	p.MustApply(given)
+	p.MustBeSettled(given)
 }
 
 // TestFromAnApplicationRefuses makes each change that gives objects other arguments than the application declares, and
@@ -411,16 +405,16 @@ func TestFromAnApplicationRefuses(t *testing.T) {
 	t.Parallel()
 	a := startedApplication(t)
 	p, given := a.imported()
-	for what, change := range map[string]attributes{
+	for what, change := range map[string]harness.Attributes{
 		"queue_type": {"queue_type": "quorum"}, "internal_levels": {"internal_levels": true},
 		"park_unroutable": {"park_unroutable": true, "name": "SENDTASK"}, "resolution": {"resolution": "2s"},
 		"delivery_exchange": {"delivery_exchange": "SENDTASK.delivery"},
 	} {
-		p.mustApply(given.with(change))
+		p.MustApply(given.With(change))
 		a.mustNotStart("with another "+what, amqp.PreconditionFailed)
-		p.mustApply(given)
+		p.MustApply(given)
 		a.mustStart("with the " + what + " of before")
-		p.mustBeSettled(given)
+		p.MustBeSettled(given)
 	}
 }
 
@@ -431,33 +425,34 @@ func TestFromAnApplicationWithAnotherDelivery(t *testing.T) {
 	for _, kind := range []string{"direct", "fanout"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			channel, err := v.conn.Channel()
+			v := harness.NewVhost(t)
+			channel, err := v.Conn.Channel()
 			if err == nil {
 				err = declareSendtask(channel, kind)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, given := (&application{user: &user{t: t}, vhost: v}).imported()
-			if text := warningText(p.refresh(t.Context())); !strings.Contains(text, "is of type "+kind+", not topic") {
+			p, given := (&application{User: &harness.User{T: t}, vhost: v}).imported()
+			if text := harness.WarningText(p.Refresh(t.Context())); !strings.Contains(text,
+				"is of type "+kind+", not topic") {
 				t.Errorf("a refresh says %s", text)
 			}
-			before := v.objects()
-			others := given.with(attributes{"create_delivery_exchange": false})
-			refused := errorText(p.apply(t.Context(), p.plan(t.Context(), others)))
+			before := v.Objects()
+			others := given.With(harness.Attributes{"create_delivery_exchange": false})
+			refused := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), others)))
 			if !strings.Contains(refused, "It has to be a topic exchange") {
 				t.Errorf("an apply ends with: %s", refused)
 			}
-			v.mustHold(before)
-			v.declareExchange("SENDTASK.delivery", "topic")
-			v.bind("SENDTASK.delivery", "#.d", "queue", sendtaskReceiver)
-			moved := given.with(attributes{"delivery_exchange": "SENDTASK.delivery"})
-			p.mustApply(moved)
-			p.mustBeSettled(moved)
-			arrivals := v.consume(sendtaskReceiver)
-			v.publish(sendtaskExchange(sendtaskLevels-1), "0.0.0.1.d", "")
-			v.arrived(arrivals, 1)
+			v.MustHold(before)
+			v.DeclareExchange("SENDTASK.delivery", "topic")
+			v.Bind("SENDTASK.delivery", "#.d", "queue", sendtaskReceiver)
+			moved := given.With(harness.Attributes{"delivery_exchange": "SENDTASK.delivery"})
+			p.MustApply(moved)
+			p.MustBeSettled(moved)
+			arrivals := v.Consume(sendtaskReceiver)
+			v.Publish(sendtaskExchange(sendtaskLevels-1), "0.0.0.1.d", "")
+			v.Arrived(arrivals, 1)
 		})
 	}
 }

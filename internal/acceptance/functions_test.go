@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
@@ -34,7 +36,7 @@ type failer interface {
 
 func newCaller(t testing.TB) *caller {
 	t.Helper()
-	server, err := newProvider()
+	server, err := harness.NewProvider()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +124,7 @@ func goValue(t failer, value tftypes.Value) any {
 }
 
 // objectOf is an object literal as Terraform types it.
-func objectOf(given attributes) tftypes.Value {
+func objectOf(given harness.Attributes) tftypes.Value {
 	typ := tftypes.Object{AttributeTypes: map[string]tftypes.Type{}}
 	values := map[string]tftypes.Value{}
 	for name, value := range given {
@@ -180,8 +182,8 @@ func TestFunctions(t *testing.T) {
 // Every argument that is wrong is blamed for itself, with what to do.
 func TestFunctionErrors(t *testing.T) {
 	c := newCaller(t)
-	tasks := func(further attributes) tftypes.Value {
-		return objectOf(attributes{"name": "t", "levels": 4}.with(further))
+	tasks := func(further harness.Attributes) tftypes.Value {
+		return objectOf(harness.Attributes{"name": "t", "levels": 4}.With(further))
 	}
 	unknown := func(typ tftypes.Type) tftypes.Value { return tftypes.NewValue(typ, tftypes.UnknownValue) }
 	for _, test := range []struct {
@@ -239,29 +241,30 @@ func TestFunctionErrors(t *testing.T) {
 		{"mermaid", []any{tftypes.NewValue(tftypes.String, "tasks")}, 0, "has to be an object with attributes of " +
 			"rabbitmqdelay_cascade"},
 		{"mermaid", []any{tftypes.NewValue(tftypes.Tuple{}, []tftypes.Value{})}, 0, "has to be an object"},
-		{"mermaid", []any{objectOf(attributes{})}, 0, "levels is missing; give it or max_delay"},
-		{"mermaid", []any{objectOf(attributes{"name": "t"})}, 0, "levels is missing"},
-		{"mermaid", []any{objectOf(attributes{"levels": 4})}, 0, "name is missing"},
-		{"mermaid", []any{tasks(attributes{"level": "t"})}, 0, `the object has an attribute "level", which ` +
+		{"mermaid", []any{objectOf(harness.Attributes{})}, 0, "levels is missing; give it or max_delay"},
+		{"mermaid", []any{objectOf(harness.Attributes{"name": "t"})}, 0, "levels is missing"},
+		{"mermaid", []any{objectOf(harness.Attributes{"levels": 4})}, 0, "name is missing"},
+		{"mermaid", []any{tasks(harness.Attributes{"level": "t"})}, 0, `the object has an attribute "level", which ` +
 			`rabbitmqdelay_cascade has not; its attributes are adopt, base, bindings,`},
-		{"mermaid", []any{tasks(attributes{"levels": "four"})}, 0, "levels is a string; it has to be a number"},
-		{"mermaid", []any{tasks(attributes{"levels": 4.5})}, 0, "levels is 4.5; it has to be a whole number"},
+		{"mermaid", []any{tasks(harness.Attributes{"levels": "four"})}, 0, "levels is a string; it has to be a number"},
+		{"mermaid", []any{tasks(harness.Attributes{"levels": 4.5})}, 0, "levels is 4.5; it has to be a whole number"},
 		{"routing_key", []any{"10s", 4.5, "d"}, 1, "it is 4.5; it has to be a whole number"},
 		{"binding_key", []any{0, 4, 1e30}, 2, "it is 1e+30; a number of this size cannot be used"},
 		{"destination_key", []any{40, "d"}, 0, "levels is 40; it can be 1 to 39"},
-		{"mermaid", []any{tasks(attributes{"name": true})}, 0, "name is a bool; it has to be a string"},
-		{"mermaid", []any{tasks(attributes{"strict_keys": objectOf(attributes{})})}, 0, "strict_keys is a object; it " +
-			"has to be a bool"},
-		{"mermaid", []any{tasks(attributes{"name": ""})}, 0, "name is empty"},
-		{"mermaid", []any{tasks(attributes{"max_delay": "1h"})}, 0, "levels is 4, but the max_delay beside it, 1h, " +
-			"takes 12"},
-		{"mermaid", []any{tasks(attributes{"resolution": "fast"})}, 0, `resolution is "fast"; write a number and ` +
-			`its unit`},
-		{"mermaid", []any{tasks(attributes{"resolution": ""})}, 0, "resolution"},
-		{"mermaid", []any{tasks(attributes{"queue_type": "stream"})}, 0, `queue_type is "stream"`},
-		{"mermaid", []any{tasks(attributes{"lookahead": 5})}, 0, "lookahead is 5; with 4 levels"},
-		{"mermaid", []any{tasks(attributes{"levels": 30, "name": unknown(tftypes.String)})}, 0, "levels is 30"},
-		{"mermaid", []any{tasks(attributes{"levels": 30})}, 0, "levels is 30"},
+		{"mermaid", []any{tasks(harness.Attributes{"name": true})}, 0, "name is a bool; it has to be a string"},
+		{"mermaid", []any{tasks(harness.Attributes{"strict_keys": objectOf(harness.Attributes{})})}, 0,
+			"strict_keys is a object; it " + "has to be a bool"},
+		{"mermaid", []any{tasks(harness.Attributes{"name": ""})}, 0, "name is empty"},
+		{"mermaid", []any{tasks(harness.Attributes{"max_delay": "1h"})}, 0,
+			"levels is 4, but the max_delay beside it, 1h, " + "takes 12"},
+		{"mermaid", []any{tasks(harness.Attributes{"resolution": "fast"})}, 0,
+			`resolution is "fast"; write a number and ` +
+				`its unit`},
+		{"mermaid", []any{tasks(harness.Attributes{"resolution": ""})}, 0, "resolution"},
+		{"mermaid", []any{tasks(harness.Attributes{"queue_type": "stream"})}, 0, `queue_type is "stream"`},
+		{"mermaid", []any{tasks(harness.Attributes{"lookahead": 5})}, 0, "lookahead is 5; with 4 levels"},
+		{"mermaid", []any{tasks(harness.Attributes{"levels": 30, "name": unknown(tftypes.String)})}, 0, "levels is 30"},
+		{"mermaid", []any{tasks(harness.Attributes{"levels": 30})}, 0, "levels is 30"},
 		{"mermaid", []any{tftypes.NewValue(tftypes.Number, 4)}, 0, "has to be an object"},
 	} {
 		result, wrong := c.call(t, test.name, test.arguments...)
@@ -295,9 +298,10 @@ func TestFunctionsOfUnknownValues(t *testing.T) {
 	unknown := tftypes.NewValue(tftypes.String, tftypes.UnknownValue)
 	for _, argument := range []tftypes.Value{
 		tftypes.NewValue(tftypes.DynamicPseudoType, tftypes.UnknownValue),
-		objectOf(attributes{"name": unknown, "levels": 4}),
-		objectOf(attributes{"name": "t", "vhost": unknown, "levels": 4}),
-		objectOf(attributes{"name": "t", "levels": tftypes.NewValue(tftypes.DynamicPseudoType, tftypes.UnknownValue)}),
+		objectOf(harness.Attributes{"name": unknown, "levels": 4}),
+		objectOf(harness.Attributes{"name": "t", "vhost": unknown, "levels": 4}),
+		objectOf(harness.Attributes{"name": "t", "levels": tftypes.NewValue(tftypes.DynamicPseudoType,
+			tftypes.UnknownValue)}),
 	} {
 		if got := c.mustCall(t, "mermaid", argument); got != "unknown" {
 			t.Errorf("of %s: got %v", argument, got)
@@ -388,9 +392,10 @@ func TestAccFunctions(t *testing.T) {
 	} {
 		configuration := later + output(expression)
 		if strings.Contains(expression, "rabbitmqdelay_cascade.") {
-			v := newVhost(t)
-			configuration = on(v.broker, "resource \"rabbitmqdelay_cascade\" \"t\" {\n  name   = \"t\"\n  vhost  = "+
-				"%q\n  levels = 4\n}\n", v.name) + output(expression)
+			v := harness.NewVhost(t)
+			configuration = harness.WithProvider(v.Broker,
+				"resource \"rabbitmqdelay_cascade\" \"t\" {\n  name   = \"t\"\n  vhost  = %q\n  levels = 4\n}\n",
+				v.Name) + output(expression)
 		}
 		configuration += `locals {
   all = {
@@ -409,8 +414,8 @@ func TestAccFunctions(t *testing.T) {
 			resource.Test(t, resource.TestCase{
 				TerraformVersionChecks: functionsSince,
 				Steps: []resource.TestStep{{
-					ProtoV6ProviderFactories: factories,
-					Config:                   requiring + configuration,
+					ProtoV6ProviderFactories: harness.Providers,
+					Config:                   harness.RequiredProviders + configuration,
 					ConfigStateChecks:        []statecheck.StateCheck{statecheck.ExpectKnownOutputValue("got", want)},
 				}},
 			})
@@ -443,8 +448,8 @@ func TestAccFunctions(t *testing.T) {
 			resource.Test(t, resource.TestCase{
 				TerraformVersionChecks: functionsSince,
 				Steps: []resource.TestStep{{
-					ProtoV6ProviderFactories: factories,
-					Config:                   requiring + later + output(expression),
+					ProtoV6ProviderFactories: harness.Providers,
+					Config:                   harness.RequiredProviders + later + output(expression),
 					PlanOnly:                 true,
 					ExpectError:              regexp.MustCompile(strings.ReplaceAll(want, " ", `\s+`)),
 				}},

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
@@ -13,7 +15,7 @@ import (
 // Whatever the provider is configured with, it is taken or refused with errors on attributes, and the
 // errors keep the password to themselves.
 func FuzzProviderConfiguration(f *testing.F) {
-	for _, variable := range variables {
+	for _, variable := range harness.Variables {
 		f.Setenv(variable, "")
 	}
 	f.Add("https://rabbitmq.example.com:15671/mq/", "terraform", "amqps://rabbitmq.example.com", "",
@@ -21,12 +23,12 @@ func FuzzProviderConfiguration(f *testing.F) {
 	f.Add("http://[::1%25lo]:15672", "", "amqp://u:p@h:1/%2F", "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----",
 		"socks5://[::1]", "", "\x00", "-1s", int64(-1), int64(0))
 	f.Add("\x00", "é", "amqp://%zz@h", "x", "//", "a b", "a\nb", "", int64(1<<62), int64(-1<<62))
-	p := newServer(f)
+	p := harness.NewServer(f)
 	f.Fuzz(func(t *testing.T, endpoint, username, amqpURI, authorities, proxy, header, value, timeout string, retries,
 		parallel int64) {
 		const password = "hunter2 & co"
-		p.t = t
-		configuration := attributes{
+		p.T = t
+		configuration := harness.Attributes{
 			"endpoint": endpoint, "username": username, "password": password, "amqp_uri": amqpURI,
 			"cacert_pem": authorities, "proxy": proxy,
 			"headers": stringMap(map[string]string{header: value + password}), "request_timeout": timeout,
@@ -41,7 +43,7 @@ func FuzzProviderConfiguration(f *testing.F) {
 				delete(configuration, name)
 			}
 		}
-		for _, d := range p.configure(configuration) {
+		for _, d := range p.Configure(configuration) {
 			mustBlameWhatIsGiven(t, d, configuration)
 			if strings.Contains(d.Detail, password) {
 				t.Fatalf("the error tells a secret: %s", d.Detail)
@@ -50,7 +52,7 @@ func FuzzProviderConfiguration(f *testing.F) {
 	})
 }
 
-func mustBlameWhatIsGiven(t *testing.T, d *tfprotov6.Diagnostic, configuration attributes) {
+func mustBlameWhatIsGiven(t *testing.T, d *tfprotov6.Diagnostic, configuration harness.Attributes) {
 	t.Helper()
 	if len(d.Attribute.Steps()) == 0 || d.Summary == "" || d.Detail == "" {
 		t.Fatalf("an error without an attribute or words: %v", d)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -14,62 +15,75 @@ import (
 // importable are configurations of what an import has to read. No two of a vhost have an object in common.
 var importable = []struct {
 	resource string
-	given    attributes
+	given    harness.Attributes
 	// alters are attributes that an import does not read, as the same objects come from other values.
 	alters []string
 }{
-	{cascadeType, attributes{"name": "tasks", "levels": 5}, nil},
-	{cascadeType, attributes{"name": "by delay", "max_delay": "1m"}, nil},
-	{cascadeType, attributes{
+	{harness.CascadeType, harness.Attributes{"name": "tasks", "levels": 5}, nil},
+	{harness.CascadeType, harness.Attributes{"name": "by delay", "max_delay": "1m"}, nil},
+	{harness.CascadeType, harness.Attributes{
 		"name": "fine", "max_delay": "3000ms", "resolution": "0.1s", "lookahead": 2, "strict_keys": false,
 		"internal_levels": false, "park_unroutable": false,
 	}, nil},
-	{cascadeType, attributes{"name": "old", "levels": 2, "resolution": "1h", "queue_type": "classic"}, nil},
-	{cascadeType, attributes{"name": "100%", "levels": 2, "max_length": 5}, nil},
-	{cascadeType, attributes{"name": "spread", "levels": 2, "queue_leader_locator": "balanced",
-		"quorum_initial_group_size": 1}, nil},
-	{cascadeType, attributes{"name": "blanks", "levels": 3, "exchange_name": "b%5d", "queue_name": "%3db"}, nil},
-	{cascadeType, attributes{"name": "more blanks", "levels": 12, "exchange_name": "m%5d", "queue_name": "%3dm"}, nil},
-	{cascadeType, attributes{"name": "zeros", "levels": 2, "exchange_name": "z-%05d", "queue_name": "z0%02d"}, nil},
-	{cascadeType, attributes{"name": "more zeros", "levels": 11, "exchange_name": "y-%05d", "queue_name": "y0%02d"},
+	{harness.CascadeType, harness.Attributes{"name": "old", "levels": 2, "resolution": "1h", "queue_type": "classic"},
 		nil},
-	{cascadeType, attributes{"name": "one", "levels": 1, "exchange_name": "007-%d", "queue_name": "o%d-7"}, nil},
-	{cascadeType, attributes{"name": `quo"te\`, "levels": 2, "exchange_name": "${a}%d", "queue_name": "%%%d"}, nil},
-	{cascadeType, attributes{"name": "%{if}${x}", "levels": 1}, nil},
-	{cascadeType, attributes{"name": "decimal", "base": 10, "levels": 2}, nil},
-	{cascadeType, attributes{"name": "third", "base": 3, "levels": 1, "queue_name": "%02d-%d", "lookahead": 1}, nil},
-	{cascadeType, attributes{
+	{harness.CascadeType, harness.Attributes{"name": "100%", "levels": 2, "max_length": 5}, nil},
+	{harness.CascadeType, harness.Attributes{"name": "spread", "levels": 2, "queue_leader_locator": "balanced",
+		"quorum_initial_group_size": 1}, nil},
+	{harness.CascadeType, harness.Attributes{"name": "blanks", "levels": 3, "exchange_name": "b%5d",
+		"queue_name": "%3db"}, nil},
+	{harness.CascadeType, harness.Attributes{"name": "more blanks", "levels": 12, "exchange_name": "m%5d",
+		"queue_name": "%3dm"}, nil},
+	{harness.CascadeType, harness.Attributes{"name": "zeros", "levels": 2, "exchange_name": "z-%05d",
+		"queue_name": "z0%02d"}, nil},
+	{harness.CascadeType, harness.Attributes{"name": "more zeros", "levels": 11, "exchange_name": "y-%05d",
+		"queue_name": "y0%02d"}, nil},
+	{harness.CascadeType, harness.Attributes{"name": "one", "levels": 1, "exchange_name": "007-%d",
+		"queue_name": "o%d-7"}, nil},
+	{harness.CascadeType, harness.Attributes{"name": `quo"te\`, "levels": 2, "exchange_name": "${a}%d",
+		"queue_name": "%%%d"}, nil},
+	{harness.CascadeType, harness.Attributes{"name": "%{if}${x}", "levels": 1}, nil},
+	{harness.CascadeType, harness.Attributes{"name": "decimal", "base": 10, "levels": 2}, nil},
+	{harness.CascadeType, harness.Attributes{"name": "third", "base": 3, "levels": 1, "queue_name": "%02d-%d",
+		"lookahead": 1}, nil},
+	{harness.CascadeType, harness.Attributes{
 		"levels": 2, "exchange_name": "wait %d/%%", "queue_name": "q%d", "delivery_exchange": "amq.topic",
 		"create_delivery_exchange": false, "park_unroutable": false,
 	}, nil},
-	{cascadeType, attributes{"preset": "nservicebus", "park_unroutable": true}, nil},
-	{cascadeType, attributes{"preset": "nservicebus_v1"}, nil},
-	{cascadeType, attributes{"preset": "celery"}, []string{"preset"}},
-	{cascadeType, attributes{"preset": "celery_classic"}, nil}, // in another vhost
-	{ladderType, attributes{"name": "retry", "delays": textSet("5s", "1m", "60m", "1h30m")}, nil},
-	{ladderType, attributes{"name": "single", "delays": textSet("1s"), "queue_name": "wait-1s"}, nil},
-	{ladderType, attributes{"name": "twice", "delays": textSet("2s"), "queue_name": "2s-2s"}, nil},
-	{ladderType, attributes{"name": "plain", "delays": textSet("1000ms"), "queue_name": "100%% later"}, nil},
-	{ladderType, attributes{"name": "verb", "delays": textSet("1s", "11s"), "queue_name": "%s-in-1s"}, nil},
-	{ladderType, attributes{
-		"entry_exchange": "in", "delays": textSet("1s"), "queue_name": "l-%s", "delivery_exchange": "amq.fanout",
+	{harness.CascadeType, harness.Attributes{"preset": "nservicebus", "park_unroutable": true}, nil},
+	{harness.CascadeType, harness.Attributes{"preset": "nservicebus_v1"}, nil},
+	{harness.CascadeType, harness.Attributes{"preset": "celery"}, []string{"preset"}},
+	{harness.CascadeType, harness.Attributes{"preset": "celery_classic"}, nil}, // in another vhost
+	{harness.LadderType, harness.Attributes{"name": "retry", "delays": harness.TextSet("5s", "1m", "60m", "1h30m")},
+		nil},
+	{harness.LadderType, harness.Attributes{"name": "single", "delays": harness.TextSet("1s"), "queue_name": "wait-1s"},
+		nil},
+	{harness.LadderType, harness.Attributes{"name": "twice", "delays": harness.TextSet("2s"), "queue_name": "2s-2s"},
+		nil},
+	{harness.LadderType, harness.Attributes{"name": "plain", "delays": harness.TextSet("1000ms"),
+		"queue_name": "100%% later"}, nil},
+	{harness.LadderType, harness.Attributes{"name": "verb", "delays": harness.TextSet("1s", "11s"),
+		"queue_name": "%s-in-1s"}, nil},
+	{harness.LadderType, harness.Attributes{
+		"entry_exchange": "in", "delays": harness.TextSet("1s"), "queue_name": "l-%s",
+		"delivery_exchange":        "amq.fanout",
 		"create_delivery_exchange": false, "dead_letter_routing_key": "k", "park_unroutable": false,
 		"queue_type": "classic",
 	}, nil},
-	{destinationType, attributes{"delivery_exchange": "tasks.delivery", "levels": 5, "address": "eu.orders",
-		"queue": "orders"}, nil},
-	{destinationType, attributes{"delivery_exchange": "tasks.delivery", "match": "suffix", "address": "orders",
-		"exchange": "amq.topic"}, nil},
+	{harness.DestinationType, harness.Attributes{"delivery_exchange": "tasks.delivery", "levels": 5,
+		"address": "eu.orders", "queue": "orders"}, nil},
+	{harness.DestinationType, harness.Attributes{"delivery_exchange": "tasks.delivery", "match": "suffix",
+		"address": "orders", "exchange": "amq.topic"}, nil},
 }
 
 // importBlockOf declares the configured binding, and checks that its import and the configuration plan to nothing.
-func importBlockOf(t *testing.T, v *vhost, i int) string {
+func importBlockOf(t *testing.T, v *harness.Vhost, i int) string {
 	t.Helper()
 	is := importable[i]
-	given := is.given.with(attributes{"vhost": v.name})
-	p := newProtocolOf(t, is.resource, v.broker, nil)
-	p.mustApply(given)
-	state := fields(t, p.state)
+	given := is.given.With(harness.Attributes{"vhost": v.Name})
+	p := harness.NewProtocolOf(t, is.resource, v.Broker, nil)
+	p.MustApply(given)
+	state := harness.Fields(t, p.State)
 	text := func(name string) string {
 		var text *string
 		if err := state[name].As(&text); err != nil {
@@ -81,7 +95,7 @@ func importBlockOf(t *testing.T, v *vhost, i int) string {
 		return *text
 	}
 	id := ""
-	if is.resource == destinationType {
+	if is.resource == harness.DestinationType {
 		b := topology.Binding{
 			Source: text("delivery_exchange"), RoutingKey: text("routing_key"),
 			DestinationType: topology.ToQueue, Destination: text("queue"),
@@ -89,15 +103,15 @@ func importBlockOf(t *testing.T, v *vhost, i int) string {
 		if exchange := text("exchange"); exchange != "" {
 			b.DestinationType, b.Destination = topology.ToExchange, exchange
 		}
-		id = destinationID(v.name, b)
+		id = harness.DestinationID(v.Name, b)
 	} else {
-		id = importID(v.name, text("entry_exchange"))
+		id = harness.ImportID(v.Name, text("entry_exchange"))
 	}
-	q := newProtocolOf(t, is.resource, v.broker, nil)
-	noErrors(t, q.importState(t.Context(), id))
-	todo := q.plan(t.Context(), given)
-	noErrors(t, todo.diagnostics)
-	differences, err := q.state.Diff(todo.state)
+	q := harness.NewProtocolOf(t, is.resource, v.Broker, nil)
+	harness.NoErrors(t, q.ImportState(t.Context(), id))
+	todo := q.Plan(t.Context(), given)
+	harness.NoErrors(t, todo.Diagnostics)
+	differences, err := q.State.Diff(todo.State)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +124,7 @@ func importBlockOf(t *testing.T, v *vhost, i int) string {
 			t.Errorf("after the import of %v there is a difference: %s", given, difference)
 		}
 	}
-	return fmt.Sprintf("\nimport {\n  to = %s.r%d\n  id = %s\n}\n", is.resource, i, quote(id))
+	return fmt.Sprintf("\nimport {\n  to = %s.r%d\n  id = %s\n}\n", is.resource, i, harness.Quote(id))
 }
 
 // What terraform plan -generate-config-out writes for an import is a configuration with which there is nothing to do,
@@ -120,10 +134,10 @@ func TestAccGeneratedConfiguration(t *testing.T) {
 	if os.Getenv("TF_ACC") == "" {
 		t.Skip("runs Terraform: set TF_ACC")
 	}
-	for name, damage := range map[string]func(*vhost){
+	for name, damage := range map[string]func(*harness.Vhost){
 		"healthy": nil,
-		"damaged": func(v *vhost) {
-			v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "tasks.delay-02"}},
+		"damaged": func(v *harness.Vhost) {
+			v.Do(plan.DeleteQueue{Queue: topology.Queue{Name: "tasks.delay-02"}},
 				plan.DeleteExchange{Name: "by delay.delay-03"}, plan.DeleteExchange{Name: "by delay.delivery"},
 				plan.DeleteExchange{Name: "fine.delay-04"},
 				plan.DeleteQueue{Queue: topology.Queue{Name: "decimal.delay-01-9"}},
@@ -133,7 +147,7 @@ func TestAccGeneratedConfiguration(t *testing.T) {
 				plan.DeleteQueue{Queue: topology.Queue{Name: "celery_delayed_3"}},
 				plan.DeleteQueue{Queue: topology.Queue{Name: "retry.delay-5s"}},
 				plan.DeleteExchange{Name: "verb.unroutable"})
-			v.bind("tasks.delay-04", "1.#", "queue", "orders")
+			v.Bind("tasks.delay-04", "1.#", "queue", "orders")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,11 +157,11 @@ func TestAccGeneratedConfiguration(t *testing.T) {
 }
 
 // generateConfiguration lets Terraform write the configuration of what it imports, and plans it.
-func generateConfiguration(t *testing.T, damage func(*vhost)) {
+func generateConfiguration(t *testing.T, damage func(*harness.Vhost)) {
 	t.Parallel()
-	v, other := newVhost(t), newVhost(t)
-	v.declareQueue("orders", nil)
-	configuration := requiring
+	v, other := harness.NewVhost(t), harness.NewVhost(t)
+	v.DeclareQueue("orders", nil)
+	configuration := harness.RequiredProviders
 	for i, is := range importable {
 		in := v
 		if is.given["preset"] == "celery_classic" {
@@ -158,14 +172,14 @@ func generateConfiguration(t *testing.T, damage func(*vhost)) {
 	if damage != nil {
 		damage(v)
 	}
-	tf := newCommandLine(t, "", configuration, nil)
-	tf.environ = slices.DeleteFunc(tf.environ, func(variable string) bool {
+	tf := harness.NewCommandLine(t, "", configuration, nil)
+	tf.Environ = slices.DeleteFunc(tf.Environ, func(variable string) bool {
 		return strings.HasPrefix(variable, "TF_LOG")
 	})
-	tf.environ = append(tf.environ, v.broker.Environ()...)
-	tf.needs("1.5.0")
+	tf.Environ = append(tf.Environ, v.Broker.Environ()...)
+	tf.Needs("1.5.0")
 	for _, arguments := range [][]string{{"plan", "-generate-config-out=generated.tf"}, {"plan"}} {
-		out, err := tf.run(arguments...)
+		out, err := tf.Run(arguments...)
 		if err != nil {
 			t.Fatalf("%q: %v\n%s", arguments, err, out)
 		}
@@ -178,7 +192,7 @@ func generateConfiguration(t *testing.T, damage func(*vhost)) {
 		}
 	}
 	for _, arguments := range [][]string{{"apply", "-auto-approve"}, {"plan", "-detailed-exitcode"}} {
-		if out, err := tf.run(arguments...); err != nil {
+		if out, err := tf.Run(arguments...); err != nil {
 			t.Fatalf("%q: %v\n%s", arguments, err, out)
 		}
 	}
@@ -196,7 +210,7 @@ func onlyObjectsChange(t *testing.T, todo string) {
 			continue
 		}
 		changed++
-		for _, typeName := range []string{cascadeType, ladderType, destinationType} {
+		for _, typeName := range []string{harness.CascadeType, harness.LadderType, harness.DestinationType} {
 			if slices.Contains(optional(t, typeName), fields[1]) {
 				t.Errorf("the plan changes what is configured: %s", line)
 			}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
@@ -46,8 +48,8 @@ func mustBeHarmless(t testing.TB, where, text string) {
 func TestHostileObjects(t *testing.T) {
 	t.Parallel()
 	b := brokertest.Shared(t)
-	v := newVhostNamed(t, b, hostileText)
-	p := newProtocol(t, b, nil)
+	v := harness.NewVhostNamed(t, b, hostileText)
+	p := harness.NewProtocol(t, b, nil)
 	ctx := t.Context()
 	said := 0
 	harmless := func(where string, diagnostics []*tfprotov6.Diagnostic) {
@@ -64,44 +66,46 @@ func TestHostileObjects(t *testing.T) {
 			mustBeHarmless(t, where, d.Detail)
 		}
 	}
-	v.declareExchange("others"+hostileName, "topic")
-	v.declareQueue("others"+hostileName, nil)
-	given := attributes{"vhost": v.name, "name": "t" + hostileOwn, "levels": 3, "delivery_exchange": "d" + hostileOwn}
-	p.mustApply(given)
+	v.DeclareExchange("others"+hostileName, "topic")
+	v.DeclareQueue("others"+hostileName, nil)
+	given := harness.Attributes{"vhost": v.Name, "name": "t" + hostileOwn, "levels": 3, "delivery_exchange": "d" +
+		hostileOwn}
+	p.MustApply(given)
 	name := func(level int) string { return fmt.Sprintf("t%s.delay-%02d", hostileOwn, level) }
 	entry := name(2)
 
-	v.policy("its"+hostileText, 0, rabbithole.PolicyDefinition{"message-ttl": 250})("00$")
-	v.bind(name(1), hostileText, "queue", "others"+hostileName)
-	v.bind("others"+hostileName, hostileText, "exchange", entry)
-	v.bind("d"+hostileOwn, hostileText, "exchange", "others"+hostileName)
-	v.do(plan.Bind{Binding: topology.Binding{
+	v.Policy("its"+hostileText, 0, rabbithole.PolicyDefinition{"message-ttl": 250})("00$")
+	v.Bind(name(1), hostileText, "queue", "others"+hostileName)
+	v.Bind("others"+hostileName, hostileText, "exchange", entry)
+	v.Bind("d"+hostileOwn, hostileText, "exchange", "others"+hostileName)
+	v.Do(plan.Bind{Binding: topology.Binding{
 		Source: name(0), RoutingKey: "x", DestinationType: topology.ToExchange, Destination: "others" + hostileName,
 		Arguments: `{"\u202e":"\u001b[2J\u202e"}`,
 	}})
-	diagnostics := p.refresh(ctx)
-	if text := warningText(diagnostics); !strings.Contains(text, "messages leave it after 250 ms") {
+	diagnostics := p.Refresh(ctx)
+	if text := harness.WarningText(diagnostics); !strings.Contains(text, "messages leave it after 250 ms") {
 		t.Errorf("the policy is not warned of: %s", text)
 	}
 	harmless("a refresh", diagnostics)
-	harmless("the plan of a replacement", p.plan(ctx, given.with(attributes{"levels": 4})).diagnostics)
-	harmless("a second create", p.create(given))
-	harmless("another create", p.create(given.with(attributes{"lookahead": 1, "queue_type": "classic"})))
-	harmless("an import of a level", newProtocol(t, b, nil).importState(ctx, importID(v.name, name(1))))
-	harmless("an import of no cascade", newProtocol(t, b, nil).importState(ctx, importID(v.name, "others"+hostileName)))
-	harmless("a probe", p.read(ctx, "rabbitmqdelay_probe", attributes{"vhost": v.name, "entry_exchange": "no" + entry,
-		"delay": "1s"}))
-	for _, l := range p.query(ctx, attributes{"vhost": v.name}, true, 0) {
+	harmless("the plan of a replacement", p.Plan(ctx, given.With(harness.Attributes{"levels": 4})).Diagnostics)
+	harmless("a second create", create(p, given))
+	harmless("another create", create(p, given.With(harness.Attributes{"lookahead": 1, "queue_type": "classic"})))
+	harmless("an import of a level", harness.NewProtocol(t, b, nil).ImportState(ctx, harness.ImportID(v.Name, name(1))))
+	harmless("an import of no cascade", harness.NewProtocol(t, b, nil).ImportState(ctx,
+		harness.ImportID(v.Name, "others"+hostileName)))
+	harmless("a probe", p.Read(ctx, "rabbitmqdelay_probe", harness.Attributes{"vhost": v.Name, "entry_exchange": "no" +
+		entry, "delay": "1s"}))
+	for _, l := range p.Query(ctx, harness.Attributes{"vhost": v.Name}, true, 0) {
 		said++
-		mustBeHarmless(t, "a list", l.name)
+		mustBeHarmless(t, "a list", l.Name)
 	}
-	v.publish(entry, "1.0.0.x", "")
-	v.eventually("a message is parked", func() bool { return v.depth("t"+hostileOwn+".unroutable") > 0 })
-	harmless("a refused destroy", p.apply(ctx, p.plan(ctx, nil)))
-	v.purge("t" + hostileOwn + ".unroutable")
-	noErrors(t, p.refresh(ctx))
-	diagnostics = p.apply(ctx, p.plan(ctx, nil))
-	noErrors(t, diagnostics)
+	v.Publish(entry, "1.0.0.x", "")
+	v.Eventually("a message is parked", func() bool { return v.Depth("t"+hostileOwn+".unroutable") > 0 })
+	harmless("a refused destroy", p.Apply(ctx, p.Plan(ctx, nil)))
+	v.Purge("t" + hostileOwn + ".unroutable")
+	harness.NoErrors(t, p.Refresh(ctx))
+	diagnostics = p.Apply(ctx, p.Plan(ctx, nil))
+	harness.NoErrors(t, diagnostics)
 	harmless("a destroy that leaves the delivery exchange", diagnostics)
 	if said < 11 {
 		t.Errorf("only %d texts were looked at", said)
@@ -112,18 +116,18 @@ func TestHostileObjects(t *testing.T) {
 // gateway says worse than RabbitMQ does.
 func TestAccHostileOutput(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	v.declareExchange("others"+hostileName, "topic")
-	v.declareQueue("others"+hostileName, nil)
+	v := harness.NewVhost(t)
+	v.DeclareExchange("others"+hostileName, "topic")
+	v.DeclareQueue("others"+hostileName, nil)
 	var refuse atomic.Bool
-	g := newGateway(t, v.broker, nil, func(w http.ResponseWriter, _ *http.Request) bool {
+	g := harness.NewGateway(t, v.Broker, nil, func(w http.ResponseWriter, _ *http.Request) bool {
 		if refuse.Load() {
 			w.WriteHeader(http.StatusBadRequest)
 			_ = json.NewEncoder(w).Encode(map[string]string{"error": hostileText, "reason": "it said: " + hostileText})
 		}
 		return refuse.Load()
 	})
-	tf := newCommandLine(t, "", `
+	tf := harness.NewCommandLine(t, "", `
 terraform {
   required_providers {
     rabbitmqdelay = {
@@ -162,34 +166,34 @@ check "findings" {
     error_message = join("\n", [for f in local.findings : "${f.object}: ${f.cause}: ${f.effect}"])
   }
 }
-`, map[string]string{"vhost": v.name})
-	tf.needs("1.5.0") // check blocks
-	tf.environ = append(tf.environ, v.broker.Environ()...)
-	tf.environ = append(tf.environ, "RABBITMQ_ENDPOINT="+g.URL)
-	if out, err := tf.run("apply", "-auto-approve", "-var=there=false"); err != nil {
+`, map[string]string{"vhost": v.Name})
+	tf.Needs("1.5.0") // check blocks
+	tf.Environ = append(tf.Environ, v.Broker.Environ()...)
+	tf.Environ = append(tf.Environ, "RABBITMQ_ENDPOINT="+g.URL)
+	if out, err := tf.Run("apply", "-auto-approve", "-var=there=false"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	v.policy("its"+hostileText, 0, rabbithole.PolicyDefinition{"message-ttl": 250})("^tasks")
-	v.bind("tasks.delay-01", hostileText, "queue", "others"+hostileName)
-	v.do(plan.Bind{Binding: topology.Binding{
+	v.Policy("its"+hostileText, 0, rabbithole.PolicyDefinition{"message-ttl": 250})("^tasks")
+	v.Bind("tasks.delay-01", hostileText, "queue", "others"+hostileName)
+	v.Do(plan.Bind{Binding: topology.Binding{
 		Source: "tasks.delay-00", RoutingKey: "x", DestinationType: topology.ToExchange, Destination: "others" +
 			hostileName, Arguments: `{"a":"` + `\u202e\u001b[2J"}`,
 	}})
-	if out, err := tf.run("plan"); err != nil || !strings.Contains(out, "messages leave it after 250 ms") ||
+	if out, err := tf.Run("plan"); err != nil || !strings.Contains(out, "messages leave it after 250 ms") ||
 		!strings.Contains(out, "Check block assertion failed") {
 		t.Fatalf("the plan does not say all of it: %v\n%s", err, out)
 	}
 	refuse.Store(true)
-	if out, err := tf.run("plan"); err == nil || !strings.Contains(out, "it said") {
+	if out, err := tf.Run("plan"); err == nil || !strings.Contains(out, "it said") {
 		t.Errorf("the plan does not fail: %v\n%s", err, out)
 	}
-	mustBeHarmless(t, "the output", tf.output.String())
-	mustBeHarmless(t, "the log", strings.ReplaceAll(tf.log(), "\t", " "))
+	mustBeHarmless(t, "the output", tf.Output.String())
+	mustBeHarmless(t, "the log", strings.ReplaceAll(tf.Log(), "\t", " "))
 }
 
 // create plans and applies on top of nothing.
-func (p *protocol) create(configuration attributes) []*tfprotov6.Diagnostic {
-	p.t.Helper()
-	fresh := newProtocolOf(p.t, p.typeName, brokertest.Shared(p.t), nil)
-	return fresh.apply(p.t.Context(), fresh.plan(p.t.Context(), configuration))
+func create(p *harness.Protocol, configuration harness.Attributes) []*tfprotov6.Diagnostic {
+	p.T.Helper()
+	fresh := harness.NewProtocolOf(p.T, p.TypeName, brokertest.Shared(p.T), nil)
+	return fresh.Apply(p.T.Context(), fresh.Plan(p.T.Context(), configuration))
 }

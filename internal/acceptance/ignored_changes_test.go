@@ -5,15 +5,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 )
 
 // optional are the attributes of a resource that a configuration can give.
 func optional(t *testing.T, typeName string) []string {
 	t.Helper()
-	p := newServerOf(t, typeName)
+	p := harness.NewServerOf(t, typeName)
 	var names []string
-	for name := range p.resource.AttributeTypes {
-		if p.given[name] {
+	for name := range p.Resource.AttributeTypes {
+		if p.Given[name] {
 			names = append(names, name)
 		}
 	}
@@ -26,26 +28,29 @@ func optional(t *testing.T, typeName string) []string {
 func TestIgnoredChanges(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ resource, arguments string }{
-		"cascade of a preset": {cascadeType, `preset = "celery_classic"`},
-		"cascade by delay":    {cascadeType, `name = "ID", max_delay = "2s", queue_type = "classic"`},
-		"cascade by levels": {cascadeType, `name = "ID", levels = 2, max_length = 5, drain_timeout = "60s", ` +
+		"cascade of a preset": {harness.CascadeType, `preset = "celery_classic"`},
+		"cascade by delay":    {harness.CascadeType, `name = "ID", max_delay = "2s", queue_type = "classic"`},
+		"cascade by levels": {harness.CascadeType, `name = "ID", levels = 2, max_length = 5, drain_timeout = "60s", ` +
 			`timeouts = { delete = "120s" }`},
-		"cascade by names": {cascadeType, `exchange_name = "ID.x%02d", queue_name = "ID.q%3d",
+		"cascade by names": {harness.CascadeType, `exchange_name = "ID.x%02d", queue_name = "ID.q%3d",
 			delivery_exchange = "ID.d", park_unroutable = false, max_delay = "1500ms", resolution = "500ms",
 			queue_type = "classic", lookahead = 1, strict_keys = false, internal_levels = false`},
-		"ladder": {ladderType, `name = "ID", delays = ["60s"], max_length = 5, force_destroy = true`},
-		"ladder by names": {ladderType, `entry_exchange = "ID.e", queue_name = "ID.q", delivery_exchange = "ID.d",
+		"ladder": {harness.LadderType, `name = "ID", delays = ["60s"], max_length = 5, force_destroy = true`},
+		"ladder by names": {harness.LadderType,
+			`entry_exchange = "ID.e", queue_name = "ID.q", delivery_exchange = "ID.d",
 			park_unroutable = false, delays = ["1s"], dead_letter_routing_key = "k",
 			queue_type = "classic", drain_timeout = "60s"`},
-		"destination": {destinationType, `delivery_exchange = "amq.topic", levels = 2, address = "ID", queue = ` +
-			`"taker", drain_timeout = "60s"`},
-		"destination of a suffix": {destinationType, `delivery_exchange = "amq.topic", match = "suffix", address = "ID",
+		"destination": {harness.DestinationType,
+			`delivery_exchange = "amq.topic", levels = 2, address = "ID", queue = ` +
+				`"taker", drain_timeout = "60s"`},
+		"destination of a suffix": {harness.DestinationType,
+			`delivery_exchange = "amq.topic", match = "suffix", address = "ID",
 			exchange = "amq.fanout", triggers = { a = "b" }`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorkspace(t, newVhost(t))
-			w.declareQueue("taker", nil)
+			w := harness.NewWorkspace(t, harness.NewVhost(t))
+			w.DeclareQueue("taker", nil)
 			ignored := []string{"all"}
 			for _, attribute := range optional(t, test.resource) {
 				ignored = append(ignored, "["+attribute+"]")
@@ -62,8 +67,8 @@ func TestIgnoredChanges(t *testing.T) {
 					fmt.Fprintf(&configuration, "resource %q %q {\nVHOST\n%s\nlifecycle {\nignore_changes = %s\n}\n}\n",
 						test.resource, id, of, ignore)
 				}
-				w.mustApply(configuration.String())
-				w.mustBeSettled()
+				w.MustApply(configuration.String())
+				w.MustBeSettled()
 			}
 		})
 	}
@@ -72,8 +77,8 @@ func TestIgnoredChanges(t *testing.T) {
 // What ignore_changes keeps and the configuration changes may not fit together. That is an error on the attribute.
 func TestIgnoredChangesInConflict(t *testing.T) {
 	t.Parallel()
-	w := newWorkspace(t, newVhost(t))
-	w.declareQueue("taker", nil)
+	w := harness.NewWorkspace(t, harness.NewVhost(t))
+	w.DeclareQueue("taker", nil)
 	configuration := func(maxDelay, lookahead, end string) string {
 		return fmt.Sprintf(`
 resource "rabbitmqdelay_cascade" "a" {
@@ -107,12 +112,12 @@ resource "rabbitmqdelay_destination" "d" {
 `, maxDelay, lookahead, end)
 	}
 	before, other := `queue = "taker"`, `exchange = "amq.fanout"`
-	w.mustApply(configuration("3s", "2", before))
-	w.mustApply(configuration("2s", "2", before))
-	w.mustBeSettled()
-	w.mustRefuse(configuration("4s", "2", before), "Invalid levels",
+	w.MustApply(configuration("3s", "2", before))
+	w.MustApply(configuration("2s", "2", before))
+	w.MustBeSettled()
+	w.MustRefuse(configuration("4s", "2", before), "Invalid levels",
 		"levels is 2, but the max_delay beside it, 4s, takes 3; leave one of the two out, it is computed",
 		"ignore_changes")
-	w.mustRefuse(configuration("2s", "1", before), "Invalid lookahead", "lookahead is 2; with 1 levels it can be 1")
-	w.mustRefuse(configuration("2s", "2", other), "Invalid queue", "queue is given beside exchange")
+	w.MustRefuse(configuration("2s", "1", before), "Invalid lookahead", "lookahead is 2; with 1 levels it can be 1")
+	w.MustRefuse(configuration("2s", "2", other), "Invalid queue", "queue is given beside exchange")
 }

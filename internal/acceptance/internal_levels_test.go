@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -18,21 +20,22 @@ import (
 // In each base, every delay of a small cascade arrives once and on time. The levels below the entry refuse publishers.
 func TestEveryDelay(t *testing.T) {
 	t.Parallel()
-	for _, s := range []delay.Scale{binary(3, 200*time.Millisecond), {Base: 3, Levels: 3, Resolution: 100e6},
+	for _, s := range []delay.Scale{harness.BinaryScale(3, 200*time.Millisecond),
+		{Base: 3, Levels: 3, Resolution: 100e6},
 		{Base: 10, Levels: 2, Resolution: 20e6}, {Base: 8, Levels: 2, Resolution: 10e6}} {
 		for _, queueType := range []string{"quorum", "classic"} {
 			for _, lookahead := range []int{1, s.Levels} {
 				t.Run(fmt.Sprintf("base %d, %s, lookahead %d", s.Base, queueType, lookahead), func(t *testing.T) {
 					t.Parallel()
-					v := newVhost(t)
-					p := newProtocol(t, v.broker, nil)
-					p.mustApply(attributes{"vhost": v.name, "name": "t", "base": s.Base, "levels": s.Levels,
+					v := harness.NewVhost(t)
+					p := harness.NewProtocol(t, v.Broker, nil)
+					p.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "base": s.Base, "levels": s.Levels,
 						"resolution": s.Resolution.String(), "queue_type": queueType, "lookahead": lookahead})
 					for level := range s.Levels - 1 {
-						v.refusesPublishers(fmt.Sprintf("t.delay-%02d", level), "1.1.1.here")
+						refusesPublishers(v, fmt.Sprintf("t.delay-%02d", level), "1.1.1.here")
 					}
-					v.deliversEvery(s)
-					p.mustApply(nil)
+					deliversEvery(v, s)
+					p.MustApply(nil)
 				})
 			}
 		}
@@ -46,91 +49,91 @@ func TestOldPublishersAfterResize(t *testing.T) {
 	for _, queueType := range []string{"quorum", "classic"} {
 		t.Run(queueType, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
+			v := harness.NewVhost(t)
 			const before, after, unit = 3, 5, 100 * time.Millisecond
-			p := newProtocol(t, v.broker, nil)
-			given := attributes{
-				"vhost": v.name, "name": "t", "levels": before, "resolution": unit.String(), "queue_type": queueType,
+			p := harness.NewProtocol(t, v.Broker, nil)
+			given := harness.Attributes{
+				"vhost": v.Name, "name": "t", "levels": before, "resolution": unit.String(), "queue_type": queueType,
 			}
-			p.mustApply(given)
-			v.deliversEvery(binary(before, unit))
-			p.mustApply(given.with(attributes{"levels": after}))
+			p.MustApply(given)
+			deliversEvery(v, harness.BinaryScale(before, unit))
+			p.MustApply(given.With(harness.Attributes{"levels": after}))
 
 			const old = "t.delay-02"
 			for step := range 1 << before {
 				delay := time.Duration(step) * unit
-				v.refusesPublishers(old, routingKey(t, delay, before, unit, "here"))
+				refusesPublishers(v, old, harness.RoutingKey(t, delay, before, unit, "here"))
 			}
-			v.deliversEvery(binary(after, unit))
-			for name := range v.objects().Queues {
-				if n := v.depth(name); n != 0 {
+			deliversEvery(v, harness.BinaryScale(after, unit))
+			for name := range v.Objects().Queues {
+				if n := v.Depth(name); n != 0 {
 					t.Errorf("%d messages are in queue %q", n, name)
 				}
 			}
-			p.mustBeSettled(given.with(attributes{"levels": after}))
+			p.MustBeSettled(given.With(harness.Attributes{"levels": after}))
 		})
 	}
 }
 
 // refusesPublishers publishes with confirms and mandatory, and wants the channel to be closed by the broker.
-func (v *vhost) refusesPublishers(exchange, key string) {
-	v.Helper()
-	channel, err := v.conn.Channel()
+func refusesPublishers(v *harness.Vhost, exchange, key string) {
+	v.T.Helper()
+	channel, err := v.Conn.Channel()
 	if err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
 	if err := channel.Confirm(false); err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
 	closed := channel.NotifyClose(make(chan *amqp.Error, 1))
 	const mandatory, immediate = true, false
-	confirmation, err := channel.PublishWithDeferredConfirmWithContext(v.Context(), exchange, key, mandatory, immediate,
-		amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte("astray")})
+	confirmation, err := channel.PublishWithDeferredConfirmWithContext(v.T.Context(), exchange, key, mandatory,
+		immediate, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte("astray")})
 	if err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
 	select {
 	case reason := <-closed:
 		if reason == nil || reason.Code != amqp.AccessRefused || !strings.Contains(reason.Reason, "internal exchange") {
-			v.Errorf("exchange %q closes the channel with: %v", exchange, reason)
+			v.T.Errorf("exchange %q closes the channel with: %v", exchange, reason)
 		}
 	case <-confirmation.Done():
-		v.Errorf("exchange %q confirms (%t) a message with key %q", exchange, confirmation.Acked(), key)
-	case <-time.After(patience):
-		v.Errorf("exchange %q does nothing about a message with key %q", exchange, key)
+		v.T.Errorf("exchange %q confirms (%t) a message with key %q", exchange, confirmation.Acked(), key)
+	case <-time.After(harness.Patience):
+		v.T.Errorf("exchange %q does nothing about a message with key %q", exchange, key)
 	}
 }
 
 // deliversEvery sends a message for each delay there is, the longest first, and nothing else may arrive.
-func (v *vhost) deliversEvery(s delay.Scale) {
-	v.Helper()
+func deliversEvery(v *harness.Vhost, s delay.Scale) {
+	v.T.Helper()
 	entry := fmt.Sprintf("t.delay-%02d", s.Levels-1)
-	collector := v.collect("t.delivery", "#")
+	collector := v.Collect("t.delivery", "#")
 	sent := map[string]time.Time{}
 	for delay := s.Longest(); delay >= 0; delay -= s.Resolution {
-		sent[delay.String()] = brokerTime()
-		v.publish(entry, keyOf(v, s, delay, "here"), delay.String())
+		sent[delay.String()] = harness.BrokerTime()
+		v.Publish(entry, harness.KeyOf(v.T, s, delay, "here"), delay.String())
 	}
-	arrivals := v.arrived(collector, len(sent))
+	arrivals := v.Arrived(collector, len(sent))
 	latest := time.Duration(0)
 	for _, a := range arrivals {
 		body := string(a.Body)
 		delay, err := time.ParseDuration(body)
 		if err != nil {
-			v.Fatalf("what arrives is %q", body)
+			v.T.Fatalf("what arrives is %q", body)
 		}
 		began, asked := sent[body]
 		delete(sent, body)
 		if took := a.At.Sub(began); !asked || took < delay || took > delay+mostLateness {
-			v.Errorf("a message with a delay of %s took %s", delay, took)
+			v.T.Errorf("a message with a delay of %s took %s", delay, took)
 		} else {
 			latest = max(latest, took-delay)
 		}
 	}
 	if len(sent) > 0 || len(collector.Arrivals()) > len(arrivals) {
-		v.Errorf("missing are %v, and %d arrived", sent, len(collector.Arrivals()))
+		v.T.Errorf("missing are %v, and %d arrived", sent, len(collector.Arrivals()))
 	}
-	v.Logf("%d delays, the latest %s behind its time", len(arrivals), latest.Round(time.Millisecond))
+	v.T.Logf("%d delays, the latest %s behind its time", len(arrivals), latest.Round(time.Millisecond))
 }
 
 // A level that somebody declared anew, open to publishers, is in the plan and repaired. So is one that is internal and
@@ -140,31 +143,31 @@ func TestInternalLevelsDrift(t *testing.T) {
 	for _, internal := range []bool{true, false} {
 		t.Run(fmt.Sprint(internal), func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			p := newProtocol(t, v.broker, nil)
-			given := attributes{"vhost": v.name, "name": "t", "levels": 3, "internal_levels": internal}
-			p.mustApply(given)
-			want := v.objects()
+			v := harness.NewVhost(t)
+			p := harness.NewProtocol(t, v.Broker, nil)
+			given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 3, "internal_levels": internal}
+			p.MustApply(given)
+			want := v.Objects()
 
 			wrong := want.Exchanges["t.delay-01"]
 			wrong.Internal = !internal
-			v.do(plan.DeleteExchange{Name: wrong.Name}, plan.DeclareExchange{Exchange: wrong})
+			v.Do(plan.DeleteExchange{Name: wrong.Name}, plan.DeclareExchange{Exchange: wrong})
 			for b := range want.Bindings {
 				if b.Source == wrong.Name || b.DestinationType == topology.ToExchange && b.Destination == wrong.Name {
-					v.do(plan.Bind{Binding: b})
+					v.Do(plan.Bind{Binding: b})
 				}
 			}
-			noErrors(t, p.refresh(t.Context()))
-			todo := p.plan(t.Context(), given)
-			noErrors(t, todo.diagnostics)
-			shown, planned := elements(t, p.state), elements(t, todo.state)
+			harness.NoErrors(t, p.Refresh(t.Context()))
+			todo := p.Plan(t.Context(), given)
+			harness.NoErrors(t, todo.Diagnostics)
+			shown, planned := elements(t, p.State), elements(t, todo.State)
 			if differ := differing(shown, planned); len(differ) != 1 || differ[0] != "exchanges "+wrong.Name ||
-				todo.replace {
-				t.Errorf("the plan replaces (%t) or changes %v", todo.replace, differ)
+				todo.Replace {
+				t.Errorf("the plan replaces (%t) or changes %v", todo.Replace, differ)
 			}
-			noErrors(t, p.apply(t.Context(), todo))
-			v.mustHold(want)
-			p.mustBeSettled(given)
+			harness.NoErrors(t, p.Apply(t.Context(), todo))
+			v.MustHold(want)
+			p.MustBeSettled(given)
 		})
 	}
 }
@@ -182,23 +185,23 @@ func TestStateWithoutInternalLevels(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			p := newProtocol(t, v.broker, nil)
-			given := attributes{"vhost": v.name, "name": "t", "levels": test.levels}
-			p.mustApply(given.with(attributes{"internal_levels": test.internal}))
-			p.loseAttribute("internal_levels")
-			if before := fields(t, p.state)["internal_levels"]; !before.IsNull() {
+			v := harness.NewVhost(t)
+			p := harness.NewProtocol(t, v.Broker, nil)
+			given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": test.levels}
+			p.MustApply(given.With(harness.Attributes{"internal_levels": test.internal}))
+			loseAttribute(p, "internal_levels")
+			if before := harness.Fields(t, p.State)["internal_levels"]; !before.IsNull() {
 				t.Fatalf("the old state has %s", before)
 			}
-			noErrors(t, p.refresh(t.Context()))
-			if got := plain(t, fields(t, p.state)["internal_levels"]); got != test.shown {
+			harness.NoErrors(t, p.Refresh(t.Context()))
+			if got := harness.Plain(t, harness.Fields(t, p.State)["internal_levels"]); got != test.shown {
 				t.Errorf("the state shows %v, want %v", got, test.shown)
 			}
-			p.mustBeSettled(given.with(attributes{"internal_levels": test.shown}))
-			todo := p.plan(t.Context(), given)
-			noErrors(t, todo.diagnostics)
-			if todo.isEmpty(p.state) != (test.shown == true) {
-				t.Errorf("the plan of the default is empty: %t", todo.isEmpty(p.state))
+			p.MustBeSettled(given.With(harness.Attributes{"internal_levels": test.shown}))
+			todo := p.Plan(t.Context(), given)
+			harness.NoErrors(t, todo.Diagnostics)
+			if todo.IsEmpty(p.State) != (test.shown == true) {
+				t.Errorf("the plan of the default is empty: %t", todo.IsEmpty(p.State))
 			}
 		})
 	}
@@ -210,50 +213,51 @@ func TestStateWithoutBase(t *testing.T) {
 	for _, refreshed := range []bool{true, false} {
 		t.Run(fmt.Sprint(refreshed), func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			p := newProtocol(t, v.broker, nil)
-			given := attributes{"vhost": v.name, "name": "t", "levels": 3}
-			p.mustApply(given)
-			before, want := v.objects(), p.state
-			p.loseAttribute("base")
-			p.loseAttribute("publisher")
+			v := harness.NewVhost(t)
+			p := harness.NewProtocol(t, v.Broker, nil)
+			given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 3}
+			p.MustApply(given)
+			before, want := v.Objects(), p.State
+			loseAttribute(p, "base")
+			loseAttribute(p, "publisher")
 			if refreshed {
-				noErrors(t, p.refresh(t.Context()))
-				if !p.state.Equal(want) {
-					t.Errorf("the state is %s, want %s", p.state, want)
+				harness.NoErrors(t, p.Refresh(t.Context()))
+				if !p.State.Equal(want) {
+					t.Errorf("the state is %s, want %s", p.State, want)
 				}
-				p.mustBeSettled(given)
+				p.MustBeSettled(given)
 				return
 			}
-			todo := p.plan(t.Context(), given)
-			if text := errorText(todo.diagnostics) + warningText(todo.diagnostics); todo.replace || text != "" {
-				t.Errorf("it is replaced (%t), or the plan says %q", todo.replace, text)
+			todo := p.Plan(t.Context(), given)
+			if text := harness.ErrorText(todo.Diagnostics) + harness.WarningText(todo.Diagnostics); todo.Replace ||
+				text != "" {
+				t.Errorf("it is replaced (%t), or the plan says %q", todo.Replace, text)
 			}
-			noErrors(t, p.apply(t.Context(), todo))
-			v.mustHold(before)
-			p.mustBeSettled(given)
+			harness.NoErrors(t, p.Apply(t.Context(), todo))
+			v.MustHold(before)
+			p.MustBeSettled(given)
 		})
 	}
 }
 
 // loseAttribute makes the state one without the attribute.
-func (p *protocol) loseAttribute(name string) {
-	p.t.Helper()
-	state, ok := plain(p.t, p.state).(map[string]any)
+func loseAttribute(p *harness.Protocol, name string) {
+	p.T.Helper()
+	state, ok := harness.Plain(p.T, p.State).(map[string]any)
 	if !ok {
-		p.t.Fatalf("the state is %s", p.state)
+		p.T.Fatalf("the state is %s", p.State)
 	}
 	delete(state, name)
 	text, err := json.Marshal(state)
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
-	resp, err := p.server.UpgradeResourceState(p.t.Context(), &tfprotov6.UpgradeResourceStateRequest{
-		TypeName: p.typeName, RawState: &tfprotov6.RawState{JSON: text},
+	resp, err := p.Server.UpgradeResourceState(p.T.Context(), &tfprotov6.UpgradeResourceStateRequest{
+		TypeName: p.TypeName, RawState: &tfprotov6.RawState{JSON: text},
 	})
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
-	noErrors(p.t, resp.Diagnostics)
-	p.state = p.value(resp.UpgradedState)
+	harness.NoErrors(p.T, resp.Diagnostics)
+	p.State = p.Value(resp.UpgradedState)
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/sampling"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -67,20 +68,22 @@ func TestKilledProcess(t *testing.T) {
 	}
 	t.Parallel()
 	killed := 0
-	for _, o := range []interrupted{{cascadeType, delay.Quorum, 2, "create"},
-		{cascadeType, delay.Classic, 10, "update"}, {cascadeType, delay.Quorum, 2, "destroy"}} {
-		var writes []point
-		for _, at := range o.points(newVhost(t)) {
-			if at.method != http.MethodGet {
+	for _, o := range []harness.Interrupted{{TypeName: harness.CascadeType, QueueType: delay.Quorum, Base: 2,
+		Verb: "create"},
+		{TypeName: harness.CascadeType, QueueType: delay.Classic, Base: 10,
+			Verb: "update"}, {TypeName: harness.CascadeType, QueueType: delay.Quorum, Base: 2, Verb: "destroy"}} {
+		var writes []harness.Point
+		for _, at := range o.Points(harness.NewVhost(t)) {
+			if at.Method != http.MethodGet {
 				writes = append(writes, at)
 			}
 		}
 		places := []int{0, len(writes) / 3, 2 * len(writes) / 3, len(writes) - 1}
 		killed += len(places)
-		for _, i := range sampling.Of(t, "kills of a process in a "+o.verb, places) {
-			t.Run(fmt.Sprintf("%s %s, %s", o.verb, o.queueType, writes[i]), func(t *testing.T) {
+		for _, i := range sampling.Of(t, "kills of a process in a "+o.Verb, places) {
+			t.Run(fmt.Sprintf("%s %s, %s", o.Verb, o.QueueType, writes[i]), func(t *testing.T) {
 				t.Parallel()
-				o.killProcess(t, writes[i])
+				killProcess(o, t, writes[i])
 			})
 		}
 	}
@@ -89,67 +92,68 @@ func TestKilledProcess(t *testing.T) {
 	}
 }
 
-func (o interrupted) killProcess(t *testing.T, at point) {
-	v := newVhost(t)
-	proxy := newFaultProxy(t, v.broker)
-	b := proxy.front()
-	tf := newCommandLine(t, "", killedConfiguration, map[string]string{
+func killProcess(o harness.Interrupted, t *testing.T, at harness.Point) {
+	v := harness.NewVhost(t)
+	proxy := harness.NewFaultProxy(t, v.Broker)
+	b := proxy.Front()
+	tf := harness.NewCommandLine(t, "", killedConfiguration, map[string]string{
 		"endpoint": b.Endpoint, "username": b.Username, "password": b.Password, "amqp_uri": b.AMQPURI,
-		"vhost": v.name, "queue_type": string(o.queueType), "base": strconv.Itoa(o.base),
-		"levels": strconv.Itoa(o.levels()),
+		"vhost": v.Name, "queue_type": string(o.QueueType), "base": strconv.Itoa(o.Base),
+		"levels": strconv.Itoa(o.Levels()),
 	})
-	config := delay.Config{Name: "t", Vhost: v.name, Base: o.base, Levels: o.levels(), QueueType: o.queueType,
+	config := delay.Config{Name: "t", Vhost: v.Name, Base: o.Base, Levels: o.Levels(), QueueType: o.QueueType,
 		CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
 	arguments := []string{"apply", "-auto-approve"}
 	must := func(arguments ...string) {
 		t.Helper()
-		if output, err := tf.run(arguments...); err != nil {
+		if output, err := tf.Run(arguments...); err != nil {
 			t.Fatalf("%s: %v\n%s", arguments, err, output)
 		}
 	}
-	want := expand(t, config)
-	switch o.verb {
+	want := harness.Expand(t, config)
+	switch o.Verb {
 	case "update":
 		must(arguments...)
-		o.damage(v, want)
+		o.Damage(v, want)
 		config.Lookahead, config.StrictKeys = 1, false // as in prepareCascade, whose requests are those to be killed at
-		want = expand(t, config)
+		want = harness.Expand(t, config)
 		arguments = append(arguments, "-var=lookahead=1", "-var=strict_keys=false")
 	case "destroy":
 		must(arguments...)
 		want, arguments = topology.New(), []string{"destroy", "-auto-approve"}
 	}
-	at.path = strings.ReplaceAll(at.path, "{vhost}", v.name)
-	proxy.mutex.Lock()
-	proxy.seen, proxy.written = nil, false
-	proxy.at, proxy.failure, proxy.kill = at, failure{kills, once}, func() { kill(t, tf.provider) }
-	proxy.mutex.Unlock()
-	if output, err := tf.run(arguments...); err == nil || !proxy.hasStruck() {
+	at.Path = strings.ReplaceAll(at.Path, "{vhost}", v.Name)
+	proxy.Mutex.Lock()
+	proxy.Seen, proxy.Written = nil, false
+	proxy.At, proxy.Failure, proxy.Kill = at, harness.Failure{Fault: harness.Kills,
+		Lasts: harness.Once}, func() { kill(t, tf.Provider) }
+	proxy.Mutex.Unlock()
+	if output, err := tf.Run(arguments...); err == nil || !proxy.HasStruck() {
 		t.Fatalf("%s is not killed: %v\n%s", arguments, err, output)
 	}
-	if left := v.objectsAtRest(); o.verb == "create" && len(left.Exchanges) > 0 {
-		output, err := tf.run(arguments...)
-		if err == nil || !strings.Contains(oneLine(output), "adopt = true") {
+	if left := objectsAtRest(v); o.Verb == "create" && len(left.Exchanges) > 0 {
+		output, err := tf.Run(arguments...)
+		if err == nil || !strings.Contains(harness.OneLine(output), "adopt = true") {
 			t.Errorf("the next apply does not say what to do: %v\n%s", err, output)
 		}
-		v.mustHold(left)
+		v.MustHold(left)
 		arguments = append(arguments, "-var=adopt=true")
 	}
 	must(arguments...)
-	v.mustHold(want)
-	if o.verb != "destroy" {
+	v.MustHold(want)
+	if o.Verb != "destroy" {
 		must(append([]string{"plan", "-detailed-exitcode"}, arguments[2:]...)...)
 	}
 }
 
 // objectsAtRest are the objects when none come any more: the broker may still be doing what a process had sent that was
 // killed.
-func (v *vhost) objectsAtRest() topology.Topology {
-	v.Helper()
+func objectsAtRest(v *harness.Vhost) topology.Topology {
+	v.T.Helper()
 	const quiet = 3 * time.Second
-	objects := v.objects()
+	objects := v.Objects()
 	for since := time.Now(); time.Since(since) < quiet; time.Sleep(100 * time.Millisecond) {
-		if now := v.objects(); !reflect.DeepEqual(now, objects) {
+		if now := v.Objects(); !reflect.DeepEqual(now, objects) {
 			objects, since = now, time.Now()
 		}
 	}

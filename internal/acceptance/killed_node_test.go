@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
@@ -24,19 +26,22 @@ func TestKilledNode(t *testing.T) {
 	t.Parallel()
 	// A message that is due while the node starts may find no way, and is offered again after that time.
 	b := brokertest.Own(t, brokertest.WithSetting("dead_letter_worker_publisher_confirm_timeout", 10_000))
-	v := newVhostNamed(t, b, "killed")
-	v.declareExchange("end", "topic")
-	v.declareQueue("receiver", nil)
-	v.bind("end", "#", "queue", "receiver")
-	with := func(further attributes) attributes {
-		return attributes{"vhost": v.name, "delivery_exchange": "end", "create_delivery_exchange": false}.with(further)
+	v := harness.NewVhostNamed(t, b, "killed")
+	v.DeclareExchange("end", "topic")
+	v.DeclareQueue("receiver", nil)
+	v.Bind("end", "#", "queue", "receiver")
+	with := func(further harness.Attributes) harness.Attributes {
+		return harness.Attributes{"vhost": v.Name, "delivery_exchange": "end",
+			"create_delivery_exchange": false}.With(further)
 	}
 	waiting := func() (tfprotov6.ProviderServer, error) { return provider.NewServer("test"), nil } // as users have it
-	cascade := newServerFrom(t, cascadeType, waiting).on(b, nil)
-	inSteps := func(of string) { cascade.mustApply(with(attributes{"name": "t", "levels": 3, "resolution": of})) }
-	ladder := newServerFrom(t, ladderType, waiting).on(b, nil)
+	cascade := harness.NewServerFrom(t, harness.CascadeType, waiting).On(b, nil)
+	inSteps := func(of string) {
+		cascade.MustApply(with(harness.Attributes{"name": "t", "levels": 3, "resolution": of}))
+	}
+	ladder := harness.NewServerFrom(t, harness.LadderType, waiting).On(b, nil)
 	ofDelays := func(delays ...string) {
-		ladder.mustApply(with(attributes{"name": "l", "delays": textSet(delays...)}))
+		ladder.MustApply(with(harness.Attributes{"name": "l", "delays": harness.TextSet(delays...)}))
 	}
 	const unroutable = "unroutable"
 	for _, is := range []struct {
@@ -47,12 +52,12 @@ func TestKilledNode(t *testing.T) {
 	}{
 		{"create", func() { inSteps("3s") }, "t", "t.delay-02", []string{"1.0.0.a", "0.1.0.a", "0.0.1.a", unroutable}},
 		{"repair", func() {
-			v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "t.delay-01"}})
+			v.Do(plan.DeleteQueue{Queue: topology.Queue{Name: "t.delay-01"}})
 			inSteps("3s")
 		}, "t", "t.delay-02", []string{"0.1.0.a"}},
 		{"repair beside deletions", func() {
-			v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "t.delay-01"}})
-			defer v.deletesQueues()()
+			v.Do(plan.DeleteQueue{Queue: topology.Queue{Name: "t.delay-01"}})
+			defer deletesQueues(v)()
 			inSteps("3s")
 		}, "t", "t.delay-02", []string{"0.1.0.a"}},
 		{"rebuild", func() { inSteps("2s") }, "t", "t.delay-02", []string{"1.0.0.a", "0.1.0.a", "0.0.1.a"}},
@@ -64,16 +69,16 @@ func TestKilledNode(t *testing.T) {
 		parked := 0
 		for i := range messages {
 			key := is.keys[i%len(is.keys)]
-			if v.publish(is.entry, key, fmt.Sprintf("%s: %d to %s", is.what, i, key)); key == unroutable {
+			if v.Publish(is.entry, key, fmt.Sprintf("%s: %d to %s", is.what, i, key)); key == unroutable {
 				parked++
 			}
 		}
 		if err := b.Crash(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		v = openVhost(t, b, v.name)
+		v = harness.OpenVhost(t, b, v.Name)
 		found := map[string]bool{}
-		for _, a := range slices.Concat(v.come("receiver", messages-parked), v.come(is.name+".unroutable", parked)) {
+		for _, a := range slices.Concat(come(v, "receiver", messages-parked), come(v, is.name+".unroutable", parked)) {
 			found[string(a.Body)] = true
 		}
 		if len(found) != messages {
@@ -85,17 +90,17 @@ func TestKilledNode(t *testing.T) {
 
 // deletesQueues deletes quorum queues, one after the other, until the test stops it. RabbitMQ then takes its longest
 // time to have a new one on disk.
-func (v *vhost) deletesQueues() (stop func()) {
-	v.Helper()
+func deletesQueues(v *harness.Vhost) (stop func()) {
+	v.T.Helper()
 	names := make([]string, 80)
 	for i := range names {
 		names[i] = fmt.Sprintf("other-%d", i)
-		v.declareQueue(names[i], map[string]any{"x-queue-type": "quorum"})
+		v.DeclareQueue(names[i], map[string]any{"x-queue-type": "quorum"})
 	}
 	stopped, done := make(chan bool), make(chan error, 1)
-	channel, err := v.conn.Channel()
+	channel, err := v.Conn.Channel()
 	if err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
 	go func() {
 		for _, name := range names {
@@ -115,24 +120,24 @@ func (v *vhost) deletesQueues() (stop func()) {
 	return func() {
 		close(stopped)
 		if err := <-done; err != nil {
-			v.Error(err)
+			v.T.Error(err)
 		}
 	}
 }
 
 // come takes the messages of a queue until there are so many, or none comes for long.
-func (v *vhost) come(queue string, n int) []brokertest.Arrival {
-	v.Helper()
-	conn, err := v.broker.Dial(v.name)
+func come(v *harness.Vhost, queue string, n int) []brokertest.Arrival {
+	v.T.Helper()
+	conn, err := v.Broker.Dial(v.Name)
 	if err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
 	c, err := brokertest.Collect(conn, queue)
 	if err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(v.Context(), patience)
+	ctx, cancel := context.WithTimeout(v.T.Context(), harness.Patience)
 	defer cancel()
 	arrivals, _ := c.Wait(ctx, n) // the caller counts
 	return arrivals

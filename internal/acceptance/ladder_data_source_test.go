@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
 	"github.com/hashicorp/terraform-plugin-testing/statecheck"
@@ -21,25 +23,25 @@ func TestAccLadderDataSource(t *testing.T) {
 	for _, queueType := range []string{"quorum", "classic"} {
 		t.Run(queueType, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			newProtocolOf(t, ladderType, v.broker, nil).mustApply(attributes{
-				"vhost": v.name, "name": "t", "delays": textSet("2h", "1h", "90m"), "queue_type": queueType,
+			v := harness.NewVhost(t)
+			harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(harness.Attributes{
+				"vhost": v.Name, "name": "t", "delays": harness.TextSet("2h", "1h", "90m"), "queue_type": queueType,
 			})
 			for range 3 {
-				v.publish("t.entry", "90m.orders", "")
+				v.Publish("t.entry", "90m.orders", "")
 			}
-			v.publish("t.entry", "7h.orders", "")
-			v.eventually(
+			v.Publish("t.entry", "7h.orders", "")
+			v.Eventually(
 				"the counts are up to date",
 				func() bool {
-					return v.counted("t.delay-90m") == 3 && v.counted("t.unroutable") == 1 && v.hasStatistics()
+					return v.Counted("t.delay-90m") == 3 && v.Counted("t.unroutable") == 1 && v.HasStatistics()
 				},
 			)
 
-			look := on(
-				v.broker,
+			look := harness.WithProvider(
+				v.Broker,
 				"data \"rabbitmqdelay_ladder\" \"t\" {\n  vhost          = %s\n  entry_exchange = \"t.entry\"\n}\n",
-				quote(v.name),
+				harness.Quote(v.Name),
 			)
 			at := tfjsonpath.New[string]
 			value := func(path tfjsonpath.Path, check knownvalue.Check) statecheck.StateCheck {
@@ -60,7 +62,7 @@ func TestAccLadderDataSource(t *testing.T) {
 				return value(at("findings").AtSliceIndex(i).AtMapKey(key), knownvalue.StringExact(says))
 			}
 			resource.Test(t, resource.TestCase{
-				ProtoV6ProviderFactories: factories,
+				ProtoV6ProviderFactories: harness.Providers,
 				Steps: []resource.TestStep{
 					{
 						Config: look,
@@ -88,14 +90,14 @@ func TestAccLadderDataSource(t *testing.T) {
 					},
 					{
 						PreConfig: func() {
-							v.do(plan.Unbind{Binding: topology.Binding{
+							v.Do(plan.Unbind{Binding: topology.Binding{
 								Source:          "t.unroutable",
 								RoutingKey:      "#",
 								DestinationType: topology.ToQueue,
 								Destination:     "t.unroutable",
 							}})
-							v.declareQueue("orders", nil)
-							v.bind("t.delivery", "*.*.orders", "queue", "orders")
+							v.DeclareQueue("orders", nil)
+							v.Bind("t.delivery", "*.*.orders", "queue", "orders")
 						},
 						Config: look,
 						ConfigStateChecks: []statecheck.StateCheck{
@@ -120,17 +122,18 @@ func TestAccLadderDataSource(t *testing.T) {
 // entry where they are asked for an object behind it.
 func TestDataSourcesNameEachOther(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "tasks", "levels": 3})
-	p := newProtocolOf(t, ladderType, v.broker, nil)
-	p.mustApply(attributes{"vhost": v.name, "name": "retry", "delays": textSet("5s")})
+	v := harness.NewVhost(t)
+	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "tasks", "levels": 3})
+	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
+	p.MustApply(harness.Attributes{"vhost": v.Name, "name": "retry", "delays": harness.TextSet("5s")})
 	for _, is := range []struct{ asked, entry, shows, itsEntry string }{
-		{cascadeType, "retry.entry", ladderType, "retry.entry"},
-		{ladderType, "tasks.delay-02", cascadeType, "tasks.delay-02"},
-		{ladderType, "tasks.delay-01", cascadeType, "tasks.delay-02"},
-		{cascadeType, "tasks.delay-01", cascadeType, "tasks.delay-02"},
+		{harness.CascadeType, "retry.entry", harness.LadderType, "retry.entry"},
+		{harness.LadderType, "tasks.delay-02", harness.CascadeType, "tasks.delay-02"},
+		{harness.LadderType, "tasks.delay-01", harness.CascadeType, "tasks.delay-02"},
+		{harness.CascadeType, "tasks.delay-01", harness.CascadeType, "tasks.delay-02"},
 	} {
-		text := errorText(p.read(t.Context(), is.asked, attributes{"vhost": v.name, "entry_exchange": is.entry}))
+		text := harness.ErrorText(p.Read(t.Context(), is.asked, harness.Attributes{"vhost": v.Name,
+			"entry_exchange": is.entry}))
 		if want := fmt.Sprintf(
 			"with the data source %s and entry_exchange = %q",
 			is.shows,

@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -26,25 +28,25 @@ func TestRetryExample(t *testing.T) {
 	t.Parallel()
 	t.Run("Go", func(t *testing.T) {
 		t.Parallel()
-		retries(t, build(t, "retry"))
+		retries(t, docstest.Build(t, "retry"))
 	})
 	t.Run("Python", func(t *testing.T) {
 		t.Parallel()
 		python := languages["python"].interpreter(t, "import pika")
-		retries(t, append(python, filepath.Join(examples, "retry", "retry.py"))...)
+		retries(t, append(python, filepath.Join(docstest.Examples, "retry", "retry.py"))...)
 	})
 }
 
 func retries(t *testing.T, program ...string) {
 	t.Helper()
 	mustSayUsage(t, append(program, "orders")...)
-	v := newVhost(t)
-	newProtocolOf(t, ladderType, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "retry",
-		"delays": textSet("300ms", "900ms", "2s")})
-	v.declareQueue("given-up", nil)
-	v.declareQueue("orders", map[string]any{"x-queue-type": "quorum", "x-dead-letter-exchange": "",
+	v := harness.NewVhost(t)
+	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name,
+		"name": "retry", "delays": harness.TextSet("300ms", "900ms", "2s")})
+	v.DeclareQueue("given-up", nil)
+	v.DeclareQueue("orders", map[string]any{"x-queue-type": "quorum", "x-dead-letter-exchange": "",
 		"x-dead-letter-routing-key": "given-up"})
-	v.bind("retry.delivery", "*.orders", "queue", "orders")
+	v.Bind("retry.delivery", "*.orders", "queue", "orders")
 
 	directory := t.TempDir()
 	attempts := filepath.Join(directory, "attempts")
@@ -55,20 +57,20 @@ func retries(t *testing.T, program ...string) {
 	if err := os.WriteFile(command, []byte(script), 0o700); err != nil { //nolint:gosec // it has to be executable
 		t.Fatal(err)
 	}
-	run(t, v, append(program, "orders", "300ms,900ms,2s", command)...)
-	givenUp, out := v.consume("given-up"), v.publisher()
+	docstest.Run(t, v, append(program, "orders", "300ms,900ms,2s", command)...)
+	givenUp, out := v.Consume("given-up"), v.Publisher()
 	for _, body := range []string{"1", "3", "99"} {
 		if err := out.Publish(t.Context(), "", "orders", amqp.Publishing{DeliveryMode: amqp.Persistent,
 			Headers: amqp.Table{deliveryTime: time.Now().UnixMilli()}, Body: []byte(body + "\n")}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	last := v.arrived(givenUp, 1)[0]
+	last := v.Arrived(givenUp, 1)[0]
 	if string(last.Body) != "99\n" || fmt.Sprint(last.Headers["x-attempts"]) != "3" {
 		t.Errorf("given up was %q with headers %v", last.Body, last.Headers)
 	}
 	mustDropDeliveryTime(t, last)
-	v.eventually("nothing waits", func() bool { return v.depth("orders") == 0 })
+	v.Eventually("nothing waits", func() bool { return v.Depth("orders") == 0 })
 
 	times := map[string][]time.Time{}
 	file, err := os.Open(attempts) //nolint:gosec // the test's own
@@ -106,18 +108,18 @@ func TestWheelExample(t *testing.T) {
 		kills    = 8
 		delays   = "100ms,200ms,400ms,800ms"
 	)
-	v := newVhost(t)
-	newProtocolOf(t, ladderType, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "wheel",
-		"delays": textSet(strings.Split(delays, ",")...)})
-	program := build(t, "wheel")
-	stop := run(t, v, program, delays)
+	v := harness.NewVhost(t)
+	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name,
+		"name": "wheel", "delays": harness.TextSet(strings.Split(delays, ",")...)})
+	program := docstest.Build(t, "wheel")
+	stop := docstest.Run(t, v, program, delays)
 	control := topology.Binding{Source: "wheel.delivery", RoutingKey: "#", DestinationType: topology.ToQueue,
 		Destination: "wheel.control"}
-	v.eventually("the controller has bound its queue", func() bool { return v.exported().Bindings.Has(control) })
-	arrivals, kept := v.collect("wheel.due", "here.#"), v.consume("wheel.unroutable")
+	v.Eventually("the controller has bound its queue", func() bool { return v.Exported().Bindings.Has(control) })
+	arrivals, kept := v.Collect("wheel.due", "here.#"), v.Consume("wheel.unroutable")
 
 	random := rand.New(rand.NewPCG(7, 7)) //nolint:gosec // to be repeatable
-	due, out := map[string]time.Time{}, v.publisher()
+	due, out := map[string]time.Time{}, v.Publisher()
 	send := func(id, key string, at time.Time) {
 		if err := out.Publish(t.Context(), "wheel.delivery", key, amqp.Publishing{
 			DeliveryMode: amqp.Persistent, MessageId: id, Body: []byte("work"),
@@ -128,17 +130,17 @@ func TestWheelExample(t *testing.T) {
 	}
 	for i := range messages {
 		id := strconv.Itoa(i)
-		due[id] = brokerTime().Add(time.Duration(random.IntN(8000)) * time.Millisecond)
+		due[id] = harness.BrokerTime().Add(time.Duration(random.IntN(8000)) * time.Millisecond)
 		send(id, "new.here."+id, due[id])
 	}
 	send("nowhere", "new.nowhere", time.Now().Add(300*time.Millisecond))
 	for range kills {
 		time.Sleep(time.Duration(100+random.IntN(700)) * time.Millisecond) // to be killed at any moment
 		stop()
-		stop = run(t, v, program, delays)
+		stop = docstest.Run(t, v, program, delays)
 	}
 
-	delivered := v.delivered(arrivals, messages)
+	delivered := delivered(v, arrivals, messages)
 	doubled, latest := 0, time.Duration(0)
 	for _, a := range arrivals.Arrivals() {
 		mustDropDeliveryTime(t, a)
@@ -154,7 +156,7 @@ func TestWheelExample(t *testing.T) {
 		doubled += times - 1
 	}
 	t.Logf("%d messages and %d kills: %d came twice, the latest %s late", messages, kills, doubled, latest)
-	for _, a := range v.arrived(kept, 1) {
+	for _, a := range v.Arrived(kept, 1) {
 		if a.MessageId != "nowhere" {
 			t.Errorf("kept was %q", a.MessageId)
 		}
@@ -166,22 +168,22 @@ func TestWheelExample(t *testing.T) {
 func TestWheelExampleAsks(t *testing.T) {
 	t.Parallel()
 	const delays = "100ms,200ms,400ms"
-	v := newVhost(t)
-	newProtocolOf(t, ladderType, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "wheel",
-		"delays": textSet(strings.Split(delays, ",")...)})
+	v := harness.NewVhost(t)
+	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name,
+		"name": "wheel", "delays": harness.TextSet(strings.Split(delays, ",")...)})
 	answers := t.TempDir()
 	command := filepath.Join(answers, "command")
 	script := fmt.Sprintf("#!/bin/sh\ncat %s/$2 2>/dev/null || true\n", answers)
 	if err := os.WriteFile(command, []byte(script), 0o700); err != nil { //nolint:gosec // it has to be executable
 		t.Fatal(err)
 	}
-	run(t, v, build(t, "wheel"), delays, command)
+	docstest.Run(t, v, docstest.Build(t, "wheel"), delays, command)
 	control := topology.Binding{Source: "wheel.delivery", RoutingKey: "#", DestinationType: topology.ToQueue,
 		Destination: "wheel.control"}
-	v.eventually("the controller has bound its queue", func() bool { return v.exported().Bindings.Has(control) })
-	arrivals, out := v.collect("wheel.due", "here"), v.publisher()
+	v.Eventually("the controller has bound its queue", func() bool { return v.Exported().Bindings.Has(control) })
+	arrivals, out := v.Collect("wheel.due", "here"), v.Publisher()
 
-	now := brokerTime()
+	now := harness.BrokerTime()
 	due := map[string]time.Time{"cancelled": now.Add(time.Second), "same": now.Add(time.Second),
 		"later": now.Add(time.Second), "sooner": now.Add(time.Hour)}
 	for id, at := range due {
@@ -193,13 +195,13 @@ func TestWheelExampleAsks(t *testing.T) {
 	due["later"], due["sooner"] = now.Add(3*time.Second), now.Add(1500*time.Millisecond)
 	for id, answer := range map[string]string{"cancelled": "cancel", "later": fmt.Sprint(due["later"].UnixMilli()),
 		"sooner": fmt.Sprint(due["sooner"].UnixMilli())} {
-		writeExample(t, answers, id+".new", answer)
+		docstest.WriteExample(t, answers, id+".new", answer)
 		if err := os.Rename(filepath.Join(answers, id+".new"), filepath.Join(answers, id)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var order []string
-	for _, a := range v.arrived(arrivals, 3) {
+	for _, a := range v.Arrived(arrivals, 3) {
 		order = append(order, a.MessageId)
 		if late := a.At.Sub(due[a.MessageId]); late < 0 || late > mostLateness {
 			t.Errorf("message %s arrived %s late", a.MessageId, late)
@@ -208,7 +210,7 @@ func TestWheelExampleAsks(t *testing.T) {
 	if want := []string{"same", "sooner", "later"}; !slices.Equal(order, want) {
 		t.Errorf("delivered are %q, want %q", order, want)
 	}
-	v.eventually("nothing goes round", func() bool { return v.depth("wheel.control") == 0 })
+	v.Eventually("nothing goes round", func() bool { return v.Depth("wheel.control") == 0 })
 }
 
 // offeredAgain is the longest time after which RabbitMQ offers a message again that a queue has refused. A quorum queue
@@ -216,8 +218,8 @@ func TestWheelExampleAsks(t *testing.T) {
 const offeredAgain = 6 * time.Minute
 
 // delivered waits for messages with so many IDs, and counts those of each. It gives up when none could come any more.
-func (v *vhost) delivered(arrivals *brokertest.Collector, messages int) map[string]int {
-	v.Helper()
+func delivered(v *harness.Vhost, arrivals *brokertest.Collector, messages int) map[string]int {
+	v.T.Helper()
 	for {
 		seen := arrivals.Arrivals()
 		delivered := map[string]int{}
@@ -227,40 +229,15 @@ func (v *vhost) delivered(arrivals *brokertest.Collector, messages int) map[stri
 		if len(delivered) == messages {
 			return delivered
 		}
-		ctx, cancel := context.WithTimeout(v.Context(), offeredAgain+patience)
+		ctx, cancel := context.WithTimeout(v.T.Context(), offeredAgain+harness.Patience)
 		_, err := arrivals.Wait(ctx, len(seen)+1)
 		cancel()
 		if err != nil {
-			for name := range v.exported().Queues {
-				v.Logf("queue %q holds %d", name, v.depth(name))
+			for name := range v.Exported().Queues {
+				v.T.Logf("queue %q holds %d", name, v.Depth(name))
 			}
-			v.Fatalf("%d of %d messages were delivered, then none for %s: %v", len(delivered), messages,
-				offeredAgain+patience, err)
+			v.T.Fatalf("%d of %d messages were delivered, then none for %s: %v", len(delivered), messages,
+				offeredAgain+harness.Patience, err)
 		}
 	}
-}
-
-// build is the program of an example.
-func build(t *testing.T, example string) (program string) {
-	t.Helper()
-	program = filepath.Join(t.TempDir(), example)
-	runIn(t, filepath.Join(examples, example), nil, "", "go", "build", "-o", program, ".")
-	return program
-}
-
-// run runs a program until it is stopped, by a kill.
-func run(t *testing.T, v *vhost, program ...string) (stop func()) {
-	t.Helper()
-	c := exec.CommandContext(t.Context(), program[0], program[1:]...)
-	c.Env = append(os.Environ(), v.environ()...)
-	c.Stdout, c.Stderr = t.Output(), t.Output()
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	stop = func() {
-		_ = c.Process.Kill() // it may have ended
-		_ = c.Wait()         // by the kill
-	}
-	t.Cleanup(stop)
-	return stop
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
 
@@ -11,38 +13,38 @@ import (
 // to no change.
 func TestListLadders(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "tasks", "levels": 5})
-	admin := newProtocolOf(t, ladderType, v.broker, nil)
-	for _, configuration := range []attributes{
-		{"name": "retry", "delays": textSet("1h", "5s", "90s")},
+	v := harness.NewVhost(t)
+	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "tasks", "levels": 5})
+	admin := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
+	for _, configuration := range []harness.Attributes{
+		{"name": "retry", "delays": harness.TextSet("1h", "5s", "90s")},
 		{
 			"entry_exchange": "order.delay.exchange", "queue_name": "order.delay.queue",
 			"delivery_exchange": "order.close.exchange", "dead_letter_routing_key": "order.close.queue",
-			"delays": textSet("30m"), "queue_type": "classic", "park_unroutable": false,
+			"delays": harness.TextSet("30m"), "queue_type": "classic", "park_unroutable": false,
 		},
 	} {
-		admin.state = tftypes.NewValue(admin.resource, nil)
-		admin.mustApply(configuration.with(attributes{"vhost": v.name}))
+		admin.State = tftypes.NewValue(admin.Resource, nil)
+		admin.MustApply(configuration.With(harness.Attributes{"vhost": v.Name}))
 	}
-	u := newUser(t, v.broker, v.name)
-	u.grant([3]string{"^$", "^$", "^$"})
-	p := newProtocolOf(t, ladderType, u.broker(), nil)
+	u := harness.NewUser(t, v.Broker, v.Name)
+	u.Grant([3]string{"^$", "^$", "^$"})
+	p := harness.NewProtocolOf(t, harness.LadderType, u.Broker(), nil)
 	found := map[string]string{}
-	for _, l := range p.query(t.Context(), nil, true, 100) {
-		noErrors(t, l.diagnostics)
-		found[l.entry] = l.name
-		imported := newProtocolOf(t, ladderType, u.broker(), nil)
-		noErrors(t, imported.importIdentity(t.Context(), l.vhost, l.entry))
-		if !imported.state.Equal(l.resource) {
-			differences, err := imported.state.Diff(l.resource)
-			t.Errorf("%s differs from what is imported: %s %v", l.entry, differences, err)
+	for _, l := range p.Query(t.Context(), nil, true, 100) {
+		harness.NoErrors(t, l.Diagnostics)
+		found[l.Entry] = l.Name
+		imported := harness.NewProtocolOf(t, harness.LadderType, u.Broker(), nil)
+		harness.NoErrors(t, imported.ImportIdentity(t.Context(), l.Vhost, l.Entry))
+		if !imported.State.Equal(l.Resource) {
+			differences, err := imported.State.Diff(l.Resource)
+			t.Errorf("%s differs from what is imported: %s %v", l.Entry, differences, err)
 		}
-		plan := imported.plan(t.Context(), imported.generated(t.Context(), l.resource))
-		noErrors(t, plan.diagnostics)
-		if !plan.isEmpty(imported.state) {
-			differences, _ := imported.state.Diff(plan.state)
-			t.Errorf("%s: with the configuration that is generated the plan has %s", l.entry, differences)
+		plan := imported.Plan(t.Context(), imported.Generated(t.Context(), l.Resource))
+		harness.NoErrors(t, plan.Diagnostics)
+		if !plan.IsEmpty(imported.State) {
+			differences, _ := imported.State.Diff(plan.State)
+			t.Errorf("%s: with the configuration that is generated the plan has %s", l.Entry, differences)
 		}
 	}
 	want := map[string]string{"retry.entry": "retry (5s, 90s, 1h)",
@@ -50,8 +52,8 @@ func TestListLadders(t *testing.T) {
 	if fmt.Sprint(found) != fmt.Sprint(want) {
 		t.Errorf("found %q, want %q", found, want)
 	}
-	cascades := newProtocol(t, u.broker(), nil).query(t.Context(), nil, false, 100)
-	if len(cascades) != 1 || cascades[0].entry != "tasks.delay-04" {
+	cascades := harness.NewProtocol(t, u.Broker(), nil).Query(t.Context(), nil, false, 100)
+	if len(cascades) != 1 || cascades[0].Entry != "tasks.delay-04" {
 		t.Errorf("there are %d cascades", len(cascades))
 	}
 }

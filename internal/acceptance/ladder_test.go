@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
@@ -27,12 +30,13 @@ var usualDelays = []string{"5s", "10s", "30s", "1m", "5m", "10m", "30m", "1h"}
 // The eight usual delays through Terraform: all is known in the plan, and then there. Damage is repaired, delays come
 // and go in place, and in the end nothing is left.
 func TestAccLadder(t *testing.T) {
-	v := newVhost(t)
+	v := harness.NewVhost(t)
 	const address = "rabbitmqdelay_ladder.retry"
 	with := func(delays ...string) (string, topology.Topology) {
-		return requiring + on(v.broker, "resource \"rabbitmqdelay_ladder\" \"retry\" {\n  vhost  = %q\n  name   = "+
-				"\"retry\"\n  delays = [\"%s\"]\n}\n", v.name, strings.Join(delays, `", "`)),
-			expandLadder(t, delay.LadderConfig{Vhost: v.name, Name: "retry", Delays: delays,
+		return harness.RequiredProviders + harness.WithProvider(v.Broker,
+				"resource \"rabbitmqdelay_ladder\" \"retry\" {\n  vhost  = %q\n  name   = "+
+					"\"retry\"\n  delays = [\"%s\"]\n}\n", v.Name, strings.Join(delays, `", "`)),
+			harness.ExpandLadder(t, delay.LadderConfig{Vhost: v.Name, Name: "retry", Delays: delays,
 				CreateDeliveryExchange: true, ParkUnroutable: true})
 	}
 	usual, expanded := with(usualDelays...)
@@ -41,12 +45,12 @@ func TestAccLadder(t *testing.T) {
 		return plancheck.ExpectKnownValue(address, tfjsonpath.New(attribute).AtMapKey(key).AtMapKey(inner), value)
 	}
 	holds := func(want topology.Topology) resource.TestCheckFunc {
-		return func(*terraform.State) error { v.mustExport(want); return nil }
+		return func(*terraform.State) error { v.MustExport(want); return nil }
 	}
 	repaired := resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{plancheck.ExpectResourceAction(address,
 		plancheck.ResourceActionUpdate)}}
 	resource.ParallelTest(t, resource.TestCase{
-		ProtoV6ProviderFactories: factories,
+		ProtoV6ProviderFactories: harness.Providers,
 		CheckDestroy:             holds(topology.New()),
 		Steps: []resource.TestStep{
 			{
@@ -62,19 +66,19 @@ func TestAccLadder(t *testing.T) {
 				Check: holds(expanded),
 			},
 			{Config: usual,
-				ConfigPlanChecks: expectEmptyPlan},
-			{Config: usual, ResourceName: address, ImportState: true, ImportStateId: importID(v.name, "retry.entry"),
-				ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "entry_exchange"},
+				ConfigPlanChecks: harness.ExpectEmptyPlan},
+			{Config: usual, ResourceName: address, ImportState: true, ImportStateId: harness.ImportID(v.Name,
+				"retry.entry"), ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "entry_exchange"},
 			{
 				PreConfig: func() {
-					v.do(plan.DeleteQueue{Queue: expanded.Queues["retry.delay-10s"]},
+					v.Do(plan.DeleteQueue{Queue: expanded.Queues["retry.delay-10s"]},
 						plan.DeleteExchange{Name: "retry.unroutable"})
-					v.declareQueue("audit", nil)
-					v.bind("retry.entry", "#", "queue", "audit")
+					v.DeclareQueue("audit", nil)
+					v.Bind("retry.entry", "#", "queue", "audit")
 				},
 				Config: usual, ConfigPlanChecks: repaired,
 				Check: func(*terraform.State) error {
-					v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "audit"}})
+					v.Do(plan.DeleteQueue{Queue: topology.Queue{Name: "audit"}})
 					return holds(expanded)(nil)
 				},
 			},
@@ -98,21 +102,22 @@ func TestLadderMessages(t *testing.T) {
 // sendThroughLadder sends messages through every queue of a ladder.
 func sendThroughLadder(t *testing.T, queueType string) {
 	t.Parallel()
-	v := newVhost(t)
-	p := newProtocolOf(t, ladderType, v.broker, nil)
+	v := harness.NewVhost(t)
+	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
 	delays := []string{"1200ms", "100ms", "3s", "600ms"}
-	p.mustApply(attributes{"vhost": v.name, "name": "t", "delays": textSet(delays...), "queue_type": queueType})
-	arrivals, parked := v.collect("t.delivery", "*.here"), v.consume("t.unroutable")
+	p.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "delays": harness.TextSet(delays...),
+		"queue_type": queueType})
+	arrivals, parked := v.Collect("t.delivery", "*.here"), v.Consume("t.unroutable")
 	sent := map[string]time.Time{}
 	for _, delay := range delays {
-		sent[delay] = brokerTime()
-		v.publish("t.entry", delay+".here", delay)
+		sent[delay] = harness.BrokerTime()
+		v.Publish("t.entry", delay+".here", delay)
 	}
 	for _, wrong := range []string{"3s", "4s.here", "here", "0.1.here"} {
-		v.publish("t.entry", wrong, wrong)
+		v.Publish("t.entry", wrong, wrong)
 	}
 	var order []string
-	for _, a := range v.arrived(arrivals, len(delays)) {
+	for _, a := range v.Arrived(arrivals, len(delays)) {
 		body := string(a.Body)
 		order = append(order, body)
 		ttl, err := delay.ParseLabel(body)
@@ -126,47 +131,47 @@ func sendThroughLadder(t *testing.T, queueType string) {
 	if want := []string{"100ms", "600ms", "1200ms", "3s"}; !slices.Equal(order, want) {
 		t.Errorf("arrived in the order %q, want %q", order, want)
 	}
-	v.arrived(parked, 4)
+	v.Arrived(parked, 4)
 }
 
 // The single rung of half an hour, here of half a second, stands before an existing direct exchange. Whatever the key,
 // the message leaves with the fixed one.
 func TestLadderWithAFixedKey(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	p := newProtocolOf(t, ladderType, v.broker, nil)
-	given := attributes{
-		"vhost": v.name, "name": "order", "delays": textSet("500ms"), "queue_name": "order.delay.queue",
+	v := harness.NewVhost(t)
+	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
+	given := harness.Attributes{
+		"vhost": v.Name, "name": "order", "delays": harness.TextSet("500ms"), "queue_name": "order.delay.queue",
 		"delivery_exchange":        "order.close.exchange",
 		"create_delivery_exchange": false, "dead_letter_routing_key": "order.close.queue", "park_unroutable": false,
 	}
-	if text := errorText(p.apply(t.Context(), p.plan(t.Context(), given))); !strings.Contains(text,
+	if text := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), given))); !strings.Contains(text,
 		"does not exist, and create_delivery_exchange is false. Declare it first, as a durable exchange, or let the "+
 			"ladder create it") {
 		t.Fatalf("without the delivery exchange: %q", text)
 	}
-	v.declareExchange("order.close.exchange", "direct")
-	p.mustApply(given)
-	p.mustBeSettled(given)
-	arrivals := v.collect("order.close.exchange", "order.close.queue")
+	v.DeclareExchange("order.close.exchange", "direct")
+	p.MustApply(given)
+	p.MustBeSettled(given)
+	arrivals := v.Collect("order.close.exchange", "order.close.queue")
 	for i, key := range []string{"500ms", "500ms.order.17"} {
-		sent := brokerTime()
-		v.publish("order.entry", key, key)
-		a := v.arrived(arrivals, i+1)[i]
+		sent := harness.BrokerTime()
+		v.Publish("order.entry", key, key)
+		a := v.Arrived(arrivals, i+1)[i]
 		if took := a.At.Sub(sent); took < 500*time.Millisecond || a.RoutingKey != "order.close.queue" {
 			t.Errorf("%s arrived after %s with key %q", key, took, a.RoutingKey)
 		}
 	}
 
-	imported := newProtocolOf(t, ladderType, v.broker, nil)
-	noErrors(t, imported.importIdentity(t.Context(), v.name, "order.entry"))
-	imported.mustBeSettled(given)
+	imported := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
+	harness.NoErrors(t, imported.ImportIdentity(t.Context(), v.Name, "order.entry"))
+	imported.MustBeSettled(given)
 
 	// Without the fixed key, a direct exchange could not deliver.
-	noErrors(t, p.refresh(t.Context()))
-	noErrors(t, p.apply(t.Context(), p.plan(t.Context(), nil)))
+	harness.NoErrors(t, p.Refresh(t.Context()))
+	harness.NoErrors(t, p.Apply(t.Context(), p.Plan(t.Context(), nil)))
 	delete(given, "dead_letter_routing_key")
-	if text := errorText(p.apply(t.Context(), p.plan(t.Context(), given))); !strings.Contains(text,
+	if text := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), given))); !strings.Contains(text,
 		`is of type "direct"`) {
 		t.Errorf("before a direct exchange: %q", text)
 	}
@@ -179,34 +184,36 @@ func TestLadderLosesNoMessageWithADelay(t *testing.T) {
 	for _, queueType := range []string{"quorum", "classic"} {
 		t.Run(queueType, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			p := newProtocolOf(t, ladderType, v.broker, nil)
-			before := attributes{"vhost": v.name, "name": "t", "delays": textSet("1s", "4s"), "queue_type": queueType}
-			after := before.with(attributes{"delays": textSet("1s", "2s")})
-			p.mustApply(before)
-			there := v.objects()
-			arrivals := v.collect("t.delivery", "*.here")
-			v.publish("t.entry", "4s.here", "a")
+			v := harness.NewVhost(t)
+			p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
+			before := harness.Attributes{"vhost": v.Name, "name": "t", "delays": harness.TextSet("1s", "4s"),
+				"queue_type": queueType}
+			after := before.With(harness.Attributes{"delays": harness.TextSet("1s", "2s")})
+			p.MustApply(before)
+			there := v.Objects()
+			arrivals := v.Collect("t.delivery", "*.here")
+			v.Publish("t.entry", "4s.here", "a")
 
-			noErrors(t, p.refresh(t.Context()))
-			text := errorText(p.apply(t.Context(), p.plan(t.Context(), after)))
+			harness.NoErrors(t, p.Refresh(t.Context()))
+			text := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), after)))
 			if !strings.Contains(text, "was not changed, and nothing of it is gone") ||
 				!strings.Contains(text, `queue "t.delay-4s": 1`) || !strings.Contains(text, "drain_timeout") {
 				t.Fatalf("got %q", text)
 			}
-			v.mustHold(there)
-			p.mustBeSettled(before)
+			v.MustHold(there)
+			p.MustBeSettled(before)
 
-			v.publish("t.entry", "4s.here", "b")
+			v.Publish("t.entry", "4s.here", "b")
 			started := time.Now()
-			p.mustApply(after.with(attributes{"drain_timeout": "1m"}))
+			p.MustApply(after.With(harness.Attributes{"drain_timeout": "1m"}))
 			if waited := time.Since(started); waited < 3*time.Second {
 				t.Errorf("the apply took %s, less than the message had to wait", waited)
 			}
-			v.arrived(arrivals, 2)
-			p.mustBeSettled(after.with(attributes{"drain_timeout": "1m"}))
-			v.mustHold(expandLadder(t, delay.LadderConfig{Vhost: v.name, Name: "t", Delays: []string{"1s", "2s"},
-				QueueType: delay.QueueType(queueType), CreateDeliveryExchange: true, ParkUnroutable: true}))
+			v.Arrived(arrivals, 2)
+			p.MustBeSettled(after.With(harness.Attributes{"drain_timeout": "1m"}))
+			v.MustHold(harness.ExpandLadder(t, delay.LadderConfig{Vhost: v.Name, Name: "t",
+				Delays: []string{"1s", "2s"}, QueueType: delay.QueueType(queueType), CreateDeliveryExchange: true,
+				ParkUnroutable: true}))
 		})
 	}
 }
@@ -215,100 +222,103 @@ func TestLadderLosesNoMessageWithADelay(t *testing.T) {
 // an apply removes it and nothing else.
 func TestImportLadderWithForeignBinding(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	retry := attributes{"vhost": v.name, "name": "retry", "delays": textSet("5s", "30s")}
-	newProtocolOf(t, ladderType, v.broker, nil).mustApply(retry)
-	newProtocolOf(t, ladderType, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "jobs",
-		"delays": textSet("1m", "5s")})
-	there := v.exported()
-	v.bind("retry.entry", "1m.*.#", "queue", "jobs.delay-1m")
-	v.bind("retry.entry", "5s.*.#", "queue", "jobs.delay-5s")
+	v := harness.NewVhost(t)
+	retry := harness.Attributes{"vhost": v.Name, "name": "retry", "delays": harness.TextSet("5s", "30s")}
+	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(retry)
+	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name,
+		"name": "jobs", "delays": harness.TextSet("1m", "5s")})
+	there := v.Exported()
+	v.Bind("retry.entry", "1m.*.#", "queue", "jobs.delay-1m")
+	v.Bind("retry.entry", "5s.*.#", "queue", "jobs.delay-5s")
 
-	p := newProtocolOf(t, ladderType, v.broker, nil)
-	noErrors(t, p.importState(t.Context(), importID(v.name, "retry.entry")))
-	noErrors(t, p.refresh(t.Context()))
-	todo := p.plan(t.Context(), retry)
-	noErrors(t, todo.diagnostics)
-	if todo.replace || todo.isEmpty(p.state) {
-		t.Fatalf("the foreign bindings are no drift: replaced %t, %s", todo.replace, warningText(todo.diagnostics))
+	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
+	harness.NoErrors(t, p.ImportState(t.Context(), harness.ImportID(v.Name, "retry.entry")))
+	harness.NoErrors(t, p.Refresh(t.Context()))
+	todo := p.Plan(t.Context(), retry)
+	harness.NoErrors(t, todo.Diagnostics)
+	if todo.Replace || todo.IsEmpty(p.State) {
+		t.Fatalf("the foreign bindings are no drift: replaced %t, %s", todo.Replace,
+			harness.WarningText(todo.Diagnostics))
 	}
-	noErrors(t, p.apply(t.Context(), todo))
-	p.mustBeSettled(retry)
-	v.mustExport(there)
+	harness.NoErrors(t, p.Apply(t.Context(), todo))
+	p.MustBeSettled(retry)
+	v.MustExport(there)
 }
 
 // What a change of the ladder means: another entry is a new ladder, all else changes in place.
 func TestLadderReplacement(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	p := newProtocolOf(t, ladderType, v.broker, nil)
-	given := attributes{"vhost": v.name, "name": "t", "delays": textSet("1h")}
-	p.mustApply(given)
+	v := harness.NewVhost(t)
+	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
+	given := harness.Attributes{"vhost": v.Name, "name": "t", "delays": harness.TextSet("1h")}
+	p.MustApply(given)
 	for name, test := range map[string]struct {
-		change  attributes
+		change  harness.Attributes
 		replace bool
 	}{
-		"another delay":           {attributes{"delays": textSet("2h")}, false},
-		"a further delay":         {attributes{"delays": textSet("1h", "2h")}, false},
-		"the same under its name": {attributes{"queue_name": "t.delay-%s"}, false},
-		"other settings":          {attributes{"adopt": true, "force_destroy": true, "drain_timeout": "1m"}, false},
-		"the delivery exchange":   {attributes{"create_delivery_exchange": false}, false},
-		"other names":             {attributes{"queue_name": "t.rung-%s"}, false},
-		"another entry":           {attributes{"entry_exchange": "t.in"}, true},
-		"another delivery":        {attributes{"delivery_exchange": "t.out"}, false},
-		"a fixed key":             {attributes{"dead_letter_routing_key": "k"}, false},
-		"another type":            {attributes{"queue_type": "classic"}, false},
-		"a limit":                 {attributes{"max_length": 5}, false},
-		"a leader locator":        {attributes{"queue_leader_locator": "balanced"}, false},
-		"a group size":            {attributes{"quorum_initial_group_size": 3}, false},
-		"no parking":              {attributes{"park_unroutable": false}, false},
-		"a new name":              {attributes{"name": "u"}, true},
-		"names and a delay":       {attributes{"queue_name": "t.rung-%s", "delays": textSet("2h")}, false},
+		"another delay":           {harness.Attributes{"delays": harness.TextSet("2h")}, false},
+		"a further delay":         {harness.Attributes{"delays": harness.TextSet("1h", "2h")}, false},
+		"the same under its name": {harness.Attributes{"queue_name": "t.delay-%s"}, false},
+		"other settings": {harness.Attributes{"adopt": true, "force_destroy": true, "drain_timeout": "1m"},
+			false},
+		"the delivery exchange": {harness.Attributes{"create_delivery_exchange": false}, false},
+		"other names":           {harness.Attributes{"queue_name": "t.rung-%s"}, false},
+		"another entry":         {harness.Attributes{"entry_exchange": "t.in"}, true},
+		"another delivery":      {harness.Attributes{"delivery_exchange": "t.out"}, false},
+		"a fixed key":           {harness.Attributes{"dead_letter_routing_key": "k"}, false},
+		"another type":          {harness.Attributes{"queue_type": "classic"}, false},
+		"a limit":               {harness.Attributes{"max_length": 5}, false},
+		"a leader locator":      {harness.Attributes{"queue_leader_locator": "balanced"}, false},
+		"a group size":          {harness.Attributes{"quorum_initial_group_size": 3}, false},
+		"no parking":            {harness.Attributes{"park_unroutable": false}, false},
+		"a new name":            {harness.Attributes{"name": "u"}, true},
+		"names and a delay": {harness.Attributes{"queue_name": "t.rung-%s", "delays": harness.TextSet("2h")},
+			false},
 	} {
-		todo := p.plan(t.Context(), given.with(test.change))
-		if noErrors(t, todo.diagnostics); todo.replace != test.replace {
-			t.Errorf("%s: replace is %t", name, todo.replace)
+		todo := p.Plan(t.Context(), given.With(test.change))
+		if harness.NoErrors(t, todo.Diagnostics); todo.Replace != test.replace {
+			t.Errorf("%s: replace is %t", name, todo.Replace)
 		}
 	}
-	without := given.with(attributes{"create_delivery_exchange": false})
-	p.mustApply(without)
-	p.mustApply(given)
-	fixed := given.with(attributes{"queue_name": "t.delay-1h"})
-	p.mustBeSettled(given)
-	other := fixed.with(attributes{"delays": textSet("2h")})
-	todo := p.plan(t.Context(), other)
-	text := warningText(todo.diagnostics)
-	if todo.replace || !strings.Contains(text, `because delays changes from ["1h"] to ["2h"]`) {
-		t.Errorf("a queue with a fixed name gets another TTL: replaced %t, %s", todo.replace, text)
+	without := given.With(harness.Attributes{"create_delivery_exchange": false})
+	p.MustApply(without)
+	p.MustApply(given)
+	fixed := given.With(harness.Attributes{"queue_name": "t.delay-1h"})
+	p.MustBeSettled(given)
+	other := fixed.With(harness.Attributes{"delays": harness.TextSet("2h")})
+	todo := p.Plan(t.Context(), other)
+	text := harness.WarningText(todo.Diagnostics)
+	if todo.Replace || !strings.Contains(text, `because delays changes from ["1h"] to ["2h"]`) {
+		t.Errorf("a queue with a fixed name gets another TTL: replaced %t, %s", todo.Replace, text)
 	}
-	p.mustApply(other)
-	p.mustBeSettled(other)
+	p.MustApply(other)
+	p.MustBeSettled(other)
 }
 
 // A queue of somebody else has the name of an added delay. The apply refuses it before anything is written, or adopts
 // it if it is exactly right.
 func TestLadderAddsNoDelayThatExists(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	p := newProtocolOf(t, ladderType, v.broker, nil)
-	given := attributes{"vhost": v.name, "name": "t", "delays": textSet("1h")}
-	p.mustApply(given)
-	both := expandLadder(t, delay.LadderConfig{Vhost: v.name, Name: "t", Delays: []string{"1h", "2h"},
+	v := harness.NewVhost(t)
+	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
+	given := harness.Attributes{"vhost": v.Name, "name": "t", "delays": harness.TextSet("1h")}
+	p.MustApply(given)
+	both := harness.ExpandLadder(t, delay.LadderConfig{Vhost: v.Name, Name: "t", Delays: []string{"1h", "2h"},
 		CreateDeliveryExchange: true, ParkUnroutable: true})
-	v.do(plan.DeclareQueue{Queue: both.Queues["t.delay-2h"]})
-	there := v.objects()
-	more := given.with(attributes{"delays": textSet("1h", "2h")})
-	apply := func(given attributes) []*tfprotov6.Diagnostic {
-		noErrors(t, p.refresh(t.Context()))
-		return p.apply(t.Context(), p.plan(t.Context(), given))
+	v.Do(plan.DeclareQueue{Queue: both.Queues["t.delay-2h"]})
+	there := v.Objects()
+	more := given.With(harness.Attributes{"delays": harness.TextSet("1h", "2h")})
+	apply := func(given harness.Attributes) []*tfprotov6.Diagnostic {
+		harness.NoErrors(t, p.Refresh(t.Context()))
+		return p.Apply(t.Context(), p.Plan(t.Context(), given))
 	}
-	if text := errorText(apply(more)); !strings.Contains(text, "Objects of the ladder exist already") ||
+	if text := harness.ErrorText(apply(more)); !strings.Contains(text, "Objects of the ladder exist already") ||
 		!strings.Contains(text, `queue "t.delay-2h"`) || !strings.Contains(text, "adopt = true") {
 		t.Errorf("got %q", text)
 	}
-	v.mustHold(there)
-	noErrors(t, apply(more.with(attributes{"adopt": true})))
-	v.mustHold(both)
+	v.MustHold(there)
+	harness.NoErrors(t, apply(more.With(harness.Attributes{"adopt": true})))
+	v.MustHold(both)
 }
 
 // Rejected messages come back: the queue of the consumer dead-letters to the entry, with a key that asks for a delay.
@@ -325,13 +335,13 @@ func TestLadderBringsRejectedMessagesBack(t *testing.T) {
 // bringRejectedMessagesBack rejects messages, which come back after the delay.
 func bringRejectedMessagesBack(t *testing.T, queueType string) {
 	t.Parallel()
-	v := newVhost(t)
-	newProtocolOf(t, ladderType, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "retry",
-		"delays": textSet("300ms", "5s"), "queue_type": queueType})
-	v.declareQueue("orders", map[string]any{"x-queue-type": queueType, "x-dead-letter-exchange": "retry.entry",
+	v := harness.NewVhost(t)
+	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name,
+		"name": "retry", "delays": harness.TextSet("300ms", "5s"), "queue_type": queueType})
+	v.DeclareQueue("orders", map[string]any{"x-queue-type": queueType, "x-dead-letter-exchange": "retry.entry",
 		"x-dead-letter-routing-key": "300ms.orders"})
-	v.bind("retry.delivery", "*.orders", "queue", "orders")
-	channel, err := v.conn.Channel()
+	v.Bind("retry.delivery", "*.orders", "queue", "orders")
+	channel, err := v.Conn.Channel()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +350,7 @@ func bringRejectedMessagesBack(t *testing.T, queueType string) {
 		t.Fatal(err)
 	}
 	last := time.Now()
-	v.publish("", "orders", "fails three times")
+	v.Publish("", "orders", "fails three times")
 	for attempt := range 4 {
 		d, took := next(v, deliveries), time.Duration(0)
 		took, last = time.Since(last), time.Now()
@@ -361,13 +371,13 @@ func bringRejectedMessagesBack(t *testing.T, queueType string) {
 	}
 }
 
-func next(v *vhost, deliveries <-chan amqp.Delivery) amqp.Delivery {
-	v.Helper()
+func next(v *harness.Vhost, deliveries <-chan amqp.Delivery) amqp.Delivery {
+	v.T.Helper()
 	select {
 	case d := <-deliveries:
 		return d
-	case <-time.After(patience):
-		v.Fatal("the message does not come back")
+	case <-time.After(harness.Patience):
+		v.T.Fatal("the message does not come back")
 		panic("unreachable")
 	}
 }
@@ -387,16 +397,16 @@ func timesExpired(d amqp.Delivery) (times int64) {
 // Removing a delay waits in an update, which has to have the time.
 func TestDrainFitsIntoUpdate(t *testing.T) {
 	for timeout, fits := range map[string]bool{"10m": false, "11m": true} {
-		p := newServerOf(t, ladderType)
-		typ, ok := p.resource.AttributeTypes["timeouts"].(tftypes.Object)
+		p := harness.NewServerOf(t, harness.LadderType)
+		typ, ok := p.Resource.AttributeTypes["timeouts"].(tftypes.Object)
 		if !ok {
-			t.Fatalf("timeouts are of type %s", p.resource.AttributeTypes["timeouts"])
+			t.Fatalf("timeouts are of type %s", p.Resource.AttributeTypes["timeouts"])
 		}
-		todo := p.plan(t.Context(), attributes{
-			"name": "t", "delays": textSet("1s"), "drain_timeout": "10m",
-			"timeouts": object(t, typ, attributes{"update": timeout}),
+		todo := p.Plan(t.Context(), harness.Attributes{
+			"name": "t", "delays": harness.TextSet("1s"), "drain_timeout": "10m",
+			"timeouts": harness.NewObject(t, typ, harness.Attributes{"update": timeout}),
 		})
-		if got := errorText(todo.diagnostics); (got == "") != fits || !fits &&
+		if got := harness.ErrorText(todo.Diagnostics); (got == "") != fits || !fits &&
 			!strings.Contains(got, "does not fit into timeouts.update") {
 			t.Errorf("with timeouts.update = %s: %q", timeout, got)
 		}
@@ -406,30 +416,30 @@ func TestDrainFitsIntoUpdate(t *testing.T) {
 // The life of a ladder as a user with the permissions that the page gives for it.
 func TestLadderPermissions(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	u := newUser(t, v.broker, v.name)
-	u.grant(permissionsOf(t, "ladders"))
-	p := newProtocolOf(t, ladderType, u.broker(), nil)
-	before := attributes{"vhost": v.name, "name": "retry", "delays": textSet("5s", "1h30m")}
-	p.mustApply(before)
-	p.mustBeSettled(before)
-	v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "retry.delay-5s"}}, plan.DeleteExchange{Name: "retry.entry"})
-	p.mustApply(before)
-	after := before.with(attributes{"delays": textSet("5s", "200ms")})
-	p.mustApply(after)
-	p.mustBeSettled(after)
-	imported := newProtocolOf(t, ladderType, u.broker(), nil)
-	noErrors(t, imported.importState(t.Context(), importID(v.name, "retry.entry")))
-	imported.mustBeSettled(after)
-	p.mustApply(nil)
-	v.mustHold(topology.New())
+	v := harness.NewVhost(t)
+	u := harness.NewUser(t, v.Broker, v.Name)
+	u.Grant(permissionsOf(t, "ladders"))
+	p := harness.NewProtocolOf(t, harness.LadderType, u.Broker(), nil)
+	before := harness.Attributes{"vhost": v.Name, "name": "retry", "delays": harness.TextSet("5s", "1h30m")}
+	p.MustApply(before)
+	p.MustBeSettled(before)
+	v.Do(plan.DeleteQueue{Queue: topology.Queue{Name: "retry.delay-5s"}}, plan.DeleteExchange{Name: "retry.entry"})
+	p.MustApply(before)
+	after := before.With(harness.Attributes{"delays": harness.TextSet("5s", "200ms")})
+	p.MustApply(after)
+	p.MustBeSettled(after)
+	imported := harness.NewProtocolOf(t, harness.LadderType, u.Broker(), nil)
+	harness.NoErrors(t, imported.ImportState(t.Context(), harness.ImportID(v.Name, "retry.entry")))
+	imported.MustBeSettled(after)
+	p.MustApply(nil)
+	v.MustHold(topology.New())
 }
 
 // The eighteen delay levels of RocketMQ, as the example has them.
 func TestLadderOfEighteen(t *testing.T) {
 	t.Parallel()
 	example := regexp.MustCompile(`(?s)"rocketmq" \{.*?delays = \[(.*?)\]`).FindStringSubmatch(
-		readExample(t, "resources/rabbitmqdelay_ladder", "resource.tf"))
+		docstest.ReadExample(t, "resources/rabbitmqdelay_ladder", "resource.tf"))
 	if example == nil {
 		t.Fatal("the example is gone")
 	}
@@ -441,18 +451,18 @@ func TestLadderOfEighteen(t *testing.T) {
 		want) {
 		t.Fatalf("the example has %q, want %q", delays, want)
 	}
-	v := newVhost(t)
-	p := newProtocolOf(t, ladderType, v.broker, nil)
-	given := attributes{"vhost": v.name, "name": "rocketmq", "delays": textSet(delays...)}
-	p.mustApply(given)
-	p.mustBeSettled(given)
-	v.mustExport(expandLadder(t, delay.LadderConfig{Vhost: v.name, Name: "rocketmq", Delays: delays,
+	v := harness.NewVhost(t)
+	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
+	given := harness.Attributes{"vhost": v.Name, "name": "rocketmq", "delays": harness.TextSet(delays...)}
+	p.MustApply(given)
+	p.MustBeSettled(given)
+	v.MustExport(harness.ExpandLadder(t, delay.LadderConfig{Vhost: v.Name, Name: "rocketmq", Delays: delays,
 		CreateDeliveryExchange: true, ParkUnroutable: true}))
-	arrivals := v.collect("rocketmq.delivery", "*.here")
-	sent := brokerTime()
-	v.publish("rocketmq.entry", "1s.here", "")
-	if after := v.arrived(arrivals, 1)[0].At.Sub(sent); after < time.Second {
+	arrivals := v.Collect("rocketmq.delivery", "*.here")
+	sent := harness.BrokerTime()
+	v.Publish("rocketmq.entry", "1s.here", "")
+	if after := v.Arrived(arrivals, 1)[0].At.Sub(sent); after < time.Second {
 		t.Errorf("the message arrived after %s", after)
 	}
-	p.mustApply(nil)
+	p.MustApply(nil)
 }

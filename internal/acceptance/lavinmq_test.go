@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 )
 
@@ -12,21 +14,22 @@ import (
 // says so, and nothing is changed. A run asks RabbitMQ once who it is.
 func TestLavinMQ(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	v.declareQueue("orders", nil)
-	given := attributes{"vhost": v.name, "name": "t", "levels": 3}
-	ladder := attributes{"vhost": v.name, "name": "l", "delays": textSet("5s")}
-	destination := attributes{"vhost": v.name, "delivery_exchange": "t.delivery", "levels": 3, "address": "orders",
-		"queue": "orders"}
-	forced := attributes{"force_destroy": true}
-	ofRabbitMQ := map[string]*protocol{cascadeType: newProtocol(t, v.broker, nil), destinationType: v.destination()}
-	ofRabbitMQ[cascadeType].mustApply(given.with(forced))
-	ofRabbitMQ[destinationType].mustApply(destination.with(forced))
-	before := v.objects()
+	v := harness.NewVhost(t)
+	v.DeclareQueue("orders", nil)
+	given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 3}
+	ladder := harness.Attributes{"vhost": v.Name, "name": "l", "delays": harness.TextSet("5s")}
+	destination := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 3,
+		"address": "orders", "queue": "orders"}
+	forced := harness.Attributes{"force_destroy": true}
+	ofRabbitMQ := map[string]*harness.Protocol{harness.CascadeType: harness.NewProtocol(t, v.Broker, nil),
+		harness.DestinationType: v.Destination()}
+	ofRabbitMQ[harness.CascadeType].MustApply(given.With(forced))
+	ofRabbitMQ[harness.DestinationType].MustApply(destination.With(forced))
+	before := v.Objects()
 
 	var isLavinMQ atomic.Bool
 	var asked atomic.Int32
-	front := newRewriter(t, v.broker, func(path string, object map[string]any) {
+	front := harness.NewRewriter(t, v.Broker, func(path string, object map[string]any) {
 		if path != "/api/overview" {
 			return
 		}
@@ -37,30 +40,31 @@ func TestLavinMQ(t *testing.T) {
 		}
 	})
 	isLavinMQ.Store(true)
-	fresh := func(typeName string) *protocol { return newProtocolOf(t, typeName, front, nil) }
-	there := func(typeName string) *protocol { return ofRabbitMQ[typeName].with(front, nil) }
+	fresh := func(typeName string) *harness.Protocol { return harness.NewProtocolOf(t, typeName, front, nil) }
+	there := func(typeName string) *harness.Protocol { return ofRabbitMQ[typeName].With(front, nil) }
 	destroy := func(typeName string) []*tfprotov6.Diagnostic {
 		p := there(typeName)
-		return p.apply(t.Context(), p.plan(t.Context(), nil))
+		return p.Apply(t.Context(), p.Plan(t.Context(), nil))
 	}
-	unseen := newProtocolOf(t, ladderType, v.broker, nil).plan(t.Context(), ladder)
-	other := given.with(attributes{"name": "u"})
-	entry := attributes{"vhost": v.name, "entry_exchange": "t.delay-02"}
+	unseen := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).Plan(t.Context(), ladder)
+	other := given.With(harness.Attributes{"name": "u"})
+	entry := harness.Attributes{"vhost": v.Name, "entry_exchange": "t.delay-02"}
 	for what, diagnostics := range map[string][]*tfprotov6.Diagnostic{
-		"the plan of a cascade":      fresh(cascadeType).plan(t.Context(), other).diagnostics,
-		"the plan of a ladder":       fresh(ladderType).plan(t.Context(), ladder).diagnostics,
-		"the plan of a destination":  fresh(destinationType).plan(t.Context(), destination).diagnostics,
-		"an apply":                   fresh(ladderType).apply(t.Context(), unseen),
-		"a refresh of a cascade":     there(cascadeType).refresh(t.Context()),
-		"a refresh of a destination": there(destinationType).refresh(t.Context()),
-		"a destroy of a cascade":     destroy(cascadeType),
-		"a destroy of a destination": destroy(destinationType),
-		"an import":                  fresh(cascadeType).importState(t.Context(), importID(v.name, "t.delay-02")),
-		"a data source":              fresh(cascadeType).read(t.Context(), cascadeType, entry),
-		"a probe": fresh(cascadeType).read(t.Context(), "rabbitmqdelay_probe",
-			entry.with(attributes{"delay": "1s"})),
+		"the plan of a cascade":      fresh(harness.CascadeType).Plan(t.Context(), other).Diagnostics,
+		"the plan of a ladder":       fresh(harness.LadderType).Plan(t.Context(), ladder).Diagnostics,
+		"the plan of a destination":  fresh(harness.DestinationType).Plan(t.Context(), destination).Diagnostics,
+		"an apply":                   fresh(harness.LadderType).Apply(t.Context(), unseen),
+		"a refresh of a cascade":     there(harness.CascadeType).Refresh(t.Context()),
+		"a refresh of a destination": there(harness.DestinationType).Refresh(t.Context()),
+		"a destroy of a cascade":     destroy(harness.CascadeType),
+		"a destroy of a destination": destroy(harness.DestinationType),
+		"an import": fresh(harness.CascadeType).ImportState(t.Context(),
+			harness.ImportID(v.Name, "t.delay-02")),
+		"a data source": fresh(harness.CascadeType).Read(t.Context(), harness.CascadeType, entry),
+		"a probe": fresh(harness.CascadeType).Read(t.Context(), "rabbitmqdelay_probe",
+			entry.With(harness.Attributes{"delay": "1s"})),
 	} {
-		text := errorText(diagnostics)
+		text := harness.ErrorText(diagnostics)
 		for _, says := range []string{"the broker is LavinMQ", "it is LavinMQ 2.9.1", "ignores if-empty",
 			"dead-letters at most once", "takes the queue type quorum", "Give the endpoint of a RabbitMQ"} {
 			if strings.Count(text, says) != 1 {
@@ -68,14 +72,14 @@ func TestLavinMQ(t *testing.T) {
 			}
 		}
 	}
-	v.mustHold(before)
+	v.MustHold(before)
 
 	isLavinMQ.Store(false)
 	asked.Store(0)
-	p := there(cascadeType)
-	noErrors(t, p.refresh(t.Context()))
-	noErrors(t, p.read(t.Context(), cascadeType, entry))
-	p.planOn(t.Context(), p.state, p.private, object(t, p.resource, given))
+	p := there(harness.CascadeType)
+	harness.NoErrors(t, p.Refresh(t.Context()))
+	harness.NoErrors(t, p.Read(t.Context(), harness.CascadeType, entry))
+	p.PlanOn(t.Context(), p.State, p.Private, harness.NewObject(t, p.Resource, given))
 	if n := asked.Load(); n != 1 {
 		t.Errorf("a run asks %d times who the broker is", n)
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
@@ -85,9 +87,9 @@ type whatIsLeft struct {
 
 // load is a cascade with a stream of messages.
 type load struct {
-	*vhost
-	*protocol
-	given     attributes
+	*harness.Vhost
+	*harness.Protocol
+	given     harness.Attributes
 	desired   topology.Topology
 	collector *brokertest.Collector
 	random    *rand.Rand
@@ -102,19 +104,19 @@ type load struct {
 
 func newLoad(t *testing.T, queueType delay.QueueType) *load {
 	t.Helper()
-	v := newVhost(t)
+	v := harness.NewVhost(t)
 	ctx, stop := context.WithCancel(t.Context())
 	l := &load{
-		vhost: v, protocol: newProtocol(t, v.broker, nil), stop: stop,
-		given: attributes{"vhost": v.name, "name": "t", "levels": loadLevels, "resolution": loadUnit.String(),
+		Vhost: v, Protocol: harness.NewProtocol(t, v.Broker, nil), stop: stop,
+		given: harness.Attributes{"vhost": v.Name, "name": "t", "levels": loadLevels, "resolution": loadUnit.String(),
 			"queue_type": string(queueType), "lookahead": loadLevels},
-		desired: expand(t, delay.Config{Name: "t", Vhost: v.name, Levels: loadLevels, Resolution: loadUnit,
+		desired: harness.Expand(t, delay.Config{Name: "t", Vhost: v.Name, Levels: loadLevels, Resolution: loadUnit,
 			QueueType:              queueType,
 			CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true}),
 		random: rand.New(rand.NewPCG(3, uint64(len(queueType)))), //nolint:gosec // to be repeatable
 	}
-	l.mustApply(l.given)
-	l.collector = l.collect("t.delivery", destination(loadLevels, "here"))
+	l.MustApply(l.given)
+	l.collector = l.Collect("t.delivery", harness.DestinationKey(loadLevels, "here"))
 	for range loadPublishers {
 		l.publishers.Go(func() { l.publish(ctx) })
 	}
@@ -139,26 +141,26 @@ func (l *load) publish(ctx context.Context) {
 	for ctx.Err() == nil {
 		if publisher == nil {
 			var err error
-			if connection, err = l.broker.Dial(l.vhost.name); err == nil {
+			if connection, err = l.Broker.Dial(l.Vhost.Name); err == nil {
 				publisher, err = brokertest.NewPublisher(connection)
 			}
 			if err != nil {
-				l.Errorf("connect: %v", err)
+				l.Vhost.T.Errorf("connect: %v", err)
 				return
 			}
 		}
 		delay := time.Duration(rand.IntN(1<<loadLevels)) * loadUnit
-		key, err := binary(loadLevels, loadUnit).RoutingKey(delay, "here")
+		key, err := harness.BinaryScale(loadLevels, loadUnit).RoutingKey(delay, "here")
 		if err != nil {
-			l.Error(err)
+			l.Vhost.T.Error(err)
 			return
 		}
 		l.mutex.Lock()
 		number := len(l.sent)
-		l.sent = append(l.sent, sentMessage{delay, brokerTime()})
+		l.sent = append(l.sent, sentMessage{delay, harness.BrokerTime()})
 		l.mutex.Unlock()
-		err = publisher.Publish(l.vhost.Context(), l.desired.Entry, key, amqp.Publishing{DeliveryMode: amqp.Persistent,
-			Body: strconv.AppendInt(nil, int64(number), 10)})
+		err = publisher.Publish(l.Vhost.T.Context(), l.desired.Entry, key,
+			amqp.Publishing{DeliveryMode: amqp.Persistent, Body: strconv.AppendInt(nil, int64(number), 10)})
 		l.mutex.Lock()
 		switch {
 		case err == nil:
@@ -175,9 +177,9 @@ func (l *load) publish(ctx context.Context) {
 
 // goesOn waits until some messages more are confirmed.
 func (l *load) goesOn() {
-	l.vhost.Helper()
+	l.Vhost.T.Helper()
 	more := l.count() + 20
-	l.eventually("the stream goes on", func() bool { return l.count() > more })
+	l.Eventually("the stream goes on", func() bool { return l.count() > more })
 }
 
 func (l *load) count() int {
@@ -187,16 +189,16 @@ func (l *load) count() int {
 }
 
 func (l *load) damageBindings(round int) {
-	have := l.objects().Bindings
+	have := l.Objects().Bindings
 	bindings := slices.DeleteFunc(l.desired.Bindings.Sorted(), func(b topology.Binding) bool {
 		return !have.Has(b) || b.Source == "t.unroutable"
 	})
 	for range 1 + round%3 {
 		b := bindings[l.random.IntN(len(bindings))]
-		l.do(plan.Unbind{Binding: b})
+		l.Do(plan.Unbind{Binding: b})
 		if round%2 == 0 {
 			b.RoutingKey += ".foreign"
-			l.do(plan.Bind{Binding: b})
+			l.Do(plan.Bind{Binding: b})
 		}
 	}
 }
@@ -204,54 +206,54 @@ func (l *load) damageBindings(round int) {
 // damageExchange deletes a level exchange, or puts one without an alternate exchange in its place.
 func (l *load) damageExchange(round int) {
 	name := fmt.Sprintf("t.delay-%02d", l.random.IntN(loadLevels))
-	l.do(plan.DeleteExchange{Name: name})
+	l.Do(plan.DeleteExchange{Name: name})
 	if round%2 == 0 && l.given["queue_type"] == "quorum" {
 		wrong := l.desired.Exchanges[name]
 		wrong.Arguments = nil
-		l.do(plan.DeclareExchange{Exchange: wrong})
+		l.Do(plan.DeclareExchange{Exchange: wrong})
 	}
 }
 
 func (l *load) damageQueue(int) {
-	l.do(plan.DeleteQueue{Queue: l.desired.Queues[fmt.Sprintf("t.delay-%02d", loadVictim)]})
+	l.Do(plan.DeleteQueue{Queue: l.desired.Queues[fmt.Sprintf("t.delay-%02d", loadVictim)]})
 }
 
 // repair applies until there is nothing to do. In every other round the first attempt is stopped in the
 // middle. A repair that would lose something is refused until the stream has left a gap for it.
 func (l *load) repair(round int) {
-	l.vhost.Helper()
+	l.Vhost.T.Helper()
 	if round%2 == 1 {
-		noErrors(l.vhost, l.refresh(l.vhost.Context()))
-		todo := l.plan(l.vhost.Context(), l.given)
-		ctx, cancel := context.WithTimeout(l.vhost.Context(), time.Duration(l.random.IntN(60))*time.Millisecond)
-		l.apply(ctx, todo)
+		harness.NoErrors(l.Vhost.T, l.Refresh(l.Vhost.T.Context()))
+		todo := l.Plan(l.Vhost.T.Context(), l.given)
+		ctx, cancel := context.WithTimeout(l.Vhost.T.Context(), time.Duration(l.random.IntN(60))*time.Millisecond)
+		l.Apply(ctx, todo)
 		cancel()
 	}
 	var text string
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		noErrors(l.vhost, l.refresh(l.vhost.Context()))
-		if text = errorText(l.apply(l.vhost.Context(), l.plan(l.vhost.Context(), l.given))); text == "" {
-			l.mustBeSettled(l.given)
+	for deadline := time.Now().Add(harness.Patience); time.Now().Before(deadline); {
+		harness.NoErrors(l.Vhost.T, l.Refresh(l.Vhost.T.Context()))
+		if text = harness.ErrorText(l.Apply(l.Vhost.T.Context(), l.Plan(l.Vhost.T.Context(), l.given))); text == "" {
+			l.MustBeSettled(l.given)
 			l.goesOn()
 			return
 		}
 	}
-	l.vhost.Fatalf("the cascade cannot be repaired: %s", text)
+	l.Vhost.T.Fatalf("the cascade cannot be repaired: %s", text)
 }
 
 func (l *load) change(round int) {
-	l.vhost.Helper()
+	l.Vhost.T.Helper()
 	l.given["lookahead"] = 1 + (round+1)%loadLevels
-	l.mustApply(l.given)
+	l.MustApply(l.given)
 	l.goesOn()
 }
 
 // finish ends the stream and accounts for every message.
 func (l *load) finish(left whatIsLeft) {
-	l.vhost.Helper()
+	l.Vhost.T.Helper()
 	l.stop()
 	l.publishers.Wait()
-	parked := l.consume("t.unroutable")
+	parked := l.Consume("t.unroutable")
 	missing := func() []int {
 		seen := map[int]bool{}
 		for _, a := range slices.Concat(l.collector.Arrivals(), parked.Arrivals()) {
@@ -262,42 +264,42 @@ func (l *load) finish(left whatIsLeft) {
 	if left.lost || left.held {
 		// Everything that is on its way has arrived after the longest delay, and the rest stays where it is.
 		last := -1
-		l.eventually("nothing moves any more", func() bool {
+		l.Eventually("nothing moves any more", func() bool {
 			time.Sleep(loadUnit << loadLevels)
 			before := last
 			last = len(missing())
 			return last == before
 		})
 	} else {
-		l.eventually("everything has arrived", func() bool { return len(missing()) == 0 })
+		l.Eventually("everything has arrived", func() bool { return len(missing()) == 0 })
 	}
 
 	l.checkArrivals(parked)
 	gone := missing()
 	for _, n := range gone {
 		if (!left.lost && !left.held) || !left.passes(l.sent[n]) {
-			l.vhost.Errorf("message %d with a delay of %s is missing", n, l.sent[n].delay)
+			l.Vhost.T.Errorf("message %d with a delay of %s is missing", n, l.sent[n].delay)
 		}
 	}
 	held := 0
 	if left.held {
-		l.eventually("what is missing is held in the cascade",
+		l.Eventually("what is missing is held in the cascade",
 			func() bool { held = l.held(); return held >= len(gone) })
 	}
-	l.vhost.Logf("confirmed %d, delivered %d, parked %d, returned %d, missing %d, of these held %d; not confirmed %d",
+	l.Vhost.T.Logf("confirmed %d, delivered %d, parked %d, returned %d, missing %d, of these held %d; not confirmed %d",
 		len(l.confirmed), len(l.collector.Arrivals()), len(parked.Arrivals()), len(l.returned), len(gone), held,
 		len(l.unsure))
 }
 
 // checkArrivals makes sure that no message was early, that none came twice, and none that was returned.
 func (l *load) checkArrivals(parked *brokertest.Collector) {
-	l.vhost.Helper()
+	l.Vhost.T.Helper()
 	times := map[int]int{}
 	for _, a := range l.collector.Arrivals() {
 		n := l.number(a)
 		times[n]++
 		if took, asked := a.At.Sub(l.sent[n].at), l.sent[n].delay; took < asked {
-			l.vhost.Errorf("message %d took %s, asked was %s", n, took, asked)
+			l.Vhost.T.Errorf("message %d took %s, asked was %s", n, took, asked)
 		}
 	}
 	for _, a := range parked.Arrivals() {
@@ -305,24 +307,24 @@ func (l *load) checkArrivals(parked *brokertest.Collector) {
 	}
 	for _, n := range slices.Sorted(maps.Keys(times)) {
 		if times[n] > 1 {
-			l.vhost.Errorf("message %d arrived %d times", n, times[n])
+			l.Vhost.T.Errorf("message %d arrived %d times", n, times[n])
 		}
 	}
 	for _, n := range l.returned {
 		if times[n] > 0 {
-			l.vhost.Errorf("message %d was returned and has arrived", n)
+			l.Vhost.T.Errorf("message %d was returned and has arrived", n)
 		}
 	}
 }
 
 // held counts what the queues hold, expired messages included that nobody has taken over yet.
 func (l *load) held() (sum int) {
-	l.vhost.Helper()
+	l.Vhost.T.Helper()
 	var queues []struct {
 		Name     string
 		Messages int
 	}
-	l.get(&queues, "queues", l.vhost.name)
+	l.Get(&queues, "queues", l.Vhost.Name)
 	for _, q := range queues {
 		if q.Name != "t.unroutable" {
 			sum += q.Messages
@@ -334,7 +336,7 @@ func (l *load) held() (sum int) {
 func (l *load) number(a brokertest.Arrival) int {
 	n, err := strconv.Atoi(string(a.Body))
 	if err != nil {
-		l.vhost.Fatal(err)
+		l.Vhost.T.Fatal(err)
 	}
 	return n
 }

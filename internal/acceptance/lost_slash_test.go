@@ -4,18 +4,20 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 )
 
 // TestSlashGetsLost has gateways that do not pass on the %2F of a vhost's name: nginx may decode it and merge slashes,
 // Apache answers 404. That is no deleted vhost: the resources of the state stay there.
 func TestSlashGetsLost(t *testing.T) {
 	t.Parallel()
-	b := newVhost(t).broker
-	v := newVhostNamed(t, b, "TestSlashGetsLost/vhost")
-	given := attributes{"vhost": v.name, "name": "t", "levels": 2}
-	sound := newProtocol(t, b, nil)
-	sound.mustApply(given)
-	before := v.objects()
+	b := harness.NewVhost(t).Broker
+	v := harness.NewVhostNamed(t, b, "TestSlashGetsLost/vhost")
+	given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2}
+	sound := harness.NewProtocol(t, b, nil)
+	sound.MustApply(given)
+	before := v.Objects()
 	for name, check := range map[string]func(http.ResponseWriter, *http.Request) bool{
 		"decoded": func(_ http.ResponseWriter, r *http.Request) bool {
 			r.URL.RawPath = ""
@@ -34,21 +36,22 @@ func TestSlashGetsLost(t *testing.T) {
 		},
 	} {
 		front := *b
-		front.Endpoint = newGateway(t, b, nil, check).URL
-		p := sound.with(&front, attributes{"retry_timeout": onceMore})
+		front.Endpoint = harness.NewGateway(t, b, nil, check).URL
+		p := sound.With(&front, harness.Attributes{"retry_timeout": harness.OnceMore})
 		for operation, text := range map[string]string{
-			"refresh": errorText(p.refresh(t.Context())),
-			"destroy": errorText(p.apply(t.Context(), p.plan(t.Context(), nil))),
-			"create": errorText(newProtocol(t, &front, attributes{"retry_timeout": onceMore}).apply(t.Context(),
-				newProtocol(t, &front, nil).plan(t.Context(), given))),
+			"refresh": harness.ErrorText(p.Refresh(t.Context())),
+			"destroy": harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), nil))),
+			"create": harness.ErrorText(harness.NewProtocol(t, &front,
+				harness.Attributes{"retry_timeout": harness.OnceMore}).Apply(t.Context(),
+				harness.NewProtocol(t, &front, nil).Plan(t.Context(), given))),
 		} {
 			if !strings.Contains(text, "%2F") {
-				t.Errorf("%s, %s: %s", name, operation, oneLine(text))
+				t.Errorf("%s, %s: %s", name, operation, harness.OneLine(text))
 			}
 		}
-		if p.state.IsNull() {
+		if p.State.IsNull() {
 			t.Errorf("%s: the state is lost", name)
 		}
-		v.mustHold(before)
+		v.MustHold(before)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
@@ -25,14 +27,14 @@ func TestAccErrorsOverAMQP(t *testing.T) {
 			"set_user_limits <user>, or the broker's configuration."
 	for name, is := range map[string]struct {
 		// change makes something wrong, and returns what the probe is to go by.
-		change func(v *vhost) (b brokertest.Broker, entry string)
+		change func(v *harness.Vhost) (b brokertest.Broker, entry string)
 		// says are parts of the one error, with the vhost and the user.
 		says []string
 	}{
 		"a message that does not come back": {
-			func(v *vhost) (brokertest.Broker, string) {
-				v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "t.delay-00"}})
-				return *v.broker, "t.delay-02"
+			func(v *harness.Vhost) (brokertest.Broker, string) {
+				v.Do(plan.DeleteQueue{Queue: topology.Queue{Name: "t.delay-00"}})
+				return *v.Broker, "t.delay-02"
 			},
 			[]string{
 				"RabbitMQ: message has not arrived",
@@ -43,14 +45,14 @@ func TestAccErrorsOverAMQP(t *testing.T) {
 			},
 		},
 		"a level in the middle": {
-			func(v *vhost) (brokertest.Broker, string) { return *v.broker, "t.delay-01" },
+			func(v *harness.Vhost) (brokertest.Broker, string) { return *v.Broker, "t.delay-01" },
 			[]string{"Not the entry of a cascade", `Could not probe exchange "t.delay-01" in vhost %[1]q: the keys ` +
 				`of its bindings skip 1 digit(s), so it is a level in the middle of a cascade; the entry of the ` +
 				`cascade there is exchange "t.delay-02". Give that.`},
 		},
 		"a wrong password in the URI": {
-			func(v *vhost) (brokertest.Broker, string) {
-				b := *v.broker
+			func(v *harness.Vhost) (brokertest.Broker, string) {
+				b := *v.Broker
 				b.AMQPURI = "amqp://guest:not-the-password@" + hostAndPort(b.AMQPURI)
 				return b, "t.delay-02"
 			},
@@ -63,34 +65,34 @@ func TestAccErrorsOverAMQP(t *testing.T) {
 			},
 		},
 		"a vhost without connections": {
-			func(v *vhost) (brokertest.Broker, string) {
-				v.request("PUT", []byte(`{"value":0}`), "vhost-limits", v.name, "max-connections")
-				return v.user("management", &everything), "t.delay-02"
+			func(v *harness.Vhost) (brokertest.Broker, string) {
+				v.Request("PUT", []byte(`{"value":0}`), "vhost-limits", v.Name, "max-connections")
+				return v.User("management", &everything), "t.delay-02"
 			},
 			[]string{"RabbitMQ: limit reached", `NOT_ALLOWED - access to vhost '%[1]s' refused for user '%[2]s': ` +
 				`connection limit (0) is reached".` + limited},
 		},
 		"a vhost without queues": {
-			func(v *vhost) (brokertest.Broker, string) {
-				v.request("PUT", []byte(`{"value":0}`), "vhost-limits", v.name, "max-queues")
-				return v.user("management", &everything), "t.delay-02"
+			func(v *harness.Vhost) (brokertest.Broker, string) {
+				v.Request("PUT", []byte(`{"value":0}`), "vhost-limits", v.Name, "max-queues")
+				return v.User("management", &everything), "t.delay-02"
 			},
 			[]string{"RabbitMQ: limit reached", sending + `PRECONDITION_FAILED - cannot declare queue 'amq.gen-`,
 				`queue limit in vhost '%[1]s' (0) is reached.` + limited},
 		},
 		"a user without connections": {
-			func(v *vhost) (brokertest.Broker, string) {
-				b := v.user("management", &everything)
-				v.request("PUT", []byte(`{"value":0}`), "user-limits", b.Username, "max-connections")
+			func(v *harness.Vhost) (brokertest.Broker, string) {
+				b := v.User("management", &everything)
+				v.Request("PUT", []byte(`{"value":0}`), "user-limits", b.Username, "max-connections")
 				return b, "t.delay-02"
 			},
 			[]string{"RabbitMQ: limit reached", `NOT_ALLOWED - connection refused for user '%[2]s': user connection ` +
 				`limit (0) is reached".` + limited},
 		},
 		"a user without channels": {
-			func(v *vhost) (brokertest.Broker, string) {
-				b := v.user("management", &everything)
-				v.request("PUT", []byte(`{"value":0}`), "user-limits", b.Username, "max-channels")
+			func(v *harness.Vhost) (brokertest.Broker, string) {
+				b := v.User("management", &everything)
+				v.Request("PUT", []byte(`{"value":0}`), "user-limits", b.Username, "max-channels")
 				return b, "t.delay-02"
 			},
 			[]string{"RabbitMQ: limit reached", sending + "NOT_ALLOWED - number of channels opened for user '",
@@ -99,21 +101,22 @@ func TestAccErrorsOverAMQP(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			own := expand(t, delay.Config{Name: "t", Vhost: v.name, Levels: 3, CreateDeliveryExchange: true,
+			v := harness.NewVhost(t)
+			own := harness.Expand(t, delay.Config{Name: "t", Vhost: v.Name, Levels: 3, CreateDeliveryExchange: true,
 				StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
-			v.do(plan.Repair(own, topology.New()).Steps()...)
+			v.Do(plan.Repair(own, topology.New()).Steps()...)
 			b, entry := is.change(v)
 			var steps []resource.TestStep
 			for _, says := range is.says {
 				steps = append(steps, resource.TestStep{
-					Config: on(&b, "data \"rabbitmqdelay_probe\" \"t\" {\n  vhost = %s\n  entry_exchange = %q\n "+
-						" delay = \"1s\"\n  tolerance = \"1s\"\n}\n", quote(v.name), entry),
-					ExpectError: saying(strings.NewReplacer("%[1]q", fmt.Sprintf("%q", v.name), "%[1]s", v.name,
+					Config: harness.WithProvider(&b,
+						"data \"rabbitmqdelay_probe\" \"t\" {\n  vhost = %s\n  entry_exchange = %q\n "+
+							" delay = \"1s\"\n  tolerance = \"1s\"\n}\n", harness.Quote(v.Name), entry),
+					ExpectError: harness.Saying(strings.NewReplacer("%[1]q", fmt.Sprintf("%q", v.Name), "%[1]s", v.Name,
 						"%[2]s", b.Username).Replace(says)),
 				})
 			}
-			resource.Test(t, resource.TestCase{ProtoV6ProviderFactories: factories, Steps: steps})
+			resource.Test(t, resource.TestCase{ProtoV6ProviderFactories: harness.Providers, Steps: steps})
 		})
 	}
 }
@@ -121,40 +124,40 @@ func TestAccErrorsOverAMQP(t *testing.T) {
 // A declaration over a limit says so as well.
 func TestQueueLimit(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	v.request("PUT", []byte(`{"value":0}`), "vhost-limits", v.name, "max-queues")
-	p := newProtocol(t, v.broker, nil)
+	v := harness.NewVhost(t)
+	v.Request("PUT", []byte(`{"value":0}`), "vhost-limits", v.Name, "max-queues")
+	p := harness.NewProtocol(t, v.Broker, nil)
 	mustFail(t, "create", []string{
-		"RabbitMQ: limit reached", `declare queue "t.`, "queue limit in vhost '" + v.name + "' (0) is reached",
+		"RabbitMQ: limit reached", `declare queue "t.`, "queue limit in vhost '" + v.Name + "' (0) is reached",
 		"raise the limit: rabbitmqctl set_vhost_limits",
 	}, func() []*tfprotov6.Diagnostic {
-		return p.apply(t.Context(), p.plan(t.Context(), attributes{"vhost": v.name, "name": "t", "levels": 4}))
+		return p.Apply(t.Context(), p.Plan(t.Context(), harness.Attributes{"vhost": v.Name, "name": "t", "levels": 4}))
 	})
-	v.mustHold(topology.New())
+	v.MustHold(topology.New())
 }
 
 // A destroy that may open no connection or channel goes by the counts of the management API.
 func TestDestroyAtALimit(t *testing.T) {
 	t.Parallel()
-	for name, limit := range map[string]func(v *vhost, user string){
-		"connections of the vhost": func(v *vhost, _ string) {
-			v.request("PUT", []byte(`{"value":0}`), "vhost-limits", v.name, "max-connections")
+	for name, limit := range map[string]func(v *harness.Vhost, user string){
+		"connections of the vhost": func(v *harness.Vhost, _ string) {
+			v.Request("PUT", []byte(`{"value":0}`), "vhost-limits", v.Name, "max-connections")
 		},
-		"connections of the user": func(v *vhost, user string) {
-			v.request("PUT", []byte(`{"value":0}`), "user-limits", user, "max-connections")
+		"connections of the user": func(v *harness.Vhost, user string) {
+			v.Request("PUT", []byte(`{"value":0}`), "user-limits", user, "max-connections")
 		},
-		"channels of the user": func(v *vhost, user string) {
-			v.request("PUT", []byte(`{"value":0}`), "user-limits", user, "max-channels")
+		"channels of the user": func(v *harness.Vhost, user string) {
+			v.Request("PUT", []byte(`{"value":0}`), "user-limits", user, "max-channels")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			b := v.user("management", &everything)
-			p := newProtocol(t, &b, nil)
-			p.mustApply(attributes{"vhost": v.name, "name": "t", "levels": 3})
+			v := harness.NewVhost(t)
+			b := v.User("management", &everything)
+			p := harness.NewProtocol(t, &b, nil)
+			p.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "levels": 3})
 			limit(v, b.Username)
-			if text := errorText(p.apply(t.Context(), p.plan(t.Context(), nil))); text != "" {
+			if text := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), nil))); text != "" {
 				t.Errorf("got %s", text)
 			}
 		})
@@ -163,10 +166,10 @@ func TestDestroyAtALimit(t *testing.T) {
 
 // A time that has passed before anything begins is an error in the plan, for every resource.
 func TestTimeoutsOfNothing(t *testing.T) {
-	for typeName, configuration := range map[string]attributes{
-		cascadeType:     {"name": "t", "levels": 4},
-		ladderType:      {"name": "t", "delays": textSet("1s")},
-		destinationType: {"delivery_exchange": "t.delivery", "levels": 4, "address": "o", "queue": "q"},
+	for typeName, configuration := range map[string]harness.Attributes{
+		harness.CascadeType:     {"name": "t", "levels": 4},
+		harness.LadderType:      {"name": "t", "delays": harness.TextSet("1s")},
+		harness.DestinationType: {"delivery_exchange": "t.delivery", "levels": 4, "address": "o", "queue": "q"},
 	} {
 		for _, operation := range []string{"create", "read", "update", "delete"} {
 			for given, says := range map[string]string{
@@ -174,15 +177,15 @@ func TestTimeoutsOfNothing(t *testing.T) {
 				"-1s":  `is "-1s"; it has to be positive`,
 				"soon": `is "soon"; write a number and its unit, h, m, s or ms, such as "90s", "1h30m" or "500ms".`,
 			} {
-				p := newServerOf(t, typeName)
-				typ, ok := p.resource.AttributeTypes["timeouts"].(tftypes.Object)
+				p := harness.NewServerOf(t, typeName)
+				typ, ok := p.Resource.AttributeTypes["timeouts"].(tftypes.Object)
 				if !ok {
-					t.Fatalf("timeouts are of type %s", p.resource.AttributeTypes["timeouts"])
+					t.Fatalf("timeouts are of type %s", p.Resource.AttributeTypes["timeouts"])
 				}
-				diagnostics := p.plan(t.Context(),
-					configuration.with(attributes{"timeouts": object(t, typ,
-						attributes{operation: given})})).diagnostics
-				if text := errorText(diagnostics); len(diagnostics) != 1 || !strings.Contains(text, "timeouts."+
+				diagnostics := p.Plan(t.Context(),
+					configuration.With(harness.Attributes{"timeouts": harness.NewObject(t, typ,
+						harness.Attributes{operation: given})})).Diagnostics
+				if text := harness.ErrorText(diagnostics); len(diagnostics) != 1 || !strings.Contains(text, "timeouts."+
 					operation+" "+says) {
 					t.Errorf("%s with timeouts.%s = %q: %s", typeName, operation, given, text)
 				}
@@ -194,24 +197,26 @@ func TestTimeoutsOfNothing(t *testing.T) {
 // An import that says nothing, or not enough, gets an example of what it has to say.
 func TestImportOfNothing(t *testing.T) {
 	for typeName, example := range map[string]string{
-		cascadeType: "it has to be <vhost>/<entry exchange>, each part percent-encoded, such as " +
+		harness.CascadeType: "it has to be <vhost>/<entry exchange>, each part percent-encoded, such as " +
 			"%2F/tasks.delay-16.",
-		ladderType: "it has to be <vhost>/<entry exchange>, each part percent-encoded, such as %2F/retry.entry.",
-		destinationType: "it has to be <vhost>/<delivery exchange>/queue/<queue>/<routing key>, or with exchange in " +
+		harness.LadderType: "it has to be <vhost>/<entry exchange>, each part percent-encoded, such as " +
+			"%2F/retry.entry.",
+		harness.DestinationType: "it has to be <vhost>/<delivery exchange>/queue/<queue>/<routing key>, or with " +
+			"exchange in " +
 			"place of queue",
 	} {
 		for _, id := range []string{"", "retry.entry", "/", "%2F/", "/retry.entry", "%zz/retry.entry", "a/b/c"} {
-			diagnostics := newServerOf(t, typeName).importState(t.Context(), id)
-			text := errorText(diagnostics)
+			diagnostics := harness.NewServerOf(t, typeName).ImportState(t.Context(), id)
+			text := harness.ErrorText(diagnostics)
 			if len(diagnostics) != 1 || !strings.Contains(text, fmt.Sprintf("the import ID is %q; %s", id, example)) {
 				t.Errorf("the import of %s with ID %q: %s", typeName, id, text)
 			}
 		}
 	}
-	for _, typeName := range []string{cascadeType, ladderType} {
+	for _, typeName := range []string{harness.CascadeType, harness.LadderType} {
 		for _, id := range [][2]string{{"", "retry.entry"}, {"/", ""}} {
-			diagnostics := newServerOf(t, typeName).importIdentity(t.Context(), id[0], id[1])
-			if text := errorText(diagnostics); len(diagnostics) != 1 ||
+			diagnostics := harness.NewServerOf(t, typeName).ImportIdentity(t.Context(), id[0], id[1])
+			if text := harness.ErrorText(diagnostics); len(diagnostics) != 1 ||
 				!strings.Contains(text, "vhost and entry_exchange, and neither may be empty") {
 				t.Errorf("the import of %s with identity %q: %s", typeName, id, text)
 			}
@@ -222,16 +227,17 @@ func TestImportOfNothing(t *testing.T) {
 // A fault of the state is not shown on a line of the configuration.
 func TestInvalidState(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	v.declareExchange("d", "topic")
-	v.declareQueue("orders", nil)
+	v := harness.NewVhost(t)
+	v.DeclareExchange("d", "topic")
+	v.DeclareQueue("orders", nil)
 	for typeName, is := range map[string]invalidState{
-		cascadeType: {attributes{"name": "c", "levels": 3}, attributes{"levels": 40},
+		harness.CascadeType: {harness.Attributes{"name": "c", "levels": 3}, harness.Attributes{"levels": 40},
 			"levels is 40; at a resolution of 1s it can be 1 to 29"},
-		ladderType: {attributes{"name": "l", "delays": textSet("1s")}, attributes{"delays": textSet("1 s")},
+		harness.LadderType: {harness.Attributes{"name": "l", "delays": harness.TextSet("1s")},
+			harness.Attributes{"delays": harness.TextSet("1 s")},
 			`delays has "1 s", which is not a duration`},
-		destinationType: {attributes{"delivery_exchange": "d", "levels": 3, "address": "o", "queue": "orders"},
-			attributes{"levels": 40}, "levels is 40"},
+		harness.DestinationType: {harness.Attributes{"delivery_exchange": "d", "levels": 3, "address": "o",
+			"queue": "orders"}, harness.Attributes{"levels": 40}, "levels is 40"},
 	} {
 		t.Run(typeName, func(t *testing.T) {
 			refuseState(t, typeName, v, is)
@@ -240,32 +246,32 @@ func TestInvalidState(t *testing.T) {
 }
 
 type invalidState struct {
-	configuration, broken attributes
+	configuration, broken harness.Attributes
 	says                  string
 }
 
 // refuseState gives the provider a state that it did not write.
-func refuseState(t *testing.T, typeName string, v *vhost, is invalidState) {
-	p := newProtocolOf(t, typeName, v.broker, nil)
-	configuration := is.configuration.with(attributes{"vhost": v.name})
-	p.mustApply(configuration)
-	sound := p.state
-	values := fields(t, sound)
+func refuseState(t *testing.T, typeName string, v *harness.Vhost, is invalidState) {
+	p := harness.NewProtocolOf(t, typeName, v.Broker, nil)
+	configuration := is.configuration.With(harness.Attributes{"vhost": v.Name})
+	p.MustApply(configuration)
+	sound := p.State
+	values := harness.Fields(t, sound)
 	for name, value := range is.broken {
 		if already, ok := value.(tftypes.Value); ok {
 			values[name] = already
 		} else {
-			values[name] = tftypes.NewValue(p.resource.AttributeTypes[name], value)
+			values[name] = tftypes.NewValue(p.Resource.AttributeTypes[name], value)
 		}
 	}
-	broken := tftypes.NewValue(p.resource, values)
+	broken := tftypes.NewValue(p.Resource, values)
 	for operation, do := range map[string]func() []*tfprotov6.Diagnostic{
-		"refresh": func() []*tfprotov6.Diagnostic { return p.refresh(t.Context()) },
-		"destroy": func() []*tfprotov6.Diagnostic { return p.apply(t.Context(), p.plan(t.Context(), nil)) },
+		"refresh": func() []*tfprotov6.Diagnostic { return p.Refresh(t.Context()) },
+		"destroy": func() []*tfprotov6.Diagnostic { return p.Apply(t.Context(), p.Plan(t.Context(), nil)) },
 	} {
-		p.state = broken
+		p.State = broken
 		diagnostics := do()
-		text := errorText(diagnostics)
+		text := harness.ErrorText(diagnostics)
 		onAttribute := func(d *tfprotov6.Diagnostic) bool { return d.Attribute != nil }
 		for _, says := range []string{"Invalid value in the state", is.says, "The configuration is not " +
 			"to blame", "terraform state rm", "import {", "terraform import rabbitmqdelay_"} {
@@ -275,6 +281,6 @@ func refuseState(t *testing.T, typeName string, v *vhost, is invalidState) {
 			}
 		}
 	}
-	p.state = sound
-	p.mustBeSettled(configuration)
+	p.State = sound
+	p.MustBeSettled(configuration)
 }

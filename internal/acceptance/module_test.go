@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/go-version"
-
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -22,24 +22,25 @@ func TestAccModule(t *testing.T) {
 		t.Skip("runs Terraform: set TF_ACC")
 	}
 	t.Parallel()
-	v := newVhost(t)
-	tf := newCommandLine(t, "", readExample(t, moduleExample, "main.tf"), map[string]string{"vhost": v.name})
-	tf.environ = slices.DeleteFunc(tf.environ, func(variable string) bool {
+	v := harness.NewVhost(t)
+	tf := harness.NewCommandLine(t, "", docstest.ReadExample(t, moduleExample, "main.tf"),
+		map[string]string{"vhost": v.Name})
+	tf.Environ = slices.DeleteFunc(tf.Environ, func(variable string) bool {
 		return strings.HasPrefix(variable, "TF_LOG")
 	})
-	tf.environ = append(tf.environ, v.broker.Environ()...)
+	tf.Environ = append(tf.Environ, v.Broker.Environ()...)
 
-	tf.needs("1.8.0") // provider functions; mocked providers came with 1.7, in OpenTofu with 1.8
+	tf.Needs("1.8.0") // provider functions; mocked providers came with 1.7, in OpenTofu with 1.8
 
 	tests := filepath.Join(moduleExample, "tests")
-	if err := os.Mkdir(filepath.Join(tf.directory, "tests"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(tf.Directory, "tests"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	files := exampleFiles(t)[tests]
+	files := docstest.ExampleFiles(t)[tests]
 	for _, file := range files {
-		writeExample(t, filepath.Join(tf.directory, "tests"), file, readExample(t, tests, file))
+		docstest.WriteExample(t, filepath.Join(tf.Directory, "tests"), file, docstest.ReadExample(t, tests, file))
 	}
-	out, err := tf.run("test")
+	out, err := tf.Run("test")
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -48,7 +49,7 @@ func TestAccModule(t *testing.T) {
 			t.Errorf("the output does not say %q:\n%s", passed, out)
 		}
 	}
-	v.mustHold(topology.New())
+	v.MustHold(topology.New())
 }
 
 // teamExample receives from the cascade of the module, with a state of its own.
@@ -61,19 +62,19 @@ func TestAccTeam(t *testing.T) {
 		t.Skip("runs Terraform: set TF_ACC")
 	}
 	t.Parallel()
-	v := newVhost(t)
-	v.declareQueue("billing", map[string]any{"x-queue-type": "quorum"})
-	arrivals := v.consume("billing")
-	module := newCommandLine(t, "", readExample(t, moduleExample, "main.tf"), map[string]string{"vhost": v.name,
-		"name": "shop"})
-	module.needs("1.8.0") // provider functions
-	team := newCommandLine(t, "", readExample(t, teamExample, "main.tf"), map[string]string{
-		"delays_state": filepath.Join(module.directory, "terraform.tfstate")})
-	module.environ = append(module.environ, v.broker.Environ()...)
-	team.environ = append(team.environ, v.broker.Environ()...)
-	must := func(tf *commandLine, arguments ...string) string {
+	v := harness.NewVhost(t)
+	v.DeclareQueue("billing", map[string]any{"x-queue-type": "quorum"})
+	arrivals := v.Consume("billing")
+	module := harness.NewCommandLine(t, "", docstest.ReadExample(t, moduleExample, "main.tf"),
+		map[string]string{"vhost": v.Name, "name": "shop"})
+	module.Needs("1.8.0") // provider functions
+	team := harness.NewCommandLine(t, "", docstest.ReadExample(t, teamExample, "main.tf"), map[string]string{
+		"delays_state": filepath.Join(module.Directory, "terraform.tfstate")})
+	module.Environ = append(module.Environ, v.Broker.Environ()...)
+	team.Environ = append(team.Environ, v.Broker.Environ()...)
+	must := func(tf *harness.CommandLine, arguments ...string) string {
 		t.Helper()
-		out, err := tf.run(arguments...)
+		out, err := tf.Run(arguments...)
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", arguments, err, out)
 		}
@@ -90,29 +91,11 @@ func TestAccTeam(t *testing.T) {
 			t.Fatal(err)
 		}
 		key := strings.Repeat("0.", publisher.Levels-1) + "1.billing"
-		v.publish(publisher.EntryExchange, key, levels)
-		if arrival := v.arrived(arrivals, i+1)[i]; string(arrival.Body) != levels {
+		v.Publish(publisher.EntryExchange, key, levels)
+		if arrival := v.Arrived(arrivals, i+1)[i]; string(arrival.Body) != levels {
 			t.Errorf("%q arrived with %s levels", arrival.Body, levels)
 		}
 	}
 	must(team, "destroy", "-auto-approve", "-no-color")
 	must(module, "destroy", "-auto-approve", "-no-color")
-}
-
-// needs skips the test with an older Terraform.
-func (tf *commandLine) needs(minimum string) {
-	tf.t.Helper()
-	var using struct {
-		Version string `json:"terraform_version"`
-	}
-	out, err := tf.run("version", "-json")
-	if err == nil {
-		err = json.Unmarshal([]byte(out), &using)
-	}
-	if err != nil {
-		tf.t.Fatalf("%v\n%s", err, out)
-	}
-	if version.Must(version.NewVersion(using.Version)).Core().LessThan(version.Must(version.NewVersion(minimum))) {
-		tf.t.Skipf("Terraform CLI version %s is below minimum version %s", using.Version, minimum)
-	}
 }

@@ -21,6 +21,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -43,7 +46,7 @@ func TestMonitoringRules(t *testing.T) {
 		{"test", "rules", "rules_test.yml"},
 	} {
 		command := exec.CommandContext(t.Context(), promtool, arguments...)
-		command.Dir = filepath.Join(examples, monitoringExample)
+		command.Dir = filepath.Join(docstest.Examples, monitoringExample)
 		if out, err := command.CombinedOutput(); err != nil {
 			t.Errorf("promtool %s: %v\n%s", arguments, err, out)
 		}
@@ -53,8 +56,9 @@ func TestMonitoringRules(t *testing.T) {
 // TestMonitoringAlerts makes sure that each alert is tested, and names a page that explains it.
 func TestMonitoringAlerts(t *testing.T) {
 	t.Parallel()
-	rules, tests := readExample(t, monitoringExample, "rules.yml"), readExample(t, monitoringExample, "rules_test.yml")
-	page := regexp.MustCompile(`runbook_url: ` + regexp.QuoteMeta(registry) + `(\S+)#(\S+)\n`)
+	rules, tests := docstest.ReadExample(t, monitoringExample, "rules.yml"), docstest.ReadExample(t, monitoringExample,
+		"rules_test.yml")
+	page := regexp.MustCompile(`runbook_url: ` + regexp.QuoteMeta(docstest.Registry) + `(\S+)#(\S+)\n`)
 	alerts := strings.Split(rules, "- alert: ")[1:]
 	for _, alert := range alerts {
 		name, _, _ := strings.Cut(alert, "\n")
@@ -64,7 +68,7 @@ func TestMonitoringAlerts(t *testing.T) {
 		found := page.FindStringSubmatch(alert)
 		if found == nil {
 			t.Errorf("%s names no page", name)
-		} else if !anchors(readPage(t, "docs/"+found[1]+".md"))[found[2]] {
+		} else if !anchors(docstest.ReadPage(t, "docs/"+found[1]+".md"))[found[2]] {
 			t.Errorf("%s: the page %s has no heading %s", name, found[1], found[2])
 		}
 	}
@@ -87,13 +91,13 @@ func TestAccMonitoring(t *testing.T) {
 		brokertest.WithConfig("collect_statistics_interval = 1000"),
 		brokertest.WithSetting("quorum_tick_interval", 1000),
 		brokertest.WithSetting("dead_letter_worker_publisher_confirm_timeout", 2000))
-	m := monitored{vhost: openVhost(t, b, "/")}
-	m.declareQueue("billing", map[string]any{"x-queue-type": "quorum"})
+	m := monitored{Vhost: harness.OpenVhost(t, b, "/")}
+	m.DeclareQueue("billing", map[string]any{"x-queue-type": "quorum"})
 	m.watch(program, m.facts())
-	m.consume("billing")
+	m.Consume("billing")
 
 	stop := m.flow()
-	m.eventually("Prometheus counts what is published and delivered", func() bool {
+	m.Eventually("Prometheus counts what is published and delivered", func() bool {
 		return len(m.queried(
 			"rabbitmqdelay:published:rate5m > 0 and on (cascade) rabbitmqdelay:delivered:rate5m > 0")) > 0
 	})
@@ -139,7 +143,7 @@ func installed(t *testing.T, program string) string {
 
 // monitored is the broker with the cascade of the example, and a Prometheus that watches it.
 type monitored struct {
-	*vhost
+	*harness.Vhost
 	prometheus  string // address of its API
 	unreachable atomic.Bool
 }
@@ -151,21 +155,21 @@ const monitoredEntry = "tasks.delay-01"
 
 // facts applies the example, with a smaller cascade, and is what Terraform puts out for Prometheus.
 func (m *monitored) facts() string {
-	m.Helper()
-	tf := m.commandLine()
-	writeExample(m, tf.directory, "main.tf", m.edited("main.tf", "levels     = 8", "levels     = 2",
+	m.T.Helper()
+	tf := m.CommandLine()
+	docstest.WriteExample(m.T, tf.Directory, "main.tf", m.edited("main.tf", "levels     = 8", "levels     = 2",
 		"max_length = 100000", "max_length = 20"))
-	tf.mustRun("apply", "-auto-approve")
-	return tf.mustRun("output", "-raw", "prometheus_facts")
+	tf.MustRun("apply", "-auto-approve")
+	return tf.MustRun("output", "-raw", "prometheus_facts")
 }
 
 // edited is a file of the example with one text replaced by another, for each two.
 func (m *monitored) edited(file string, replacements ...string) string {
-	m.Helper()
-	text := readExample(m, monitoringExample, file)
+	m.T.Helper()
+	text := docstest.ReadExample(m.T, monitoringExample, file)
 	for pair := range slices.Chunk(replacements, 2) {
 		if !strings.Contains(text, pair[0]) {
-			m.Fatalf("%s does not say %q", file, pair[0])
+			m.T.Fatalf("%s does not say %q", file, pair[0])
 		}
 		text = strings.ReplaceAll(text, pair[0], pair[1])
 	}
@@ -174,10 +178,10 @@ func (m *monitored) edited(file string, replacements ...string) string {
 
 // watch starts Prometheus with the example's configuration, but for times: seconds in place of minutes.
 func (m *monitored) watch(program, facts string) {
-	m.Helper()
-	metrics, err := url.Parse(m.broker.MetricsEndpoint)
+	m.T.Helper()
+	metrics, err := url.Parse(m.Broker.MetricsEndpoint)
 	if err != nil {
-		m.Fatal(err)
+		m.T.Fatal(err)
 	}
 	forward := httputil.NewSingleHostReverseProxy(metrics)
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -187,42 +191,42 @@ func (m *monitored) watch(program, facts string) {
 		}
 		forward.ServeHTTP(w, r)
 	}))
-	m.Cleanup(target.Close)
+	m.T.Cleanup(target.Close)
 
 	configuration := "prometheus.yml"
-	if strings.HasPrefix(m.broker.Version, "3.") {
+	if strings.HasPrefix(m.Broker.Version, "3.") {
 		configuration = "prometheus-3.yml"
 	}
-	rules := readExample(m, monitoringExample, "rules.yml")
+	rules := docstest.ReadExample(m.T, monitoringExample, "rules.yml")
 	rules = regexp.MustCompile(`\[\d+[a-z]\]`).ReplaceAllString(rules, "[10s]")
 	rules = regexp.MustCompile(`(?m)^( +for:) .*$`).ReplaceAllString(rules, "$1 2s")
-	directory := m.TempDir()
-	writeExample(m, directory, "prometheus.yml", m.edited(configuration,
+	directory := m.T.TempDir()
+	docstest.WriteExample(m.T, directory, "prometheus.yml", m.edited(configuration,
 		"rabbitmq:15692", strings.TrimPrefix(target.URL, "http://"), "15s", "1s"))
-	writeExample(m, directory, "facts.yml", facts)
-	writeExample(m, directory, "rules.yml", rules)
+	docstest.WriteExample(m.T, directory, "facts.yml", facts)
+	docstest.WriteExample(m.T, directory, "rules.yml", rules)
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		m.Fatal(err)
+		m.T.Fatal(err)
 	}
 	address := listener.Addr().String()
 	_ = listener.Close()
 	m.prometheus = "http://" + address + "/api/v1/"
 	var log strings.Builder
-	command := exec.CommandContext(m.Context(), program, "--config.file=prometheus.yml", "--storage.tsdb.path=data",
+	command := exec.CommandContext(m.T.Context(), program, "--config.file=prometheus.yml", "--storage.tsdb.path=data",
 		"--web.listen-address="+address, "--log.level=warn")
 	command.Dir, command.Stdout, command.Stderr = directory, &log, &log
 	if err := command.Start(); err != nil {
-		m.Fatal(err)
+		m.T.Fatal(err)
 	}
-	m.Cleanup(func() {
+	m.T.Cleanup(func() {
 		_ = command.Wait() // the end of the test has killed it
-		if m.Failed() {
-			m.Log(log.String())
+		if m.T.Failed() {
+			m.T.Log(log.String())
 		}
 	})
-	m.eventually("Prometheus answers", func() bool {
+	m.Eventually("Prometheus answers", func() bool {
 		response, err := http.Get(m.prometheus + "status/runtimeinfo")
 		if err == nil {
 			_ = response.Body.Close()
@@ -233,10 +237,10 @@ func (m *monitored) watch(program, facts string) {
 
 // asks has Prometheus answer a request of its API.
 func (m *monitored) asks(request string, parameters url.Values, data any) {
-	m.Helper()
+	m.T.Helper()
 	response, err := http.Get(m.prometheus + request + "?" + parameters.Encode())
 	if err != nil {
-		m.Fatal(err)
+		m.T.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	answer := struct {
@@ -244,21 +248,21 @@ func (m *monitored) asks(request string, parameters url.Values, data any) {
 		Data          any
 	}{Data: data}
 	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || answer.Status != "success" {
-		m.Fatalf("%s %s: %v %s", request, parameters, err, answer.Error)
+		m.T.Fatalf("%s %s: %v %s", request, parameters, err, answer.Error)
 	}
 }
 
 // mustFire waits until these alerts fire and no others, each with the queue that it names.
 func (m *monitored) mustFire(alerts ...string) {
-	m.Helper()
+	m.T.Helper()
 	slices.Sort(alerts)
 	var firing []string
 	defer func() {
-		if m.Failed() {
-			m.Logf("firing: %s", strings.Join(firing, ", "))
+		if m.T.Failed() {
+			m.T.Logf("firing: %s", strings.Join(firing, ", "))
 		}
 	}()
-	m.eventually("fire: "+strings.Join(alerts, ", "), func() bool {
+	m.Eventually("fire: "+strings.Join(alerts, ", "), func() bool {
 		var data struct {
 			Alerts []struct {
 				State               string
@@ -272,7 +276,7 @@ func (m *monitored) mustFire(alerts ...string) {
 				names[strings.TrimSpace(alert.Labels["alertname"]+" "+alert.Labels["queue"])] = true
 			}
 			if text := strings.Join(slices.Collect(maps.Values(alert.Annotations)), " "); strings.Contains(text, "<") {
-				m.Fatalf("an annotation has no value: %s", text) // <no value>, or <error expanding template>
+				m.T.Fatalf("an annotation has no value: %s", text) // <no value>, or <error expanding template>
 			}
 		}
 		firing = slices.Sorted(maps.Keys(names))
@@ -282,7 +286,7 @@ func (m *monitored) mustFire(alerts ...string) {
 
 // mustShow makes sure that each query and each variable of the dashboard finds something.
 func (m *monitored) mustShow() {
-	m.Helper()
+	m.T.Helper()
 	var dashboard struct {
 		Panels []struct {
 			Title   string
@@ -292,10 +296,11 @@ func (m *monitored) mustShow() {
 			List []struct{ Name, Type, Query string }
 		}
 	}
-	if err := json.Unmarshal([]byte(readExample(m, monitoringExample, "dashboard.json")), &dashboard); err != nil {
-		m.Fatal(err)
+	if err := json.Unmarshal([]byte(docstest.ReadExample(m.T, monitoringExample, "dashboard.json")),
+		&dashboard); err != nil {
+		m.T.Fatal(err)
 	}
-	choice := strings.NewReplacer("$job", "rabbitmq-detailed", "$vhost", m.name, "$cascade", "tasks")
+	choice := strings.NewReplacer("$job", "rabbitmq-detailed", "$vhost", m.Name, "$cascade", "tasks")
 	values := regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
 	for _, variable := range dashboard.Templating.List {
 		if variable.Type != "query" {
@@ -307,7 +312,7 @@ func (m *monitored) mustShow() {
 			m.asks("label/"+found[2]+"/values", url.Values{"match[]": {found[1]}}, &data)
 		}
 		if want := choice.Replace("$" + variable.Name); !slices.Contains(data, want) {
-			m.Errorf("variable %s cannot be %q but %q", variable.Name, want, data)
+			m.T.Errorf("variable %s cannot be %q but %q", variable.Name, want, data)
 		}
 	}
 	queries := 0
@@ -316,20 +321,20 @@ func (m *monitored) mustShow() {
 			queries++
 			found := m.queried(choice.Replace(target.Expr))
 			if len(found) == 0 {
-				m.Errorf("panel %q finds nothing: %s", panel.Title, target.Expr)
+				m.T.Errorf("panel %q finds nothing: %s", panel.Title, target.Expr)
 			} else if target.LegendFormat == "in 10 minutes" && found[0] != "17" {
-				m.Errorf("17 messages are due after 90 s, and %s by this: %s", found[0], target.Expr)
+				m.T.Errorf("17 messages are due after 90 s, and %s by this: %s", found[0], target.Expr)
 			}
 		}
 	}
 	if queries == 0 {
-		m.Error("the dashboard has no queries")
+		m.T.Error("the dashboard has no queries")
 	}
 }
 
 // queried are the values that an expression has now.
 func (m *monitored) queried(expression string) (values []string) {
-	m.Helper()
+	m.T.Helper()
 	var data struct {
 		Result []struct{ Value [2]any } // time and value
 	}
@@ -343,14 +348,14 @@ func (m *monitored) queried(expression string) (values []string) {
 
 // flow keeps messages for one second on their way until it is stopped.
 func (m *monitored) flow() (stop func()) {
-	m.Helper()
-	key, publisher := keyOf(m, monitoredScale, time.Second, "billing"), m.publisher()
+	m.T.Helper()
+	key, publisher := harness.KeyOf(m.T, monitoredScale, time.Second, "billing"), m.Publisher()
 	done := make(chan struct{})
 	var publishing sync.WaitGroup
 	publishing.Go(func() {
 		for {
-			if err := publisher.Publish(m.Context(), monitoredEntry, key, amqp.Publishing{}); err != nil {
-				m.Error(err)
+			if err := publisher.Publish(m.T.Context(), monitoredEntry, key, amqp.Publishing{}); err != nil {
+				m.T.Error(err)
 				return
 			}
 			select {
@@ -364,67 +369,67 @@ func (m *monitored) flow() (stop func()) {
 		close(done)
 		publishing.Wait()
 	})
-	m.Cleanup(stop)
+	m.T.Cleanup(stop)
 	return stop
 }
 
 // park sends a message whose key no binding matches.
 func (m *monitored) park() (repair func()) {
-	m.publish(monitoredEntry, "malformed", "")
-	return func() { m.purge("tasks.unroutable") }
+	m.Publish(monitoredEntry, "malformed", "")
+	return func() { m.Purge("tasks.unroutable") }
 }
 
 // jam sends messages to a receiver whose queue is full.
 func (m *monitored) jam() (repair func()) {
-	m.declareQueue("full", map[string]any{"x-queue-type": "quorum", "x-max-length": 1, "x-overflow": "reject-publish"})
-	m.bind("tasks.delivery", destination(monitoredScale.Levels, "full"), "queue", "full")
+	m.DeclareQueue("full", map[string]any{"x-queue-type": "quorum", "x-max-length": 1, "x-overflow": "reject-publish"})
+	m.Bind("tasks.delivery", harness.DestinationKey(monitoredScale.Levels, "full"), "queue", "full")
 	var err error
-	for filler := m.publisher(); err == nil; {
-		err = filler.Publish(m.Context(), "", "full", amqp.Publishing{})
+	for filler := m.Publisher(); err == nil; {
+		err = filler.Publish(m.T.Context(), "", "full", amqp.Publishing{})
 	}
 	if !errors.Is(err, brokertest.ErrNacked) {
-		m.Fatal(err)
+		m.T.Fatal(err)
 	}
 	for range 5 {
-		m.publish(monitoredEntry, keyOf(m, monitoredScale, 3*time.Second, "full"), "")
+		m.Publish(monitoredEntry, harness.KeyOf(m.T, monitoredScale, 3*time.Second, "full"), "")
 	}
-	return func() { m.consume("full") }
+	return func() { m.Consume("full") }
 }
 
 // delay has a delay queue delay messages by itself, where it can. That is no fault.
 func (m *monitored) delay() (repair func()) {
 	const queue = "tasks.delay-00-9"
-	if !version.AtLeast(m.broker.Version, 4, 3) {
+	if !version.AtLeast(m.Broker.Version, 4, 3) {
 		return func() {}
 	}
-	m.policy("retries", 0, rabbithole.PolicyDefinition{"delayed-retry-type": "all",
+	m.Policy("retries", 0, rabbithole.PolicyDefinition{"delayed-retry-type": "all",
 		"delayed-retry-min": time.Hour.Milliseconds()})("^" + queue + "$")
-	m.eventually("the policy is in force", func() bool {
+	m.Eventually("the policy is in force", func() bool {
 		var answer struct {
 			Retry string `json:"delayed_retry"`
 		}
-		m.get(&answer, "queues", m.name, queue)
+		m.Get(&answer, "queues", m.Name, queue)
 		return strings.HasPrefix(answer.Retry, "all")
 	})
-	m.putBack(queue)
-	m.eventually("Prometheus counts what the queue delays", func() bool {
+	putBack(m.Vhost, queue)
+	m.Eventually("Prometheus counts what the queue delays", func() bool {
 		return len(m.queried(fmt.Sprintf("rabbitmqdelay:messages{queue=%q} == %d", queue, retriedMessages))) > 0
 	})
-	return func() { m.purge(queue) }
+	return func() { m.Purge(queue) }
 }
 
 // takeEarly consumes a delay queue.
 func (m *monitored) takeEarly() (repair func()) {
-	channel, err := m.conn.Channel()
+	channel, err := m.Conn.Channel()
 	if err == nil {
 		_, err = channel.Consume("tasks.delay-01-5", "", false, false, false, false, nil)
 	}
 	if err != nil {
-		m.Fatal(err)
+		m.T.Fatal(err)
 	}
 	return func() {
 		if err := channel.Close(); err != nil {
-			m.Error(err)
+			m.T.Error(err)
 		}
 	}
 }
@@ -432,9 +437,9 @@ func (m *monitored) takeEarly() (repair func()) {
 // stopLeader stops the only member of a delay queue.
 func (m *monitored) stopLeader() (repair func()) {
 	server := func(does string) {
-		if _, err := m.broker.CLI(m.Context(), "rabbitmqctl", "eval",
+		if _, err := m.Broker.CLI(m.T.Context(), "rabbitmqctl", "eval",
 			"ra:"+does+"_server(quorum_queues, {'%2F_tasks.delay-01-7', node()})."); err != nil {
-			m.Fatal(err)
+			m.T.Fatal(err)
 		}
 	}
 	server("stop")
@@ -444,7 +449,7 @@ func (m *monitored) stopLeader() (repair func()) {
 // fill sends as many messages as nearly fill a delay queue.
 func (m *monitored) fill() (repair func()) {
 	for range 17 {
-		m.publish(monitoredEntry, keyOf(m, monitoredScale, 90*time.Second, "billing"), "")
+		m.Publish(monitoredEntry, harness.KeyOf(m.T, monitoredScale, 90*time.Second, "billing"), "")
 	}
-	return func() { m.purge("tasks.delay-01-9") }
+	return func() { m.Purge("tasks.delay-01-9") }
 }

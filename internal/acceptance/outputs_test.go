@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 )
 
 // Terraform saves planned outputs even when the apply is refused. An output of the resource then describes a cascade
@@ -15,28 +18,28 @@ func TestAccRefusedApplyKeepsPublisher(t *testing.T) {
 		t.Skip("runs Terraform: set TF_ACC")
 	}
 	t.Parallel()
-	v := newVhost(t)
+	v := harness.NewVhost(t)
 	tf := quickstart(t, v, "10")
-	writeExample(t, tf.directory, "outputs.tf", `output "of_resource" {
+	docstest.WriteExample(t, tf.Directory, "outputs.tf", `output "of_resource" {
   value = jsonencode(rabbitmqdelay_cascade.tasks.publisher)
 }
 `)
-	configuration, err := os.ReadFile(filepath.Join(tf.directory, "main.tf"))
+	configuration, err := os.ReadFile(filepath.Join(tf.Directory, "main.tf"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	outputs := func() (publisher, ofResource string) {
 		t.Helper()
-		return tf.must("output", "-raw", "publisher"), tf.must("output", "-raw", "of_resource")
+		return tf.Must("output", "-raw", "publisher"), tf.Must("output", "-raw", "of_resource")
 	}
-	tf.must("apply", "-auto-approve", "-no-color")
+	tf.Must("apply", "-auto-approve", "-no-color")
 	built, _ := outputs()
-	v.publish("tasks.delay-07", "0.0.0.9.0.0.0.0.nobody", "")
+	v.Publish("tasks.delay-07", "0.0.0.9.0.0.0.0.nobody", "")
 
 	for _, change := range [][2]string{{"base = 10", "base = 2"}, {"levels = 8", "levels = 7"}} {
 		t.Run(change[1], func(t *testing.T) {
-			tf.configure(strings.Replace(string(configuration), change[0], change[1], 1))
-			if output, err := tf.run("apply", "-auto-approve", "-no-color"); err == nil ||
+			configure(tf, strings.Replace(string(configuration), change[0], change[1], 1))
+			if output, err := tf.Run("apply", "-auto-approve", "-no-color"); err == nil ||
 				!strings.Contains(output, "Cascade holds messages") {
 				t.Fatalf("the apply with a message: %v\n%s", err, output)
 			}
@@ -47,17 +50,17 @@ func TestAccRefusedApplyKeepsPublisher(t *testing.T) {
 			if ofResource == built {
 				t.Error("the output of the resource is right, too: the guides say that it is not")
 			}
-			tf.must("apply", "-refresh-only", "-auto-approve", "-no-color")
+			tf.Must("apply", "-refresh-only", "-auto-approve", "-no-color")
 			if publisher, ofResource = outputs(); publisher != built || ofResource != built {
 				t.Errorf("built is %s, and after a refresh the outputs say %s and %s", built, publisher, ofResource)
 			}
 		})
 	}
 
-	v.purge("tasks.delay-04-9")
-	tf.must("apply", "-auto-approve", "-no-color") // levels = 7
+	v.Purge("tasks.delay-04-9")
+	tf.Must("apply", "-auto-approve", "-no-color") // levels = 7
 	if publisher, ofResource := outputs(); publisher == built || publisher != ofResource {
 		t.Errorf("the apply has built %s, and the output says %s", ofResource, publisher)
 	}
-	tf.must("destroy", "-auto-approve", "-no-color")
+	tf.Must("destroy", "-auto-approve", "-no-color")
 }

@@ -3,107 +3,34 @@ package acceptance
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// workspace is a directory with a configuration and a state, in which a test runs Terraform as a user does.
-type workspace struct {
-	*vhost
-	tf *commandLine
-}
-
-// newWorkspace makes a workspace for a vhost.
-func newWorkspace(t *testing.T, v *vhost) *workspace {
-	t.Helper()
-	if os.Getenv("TF_ACC") == "" {
-		t.Skip("runs Terraform: set TF_ACC")
-	}
-	w := &workspace{v, newCommandLine(t, "", "", nil)}
-	w.tf.environ = slices.DeleteFunc(
-		w.tf.environ,
-		func(variable string) bool { return strings.HasPrefix(variable, "TF_LOG") },
-	)
-	return w
-}
-
-// configure writes the configuration: a provider for the broker, and the given blocks. VHOST stands for the test's
-// vhost.
-func (w *workspace) configure(configuration string) {
-	w.Helper()
-	w.write(
-		requiring + on(w.broker, "%s", strings.ReplaceAll(configuration, "VHOST", fmt.Sprintf("vhost = %q", w.name))),
-	)
-}
-
-// write writes the configuration as it is.
-func (w *workspace) write(text string) {
-	w.Helper()
-	if err := os.WriteFile(filepath.Join(w.tf.directory, "main.tf"), []byte(text), 0o600); err != nil {
-		w.Fatal(err)
-	}
-}
-
-// apply applies the configuration. The output is on one line, without the frames that Terraform draws.
-func (w *workspace) apply(arguments ...string) (output string, err error) {
-	text, err := w.tf.run(append([]string{"apply", "-auto-approve"}, arguments...)...)
-	return oneLine(text), err
-}
-
-// mustApply applies a configuration, and returns what Terraform says.
-func (w *workspace) mustApply(configuration string, arguments ...string) (output string) {
-	w.Helper()
-	w.configure(configuration)
-	output, err := w.apply(arguments...)
-	if err != nil {
-		w.Fatal(output)
-	}
-	return output
-}
-
-// mustRefuse applies what cannot be, and checks that the error says why.
-func (w *workspace) mustRefuse(configuration string, says ...string) {
-	w.Helper()
-	w.configure(configuration)
-	output, err := w.apply()
-	if err == nil {
-		w.Fatalf("the apply succeeds: %s", output)
-	}
-	mustSay(w, "the error", output, says...)
-}
-
-// mustBeSettled checks that a plan finds nothing to do.
-func (w *workspace) mustBeSettled() {
-	w.Helper()
-	if output, err := w.tf.run("plan", "-detailed-exitcode"); err != nil {
-		w.Errorf("the plan is not empty: %v %s", err, output)
-	}
-}
-
-// addresses are those of the resources in the state.
-func (w *workspace) addresses() []string {
-	w.Helper()
-	output, err := w.tf.run("state", "list")
+// addressesOf are those of the resources in the state.
+func addressesOf(w *harness.Workspace) []string {
+	w.T.Helper()
+	output, err := w.CommandLine.Run("state", "list")
 	if err != nil && !strings.Contains(output, "No state file") {
-		w.Fatal(output)
+		w.T.Fatal(output)
 	}
 	return strings.Fields(output)
 }
 
 // expected are the whole cascade and the whole ladder of the tests.
-func (w *workspace) expected() (cascadeObjects, ladderObjects topology.Topology) {
-	w.Helper()
-	return expand(
-			w,
+func expected(w *harness.Workspace) (cascadeObjects, ladderObjects topology.Topology) {
+	w.T.Helper()
+	return harness.Expand(
+			w.T,
 			delay.Config{
 				Name:                   "t",
-				Vhost:                  w.name,
+				Vhost:                  w.Name,
 				Levels:                 3,
 				CreateDeliveryExchange: true,
 				StrictKeys:             true,
@@ -111,11 +38,11 @@ func (w *workspace) expected() (cascadeObjects, ladderObjects topology.Topology)
 				InternalLevels:         true,
 			},
 		),
-		expandLadder(
-			w,
+		harness.ExpandLadder(
+			w.T,
 			delay.LadderConfig{
 				Name:                   "t",
-				Vhost:                  w.name,
+				Vhost:                  w.Name,
 				Delays:                 []string{"1h"},
 				CreateDeliveryExchange: true,
 				ParkUnroutable:         true,
@@ -158,36 +85,36 @@ func TestTwoDeclareTheSame(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorkspace(t, newVhost(t))
-			w.mustRefuse(test.two, "Two resources declare the same objects", "Give one of the two other names")
-			w.mustHold(topology.New())
+			w := harness.NewWorkspace(t, harness.NewVhost(t))
+			w.MustRefuse(test.two, "Two resources declare the same objects", "Give one of the two other names")
+			w.MustHold(topology.New())
 
 			late := func(configuration string) string {
 				return unknownName + strings.ReplaceAll(configuration, `= "t"`, "= terraform_data.name.output")
 			}
-			w.mustRefuse(late(test.two))
-			made := w.objects()
-			theCascade, theLadder := w.expected()
+			w.MustRefuse(late(test.two))
+			made := w.Objects()
+			theCascade, theLadder := expected(w)
 			addresses := slices.DeleteFunc(
-				w.addresses(),
+				addressesOf(w),
 				func(address string) bool { return !strings.HasPrefix(address, "rabbitmqdelay_") },
 			)
 			if len(addresses) != 1 {
 				t.Fatalf("the state has %s", addresses)
 			}
 			if strings.HasPrefix(addresses[0], "rabbitmqdelay_ladder") {
-				w.mustHold(theLadder)
+				w.MustHold(theLadder)
 			} else {
-				w.mustHold(theCascade)
+				w.MustHold(theCascade)
 			}
 			if strings.HasSuffix(addresses[0], "[1]") ||
 				strings.HasPrefix(test.one, `resource "rabbitmqdelay_cascade`) &&
 					strings.HasPrefix(addresses[0], "rabbitmqdelay_ladder") {
 				return // the other one was made: to take that out deletes its objects
 			}
-			w.mustApply(late(test.one))
-			w.mustHold(made)
-			w.mustBeSettled()
+			w.MustApply(late(test.one))
+			w.MustHold(made)
+			w.MustBeSettled()
 		})
 	}
 }
@@ -203,19 +130,19 @@ func TestSharedDeliveryExchange(t *testing.T) {
   park_unroutable   = false
 }
 `
-	w := newWorkspace(t, newVhost(t))
+	w := harness.NewWorkspace(t, harness.NewVhost(t))
 	a, b := fmt.Sprintf(one, "a"), fmt.Sprintf(one, "b")
-	w.mustApply(a + b)
-	w.mustBeSettled()
-	both := w.objects()
-	if output := w.mustApply(b); !strings.Contains(output, "Delivery exchange left standing") {
+	w.MustApply(a + b)
+	w.MustBeSettled()
+	both := w.Objects()
+	if output := w.MustApply(b); !strings.Contains(output, "Delivery exchange left standing") {
 		t.Errorf("the apply does not say that the delivery exchange stays: %s", output)
 	}
-	w.mustBeSettled()
-	w.mustApply(a + b)
-	w.mustHold(both)
-	w.mustApply("")
-	w.mustHold(topology.New())
+	w.MustBeSettled()
+	w.MustApply(a + b)
+	w.MustHold(both)
+	w.MustApply("")
+	w.MustHold(topology.New())
 }
 
 // keyedResource is a cascade or a ladder under one key.
@@ -246,27 +173,27 @@ type keyedKind struct{ kind, arguments string }
 // renameKey renames the key again and again.
 func renameKey(t *testing.T, test keyedKind, adopt bool) {
 	t.Parallel()
-	w := newWorkspace(t, newVhost(t))
+	w := harness.NewWorkspace(t, harness.NewVhost(t))
 	configuration := func(key string) string {
 		return fmt.Sprintf(keyedResource, test.kind, key, test.arguments, fmt.Sprintf("adopt = %t", adopt))
 	}
-	whole, ladder := w.expected()
+	whole, ladder := expected(w)
 	if test.kind == "ladder" {
 		whole = ladder
 	}
 	keys := []string{"old", "new"}
-	w.mustApply(configuration(keys[0]))
+	w.MustApply(configuration(keys[0]))
 	for round := range 4 {
 		before, after := keys[round%2], keys[(round+1)%2]
-		w.configure(configuration(after))
-		if output, err := w.tf.run("plan"); err != nil ||
-			!adopt && !strings.Contains(oneLine(output), "a moved block says so") {
+		w.Configure(configuration(after))
+		if output, err := w.CommandLine.Run("plan"); err != nil ||
+			!adopt && !strings.Contains(harness.OneLine(output), "a moved block says so") {
 			t.Errorf("the plan does not warn of what exists: %v %s", err, output)
 		}
-		output, err := w.apply()
-		w.mustHold(whole)
+		output, err := w.Apply()
+		w.MustHold(whole)
 		if err == nil {
-			w.mustBeSettled()
+			w.MustBeSettled()
 			continue
 		}
 		if adopt {
@@ -281,8 +208,8 @@ func renameKey(t *testing.T, test keyedKind, adopt bool) {
 			before,
 			after,
 		)
-		w.mustApply(configuration(after) + moved)
-		w.mustHold(whole)
+		w.MustApply(configuration(after) + moved)
+		w.MustHold(whole)
 	}
 }
 
@@ -290,21 +217,21 @@ func renameKey(t *testing.T, test keyedKind, adopt bool) {
 // them over.
 func TestCreateBeforeDestroy(t *testing.T) {
 	t.Parallel()
-	w := newWorkspace(t, newVhost(t))
+	w := harness.NewWorkspace(t, harness.NewVhost(t))
 	const first = "lifecycle {\n    create_before_destroy = true\n  }\n"
-	whole, _ := w.expected()
-	w.mustApply(fmt.Sprintf(oneCascade, first))
-	if output, err := w.apply("-replace=rabbitmqdelay_cascade.t"); err == nil ||
+	whole, _ := expected(w)
+	w.MustApply(fmt.Sprintf(oneCascade, first))
+	if output, err := w.Apply("-replace=rabbitmqdelay_cascade.t"); err == nil ||
 		!strings.Contains(output, "create_before_destroy") {
 		t.Errorf("the replacement without adopt: %v %s", err, output)
 	}
-	w.mustHold(whole)
-	w.mustApply(fmt.Sprintf(oneCascade, first+"adopt = true"), "-replace=rabbitmqdelay_cascade.t")
-	w.mustHold(whole)
-	w.mustBeSettled()
-	w.mustApply(fmt.Sprintf(oneCascade, ""), "-replace=rabbitmqdelay_cascade.t")
-	w.mustHold(whole)
-	w.mustBeSettled()
+	w.MustHold(whole)
+	w.MustApply(fmt.Sprintf(oneCascade, first+"adopt = true"), "-replace=rabbitmqdelay_cascade.t")
+	w.MustHold(whole)
+	w.MustBeSettled()
+	w.MustApply(fmt.Sprintf(oneCascade, ""), "-replace=rabbitmqdelay_cascade.t")
+	w.MustHold(whole)
+	w.MustBeSettled()
 }
 
 // A cascade becomes a ladder of its name, which has the delivery exchange and the parking in common with it.
@@ -313,11 +240,11 @@ func TestCascadeBecomesLadder(t *testing.T) {
 	for _, adopt := range []string{"", "adopt = true"} {
 		t.Run(adopt, func(t *testing.T) {
 			t.Parallel()
-			w := newWorkspace(t, newVhost(t))
-			whole, ladder := w.expected()
-			w.mustApply(fmt.Sprintf(oneCascade, ""))
-			w.bind("t.delivery", "#.there", "exchange", "t.delivery")
-			w.configure(fmt.Sprintf(oneLadder, adopt))
+			w := harness.NewWorkspace(t, harness.NewVhost(t))
+			whole, ladder := expected(w)
+			w.MustApply(fmt.Sprintf(oneCascade, ""))
+			w.Bind("t.delivery", "#.there", "exchange", "t.delivery")
+			w.Configure(fmt.Sprintf(oneLadder, adopt))
 			whole.Bindings.Add(
 				topology.Binding{
 					Source:          "t.delivery",
@@ -334,18 +261,18 @@ func TestCascadeBecomesLadder(t *testing.T) {
 					Destination:     "t.delivery",
 				},
 			)
-			output, err := w.apply()
+			output, err := w.Apply()
 			switch {
 			case err == nil:
-				w.mustHold(ladder)
-				w.mustBeSettled()
+				w.MustHold(ladder)
+				w.MustBeSettled()
 			case adopt != "":
 				t.Errorf("the apply is refused: %s", output)
 			default:
-				w.mustHold(whole)
-				w.mustApply("")
-				w.mustApply(fmt.Sprintf(oneLadder, ""))
-				w.mustHold(ladder)
+				w.MustHold(whole)
+				w.MustApply("")
+				w.MustApply(fmt.Sprintf(oneLadder, ""))
+				w.MustHold(ladder)
 			}
 		})
 	}
@@ -354,34 +281,34 @@ func TestCascadeBecomesLadder(t *testing.T) {
 // Two states declare the same at once: one of them gets it, or none does, and nothing is left behind.
 func TestTwoStatesAtOnce(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	a, b := newWorkspace(t, v), newWorkspace(t, v)
-	whole, _ := a.expected()
-	for _, w := range []*workspace{a, b} {
-		w.configure(fmt.Sprintf(oneCascade, ""))
+	v := harness.NewVhost(t)
+	a, b := harness.NewWorkspace(t, v), harness.NewWorkspace(t, v)
+	whole, _ := expected(a)
+	for _, w := range []*harness.Workspace{a, b} {
+		w.Configure(fmt.Sprintf(oneCascade, ""))
 	}
 	for range repeated(3) {
 		var outputs [2]string
 		var errs [2]error
 		var both sync.WaitGroup
-		for i, w := range []*workspace{a, b} {
-			both.Go(func() { outputs[i], errs[i] = w.apply() })
+		for i, w := range []*harness.Workspace{a, b} {
+			both.Go(func() { outputs[i], errs[i] = w.Apply() })
 		}
 		both.Wait()
 		switch {
 		case errs[0] == nil && errs[1] == nil:
 			t.Fatalf("both succeed: %s %s", outputs[0], outputs[1])
 		case errs[0] != nil && errs[1] != nil:
-			v.mustHold(topology.New())
+			v.MustHold(topology.New())
 		default:
-			v.mustHold(whole)
+			v.MustHold(whole)
 		}
-		for _, w := range []*workspace{a, b} {
-			if output, err := w.tf.run("destroy", "-auto-approve"); err != nil {
+		for _, w := range []*harness.Workspace{a, b} {
+			if output, err := w.CommandLine.Run("destroy", "-auto-approve"); err != nil {
 				t.Fatal(output)
 			}
 		}
-		v.mustHold(topology.New())
+		v.MustHold(topology.New())
 	}
 }
 
@@ -398,44 +325,44 @@ func repeated(usual int) int {
 // cannot repair that.
 func TestForeignDeliveryExchangeIsDrift(t *testing.T) {
 	t.Parallel()
-	for _, typeName := range []string{cascadeType, ladderType} {
+	for _, typeName := range []string{harness.CascadeType, harness.LadderType} {
 		t.Run(typeName, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			v.declareExchange("events", "topic")
-			given := attributes{
-				"vhost":                    v.name,
+			v := harness.NewVhost(t)
+			v.DeclareExchange("events", "topic")
+			given := harness.Attributes{
+				"vhost":                    v.Name,
 				"name":                     "t",
 				"delivery_exchange":        "events",
 				"create_delivery_exchange": false,
 			}
-			if typeName == ladderType {
-				given["delays"] = textSet("1h", "2h")
+			if typeName == harness.LadderType {
+				given["delays"] = harness.TextSet("1h", "2h")
 			} else {
 				given["levels"] = 2
 			}
-			p := newProtocolOf(t, typeName, v.broker, nil)
-			p.mustApply(given)
-			p.mustBeSettled(given)
+			p := harness.NewProtocolOf(t, typeName, v.Broker, nil)
+			p.MustApply(given)
+			p.MustBeSettled(given)
 			differs := func(says string) {
 				t.Helper()
-				noErrors(t, p.refresh(t.Context()))
-				plan := p.plan(t.Context(), given)
-				if plan.isEmpty(p.state) {
+				harness.NoErrors(t, p.Refresh(t.Context()))
+				plan := p.Plan(t.Context(), given)
+				if plan.IsEmpty(p.State) {
 					t.Error("the plan is empty")
 				}
-				if text := errorText(p.apply(t.Context(), plan)); !strings.Contains(text, says) {
+				if text := harness.ErrorText(p.Apply(t.Context(), plan)); !strings.Contains(text, says) {
 					t.Errorf("the error does not say %q: %s", says, text)
 				}
 			}
-			v.try(v.api.DeleteExchange(v.name, "events"))
+			v.Try(v.API.DeleteExchange(v.Name, "events"))
 			differs("Delivery exchange does not exist")
-			v.declareExchange("events", "direct")
+			v.DeclareExchange("events", "direct")
 			differs("Delivery exchange has the wrong type")
-			v.try(v.api.DeleteExchange(v.name, "events"))
-			v.declareExchange("events", "topic")
-			p.mustApply(given)
-			p.mustBeSettled(given)
+			v.Try(v.API.DeleteExchange(v.Name, "events"))
+			v.DeclareExchange("events", "topic")
+			p.MustApply(given)
+			p.MustBeSettled(given)
 		})
 	}
 }
@@ -443,59 +370,59 @@ func TestForeignDeliveryExchangeIsDrift(t *testing.T) {
 // Where a fixed key makes any type do, only a missing exchange is a difference.
 func TestForeignDeliveryExchangeOfAnyType(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	v.declareExchange("events", "direct")
-	given := attributes{
-		"vhost": v.name, "name": "t", "delivery_exchange": "events", "create_delivery_exchange": false,
-		"dead_letter_routing_key": "k", "delays": textSet("1h"),
+	v := harness.NewVhost(t)
+	v.DeclareExchange("events", "direct")
+	given := harness.Attributes{
+		"vhost": v.Name, "name": "t", "delivery_exchange": "events", "create_delivery_exchange": false,
+		"dead_letter_routing_key": "k", "delays": harness.TextSet("1h"),
 	}
-	p := newProtocolOf(t, ladderType, v.broker, nil)
-	p.mustApply(given)
-	p.mustBeSettled(given)
-	v.try(v.api.DeleteExchange(v.name, "events"))
-	noErrors(t, p.refresh(t.Context()))
-	if plan := p.plan(t.Context(), given); plan.isEmpty(p.state) {
+	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
+	p.MustApply(given)
+	p.MustBeSettled(given)
+	v.Try(v.API.DeleteExchange(v.Name, "events"))
+	harness.NoErrors(t, p.Refresh(t.Context()))
+	if plan := p.Plan(t.Context(), given); plan.IsEmpty(p.State) {
 		t.Error("the plan is empty although the exchange is gone")
 	}
-	v.declareExchange("events", "fanout")
-	p.mustApply(given)
-	p.mustBeSettled(given)
+	v.DeclareExchange("events", "fanout")
+	p.MustApply(given)
+	p.MustBeSettled(given)
 }
 
 // A replacement leaves the bindings of applications where they are, and its plan says that the keys change.
 func TestReplacementKeepsBindings(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	p := newProtocol(t, v.broker, nil)
-	given := attributes{"vhost": v.name, "name": "t", "levels": 2}
-	p.mustApply(given)
-	v.declareQueue("application", nil)
-	v.bind("t.delivery", "#.application", "queue", "application")
-	v.declareExchange("theirs", "topic")
-	v.bind("theirs", "#", "exchange", "t.delay-01")
-	v.bind("theirs", "low.#", "exchange", "t.delay-00")
-	more := given.with(attributes{"levels": 3})
-	plan := p.plan(t.Context(), more)
+	v := harness.NewVhost(t)
+	p := harness.NewProtocol(t, v.Broker, nil)
+	given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2}
+	p.MustApply(given)
+	v.DeclareQueue("application", nil)
+	v.Bind("t.delivery", "#.application", "queue", "application")
+	v.DeclareExchange("theirs", "topic")
+	v.Bind("theirs", "#", "exchange", "t.delay-01")
+	v.Bind("theirs", "low.#", "exchange", "t.delay-00")
+	more := given.With(harness.Attributes{"levels": 3})
+	plan := p.Plan(t.Context(), more)
 	for _, says := range []string{
 		`Routing keys get 3 digits in place of 2`, `exchange "theirs", bound to exchange "t.delay-01" with key "#"`,
 		`"low.#"`,
 	} {
-		if text := warningText(plan.diagnostics); !strings.Contains(text, says) {
+		if text := harness.WarningText(plan.Diagnostics); !strings.Contains(text, says) {
 			t.Errorf("the plan does not warn %q: %s", says, text)
 		}
 	}
-	noErrors(t, p.apply(t.Context(), plan))
-	v.mustBeBound("#.application -> queue application")
-	p.mustBeSettled(more)
-	text := warningText(p.apply(t.Context(), p.plan(t.Context(), nil)))
+	harness.NoErrors(t, p.Apply(t.Context(), plan))
+	v.MustBeBound("#.application -> queue application")
+	p.MustBeSettled(more)
+	text := harness.WarningText(p.Apply(t.Context(), p.Plan(t.Context(), nil)))
 	if !strings.Contains(text, `queue "application", bound with key "#.application"`) {
 		t.Errorf("the destroy does not say why the delivery exchange stays: %s", text)
 	}
-	v.mustBeBound("#.application -> queue application")
-	p.mustApply(given)
-	p.mustApply(given.with(attributes{"force_destroy": true}))
-	p.mustApply(nil)
-	if _, exists := v.objects().Exchanges["t.delivery"]; exists {
+	v.MustBeBound("#.application -> queue application")
+	p.MustApply(given)
+	p.MustApply(given.With(harness.Attributes{"force_destroy": true}))
+	p.MustApply(nil)
+	if _, exists := v.Objects().Exchanges["t.delivery"]; exists {
 		t.Error("force_destroy leaves the delivery exchange")
 	}
 }
@@ -504,63 +431,64 @@ func TestReplacementKeepsBindings(t *testing.T) {
 // leaves the exchange, and the ladder's messages arrive.
 func TestDestroyLeavesWhereOthersEnd(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	owner, other := newProtocol(t, v.broker, nil), newProtocolOf(t, ladderType, v.broker, nil)
-	owner.mustApply(attributes{"vhost": v.name, "name": "t", "levels": 2, "park_unroutable": false})
-	other.mustApply(attributes{
-		"vhost": v.name, "name": "l", "delays": textSet("500ms"), "queue_type": "classic",
+	v := harness.NewVhost(t)
+	owner, other := harness.NewProtocol(t, v.Broker, nil), harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
+	owner.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2, "park_unroutable": false})
+	other.MustApply(harness.Attributes{
+		"vhost": v.Name, "name": "l", "delays": harness.TextSet("500ms"), "queue_type": "classic",
 		"delivery_exchange": "t.delivery", "create_delivery_exchange": false,
 	})
-	text := warningText(owner.apply(t.Context(), owner.plan(t.Context(), nil)))
+	text := harness.WarningText(owner.Apply(t.Context(), owner.Plan(t.Context(), nil)))
 	if !strings.Contains(text, `queue "l.delay-500ms", which dead-letters into it`) {
 		t.Errorf("the destroy does not name the ladder's queue: %s", text)
 	}
-	arrivals := v.collect("t.delivery", "#.application")
-	v.publish("l.entry", "500ms.application", "x")
-	v.arrived(arrivals, 1)
+	arrivals := v.Collect("t.delivery", "#.application")
+	v.Publish("l.entry", "500ms.application", "x")
+	v.Arrived(arrivals, 1)
 }
 
 // A replacement that cannot succeed is refused in the plan, and nothing is destroyed.
 func TestReplacementThatCannotSucceed(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	p := newProtocol(t, v.broker, nil)
-	given := attributes{"vhost": v.name, "name": "t", "levels": 2}
-	p.mustApply(given)
-	v.declareExchange("direct", "direct")
-	v.declareQueue("u.delay-01", nil)
-	before := v.objects()
+	v := harness.NewVhost(t)
+	p := harness.NewProtocol(t, v.Broker, nil)
+	given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2}
+	p.MustApply(given)
+	v.DeclareExchange("direct", "direct")
+	v.DeclareQueue("u.delay-01", nil)
+	before := v.Objects()
 	for name, test := range map[string]struct {
-		change attributes
+		change harness.Attributes
 		says   string
 	}{
-		"a delivery exchange that is missing": {attributes{"delivery_exchange": "missing",
+		"a delivery exchange that is missing": {harness.Attributes{"delivery_exchange": "missing",
 			"create_delivery_exchange": false, "levels": 3}, "does not exist"},
-		"one of another type": {attributes{"delivery_exchange": "direct",
+		"one of another type": {harness.Attributes{"delivery_exchange": "direct",
 			"create_delivery_exchange": false, "levels": 3}, "wrong type"},
-		"one that differs": {attributes{"delivery_exchange": "direct", "levels": 3},
+		"one that differs": {harness.Attributes{"delivery_exchange": "direct", "levels": 3},
 			`exchange "direct": type is direct, not topic`},
-		"names of others": {attributes{"name": "u"}, `queue "u.delay-01"`},
-		"a missing vhost": {attributes{"vhost": v.name + "-missing"}, "There is no vhost"},
+		"names of others": {harness.Attributes{"name": "u"}, `queue "u.delay-01"`},
+		"a missing vhost": {harness.Attributes{"vhost": v.Name + "-missing"}, "There is no vhost"},
 	} {
-		noErrors(t, p.refresh(t.Context()))
-		plan := p.plan(t.Context(), given.with(test.change))
-		if text := errorText(plan.diagnostics); !strings.Contains(text, test.says) ||
+		harness.NoErrors(t, p.Refresh(t.Context()))
+		plan := p.Plan(t.Context(), given.With(test.change))
+		if text := harness.ErrorText(plan.Diagnostics); !strings.Contains(text, test.says) ||
 			!strings.Contains(text, "Nothing was destroyed") {
 			t.Errorf("%s: the plan does not say %q: %s", name, test.says, text)
 		}
 	}
-	v.mustHold(before)
-	p.mustBeSettled(given)
+	v.MustHold(before)
+	p.MustBeSettled(given)
 }
 
 // A broker that does not answer in the plan does not fail a create.
 func TestCreateIsPlannedWithoutABroker(t *testing.T) {
 	t.Parallel()
-	b := *newVhost(t).broker
+	b := *harness.NewVhost(t).Broker
 	b.Endpoint = "http://127.0.0.1:1"
-	p := newProtocol(t, &b, nil)
-	if text := errorText(p.plan(t.Context(), attributes{"name": "t", "levels": 2}).diagnostics); text != "" {
+	p := harness.NewProtocol(t, &b, nil)
+	if text := harness.ErrorText(p.Plan(t.Context(), harness.Attributes{"name": "t",
+		"levels": 2}).Diagnostics); text != "" {
 		t.Error(text)
 	}
 }
@@ -568,63 +496,64 @@ func TestCreateIsPlannedWithoutABroker(t *testing.T) {
 // A cascade that two resources of a state have, as two imports leave it: every refresh says so.
 func TestStateHasItTwice(t *testing.T) {
 	t.Parallel()
-	w := newWorkspace(t, newVhost(t))
-	whole, _ := w.expected()
-	w.mustApply(fmt.Sprintf(oneCascade, "count = 1"))
-	w.configure(fmt.Sprintf(oneCascade, "count = 2"))
-	if output, err := w.tf.run("import", "rabbitmqdelay_cascade.t[1]", importID(w.name, "t.delay-02")); err != nil {
+	w := harness.NewWorkspace(t, harness.NewVhost(t))
+	whole, _ := expected(w)
+	w.MustApply(fmt.Sprintf(oneCascade, "count = 1"))
+	w.Configure(fmt.Sprintf(oneCascade, "count = 2"))
+	if output, err := w.CommandLine.Run("import", "rabbitmqdelay_cascade.t[1]",
+		harness.ImportID(w.Name, "t.delay-02")); err != nil {
 		t.Fatal(output)
 	}
-	if output := w.mustApply(fmt.Sprintf(oneCascade, "count = 2")); !strings.Contains(
+	if output := w.MustApply(fmt.Sprintf(oneCascade, "count = 2")); !strings.Contains(
 		output,
 		"Two resources have the same cascade",
 	) {
 		t.Errorf("the apply does not say that two resources have it: %s", output)
 	}
-	if output, err := w.tf.run("state", "rm", "rabbitmqdelay_cascade.t[1]"); err != nil {
+	if output, err := w.CommandLine.Run("state", "rm", "rabbitmqdelay_cascade.t[1]"); err != nil {
 		t.Fatal(output)
 	}
-	w.mustApply(fmt.Sprintf(oneCascade, "count = 1"))
-	w.mustHold(whole)
-	w.mustBeSettled()
+	w.MustApply(fmt.Sprintf(oneCascade, "count = 1"))
+	w.MustHold(whole)
+	w.MustBeSettled()
 }
 
 // The same without Terraform, whose start leaves some time between the two. Now and then both declare an object within
 // the same millisecond, and RabbitMQ tells both that it is new.
 func TestTwoCreatesAtOnce(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	given := attributes{"vhost": v.name, "name": "t", "levels": 3}
-	whole := expand(t, delay.Config{
-		Name: "t", Vhost: v.name, Levels: 3, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true,
+	v := harness.NewVhost(t)
+	given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 3}
+	whole := harness.Expand(t, delay.Config{
+		Name: "t", Vhost: v.Name, Levels: 3, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true,
 		InternalLevels: true,
 	})
 	won := 0
 	for range repeated(20) {
-		runs := []*protocol{newProtocol(t, v.broker, nil), newProtocol(t, v.broker, nil)}
+		runs := []*harness.Protocol{harness.NewProtocol(t, v.Broker, nil), harness.NewProtocol(t, v.Broker, nil)}
 		var texts [2]string
 		var both sync.WaitGroup
 		for i, p := range runs {
-			plan := p.plan(t.Context(), given)
-			both.Go(func() { texts[i] = errorText(p.apply(t.Context(), plan)) })
+			plan := p.Plan(t.Context(), given)
+			both.Go(func() { texts[i] = harness.ErrorText(p.Apply(t.Context(), plan)) })
 		}
 		both.Wait()
-		var winners []*protocol
+		var winners []*harness.Protocol
 		for i, p := range runs {
 			if texts[i] == "" {
 				winners = append(winners, p)
-			} else if !p.state.IsNull() {
+			} else if !p.State.IsNull() {
 				t.Errorf("what was refused is in the state: %s", texts[i])
 			}
 		}
 		switch len(winners) {
 		case 0:
-			v.mustHold(topology.New())
+			v.MustHold(topology.New())
 		case 1:
 			won++
-			v.mustHold(whole)
-			winners[0].mustBeSettled(given)
-			winners[0].mustApply(nil)
+			v.MustHold(whole)
+			winners[0].MustBeSettled(given)
+			winners[0].MustApply(nil)
 		default:
 			t.Fatal("both succeed")
 		}
@@ -636,7 +565,7 @@ func TestTwoCreatesAtOnce(t *testing.T) {
 // without a refresh, with a warning that says so, and the apply goes on.
 func TestProviderConfigurationOfAnotherResource(t *testing.T) {
 	t.Parallel()
-	w := newWorkspace(t, newVhost(t))
+	w := harness.NewWorkspace(t, harness.NewVhost(t))
 	const all = `resource "terraform_data" "password" {
   input            = %q
   triggers_replace = %q
@@ -670,13 +599,13 @@ resource "rabbitmqdelay_destination" "d" {
   queue             = "orders"
 }
 `
-	w.declareQueue("orders", nil)
+	w.DeclareQueue("orders", nil)
 	apply := func(round string, lookahead int, reading string) (string, error) {
 		t.Helper()
-		b := w.broker
-		w.write(requiring + fmt.Sprintf(all, b.Password, round, b.Endpoint, b.Username, b.AMQPURI, w.name, lookahead) +
-			reading)
-		return w.apply()
+		b := w.Broker
+		w.Write(harness.RequiredProviders + fmt.Sprintf(all, b.Password, round, b.Endpoint, b.Username, b.AMQPURI,
+			w.Name, lookahead) + reading)
+		return w.Apply()
 	}
 	deferred := fmt.Sprintf(`data "rabbitmqdelay_cascade" "t" {
   vhost          = %q
@@ -690,7 +619,7 @@ data "rabbitmqdelay_probe" "t" {
   delay          = "1s"
   depends_on     = [terraform_data.password]
 }
-`, w.name)
+`, w.Name)
 	atOnce := strings.ReplaceAll(deferred, "depends_on     = [terraform_data.password]", "")
 	if output, err := apply("first", 2, deferred); err != nil {
 		t.Fatal(output)
@@ -707,15 +636,15 @@ data "rabbitmqdelay_probe" "t" {
 			t.Errorf("the plan does not say that the %s was not refreshed: %s", kind, output)
 		}
 	}
-	w.mustBeSettled()
+	w.MustBeSettled()
 }
 
 // A destination that names the entry as its delivery exchange, in the plan that makes the cascade: nothing is there to
 // look at yet.
 func TestMisnamedInOnePlan(t *testing.T) {
 	t.Parallel()
-	w := newWorkspace(t, newVhost(t))
-	w.mustRefuse(fmt.Sprintf(oneCascade, "")+`
+	w := harness.NewWorkspace(t, harness.NewVhost(t))
+	w.MustRefuse(fmt.Sprintf(oneCascade, "")+`
 resource "rabbitmqdelay_destination" "d" {
   VHOST
   delivery_exchange = rabbitmqdelay_cascade.t.entry_exchange
@@ -724,5 +653,5 @@ resource "rabbitmqdelay_destination" "d" {
   queue             = "orders"
 }
 `, "t.delay-02", "delivery_exchange")
-	w.mustHold(topology.New())
+	w.MustHold(topology.New())
 }

@@ -4,40 +4,42 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
 
 // BenchmarkPlan is what the provider itself takes, without a broker, for 28 levels with full lookahead.
 func BenchmarkPlan(b *testing.B) {
-	p := newServer(b)
-	configuration := attributes{"name": "t", "levels": 28}
-	created := p.plan(b.Context(), configuration)
-	noErrors(b, created.diagnostics)
+	p := harness.NewServer(b)
+	configuration := harness.Attributes{"name": "t", "levels": 28}
+	created := p.Plan(b.Context(), configuration)
+	harness.NoErrors(b, created.Diagnostics)
 	b.Run("schema", func(b *testing.B) {
 		for b.Loop() {
-			newServer(b)
+			harness.NewServer(b)
 		}
 	})
 	b.Run("validate", func(b *testing.B) { benchmarkValidate(b, p, configuration) })
-	b.Run("read the state", func(b *testing.B) { benchmarkReadState(b, p, created.state) })
+	b.Run("read the state", func(b *testing.B) { benchmarkReadState(b, p, created.State) })
 	b.Run("create", func(b *testing.B) {
 		for b.Loop() {
-			p.planOn(b.Context(), tftypes.NewValue(p.resource, nil), nil, created.config)
+			p.PlanOn(b.Context(), tftypes.NewValue(p.Resource, nil), nil, created.Config)
 		}
 	})
 	b.Run("unchanged", func(b *testing.B) {
 		for b.Loop() {
-			p.planOn(b.Context(), created.state, nil, created.config)
+			p.PlanOn(b.Context(), created.State, nil, created.Config)
 		}
 	})
 }
 
-func benchmarkValidate(b *testing.B, p *protocol, configuration attributes) {
+func benchmarkValidate(b *testing.B, p *harness.Protocol, configuration harness.Attributes) {
 	for b.Loop() {
-		config := object(p.t, p.resource, configuration)
-		_, err := p.server.ValidateResourceConfig(b.Context(),
-			&tfprotov6.ValidateResourceConfigRequest{TypeName: p.typeName, Config: dynamic(p.t, p.resource,
+		config := harness.NewObject(p.T, p.Resource, configuration)
+		_, err := p.Server.ValidateResourceConfig(b.Context(),
+			&tfprotov6.ValidateResourceConfigRequest{TypeName: p.TypeName, Config: harness.Dynamic(p.T, p.Resource,
 				config)})
 		if err != nil {
 			b.Fatal(err)
@@ -45,14 +47,14 @@ func benchmarkValidate(b *testing.B, p *protocol, configuration attributes) {
 	}
 }
 
-func benchmarkReadState(b *testing.B, p *protocol, created tftypes.Value) {
-	state, err := json.Marshal(plain(b, created))
+func benchmarkReadState(b *testing.B, p *harness.Protocol, created tftypes.Value) {
+	state, err := json.Marshal(harness.Plain(b, created))
 	if err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		_, err := p.server.UpgradeResourceState(b.Context(),
-			&tfprotov6.UpgradeResourceStateRequest{TypeName: p.typeName, Version: p.version,
+		_, err := p.Server.UpgradeResourceState(b.Context(),
+			&tfprotov6.UpgradeResourceStateRequest{TypeName: p.TypeName, Version: p.Version,
 				RawState: &tfprotov6.RawState{JSON: state}})
 		if err != nil {
 			b.Fatal(err)

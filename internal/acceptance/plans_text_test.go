@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -26,77 +27,78 @@ func TestAccPlanTexts(t *testing.T) {
 	t.Parallel()
 	t.Run("create", func(t *testing.T) {
 		t.Parallel()
-		v := newVhost(t)
-		tf := v.commandLine()
-		v.planReads(tf, "create-base-10.txt", cascadeOf("base = 10", "levels = 2"))
-		v.planReads(tf, "create-ladder.txt", block("rabbitmqdelay_ladder", "retry", `name = "retry"`,
+		v := harness.NewVhost(t)
+		tf := v.CommandLine()
+		planReads(v, tf, "create-base-10.txt", cascadeOf("base = 10", "levels = 2"))
+		planReads(v, tf, "create-ladder.txt", block("rabbitmqdelay_ladder", "retry", `name = "retry"`,
 			`delays = ["5s", "1m", "36h"]`))
-		v.planReads(tf, "create-preset.txt", block(cascadeType, "celery", `preset = "celery"`))
+		planReads(v, tf, "create-preset.txt", block(harness.CascadeType, "celery", `preset = "celery"`))
 	})
 	t.Run("damage and change", func(t *testing.T) {
 		t.Parallel()
-		newVhost(t).planReadsAfterDamages()
+		planReadsAfterDamages(harness.NewVhost(t))
 	})
 }
 
-func (v *vhost) planReadsAfterDamages() {
-	tf := v.commandLine()
+func planReadsAfterDamages(v *harness.Vhost) {
+	tf := v.CommandLine()
 	usual := cascadeOf("levels = 3")
-	v.planReads(tf, "create-base-2.txt", usual)
-	tf.mustRun("apply", "-no-color", "plan")
-	expanded := expand(v, delay.Config{Vhost: v.name, Name: "tasks", Levels: 3, CreateDeliveryExchange: true,
+	planReads(v, tf, "create-base-2.txt", usual)
+	tf.MustRun("apply", "-no-color", "plan")
+	expanded := harness.Expand(v.T, delay.Config{Vhost: v.Name, Name: "tasks", Levels: 3, CreateDeliveryExchange: true,
 		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
-	v.declareQueue("audit", nil)
+	v.DeclareQueue("audit", nil)
 
 	lowest := expanded.Queues["tasks.delay-00"]
 	unbind := func() {
-		v.do(plan.Unbind{Binding: topology.Binding{Source: "tasks.delay-01", RoutingKey: "*.1.#",
+		v.Do(plan.Unbind{Binding: topology.Binding{Source: "tasks.delay-01", RoutingKey: "*.1.#",
 			DestinationType: topology.ToQueue, Destination: "tasks.delay-01"}})
 	}
-	bind := func() { v.bind("tasks.delay-01", "audit.#", "queue", "audit") }
+	bind := func() { v.Bind("tasks.delay-01", "audit.#", "queue", "audit") }
 	for _, damage := range []struct {
 		file string
 		do   func()
 	}{
-		{"missing-queue.txt", func() { v.do(plan.DeleteQueue{Queue: lowest}) }},
+		{"missing-queue.txt", func() { v.Do(plan.DeleteQueue{Queue: lowest}) }},
 		{"changed-ttl.txt", func() {
-			v.do(plan.DeleteQueue{Queue: lowest})
+			v.Do(plan.DeleteQueue{Queue: lowest})
 			arguments := map[string]any{"x-message-ttl": 5000}
 			for key, value := range lowest.Arguments {
 				if key != "x-message-ttl" {
 					arguments[key] = value
 				}
 			}
-			v.declareQueue(lowest.Name, arguments)
+			v.DeclareQueue(lowest.Name, arguments)
 			for b := range expanded.Bindings {
 				if b.LeadsInto(map[string]topology.Queue{lowest.Name: lowest}) {
-					v.do(plan.Bind{Binding: b})
+					v.Do(plan.Bind{Binding: b})
 				}
 			}
 		}},
 		{"foreign-binding.txt", bind},
 		{"missing-binding.txt", unbind},
 		{"foreign-and-missing-binding.txt", func() { bind(); unbind() }},
-		{"missing-exchange.txt", func() { v.do(plan.DeleteExchange{Name: "tasks.delay-00"}) }},
+		{"missing-exchange.txt", func() { v.Do(plan.DeleteExchange{Name: "tasks.delay-00"}) }},
 	} {
 		damage.do()
-		v.planReads(tf, damage.file, usual)
-		v.do(plan.Repair(expanded, v.objects()).Steps()...)
+		planReads(v, tf, damage.file, usual)
+		v.Do(plan.Repair(expanded, v.Objects()).Steps()...)
 	}
 
-	v.do(plan.DeleteQueue{Queue: lowest})
+	v.Do(plan.DeleteQueue{Queue: lowest})
 	bind()
-	v.planLooks(tf, "drift.ansi", usual)
-	v.do(plan.Repair(expanded, v.objects()).Steps()...)
+	planLooks(v, tf, "drift.ansi", usual)
+	v.Do(plan.Repair(expanded, v.Objects()).Steps()...)
 
-	v.planReads(tf, "change-of-lookahead.txt", cascadeOf("levels = 3", "lookahead = 1"))
-	v.planReads(tf, "rebuild.txt", cascadeOf("levels = 3", `queue_type = "classic"`))
-	v.planReads(tf, "replacement.txt", cascadeOf("levels = 4"))
+	planReads(v, tf, "change-of-lookahead.txt", cascadeOf("levels = 3", "lookahead = 1"))
+	planReads(v, tf, "rebuild.txt", cascadeOf("levels = 3", `queue_type = "classic"`))
+	planReads(v, tf, "replacement.txt", cascadeOf("levels = 4"))
 
-	tf.needs("1.5.0") // import blocks
-	fresh := v.commandLine()
-	v.planReads(fresh, "import.txt", usual+fmt.Sprintf("\nimport {\n  to = rabbitmqdelay_cascade.tasks\n  id = %q\n}\n",
-		importID(v.name, "tasks.delay-02")))
+	tf.Needs("1.5.0") // import blocks
+	fresh := v.CommandLine()
+	planReads(v, fresh, "import.txt",
+		usual+fmt.Sprintf("\nimport {\n  to = rabbitmqdelay_cascade.tasks\n  id = %q\n}\n",
+			harness.ImportID(v.Name, "tasks.delay-02")))
 }
 
 // A comment in a pull request holds 65,536 characters.
@@ -105,20 +107,20 @@ func TestAccPlanSizes(t *testing.T) {
 		t.Skip("runs Terraform: set TF_ACC")
 	}
 	t.Parallel()
-	v := newVhost(t)
-	tf := v.commandLine()
-	if n := utf8.RuneCountInString(tf.planText(cascadeOf("base = 10", "levels = 8"))); n > 40_000 {
+	v := harness.NewVhost(t)
+	tf := v.CommandLine()
+	if n := utf8.RuneCountInString(planText(tf, cascadeOf("base = 10", "levels = 8"))); n > 40_000 {
 		t.Errorf("the plan of eight levels in base 10 has %d characters", n)
 	}
 	usual := cascadeOf("levels = 28")
-	if n := utf8.RuneCountInString(tf.planText(usual)); n > 45_000 {
+	if n := utf8.RuneCountInString(planText(tf, usual)); n > 45_000 {
 		t.Errorf("the plan of 28 levels has %d characters", n)
 	}
-	tf.mustRun("apply", "-no-color", "plan")
-	v.do(plan.DeleteQueue{Queue: topology.Queue{Name: "tasks.delay-12"}})
-	v.declareQueue("audit", nil)
-	v.bind("tasks.delay-20", "audit.#", "queue", "audit")
-	text := tf.planText(usual)
+	tf.MustRun("apply", "-no-color", "plan")
+	v.Do(plan.DeleteQueue{Queue: topology.Queue{Name: "tasks.delay-12"}})
+	v.DeclareQueue("audit", nil)
+	v.Bind("tasks.delay-20", "audit.#", "queue", "audit")
+	text := planText(tf, usual)
 	if n := strings.Count(text, "\n"); n > 110 {
 		t.Errorf("the plan for a missing queue and a foreign binding has %d lines:\n%s", n, text)
 	}
@@ -127,19 +129,8 @@ func TestAccPlanSizes(t *testing.T) {
 	}
 }
 
-// commandLine has the provider configured for the broker.
-func (v *vhost) commandLine() *commandLine {
-	v.Helper()
-	tf := newCommandLine(v, "", "", map[string]string{"vhost": v.name})
-	tf.environ = slices.DeleteFunc(tf.environ, func(variable string) bool {
-		return strings.HasPrefix(variable, "TF_LOG")
-	})
-	tf.environ = append(tf.environ, v.broker.Environ()...)
-	return tf
-}
-
 func cascadeOf(attributes ...string) string {
-	return block(cascadeType, "tasks", append([]string{`name = "tasks"`}, attributes...)...)
+	return block(harness.CascadeType, "tasks", append([]string{`name = "tasks"`}, attributes...)...)
 }
 
 // block is a configuration of one resource in the vhost.
@@ -160,58 +151,47 @@ variable "vhost" {}
 }
 
 // planText writes a plan of the configuration into the file "plan", and is what a comment has of it.
-func (tf *commandLine) planText(configuration string) string {
-	tf.t.Helper()
-	if err := os.WriteFile(filepath.Join(tf.directory, "main.tf"), []byte(configuration), 0o600); err != nil {
-		tf.t.Fatal(err)
+func planText(tf *harness.CommandLine, configuration string) string {
+	tf.T.Helper()
+	if err := os.WriteFile(filepath.Join(tf.Directory, "main.tf"), []byte(configuration), 0o600); err != nil {
+		tf.T.Fatal(err)
 	}
-	tf.mustRun("plan", "-input=false", "-out=plan")
-	return tf.mustRun("show", "-no-color", "plan")
-}
-
-// mustRun runs a command that has to succeed, and returns what it prints.
-func (tf *commandLine) mustRun(arguments ...string) string {
-	tf.t.Helper()
-	command := tf.command(arguments...)
-	out, err := command.Output()
-	if err != nil {
-		tf.t.Fatalf("%s: %v\n%s", command, err, out)
-	}
-	return string(out)
+	tf.MustRun("plan", "-input=false", "-out=plan")
+	return tf.MustRun("show", "-no-color", "plan")
 }
 
 // planReads compares the plan of a configuration with the text in a file.
-func (v *vhost) planReads(tf *commandLine, file, configuration string) {
-	v.Helper()
-	v.compareOutput(filepath.Join(plansDirectory, file), repeatable(tf.planText(configuration), v.name))
+func planReads(v *harness.Vhost, tf *harness.CommandLine, file, configuration string) {
+	v.T.Helper()
+	compareOutput(v, filepath.Join(plansDirectory, file), repeatable(planText(tf, configuration), v.Name))
 }
 
 // planLooks compares a plan as a terminal gets it, colours included.
-func (v *vhost) planLooks(tf *commandLine, file, configuration string) {
-	v.Helper()
-	tf.planText(configuration)
-	command := tf.command("show", "-no-color", "plan")
+func planLooks(v *harness.Vhost, tf *harness.CommandLine, file, configuration string) {
+	v.T.Helper()
+	planText(tf, configuration)
+	command := tf.Command("show", "-no-color", "plan")
 	command.Args = slices.DeleteFunc(command.Args, func(option string) bool { return option == "-no-color" })
 	out, err := command.Output()
 	if err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
-	v.compareOutput(filepath.Join(plansDirectory, file), repeatable(string(out), v.name))
+	compareOutput(v, filepath.Join(plansDirectory, file), repeatable(string(out), v.Name))
 }
 
-func (v *vhost) compareOutput(path, got string) {
-	v.Helper()
+func compareOutput(v *harness.Vhost, path, got string) {
+	v.T.Helper()
 	if os.Getenv("UPDATE_OUTPUT") != "" {
 		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			v.Fatal(err)
+			v.T.Fatal(err)
 		}
 		return
 	}
 	want, err := os.ReadFile(path) //nolint:gosec // of this repository
 	if err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
 	if got != string(want) {
-		v.Errorf("the plan reads\n%s\nand %s has\n%s", got, path, want)
+		v.T.Errorf("the plan reads\n%s\nand %s has\n%s", got, path, want)
 	}
 }

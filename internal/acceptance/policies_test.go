@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -116,15 +118,15 @@ func TestPolicyWarnings(t *testing.T) {
 // warnOfPolicy plans, applies and refreshes under a policy, and looks at the words about it.
 func warnOfPolicy(t *testing.T, queueType string) {
 	t.Parallel()
-	v := newVhost(t)
-	p := newProtocol(t, v.broker, nil)
+	v := harness.NewVhost(t)
+	p := harness.NewProtocol(t, v.Broker, nil)
 	cascades := map[string]policyExpectation{}
 	add := func(name, cause string, says map[string]string, policies ...func(pattern string)) {
 		for _, put := range policies {
 			put("^" + name + `\.`)
 		}
 		mine := *p
-		mine.mustApply(attributes{"vhost": v.name, "name": name, "levels": 3, "queue_type": queueType})
+		mine.MustApply(harness.Attributes{"vhost": v.Name, "name": name, "levels": 3, "queue_type": queueType})
 		cascades[name] = policyExpectation{&mine, cause, says}
 	}
 	for i, c := range policyCases {
@@ -133,23 +135,23 @@ func warnOfPolicy(t *testing.T, queueType string) {
 			says = c.classic
 		}
 		name := fmt.Sprintf("p%d", i)
-		add(name, fmt.Sprintf("policy %q", "its "+name), says, v.policy("its "+name, 0, c.definition))
-		if c.operator && v.takesOperatorPolicy(c.definition) {
+		add(name, fmt.Sprintf("policy %q", "its "+name), says, v.Policy("its "+name, 0, c.definition))
+		if c.operator && takesOperatorPolicy(v, c.definition) {
 			name = fmt.Sprintf("o%d", i)
-			add(name, fmt.Sprintf("operator policy %q", "its "+name), says, v.operatorPolicy("its "+name, c.definition))
+			add(name, fmt.Sprintf("operator policy %q", "its "+name), says, v.OperatorPolicy("its "+name, c.definition))
 		}
 	}
 	early, harmless := rabbithole.PolicyDefinition{"message-ttl": 10},
 		rabbithole.PolicyDefinition{"max-length": 1 << 40, "message-ttl": 1 << 35}
 	delete(harmless, "max-length")
 	add("higher", `policy "short"`, withParking(delayQueues("after 10 ms instead of"), "after 10 ms"),
-		v.policy("long", 5, harmless), v.policy("short", 6, early))
+		v.Policy("long", 5, harmless), v.Policy("short", 6, early))
 	add("lower", `policy "long too"`, map[string]string{parkingQueue: "dropped after"},
-		v.policy("long too", 6, harmless), v.policy("short too", 5, early))
+		v.Policy("long too", 6, harmless), v.Policy("short too", 5, early))
 	add("both", `policy "mine" with operator policy "theirs"`, withParking(delayQueues("after 20 ms instead of"),
 		"after 20 ms"),
-		v.policy("mine", 0, rabbithole.PolicyDefinition{"message-ttl": 30}),
-		v.operatorPolicy("theirs", rabbithole.PolicyDefinition{"message-ttl": 20}))
+		v.Policy("mine", 0, rabbithole.PolicyDefinition{"message-ttl": 30}),
+		v.OperatorPolicy("theirs", rabbithole.PolicyDefinition{"message-ttl": 20}))
 	add("none", "", nil)
 
 	for _, name := range slices.Sorted(maps.Keys(cascades)) {
@@ -159,30 +161,30 @@ func warnOfPolicy(t *testing.T, queueType string) {
 
 // policyExpectation is what a refresh of a cascade says under a policy, by queues.
 type policyExpectation struct {
-	*protocol
+	*harness.Protocol
 	cause string
 	says  map[string]string
 }
 
 // check makes sure that the warnings say that, and nothing of other queues.
 func (c policyExpectation) check(name string) {
-	c.t.Helper()
-	diagnostics := c.refresh(c.t.Context())
-	noErrors(c.t, diagnostics)
-	text := warningText(diagnostics)
+	c.T.Helper()
+	diagnostics := c.Refresh(c.T.Context())
+	harness.NoErrors(c.T, diagnostics)
+	text := harness.WarningText(diagnostics)
 	for _, queue := range []string{level0, level1, level2, parkingQueue} {
 		prefix, object := c.cause+" on queue ", fmt.Sprintf("queue %q", name+"."+queue)
 		if want := c.says[queue]; want == "" && strings.Contains(text, object) {
-			c.t.Errorf("%s: nothing is to be said of %s: %s", name, queue, text)
+			c.T.Errorf("%s: nothing is to be said of %s: %s", name, queue, text)
 		} else if want != "" && !slices.ContainsFunc(strings.Split(text, "\n"), func(line string) bool {
 			return strings.HasPrefix(strings.TrimSpace(line), prefix) && strings.Contains(line, object) &&
 				strings.Contains(line, want)
 		}) {
-			c.t.Errorf("%s: no line begins with %q, names %s and says %q: %s", name, prefix, object, want, text)
+			c.T.Errorf("%s: no line begins with %q, names %s and says %q: %s", name, prefix, object, want, text)
 		}
 	}
 	if len(c.says) == 0 && text != "" {
-		c.t.Errorf("%s: nothing is to be said: %s", name, text)
+		c.T.Errorf("%s: nothing is to be said: %s", name, text)
 	}
 }
 
@@ -203,33 +205,33 @@ func policyConsequences(queueType string) map[string]policyConsequence {
 	return map[string]policyConsequence{
 		"message-ttl": {rabbithole.PolicyDefinition{"message-ttl": 50}, func(u *underPolicy) {
 			u.send(3, 1)
-			if took := u.arrived(u.collector, 1)[0].At.Sub(u.began); took > 2*u.unit {
-				u.Errorf("a message with a delay of %s took %s", 3*u.unit, took)
+			if took := u.Arrived(u.collector, 1)[0].At.Sub(u.began); took > 2*u.unit {
+				u.Vhost.T.Errorf("a message with a delay of %s took %s", 3*u.unit, took)
 			}
 		}},
 		"dead-letter-routing-key": {rabbithole.PolicyDefinition{"dead-letter-routing-key": "lost"},
 			func(u *underPolicy) {
 				u.send(3, 1)
-				u.eventually("the message is parked", func() bool { return u.depth("t.unroutable") == 1 })
+				u.Eventually("the message is parked", func() bool { return u.Depth("t.unroutable") == 1 })
 			}},
 		"dead-letter-exchange": {rabbithole.PolicyDefinition{"dead-letter-exchange": "amq.fanout"},
-			func(u *underPolicy) { u.send(3, 1); u.arrived(u.collector, 1) }},
+			func(u *underPolicy) { u.send(3, 1); u.Arrived(u.collector, 1) }},
 		"dead-letter-strategy": {rabbithole.PolicyDefinition{"dead-letter-exchange": "amq.fanout",
 			"dead-letter-strategy": "at-most-once"}, func(u *underPolicy) {
 			u.send(3, 1)
-			u.arrived(u.collector, 1)
+			u.Arrived(u.collector, 1)
 		}},
 		"expires": {rabbithole.PolicyDefinition{"expires": 1000}, func(u *underPolicy) {
-			u.eventually("the queues are gone", func() bool { return len(u.objects().Queues) == 0 })
+			u.Eventually("the queues are gone", func() bool { return len(u.Objects().Queues) == 0 })
 		}},
 		"max-length": {rabbithole.PolicyDefinition{"max-length": 1}, func(u *underPolicy) {
 			if queueType == "classic" {
 				u.send(2, 5)
-				if took := u.arrived(u.collector, 4)[3].At.Sub(u.began); took > u.unit {
-					u.Errorf("four of five messages with a delay of %s took %s", 2*u.unit, took)
+				if took := u.Arrived(u.collector, 4)[3].At.Sub(u.began); took > u.unit {
+					u.Vhost.T.Errorf("four of five messages with a delay of %s took %s", 2*u.unit, took)
 				}
 			} else if refused := u.send(2, 20); refused == 0 {
-				u.Error("no message was refused")
+				u.Vhost.T.Error("no message was refused")
 			}
 		}},
 		"max-length and reject-publish": {rabbithole.PolicyDefinition{"max-length": 1,
@@ -239,31 +241,31 @@ func policyConsequences(queueType string) map[string]policyConsequence {
 			}
 			u.publishTo("t.delay-00", "0.1.here", 1)
 			if refused := u.publishTo("t.delay-00", "0.1.here", 1); refused != 1 {
-				u.Error("a full queue does not refuse what is published")
+				u.Vhost.T.Error("a full queue does not refuse what is published")
 			}
-			u.arrived(u.collector, 1)
+			u.Arrived(u.collector, 1)
 			// A message that is dead-lettered into a full queue is lost: this one expires into the queue that is full
 			// then.
 			u.send(3, 1)
 			time.Sleep(u.unit * 3 / 2)
 			u.publishTo("t.delay-00", "0.1.here", 1)
 			time.Sleep(u.unit * 3 / 2)
-			u.eventually("all queues are empty", func() bool {
-				return u.depth("t.delay-00")+
-					u.depth("t.delay-01") == 0
+			u.Eventually("all queues are empty", func() bool {
+				return u.Depth("t.delay-00")+
+					u.Depth("t.delay-01") == 0
 			})
 			if n := len(u.collector.Arrivals()); n != 2 {
-				u.Errorf("%d messages arrived", n)
+				u.Vhost.T.Errorf("%d messages arrived", n)
 			}
 		}},
 		"overflow": {rabbithole.PolicyDefinition{"overflow": "drop-head"}, func(u *underPolicy) {
 			// While there is no way out, at-least-once keeps a message and drop-head has switched that off.
-			u.do(plan.DeleteExchange{Name: "t.delivery"})
+			u.Do(plan.DeleteExchange{Name: "t.delivery"})
 			u.send(1, 1)
 			time.Sleep(u.unit + 500*time.Millisecond) // there is nothing to wait for
-			u.mustApply(u.given)
-			if n := u.depth("t.delay-00"); n != 0 {
-				u.Errorf("%d messages are left in the queue", n)
+			u.MustApply(u.given)
+			if n := u.Depth("t.delay-00"); n != 0 {
+				u.Vhost.T.Errorf("%d messages are left in the queue", n)
 			}
 		}},
 	}
@@ -277,23 +279,23 @@ type policyConsequence struct {
 // sufferPolicy sends messages under a policy and looks at what becomes of them.
 func sufferPolicy(t *testing.T, test policyConsequence, queueType string) {
 	t.Parallel()
-	v := newVhost(t)
-	v.policy("p", 0, test.definition)(".*")
-	u := &underPolicy{vhost: v, protocol: newProtocol(t, v.broker, nil), unit: 1500 * time.Millisecond}
-	u.given = attributes{
-		"vhost": v.name, "name": "t", "levels": 2, "resolution": u.unit.String(), "queue_type": queueType,
+	v := harness.NewVhost(t)
+	v.Policy("p", 0, test.definition)(".*")
+	u := &underPolicy{Vhost: v, Protocol: harness.NewProtocol(t, v.Broker, nil), unit: 1500 * time.Millisecond}
+	u.given = harness.Attributes{
+		"vhost": v.Name, "name": "t", "levels": 2, "resolution": u.unit.String(), "queue_type": queueType,
 		"internal_levels": false, // to publish half-way
 	}
-	u.mustApply(u.given)
-	u.collector = v.collect("t.delivery", "#")
+	u.MustApply(u.given)
+	u.collector = v.Collect("t.delivery", "#")
 	test.happens(u)
 }
 
 // underPolicy is a cascade of two levels to whose queues a policy applies.
 type underPolicy struct {
-	*vhost
-	*protocol
-	given     attributes
+	*harness.Vhost
+	*harness.Protocol
+	given     harness.Attributes
 	unit      time.Duration
 	collector *brokertest.Collector
 	began     time.Time
@@ -301,21 +303,21 @@ type underPolicy struct {
 
 // send sends messages to the entry and counts those that are refused.
 func (u *underPolicy) send(units, n int) (refused int) {
-	u.Helper()
-	return u.publishTo("t.delay-01", routingKey(u, time.Duration(units)*u.unit, 2, u.unit, "here"), n)
+	u.Vhost.T.Helper()
+	return u.publishTo("t.delay-01", harness.RoutingKey(u.Vhost.T, time.Duration(units)*u.unit, 2, u.unit, "here"), n)
 }
 
 func (u *underPolicy) publishTo(exchange, key string, n int) (refused int) {
-	u.Helper()
+	u.Vhost.T.Helper()
 	u.began = time.Now()
-	publisher := u.publisher()
+	publisher := u.Publisher()
 	for range n {
-		err := publisher.Publish(u.Context(), exchange, key, amqp.Publishing{DeliveryMode: amqp.Persistent,
+		err := publisher.Publish(u.Vhost.T.Context(), exchange, key, amqp.Publishing{DeliveryMode: amqp.Persistent,
 			Body: []byte("x")})
 		if errors.Is(err, brokertest.ErrNacked) {
 			refused++
 		} else if err != nil {
-			u.Fatal(err)
+			u.Vhost.T.Fatal(err)
 		}
 	}
 	return refused
@@ -328,13 +330,13 @@ func TestPolicyAtOnce(t *testing.T) {
 	for _, queueType := range []string{"quorum", "classic"} {
 		t.Run(queueType, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			user := v.user("management", &everything)
-			p := newProtocol(t, &user, nil)
-			p.mustApply(attributes{"vhost": v.name, "name": "t", "levels": 2, "queue_type": queueType})
+			v := harness.NewVhost(t)
+			user := v.User("management", &everything)
+			p := harness.NewProtocol(t, &user, nil)
+			p.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2, "queue_type": queueType})
 			says := func(want string) {
 				t.Helper()
-				text := warningText(p.refresh(t.Context()))
+				text := harness.WarningText(p.Refresh(t.Context()))
 				if want == "" && text != "" || !strings.Contains(text, want) {
 					t.Errorf("the refresh does not say %q: %s", want, text)
 				}
@@ -343,31 +345,33 @@ func TestPolicyAtOnce(t *testing.T) {
 				return rabbithole.PolicyDefinition{"message-ttl": millis}
 			}
 			says("")
-			v.policy("short", 0, short(250))("^t")
+			v.Policy("short", 0, short(250))("^t")
 			says(`policy "short" on queue "t.delay-00": messages leave it after 250 ms instead of 1 s`)
-			v.policy("short", 0, short(150))("^t")
+			v.Policy("short", 0, short(150))("^t")
 			says(`policy "short" on queue "t.delay-00": messages leave it after 150 ms instead of 1 s`)
-			v.policy("long", 1, short(1<<35))("delay")
+			v.Policy("long", 1, short(1<<35))("delay")
 			says(`policy "short" on queue "t.unroutable": messages in it are dropped after 150 ms`)
-			v.try(v.api.DeletePolicy(v.name, "short"))
-			v.try(v.api.DeletePolicy(v.name, "long"))
+			v.Try(v.API.DeletePolicy(v.Name, "short"))
+			v.Try(v.API.DeletePolicy(v.Name, "long"))
 			says("")
-			v.operatorPolicy("theirs", short(350))("^t")
+			v.OperatorPolicy("theirs", short(350))("^t")
 			says(`operator policy "theirs" on queue "t.delay-00": messages leave it after 350 ms instead of 1 s`)
-			v.try(v.api.DeleteOperatorPolicy(v.name, "theirs"))
+			v.Try(v.API.DeleteOperatorPolicy(v.Name, "theirs"))
 			says("")
-			v.policy("not these", 0, short(250))(`^(?!t\.)`)
+			v.Policy("not these", 0, short(250))(`^(?!t\.)`)
 			says("")
-			v.policy("these", 0, short(250))(`^(?!tasks)t`)
+			v.Policy("these", 0, short(250))(`^(?!tasks)t`)
 			says(`policy "these" on queue "t.delay-00": messages leave it after 250 ms instead of 1 s`)
-			v.try(v.api.DeletePolicy(v.name, "these"))
-			v.policy("who knows", 0, short(450))(`^t++`)
+			v.Try(v.API.DeletePolicy(v.Name, "these"))
+			v.Policy("who knows", 0, short(450))(`^t++`)
 			says(`policy "who knows" on queue "t.delay-00": only RabbitMQ can tell whether this applies to ` +
 				`it, and has not ` +
 				`said so yet. If it does, messages leave it after 450 ms instead of 1 s`)
-			v.eventually("the queue says it", func() bool {
-				return strings.Contains(warningText(p.refresh(t.Context())), `policy "who knows" (as the queue says, `+
-					`some seconds after a change) on queue "t.delay-00": messages leave it after 450 ms instead of 1 s`)
+			v.Eventually("the queue says it", func() bool {
+				return strings.Contains(harness.WarningText(p.Refresh(t.Context())),
+					`policy "who knows" (as the queue says, `+
+						`some seconds after a change) on queue "t.delay-00": messages leave it after 450 ms `+
+						`instead of 1 s`)
 			})
 		})
 	}
@@ -379,27 +383,28 @@ func TestPoliciesUnread(t *testing.T) {
 	for name, status := range map[string]int{"forbidden": http.StatusForbidden, "not found": http.StatusNotFound} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			g := newGateway(t, v.broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
+			v := harness.NewVhost(t)
+			g := harness.NewGateway(t, v.Broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
 				if !strings.Contains(r.URL.Path, "policies/") {
 					return false
 				}
 				w.WriteHeader(status)
 				return true
 			})
-			b := *v.broker
+			b := *v.Broker
 			b.Endpoint = g.URL
-			p := newProtocol(t, &b, nil)
-			given := attributes{"vhost": v.name, "name": "t", "levels": 2}
-			p.mustApply(given)
-			v.operatorPolicy("theirs", rabbithole.PolicyDefinition{"message-ttl": 250})("^t")
-			v.eventually("the refresh warns of the policy", func() bool {
-				diagnostics := p.refresh(t.Context())
-				noErrors(t, diagnostics)
-				return strings.Contains(warningText(diagnostics), `operator policy "theirs" (as the queue says, some `+
-					`seconds after a change) on queue "t.delay-00": messages leave it after 250 ms instead of 1 s`)
+			p := harness.NewProtocol(t, &b, nil)
+			given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2}
+			p.MustApply(given)
+			v.OperatorPolicy("theirs", rabbithole.PolicyDefinition{"message-ttl": 250})("^t")
+			v.Eventually("the refresh warns of the policy", func() bool {
+				diagnostics := p.Refresh(t.Context())
+				harness.NoErrors(t, diagnostics)
+				return strings.Contains(harness.WarningText(diagnostics),
+					`operator policy "theirs" (as the queue says, some `+
+						`seconds after a change) on queue "t.delay-00": messages leave it after 250 ms instead of 1 s`)
 			})
-			p.mustApply(nil)
+			p.MustApply(nil)
 		})
 	}
 }
@@ -410,17 +415,17 @@ func TestConsumerWarning(t *testing.T) {
 	for _, queueType := range []string{"quorum", "classic"} {
 		t.Run(queueType, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			p := newProtocol(t, v.broker, nil)
-			given := attributes{"vhost": v.name, "name": "t", "levels": 2, "queue_type": queueType}
-			p.mustApply(given)
-			if text := warningText(p.refresh(t.Context())); text != "" {
+			v := harness.NewVhost(t)
+			p := harness.NewProtocol(t, v.Broker, nil)
+			given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2, "queue_type": queueType}
+			p.MustApply(given)
+			if text := harness.WarningText(p.Refresh(t.Context())); text != "" {
 				t.Errorf("nothing is to be said: %s", text)
 			}
-			v.consume("t.delay-01")
-			v.consume("t.unroutable") // where it is as it should be
-			v.eventually("the consumer is warned of", func() bool {
-				text := warningText(p.refresh(t.Context()))
+			v.Consume("t.delay-01")
+			v.Consume("t.unroutable") // where it is as it should be
+			v.Eventually("the consumer is warned of", func() bool {
+				text := harness.WarningText(p.Refresh(t.Context()))
 				if strings.Contains(text, `queue "t.unroutable"`) {
 					t.Errorf("a consumer of parked messages is none to warn of: %s", text)
 				}
@@ -434,50 +439,32 @@ func TestConsumerWarning(t *testing.T) {
 // A delivery exchange that somebody else declares should have an alternate exchange.
 func TestAlternateExchangeWarning(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	p := newProtocol(t, v.broker, nil)
-	given := attributes{"vhost": v.name, "name": "t", "levels": 2, "create_delivery_exchange": false,
+	v := harness.NewVhost(t)
+	p := harness.NewProtocol(t, v.Broker, nil)
+	given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2, "create_delivery_exchange": false,
 		"delivery_exchange": "events"}
-	v.declareExchange("events", "topic")
-	p.mustApply(given)
+	v.DeclareExchange("events", "topic")
+	p.MustApply(given)
 	const warning = `no alternate exchange on exchange "events"`
-	if text := warningText(p.refresh(t.Context())); !strings.Contains(text, warning) {
+	if text := harness.WarningText(p.Refresh(t.Context())); !strings.Contains(text, warning) {
 		t.Errorf("got %q", text)
 	}
-	v.policy("alternate", 0, rabbithole.PolicyDefinition{"alternate-exchange": "t.unroutable"})("^events$")
-	if text := warningText(p.refresh(t.Context())); text != "" {
+	v.Policy("alternate", 0, rabbithole.PolicyDefinition{"alternate-exchange": "t.unroutable"})("^events$")
+	if text := harness.WarningText(p.Refresh(t.Context())); text != "" {
 		t.Errorf("the policy is not taken into account: %s", text)
 	}
 	with := topology.Exchange{Name: "events", Type: "topic", Durable: true,
 		Arguments: topology.Arguments{"alternate-exchange": "t.unroutable"}}
-	v.do(plan.DeleteExchange{Name: "events"}, plan.DeclareExchange{Exchange: with})
-	p.mustApply(given)
-	if text := warningText(p.refresh(t.Context())); text != "" {
+	v.Do(plan.DeleteExchange{Name: "events"}, plan.DeclareExchange{Exchange: with})
+	p.MustApply(given)
+	if text := harness.WarningText(p.Refresh(t.Context())); text != "" {
 		t.Errorf("nothing is to be said: %s", text)
 	}
 }
 
-// policy returns what puts a policy, for the objects that match a pattern.
-func (v *vhost) policy(name string, priority int, definition rabbithole.PolicyDefinition) func(pattern string) {
-	return func(pattern string) {
-		v.Helper()
-		v.try(v.api.PutPolicy(v.name, name, rabbithole.Policy{Pattern: pattern, ApplyTo: "all", Priority: priority,
-			Definition: definition}))
-	}
-}
-
 // takesOperatorPolicy is false for overflow on 3.10, which only knows it in other policies.
-func (v *vhost) takesOperatorPolicy(definition rabbithole.PolicyDefinition) bool {
-	v.Helper()
+func takesOperatorPolicy(v *harness.Vhost, definition rabbithole.PolicyDefinition) bool {
+	v.T.Helper()
 	_, overflow := definition["overflow"]
-	return !overflow || !strings.HasPrefix(v.broker.Version, "3.10.")
-}
-
-// operatorPolicy does the same with an operator policy.
-func (v *vhost) operatorPolicy(name string, definition rabbithole.PolicyDefinition) func(pattern string) {
-	return func(pattern string) {
-		v.Helper()
-		v.try(v.api.PutOperatorPolicy(v.name, name, rabbithole.OperatorPolicy{Pattern: pattern, ApplyTo: "queues",
-			Definition: definition}))
-	}
+	return !overflow || !strings.HasPrefix(v.Broker.Version, "3.10.")
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 )
 
@@ -122,13 +124,13 @@ resource "rabbitmqdelay_cascade" "this" {
 // planned is a plan as JSON, of a configuration and a module of it.
 func planned(t *testing.T, configuration, module string) (plan []byte) {
 	t.Helper()
-	head, _, _ := strings.Cut(readExample(t, checksExample, "main.tf"), "variable ")
-	tf := newCommandLine(t, "", head+configuration, nil)
-	tf.environ = slices.DeleteFunc(tf.environ, func(variable string) bool {
+	head, _, _ := strings.Cut(docstest.ReadExample(t, checksExample, "main.tf"), "variable ")
+	tf := harness.NewCommandLine(t, "", head+configuration, nil)
+	tf.Environ = slices.DeleteFunc(tf.Environ, func(variable string) bool {
 		return strings.HasPrefix(variable, "TF_LOG")
 	})
-	tf.environ = append(tf.environ, brokertest.Shared(t).Environ()...)
-	directory := filepath.Join(tf.directory, "module")
+	tf.Environ = append(tf.Environ, brokertest.Shared(t).Environ()...)
+	directory := filepath.Join(tf.Directory, "module")
 	err := os.Mkdir(directory, 0o700)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(directory, "main.tf"), []byte(head+"variable \"name\" {}\n"+module), 0o600)
@@ -137,11 +139,11 @@ func planned(t *testing.T, configuration, module string) (plan []byte) {
 		t.Fatal(err)
 	}
 	for _, arguments := range [][]string{{"get"}, {"plan", "-out=plan"}} {
-		if out, err := tf.run(arguments...); err != nil {
+		if out, err := tf.Run(arguments...); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	show := tf.command("show", "-json")
+	show := tf.Command("show", "-json")
 	show.Args = append(show.Args, "plan")
 	if plan, err = show.Output(); err != nil {
 		t.Fatal(err)
@@ -158,7 +160,7 @@ func judgePlan(t *testing.T, opa string, plan []byte) verdicts {
 	if err := os.WriteFile(input, plan, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), opa, filepath.Join(examples, policyExample, "cascades.rego"),
+	out, err := exec.CommandContext(t.Context(), opa, filepath.Join(docstest.Examples, policyExample, "cascades.rego"),
 		input).CombinedOutput()
 	var said verdicts
 	if err == nil {

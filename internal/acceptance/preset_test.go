@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
@@ -29,39 +31,39 @@ func TestPresets(t *testing.T) {
 // livePreset takes a cascade of one preset through its life.
 func livePreset(t *testing.T, preset delay.Preset, entry string) {
 	t.Parallel()
-	v := newVhost(t)
-	given := attributes{"vhost": v.name, "preset": string(preset)}
-	p := newProtocol(t, v.broker, nil)
-	p.mustApply(given)
-	p.mustBeSettled(given)
-	want := expand(t, delay.Config{Vhost: v.name, Preset: preset, CreateDeliveryExchange: true})
+	v := harness.NewVhost(t)
+	given := harness.Attributes{"vhost": v.Name, "preset": string(preset)}
+	p := harness.NewProtocol(t, v.Broker, nil)
+	p.MustApply(given)
+	p.MustBeSettled(given)
+	want := harness.Expand(t, delay.Config{Vhost: v.Name, Preset: preset, CreateDeliveryExchange: true})
 	// RabbitMQ adds the type that was left out (4.0).
-	if left := plan.Repair(want, v.exported()).Steps(); len(left) > 0 {
+	if left := plan.Repair(want, v.Exported()).Steps(); len(left) > 0 {
 		t.Errorf("what is exported is not the preset: %v", left)
 	}
 	declareAgain(t, v, want)
-	p.mustBeSettled(given)
+	p.MustBeSettled(given)
 
-	imported := newProtocol(t, v.broker, nil)
-	noErrors(t, imported.importState(t.Context(), v.name+"/"+entry))
-	todo := imported.plan(t.Context(), given)
+	imported := harness.NewProtocol(t, v.Broker, nil)
+	harness.NoErrors(t, imported.ImportState(t.Context(), v.Name+"/"+entry))
+	todo := imported.Plan(t.Context(), given)
 	if !onlySettings(t, imported, todo) {
-		t.Errorf("after an import there is something to do: %s", todo.state)
+		t.Errorf("after an import there is something to do: %s", todo.State)
 	}
 
-	arrivals := v.collect(want.Delivery, "#.here")
-	sent := brokerTime()
-	v.publish(entry, routingKey(t, 3*time.Second, 28, time.Second, "here"), "")
-	if after := v.arrived(arrivals, 1)[0].At.Sub(sent); after < 3*time.Second {
+	arrivals := v.Collect(want.Delivery, "#.here")
+	sent := harness.BrokerTime()
+	v.Publish(entry, harness.RoutingKey(t, 3*time.Second, 28, time.Second, "here"), "")
+	if after := v.Arrived(arrivals, 1)[0].At.Sub(sent); after < 3*time.Second {
 		t.Errorf("the message arrived after %s", after)
 	}
-	p.mustApply(nil)
+	p.MustApply(nil)
 }
 
 // declareAgain declares exchanges without arguments, and queues, over AMQP, as a framework does.
-func declareAgain(t *testing.T, v *vhost, want topology.Topology) {
+func declareAgain(t *testing.T, v *harness.Vhost, want topology.Topology) {
 	t.Helper()
-	channel, err := v.conn.Channel()
+	channel, err := v.Conn.Channel()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	amqp10 "github.com/Azure/go-amqp"
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -59,7 +62,7 @@ func propertyFates(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	fates := map[string]map[string]string{}
 	var columns []string
-	for line := range strings.Lines(readPage(t, propertiesGuide)) {
+	for line := range strings.Lines(docstest.ReadPage(t, propertiesGuide)) {
 		if !strings.HasPrefix(line, "| ") {
 			continue
 		}
@@ -111,7 +114,7 @@ var propertyTests = map[string]func(*journey) string{
 	"delivery mode, persistent": carries(amqp.Publishing{DeliveryMode: amqp.Persistent}),
 	"delivery mode, transient":  carries(amqp.Publishing{DeliveryMode: amqp.Transient}),
 	"user id": func(j *journey) string {
-		return carries(amqp.Publishing{UserId: j.broker.Username})(j)
+		return carries(amqp.Publishing{UserId: j.Broker.Username})(j)
 	},
 	"header x-opt-delivery-time": func(j *journey) string {
 		inAnHour := time.Now().Add(time.Hour).UnixMilli()
@@ -128,7 +131,7 @@ var propertyTests = map[string]func(*journey) string{
 }
 
 // propertyScale has delays of 500 ms, 1 s and 2 s in a row.
-var propertyScale = binary(3, 500*time.Millisecond)
+var propertyScale = harness.BinaryScale(3, 500*time.Millisecond)
 
 // journey sends messages through a cascade of its own: messages of other tests in its queues would hold them up.
 type journey struct {
@@ -140,43 +143,43 @@ type journey struct {
 
 func newJourney(t *testing.T, queueType string) *journey {
 	t.Helper()
-	v := newVhost(t)
-	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "t", "queue_type": queueType,
-		"levels": propertyScale.Levels, "resolution": propertyScale.Resolution.String()})
+	v := harness.NewVhost(t)
+	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "t",
+		"queue_type": queueType, "levels": propertyScale.Levels, "resolution": propertyScale.Resolution.String()})
 	j := &journey{cascadeUnderTest: cascadeUnderTest{v, propertyScale, "t.delay-02", "t.delivery"},
 		address: strings.ReplaceAll(t.Name(), "/", "-")}
-	j.publisher = v.publisher()
-	j.arrivals = v.collect(j.delivery, destination(j.Levels, j.address))
+	j.publisher = v.Publisher()
+	j.arrivals = v.Collect(j.delivery, harness.DestinationKey(j.Levels, j.address))
 	return j
 }
 
 // key is that for a delay in units of the resolution.
 func (j *journey) key(units int, address string) string {
-	return keyOf(j, j.Scale, j.after(units), address)
+	return harness.KeyOf(j.T, j.Scale, j.after(units), address)
 }
 
 func (j *journey) after(units int) time.Duration { return time.Duration(units) * j.Resolution }
 
 func (j *journey) publish(units int, message amqp.Publishing) (sent time.Time) {
-	j.Helper()
-	sent = brokerTime()
-	if err := j.publisher.Publish(j.Context(), j.entry, j.key(units, j.address), message); err != nil {
-		j.Fatal(err)
+	j.T.Helper()
+	sent = harness.BrokerTime()
+	if err := j.publisher.Publish(j.T.Context(), j.entry, j.key(units, j.address), message); err != nil {
+		j.T.Fatal(err)
 	}
 	return sent
 }
 
 // mark sends a message that is the last to arrive.
 func (j *journey) mark() {
-	j.Helper()
-	j.cascadeUnderTest.publish(j.entry, j.key(7, j.address), "mark")
+	j.T.Helper()
+	j.cascadeUnderTest.Publish(j.entry, j.key(7, j.address), "mark")
 }
 
 // untilMark is what has arrived when the mark does.
 func (j *journey) untilMark() []brokertest.Arrival {
-	j.Helper()
+	j.T.Helper()
 	for n := 1; ; n++ {
-		arrivals := j.arrived(j.arrivals, n)
+		arrivals := j.Arrived(j.arrivals, n)
 		if string(arrivals[n-1].Body) == "mark" {
 			return arrivals[:n-1]
 		}
@@ -187,9 +190,9 @@ func (j *journey) untilMark() []brokertest.Arrival {
 func carries(sent amqp.Publishing) func(*journey) string {
 	return func(j *journey) string {
 		at := j.publish(3, sent)
-		arrival := j.arrived(j.arrivals, 1)[0]
+		arrival := j.Arrived(j.arrivals, 1)[0]
 		if wait := arrival.At.Sub(at); wait < j.after(3) {
-			j.Errorf("the message is early: %s", wait)
+			j.T.Errorf("the message is early: %s", wait)
 		}
 		got := amqp.Publishing{Headers: amqp.Table{}, ContentType: arrival.ContentType,
 			ContentEncoding: arrival.ContentEncoding, DeliveryMode: arrival.DeliveryMode, Priority: arrival.Priority,
@@ -211,7 +214,7 @@ func carries(sent amqp.Publishing) func(*journey) string {
 		case reflect.DeepEqual(got, amqp.Publishing{Headers: amqp.Table{}}):
 			return dropped
 		}
-		j.Logf("%+v became %+v", sent, got)
+		j.T.Logf("%+v became %+v", sent, got)
 		return changed
 	}
 }
@@ -223,7 +226,7 @@ func overtakes(priority uint8) func(*journey) string {
 		j.publish(4, amqp.Publishing{Type: "normal"})
 		time.Sleep(j.after(1)) // what comes later has to be due later
 		j.publish(4, amqp.Publishing{Type: "urgent", Priority: priority})
-		arrivals := j.arrived(j.arrivals, 2)
+		arrivals := j.Arrived(j.arrivals, 2)
 		urgent := arrivals[1]
 		if arrivals[0].Type != "normal" {
 			return harmful
@@ -238,10 +241,10 @@ func overtakes(priority uint8) func(*journey) string {
 // expires sends a message that waits in two queues, with an expiration that is shorter than the first.
 func expires(j *journey) string {
 	at := j.publish(6, amqp.Publishing{Expiration: "100"})
-	arrival := j.arrived(j.arrivals, 1)[0]
+	arrival := j.Arrived(j.arrivals, 1)[0]
 	switch wait := arrival.At.Sub(at); {
 	case wait < j.after(2):
-		j.Errorf("the expiration cuts the second wait as well: the message arrives after %s", wait)
+		j.T.Errorf("the expiration cuts the second wait as well: the message arrives after %s", wait)
 	case wait < j.after(6):
 		return harmful
 	}
@@ -252,12 +255,12 @@ func expires(j *journey) string {
 func mandatory(j *journey) string {
 	fate := dropped
 	for _, key := range []string{j.key(3, "nobody."+j.address), "malformed." + j.address} {
-		err := j.publisher.Publish(j.Context(), j.entry, key, amqp.Publishing{})
+		err := j.publisher.Publish(j.T.Context(), j.entry, key, amqp.Publishing{})
 		switch {
 		case errors.Is(err, brokertest.ErrReturned):
 			fate = kept
 		case err != nil:
-			j.Fatal(err)
+			j.T.Fatal(err)
 		}
 	}
 	return fate
@@ -267,12 +270,12 @@ func mandatory(j *journey) string {
 func furtherKeys(header string) func(*journey) string {
 	return func(j *journey) string {
 		further := "further." + j.address
-		others := j.collect(j.delivery, destination(j.Levels, further))
+		others := j.Collect(j.delivery, harness.DestinationKey(j.Levels, further))
 		at := j.publish(3, amqp.Publishing{Headers: amqp.Table{header: []any{j.key(1, further)}}})
 		j.mark()
 		arrivals, copies := j.untilMark(), others.Arrivals()
 		for _, a := range slices.Concat(arrivals, copies) {
-			j.Logf("%s after %s", a.RoutingKey, a.At.Sub(at))
+			j.T.Logf("%s after %s", a.RoutingKey, a.At.Sub(at))
 		}
 		if len(arrivals) != 1 || len(copies) != 1 || arrivals[0].At.Sub(at) < j.after(3) {
 			return harmful
@@ -284,7 +287,7 @@ func furtherKeys(header string) func(*journey) string {
 // sentAgain sends a message that was delayed once more through the same queues, with all headers.
 func sentAgain(j *journey) string {
 	j.publish(3, amqp.Publishing{})
-	first := j.arrived(j.arrivals, 1)[0]
+	first := j.Arrived(j.arrivals, 1)[0]
 	j.publish(3, amqp.Publishing{Headers: first.Headers})
 	j.mark()
 	arrivals := j.untilMark()
@@ -313,41 +316,41 @@ func timesDied(a brokertest.Arrival) map[string]int64 {
 // annotations sends a message with an annotation over AMQP 1.0, and receives it over AMQP 1.0.
 func annotations(j *journey) string {
 	const queue = "annotated"
-	j.declareQueue(queue, map[string]any{"x-queue-type": "quorum"})
-	j.bind(j.delivery, destination(j.Levels, queue), "queue", queue)
-	uri, err := url.Parse(j.broker.AMQPURI)
+	j.DeclareQueue(queue, map[string]any{"x-queue-type": "quorum"})
+	j.Bind(j.delivery, harness.DestinationKey(j.Levels, queue), "queue", queue)
+	uri, err := url.Parse(j.Broker.AMQPURI)
 	if err != nil {
-		j.Fatal(err)
+		j.T.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(j.Context(), patience)
+	ctx, cancel := context.WithTimeout(j.T.Context(), harness.Patience)
 	defer cancel()
-	conn, err := amqp10.Dial(ctx, "amqp://"+uri.Host, &amqp10.ConnOptions{HostName: "vhost:" + j.name,
-		SASLType: amqp10.SASLTypePlain(j.broker.Username, j.broker.Password)})
+	conn, err := amqp10.Dial(ctx, "amqp://"+uri.Host, &amqp10.ConnOptions{HostName: "vhost:" + j.Name,
+		SASLType: amqp10.SASLTypePlain(j.Broker.Username, j.Broker.Password)})
 	if err != nil {
-		j.Fatal(err)
+		j.T.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
 	session, err := conn.NewSession(ctx, nil)
 	if err != nil {
-		j.Fatal(err)
+		j.T.Fatal(err)
 	}
 	entry := "/exchanges/" + url.PathEscape(j.entry) + "/" + url.PathEscape(j.key(3, queue))
 	sender, err := session.NewSender(ctx, entry, nil)
 	if err != nil {
-		j.Fatal(err)
+		j.T.Fatal(err)
 	}
 	message := amqp10.NewMessage([]byte("with annotations"))
 	message.Annotations = amqp10.Annotations{"x-opt-trace": "abc"}
 	if err := sender.Send(ctx, message, nil); err != nil {
-		j.Fatal(err)
+		j.T.Fatal(err)
 	}
 	receiver, err := session.NewReceiver(ctx, "/queues/"+queue, nil)
 	if err != nil {
-		j.Fatal(err)
+		j.T.Fatal(err)
 	}
 	received, err := receiver.Receive(ctx, nil)
 	if err != nil {
-		j.Fatal(err)
+		j.T.Fatal(err)
 	}
 	switch received.Annotations["x-opt-trace"] {
 	case "abc":

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
@@ -13,16 +15,16 @@ import (
 
 // Without a provider block everything comes from the environment.
 func TestAccProviderFromEnvironment(t *testing.T) {
-	v := newVhost(t)
-	for _, assignment := range v.broker.Environ() {
+	v := harness.NewVhost(t)
+	for _, assignment := range v.Broker.Environ() {
 		name, value, _ := strings.Cut(assignment, "=")
 		t.Setenv(name, value)
 	}
 	resource.Test(t, resource.TestCase{
-		ProtoV6ProviderFactories: factories,
+		ProtoV6ProviderFactories: harness.Providers,
 		Steps: []resource.TestStep{{
 			Config: fmt.Sprintf("resource \"rabbitmqdelay_cascade\" \"t\" {\n  vhost = %q\n  name = \"t\"\n  levels "+
-				"= 2\n}\n", v.name),
+				"= 2\n}\n", v.Name),
 			Check: resource.TestCheckResourceAttr("rabbitmqdelay_cascade.t", "entry_exchange", "t.delay-01"),
 		}},
 	})
@@ -35,56 +37,58 @@ func TestProviderConfiguration(t *testing.T) {
 		"RABBITMQ_CACERT", "RABBITMQ_INSECURE", "RABBITMQ_PROXY"} {
 		t.Setenv(name, "")
 	}
-	elsewhere := attributes{"endpoint": "https://rabbitmq.example.com:15671", "username": "u", "password": "p"}
+	elsewhere := harness.Attributes{"endpoint": "https://rabbitmq.example.com:15671", "username": "u", "password": "p"}
 	credentials := map[string]string{"username": "RABBITMQ_USERNAME", "password": "RABBITMQ_PASSWORD"}
 	for name, is := range map[string]providerCase{
 		"nothing":            {nil, nil, nil},
-		"guest on 127.0.0.2": {nil, attributes{"endpoint": "http://127.0.0.2:15672"}, nil},
-		"guest on ::1":       {nil, attributes{"endpoint": "http://[::1]:15672"}, nil},
-		"guest on localhost": {nil, attributes{"endpoint": "https://localhost:15671/prefix/"}, nil},
-		"no guest elsewhere": {nil, attributes{"endpoint": "http://rabbitmq.example.com:15672"},
+		"guest on 127.0.0.2": {nil, harness.Attributes{"endpoint": "http://127.0.0.2:15672"}, nil},
+		"guest on ::1":       {nil, harness.Attributes{"endpoint": "http://[::1]:15672"}, nil},
+		"guest on localhost": {nil, harness.Attributes{"endpoint": "https://localhost:15671/prefix/"}, nil},
+		"no guest elsewhere": {nil, harness.Attributes{"endpoint": "http://rabbitmq.example.com:15672"},
 			credentials},
-		"no guest for a name like it": {nil, attributes{"endpoint": "http://localhost.example.com:15672"},
+		"no guest for a name like it": {nil, harness.Attributes{"endpoint": "http://localhost.example.com:15672"},
 			credentials},
 		"no guest by RABBITMQ_ENDPOINT": {map[string]string{"RABBITMQ_ENDPOINT": "http://rabbitmq.example.com"}, nil,
 			credentials},
-		"no password": {nil, attributes{"username": "u"},
+		"no password": {nil, harness.Attributes{"username": "u"},
 			map[string]string{"password": "RABBITMQ_PASSWORD"}},
 		"one from each": {map[string]string{"RABBITMQ_USERNAME": "u"},
-			attributes{"endpoint": "http://rabbitmq.example.com", "password": "p"}, nil},
+			harness.Attributes{"endpoint": "http://rabbitmq.example.com", "password": "p"}, nil},
 		"attribute before variable": {map[string]string{"RABBITMQ_ENDPOINT": "nonsense",
-			"RABBITMQ_INSECURE": "perhaps"}, elsewhere.with(attributes{"insecure": false}), nil},
-		"no URL": {nil, elsewhere.with(attributes{"endpoint": "rabbitmq.example.com:15672"}),
+			"RABBITMQ_INSECURE": "perhaps"}, elsewhere.With(harness.Attributes{"insecure": false}), nil},
+		"no URL": {nil, elsewhere.With(harness.Attributes{"endpoint": "rabbitmq.example.com:15672"}),
 			map[string]string{"endpoint": "http://"}},
 		"a variable that is no URL": {map[string]string{"RABBITMQ_ENDPOINT": "rabbitmq"},
-			attributes{"username": "u", "password": "p"}, map[string]string{"endpoint": "http://"}},
-		"endpoint with a password": {nil, elsewhere.with(
-			attributes{"endpoint": "http://u:secret@rabbitmq.example.com"}),
+			harness.Attributes{"username": "u", "password": "p"}, map[string]string{"endpoint": "http://"}},
+		"endpoint with a password": {nil, elsewhere.With(
+			harness.Attributes{"endpoint": "http://u:secret@rabbitmq.example.com"}),
 			map[string]string{"endpoint": "username and password"}},
-		"endpoint of the API itself": {nil, elsewhere.with(
-			attributes{"endpoint": "https://rabbitmq.example.com/prefix/api/"}),
+		"endpoint of the API itself": {nil, elsewhere.With(
+			harness.Attributes{"endpoint": "https://rabbitmq.example.com/prefix/api/"}),
 			map[string]string{"endpoint": "ends in /api; take /api away, the provider adds it"}},
 		"RABBITMQ_ENDPOINT of the API": {map[string]string{"RABBITMQ_ENDPOINT": "http://127.0.0.1:15672/api"}, nil,
 			map[string]string{"endpoint": "The value is that of the environment variable RABBITMQ_ENDPOINT."}},
-		"a port that is none": {nil, elsewhere.with(
-			attributes{"endpoint": "http://rabbitmq.example.com:99999"}),
+		"a port that is none": {nil, elsewhere.With(
+			harness.Attributes{"endpoint": "http://rabbitmq.example.com:99999"}),
 			map[string]string{"endpoint": "port that is none"}},
-		"no URL, and nothing else": {nil, attributes{"endpoint": "127.0.0.1:15672"},
+		"no URL, and nothing else": {nil, harness.Attributes{"endpoint": "127.0.0.1:15672"},
 			map[string]string{"endpoint": "is not a URL"}},
-		"no scheme, and nothing else": {nil, attributes{"endpoint": "localhost:15672"},
+		"no scheme, and nothing else": {nil, harness.Attributes{"endpoint": "localhost:15672"},
 			map[string]string{"endpoint": "does not begin with http:// or https://"}},
-		"an AMQP port that is none": {nil, elsewhere.with(
-			attributes{"amqp_uri": "amqp://rabbitmq.example.com:99999"}), map[string]string{"amqp_uri": "AMQP URI"}},
-		"no value for a header": {nil, elsewhere.with(
-			attributes{"headers": tftypes.NewValue(tftypes.Map{ElementType: tftypes.String},
+		"an AMQP port that is none": {nil, elsewhere.With(
+			harness.Attributes{"amqp_uri": "amqp://rabbitmq.example.com:99999"}),
+			map[string]string{"amqp_uri": "AMQP URI"}},
+		"no value for a header": {nil, elsewhere.With(
+			harness.Attributes{"headers": tftypes.NewValue(tftypes.Map{ElementType: tftypes.String},
 				map[string]tftypes.Value{"A": tftypes.NewValue(tftypes.String, nil)})}),
 			map[string]string{"headers": "null"}},
-		"half a request": {nil, elsewhere.with(attributes{"max_parallel_requests": 1.5}),
+		"half a request": {nil, elsewhere.With(harness.Attributes{"max_parallel_requests": 1.5}),
 			map[string]string{"max_parallel_requests": "it has to be a whole number"}},
-		"a time without a unit": {nil, elsewhere.with(attributes{"request_timeout": "5"}),
+		"a time without a unit": {nil, elsewhere.With(harness.Attributes{"request_timeout": "5"}),
 			map[string]string{"request_timeout": "write a number and its unit"}},
-		"no AMQP URI": {nil, elsewhere.with(
-			attributes{"amqp_uri": "http://u:secret@rabbitmq.example.com"}), map[string]string{"amqp_uri": "AMQP URI"}},
+		"no AMQP URI": {nil, elsewhere.With(
+			harness.Attributes{"amqp_uri": "http://u:secret@rabbitmq.example.com"}),
+			map[string]string{"amqp_uri": "AMQP URI"}},
 		"no proxy": {map[string]string{"RABBITMQ_PROXY": "proxy"}, elsewhere,
 			map[string]string{"proxy": "URL of a proxy"}},
 		"no such certificate": {map[string]string{"RABBITMQ_CACERT": "/nowhere/ca.pem"}, elsewhere,
@@ -92,9 +96,9 @@ func TestProviderConfiguration(t *testing.T) {
 		"insecure, perhaps": {map[string]string{"RABBITMQ_INSECURE": "perhaps"}, elsewhere,
 			map[string]string{"insecure": "true or false"}},
 		"insecure": {map[string]string{"RABBITMQ_INSECURE": "true"}, elsewhere, nil},
-		"no time at all": {nil, elsewhere.with(attributes{"request_timeout": "0s"}),
+		"no time at all": {nil, elsewhere.With(harness.Attributes{"request_timeout": "0s"}),
 			map[string]string{"request_timeout": "positive"}},
-		"limits": {nil, elsewhere.with(attributes{"request_timeout": "3s", "retry_timeout": "0s",
+		"limits": {nil, elsewhere.With(harness.Attributes{"request_timeout": "3s", "retry_timeout": "0s",
 			"max_parallel_requests": 1}), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +109,7 @@ func TestProviderConfiguration(t *testing.T) {
 
 type providerCase struct {
 	environment   map[string]string
-	configuration attributes
+	configuration harness.Attributes
 	errors        map[string]string // parts of the texts, by attribute
 }
 
@@ -114,10 +118,10 @@ func configureProvider(t *testing.T, is providerCase, name string) {
 	for variable, value := range is.environment {
 		t.Setenv(variable, value)
 	}
-	diagnostics := newServer(t).configure(is.configuration)
-	text := errorText(diagnostics)
+	diagnostics := harness.NewServer(t).Configure(is.configuration)
+	text := harness.ErrorText(diagnostics)
 	warns := name == "insecure"
-	if warning := warningText(diagnostics); (warning != "") != warns {
+	if warning := harness.WarningText(diagnostics); (warning != "") != warns {
 		t.Errorf("the warning is %q", warning)
 	}
 	diagnostics = slices.DeleteFunc(diagnostics,
@@ -140,18 +144,18 @@ func configureProvider(t *testing.T, is providerCase, name string) {
 // that comes from.
 func TestInsecureWarning(t *testing.T) {
 	t.Setenv("RABBITMQ_INSECURE", "")
-	v := newVhost(t)
-	p := newProtocol(t, v.broker, attributes{"insecure": true})
+	v := harness.NewVhost(t)
+	p := harness.NewProtocol(t, v.Broker, harness.Attributes{"insecure": true})
 	for source, configure := range map[string]func() []*tfprotov6.Diagnostic{
-		"insecure is true": p.newRun,
+		"insecure is true": p.NewRun,
 		"The environment variable RABBITMQ_INSECURE is true": func() []*tfprotov6.Diagnostic {
 			t.Setenv("RABBITMQ_INSECURE", "1")
-			return newServer(t).configure(attributes{"endpoint": "https://127.0.0.1:1", "username": "u",
+			return harness.NewServer(t).Configure(harness.Attributes{"endpoint": "https://127.0.0.1:1", "username": "u",
 				"password": "p"})
 		},
 	} {
 		diagnostics := configure()
-		text := warningText(diagnostics)
+		text := harness.WarningText(diagnostics)
 		for _, part := range []string{source, "who has issued the certificate", "for which host", "until when",
 			`AttributeName("insecure")`} {
 			if len(diagnostics) != 1 || !strings.Contains(text, part) {
@@ -159,11 +163,11 @@ func TestInsecureWarning(t *testing.T) {
 			}
 		}
 	}
-	p.mustApply(attributes{"vhost": v.name, "name": "t", "levels": 2})
-	if text := warningText(p.refresh(t.Context())); text != "" {
+	p.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2})
+	if text := harness.WarningText(p.Refresh(t.Context())); text != "" {
 		t.Errorf("a resource warns again: %s", text)
 	}
-	if text := warningText(newServer(t).configure(attributes{"insecure": false})); text != "" {
+	if text := harness.WarningText(harness.NewServer(t).Configure(harness.Attributes{"insecure": false})); text != "" {
 		t.Errorf("without a reason: %s", text)
 	}
 }

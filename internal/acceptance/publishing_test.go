@@ -1,12 +1,9 @@
 package acceptance
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"math/big"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -264,17 +264,17 @@ func (l language) start(t *testing.T, name string, d driver) (directory string, 
 		}
 	}
 	directory = t.TempDir()
-	if err := os.CopyFS(directory, os.DirFS(filepath.Join(examples, "publishing", name))); err != nil {
+	if err := os.CopyFS(directory, os.DirFS(filepath.Join(docstest.Examples, "publishing", name))); err != nil {
 		t.Fatal(err)
 	}
-	writeExample(t, directory, d.file, d.program)
+	docstest.WriteExample(t, directory, d.file, d.program)
 	if l.parse != nil {
-		runIn(t, directory, nil, "", l.parse...)
+		docstest.RunIn(t, directory, nil, "", l.parse...)
 	}
 	if d.build == nil {
 		return directory, append(interpreter, d.run...)
 	}
-	runIn(t, directory, nil, "", d.build...)
+	docstest.RunIn(t, directory, nil, "", d.build...)
 	return directory, d.run
 }
 
@@ -289,7 +289,7 @@ func (l language) interpreter(t *testing.T, library string) []string {
 		}
 		if library != "" {
 			file := filepath.Join(t.TempDir(), "library"+filepath.Ext(l.keys.file))
-			writeExample(t, filepath.Dir(file), filepath.Base(file), library)
+			docstest.WriteExample(t, filepath.Dir(file), filepath.Base(file), library)
 			if out, err := exec.CommandContext(t.Context(), probe[0], file).CombinedOutput(); err != nil {
 				reasons = append(reasons, fmt.Sprintf("%s has no client library: %s", probe[0], complaint(out)))
 				continue
@@ -335,7 +335,7 @@ func TestPublishingKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			directory, command := l.start(t, name, l.keys)
-			got := strings.Split(strings.TrimSuffix(runIn(t, directory, nil, strings.Join(lines, "\n")+"\n",
+			got := strings.Split(strings.TrimSuffix(docstest.RunIn(t, directory, nil, strings.Join(lines, "\n")+"\n",
 				command...), "\n"), "\n")
 			if len(got) != len(want) {
 				t.Fatalf("%d lines of output, want %d: %q", len(got), len(want), got)
@@ -442,7 +442,7 @@ func (c keyCase) line() string {
 func TestPublishingCascade(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{
-		publisher: "tasks.delay-03 2 4 1000",
+		harness.Publisher: "tasks.delay-03 2 4 1000",
 		`{"entry_exchange":"tasks.delay-07","base":10,"levels":8,"resolution_ms":1000,` +
 			`"max_delay_ms":99999999000}`: "tasks.delay-07 10 8 1000",
 		"\n" + `{ "resolution_ms": 86400000000, "levels": 1,` + "\n" +
@@ -457,7 +457,8 @@ func TestPublishingCascade(t *testing.T) {
 			}
 			directory, command := l.start(t, name, l.cascade)
 			for json, want := range good {
-				if got := runIn(t, directory, []string{"PUBLISHER=" + json}, "", command...); got != want+"\n" {
+				if got := docstest.RunIn(t, directory, []string{"PUBLISHER=" + json}, "",
+					command...); got != want+"\n" {
 					t.Errorf("%s is read as %q, want %q", json, got, want)
 				}
 			}
@@ -475,8 +476,8 @@ func TestPublishingCascade(t *testing.T) {
 // badPublishers are assignments that a snippet refuses; the empty one assigns nothing.
 func badPublishers() []string {
 	bad := []string{
-		"", "PUBLISHER=tasks.delay-03", "PUBLISHER=null", "PUBLISHER=" + publisher + "}",
-		"PUBLISHER=[" + publisher + "]",
+		"", "PUBLISHER=tasks.delay-03", "PUBLISHER=null", "PUBLISHER=" + harness.Publisher + "}",
+		"PUBLISHER=[" + harness.Publisher + "]",
 	}
 	for member, wrong := range map[string][]string{
 		`"entry_exchange":"tasks.delay-03"`: {"7", `""`},
@@ -485,52 +486,24 @@ func badPublishers() []string {
 		`"resolution_ms":1000`:              {"null", "0"},
 	} {
 		name, _, _ := strings.Cut(member, ":")
-		bad = append(bad, "PUBLISHER="+strings.Replace(publisher, member, `"other":1`, 1))
+		bad = append(bad, "PUBLISHER="+strings.Replace(harness.Publisher, member, `"other":1`, 1))
 		for _, value := range wrong {
-			bad = append(bad, "PUBLISHER="+strings.Replace(publisher, member, name+":"+value, 1))
+			bad = append(bad, "PUBLISHER="+strings.Replace(harness.Publisher, member, name+":"+value, 1))
 		}
 	}
 	return bad
 }
-
-// publisher is what a program is handed about a cascade of base 2, four levels and a second.
-const publisher = `{"entry_exchange":"tasks.delay-03","base":2,"levels":4,"resolution_ms":1000,"max_delay_ms":15000}`
 
 // expectsPublisher runs a command that has to end with a line about PUBLISHER.
 func expectsPublisher(t *testing.T, directory string, environment []string, command ...string) {
 	t.Helper()
 	const line = "set the environment variable PUBLISHER to JSON with a text entry_exchange " +
 		"and positive integers base, levels and resolution_ms"
-	out, log, err := tryIn(t, directory, environment, "", command...)
+	out, log, err := docstest.TryIn(t, directory, environment, "", command...)
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 2 || out != "" || log != line+"\n" {
 		t.Errorf("%q with %q: %v\n%s%s", command, environment, err, out, log)
 	}
-}
-
-// runIn runs a command that has to succeed and returns its output.
-func runIn(t testing.TB, directory string, environment []string, input string, command ...string) string {
-	t.Helper()
-	out, stderr, err := tryIn(t, directory, environment, input, command...)
-	if err != nil {
-		t.Fatalf("%q: %v\n%s%s", command, err, out, stderr)
-	}
-	return out
-}
-
-// tryIn runs a command that may fail.
-func tryIn(
-	t testing.TB, directory string, environment []string, input string, command ...string,
-) (stdout, stderr string, err error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	c := exec.CommandContext(ctx, command[0], command[1:]...)
-	c.Dir, c.Env, c.Stdin = directory, append(os.Environ(), environment...), strings.NewReader(input)
-	var out, log bytes.Buffer
-	c.Stdout, c.Stderr = &out, &log
-	err = c.Run()
-	return out.String(), log.String(), err
 }
 
 // The snippets, as they stand in the guide, send a message and find it delivered on time. They send it again without
@@ -541,21 +514,22 @@ func TestAccPublishing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := l.program(t, name)
-			v := newVhost(t)
-			newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "tasks", "levels": 4})
-			v.declareQueue("again", nil)
-			v.bind("tasks.delivery", "*.*.*.*.again", "queue", "again")
-			billing := v.collect("tasks.delivery", "*.*.*.*.billing.eu")
+			v := harness.NewVhost(t)
+			harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "tasks",
+				"levels": 4})
+			v.DeclareQueue("again", nil)
+			v.Bind("tasks.delivery", "*.*.*.*.again", "queue", "again")
+			billing := v.Collect("tasks.delivery", "*.*.*.*.billing.eu")
 			p.sends(v, billing)
 			p.retries(v)
 			p.dropsHarm(v)
 
 			p.refuses(v, "does not fit 4 levels", "send", p.delay(15_001), "billing", "too late")
-			expectsPublisher(t, p.directory, append(v.environ(), "PUBLISHER="+publisher[1:]),
+			expectsPublisher(t, p.directory, append(v.Environ(), "PUBLISHER="+harness.Publisher[1:]),
 				append(p.command, "send", p.delay(1000), "billing", "to no cascade")...)
 			p.refuses(v, "no message in", "retry", "again", p.delay(1000))
-			nothing := newVhost(t)
-			nothing.declareExchange("tasks.delay-03", "topic")
+			nothing := harness.NewVhost(t)
+			nothing.DeclareExchange("tasks.delay-03", "topic")
 			p.refuses(nothing, unroutable[name], "send", p.delay(1000), "billing", "nowhere")
 			if got := len(billing.Arrivals()); got != 1 {
 				t.Errorf("%d messages arrived, want 1", got)
@@ -572,11 +546,11 @@ type program struct {
 
 func (l language) program(t *testing.T, name string) program {
 	t.Helper()
-	p := program{language: name, directory: filepath.Join(examples, "publishing", name)}
+	p := program{language: name, directory: filepath.Join(docstest.Examples, "publishing", name)}
 	switch {
 	case name == "go":
 		p.command = []string{filepath.Join(t.TempDir(), "publish")}
-		runIn(t, p.directory, nil, "", "go", "build", "-o", p.command[0], ".")
+		docstest.RunIn(t, p.directory, nil, "", "go", "build", "-o", p.command[0], ".")
 	case l.publish == "":
 		t.Skip("the client library is on no machine yet that runs these tests; TestPublishingKeys runs the " +
 			"key function")
@@ -595,70 +569,71 @@ func (p program) delay(millis int) string {
 }
 
 // sends sends with a delay of 1.1 s, which is rounded up to 2 s.
-func (p program) sends(v *vhost, billing *brokertest.Collector) {
-	v.Helper()
+func (p program) sends(v *harness.Vhost, billing *brokertest.Collector) {
+	v.T.Helper()
 	sent := time.Now()
-	runIn(v, p.directory, v.environ(), "", append(p.command, "send", p.delay(1100), "billing.eu", "hello")...)
-	first := v.arrived(billing, 1)[0]
+	docstest.RunIn(v.T, p.directory, v.Environ(), "", append(p.command, "send", p.delay(1100), "billing.eu",
+		"hello")...)
+	first := v.Arrived(billing, 1)[0]
 	if wait := first.At.Sub(sent); wait < 2*time.Second || string(first.Body) != "hello" ||
 		first.DeliveryMode != amqp.Persistent {
-		v.Errorf("after %s arrived %q with delivery mode %d", wait, first.Body, first.DeliveryMode)
+		v.T.Errorf("after %s arrived %q with delivery mode %d", wait, first.Body, first.DeliveryMode)
 	}
 }
 
 // retries sends through the same two queues twice. With its old headers, RabbitMQ 3 would take the message for one that
 // goes in circles and not let it into the second.
-func (p program) retries(v *vhost) {
-	v.Helper()
-	if err := v.publisher().Publish(v.Context(), "tasks.delay-03", "0.0.1.1.again", amqp.Publishing{
+func (p program) retries(v *harness.Vhost) {
+	v.T.Helper()
+	if err := v.Publisher().Publish(v.T.Context(), "tasks.delay-03", "0.0.1.1.again", amqp.Publishing{
 		DeliveryMode: amqp.Persistent, Headers: amqp.Table{"trace": "abc"}, MessageId: "m-1",
 		Body: []byte("once more"),
 	}); err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
-	v.eventually("the message is delivered", func() bool { return v.depth("again") == 1 })
+	v.Eventually("the message is delivered", func() bool { return v.Depth("again") == 1 })
 	sent := time.Now()
-	runIn(v, p.directory, v.environ(), "", append(p.command, "retry", "again", p.delay(3000))...)
-	again := v.arrived(v.consume("again"), 1)[0]
+	docstest.RunIn(v.T, p.directory, v.Environ(), "", append(p.command, "retry", "again", p.delay(3000))...)
+	again := v.Arrived(v.Consume("again"), 1)[0]
 	deaths, _ := again.Headers["x-death"].([]any)
 	if wait := again.At.Sub(sent); wait < 3*time.Second || string(again.Body) != "once more" ||
 		again.MessageId != "m-1" || again.Headers["trace"] != "abc" ||
 		len(deaths) != 2 || strings.Count(fmt.Sprint(deaths), "count:1 ") != 2 {
-		v.Errorf("after %s arrived %q with ID %q and headers %v", wait, again.Body, again.MessageId, again.Headers)
+		v.T.Errorf("after %s arrived %q with ID %q and headers %v", wait, again.Body, again.MessageId, again.Headers)
 	}
 }
 
 // dropsHarm sends a message again that has all that is harmful in a cascade, and some that is not.
-func (p program) dropsHarm(v *vhost) {
-	v.Helper()
-	v.declareQueue("harmful", nil)
-	v.bind("tasks.delivery", "*.*.*.*.harmful", "queue", "harmful")
-	if err := v.publisher().Publish(v.Context(), "tasks.delivery", "0.0.0.1.harmful", amqp.Publishing{
+func (p program) dropsHarm(v *harness.Vhost) {
+	v.T.Helper()
+	v.DeclareQueue("harmful", nil)
+	v.Bind("tasks.delivery", "*.*.*.*.harmful", "queue", "harmful")
+	if err := v.Publisher().Publish(v.T.Context(), "tasks.delivery", "0.0.0.1.harmful", amqp.Publishing{
 		Headers: amqp.Table{"CC": []any{"0.0.0.0.nobody"}, "x-first-death-queue": "q", "trace": "abc",
 			"x-opt-delivery-time": time.Now().Add(time.Hour).UnixMilli()},
 		Priority: 9, Expiration: "600000", MessageId: "m-2",
 	}); err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
-	v.eventually("the message is there", func() bool { return v.depth("harmful") == 1 })
-	runIn(v, p.directory, v.environ(), "", append(p.command, "retry", "harmful", p.delay(1000))...)
-	again := v.arrived(v.consume("harmful"), 1)[0]
+	v.Eventually("the message is there", func() bool { return v.Depth("harmful") == 1 })
+	docstest.RunIn(v.T, p.directory, v.Environ(), "", append(p.command, "retry", "harmful", p.delay(1000))...)
+	again := v.Arrived(v.Consume("harmful"), 1)[0]
 	_, copied := again.Headers["CC"]
 	_, until := again.Headers["x-opt-delivery-time"]
 	if copied || until || again.Priority != 0 || again.Expiration != "" ||
 		again.Headers["x-first-death-queue"] == "q" || again.Headers["trace"] != "abc" || again.MessageId != "m-2" {
-		v.Errorf("the message has priority %d, expiration %q and headers %v", again.Priority, again.Expiration,
+		v.T.Errorf("the message has priority %d, expiration %q and headers %v", again.Priority, again.Expiration,
 			again.Headers)
 	}
 }
 
 // refuses runs the program, which has to fail for a reason.
-func (p program) refuses(v *vhost, reason string, arguments ...string) {
-	v.Helper()
-	out, log, err := tryIn(v, p.directory, v.environ(), "", append(p.command, arguments...)...)
+func (p program) refuses(v *harness.Vhost, reason string, arguments ...string) {
+	v.T.Helper()
+	out, log, err := docstest.TryIn(v.T, p.directory, v.Environ(), "", append(p.command, arguments...)...)
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || !strings.Contains(out+log, reason) {
-		v.Errorf("%q: %v, want %q\n%s%s", arguments, err, reason, out, log)
+		v.T.Errorf("%q: %v, want %q\n%s%s", arguments, err, reason, out, log)
 	}
 }
 
@@ -666,15 +641,4 @@ func (p program) refuses(v *vhost, reason string, arguments ...string) {
 var unroutable = map[string]string{
 	"go": "no binding takes", "python": "UnroutableError", "ruby": "no binding takes", "php": "no binding takes",
 	"javascript": "no binding takes",
-}
-
-// environ leads a program to the vhost and a cascade of base 2, four levels and a second.
-func (v *vhost) environ() []string {
-	v.Helper()
-	uri, err := url.Parse(v.broker.AMQPURI)
-	if err != nil {
-		v.Fatal(err)
-	}
-	uri.Path, uri.RawPath = "/"+v.name, "/"+url.PathEscape(v.name)
-	return []string{"RABBITMQ_AMQP_URI=" + uri.String(), "PUBLISHER=" + publisher}
 }

@@ -9,13 +9,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 )
 
 // The README shows the quickstart as it stands in examples.
 func TestReadmeShowsTheQuickstart(t *testing.T) {
-	readme := readPage(t, "README.md")
+	readme := docstest.ReadPage(t, "README.md")
 	for _, name := range []string{"main.tf", "delayed.py"} {
-		if text := readPage(t, filepath.Join("examples/quickstart", name)); !strings.Contains(readme, text) {
+		if text := docstest.ReadPage(t, filepath.Join("examples/quickstart", name)); !strings.Contains(readme, text) {
 			t.Errorf("README.md does not show %s as it is", name)
 		}
 	}
@@ -31,7 +34,7 @@ func TestAccQuickstart(t *testing.T) {
 	for _, base := range []string{"2", "10"} {
 		t.Run("base "+base, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
+			v := harness.NewVhost(t)
 			runQuickstart(t, v, quickstart(t, v, base))
 		})
 	}
@@ -47,7 +50,7 @@ func TestQuickstartKeys(t *testing.T) {
 		}
 	}
 	python := languages["python"].interpreter(t, "")
-	got := runIn(t, filepath.Join(examples, "quickstart"), nil, strings.Join(lines, "\n")+"\n",
+	got := docstest.RunIn(t, filepath.Join(docstest.Examples, "quickstart"), nil, strings.Join(lines, "\n")+"\n",
 		append(python, "-c", `import json, os, sys
 keys = open("delayed.py").read().replace("import pika", "").partition("uri = ")[0]
 for line in sys.stdin:
@@ -73,27 +76,28 @@ for line in sys.stdin:
 }
 
 // quickstart is the command line for the example in a base, with the provider of this test.
-func quickstart(t *testing.T, v *vhost, base string) *commandLine {
+func quickstart(t *testing.T, v *harness.Vhost, base string) *harness.CommandLine {
 	t.Helper()
-	configuration := readPage(t, "examples/quickstart/main.tf")
-	for _, replaced := range [][2]string{{`"/"`, strconv.Quote(v.name)}, {"base   = 10", "base = " + base}} {
+	configuration := docstest.ReadPage(t, "examples/quickstart/main.tf")
+	for _, replaced := range [][2]string{{`"/"`, strconv.Quote(v.Name)}, {"base   = 10", "base = " + base}} {
 		if !strings.Contains(configuration, replaced[0]) {
 			t.Fatalf("the quickstart has no %s", replaced[0])
 		}
 		configuration = strings.Replace(configuration, replaced[0], replaced[1], 1)
 	}
-	tf := newCommandLine(t, "", configuration, nil)
-	tf.environ = append(tf.environ, v.broker.Environ()...)
+	tf := harness.NewCommandLine(t, "", configuration, nil)
+	tf.Environ = append(tf.Environ, v.Broker.Environ()...)
 	return tf
 }
 
 // runQuickstart applies, publishes, receives and destroys.
-func runQuickstart(t *testing.T, v *vhost, tf *commandLine) {
+func runQuickstart(t *testing.T, v *harness.Vhost, tf *harness.CommandLine) {
 	t.Helper()
 	python := languages["python"].interpreter(t, "import pika")
-	tf.must("apply", "-auto-approve", "-no-color")
-	environ := append(v.environ(), "PUBLISHER="+tf.must("output", "-raw", "publisher"))
-	out := runIn(t, filepath.Join(examples, "quickstart"), environ, "", append(python, "delayed.py")...)
+	tf.Must("apply", "-auto-approve", "-no-color")
+	environ := append(v.Environ(), "PUBLISHER="+tf.Must("output", "-raw", "publisher"))
+	out := docstest.RunIn(t, filepath.Join(docstest.Examples, "quickstart"), environ, "",
+		append(python, "delayed.py")...)
 	waited := regexp.MustCompile(`^invoice 17 arrived after ([0-9.]+) s\n$`).FindStringSubmatch(out)
 	if waited == nil {
 		t.Fatalf("the program said %q", out)
@@ -101,7 +105,7 @@ func runQuickstart(t *testing.T, v *vhost, tf *commandLine) {
 	if seconds, err := strconv.ParseFloat(waited[1], 64); err != nil || seconds < 5 {
 		t.Errorf("the message arrived after %s s", waited[1])
 	}
-	tf.must("destroy", "-auto-approve", "-no-color")
+	tf.Must("destroy", "-auto-approve", "-no-color")
 }
 
 // TestAccReleaseRunsTheQuickstart takes the provider from the archive of a release, as a registry would give it.
@@ -115,7 +119,7 @@ func TestAccReleaseRunsTheQuickstart(t *testing.T) {
 	if err != nil || len(archives) != 1 {
 		t.Fatalf("archives for this platform in %s: %q, %v", release, archives, err)
 	}
-	v := newVhost(t)
+	v := harness.NewVhost(t)
 	tf := quickstart(t, v, "10")
 	archive, err := os.ReadFile(archives[0])
 	if err != nil {
@@ -137,8 +141,8 @@ func TestAccReleaseRunsTheQuickstart(t *testing.T) {
 	if err := os.WriteFile(rc, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tf.environ = append(tf.environ, "TF_CLI_CONFIG_FILE="+rc)
-	if output, err := tf.run("init", "-no-color"); err != nil {
+	tf.Environ = append(tf.Environ, "TF_CLI_CONFIG_FILE="+rc)
+	if output, err := tf.Run("init", "-no-color"); err != nil {
 		t.Fatalf("init: %v\n%s", err, output)
 	}
 	runQuickstart(t, v, tf)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"pgregory.net/rapid"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
@@ -69,7 +71,7 @@ func (d resourceBlock) with(o option) resourceBlock {
 	if !strings.Contains(o.kinds, d.kind) || d.given["preset"] != nil && o.name != "adopt" {
 		return d
 	}
-	d.given = d.given.with(attributes{o.name: o.value})
+	d.given = d.given.With(harness.Attributes{o.name: o.value})
 	if text, ok := o.value.(string); ok {
 		d.given[o.name] = strings.ReplaceAll(text, "NAME", fmt.Sprint(d.given["name"]))
 	}
@@ -162,18 +164,20 @@ func anyBlock(t *rapid.T, address string, collide bool) resourceBlock {
 	d := resourceBlock{kind: rapid.SampledFrom([]string{"cascade", "cascade", "ladder", "destination"}).Draw(t, "kind")}
 	switch d.kind {
 	case "cascade":
-		d.given = attributes{"name": rapid.SampledFrom(names).Draw(t, "name"), "levels": 2, "resolution": "50ms"}
+		d.given = harness.Attributes{"name": rapid.SampledFrom(names).Draw(t, "name"), "levels": 2,
+			"resolution": "50ms"}
 	case "ladder":
-		d.given = attributes{"name": rapid.SampledFrom(names).Draw(t, "name"), "delays": []string{"100ms", "1h"}}
+		d.given = harness.Attributes{"name": rapid.SampledFrom(names).Draw(t, "name"),
+			"delays": []string{"100ms", "1h"}}
 	case "destination":
-		d.given = attributes{"address": "x", "queue": receivers[0]}
+		d.given = harness.Attributes{"address": "x", "queue": receivers[0]}
 		d.of = rapid.SampledFrom(slices.DeleteFunc(slices.Clone(addresses),
 			func(other string) bool { return other == address })).Draw(t, "of")
 		d.byName = rapid.Bool().Draw(t, "byName")
 	}
 	preset := rapid.IntRange(0, 19).Draw(t, "preset") - 18
 	if preset >= 0 && d.kind == "cascade" && (collide || address == "a") {
-		d.given = attributes{"preset": []string{"nservicebus", "celery_classic"}[preset]}
+		d.given = harness.Attributes{"preset": []string{"nservicebus", "celery_classic"}[preset]}
 	} else if rapid.Bool().Draw(t, "classic") { // quorum queues may take ten seconds to prove that they are empty
 		d = d.with(option{"cascade ladder", "queue_type", "classic"})
 	}
@@ -289,7 +293,7 @@ func (l *lifecycle) send(m move) {
 		if !l.settled() || !isHeld || l.wanted[address].kind == "destination" {
 			continue
 		}
-		values := plainMap(l, h.state)
+		values := harness.PlainMap(l, h.State)
 		var words []string
 		if values["park_unroutable"] == true && values["create_delivery_exchange"] == true {
 			words = append(words, "z")
@@ -316,7 +320,7 @@ func (l *lifecycle) sendOne(address string, values map[string]any, word string, 
 		sent.delay, _ = time.ParseDuration(label)
 		key = label + "." + word
 	} else {
-		publisher := asMap(l, values["publisher"])
+		publisher := harness.AsMap(l, values["publisher"])
 		number := func(name string) int { n, _ := publisher[name].(int64); return int(n) }
 		s := delay.Scale{Base: number("base"), Levels: number("levels"),
 			Resolution: time.Duration(number("resolution_ms")) * time.Millisecond}
@@ -324,19 +328,19 @@ func (l *lifecycle) sendOne(address string, values map[string]any, word string, 
 		if longest := s.Longest(); n%5 == 4 && longest > 5*time.Minute {
 			sent.delay = longest // what ends neither soon nor late says little
 		}
-		key = keyOf(l, s, sent.delay, word)
+		key = harness.KeyOf(l, s, sent.delay, word)
 	}
 	id := fmt.Sprint(len(l.messages))
-	sent.at = brokerTime()
+	sent.at = harness.BrokerTime()
 	l.Logf("  message %s to %s with key %s", id, sent.entry, key)
-	l.publish(sent.entry, key, id)
+	l.Publish(sent.entry, key, id)
 	l.messages[id] = sent
 	l.met("messages")
 }
 
 // damage does what Terraform does not know of.
 func (l *lifecycle) damage(n int) {
-	there := l.objects()
+	there := l.Objects()
 	delete(there.Exchanges, events)
 	for _, queue := range receivers {
 		delete(there.Queues, queue)
@@ -359,7 +363,7 @@ func (l *lifecycle) damage(n int) {
 		damages = append(damages, []plan.Step{plan.Bind{Binding: foreign}})
 	}
 	steps := damages[n/7%len(damages)]
-	l.do(steps...)
+	l.Do(steps...)
 	l.inPlace, l.damaged = "", true
 	l.Logf("  damage: %v", steps)
 	_, takesMessages := steps[0].(plan.DeleteQueue)
@@ -384,7 +388,7 @@ func (l *lifecycle) excuseForced(p *walk) {
 		if c.prior.IsNull() || c.isNothing() {
 			continue
 		}
-		had := plainMap(l, c.prior)
+		had := harness.PlainMap(l, c.prior)
 		if had["force_destroy"] == true || c.wanted != nil && c.wanted.given["force_destroy"] == true {
 			entry, isDestination := had["entry_exchange"], strings.HasPrefix(key, "destination.")
 			l.excuse("force_destroy of "+key, func(m *message) bool {
@@ -419,7 +423,7 @@ func (l *lifecycle) look() {
 
 // takeFrom takes messages from all queues with this end of their names.
 func (l *lifecycle) takeFrom(suffix string) {
-	for queue := range l.objects().Queues {
+	for queue := range l.Objects().Queues {
 		if strings.HasSuffix(queue, suffix) && !slices.Contains(receivers, queue) {
 			for _, id := range l.takeAll(queue) {
 				l.messages[id].found[queue]++

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 )
 
@@ -21,21 +22,21 @@ const deadLetterRetry = 5 * time.Second
 // subject is what a random lifecycle runs on: Terraform with its state, and a vhost.
 type subject struct {
 	*walker
-	*vhost
+	*harness.Vhost
 	writesLeft atomic.Int64 // until the broker is away
 	arriving   map[string]*brokertest.Collector
 }
 
 func newSubject(t testing.TB, b *brokertest.Broker) *subject {
-	s := &subject{vhost: openVhost(t, b, brokertest.Vhost(t, b)), arriving: map[string]*brokertest.Collector{}}
+	s := &subject{Vhost: harness.OpenVhost(t, b, brokertest.Vhost(t, b)), arriving: map[string]*brokertest.Collector{}}
 	s.stay()
 	front := *b
-	front.Endpoint = newGateway(t, b, nil, s.isAway).URL
-	s.walker = newWalker(t, &front, s.vhost.name)
-	s.declareExchange(events, "topic")
+	front.Endpoint = harness.NewGateway(t, b, nil, s.isAway).URL
+	s.walker = newWalker(t, &front, s.Vhost.Name)
+	s.DeclareExchange(events, "topic")
 	for _, queue := range receivers {
-		s.declareQueue(queue, nil)
-		s.arriving[queue] = s.consume(queue)
+		s.DeclareQueue(queue, nil)
+		s.arriving[queue] = s.Consume(queue)
 	}
 	return s
 }
@@ -63,15 +64,15 @@ func (s *subject) apply(p *walk, how schedule) string {
 
 // takeAll takes the messages that are ready in a queue.
 func (s *subject) takeAll(queue string) (bodies []string) {
-	channel, err := s.conn.Channel()
+	channel, err := s.Conn.Channel()
 	if err != nil {
-		s.vhost.Fatal(err)
+		s.Vhost.T.Fatal(err)
 	}
 	defer func() { _ = channel.Close() }()
 	for {
 		delivery, ok, err := channel.Get(queue, true)
 		if err != nil {
-			s.vhost.Fatal(err)
+			s.Vhost.T.Fatal(err)
 		}
 		if !ok {
 			return bodies

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
@@ -20,7 +22,7 @@ import (
 type walker struct {
 	testing.TB
 	vhost string
-	types map[string]*protocol // by kind, in the hands of one provider
+	types map[string]*harness.Protocol // by kind, in the hands of one provider
 	mutex sync.Mutex
 	state map[string]*held // by key, such as "cascade.a"
 }
@@ -29,7 +31,7 @@ type walker struct {
 type resourceBlock struct {
 	kind, of    string // a destination is one of the cascade or ladder at an address
 	byName      bool   // without a reference
-	given       attributes
+	given       harness.Attributes
 	createFirst bool // create_before_destroy
 }
 
@@ -39,7 +41,7 @@ func (c configuration) key(address string) string { return c[address].kind + "."
 
 // held is an object of the state.
 type held struct {
-	*protocol
+	*harness.Protocol
 	needs []string // what it referred to when it was applied
 }
 
@@ -62,33 +64,34 @@ type walk struct {
 }
 
 type change struct {
-	plannedChange
+	harness.PlannedChange
 	prior  tftypes.Value
 	wanted *resourceBlock // nil where it goes
 	needs  []string
 }
 
 func newWalker(t testing.TB, b *brokertest.Broker, vhost string) *walker {
-	cascades := newProtocolOf(t, cascadeType, b, attributes{"retry_timeout": "1s"})
-	return &walker{TB: t, vhost: vhost, state: map[string]*held{}, types: map[string]*protocol{
-		"cascade": cascades, "ladder": cascades.of(ladderType), "destination": cascades.of(destinationType)}}
+	cascades := harness.NewProtocolOf(t, harness.CascadeType, b, harness.Attributes{"retry_timeout": "1s"})
+	return &walker{TB: t, vhost: vhost, state: map[string]*held{}, types: map[string]*harness.Protocol{
+		"cascade": cascades, "ladder": cascades.Of(harness.LadderType),
+		"destination": cascades.Of(harness.DestinationType)}}
 }
 
 // new is an object that is to be made.
 func (w *walker) new(key string) *held {
 	kind, _, _ := strings.Cut(key, ".")
 	object := *w.types[kind]
-	return &held{protocol: &object}
+	return &held{Protocol: &object}
 }
 
 // plan is one run. Without a refusal, all of it can be applied.
 func (w *walker) plan(c configuration, how schedule) (p *walk, refusal string) {
 	p = &walk{state: map[string]*held{}, changes: map[string]*change{}}
 	for key, h := range w.state {
-		object := *h.protocol
+		object := *h.Protocol
 		p.state[key] = &held{&object, h.needs}
 	}
-	w.types["cascade"].newRun()
+	w.types["cascade"].NewRun()
 	nodes := map[string]node{}
 	add := func(key string, each *change) {
 		_, address, _ := strings.Cut(key, ".")
@@ -112,42 +115,42 @@ func (w *walker) plan(c configuration, how schedule) (p *walk, refusal string) {
 func (w *walker) planOne(p *walk, key string, c *change, how schedule) (refusal string) {
 	h := p.state[key]
 	if h != nil && !how.NoRefresh {
-		if text := errorText(h.readState(w.Context())); text != "" {
+		if text := harness.ErrorText(h.ReadState(w.Context())); text != "" {
 			return text
 		}
 	}
-	if h == nil || h.state.IsNull() {
+	if h == nil || h.State.IsNull() {
 		delete(p.state, key)
 		h = w.new(key)
 	}
-	if c.prior = h.state; c.prior.IsNull() && c.wanted == nil {
+	if c.prior = h.State; c.prior.IsNull() && c.wanted == nil {
 		return ""
 	}
-	given := w.given(c, func(key string) tftypes.Value { return p.changes[key].state })
-	c.plannedChange = h.planWithin(w.Context(), given)
-	if strings.HasSuffix(key, "."+how.Replace) && c.wanted != nil && !c.prior.IsNull() && !c.replace &&
-		!hasErrors(c.diagnostics) {
-		before := c.diagnostics
-		c.plannedChange = h.planOn(w.Context(), tftypes.NewValue(h.resource, nil), c.private, c.config)
-		c.replace, c.diagnostics = true, append(before, c.diagnostics...)
+	given := w.given(c, func(key string) tftypes.Value { return p.changes[key].State })
+	c.PlannedChange = h.PlanWithin(w.Context(), given)
+	if strings.HasSuffix(key, "."+how.Replace) && c.wanted != nil && !c.prior.IsNull() && !c.Replace &&
+		!harness.HasErrors(c.Diagnostics) {
+		before := c.Diagnostics
+		c.PlannedChange = h.PlanOn(w.Context(), tftypes.NewValue(h.Resource, nil), c.Private, c.Config)
+		c.Replace, c.Diagnostics = true, append(before, c.Diagnostics...)
 	}
 	p.changes[key] = c
-	return errorText(c.diagnostics)
+	return harness.ErrorText(c.Diagnostics)
 }
 
 // given are the attributes of a block, with the values of what it refers to.
-func (w *walker) given(c *change, value func(key string) tftypes.Value) attributes {
+func (w *walker) given(c *change, value func(key string) tftypes.Value) harness.Attributes {
 	if c.wanted == nil {
 		return nil
 	}
-	given := c.wanted.given.with(attributes{"vhost": w.vhost})
+	given := c.wanted.given.With(harness.Attributes{"vhost": w.vhost})
 	for name, each := range given {
 		if texts, ok := each.([]string); ok {
-			given[name] = textSet(texts...)
+			given[name] = harness.TextSet(texts...)
 		}
 	}
 	for _, key := range c.needs {
-		source := fields(w, value(key))
+		source := harness.Fields(w, value(key))
 		given["delivery_exchange"] = source["delivery_exchange"]
 		if levels, is := source["levels"]; is && given["match"] == nil {
 			given["levels"] = levels
@@ -167,12 +170,12 @@ func (c *change) references() []string {
 }
 
 // isNothing tells whether there is nothing to apply.
-func (c *change) isNothing() bool { return c.wanted != nil && c.isEmpty(c.prior) }
+func (c *change) isNothing() bool { return c.wanted != nil && c.IsEmpty(c.prior) }
 
 // apply is one run. It returns the errors.
 func (w *walker) apply(p *walk, how schedule) (refusal string) {
 	w.state = p.state
-	w.types["cascade"].newRun()
+	w.types["cascade"].NewRun()
 	nodes := map[string]node{}
 	for key, c := range p.changes {
 		if c.isNothing() {
@@ -183,7 +186,7 @@ func (w *walker) apply(p *walk, how schedule) (refusal string) {
 		if h != nil {
 			after = append(after, prefixed("destroy ", h.needs)...)
 		}
-		if c.replace && c.wanted.createFirst {
+		if c.Replace && c.wanted.createFirst {
 			old += deposed
 		} else {
 			after = append(after, "destroy "+key)
@@ -191,7 +194,7 @@ func (w *walker) apply(p *walk, how schedule) (refusal string) {
 		if c.wanted != nil {
 			nodes["make "+key] = node{after, func() string { return w.make(key, old, c) }}
 		}
-		if h != nil && (c.wanted == nil || c.replace) {
+		if h != nil && (c.wanted == nil || c.Replace) {
 			nodes["destroy "+old] = node{w.before(key, old), func() string { return w.destroy(old, c) }}
 		}
 	}
@@ -236,15 +239,16 @@ func (w *walker) get(key string) *held {
 func (w *walker) set(key string, h *held) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	if w.state[key] = h; h == nil || h.state.IsNull() {
+	if w.state[key] = h; h == nil || h.State.IsNull() {
 		delete(w.state, key)
 	}
 }
 
 func (w *walker) destroy(key string, c *change) (refusal string) {
 	h := w.get(key)
-	null := tftypes.NewValue(h.resource, nil)
-	refusal = errorText(h.applyOne(w.Context(), plannedChange{config: null, state: null, private: c.private}))
+	null := tftypes.NewValue(h.Resource, nil)
+	refusal = harness.ErrorText(h.ApplyOne(w.Context(), harness.PlannedChange{Config: null, State: null,
+		Private: c.Private}))
 	w.set(key, h)
 	return refusal
 }
@@ -257,23 +261,24 @@ func (w *walker) make(key, old string, c *change) (refusal string) {
 		h = w.new(key)
 	}
 	h.needs = c.references()
-	config := c.config
+	config := c.Config
 	if len(h.needs) > 0 {
-		config = object(w, h.resource, w.given(c, func(key string) tftypes.Value { return w.get(key).state }))
+		config = harness.NewObject(w, h.Resource,
+			w.given(c, func(key string) tftypes.Value { return w.get(key).State }))
 	}
-	again := h.planOn(w.Context(), h.state, h.private, config)
-	if hasErrors(again.diagnostics) {
-		return errorText(again.diagnostics)
+	again := h.PlanOn(w.Context(), h.State, h.Private, config)
+	if harness.HasErrors(again.Diagnostics) {
+		return harness.ErrorText(again.Diagnostics)
 	}
-	if again.replace || c.state.IsFullyKnown() && !again.state.Equal(c.state) {
-		w.Errorf("the last plan of %s is another one: replace %t, %s, not %s", key, again.replace, again.state, c.state)
+	if again.Replace || c.State.IsFullyKnown() && !again.State.Equal(c.State) {
+		w.Errorf("the last plan of %s is another one: replace %t, %s, not %s", key, again.Replace, again.State, c.State)
 	}
 	if old != key {
 		w.set(old, before)
 	}
-	refusal = errorText(h.applyOne(w.Context(), again))
+	refusal = harness.ErrorText(h.ApplyOne(w.Context(), again))
 	w.set(key, h)
-	if old != key && h.state.IsNull() { // as if nothing had been
+	if old != key && h.State.IsNull() { // as if nothing had been
 		w.set(old, nil)
 		w.set(key, before)
 	}

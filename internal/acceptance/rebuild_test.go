@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -16,9 +17,9 @@ import (
 
 // rebuilt is a cascade among strangers: an application behind it, exchanges that lead into it, and a parked message.
 type rebuilt struct {
-	*vhost
-	*protocol
-	given     attributes
+	*harness.Vhost
+	*harness.Protocol
+	given     harness.Attributes
 	config    delay.Config
 	collector *brokertest.Collector // of the application
 }
@@ -27,31 +28,31 @@ const rebuiltLevels = 3
 
 func newRebuilt(t *testing.T, queueType string, resolution time.Duration) *rebuilt {
 	t.Helper()
-	v := newVhost(t)
-	r := &rebuilt{vhost: v, protocol: newProtocol(t, v.broker, nil)}
-	r.given = attributes{
-		"vhost": v.name, "name": "t", "levels": rebuiltLevels, "resolution": resolution.String(),
+	v := harness.NewVhost(t)
+	r := &rebuilt{Vhost: v, Protocol: harness.NewProtocol(t, v.Broker, nil)}
+	r.given = harness.Attributes{
+		"vhost": v.Name, "name": "t", "levels": rebuiltLevels, "resolution": resolution.String(),
 		"queue_type": queueType,
 	}
-	r.config = delay.Config{Name: "t", Vhost: v.name, Levels: rebuiltLevels, Resolution: resolution,
+	r.config = delay.Config{Name: "t", Vhost: v.Name, Levels: rebuiltLevels, Resolution: resolution,
 		QueueType: delay.QueueType(queueType), CreateDeliveryExchange: true, StrictKeys: true,
 		InternalLevels: true, ParkUnroutable: true}
-	r.mustApply(r.given)
-	v.declareQueue("application", nil)
-	v.bind("t.delivery", "#.address", "queue", "application")
-	r.collector = v.consume("application")
-	v.declareExchange("feed", "topic")
-	v.bind("feed", "#", "exchange", "t.delay-02")
-	v.bind("feed", "lowest.#", "exchange", "t.delay-00")
-	v.bind("feed", "end.#", "exchange", "t.delivery")
-	noErrors(t, r.refresh(t.Context()))
+	r.MustApply(r.given)
+	v.DeclareQueue("application", nil)
+	v.Bind("t.delivery", "#.address", "queue", "application")
+	r.collector = v.Consume("application")
+	v.DeclareExchange("feed", "topic")
+	v.Bind("feed", "#", "exchange", "t.delay-02")
+	v.Bind("feed", "lowest.#", "exchange", "t.delay-00")
+	v.Bind("feed", "end.#", "exchange", "t.delivery")
+	harness.NoErrors(t, r.Refresh(t.Context()))
 	return r
 }
 
 // strangers are what others have, and what they have bound to the cascade.
 func (r *rebuilt) strangers() topology.Topology {
-	all := r.objects()
-	own := expand(r, r.config)
+	all := r.Objects()
+	own := harness.Expand(r.Vhost.T, r.config)
 	rest := all.Minus(own)
 	maps.DeleteFunc(all.Bindings, func(b topology.Binding, _ struct{}) bool { return own.Owns(b.Source) })
 	rest.Bindings = all.Bindings // those of the delivery exchange included
@@ -60,29 +61,29 @@ func (r *rebuilt) strangers() topology.Topology {
 
 // arrives sends a message through the feed and the cascade, and checks when it comes.
 func (r *rebuilt) arrives() {
-	r.Helper()
+	r.Vhost.T.Helper()
 	n := len(r.collector.Arrivals()) + 1
 	r.inTime(n, r.send("feed", 3))
 }
 
 // send sends a message with a delay of so many steps.
 func (r *rebuilt) send(exchange string, steps int) (due time.Time) {
-	r.Helper()
+	r.Vhost.T.Helper()
 	resolved, err := r.config.Resolve()
 	if err != nil {
-		r.Fatal(err)
+		r.Vhost.T.Fatal(err)
 	}
 	delay := time.Duration(steps) * resolved.Resolution
-	due = brokerTime().Add(delay)
-	r.publish(exchange, keyOf(r, resolved.Scale(), delay, "address"), "x")
+	due = harness.BrokerTime().Add(delay)
+	r.Publish(exchange, harness.KeyOf(r.Vhost.T, resolved.Scale(), delay, "address"), "x")
 	return due
 }
 
 // inTime waits for the n-th message, which must not be early.
 func (r *rebuilt) inTime(n int, due time.Time) {
-	r.Helper()
-	if at := r.arrived(r.collector, n)[n-1].At; at.Before(due) {
-		r.Errorf("message %d was %s early", n, due.Sub(at))
+	r.Vhost.T.Helper()
+	if at := r.Arrived(r.collector, n)[n-1].At; at.Before(due) {
+		r.Vhost.T.Errorf("message %d was %s early", n, due.Sub(at))
 	}
 }
 
@@ -93,33 +94,33 @@ func TestRebuild(t *testing.T) {
 	for _, queueType := range []string{"quorum", "classic"} {
 		other := map[string]delay.QueueType{"quorum": delay.Classic, "classic": delay.Quorum}[queueType]
 		for name, is := range map[string]struct {
-			change attributes
+			change harness.Attributes
 			config func(*delay.Config)
 			parks  bool // keeps parked messages
 		}{
-			"resolution": {attributes{"resolution": "250ms"}, func(c *delay.Config) { c.Resolution /= 2 },
+			"resolution": {harness.Attributes{"resolution": "250ms"}, func(c *delay.Config) { c.Resolution /= 2 },
 				true},
-			"queue_type": {attributes{"queue_type": string(other)},
+			"queue_type": {harness.Attributes{"queue_type": string(other)},
 				func(c *delay.Config) { c.QueueType = other }, false},
-			"queue_name": {attributes{"queue_name": "q%d"}, func(c *delay.Config) { c.QueueName = "q%d" },
+			"queue_name": {harness.Attributes{"queue_name": "q%d"}, func(c *delay.Config) { c.QueueName = "q%d" },
 				true},
-			"delivery_exchange": {attributes{"delivery_exchange": "e"},
+			"delivery_exchange": {harness.Attributes{"delivery_exchange": "e"},
 				func(c *delay.Config) { c.DeliveryExchange = "e" }, true},
-			"internal_levels": {attributes{"internal_levels": false},
+			"internal_levels": {harness.Attributes{"internal_levels": false},
 				func(c *delay.Config) { c.InternalLevels = false }, true},
-			"park_unroutable": {attributes{"park_unroutable": false},
+			"park_unroutable": {harness.Attributes{"park_unroutable": false},
 				func(c *delay.Config) { c.ParkUnroutable = false }, false},
-			"base": {attributes{"base": 3}, func(c *delay.Config) { c.Base = 3 }, true},
+			"base": {harness.Attributes{"base": 3}, func(c *delay.Config) { c.Base = 3 }, true},
 			"base, queue_name, park_unroutable": {
-				attributes{"base": 10, "queue_name": "q%d-%d", "park_unroutable": false},
+				harness.Attributes{"base": 10, "queue_name": "q%d-%d", "park_unroutable": false},
 				func(c *delay.Config) { c.Base, c.QueueName, c.ParkUnroutable = 10, "q%d-%d", false }, false,
 			},
 			"queue_name, resolution": {
-				attributes{"queue_name": "q%d", "resolution": "250ms"},
+				harness.Attributes{"queue_name": "q%d", "resolution": "250ms"},
 				func(c *delay.Config) { c.QueueName, c.Resolution = "q%d", c.Resolution/2 }, true,
 			},
 			"queue_name, lookahead, park_unroutable": {
-				attributes{"queue_name": "q%d", "lookahead": 1, "park_unroutable": false},
+				harness.Attributes{"queue_name": "q%d", "lookahead": 1, "park_unroutable": false},
 				func(c *delay.Config) { c.QueueName, c.Lookahead, c.ParkUnroutable = "q%d", 1, false }, false,
 			},
 		} {
@@ -127,13 +128,13 @@ func TestRebuild(t *testing.T) {
 				t.Parallel()
 				r := newRebuilt(t, queueType, 500*time.Millisecond)
 				if is.parks {
-					r.publish("t.delay-02", "malformed", "parked")
+					r.Publish("t.delay-02", "malformed", "parked")
 				}
 				want := r.strangers()
-				before := expand(t, r.config)
+				before := harness.Expand(t, r.config)
 				is.config(&r.config)
 				r.rebuild(is.change, want, before)
-				if is.parks && r.depth("t.unroutable") != 1 {
+				if is.parks && r.Depth("t.unroutable") != 1 {
 					t.Error("what was parked is gone")
 				}
 				if r.config.DeliveryExchange == "" {
@@ -141,10 +142,10 @@ func TestRebuild(t *testing.T) {
 				}
 				if !r.config.ParkUnroutable {
 					// And back again: the delivery exchange gets other arguments once more.
-					want, before = r.strangers(), expand(t, r.config)
+					want, before = r.strangers(), harness.Expand(t, r.config)
 					r.config.ParkUnroutable = true
-					r.given = r.given.with(is.change)
-					r.rebuild(attributes{"park_unroutable": true}, want, before)
+					r.given = r.given.With(is.change)
+					r.rebuild(harness.Attributes{"park_unroutable": true}, want, before)
 					r.arrives()
 				}
 			})
@@ -153,39 +154,39 @@ func TestRebuild(t *testing.T) {
 }
 
 // rebuild applies a change, after which there is the cascade, and of others the objects from before.
-func (r *rebuilt) rebuild(change attributes, others, before topology.Topology) {
-	r.Helper()
-	changed := r.given.with(change)
-	noErrors(r, r.refresh(r.Context()))
-	plan := r.plan(r.Context(), changed)
-	if plan.replace {
-		r.Error("it is a replacement")
+func (r *rebuilt) rebuild(change harness.Attributes, others, before topology.Topology) {
+	r.Vhost.T.Helper()
+	changed := r.given.With(change)
+	harness.NoErrors(r.Vhost.T, r.Refresh(r.Vhost.T.Context()))
+	plan := r.Plan(r.Vhost.T.Context(), changed)
+	if plan.Replace {
+		r.Vhost.T.Error("it is a replacement")
 	}
-	text := warningText(plan.diagnostics)
-	mustSay(r, "the plan", text, "Cascade is rebuilt", `entry exchange "t.delay-02"`,
+	text := harness.WarningText(plan.Diagnostics)
+	harness.MustSay(r.Vhost.T, "the plan", text, "Cascade is rebuilt", `entry exchange "t.delay-02"`,
 		"Publishers get an error and have to try again", "is rebuilt, because ")
 	// The count may be older than the arrival of the last message.
 	counted := strings.Contains(text, "1 message is on the way through it now") &&
 		strings.Contains(text, "The apply is refused while any waits; drain_timeout makes it wait.")
 	if !counted && !strings.Contains(text, "The apply is refused if one waits by then.") {
-		r.Errorf("the plan does not say when the apply is refused: %s", text)
+		r.Vhost.T.Errorf("the plan does not say when the apply is refused: %s", text)
 	}
 	for attribute := range change {
 		if attribute != "lookahead" && !strings.Contains(text, attribute) {
-			r.Errorf("the plan does not name %s: %s", attribute, text)
+			r.Vhost.T.Errorf("the plan does not name %s: %s", attribute, text)
 		}
 	}
-	diagnostics := r.apply(r.Context(), plan)
-	noErrors(r, diagnostics)
-	want := expand(r, r.config)
+	diagnostics := r.Apply(r.Vhost.T.Context(), plan)
+	harness.NoErrors(r.Vhost.T, diagnostics)
+	want := harness.Expand(r.Vhost.T, r.config)
 	if before.Delivery != want.Delivery { // an application is bound to it
 		others.Exchanges[before.Delivery] = before.Exchanges[before.Delivery]
-		if text := warningText(diagnostics); !strings.Contains(text, "Delivery exchange left standing") {
-			r.Errorf("the apply does not say that the delivery exchange stays: %s", text)
+		if text := harness.WarningText(diagnostics); !strings.Contains(text, "Delivery exchange left standing") {
+			r.Vhost.T.Errorf("the apply does not say that the delivery exchange stays: %s", text)
 		}
 	}
-	r.mustHold(others.Union(want))
-	r.mustBeSettled(changed)
+	r.MustHold(others.Union(want))
+	r.MustBeSettled(changed)
 }
 
 // While a message is on its way, a rebuild is refused, and the cascade works on. With drain_timeout it waits, and
@@ -194,41 +195,41 @@ func TestRebuildWithMessagesOnTheirWay(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
 		t.Run(queueType, func(t *testing.T) {
-			rebuildWithMessages(t, queueType, attributes{"resolution": "100ms"}, func(c *delay.Config) {
+			rebuildWithMessages(t, queueType, harness.Attributes{"resolution": "100ms"}, func(c *delay.Config) {
 				c.Resolution = 100 * time.Millisecond
 			})
 		})
 		t.Run(queueType+", base", func(t *testing.T) {
-			rebuildWithMessages(t, queueType, attributes{"base": 3}, func(c *delay.Config) { c.Base = 3 })
+			rebuildWithMessages(t, queueType, harness.Attributes{"base": 3}, func(c *delay.Config) { c.Base = 3 })
 		})
 	}
 }
 
 // rebuildWithMessages rebuilds while messages wait.
-func rebuildWithMessages(t *testing.T, queueType string, change attributes, config func(*delay.Config)) {
+func rebuildWithMessages(t *testing.T, queueType string, change harness.Attributes, config func(*delay.Config)) {
 	t.Parallel()
 	r := newRebuilt(t, queueType, time.Second) // a busy machine takes seconds for a plan and an apply
-	before := r.objects()
-	apply := func(further attributes) string {
-		noErrors(t, r.refresh(t.Context()))
-		return errorText(r.apply(t.Context(), r.plan(t.Context(), r.given.with(change).with(further))))
+	before := r.Objects()
+	apply := func(further harness.Attributes) string {
+		harness.NoErrors(t, r.Refresh(t.Context()))
+		return harness.ErrorText(r.Apply(t.Context(), r.Plan(t.Context(), r.given.With(change).With(further))))
 	}
 	send := func() time.Time { return r.send("t.delay-02", 6) }
 	due := send()
 	text := apply(nil)
-	mustSay(t, "without drain_timeout it", text, "was not updated, and nothing of it is gone",
+	harness.MustSay(t, "without drain_timeout it", text, "was not updated, and nothing of it is gone",
 		"makes an update wait for them")
-	r.mustHold(before)
+	r.MustHold(before)
 	r.inTime(1, due)
 	due = send()
-	text = apply(attributes{"drain_timeout": "200ms"})
+	text = apply(harness.Attributes{"drain_timeout": "200ms"})
 	if !strings.Contains(text, "after the entry was closed for 200 ms") {
 		t.Errorf("with a short drain_timeout: %s", text)
 	}
-	r.mustHold(before)
+	r.MustHold(before)
 	r.inTime(2, due)
 	due = send()
-	if text := apply(attributes{"drain_timeout": "1m"}); text != "" {
+	if text := apply(harness.Attributes{"drain_timeout": "1m"}); text != "" {
 		t.Error(text)
 	}
 	r.inTime(3, due)
@@ -247,32 +248,32 @@ func TestRebuildBesidesPublishers(t *testing.T) {
 		t.Run(queueType, func(t *testing.T) {
 			t.Parallel()
 			const levels, unit = 4, 100 * time.Millisecond
-			v := newVhost(t)
-			p := newProtocol(t, v.broker, nil)
-			given := attributes{
-				"vhost": v.name, "name": "t", "levels": levels, "resolution": "100ms", "queue_type": queueType,
+			v := harness.NewVhost(t)
+			p := harness.NewProtocol(t, v.Broker, nil)
+			given := harness.Attributes{
+				"vhost": v.Name, "name": "t", "levels": levels, "resolution": "100ms", "queue_type": queueType,
 				"drain_timeout": "1m",
 			}
-			p.mustApply(given)
-			f := newTraffic(t, trafficConfig{
-				uris: []string{v.broker.AMQPURI}, vhost: v.name, name: "t", levels: levels, unit: unit, publishers: 3,
-				pause: 5 * time.Millisecond, delay: anyDelay(levels, unit),
+			p.MustApply(given)
+			f := harness.NewTraffic(t, harness.TrafficConfig{
+				URIs: []string{v.Broker.AMQPURI}, Vhost: v.Name, Name: "t", Levels: levels, Unit: unit, Publishers: 3,
+				Pause: 5 * time.Millisecond, Delay: harness.AnyDelay(levels, unit),
 			})
-			for _, change := range []attributes{
+			for _, change := range []harness.Attributes{
 				{"queue_name": "t.wait-%d"}, {"queue_name": "t.rung-%d", "lookahead": 2}, {"queue_name": nil},
 			} {
-				f.goesOn()
-				p.mustApply(given.with(change))
-				f.goesOn()
+				f.GoesOn()
+				p.MustApply(given.With(change))
+				f.GoesOn()
 			}
-			f.finish(time.Minute)
-			sum := f.sum()
-			if sum.twice > 0 || sum.delivered == 0 {
-				t.Errorf("%d messages were delivered, %d of them twice", sum.delivered, sum.twice)
+			f.Finish(time.Minute)
+			sum := f.Sum()
+			if sum.Twice > 0 || sum.Delivered == 0 {
+				t.Errorf("%d messages were delivered, %d of them twice", sum.Delivered, sum.Twice)
 			}
 			t.Logf("%d confirmed, %d delivered, %d parked, %d returned, %d without an answer",
-				sum.confirmed, sum.delivered, sum.parked, sum.returned, sum.unsure)
-			p.mustBeSettled(given.with(attributes{"queue_name": nil}))
+				sum.Confirmed, sum.Delivered, sum.Parked, sum.Returned, sum.Unsure)
+			p.MustBeSettled(given.With(harness.Attributes{"queue_name": nil}))
 		})
 	}
 }
@@ -294,8 +295,8 @@ func TestRebuildThatIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRebuilt(t, "quorum", 500*time.Millisecond)
-			before := r.objects()
-			through := *r.vhost.broker
+			before := r.Objects()
+			through := *r.Vhost.Broker
 			var mutex sync.Mutex
 			var struck, closed bool
 			early := name == "a binding of others" || name == "a permission"
@@ -310,10 +311,12 @@ func TestRebuildThatIsRefused(t *testing.T) {
 				}
 				return refused
 			}
-			through.Endpoint = newGateway(t, r.vhost.broker, nil, check).URL
-			failing := r.with(&through, attributes{"max_parallel_requests": 1, "amqp_uri": "amqp://127.0.0.1:1"})
-			plan := failing.plan(t.Context(), r.given.with(attributes{"park_unroutable": false, "resolution": "1s"}))
-			text := errorText(failing.apply(t.Context(), plan))
+			through.Endpoint = harness.NewGateway(t, r.Vhost.Broker, nil, check).URL
+			failing := r.With(&through, harness.Attributes{"max_parallel_requests": 1,
+				"amqp_uri": "amqp://127.0.0.1:1"})
+			plan := failing.Plan(t.Context(), r.given.With(harness.Attributes{"park_unroutable": false,
+				"resolution": "1s"}))
+			text := harness.ErrorText(failing.Apply(t.Context(), plan))
 			mutex.Lock()
 			defer mutex.Unlock()
 			if !struck || !strings.Contains(text, "403") {
@@ -322,9 +325,9 @@ func TestRebuildThatIsRefused(t *testing.T) {
 			if closed == early {
 				t.Errorf("something was deleted before: %t", closed)
 			}
-			r.mustHold(before)
-			r.protocol = failing.with(r.vhost.broker, nil)
-			r.mustBeSettled(r.given)
+			r.MustHold(before)
+			r.Protocol = failing.With(r.Vhost.Broker, nil)
+			r.MustBeSettled(r.given)
 			r.arrives()
 		})
 	}

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
@@ -29,8 +32,8 @@ func TestRecurringTimes(t *testing.T) {
 	} {
 		program := fmt.Sprintf("import recurring\nfrom datetime import datetime\nprint(recurring.next_time(%q, "+
 			"datetime.fromisoformat(%q), datetime.fromisoformat(%q)).isoformat())", c.schedule, c.last, c.now)
-		got := runIn(t, filepath.Join(examples, "recurring"), []string{"PYTHONDONTWRITEBYTECODE=1"}, "",
-			append(python, "-c", program)...)
+		got := docstest.RunIn(t, filepath.Join(docstest.Examples, "recurring"), []string{"PYTHONDONTWRITEBYTECODE=1"},
+			"", append(python, "-c", program)...)
 		if got != c.want+"\n" {
 			t.Errorf("%s after %s, at %s: %s, want %s", c.schedule, c.last, c.now, got, c.want)
 		}
@@ -44,13 +47,13 @@ func TestRecurringExample(t *testing.T) {
 	const occurrences = 6
 	python := languages["python"].interpreter(t, "import pika")
 	program := func(arguments ...string) []string {
-		return slices.Concat(python, []string{filepath.Join(examples, "recurring", "recurring.py")}, arguments)
+		return slices.Concat(python, []string{filepath.Join(docstest.Examples, "recurring", "recurring.py")}, arguments)
 	}
-	v := newVhost(t)
-	newProtocol(t, v.broker, nil).mustApply(attributes{"vhost": v.name, "name": "tasks", "levels": 4})
-	v.declareQueue("reminders", map[string]any{"x-queue-type": "quorum", "x-single-active-consumer": true})
-	v.bind("tasks.delivery", destination(4, "reminders"), "queue", "reminders")
-	_, usage, err := tryIn(t, ".", v.environ(), "", program("start", "reminders")...)
+	v := harness.NewVhost(t)
+	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "tasks", "levels": 4})
+	v.DeclareQueue("reminders", map[string]any{"x-queue-type": "quorum", "x-single-active-consumer": true})
+	v.Bind("tasks.delivery", harness.DestinationKey(4, "reminders"), "queue", "reminders")
+	_, usage, err := docstest.TryIn(t, ".", v.Environ(), "", program("start", "reminders")...)
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 2 || strings.Count(usage, "\n") != 1 {
 		t.Errorf("without a schedule: %v %q", err, usage)
@@ -67,40 +70,40 @@ func TestRecurringExample(t *testing.T) {
 		return strings.Count(string(text), "\n")
 	}
 	worker := program("work", "reminders", command)
-	stop := run(t, v, worker...)
-	runIn(t, ".", v.environ(), "", program("start", "reminders", "daily", "1s", "hello\n")...)
-	v.eventually("the message has come back", func() bool { return times() == 2 })
+	stop := docstest.Run(t, v, worker...)
+	docstest.RunIn(t, ".", v.Environ(), "", program("start", "reminders", "daily", "1s", "hello\n")...)
+	v.Eventually("the message has come back", func() bool { return times() == 2 })
 	stop()
-	v.doubles("reminders")
-	run(t, v, worker...)
-	v.eventually("the command has enough", func() bool { return times() >= occurrences })
-	v.settled("reminders", "tasks.delay-00", "tasks.delay-01", "tasks.delay-02", "tasks.delay-03")
+	doubles(v, "reminders")
+	docstest.Run(t, v, worker...)
+	v.Eventually("the command has enough", func() bool { return times() >= occurrences })
+	v.Settled("reminders", "tasks.delay-00", "tasks.delay-01", "tasks.delay-02", "tasks.delay-03")
 	if n := times(); n != occurrences {
 		t.Errorf("%d occurrences were handled, want %d", n, occurrences)
 	}
 }
 
 // doubles puts the message of a queue into it twice.
-func (v *vhost) doubles(queue string) {
-	v.Helper()
-	v.eventually("a message is in "+queue, func() bool { return v.depth(queue) > 0 })
-	channel, err := v.conn.Channel()
+func doubles(v *harness.Vhost, queue string) {
+	v.T.Helper()
+	v.Eventually("a message is in "+queue, func() bool { return v.Depth(queue) > 0 })
+	channel, err := v.Conn.Channel()
 	if err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
 	const autoAck, exclusive, noLocal, noWait = true, false, false, false // RabbitMQ 3 refuses a get here
 	deliveries, err := channel.Consume(queue, "", autoAck, exclusive, noLocal, noWait, nil)
 	if err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
 	message := <-deliveries
 	if err := channel.Close(); err != nil {
-		v.Fatal(err)
+		v.T.Fatal(err)
 	}
 	for range 2 {
-		if err := v.publisher().Publish(v.Context(), "", queue, amqp.Publishing{Headers: message.Headers,
+		if err := v.Publisher().Publish(v.T.Context(), "", queue, amqp.Publishing{Headers: message.Headers,
 			MessageId: message.MessageId, DeliveryMode: amqp.Persistent, Body: message.Body}); err != nil {
-			v.Fatal(err)
+			v.T.Fatal(err)
 		}
 	}
 }

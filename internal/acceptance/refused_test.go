@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
@@ -23,11 +25,12 @@ func TestRefusedMessagesAreOfferedAgain(t *testing.T) {
 	const interval, unit = 8 * time.Second, 100 * time.Millisecond
 	b := brokertest.Own(t,
 		brokertest.WithSetting("dead_letter_worker_publisher_confirm_timeout", int(interval.Milliseconds())))
-	v := newVhostNamed(t, b, "refused")
-	newProtocol(t, b, nil).mustApply(attributes{"vhost": v.name, "name": "t", "levels": 1, "resolution": unit.String()})
-	v.declareQueue("full", map[string]any{"x-queue-type": "quorum", "x-max-length": 1, "x-overflow": "reject-publish"})
-	v.bind("t.delivery", destination(1, "full"), "queue", "full")
-	filler, fill := 0, v.publisher()
+	v := harness.NewVhostNamed(t, b, "refused")
+	harness.NewProtocol(t, b, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "levels": 1,
+		"resolution": unit.String()})
+	v.DeclareQueue("full", map[string]any{"x-queue-type": "quorum", "x-max-length": 1, "x-overflow": "reject-publish"})
+	v.Bind("t.delivery", harness.DestinationKey(1, "full"), "queue", "full")
+	filler, fill := 0, v.Publisher()
 	var err error
 	for ; err == nil; filler++ {
 		err = fill.Publish(t.Context(), "", "full", amqp.Publishing{Body: []byte("filler")})
@@ -37,13 +40,13 @@ func TestRefusedMessagesAreOfferedAgain(t *testing.T) {
 	}
 
 	began := time.Now()
-	v.publish("t.delay-00", "1.full", "first")
+	v.Publish("t.delay-00", "1.full", "first")
 	time.Sleep(interval / 4) // so that the second one is refused in the middle of the interval
-	v.publish("t.delay-00", "1.full", "second")
+	v.Publish("t.delay-00", "1.full", "second")
 	time.Sleep(interval / 2) // by then it has been refused
 	// The first one begins the intervals. At the end of the first, the second has not waited for one yet.
 	due := map[string]time.Duration{"first": interval, "second": 2 * interval}
-	for _, a := range v.arrived(v.consume("full"), filler-1+2)[filler-1:] {
+	for _, a := range v.Arrived(v.Consume("full"), filler-1+2)[filler-1:] {
 		after, due := a.At.Sub(began), due[string(a.Body)]
 		if after < due || after > due+mostLateness {
 			t.Errorf("the %s one was offered again after %s, not %s", a.Body, after, due)

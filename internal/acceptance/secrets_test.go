@@ -1,7 +1,6 @@
 package acceptance
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -12,14 +11,12 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
-	"github.com/hashicorp/terraform-plugin-go/tfprotov6/tf6server"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
@@ -42,11 +39,11 @@ func TestSecrets(t *testing.T) {
 		t.Skip("runs Terraform: set TF_ACC")
 	}
 	b := brokertest.Shared(t)
-	trusted := newAuthority(t, "trusted")
-	certificate := trusted.issue()
+	trusted := harness.NewAuthority(t, "trusted")
+	certificate := trusted.Issue()
 	echo := func(status int, contentType string, body func(request string) string) func(testing.TB) string {
 		return func(t testing.TB) string {
-			return newGateway(t, b, nil, func(w http.ResponseWriter, r *http.Request) bool {
+			return harness.NewGateway(t, b, nil, func(w http.ResponseWriter, r *http.Request) bool {
 				request, err := httputil.DumpRequest(r, true)
 				if err != nil {
 					panic(err)
@@ -78,16 +75,16 @@ func TestSecrets(t *testing.T) {
 	scenarios := map[string]secretCommand{
 		"success": {endpoint: through(b)},
 		"success through a proxy": {endpoint: through(b), change: func(t testing.TB, variables map[string]string) {
-			variables["proxy"] = newForwardProxy(t).as(proxyUser, proxyPassword)
+			variables["proxy"] = harness.NewForwardProxy(t).As(harness.ProxyUser, harness.ProxyPassword)
 		}},
 		"a proxy that refuses": {endpoint: through(b), want: "407 Proxy Authentication Required",
 			change: func(t testing.TB, variables map[string]string) {
-				variables["proxy"] = newForwardProxy(t).as("another", proxyPassword)
+				variables["proxy"] = harness.NewForwardProxy(t).As("another", harness.ProxyPassword)
 			}},
 		"no proxy there": {endpoint: through(b), want: "Check proxy",
 			change: func(_ testing.TB, variables map[string]string) {
-				variables["proxy"] = (&url.URL{Scheme: "http", User: url.UserPassword(proxyUser, proxyPassword),
-					Host: "127.0.0.1:1"}).String()
+				variables["proxy"] = (&url.URL{Scheme: "http", User: url.UserPassword(harness.ProxyUser,
+					harness.ProxyPassword), Host: "127.0.0.1:1"}).String()
 			}},
 		"wrong password": {endpoint: through(b), want: "authentication failed",
 			change: func(_ testing.TB, variables map[string]string) {
@@ -108,7 +105,7 @@ func TestSecrets(t *testing.T) {
 			return "http://user:" + url.QueryEscape(secretPassword) + "@127.0.0.1:1"
 		}},
 		"certificate of a stranger": {want: "unknown authority",
-			endpoint: func(t testing.TB) string { return newGateway(t, b, &certificate, nil).URL }},
+			endpoint: func(t testing.TB) string { return harness.NewGateway(t, b, &certificate, nil).URL }},
 		"unreachable": {want: "connection refused",
 			endpoint: func(testing.TB) string { return "http://127.0.0.1:1" }},
 		"500 with the request":     {want: "500", endpoint: echo(500, "application/json", asJSON)},
@@ -151,95 +148,37 @@ func lookForSecrets(t *testing.T, test secretCommand, b *brokertest.Broker) {
 	if test.change != nil {
 		test.change(t, variables)
 	}
-	tf := newCommandLine(t, test.mode, secretConfiguration, variables)
-	output, err := tf.run("apply", "-auto-approve")
+	tf := harness.NewCommandLine(t, test.mode, secretConfiguration, variables)
+	output, err := tf.Run("apply", "-auto-approve")
 	if test.want == "" && err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	if test.mode == "panic" && strings.Contains(output, "OpenTofu") { // 1.12 shows it in its log alone
-		output += tf.log()
+		output += tf.Log()
 	}
-	if test.want != "" && (err == nil || !strings.Contains(oneLine(output), test.want)) {
+	if test.want != "" && (err == nil || !strings.Contains(harness.OneLine(output), test.want)) {
 		t.Errorf("the apply does not say %q but: %v %s", test.want, err, output)
 	}
 	if test.want == "" {
 		for _, arguments := range [][]string{{"plan"}, {"apply", "-auto-approve", "-var=lookahead=1"}, {"show"},
 			{"destroy", "-auto-approve"}} {
-			if output, err := tf.run(arguments...); err != nil {
+			if output, err := tf.Run(arguments...); err != nil {
 				t.Errorf("%s: %v\n%s", arguments, err, output)
 			}
 		}
 	}
-	tf.lookForSecrets(proxyPassword)
-}
-
-// oneLine undoes the line breaks and frames that Terraform puts into errors.
-func oneLine(output string) string {
-	return strings.Join(strings.Fields(strings.ReplaceAll(output, "│", " ")), " ")
+	mustHideSecrets(tf, harness.ProxyPassword)
 }
 
 // secretUser is an administrator with the password.
 func secretUser(t testing.TB, b *brokertest.Broker, vhost, role, password string) string {
 	t.Helper()
-	u := newUser(t, b, vhost+"-"+role)
-	u.vhost = vhost
-	u.succeeds(u.admin.PutUser(u.name, rabbithole.UserSettings{Password: password,
+	u := harness.NewUser(t, b, vhost+"-"+role)
+	u.Vhost = vhost
+	u.Succeeds(u.Admin.PutUser(u.Name, rabbithole.UserSettings{Password: password,
 		Tags: rabbithole.UserTags{"administrator"}}))
-	u.grant([3]string{".*", ".*", ".*"})
-	return u.name
-}
-
-// commandLine is a working directory with a configuration, whose provider is this test binary.
-type commandLine struct {
-	t         testing.TB
-	directory string
-	provider  string // the file that Terraform starts
-	environ   []string
-	output    strings.Builder
-}
-
-// serveMode is the variable that makes the test binary a provider, see TestMain.
-const serveMode = "RABBITMQDELAY_TEST_SERVE"
-
-// newCommandLine writes a configuration and its variables into a directory.
-func newCommandLine(t testing.TB, mode, configuration string, variables map[string]string) *commandLine {
-	t.Helper()
-	tf := &commandLine{t: t, directory: t.TempDir()}
-	plugins := t.TempDir()
-	tf.provider = filepath.Join(plugins, "terraform-provider-rabbitmqdelay")
-	self, err := os.Executable()
-	if err == nil {
-		err = os.Symlink(self, tf.provider)
-	}
-	rc := filepath.Join(plugins, "terraformrc")
-	if err == nil {
-		err = os.WriteFile(rc, fmt.Appendf(nil, "provider_installation {\n  dev_overrides {\n    "+
-			"\"rabbitmqdelay/rabbitmqdelay\" = %q\n  }\n  direct {}\n}\n", plugins), 0o600)
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(tf.directory, "main.tf"), []byte(configuration), 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if mode == "" {
-		mode = "serve"
-	}
-	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "TF_") && !strings.HasPrefix(variable, "RABBITMQ_") {
-			tf.environ = append(tf.environ, variable)
-		}
-	}
-	tf.environ = append(tf.environ, "TF_CLI_CONFIG_FILE="+rc, "CHECKPOINT_DISABLE=1", serveMode+"="+mode,
-		"TF_LOG_PATH="+filepath.Join(tf.directory, "log"))
-	for _, log := range []string{"", "_CORE", "_PROVIDER", "_SDK", "_SDK_PROTO", "_SDK_FRAMEWORK",
-		"_PROVIDER_RABBITMQDELAY"} {
-		tf.environ = append(tf.environ, "TF_LOG"+log+"=TRACE")
-	}
-	for name, value := range variables {
-		tf.environ = append(tf.environ, "TF_VAR_"+name+"="+value)
-	}
-	return tf
+	u.Grant([3]string{".*", ".*", ".*"})
+	return u.Name
 }
 
 const secretConfiguration = `
@@ -278,61 +217,30 @@ resource "rabbitmqdelay_cascade" "tasks" {
 }
 `
 
-// run runs a command, and returns all that it prints.
-func (tf *commandLine) run(arguments ...string) (output string, err error) {
-	text, err := tf.command(arguments...).CombinedOutput()
-	tf.output.Write(text)
-	return string(text), err
-}
-
-// command is a command that can be run.
-func (tf *commandLine) command(arguments ...string) *exec.Cmd {
-	binary := os.Getenv("TF_ACC_TERRAFORM_PATH")
-	if binary == "" {
-		binary = "terraform"
-	}
-	if !slices.Contains(arguments, "-no-color") { // which has to come before the name of a file
-		arguments = append(arguments, "-no-color")
-	}
-	command := exec.CommandContext(tf.t.Context(), binary, arguments...)
-	command.Dir, command.Env = tf.directory, tf.environ
-	return command
-}
-
-// lookForSecrets reads the output, and every file that Terraform has written.
-func (tf *commandLine) lookForSecrets(further ...string) {
-	tf.t.Helper()
-	texts := map[string]string{"the output": tf.output.String()}
+// mustHideSecrets reads the output, and every file that Terraform has written.
+func mustHideSecrets(tf *harness.CommandLine, further ...string) {
+	tf.T.Helper()
+	texts := map[string]string{"the output": tf.Output.String()}
 	for _, pattern := range []string{"log", "terraform.tfstate", "terraform.tfstate.backup", "crash.log"} {
-		text, err := os.ReadFile(filepath.Join(tf.directory, pattern))
+		text, err := os.ReadFile(filepath.Join(tf.Directory, pattern))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			tf.t.Fatal(err)
+			tf.T.Fatal(err)
 		}
 		texts[pattern] = string(text)
 	}
 	if !strings.Contains(texts["log"], "rabbitmqdelay") {
-		tf.t.Error("there is no log")
+		tf.T.Error("there is no log")
 	}
 	for where, text := range texts {
 		for _, secret := range append(further, secretPassword, secretHeader, secretAMQPPassword) {
 			for _, form := range forms(secret) {
 				if at := strings.Index(text, form); at >= 0 {
-					tf.t.Errorf("%s holds a secret as %q: … %s …", where, form,
+					tf.T.Errorf("%s holds a secret as %q: … %s …", where, form,
 						text[max(0, at-200):min(len(text), at+len(form)+200)])
 				}
 			}
 		}
 	}
-}
-
-// log is what Terraform and the provider have logged.
-func (tf *commandLine) log() string {
-	tf.t.Helper()
-	text, err := os.ReadFile(filepath.Join(tf.directory, "log"))
-	if err != nil {
-		tf.t.Fatal(err)
-	}
-	return string(text)
 }
 
 // forms are what a secret may look like in a text.
@@ -361,35 +269,4 @@ func forms(secret string) []string {
 func inner(secret string, skip int) string {
 	rest := secret[skip:]
 	return base64.RawStdEncoding.EncodeToString([]byte(rest[:len(rest)/3*3]))
-}
-
-// servePlugin is the test binary in the part of the provider.
-func servePlugin(mode string) {
-	server, err := newProvider()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	serve := func() tfprotov6.ProviderServer {
-		if mode == "panic" {
-			return faultyServer{server}
-		}
-		return server
-	}
-	if err := tf6server.Serve("registry.terraform.io/rabbitmqdelay/rabbitmqdelay", serve); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-// faultyServer panics in the middle of an apply.
-type faultyServer struct{ tfprotov6.ProviderServer }
-
-func (s faultyServer) ApplyResourceChange(
-	ctx context.Context, request *tfprotov6.ApplyResourceChangeRequest,
-) (*tfprotov6.ApplyResourceChangeResponse, error) {
-	if _, err := s.ProviderServer.ApplyResourceChange(ctx, request); err != nil {
-		return nil, err
-	}
-	panic("a fault in the provider")
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
@@ -34,7 +35,7 @@ func TestSoak(t *testing.T) {
 	s := newSoak(t)
 	for _, c := range s.cascades {
 		c.stream()
-		c.goesOn()
+		c.GoesOn()
 	}
 	before := s.measure()
 	t.Logf("at first %s", before)
@@ -42,7 +43,7 @@ func TestSoak(t *testing.T) {
 	began := time.Now()
 	s.churn(duration)
 	took, after := time.Since(began), s.measure()
-	for deadline := time.Now().Add(patience); len(after.beyond(before)) > 0 &&
+	for deadline := time.Now().Add(harness.Patience); len(after.beyond(before)) > 0 &&
 		time.Now().Before(deadline); after = s.measure() {
 		time.Sleep(time.Second) // idle connections end after 5 s
 	}
@@ -70,7 +71,7 @@ func (s *soak) churn(duration time.Duration) {
 			s.Logf("after %s and %d rounds %s", time.Since(began).Round(time.Second), s.rounds, s.measure())
 		}
 	}
-	if !s.coming.protocol.state.IsNull() {
+	if !s.coming.Protocol.State.IsNull() {
 		s.coming.comeOrGo()
 	}
 }
@@ -79,18 +80,18 @@ func (s *soak) churn(duration time.Duration) {
 func (s *soak) finish() {
 	s.Helper()
 	for _, c := range s.cascades {
-		c.traffic.stop()
+		c.Traffic.Stop()
 	}
 	for _, c := range s.cascades {
-		c.traffic.finish(soakUnit<<soakLevels + soakLevels*soakRetry + time.Minute)
-		sum := c.sum()
+		c.Traffic.Finish(soakUnit<<soakLevels + soakLevels*soakRetry + time.Minute)
+		sum := c.Sum()
 		s.Logf("%s: confirmed %d, delivered %d, parked %d, lost %d, early %d, doubled over a restart %d; not "+
 			"confirmed and published again %d, of these arrived twice %d; late p50 %s, p99 %s, most %s",
-			c.name, sum.confirmed, sum.delivered, sum.parked, len(sum.lost), sum.early, sum.doubled, sum.unsure+
-				sum.returned, sum.twice,
-			sum.late.quantile(0.5), sum.late.quantile(0.99), sum.late.most.Round(time.Millisecond))
+			c.name, sum.Confirmed, sum.Delivered, sum.Parked, len(sum.Lost), sum.Early, sum.Doubled, sum.Unsure+
+				sum.Returned, sum.Twice,
+			sum.Late.Quantile(0.5), sum.Late.Quantile(0.99), sum.Late.Most.Round(time.Millisecond))
 	}
-	s.at().eventually("all connections are closed", func() bool {
+	s.at().Eventually("all connections are closed", func() bool {
 		last := s.measure()
 		return last.connections == 0 && last.channels == 0
 	})
@@ -102,23 +103,23 @@ func (s *soak) destroy() {
 	all := topology.New()
 	for _, c := range s.cascades {
 		all = union(all, c.desired())
-		all.Queues[c.arrivals()] = topology.Queue{Name: c.arrivals(), Durable: true,
+		all.Queues[c.Arrivals()] = topology.Queue{Name: c.Arrivals(), Durable: true,
 			Arguments: topology.Arguments{"x-queue-type": "quorum"}}
-		all.Bindings.Add(topology.Binding{Source: c.name + ".delivery", RoutingKey: destination(soakLevels,
-			trafficAddress), DestinationType: topology.ToQueue, Destination: c.arrivals()})
+		all.Bindings.Add(topology.Binding{Source: c.name + ".delivery", RoutingKey: harness.DestinationKey(soakLevels,
+			harness.TrafficAddress), DestinationType: topology.ToQueue, Destination: c.Arrivals()})
 	}
-	s.at().mustHold(all)
+	s.at().MustHold(all)
 	var together sync.WaitGroup
 	for _, c := range s.cascades {
-		s.at().do(plan.DeleteQueue{Queue: all.Queues[c.arrivals()]})
+		s.at().Do(plan.DeleteQueue{Queue: all.Queues[c.Arrivals()]})
 		together.Go(func() {
-			if text := errorText(c.apply(s.Context(), c.plan(s.Context(), nil))); text != "" {
+			if text := harness.ErrorText(c.Apply(s.Context(), c.Plan(s.Context(), nil))); text != "" {
 				s.Error(text)
 			}
 		})
 	}
 	together.Wait()
-	s.at().mustHold(topology.New())
+	s.at().MustHold(topology.New())
 }
 
 const (
@@ -135,7 +136,7 @@ type soak struct {
 	*testing.T
 	broker   *brokertest.Broker
 	vhost    string
-	look     *vhost
+	look     *harness.Vhost
 	cascades []*soakCascade
 	coming   *soakCascade // and going, without messages
 	damages  []func(*soakCascade)
@@ -147,10 +148,10 @@ type soak struct {
 
 type soakCascade struct {
 	*soak
-	*traffic
-	*protocol
+	*harness.Traffic
+	*harness.Protocol
 	name  string
-	given attributes
+	given harness.Attributes
 }
 
 func newSoak(t *testing.T) *soak {
@@ -165,30 +166,31 @@ func newSoak(t *testing.T) *soak {
 		brokertest.WithSetting("quorum_wal_max_size_bytes", soakLog))
 	s := &soak{T: t, broker: b, vhost: brokertest.Vhost(t, b), random: rand.New(rand.NewPCG(6, 6)),
 		done: map[string]int{}}
-	s.look = &vhost{TB: t, broker: b, name: s.vhost, api: management(t, b)}
+	s.look = &harness.Vhost{T: t, Broker: b, Name: s.vhost, API: harness.Management(t, b)}
 	s.damages = []func(*soakCascade){(*soakCascade).unbind, (*soakCascade).bindForeign, (*soakCascade).deleteExchange}
-	for i, further := range []attributes{{}, {"max_length": 100_000}, {"lookahead": 1, "strict_keys": false}} {
+	for i, further := range []harness.Attributes{{}, {"max_length": 100_000}, {"lookahead": 1, "strict_keys": false}} {
 		c := s.cascade(fmt.Sprintf("c%d", i), further)
-		c.protocol.mustApply(c.given)
+		c.Protocol.MustApply(c.given)
 		s.cascades = append(s.cascades, c)
 	}
-	s.coming = s.cascade("coming", attributes{"queue_type": "classic"})
+	s.coming = s.cascade("coming", harness.Attributes{"queue_type": "classic"})
 	return s
 }
 
-func (s *soak) cascade(name string, further attributes) *soakCascade {
-	given := attributes{"vhost": s.vhost, "name": name, "levels": soakLevels, "resolution": soakUnit.String()}
-	return &soakCascade{soak: s, protocol: newProtocol(s, s.broker, nil), name: name, given: given.with(further)}
+func (s *soak) cascade(name string, further harness.Attributes) *soakCascade {
+	given := harness.Attributes{"vhost": s.vhost, "name": name, "levels": soakLevels, "resolution": soakUnit.String()}
+	return &soakCascade{soak: s, Protocol: harness.NewProtocol(s, s.broker, nil), name: name,
+		given: given.With(further)}
 }
 
 func (c *soakCascade) stream() {
-	c.traffic = newTraffic(c.soak, trafficConfig{uris: []string{c.broker.AMQPURI}, vhost: c.soak.vhost, name: c.name,
-		levels: soakLevels, unit: soakUnit,
-		publishers: 2, pause: 5 * time.Millisecond, delay: anyDelay(soakLevels, soakUnit)})
+	c.Traffic = harness.NewTraffic(c.soak, harness.TrafficConfig{URIs: []string{c.broker.AMQPURI}, Vhost: c.soak.vhost,
+		Name: c.name, Levels: soakLevels, Unit: soakUnit,
+		Publishers: 2, Pause: 5 * time.Millisecond, Delay: harness.AnyDelay(soakLevels, soakUnit)})
 }
 
 // at is a look at the vhost, through one client for the whole run.
-func (s *soak) at() *vhost { return s.look }
+func (s *soak) at() *harness.Vhost { return s.look }
 
 // round does something to one of the cascades, at random.
 func (s *soak) round() {
@@ -211,25 +213,25 @@ func (s *soak) round() {
 	one := all[s.random.IntN(len(all))]
 	one.do()
 	s.done[one.name]++
-	c.goesOn()
+	c.GoesOn()
 }
 
 func (c *soakCascade) damage() { c.damages[c.random.IntN(len(c.damages))](c) }
 
-func (c *soakCascade) unbind() { c.at().do(plan.Unbind{Binding: c.anyBinding()}) }
+func (c *soakCascade) unbind() { c.at().Do(plan.Unbind{Binding: c.anyBinding()}) }
 
 // bindForeign binds from an exchange that another damage has left.
 func (c *soakCascade) bindForeign() {
-	b, there := c.anyBinding(), c.at().objects().Exchanges
+	b, there := c.anyBinding(), c.at().Objects().Exchanges
 	for there[b.Source].Name == "" || b.DestinationType == topology.ToExchange && there[b.Destination].Name == "" {
 		b = c.anyBinding()
 	}
 	b.RoutingKey += ".foreign"
-	c.at().do(plan.Bind{Binding: b})
+	c.at().Do(plan.Bind{Binding: b})
 }
 
 func (c *soakCascade) deleteExchange() {
-	c.at().do(plan.DeleteExchange{Name: fmt.Sprintf("%s.delay-%02d", c.name, c.random.IntN(soakLevels-1))})
+	c.at().Do(plan.DeleteExchange{Name: fmt.Sprintf("%s.delay-%02d", c.name, c.random.IntN(soakLevels-1))})
 }
 
 // anyBinding is one of a level exchange.
@@ -253,7 +255,7 @@ func (c *soakCascade) desired() topology.Topology {
 	if length, ok := c.given["max_length"].(int); ok {
 		config.MaxLength = int64(length)
 	}
-	return expand(c.soak, config)
+	return harness.Expand(c.soak, config)
 }
 
 // change asks for something else, which the next repair brings about.
@@ -264,21 +266,21 @@ func (c *soakCascade) change() {
 
 // stopped is an apply that ends in the middle.
 func (c *soakCascade) stopped() {
-	noErrors(c.soak, c.refresh(c.soak.Context()))
-	todo := c.plan(c.soak.Context(), c.given)
+	harness.NoErrors(c.soak, c.Refresh(c.soak.Context()))
+	todo := c.Plan(c.soak.Context(), c.given)
 	ctx, cancel := context.WithTimeout(c.soak.Context(), time.Duration(c.random.IntN(100))*time.Millisecond)
 	defer cancel()
-	c.apply(ctx, todo)
+	c.Apply(ctx, todo)
 }
 
 // repair applies until there is nothing to do. Where a repair has to wait for queues to run empty, it is refused.
 func (c *soakCascade) repair() {
 	c.soak.Helper()
 	var text string
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		noErrors(c.soak, c.refresh(c.soak.Context()))
-		if text = errorText(c.apply(c.soak.Context(), c.plan(c.soak.Context(), c.given))); text == "" {
-			c.mustBeSettled(c.given)
+	for deadline := time.Now().Add(harness.Patience); time.Now().Before(deadline); {
+		harness.NoErrors(c.soak, c.Refresh(c.soak.Context()))
+		if text = harness.ErrorText(c.Apply(c.soak.Context(), c.Plan(c.soak.Context(), c.given))); text == "" {
+			c.MustBeSettled(c.given)
 			return
 		}
 	}
@@ -288,31 +290,32 @@ func (c *soakCascade) repair() {
 // refused tries to destroy what holds messages.
 func (c *soakCascade) refused() {
 	c.soak.Helper()
-	noErrors(c.soak, c.refresh(c.soak.Context()))
-	if text := errorText(c.apply(c.soak.Context(), c.plan(c.soak.Context(), nil))); !strings.Contains(text, c.name+
-		".") || c.protocol.state.IsNull() {
+	harness.NoErrors(c.soak, c.Refresh(c.soak.Context()))
+	if text := harness.ErrorText(c.Apply(c.soak.Context(), c.Plan(c.soak.Context(), nil))); !strings.Contains(text,
+		c.name+
+			".") || c.Protocol.State.IsNull() {
 		c.soak.Errorf("destroying %s, in which messages wait: %q", c.name, text)
 	}
-	c.mustBeSettled(c.given)
+	c.MustBeSettled(c.given)
 }
 
 // imported forgets the state and imports it.
 func (c *soakCascade) imported() {
 	c.soak.Helper()
-	noErrors(c.soak, c.importState(c.soak.Context(), importID(c.soak.vhost, fmt.Sprintf("%s.delay-%02d", c.name,
-		soakLevels-1))))
-	c.mustApply(c.given)
-	c.mustBeSettled(c.given)
+	harness.NoErrors(c.soak, c.ImportState(c.soak.Context(), harness.ImportID(c.soak.vhost,
+		fmt.Sprintf("%s.delay-%02d", c.name, soakLevels-1))))
+	c.MustApply(c.given)
+	c.MustBeSettled(c.given)
 }
 
 // comeOrGo creates a cascade, or destroys it.
 func (c *soakCascade) comeOrGo() {
 	c.soak.Helper()
-	if c.protocol.state.IsNull() {
-		c.mustApply(c.given)
-		c.mustBeSettled(c.given)
+	if c.Protocol.State.IsNull() {
+		c.MustApply(c.given)
+		c.MustBeSettled(c.given)
 	} else {
-		c.mustApply(nil)
+		c.MustApply(nil)
 	}
 }
 
@@ -325,19 +328,19 @@ func (s *soak) restart() {
 		restarted := make(chan error)
 		go func() { restarted <- s.broker.Restart(s.Context()) }()
 		c.change()
-		c.apply(s.Context(), c.plan(s.Context(), c.given)) // whatever comes of it
+		c.Apply(s.Context(), c.Plan(s.Context(), c.given)) // whatever comes of it
 		if err := <-restarted; err != nil {
 			s.Fatal(err)
 		}
 	}
 	for _, other := range s.cascades {
 		inner := run
-		run = func() { other.mayDouble(inner) }
+		run = func() { other.MayDouble(inner) }
 	}
 	run()
 	c.repair()
 	for _, other := range s.cascades {
-		other.goesOn()
+		other.GoesOn()
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
@@ -19,29 +21,29 @@ import (
 // anew. No identity is passed here, as by Terraform before 1.12.
 func TestGoneCascadeIsCreatedAnew(t *testing.T) {
 	t.Parallel()
-	v := newVhost(t)
-	configuration := attributes{"name": "t", "vhost": v.name, "levels": 2, "queue_type": "classic"}
-	p := newProtocol(t, v.broker, nil)
-	p.mustApply(configuration)
+	v := harness.NewVhost(t)
+	configuration := harness.Attributes{"name": "t", "vhost": v.Name, "levels": 2, "queue_type": "classic"}
+	p := harness.NewProtocol(t, v.Broker, nil)
+	p.MustApply(configuration)
 	mustBeGone := func() {
 		t.Helper()
-		noErrors(t, p.refresh(t.Context()))
-		if !p.state.IsNull() {
+		harness.NoErrors(t, p.Refresh(t.Context()))
+		if !p.State.IsNull() {
 			t.Errorf("the cascade is gone, but it is in the state")
 		}
 	}
 
 	for _, name := range []string{"t.delay-00", "t.delay-01", "t.unroutable"} {
-		v.try(v.api.DeleteQueue(v.name, name))
-		v.try(v.api.DeleteExchange(v.name, name))
+		v.Try(v.API.DeleteQueue(v.Name, name))
+		v.Try(v.API.DeleteExchange(v.Name, name))
 	}
-	v.try(v.api.DeleteExchange(v.name, "t.delivery"))
+	v.Try(v.API.DeleteExchange(v.Name, "t.delivery"))
 	mustBeGone()
-	p.mustApply(configuration)
+	p.MustApply(configuration)
 
-	v.try(v.api.DeleteVhost(v.name))
+	v.Try(v.API.DeleteVhost(v.Name))
 	mustBeGone()
-	v.try(v.api.PutVhost(v.name, rabbithole.VhostSettings{})) // which the end of the test expects
+	v.Try(v.API.PutVhost(v.Name, rabbithole.VhostSettings{})) // which the end of the test expects
 }
 
 // TestVhostIsDeletedMeanwhile deletes the vhost at every request of an operation, which waits for the end of that or
@@ -51,12 +53,12 @@ func TestVhostIsDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{"create", "update", "destroy"} {
 		// with quorum queues, RabbitMQ 3.10.8 would lose its at-least-once dead-lettering
-		o := interrupted{cascadeType, delay.Classic, 2, verb}
-		for _, at := range o.points(newVhost(t)) {
+		o := harness.Interrupted{TypeName: harness.CascadeType, QueueType: delay.Classic, Base: 2, Verb: verb}
+		for _, at := range o.Points(harness.NewVhost(t)) {
 			for _, waits := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s, %s, waits: %t", verb, at, waits), func(t *testing.T) {
 					t.Parallel()
-					o.loseVhost(t, at, waits)
+					loseVhost(o, t, at, waits)
 				})
 			}
 		}
@@ -64,29 +66,29 @@ func TestVhostIsDeletedMeanwhile(t *testing.T) {
 }
 
 // loseVhost deletes the vhost, and looks at what the operation says.
-func (o interrupted) loseVhost(t *testing.T, at point, waits bool) {
-	a, _ := o.prepareAsUser(t, at)
+func loseVhost(o harness.Interrupted, t *testing.T, at harness.Point, waits bool) {
+	a, _ := prepareAsUser(o, t, at)
 	gone := make(chan struct{})
-	a.proxy.kill = func() {
+	a.Proxy.Kill = func() {
 		go func() {
 			defer close(gone)
-			a.try(a.api.DeleteVhost(a.name))
+			a.Try(a.API.DeleteVhost(a.Name))
 		}()
 		if waits {
 			<-gone
 		}
 	}
-	_, diagnostics := a.operate()
-	a.mustHaveStruck()
+	_, diagnostics := a.Operate()
+	mustHaveStruck(a)
 	<-gone
-	text := errorText(diagnostics)
+	text := harness.ErrorText(diagnostics)
 	// a part of it was still there
 	says := strings.Contains(text, "vhost not found") ||
 		strings.Contains(text, "somebody else changed the cascade meanwhile")
 	// Policies are read beside all else, which may have been there before.
-	mustFail := waits && o.verb != "destroy" && !strings.Contains(at.path, "policies")
-	if hasErrors(diagnostics) && (len(diagnostics) != 1 || !says || strings.Contains(text, "permission")) ||
-		!hasErrors(diagnostics) && mustFail {
+	mustFail := waits && o.Verb != "destroy" && !strings.Contains(at.Path, "policies")
+	if harness.HasErrors(diagnostics) && (len(diagnostics) != 1 || !says || strings.Contains(text, "permission")) ||
+		!harness.HasErrors(diagnostics) && mustFail {
 		t.Errorf("%d errors: %s", len(diagnostics), text)
 	}
 }
@@ -96,35 +98,37 @@ func (o interrupted) loseVhost(t *testing.T, at point, waits bool) {
 func TestRightsChangeMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{"create", "update", "rebuild", "destroy"} {
-		o := interrupted{cascadeType, delay.Quorum, 2, verb}
-		at := lastDeletion(o.points(newVhost(t)))
-		for what, change := range map[string]struct{ take, give func(*user) }{
-			"tag":         {func(u *user) { u.tag("") }, func(u *user) { u.tag("management") }},
-			"password":    {func(u *user) { u.password("another") }, func(u *user) { u.password(userPassword) }},
-			"permissions": {func(u *user) { u.grant([3]string{"^$", "^$", "^$"}) }, func(u *user) { u.grant(allRights) }},
-			"vhost": {func(u *user) { u.succeeds(u.admin.ClearPermissionsIn(u.vhost, u.name)) },
-				func(u *user) { u.grant(allRights) }},
+		o := harness.Interrupted{TypeName: harness.CascadeType, QueueType: delay.Quorum, Base: 2, Verb: verb}
+		at := lastDeletion(o.Points(harness.NewVhost(t)))
+		for what, change := range map[string]struct{ take, give func(*harness.User) }{
+			"tag": {func(u *harness.User) { u.Tag("") }, func(u *harness.User) { u.Tag("management") }},
+			"password": {func(u *harness.User) { u.Password("another") },
+				func(u *harness.User) { u.Password(harness.UserPassword) }},
+			"permissions": {func(u *harness.User) { u.Grant([3]string{"^$", "^$", "^$"}) },
+				func(u *harness.User) { u.Grant(allRights) }},
+			"vhost": {func(u *harness.User) { u.Succeeds(u.Admin.ClearPermissionsIn(u.Vhost, u.Name)) },
+				func(u *harness.User) { u.Grant(allRights) }},
 		} {
 			t.Run(fmt.Sprintf("%s, %s, %s", verb, what, at), func(t *testing.T) {
 				t.Parallel()
-				a, u := o.prepareAsUser(t, at)
-				a.proxy.kill = func() { change.take(u) }
+				a, u := prepareAsUser(o, t, at)
+				a.Proxy.Kill = func() { change.take(u) }
 				began := time.Now()
-				p, diagnostics := a.operate()
+				p, diagnostics := a.Operate()
 				took := time.Since(began)
-				a.mustHaveStruck()
+				mustHaveStruck(a)
 				change.give(u)
-				a.adopt(p)
-				text := errorText(diagnostics)
-				if took > 45*time.Second || len(diagnostics) > 1 && hasErrors(diagnostics) {
+				a.Adopt(p)
+				text := harness.ErrorText(diagnostics)
+				if took > 45*time.Second || len(diagnostics) > 1 && harness.HasErrors(diagnostics) {
 					t.Errorf("%d errors after %s: %s", len(diagnostics), took, text)
 				}
-				if hasErrors(diagnostics) {
-					a.mustBeNamed()
+				if harness.HasErrors(diagnostics) {
+					a.MustBeNamed()
 				} else {
-					a.mustHold(a.desired)
+					a.MustHold(a.Desired)
 				}
-				a.converge()
+				a.Converge()
 			})
 		}
 	}
@@ -133,33 +137,33 @@ func TestRightsChangeMeanwhile(t *testing.T) {
 var allRights = [3]string{".*", ".*", ".*"}
 
 // prepareAsUser prepares the operation for a user that may do all. The proxy kills at the point.
-func (o interrupted) prepareAsUser(t *testing.T, at point) (*trial, *user) {
+func prepareAsUser(o harness.Interrupted, t *testing.T, at harness.Point) (*harness.Trial, *harness.User) {
 	t.Helper()
-	v := newVhost(t)
-	u := newUser(t, v.broker, v.name)
-	u.grant(allRights)
-	v.broker = u.broker()
-	a := o.prepare(v)
-	a.strike(at, failure{kills, once})
+	v := harness.NewVhost(t)
+	u := harness.NewUser(t, v.Broker, v.Name)
+	u.Grant(allRights)
+	v.Broker = u.Broker()
+	a := o.Prepare(v)
+	a.Strike(at, harness.Failure{Fault: harness.Kills, Lasts: harness.Once})
 	return a, u
 }
 
-func (a *trial) mustHaveStruck() {
-	a.Helper()
-	if !a.proxy.hasStruck() {
-		a.Fatal("nothing was taken away")
+func mustHaveStruck(a *harness.Trial) {
+	a.T.Helper()
+	if !a.Proxy.HasStruck() {
+		a.T.Fatal("nothing was taken away")
 	}
 }
 
 // lastDeletion is the point of the last deletion, or of the write in the middle where nothing is deleted.
-func lastDeletion(points []point) point {
-	var writes []point
+func lastDeletion(points []harness.Point) harness.Point {
+	var writes []harness.Point
 	last := -1
 	for _, p := range points {
-		if p.method != http.MethodGet {
+		if p.Method != http.MethodGet {
 			writes = append(writes, p)
 		}
-		if p.method == http.MethodDelete {
+		if p.Method == http.MethodDelete {
 			last = len(writes) - 1
 		}
 	}
@@ -173,10 +177,10 @@ func lastDeletion(points []point) point {
 // names the leftovers, and one more apply deletes them.
 func TestNotDeleted(t *testing.T) {
 	t.Parallel()
-	without := attributes{"park_unroutable": false}
+	without := harness.Attributes{"park_unroutable": false}
 	for name, is := range map[string]struct {
 		object string // that is left
-		change attributes
+		change harness.Attributes
 	}{
 		"destroy, an exchange": {object: "exchanges/{vhost}/t.delay-00"},
 		"destroy, a queue":     {object: "queues/{vhost}/t.delay-00"},
@@ -184,34 +188,35 @@ func TestNotDeleted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := newVhost(t)
-			given := attributes{"vhost": v.name, "name": "t", "levels": 2, "queue_type": "classic"}
-			p := newProtocol(t, v.broker, nil)
-			p.mustApply(given)
+			v := harness.NewVhost(t)
+			given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2, "queue_type": "classic"}
+			p := harness.NewProtocol(t, v.Broker, nil)
+			p.MustApply(given)
 			lies := true
-			front := *v.broker
-			front.Endpoint = newGateway(t, v.broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
+			front := *v.Broker
+			front.Endpoint = harness.NewGateway(t, v.Broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
 				lies := lies && r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path,
-					strings.ReplaceAll(is.object, "{vhost}", v.name))
+					strings.ReplaceAll(is.object, "{vhost}", v.Name))
 				if lies {
 					w.WriteHeader(http.StatusNoContent)
 				}
 				return lies
 			}).URL
-			p = p.with(&front, nil)
-			var target attributes
+			p = p.With(&front, nil)
+			var target harness.Attributes
 			if is.change != nil {
-				target = given.with(is.change)
+				target = given.With(is.change)
 			}
 			_, left, _ := strings.Cut(is.object, "{vhost}/")
-			diagnostics := p.apply(t.Context(), p.plan(t.Context(), target))
-			if text := errorText(diagnostics); len(diagnostics) != 1 || !strings.Contains(text, `still there: `) ||
+			diagnostics := p.Apply(t.Context(), p.Plan(t.Context(), target))
+			if text := harness.ErrorText(diagnostics); len(diagnostics) != 1 ||
+				!strings.Contains(text, `still there: `) ||
 				!strings.Contains(text, left) {
 				t.Errorf("%d errors: %s", len(diagnostics), text)
 			}
 			lies = false
-			p.mustApply(target)
-			if there := v.objects(); there.Exchanges[left].Name+there.Queues[left].Name != "" {
+			p.MustApply(target)
+			if there := v.Objects(); there.Exchanges[left].Name+there.Queues[left].Name != "" {
 				t.Errorf("%q is left", left)
 			}
 		})
@@ -235,25 +240,25 @@ func TestRefusedDestroyBeginsNothing(t *testing.T) {
 // refuseDestroy tries a destroy that is refused and looks at the objects.
 func refuseDestroy(t *testing.T, force bool, b *brokertest.Broker, missing string) {
 	t.Parallel()
-	v := newVhost(t)
-	given := attributes{"vhost": v.name, "name": "t", "levels": 4, "force_destroy": force}
-	newProtocol(t, v.broker, nil).mustApply(given)
-	before := v.objects()
-	u := newUser(t, b, v.name)
-	u.grant([3]string{"^(?!" + missing + "$)", ".*", ".*"})
-	p := newProtocol(t, u.broker(), nil)
-	noErrors(t, p.importState(t.Context(), v.name+"/t.delay-03"))
-	noErrors(t, p.refresh(t.Context()))
-	p.mustApply(given)
-	diagnostics := p.apply(t.Context(), p.plan(t.Context(), nil))
-	text := errorText(diagnostics)
+	v := harness.NewVhost(t)
+	given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 4, "force_destroy": force}
+	harness.NewProtocol(t, v.Broker, nil).MustApply(given)
+	before := v.Objects()
+	u := harness.NewUser(t, b, v.Name)
+	u.Grant([3]string{"^(?!" + missing + "$)", ".*", ".*"})
+	p := harness.NewProtocol(t, u.Broker(), nil)
+	harness.NoErrors(t, p.ImportState(t.Context(), v.Name+"/t.delay-03"))
+	harness.NoErrors(t, p.Refresh(t.Context()))
+	p.MustApply(given)
+	diagnostics := p.Apply(t.Context(), p.Plan(t.Context(), nil))
+	text := harness.ErrorText(diagnostics)
 	says := []string{"permission denied", "make sure of the permission to declare", "configure",
 		"Nothing of it is gone."}
-	mustSay(t, "the error", text, says...)
+	harness.MustSay(t, "the error", text, says...)
 	if len(diagnostics) != 1 || strings.Contains(text, "left to do") {
 		t.Errorf("%d errors: %s", len(diagnostics), text)
 	}
-	v.mustHold(before)
+	v.MustHold(before)
 }
 
 // TestDestroyIsRefusedHalfWay loses a permission in the middle of a destroy, and others before it can bring back what
@@ -297,21 +302,21 @@ type destroyHalfWay struct {
 // refuseDestroyHalfWay lets a message arrive in the middle of a destroy.
 func refuseDestroyHalfWay(t *testing.T, is destroyHalfWay) {
 	t.Parallel()
-	v := newVhost(t)
-	v.declareExchange("feed", "topic")
-	given := attributes{"vhost": v.name, "name": "t", "levels": 4, "queue_type": "classic"}
-	p := newProtocol(t, v.broker, nil)
-	p.mustApply(given)
-	v.bind("feed", "lowest.#", "exchange", "t.delay-00")
-	before := v.objects()
+	v := harness.NewVhost(t)
+	v.DeclareExchange("feed", "topic")
+	given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 4, "queue_type": "classic"}
+	p := harness.NewProtocol(t, v.Broker, nil)
+	p.MustApply(given)
+	v.Bind("feed", "lowest.#", "exchange", "t.delay-00")
+	before := v.Objects()
 
-	through := *v.broker
+	through := *v.Broker
 	var mutex sync.Mutex
 	struck := false
-	through.Endpoint = newGateway(t, v.broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
+	through.Endpoint = harness.NewGateway(t, v.Broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
 		mutex.Lock()
 		defer mutex.Unlock()
-		request := r.Method + " " + strings.ReplaceAll(r.URL.Path, v.name, "{vhost}")
+		request := r.Method + " " + strings.ReplaceAll(r.URL.Path, v.Name, "{vhost}")
 		struck = struck || request == "DELETE /api/exchanges/{vhost}/t.delay-02"
 		refuses := struck && (request == "DELETE /api/exchanges/{vhost}/t.delay-02" || is.refused != "" &&
 			strings.HasPrefix(request, is.refused))
@@ -323,14 +328,14 @@ func refuseDestroyHalfWay(t *testing.T, is destroyHalfWay) {
 		}
 		return refuses
 	}).URL
-	failing := p.with(&through, attributes{"max_parallel_requests": 1, "amqp_uri": "amqp://127.0.0.1:1"})
-	diagnostics := failing.apply(t.Context(), failing.plan(t.Context(), nil))
-	text := errorText(diagnostics)
-	mustSay(t, "the error", text, append(is.says, "permission denied", `delete exchange "t.delay-02"`)...)
+	failing := p.With(&through, harness.Attributes{"max_parallel_requests": 1, "amqp_uri": "amqp://127.0.0.1:1"})
+	diagnostics := failing.Apply(t.Context(), failing.Plan(t.Context(), nil))
+	text := harness.ErrorText(diagnostics)
+	harness.MustSay(t, "the error", text, append(is.says, "permission denied", `delete exchange "t.delay-02"`)...)
 	if len(diagnostics) != 1 {
 		t.Errorf("%d errors", len(diagnostics))
 	}
-	have, want := inventory(v.objects()), inventory(before)
+	have, want := harness.Inventory(v.Objects()), harness.Inventory(before)
 	isMissing := func(line string) bool {
 		return slices.ContainsFunc(is.missing, func(name string) bool {
 			return strings.Contains(line, name) && !strings.Contains(line, "exchange feed")
@@ -341,13 +346,13 @@ func refuseDestroyHalfWay(t *testing.T, is destroyHalfWay) {
 			t.Errorf("this is not there again: %s", line)
 		}
 	}
-	_, open := v.objects().Exchanges["t.delay-03"]
+	_, open := v.Objects().Exchanges["t.delay-03"]
 	if open == slices.Contains(is.missing, "t.delay-03") {
 		t.Errorf("the entry is there: %t", open)
 	}
 
-	p = failing.with(v.broker, nil)
-	p.mustApply(given)
-	p.mustBeSettled(given)
-	p.mustApply(nil)
+	p = failing.With(v.Broker, nil)
+	p.MustApply(given)
+	p.MustBeSettled(given)
+	p.MustApply(nil)
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
@@ -20,40 +22,41 @@ import (
 // TestTLS reaches the management API through TLS servers of all kinds. They stand in front of a broker
 // because a broker shows one certificate only; TestMutualTLS talks to the broker's own listeners.
 func TestTLS(t *testing.T) {
-	trusted, stranger := newAuthority(t, "trusted"), newAuthority(t, "stranger")
-	good := trusted.issue()
-	otherHost := trusted.issue(func(c *x509.Certificate) {
+	trusted, stranger := harness.NewAuthority(t, "trusted"), harness.NewAuthority(t, "stranger")
+	good := trusted.Issue()
+	otherHost := trusted.Issue(func(c *x509.Certificate) {
 		c.IPAddresses, c.DNSNames = nil,
 			[]string{"rabbitmq.example.com"}
 	})
-	expired := trusted.issue(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
-	unknown := stranger.issue()
-	file := writeFile(t, trusted.pem)
-	two := append(append([]byte("# a bundle\n"), stranger.pem...), trusted.pem...)
+	expired := trusted.Issue(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
+	unknown := stranger.Issue()
+	file := writeFile(t, trusted.PEM)
+	two := append(append([]byte("# a bundle\n"), stranger.PEM...), trusted.PEM...)
 
 	for name, test := range map[string]struct {
-		certificate *pair
-		provider    attributes
+		certificate *harness.Pair
+		provider    harness.Attributes
 		environment string
 		scheme      string
 		want        []string // in the error; none for success
 	}{
-		"authority in a file":            {&good, attributes{"cacert_file": file}, "", "", nil},
-		"authority as text":              {&good, attributes{"cacert_pem": string(trusted.pem)}, "", "", nil},
-		"authority in a bundle":          {&good, attributes{"cacert_pem": string(two)}, "", "", nil},
+		"authority in a file":            {&good, harness.Attributes{"cacert_file": file}, "", "", nil},
+		"authority as text":              {&good, harness.Attributes{"cacert_pem": string(trusted.PEM)}, "", "", nil},
+		"authority in a bundle":          {&good, harness.Attributes{"cacert_pem": string(two)}, "", "", nil},
 		"authority from the environment": {&good, nil, file, "", nil},
-		"text before the environment":    {&good, attributes{"cacert_pem": string(trusted.pem)}, "/nowhere", "", nil},
-		"unknown authority": {&unknown, attributes{"cacert_file": file}, "", "",
+		"text before the environment": {&good, harness.Attributes{"cacert_pem": string(trusted.PEM)}, "/nowhere", "",
+			nil},
+		"unknown authority": {&unknown, harness.Attributes{"cacert_file": file}, "", "",
 			[]string{"unknown authority", "cacert_file or RABBITMQ_CACERT"}},
 		"authority of the system only": {&good, nil, "", "", []string{"unknown authority",
 			"cacert_file or RABBITMQ_CACERT"}},
-		"wrong host name": {&otherHost, attributes{"cacert_file": file}, "", "",
+		"wrong host name": {&otherHost, harness.Attributes{"cacert_file": file}, "", "",
 			[]string{"127.0.0.1", "use a host name in endpoint for which"}},
-		"expired": {&expired, attributes{"cacert_file": file}, "", "",
+		"expired": {&expired, harness.Attributes{"cacert_file": file}, "", "",
 			[]string{"expired", "has to be renewed"}},
-		"insecure, unknown authority": {&unknown, attributes{"insecure": true}, "", "", nil},
-		"insecure, wrong host name":   {&otherHost, attributes{"insecure": true}, "", "", nil},
-		"insecure, expired":           {&expired, attributes{"insecure": true}, "", "", nil},
+		"insecure, unknown authority": {&unknown, harness.Attributes{"insecure": true}, "", "", nil},
+		"insecure, wrong host name":   {&otherHost, harness.Attributes{"insecure": true}, "", "", nil},
+		"insecure, expired":           {&expired, harness.Attributes{"insecure": true}, "", "", nil},
 		"https where http is spoken": {nil, nil, "", "https", []string{"begins with https://, but http:// is " +
 			"spoken there"}},
 		"http where https is spoken": {&good, nil, "", "http", []string{"not a RabbitMQ management API", "400"}},
@@ -61,7 +64,7 @@ func TestTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("RABBITMQ_CACERT", test.environment)
 			b := brokertest.Shared(t)
-			g := newGateway(t, b, test.certificate, nil)
+			g := harness.NewGateway(t, b, test.certificate, nil)
 			endpoint := g.URL
 			if test.scheme != "" {
 				endpoint = test.scheme + strings.TrimLeft(endpoint, "htps")
@@ -74,11 +77,11 @@ func TestTLS(t *testing.T) {
 }
 
 // connects tells whether a cascade can be looked for, or what the error says.
-func connects(t *testing.T, b *brokertest.Broker, provider attributes, want ...string) {
+func connects(t *testing.T, b *brokertest.Broker, provider harness.Attributes, want ...string) {
 	t.Helper()
-	p := newProtocol(t, b, provider)
+	p := harness.NewProtocol(t, b, provider)
 	began := time.Now()
-	text := errorText(p.importState(t.Context(), importID("/", "there is no such exchange")))
+	text := harness.ErrorText(p.ImportState(t.Context(), harness.ImportID("/", "there is no such exchange")))
 	if len(want) == 0 {
 		want = []string{`in vhost "/": there is no such exchange`}
 	}
@@ -95,19 +98,19 @@ func connects(t *testing.T, b *brokertest.Broker, provider attributes, want ...s
 // TestMutualTLS takes a broker that asks for client certificates, under a path prefix, through all operations, AMQP
 // included.
 func TestMutualTLS(t *testing.T) {
-	trusted, stranger := newAuthority(t, "trusted"), newAuthority(t, "stranger")
-	server, client, foreign := trusted.issue(), trusted.issue(), stranger.issue()
+	trusted, stranger := harness.NewAuthority(t, "trusted"), harness.NewAuthority(t, "stranger")
+	server, client, foreign := trusted.Issue(), trusted.Issue(), stranger.Issue()
 	b := brokertest.Own(t, brokertest.WithPathPrefix("/rabbit/mq"),
-		brokertest.WithTLS(brokertest.TLS{CA: trusted.pem, Cert: server.certificate, Key: server.key,
+		brokertest.WithTLS(brokertest.TLS{CA: trusted.PEM, Cert: server.Certificate, Key: server.Key,
 			RequireClientCert: true}))
-	amqps := newRelay(t, hostOf(t, b.TLSAMQPURI))
+	amqps := harness.NewRelay(t, hostOf(t, b.TLSAMQPURI))
 	secure := *b
 	secure.Endpoint, secure.AMQPURI = b.TLSEndpoint+"/", strings.Replace(b.TLSAMQPURI, hostOf(t, b.TLSAMQPURI),
 		amqps.Addr().String(), 1)
-	authority := attributes{"cacert_pem": string(trusted.pem)}
-	with := func(p pair) attributes {
-		return attributes{"cacert_pem": string(trusted.pem), "clientcert_file": writeFile(t, p.certificate),
-			"clientkey_file": writeFile(t, p.key)}
+	authority := harness.Attributes{"cacert_pem": string(trusted.PEM)}
+	with := func(p harness.Pair) harness.Attributes {
+		return harness.Attributes{"cacert_pem": string(trusted.PEM), "clientcert_file": writeFile(t, p.Certificate),
+			"clientkey_file": writeFile(t, p.Key)}
 	}
 
 	connects(t, &secure, authority, "broker not reachable", "clientcert_file and clientkey_file")
@@ -123,11 +126,12 @@ func TestMutualTLS(t *testing.T) {
 
 	t.Run("all operations", func(t *testing.T) {
 		vhost := brokertest.Vhost(t, b)
-		configuration := attributes{"vhost": vhost, "name": "tasks", "levels": 3}
-		p := newProtocol(t, &secure, with(client))
-		p.mustApply(configuration)
-		p.mustBeSettled(configuration)
-		noErrors(t, newProtocol(t, &secure, with(client)).importState(t.Context(), importID(vhost, "tasks.delay-02")))
+		configuration := harness.Attributes{"vhost": vhost, "name": "tasks", "levels": 3}
+		p := harness.NewProtocol(t, &secure, with(client))
+		p.MustApply(configuration)
+		p.MustBeSettled(configuration)
+		harness.NoErrors(t, harness.NewProtocol(t, &secure, with(client)).ImportState(t.Context(),
+			harness.ImportID(vhost, "tasks.delay-02")))
 
 		admin, err := rabbithole.NewClient(b.Endpoint, b.Username, b.Password)
 		if err != nil {
@@ -138,12 +142,12 @@ func TestMutualTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = deleted.Body.Close()
-		p.mustApply(configuration)
-		p.mustBeSettled(configuration)
+		p.MustApply(configuration)
+		p.MustBeSettled(configuration)
 
-		before := amqps.connections.Load()
-		noErrors(t, p.apply(t.Context(), p.plan(t.Context(), nil)))
-		if amqps.connections.Load() == before {
+		before := amqps.Connections.Load()
+		harness.NoErrors(t, p.Apply(t.Context(), p.Plan(t.Context(), nil)))
+		if amqps.Connections.Load() == before {
 			t.Error("the destroy did not ask over AMQP whether queues are empty")
 		}
 	})
@@ -152,34 +156,36 @@ func TestMutualTLS(t *testing.T) {
 // TestProxy goes through proxies that ask for credentials.
 func TestProxy(t *testing.T) {
 	t.Parallel()
-	trusted := newAuthority(t, "trusted")
-	certificate := trusted.issue()
+	trusted := harness.NewAuthority(t, "trusted")
+	certificate := trusted.Issue()
 	b := brokertest.Shared(t)
 	plain, secure := *b, *b
-	secure.Endpoint = newGateway(t, b, &certificate, nil).URL
+	secure.Endpoint = harness.NewGateway(t, b, &certificate, nil).URL
 
 	for _, endpoint := range []*brokertest.Broker{&plain, &secure} {
-		proxy := newForwardProxy(t)
-		through := func(url string) attributes { return attributes{"proxy": url, "cacert_pem": string(trusted.pem)} }
-		connects(t, endpoint, through(proxy.as(proxyUser, proxyPassword)))
-		if proxy.plain.Load()+proxy.connects.Load() == 0 {
+		proxy := harness.NewForwardProxy(t)
+		through := func(url string) harness.Attributes {
+			return harness.Attributes{"proxy": url, "cacert_pem": string(trusted.PEM)}
+		}
+		connects(t, endpoint, through(proxy.As(harness.ProxyUser, harness.ProxyPassword)))
+		if proxy.Plain.Load()+proxy.Connects.Load() == 0 {
 			t.Errorf("%s was reached past the proxy", endpoint.Endpoint)
 		}
-		if isSecure := strings.HasPrefix(endpoint.Endpoint, "https"); isSecure && proxy.plain.Load() > 0 || !isSecure &&
-			proxy.connects.Load() > 0 {
-			t.Errorf("%s: %d plain requests and %d with CONNECT", endpoint.Endpoint, proxy.plain.Load(),
-				proxy.connects.Load())
+		if isSecure := strings.HasPrefix(endpoint.Endpoint, "https"); isSecure && proxy.Plain.Load() > 0 || !isSecure &&
+			proxy.Connects.Load() > 0 {
+			t.Errorf("%s: %d plain requests and %d with CONNECT", endpoint.Endpoint, proxy.Plain.Load(),
+				proxy.Connects.Load())
 		}
-		connects(t, endpoint, through(proxy.as(proxyUser, "wr0ng")), "407 Proxy Authentication Required",
+		connects(t, endpoint, through(proxy.As(harness.ProxyUser, "wr0ng")), "407 Proxy Authentication Required",
 			"belong into proxy")
 		connects(t, endpoint, through(proxy.URL), "407 Proxy Authentication Required", "belong into proxy")
 	}
 
 	t.Run("unreachable", func(t *testing.T) {
 		t.Parallel()
-		p := newProtocol(t, b, attributes{"proxy": "http://" + proxyUser + ":s3cret@127.0.0.1:1",
-			"retry_timeout": "0s"})
-		text := errorText(p.importState(t.Context(), importID("/", "x")))
+		p := harness.NewProtocol(t, b, harness.Attributes{"proxy": "http://" + harness.ProxyUser +
+			":s3cret@127.0.0.1:1", "retry_timeout": "0s"})
+		text := harness.ErrorText(p.ImportState(t.Context(), harness.ImportID("/", "x")))
 		if !strings.Contains(text, "Check proxy or RABBITMQ_PROXY") || strings.Contains(text, "s3cret") {
 			t.Error(text)
 		}
@@ -190,7 +196,7 @@ func TestProxy(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	b := brokertest.Shared(t)
-	g := newGateway(t, b, nil, func(w http.ResponseWriter, r *http.Request) bool {
+	g := harness.NewGateway(t, b, nil, func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
 		case r.Header.Get("X-Gateway-Token") != "t0ken" || r.Header.Get("X-Tenant") != "blue":
 			http.Error(w, "<html>who are you?</html>", http.StatusForbidden)
@@ -205,18 +211,18 @@ func TestHeaders(t *testing.T) {
 		}
 		return true
 	})
-	headers := func(values map[string]string) attributes {
-		return attributes{"headers": stringMap(values), "retry_timeout": "0s"}
+	headers := func(values map[string]string) harness.Attributes {
+		return harness.Attributes{"headers": stringMap(values), "retry_timeout": "0s"}
 	}
 	vhost := brokertest.Vhost(t, b)
 	for _, slashes := range []string{"", "/", "//"} {
 		at := *b
 		at.Endpoint = g.URL + "/a%2Fb/mq" + slashes
-		p := newProtocol(t, &at, headers(map[string]string{"X-Gateway-Token": "t0ken", "x-tenant": "blue"}))
-		configuration := attributes{"vhost": vhost, "name": "ta/sks", "levels": 2}
-		p.mustApply(configuration)
-		p.mustBeSettled(configuration)
-		noErrors(t, p.apply(t.Context(), p.plan(t.Context(), nil)))
+		p := harness.NewProtocol(t, &at, headers(map[string]string{"X-Gateway-Token": "t0ken", "x-tenant": "blue"}))
+		configuration := harness.Attributes{"vhost": vhost, "name": "ta/sks", "levels": 2}
+		p.MustApply(configuration)
+		p.MustBeSettled(configuration)
+		harness.NoErrors(t, p.Apply(t.Context(), p.Plan(t.Context(), nil)))
 	}
 	at := *b
 	at.Endpoint = g.URL + "/a%2Fb/mq"
@@ -229,35 +235,35 @@ func TestHeaders(t *testing.T) {
 // TestWrongPEM gives every attribute for certificates and keys what it cannot take.
 func TestWrongPEM(t *testing.T) {
 	t.Parallel()
-	trusted := newAuthority(t, "trusted")
-	client, other := trusted.issue(), trusted.issue()
+	trusted := harness.NewAuthority(t, "trusted")
+	client, other := trusted.Issue(), trusted.Issue()
 	encrypted := pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY", Bytes: []byte("secret")})
 	traditional := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: []byte("secret"),
 		Headers: map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": "AES-128-CBC,00"}})
-	damaged := strings.Replace(string(trusted.pem), "MII", "M!I", 1)
+	damaged := strings.Replace(string(trusted.PEM), "MII", "M!I", 1)
 	undecodable := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("no certificate")}))
-	cert, key := writeFile(t, client.certificate), writeFile(t, client.key)
+	cert, key := writeFile(t, client.Certificate), writeFile(t, client.Key)
 
-	for attribute, given := range map[string]attributes{
+	for attribute, given := range map[string]harness.Attributes{
 		"cacert_file": {}, "cacert_pem": {}, "clientcert_file": {"clientkey_file": key},
 		"clientkey_file": {"clientcert_file": cert},
 	} {
 		wrong := map[string]string{
 			"empty":           "",
 			"garbage":         "\x00\xff garbage",
-			"of another kind": string(client.key),
+			"of another kind": string(client.Key),
 			"damaged":         damaged,
 			"undecodable":     undecodable,
-			"cut off":         string(trusted.pem[:len(trusted.pem)/2]),
-			"one of two bad":  string(trusted.pem) + damaged,
-			"second bad":      string(trusted.pem) + undecodable,
+			"cut off":         string(trusted.PEM[:len(trusted.PEM)/2]),
+			"one of two bad":  string(trusted.PEM) + damaged,
+			"second bad":      string(trusted.PEM) + undecodable,
 		}
 		if attribute == "clientkey_file" {
 			wrong = map[string]string{
-				"empty": "", "garbage": "\x00\xff garbage", "of another kind": string(client.certificate),
-				"of another certificate": string(other.key),
+				"empty": "", "garbage": "\x00\xff garbage", "of another kind": string(client.Certificate),
+				"of another certificate": string(other.Key),
 				"encrypted":              string(encrypted), "encrypted, traditional": string(traditional),
-				"cut off":     string(client.key[:len(client.key)/2]),
+				"cut off":     string(client.Key[:len(client.Key)/2]),
 				"undecodable": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("no key")})),
 			}
 		}
@@ -273,12 +279,12 @@ func TestWrongPEM(t *testing.T) {
 				t.TempDir(), ""
 		}
 		for name, value := range values {
-			mustRefusePEM(t, attribute, name, given.with(attributes{attribute: value}))
+			mustRefusePEM(t, attribute, name, given.With(harness.Attributes{attribute: value}))
 		}
 	}
 	for attribute, path := range map[string]string{"clientcert_file": cert, "clientkey_file": key} {
-		text := errorText(newServer(t).configure(attributes{"endpoint": "https://127.0.0.1:1", "username": "u",
-			"password": "p", attribute: path}))
+		text := harness.ErrorText(harness.NewServer(t).Configure(harness.Attributes{"endpoint": "https://127.0.0.1:1",
+			"username": "u", "password": "p", attribute: path}))
 		if !strings.Contains(text, "is missing") {
 			t.Errorf("%s alone: %s", attribute, text)
 		}
@@ -286,11 +292,11 @@ func TestWrongPEM(t *testing.T) {
 }
 
 // mustRefusePEM makes sure that the fault is one error on the attribute.
-func mustRefusePEM(t *testing.T, attribute, wrong string, files attributes) {
+func mustRefusePEM(t *testing.T, attribute, wrong string, files harness.Attributes) {
 	t.Helper()
-	diagnostics := newServer(t).configure(files.with(attributes{"endpoint": "https://127.0.0.1:1", "username": "u",
-		"password": "p"}))
-	text := errorText(diagnostics)
+	diagnostics := harness.NewServer(t).Configure(files.With(harness.Attributes{"endpoint": "https://127.0.0.1:1",
+		"username": "u", "password": "p"}))
+	text := harness.ErrorText(diagnostics)
 	if len(diagnostics) != 1 || !strings.Contains(text, attribute) ||
 		diagnostics[0].Attribute.String() != `AttributeName("`+attribute+`")` {
 		t.Errorf("%s, %s: %s", attribute, wrong, text)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 )
 
 // writesFile holds the requests that change something, by operation. UPDATE_OUTPUT=1 writes it anew.
@@ -22,9 +24,9 @@ var writesFile = filepath.Join("testdata", "writes.txt")
 func TestWrites(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder
-	for _, o := range interruptions {
+	for _, o := range harness.Interruptions {
 		fmt.Fprintf(&all, "# %s\n", o)
-		for _, write := range o.writes(newVhost(t)) {
+		for _, write := range writesOf(o, harness.NewVhost(t)) {
 			fmt.Fprintf(&all, "  %s\n", write)
 		}
 	}
@@ -44,15 +46,15 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// writes are the requests of the operation that change something, sorted.
-func (o interrupted) writes(v *vhost) []string {
-	v.Helper()
-	a := o.prepare(v)
-	recorder := &writeRecorder{next: a.proxy.Config.Handler, vhost: v.name}
-	a.proxy.Config.Handler = recorder
-	_, diagnostics := a.operate()
-	noErrors(v, diagnostics)
-	a.mustHold(a.desired)
+// writesOf are the requests of the operation that change something, sorted.
+func writesOf(o harness.Interrupted, v *harness.Vhost) []string {
+	v.T.Helper()
+	a := o.Prepare(v)
+	recorder := &writeRecorder{next: a.Proxy.Config.Handler, vhost: v.Name}
+	a.Proxy.Config.Handler = recorder
+	_, diagnostics := a.Operate()
+	harness.NoErrors(v.T, diagnostics)
+	a.MustHold(a.Desired)
 	recorder.mutex.Lock()
 	defer recorder.mutex.Unlock()
 	return slices.Compact(slices.Sorted(slices.Values(recorder.writes))) // one may be repeated

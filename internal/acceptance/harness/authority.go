@@ -1,4 +1,4 @@
-package acceptance
+package harness
 
 import (
 	"crypto"
@@ -15,26 +15,26 @@ import (
 	"time"
 )
 
-// authority issues certificates for tests.
-type authority struct {
+// Authority issues certificates for tests.
+type Authority struct {
 	t           testing.TB
 	certificate *x509.Certificate
 	key         crypto.Signer
-	pem         []byte
+	PEM         []byte
 }
 
-// pair is a certificate and its key, both PEM.
-type pair struct{ certificate, key []byte }
+// Pair is a certificate and its key, both PEM.
+type Pair struct{ Certificate, Key []byte }
 
-// newAuthority makes an authority that has just been founded.
-func newAuthority(t testing.TB, name string) *authority {
+// NewAuthority makes an authority that has just been founded.
+func NewAuthority(t testing.TB, name string) *Authority {
 	t.Helper()
-	a := &authority{t: t, certificate: &x509.Certificate{
+	a := &Authority{t: t, certificate: &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
 	}}
-	own := a.issue(func(c *x509.Certificate) { *c = *a.certificate })
-	a.pem = own.certificate
+	own := a.Issue(func(c *x509.Certificate) { *c = *a.certificate })
+	a.PEM = own.Certificate
 	key, ok := parsed(t, own).PrivateKey.(crypto.Signer)
 	if !ok {
 		t.Fatal("the key cannot sign")
@@ -43,8 +43,8 @@ func newAuthority(t testing.TB, name string) *authority {
 	return a
 }
 
-// issue makes a certificate for 127.0.0.1, for servers and clients, but for the change.
-func (a *authority) issue(changes ...func(*x509.Certificate)) pair {
+// Issue makes a certificate for 127.0.0.1, for servers and clients, but for the change.
+func (a *Authority) Issue(changes ...func(*x509.Certificate)) Pair {
 	a.t.Helper()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "test"},
@@ -72,15 +72,15 @@ func (a *authority) issue(changes ...func(*x509.Certificate)) pair {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return pair{
-		certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}),
-		key:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}),
+	return Pair{
+		Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}),
+		Key:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}),
 	}
 }
 
-func parsed(t testing.TB, p pair) tls.Certificate {
+func parsed(t testing.TB, p Pair) tls.Certificate {
 	t.Helper()
-	certificate, err := tls.X509KeyPair(p.certificate, p.key)
+	certificate, err := tls.X509KeyPair(p.Certificate, p.Key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package acceptance
+package harness
 
 import (
 	"crypto/tls"
@@ -19,26 +19,26 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 )
 
-// gateway stands in front of a broker's management API.
-type gateway struct {
+// Gateway stands in front of a broker's management API.
+type Gateway struct {
 	*httptest.Server
-	requests atomic.Int32
+	Requests atomic.Int32
 }
 
-// newGateway lets requests through to the broker that the check, if there is one, does not answer.
+// NewGateway lets requests through to the broker that the check, if there is one, does not answer.
 // It listens with TLS if there is a certificate.
-func newGateway(
-	t testing.TB, b *brokertest.Broker, certificate *pair, check func(http.ResponseWriter, *http.Request) (
+func NewGateway(
+	t testing.TB, b *brokertest.Broker, certificate *Pair, check func(http.ResponseWriter, *http.Request) (
 		answered bool),
-) *gateway {
+) *Gateway {
 	t.Helper()
 	forward, err := b.Forward()
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gateway{}
+	g := &Gateway{}
 	g.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		g.requests.Add(1)
+		g.Requests.Add(1)
 		if check == nil || !check(w, r) {
 			forward.ServeHTTP(w, r)
 		}
@@ -54,9 +54,9 @@ func newGateway(
 	return g
 }
 
-// newRewriter is a broker behind a gateway that changes the objects in its answers, also in lists. The change goes by
+// NewRewriter is a broker behind a gateway that changes the objects in its answers, also in lists. The change goes by
 // the path of the request.
-func newRewriter(
+func NewRewriter(
 	t testing.TB, b *brokertest.Broker, change func(path string, object map[string]any),
 ) *brokertest.Broker {
 	t.Helper()
@@ -64,7 +64,7 @@ func newRewriter(
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := newGateway(t, b, nil, func(w http.ResponseWriter, r *http.Request) bool {
+	g := NewGateway(t, b, nil, func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodGet {
 			return false
 		}
@@ -92,35 +92,35 @@ func newRewriter(
 	return &front
 }
 
-// forwardProxy is an HTTP proxy that asks for a user and a password: for plain requests, and with
+// ForwardProxy is an HTTP proxy that asks for a user and a password: for plain requests, and with
 // CONNECT for those with TLS.
-type forwardProxy struct {
+type ForwardProxy struct {
 	*httptest.Server
-	plain, connects atomic.Int32
+	Plain, Connects atomic.Int32
 }
 
 // What the forward proxy asks for.
 const (
-	proxyUser     = "proxy-user"
-	proxyPassword = "p/roxy s@crét"
+	ProxyUser     = "proxy-user"
+	ProxyPassword = "p/roxy s@crét"
 )
 
-// newForwardProxy starts a proxy that asks for the user and the password below.
-func newForwardProxy(t testing.TB) *forwardProxy {
+// NewForwardProxy starts a proxy that asks for the user and the password below.
+func NewForwardProxy(t testing.TB) *ForwardProxy {
 	t.Helper()
-	p := &forwardProxy{}
+	p := &ForwardProxy{}
 	forward := &httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}}
 	p.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		want := "Basic " + base64.StdEncoding.EncodeToString([]byte(proxyUser+":"+proxyPassword))
+		want := "Basic " + base64.StdEncoding.EncodeToString([]byte(ProxyUser+":"+ProxyPassword))
 		switch {
 		case r.Header.Get("Proxy-Authorization") != want:
 			w.Header().Set("Proxy-Authenticate", "Basic")
 			http.Error(w, "no entry for "+r.Header.Get("Proxy-Authorization"), http.StatusProxyAuthRequired)
 		case r.Method == http.MethodConnect:
-			p.connects.Add(1)
+			p.Connects.Add(1)
 			tunnel(w, r.Host)
 		default:
-			p.plain.Add(1)
+			p.Plain.Add(1)
 			forward.ServeHTTP(w, r)
 		}
 	}))
@@ -130,8 +130,8 @@ func newForwardProxy(t testing.TB) *forwardProxy {
 	return p
 }
 
-// as is the URL of the proxy with credentials.
-func (p *forwardProxy) as(user, password string) string {
+// As is the URL of the proxy with credentials.
+func (p *ForwardProxy) As(user, password string) string {
 	return (&url.URL{Scheme: "http", User: url.UserPassword(user, password), Host: strings.TrimPrefix(p.URL,
 		"http://")}).String()
 }
@@ -164,20 +164,20 @@ func join(x, y net.Conn) {
 	ends.Wait()
 }
 
-// relay passes TCP connections on and counts them.
-type relay struct {
+// Relay passes TCP connections on and counts them.
+type Relay struct {
 	net.Listener
-	connections atomic.Int32
+	Connections atomic.Int32
 }
 
-// newRelay starts a relay to an address.
-func newRelay(t testing.TB, address string) *relay {
+// NewRelay starts a relay to an address.
+func NewRelay(t testing.TB, address string) *Relay {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &relay{Listener: listener}
+	r := &Relay{Listener: listener}
 	t.Cleanup(func() { _ = r.Close() })
 	go func() {
 		for {
@@ -185,7 +185,7 @@ func newRelay(t testing.TB, address string) *relay {
 			if err != nil {
 				return
 			}
-			r.connections.Add(1)
+			r.Connections.Add(1)
 			out, err := net.Dial("tcp", address)
 			if err != nil {
 				_ = in.Close()

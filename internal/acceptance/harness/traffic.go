@@ -1,4 +1,4 @@
-package acceptance
+package harness
 
 import (
 	"context"
@@ -17,13 +17,17 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 )
 
-// traffic is a stream of messages through a cascade that outlives its connections. Publishers with confirms and
+// BrokerTime is the present time in the whole milliseconds in which quorum queues count a TTL (system_time in
+// rabbit_fifo, 3.10 to 4.3). A message that comes in the middle of one is due at its beginning.
+func BrokerTime() time.Time { return time.Now().Truncate(time.Millisecond) }
+
+// Traffic is a stream of messages through a cascade that outlives its connections. Publishers with confirms and
 // mandatory repeat each unconfirmed message, over a connection to the next address. It keeps account of each attempt to
 // publish until that has been confirmed and has arrived, so that it can run for hours.
-type traffic struct {
-	testing.TB
-	trafficConfig
-	stop    context.CancelFunc
+type Traffic struct {
+	T testing.TB
+	TrafficConfig
+	Stop    context.CancelFunc
 	publish sync.WaitGroup
 	consume sync.WaitGroup
 	hangUp  context.CancelFunc // of the consumer
@@ -32,8 +36,8 @@ type traffic struct {
 	next    int
 	open    map[int]*attempt
 	stage   string
-	order   []string
-	stages  map[string]*account
+	Order   []string
+	Stages  map[string]*Account
 	suspect map[int]bool // arrived just before a consumer's connection broke
 	failing []span       // messages on their way while a node failed, see mayDouble
 }
@@ -41,16 +45,16 @@ type traffic struct {
 // span are the messages with these numbers, the last one excluded.
 type span struct{ from, to int }
 
-// trafficConfig says what a traffic goes through, and how it publishes.
-type trafficConfig struct {
-	uris       []string // of AMQP; the broker's nodes
-	vhost      string
-	name       string // of the cascade, with names by default
-	levels     int
-	unit       time.Duration
-	publishers int
-	pause      time.Duration        // of each publisher between two messages
-	delay      func() time.Duration // of the next message, up to the cascade's longest
+// TrafficConfig says what a traffic goes through, and how it publishes.
+type TrafficConfig struct {
+	URIs       []string // of AMQP; the broker's nodes
+	Vhost      string
+	Name       string // of the cascade, with names by default
+	Levels     int
+	Unit       time.Duration
+	Publishers int
+	Pause      time.Duration        // of each publisher between two messages
+	Delay      func() time.Duration // of the next message, up to the cascade's longest
 }
 
 // attempt is one message published once.
@@ -58,104 +62,104 @@ type attempt struct {
 	message            *int // arrivals of the message, by any attempt
 	delay              time.Duration
 	at                 time.Time
-	stage              *account
+	stage              *Account
 	confirmed, arrived bool
 	returned, unsure   bool
 }
 
-// account counts attempts by the stage in which they were published, and what arrives by the stage in which it does.
-type account struct {
-	confirmed, delivered, parked int
-	returned, unsure             int // returned or nacked; without an answer
-	early, doubled, redelivered  int
-	twice                        int // messages that were published again and have arrived more than once
-	lost                         []time.Duration
-	late                         lateness
+// Account counts attempts by the stage in which they were published, and what arrives by the stage in which it does.
+type Account struct {
+	Confirmed, Delivered, Parked int
+	Returned, Unsure             int // returned or nacked; without an answer
+	Early, Doubled, redelivered  int
+	Twice                        int // messages that were published again and have arrived more than once
+	Lost                         []time.Duration
+	Late                         lateness
 }
 
 // lateness counts by milliseconds.
 type lateness struct {
 	counts [1 << 16]int32
 	n      int32
-	most   time.Duration
+	Most   time.Duration
 }
 
 func (l *lateness) add(d time.Duration) {
 	l.counts[min(max(d.Milliseconds(), 0), int64(len(l.counts)-1))]++
 	l.n++
-	l.most = max(l.most, d)
+	l.Most = max(l.Most, d)
 }
 
-// quantile is exact to the millisecond up to 65 s.
-func (l *lateness) quantile(q float64) time.Duration {
+// Quantile is exact to the millisecond up to 65 s.
+func (l *lateness) Quantile(q float64) time.Duration {
 	rank := int32(q * float64(l.n))
 	for ms, count := range l.counts {
 		if rank -= count; rank < 0 {
-			return min(time.Duration(ms)*time.Millisecond, l.most)
+			return min(time.Duration(ms)*time.Millisecond, l.Most)
 		}
 	}
-	return l.most
+	return l.Most
 }
 
 // arrivalQueue is where the traffic's messages arrive: it has to outlive its consumer.
 const arrivalQueue = "arrivals"
 
-// trafficAddress is the address of all messages of a traffic.
-const trafficAddress = "here"
+// TrafficAddress is the address of all messages of a traffic.
+const TrafficAddress = "here"
 
-// newTraffic binds the queue of arrivals, and begins to publish and to consume.
-func newTraffic(t testing.TB, config trafficConfig) *traffic {
+// NewTraffic binds the queue of arrivals, and begins to publish and to consume.
+func NewTraffic(t testing.TB, config TrafficConfig) *Traffic {
 	t.Helper()
-	f := &traffic{TB: t, trafficConfig: config, open: map[int]*attempt{}, stages: map[string]*account{},
+	f := &Traffic{T: t, TrafficConfig: config, open: map[int]*attempt{}, Stages: map[string]*Account{},
 		suspect: map[int]bool{}}
-	f.enter("start")
+	f.Enter("start")
 	ctx, stop := context.WithCancel(t.Context())
 	consuming, hangUp := context.WithCancel(context.WithoutCancel(ctx))
-	f.stop, f.hangUp = stop, hangUp
+	f.Stop, f.hangUp = stop, hangUp
 	connection, err := f.dial(0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	channel, err := connection.Channel()
 	if err == nil {
-		_, err = channel.QueueDeclare(f.arrivals(), true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
+		_, err = channel.QueueDeclare(f.Arrivals(), true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
 	}
 	if err == nil {
-		err = channel.QueueBind(f.arrivals(), destination(f.levels, trafficAddress), f.name+".delivery", false, nil)
+		err = channel.QueueBind(f.Arrivals(), DestinationKey(f.Levels, TrafficAddress), f.Name+".delivery", false, nil)
 	}
 	if err := errors.Join(err, connection.Close()); err != nil {
 		t.Fatal(err)
 	}
-	f.consume.Go(func() { f.receive(consuming, f.arrivals(), false) })
-	f.consume.Go(func() { f.receive(consuming, f.name+".unroutable", true) })
-	for i := range f.publishers {
+	f.consume.Go(func() { f.receive(consuming, f.Arrivals(), false) })
+	f.consume.Go(func() { f.receive(consuming, f.Name+".unroutable", true) })
+	for i := range f.Publishers {
 		f.publish.Go(func() { f.send(ctx, i) })
 	}
 	t.Cleanup(func() { stop(); f.publish.Wait(); hangUp(); f.consume.Wait() })
 	return f
 }
 
-// arrivals is the name of the queue in which the messages arrive.
-func (f *traffic) arrivals() string { return f.name + "." + arrivalQueue }
+// Arrivals is the name of the queue in which the messages arrive.
+func (f *Traffic) Arrivals() string { return f.Name + "." + arrivalQueue }
 
-func (f *traffic) dial(i int) (*amqp.Connection, error) {
-	return amqp.DialConfig(f.uris[i%len(f.uris)], amqp.Config{Vhost: f.trafficConfig.vhost,
+func (f *Traffic) dial(i int) (*amqp.Connection, error) {
+	return amqp.DialConfig(f.URIs[i%len(f.URIs)], amqp.Config{Vhost: f.TrafficConfig.Vhost,
 		Dial: amqp.DefaultDial(5 * time.Second)})
 }
 
-// enter counts the messages from now on under another name.
-func (f *traffic) enter(stage string) {
+// Enter counts the messages from now on under another name.
+func (f *Traffic) Enter(stage string) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	if f.stages[stage] == nil {
-		f.order = append(f.order, stage)
-		f.stages[stage] = &account{}
+	if f.Stages[stage] == nil {
+		f.Order = append(f.Order, stage)
+		f.Stages[stage] = &Account{}
 	}
 	f.stage = stage
 }
 
 // send publishes one message after the other. Its first address is the one of its number.
-func (f *traffic) send(ctx context.Context, address int) {
+func (f *Traffic) send(ctx context.Context, address int) {
 	var connection *amqp.Connection
 	var publisher *brokertest.Publisher
 	hangUp := func() {
@@ -175,64 +179,64 @@ func (f *traffic) send(ctx context.Context, address int) {
 			if err != nil {
 				hangUp()
 				address++
-				sleep(ctx, 200*time.Millisecond)
+				Sleep(ctx, 200*time.Millisecond)
 				continue
 			}
 		}
-		delay, message := f.trafficConfig.delay(), new(int)
+		delay, message := f.TrafficConfig.Delay(), new(int)
 		if again != nil {
 			delay, message = again.delay, again.message
 		}
-		key, err := binary(f.levels, f.unit).RoutingKey(delay, trafficAddress)
+		key, err := BinaryScale(f.Levels, f.Unit).RoutingKey(delay, TrafficAddress)
 		if err != nil {
-			f.Error(err)
+			f.T.Error(err)
 			return
 		}
-		a := &attempt{message: message, delay: delay, at: brokerTime()}
+		a := &attempt{message: message, delay: delay, at: BrokerTime()}
 		f.mutex.Lock()
 		number := f.next
 		f.next++
-		a.stage = f.stages[f.stage]
+		a.stage = f.Stages[f.stage]
 		f.open[number] = a
 		f.mutex.Unlock()
 		confirm, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
-		err = publisher.Publish(confirm, fmt.Sprintf("%s.delay-%02d", f.name, f.levels-1), key,
+		err = publisher.Publish(confirm, fmt.Sprintf("%s.delay-%02d", f.Name, f.Levels-1), key,
 			amqp.Publishing{DeliveryMode: amqp.Persistent, MessageId: strconv.Itoa(number),
 				Body: []byte(strconv.Itoa(number))})
 		cancel()
 		again = f.answered(number, err)
 		switch {
 		case again == nil:
-			sleep(ctx, f.pause)
+			Sleep(ctx, f.Pause)
 		case a.unsure:
 			hangUp()
 			address++
-			sleep(ctx, 100*time.Millisecond)
+			Sleep(ctx, 100*time.Millisecond)
 		default:
-			sleep(ctx, 100*time.Millisecond)
+			Sleep(ctx, 100*time.Millisecond)
 		}
 	}
 }
 
 // answered notes the broker's answer and returns the attempt if it has to be made again.
-func (f *traffic) answered(number int, err error) (again *attempt) {
+func (f *Traffic) answered(number int, err error) (again *attempt) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	a := f.open[number]
 	switch {
 	case err == nil:
 		a.confirmed = true
-		a.stage.confirmed++
+		a.stage.Confirmed++
 		if a.arrived {
 			delete(f.open, number)
 		}
 		return nil
 	case errors.Is(err, brokertest.ErrReturned):
 		a.returned = true
-		a.stage.returned++
+		a.stage.Returned++
 	default:
 		a.unsure = true // a nack says no more than no answer: one of the queues may have the message
-		a.stage.unsure++
+		a.stage.Unsure++
 		if a.arrived {
 			delete(f.open, number)
 		}
@@ -240,8 +244,8 @@ func (f *traffic) answered(number int, err error) (again *attempt) {
 	return a
 }
 
-// sleep sleeps until the context ends.
-func sleep(ctx context.Context, d time.Duration) {
+// Sleep sleeps until the context ends.
+func Sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
@@ -249,13 +253,13 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 // receive consumes a queue, over another connection when one breaks.
-func (f *traffic) receive(ctx context.Context, queue string, parked bool) {
+func (f *Traffic) receive(ctx context.Context, queue string, parked bool) {
 	const prefetch = 100
 	recent := make([]int, 0, prefetch)
 	for address := 0; ctx.Err() == nil; address++ {
 		connection, err := f.dial(address)
 		if err != nil {
-			sleep(ctx, 200*time.Millisecond)
+			Sleep(ctx, 200*time.Millisecond)
 			continue
 		}
 		var deliveries <-chan amqp.Delivery
@@ -286,53 +290,53 @@ func (f *traffic) receive(ctx context.Context, queue string, parked bool) {
 		}
 		f.mutex.Unlock()
 		_ = connection.CloseDeadline(time.Now().Add(time.Second)) // it may be gone
-		sleep(ctx, 200*time.Millisecond)
+		Sleep(ctx, 200*time.Millisecond)
 	}
 }
 
 // take counts a message as arrived and returns its number.
-func (f *traffic) take(d amqp.Delivery, parked bool) int {
+func (f *Traffic) take(d amqp.Delivery, parked bool) int {
 	number, err := strconv.Atoi(string(d.Body))
 	if err != nil || d.MessageId != string(d.Body) {
-		f.Errorf("the message %q has the ID %q", d.Body, d.MessageId)
+		f.T.Errorf("the message %q has the ID %q", d.Body, d.MessageId)
 	}
 	f.arrive(number, time.Now(), parked, d.Redelivered)
 	_ = d.Ack(false) // where that does not reach the broker, the message comes once more
 	return number
 }
 
-func (f *traffic) arrive(number int, at time.Time, parked, redelivered bool) {
+func (f *Traffic) arrive(number int, at time.Time, parked, redelivered bool) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	a, now := f.open[number], f.stages[f.stage]
+	a, now := f.open[number], f.Stages[f.stage]
 	if a == nil || a.arrived {
 		if redelivered || f.suspect[number] {
 			now.redelivered++
 			return
 		}
-		now.doubled++
+		now.Doubled++
 		if !slices.ContainsFunc(f.failing, func(s span) bool { return s.from <= number && number < s.to }) {
-			f.Errorf("message %d arrived again", number)
+			f.T.Errorf("message %d arrived again", number)
 		}
 		return
 	}
 	a.arrived = true
 	*a.message++
 	if *a.message > 1 {
-		now.twice++
+		now.Twice++
 	}
 	switch {
 	case parked:
-		now.parked++
+		now.Parked++
 	case a.returned:
-		f.Errorf("message %d was returned and has arrived", number)
+		f.T.Errorf("message %d was returned and has arrived", number)
 	default:
-		now.delivered++
+		now.Delivered++
 		late := at.Sub(a.at) - a.delay
-		now.late.add(late)
+		now.Late.add(late)
 		if late < 0 {
-			now.early++
-			f.Errorf("message %d was early by %s: it was to take %s", number, -late, a.delay)
+			now.Early++
+			f.T.Errorf("message %d was early by %s: it was to take %s", number, -late, a.delay)
 		}
 	}
 	if a.confirmed || a.unsure {
@@ -341,19 +345,19 @@ func (f *traffic) arrive(number int, at time.Time, parked, redelivered bool) {
 }
 
 // confirmed is how many messages have been confirmed so far.
-func (f *traffic) confirmed() (sum int) {
+func (f *Traffic) confirmed() (sum int) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	for _, s := range f.stages {
-		sum += s.confirmed
+	for _, s := range f.Stages {
+		sum += s.Confirmed
 	}
 	return sum
 }
 
-// mayDouble runs what makes a queue's leader stop or move. Messages that are on their way then may arrive twice. A
+// MayDouble runs what makes a queue's leader stop or move. Messages that are on their way then may arrive twice. A
 // queue hands over each dead-lettered message until it knows that the next queue has it, and may not learn it of the
 // first time.
-func (f *traffic) mayDouble(run func()) {
+func (f *Traffic) MayDouble(run func()) {
 	f.mutex.Lock()
 	from := f.next
 	for number := range f.open {
@@ -368,20 +372,20 @@ func (f *traffic) mayDouble(run func()) {
 	f.mutex.Unlock()
 }
 
-// goesOn waits until more messages are confirmed.
-func (f *traffic) goesOn() {
-	f.Helper()
+// GoesOn waits until more messages are confirmed.
+func (f *Traffic) GoesOn() {
+	f.T.Helper()
 	const most = time.Minute
 	more := f.confirmed() + 20
 	for deadline := time.Now().Add(most); f.confirmed() < more; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			f.Fatalf("nothing is confirmed for %s", most)
+			f.T.Fatalf("nothing is confirmed for %s", most)
 		}
 	}
 }
 
 // underWay is how many attempts are confirmed and have not arrived.
-func (f *traffic) underWay() (n int) {
+func (f *Traffic) underWay() (n int) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	for _, a := range f.open {
@@ -392,12 +396,12 @@ func (f *traffic) underWay() (n int) {
 	return n
 }
 
-// finish ends the stream and waits for the messages under way. A lost message is an error.
-func (f *traffic) finish(most time.Duration) {
-	f.Helper()
-	f.stop()
+// Finish ends the stream and waits for the messages under way. A lost message is an error.
+func (f *Traffic) Finish(most time.Duration) {
+	f.T.Helper()
+	f.Stop()
 	f.publish.Wait()
-	f.enter("afterwards")
+	f.Enter("afterwards")
 	for deadline := time.Now().Add(most); f.underWay() > 0 && time.Now().Before(deadline); {
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -406,38 +410,38 @@ func (f *traffic) finish(most time.Duration) {
 	f.consume.Wait()
 	for number, a := range f.open {
 		if a.confirmed && !a.arrived {
-			a.stage.lost = append(a.stage.lost, a.delay)
-			f.Errorf("message %d, confirmed %s after its start, is missing: its delay is %s", number,
+			a.stage.Lost = append(a.stage.Lost, a.delay)
+			f.T.Errorf("message %d, confirmed %s after its start, is missing: its delay is %s", number,
 				a.at.Format(time.TimeOnly), a.delay)
 		}
 	}
 }
 
-// sum adds up the stages.
-func (f *traffic) sum() *account {
-	all := &account{}
-	for _, s := range f.stages {
-		all.confirmed += s.confirmed
-		all.delivered += s.delivered
-		all.parked += s.parked
-		all.returned += s.returned
-		all.unsure += s.unsure
-		all.early += s.early
-		all.doubled += s.doubled
+// Sum adds up the stages.
+func (f *Traffic) Sum() *Account {
+	all := &Account{}
+	for _, s := range f.Stages {
+		all.Confirmed += s.Confirmed
+		all.Delivered += s.Delivered
+		all.Parked += s.Parked
+		all.Returned += s.Returned
+		all.Unsure += s.Unsure
+		all.Early += s.Early
+		all.Doubled += s.Doubled
 		all.redelivered += s.redelivered
-		all.twice += s.twice
-		all.lost = append(all.lost, s.lost...)
-		for ms, count := range s.late.counts {
-			all.late.counts[ms] += count
+		all.Twice += s.Twice
+		all.Lost = append(all.Lost, s.Lost...)
+		for ms, count := range s.Late.counts {
+			all.Late.counts[ms] += count
 		}
-		all.late.n += s.late.n
-		all.late.most = max(all.late.most, s.late.most)
+		all.Late.n += s.Late.n
+		all.Late.Most = max(all.Late.Most, s.Late.Most)
 	}
 	return all
 }
 
-// anyDelay is as often below as above any power of two, so that all levels have their share.
-func anyDelay(levels int, unit time.Duration) func() time.Duration {
+// AnyDelay is as often below as above any power of two, so that all levels have their share.
+func AnyDelay(levels int, unit time.Duration) func() time.Duration {
 	return func() time.Duration {
 		return time.Duration(rand.IntN(1<<rand.IntN(levels+1))) * unit //nolint:gosec // of a test
 	}

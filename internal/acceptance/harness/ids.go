@@ -1,4 +1,4 @@
-package acceptance
+package harness
 
 import (
 	"net/url"
@@ -7,16 +7,13 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// What users know of the provider and write by hand: import IDs and environment variables. The tests have it a second
-// time, so that a change of it is seen.
-
-// importID is that of a cascade or a ladder.
-func importID(vhost, entry string) string {
+// ImportID is that of a cascade or a ladder.
+func ImportID(vhost, entry string) string {
 	return url.PathEscape(vhost) + "/" + url.PathEscape(entry)
 }
 
-// destinationID is "<vhost>/<delivery exchange>/<queue or exchange>/<its name>/<routing key>".
-func destinationID(vhost string, b topology.Binding) string {
+// DestinationID is "<vhost>/<delivery exchange>/<queue or exchange>/<its name>/<routing key>".
+func DestinationID(vhost string, b topology.Binding) string {
 	parts := []string{vhost, b.Source, string(b.DestinationType), b.Destination, b.RoutingKey}
 	for i, part := range parts {
 		parts[i] = strings.ReplaceAll(url.PathEscape(part), "%2A", "*")
@@ -24,8 +21,8 @@ func destinationID(vhost string, b topology.Binding) string {
 	return strings.Join(parts, "/")
 }
 
-// bindingOf is the binding that the ID of a destination stands for.
-func bindingOf(id string) (topology.Binding, error) {
+// BindingOf is the binding that the ID of a destination stands for.
+func BindingOf(id string) (topology.Binding, error) {
 	parts := strings.Split(id, "/")
 	for i, part := range parts {
 		text, err := url.PathUnescape(part)
@@ -40,8 +37,8 @@ func bindingOf(id string) (topology.Binding, error) {
 	}, nil
 }
 
-// variables are the environment variables that stand in for attributes.
-var variables = map[string]string{
+// Variables are the environment variables that stand in for attributes.
+var Variables = map[string]string{
 	"endpoint": "RABBITMQ_ENDPOINT", "username": "RABBITMQ_USERNAME", "password": "RABBITMQ_PASSWORD",
 	"amqp_uri": "RABBITMQ_AMQP_URI", "cacert_file": "RABBITMQ_CACERT", "clientcert_file": "RABBITMQ_CLIENTCERT",
 	"clientkey_file": "RABBITMQ_CLIENTKEY", "insecure": "RABBITMQ_INSECURE", "proxy": "RABBITMQ_PROXY",

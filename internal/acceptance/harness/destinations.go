@@ -1,0 +1,47 @@
+package harness
+
+import (
+	"slices"
+	"testing"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+)
+
+// NewDestinations is a vhost with a cascade t of so many levels, each step of which takes a millisecond, and queues.
+func NewDestinations(t testing.TB, levels int, queues ...string) *Vhost {
+	t.Helper()
+	v := NewVhost(t)
+	NewProtocol(t, v.Broker, nil).MustApply(Attributes{"vhost": v.Name, "name": "t", "levels": levels,
+		"resolution": "1ms", "queue_type": "classic"})
+	for _, name := range queues {
+		v.DeclareQueue(name, map[string]any{"x-queue-type": "classic"})
+	}
+	return v
+}
+
+// Destination is a destination that is not there yet.
+func (v *Vhost) Destination() *Protocol {
+	v.T.Helper()
+	return NewProtocolOf(v.T, DestinationType, v.Broker, nil)
+}
+
+// Bound lists the bindings of the delivery exchange, each in a line.
+func (v *Vhost) Bound() []string {
+	v.T.Helper()
+	var bindings []rabbithole.BindingInfo
+	v.Get(&bindings, "exchanges", v.Name, "t.delivery", "bindings", "source")
+	lines := []string{}
+	for _, b := range topologyOf(nil, nil, bindings, nil).Bindings.Sorted() {
+		lines = append(lines, b.Line())
+	}
+	return lines
+}
+
+// MustBeBound compares the bindings of the delivery exchange.
+func (v *Vhost) MustBeBound(want ...string) {
+	v.T.Helper()
+	slices.Sort(want)
+	if got := v.Bound(); !slices.Equal(got, want) {
+		v.T.Errorf("bound are %q, want %q", got, want)
+	}
+}
