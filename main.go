@@ -24,15 +24,12 @@ func main() {
 	if !*debug {
 		keepQuiet()
 	}
-	server, err := provider.NewServer(version)
-	if err != nil {
-		log.Fatal(err)
-	}
+	server := provider.NewServer(version)
 	var options []tf6server.ServeOpt
 	if *debug {
 		options = append(options, tf6server.WithManagedDebug())
 	}
-	err = tf6server.Serve("registry.terraform.io/rabbitmqdelay/rabbitmqdelay",
+	err := tf6server.Serve("registry.terraform.io/rabbitmqdelay/rabbitmqdelay",
 		func() tfprotov6.ProviderServer { return server }, options...)
 	if err != nil {
 		log.Fatal(err)

@@ -34,7 +34,7 @@ func TestKilledNode(t *testing.T) {
 		return harness.Attributes{"vhost": v.Name, "delivery_exchange": "end",
 			"create_delivery_exchange": false}.With(further)
 	}
-	waiting := func() (tfprotov6.ProviderServer, error) { return provider.NewServer("test") } // as users have it
+	waiting := func() (tfprotov6.ProviderServer, error) { return provider.NewServer("test"), nil } // as users have it
 	cascade := harness.NewServerFrom(t, harness.CascadeType, waiting).On(b, nil)
 	inSteps := func(of string) {
 		cascade.MustApply(with(harness.Attributes{"name": "t", "levels": 3, "resolution": of}))

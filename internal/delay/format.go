@@ -25,14 +25,7 @@ func (f Format) Queue(base, level, digit int) string {
 }
 
 // Same tells whether both formats give the same names to so many levels.
-func (f Format) Same(other Format, levels int) bool {
-	for level := range levels {
-		if f.Name(level) != other.Name(level) {
-			return false
-		}
-	}
-	return true
-}
+func (f Format) Same(other Format, levels int) bool { return f.SameQueues(other, DefaultBase, levels) }
 
 // SameQueues tells whether both formats give the same names to the queues of so many levels.
 func (f Format) SameQueues(other Format, base, levels int) bool {

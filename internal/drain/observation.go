@@ -14,8 +14,7 @@ import (
 
 // observation is the sight of queues, round after round.
 type observation struct {
-	http    httpCounter
-	amqp    *amqpCounter // nil: only the management API can be asked
+	counter *counter
 	queues  []topology.Queue
 	known   []Queue
 	overdue map[string]bool // the queues that may keep a message after its time
@@ -26,9 +25,8 @@ type observation struct {
 }
 
 // observe finds out what has to be known of the queues to count them, and takes the old counts of quorum queues.
-func (p *Prover) observe(ctx context.Context, c counter, queues []topology.Queue) (*observation, error) {
-	o := &observation{http: httpCounter{p.vhost}, queues: queues, ticks: map[string]*Ticks{}}
-	o.amqp, _ = c.(*amqpCounter)
+func (p *Prover) observe(ctx context.Context, c *counter, queues []topology.Queue) (*observation, error) {
+	o := &observation{counter: c, queues: queues, ticks: map[string]*Ticks{}}
 	group, together := errgroup.WithContext(ctx)
 	var around Surroundings
 	group.Go(func() (err error) {
@@ -63,7 +61,7 @@ func (o *observation) countOld(ctx context.Context) error {
 }
 
 func (o *observation) countAtSomeTick(ctx context.Context, queues []topology.Queue) error {
-	totals, err := o.http.totals(ctx, queues)
+	totals, err := o.counter.totals(ctx, queues)
 	if err != nil {
 		return err
 	}
@@ -77,9 +75,9 @@ func (o *observation) countAtSomeTick(ctx context.Context, queues []topology.Que
 // count asks all queues for the counts of messages that move through them, and some queues for the counts that are
 // lacking.
 func (o *observation) count(ctx context.Context, lacks map[string]Kind) error {
-	if o.amqp != nil {
+	if o.counter.isOverAMQP() {
 		// A round that has to do that says little of how fast the broker is.
-		o.amqp.conn.OpenChannels(ctx, len(o.queues))
+		o.counter.conn.OpenChannels(ctx, len(o.queues))
 	}
 	group, together := errgroup.WithContext(ctx)
 	group.Go(func() error { return o.countExact(together) })
@@ -120,7 +118,7 @@ func (o *observation) countQuorum(
 // countReady counts ready messages over AMQP.
 func (o *observation) countReady(ctx context.Context, q topology.Queue) error {
 	asked := time.Now()
-	ready, err := o.amqp.depth(ctx, q)
+	ready, err := o.counter.depth(ctx, q)
 	if err == nil {
 		o.add(Count{Queue: q.Name, Kind: Ready, AsOf: asked, Messages: ready.Messages, Consumers: ready.Consumers})
 	}
@@ -134,7 +132,7 @@ func (o *observation) countExact(ctx context.Context) error {
 		return nil
 	}
 	asked := time.Now()
-	totals, err := o.http.totals(ctx, queues)
+	totals, err := o.counter.totals(ctx, queues)
 	if err != nil {
 		return err
 	}
@@ -153,7 +151,7 @@ func (o *observation) countExact(ctx context.Context) error {
 
 func (o *observation) askLeader(ctx context.Context, q topology.Queue) error {
 	asked := time.Now()
-	ready, err := o.amqp.leader(ctx, q)
+	ready, err := o.counter.leader(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -168,7 +166,7 @@ func (o *observation) askLeader(ctx context.Context, q topology.Queue) error {
 // countTicked asks for what a quorum queue has counted at its last tick, and finds out how old that is.
 func (o *observation) countTicked(ctx context.Context, q topology.Queue) error {
 	asked := time.Now()
-	count, err := o.http.vhost.Count(ctx, q.Name, rabbit.CountedAtTick)
+	count, err := o.counter.vhost.Count(ctx, q.Name, rabbit.CountedAtTick)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,8 @@
 // [Prover.VerifyEmpty] for a look, a wait or a proof, and [Prover.Left] immediately before a queue is deleted.
 //
 // What counts prove is decided by pure rules, which never ask a broker: read rules.go first ([Proof.Judge]), then
-// overdue.go and proven.go. The counts come from one of two counters (counters.go): over AMQP, which a queue answers
-// itself, or through the management API alone. One is chosen for an operation. A connection that ends is opened again.
+// overdue.go and proven.go. The counts come from a counter (counter.go): over AMQP, which a queue answers itself, or
+// through the management API alone. One is chosen for an operation. A connection that ends is opened again.
 //
 // It never deletes or closes anything.
 package drain
@@ -31,7 +31,7 @@ type Prover struct {
 	vhost *rabbit.Vhost
 	// choosing is held by who chooses the counter, which is nil until then.
 	choosing chan struct{}
-	counter  counter
+	counter  *counter
 	// filled has the queues in which AMQP has counted messages: so it reaches the broker that has them. What they had
 	// by an old count of the management API may have left since. Without it, a drain ends in a dispute.
 	filled sync.Map
@@ -123,7 +123,7 @@ func (p *Prover) untilNextLook(ctx context.Context, queues []topology.Queue, dea
 
 // Ready counts the messages of queues that are ready. Where there is no AMQP, the counts may be old.
 func (p *Prover) Ready(ctx context.Context, queues []topology.Queue) (depths []QueueDepth, err error) {
-	err = p.count(ctx, func(c counter) error {
+	err = p.count(ctx, func(c *counter) error {
 		depths, err = c.ready(ctx, queues)
 		return err
 	})
@@ -133,7 +133,7 @@ func (p *Prover) Ready(ctx context.Context, queues []topology.Queue) (depths []Q
 // waiting are the queues that hold messages. It is empty only if none does for certain. Where an earlier proof still
 // holds, it is renewed, for less than a new one takes.
 func (p *Prover) waiting(ctx context.Context, q Question) (waiting []QueueDepth, err error) {
-	err = p.count(ctx, func(c counter) error {
+	err = p.count(ctx, func(c *counter) error {
 		if isRenewed, err := p.renew(ctx, c, q.Queues); err != nil || isRenewed {
 			return err
 		}
@@ -150,7 +150,7 @@ func (p *Prover) waiting(ctx context.Context, q Question) (waiting []QueueDepth,
 }
 
 // renew renews an earlier proof that still holds, if nothing has come into the queues since.
-func (p *Prover) renew(ctx context.Context, c counter, queues []topology.Queue) (isRenewed bool, err error) {
+func (p *Prover) renew(ctx context.Context, c *counter, queues []topology.Queue) (isRenewed bool, err error) {
 	earlier := p.lastProof()
 	if !earlier.HoldsAt(time.Now(), queues) || !c.isOverAMQP() {
 		return false, nil
@@ -179,7 +179,7 @@ func (p *Prover) lastProof() Proven {
 // prove looks at the queues until the looks prove that they are empty, or that messages wait in some. What that takes
 // is decided by Proof. Proven is nil unless they are empty, and were looked at more than once.
 func (p *Prover) prove(
-	ctx context.Context, c counter, queues []topology.Queue, of Proof,
+	ctx context.Context, c *counter, queues []topology.Queue, of Proof,
 ) (waiting []QueueDepth, proven *Proven, err error) {
 	of.Began = time.Now()
 	seen, err := p.observe(ctx, c, queues)
@@ -295,7 +295,7 @@ func (p *Prover) Left(ctx context.Context, q topology.Queue, sources []string) (
 	if err := p.Settle(ctx, sources); err != nil {
 		return nil, err
 	}
-	err = p.count(ctx, func(c counter) error {
+	err = p.count(ctx, func(c *counter) error {
 		if earlier := p.lastProof(); earlier.Covers(q, p.closedAt(sources)) {
 			if isEmpty, err := c.isStillEmpty(ctx, q, earlier); err != nil || isEmpty {
 				return err
@@ -309,7 +309,7 @@ func (p *Prover) Left(ctx context.Context, q topology.Queue, sources []string) (
 
 // VerifyServed fails for a queue that was declared and that nobody serves.
 func (p *Prover) VerifyServed(ctx context.Context, q topology.Queue) error {
-	err := p.count(ctx, func(c counter) error { return c.verifyServed(ctx, q) })
+	err := p.count(ctx, func(c *counter) error { return c.verifyServed(ctx, q) })
 	if e, is := errors.AsType[*rabbit.Error](err); is &&
 		(e.Kind == rabbit.Unavailable || e.Kind == rabbit.Timeout && ctx.Err() == nil) {
 		return &rabbit.Error{Kind: rabbit.Unavailable, Op: fmt.Sprintf("declare %s in vhost %q",
@@ -320,7 +320,7 @@ func (p *Prover) VerifyServed(ctx context.Context, q topology.Queue) error {
 
 // count does something with the counter of the operation. Where its connection ends meanwhile, all of it is done again
 // over another one, for as long as a request is tried again.
-func (p *Prover) count(ctx context.Context, do func(counter) error) error {
+func (p *Prover) count(ctx context.Context, do func(*counter) error) error {
 	deadline := time.Now().Add(p.vhost.Client().RetryTimeout())
 	for n := 0; ; n++ {
 		c, err := p.choose(ctx)
@@ -346,20 +346,20 @@ func (p *Prover) count(ctx context.Context, do func(counter) error) error {
 
 // choose chooses the counter, unless that is done. One that counts over AMQP gets another connection if its own has
 // ended. It is no choice where the broker does not let the user ask over AMQP.
-func (p *Prover) choose(ctx context.Context) (counter, error) {
+func (p *Prover) choose(ctx context.Context) (*counter, error) {
 	select {
 	case p.choosing <- struct{}{}:
 		defer func() { <-p.choosing }()
 	case <-ctx.Done():
 		return nil, p.ended(ctx)
 	}
-	before, isAMQP := p.counter.(*amqpCounter)
-	if p.counter != nil && (!isAMQP || before.failure.Load() == nil) {
-		return p.counter, nil
+	before := p.counter
+	if before != nil && before.failure.Load() == nil {
+		return before, nil
 	}
 	var conn *rabbit.Conn
 	var err error
-	if isAMQP {
+	if before != nil {
 		before.close()
 		err = before.failure.Load().err
 	}
@@ -368,15 +368,14 @@ func (p *Prover) choose(ctx context.Context) (counter, error) {
 	}
 	switch {
 	case err == nil:
-		p.counter = &amqpCounter{http: httpCounter{p.vhost}, conn: conn, filled: &p.filled}
 	case ctx.Err() != nil:
 		return nil, p.ended(ctx)
-	case isAMQP && !rabbit.RefusesAMQP(err):
+	case before != nil && !rabbit.RefusesAMQP(err):
 		return nil, &endedError{err}
 	default:
 		p.vhost.Client().Warn(ctx, "no AMQP, everything goes through the management API", err)
-		p.counter = httpCounter{p.vhost}
 	}
+	p.counter = &counter{vhost: p.vhost, conn: conn, filled: &p.filled}
 	return p.counter, nil
 }
 

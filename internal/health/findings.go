@@ -188,11 +188,7 @@ func (i *inspection) limits() {
 }
 
 // next is the exchange that takes what has to leave the queue, if there is one.
-func (i *inspection) next() string {
-	exchange, _ := policy.InForce(i.queue, "dead-letter-exchange", i.status.Applied.Definition)
-	name, _ := exchange.(string)
-	return name
-}
+func (i *inspection) next() string { return i.text("dead-letter-exchange") }
 
 func (i *inspection) consumers() {
 	if n := i.status.Consumers; i.queue.Delays() && n != nil && *n > 0 {
@@ -208,10 +204,13 @@ func (i *inspection) lowers(key string) (int64, bool) {
 	return limit, byPolicy && isLimit
 }
 
-func (i *inspection) overflow() string {
-	value, _ := policy.InForce(i.queue, "overflow", i.status.Applied.Definition)
+func (i *inspection) overflow() string { return overflowOf(i.text("overflow")) }
+
+// text is what is in force of a key, empty if there is none.
+func (i *inspection) text(key string) string {
+	value, _ := policy.InForce(i.queue, key, i.status.Applied.Definition)
 	text, _ := value.(string)
-	return overflowOf(text)
+	return text
 }
 
 // Refuses says what makes a queue refuse messages when it is full, such as `x-max-length = 1000`, or with "by" a

@@ -30,14 +30,17 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
+	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	functions "github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/function"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/query"
 	resources "github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/resource"
@@ -49,6 +52,22 @@ var (
 	_ provider.ProviderWithFunctions     = (*rabbitmqdelay)(nil)
 	_ provider.ProviderWithListResources = (*rabbitmqdelay)(nil)
 )
+
+// NewServer returns the provider in the given version, as the plugin protocol has it. Any number of them may be in use
+// at a time.
+func NewServer(version string, options ...Option) tfprotov6.ProviderServer {
+	p := &rabbitmqdelay{version: version}
+	for _, option := range options {
+		option(p)
+	}
+	return providerserver.NewProtocol6(p)()
+}
+
+// An Option is nothing that a user can choose.
+type Option func(*rabbitmqdelay)
+
+// BindAtOnce does not wait until new queues are durable. It is for tests of all else.
+func BindAtOnce(p *rabbitmqdelay) { p.bindsAtOnce = true }
 
 type rabbitmqdelay struct {
 	version     string
@@ -221,11 +240,7 @@ func (p *rabbitmqdelay) Configure(
 // these attributes.
 func (m *providerModel) assume() map[string]bool {
 	unknown := map[string]bool{}
-	for name, value := range map[string]*types.String{
-		"endpoint": &m.Endpoint, "username": &m.Username, "password": &m.Password, "amqp_uri": &m.AMQPURI,
-		"cacert_file": &m.CACertFile, "cacert_pem": &m.CACertPEM, "clientcert_file": &m.ClientCertFile,
-		"clientkey_file": &m.ClientKeyFile, "proxy": &m.Proxy,
-	} {
+	for name, value := range m.texts() {
 		if value.IsUnknown() {
 			unknown[name], *value = true, types.StringNull()
 		}
@@ -252,15 +267,29 @@ func (m *providerModel) assume() map[string]bool {
 	return unknown
 }
 
+// texts are the attributes that are texts, by their names.
+func (m *providerModel) texts() map[string]*types.String {
+	return map[string]*types.String{
+		"endpoint": &m.Endpoint, "username": &m.Username, "password": &m.Password, "amqp_uri": &m.AMQPURI,
+		"cacert_file": &m.CACertFile, "cacert_pem": &m.CACertPEM, "clientcert_file": &m.ClientCertFile,
+		"clientkey_file": &m.ClientKeyFile, "proxy": &m.Proxy,
+	}
+}
+
 // brokerConfig fills in the environment and the defaults.
 func (m providerModel) brokerConfig(ctx context.Context) (rabbit.Config, diag.Diagnostics) {
 	var diags diag.Diagnostics
+	for name, value := range m.texts() {
+		if value.IsNull() {
+			*value = types.StringValue(os.Getenv(variables[name]))
+		}
+	}
 	config := rabbit.Config{
-		Endpoint:            stringOrEnv(m.Endpoint, "endpoint"),
-		Username:            stringOrEnv(m.Username, "username"),
-		Password:            stringOrEnv(m.Password, "password"),
-		AMQPURI:             stringOrEnv(m.AMQPURI, "amqp_uri"),
-		Proxy:               stringOrEnv(m.Proxy, "proxy"),
+		Endpoint:            m.Endpoint.ValueString(),
+		Username:            m.Username.ValueString(),
+		Password:            m.Password.ValueString(),
+		AMQPURI:             m.AMQPURI.ValueString(),
+		Proxy:               m.Proxy.ValueString(),
 		RequestTimeout:      rabbit.DefaultRequestTimeout,
 		RetryTimeout:        rabbit.DefaultRetryTimeout,
 		MaxParallelRequests: rabbit.DefaultMaxParallelRequests,
@@ -275,20 +304,19 @@ func (m providerModel) brokerConfig(ctx context.Context) (rabbit.Config, diag.Di
 		{"password", config.Password}} {
 		// Without a host nobody knows whether there is a default, and it is the endpoint that has to be mended.
 		if credential.value == "" && hostIn(config.Endpoint) != "" {
-			diags.AddAttributeError(path.Root(credential.attribute), "Missing "+credential.attribute,
-				fmt.Sprintf("Set the attribute or the environment variable %s. There is a default, guest, only where "+
-					"neither user name nor password "+
-					"is given and the endpoint is on the loopback interface.", variables[credential.attribute]))
+			diags.Append(diagnose.ErrorOn(credential.attribute, "Missing "+credential.attribute,
+				"Set the attribute or the environment variable %s. There is a default, guest, only where neither "+
+					"user name nor password is given and the endpoint is on the loopback interface.",
+				variables[credential.attribute]))
 		}
 	}
 	config.Insecure = m.isInsecure(&diags)
-	if !m.CACertPEM.IsNull() {
-		config.CACertPEM = []byte(m.CACertPEM.ValueString())
-	} else {
-		config.CACertPEM = readFile(&diags, "cacert_file", stringOrEnv(m.CACertFile, "cacert_file"))
+	config.CACertPEM = []byte(m.CACertPEM.ValueString())
+	if len(config.CACertPEM) == 0 {
+		config.CACertPEM = readFile(&diags, "cacert_file", m.CACertFile.ValueString())
 	}
-	config.ClientCertPEM = readFile(&diags, "clientcert_file", stringOrEnv(m.ClientCertFile, "clientcert_file"))
-	config.ClientKeyPEM = readFile(&diags, "clientkey_file", stringOrEnv(m.ClientKeyFile, "clientkey_file"))
+	config.ClientCertPEM = readFile(&diags, "clientcert_file", m.ClientCertFile.ValueString())
+	config.ClientKeyPEM = readFile(&diags, "clientkey_file", m.ClientKeyFile.ValueString())
 	if !m.Headers.IsNull() {
 		diags.Append(m.Headers.ElementsAs(ctx, &config.Headers, false)...)
 	}
@@ -307,8 +335,8 @@ func (m providerModel) isInsecure(diags *diag.Diagnostics) bool {
 	}
 	insecure, err := strconv.ParseBool(text)
 	if err != nil {
-		diags.AddAttributeError(path.Root("insecure"), "Invalid environment variable",
-			fmt.Sprintf("RABBITMQ_INSECURE is %q; it has to be true or false.", text))
+		diags.Append(diagnose.ErrorOn("insecure", "Invalid environment variable",
+			"RABBITMQ_INSECURE is %q; it has to be true or false.", text))
 	}
 	return insecure
 }
@@ -317,17 +345,17 @@ func (m providerModel) setTimeouts(config *rabbit.Config, diags *diag.Diagnostic
 	if !m.RequestTimeout.IsNull() {
 		timeout := tfvalue.DurationOf(m.RequestTimeout)
 		if timeout <= 0 {
-			diags.AddAttributeError(path.Root("request_timeout"), "Invalid request timeout",
-				fmt.Sprintf("request_timeout is %s; it has to be positive.", delay.DurationText(timeout)))
+			diags.Append(diagnose.ErrorOn("request_timeout", "Invalid request timeout",
+				"request_timeout is %s; it has to be positive.", delay.DurationText(timeout)))
 		}
 		config.RequestTimeout = timeout
 	}
 	if !m.RetryTimeout.IsNull() {
 		timeout := tfvalue.DurationOf(m.RetryTimeout)
 		if timeout < 0 {
-			diags.AddAttributeError(path.Root("retry_timeout"), "Invalid retry timeout",
-				fmt.Sprintf("retry_timeout is %s; it must not be negative. To try nothing again, write 0s.",
-					delay.DurationText(timeout)))
+			diags.Append(diagnose.ErrorOn("retry_timeout", "Invalid retry timeout",
+				"retry_timeout is %s; it must not be negative. To try nothing again, write 0s.",
+				delay.DurationText(timeout)))
 		}
 		config.RetryTimeout = timeout
 	}
@@ -339,19 +367,10 @@ func insecureWarning(attribute types.Bool) diag.Diagnostic {
 	if attribute.IsNull() {
 		source, remove = "The environment variable "+variables["insecure"], "unset "+variables["insecure"]
 	}
-	return diag.NewAttributeWarningDiagnostic(path.Root("insecure"), "The broker's certificate is not verified", source+
-		" is true. "+
-		"For HTTPS and for AMQP with TLS, nothing checks who has issued the certificate, for which host, and until "+
-		"when it is valid. "+
-		"Whoever answers in the broker's place gets the user name and the password. "+
-		"Give the certificate of the authority with cacert_file or cacert_pem, and "+remove+".")
-}
-
-func stringOrEnv(value types.String, attribute string) string {
-	if value.IsNull() {
-		return os.Getenv(variables[attribute])
-	}
-	return value.ValueString()
+	return diagnose.WarningOn("insecure", "The broker's certificate is not verified",
+		"%s is true. For HTTPS and for AMQP with TLS, nothing checks who has issued the certificate, for which host, "+
+			"and until when it is valid. Whoever answers in the broker's place gets the user name and the password. "+
+			"Give the certificate of the authority with cacert_file or cacert_pem, and %s.", source, remove)
 }
 
 func isLoopback(endpoint string) bool {
@@ -378,8 +397,7 @@ func readFile(diags *diag.Diagnostics, attribute, name string) []byte {
 		err = errors.New("the file is empty")
 	}
 	if err != nil {
-		diags.AddAttributeError(path.Root(attribute), "Unreadable certificate or key file",
-			fmt.Sprintf("%s: %s", attribute, err))
+		diags.Append(diagnose.ErrorOn(attribute, "Unreadable certificate or key file", "%s: %s", attribute, err))
 	}
 	return content
 }
@@ -388,7 +406,7 @@ func readFile(diags *diag.Diagnostics, attribute, name string) []byte {
 func configDiagnostic(ctx context.Context, config tfsdk.Config, err error) diag.Diagnostic {
 	var wrong *rabbit.ConfigError
 	if !errors.As(err, &wrong) {
-		return diag.NewErrorDiagnostic("Invalid provider configuration", err.Error())
+		return diagnose.Error("Invalid provider configuration", "%s", err)
 	}
 	given := func(attribute string) bool {
 		var value attr.Value
@@ -402,7 +420,7 @@ func configDiagnostic(ctx context.Context, config tfsdk.Config, err error) diag.
 	if variable := variables[attribute]; !given(attribute) && os.Getenv(variable) != "" {
 		detail += fmt.Sprintf(" The value is that of the environment variable %s.", variable)
 	}
-	return diag.NewAttributeErrorDiagnostic(path.Root(attribute), "Invalid "+attribute, detail)
+	return diagnose.ErrorOn(attribute, "Invalid "+attribute, "%s", detail)
 }
 
 // variables are the environment variables that stand in for attributes.

@@ -64,6 +64,16 @@ func (v *Vhost) ReadExisting(ctx context.Context, want topology.Topology) (*Stat
 		_ = r.group.Wait()
 		return nil, err
 	}
+	if err := r.group.Wait(); err != nil {
+		return nil, err
+	}
+	// The bindings of an exchange that is there may have been missing before.
+	r.group, r.together = errgroup.WithContext(early)
+	sources := map[string]bool{}
+	for b := range r.state.Bindings {
+		sources[b.Source] = true
+	}
+	r.bindingsOf(slices.DeleteFunc(owned(want), func(name string) bool { return !r.state.Has(name) || sources[name] }))
 	return r.result(want)
 }
 

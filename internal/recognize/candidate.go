@@ -45,8 +45,8 @@ func (n naming) isLike(exchange delay.Format) bool {
 	return exchange == n.format || n.base != delay.DefaultBase && strings.HasPrefix(string(n.format), string(exchange))
 }
 
-// namings are those by which a queue can have the name, the likeliest first.
-func namings(name string, at place) (all []naming) {
+// namingsOf are those by which a queue can have the name, the likeliest first.
+func namingsOf(name string, at place) (all []naming) {
 	for _, f := range exchangeFormats(name, at.level) {
 		if at.digit < delay.DefaultBase {
 			all = append(all, naming{f, delay.DefaultBase})
@@ -61,7 +61,8 @@ func namings(name string, at place) (all []naming) {
 // candidates follow the bindings from the entry down to the delivery exchange. Where they are damaged, the next
 // exchange is looked for by its name. There is a candidate for each way to read the names of most queues.
 func (o *objects) candidates(levels int, exchanges delay.Format) (candidates []*candidate) {
-	c := candidate{objects: o, levels: levels, exchanges: exchanges, hops: make([][]hop, levels), ends: map[string]int{}}
+	c := candidate{objects: o, levels: levels, exchanges: exchanges, hops: make([][]hop, levels),
+		ends: map[string]int{}}
 	waits := false
 	for level, next := levels-1, levels-1; level >= 0 && c.contradiction == nil; level-- {
 		if level <= next || !waits {
@@ -69,23 +70,7 @@ func (o *objects) candidates(levels int, exchanges delay.Format) (candidates []*
 			waits = waits || slices.ContainsFunc(c.hops[level], func(h hop) bool { return h.Digit > 0 })
 		}
 	}
-	var all []naming
-	fitting, lowest := map[naming]int{}, map[naming]int{}
-	for level, hops := range slices.Backward(c.hops) {
-		for _, h := range hops {
-			at := place{level - h.Zeros, h.Digit}
-			if h.Digit == 0 || at.level < 0 || !c.hasLevels(h) {
-				continue
-			}
-			for _, n := range namings(h.to, at) {
-				if fitting[n]++; fitting[n] == 1 {
-					all = append(all, n)
-					lowest[n] = min(n.base, delay.DefaultBase+1)
-				}
-				lowest[n] = max(lowest[n], h.Digit+1)
-			}
-		}
-	}
+	all, fitting, lowest := c.namings()
 	for _, n := range most(all, func(n naming) int { return fitting[n] }) {
 		of := c
 		of.queues, of.lowest, of.ends = n, lowest[n], maps.Clone(c.ends)
@@ -96,6 +81,27 @@ func (o *objects) candidates(levels int, exchanges delay.Format) (candidates []*
 		return []*candidate{&c}
 	}
 	return candidates
+}
+
+// namings are those that fit some queue to which keys lead, how many each of them fits, and the lowest base that has
+// the digits.
+func (c *candidate) namings() (all []naming, fitting, lowest map[naming]int) {
+	fitting, lowest = map[naming]int{}, map[naming]int{}
+	for level, hops := range slices.Backward(c.hops) {
+		for _, h := range hops {
+			at := place{level - h.Zeros, h.Digit}
+			if h.Digit == 0 || at.level < 0 || !c.hasLevels(h) {
+				continue
+			}
+			for _, n := range namingsOf(h.to, at) {
+				if fitting[n]++; fitting[n] == 1 {
+					all = append(all, n)
+				}
+				lowest[n] = max(lowest[n], min(n.base, delay.DefaultBase+1), h.Digit+1)
+			}
+		}
+	}
+	return all, fitting, lowest
 }
 
 // contradict notes the first reason why there is no such cascade.

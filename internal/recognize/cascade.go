@@ -11,6 +11,15 @@ const errNoHops notThis = "it has no binding like that of a cascade's top level,
 
 // cascade is the one whose entry the exchange is, as its own bindings show.
 func (o *objects) cascade(entry string) (delay.Cascade, error) {
+	found, known := o.cascades[entry]
+	if !known {
+		found.Cascade, found.err = o.readCascade(entry)
+		o.cascades[entry] = found
+	}
+	return found.Cascade, found.err
+}
+
+func (o *objects) readCascade(entry string) (delay.Cascade, error) {
 	if err := o.checkEntry(entry); err != nil {
 		return delay.Cascade{}, err
 	}
@@ -32,15 +41,12 @@ func (o *objects) cascade(entry string) (delay.Cascade, error) {
 // cascadeBelow is the one whose entry is missing, or shows nothing, as long as the exchange below proves it. Otherwise
 // the error is the given one.
 func (o *objects) cascadeBelow(entry string, missing error) (delay.Cascade, error) {
-	c, err := o.likeliest(entry)
-	if err != nil || !c.provesEntry() {
-		return delay.Cascade{}, missing
+	if c, err := o.likeliest(entry); err == nil && c.provesEntry() {
+		if found, err := c.cascade(); err == nil {
+			return found, nil
+		}
 	}
-	found, err := c.cascade()
-	if err != nil {
-		return found, missing
-	}
-	return found, nil
+	return delay.Cascade{}, missing
 }
 
 // provesEntry tells whether the highest exchange that shows something can be below no other entry. Two queues agree,
@@ -63,8 +69,8 @@ func (c *candidate) provesEntry() bool {
 	return c.isProven() && !slices.ContainsFunc(formats, other) && c.objects.entryAbove(below) == ""
 }
 
-// likeliest is the candidate that most of the bindings fit and most of the queues agree with, of all ways to read the
-// name of the entry. It reads queues for as long as there is a doubt.
+// likeliest is one of all ways to read the name of the entry. Most of the bindings fit it, and most of the queues agree
+// with it. It reads queues for as long as there is a doubt.
 func (o *objects) likeliest(entry string) (*candidate, error) {
 	var all []*candidate
 	for levels := delay.MaxLevels; levels > 0; levels-- {
@@ -80,7 +86,7 @@ func (o *objects) likeliest(entry string) (*candidate, error) {
 		return nil, all[0].contradiction
 	}
 	best, rival := all[0], all[0].rival(all)
-	for i, more := 0, true; more && (rival != nil || !(best.isProven() && best.end() != "")); i++ {
+	for i, more := 0, true; more && (rival != nil || !best.isProven() || best.end() == ""); i++ {
 		more = false
 		for _, c := range all {
 			more = c.poll(i) || more

@@ -28,10 +28,17 @@ type objects struct {
 	bindings func(exchange string) []topology.Binding
 	policies func() []topology.Policy
 	failure  error
+	// cascades are those that were looked for, by their entries.
+	cascades map[string]foundCascade
+}
+
+type foundCascade struct {
+	delay.Cascade
+	err error
 }
 
 func newObjects(ctx context.Context, look Lookup, vhost string) *objects {
-	o := &objects{vhost: vhost}
+	o := &objects{vhost: vhost, cascades: map[string]foundCascade{}}
 	o.exchange = once(o, func(name string) (topology.Exchange, error) {
 		e, _, err := look.Exchange(ctx, name)
 		return e, err

@@ -66,7 +66,7 @@ func (c *candidate) poll(i int) bool {
 	return true
 }
 
-// inspect reads off a queue what it tells in each base that it fits, or what keeps it from being like that of the place.
+// inspect reads off a queue what it tells in each base that it fits, or why it is not like that of the place.
 func (c *candidate) inspect(at place, q topology.Queue) (says []shown, wrong string) {
 	to, ttl, highest := q.DeadLetterExchange(), q.TTLMillis(), c.queues.base
 	if c.levels == 1 {

@@ -5,8 +5,9 @@
 // has. LeadsTo, Delays and LevelsOf tell where messages go.
 //
 // The keys of the bindings give the number of levels, the queues give times and arguments, and names give their format
-// alone. Each way to read a name is a candidate, and the first one is taken that the objects agree with. Missing and
-// damaged objects do no harm as long as the rest determines them: the result expands to the cascade as it should be.
+// alone. Each way to read the names is a candidate, and the one is taken that most bindings and queues agree with.
+// Missing and damaged objects do no harm as long as the rest determines them: the result expands to the cascade as it
+// should be.
 //
 // The package is pure: it reads by a Lookup, as few objects as possible, and writes nothing.
 package recognize

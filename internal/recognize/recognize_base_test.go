@@ -85,6 +85,11 @@ func TestRecognizeDamagedBase(t *testing.T) {
 		})},
 		{"the higher digit of a ternary cascade is missing", ternary,
 			keep(func(_, digit int) bool { return digit < 2 })},
+		{"the highest digit of a single level is not bound",
+			delay.Config{Name: "t", Base: 3, Levels: 1, CreateDeliveryExchange: true},
+			func(there topology.Topology) {
+				unbind(there, func(b topology.Binding) bool { return b.Destination == "t.delay-00-2" })
+			}},
 		{"some digits of a single level are missing", single, keep(func(_, digit int) bool { return digit > 7 })},
 		{"a TTL is wrong", full, change("t.delay-07-1", "x-message-ttl", int64(10_000))},
 		{"a TTL of a single level is wrong", single, change("t.delay-00-1", "x-message-ttl", int64(7))},

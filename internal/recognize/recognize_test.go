@@ -102,6 +102,7 @@ func TestRecognizePadding(t *testing.T) {
 		{"%d levels", 12, "%d levels"},
 		{"%02d in 16", 17, "%02d in 16"},
 		{"100%%%d", 11, "100%%%d"},
+		{"t%d-v1", 1, "t%d-v1"},
 	} {
 		for _, lookahead := range []int{1, test.levels} {
 			c := delay.Config{

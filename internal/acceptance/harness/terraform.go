@@ -18,7 +18,7 @@ var Providers = map[string]func() (tfprotov6.ProviderServer, error){
 
 // NewProvider is a provider that does not wait until new queues are durable: see TestKilledNode for one that does.
 func NewProvider() (tfprotov6.ProviderServer, error) {
-	return provider.NewServer("test", provider.BindAtOnce)
+	return provider.NewServer("test", provider.BindAtOnce), nil
 }
 
 // ExpectEmptyPlan checks that nothing is planned.

@@ -1,6 +1,6 @@
-// Package connection is what resources, data sources and list resources get from the provider when it is configured:
-// the client of the broker, the engine, and what one plan has noted so far. The provider makes a Connection. The others
-// embed Configured, and ask IsKnown.
+// Package connection has the way to the broker. Resources, data sources and list resources get a Connection from the
+// provider when it is configured. It has the client, the engine, and the notes of a plan. They embed Configured, and
+// ask IsKnown.
 package connection
 
 import (
@@ -34,6 +34,7 @@ func (c *Connection) IsKnown() bool { return c != nil && c.Client != nil }
 // Configured is what resources and list resources have in common.
 type Configured struct{ Connection *Connection }
 
+// Configure takes what the provider hands over.
 func (c *Configured) Configure(_ context.Context, req resource.ConfigureRequest, _ *resource.ConfigureResponse) {
 	c.Connection, _ = req.ProviderData.(*Connection)
 }

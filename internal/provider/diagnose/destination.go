@@ -8,9 +8,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/path"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
@@ -34,79 +32,44 @@ func (d Destination) String() string {
 
 // Explain turns all faults of a destination into diagnostics. The verb is the intended action.
 func (d Destination) Explain(verb string, err error) diag.Diagnostics {
-	var (
-		list       engine.Errors
-		held       *engine.HeldError
-		wanted     *engine.WantedError
-		delivery   *engine.DeliveryError
-		missing    *engine.MissingError
-		misnamed   *engine.MisnamedError
-		exists     *engine.ExistsError
-		notVacant  *engine.NotVacantError
-		notEmpty   *drain.NotEmptyError
-		unfinished *engine.UnfinishedError
-		limited    *engine.LimitError
-		levels     *engine.LevelsError
-		overdue    *engine.LosesOverdueError
-	)
-	var diags diag.Diagnostics
-	switch {
-	case err == nil:
-	case errors.As(err, &list):
-		for _, each := range list {
-			diags.Append(d.Explain(verb, each)...)
-		}
-	case errors.As(err, &held):
-		for object, who := range held.By {
-			diags.Append(ofAnother(object, who))
-		}
-	case errors.As(err, &wanted):
-		for object, who := range wanted.By {
-			diags.Append(wantedByAnother(object, who))
-		}
-	case errors.As(err, &delivery):
-		diags.Append(d.unusable(delivery))
-	case errors.As(err, &missing):
-		diags.Append(d.missing(missing))
-	case errors.As(err, &misnamed):
-		diags.Append(Misnaming{d.Vhost, "a cascade or ladder"}.Explain(misnamed))
-	case errors.As(err, &exists):
-		diags.Append(d.existing())
-	case errors.As(err, &notVacant) && errors.As(notVacant.Err, &notEmpty):
-		diags.Append(d.onTheirWay(verb, notEmpty, notVacant.Gone))
-	case errors.As(err, &unfinished) && unfinished.Undo != nil:
-		diags.Append(d.unfinished(verb, unfinished))
-	case errors.As(err, &limited):
-		diags.Append(d.Limited(limited.Limit)...)
-	case errors.As(err, &levels):
-		own, _ := recognize.Destination(d.Vhost, d.Binding)
-		diags.Append(OtherLevels(own, levels.There)...)
-	case errors.As(err, &overdue):
-		diags.Append(d.losesOverdue())
-	default:
-		diags.Append(d.Failed(verb, err))
-	}
-	return diags
+	return explain(err, func(err error) diag.Diagnostic { return d.Failed(verb, err) },
+		whenever(ofAnother), whenever(wantedByAnother), when(d.unusable), when(d.missing),
+		when(Misnaming{d.Vhost, "a cascade or ladder"}.Explain),
+		when(d.existing),
+		when(func(e *engine.NotVacantError) diag.Diagnostic { return d.onTheirWay(verb, e) }),
+		when(func(e *engine.UnfinishedError) diag.Diagnostic { return d.unfinished(verb, e) }),
+		whenever(func(e *engine.LimitError) diag.Diagnostics { return d.Limited(e.Limit) }),
+		whenever(func(e *engine.LevelsError) diag.Diagnostics {
+			own, _ := recognize.Destination(d.Vhost, d.Binding)
+			return OtherLevels(own, e.There)
+		}),
+		when(d.losesOverdue))
 }
 
 // Failed says which operation on the destination an error ended.
 func (d Destination) Failed(verb string, err error) diag.Diagnostic {
-	return Failed(verb, "destination", d.String(), err)
+	return failed(verb, "destination", d.String(), err)
 }
 
-// ofAnother is for a binding that another resource has taken or keeps.
-func ofAnother(object claims.Object, who string) diag.Diagnostic {
-	return diag.NewErrorDiagnostic("Binding belongs to another resource", fmt.Sprintf(
-		"Nothing was written. The %s in vhost %q belongs to another resource of this configuration: %s. "+
-			"Two destinations cannot have one binding: change or remove one of them. If that one is to lose it, "+
-			"apply again; a moved block spares the detour.", object.Name, object.Vhost, who))
+// ofAnother is for bindings that another resource has taken or keeps.
+func ofAnother(err *engine.HeldError) (diags diag.Diagnostics) {
+	for object, who := range err.By {
+		diags.Append(Error("Binding belongs to another resource",
+			"Nothing was written. The %s in vhost %q belongs to another resource of this configuration: %s. Two "+
+				"destinations cannot have one binding: change or remove one of them. If that one is to lose it, apply "+
+				"again; a moved block spares the detour.", object.Name, object.Vhost, who))
+	}
+	return diags
 }
 
-// wantedByAnother is for a binding that is to go, and that another resource has asked for in vain.
-func wantedByAnother(object claims.Object, who string) diag.Diagnostic {
-	return diag.NewErrorDiagnostic("Binding is declared elsewhere", fmt.Sprintf(
-		"The %s in vhost %q stays, because another resource of this configuration has asked for it: %s. %s",
-		object.Name, object.Vhost, who, ifItMoved))
+// wantedByAnother is for bindings that are to go, and that another resource has asked for in vain.
+func wantedByAnother(err *engine.WantedError) (diags diag.Diagnostics) {
+	for object, who := range err.By {
+		diags.Append(Error("Binding is declared elsewhere",
+			"The %s in vhost %q stays, because another resource of this configuration has asked for it: %s. %s",
+			object.Name, object.Vhost, who, ifItMoved))
+	}
+	return diags
 }
 
 // ifItMoved are the ways out for a binding that passes from one resource of the configuration to another.
@@ -119,21 +82,21 @@ const declareFirst = "Declare it first: refer to the resource that declares it, 
 // unusable is for a delivery exchange that is missing or of another type.
 func (d Destination) unusable(err *engine.DeliveryError) diag.Diagnostic {
 	if err.Missing {
-		return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange does not exist",
-			fmt.Sprintf("There is no exchange %q in vhost %q. %s", err.Exchange, d.Vhost, declareFirst))
+		return ErrorOn("delivery_exchange", "Delivery exchange does not exist",
+			"There is no exchange %q in vhost %q. %s", err.Exchange, d.Vhost, declareFirst)
 	}
-	return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Delivery exchange has the wrong type",
-		fmt.Sprintf("Exchange %q in vhost %q is of type %q. It has to be a topic exchange, such as that of a cascade: "+
-			"addresses are matched behind the digits of the routing key.", err.Exchange, d.Vhost, err.Type))
+	return ErrorOn("delivery_exchange", "Delivery exchange has the wrong type",
+		"Exchange %q in vhost %q is of type %q. It has to be a topic exchange, such as that of a cascade: addresses "+
+			"are matched behind the digits of the routing key.", err.Exchange, d.Vhost, err.Type)
 }
 
 // missing is for a queue or exchange that is to get the messages.
 func (d Destination) missing(err *engine.MissingError) diag.Diagnostic {
 	kind := string(err.Type)
-	return diag.NewAttributeErrorDiagnostic(path.Root(kind), Title(kind)+" does not exist",
-		fmt.Sprintf("There is no %s %q in vhost %q. This provider declares none: an application does, or "+
-			"rabbitmq_%s of the cyrilgdn/rabbitmq provider, see the guide \"Beside another RabbitMQ provider\". %s",
-			kind, err.Name, d.Vhost, kind, declareFirst))
+	return ErrorOn(kind, title(kind)+" does not exist",
+		"There is no %s %q in vhost %q. This provider declares none: an application does, or rabbitmq_%s of the "+
+			"cyrilgdn/rabbitmq provider, see the guide \"Beside another RabbitMQ provider\". %s", kind, err.Name,
+		d.Vhost, kind, declareFirst)
 }
 
 // Misnaming says that a name of a destination is that of a part of a cascade or ladder.
@@ -148,81 +111,103 @@ func (m Misnaming) Explain(err *engine.MisnamedError) diag.Diagnostic {
 	b := err.Binding
 	switch err.Misnaming {
 	case engine.DelaysBehind:
-		return diag.NewAttributeErrorDiagnostic(path.Root("delivery_exchange"), "Not a delivery exchange", fmt.Sprintf(
+		return ErrorOn("delivery_exchange", "Not a delivery exchange",
 			"Exchange %q in vhost %q leads into the delay queues of %s. A queue that is bound there gets messages "+
-				"before their time. Give the attribute delivery_exchange.", b.Source, m.Vhost, m.Of))
+				"before their time. Give the attribute delivery_exchange.", b.Source, m.Vhost, m.Of)
 	case engine.IsDelayQueue:
-		return diag.NewAttributeErrorDiagnostic(path.Root("queue"), "Not a queue for delivered messages", fmt.Sprintf(
-			"Queue %q in vhost %q is one of the delay queues of %s: nothing stays in it, nor may anybody consume from "+
-				"it. Give the queue of an application.", b.Destination, m.Vhost, m.Of))
+		return ErrorOn("queue", "Not a queue for delivered messages",
+			"Queue %q in vhost %q is one of the delay queues of %s: nothing stays in it, nor may anybody consume "+
+				"from it. Give the queue of an application.", b.Destination, m.Vhost, m.Of)
 	default:
-		return diag.NewAttributeErrorDiagnostic(path.Root("exchange"), "Messages would go in circles", fmt.Sprintf(
+		return ErrorOn("exchange", "Messages would go in circles",
 			"Exchange %q in vhost %q leads into the delay queues of %s, which ends in exchange %q. Messages that it "+
-				"gets from there would come back. Give another exchange.", b.Destination, m.Vhost, m.Of, b.Source))
+				"gets from there would come back. Give another exchange.", b.Destination, m.Vhost, m.Of, b.Source)
 	}
 }
 
 // OtherLevels warns of a destination that is made for another number of levels than any that is there.
 func OtherLevels(d delay.Destination, there map[int]bool) diag.Diagnostics {
-	var diags diag.Diagnostics
 	if d.Match != delay.Exact || d.Levels == 0 || len(there) == 0 || there[d.Levels] {
-		return diags
+		return nil
 	}
 	var texts []string
 	for _, levels := range slices.Sorted(maps.Keys(there)) {
 		texts = append(texts, fmt.Sprint(levels))
 	}
-	diags.AddAttributeWarning(path.Root("levels"), "Levels are not those of the cascade", fmt.Sprintf(
-		"The cascades and ladders that end in exchange %q in vhost %q have this number of levels: %s. The destination "+
-			"has levels = %d. Its key matches none of the messages for %q, so that they are unroutable. Give the "+
-			"attribute levels of the cascade.",
-		d.DeliveryExchange, d.Vhost, strings.Join(texts, ", "), d.Levels, d.Address))
-	return diags
+	return diag.Diagnostics{WarningOn("levels", "Levels are not those of the cascade",
+		"The cascades and ladders that end in exchange %q in vhost %q have this number of levels: %s. The "+
+			"destination has levels = %d. Its key matches none of the messages for %q, so that they are unroutable. "+
+			"Give the attribute levels of the cascade.", d.DeliveryExchange, d.Vhost, strings.Join(texts, ", "),
+		d.Levels, d.Address)}
+}
+
+// PlannedTwice is for a second new destination of a plan with the same binding.
+func (d Destination) PlannedTwice() diag.Diagnostic {
+	return Error("Binding is planned twice",
+		"The %s is planned twice: another resource of this configuration is to make it, too. Two destinations cannot "+
+			"have one binding: change or remove one of them.", d)
+}
+
+// Moves warns of the messages that nobody takes once another binding is in its place.
+func (d Destination) Moves(to topology.Binding, address string) diag.Diagnostic {
+	var changes []string
+	from := ""
+	if to.Source != d.Binding.Source {
+		changes = append(changes, fmt.Sprintf("the delivery exchange changes from %q to %q", d.Binding.Source,
+			to.Source))
+		from = fmt.Sprintf(" that arrive at exchange %q", d.Binding.Source)
+	}
+	if to.RoutingKey != d.Binding.RoutingKey {
+		changes = append(changes, fmt.Sprintf("the key changes from %q to %q", d.Binding.RoutingKey, to.RoutingKey))
+	}
+	return Warning("Messages on their way may become unroutable",
+		"%s. Messages for the address %q%s, if some are on their way or still published, are then unroutable unless "+
+			"something else is bound for them. To move publishers without that, add a second destination, and remove "+
+			"this one when nobody uses it any more.", title(strings.Join(changes, ", and ")), address, from)
 }
 
 // existing is for a binding that is there already.
-func (d Destination) existing() diag.Diagnostic {
-	return diag.NewErrorDiagnostic("Binding exists already", fmt.Sprintf("Nothing was written. There is a %s. If "+
-		"nobody else owns it, set adopt = true to take it over, or import it:\n\n%s\n\n%s",
-		d, WaysToImport("destination", importid.Binding(d.Vhost, d.Binding)), ifItMoved))
+func (d Destination) existing(*engine.ExistsError) diag.Diagnostic {
+	return Error("Binding exists already",
+		"Nothing was written. There is a %s. If nobody else owns it, set adopt = true to take it over, or import "+
+			"it:\n\n%s\n\n%s", d, WaysToImport("destination", importid.Binding(d.Vhost, d.Binding)), ifItMoved)
 }
 
 // onTheirWay says what waits, and the ways out.
-func (d Destination) onTheirWay(
-	verb string, err *drain.NotEmptyError, gone []topology.Binding,
-) diag.Diagnostic {
-	lines := make([]string, len(err.Queues))
-	for i, q := range err.Queues {
-		lines[i] = fmt.Sprintf("queue %q: %s", q.Name, q.Text())
+func (d Destination) onTheirWay(verb string, err *engine.NotVacantError) diag.Diagnostic {
+	notEmpty, ok := errors.AsType[*drain.NotEmptyError](err.Err)
+	if !ok {
+		return nil
 	}
-	stand := make([]string, len(gone))
-	for i, b := range gone {
+	stand := make([]string, len(err.Gone))
+	for i, b := range err.Gone {
 		stand[i] = engine.BindingObject(d.Vhost, b).Name
 	}
 	waited, longer := "", "drain_timeout, which makes it wait for them"
 	if d.Options.Guard.Drain > 0 {
 		waited, longer = " after "+plaintext.Duration(d.Options.Guard.Drain), "a longer drain_timeout"
 	}
-	return diag.NewErrorDiagnostic("Messages are on their way", fmt.Sprintf(
-		"The destination was not %s, and nothing is unbound. In vhost %q this stands:\n\n  %s\n\n"+
-			"Messages that wait for a delivery there may be for its address: nobody can tell without reading them. "+
-			"These wait%s:\n\n  %s\n\n"+
-			"Wait until they are delivered, and try again. Or first apply %s. Or first apply force_destroy = true, "+
-			"which unbinds at once: messages that then arrive for the address have no way on. Where messages are "+
-			"always on their way, only force_destroy helps.",
-		past(verb), d.Vhost, strings.Join(stand, "\n  "), waited,
-		strings.Join(lines, "\n  "), longer))
+	return Error("Messages are on their way",
+		"The destination was not %s, and nothing is unbound. In vhost %q this stands:\n\n  %s\n\nMessages that wait "+
+			"for a delivery there may be for its address: nobody can tell without reading them. These wait%s:\n\n  "+
+			"%s\n\nWait until they are delivered, and try again. Or first apply %s. Or first apply force_destroy = "+
+			"true, which unbinds at once: messages that then arrive for the address have no way on. Where messages "+
+			"are always on their way, only force_destroy helps.", past(verb), d.Vhost, listed(stand), waited,
+		listed(depths(notEmpty)), longer)
 }
 
 // unfinished is for a binding that may be there although it could not be made.
 func (d Destination) unfinished(verb string, err *engine.UnfinishedError) diag.Diagnostic {
+	if err.Undo == nil {
+		return nil
+	}
 	stays := "The %s may still be there. It stays in the state, marked as tainted: the next apply removes it and " +
 		"creates it anew."
 	if verb == "update" {
 		stays = "The %s may be there, besides the one before or in its place. It stays in the state as one of " +
 			"leftover_bindings: the next apply goes on from there, whatever the configuration is then."
 	}
-	return withMore(d.Failed(verb, err.Err), notTakenBack(err.Err, err.Undo)+"\n\n"+fmt.Sprintf(stays, d))
+	return withMore(d.Failed(verb, err.Err), "%s\n\n%s", notTakenBack(err.Err, err.Undo), fmt.Sprintf(stays, d))
 }
 
 // ExplainAll turns what a change has met into diagnostics, after its error.
@@ -235,33 +220,28 @@ func (d Destination) ExplainAll(verb string, problems []engine.Problem, err erro
 }
 
 // losesOverdue warns of a quorum queue behind classic delay queues.
-func (d Destination) losesOverdue() diag.Diagnostic {
-	return diag.NewAttributeWarningDiagnostic(path.Root("queue"),
-		fmt.Sprintf("Queue %q loses overdue messages at restarts", d.Binding.Destination), fmt.Sprintf(
-			"Quorum queue %q in vhost %q is behind classic delay queues, those of exchange %q. Some of the messages "+
-				"that fall due while a node restarts are lost, at every restart. Classic queues hand a message on at "+
-				"most once, and a quorum queue takes none before it has a leader. Use a cascade of quorum queues, or "+
-				"bind a classic queue.",
-			d.Binding.Destination, d.Vhost, d.Binding.Source))
+func (d Destination) losesOverdue(*engine.LosesOverdueError) diag.Diagnostic {
+	return WarningOn("queue", fmt.Sprintf("Queue %q loses overdue messages at restarts", d.Binding.Destination),
+		"Quorum queue %q in vhost %q is behind classic delay queues, those of exchange %q. Some of the messages that "+
+			"fall due while a node restarts are lost, at every restart. Classic queues hand a message on at most "+
+			"once, and a quorum queue takes none before it has a leader. Use a cascade of quorum queues, or bind a "+
+			"classic queue.", d.Binding.Destination, d.Vhost, d.Binding.Source)
 }
 
 // Limited warns of a destination that refuses messages when it is full.
 func (d Destination) Limited(limit string) diag.Diagnostics {
-	var diags diag.Diagnostics
-	if limit != "" {
-		diags.AddAttributeWarning(path.Root("queue"), "Destination refuses messages when it is full", fmt.Sprintf(
-			"Queue %q in vhost %q refuses messages when it is full: %s. A cascade of quorum queues offers a refused "+
-				"message again three to six minutes later. 32 refused messages keep all others from leaving the same "+
-				"delay queue, whatever their destination. A cascade of classic queues loses refused messages. Let the "+
-				"queue take all messages, or give it a cascade of its own.", d.Binding.Destination, d.Vhost,
-			limit))
+	if limit == "" {
+		return nil
 	}
-	return diags
+	return diag.Diagnostics{WarningOn("queue", "Destination refuses messages when it is full",
+		"Queue %q in vhost %q refuses messages when it is full: %s. A cascade of quorum queues offers a refused "+
+			"message again three to six minutes later. 32 refused messages keep all others from leaving the same "+
+			"delay queue, whatever their destination. A cascade of classic queues loses refused messages. Let "+
+			"the queue take all messages, or give it a cascade of its own.", d.Binding.Destination, d.Vhost, limit)}
 }
 
 // Overlaps say who else takes messages of this destination, or which messages of others it takes.
 func (d Destination) Overlaps(there []topology.Binding) diag.Diagnostics {
-	var diags diag.Diagnostics
 	own, _ := recognize.Destination(d.Vhost, d.Binding)
 	var lines []string
 	for _, overlap := range delay.Overlaps(2, d.Binding, topology.NewBindings(there...).Sorted()) {
@@ -274,25 +254,23 @@ func (d Destination) Overlaps(there []topology.Binding) diag.Diagnostics {
 				overlap.Address))
 		}
 	}
-	if len(lines) > 0 {
-		diags.AddWarning("Destinations take the same messages", fmt.Sprintf("This concerns the %s. Each of them gets "+
-			"a copy of such a message:\n\n  %s\n\n"+
-			"With match = \"exact\" a destination takes the messages for its own address only.", d,
-			strings.Join(AtMost(lines), "\n  ")))
+	if len(lines) == 0 {
+		return nil
 	}
-	return diags
+	return diag.Diagnostics{Warning("Destinations take the same messages",
+		"This concerns the %s. Each of them gets a copy of such a message:\n\n  %s\n\nWith match = \"exact\" a "+
+			"destination takes the messages for its own address only.", d, listed(atMost(lines)))}
 }
 
 // LeftBehind warns of what updates that broke off have left beside the binding.
 func (d Destination) LeftBehind(leftovers []topology.Binding) diag.Diagnostics {
-	var diags diag.Diagnostics
-	if len(leftovers) > 0 {
-		diags.AddAttributeWarning(path.Root("leftover_bindings"), "Update is not finished", fmt.Sprintf(
-			"Besides the %s, an update that broke off has left these bindings, which get messages, too:\n\n  %s\n\n"+
-				"The next apply removes those that the configuration does not ask for.",
-			d, strings.Join(importid.Bindings(d.Vhost, leftovers), "\n  ")))
+	if len(leftovers) == 0 {
+		return nil
 	}
-	return diags
+	return diag.Diagnostics{WarningOn("leftover_bindings", "Update is not finished",
+		"Besides the %s, an update that broke off has left these bindings, which get messages, too:\n\n  "+
+			"%s\n\nThe next apply removes those that the configuration does not ask for.", d,
+		listed(importid.Bindings(d.Vhost, leftovers)))}
 }
 
 // NotFound lists the bindings that the destination has instead.

@@ -1,6 +1,6 @@
 // Package diagnose has the texts of all errors and warnings. An error of another package goes in, or what a refresh has
 // found, and diagnostics come out. Call the methods of a Subject, which is a cascade or ladder, or of a Destination.
-// Overhaul is for a replacement or rebuild in a plan. What concerns none of them is a function, such as Failed.
+// Overhaul is for a replacement or rebuild in a plan. What concerns none of them is a function, such as Error.
 package diagnose
 
 import (
@@ -13,22 +13,97 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
 
-// Failed has the kind in its summary, and what exactly it concerns in its detail.
-func Failed(verb, kind, what string, err error) diag.Diagnostic {
-	var described rabbit.Described
-	if errors.As(err, &described) {
-		return diag.NewErrorDiagnostic(described.Summary(), fmt.Sprintf("Could not %s the %s.\n\n%s", verb, what,
-			described.Detail()))
-	}
-	return diag.NewErrorDiagnostic(fmt.Sprintf("Could not %s the %s", verb, kind), fmt.Sprintf("%s: %s", what, err))
+// Error is an error, with the detail as a format. Nothing in it is a command to a terminal or to a CI system. Names are
+// quoted, and a broker's words are plain before. This is for a place where that was forgotten, and for names that
+// Terraform may put at the beginning of a line.
+func Error(summary, detail string, args ...any) diag.Diagnostic {
+	return diag.NewErrorDiagnostic(wash(summary, detail, args))
 }
 
-// withMore adds to what an error says.
-func withMore(d diag.Diagnostic, text string) diag.Diagnostic {
-	return diag.NewErrorDiagnostic(d.Summary(), d.Detail()+"\n\n"+text)
+// ErrorOn is an error on an attribute.
+func ErrorOn(attribute, summary, detail string, args ...any) diag.Diagnostic {
+	return diag.WithPath(path.Root(attribute), Error(summary, detail, args...))
+}
+
+// Warning is likewise a warning.
+func Warning(summary, detail string, args ...any) diag.Diagnostic {
+	return diag.NewWarningDiagnostic(wash(summary, detail, args))
+}
+
+// WarningOn is a warning on an attribute.
+func WarningOn(attribute, summary, detail string, args ...any) diag.Diagnostic {
+	return diag.WithPath(path.Root(attribute), Warning(summary, detail, args...))
+}
+
+func wash(summary, detail string, args []any) (string, string) {
+	return plaintext.Line(summary), plaintext.Lines(fmt.Sprintf(detail, args...))
+}
+
+// explain turns each error into the first words that fit, else into the words for all other errors.
+func explain(err error, otherwise func(error) diag.Diagnostic, all ...words) diag.Diagnostics {
+	if err == nil {
+		return nil
+	}
+	var diags diag.Diagnostics
+	if list, ok := errors.AsType[engine.Errors](err); ok {
+		for _, each := range list {
+			diags.Append(explain(each, otherwise, all...)...)
+		}
+		return diags
+	}
+	for _, words := range all {
+		if diags = words(err); len(diags) > 0 {
+			return diags
+		}
+	}
+	return diag.Diagnostics{otherwise(err)}
+}
+
+// words are the texts for errors of one type, none if an error is of another.
+type words func(error) diag.Diagnostics
+
+func when[E error](say func(E) diag.Diagnostic) words {
+	return whenever(func(e E) diag.Diagnostics {
+		if d := say(e); d != nil {
+			return diag.Diagnostics{d}
+		}
+		return nil
+	})
+}
+
+// whenever is for an error that takes several diagnostics.
+func whenever[E error](say func(E) diag.Diagnostics) words {
+	return func(err error) diag.Diagnostics {
+		if e, ok := errors.AsType[E](err); ok {
+			return say(e)
+		}
+		return nil
+	}
+}
+
+// Invalid is for a value that an attribute cannot have. The error is a sentence without its end.
+func Invalid(attribute path.Path, err error) diag.Diagnostic {
+	return diag.WithPath(attribute, Error(fmt.Sprintf("Invalid %s", attribute), "%s.", err))
+}
+
+// failed has the kind in its summary, and what exactly it concerns in its detail.
+func failed(verb, kind, what string, err error) diag.Diagnostic {
+	var described rabbit.Described
+	if errors.As(err, &described) {
+		return Error(described.Summary(), "Could not %s the %s.\n\n%s", verb, what, described.Detail())
+	}
+	return Error(fmt.Sprintf("Could not %s the %s", verb, kind), "%s: %s", what, err)
+}
+
+// withMore adds a paragraph to what an error says.
+func withMore(d diag.Diagnostic, text string, args ...any) diag.Diagnostic {
+	return Error(d.Summary(), "%s\n\n%s", d.Detail(), fmt.Sprintf(text, args...))
 }
 
 // notTakenBack is said of an error after which more is there than before. The cause of both is said once.
@@ -41,42 +116,51 @@ func notTakenBack(err, undo error) string {
 
 const isNotTakenBack = "Some of the new objects could not be taken back"
 
-// NotConfigured is for a provider whose configuration is not known yet.
-func NotConfigured() diag.Diagnostic {
-	return diag.NewErrorDiagnostic("Provider not configured", "The provider's configuration holds values that are "+
-		"not known, so that the broker cannot be reached.")
+// NotConfigured is for a provider whose configuration is not known yet, and what therefore cannot be.
+func NotConfigured(therefore string, args ...any) diag.Diagnostic {
+	return Error("Provider not configured",
+		"The provider's configuration holds values that are not known, so that %s.", fmt.Sprintf(therefore, args...))
 }
 
 // NotReadable is the answer of a data source: what it returns has to be known, so Terraform has to ask later.
 func NotReadable() diag.Diagnostic {
-	return diag.NewErrorDiagnostic("Provider not configured", "The provider's configuration holds values that are "+
-		"not known before the apply, so that nothing can be read in the plan. "+
-		"Add depends_on to the data source, with the resources that these values come from: Terraform then reads it "+
-		"in the apply.")
+	return Error("Provider not configured",
+		"The provider's configuration holds values that are not known before the apply, so that nothing can be read "+
+			"in the plan. Add depends_on to the data source, with the resources that these values come from: "+
+			"Terraform then reads it in the apply.")
 }
 
-// NotImportable is the answer to an import.
-func NotImportable(kind string) diag.Diagnostic {
-	return diag.NewErrorDiagnostic("Provider not configured", fmt.Sprintf("The provider's configuration holds values "+
-		"that are not known, so that the %s cannot be read for the import.", kind))
+// NotListed says what could not be listed, in a vhost or at all.
+func NotListed(kind, vhost string, err error) diag.Diagnostic {
+	what := kind + "s"
+	if vhost != "" {
+		what += fmt.Sprintf(" of vhost %q", vhost)
+	}
+	return failed("list", kind+"s", what, err)
+}
+
+// NotListable is for an attribute of a list resource whose value is not known yet.
+func NotListable(kind, attribute string) diag.Diagnostic {
+	return Error(title(strings.ReplaceAll(attribute, "_", " "))+" not known",
+		"The value of %s is not known yet, so that no %ss can be listed.", attribute, kind)
 }
 
 // NotRefreshed warns in a refresh.
 func NotRefreshed(kind string) diag.Diagnostic {
-	return diag.NewWarningDiagnostic(Title(kind)+" not refreshed", fmt.Sprintf("The provider's configuration is not "+
-		"known yet, so the %s was not read and the plan is made from the state.", kind))
+	return Warning(title(kind)+" not refreshed",
+		"The provider's configuration is not known yet, so the %s was not read and the plan is made from the state.",
+		kind)
 }
 
 // ConfigErrors turns the faults of a configuration into errors on the attributes.
 func ConfigErrors(err error) diag.Diagnostics {
-	var diags diag.Diagnostics
-	var errs delay.Errors
-	if !errors.As(err, &errs) {
-		diags.AddError("Invalid configuration", err.Error())
-		return diags
+	errs, ok := errors.AsType[delay.Errors](err)
+	if !ok {
+		return diag.Diagnostics{Error("Invalid configuration", "%s", err)}
 	}
+	var diags diag.Diagnostics
 	for _, e := range errs {
-		diags.AddAttributeError(path.Root(e.Attribute), "Invalid "+e.Attribute, e.Error()+".")
+		diags.Append(Invalid(path.Root(e.Attribute), e))
 	}
 	return diags
 }
@@ -87,31 +171,43 @@ func OfState(diags diag.Diagnostics) diag.Diagnostics {
 	var moved diag.Diagnostics
 	for _, d := range diags {
 		if on, ok := d.(diag.DiagnosticWithPath); ok && d.Severity() == diag.SeverityError {
-			d = diag.NewErrorDiagnostic("Invalid value in the state", fmt.Sprintf("In the state, the attribute %s has "+
-				"no valid value: %s\n\n"+
-				"The configuration is not to blame: something else than this version of the provider wrote the state. "+
-				"Take the resource out of the state with terraform state rm, which leaves the broker as it is. Then "+
-				"import it again, by the ID that the page of the resource describes:\n\n%s", on.Path(), d.Detail(),
-				WaysToImport("<type>", "<import ID>")))
+			d = Error("Invalid value in the state",
+				"In the state, the attribute %s has no valid value: %s\n\nThe configuration is not to blame: "+
+					"something else than this version of the provider wrote the state. Take the resource out of the "+
+					"state with terraform state rm, which leaves the broker as it is. Then import it again, by the "+
+					"ID that the page of the resource describes:\n\n%s", on.Path(), d.Detail(),
+				WaysToImport("<type>", "<import ID>"))
 		}
 		moved.Append(d)
 	}
 	return moved
 }
 
+// depths say what waits in each queue.
+func depths(err *drain.NotEmptyError) []string {
+	lines := make([]string, len(err.Queues))
+	for i, q := range err.Queues {
+		lines[i] = fmt.Sprintf("queue %q: %s", q.Name, q.Text())
+	}
+	return lines
+}
+
+// listed are lines of a list.
+func listed(lines []string) string { return strings.Join(lines, "\n  ") }
+
 // mostObjects is how many objects a message lists.
 const mostObjects = 10
 
-// AtMost leaves out the surplus lines and says how many they are.
-func AtMost(lines []string) []string {
+// atMost leaves out the surplus lines and says how many they are.
+func atMost(lines []string) []string {
 	if more := len(lines) - mostObjects; more > 0 {
 		return append(slices.Clone(lines[:mostObjects]), fmt.Sprintf("and %d more", more))
 	}
 	return lines
 }
 
-// Title is the kind at the beginning of a sentence.
-func Title(kind string) string { return strings.ToUpper(kind[:1]) + kind[1:] }
+// title is the kind at the beginning of a sentence.
+func title(kind string) string { return strings.ToUpper(kind[:1]) + kind[1:] }
 
 // WaysToImport are the block and the command that import something. An ID holds nothing that has to be escaped in
 // either.

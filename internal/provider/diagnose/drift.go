@@ -39,11 +39,11 @@ func (d Destination) Gone(address string) diag.Diagnostics {
 const driftSummary = "Objects are not as declared"
 
 func drifted(what string, sentences []string) diag.Diagnostics {
-	var diags diag.Diagnostics
-	if len(sentences) > 0 {
-		// Terraform wraps a line unless it begins with a blank.
-		diags.AddWarning(driftSummary, fmt.Sprintf("The %s was changed outside Terraform, or an apply broke off:"+
-			"\n\n- %s", what, strings.Join(AtMost(sentences), "\n- ")))
+	if len(sentences) == 0 {
+		return nil
 	}
-	return diags
+	// Terraform wraps a line unless it begins with a blank.
+	return diag.Diagnostics{Warning(driftSummary,
+		"The %s was changed outside Terraform, or an apply broke off:\n\n- %s", what,
+		strings.Join(atMost(sentences), "\n- "))}
 }

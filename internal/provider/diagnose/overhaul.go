@@ -100,7 +100,7 @@ func (o Overhaul) Diagnostic() diag.Diagnostic {
 	paragraphs := []string{
 		fmt.Sprintf("The %s with entry exchange %q in vhost %q is %s, because %s.", o.Kind, o.Entry, o.Vhost, verb,
 			strings.Join(o.Because, " and ")),
-		WaitsNow(o.Waits) + " " + o.Fate(),
+		waitsNow(o.Waits) + " " + o.fate(),
 		o.publishers(),
 	}
 	if text := o.applications(); text != "" {
@@ -108,13 +108,13 @@ func (o Overhaul) Diagnostic() diag.Diagnostic {
 	}
 	if len(o.Inbound) > 0 {
 		paragraphs = append(paragraphs, "These bindings of others lead into it, and go with it. Whoever made them "+
-			"has to bind again:\n\n  "+strings.Join(AtMost(o.Inbound), "\n  "))
+			"has to bind again:\n\n  "+listed(atMost(o.Inbound)))
 	}
-	return diag.NewWarningDiagnostic(fmt.Sprintf("%s is %s", Title(o.Kind), verb), strings.Join(paragraphs, "\n\n"))
+	return Warning(fmt.Sprintf("%s is %s", title(o.Kind), verb), "%s", strings.Join(paragraphs, "\n\n"))
 }
 
-// WaitsNow says how many messages wait.
-func WaitsNow(waits *Waiting) string {
+// waitsNow says how many messages wait.
+func waitsNow(waits *Waiting) string {
 	const lagging = "by the last count, which may be some seconds old"
 	if waits == nil {
 		return "How many messages wait in it is not known without a refresh."
@@ -146,8 +146,8 @@ func messages(n int64) string {
 	return fmt.Sprintf("%d messages are", n)
 }
 
-// Fate is what becomes of messages that wait.
-func (o Overhaul) Fate() string {
+// fate is what becomes of messages that wait.
+func (o Overhaul) fate() string {
 	text := fateOf(o.Guard, o.Waits)
 	if o.Waits != nil && o.Waits.Parked.Messages > 0 {
 		switch {

@@ -5,23 +5,20 @@ package function
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/function"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 )
 
 // All are the functions. They are pure: none of them needs the provider to be configured.
 func All() []func() function.Function {
-	return []func() function.Function{
-		newRoutingKeyFunction, newParseRoutingKeyFunction, newBindingKeyFunction, newDestinationKeyFunction,
-		newMermaidFunction,
+	var all []func() function.Function
+	for _, f := range []pureFunction{routingKey, parseRoutingKey, bindingKey, destinationKey, mermaid} {
+		all = append(all, func() function.Function { return f })
 	}
+	return all
 }
 
 // pureFunction is a function of its arguments alone.
@@ -68,55 +65,4 @@ func (f pureFunction) explain(err error) *function.FuncError {
 		}
 	}
 	return function.NewArgumentFuncError(int64(position), wrong.Error())
-}
-
-// levelsParameter and scaleParameter mean the same wherever they occur.
-func levelsParameter() function.Parameter {
-	return function.Int64Parameter{
-		CustomType: tfvalue.WholeNumber{}, Name: "levels",
-		MarkdownDescription: fmt.Sprintf("Number of levels of the cascade, 1 to %d, as its attribute `levels` has it.",
-			delay.MaxLevels),
-	}
-}
-
-// scaleParameter stands for resolution and base, which are optional and therefore variadic: Terraform has no other
-// optional parameters. It makes a text of a number.
-func scaleParameter() function.Parameter {
-	return function.StringParameter{
-		Name: "resolution_and_base",
-		// Null is not allowed: OpenTofu 1.12 sends a null argument as nothing, which the framework cannot read.
-		MarkdownDescription: fmt.Sprintf("Resolution of the cascade, `1ms` or a multiple of it, and behind that its "+
-			"base, %d to %d. Both may be left out, and the base alone; then they are `1s` and `2`. Of a variable that "+
-			"may be `null`, write `var.resolution[*]...`.", delay.MinBase, delay.MaxBase),
-	}
-}
-
-// optionalScale reads the resolution and the base, if they are given behind so many other arguments.
-func optionalScale(others int, given []string) (base int, resolution time.Duration, err error) {
-	base, resolution = delay.DefaultBase, time.Second
-	if len(given) > 0 {
-		if resolution, err = tfvalue.ParseDuration("resolution", given[0]); err != nil {
-			return 0, 0, err
-		}
-	}
-	if len(given) > 1 {
-		if base, err = strconv.Atoi(given[1]); err != nil {
-			return 0, 0, function.NewArgumentFuncError(int64(others+1), fmt.Sprintf("base is %q; it can be %d to %d",
-				given[1], delay.MinBase, delay.MaxBase))
-		}
-	}
-	if len(given) > 2 {
-		return 0, 0, function.NewArgumentFuncError(int64(others+2),
-			"it is one too many: the last two arguments are resolution and base")
-	}
-	return base, resolution, nil
-}
-
-// scaleOf is the scale of so many levels, with the optional resolution and base behind so many other arguments.
-func scaleOf(levels int64, others int, given []string) (delay.Scale, error) {
-	base, resolution, err := optionalScale(others, given)
-	if err != nil {
-		return delay.Scale{}, err
-	}
-	return delay.NewScale(base, int(levels), resolution)
 }

@@ -1,4 +1,4 @@
-// Package importid writes and reads the IDs by which resources are imported: Entry and ParseEntry for a cascade or
+// Package importid writes and reads the IDs by which resources are imported. Entry and ParseEntry are for a cascade or
 // ladder, Binding and ParseBinding for a destination.
 package importid
 

@@ -36,7 +36,7 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 	return slices.Concat([]attribute[C]{
 		{
 			name: "vhost", value: tfvalue.DefaultVhost, alters: true,
-			field: text(func(c *C) *string { return of(c).vhost }, "a", "b"),
+			field: text(func(c *C) *string { return of(c).vhost }, "a"),
 			doc:   say("Virtual host. It has to exist. Default: `/`. A change replaces the KIND."),
 		},
 		{

@@ -90,7 +90,7 @@ type field[C any] struct {
 }
 
 // Those that make a field have its samples. Some of them pass every check, and give different objects. At least two
-// have to pass: one that stands twice may be the only one.
+// have to pass: one that stands twice may be the only one. Where no output depends on the value, there is one sample.
 
 // text is a field for a text.
 func text[C any, T ~string](of func(*C) *T, samples ...T) *field[C] {

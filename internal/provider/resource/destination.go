@@ -205,7 +205,7 @@ func leftovers(value attr.Value) (bindings []topology.Binding, diags diag.Diagno
 		text, _ := each.(types.String)
 		_, b, err := importid.ParseBinding(text.ValueString())
 		if err != nil {
-			diags.AddError("Unreadable state", fmt.Sprintf("leftover_bindings: %s", err))
+			diags.Append(diagnose.Error("Unreadable state", "leftover_bindings: %s", err))
 			continue
 		}
 		bindings = append(bindings, b)
@@ -335,18 +335,20 @@ func readDestination(
 	return &topology.Topology{Bindings: topology.NewBindings(append(left, d.Binding)...)}, nil, diags
 }
 
-// FindDestination is the destination that a binding is.
-func FindDestination(vhost string, b topology.Binding) (found Found, err error) {
-	d, err := recognize.Destination(vhost, b)
-	if err != nil {
-		return found, err
+// FindDestinations are the destinations among the bindings of a vhost. Others are left out.
+func FindDestinations(vhost string, bindings []topology.Binding) []Found {
+	var all []Found
+	for _, b := range bindings {
+		d, err := recognize.Destination(vhost, b)
+		if err != nil {
+			continue
+		}
+		if state, err := destinations.imported(d); err == nil {
+			x, diags := destinations.of(state)
+			all = append(all, Found{destinationName(x), destinations.identityOf(state), state.object(), diags})
+		}
 	}
-	state, err := destinations.imported(d)
-	if err != nil {
-		return found, err
-	}
-	x, _ := destinations.of(state)
-	return Found{destinationName(x), destinations.identityOf(state), state.object()}, nil
+	return all
 }
 
 func parseDestinationID(id string) (values, error) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -43,22 +42,14 @@ func leftBy(k *kind[delay.Destination], state, plan values) diag.Diagnostics {
 	if sameExchange && k.config(plan).TakesAll(k.config(state)) {
 		return diags
 	}
-	var changes []string
-	for _, each := range [][2]string{{"delivery exchange", "delivery_exchange"}, {"key", routingKey}} {
-		if before, after := state.text(each[1]), plan.text(each[1]); before != after {
-			changes = append(changes, fmt.Sprintf("the %s changes from %q to %q", each[0], before, after))
-		}
-	}
-	from := ""
-	if !sameExchange {
-		from = fmt.Sprintf(" that arrive at exchange %q", state.text("delivery_exchange"))
-	}
-	diags.AddWarning("Messages on their way may become unroutable", fmt.Sprintf(
-		"%s. Messages for the address %q%s, if some are on their way or still published, are then unroutable unless "+
-			"something else is bound for them. To move "+
-			"publishers without that, add a second destination, and remove this one when nobody uses it any more.",
-		diagnose.Title(strings.Join(changes, ", and ")), state.text("address"), from))
+	before := diagnose.Destination{Binding: place(state)}
+	diags.Append(before.Moves(place(plan), state.text("address")))
 	return diags
+}
+
+// place is where a binding is among those of a vhost.
+func place(v values) topology.Binding {
+	return topology.Binding{Source: v.text("delivery_exchange"), RoutingKey: v.text(routingKey)}
 }
 
 // glance is how long a plan waits for a broker, which may not be there yet.
@@ -135,11 +126,9 @@ func checkPlannedOnce(r *managed[delay.Destination], plan values) diag.Diagnosti
 	if diags.HasError() {
 		return diags
 	}
-	object := engine.BindingObject(x.config.Vhost, bindingOf(x))
-	if _, twice := r.Connection.Bindings.LoadOrStore(object, true); twice {
-		diags.AddError("Binding is planned twice", fmt.Sprintf(
-			"The %s in vhost %q is planned twice: another resource of this configuration is to make it, too. "+
-				"Two destinations cannot have one binding: change or remove one of them.", object.Name, object.Vhost))
+	d := diagnose.Destination{Vhost: x.config.Vhost, Binding: bindingOf(x)}
+	if _, twice := r.Connection.Bindings.LoadOrStore(d.String(), true); twice {
+		diags.Append(d.PlannedTwice())
 	}
 	return diags
 }

@@ -15,30 +15,37 @@ type Found struct {
 	DisplayName string
 	// Identity and State are the values of its schemas.
 	Identity, State any
+	// Diagnostics are those of its state.
+	Diagnostics diag.Diagnostics
 }
 
-// FindDeclared is the cascade or ladder behind an entry exchange. The diagnostics are for its state.
-func FindDeclared(
-	ctx context.Context, kind string, in *recognize.Inventory, vhost, entry string,
-) (Found, diag.Diagnostics, error) {
-	if kind == recognize.KindLadder {
-		return find(ctx, ladders, in, vhost, entry)
-	}
-	return find(ctx, cascades, in, vhost, entry)
+// FindCascades are the cascades of a vhost.
+func FindCascades(ctx context.Context, vhost string, in *recognize.Inventory) ([]Found, error) {
+	return find(ctx, cascades, vhost, in)
 }
 
-func find[C any](
-	ctx context.Context, k *kind[C], in *recognize.Inventory, vhost, entry string,
-) (found Found, diags diag.Diagnostics, err error) {
-	config, err := k.recognize(ctx, in, vhost, entry)
-	if err != nil {
-		return found, nil, err
+// FindLadders are the ladders of a vhost.
+func FindLadders(ctx context.Context, vhost string, in *recognize.Inventory) ([]Found, error) {
+	return find(ctx, ladders, vhost, in)
+}
+
+func find[C any](ctx context.Context, k *kind[C], vhost string, in *recognize.Inventory) ([]Found, error) {
+	var all []Found
+	for _, each := range in.All(ctx) {
+		if each.Kind != k.name {
+			continue
+		}
+		config, err := k.recognize(ctx, in, vhost, each.Entry)
+		if err != nil {
+			return nil, err
+		}
+		state, err := k.imported(config)
+		if err != nil {
+			return nil, err
+		}
+		x, diags := k.of(state)
+		diags.Append(k.setActual(state, in.Part(x.Desired))...)
+		all = append(all, Found{plaintext.Line(k.displayName(x)), k.identityOf(state), state.object(), diags})
 	}
-	state, err := k.imported(config)
-	if err != nil {
-		return found, nil, err
-	}
-	x, diags := k.of(state)
-	diags.Append(k.setActual(state, in.Part(x.Desired))...)
-	return Found{plaintext.Line(k.displayName(x)), k.identityOf(state), state.object()}, diags, nil
+	return all, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 )
 
@@ -93,9 +94,9 @@ func (v values) checkDrainTimeout(ctx context.Context) (diags diag.Diagnostics) 
 	for _, operation := range []string{"delete", "update"} {
 		limit, more := v.writeTimeout(ctx, operation)
 		if limit <= drain && !more.HasError() {
-			more.AddAttributeError(path.Root("drain_timeout"), "Invalid drain_timeout",
-				fmt.Sprintf("drain_timeout is %s, which does not fit into timeouts.%s, %s. Make that longer, or "+
-					"leave it out.", delay.DurationText(drain), operation, delay.DurationText(limit)))
+			more.Append(diagnose.Invalid(path.Root("drain_timeout"), fmt.Errorf("drain_timeout is %s, which does not "+
+				"fit into timeouts.%s, %s. Make that longer, or leave it out", delay.DurationText(drain), operation,
+				delay.DurationText(limit))))
 		}
 		diags.Append(more...)
 	}

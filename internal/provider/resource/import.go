@@ -20,19 +20,19 @@ func (r *managed[C]) ImportState(
 		resp.Diagnostics.Append(req.Identity.Get(ctx, &object)...)
 		id = object.Attributes()
 		if wrong := r.kind.checkIdentity(id); wrong != "" {
-			resp.Diagnostics.AddError("Invalid identity", wrong)
+			resp.Diagnostics.Append(diagnose.Error("Invalid identity", "%s", wrong))
 		}
 	} else {
 		var err error
 		if id, err = r.kind.parseID(req.ID); err != nil {
-			resp.Diagnostics.AddError("Invalid import ID", err.Error()+".")
+			resp.Diagnostics.Append(diagnose.Error("Invalid import ID", "%s.", err))
 		}
 	}
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	if !r.Connection.IsKnown() {
-		resp.Diagnostics.Append(diagnose.NotImportable(r.kind.name))
+		resp.Diagnostics.Append(diagnose.NotConfigured("the %s cannot be read for the import", r.kind.name))
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, connection.DefaultReadTimeout)

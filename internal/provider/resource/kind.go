@@ -74,14 +74,14 @@ func (k *kind[C]) schema() schema.Schema {
 	return schema.Schema{MarkdownDescription: k.doc, Attributes: attributes}
 }
 
-// trial is a configuration with samples in the place of its unknown values, and which samples these are.
+// trial is a configuration with samples in the place of its unknown values. Samples say which of several these are.
 type trial[C any] struct {
 	config  C
 	samples []int
 }
 
 // mostTrials is how many combinations of samples are tried.
-const mostTrials = 64
+const mostTrials = 128
 
 // trials has the configuration with every combination of samples in the place of unknown values: it alone if all is
 // known that the objects depend on. It is nil if there are too many.
@@ -100,8 +100,11 @@ func (k *kind[C]) trials(v values) []trial[C] {
 		var combined []trial[C]
 		for _, t := range all {
 			for sample := range a.field.samples {
-				one := trial[C]{t.config, append(slices.Clone(t.samples), sample)}
+				one := trial[C]{t.config, slices.Clone(t.samples)}
 				a.field.sample(&one.config, sample)
+				if a.field.samples > 1 {
+					one.samples = append(one.samples, sample)
+				}
 				combined = append(combined, one)
 			}
 		}

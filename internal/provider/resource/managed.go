@@ -1,6 +1,6 @@
 // Package resource has the resources. A configuration goes in, is expanded by internal/delay, and goes as a change to
 // internal/engine. What a broker then has comes out as a state. Call All. For list resources and functions, call
-// FindDeclared, FindDestination and CascadeOf.
+// FindCascades, FindLadders, FindDestinations and CascadeOf.
 //
 // Each resource is a kind: a table of its attributes, and what they stand for. Read attribute.go and kind.go, then
 // cascade.go. What Terraform does with a resource is in managed.go and plan.go, for all kinds.
@@ -195,7 +195,7 @@ func (r *managed[C]) write(
 	timeout, diags := now.writeTimeout(ctx, c.verb)
 	diags.Append(r.resolve(ctx, c, now)...)
 	if !diags.HasError() && !r.Connection.IsKnown() {
-		diags.Append(diagnose.NotConfigured())
+		diags.Append(diagnose.NotConfigured("the broker cannot be reached"))
 	}
 	if diags.HasError() || len(c.engine.Before.Bindings)+len(c.engine.After.Bindings) == 0 {
 		return nil, result, diags

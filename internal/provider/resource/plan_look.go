@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
@@ -47,10 +45,7 @@ func (r *managed[C]) notePlan(plan values, isNew bool) diag.Diagnostics {
 		return diags
 	}
 	if other, common := r.Connection.Planned.Add(one); len(common) > 0 {
-		diags.AddError("Two resources declare the same objects", fmt.Sprintf(
-			"Two resources of this configuration, the %s with entry exchange %q and a %s with entry exchange %q, "+
-				"would both declare in vhost %q:\n\n  %s\n\nGive one of the two other names.",
-			one.Kind, one.Entry, other.Kind, other.Entry, one.Vhost, strings.Join(diagnose.AtMost(common), "\n  ")))
+		diags.Append(diagnose.OfEntry(one.Kind, one.Vhost, one.Entry).DeclaredTwice(other.Kind, other.Entry, common))
 	}
 	return diags
 }
@@ -62,17 +57,8 @@ func (r *managed[C]) lookForCreate(ctx context.Context, plan values) diag.Diagno
 	}
 	return r.look(ctx, topology.Topology{}, plan, false, func(
 		ctx context.Context, s diagnose.Subject, err error,
-	) (diags diag.Diagnostics) {
-		if rabbit.IsKind(err, rabbit.LavinMQ) {
-			diags.Append(s.Failed("create", err))
-			return diags
-		}
-		for _, found := range s.Explain(ctx, "create", err) {
-			detail := "The apply will be refused, as things are. " +
-				strings.TrimPrefix(found.Detail(), diagnose.NothingWritten)
-			diags.AddWarning(found.Summary(), detail)
-		}
-		return diags
+	) diag.Diagnostics {
+		return s.WouldNotBeCreated(ctx, err)
 	})
 }
 
@@ -82,16 +68,10 @@ func (r *managed[C]) lookForReplacement(ctx context.Context, plan values) diag.D
 	if plan["adopt"].IsUnknown() || plan["create_delivery_exchange"].IsUnknown() {
 		return r.lookForDisplaced(ctx, plan)
 	}
-	const refused = "Nothing was destroyed: the replacement could not be completed. "
 	return r.look(ctx, topology.Topology{}, plan, true, func(
 		ctx context.Context, s diagnose.Subject, err error,
-	) (diags diag.Diagnostics) {
-		if rabbit.IsKind(err, rabbit.VhostNotFound) {
-			diags.AddAttributeError(path.Root("vhost"), "Vhost does not exist", fmt.Sprintf(
-				refused+"There is no vhost %q. Declare it in an apply before this one.", s.Vhost))
-			return diags
-		}
-		return refusedWith(s.Explain(ctx, "create", err), refused)
+	) diag.Diagnostics {
+		return s.WouldNotBeReplaced(ctx, err)
 	})
 }
 
@@ -150,31 +130,10 @@ func (r *managed[C]) prior(vhost string) topology.Topology {
 	return own
 }
 
-// refusedWith begins the details of all errors with the same words.
-func refusedWith(diags diag.Diagnostics, words string) diag.Diagnostics {
-	var all diag.Diagnostics
-	for _, d := range diags {
-		detail := words + strings.TrimPrefix(strings.TrimPrefix(d.Detail(), words), diagnose.NothingWritten)
-		if at, ok := d.(diag.DiagnosticWithPath); ok {
-			all.AddAttributeError(at.Path(), d.Summary(), detail)
-		} else {
-			all.AddError(d.Summary(), detail)
-		}
-	}
-	return all
-}
-
 // lookForInbound warns of what others have bound into the exchanges that a destroy takes away.
 func (r *managed[C]) lookForInbound(ctx context.Context, state values) diag.Diagnostics {
-	var diags diag.Diagnostics
-	if lines := r.inbound(ctx, state); len(lines) > 0 {
-		diags.AddWarning("Bindings of others go, too", fmt.Sprintf(
-			"The %s with entry exchange %q in vhost %q is to be destroyed. These bindings of others lead into it, and "+
-				"go with it:\n\n  %s\n\nWhoever made them has to bind again.", r.kind.name,
-			state.text("entry_exchange"), state.text("vhost"),
-			strings.Join(diagnose.AtMost(lines), "\n  ")))
-	}
-	return diags
+	return diagnose.OfEntry(r.kind.name, state.text("vhost"), state.text("entry_exchange")).
+		TakesWithIt(r.inbound(ctx, state))
 }
 
 // inbound are the bindings of others into the exchanges that go, in words.

@@ -102,7 +102,7 @@ func readTopology[C any](ctx context.Context, r *managed[C], x resolved[C], stat
 	}
 	counts, err = json.Marshal(diagnose.CountWaiting(x.Desired, found))
 	if err != nil {
-		diags.AddError("Could not keep the counts of messages", err.Error())
+		diags.Append(diagnose.Error("Could not keep the counts of messages", "%s", err))
 	}
 	return &found.Topology, counts, diags
 }

@@ -3,9 +3,7 @@ package resource
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -54,7 +52,7 @@ func lookAtTopology[C any](ctx context.Context, r *managed[C], p planning) {
 		diags.Append(warnOverhaul(ctx, r, p, altered)...)
 	} else if lost := r.kind.lostQueues(p.state, p.plan); len(lost) > 0 {
 		diags.Append(warnInFlight(ctx, r, p, "rid of some of its queues", lost)...)
-		diags.Append(withoutDelays(lost, p.plan.isTrue("park_unroutable"))...)
+		diags.Append(diagnose.DelaysRemoved(lost, p.plan.isTrue("park_unroutable"))...)
 	}
 }
 
@@ -70,30 +68,6 @@ func keepDeliveryType(plan, state values) {
 	}
 }
 
-// withoutDelays says what publishers see when delays are taken out of a ladder. A cascade with fewer is rebuilt.
-func withoutDelays(lost []topology.Queue, parks bool) diag.Diagnostics {
-	var diags diag.Diagnostics
-	var names []string
-	for _, q := range lost {
-		if q.Delays() {
-			names = append(names, topology.QueueObject(q.Name))
-		}
-	}
-	if len(names) == 0 {
-		return diags
-	}
-	slices.Sort(names)
-	fate := "lost"
-	if parks {
-		fate = "parked"
-	}
-	diags.AddAttributeWarning(path.Root("delays"), "Delays are removed", fmt.Sprintf(
-		"The apply deletes the queues of these delays:\n\n  %s\n\nA message with a key for one of them is %s from "+
-			"then on. To move publishers without that, add the new delays first, and remove these when nobody uses "+
-			"them any more.", strings.Join(diagnose.AtMost(names), "\n  "), fate))
-	return diags
-}
-
 // warnInFlight says what a destroy, or a change that removes the lost queues, has in its way, by what the last refresh
 // counted.
 func warnInFlight[C any](
@@ -106,9 +80,9 @@ func warnInFlight[C any](
 	if waits == nil || waits.IsNone() {
 		return diags
 	}
-	diags.AddWarning("Messages in flight", fmt.Sprintf("The %s with entry exchange %q is to be %s. %s %s",
-		r.kind.name, p.state.text("entry_exchange"), verb, diagnose.WaitsNow(waits),
-		diagnose.Overhaul{Guard: p.state.options().Guard, Waits: waits}.Fate()))
+	s := diagnose.OfEntry(r.kind.name, p.state.text("vhost"), p.state.text("entry_exchange"))
+	s.Options = p.state.options()
+	diags.Append(s.InFlight(verb, waits))
 	return diags
 }
 

@@ -2,6 +2,7 @@ package tfvalue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/big"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 )
 
 // DefaultVhost is where a resource is that names no vhost.
@@ -31,7 +33,7 @@ func VhostOf(attribute types.String) string {
 	return attribute.ValueString()
 }
 
-// ComputedText, and the like for numbers and booleans, are attributes that only the provider sets.
+// ComputedText is an attribute that only the provider sets.
 func ComputedText(description string) schema.StringAttribute {
 	return schema.StringAttribute{Computed: true, MarkdownDescription: description}
 }
@@ -90,6 +92,7 @@ func (t WholeNumber) Equal(other attr.Type) bool {
 	return same || t.Int64Type.Equal(other)
 }
 
+// ValueFromTerraform returns a value that is an error where it is not a whole number.
 func (t WholeNumber) ValueFromTerraform(ctx context.Context, in tftypes.Value) (attr.Value, error) {
 	value, err := t.Int64Type.ValueFromTerraform(ctx, in)
 	var given *big.Float
@@ -115,7 +118,7 @@ func (v notWhole) wrong(name string) string {
 func (v notWhole) ValidateAttribute(
 	_ context.Context, req xattr.ValidateAttributeRequest, resp *xattr.ValidateAttributeResponse,
 ) {
-	resp.Diagnostics.AddAttributeError(req.Path, fmt.Sprintf("Invalid %s", req.Path), v.wrong(req.Path.String())+".")
+	resp.Diagnostics.Append(diagnose.Invalid(req.Path, errors.New(v.wrong(req.Path.String()))))
 }
 
 // ValidateParameter is for the functions. Terraform names the parameter.
@@ -134,6 +137,7 @@ func (t Duration) Equal(other attr.Type) bool {
 	return same || t.GoDurationType.Equal(other)
 }
 
+// ValueFromTerraform returns a value that is an error where it is no duration.
 func (t Duration) ValueFromTerraform(ctx context.Context, in tftypes.Value) (attr.Value, error) {
 	value, err := t.GoDurationType.ValueFromTerraform(ctx, in)
 	given, ok := value.(timetypes.GoDuration)
@@ -153,7 +157,7 @@ func (v notADuration) ValidateAttribute(
 	_ context.Context, req xattr.ValidateAttributeRequest, resp *xattr.ValidateAttributeResponse,
 ) {
 	_, err := ParseDuration(req.Path.String(), v.ValueString())
-	resp.Diagnostics.AddAttributeError(req.Path, fmt.Sprintf("Invalid %s", req.Path), err.Error()+".")
+	resp.Diagnostics.Append(diagnose.Invalid(req.Path, err))
 }
 
 // DurationOf is zero where no duration is given. The framework has asked ValidateAttribute about all that it has read.
@@ -165,10 +169,13 @@ func DurationOf(value timetypes.GoDuration) time.Duration {
 // PositiveDuration is for texts that the framework takes for a duration only when it is too late.
 type PositiveDuration struct{}
 
+// Description implements validator.Describer.
 func (PositiveDuration) Description(context.Context) string { return "a duration over zero" }
 
+// MarkdownDescription implements validator.Describer.
 func (v PositiveDuration) MarkdownDescription(ctx context.Context) string { return v.Description(ctx) }
 
+// ValidateString implements validator.String.
 func (PositiveDuration) ValidateString(_ context.Context, req validator.StringRequest, resp *validator.StringResponse) {
 	if !IsGiven(req.ConfigValue) {
 		return
@@ -179,7 +186,7 @@ func (PositiveDuration) ValidateString(_ context.Context, req validator.StringRe
 			req.ConfigValue.ValueString())
 	}
 	if err != nil {
-		resp.Diagnostics.AddAttributeError(req.Path, fmt.Sprintf("Invalid %s", req.Path), err.Error()+".")
+		resp.Diagnostics.Append(diagnose.Invalid(req.Path, err))
 	}
 }
 

@@ -108,7 +108,7 @@ func New(config Config) (*Transport, error) {
 	}
 	t.retry = &retryablehttp.RoundTripper{Client: &retryablehttp.Client{
 		HTTPClient: &http.Client{
-			Transport:     attempts{t},
+			Transport:     attempt(t.attempt),
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		RetryMax:   math.MaxInt32, // worthRetrying ends it
@@ -168,8 +168,10 @@ func (t *Transport) Clean(text string) string { return plaintext.Line(t.Mask(tex
 // Mask replaces secrets in a text.
 func (t *Transport) Mask(text string) string { return t.config.Secrets.mask(text) }
 
-// attempts makes one request and reads the whole answer, so that a truncated one is tried again.
-type attempts struct{ *Transport }
+// attempt is a function as an http.RoundTripper.
+type attempt func(*http.Request) (*http.Response, error)
+
+func (a attempt) RoundTrip(request *http.Request) (*http.Response, error) { return a(request) }
 
 // AttemptTimeout is what an attempt ends with if the broker does not answer.
 type AttemptTimeout struct{ after time.Duration }
@@ -178,11 +180,12 @@ func (e AttemptTimeout) Error() string {
 	return fmt.Sprintf("no answer within %s", plaintext.Duration(e.after))
 }
 
-func (a attempts) RoundTrip(request *http.Request) (*http.Response, error) {
+// attempt makes one request and reads the whole answer, so that a truncated one is tried again.
+func (t *Transport) attempt(request *http.Request) (*http.Response, error) {
 	operation := request.Context()
 	select {
-	case a.slots <- struct{}{}:
-		defer func() { <-a.slots }()
+	case t.slots <- struct{}{}:
+		defer func() { <-t.slots }()
 	case <-operation.Done():
 		return nil, operation.Err()
 	}
@@ -197,21 +200,21 @@ func (a attempts) RoundTrip(request *http.Request) (*http.Response, error) {
 		// quorum queue, with no replica (TestFaultyBroker). So a write that has begun ends.
 		ctx = context.WithoutCancel(operation)
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.config.RequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, t.config.RequestTimeout)
 	defer cancel()
 	request = request.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteHeaders: func() { call.isSent.Store(true) },
 	}))
-	for name, values := range a.headers {
+	for name, values := range t.headers {
 		request.Header[name] = values
 		if name == "Host" {
 			request.Host = values[0]
 		}
 	}
 	started := time.Now()
-	response, err := a.base.RoundTrip(request)
+	response, err := t.base.RoundTrip(request)
 	if err == nil {
-		err = a.readBody(request, response)
+		err = t.readBody(request, response)
 	}
 	if err == nil {
 		if _, wrong := url.Parse(response.Header.Get("Location")); wrong != nil {
@@ -222,7 +225,7 @@ func (a attempts) RoundTrip(request *http.Request) (*http.Response, error) {
 		"duration_ms": time.Since(started).Milliseconds(), "attempt": call.attempts.Load()}
 	if err != nil {
 		if ctx.Err() != nil && operation.Err() == nil {
-			err = AttemptTimeout{a.config.RequestTimeout}
+			err = AttemptTimeout{t.config.RequestTimeout}
 		}
 		fields["error"] = plaintext.Line(err.Error())
 		tflog.SubsystemDebug(operation, subsystem, "request failed", fields)

@@ -26,11 +26,7 @@ func main() {
 	log.SetFlags(0)
 	// tfplugindocs looks a provider up by its short name.
 	const name = "rabbitmqdelay"
-	server, err := provider.NewServer("")
-	if err != nil {
-		log.Fatal(err)
-	}
-	schema, err := schemaOf(context.Background(), server)
+	schema, err := schemaOf(context.Background(), provider.NewServer(""))
 	if err != nil {
 		log.Fatalf("read the schemas of provider %s: %v", name, err)
 	}

@@ -1,16 +1,13 @@
-// Package query has what only looks at a broker: the data sources and the list resources. A name or a vhost goes in.
-// What a broker has comes out, as the attributes of a state. Call DataSources and ListResources.
 package query
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
@@ -25,75 +22,10 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// DataSources are the data sources.
-func DataSources() []func() datasource.DataSource {
-	return []func() datasource.DataSource{
-		func() datasource.DataSource { return &observer[observedCascade, *observedCascade]{} },
-		func() datasource.DataSource { return &observer[observedLadder, *observedLadder]{} },
-		func() datasource.DataSource { return &probeDataSource{} },
-	}
-}
-
-// observed is the model of a data source that shows what flows through something that was declared.
-type observed[M any] interface {
-	*M
-	// kind is the word for the object in messages.
-	kind() string
-	// schema is that of the data source.
-	schema() schema.Schema
-	// place says where it is.
-	place() (vhost, entry types.String)
-	// observe reads the configuration off the broker, and then what there is of it.
-	observe(ctx context.Context, o *observation) error
-}
-
 // observation is one look at what there is behind an entry exchange.
 type observation struct {
 	vhost   *rabbit.Vhost
 	subject diagnose.Subject
-}
-
-var _ datasource.DataSourceWithConfigure = (*observer[observedCascade, *observedCascade])(nil)
-
-// observer is such a data source.
-type observer[M any, P observed[M]] struct{ connectedData }
-
-func (d *observer[M, P]) Metadata(
-	_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse,
-) {
-	resp.TypeName = req.ProviderTypeName + "_" + P(new(M)).kind()
-}
-
-func (d *observer[M, P]) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
-	resp.Schema = P(new(M)).schema()
-}
-
-// Read looks at the objects behind the entry exchange.
-func (d *observer[M, P]) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
-	var model M
-	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	if !d.connection.IsKnown() {
-		resp.Diagnostics.Append(diagnose.NotReadable())
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, connection.DefaultReadTimeout)
-	defer cancel()
-	vhost, entry := P(&model).place()
-	o := &observation{d.connection.Client.Vhost(tfvalue.VhostOf(vhost)),
-		diagnose.OfEntry(P(&model).kind(), tfvalue.VhostOf(vhost), entry.ValueString())}
-	if err := P(&model).observe(ctx, o); err != nil {
-		var other *recognize.OtherEntryError
-		if errors.As(err, &other) {
-			err = fmt.Errorf("%w. Read that with the data source rabbitmqdelay_%s and entry_exchange = %q", err,
-				other.Kind, other.Entry)
-		}
-		resp.Diagnostics.Append(o.subject.Failed("read", err))
-		return
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
 }
 
 // observedDeclared is the part of the model that all these data sources have.
@@ -108,7 +40,16 @@ type observedDeclared struct {
 	Findings         []observedFinding `tfsdk:"findings"`
 }
 
-func (m *observedDeclared) place() (vhost, entry types.String) { return m.Vhost, m.EntryExchange }
+// observe looks at the objects behind the entry exchange.
+func (m *observedDeclared) observe(
+	ctx context.Context, client *rabbit.Client, kind string, look func(context.Context, *observation) error,
+) diag.Diagnostics {
+	ctx, cancel := context.WithTimeout(ctx, connection.DefaultReadTimeout)
+	defer cancel()
+	vhost := client.Vhost(tfvalue.VhostOf(m.Vhost))
+	o := &observation{vhost, diagnose.OfEntry(kind, vhost.Name(), m.EntryExchange.ValueString())}
+	return o.subject.NotObserved(look(ctx, o))
+}
 
 // observeDeclared reads what there is of something with so many digits in its keys, 0 if they do not reach the delivery
 // exchange.
@@ -195,8 +136,7 @@ func observedAttributes(
 	}
 	maps.Copy(queue, position)
 	attributes := map[string]schema.Attribute{
-		"vhost": schema.StringAttribute{Optional: true, MarkdownDescription: "Virtual host. Default: `/`.",
-			Validators: tfvalue.NotEmpty},
+		"vhost":             vhostAttribute,
 		"delivery_exchange": observedText(say("Exchange at the end of the %s.")),
 		"queue_type":        observedText("`quorum` or `classic`."),
 		"summary":           observedText(say("The %s in one line: what it consists of, and its delays.")),
@@ -228,6 +168,17 @@ func observedAttributes(
 	maps.Copy(attributes, more)
 	return attributes
 }
+
+var vhostAttribute = schema.StringAttribute{Optional: true, MarkdownDescription: "Virtual host. Default: `/`.",
+	Validators: tfvalue.NotEmpty}
+
+func entryAttribute(description string) schema.StringAttribute {
+	return schema.StringAttribute{Required: true, MarkdownDescription: description, Validators: tfvalue.NotEmpty}
+}
+
+// readOff ends the descriptions of data sources that look at something declared.
+const readOff = "The configuration is read off the broker, as an import does. Numbers of messages come from the " +
+	"management API, which lags by up to nine seconds."
 
 // observedText and observedNumber are attributes of what a data source returns.
 func observedText(description string) schema.StringAttribute {
@@ -310,11 +261,4 @@ func (o *observation) astray(ctx context.Context, digits int) ([]health.Finding,
 		})
 	}
 	return found, nil
-}
-
-// connectedData is what data sources have in common.
-type connectedData struct{ connection *connection.Connection }
-
-func (c *connectedData) Configure(_ context.Context, req datasource.ConfigureRequest, _ *datasource.ConfigureResponse) {
-	c.connection, _ = req.ProviderData.(*connection.Connection)
 }

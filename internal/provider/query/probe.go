@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
-	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -18,10 +18,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 )
-
-var _ datasource.DataSourceWithConfigure = (*probeDataSource)(nil)
-
-type probeDataSource struct{ connectedData }
 
 type probeModel struct {
 	Vhost         types.String         `tfsdk:"vhost"`
@@ -34,14 +30,8 @@ type probeModel struct {
 
 const defaultTolerance = 5 * time.Second
 
-func (d *probeDataSource) Metadata(
-	_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse,
-) {
-	resp.TypeName = req.ProviderTypeName + "_probe"
-}
-
-func (d *probeDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
-	resp.Schema = schema.Schema{
+func probeSchema() schema.Schema {
+	return schema.Schema{
 		MarkdownDescription: "Sends one real message through a delay cascade, to a queue of its own that is gone " +
 			"afterwards, and measures how long it takes. For `check` blocks, where a message that does not arrive is " +
 			"a warning; elsewhere it is an error.\n\n" +
@@ -50,11 +40,8 @@ func (d *probeDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, 
 			"exchange and to read the delivery exchange. A message that does not arrive in time can end among the " +
 			"unroutable ones later; its type is `rabbitmqdelay.probe`.",
 		Attributes: map[string]schema.Attribute{
-			"vhost": schema.StringAttribute{Optional: true, MarkdownDescription: "Virtual host. Default: `/`.",
-				Validators: tfvalue.NotEmpty},
-			"entry_exchange": schema.StringAttribute{Required: true,
-				MarkdownDescription: "The exchange that publishers use: that of the highest level.",
-				Validators:          tfvalue.NotEmpty},
+			"vhost":          vhostAttribute,
+			"entry_exchange": entryAttribute("The exchange that publishers use: that of the highest level."),
 			"delay": schema.StringAttribute{Required: true, CustomType: tfvalue.Duration{},
 				MarkdownDescription: "Delay to ask for, such as `1s`. Between two steps of the cascade it is " +
 					"rounded up."},
@@ -72,58 +59,46 @@ func (d *probeDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, 
 	}
 }
 
-// Read sends the message and waits for it.
-func (d *probeDataSource) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
-	var model probeModel
-	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
+// readProbe sends the message and waits for it.
+func readProbe(ctx context.Context, client *rabbit.Client, m *probeModel) (diags diag.Diagnostics) {
 	tolerance := defaultTolerance
-	if !model.Tolerance.IsNull() {
-		tolerance = tfvalue.DurationOf(model.Tolerance)
-		if tolerance <= 0 {
-			resp.Diagnostics.AddAttributeError(path.Root("tolerance"), "Invalid tolerance",
-				fmt.Sprintf("tolerance is %s; it has to be positive.", delay.DurationText(tolerance)))
-		}
+	if !m.Tolerance.IsNull() {
+		tolerance = tfvalue.DurationOf(m.Tolerance)
 	}
-	if !d.connection.IsKnown() {
-		resp.Diagnostics.Append(diagnose.NotReadable())
+	if tolerance <= 0 {
+		diags.Append(diagnose.Invalid(path.Root("tolerance"),
+			fmt.Errorf("tolerance is %s; it has to be positive", delay.DurationText(tolerance))))
+		return diags
 	}
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	vhost := tfvalue.VhostOf(model.Vhost)
-	client := d.connection.Client
-	subject := diagnose.OfEntry("cascade", vhost, model.EntryExchange.ValueString())
-	found, err := recognize.Cascade(ctx, client.Vhost(vhost), vhost, subject.Desired.Entry)
+	subject := diagnose.OfEntry("cascade", tfvalue.VhostOf(m.Vhost), m.EntryExchange.ValueString())
+	found, err := recognize.Cascade(ctx, client.Vhost(subject.Vhost), subject.Vhost, subject.Desired.Entry)
 	if err != nil {
-		resp.Diagnostics.Append(subject.NotRecognized("probe", err))
-		return
+		diags.Append(subject.NotRecognized("probe", err))
+		return diags
 	}
 	address := "probe-" + rand.Text()
-	key, err := found.Scale().RoutingKey(tfvalue.DurationOf(model.Delay), address)
+	key, err := found.Scale().RoutingKey(tfvalue.DurationOf(m.Delay), address)
 	if err != nil {
-		resp.Diagnostics.AddAttributeError(path.Root("delay"), "Invalid delay", err.Error()+".")
-		return
+		diags.Append(diagnose.Invalid(path.Root("delay"), err))
+		return diags
 	}
 	due, _, err := found.Scale().ParseRoutingKey(key)
 	var binding string
 	if err == nil {
 		binding, err = delay.DestinationKey(found.Levels, address)
 	}
+	var took time.Duration
 	if err == nil {
-		var took time.Duration
 		took, err = client.Probe(ctx, rabbit.Probe{
-			Vhost: vhost, Exchange: subject.Desired.Entry, RoutingKey: key, Delivery: found.DeliveryExchange,
+			Vhost: subject.Vhost, Exchange: subject.Desired.Entry, RoutingKey: key, Delivery: found.DeliveryExchange,
 			BindingKey: binding, Within: due + tolerance,
 		})
-		model.MeasuredDelay = tfvalue.DurationValue(took)
-		model.LatenessMS = types.Int64Value((took - due).Milliseconds())
 	}
 	if err != nil {
-		resp.Diagnostics.Append(subject.Failed("probe", err))
-		return
+		diags.Append(subject.Failed("probe", err))
+		return diags
 	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
+	m.MeasuredDelay = tfvalue.DurationValue(took)
+	m.LatenessMS = types.Int64Value((took - due).Milliseconds())
+	return diags
 }

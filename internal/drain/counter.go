@@ -14,40 +14,37 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// counter counts messages in queues, over AMQP or through the management API.
-type counter interface {
-	isOverAMQP() bool
-	// version is that of the broker, empty if it cannot be found out.
-	version(ctx context.Context) string
-	// ready counts ready messages, for a wait: the counts may be old.
-	ready(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error)
-	// isStillEmpty tells whether a queue that an earlier proof covers has got no message since.
-	isStillEmpty(ctx context.Context, q topology.Queue, earlier Proven) (bool, error)
-	// verifyServed fails for a queue that was declared and that nobody serves.
-	verifyServed(ctx context.Context, q topology.Queue) error
-	close()
-}
-
 // endedError is for an AMQP connection that ended in the middle, or that cannot be opened again. It is also for a
 // question that the broker refuses.
 type endedError struct{ err error }
 
 func (e *endedError) Error() string { return "the AMQP connection has ended: " + e.err.Error() }
 
-// amqpCounter asks the queues themselves.
-type amqpCounter struct {
-	http   httpCounter
+// counter counts messages in queues: over AMQP, or through the management API alone.
+type counter struct {
+	vhost *rabbit.Vhost
+	// conn asks the queues themselves, nil where AMQP is not to be had.
 	conn   *rabbit.Conn
 	filled *sync.Map // see Prover
 	// failure is set once the connection has ended, or the broker has refused a question.
 	failure atomic.Pointer[endedError]
 }
 
-func (*amqpCounter) isOverAMQP() bool { return true }
+func (c *counter) isOverAMQP() bool { return c.conn != nil }
 
-func (c *amqpCounter) version(context.Context) string { return c.conn.Version() }
+// version is that of the broker, empty if it cannot be found out.
+func (c *counter) version(ctx context.Context) string {
+	if c.isOverAMQP() {
+		return c.conn.Version()
+	}
+	return c.vhost.Client().Version(ctx)
+}
 
-func (c *amqpCounter) close() { c.conn.Close() }
+func (c *counter) close() {
+	if c.isOverAMQP() {
+		c.conn.Close()
+	}
+}
 
 // patience is how slow an answer may be. For a quorum queue whose leader does not answer, RabbitMQ says after five
 // seconds that it is empty (stat in rabbit_quorum_queue).
@@ -57,24 +54,23 @@ const patience = 3 * time.Second
 type question func(*rabbit.Conn, context.Context, string) (count rabbit.ReadyCount, exists bool, err error)
 
 // ask asks a queue. One that does not exist holds nothing.
-func (c *amqpCounter) ask(ctx context.Context, q topology.Queue, question question) (rabbit.ReadyCount, error) {
-	vhost := c.http.vhost
+func (c *counter) ask(ctx context.Context, q topology.Queue, question question) (rabbit.ReadyCount, error) {
 	began := time.Now()
 	count, exists, err := question(c.conn, ctx, q.Name)
 	switch {
 	case ctx.Err() != nil:
-		return count, vhost.Client().Interrupted(vhost.Counting(q.Name), ctx.Err())
+		return count, c.vhost.Client().Interrupted(c.vhost.Counting(q.Name), ctx.Err())
 	case err != nil:
 		ended := &endedError{err}
 		c.failure.CompareAndSwap(nil, ended)
 		return count, ended
 	case time.Since(began) > patience:
-		return count, uncountable(vhost, q.Name, "it took too long to answer")
+		return count, uncountable(c.vhost, q.Name, "it took too long to answer")
 	case !exists:
 		// That is also the answer for a queue on a node that is down.
-		_, known, err := vhost.Queue(ctx, q.Name)
+		_, known, err := c.vhost.Queue(ctx, q.Name)
 		if err == nil && known {
-			err = uncountable(vhost, q.Name, "it exists, but is not available")
+			err = uncountable(c.vhost, q.Name, "it exists, but is not available")
 		}
 		return rabbit.ReadyCount{}, err
 	}
@@ -82,7 +78,7 @@ func (c *amqpCounter) ask(ctx context.Context, q topology.Queue, question questi
 }
 
 // depth counts the ready messages of a queue.
-func (c *amqpCounter) depth(ctx context.Context, q topology.Queue) (rabbit.ReadyCount, error) {
+func (c *counter) depth(ctx context.Context, q topology.Queue) (rabbit.ReadyCount, error) {
 	count, err := c.ask(ctx, q, (*rabbit.Conn).Depth)
 	if count.Messages > 0 && q.Type() != "stream" {
 		c.filled.Store(q.Name, true)
@@ -98,65 +94,28 @@ func (c *amqpCounter) depth(ctx context.Context, q topology.Queue) (rabbit.Ready
 // If there seems to have been no leader a moment ago, it asks again, for two reasons. By then, the messages that a
 // client had got from the leader before are back. And the deletion of a queue in the first millisecond of its leader
 // can cost the node its at-least-once dead-lettering. That is for good (3.10.8; issue 16652 of RabbitMQ).
-func (c *amqpCounter) leader(ctx context.Context, q topology.Queue) (rabbit.ReadyCount, error) {
+func (c *counter) leader(ctx context.Context, q topology.Queue) (rabbit.ReadyCount, error) {
 	count, err := c.ask(ctx, q, (*rabbit.Conn).Peek)
 	if err != nil || count.Messages > 0 || count.IsPrompt {
 		return count, err
 	}
-	if err := c.http.vhost.Client().Wait(ctx, Settling); err != nil {
+	if err := c.vhost.Client().Wait(ctx, Settling); err != nil {
 		return count, err
 	}
 	return c.ask(ctx, q, (*rabbit.Conn).Peek)
 }
 
-func (c *amqpCounter) ready(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error) {
-	return askAll(ctx, queues, func(ctx context.Context, q topology.Queue) (QueueDepth, error) {
-		count, err := c.depth(ctx, q)
-		if q.Type() == "stream" {
-			count.Messages = 0 // by the statistics, and 1 for some seconds where a new one is empty
-		}
-		return QueueDepth{Name: q.Name, Messages: count.Messages, Consumers: count.Consumers}, err
-	})
-}
-
-// isStillEmpty asks the leader of the queue last.
-func (c *amqpCounter) isStillEmpty(ctx context.Context, q topology.Queue, earlier Proven) (bool, error) {
-	totals, err := c.http.totals(ctx, []topology.Queue{q})
-	if err != nil {
-		return false, err
+// ready counts ready messages, for a wait: the counts may be old.
+func (c *counter) ready(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error) {
+	if c.isOverAMQP() {
+		return askAll(ctx, queues, func(ctx context.Context, q topology.Queue) (QueueDepth, error) {
+			count, err := c.depth(ctx, q)
+			if q.Type() == "stream" {
+				count.Messages = 0 // by the statistics, and 1 for some seconds where a new one is empty
+			}
+			return QueueDepth{Name: q.Name, Messages: count.Messages, Consumers: count.Consumers}, err
+		})
 	}
-	total := totals[q.Name]
-	ready, err := c.ask(ctx, q, (*rabbit.Conn).Depth)
-	_, filled := c.filled.Load(q.Name)
-	isEmpty := total.Messages == 0 || filled && total.Messages == total.Ready // which have left it by now
-	if err != nil || !isEmpty || ready.Messages+ready.Consumers > 0 || earlier.Hides(q.Name) {
-		return isEmpty && ready.Messages+ready.Consumers == 0, err
-	}
-	ready, err = c.leader(ctx, q)
-	return ready.Messages == 0, err
-}
-
-func (c *amqpCounter) verifyServed(ctx context.Context, q topology.Queue) error {
-	if _, err := c.http.count(ctx, q); err != nil || !isQuorum(q) {
-		return err
-	}
-	ready, err := c.ask(ctx, q, (*rabbit.Conn).Depth)
-	if err == nil && ready.Messages == 0 {
-		_, err = c.ask(ctx, q, (*rabbit.Conn).Peek) // nobody knows the queue yet: there is nothing to deliver
-	}
-	return err
-}
-
-// httpCounter asks the management API.
-type httpCounter struct{ vhost *rabbit.Vhost }
-
-func (httpCounter) isOverAMQP() bool { return false }
-
-func (c httpCounter) version(ctx context.Context) string { return c.vhost.Client().Version(ctx) }
-
-func (httpCounter) close() {}
-
-func (c httpCounter) ready(ctx context.Context, queues []topology.Queue) ([]QueueDepth, error) {
 	totals, err := c.totals(ctx, queues)
 	if err != nil {
 		return nil, err
@@ -168,13 +127,37 @@ func (c httpCounter) ready(ctx context.Context, queues []topology.Queue) ([]Queu
 	return depths, nil
 }
 
-func (c httpCounter) isStillEmpty(ctx context.Context, q topology.Queue, _ Proven) (bool, error) {
+// isStillEmpty tells whether a queue that an earlier proof covers has got no message since. Over AMQP it asks the
+// leader of the queue last.
+func (c *counter) isStillEmpty(ctx context.Context, q topology.Queue, earlier Proven) (bool, error) {
 	totals, err := c.totals(ctx, []topology.Queue{q})
-	return err == nil && totals[q.Name].Messages == 0, err
+	if err != nil {
+		return false, err
+	}
+	total := totals[q.Name]
+	if !c.isOverAMQP() {
+		return total.Messages == 0, nil
+	}
+	ready, err := c.ask(ctx, q, (*rabbit.Conn).Depth)
+	_, filled := c.filled.Load(q.Name)
+	isEmpty := total.Messages == 0 || filled && total.Messages == total.Ready // which have left it by now
+	if err != nil || !isEmpty || ready.Messages+ready.Consumers > 0 || earlier.Hides(q.Name) {
+		return isEmpty && ready.Messages+ready.Consumers == 0, err
+	}
+	ready, err = c.leader(ctx, q)
+	return ready.Messages == 0, err
 }
 
-func (c httpCounter) verifyServed(ctx context.Context, q topology.Queue) error {
+// verifyServed fails for a queue that was declared and that nobody serves.
+func (c *counter) verifyServed(ctx context.Context, q topology.Queue) error {
 	if _, err := c.count(ctx, q); err != nil || !isQuorum(q) {
+		return err
+	}
+	if c.isOverAMQP() {
+		ready, err := c.ask(ctx, q, (*rabbit.Conn).Depth)
+		if err == nil && ready.Messages == 0 {
+			_, err = c.ask(ctx, q, (*rabbit.Conn).Peek) // nobody knows the queue yet: there is nothing to deliver
+		}
 		return err
 	}
 	for deadline := time.Now().Add(2 * streamLag); ; { // its leader counts it
@@ -197,7 +180,7 @@ const streamLag = 11 * time.Second
 
 // totals asks for all that the queues hold. It waits for counts that RabbitMQ leaves out, such as that of a quorum
 // queue until its first tick (3.10.8). If they do not come, it fails: nothing is empty by a missing count.
-func (c httpCounter) totals(ctx context.Context, queues []topology.Queue) (map[string]rabbit.QueueCount, error) {
+func (c *counter) totals(ctx context.Context, queues []topology.Queue) (map[string]rabbit.QueueCount, error) {
 	totals := map[string]rabbit.QueueCount{}
 	for deadline := time.Now().Add(streamLag); ; {
 		if err := c.addTotals(ctx, queues, totals); err != nil {
@@ -225,7 +208,7 @@ func unknown(queues []topology.Queue, totals map[string]rabbit.QueueCount) []top
 
 // addTotals adds the counts that RabbitMQ tells now. Where one is missing, it lists the queues of the whole vhost. An
 // older broker gives exact counts of classic queues nowhere else (3.10.8 does not, 4.0.5 does).
-func (c httpCounter) addTotals(
+func (c *counter) addTotals(
 	ctx context.Context, queues []topology.Queue, totals map[string]rabbit.QueueCount,
 ) error {
 	counts, err := askAll(ctx, queues, c.count)
@@ -254,7 +237,7 @@ func (c httpCounter) addTotals(
 
 // count is the present count of a queue, or that of its last tick where there is no present one. It is nil for a queue
 // that does not exist.
-func (c httpCounter) count(ctx context.Context, q topology.Queue) (*rabbit.QueueCount, error) {
+func (c *counter) count(ctx context.Context, q topology.Queue) (*rabbit.QueueCount, error) {
 	count, err := c.countServed(ctx, q, rabbit.CountedNow)
 	if err == nil && count != nil && !count.IsCounted && q.Type() != "classic" {
 		return c.countServed(ctx, q, rabbit.CountedLast)
@@ -264,7 +247,7 @@ func (c httpCounter) count(ctx context.Context, q topology.Queue) (*rabbit.Queue
 
 // countServed waits until most members of a queue are online. A queue that was declared just now may have none, on a
 // busy node for moments (4.3.6). There is none of a stream until there are statistics of it (3.10.8).
-func (c httpCounter) countServed(
+func (c *counter) countServed(
 	ctx context.Context, q topology.Queue, kind rabbit.CountKind,
 ) (*rabbit.QueueCount, error) {
 	for deadline := time.Now().Add(streamLag); ; {

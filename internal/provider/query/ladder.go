@@ -5,9 +5,11 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 )
 
@@ -23,24 +25,16 @@ type observedRung struct {
 	observedQueue
 }
 
-func (*observedLadder) kind() string { return recognize.KindLadder }
-
-// schema implements observed.
-func (*observedLadder) schema() schema.Schema {
+func ladderSchema() schema.Schema {
 	return schema.Schema{
 		MarkdownDescription: "A ladder as it is right now, whoever declared it. It shows messages and consumers for " +
 			"each delay, and everything that changes the fate of messages. For `check` blocks and " +
 			"dashboards.\n\n" +
-			"The configuration is read off the broker, as an import does. Numbers of messages come from the " +
-			"management API, which lags by up to nine seconds.",
+			readOff,
 		Attributes: observedAttributes("ladder", map[string]schema.Attribute{
 			"delay": observedText("The delay as routing keys name it, such as `30s`."),
 		}, map[string]schema.Attribute{
-			"entry_exchange": schema.StringAttribute{
-				Required:            true,
-				MarkdownDescription: "The exchange that publishers use.",
-				Validators:          tfvalue.NotEmpty,
-			},
+			"entry_exchange": entryAttribute("The exchange that publishers use."),
 			"dead_letter_routing_key": observedText(
 				"Routing key with which every message leaves the ladder; null if messages keep " +
 					"their own."),
@@ -48,8 +42,12 @@ func (*observedLadder) schema() schema.Schema {
 	}
 }
 
-// observe implements observed.
-func (m *observedLadder) observe(ctx context.Context, o *observation) error {
+// readLadder reads the configuration off the broker, and then what there is of it.
+func readLadder(ctx context.Context, client *rabbit.Client, m *observedLadder) diag.Diagnostics {
+	return m.observe(ctx, client, recognize.KindLadder, m.look)
+}
+
+func (m *observedLadder) look(ctx context.Context, o *observation) error {
 	ladder, err := recognize.Ladder(ctx, o.vhost, o.subject.Vhost, o.subject.Desired.Entry)
 	if err != nil {
 		return err

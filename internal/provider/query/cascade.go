@@ -5,9 +5,11 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 )
 
@@ -29,25 +31,19 @@ type observedLevel struct {
 	observedQueue
 }
 
-func (*observedCascade) kind() string { return recognize.KindCascade }
-
-// schema implements observed.
-func (*observedCascade) schema() schema.Schema {
+func cascadeSchema() schema.Schema {
 	return schema.Schema{
 		MarkdownDescription: "A delay cascade as it is right now, whoever declared it. It shows messages " +
 			"and consumers for each level, until when messages wait, and everything that changes their fate. For " +
 			"`check` blocks and dashboards.\n\n" +
-			"The configuration is read off the broker, as an import does. Numbers of messages come from the " +
-			"management API, which lags by up to nine seconds.",
+			readOff,
 		Attributes: observedAttributes("cascade", map[string]schema.Attribute{
 			"level": observedNumber("Level."),
 			"digit": observedNumber("Digit that the queue is for; always 1 in base 2."),
 		}, map[string]schema.Attribute{
-			"entry_exchange": schema.StringAttribute{Required: true,
-				MarkdownDescription: "The exchange that publishers use: that of the highest level.",
-				Validators:          tfvalue.NotEmpty},
-			"base":   observedNumber("Base that delays are written in."),
-			"levels": observedNumber("Number of digits of a delay."),
+			"entry_exchange": entryAttribute("The exchange that publishers use: that of the highest level."),
+			"base":           observedNumber("Base that delays are written in."),
+			"levels":         observedNumber("Number of digits of a delay."),
 			"resolution": schema.StringAttribute{Computed: true, CustomType: timetypes.GoDurationType{},
 				MarkdownDescription: "Step of all delays, and shortest TTL."},
 			"max_delay": schema.StringAttribute{Computed: true, CustomType: timetypes.GoDurationType{},
@@ -60,8 +56,12 @@ func (*observedCascade) schema() schema.Schema {
 	}
 }
 
-// observe reads the configuration off the broker, and then what there is of it.
-func (m *observedCascade) observe(ctx context.Context, o *observation) error {
+// readCascade reads the configuration off the broker, and then what there is of it.
+func readCascade(ctx context.Context, client *rabbit.Client, m *observedCascade) diag.Diagnostics {
+	return m.observe(ctx, client, recognize.KindCascade, m.look)
+}
+
+func (m *observedCascade) look(ctx context.Context, o *observation) error {
 	found, err := recognize.Cascade(ctx, o.vhost, o.subject.Vhost, o.subject.Desired.Entry)
 	if err != nil {
 		return err
