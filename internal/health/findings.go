@@ -206,7 +206,7 @@ func (i *inspection) lowers(key string) (int64, bool) {
 
 func (i *inspection) overflow() string { return overflowOf(i.text("overflow")) }
 
-// text is what is in force of a key, empty if there is none.
+// text is the value of a key that is in force, empty if there is none.
 func (i *inspection) text(key string) string {
 	value, _ := policy.InForce(i.queue, key, i.status.Applied.Definition)
 	text, _ := value.(string)

@@ -33,7 +33,7 @@ type attribute[C any] struct {
 	// alters tells that another value may give exchanges or queues other arguments or names. inPlace tells that objects
 	// come and go with the value, without that.
 	alters, inPlace bool
-	// check says what is wrong with a value that is given, in place of the check of the field.
+	// check says why a given value is wrong, in place of the check of the field.
 	check func(value attr.Value) string
 	// same tells that two values mean the same to a C, where they are not equal.
 	same func(c *C, planned, state attr.Value) bool
@@ -85,7 +85,7 @@ type field[C any] struct {
 	// sample writes one of so many samples, which are tried in the place of an unknown value.
 	sample  func(c *C, which int)
 	samples int
-	// check says what is wrong with a value that is given and would stand for none.
+	// check says why a given value is wrong, such as one that would stand for none.
 	check func(value attr.Value) string
 }
 
