@@ -227,16 +227,16 @@ func destinationName(x resolved[delay.Destination]) string {
 
 // prepareDestination has all bindings of the destination before the change, and names it in the errors of others.
 func prepareDestination(ctx context.Context, c *change[delay.Destination]) diag.Diagnostics {
-	x, doing := c.had, map[string]string{"create": "created", "update": "updated", "destroy": "destroyed"}[c.verb]
-	if c.before == nil {
-		x = c.gets
+	x, doing := c.gets, map[string]string{"create": "created", "update": "updated", "destroy": "destroyed"}[c.verb]
+	if c.after == nil {
+		x = c.had
 	}
-	b := bindingOf(x)
 	c.engine.Kind = fmt.Sprintf("the destination for address %q and %s %q, which is %s", x.config.Address,
-		b.DestinationType, b.Destination, doing)
+		bindingOf(x).DestinationType, bindingOf(x).Destination, doing)
 	if c.before == nil {
 		return nil
 	}
+	b := bindingOf(c.had)
 	left, diags := leftovers(c.before[leftoverBindings])
 	own := topology.NewBindings(append(left, b)...)
 	if c.isShared(ctx) && (c.after == nil || b != bindingOf(c.gets)) {

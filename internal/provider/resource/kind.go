@@ -213,11 +213,12 @@ func (k *kind[C]) setComputed(plan, config, before values) delay.Errors {
 	return errs
 }
 
-// check reports the values that are given and say nothing: in a C they would stand for a default.
+// check reports the values that are given and say nothing: in a C they would stand for a default. Those of a required
+// attribute stand for none.
 func (k *kind[C]) check(config values) (errs delay.Errors) {
 	for _, a := range k.attributes {
 		check := a.check
-		if check == nil && a.field != nil {
+		if check == nil && a.field != nil && !a.required {
 			check = a.field.check
 		}
 		if check == nil || !tfvalue.IsGiven(config[a.name]) {
