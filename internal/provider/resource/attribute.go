@@ -35,8 +35,9 @@ type attribute[C any] struct {
 	alters, inPlace bool
 	// check says what is wrong with a value that is given, in place of the check of the field.
 	check func(value attr.Value) string
-	// same tells that two values mean the same to a C, where they are not equal.
-	same func(c *C, planned, state attr.Value) bool
+	// same tells that two values mean the same to a C, where they are not equal. It goes by the attributes in sameBy.
+	same   func(c *C, planned, state attr.Value) bool
+	sameBy []string
 
 	// schema is for an attribute without a field. It is null after an import, unless it has a default.
 	schema schema.Attribute

@@ -264,16 +264,23 @@ func (k *kind[C]) setActual(v values, actual topology.Topology) diag.Diagnostics
 // the value of the state in place of the configured one. The framework compares by meaning the values that come back
 // from an apply and a refresh, but not the planned ones (1.19.0).
 func (k *kind[C]) keepEqual(plan, state values) {
-	c, known := k.config(plan), k.isKnown(plan)
+	c := k.config(plan)
+	isUnknown := func(name string) bool { return !isFullyKnown(plan[name]) }
 	for _, a := range k.attributes {
 		planned, before := plan[a.name], state[a.name]
 		if !tfvalue.IsGiven(planned) || !tfvalue.IsGiven(before) {
 			continue
 		}
-		if sameDuration(planned, before) || known && a.same != nil && a.same(&c, planned, before) {
-			plan[a.name] = before
-		} else if planned, ok := planned.(timeouts.Value); ok {
+		isSame := a.same != nil && !slices.ContainsFunc(a.sameBy, isUnknown) && a.same(&c, planned, before)
+		switch planned := planned.(type) {
+		case timeouts.Value:
 			plan[a.name] = keepTimeouts(planned, before)
+			continue
+		case timetypes.GoDuration:
+			isSame = isSame || sameDuration(planned, before)
+		}
+		if isSame {
+			plan[a.name] = before
 		}
 	}
 }
