@@ -3,12 +3,15 @@ package resource
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/attr/xattr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
@@ -228,13 +231,26 @@ func isFullyKnown(value attr.Value) bool {
 // values are the attributes of a resource by name, in a configuration, a plan or a state.
 type values map[string]attr.Value
 
-// valuesOf reads all attributes.
+// valuesOf reads all attributes, and checks the values that have a check of their own.
 func valuesOf(ctx context.Context, from interface {
 	Get(ctx context.Context, target any) diag.Diagnostics
 }) (values, diag.Diagnostics) {
 	var object types.Object
 	diags := from.Get(ctx, &object)
-	return object.Attributes(), diags
+	v := object.Attributes()
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		diags.Append(checkType(ctx, name, v[name])...)
+	}
+	return v, diags
+}
+
+// checkType says what is wrong with a value that its type does not take.
+func checkType(ctx context.Context, name string, value attr.Value) diag.Diagnostics {
+	var resp xattr.ValidateAttributeResponse
+	if checked, ok := value.(xattr.ValidateableAttribute); ok {
+		checked.ValidateAttribute(ctx, xattr.ValidateAttributeRequest{Path: path.Root(name)}, &resp)
+	}
+	return resp.Diagnostics
 }
 
 func (v values) text(name string) string {

@@ -9,9 +9,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
-	"github.com/hashicorp/terraform-plugin-framework/attr/xattr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
@@ -101,12 +99,7 @@ func convert(ctx context.Context, name string, given attr.Value, of attr.Type) (
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", name, err)
 	}
-	if checked, ok := value.(xattr.ValidateableAttribute); ok {
-		var resp xattr.ValidateAttributeResponse
-		checked.ValidateAttribute(ctx, xattr.ValidateAttributeRequest{Path: path.Root(name)}, &resp)
-		return value, firstError(resp.Diagnostics)
-	}
-	return value, nil
+	return value, firstError(checkType(ctx, name, value))
 }
 
 // typeText is a type in Terraform's words.
