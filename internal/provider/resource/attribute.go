@@ -89,12 +89,15 @@ type field[C any] struct {
 	// sample writes one of so many samples, which are tried in the place of an unknown value.
 	sample  func(c *C, which int)
 	samples int
+	// isComplete tells that the samples are all values that pass the checks.
+	isComplete bool
 	// check says what is wrong with a value that is given and would stand for none.
 	check func(value attr.Value) string
 }
 
 // Those that make a field have its samples. Some of them pass every check, and give different objects. At least two
-// have to pass: one that stands twice may be the only one. Where no output depends on the value, there is one sample.
+// have to pass: one that stands twice may be the only one. One is enough if the samples are complete. Where no output
+// depends on the value, there is one sample.
 
 // text is a field for a text.
 func text[C any, T ~string](of func(*C) *T, samples ...T) *field[C] {
@@ -120,6 +123,13 @@ func text[C any, T ~string](of func(*C) *T, samples ...T) *field[C] {
 			return ""
 		},
 	}
+}
+
+// choice is a field for one of these texts.
+func choice[C any, T ~string](of func(*C) *T, all ...T) *field[C] {
+	f := text(of, all...)
+	f.isComplete = true
+	return f
 }
 
 // count is a field for a number from 1 on.
@@ -159,7 +169,7 @@ func flag[C any](of func(*C) *bool, otherwise func(*C) bool) *field[C] {
 			*of(c) = given.ValueBool() || given.IsNull() && otherwise != nil && otherwise(c)
 		},
 		show:   func(c *C) attr.Value { return types.BoolValue(*of(c)) },
-		sample: sampleOf(of, []bool{true, false}), samples: 2,
+		sample: sampleOf(of, []bool{true, false}), samples: 2, isComplete: true,
 	}
 }
 

@@ -126,8 +126,7 @@ var destinationAttributes = []attribute[delay.Destination]{
 	},
 	{
 		name: "match", value: string(delay.Exact),
-		field: text(func(d *delay.Destination) *delay.Match { return &d.Match }, delay.Exact, delay.Exact, delay.Suffix,
-			delay.Suffix),
+		field: choice(func(d *delay.Destination) *delay.Match { return &d.Match }, delay.Exact, delay.Suffix),
 		doc: "`exact` takes the messages for this address. `suffix` binds with " +
 			"`#.<address>`, as NServiceBus and Celery do. The address `orders` then also takes the messages " +
 			"for `eu.orders`, and for any other address that ends with `.orders`. Default: `exact`.",

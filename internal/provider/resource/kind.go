@@ -74,7 +74,8 @@ func (k *kind[C]) schema() schema.Schema {
 	return schema.Schema{MarkdownDescription: k.doc, Attributes: attributes}
 }
 
-// trial is a configuration with samples in the place of its unknown values. Samples say which of several these are.
+// trial is a configuration with samples in the place of its unknown values. Samples say which of several these are,
+// unless they are complete.
 type trial[C any] struct {
 	config  C
 	samples []int
@@ -102,7 +103,7 @@ func (k *kind[C]) trials(v values) []trial[C] {
 			for sample := range a.field.samples {
 				one := trial[C]{t.config, slices.Clone(t.samples)}
 				a.field.sample(&one.config, sample)
-				if a.field.samples > 1 {
+				if a.field.samples > 1 && !a.field.isComplete {
 					one.samples = append(one.samples, sample)
 				}
 				combined = append(combined, one)
