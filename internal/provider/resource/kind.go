@@ -338,9 +338,9 @@ func (k *kind[C]) alteredBy(state, plan values) (path.Paths, diag.Diagnostics) {
 		return changed, nil
 	}
 	before, diags := k.of(state)
-	after, more := k.of(same)
-	diags.Append(more...)
-	if len(changed) > 0 && !before.Desired.WithoutPolicies().SameObjects(after.Desired.WithoutPolicies()) {
+	after, err := k.resolve(k.config(same)) // new names may not do for what was there before
+	if len(changed) > 0 &&
+		(err != nil || !before.Desired.WithoutPolicies().SameObjects(after.Desired.WithoutPolicies())) {
 		return changed, diags
 	}
 	if len(others) == 0 || !k.isKnown(plan) {
