@@ -76,7 +76,7 @@ func (a *attribute[C]) defaultValue() attr.Value {
 	case bool:
 		return types.BoolValue(value)
 	}
-	return valueOf(a.schemaAttribute().GetType(), nil)
+	return tfvalue.Null(a.schemaAttribute().GetType())
 }
 
 // field is where an attribute stands in a C.

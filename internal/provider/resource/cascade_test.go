@@ -25,7 +25,7 @@ func known(further values) values {
 func nothing[C any](k *kind[C]) values {
 	config := values{}
 	for _, a := range k.attributes {
-		config[a.name] = valueOf(a.schemaAttribute().GetType(), nil)
+		config[a.name] = tfvalue.Null(a.schemaAttribute().GetType())
 	}
 	return config
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
-	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
@@ -417,15 +416,7 @@ func sameKeys(x, y map[string]attr.Value) bool {
 	return len(x) > 0 && maps.EqualFunc(x, y, func(attr.Value, attr.Value) bool { return true })
 }
 
-// unknownLike is the unknown value of the same type, and nullLike the null.
+// unknownLike is the unknown value of the same type.
 func unknownLike(value attr.Value) attr.Value {
-	return valueOf(value.Type(context.Background()), tftypes.UnknownValue)
-}
-
-func nullLike(value attr.Value) attr.Value { return valueOf(value.Type(context.Background()), nil) }
-
-func valueOf(of attr.Type, raw any) attr.Value {
-	ctx := context.Background()
-	value, _ := of.ValueFromTerraform(ctx, tftypes.NewValue(of.TerraformType(ctx), raw))
-	return value
+	return tfvalue.Unknown(value.Type(context.Background()))
 }
