@@ -55,7 +55,7 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 		},
 		{
 			name: "queue_type", decided: true, alters: true,
-			field: text(func(c *C) *delay.QueueType { return of(c).queueType }, delay.Quorum, delay.Classic),
+			field: choice(func(c *C) *delay.QueueType { return of(c).queueType }, delay.Quorum, delay.Classic),
 			doc: say("`quorum` or `classic`. Quorum queues hand a message on at least once: " +
 				"`x-dead-letter-strategy` is `at-least-once` and `x-overflow` is `reject-publish`. Classic queues " +
 				"dead-letter at most once. Before a quorum queue, they lose some of the messages that fall due " +

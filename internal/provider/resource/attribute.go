@@ -3,12 +3,15 @@ package resource
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/attr/xattr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
@@ -35,8 +38,9 @@ type attribute[C any] struct {
 	alters, inPlace bool
 	// check says why a given value is wrong, in place of the check of the field.
 	check func(value attr.Value) string
-	// same tells that two values mean the same to a C, where they are not equal.
-	same func(c *C, planned, state attr.Value) bool
+	// same tells that two values mean the same to a C, where they are not equal. It goes by the attributes in sameBy.
+	same   func(c *C, planned, state attr.Value) bool
+	sameBy []string
 
 	// schema is for an attribute without a field. It is null after an import, unless it has a default.
 	schema schema.Attribute
@@ -72,7 +76,7 @@ func (a *attribute[C]) defaultValue() attr.Value {
 	case bool:
 		return types.BoolValue(value)
 	}
-	return valueOf(a.schemaAttribute().GetType(), nil)
+	return tfvalue.Null(a.schemaAttribute().GetType())
 }
 
 // field is where an attribute stands in a C.
@@ -85,12 +89,15 @@ type field[C any] struct {
 	// sample writes one of so many samples, which are tried in the place of an unknown value.
 	sample  func(c *C, which int)
 	samples int
+	// isComplete tells that the samples are all values that pass the checks.
+	isComplete bool
 	// check says why a given value is wrong, such as one that would stand for none.
 	check func(value attr.Value) string
 }
 
 // Those that make a field have its samples. Some of them pass every check, and give different objects. At least two
-// have to pass: one that stands twice may be the only one. Where no output depends on the value, there is one sample.
+// have to pass: one that stands twice may be the only one. One is enough if the samples are complete. Where no output
+// depends on the value, there is one sample.
 
 // text is a field for a text.
 func text[C any, T ~string](of func(*C) *T, samples ...T) *field[C] {
@@ -116,6 +123,13 @@ func text[C any, T ~string](of func(*C) *T, samples ...T) *field[C] {
 			return ""
 		},
 	}
+}
+
+// choice is a field for one of these texts.
+func choice[C any, T ~string](of func(*C) *T, all ...T) *field[C] {
+	f := text(of, all...)
+	f.isComplete = true
+	return f
 }
 
 // count is a field for a number from 1 on.
@@ -155,7 +169,7 @@ func flag[C any](of func(*C) *bool, otherwise func(*C) bool) *field[C] {
 			*of(c) = given.ValueBool() || given.IsNull() && otherwise != nil && otherwise(c)
 		},
 		show:   func(c *C) attr.Value { return types.BoolValue(*of(c)) },
-		sample: sampleOf(of, []bool{true, false}), samples: 2,
+		sample: sampleOf(of, []bool{true, false}), samples: 2, isComplete: true,
 	}
 }
 
@@ -227,13 +241,26 @@ func isFullyKnown(value attr.Value) bool {
 // values are the attributes of a resource by name, in a configuration, a plan or a state.
 type values map[string]attr.Value
 
-// valuesOf reads all attributes.
+// valuesOf reads all attributes, and checks the values that have a check of their own.
 func valuesOf(ctx context.Context, from interface {
 	Get(ctx context.Context, target any) diag.Diagnostics
 }) (values, diag.Diagnostics) {
 	var object types.Object
 	diags := from.Get(ctx, &object)
-	return object.Attributes(), diags
+	v := object.Attributes()
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		diags.Append(checkType(ctx, name, v[name])...)
+	}
+	return v, diags
+}
+
+// checkType says what is wrong with a value that its type does not take.
+func checkType(ctx context.Context, name string, value attr.Value) diag.Diagnostics {
+	var resp xattr.ValidateAttributeResponse
+	if checked, ok := value.(xattr.ValidateableAttribute); ok {
+		checked.ValidateAttribute(ctx, xattr.ValidateAttributeRequest{Path: path.Root(name)}, &resp)
+	}
+	return resp.Diagnostics
 }
 
 func (v values) text(name string) string {

@@ -111,6 +111,7 @@ var cascadeAttributes = []attribute[delay.Config]{
 		field: duration(func(c *delay.Config) *time.Duration { return &c.MaxDelay }, 0, 0, time.Hour, time.Millisecond),
 		// An import takes the longest delay that is possible. A shorter one for which it takes as many levels is no
 		// difference.
+		sameBy: []string{"base", "levels", "resolution"},
 		same: func(c *delay.Config, _, state attr.Value) bool {
 			return sameDuration(tfvalue.DurationValue(delay.Cascade(*c).Scale().Longest()), state)
 		},
@@ -128,7 +129,8 @@ var cascadeAttributes = []attribute[delay.Config]{
 	},
 	{
 		name: "exchange_name", decided: true, alters: true,
-		field: text(func(c *delay.Config) *delay.Format { return &c.ExchangeName }, "exchange~a%d", "exchange~b%d"),
+		field:  text(func(c *delay.Config) *delay.Format { return &c.ExchangeName }, "exchange~a%d", "exchange~b%d"),
+		sameBy: []string{"levels"},
 		same: func(c *delay.Config, planned, state attr.Value) bool {
 			return format(planned).Same(format(state), c.Levels)
 		},
@@ -199,6 +201,7 @@ var cascadeAttributes = []attribute[delay.Config]{
 		name: "queue_name", decided: true, alters: true,
 		field: text(func(c *delay.Config) *delay.Format { return &c.QueueName }, "queue~a%d", "queue~b%d",
 			"queue~a%d-%x", "queue~b%d-%x"),
+		sameBy: []string{"base", "levels"},
 		same: func(c *delay.Config, planned, state attr.Value) bool {
 			return format(planned).SameQueues(format(state), c.Base, c.Levels)
 		},

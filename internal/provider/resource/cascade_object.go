@@ -9,9 +9,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
-	"github.com/hashicorp/terraform-plugin-framework/attr/xattr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
@@ -66,7 +64,7 @@ func cascadeValues(ctx context.Context, value attr.Value) (values, error) {
 	config := values{}
 	for name, attribute := range attributes {
 		of := attribute.GetType()
-		config[name] = valueOf(of, nil)
+		config[name] = tfvalue.Null(of)
 		if given[name] == nil || !attribute.IsOptional() || of.TerraformType(ctx).Is(tftypes.Object{}) {
 			continue // what a broker has, and timeouts
 		}
@@ -77,7 +75,7 @@ func cascadeValues(ctx context.Context, value attr.Value) (values, error) {
 		config[name] = converted
 	}
 	if entry := given["entry_exchange"]; entry != nil && !entry.IsNull() {
-		config["max_delay"] = valueOf(tfvalue.Duration{}, nil) // a resource has both
+		config["max_delay"] = tfvalue.Null(tfvalue.Duration{}) // a resource has both
 	}
 	return config, nil
 }
@@ -90,9 +88,9 @@ func convert(ctx context.Context, name string, given attr.Value, of attr.Type) (
 	}
 	switch want := of.TerraformType(ctx); {
 	case raw.IsNull():
-		return valueOf(of, nil), nil
+		return tfvalue.Null(of), nil
 	case !raw.IsKnown():
-		return valueOf(of, tftypes.UnknownValue), nil
+		return tfvalue.Unknown(of), nil
 	case !raw.Type().Equal(want):
 		return nil, delay.AttributeError{Attribute: name,
 			Message: fmt.Sprintf("is a %s; it has to be a %s", typeText(raw.Type()), typeText(want))}
@@ -101,12 +99,7 @@ func convert(ctx context.Context, name string, given attr.Value, of attr.Type) (
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", name, err)
 	}
-	if checked, ok := value.(xattr.ValidateableAttribute); ok {
-		var resp xattr.ValidateAttributeResponse
-		checked.ValidateAttribute(ctx, xattr.ValidateAttributeRequest{Path: path.Root(name)}, &resp)
-		return value, firstError(resp.Diagnostics)
-	}
-	return value, nil
+	return value, firstError(checkType(ctx, name, value))
 }
 
 // typeText is a type in Terraform's words.

@@ -25,7 +25,7 @@ func known(further values) values {
 func nothing[C any](k *kind[C]) values {
 	config := values{}
 	for _, a := range k.attributes {
-		config[a.name] = valueOf(a.schemaAttribute().GetType(), nil)
+		config[a.name] = tfvalue.Null(a.schemaAttribute().GetType())
 	}
 	return config
 }
@@ -178,10 +178,24 @@ func TestChecksOfUnknownValues(t *testing.T) {
 	}
 }
 
+// Where only one of the values will do, nothing else is unknown.
+func TestOnlyOneValueWillDo(t *testing.T) {
+	for attribute, config := range map[string]values{
+		"queue_type": known(values{"queue_type": types.StringUnknown(), "max_length": types.Int64Value(5)}),
+		"strict_keys": known(values{"strict_keys": types.BoolUnknown(), "preset": types.StringValue("celery"),
+			"name": types.StringNull(), "levels": types.Int64Null()}),
+	} {
+		c, errs := cascades.computed(config, nil)
+		if got := unknown(cascades, c); len(errs) > 0 || len(got) > 0 {
+			t.Errorf("%s: unknown are %q %v", attribute, got, errs)
+		}
+	}
+}
+
 // unknown are the computed attributes that are not fully known.
 func unknown[C any](k *kind[C], c values) (names []string) {
 	for _, a := range k.attributes {
-		if a.isComputed() && !isFullyKnown(c[a.name]) {
+		if a.isComputed() && (c[a.name] == nil || !isFullyKnown(c[a.name])) {
 			names = append(names, a.name)
 		}
 	}

@@ -126,8 +126,7 @@ var destinationAttributes = []attribute[delay.Destination]{
 	},
 	{
 		name: "match", value: string(delay.Exact),
-		field: text(func(d *delay.Destination) *delay.Match { return &d.Match }, delay.Exact, delay.Exact, delay.Suffix,
-			delay.Suffix),
+		field: choice(func(d *delay.Destination) *delay.Match { return &d.Match }, delay.Exact, delay.Suffix),
 		doc: "`exact` takes the messages for this address. `suffix` binds with " +
 			"`#.<address>`, as NServiceBus and Celery do. The address `orders` then also takes the messages " +
 			"for `eu.orders`, and for any other address that ends with `.orders`. Default: `exact`.",
@@ -227,16 +226,16 @@ func destinationName(x resolved[delay.Destination]) string {
 
 // prepareDestination has all bindings of the destination before the change, and names it in the errors of others.
 func prepareDestination(ctx context.Context, c *change[delay.Destination]) diag.Diagnostics {
-	x, doing := c.had, map[string]string{"create": "created", "update": "updated", "destroy": "destroyed"}[c.verb]
-	if c.before == nil {
-		x = c.gets
+	x, doing := c.gets, map[string]string{"create": "created", "update": "updated", "destroy": "destroyed"}[c.verb]
+	if c.after == nil {
+		x = c.had
 	}
-	b := bindingOf(x)
 	c.engine.Kind = fmt.Sprintf("the destination for address %q and %s %q, which is %s", x.config.Address,
-		b.DestinationType, b.Destination, doing)
+		bindingOf(x).DestinationType, bindingOf(x).Destination, doing)
 	if c.before == nil {
 		return nil
 	}
+	b := bindingOf(c.had)
 	left, diags := leftovers(c.before[leftoverBindings])
 	own := topology.NewBindings(append(left, b)...)
 	if c.isShared(ctx) && (c.after == nil || b != bindingOf(c.gets)) {

@@ -15,7 +15,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
-	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
@@ -74,7 +73,8 @@ func (k *kind[C]) schema() schema.Schema {
 	return schema.Schema{MarkdownDescription: k.doc, Attributes: attributes}
 }
 
-// trial is a configuration with samples in the place of its unknown values. Samples say which of several these are.
+// trial is a configuration with samples in the place of its unknown values. Samples say which of several these are,
+// unless they are complete.
 type trial[C any] struct {
 	config  C
 	samples []int
@@ -102,7 +102,7 @@ func (k *kind[C]) trials(v values) []trial[C] {
 			for sample := range a.field.samples {
 				one := trial[C]{t.config, slices.Clone(t.samples)}
 				a.field.sample(&one.config, sample)
-				if a.field.samples > 1 {
+				if a.field.samples > 1 && !a.field.isComplete {
 					one.samples = append(one.samples, sample)
 				}
 				combined = append(combined, one)
@@ -213,11 +213,12 @@ func (k *kind[C]) setComputed(plan, config, before values) delay.Errors {
 	return errs
 }
 
-// check reports the values that are given and say nothing: in a C they would stand for a default.
+// check reports the values that are given and say nothing: in a C they would stand for a default. Those of a required
+// attribute stand for none.
 func (k *kind[C]) check(config values) (errs delay.Errors) {
 	for _, a := range k.attributes {
 		check := a.check
-		if check == nil && a.field != nil {
+		if check == nil && a.field != nil && !a.required {
 			check = a.field.check
 		}
 		if check == nil || !tfvalue.IsGiven(config[a.name]) {
@@ -263,16 +264,23 @@ func (k *kind[C]) setActual(v values, actual topology.Topology) diag.Diagnostics
 // the value of the state in place of the configured one. The framework compares by meaning the values that come back
 // from an apply and a refresh, but not the planned ones (1.19.0).
 func (k *kind[C]) keepEqual(plan, state values) {
-	c, known := k.config(plan), k.isKnown(plan)
+	c := k.config(plan)
+	isUnknown := func(name string) bool { return !isFullyKnown(plan[name]) }
 	for _, a := range k.attributes {
 		planned, before := plan[a.name], state[a.name]
 		if !tfvalue.IsGiven(planned) || !tfvalue.IsGiven(before) {
 			continue
 		}
-		if sameDuration(planned, before) || known && a.same != nil && a.same(&c, planned, before) {
-			plan[a.name] = before
-		} else if planned, ok := planned.(timeouts.Value); ok {
+		isSame := a.same != nil && !slices.ContainsFunc(a.sameBy, isUnknown) && a.same(&c, planned, before)
+		switch planned := planned.(type) {
+		case timeouts.Value:
 			plan[a.name] = keepTimeouts(planned, before)
+			continue
+		case timetypes.GoDuration:
+			isSame = isSame || sameDuration(planned, before)
+		}
+		if isSame {
+			plan[a.name] = before
 		}
 	}
 }
@@ -329,9 +337,9 @@ func (k *kind[C]) alteredBy(state, plan values) (path.Paths, diag.Diagnostics) {
 		return changed, nil
 	}
 	before, diags := k.of(state)
-	after, more := k.of(same)
-	diags.Append(more...)
-	if len(changed) > 0 && !before.Desired.WithoutPolicies().SameObjects(after.Desired.WithoutPolicies()) {
+	after, err := k.resolve(k.config(same)) // new names may not do for what was there before
+	if len(changed) > 0 &&
+		(err != nil || !before.Desired.WithoutPolicies().SameObjects(after.Desired.WithoutPolicies())) {
 		return changed, diags
 	}
 	if len(others) == 0 || !k.isKnown(plan) {
@@ -408,15 +416,7 @@ func sameKeys(x, y map[string]attr.Value) bool {
 	return len(x) > 0 && maps.EqualFunc(x, y, func(attr.Value, attr.Value) bool { return true })
 }
 
-// unknownLike is the unknown value of the same type, and nullLike the null.
+// unknownLike is the unknown value of the same type.
 func unknownLike(value attr.Value) attr.Value {
-	return valueOf(value.Type(context.Background()), tftypes.UnknownValue)
-}
-
-func nullLike(value attr.Value) attr.Value { return valueOf(value.Type(context.Background()), nil) }
-
-func valueOf(of attr.Type, raw any) attr.Value {
-	ctx := context.Background()
-	value, _ := of.ValueFromTerraform(ctx, tftypes.NewValue(of.TerraformType(ctx), raw))
-	return value
+	return tfvalue.Unknown(value.Type(context.Background()))
 }

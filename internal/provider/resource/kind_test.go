@@ -119,7 +119,7 @@ func given[C any](k *kind[C], c *C) values {
 			config[a.name] = a.field.show(c)
 		}
 		if text, ok := config[a.name].(timetypes.GoDuration); ok && tfvalue.DurationOf(text) == 0 {
-			config[a.name] = nullLike(text)
+			config[a.name] = timetypes.NewGoDurationNull()
 		}
 	}
 	return config

@@ -93,7 +93,8 @@ var ladderAttributes = []attribute[delay.LadderConfig]{
 	},
 	{
 		name: "queue_name", decided: true, alters: true,
-		field: text(func(c *delay.LadderConfig) *delay.LabelFormat { return &c.QueueName }, "queue~a%s", "queue~b%s"),
+		field:  text(func(c *delay.LadderConfig) *delay.LabelFormat { return &c.QueueName }, "queue~a%s", "queue~b%s"),
+		sameBy: []string{"delays"},
 		same: func(c *delay.LadderConfig, planned, state attr.Value) bool {
 			return delay.LabelFormat(format(planned)).Same(delay.LabelFormat(format(state)), c.Delays)
 		},

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
@@ -43,5 +44,22 @@ func TestLadderWithUnknownValues(t *testing.T) {
 	config["queue_type"] = types.StringValue("stream")
 	if _, errs := ladders.computed(config, nil); len(errs) == 0 {
 		t.Error("a queue type that does not exist is no error while the name is unknown")
+	}
+}
+
+// A new name may do for the delays that are left alone.
+func TestLadderWithOneDelayLeft(t *testing.T) {
+	ladder := func(queueName string, delays ...string) values {
+		config := nothing(ladders)
+		config["name"], config["queue_name"] = types.StringValue("t"), types.StringValue(queueName)
+		config["delays"], _ = types.SetValueFrom(t.Context(), types.StringType, delays)
+		if errs := ladders.setComputed(config, maps.Clone(config), nil); len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		return config
+	}
+	altered, diags := ladders.alteredBy(ladder("t.delay-%s", "5s", "1m"), ladder("wait", "5s"))
+	if diags.HasError() || !slices.ContainsFunc(altered, path.Root("queue_name").Equal) {
+		t.Errorf("altered by %s %v", altered, diags)
 	}
 }

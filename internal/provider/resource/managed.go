@@ -150,14 +150,16 @@ func (r *managed[C]) Update(ctx context.Context, req resource.UpdateRequest, res
 	c := &change[C]{verb: "update", before: prior, after: plan, private: req.Private}
 	state, result, diags := r.write(ctx, c)
 	resp.Diagnostics.Append(diags...)
-	if state != nil {
+	if state == nil {
+		state = prior
+	} else {
 		resp.Diagnostics.Append(resp.State.Set(ctx, state.object())...)
-		if plan = state; r.kind.remember != nil {
+		if r.kind.remember != nil {
 			key, value := r.kind.remember(ctx, c, result)
 			resp.Diagnostics.Append(resp.Private.SetKey(ctx, key, value)...)
 		}
 	}
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, r.kind.identityOf(plan))...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, r.kind.identityOf(state))...)
 }
 
 // Delete removes the objects, unless messages wait in them.

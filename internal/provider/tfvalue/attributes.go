@@ -66,20 +66,16 @@ func DurationValue(d time.Duration) timetypes.GoDuration {
 // NotEmpty makes an empty text an error: it is not the same as none, and must not be ignored.
 var NotEmpty = []validator.String{stringvalidator.LengthAtLeast(1)}
 
-// UnknownLike is the unknown value of the same type.
-func UnknownLike(ctx context.Context, value attr.Value) attr.Value {
-	return valueLike(ctx, value, tftypes.UnknownValue)
-}
+// Null is the value of a type that stands for none.
+func Null(of attr.Type) attr.Value { return value(of, nil) }
 
-// nullLike is the null of the same type.
-func nullLike(value attr.Value) attr.Value {
-	return valueLike(context.Background(), value, nil)
-}
+// Unknown is the value of a type that stands for one that is not known yet.
+func Unknown(of attr.Type) attr.Value { return value(of, tftypes.UnknownValue) }
 
-func valueLike(ctx context.Context, value attr.Value, raw any) attr.Value {
-	of := value.Type(ctx)
-	like, _ := of.ValueFromTerraform(ctx, tftypes.NewValue(of.TerraformType(ctx), raw))
-	return like
+func value(of attr.Type, raw any) attr.Value {
+	ctx := context.Background()
+	value, _ := of.ValueFromTerraform(ctx, tftypes.NewValue(of.TerraformType(ctx), raw))
+	return value
 }
 
 // WholeNumber is the framework's type of whole numbers. That one calls a fraction an error of the provider, which
@@ -196,14 +192,6 @@ func TextOrNull[T ~string](text T) types.String {
 		return types.StringNull()
 	}
 	return types.StringValue(string(text))
-}
-
-// TextOrUnknown is unknown for no text.
-func TextOrUnknown(text string) types.String {
-	if text == "" {
-		return types.StringUnknown()
-	}
-	return types.StringValue(text)
 }
 
 // NumberOrNull is null for no number over zero.

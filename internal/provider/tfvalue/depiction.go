@@ -4,6 +4,7 @@
 package tfvalue
 
 import (
+	"context"
 	"maps"
 	"math/big"
 	"strconv"
@@ -131,7 +132,7 @@ func shorten(values, usual map[string]attr.Value, written attr.Value) {
 	for attribute, value := range usual {
 		before, exists := had[attribute]
 		if values[attribute].Equal(value) && (!exists || before.IsNull()) {
-			values[attribute] = nullLike(value)
+			values[attribute] = Null(value.Type(context.Background()))
 		}
 	}
 }
