@@ -45,7 +45,7 @@ func (e *Engine) rebind(ctx context.Context, c Change) (result Result, err error
 	r := e.rebinding(c)
 	all := slices.Concat(r.own, c.After.Bindings.Sorted())
 	if r.claim, err = e.claims.Begin(ctx, c.String(), r.objects(all...)); err != nil {
-		return Result{There: ofBindings(r.own...)}, err
+		return result, err
 	}
 	defer r.claim.End()
 	switch {
