@@ -74,6 +74,7 @@ type FaultProxy struct {
 	Failure // of no kind, to take down the points
 	Struck  bool
 	Kill    func()
+	killing sync.RWMutex // while Kill stops something, which may take longer than a request
 }
 
 // NewFaultProxy starts a proxy in front of the broker. Nothing goes wrong there at first.
@@ -149,7 +150,15 @@ var hashOfArguments = regexp.MustCompile(`~[\w-]+$`)
 // ServeHTTP lets the broker finish what has reached it, also for a client that is killed meanwhile. What becomes of it
 // otherwise, TestFaultyBroker shows.
 func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch p.strikes(r) {
+	fault := p.strikes(r)
+	if fault == Kills {
+		p.killing.Lock()
+		defer p.killing.Unlock()
+	} else {
+		p.killing.RLock()
+		p.killing.RUnlock() //nolint:staticcheck // only a wait
+	}
+	switch fault {
 	case "":
 		// Given a context that nothing can cancel, the proxy would ask the server whether the client has left.
 		ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
