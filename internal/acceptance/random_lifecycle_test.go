@@ -208,7 +208,7 @@ var known = []struct {
 	name    string
 	objects func(how schedule, one, other claim) []string
 }{
-	// An example is ladder a with name m, and then also ladder c with name m and adopt: remove c, and all of m is gone.
+	// An example is ladder a with name m, and then also ladder c with name m and adopt. Remove c, and all of m is gone.
 	{"known: two addresses declare the same objects", func(_ schedule, one, other claim) []string {
 		if !one.after || one.key == other.key {
 			return nil

@@ -1,5 +1,6 @@
 // Package brokertest gives tests, benchmarks and the demo a real RabbitMQ broker, wherever one can be had. That is an
-// existing one, a container, or a private node of an installed rabbitmq-server.
+// existing one, a container, or a private node of an installed rabbitmq-server. Options come in, and the addresses of a
+// broker go out. Call Shared or Own in a test, and Start elsewhere.
 //
 // What it starts listens on loopback only and is gone when its process is, however that ends. It never
 // imitates a broker, never stops or reconfigures one that it did not start, and never prints a password. Read this file

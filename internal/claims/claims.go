@@ -1,7 +1,9 @@
 // Package claims keeps what the resources of one Terraform run have done with the objects of one broker. Terraform
 // calls the resources in any order and tells none of the others. The package makes operations on the same object wait
-// for each other. It remembers which objects were taken, asked for in vain, or kept by a refused destroy. It never
-// talks to a broker. It is one file.
+// for each other. It remembers which objects were taken, asked for in vain, or kept by a refused destroy.
+//
+// The objects of an operation come in, and the names of resources that have or want them go out. Call [New] for a run,
+// [Table.Begin] before an operation, and [Operation.End] after it. It is in memory: it never talks to a broker.
 package claims
 
 import (

@@ -1,13 +1,12 @@
 // Package drain proves that queues are empty, so that no message is deleted with one. Queues come in. Nothing goes out,
 // or a [*NotEmptyError] that says what waits where.
 //
-// Begin with [NewProver], one for each operation, and tell it of each change, see [Prover.Closed] and
-// [Prover.Changed]. Call
+// Begin with [NewProver], one for each operation. Tell it of each change by [Prover.Closed] and [Prover.Changed]. Call
 // [Prover.VerifyEmpty] for a look, a wait or a proof, and [Prover.Left] immediately before a queue is deleted.
 //
-// What counts prove is decided by pure rules, which never ask a broker: read rules.go first ([Proof.Judge]), then
-// overdue.go and proven.go. The counts come from a counter (counter.go): over AMQP, which a queue answers itself, or
-// through the management API alone. One is chosen for an operation. A connection that ends is opened again.
+// Pure rules decide what counts prove, and never ask a broker: read rules.go first ([Proof.Judge]), then overdue.go and
+// proven.go. The counts come from one counter for the operation (counter.go). It asks the queues themselves over AMQP,
+// or the management API alone where there is no AMQP. A connection that ends is opened again.
 //
 // It never deletes or closes anything.
 package drain

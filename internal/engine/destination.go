@@ -51,7 +51,7 @@ func (e *Engine) previewBindings(ctx context.Context, c Change) []Problem {
 	return nil
 }
 
-// check finds out what is wrong with a destination, new or not. It refuses names that lead into a cascade or ladder
+// check finds the faults of a destination, new or not. It refuses names that lead into a cascade or ladder
 // rather than behind it: the error then is, or wraps, a *MisnamedError. What the plan says of the delivery exchange is
 // not asked for.
 func (d destination) check(ctx context.Context, options Options, isNew bool) (problems []Problem, err error) {

@@ -12,7 +12,7 @@ import (
 // Problem is what a change would meet, as things are.
 type Problem struct {
 	Code Code
-	// Cause is one of the errors of [Engine.Apply], or says what is wrong although nothing is refused.
+	// Cause is one of the errors of [Engine.Apply], or names a fault for which nothing is refused.
 	Cause error
 }
 

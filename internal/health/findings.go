@@ -1,5 +1,8 @@
-// Package health tells the faults of a topology that exists, and their effect on messages. It is pure: it never talks
-// to a broker, and it repairs nothing. Read findings.go first, then damages.go.
+// Package health tells the faults of a topology that exists, and their effect on messages. Objects and the status of
+// queues come in, and lists of faults go out. Call [Findings] for what policies, consumers and nodes do. Call [Damages]
+// for the differences from the wanted topology, and [Sentences] for their words.
+//
+// It is pure: it never talks to a broker, and it repairs nothing. Read findings.go first, then damages.go.
 package health
 
 import (
@@ -206,7 +209,7 @@ func (i *inspection) lowers(key string) (int64, bool) {
 
 func (i *inspection) overflow() string { return overflowOf(i.text("overflow")) }
 
-// text is what is in force of a key, empty if there is none.
+// text is the value of a key that is in force, empty if there is none.
 func (i *inspection) text(key string) string {
 	value, _ := policy.InForce(i.queue, key, i.status.Applied.Definition)
 	text, _ := value.(string)

@@ -16,7 +16,7 @@ const (
 )
 
 // Duration is a duration as people say it: "36 h 24 min 31 s", "12 days 3 h", "8 years 185 days". From a year on, it is
-// rounded to days. Attributes take another form, see cascade.DurationText.
+// rounded to days. Attributes take another form, see delay.DurationText.
 func Duration(d time.Duration) string {
 	switch {
 	case d < 0:

@@ -1,6 +1,9 @@
 // Package plaintext has text shown as text. Nothing in it moves a cursor, turns the direction of reading or begins a
 // line. Nothing is a command to a CI system that reads the log. It never leaves anything out: what it changes stays
 // readable.
+//
+// A text of somebody else comes in, and one to be shown goes out: call Line or Lines. Duration and Count write figures
+// as people say them.
 package plaintext
 
 import (

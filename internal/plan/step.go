@@ -60,7 +60,7 @@ type Effect struct {
 	change func(topology.Topology)
 }
 
-// becomes is the inverse of a step that what was there before does not matter for.
+// becomes is the inverse of a step that does not depend on the topology before.
 func becomes(step Step) func(topology.Topology) Step {
 	return func(topology.Topology) Step { return step }
 }

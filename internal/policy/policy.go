@@ -1,6 +1,8 @@
-// Package policy knows how policies and operator policies change a queue. It is pure: it never asks a broker which ones
-// there are, and it does not say what a change does to messages. Read [InForce] first, then applied.go for which of
-// them apply.
+// Package policy knows how policies and operator policies change a queue. A queue and the policies of its vhost come
+// in. Those that apply go out, and the values that are then in force. Call [Declared.Applied], and then [InForce]. Call
+// [Policies.Rivals] and [Policies.Displaced] for a policy that is to be set.
+//
+// It is pure: it never asks a broker for its policies, and it does not say what a change does to messages.
 package policy
 
 import (

@@ -10,7 +10,7 @@ import (
 )
 
 // The package transport repeats a request that fails in a way that may pass. What an answer 401, 403 or 404 of a vhost
-// means is decided here, by the Judge of a call: RabbitMQ answers 404 to everything for some moments when it starts and
+// means is decided here, by the Judge of a call. RabbitMQ answers 404 to everything for some moments when it starts and
 // stops (TestRestart). While a vhost is deleted, it answers as for one that the user may not use (3.10 to 4.3,
 // TestVhostIsDeletedMeanwhile).
 
@@ -54,7 +54,7 @@ func (v *Vhost) ask(ctx context.Context, question func(*transport.Call) error) e
 	return err
 }
 
-// whileBarred is the judge of what is there, and of what is missing for certain.
+// whileBarred is the judge of objects that are there, and of those that are missing for certain.
 func (v *Vhost) whileBarred(r *transport.Refusal) (worth time.Duration, err error) {
 	if v.bars(r) {
 		return startingTime, nil

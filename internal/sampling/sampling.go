@@ -1,5 +1,6 @@
 // Package sampling chooses what a test tries of a long list, such as that of all faults at all requests. SAMPLE=20
 // tries one case in 20, chosen by SEED; without SAMPLE, every case is tried. It never leaves out a case silently.
+// Call Of with the list.
 package sampling
 
 import (

@@ -1,5 +1,8 @@
-// Package topology describes a set of RabbitMQ exchanges, queues and bindings, and tells in what a broker differs from
-// it. It is pure: it never talks to a broker and knows nothing of Terraform. Read topology.go first, then diff.go.
+// Package topology describes a set of RabbitMQ exchanges, queues, bindings and policies, and tells in what a broker
+// differs from it. A wanted [Topology] and an actual one come in, and their [Differences] go out. Call [New] for an
+// empty one, and [Diff] to compare two.
+//
+// It is pure: it never talks to a broker and knows nothing of Terraform. Read topology.go first, then diff.go.
 package topology
 
 import (

@@ -1,4 +1,4 @@
-// Package version compares versions of RabbitMQ. It is pure.
+// Package version compares versions of RabbitMQ, as the broker tells them: call AtLeast or Before. It is pure.
 package version
 
 import "fmt"

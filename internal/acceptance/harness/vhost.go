@@ -357,7 +357,7 @@ func (v *Vhost) Compare(want, have topology.Topology) {
 	}
 	for _, line := range found {
 		if !slices.Contains(wanted, line) {
-			v.T.Errorf("vhost %q has beyond what is wanted: %s", v.Name, line)
+			v.T.Errorf("vhost %q has beyond that: %s", v.Name, line)
 		}
 	}
 }

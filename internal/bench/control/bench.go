@@ -1,5 +1,5 @@
 // Package control measures what Terraform takes for a cascade: time, requests, connections and memory of plan,
-// apply, import and destroy.
+// apply, import and destroy. A broker comes in, and samples go out to a recorder. Call New, and methods of the Bench.
 //
 // Terraform itself takes time that no provider can save. The floor is one exchange of the provider cyrilgdn/rabbitmq if
 // that is given, else the smallest possible cascade.

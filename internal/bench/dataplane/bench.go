@@ -1,6 +1,6 @@
 // Package dataplane measures messages on their way through a cascade. It measures how fast they get in, how late they
 // come out, and how fast they move between queues. It also measures the cost of their wait, and the broker's time for
-// the cascade itself.
+// the cascade itself. A broker comes in, and samples go out to a recorder. Call New, and methods of the Bench.
 //
 // One publisher with confirms sends persistent messages of 256 bytes, unless a measurement says otherwise.
 // Publisher, consumer and broker share one machine, so that only ratios inside one run count.

@@ -1,5 +1,5 @@
 // Package sample keeps what a benchmark measures, one value at a time, and writes it as CSV. It computes
-// nothing: medians, ratios and plots are made of the file (internal/tools/benchreport).
+// nothing: medians, ratios and plots are made of the file (internal/tools/benchreport). Call NewRecorder.
 package sample
 
 import (

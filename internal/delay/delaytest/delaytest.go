@@ -1,5 +1,5 @@
 // Package delaytest has what tests of several packages share: configurations of all kinds, drawn at random, and
-// expansions that others have declared.
+// expansions that others have declared. Call AnyConfig or AnyLadder, Resolve or Expand, and ReadVector.
 package delaytest
 
 import (

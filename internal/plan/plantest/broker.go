@@ -1,4 +1,5 @@
-// Package plantest is a broker in memory that plans run on, and what stands around a topology there.
+// Package plantest is a broker in memory that plans run on. A topology comes in, and the one after
+// the steps of a plan goes out. Call NewBroker, or Around for a broker that others use too, and then its Run.
 package plantest
 
 import (

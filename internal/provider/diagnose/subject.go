@@ -454,7 +454,7 @@ func (s Subject) NotRecognized(verb string, err error) diag.Diagnostic {
 		"Could not %s exchange %q in vhost %q: %s. %s", verb, s.Desired.Entry, s.Vhost, other, instead)
 }
 
-// Outcome is what is left to say of a change that was made, or broke off.
+// Outcome has the other words for a change that was made, or broke off.
 func (s Subject) Outcome(before topology.Topology, result engine.Result) diag.Diagnostics {
 	diags := s.TakenOver(result.TakenOver)
 	diags.Append(s.Warnings(result.State)...)

@@ -25,8 +25,8 @@ type around struct {
 
 // aroundWords are the words in which their descriptions differ.
 type aroundWords struct {
-	// kind is what the resource is called, delivery of which type its delivery exchange is, removal what deletes queues
-	// of it, and parking what else there is to say of parking.
+	// Kind is what the resource is called, and delivery of which type its delivery exchange is. Removal is what deletes
+	// queues of it, and parking has more words for parking.
 	kind, delivery, removal, parking string
 }
 

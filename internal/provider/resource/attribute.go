@@ -36,7 +36,7 @@ type attribute[C any] struct {
 	// alters tells that another value may give exchanges or queues other arguments or names. inPlace tells that objects
 	// come and go with the value, without that.
 	alters, inPlace bool
-	// check says what is wrong with a value that is given, in place of the check of the field.
+	// check says why a given value is wrong, in place of the check of the field.
 	check func(value attr.Value) string
 	// same tells that two values mean the same to a C, where they are not equal. It goes by the attributes in sameBy.
 	same   func(c *C, planned, state attr.Value) bool
@@ -91,7 +91,7 @@ type field[C any] struct {
 	samples int
 	// isComplete tells that the samples are all values that pass the checks.
 	isComplete bool
-	// check says what is wrong with a value that is given and would stand for none.
+	// check says why a given value is wrong, such as one that would stand for none.
 	check func(value attr.Value) string
 }
 
@@ -254,7 +254,7 @@ func valuesOf(ctx context.Context, from interface {
 	return v, diags
 }
 
-// checkType says what is wrong with a value that its type does not take.
+// checkType says why the type of a value does not take it.
 func checkType(ctx context.Context, name string, value attr.Value) diag.Diagnostics {
 	var resp xattr.ValidateAttributeResponse
 	if checked, ok := value.(xattr.ValidateableAttribute); ok {

@@ -176,7 +176,7 @@ func bindingOf(x resolved[delay.Destination]) (own topology.Binding) {
 	return own
 }
 
-// showLeftovers shows what is there beside the binding, the newest last.
+// showLeftovers shows the other bindings that are there, the newest last.
 func showLeftovers(x *resolved[delay.Destination], there topology.Topology, before attr.Value) attr.Value {
 	left := maps.Clone(there.Bindings)
 	delete(left, bindingOf(*x))

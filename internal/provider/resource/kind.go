@@ -35,7 +35,7 @@ type kind[C any] struct {
 	// identity are the attributes that tell one from another on a broker. An update may change a mutable one.
 	identity        map[string]identityschema.Attribute
 	mutableIdentity bool
-	// parseID reads an identity from an import ID, and checkIdentity says what is wrong with one.
+	// parseID reads an identity from an import ID, and checkIdentity says why one is wrong.
 	parseID       func(id string) (values, error)
 	checkIdentity func(id values) string
 	// find reads the configuration of what has an identity off the broker.
@@ -83,8 +83,8 @@ type trial[C any] struct {
 // mostTrials is how many combinations of samples are tried.
 const mostTrials = 128
 
-// trials has the configuration with every combination of samples in the place of unknown values: it alone if all is
-// known that the objects depend on. It is nil if there are too many.
+// trials has the configuration with every combination of samples in the place of unknown values. If all is known that
+// the objects depend on, it has that configuration alone. It is nil if there are too many.
 func (k *kind[C]) trials(v values) []trial[C] {
 	all := []trial[C]{{}}
 	for _, a := range k.attributes {
@@ -154,8 +154,8 @@ func (k *kind[C]) show(r *resolved[C], there topology.Topology, before values) v
 }
 
 // computed is what can be said of a configuration some of whose values may not be known. It tries samples in their
-// place. What is the same every time does not depend on what is unknown. It is nil if nothing can be said. Errors are
-// the faults that no sample mends.
+// place. A result that is the same every time does not depend on them. It is nil if nothing can be said. Errors are the
+// faults that no sample mends.
 func (k *kind[C]) computed(config, before values) (known values, common delay.Errors) {
 	var passed []trial[C]
 	for i, t := range k.trials(config) {

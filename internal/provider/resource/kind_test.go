@@ -80,7 +80,7 @@ func at(value attr.Value, keys ...string) attr.Value {
 	return value
 }
 
-// What is said of a configuration with unknown values holds for every value that these turn out to have.
+// A statement about a configuration with unknown values holds for every value that these turn out to have.
 func TestKnownIsTrue(t *testing.T) {
 	t.Run("cascade", func(t *testing.T) { knownIsTrue(t, cascades, delaytest.AnyConfig()) })
 	t.Run("ladder", func(t *testing.T) { knownIsTrue(t, ladders, delaytest.AnyLadder()) })

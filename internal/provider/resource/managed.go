@@ -138,7 +138,7 @@ func (r *managed[C]) Read(ctx context.Context, req resource.ReadRequest, resp *r
 // inFlightKey is where the private state keeps what Read counted, for the warnings of plans.
 const inFlightKey = "in_flight"
 
-// Update brings the broker from any state to the planned one. If it fails, the state holds what is there then.
+// Update brings the broker from any state to the planned one. If it fails, the state holds the objects that exist then.
 func (r *managed[C]) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	prior, diags := valuesOf(ctx, req.State)
 	resp.Diagnostics.Append(diagnose.OfState(diags)...)

@@ -143,7 +143,7 @@ func elementsOf(value attr.Value) map[string]attr.Value {
 	return of.Elements()
 }
 
-// Exchanges shows those of a topology. Before is the value before: what was written out there stays so.
+// Exchanges shows those of a topology. Before is the value before: properties that it writes out stay written out.
 func (d Depiction) Exchanges(t topology.Topology, before attr.Value) types.Map {
 	values, written := map[string]attr.Value{}, elementsOf(before)
 	for name, e := range t.Exchanges {

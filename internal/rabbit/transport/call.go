@@ -16,8 +16,9 @@ import (
 // Call is one request of an operation, with all its attempts. rabbit-hole makes requests through it, which knows
 // neither contexts nor kept-alive connections, and drops the reason of a 401.
 type Call struct {
-	// Judge, if there is one, says what an answer means that is not a success, nor may pass as all failures of a broker
-	// may: for how long it is worth another attempt, if it is. An error is the outcome when there is none.
+	// Judge, if there is one, says for how long an answer is worth another attempt, 0 for none. It is asked about an
+	// answer that is neither a success nor a failure that may pass at any broker. An error is the outcome when there is
+	// no further attempt.
 	Judge func(*Refusal) (worth time.Duration, err error)
 	// MakeSure, if there is one, has to succeed before each further attempt.
 	MakeSure func() error
@@ -97,7 +98,7 @@ func callOf(ctx context.Context) *Call {
 	return c
 }
 
-// RoundTrip makes the request, and fails for all but a success, and the deletion of what is gone.
+// RoundTrip makes the request. It fails for all but a success, and the deletion of an object that is gone.
 func (c *Call) RoundTrip(request *http.Request) (*http.Response, error) {
 	request = request.Clone(context.WithValue(c.ctx, callKey{}, c))
 	request.Close = false

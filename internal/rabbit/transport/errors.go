@@ -33,7 +33,7 @@ func IsNotFound(err error) bool {
 	return is && r.Status == http.StatusNotFound
 }
 
-// Unlike is a *NotManagement for what was asked for.
+// Unlike is a *NotManagement that says what the request asked for.
 func Unlike(what string, err error) error { return &NotManagement{what, err} }
 
 // NotManagement is an answer that no management API gives.

@@ -1,4 +1,5 @@
-// Package topologytest routes messages through a topology, as RabbitMQ does.
+// Package topologytest routes messages through a topology, as RabbitMQ does. A topology, an exchange and a key come in,
+// and the queues go out that get the message: call Route. Router.Follow follows a message to the end of its way.
 package topologytest
 
 import (
