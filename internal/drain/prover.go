@@ -320,8 +320,8 @@ func (p *Prover) VerifyServed(ctx context.Context, q topology.Queue) error {
 // count does something with the counter of the operation. Where its connection ends meanwhile, all of it is done again
 // over another one, for as long as a request is tried again.
 func (p *Prover) count(ctx context.Context, do func(*counter) error) error {
-	deadline := time.Now().Add(p.vhost.Client().RetryTimeout())
-	for n := 0; ; n++ {
+	var failing time.Time
+	for {
 		c, err := p.choose(ctx)
 		if err == nil {
 			err = do(c)
@@ -332,10 +332,12 @@ func (p *Prover) count(ctx context.Context, do func(*counter) error) error {
 			return err
 		case rabbit.RefusesAMQP(ended.err): // which has another counter chosen
 			continue
-		case !time.Now().Before(deadline):
-			return p.vhost.Disconnected(ended.err)
-		case n == 0:
+		case failing.IsZero():
+			failing = time.Now()
 			p.vhost.Client().Warn(ctx, "AMQP failed, and is tried again", ended.err)
+		}
+		if time.Since(failing) >= p.vhost.Client().RetryTimeout() {
+			return p.vhost.Disconnected(ended.err)
 		}
 		if err := p.vhost.Client().Wait(ctx, polling); err != nil {
 			return err
@@ -344,7 +346,8 @@ func (p *Prover) count(ctx context.Context, do func(*counter) error) error {
 }
 
 // choose chooses the counter, unless that is done. One that counts over AMQP gets another connection if its own has
-// ended. It is no choice where the broker does not let the user ask over AMQP.
+// ended. It is no choice where the broker does not let the user ask over AMQP. Nothing proven before is renewed: if the
+// node has ended, too, its queues say for moments that nothing is ready.
 func (p *Prover) choose(ctx context.Context) (*counter, error) {
 	select {
 	case p.choosing <- struct{}{}:
@@ -361,6 +364,7 @@ func (p *Prover) choose(ctx context.Context) (*counter, error) {
 	if before != nil {
 		before.close()
 		err = before.failure.Load().err
+		p.forget()
 	}
 	if !rabbit.RefusesAMQP(err) {
 		conn, err = p.vhost.Connect(ctx)
@@ -376,6 +380,13 @@ func (p *Prover) choose(ctx context.Context) (*counter, error) {
 	}
 	p.counter = &counter{vhost: p.vhost, conn: conn, filled: &p.filled}
 	return p.counter, nil
+}
+
+// forget has nothing proven any more.
+func (p *Prover) forget() {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.proven = Proven{}
 }
 
 func (p *Prover) ended(ctx context.Context) error {

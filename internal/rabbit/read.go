@@ -296,9 +296,10 @@ func (v *Vhost) queueBy(ctx context.Context, query, name string) (q queueInfo, e
 
 // queueThere is queue where the vhost has just been there.
 func (v *Vhost) queueThere(ctx context.Context, name string) (q queueInfo, exists bool, err error) {
-	call := v.client.http.Call(ctx)
-	call.Judge = v.whileBarred
-	_, err = call.Do(http.MethodGet, transport.Path("queues", v.name, name)+queueQuery, nil, &q)
+	err = v.askThere(ctx, func(call *transport.Call) error {
+		_, err := call.Do(http.MethodGet, transport.Path("queues", v.name, name)+queueQuery, nil, &q)
+		return err
+	})
 	exists, err = v.answered(topology.ToQueue, name, q.Name, err)
 	return q, exists, err
 }

@@ -36,22 +36,23 @@ func patient(r *transport.Refusal) (worth time.Duration, err error) {
 func (v *Vhost) ask(ctx context.Context, question func(*transport.Call) error) error {
 	other := make(chan error, 1)
 	go func() { other <- v.client.identify(ctx) }()
-	call, isConfirmed := v.client.http.Call(ctx), false
-	call.Judge = func(r *transport.Refusal) (worth time.Duration, err error) {
-		if r.Status != http.StatusNotFound || isConfirmed {
-			return v.whileBarred(r)
+	err := v.askThere(ctx, question)
+	if transport.IsNotFound(err) {
+		if _, err = v.confirm(ctx); err == nil {
+			err = v.askThere(ctx, question)
 		}
-		if _, err := v.confirm(ctx); err != nil {
-			return 0, err
-		}
-		isConfirmed = true
-		return v.client.retryTimeout, nil
 	}
-	err := question(call)
 	if refused := <-other; refused != nil {
 		return refused
 	}
 	return err
+}
+
+// askThere asks where the vhost has just been there: what is not found is missing.
+func (v *Vhost) askThere(ctx context.Context, question func(*transport.Call) error) error {
+	call := v.client.http.Call(ctx)
+	call.Judge = v.whileBarred
+	return question(call)
 }
 
 // whileBarred is the judge of objects that are there, and of those that are missing for certain.

@@ -608,6 +608,48 @@ func TestStartingBroker(t *testing.T) {
 	}
 }
 
+// TestStartedJustNow answers 404 to the first question, as a broker that starts does, and then to no other. Where
+// nothing is tried again, either, nothing is missing.
+func TestStartedJustNow(t *testing.T) {
+	t.Parallel()
+	for name, exists := range map[string]func(context.Context, *rabbit.Vhost) (bool, error){
+		"queue": func(ctx context.Context, v *rabbit.Vhost) (bool, error) {
+			_, exists, err := v.Queue(ctx, "x")
+			return exists, err
+		},
+		"exchange": func(ctx context.Context, v *rabbit.Vhost) (bool, error) {
+			_, exists, err := v.Exchange(ctx, "x")
+			return exists, err
+		},
+		"count": func(ctx context.Context, v *rabbit.Vhost) (bool, error) {
+			count, err := v.Count(ctx, "x", rabbit.CountedNow)
+			return count != nil, err
+		},
+		"bindings": func(ctx context.Context, v *rabbit.Vhost) (bool, error) {
+			bindings, err := v.BindingsFrom(ctx, "x")
+			return len(bindings) > 0, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var starts atomic.Bool
+			c := serve(t, asRabbitMQ(func(w http.ResponseWriter, r *http.Request) {
+				switch name := path.Base(r.URL.Path); {
+				case !starts.Swap(true):
+					answer(w, 404, `{"error":"Object Not Found","reason":"Not Found"}`)
+				case name == "source":
+					answer(w, 200, `[{"source":"x","destination":"q","destination_type":"queue","routing_key":"k"}]`)
+				default:
+					answer(w, 200, fmt.Sprintf(`{"name":%q,"messages":1}`, name))
+				}
+			}), func(c *rabbit.Config) { c.RetryTimeout = 0 })
+			if there, err := exists(t.Context(), c.Vhost("v")); err != nil || !there {
+				t.Errorf("it is there: %t, error %v", there, err)
+			}
+		})
+	}
+}
+
 // TestQueueWithoutReplicas has a queue whose deletion was cut off, as RabbitMQ 4.0.5 shows it: nobody counts it.
 func TestQueueWithoutReplicas(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {

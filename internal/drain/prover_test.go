@@ -1,0 +1,70 @@
+package drain
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// overAMQP is a prover that has chosen to count over AMQP, at a broker that cannot be reached.
+func overAMQP(t *testing.T, retryTimeout time.Duration) *Prover {
+	t.Helper()
+	client, err := rabbit.New(rabbit.Config{Endpoint: "http://127.0.0.1:1", Username: "u", Password: "p",
+		RetryTimeout: retryTimeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewProver(client.Vhost("v"))
+	p.counter = &counter{vhost: p.vhost}
+	return p
+}
+
+// A connection may end after more time than a request is tried again. What was under way is tried again nevertheless.
+func TestCountAgain(t *testing.T) {
+	ended := &endedError{errors.New("reset")}
+	for name, test := range map[string]struct {
+		retries time.Duration
+		fails   int
+		calls   int
+		kind    rabbit.Kind
+	}{
+		"once":               {500 * time.Millisecond, 1, 2, ""},
+		"again and again":    {500 * time.Millisecond, 100, 2, rabbit.Unavailable},
+		"nothing tries more": {0, 1, 1, rabbit.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			calls := 0
+			err := overAMQP(t, test.retries).count(t.Context(), func(*counter) error {
+				if calls++; calls > test.fails {
+					return nil
+				}
+				time.Sleep(test.retries + 100*time.Millisecond)
+				return ended
+			})
+			if calls != test.calls || (err != nil) != (test.kind != "") || err != nil && !rabbit.IsKind(err, test.kind) {
+				t.Errorf("after %d calls the error is %v", calls, err)
+			}
+		})
+	}
+}
+
+// A node may have ended with the connection. So what was proven before is not renewed by ready messages alone.
+func TestNothingIsProvenOverAnEndedConnection(t *testing.T) {
+	p := overAMQP(t, 0)
+	q := topology.Queue{Name: "q"}
+	p.proven = Proven{queues: []topology.Queue{q}, since: time.Now(), stay: time.Hour}
+	if !p.lastProof().HoldsAt(time.Now(), []topology.Queue{q}) {
+		t.Fatal("the proof does not hold")
+	}
+	p.counter.failure.Store(&endedError{errors.New("reset")})
+	if _, err := p.choose(t.Context()); err == nil {
+		t.Fatal("there is a connection")
+	}
+	if p.lastProof().HoldsAt(time.Now(), []topology.Queue{q}) {
+		t.Error("the proof holds")
+	}
+}
