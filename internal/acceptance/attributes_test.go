@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
-
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 )
 
 // What no attribute of a kind can take. Terraform itself refuses values of another type.

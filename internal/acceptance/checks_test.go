@@ -12,11 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
-
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -209,7 +208,7 @@ func judge(tf *harness.CommandLine, todo []byte, code int, says ...string) {
 // The program knows findings and an absent broker by the provider's summaries.
 func TestVerdictKnowsTheSummaries(t *testing.T) {
 	t.Parallel()
-	sources, err := filepath.Glob(filepath.Join("..", "provider", "*.go"))
+	sources, err := filepath.Glob(filepath.Join("..", "provider", "diagnose", "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
-
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 )
 
 // A queue for each delay, as frameworks make it: it is declared before each message, and x-expires removes it when it

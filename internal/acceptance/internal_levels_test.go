@@ -1,17 +1,14 @@
 package acceptance
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
-
-	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -170,94 +167,4 @@ func TestInternalLevelsDrift(t *testing.T) {
 			p.MustBeSettled(given)
 		})
 	}
-}
-
-// A state of a version without the attribute gets it from the broker. So the plan shows the difference from the
-// default, and nothing where there is none.
-func TestStateWithoutInternalLevels(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		internal, levels, shown any
-	}{
-		"open levels":     {false, 3, false},
-		"internal levels": {true, 3, true},
-		"one level":       {true, 1, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			v := harness.NewVhost(t)
-			p := harness.NewProtocol(t, v.Broker, nil)
-			given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": test.levels}
-			p.MustApply(given.With(harness.Attributes{"internal_levels": test.internal}))
-			loseAttribute(p, "internal_levels")
-			if before := harness.Fields(t, p.State)["internal_levels"]; !before.IsNull() {
-				t.Fatalf("the old state has %s", before)
-			}
-			harness.NoErrors(t, p.Refresh(t.Context()))
-			if got := harness.Plain(t, harness.Fields(t, p.State)["internal_levels"]); got != test.shown {
-				t.Errorf("the state shows %v, want %v", got, test.shown)
-			}
-			p.MustBeSettled(given.With(harness.Attributes{"internal_levels": test.shown}))
-			todo := p.Plan(t.Context(), given)
-			harness.NoErrors(t, todo.Diagnostics)
-			if todo.IsEmpty(p.State) != (test.shown == true) {
-				t.Errorf("the plan of the default is empty: %t", todo.IsEmpty(p.State))
-			}
-		})
-	}
-}
-
-// So does a state without base and publisher, also where nobody refreshes it: it is not rebuilt.
-func TestStateWithoutBase(t *testing.T) {
-	t.Parallel()
-	for _, refreshed := range []bool{true, false} {
-		t.Run(fmt.Sprint(refreshed), func(t *testing.T) {
-			t.Parallel()
-			v := harness.NewVhost(t)
-			p := harness.NewProtocol(t, v.Broker, nil)
-			given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 3}
-			p.MustApply(given)
-			before, want := v.Objects(), p.State
-			loseAttribute(p, "base")
-			loseAttribute(p, "publisher")
-			if refreshed {
-				harness.NoErrors(t, p.Refresh(t.Context()))
-				if !p.State.Equal(want) {
-					t.Errorf("the state is %s, want %s", p.State, want)
-				}
-				p.MustBeSettled(given)
-				return
-			}
-			todo := p.Plan(t.Context(), given)
-			if text := harness.ErrorText(todo.Diagnostics) + harness.WarningText(todo.Diagnostics); todo.Replace ||
-				text != "" {
-				t.Errorf("it is replaced (%t), or the plan says %q", todo.Replace, text)
-			}
-			harness.NoErrors(t, p.Apply(t.Context(), todo))
-			v.MustHold(before)
-			p.MustBeSettled(given)
-		})
-	}
-}
-
-// loseAttribute makes the state one without the attribute.
-func loseAttribute(p *harness.Protocol, name string) {
-	p.T.Helper()
-	state, ok := harness.Plain(p.T, p.State).(map[string]any)
-	if !ok {
-		p.T.Fatalf("the state is %s", p.State)
-	}
-	delete(state, name)
-	text, err := json.Marshal(state)
-	if err != nil {
-		p.T.Fatal(err)
-	}
-	resp, err := p.Server.UpgradeResourceState(p.T.Context(), &tfprotov6.UpgradeResourceStateRequest{
-		TypeName: p.TypeName, RawState: &tfprotov6.RawState{JSON: text},
-	})
-	if err != nil {
-		p.T.Fatal(err)
-	}
-	harness.NoErrors(p.T, resp.Diagnostics)
-	p.State = p.Value(resp.UpgradedState)
 }

@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
-
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
-
-	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 // The times of examples/recurring, on days that have 23 and 25 hours, and after a worker was away.

@@ -11,11 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
-
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 )
 

@@ -169,7 +169,10 @@ func (d destination) otherLevels(ctx context.Context) (map[int]bool, error) {
 	if len(there) == 0 || there[own.Levels] {
 		return nil, nil
 	}
-	return LevelsInto(ctx, d.vhost, d.binding.Source)
+	if there, err = LevelsInto(ctx, d.vhost, d.binding.Source); there[own.Levels] {
+		return nil, err
+	}
+	return there, err
 }
 
 // LevelsInto are the numbers of levels of all that ends in the delivery exchange.

@@ -38,9 +38,20 @@ type Conn struct {
 	roundTrip time.Duration // of the quickest answer
 }
 
-// Connect opens an AMQP connection.
+// Connect opens an AMQP connection, and a channel: a user may have a limit of either.
 func (v *Vhost) Connect(ctx context.Context) (*Conn, error) {
-	return v.client.dialAMQP(v.client.http.Logging(ctx), v.name)
+	conn, err := v.client.dialAMQP(v.client.http.Logging(ctx), v.name)
+	if err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(ctx, conn.Close)() // see ask
+	channel, err := conn.channel()
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("open an AMQP channel: %w", err)
+	}
+	conn.reuse(channel)
+	return conn, nil
 }
 
 // dialAMQP connects to the broker of the management API: at the given URI, or on the endpoint's host. The port is then
