@@ -1,14 +1,12 @@
 package engine_test
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -434,39 +432,5 @@ func TestDestination(t *testing.T) {
 	there, err := w.client.Vhost(w.vhost).BindingsFrom(t.Context(), desired.Delivery)
 	if err != nil || len(there) > 0 {
 		t.Error(there, err)
-	}
-}
-
-// A create that is canceled while it waits for another one of the same binding has made nothing.
-func TestDestinationThatWaitsInVain(t *testing.T) {
-	t.Parallel()
-	reached, release := make(chan struct{}), make(chan struct{})
-	var once, free sync.Once
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		once.Do(func() { close(reached) })
-		<-release
-		w.WriteHeader(http.StatusBadRequest)
-	}))
-	client, err := rabbit.New(rabbit.Config{Endpoint: server.URL, Username: "u", Password: "p"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	run, done := engine.New(client), make(chan error)
-	create := engine.Change{Kind: "the destination", Vhost: "/"}
-	create.After.Bindings = topology.NewBindings(topology.Binding{Source: "d", RoutingKey: "*.a",
-		DestinationType: topology.ToQueue, Destination: "q"})
-	defer server.Close()
-	defer free.Do(func() { close(release) })
-	go func() { done <- second(run.Apply(context.Background(), create)) }()
-	<-reached
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	result, err := run.Apply(ctx, create)
-	if err == nil || result.There != nil {
-		t.Errorf("the error is %v, and there is %v", err, result.There)
-	}
-	free.Do(func() { close(release) })
-	if err := <-done; err == nil {
-		t.Error("the other create has succeeded")
 	}
 }

@@ -254,7 +254,7 @@ func valuesOf(ctx context.Context, from interface {
 	return v, diags
 }
 
-// checkType says what is wrong with a value that its type does not take.
+// checkType says why the type of a value does not take it.
 func checkType(ctx context.Context, name string, value attr.Value) diag.Diagnostics {
 	var resp xattr.ValidateAttributeResponse
 	if checked, ok := value.(xattr.ValidateableAttribute); ok {

@@ -80,7 +80,7 @@ var cascadeAttributes = []attribute[delay.Config]{
 	},
 	{
 		name: "base", decided: true, alters: true,
-		field: count(func(c *delay.Config) *int { return &c.Base }, 2, 3, 10),
+		field: count(func(c *delay.Config) *int { return &c.Base }, 2, 2, 3, 10),
 		check: func(value attr.Value) string {
 			if value.Equal(types.Int64Value(0)) { // which would stand for the default
 				return fmt.Sprintf("is 0; it can be %d to %d", delay.MinBase, delay.MaxBase)
@@ -141,7 +141,7 @@ var cascadeAttributes = []attribute[delay.Config]{
 	},
 	{
 		name: "lookahead", decided: true,
-		field: count(func(c *delay.Config) *int { return &c.Lookahead }, 1, 2),
+		field: count(func(c *delay.Config) *int { return &c.Lookahead }, 1, 1, 2),
 		doc: "How many digits of the routing key a level exchange looks at, 1 to " +
 			"`levels`. With 1, the classic chain, a message passes one exchange for every digit 0; " +
 			"with `levels` every hop is routed once. Default: all levels, the fastest. Changes in place, " +

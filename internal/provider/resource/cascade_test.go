@@ -182,6 +182,8 @@ func TestChecksOfUnknownValues(t *testing.T) {
 func TestOnlyOneValueWillDo(t *testing.T) {
 	for attribute, config := range map[string]values{
 		"queue_type": known(values{"queue_type": types.StringUnknown(), "max_length": types.Int64Value(5)}),
+		"base":       known(values{"base": types.Int64Unknown(), "queue_name": types.StringValue("t.%d")}),
+		"lookahead":  known(values{"lookahead": types.Int64Unknown(), "levels": types.Int64Value(1)}),
 		"strict_keys": known(values{"strict_keys": types.BoolUnknown(), "preset": types.StringValue("celery"),
 			"name": types.StringNull(), "levels": types.Int64Null()}),
 	} {

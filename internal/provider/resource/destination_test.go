@@ -49,7 +49,7 @@ func TestDestinationInErrorsOfOthers(t *testing.T) {
 	}
 }
 
-// What is required cannot be left out, and the errors do not say so.
+// Required attributes cannot be left out, and the errors do not say so.
 func TestEmptyRequiredAttributes(t *testing.T) {
 	for attribute, says := range map[string]string{
 		"address":           "give the word or words that publishers write",

@@ -337,7 +337,7 @@ func (k *kind[C]) alteredBy(state, plan values) (path.Paths, diag.Diagnostics) {
 		return changed, nil
 	}
 	before, diags := k.of(state)
-	after, err := k.resolve(k.config(same)) // new names may not do for what was there before
+	after, err := k.resolve(k.config(same)) // new names may not fit the delays before
 	if len(changed) > 0 &&
 		(err != nil || !before.Desired.WithoutPolicies().SameObjects(after.Desired.WithoutPolicies())) {
 		return changed, diags

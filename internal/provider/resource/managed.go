@@ -199,7 +199,8 @@ func (r *managed[C]) write(
 	if !diags.HasError() && !r.Connection.IsKnown() {
 		diags.Append(diagnose.NotConfigured("the broker cannot be reached"))
 	}
-	if diags.HasError() || len(c.engine.Before.Bindings)+len(c.engine.After.Bindings) == 0 {
+	nothing := len(c.engine.Before.Bindings)+len(c.engine.After.Bindings) == 0 // others have taken all of it over
+	if diags.HasError() || nothing {
 		return nil, result, diags
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
