@@ -24,7 +24,7 @@ type candidate struct {
 	// lowest is the lowest base that has all digits of the keys.
 	lowest int
 	claims []claim
-	// right is how many queues are like those of some cascade, and wrong how many are not. Unlike says why.
+	// right is how many queues are like those of some cascade, and wrong how many are not, or missing. Unlike says why.
 	right, wrong int
 	unlike       error
 }
@@ -73,7 +73,7 @@ func (o *objects) candidates(levels int, exchanges delay.Format) (candidates []*
 	all, fitting, lowest := c.namings()
 	for _, n := range most(all, func(n naming) int { return fitting[n] }) {
 		of := c
-		of.queues, of.lowest, of.ends = n, lowest[n], maps.Clone(c.ends)
+		of.queues, of.lowest, of.hops, of.ends = n, lowest[n], slices.Clone(c.hops), maps.Clone(c.ends)
 		candidates = append(candidates, &of)
 	}
 	if len(all) == 0 {
@@ -181,6 +181,16 @@ func (c *candidate) fit() int {
 		fit++
 	}
 	return fit
+}
+
+// fitAll is fit with the bindings of all levels.
+func (c *candidate) fitAll() int {
+	for level := range c.levels {
+		if len(c.hops[level]) == 0 && c.contradiction == nil {
+			c.follow(level)
+		}
+	}
+	return c.fit()
 }
 
 // highest is the highest level that shows something.

@@ -94,7 +94,7 @@ func (o *objects) likeliest(entry string) (*candidate, error) {
 		likeliest := most(all, (*candidate).support)
 		best, rival = likeliest[0], likeliest[0].rival(likeliest)
 		if !more && rival != nil { // one queue alone may not show its format
-			likeliest = most(likeliest, func(c *candidate) int {
+			likeliest = most(most(likeliest, (*candidate).fitAll), func(c *candidate) int {
 				switch {
 				case c.queues.isLike(c.exchanges):
 					return 2
@@ -171,8 +171,22 @@ func (c *candidate) cascade() (delay.Cascade, error) {
 	switch {
 	case own == 0:
 		return delay.Cascade{}, notThis("none of its bindings leads to what else there is of a cascade")
+	case strictKeys == 0 && c.continues():
+		return delay.Cascade{}, notThisf("it goes on below exchange %q with exchange %q", c.exchanges.Name(0), c.end())
 	case strictKeys == 0 && !slices.ContainsFunc(slices.Concat(c.hops...), reachesEnd) && !c.provesLevels():
 		return delay.Cascade{}, notThis("no key shows how many levels it has")
 	}
 	return c.complete(lookahead, highest < c.levels-1 || 2*strictKeys >= own)
+}
+
+// continues tells whether the end is called like a level below the lowest. Then these are the upper levels of a longer
+// cascade.
+func (c *candidate) continues() bool {
+	for level := 1; level < delay.MaxLevels; level++ {
+		like := func(f delay.Format) bool { return f.Name(level-1) == c.end() }
+		if slices.ContainsFunc(exchangeFormats(c.exchanges.Name(0), level), like) {
+			return true
+		}
+	}
+	return false
 }

@@ -28,7 +28,8 @@ type shown struct {
 // ones, whose names show padding. Not ok is one too many.
 func (c *candidate) place(i int) (at place, ok bool) {
 	at = place{(i + c.levels - 1) % c.levels, i/c.levels + 1}
-	if at.level < 2 && c.levels > 2 {
+	// In another base than 2, the lowest queue comes first: it shows the resolution whatever the base is.
+	if at.level < 2 && c.levels > 2 && c.queues.base == delay.DefaultBase {
 		at.level = 1 - at.level // that of level 1 shows how the lowest exchange is called
 	}
 	return at, at.digit < c.lowest
@@ -44,7 +45,8 @@ func (c *candidate) poll(i int) bool {
 	q := c.objects.queue(name)
 	says, wrong := c.inspect(at, q)
 	switch {
-	case q.Name == "":
+	case q.Name == "": // which shows no more than a damaged one
+		c.wrong++
 		c.unlike = cmp.Or(c.unlike, error(notThisf("there is no queue such as %q", name)))
 		return true
 	case wrong != "":
@@ -105,14 +107,25 @@ func (c *candidate) agreed() claim {
 	return slices.MaxFunc(c.claims, func(x, y claim) int { return len(x.by) - len(y.by) })
 }
 
-// disagreement is the error of queues of which no two agree.
-func (c *candidate) disagreement() error {
+// disputes are the claims of as many other queues.
+func (c *candidate) disputes() []claim {
 	agreed := c.agreed()
-	for _, other := range c.claims {
-		if len(agreed.by) == 1 && other.base == agreed.base && other.resolution != agreed.resolution {
+	return slices.DeleteFunc(slices.Clone(c.claims), func(other claim) bool {
+		return len(other.by) < len(agreed.by) || slices.Equal(other.by, agreed.by)
+	})
+}
+
+// disagreement is the error of queues of which as many claim one thing as another.
+func (c *candidate) disagreement() error {
+	agreed, disputes := c.agreed(), c.disputes()
+	for _, other := range disputes {
+		if other.resolution != agreed.resolution {
 			return notThisf("its queues do not agree on the x-message-ttl of the lowest level, which can be %s or %s",
 				agreed.resolution, other.resolution)
 		}
+	}
+	if len(disputes) > 0 {
+		return notThis("its queues do not agree on their type and arguments")
 	}
 	return nil
 }
@@ -127,7 +140,7 @@ func (c *candidate) support() int {
 
 // isProven tells whether queues of two levels agree, or all there is to know.
 func (c *candidate) isProven() bool {
-	if len(c.claims) == 0 {
+	if len(c.claims) == 0 || len(c.disputes()) > 0 {
 		return false
 	}
 	by := c.agreed().by

@@ -319,6 +319,56 @@ func TestRecognizeDeliveryExchange(t *testing.T) {
 	}
 }
 
+// Damage that could make another cascade of it is seen through, or is an error.
+func TestRecognizeMisleadingDamage(t *testing.T) {
+	change := func(queue, key string, value any) func(topology.Topology) {
+		return func(there topology.Topology) {
+			q := there.Queues[queue]
+			q.Arguments = maps.Clone(q.Arguments)
+			q.Arguments[key] = value
+			there.Queues[queue] = q
+		}
+	}
+	for name, test := range map[string]struct {
+		config delay.Config
+		damage func(topology.Topology)
+		want   string // none if it comes back
+	}{
+		"a lower level has a wrong key": {delay.Config{Preset: delay.NServiceBusV1, CreateDeliveryExchange: true},
+			func(there topology.Topology) {
+				b := topology.Binding{Source: "nsb.delay-level-19", RoutingKey: "*.*.*.*.*.*.*.*.1.#",
+					DestinationType: topology.ToQueue, Destination: "nsb.delay-level-19"}
+				delete(there.Bindings, b)
+				b.RoutingKey = "*." + b.RoutingKey
+				there.Bindings.Add(b)
+			}, `it goes on below exchange "nsb.delay-level-20" with exchange "nsb.delay-level-19"`},
+		"a TTL is as in another base": {delay.Config{Name: "t", Base: 3, Levels: 3, StrictKeys: true},
+			change("t.delay-02-1", "x-message-ttl", int64(18_000)), ""},
+		"a damaged queue is better than none": {delay.Config{Name: "t", Levels: 2, ParkUnroutable: true},
+			func(there topology.Topology) {
+				change("t.delay-01", "x-message-ttl", int64(201))(there)
+				delete(there.Bindings, topology.Binding{Source: "t.delay-01", RoutingKey: "1.#",
+					DestinationType: topology.ToQueue, Destination: "t.delay-01"})
+			}, ""},
+		"only the lowest exchange shows its name": {delay.Config{ExchangeName: "x-1%d", QueueName: "q-%02d",
+			DeliveryExchange: "d", Levels: 2, StrictKeys: true}, change("q-01", "x-queue-type", "stream"), ""},
+		"one of two queues is of another type": {delay.Config{Name: "t", Levels: 2, StrictKeys: true},
+			change("t.delay-01", "x-queue-type", "classic"), "do not agree on their type and arguments"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := declared(t, test.config)
+			test.damage(b.there)
+			got, err := Cascade(t.Context(), b, "/", b.there.Entry)
+			switch {
+			case (err != nil) != (test.want != ""), err != nil && !strings.Contains(err.Error(), test.want):
+				t.Errorf("got %+v and %v, want %q", got, err, test.want)
+			case err == nil:
+				expandsTo(t, got, test.config)
+			}
+		})
+	}
+}
+
 func TestRecognizeErrors(t *testing.T) {
 	change := func(key string, value any) func(*fakeBroker) {
 		return func(b *fakeBroker) {
