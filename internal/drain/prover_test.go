@@ -22,7 +22,7 @@ func overAMQP(t *testing.T, retryTimeout time.Duration) *Prover {
 	return p
 }
 
-// A connection may end after more time than a request is tried again. What was under way is tried again nevertheless.
+// A connection may end after more time than a request is tried again. The question under way is asked again nevertheless.
 func TestCountAgain(t *testing.T) {
 	ended := &endedError{errors.New("reset")}
 	for name, test := range map[string]struct {
@@ -53,7 +53,7 @@ func TestCountAgain(t *testing.T) {
 	}
 }
 
-// A node may have ended with the connection. So what was proven before is not renewed by ready messages alone.
+// A node may have ended with the connection. So no earlier proof is renewed by ready messages alone.
 func TestNothingIsProvenOverAnEndedConnection(t *testing.T) {
 	p := overAMQP(t, 0)
 	q := topology.Queue{Name: "q"}

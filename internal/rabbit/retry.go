@@ -48,7 +48,7 @@ func (v *Vhost) ask(ctx context.Context, question func(*transport.Call) error) e
 	return err
 }
 
-// askThere asks where the vhost has just been there: what is not found is missing.
+// askThere asks where the vhost has just been there: an object that is not found is missing.
 func (v *Vhost) askThere(ctx context.Context, question func(*transport.Call) error) error {
 	call := v.client.http.Call(ctx)
 	call.Judge = v.whileBarred
