@@ -67,7 +67,8 @@ func (o *observation) countAtSomeTick(ctx context.Context, queues []topology.Que
 	}
 	for _, q := range queues {
 		t := totals[q.Name]
-		o.add(Count{Queue: q.Name, Kind: All, Messages: t.Messages, ReadyOfAll: t.Ready})
+		o.add(Count{Queue: q.Name, Kind: All, Messages: t.Messages, ReadyOfAll: t.Ready,
+			Delayed: t.Delayed, NextDelayed: t.NextDelayed, LastDelayed: t.LastDelayed})
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func overAMQP(t *testing.T, retryTimeout time.Duration) *Prover {
 	return p
 }
 
-// A connection may end after more time than a request is tried again. The question under way is asked again nevertheless.
+// A connection may end after more time than a request is tried again. The question is asked again nevertheless.
 func TestCountAgain(t *testing.T) {
 	ended := &endedError{errors.New("reset")}
 	for name, test := range map[string]struct {

@@ -17,7 +17,7 @@ type QueueCount struct {
 	// yet.
 	Reductions *int64
 	// Delayed is how many messages the queue delays by itself, of 4.3 and later. It delays the first until NextDelayed
-	// and the last until LastDelayed. Only CountedAtTick has them.
+	// and the last until LastDelayed. CountedNow has none of them.
 	Delayed                  int64
 	NextDelayed, LastDelayed time.Time
 	// Members are the nodes that hold the queue, and Online are those of them that run.
@@ -34,10 +34,11 @@ type CountKind string
 const (
 	// CountedNow is the present count: of a classic queue from 4.0 on. A list has it for those of all versions.
 	CountedNow CountKind = "?disable_stats=true&enable_queue_totals=true&columns=" + countColumns
-	// CountedLast is the count of the statistics: for a quorum queue, that of its last tick.
-	CountedLast CountKind = "?columns=" + countColumns
-	// CountedAtTick has the reductions, too, and the delayed messages.
-	CountedAtTick = CountedLast + ",reductions,messages_delayed,next_delayed_at,last_delayed_at"
+	// CountedLast is the count of the statistics: for a quorum queue, that of its last tick, with the messages that it
+	// delays by itself.
+	CountedLast CountKind = "?columns=" + countColumns + ",messages_delayed,next_delayed_at,last_delayed_at"
+	// CountedAtTick has the reductions, too.
+	CountedAtTick = CountedLast + ",reductions"
 
 	countColumns = "name,messages,messages_ready,consumers,members,online"
 )
