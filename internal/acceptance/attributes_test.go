@@ -163,7 +163,6 @@ func TestWrongAttributes(t *testing.T) {
 			"match":             {"", "Exact", "prefix", "suffix ", "\x00"},
 			"queue":             noReference,
 			"exchange":          append(noReference, "t.delivery"),
-			"adopt":             onlyTrueFalse,
 			"force_destroy":     onlyTrueFalse,
 			"drain_timeout":     noDuration,
 			"triggers":          anythingGoes,

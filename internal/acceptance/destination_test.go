@@ -1,6 +1,8 @@
 package acceptance
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -74,7 +76,7 @@ func liveDestination(t *testing.T, is destinationLife) {
 
 	source, line := "t.delivery", topology.Binding{}
 	for b := range v.Objects().Bindings {
-		if b.Source == source && b.Line() == is.line {
+		if b.Source == source && b.Plain().Line() == is.line {
 			line = b
 		}
 	}
@@ -216,31 +218,83 @@ func changeUnderTraffic(t *testing.T, name string, is destinationChange) {
 	p := v.Destination()
 	p.MustApply(given)
 
+	parked, doubled, sent := underTraffic(v, levels, func(flow func()) {
+		for range 10 {
+			for _, next := range []harness.Attributes{changed, given} {
+				flow()
+				p.MustApply(next)
+			}
+		}
+	}, "orders", "other")
+	if parked > 0 {
+		t.Errorf("of %d messages %d are parked", sent, parked)
+	}
+	if doubled > 0 && !is.doubles {
+		t.Errorf("%d of %d messages arrived twice", doubled, sent)
+	}
+	t.Logf("of %d messages %d arrived twice", sent, doubled)
+}
+
+// A binding of an application becomes that of a destination, and comes back, while messages flow. None is lost or
+// doubled.
+func TestDestinationGetsItsMarkUnderTraffic(t *testing.T) {
+	t.Parallel()
+	const levels = 3
+	v := harness.NewDestinations(t, levels, "orders")
+	given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": levels,
+		"address": "orders", "queue": "orders"}
+	id := v.Name + "/t.delivery/queue/orders/*.*.*.orders"
+	v.Bind("t.delivery", "*.*.*.orders", "queue", "orders")
+	parked, doubled, sent := underTraffic(v, levels, func(flow func()) {
+		for range 10 {
+			p := v.Destination()
+			harness.NoErrors(t, p.ImportState(t.Context(), id))
+			flow()
+			p.MustApply(given.With(harness.Attributes{"triggers": map[string]string{"changed": "true"}}))
+			v.MustBeBound("*.*.*.orders -> queue orders")
+			flow()
+			v.Bind("t.delivery", "*.*.*.orders", "queue", "orders")
+			flow()
+			p.MustApply(nil) // which waits for nothing
+			v.MustBeBound("*.*.*.orders -> queue orders")
+		}
+	}, "orders")
+	if parked+doubled > 0 {
+		t.Errorf("of %d messages %d are parked and %d came twice", sent, parked, doubled)
+	}
+}
+
+// underTraffic acts while messages for the address orders flow, which reach one of the queues. It waits for all of
+// them, and returns how many are parked and how many came twice. Flow waits until some more are sent.
+func underTraffic(
+	v *harness.Vhost, levels int, act func(flow func()), queues ...string,
+) (parked, doubled int, all int64) {
+	v.T.Helper()
 	var sent atomic.Int64
 	stop, stopped := make(chan struct{}), make(chan error, 1)
 	publisher := v.Publisher()
 	publish := func(delay int) error {
-		key := harness.RoutingKey(t, time.Duration(delay)*time.Millisecond, levels, time.Millisecond, "orders")
+		key := harness.RoutingKey(v.T, time.Duration(delay)*time.Millisecond, levels, time.Millisecond, "orders")
 		body := fmt.Append(nil, sent.Load())
-		err := publisher.Publish(t.Context(), "t.delay-02", key, amqp.Publishing{Body: body})
+		err := publisher.Publish(v.T.Context(), fmt.Sprintf("t.delay-%02d", levels-1), key, amqp.Publishing{Body: body})
 		if err == nil {
 			sent.Add(1)
 		}
 		return err
 	}
 	go func() { stopped <- publishPairs(publish, stop) }()
-	for range 10 {
-		for _, next := range []harness.Attributes{changed, given} {
-			before := sent.Load()
-			v.Eventually("messages flow", func() bool { return sent.Load() > before+10 })
-			p.MustApply(next)
-		}
-	}
+	act(func() {
+		before := sent.Load()
+		v.Eventually("messages flow", func() bool { return sent.Load() > before+10 })
+	})
 	close(stop)
 	if err := <-stopped; err != nil {
-		t.Fatal(err)
+		v.T.Fatal(err)
 	}
-	collectors := []*brokertest.Collector{v.Consume("orders"), v.Consume("other"), v.Consume("t.unroutable")}
+	var collectors []*brokertest.Collector
+	for _, queue := range append(queues, "t.unroutable") {
+		collectors = append(collectors, v.Consume(queue))
+	}
 	var arrived map[string]int
 	v.Eventually("every message has arrived", func() bool {
 		arrived = map[string]int{}
@@ -251,19 +305,12 @@ func changeUnderTraffic(t *testing.T, name string, is destinationChange) {
 		}
 		return len(arrived) == int(sent.Load())
 	})
-	doubled := 0
 	for _, n := range arrived {
 		if n > 1 {
 			doubled++
 		}
 	}
-	if parked := len(collectors[2].Arrivals()); parked > 0 {
-		t.Errorf("of %d messages %d are parked", sent.Load(), parked)
-	}
-	if doubled > 0 && !is.doubles {
-		t.Errorf("%d of %d messages arrived twice", doubled, sent.Load())
-	}
-	t.Logf("of %d messages %d arrived twice", sent.Load(), doubled)
+	return len(collectors[len(queues)].Arrivals()), doubled, sent.Load()
 }
 
 // publishPairs publishes until it is stopped. The first of two messages is delivered at once, the second has waited.
@@ -311,7 +358,7 @@ func TestDestinationReplaceOrUpdate(t *testing.T) {
 		"queue": {change: harness.Attributes{"queue": "other"}, line: "*.*.*.orders -> queue other"},
 		"exchange": {change: harness.Attributes{"queue": nil, "exchange": "second"},
 			line: "*.*.*.orders -> exchange second"},
-		"adopt": {change: harness.Attributes{"adopt": true}, line: "*.*.*.orders -> queue orders"},
+		"force_destroy": {change: harness.Attributes{"force_destroy": true}, line: "*.*.*.orders -> queue orders"},
 	} {
 		p := v.Destination()
 		p.MustApply(base)
@@ -372,49 +419,6 @@ func TestDestinationErrors(t *testing.T) {
 		}
 	}
 	v.MustHold(before)
-}
-
-// A binding that exists is left alone, unless it is to be adopted, also when a destination changes into it.
-func TestDestinationExists(t *testing.T) {
-	t.Parallel()
-	v := harness.NewDestinations(t, 2, "orders", "mails")
-	given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders",
-		"queue": "orders"}
-	v.Bind("t.delivery", "*.*.orders", "queue", "orders")
-	refused := func(p *harness.Protocol, given harness.Attributes) (command string) {
-		t.Helper()
-		before := v.Objects()
-		text := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), given)))
-		id := importCommand.FindStringSubmatch(text)
-		if id == nil || !strings.Contains(text, "set adopt = true") || !strings.Contains(text, `queue "orders" with `+
-			`key "*.*.orders"`) {
-			t.Fatalf("the error is %q", text)
-		}
-		v.MustHold(before)
-		return id[1]
-	}
-	p := v.Destination()
-	id := refused(p, given)
-	if !p.State.IsNull() {
-		t.Errorf("there is a state: %s", p.State)
-	}
-	imported := v.Destination()
-	harness.NoErrors(t, imported.ImportState(t.Context(), id))
-	imported.MustBeSettled(given)
-
-	p.MustApply(given.With(harness.Attributes{"adopt": true}))
-	p.MustBeSettled(given.With(harness.Attributes{"adopt": true}))
-	p.MustApply(given) // adopt is of no consequence once it has been
-	p.MustApply(nil)
-	v.MustBeBound()
-
-	mails := given.With(harness.Attributes{"address": "mails"})
-	p.MustApply(mails)
-	v.Bind("t.delivery", "*.*.orders", "queue", "orders")
-	refused(p, given)
-	p.MustBeSettled(mails)
-	p.MustApply(given.With(harness.Attributes{"adopt": true}))
-	v.MustBeBound("*.*.orders -> queue orders")
 }
 
 // A destination whose queue, exchange or vhost is gone leaves the state, and is made again once these are there.
@@ -751,7 +755,8 @@ func binds(vhost, queue string) harness.Point {
 }
 
 func unbinds(vhost, queue string) harness.Point {
-	return harness.Point{Method: "DELETE", Path: binds(vhost, queue).Path + "/%252A.%252A.orders", AfterWrite: true}
+	return harness.Point{Method: "DELETE", Path: binds(vhost, queue).Path + "/%252A.%252A.orders~{hash}",
+		AfterWrite: true}
 }
 
 // breakOff begins an update to another queue that gets as far as to bind it. The broker then stays away for longer than
@@ -918,24 +923,53 @@ func recoverFromTwoUpdates(t *testing.T, is unfinishedUpdates, next string) {
 	}
 }
 
-// A process that ends between the two steps of an update leaves both bindings. The next apply says which one it has not
-// expected, and goes on with adopt.
+// A process that ends between the two steps of an update leaves both bindings, and the state says nothing. The next
+// refresh knows the one that it has not expected by its mark.
 func TestDestinationKilledUpdate(t *testing.T) {
 	t.Parallel()
-	v := harness.NewDestinations(t, 2, "orders")
-	before := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2, "address": "before",
+	v := harness.NewDestinations(t, 2, "orders", "other")
+	given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders",
 		"queue": "orders"}
-	after := before.With(harness.Attributes{"address": "orders"})
-	p := v.Destination()
-	p.MustApply(before)
-	v.Bind("t.delivery", "*.*.orders", "queue", "orders")
-	harness.NoErrors(t, p.Refresh(t.Context()))
-	if text := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), after))); !strings.Contains(text,
-		`with key "*.*.orders"`) || !strings.Contains(text, "adopt = true") {
-		t.Errorf("the error is %s", text)
+	for _, next := range []string{"orders", "other"} {
+		p := v.Destination()
+		p.MustApply(given)
+		v.Destination().MustApply(given) // it stays
+		for b := range v.Objects().Bindings {
+			if b.DestinationMark() == markOf(p) {
+				b.Destination = "other"
+				v.Do(plan.Bind{Binding: b})
+			}
+		}
+		if text := harness.WarningText(p.Refresh(t.Context())); !strings.Contains(text, "Update is not finished") {
+			t.Errorf("the warning is %q", text)
+		}
+		to := given.With(harness.Attributes{"queue": next})
+		converge(p, to)
+		p.MustBeSettled(to)
+		v.MustBeBound(line(given), line(to))
+		p.MustApply(nil)
+		v.MustBeBound(line(given))
+		v.Do(plan.DeleteQueue{Queue: topology.Queue{Name: "orders"}})
+		v.DeclareQueue("orders", nil)
 	}
-	p.MustApply(after.With(harness.Attributes{"adopt": true}))
-	v.MustBeBound("*.*.orders -> queue orders")
+}
+
+// markOf is the mark of a destination in its private state.
+func markOf(p *harness.Protocol) string {
+	var private map[string]string
+	var kept struct{ Mark string }
+	p.T.Helper()
+	err := json.Unmarshal(p.Private, &private)
+	if err == nil {
+		var text []byte
+		if text, err = base64.StdEncoding.DecodeString(private["owner"]); err == nil {
+			err = json.Unmarshal(text, &kept)
+		}
+	}
+	if err != nil || kept.Mark == "" {
+		p.T.Fatalf("no mark in %s: %v", p.Private, err)
+	}
+	return kept.Mark
 }
 
 // Something that cannot be bound is one error on the attribute that is to blame, before anything is planned.
@@ -1008,7 +1042,7 @@ func TestDestinationUnknown(t *testing.T) {
 	types := map[string]tftypes.Type{
 		"vhost": tftypes.String, "delivery_exchange": tftypes.String, "levels": tftypes.Number,
 		"address": tftypes.String, "match": tftypes.String,
-		"queue": tftypes.String, "exchange": tftypes.String, "adopt": tftypes.Bool,
+		"queue": tftypes.String, "exchange": tftypes.String, "force_destroy": tftypes.Bool,
 	}
 	for _, good := range []harness.Attributes{
 		{"delivery_exchange": "t.delivery", "levels": 4, "address": "orders", "queue": "orders"},

@@ -48,7 +48,7 @@ var options = []option{
 	{"cascade ladder", "create_delivery_exchange", false},
 	{"cascade ladder", "queue_leader_locator", "balanced"},
 	{"cascade ladder", "quorum_initial_group_size", 1},
-	{"cascade ladder destination", "adopt", true},
+	{"cascade ladder", "adopt", true},
 	{"cascade ladder destination", "force_destroy", true},
 	{"cascade ladder destination", "drain_timeout", "2s"},
 	{"cascade", "levels", 1}, {"cascade", "levels", 3}, {"cascade", "levels", 4},
@@ -93,7 +93,7 @@ func (d resourceBlock) with(o option) resourceBlock {
 }
 
 var (
-	adopts    = option{"cascade ladder destination", "adopt", true}
+	adopts    = option{"cascade ladder", "adopt", true}
 	addresses = []string{"a", "b", "c"}
 )
 

@@ -251,9 +251,10 @@ type claim struct {
 
 func (c claim) isDestination() bool { return strings.HasPrefix(c.key, "destination.") }
 
-// with are the objects of both, if they have some in common.
+// with are the objects of both, if they have some in common. Destinations never have.
 func (c claim) with(other claim) []string {
-	if !slices.ContainsFunc(c.objects, func(object string) bool { return slices.Contains(other.objects, object) }) {
+	inBoth := func(object string) bool { return slices.Contains(other.objects, object) }
+	if c.isDestination() || other.isDestination() || !slices.ContainsFunc(c.objects, inBoth) {
 		return nil
 	}
 	return slices.Concat(c.objects, other.objects, []string{c.delivery, other.delivery, c.key, other.key})
@@ -358,9 +359,23 @@ func (l *lifecycle) freshly(c configuration) fresh {
 	return made
 }
 
-// contents are all objects, policies included.
+// contents are all objects, policies included. Of bindings that differ only in the marks of destinations, it is said how
+// many they are.
 func contents(t topology.Topology) []string {
+	count := map[topology.Binding]int{}
+	for b := range t.Bindings {
+		count[b.Plain()]++
+	}
+	t.Bindings = topology.Bindings{}
+	for b := range count {
+		t.Bindings.Add(b)
+	}
 	lines := harness.Inventory(t)
+	for b, n := range count {
+		if n > 1 {
+			lines = append(lines, fmt.Sprintf("binding %q: %s, %d times", b.Source, b.Line(), n))
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(t.Policies)) {
 		lines = append(lines, fmt.Sprintf("policy %q: %v", name, t.Policies[name]))
 	}

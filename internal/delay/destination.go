@@ -197,3 +197,15 @@ func (d Destination) TakesAll(other Destination) bool {
 	}
 	return d.Match == other.Match && d.Levels == other.Levels && d.Address == other.Address
 }
+
+// TakesAll tells whether a binding takes every message that another one takes. Both have keys of destinations.
+func TakesAll(b, other topology.Binding) bool {
+	mine, ok := ParseDestinationKey(b.RoutingKey)
+	theirs, also := ParseDestinationKey(other.RoutingKey)
+	return ok && also && b.Source == other.Source && mine.TakesAll(theirs)
+}
+
+// Replaces tells whether a binding brings every message that another one takes to the same queue or exchange.
+func Replaces(b, other topology.Binding) bool {
+	return b.LeadsTo(other.DestinationType, other.Destination) && TakesAll(b, other)
+}

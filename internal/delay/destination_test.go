@@ -272,3 +272,31 @@ func TestTakesAll(t *testing.T) {
 		}
 	}
 }
+
+// A binding replaces another one of the same exchange that leads to the same place, if it takes at least as much.
+// Arguments say nothing of that.
+func TestReplaces(t *testing.T) {
+	own := topology.Binding{Source: "d", RoutingKey: "*.*.eu.orders", DestinationType: topology.ToQueue,
+		Destination: "orders"}
+	for want, all := range map[bool][]func(*topology.Binding){
+		true: {
+			func(*topology.Binding) {},
+			func(b *topology.Binding) { b.RoutingKey = "#.orders" },
+			func(b *topology.Binding) { b.Arguments = `{"x":1}` },
+		},
+		false: {
+			func(b *topology.Binding) { b.Source = "e" },
+			func(b *topology.Binding) { b.RoutingKey = "*.*.orders" },
+			func(b *topology.Binding) { b.RoutingKey = "*.eu.*" }, // of no destination
+			func(b *topology.Binding) { b.Destination = "other" },
+			func(b *topology.Binding) { b.DestinationType = topology.ToExchange },
+		},
+	} {
+		for _, change := range all {
+			b := own
+			if change(&b); delay.Replaces(b, own) != want {
+				t.Errorf("%+v replaces %+v: %t", b, own, !want)
+			}
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -19,16 +20,15 @@ func (c Change) isOfBindings() bool {
 	return c.Before.IsEmpty() && c.After.IsEmpty() && len(c.Before.Bindings)+len(c.After.Bindings) > 0
 }
 
-// rebinding is a change of a destination that is being made, with a claim on all bindings.
+// rebinding is a change of a destination that is being made. It touches no binding but the destination's own.
 type rebinding struct {
 	change Change
 	vhost  *rabbit.Vhost
-	claim  *claims.Operation
 	// own are the bindings before, and to is the wanted one. A destroy wants none.
 	own []topology.Binding
 	to  destination
-	// isThere tells whether the wanted binding was there before anything was written.
-	isThere bool
+	// there is what the exchanges of all these had bound before anything was written.
+	there topology.Bindings
 }
 
 func (e *Engine) rebinding(c Change) *rebinding {
@@ -43,14 +43,18 @@ func (e *Engine) rebinding(c Change) *rebinding {
 // rebind changes a destination. After a create that fails, an *UnfinishedError says whether the binding may be there.
 func (e *Engine) rebind(ctx context.Context, c Change) (result Result, err error) {
 	r := e.rebinding(c)
-	all := slices.Concat(r.own, c.After.Bindings.Sorted())
-	if r.claim, err = e.claims.Begin(ctx, c.String(), r.objects(all...)); err != nil {
+	var objects []claims.Object
+	for _, b := range slices.Concat(r.own, c.After.Bindings.Sorted()) {
+		objects = append(objects, BindingObject(c.Vhost, b))
+	}
+	turn, err := e.claims.Begin(ctx, c.Kind, objects)
+	if err != nil {
 		return result, err
 	}
-	defer r.claim.End()
+	defer turn.End()
 	switch {
 	case len(c.After.Bindings) == 0:
-		return result, r.destroy(ctx)
+		return r.destroy(ctx)
 	case len(c.Before.Bindings) == 0:
 		return r.create(ctx)
 	}
@@ -61,20 +65,18 @@ func ofBindings(bindings ...topology.Binding) *topology.Topology {
 	return &topology.Topology{Bindings: topology.NewBindings(bindings...)}
 }
 
-// create binds, unless the binding exists already.
+// create binds.
 func (r *rebinding) create(ctx context.Context) (result Result, err error) {
-	if result.Problems, err = r.prepare(ctx, nil); err != nil {
+	if result.Problems, err = r.prepare(ctx); err != nil {
 		return result, err
 	}
 	state, done, err := r.bind(ctx, nil)
 	if err == nil {
-		r.take()
 		result.There, result.IsNew, result.State = ofBindings(r.to.binding), true, state
 		return result, nil
 	}
 	undo := r.undo(ctx, done)
 	if undo != nil {
-		r.take()
 		result.There, result.IsNew = ofBindings(r.to.binding), true
 	}
 	return result, &UnfinishedError{failure{err}, undo}
@@ -83,99 +85,78 @@ func (r *rebinding) create(ctx context.Context) (result Result, err error) {
 // update makes the wanted binding and then removes those before. The result has the bindings that exist, or may, also
 // after an error: an *UnfinishedError if anything was written.
 func (r *rebinding) update(ctx context.Context) (result Result, err error) {
-	spared := r.among(without(r.own, r.to.binding), r.claim.Taken)
-	own := without(r.own, spared...)
-	result.There, result.TakenOver = ofBindings(own...), r.claim.Taken(r.objects(spared...))
-	if result.Problems, err = r.prepare(ctx, own); err != nil {
-		r.keep(own...)
+	if result.Problems, err = r.prepare(ctx); err != nil {
 		return result, err
 	}
-	asked := r.among(without(own, r.to.binding), r.claim.AskedInVain)
-	gone := without(own, append(asked, r.to.binding)...)
-	if err = r.vacate(ctx, r.to.uncovered(gone)); err != nil {
-		r.keep(own...)
+	if err = r.look(ctx); err != nil {
+		return result, err
+	}
+	gone := without(r.own, r.to.binding)
+	if err = r.vacate(ctx, gone); err != nil {
 		return result, err
 	}
 	state, done, err := r.bind(ctx, gone)
 	if err != nil {
-		return r.undoUpdate(ctx, result, own, done, err)
+		return r.undoUpdate(ctx, result, done, err)
 	}
-	r.take(gone...)
-	err = wanted(r.claim, r.objects(asked...))
-	r.keep(asked...)
-	for _, b := range asked {
-		delete(state.Bindings, b)
-	}
-	result.There, result.IsNew, result.State = ofBindings(append(asked, r.to.binding)...), true, state
-	return result, err
+	result.There, result.IsNew, result.State = ofBindings(r.to.binding), true, state
+	return result, nil
 }
 
 // undoUpdate takes a failed update back, unless it has removed the binding that the state names. It returns the
-// bindings then. Own are those before it.
+// bindings then.
 func (r *rebinding) undoUpdate(
-	ctx context.Context, result Result, own []topology.Binding, done []plan.Step, cause error,
+	ctx context.Context, result Result, done []plan.Step, cause error,
 ) (Result, error) {
-	ctx = context.WithoutCancel(ctx)
-	if !r.to.isIn(own) {
-		own = append(own, r.to.binding)
-	}
-	left, err := present(ctx, r.vhost, own)
-	named := r.change.Options.Named
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
+	named, all := r.change.Options.Named, append(without(r.own, r.to.binding), r.to.binding)
+	there, err := bound(ctx, r.vhost, all)
+	left := among(all, there)
 	made, kept := r.to.isIn(left), slices.Contains(left, named)
-	if err == nil && r.to.binding != named && !r.isThere && (kept || !made) {
+	if err == nil && r.to.binding != named && !r.there.Has(r.to.binding) && (kept || !made) {
 		if err = r.undo(ctx, done); err == nil {
 			left = without(left, r.to.binding)
 		}
 	}
 	if err != nil {
-		left = own
+		left = all
 	}
-	r.keep(left...)
 	result.There, result.IsNew = ofBindings(left...), err == nil && made && !kept
 	return result, &UnfinishedError{failure{cause}, err}
 }
 
-// destroy removes the bindings, but for what others have taken over.
-func (r *rebinding) destroy(ctx context.Context) error {
-	gone := without(r.own, r.among(r.own, r.claim.Taken)...)
-	err := wanted(r.claim, r.objects(gone...))
-	if err == nil {
-		err = r.vacate(ctx, gone)
+// destroy removes the bindings. The state of its result is what their exchanges still have bound.
+func (r *rebinding) destroy(ctx context.Context) (result Result, err error) {
+	if err = r.look(ctx); err == nil {
+		err = r.vacate(ctx, r.own)
 	}
 	if err == nil {
-		err = r.unbind(ctx, gone)
+		_, err = Run(ctx, r.vhost, plan.Rebind(topology.Bindings{}, topology.NewBindings(r.own...)))
 	}
-	if err != nil {
-		r.keep(r.own...)
-		return err
+	if rabbit.IsKind(err, rabbit.VhostNotFound) {
+		return result, nil
 	}
-	r.claim.Release(r.objects(gone...))
-	return nil
+	if err == nil {
+		result.State = &rabbit.State{Topology: *ofBindings(r.staying(r.own)...)}
+	}
+	return result, err
 }
 
-// prepare looks whether the binding can be made, before anything is written. One of its own may be there.
-func (r *rebinding) prepare(ctx context.Context, own []topology.Binding) (problems []Problem, err error) {
-	object := r.objects(r.to.binding)
-	if err := held(r.claim, object); err != nil {
-		return nil, err
-	}
+// prepare looks whether the binding can be made, before anything is written.
+func (r *rebinding) prepare(ctx context.Context) (problems []Problem, err error) {
 	if problems, err = r.to.checkEnds(ctx); err != nil {
 		return problems, err
 	}
 	more, err := r.to.check(ctx, r.change.Options, true)
-	if problems = append(problems, more...); err != nil {
-		return problems, err
-	}
-	there, err := r.to.read(ctx)
-	if err != nil {
-		return problems, err
-	}
-	r.isThere = r.to.isIn(there)
-	if r.isThere && !r.change.Options.Adopt && !r.to.isIn(own) {
-		r.claim.FailFor(object)
-		return problems, &ExistsError{Equal: []string{r.to.String()}}
-	}
-	return problems, nil
+	return append(problems, more...), err
+}
+
+// look reads what is bound, and leaves out of the bindings before what is not there.
+func (r *rebinding) look(ctx context.Context) (err error) {
+	r.there, err = bound(ctx, r.vhost, append(r.own, r.change.After.Bindings.Sorted()...))
+	r.own = among(r.own, r.there)
+	return err
 }
 
 // bind makes the wanted binding, unless it is there, then removes those that are to go, and reads what its exchange has
@@ -184,7 +165,7 @@ func (r *rebinding) bind(
 	ctx context.Context, gone []topology.Binding,
 ) (state *rabbit.State, done []plan.Step, err error) {
 	actual := topology.NewBindings(gone...)
-	if r.isThere {
+	if r.there.Has(r.to.binding) {
 		actual.Add(r.to.binding)
 	}
 	if done, err = Run(ctx, r.vhost, plan.Rebind(r.change.After.Bindings, actual)); err != nil {
@@ -208,16 +189,14 @@ func (r *rebinding) undo(ctx context.Context, done []plan.Step) error {
 	return err
 }
 
-func (r *rebinding) unbind(ctx context.Context, gone []topology.Binding) error {
-	_, err := Run(ctx, r.vhost, plan.Rebind(topology.Bindings{}, topology.NewBindings(gone...)))
-	if rabbit.IsKind(err, rabbit.VhostNotFound) {
-		return nil
-	}
-	return err
-}
-
-// vacate makes sure that no message is on its way to the bindings that go. Nothing is closed while it waits.
+// vacate makes sure that no message is on its way to the bindings that go. Nothing is closed while it waits. Messages
+// that have another way then do not count.
 func (r *rebinding) vacate(ctx context.Context, gone []topology.Binding) error {
+	stay := r.staying(gone)
+	gone = slices.DeleteFunc(slices.Clone(gone), func(b topology.Binding) bool {
+		return delay.TakesAll(r.to.binding, b) ||
+			slices.ContainsFunc(stay, func(other topology.Binding) bool { return delay.Replaces(other, b) })
+	})
 	if guard := r.change.Options.Guard; !guard.Force && len(gone) > 0 {
 		if err := r.verifyVacant(ctx, gone, guard.Drain); err != nil {
 			return &NotVacantError{failure{err}, gone}
@@ -226,13 +205,15 @@ func (r *rebinding) vacate(ctx context.Context, gone []topology.Binding) error {
 	return nil
 }
 
+// staying are those of the bindings that were there which do not go.
+func (r *rebinding) staying(gone []topology.Binding) []topology.Binding {
+	return r.there.Where(func(b topology.Binding) bool { return !slices.Contains(gone, b) })
+}
+
 func (r *rebinding) verifyVacant(ctx context.Context, gone []topology.Binding, wait time.Duration) error {
 	inventory, err := Inventory(ctx, r.vhost, func(e topology.Exchange) bool {
 		return slices.ContainsFunc(gone, func(b topology.Binding) bool { return b.Source == e.Name })
 	})
-	if rabbit.IsKind(err, rabbit.VhostNotFound) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -245,71 +226,47 @@ func (r *rebinding) verifyVacant(ctx context.Context, gone []topology.Binding, w
 	return err
 }
 
-// among are those of the bindings which others have such a claim on.
-func (r *rebinding) among(
-	bindings []topology.Binding, claimed func([]claims.Object) map[claims.Object]string,
-) []topology.Binding {
-	found := claimed(r.objects(bindings...))
-	return slices.DeleteFunc(slices.Clone(bindings), func(b topology.Binding) bool {
-		_, is := found[BindingObject(r.vhost.Name(), b)]
-		return !is
-	})
-}
-
-// take notes what the destination has, and no longer has.
-func (r *rebinding) take(gone ...topology.Binding) {
-	r.claim.Release(r.objects(gone...))
-	r.claim.Take(r.objects(r.to.binding))
-}
-
-// keep notes what the destination still has, but for what others have taken over.
-func (r *rebinding) keep(bindings ...topology.Binding) {
-	r.claim.Keep(r.objects(bindings...))
-}
-
 // without is the rest of bindings without others, as a copy.
 func without(bindings []topology.Binding, others ...topology.Binding) []topology.Binding {
 	return slices.DeleteFunc(slices.Clone(bindings),
 		func(b topology.Binding) bool { return slices.Contains(others, b) })
 }
 
-// objects are the bindings as the table of claims has them.
-func (r *rebinding) objects(bindings ...topology.Binding) []claims.Object {
-	objects := make([]claims.Object, len(bindings))
-	for i, b := range bindings {
-		objects[i] = BindingObject(r.vhost.Name(), b)
-	}
-	return objects
+// among are those of the bindings that are there, in the same order.
+func among(bindings []topology.Binding, there topology.Bindings) []topology.Binding {
+	return slices.DeleteFunc(slices.Clone(bindings), func(b topology.Binding) bool { return !there.Has(b) })
 }
 
-// BindingObject is a binding as the table of claims has it.
+// BindingObject is a binding in words, without its arguments. Changes of bindings with the same words take turns.
 func BindingObject(vhost string, b topology.Binding) claims.Object {
 	return claims.Object{Vhost: vhost, Name: fmt.Sprintf("binding of exchange %q to %s %q with key %q", b.Source,
 		b.DestinationType, b.Destination, b.RoutingKey)}
 }
 
-// FindBinding lists what the exchange of a destination has bound, and which of the bindings that updates have left are
-// there. If the destination's own is not, the last of these takes its place: an update got further than it could see.
-func FindBinding(ctx context.Context, vhost *rabbit.Vhost, b topology.Binding, leftovers []topology.Binding) (
-	there []topology.Binding, found topology.Binding, left []topology.Binding, err error,
+// FindBindings lists what the exchanges of a destination have bound, and which of its own bindings are there. The first
+// of these is the one that the state names. If that is gone, the last takes its place: an update got further than it
+// could see. Otherwise all bindings with its mark are its own: an update may have been killed.
+func FindBindings(ctx context.Context, vhost *rabbit.Vhost, own []topology.Binding, mark string) (
+	there topology.Bindings, found []topology.Binding, err error,
 ) {
-	if there, err = vhost.BindingsFrom(ctx, b.Source); err == nil {
-		left, err = present(ctx, vhost, leftovers)
+	if there, err = bound(ctx, vhost, own); err != nil {
+		return nil, nil, err
 	}
-	if err != nil {
-		return nil, b, nil, err
+	found = among(own, there)
+	switch last := len(found) - 1; {
+	case last < 0:
+	case found[0] != own[0]:
+		found = slices.Insert(found[:last], 0, found[last])
+	default:
+		found = append(found, there.Where(func(b topology.Binding) bool {
+			return b.DestinationMark() == mark && !slices.Contains(found, b)
+		})...)
 	}
-	if last := len(left) - 1; last >= 0 && !slices.Contains(there, b) {
-		b, left = left[last], left[:last]
-		there, err = vhost.BindingsFrom(ctx, b.Source)
-	}
-	return there, b, left, err
+	return there, found, nil
 }
 
-// present are those of the bindings that are there, in the same order.
-func present(ctx context.Context, vhost *rabbit.Vhost, bindings []topology.Binding) ([]topology.Binding, error) {
-	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
-	defer cancel()
+// bound are all bindings of the exchanges that these bindings start from.
+func bound(ctx context.Context, vhost *rabbit.Vhost, bindings []topology.Binding) (topology.Bindings, error) {
 	there := topology.Bindings{}
 	read := map[string]bool{}
 	for _, b := range bindings {
@@ -323,5 +280,5 @@ func present(ctx context.Context, vhost *rabbit.Vhost, bindings []topology.Bindi
 		read[b.Source] = true
 		maps.Copy(there, topology.NewBindings(found...))
 	}
-	return slices.DeleteFunc(slices.Clone(bindings), func(b topology.Binding) bool { return !there.Has(b) }), nil
+	return there, nil
 }

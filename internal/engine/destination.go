@@ -250,12 +250,3 @@ func Inventory(
 	there, err := vhost.Inventory(ctx, worth)
 	return recognize.NewInventory(vhost.Name(), there), err
 }
-
-// uncovered are those of the bindings whose messages the wanted binding does not take.
-func (d destination) uncovered(bindings []topology.Binding) []topology.Binding {
-	own, _ := recognize.Destination(d.vhost.Name(), d.binding)
-	return slices.DeleteFunc(slices.Clone(bindings), func(b topology.Binding) bool {
-		other, err := recognize.Destination(d.vhost.Name(), b)
-		return err == nil && b.Source == d.binding.Source && own.TakesAll(other)
-	})
-}

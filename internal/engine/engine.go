@@ -37,8 +37,7 @@ func New(client *rabbit.Client) *Engine { return &Engine{client: client, claims:
 
 // Change turns one topology into another one.
 type Change struct {
-	// Kind is what the topology is called in the errors of others: a cascade or a ladder. A destination is called so
-	// alone.
+	// Kind is a cascade, a ladder or a destination.
 	Kind, Vhost string
 	// Before is the topology of the state, empty for a create. After is the wanted one, empty for a destroy. For a
 	// destination they are bindings alone, after the change one at the most: its exchanges and queues are others'.
@@ -54,8 +53,8 @@ type Options struct {
 	Rebuild bool
 	// Guard is for messages that wait in objects to be removed.
 	Guard plan.Guard
-	// Named is for a destination: of the bindings before, the one that the state names. Updates that broke off have
-	// left the others.
+	// Named is for a destination: of the bindings before, the one that the state names. The others are those that
+	// updates which broke off may have left.
 	Named topology.Binding
 	// Own is for a preview: all that the state has in the vhost. Policies there are no rivals. If a create Replaces
 	// them, they go first.
@@ -68,9 +67,6 @@ type Options struct {
 
 // String names the change in messages.
 func (c Change) String() string {
-	if c.isOfBindings() {
-		return c.Kind
-	}
 	entry := c.After.Entry
 	if c.After.IsEmpty() {
 		entry = c.Before.Entry
@@ -85,7 +81,7 @@ type Result struct {
 	// IsNew tells whether the next change has to start from the topology after, not from the one before.
 	IsNew bool
 	// State is the broker's state at the end, nil if the change broke off before. That of a destination has what its
-	// exchange has bound.
+	// exchange has bound, also after a destroy.
 	State *rabbit.State
 	// Users are those who use a delivery exchange that is no longer part of the topology, so that it stays.
 	Users []string

@@ -57,7 +57,7 @@ func (v *Vhost) Users(ctx context.Context, exchange string) ([]string, error) {
 func (v *Vhost) Bound(ctx context.Context, exchange string) ([]string, error) {
 	bindings, err := v.BindingsFrom(ctx, exchange)
 	var lines []string
-	for _, b := range bindings {
+	for _, b := range topology.Plain(bindings) {
 		lines = append(lines, fmt.Sprintf("%s %q, bound with key %q", b.DestinationType, b.Destination, b.RoutingKey))
 	}
 	slices.Sort(lines)

@@ -63,7 +63,7 @@ func (v *Vhost) DeclareQueue(
 
 // Bind makes a binding.
 func (v *Vhost) Bind(ctx context.Context, b topology.Binding) (changed bool, err error) {
-	w := write{op: "bind " + b.Describe(), needs: takes(bindingNeeds(b)), binding: &b}
+	w := write{op: "bind " + b.Plain().Describe(), needs: takes(bindingNeeds(b)), binding: &b}
 	return v.write(ctx, w, func(call *transport.Call) (int, error) {
 		return status(v.client.management(call).DeclareBinding(v.name, bindingInfo(b)))
 	})
@@ -72,7 +72,7 @@ func (v *Vhost) Bind(ctx context.Context, b topology.Binding) (changed bool, err
 // Unbind deletes a binding by what the management API calls its properties key. That of a binding
 // without arguments is the routing key; that of another has a hash in it and is looked up.
 func (v *Vhost) Unbind(ctx context.Context, b topology.Binding) (changed bool, err error) {
-	w := write{op: "unbind " + b.Describe(), needs: takes(bindingNeeds(b))}
+	w := write{op: "unbind " + b.Plain().Describe(), needs: takes(bindingNeeds(b))}
 	info := bindingInfo(b)
 	info.PropertiesKey = propertiesKey(b.RoutingKey)
 	if b.Arguments != "" {

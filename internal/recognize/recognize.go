@@ -64,14 +64,14 @@ func (o *objects) result(kind, entry string, err error) error {
 	return fmt.Errorf("recognize the %s behind exchange %q in vhost %q: %w", kind, entry, o.vhost, err)
 }
 
-// Destination is the one that consists of the binding.
+// Destination is the one that consists of the binding, whoever made it.
 func Destination(vhost string, b topology.Binding) (delay.Destination, error) {
 	d, ok := delay.ParseDestinationKey(b.RoutingKey)
 	if !ok {
 		return delay.Destination{}, fmt.Errorf("its key %q is neither one \"*\" for each level nor \"#\", and then "+
 			"an address without either", b.RoutingKey)
 	}
-	if b.Arguments != "" {
+	if b = b.Plain(); b.Arguments != "" {
 		return delay.Destination{}, fmt.Errorf("it has the arguments %s, and a destination has none", b.Arguments)
 	}
 	d.Vhost, d.DeliveryExchange = vhost, b.Source

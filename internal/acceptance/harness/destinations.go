@@ -25,15 +25,16 @@ func (v *Vhost) Destination() *Protocol {
 	return NewProtocolOf(v.T, DestinationType, v.Broker, nil)
 }
 
-// Bound lists the bindings of the delivery exchange, each in a line.
+// Bound lists the bindings of the delivery exchange, each in a line, without the marks of destinations.
 func (v *Vhost) Bound() []string {
 	v.T.Helper()
 	var bindings []rabbithole.BindingInfo
 	v.Get(&bindings, "exchanges", v.Name, "t.delivery", "bindings", "source")
 	lines := []string{}
-	for _, b := range topologyOf(nil, nil, bindings, nil).Bindings.Sorted() {
-		lines = append(lines, b.Line())
+	for b := range topologyOf(nil, nil, bindings, nil).Bindings {
+		lines = append(lines, b.Plain().Line())
 	}
+	slices.Sort(lines)
 	return lines
 }
 

@@ -5,7 +5,6 @@ package connection
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -20,9 +19,9 @@ type Connection struct {
 	// Client is nil while a value of the provider's configuration is unknown, which happens in plans only.
 	Client *rabbit.Client
 	Engine *engine.Engine
-	// Planned is what a plan has, and Bindings are those of its new destinations.
-	Planned  *Plans
-	Bindings sync.Map
+	// Planned is what a plan has, and Handovers is what passes from one destination to another in it.
+	Planned   *Plans
+	Handovers Handovers
 }
 
 // DefaultReadTimeout is how long a read may take unless the timeouts attribute of a resource says otherwise.

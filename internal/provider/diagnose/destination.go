@@ -13,7 +13,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/importid"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -33,9 +32,8 @@ func (d Destination) String() string {
 // Explain turns all faults of a destination into diagnostics. The verb is the intended action.
 func (d Destination) Explain(verb string, err error) diag.Diagnostics {
 	return explain(err, func(err error) diag.Diagnostic { return d.Failed(verb, err) },
-		whenever(ofAnother), whenever(wantedByAnother), when(d.unusable), when(d.missing),
+		when(d.unusable), when(d.missing),
 		when(Misnaming{d.Vhost, "a cascade or ladder"}.Explain),
-		when(d.existing),
 		when(func(e *engine.NotVacantError) diag.Diagnostic { return d.onTheirWay(verb, e) }),
 		when(func(e *engine.UnfinishedError) diag.Diagnostic { return d.unfinished(verb, e) }),
 		whenever(func(e *engine.LimitError) diag.Diagnostics { return d.Limited(e.Limit) }),
@@ -50,32 +48,6 @@ func (d Destination) Explain(verb string, err error) diag.Diagnostics {
 func (d Destination) Failed(verb string, err error) diag.Diagnostic {
 	return failed(verb, "destination", d.String(), err)
 }
-
-// ofAnother is for bindings that another resource has taken or keeps.
-func ofAnother(err *engine.HeldError) (diags diag.Diagnostics) {
-	for object, who := range err.By {
-		diags.Append(Error("Binding belongs to another resource",
-			"Nothing was written. The %s in vhost %q belongs to another resource of this configuration: %s. Two "+
-				"destinations cannot have one binding: change or remove one of them. If that one is to lose it, apply "+
-				"again; a moved block spares the detour.", object.Name, object.Vhost, who))
-	}
-	return diags
-}
-
-// wantedByAnother is for bindings that are to go, and that another resource has asked for in vain.
-func wantedByAnother(err *engine.WantedError) (diags diag.Diagnostics) {
-	for object, who := range err.By {
-		diags.Append(Error("Binding is declared elsewhere",
-			"The %s in vhost %q stays, because another resource of this configuration has asked for it: %s. %s",
-			object.Name, object.Vhost, who, ifItMoved))
-	}
-	return diags
-}
-
-// ifItMoved are the ways out for a binding that passes from one resource of the configuration to another.
-const ifItMoved = "Another resource of this configuration may have it, and be about to lose it, or have a new " +
-	"address. Then write a moved block, which changes nothing on the broker. With adopt = true, the binding stays, " +
-	"whichever of the two Terraform calls first. create_before_destroy needs that, too."
 
 const declareFirst = "Declare it first: refer to the resource that declares it, and Terraform does so."
 
@@ -141,11 +113,18 @@ func OtherLevels(d delay.Destination, there map[int]bool) diag.Diagnostics {
 		d.Levels, d.Address)}
 }
 
-// PlannedTwice is for a second new destination of a plan with the same binding.
-func (d Destination) PlannedTwice() diag.Diagnostic {
-	return Error("Binding is planned twice",
-		"The %s is planned twice: another resource of this configuration is to make it, too. Two destinations cannot "+
-			"have one binding: change or remove one of them.", d)
+// PassesOn warns of a binding that one destination lets go of and another one makes, in one plan.
+func (d Destination) PassesOn() diag.Diagnostic {
+	return Warning(fmt.Sprintf("Address %q passes from one resource to another", d.address()),
+		"One resource is to remove its %s. Another one is to make the same. Between the two, or if the apply ends there, "+
+			"messages for the address do not get to %s %q. If both are one destination under another name, write a "+
+			"moved block, which changes nothing on the broker.", d, d.Binding.DestinationType, d.Binding.Destination)
+}
+
+// address is what the destination takes messages for.
+func (d Destination) address() string {
+	own, _ := delay.ParseDestinationKey(d.Binding.RoutingKey)
+	return own.Address
 }
 
 // Moves warns of the messages that nobody takes once another binding is in its place.
@@ -164,13 +143,6 @@ func (d Destination) Moves(to topology.Binding, address string) diag.Diagnostic 
 		"%s. Messages for the address %q%s, if some are on their way or still published, are then unroutable unless "+
 			"something else is bound for them. To move publishers without that, add a second destination, and remove "+
 			"this one when nobody uses it any more.", title(strings.Join(changes, ", and ")), address, from)
-}
-
-// existing is for a binding that is there already.
-func (d Destination) existing(*engine.ExistsError) diag.Diagnostic {
-	return Error("Binding exists already",
-		"Nothing was written. There is a %s. If nobody else owns it, set adopt = true to take it over, or import "+
-			"it:\n\n%s\n\n%s", d, WaysToImport("destination", importid.Binding(d.Vhost, d.Binding)), ifItMoved)
 }
 
 // onTheirWay says what waits, and the ways out.
@@ -242,13 +214,12 @@ func (d Destination) Limited(limit string) diag.Diagnostics {
 
 // Overlaps say who else takes messages of this destination, or which messages of others it takes.
 func (d Destination) Overlaps(there []topology.Binding) diag.Diagnostics {
-	own, _ := recognize.Destination(d.Vhost, d.Binding)
 	var lines []string
-	for _, overlap := range delay.Overlaps(2, d.Binding, topology.NewBindings(there...).Sorted()) {
+	for _, overlap := range delay.Overlaps(2, d.Binding, topology.Plain(there)) {
 		other := fmt.Sprintf("%s %q, bound with %q,", overlap.Other.DestinationType, overlap.Other.Destination,
 			overlap.Other.RoutingKey)
 		if overlap.Takes {
-			lines = append(lines, fmt.Sprintf("%s also takes messages for %q", other, own.Address))
+			lines = append(lines, fmt.Sprintf("%s also takes messages for %q", other, d.address()))
 		} else {
 			lines = append(lines, fmt.Sprintf("%s is there for %q, whose messages this destination also takes", other,
 				overlap.Address))
@@ -262,15 +233,54 @@ func (d Destination) Overlaps(there []topology.Binding) diag.Diagnostics {
 			"destination takes the messages for its own address only.", d, listed(atMost(lines)))}
 }
 
-// LeftBehind warns of what updates that broke off have left beside the binding.
-func (d Destination) LeftBehind(leftovers []topology.Binding) diag.Diagnostics {
+// StillBound warns, after a destroy, of the bindings that bring the messages to the same queue or exchange.
+func (d Destination) StillBound(there topology.Bindings) diag.Diagnostics {
+	lines := d.replacements(there)
+	if len(lines) == 0 {
+		return nil
+	}
+	return diag.Diagnostics{Warning(fmt.Sprintf("Messages for %q still go to %s %q", d.address(),
+		d.Binding.DestinationType, d.Binding.Destination),
+		"The %s is removed. Messages for the address go there all the same, because of:\n\n  %s", d, listed(lines))}
+}
+
+// replacements are the bindings that bring the messages for the destination to the same queue or exchange.
+func (d Destination) replacements(there topology.Bindings) (lines []string) {
+	for _, b := range there.Where(func(b topology.Binding) bool { return delay.Replaces(b, d.Binding) }) {
+		whose := "has no mark of a destination, such as one that an application has made"
+		if b.DestinationMark() != "" {
+			whose = "another destination has made"
+		}
+		lines = append(lines, fmt.Sprintf("a binding with key %q, which %s", b.RoutingKey, whose))
+	}
+	return atMost(lines)
+}
+
+// LeftBehind warns of what updates that broke off have left beside the binding, as import IDs.
+func (d Destination) LeftBehind(leftovers []string) diag.Diagnostics {
 	if len(leftovers) == 0 {
 		return nil
 	}
 	return diag.Diagnostics{WarningOn("leftover_bindings", "Update is not finished",
 		"Besides the %s, an update that broke off has left these bindings, which get messages, too:\n\n  "+
-			"%s\n\nThe next apply removes those that the configuration does not ask for.", d,
-		listed(importid.Bindings(d.Vhost, leftovers)))}
+			"%s\n\nThe next apply removes those that the configuration does not ask for.", d, listed(leftovers))}
+}
+
+// Unmarked warns of an import of a binding that no destination has made.
+func (d Destination) Unmarked() diag.Diagnostic {
+	return Warning(fmt.Sprintf("Binding to %s %q has no mark", d.Binding.DestinationType, d.Binding.Destination),
+		"The %s was made by no destination: it has no argument with a mark. The destination takes it as it is. The next "+
+			"change of any attribute makes a binding with a mark, and then removes this one.", d)
+}
+
+// Ambiguous is for an import that several destinations have made a binding for.
+func (d Destination) Ambiguous(same []topology.Binding) error {
+	marks := make([]string, len(same))
+	for i, b := range same {
+		marks[i] = b.Arguments
+	}
+	return fmt.Errorf("several destinations have made this binding, each with its own arguments: %s. Unbind those that "+
+		"belong to no configuration, and import the one that is left", strings.Join(marks, ", "))
 }
 
 // NotFound lists the bindings that the destination has instead.

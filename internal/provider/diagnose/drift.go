@@ -8,6 +8,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // Words for the drift that a refresh finds: the objects that are not as declared, the effect on messages, and what the
@@ -29,10 +30,15 @@ func (s Subject) Gone(err error) diag.Diagnostics {
 		"waited in it are lost. %s", s.Kind, again)})
 }
 
-// Gone is for the binding that a destination stands for.
-func (d Destination) Gone(address string) diag.Diagnostics {
-	return drifted("destination", []string{fmt.Sprintf("The %s is gone. Messages for the address %q do not get to "+
-		"%s %q. The next apply makes it again.", d, address, d.Binding.DestinationType, d.Binding.Destination)})
+// Gone is for the binding that a destination stands for. Others may bring its messages all the same.
+func (d Destination) Gone(there topology.Bindings) diag.Diagnostics {
+	text := fmt.Sprintf("The %s is gone. Messages for the address %q ", d, d.address())
+	if lines := d.replacements(there); len(lines) > 0 {
+		text += "get there by " + strings.Join(lines, ", and ")
+	} else {
+		text += fmt.Sprintf("do not get to %s %q", d.Binding.DestinationType, d.Binding.Destination)
+	}
+	return drifted("destination", []string{text + ". The next apply makes it again."})
 }
 
 // driftSummary is a text that the program of the guide to checks knows.

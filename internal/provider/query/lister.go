@@ -19,7 +19,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // ListResources are the list resources.
@@ -86,7 +85,7 @@ func declared(
 func findDestinations(ctx context.Context, vhost *rabbit.Vhost, config map[string]string) ([]resources.Found, error) {
 	if delivery := config["delivery_exchange"]; delivery != "" {
 		bindings, err := vhost.BindingsFrom(ctx, delivery)
-		return resources.FindDestinations(vhost.Name(), topology.NewBindings(bindings...).Sorted()), err
+		return resources.FindDestinations(vhost.Name(), bindings), err
 	}
 	inventory, err := engine.Inventory(ctx, vhost, recognize.CanBeEntry)
 	if err != nil {

@@ -237,7 +237,7 @@ func (o *observation) astray(ctx context.Context, digits int) ([]health.Finding,
 	}
 	there := map[int]bool{digits: true}
 	var found []health.Finding
-	for _, b := range topology.NewBindings(bindings...).Sorted() {
+	for _, b := range topology.Plain(bindings) {
 		d, err := recognize.Destination(o.subject.Vhost, b)
 		if err != nil || d.Match != delay.Exact || there[d.Levels] {
 			continue

@@ -139,9 +139,12 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 					"<name>` in place of the key, and is `%s`.", tfvalue.MostAtAGlance, tfvalue.Foreign))},
 			show: func(r *resolved[C], there topology.Topology, _ attr.Value) attr.Value { return r.Bindings(there) },
 		},
+		{
+			name: "adopt", value: false,
+			schema: offByDefault("Whether to take over objects that exist already and match exactly. Otherwise " +
+				"existing objects are an error that names them, before anything is written. Default: `false`."),
+		},
 	}, handling[C](handlingDocs{
-		adopt: "Whether to take over objects that exist already and match exactly. Otherwise " +
-			"existing objects are an error that names them, before anything is written. Default: `false`.",
 		forceDestroy: fmt.Sprintf("Whether %s deletes queues with the messages that wait in them. Has to be "+
 			"applied before a destroy. Default: `false`.", words.removal),
 		drainTimeout: fmt.Sprintf("How long %s waits for empty queues, such as `10m`. The entry is closed "+

@@ -2,9 +2,10 @@ package resource
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
@@ -30,6 +31,9 @@ var destinations = &kind[delay.Destination]{
 	doc: "Where delayed messages go: binds one queue or exchange to the delivery exchange of a " +
 		"cascade, for one address. The address is what publishers write behind the digits of the delay in a " +
 		"routing key.\n\n" +
+		"The binding is the destination's own: it has an argument `x-destination` with a random mark. RabbitMQ keeps " +
+		"bindings apart that differ in an argument, and routes a message once to a queue that several lead to. So a " +
+		"destination never removes the binding of another resource, of another state or of an application.\n\n" +
 		"The key is known in the plan. A binding that is gone is made again by the next apply. Every refresh " +
 		"warns of other destinations at the exchange that also take messages for this address, or whose messages " +
 		"this one also takes. It also warns of a queue that refuses messages when it is full.\n\n" +
@@ -40,7 +44,8 @@ var destinations = &kind[delay.Destination]{
 		"a quorum queue are not safe against a kill of its node.\n\n" +
 		"A destroy, a replacement, and a change of the key or exchange take a binding away. Before that, nothing " +
 		"may wait in the cascades and ladders that end in the delivery exchange: see `drain_timeout` and " +
-		"`force_destroy`. Messages that are still published for the address afterwards find nobody. To move " +
+		"`force_destroy`. Nothing is waited for if another binding takes all of these messages to the same queue or " +
+		"exchange. Messages that are still published for the address afterwards find nobody. To move " +
 		"publishers, add a destination for the new address. Remove the one for the old address when nobody uses " +
 		"it any more.\n\n" +
 		"A destroy of both removes the destination before the cascade. Give both a `drain_timeout`: the " +
@@ -48,15 +53,13 @@ var destinations = &kind[delay.Destination]{
 		"a destroy while messages wait is refused, and both stay, unless all these messages are in the queue of " +
 		"unroutable messages. They are on their way to no destination: the destination goes, and then the " +
 		"cascade is refused.\n\n" +
-		"A binding has one destination. It passes to another one in a list that gets shorter, in a swap, or " +
-		"under another key of `for_each`. Then set `adopt`, or write a `moved` block, which changes nothing on " +
-		"the broker. Otherwise the apply may be refused, but no binding goes that is declared before and after " +
-		"it.\n\n" +
+		"An address can pass from one resource to another: in a swap, or under another key of `for_each`. Then the " +
+		"queue may get no messages for it between two operations of the apply, and longer if the apply ends there. " +
+		"The plan warns. A `moved` block, which changes nothing on the broker, is the right way for a resource with " +
+		"another name.\n\n" +
 		"A name that leads into a cascade or ladder rather than behind it is an error, in the plan if it is " +
 		"known there. Other `levels` than those of the cascade are a warning.",
 	attributes: slices.Concat(destinationAttributes, handling[delay.Destination](handlingDocs{
-		adopt: "Whether to take over a binding that exists already. Otherwise it is an error, " +
-			"before anything is written. Default: `false`.",
 		forceDestroy: "Whether a binding is taken away at once, whatever is on its way. What then " +
 			"arrives for the address is unroutable. The cascade's queue of unroutable messages takes it. " +
 			"Without one, a quorum queue keeps it and a classic queue loses it. That is for one application " +
@@ -92,9 +95,10 @@ var destinations = &kind[delay.Destination]{
 	displayName:   destinationName,
 	prepare:       prepareDestination,
 	say:           sayOfDestination,
-	remember:      rememberShared,
+	remember:      rememberOwner,
 	read:          readDestination,
 	look:          lookAtDestination,
+	lookAtDestroy: lookAtDestinationDestroy,
 }
 
 // destinationAttributes are all but those that say how operations go.
@@ -154,7 +158,7 @@ var destinationAttributes = []attribute[delay.Destination]{
 		name:   routingKey,
 		schema: tfvalue.ComputedText("Routing key of the binding: `*.` for each level, or `#.`, and then the address."),
 		show: func(x *resolved[delay.Destination], _ topology.Topology, _ attr.Value) attr.Value {
-			return types.StringValue(bindingOf(*x).RoutingKey)
+			return types.StringValue(bindingOf(x.Desired).RoutingKey)
 		},
 	},
 	{
@@ -163,53 +167,45 @@ var destinationAttributes = []attribute[delay.Destination]{
 			MarkdownDescription: "Bindings that an update which broke off has left, or may have left, as import " +
 				"IDs. They take messages, too. Null if there are none. A refresh keeps those that are there, and " +
 				"the plan shows them. The next apply removes all that the configuration does not ask for, as " +
-				"does a destroy. Until then, adopt or import none of them elsewhere."},
+				"does a destroy. Until then, import none of them elsewhere."},
 		show: showLeftovers,
 	},
 }
 
 // bindingOf is what a destination stands for.
-func bindingOf(x resolved[delay.Destination]) (own topology.Binding) {
-	for b := range x.Desired.Bindings {
-		own = b
+func bindingOf(t topology.Topology) (only topology.Binding) {
+	for b := range t.Bindings {
+		only = b
 	}
-	return own
+	return only
 }
 
 // showLeftovers shows the other bindings that are there, the newest last.
 func showLeftovers(x *resolved[delay.Destination], there topology.Topology, before attr.Value) attr.Value {
-	left := maps.Clone(there.Bindings)
-	delete(left, bindingOf(*x))
+	left := importid.Bindings(x.config.Vhost, there.Bindings.Sorted())
+	if i := slices.Index(left, importid.Binding(x.config.Vhost, bindingOf(x.Desired))); i >= 0 {
+		left = slices.Delete(left, i, i+1)
+	}
 	if len(left) == 0 {
 		return types.ListNull(types.StringType)
 	}
-	ordered, _ := leftovers(before)
-	ordered = slices.DeleteFunc(ordered, func(b topology.Binding) bool { return !left.Has(b) })
-	for _, b := range left.Sorted() {
-		if !slices.Contains(ordered, b) {
-			ordered = append(ordered, b)
-		}
-	}
+	ordered := slices.DeleteFunc(leftovers(before), func(id string) bool { return !slices.Contains(left, id) })
+	left = slices.DeleteFunc(left, func(id string) bool { return slices.Contains(ordered, id) })
 	var ids []attr.Value
-	for _, id := range importid.Bindings(x.config.Vhost, ordered) {
+	for _, id := range slices.Concat(ordered, left) {
 		ids = append(ids, types.StringValue(id))
 	}
 	return types.ListValueMust(types.StringType, ids)
 }
 
 // leftovers reads leftover_bindings.
-func leftovers(value attr.Value) (bindings []topology.Binding, diags diag.Diagnostics) {
+func leftovers(value attr.Value) (ids []string) {
 	given, _ := value.(types.List)
 	for _, each := range given.Elements() {
 		text, _ := each.(types.String)
-		_, b, err := importid.ParseBinding(text.ValueString())
-		if err != nil {
-			diags.Append(diagnose.Error("Unreadable state", "leftover_bindings: %s", err))
-			continue
-		}
-		bindings = append(bindings, b)
+		ids = append(ids, text.ValueString())
 	}
-	return bindings, diags
+	return ids
 }
 
 func destinationName(x resolved[delay.Destination]) string {
@@ -224,25 +220,68 @@ func destinationName(x resolved[delay.Destination]) string {
 	return fmt.Sprintf("%s, from %s to %s", address, x.config.DeliveryExchange, to)
 }
 
-// prepareDestination has all bindings of the destination before the change, and names it in the errors of others.
-func prepareDestination(ctx context.Context, c *change[delay.Destination]) diag.Diagnostics {
-	x, doing := c.gets, map[string]string{"create": "created", "update": "updated", "destroy": "destroyed"}[c.verb]
-	if c.after == nil {
-		x = c.had
+// owner is what the private state keeps of a destination: which bindings are its own.
+type owner struct {
+	// Mark is that of all bindings that it has made.
+	Mark string `json:"mark"`
+	// Plain is the import ID of a binding without a mark that it has imported, and not replaced so far.
+	Plain string `json:"plain,omitempty"`
+}
+
+// ownerKey is where the private state keeps it.
+const ownerKey = "owner"
+
+// own are the bindings of a destination that may be there, the one that its state names first.
+func own(
+	ctx context.Context, private privateState, x resolved[delay.Destination], left attr.Value,
+) (all []topology.Binding, mark string, diags diag.Diagnostics) {
+	var o owner
+	kept, diags := private.GetKey(ctx, ownerKey)
+	if err := json.Unmarshal(kept, &o); kept != nil && err != nil {
+		diags.Append(diagnose.Error("Unreadable state", "The private state of the destination: %s", err))
 	}
-	c.engine.Kind = fmt.Sprintf("the destination for address %q and %s %q, which is %s", x.config.Address,
-		bindingOf(x).DestinationType, bindingOf(x).Destination, doing)
-	if c.before == nil {
-		return nil
+	for _, id := range append([]string{importid.Binding(x.config.Vhost, bindingOf(x.Desired))}, leftovers(left)...) {
+		_, b, err := importid.ParseBinding(id)
+		if err != nil {
+			diags.Append(diagnose.Error("Unreadable state", "leftover_bindings: %s", err))
+		}
+		if id == o.Plain {
+			all = append(all, b)
+		}
+		all = append(all, b.OfDestination(o.Mark))
 	}
-	b := bindingOf(c.had)
-	left, diags := leftovers(c.before[leftoverBindings])
-	own := topology.NewBindings(append(left, b)...)
-	if c.isShared(ctx) && (c.after == nil || b != bindingOf(c.gets)) {
-		delete(own, b)
+	return all, o.Mark, diags
+}
+
+// keepOwner notes which of the bindings that are there are the destination's own.
+func keepOwner(
+	ctx context.Context, private privateState, vhost, mark string, there topology.Bindings,
+) diag.Diagnostics {
+	o := owner{Mark: mark}
+	for b := range there {
+		if b.DestinationMark() == "" {
+			o.Plain = importid.Binding(vhost, b)
+		}
 	}
-	c.engine.Before.Bindings, c.engine.Options.Named = own, b
+	text, err := json.Marshal(o)
+	if err != nil {
+		return diag.Diagnostics{diagnose.Error("Could not keep the private state", "%s", err)}
+	}
+	return private.SetKey(ctx, ownerKey, text)
+}
+
+// prepareDestination has all bindings of the destination before the change, and marks the one after it.
+func prepareDestination(ctx context.Context, c *change[delay.Destination]) (diags diag.Diagnostics) {
+	mark := rand.Text()
+	if c.before != nil {
+		var all []topology.Binding
+		all, mark, diags = own(ctx, c.private, c.had, c.before[leftoverBindings])
+		c.engine.Before.Bindings, c.engine.Options.Named = topology.NewBindings(all...), all[0]
+	}
 	if c.after != nil {
+		c.engine.After.Bindings = topology.NewBindings(bindingOf(c.gets.Desired).OfDestination(mark))
+	}
+	if c.before != nil && c.after != nil {
 		c.after[leftoverBindings] = c.before[leftoverBindings] // the order of those that are left
 	}
 	return diags
@@ -250,21 +289,9 @@ func prepareDestination(ctx context.Context, c *change[delay.Destination]) diag.
 
 const leftoverBindings = "leftover_bindings"
 
-// sharedKey is where the private state keeps that another resource has taken the binding, which an update could not
-// leave behind. Whoever has the binding in the state then has it no more.
-const sharedKey = "shared"
-
-func (c *change[C]) isShared(ctx context.Context) bool {
-	shared, _ := c.private.GetKey(ctx, sharedKey)
-	return string(shared) == "true"
-}
-
-// rememberShared is what the private state keeps after an update.
-func rememberShared(ctx context.Context, c *change[delay.Destination], result engine.Result) (string, []byte) {
-	had := bindingOf(c.had)
-	_, isTaken := result.TakenOver[engine.BindingObject(c.engine.Vhost, had)]
-	isShared := c.isShared(ctx) && had != bindingOf(c.gets)
-	return sharedKey, fmt.Append(nil, !result.IsNew && (isShared || isTaken))
+// rememberOwner is what the private state keeps after a create or an update.
+func rememberOwner(ctx context.Context, c *change[delay.Destination], there topology.Topology) diag.Diagnostics {
+	return keepOwner(ctx, c.private, c.engine.Vhost, bindingOf(c.engine.After).DestinationMark(), there.Bindings)
 }
 
 // sayOfDestination has the words for what came of a change.
@@ -278,16 +305,19 @@ func sayOfDestination(
 	if c.before != nil && !result.IsNew {
 		has = c.had
 	}
-	d := diagnose.Destination{Vhost: c.engine.Vhost, Binding: bindingOf(x), Options: c.engine.Options}
+	d := diagnose.Destination{Vhost: c.engine.Vhost, Binding: bindingOf(x.Desired), Options: c.engine.Options}
 	stays := d
-	stays.Binding = bindingOf(has)
+	stays.Binding = bindingOf(has.Desired)
 	var unfinished *engine.UnfinishedError
 	if c.before != nil && errors.As(err, &unfinished) && unfinished.Undo == nil && result.There != nil {
-		left, _ := leftovers(showLeftovers(&has, *result.There, c.before[leftoverBindings]))
-		diags.Append(stays.LeftBehind(left)...)
+		diags.Append(stays.LeftBehind(leftovers(showLeftovers(&has, *result.There, c.before[leftoverBindings])))...)
 	}
 	diags.Append(d.ExplainAll(c.verb, result.Problems, err)...)
-	if result.State != nil {
+	switch {
+	case result.State == nil:
+	case c.after == nil:
+		diags.Append(d.StillBound(result.State.Bindings)...)
+	default:
 		diags.Append(d.Overlaps(result.State.Bindings.Sorted())...)
 	}
 	return diags
@@ -296,48 +326,50 @@ func sayOfDestination(
 // readDestination looks whether the binding is there, and who else takes its messages. An update that broke off may
 // have got further than the state says.
 func readDestination(
-	ctx context.Context, r *managed[delay.Destination], x resolved[delay.Destination], state values,
-) (there *topology.Topology, _ []byte, diags diag.Diagnostics) {
-	left, diags := leftovers(state[leftoverBindings])
+	ctx context.Context, r *managed[delay.Destination], x resolved[delay.Destination], state values, private privateState,
+) (there *topology.Topology, diags diag.Diagnostics) {
+	all, mark, diags := own(ctx, private, x, state[leftoverBindings])
 	if diags.HasError() {
-		return nil, nil, diags
+		return nil, diags
 	}
 	vhost := r.Connection.Client.Vhost(x.config.Vhost)
-	d := diagnose.Destination{Vhost: x.config.Vhost, Binding: bindingOf(x)}
-	bound, found, left, err := engine.FindBinding(ctx, vhost, d.Binding, left)
-	if err == nil && found != d.Binding {
-		d.Binding = found
-		x.config, err = recognize.Destination(d.Vhost, found)
+	d := diagnose.Destination{Vhost: x.config.Vhost, Binding: bindingOf(x.Desired)}
+	bound, found, err := engine.FindBindings(ctx, vhost, all, mark)
+	if err == nil && len(found) > 0 && found[0].Plain() != d.Binding {
+		d.Binding = found[0].Plain()
+		x.config, err = recognize.Destination(d.Vhost, d.Binding)
 		for _, a := range destinationAttributes {
 			if a.field != nil {
 				state[a.name] = a.field.show(&x.config)
 			}
 		}
-		state[routingKey] = types.StringValue(found.RoutingKey)
+		state[routingKey] = types.StringValue(d.Binding.RoutingKey)
 	}
 	switch {
 	case err != nil && !rabbit.IsKind(err, rabbit.VhostNotFound):
-		return nil, nil, append(diags, d.Failed("read", err))
-	case err != nil || !slices.Contains(bound, d.Binding):
-		return nil, nil, d.Gone(x.config.Address)
+		return nil, append(diags, d.Failed("read", err))
+	case len(found) == 0:
+		return nil, d.Gone(bound)
 	}
-	diags.Append(d.LeftBehind(left)...)
-	diags.Append(d.Overlaps(slices.DeleteFunc(bound,
-		func(b topology.Binding) bool { return slices.Contains(left, b) }))...)
+	there = &topology.Topology{Bindings: topology.NewBindings(found...)}
+	diags.Append(keepOwner(ctx, private, d.Vhost, mark, there.Bindings)...)
+	diags.Append(d.LeftBehind(importid.Bindings(d.Vhost, found[1:]))...)
+	diags.Append(d.Overlaps(bound.Where(func(b topology.Binding) bool { return !slices.Contains(found[1:], b) }))...)
 	if d.Binding.DestinationType == topology.ToQueue {
 		queue, status, _, err := vhost.QueueStatus(ctx, d.Binding.Destination)
 		if err != nil {
-			return nil, nil, append(diags, d.Failed("read", err))
+			return nil, append(diags, d.Failed("read", err))
 		}
 		diags.Append(d.Limited(health.Refuses(queue, status))...)
 	}
-	return &topology.Topology{Bindings: topology.NewBindings(append(left, d.Binding)...)}, nil, diags
+	return there, diags
 }
 
-// FindDestinations are the destinations among the bindings of a vhost. Others are left out.
+// FindDestinations are the destinations among the bindings of a vhost. Others are left out. Bindings that differ only in
+// their marks have one identity.
 func FindDestinations(vhost string, bindings []topology.Binding) []Found {
 	var all []Found
-	for _, b := range bindings {
+	for _, b := range topology.Plain(bindings) {
 		d, err := recognize.Destination(vhost, b)
 		if err != nil {
 			continue
@@ -370,9 +402,9 @@ func checkDestinationIdentity(id values) string {
 	return ""
 }
 
-// findDestination looks for a binding, whoever made it.
+// findDestination looks for a binding, whoever made it: the plain one if there is one, else the only one with a mark.
 func findDestination(
-	ctx context.Context, r *managed[delay.Destination], place values,
+	ctx context.Context, r *managed[delay.Destination], place values, private privateState,
 ) (found delay.Destination, diags diag.Diagnostics) {
 	b := topology.Binding{Source: place.text("delivery_exchange"), RoutingKey: place.text(routingKey),
 		DestinationType: topology.ToQueue, Destination: place.text("queue")}
@@ -381,14 +413,25 @@ func findDestination(
 	}
 	d := diagnose.Destination{Vhost: place.text("vhost"), Binding: b}
 	there, err := r.Connection.Client.Vhost(d.Vhost).BindingsFrom(ctx, b.Source)
-	if err == nil && !slices.Contains(there, b) {
+	all := topology.NewBindings(there...)
+	same := all.Where(func(other topology.Binding) bool { return other.Plain() == b })
+	switch {
+	case err != nil:
+	case all.Has(b):
+		diags.Append(d.Unmarked())
+		same = []topology.Binding{b.OfDestination(rand.Text()), b}
+	case len(same) == 0:
 		err = d.NotFound(there)
+	case len(same) > 1:
+		err = d.Ambiguous(same)
 	}
 	if err == nil {
 		found, err = recognize.Destination(d.Vhost, b)
 	}
 	if err != nil {
 		diags.Append(d.Failed("import", err))
+		return found, diags
 	}
+	diags.Append(keepOwner(ctx, private, d.Vhost, same[0].DestinationMark(), topology.NewBindings(same...))...)
 	return found, diags
 }

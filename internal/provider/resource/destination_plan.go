@@ -25,14 +25,42 @@ func lookAtDestination(ctx context.Context, r *managed[delay.Destination], p pla
 	}
 	isNew := p.state == nil || !r.kind.identityOf(p.state).Equal(r.kind.identityOf(p.plan))
 	diags.Append(checkNames(ctx, r, p.plan, isNew)...)
-	switch {
-	case p.state == nil && r.Connection != nil && p.resp.Plan.Raw.IsFullyKnown():
-		diags.Append(checkPlannedOnce(r, p.plan)...)
-	case p.state == nil || diags.HasError() || p.plan[routingKey].IsUnknown() ||
-		p.plan["delivery_exchange"].IsUnknown():
-	default:
-		diags.Append(leftBy(r.kind, p.state, p.plan)...)
+	diags.Append(handOver(r, p.state, p.plan)...)
+	if p.state == nil || diags.HasError() || p.plan[routingKey].IsUnknown() || p.plan["delivery_exchange"].IsUnknown() {
+		return
 	}
+	diags.Append(leftBy(r.kind, p.state, p.plan)...)
+}
+
+// lookAtDestinationDestroy says whether another destination takes over.
+func lookAtDestinationDestroy(_ context.Context, r *managed[delay.Destination], p planning) {
+	p.resp.Diagnostics.Append(handOver(r, p.state, nil)...)
+}
+
+// handOver warns of a binding that passes from one destination to another. State is nil for a create, and plan for a
+// destroy.
+func handOver(r *managed[delay.Destination], state, plan values) (diags diag.Diagnostics) {
+	if r.Connection == nil || plan != nil && !r.kind.isKnown(plan) {
+		return nil
+	}
+	of := func(v values) (d diagnose.Destination) {
+		if v != nil {
+			x, _ := r.kind.of(v)
+			d.Vhost, d.Binding = x.config.Vhost, bindingOf(x.Desired)
+		}
+		return d
+	}
+	before, after := of(state), of(plan)
+	if before.Vhost == after.Vhost && before.Binding == after.Binding {
+		return nil
+	}
+	if state != nil && r.Connection.Handovers.Release(before.Vhost, before.Binding) {
+		diags.Append(before.PassesOn())
+	}
+	if plan != nil && r.Connection.Handovers.Take(after.Vhost, after.Binding) {
+		diags.Append(after.PassesOn())
+	}
+	return diags
 }
 
 // leftBy warns of the messages that nobody takes once the plan is carried out.
@@ -73,7 +101,7 @@ func checkNames(ctx context.Context, r *managed[delay.Destination], plan values,
 	}
 	ctx, cancel := context.WithTimeout(ctx, glance)
 	defer cancel()
-	d := diagnose.Destination{Vhost: config.Vhost, Binding: bindingOf(x), Options: plan.options()}
+	d := diagnose.Destination{Vhost: config.Vhost, Binding: bindingOf(x.Desired), Options: plan.options()}
 	d.Options.DeliveryPlanned, d.Options.BehindClassic = ends, isBehindClassic(config, planned)
 	change := engine.Change{Kind: r.kind.name, Vhost: d.Vhost, After: x.Desired, Options: d.Options}
 	if !isNew {
@@ -117,18 +145,4 @@ func isBehindClassic(d delay.Destination, all []connection.Planned) bool {
 		return takes && slices.ContainsFunc(slices.Collect(maps.Values(one.Queues)),
 			func(q topology.Queue) bool { return q.Delays() && q.Type() == "classic" })
 	})
-}
-
-// checkPlannedOnce refuses a second new destination with the binding of another one in the same plan. It notes the
-// binding among those that are planned.
-func checkPlannedOnce(r *managed[delay.Destination], plan values) diag.Diagnostics {
-	x, diags := r.kind.of(plan)
-	if diags.HasError() {
-		return diags
-	}
-	d := diagnose.Destination{Vhost: x.config.Vhost, Binding: bindingOf(x)}
-	if _, twice := r.Connection.Bindings.LoadOrStore(d.String(), true); twice {
-		diags.Append(d.PlannedTwice())
-	}
-	return diags
 }

@@ -2,6 +2,7 @@ package resource
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // destinationTo is the state of a destination.
@@ -22,30 +24,60 @@ func destinationTo(t *testing.T, address string) values {
 	return v
 }
 
-type noPrivateState struct{}
+// keptInMemory is a private state.
+type keptInMemory map[string][]byte
 
-func (noPrivateState) GetKey(context.Context, string) ([]byte, diag.Diagnostics) { return nil, nil }
+func (k keptInMemory) GetKey(_ context.Context, key string) ([]byte, diag.Diagnostics) {
+	return k[key], nil
+}
 
-// Another resource that meets the binding is told of the destination as the configuration has it.
-func TestDestinationInErrorsOfOthers(t *testing.T) {
-	for verb, is := range map[string]struct {
-		before, after values
-		want          string
-	}{
-		"create":  {nil, destinationTo(t, "a"), `address "a" and queue "orders", which is created`},
-		"update":  {destinationTo(t, "a"), destinationTo(t, "b"), `address "b" and queue "orders", which is updated`},
-		"destroy": {destinationTo(t, "a"), nil, `address "a" and queue "orders", which is destroyed`},
-	} {
-		r := &managed[delay.Destination]{kind: destinations}
-		c := &change[delay.Destination]{verb: verb, before: is.before, after: is.after, private: noPrivateState{}}
-		now := is.after
+func (k keptInMemory) SetKey(_ context.Context, key string, value []byte) diag.Diagnostics {
+	k[key] = value
+	return nil
+}
+
+// A create has a new mark. What comes after it has the same one, and looks for a plain binding only where that is the
+// one that was imported.
+func TestDestinationKnowsItsOwn(t *testing.T) {
+	r := &managed[delay.Destination]{kind: destinations}
+	sides := func(private privateState, before, after values) (bindings [2][]topology.Binding) {
+		c := &change[delay.Destination]{before: before, after: after, private: private}
+		now := after
 		if now == nil {
-			now = is.before
+			now = before
 		}
-		diags := r.resolve(t.Context(), c, now)
-		if got := c.engine.String(); diags.HasError() || !strings.Contains(got, is.want) {
-			t.Errorf("%s: %s %v", verb, got, diags)
+		if diags := r.resolve(t.Context(), c, now); diags.HasError() {
+			t.Fatal(diags)
 		}
+		if after != nil {
+			if diags := rememberOwner(t.Context(), c, c.engine.After); diags.HasError() {
+				t.Fatal(diags)
+			}
+		}
+		return [2][]topology.Binding{c.engine.Before.Bindings.Sorted(), c.engine.After.Bindings.Sorted()}
+	}
+	a, b := destinationTo(t, "a"), destinationTo(t, "b")
+	private := keptInMemory{}
+	created := sides(private, nil, a)[1]
+	mark := created[0].DestinationMark()
+	if mark == "" || sides(keptInMemory{}, nil, a)[1][0].DestinationMark() == mark {
+		t.Errorf("created is %v", created)
+	}
+	if updated := sides(private, a, b); !slices.Equal(updated[0], created) || updated[1][0].DestinationMark() != mark {
+		t.Errorf("updated is %v", updated)
+	}
+	plain := created[0].Plain()
+	imported := keptInMemory{}
+	keepOwner(t.Context(), imported, "/", mark, topology.NewBindings(plain, created[0]))
+	if both := []topology.Binding{plain, created[0]}; !slices.Equal(sides(imported, a, nil)[0], both) {
+		t.Errorf("destroyed is not %v", both)
+	}
+	if other := sides(imported, b, nil)[0]; len(other) != 1 || other[0].DestinationMark() != mark {
+		t.Errorf("under another name, destroyed is %v", other)
+	}
+	sides(imported, a, a)
+	if after := sides(imported, a, nil)[0]; !slices.Equal(after, created) {
+		t.Errorf("after an update, destroyed is %v", after)
 	}
 }
 

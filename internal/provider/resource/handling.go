@@ -21,21 +21,21 @@ import (
 )
 
 // handlingDocs describe the attributes that say how operations go.
-type handlingDocs struct{ adopt, forceDestroy, drainTimeout string }
+type handlingDocs struct{ forceDestroy, drainTimeout string }
 
 // handling are the attributes of every resource that say how operations go.
 func handling[C any](docs handlingDocs) []attribute[C] {
-	off := func(doc string) schema.Attribute {
-		return schema.BoolAttribute{Optional: true, Computed: true, Default: booldefault.StaticBool(false),
-			MarkdownDescription: doc}
-	}
 	return []attribute[C]{
-		{name: "adopt", schema: off(docs.adopt), value: false},
-		{name: "force_destroy", schema: off(docs.forceDestroy), value: false},
+		{name: "force_destroy", schema: offByDefault(docs.forceDestroy), value: false},
 		{name: "drain_timeout", check: checkDuration, schema: schema.StringAttribute{Optional: true,
 			CustomType: tfvalue.Duration{}, MarkdownDescription: docs.drainTimeout}},
 		{name: "timeouts", schema: timeoutsAttribute(context.Background(), " plus `drain_timeout`")},
 	}
+}
+
+func offByDefault(doc string) schema.Attribute {
+	return schema.BoolAttribute{Optional: true, Computed: true, Default: booldefault.StaticBool(false),
+		MarkdownDescription: doc}
 }
 
 // defaultWriteTimeout is how long an operation that writes may take unless the timeouts attribute says otherwise.

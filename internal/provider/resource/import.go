@@ -37,7 +37,7 @@ func (r *managed[C]) ImportState(
 	}
 	ctx, cancel := context.WithTimeout(ctx, connection.DefaultReadTimeout)
 	defer cancel()
-	found, diags := r.kind.find(ctx, r, id)
+	found, diags := r.kind.find(ctx, r, id, resp.Private)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return

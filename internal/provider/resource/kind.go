@@ -39,19 +39,19 @@ type kind[C any] struct {
 	parseID       func(id string) (values, error)
 	checkIdentity func(id values) string
 	// find reads the configuration of what has an identity off the broker.
-	find func(ctx context.Context, r *managed[C], id values) (C, diag.Diagnostics)
+	find func(ctx context.Context, r *managed[C], id values, private privateState) (C, diag.Diagnostics)
 	// recognize reads the configuration of what has an entry exchange off the broker.
 	recognize func(ctx context.Context, look recognize.Lookup, vhost, entry string) (C, error)
 	// displayName says in a few words which one something is, beside its identity.
 	displayName func(x resolved[C]) string
 
-	// prepare completes a change, say what came of it, and remember is what the private state keeps of an update.
+	// prepare completes a change, and say has the words for what came of it. Remember notes what is there then.
 	prepare  func(ctx context.Context, c *change[C]) diag.Diagnostics
 	say      func(ctx context.Context, r *managed[C], c *change[C], result engine.Result, err error) diag.Diagnostics
-	remember func(ctx context.Context, c *change[C], result engine.Result) (key string, value []byte)
-	// read looks what there is of a state: nil if all is gone. Counts are for the private state.
-	read func(ctx context.Context, r *managed[C], x resolved[C], state values) (
-		there *topology.Topology, counts []byte, diags diag.Diagnostics)
+	remember func(ctx context.Context, c *change[C], there topology.Topology) diag.Diagnostics
+	// read looks what there is of a state: nil if all is gone.
+	read func(ctx context.Context, r *managed[C], x resolved[C], state values, private privateState) (
+		there *topology.Topology, diags diag.Diagnostics)
 	// complete plans what depends on the state, which is nil for a create.
 	complete func(plan, state values)
 	// look says what a plan would do to what there is, and lookAtDestroy that of a destroy.

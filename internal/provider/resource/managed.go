@@ -87,7 +87,7 @@ func (r *managed[C]) Create(ctx context.Context, req resource.CreateRequest, res
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	state, _, diags := r.write(ctx, &change[C]{verb: "create", after: plan})
+	state, diags := r.write(ctx, &change[C]{verb: "create", after: plan, private: resp.Private})
 	resp.Diagnostics.Append(diags...)
 	if state != nil {
 		resp.Diagnostics.Append(resp.State.Set(ctx, state.object())...)
@@ -117,7 +117,7 @@ func (r *managed[C]) Read(ctx context.Context, req resource.ReadRequest, resp *r
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	there, counts, diags := r.kind.read(ctx, r, have, state)
+	there, diags := r.kind.read(ctx, r, have, state, resp.Private)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
@@ -130,13 +130,13 @@ func (r *managed[C]) Read(ctx context.Context, req resource.ReadRequest, resp *r
 	}
 	resp.Diagnostics.Append(r.kind.setActual(state, *there)...)
 	resp.Diagnostics.Append(resp.State.Set(ctx, state.object())...)
-	if counts != nil {
-		resp.Diagnostics.Append(resp.Private.SetKey(ctx, inFlightKey, counts)...)
-	}
 }
 
-// inFlightKey is where the private state keeps what Read counted, for the warnings of plans.
-const inFlightKey = "in_flight"
+// privateState is what Terraform keeps of a resource beside its state, and shows nobody.
+type privateState interface {
+	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
+	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
+}
 
 // Update brings the broker from any state to the planned one. If it fails, the state holds the objects that exist then.
 func (r *managed[C]) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
@@ -147,17 +147,12 @@ func (r *managed[C]) Update(ctx context.Context, req resource.UpdateRequest, res
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	c := &change[C]{verb: "update", before: prior, after: plan, private: req.Private}
-	state, result, diags := r.write(ctx, c)
+	state, diags := r.write(ctx, &change[C]{verb: "update", before: prior, after: plan, private: resp.Private})
 	resp.Diagnostics.Append(diags...)
 	if state == nil {
 		state = prior
 	} else {
 		resp.Diagnostics.Append(resp.State.Set(ctx, state.object())...)
-		if r.kind.remember != nil {
-			key, value := r.kind.remember(ctx, c, result)
-			resp.Diagnostics.Append(resp.Private.SetKey(ctx, key, value)...)
-		}
 	}
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, r.kind.identityOf(state))...)
 }
@@ -169,7 +164,7 @@ func (r *managed[C]) Delete(ctx context.Context, req resource.DeleteRequest, res
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	_, _, diags = r.write(ctx, &change[C]{verb: "destroy", before: state, private: req.Private})
+	_, diags = r.write(ctx, &change[C]{verb: "destroy", before: state, private: resp.Private})
 	resp.Diagnostics.Append(diagnose.OfState(diags)...)
 }
 
@@ -180,16 +175,11 @@ type change[C any] struct {
 	// had and gets are what they stand for.
 	had, gets resolved[C]
 	engine    engine.Change
-	// private is the private state, nil in a create.
-	private interface {
-		GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
-	}
+	private   privateState
 }
 
 // write makes a change. The state is nil if there is none then, or it is as it was.
-func (r *managed[C]) write(
-	ctx context.Context, c *change[C],
-) (state values, result engine.Result, diags diag.Diagnostics) {
+func (r *managed[C]) write(ctx context.Context, c *change[C]) (state values, diags diag.Diagnostics) {
 	now := c.after
 	if now == nil {
 		now = c.before
@@ -199,23 +189,25 @@ func (r *managed[C]) write(
 	if !diags.HasError() && !r.Connection.IsKnown() {
 		diags.Append(diagnose.NotConfigured("the broker cannot be reached"))
 	}
-	nothing := len(c.engine.Before.Bindings)+len(c.engine.After.Bindings) == 0 // others have taken all of it over
-	if diags.HasError() || nothing {
-		return nil, result, diags
+	if diags.HasError() {
+		return nil, diags
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	result, err := r.Connection.Engine.Apply(ctx, c.engine)
 	diags.Append(r.kind.say(ctx, r, c, result, err)...)
 	if result.There == nil || c.after == nil {
-		return nil, result, diags
+		return nil, diags
 	}
 	state = c.after
 	if c.before != nil && !result.IsNew {
 		state = c.before
 	}
 	diags.Append(r.kind.setActual(state, *result.There)...)
-	return state, result, diags
+	if r.kind.remember != nil {
+		diags.Append(r.kind.remember(ctx, c, *result.There)...)
+	}
+	return state, diags
 }
 
 // resolve works out what the two sides of a change stand for.

@@ -68,7 +68,9 @@ func checkEntryIdentity(id values) string {
 }
 
 // findTopology looks for a cascade or ladder, whoever declared it.
-func findTopology[C any](ctx context.Context, r *managed[C], id values) (found C, diags diag.Diagnostics) {
+func findTopology[C any](
+	ctx context.Context, r *managed[C], id values, _ privateState,
+) (found C, diags diag.Diagnostics) {
 	vhost, entry := id.text("vhost"), id.text("entry_exchange")
 	found, err := r.kind.recognize(ctx, r.Connection.Client.Vhost(vhost), vhost, entry)
 	var other *recognize.OtherEntryError
@@ -83,26 +85,28 @@ func findTopology[C any](ctx context.Context, r *managed[C], id values) (found C
 }
 
 // readTopology reads the objects of a cascade or ladder, and says in what they differ.
-func readTopology[C any](ctx context.Context, r *managed[C], x resolved[C], state values) (
-	there *topology.Topology, counts []byte, diags diag.Diagnostics,
-) {
+func readTopology[C any](
+	ctx context.Context, r *managed[C], x resolved[C], state values, private privateState,
+) (there *topology.Topology, diags diag.Diagnostics) {
 	s := topologySubject(r, x, state)
 	found, err := r.Connection.Client.Vhost(s.Vhost).ReadExisting(ctx, x.Desired)
 	switch {
 	case err != nil && !rabbit.IsKind(err, rabbit.VhostNotFound):
-		diags.Append(s.Failed("read", err))
-		return nil, nil, diags
+		return nil, append(diags, s.Failed("read", err))
 	case err != nil || found.IsEmpty():
-		return nil, nil, s.Gone(err)
+		return nil, s.Gone(err)
 	}
 	diags.Append(s.Drift(found)...)
 	diags.Append(s.Warnings(found)...)
 	if r.Connection.Planned.Refresh(s.Vhost, x.Desired.Entry) {
 		diags.Append(s.Twice())
 	}
-	counts, err = json.Marshal(diagnose.CountWaiting(x.Desired, found))
+	counts, err := json.Marshal(diagnose.CountWaiting(x.Desired, found))
 	if err != nil {
-		diags.Append(diagnose.Error("Could not keep the counts of messages", "%s", err))
+		return nil, append(diags, diagnose.Error("Could not keep the counts of messages", "%s", err))
 	}
-	return &found.Topology, counts, diags
+	return &found.Topology, append(diags, private.SetKey(ctx, inFlightKey, counts)...)
 }
+
+// inFlightKey is where the private state keeps what Read counted, for the warnings of plans.
+const inFlightKey = "in_flight"

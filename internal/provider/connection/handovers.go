@@ -1,0 +1,29 @@
+package connection
+
+import (
+	"sync"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Handovers are the bindings that destinations let go of, or newly take, in one plan. Terraform plans them in any order.
+type Handovers struct{ released, taken sync.Map }
+
+type vhostBinding struct {
+	vhost string
+	topology.Binding
+}
+
+// Release notes that a destination lets go of a binding, and tells whether another one takes it.
+func (h *Handovers) Release(vhost string, b topology.Binding) (taken bool) {
+	h.released.Store(vhostBinding{vhost, b}, true)
+	_, taken = h.taken.Load(vhostBinding{vhost, b})
+	return taken
+}
+
+// Take notes that a destination newly takes a binding, and tells whether another one lets go of it.
+func (h *Handovers) Take(vhost string, b topology.Binding) (released bool) {
+	h.taken.Store(vhostBinding{vhost, b}, true)
+	_, released = h.released.Load(vhostBinding{vhost, b})
+	return released
+}
