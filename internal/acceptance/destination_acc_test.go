@@ -14,7 +14,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/tfversion"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -56,10 +55,6 @@ resource "rabbitmqdelay_destination" "orders" {
 			return nil
 		}
 	}
-	unbind := func() {
-		v.Do(plan.Unbind{Binding: topology.Binding{Source: "t.delivery", RoutingKey: "*.*.*.orders",
-			DestinationType: topology.ToQueue, Destination: "orders"}})
-	}
 	action := func(action plancheck.ResourceActionType) []plancheck.PlanCheck {
 		return []plancheck.PlanCheck{plancheck.ExpectResourceAction(address, action)}
 	}
@@ -79,7 +74,7 @@ resource "rabbitmqdelay_destination" "orders" {
 					resource.TestCheckResourceAttr(address, "match", "exact"), arrives("orders")),
 			},
 			{
-				PreConfig: unbind, Config: configuration, PlanOnly: true, ExpectNonEmptyPlan: true,
+				PreConfig: v.LoseDestinations, Config: configuration, PlanOnly: true, ExpectNonEmptyPlan: true,
 				ConfigPlanChecks: resource.ConfigPlanChecks{PostApplyPostRefresh: action(
 					plancheck.ResourceActionCreate)},
 			},

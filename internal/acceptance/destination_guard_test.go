@@ -176,11 +176,7 @@ func TestDestinationUpstream(t *testing.T) {
 	p := v.Destination()
 	p.MustApply(given)
 	v.Publish("one.delay-03", "1.0.0.0.orders", "")
-	for b := range v.Objects().Bindings {
-		if b.DestinationMark() != "" {
-			v.Do(plan.Unbind{Binding: b})
-		}
-	}
+	v.LoseDestinations()
 	harness.NoErrors(t, p.Apply(t.Context(), p.Plan(t.Context(), nil)))
 }
 

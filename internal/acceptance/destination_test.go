@@ -35,9 +35,9 @@ func TestDestinationLife(t *testing.T) {
 			"*.*.*.orders.eu -> exchange onwards", "exchange/onwards/*.*.*.orders.eu"},
 		"suffix": {harness.Attributes{"match": "suffix", "address": "orders", "queue": "orders"},
 			"#.orders -> queue orders", "queue/orders/%23.orders"},
-		"all that is odd": {harness.Attributes{"levels": 3, "address": " a/b%~#x+&?*é..1.", "queue": "a b/ü%~#+?"},
-			"*.*.*. a/b%~#x+&?*é..1. -> queue a b/ü%~#+?",
-			"queue/a%20b%2F%C3%BC%25~%23+%3F/*.*.*.%20a%2Fb%25~%23x+&%3F*%C3%A9..1."},
+		"all that is odd": {harness.Attributes{"levels": 3, "address": " a/b%#x+&?*é..1.~", "queue": "a b/ü%~#+?"},
+			"*.*.*. a/b%#x+&?*é..1.~ -> queue a b/ü%~#+?",
+			"queue/a%20b%2F%C3%BC%25~%23+%3F/*.*.*.%20a%2Fb%25%23x+&%3F*%C3%A9..1.~"},
 		"words like digits": {harness.Attributes{"levels": 3, "address": "0.1", "queue": "orders"},
 			"*.*.*.0.1 -> queue orders", "queue/orders/*.*.*.0.1"},
 	} {
@@ -250,7 +250,7 @@ func TestDestinationGetsItsMarkUnderTraffic(t *testing.T) {
 			p := v.Destination()
 			harness.NoErrors(t, p.ImportState(t.Context(), id))
 			flow()
-			p.MustApply(given.With(harness.Attributes{"triggers": map[string]string{"changed": "true"}}))
+			p.MustApply(given.With(harness.Attributes{"drain_timeout": "1m"}))
 			v.MustBeBound("*.*.*.orders -> queue orders")
 			flow()
 			v.Bind("t.delivery", "*.*.*.orders", "queue", "orders")
@@ -993,6 +993,7 @@ func TestDestinationValidation(t *testing.T) {
 		"a star":           {harness.Attributes{"address": "*"}, "address", `whose word "*" would stand for any word`},
 		"a hash": {harness.Attributes{"address": "orders.#"}, "address", `whose word "#" would stand for ` +
 			`any word`},
+		"a tilde": {harness.Attributes{"address": "a.~b"}, "address", `is "a.~b", with a "~" before another character`},
 		"a long address": {harness.Attributes{"address": strings.Repeat("a", 248)}, "address",
 			"behind 4 levels it can have 247"},
 		"a long suffix": {harness.Attributes{"address": strings.Repeat("a", 254), "match": "suffix", "levels": nil},

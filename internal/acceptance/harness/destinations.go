@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 )
 
 // NewDestinations is a vhost with a cascade t of so many levels, each step of which takes a millisecond, and queues.
@@ -36,6 +38,16 @@ func (v *Vhost) Bound() []string {
 	}
 	slices.Sort(lines)
 	return lines
+}
+
+// LoseDestinations unbinds all that destinations have bound.
+func (v *Vhost) LoseDestinations() {
+	v.T.Helper()
+	for b := range v.Objects().Bindings {
+		if b.DestinationMark() != "" {
+			v.Do(plan.Unbind{Binding: b})
+		}
+	}
 }
 
 // MustBeBound compares the bindings of the delivery exchange.

@@ -418,7 +418,6 @@ func findDestination(
 	switch {
 	case err != nil:
 	case all.Has(b):
-		diags.Append(d.Unmarked())
 		same = []topology.Binding{b.OfDestination(rand.Text()), b}
 	case len(same) == 0:
 		err = d.NotFound(there)
@@ -429,8 +428,10 @@ func findDestination(
 		found, err = recognize.Destination(d.Vhost, b)
 	}
 	if err != nil {
-		diags.Append(d.Failed("import", err))
-		return found, diags
+		return found, diag.Diagnostics{d.Failed("import", err)}
+	}
+	if all.Has(b) {
+		diags.Append(d.Unmarked())
 	}
 	diags.Append(keepOwner(ctx, private, d.Vhost, same[0].DestinationMark(), topology.NewBindings(same...))...)
 	return found, diags
