@@ -117,7 +117,7 @@ func passBindings(v *harness.Vhost, order []int, before, after []string) {
 	}
 }
 
-// ownersStep is an apply of a story of Terraform's own, and what is bound then.
+// ownersStep is an apply of a story of Terraform's own, and the bindings then.
 type ownersStep struct {
 	configuration string
 	arguments     []string
@@ -233,7 +233,7 @@ func mustLeadTo(v *harness.Vhost, queues ...string) {
 }
 
 // A plain binding of an application and a destination of another state lead to the same queue. Each stays when the other
-// one goes, and nothing is waited for. A message comes once. What is gone is made again, whoever else does the same.
+// one goes, and nothing is waited for. A message comes once. A binding that is gone is made again, whoever else has one.
 func TestDestinationBesideOthers(t *testing.T) {
 	t.Parallel()
 	v := harness.NewDestinations(t, 2, "orders")

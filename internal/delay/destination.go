@@ -115,12 +115,12 @@ func (d Destination) checkEnds(errs *Errors) {
 	}
 }
 
-// checkMarkable refuses a key that no binding with a mark can have. The management API of RabbitMQ answers 500 for every
-// list that has a binding with an argument and with a "~" before another character in its key (3.10.8, 4.0.5, 4.3.6).
+// checkMarkable refuses a key that no binding with an argument can have. With a "~" before another character in such a
+// key, the management API answers 500 for each list with the binding in it (3.10.8, 4.0.5, 4.3.6).
 func (d Destination) checkMarkable(errs *Errors) {
 	if strings.Contains(strings.TrimRight(d.Address, "~"), "~") {
-		errs.add("address", "is %q, with a \"~\" before another character; RabbitMQ then fails to list the bindings of "+
-			"the vhost, because the destination's binding has an argument. Use another address", d.Address)
+		errs.add("address", "is %q, with a \"~\" before another character: RabbitMQ could list no bindings of the "+
+			"vhost any more. Use another address", d.Address)
 	}
 }
 

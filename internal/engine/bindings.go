@@ -152,7 +152,7 @@ func (r *rebinding) prepare(ctx context.Context) (problems []Problem, err error)
 	return append(problems, more...), err
 }
 
-// look reads what is bound, and leaves out of the bindings before what is not there.
+// look reads all bindings of the exchanges, and leaves those before out that are not there.
 func (r *rebinding) look(ctx context.Context) (err error) {
 	r.there, err = bound(ctx, r.vhost, append(r.own, r.change.After.Bindings.Sorted()...))
 	r.own = among(r.own, r.there)

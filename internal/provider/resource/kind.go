@@ -45,7 +45,7 @@ type kind[C any] struct {
 	// displayName says in a few words which one something is, beside its identity.
 	displayName func(x resolved[C]) string
 
-	// prepare completes a change, and say has the words for what came of it. Remember notes what is there then.
+	// prepare completes a change, and say has the words for what came of it. Remember notes the objects then.
 	prepare  func(ctx context.Context, c *change[C]) diag.Diagnostics
 	say      func(ctx context.Context, r *managed[C], c *change[C], result engine.Result, err error) diag.Diagnostics
 	remember func(ctx context.Context, c *change[C], there topology.Topology) diag.Diagnostics
