@@ -343,6 +343,44 @@ func TestImportedDestinationOwnsItsBinding(t *testing.T) {
 	}
 }
 
+// The plain binding that was imported cannot be removed when the marked one is there. It is a leftover with the import ID
+// of the destination itself, until the next apply, or the destroy, removes it.
+func TestImportedDestinationLeavesThePlainBinding(t *testing.T) {
+	t.Parallel()
+	for _, destroys := range []bool{false, true} {
+		v := harness.NewDestinations(t, 2, "orders")
+		given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2,
+			"address": "orders", "queue": "orders"}
+		v.Bind("t.delivery", "*.*.orders", "queue", "orders")
+		p := v.Destination()
+		harness.NoErrors(t, p.ImportState(t.Context(), v.Name+"/t.delivery/queue/orders/*.*.orders"))
+		proxy := harness.NewFaultProxy(t, v.Broker)
+		given["force_destroy"] = true
+		at := unbinds(v.Name, "orders")
+		at.Path = strings.TrimSuffix(at.Path, "~{hash}")
+		text := harness.ErrorText(applyThrough(p, proxy, given, at,
+			harness.Failure{Fault: harness.Answers500, Lasts: harness.FromHere}))
+		if !proxy.HasStruck() || text == "" {
+			t.Fatalf("the update did not fail: %s", text)
+		}
+		v.MustBeBound(line(given), line(given))
+		if in := inState(p); !slices.Equal(in, []string{line(given), line(given)}) {
+			t.Errorf("in the state are %q", in)
+		}
+		if destroys {
+			p.MustApply(nil)
+			v.MustBeBound()
+			continue
+		}
+		converge(p, given)
+		p.MustBeSettled(given)
+		v.MustBeBound(line(given))
+		v.Bind("t.delivery", "*.*.orders", "queue", "orders") // by now, that is an application's
+		p.MustApply(nil)
+		v.MustBeBound(line(given))
+	}
+}
+
 // A second Terraform with a state of its own declares the same destination.
 func TestAccDestinationInTwoStates(t *testing.T) {
 	t.Parallel()

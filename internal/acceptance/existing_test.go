@@ -123,7 +123,6 @@ func TestAccImportAsErrorsSay(t *testing.T) {
 	t.Parallel()
 	const name = `a "b" ${c}'/%{d`
 	v := harness.NewVhostNamed(t, brokertest.Shared(t), "import "+name)
-	v.DeclareQueue(name, nil)
 	for _, is := range []struct {
 		typeName    string
 		given, more harness.Attributes
@@ -132,8 +131,6 @@ func TestAccImportAsErrorsSay(t *testing.T) {
 		{harness.CascadeType, harness.Attributes{"name": name}, harness.Attributes{"levels": 2}, "levels = 2"},
 		{harness.LadderType, harness.Attributes{"name": name}, harness.Attributes{"delays": harness.TextSet("5s",
 			"30s")}, `delays = ["5s", "30s"]`},
-		{harness.DestinationType, harness.Attributes{"delivery_exchange": "amq.topic", "address": name, "queue": name},
-			harness.Attributes{"levels": 2}, "levels = 2"},
 	} {
 		given := is.given.With(harness.Attributes{"vhost": v.Name})
 		all := given.With(is.more)

@@ -366,11 +366,7 @@ func contents(t topology.Topology) []string {
 	for b := range t.Bindings {
 		count[b.Plain()]++
 	}
-	t.Bindings = topology.Bindings{}
-	for b := range count {
-		t.Bindings.Add(b)
-	}
-	lines := harness.Inventory(t)
+	lines := harness.Inventory(harness.WithoutMarks(t))
 	for b, n := range count {
 		if n > 1 {
 			lines = append(lines, fmt.Sprintf("binding %q: %s, %d times", b.Source, b.Line(), n))

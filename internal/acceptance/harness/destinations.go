@@ -7,6 +7,7 @@ import (
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // NewDestinations is a vhost with a cascade t of so many levels, each step of which takes a millisecond, and queues.
@@ -38,6 +39,13 @@ func (v *Vhost) Bound() []string {
 	}
 	slices.Sort(lines)
 	return lines
+}
+
+// WithoutMarks is the topology with bindings as if applications had made them.
+func WithoutMarks(t topology.Topology) topology.Topology {
+	t = t.Clone()
+	t.Bindings = topology.NewBindings(topology.Plain(t.Bindings.Sorted())...)
+	return t
 }
 
 // LoseDestinations unbinds all that destinations have bound.
