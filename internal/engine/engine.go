@@ -7,7 +7,7 @@
 // and undoes what it has done if that fails (undo.go).
 //
 // Read engine.go first, then create.go, update.go, rebuild.go and destroy.go; bindings.go for a destination.
-// Who has which objects in one run of Terraform is decided in claim.go.
+// Who may make a change is decided in claim.go.
 //
 // It knows nothing of Terraform, and words nothing that a user reads there.
 package engine
@@ -42,13 +42,14 @@ type Change struct {
 	Kind, Vhost string
 	// Before is the topology of the state, empty for a create. After is the wanted one, empty for a destroy. For a
 	// destination they are bindings alone, after the change one at the most: its exchanges and queues are others'.
+	// Otherwise they have the owner's mark of the resource, if it has one.
 	Before, After topology.Topology
 	Options       Options
 }
 
 // Options say what a change may do with what it finds.
 type Options struct {
-	// Adopt takes over what exists already, if it is exactly as wanted.
+	// Adopt takes over what exists already, if it is exactly as wanted, and what others own.
 	Adopt bool
 	// Rebuild is for exchanges or queues that get other arguments or names, while the entry stays.
 	Rebuild bool
@@ -105,27 +106,29 @@ func (e *Engine) Apply(ctx context.Context, c Change) (result Result, err error)
 	if err := o.begin(ctx, e.claims); err != nil {
 		return result, err
 	}
-	defer func() { o.end(err) }()
-	if err := o.checkOwners(); err != nil {
-		return result, err
-	}
+	defer o.claim.End()
 	switch {
 	case c.After.IsEmpty():
-		return o.destroy(ctx)
+		result, err = o.destroy(ctx)
 	case c.Before.IsEmpty():
-		return o.create(ctx)
+		result, err = o.create(ctx)
 	case c.Options.Rebuild:
-		return o.rebuild(ctx)
+		result, err = o.rebuild(ctx)
+	default:
+		result, err = o.update(ctx)
 	}
-	return o.update(ctx)
+	result.Problems = o.problems
+	return result, err
 }
 
 // operation is a change that is being made.
 type operation struct {
 	change Change
 	claim  *claims.Operation
-	// before and after are the two sides. Before lacks what others have taken over.
+	// before and after are the two sides.
 	before, after *deployment
+	// problems are those that did not keep the change from being made.
+	problems []Problem
 }
 
 func (e *Engine) operation(c Change) *operation {

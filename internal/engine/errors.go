@@ -128,6 +128,16 @@ func (e *WantedError) Error() string {
 	return "another resource wants these objects: " + strings.Join(e.By.Lines(), ", ")
 }
 
+// OwnerError is for what others own: none of the owner's marks is that of the resource.
+type OwnerError struct{}
+
+func (e *OwnerError) Error() string { return "another resource owns it" }
+
+// SharedError is for what others own as well.
+type SharedError struct{ Owners int }
+
+func (e *SharedError) Error() string { return fmt.Sprintf("it has %d owners", e.Owners) }
+
 // LeftError is for objects that are there after they were deleted.
 type LeftError struct{ Objects topology.Topology }
 

@@ -24,7 +24,7 @@ var ladders = &kind[delay.LadderConfig]{
 		"Every exchange, queue, argument and binding is known in the plan. The state holds the objects that the " +
 		"broker has. So every deviation shows as a difference, and one apply repairs it. Delays are added and " +
 		"removed in place.\n\n" +
-		rebuildDescription("ladder"),
+		ownerDescription("ladder") + "\n\n" + rebuildDescription("ladder"),
 	attributes: slices.Concat(ladderAttributes, aroundAttributes(aroundWords{
 		kind: "ladder", delivery: "a topic exchange; with `dead_letter_routing_key`, one that the " +
 			"ladder does not create may have any type",

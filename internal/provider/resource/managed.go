@@ -87,9 +87,11 @@ func (r *managed[C]) Create(ctx context.Context, req resource.CreateRequest, res
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	state, _, diags := r.write(ctx, &change[C]{verb: "create", after: plan})
+	c := &change[C]{verb: "create", after: plan}
+	state, _, diags := r.write(ctx, c)
 	resp.Diagnostics.Append(diags...)
 	if state != nil {
+		resp.Diagnostics.Append(c.keepOwner(ctx, resp.Private)...)
 		resp.Diagnostics.Append(resp.State.Set(ctx, state.object())...)
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, r.kind.identityOf(state))...)
 	}
@@ -112,9 +114,12 @@ func (r *managed[C]) Read(ctx context.Context, req resource.ReadRequest, resp *r
 	resp.Diagnostics.Append(diags...)
 	have, diags := r.kind.of(state)
 	resp.Diagnostics.Append(diags...)
+	owner, diags := ownerIn(ctx, req.Private)
+	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
+	have.Desired = have.Desired.WithOwner(owner)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	there, counts, diags := r.kind.read(ctx, r, have, state)
@@ -150,6 +155,7 @@ func (r *managed[C]) Update(ctx context.Context, req resource.UpdateRequest, res
 	c := &change[C]{verb: "update", before: prior, after: plan, private: req.Private}
 	state, result, diags := r.write(ctx, c)
 	resp.Diagnostics.Append(diags...)
+	resp.Diagnostics.Append(c.keepOwner(ctx, resp.Private)...)
 	if state == nil {
 		state = prior
 	} else {
@@ -181,9 +187,9 @@ type change[C any] struct {
 	had, gets resolved[C]
 	engine    engine.Change
 	// private is the private state, nil in a create.
-	private interface {
-		GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
-	}
+	private private
+	// owner is the owner's mark of the resource, empty in a destroy if it has none.
+	owner string
 }
 
 // write makes a change. The state is nil if there is none then, or it is as it was.
@@ -232,6 +238,7 @@ func (r *managed[C]) resolve(ctx context.Context, c *change[C], now values) (dia
 		c.engine.After = c.gets.Desired
 		diags.Append(more...)
 	}
+	diags.Append(c.setOwner(ctx)...)
 	if diags.HasError() {
 		return diags
 	}

@@ -95,6 +95,7 @@ func readTopology[C any](ctx context.Context, r *managed[C], x resolved[C], stat
 	case err != nil || found.IsEmpty():
 		return nil, nil, s.Gone(err)
 	}
+	diags.Append(s.Owners(x.Desired, found.Topology)...)
 	diags.Append(s.Drift(found)...)
 	diags.Append(s.Warnings(found)...)
 	if r.Connection.Planned.Refresh(s.Vhost, x.Desired.Entry) {
