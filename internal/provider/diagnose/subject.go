@@ -343,14 +343,6 @@ func (s Subject) LeftStanding(exchange string, users []string) diag.Diagnostics 
 			"it all the same.", exchange, s.Vhost, listed(atMost(users)))}
 }
 
-// DeclaredTwice is for two new resources of a plan that would declare the same objects.
-func (s Subject) DeclaredTwice(otherKind, otherEntry string, common []string) diag.Diagnostic {
-	return Error("Two resources declare the same objects",
-		"Two resources of this configuration, the %s with entry exchange %q and a %s with entry exchange %q, would "+
-			"both declare in vhost %q:\n\n  %s\n\nGive one of the two other names.", s.Kind, s.Desired.Entry, otherKind,
-		otherEntry, s.Vhost, listed(atMost(common)))
-}
-
 // TakesWithIt warns of bindings of others, in words, that go with a destroy.
 func (s Subject) TakesWithIt(inbound []string) diag.Diagnostics {
 	if len(inbound) == 0 {
@@ -388,13 +380,6 @@ func DelaysRemoved(lost []topology.Queue, parks bool) diag.Diagnostics {
 		"The apply deletes the queues of these delays:\n\n  %s\n\nA message with a key for one of them is %s from "+
 			"then on. To move publishers without that, add the new delays first, and remove these when nobody uses "+
 			"them any more.", listed(atMost(names)), fate)}
-}
-
-// Twice warns of two resources of a state that stand for the same.
-func (s Subject) Twice() diag.Diagnostic {
-	return Warning(fmt.Sprintf("Two resources have the same %s", s.Kind),
-		"Another resource of this state has the %s, too. A destroy of one of them deletes it for both. Take one of "+
-			"them out of the state with a removed block that has destroy = false, or with terraform state rm.", s)
 }
 
 // Warnings are the things that no apply repairs, one diagnostic for all of them.

@@ -114,7 +114,7 @@ func (r *managed[C]) Read(ctx context.Context, req resource.ReadRequest, resp *r
 	resp.Diagnostics.Append(diags...)
 	have, diags := r.kind.of(state)
 	resp.Diagnostics.Append(diags...)
-	owner, diags := ownerIn(ctx, req.Private)
+	owner, diags := textIn(ctx, req.Private, ownerKey)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return

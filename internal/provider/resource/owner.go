@@ -23,29 +23,29 @@ type keeping interface {
 	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
 }
 
-// ownerIn is the owner's mark that the private state has, empty if there is none.
-func ownerIn(ctx context.Context, state private) (owner string, diags diag.Diagnostics) {
-	text, diags := state.GetKey(ctx, ownerKey)
-	if len(text) > 0 && json.Unmarshal(text, &owner) != nil {
-		diags.Append(diagnose.Error("Unreadable state", "The owner's mark is no text."))
+// textIn is a text that the private state has, empty if there is none.
+func textIn(ctx context.Context, state private, key string) (text string, diags diag.Diagnostics) {
+	value, diags := state.GetKey(ctx, key)
+	if len(value) > 0 && json.Unmarshal(value, &text) != nil {
+		diags.Append(diagnose.Error("Unreadable private state", "The value of %q is no text.", key))
 	}
-	return owner, diags
+	return text, diags
 }
 
-// keepOwner notes an owner's mark.
-func keepOwner(ctx context.Context, in keeping, owner string) diag.Diagnostics {
-	text, err := json.Marshal(owner)
+// keepText notes a text.
+func keepText(ctx context.Context, in keeping, key, text string) diag.Diagnostics {
+	value, err := json.Marshal(text)
 	if err != nil {
-		return diag.Diagnostics{diagnose.Error("Could not keep the owner's mark", "%s", err)}
+		return diag.Diagnostics{diagnose.Error("Could not write the private state", "%s", err)}
 	}
-	return in.SetKey(ctx, ownerKey, text)
+	return in.SetKey(ctx, key, value)
 }
 
 // setOwner has both sides of a change of a cascade or ladder belong to the resource. A create makes a mark, as does an
 // update of what has none.
 func (c *change[C]) setOwner(ctx context.Context) (diags diag.Diagnostics) {
 	if c.before != nil {
-		c.owner, diags = ownerIn(ctx, c.private)
+		c.owner, diags = textIn(ctx, c.private, ownerKey)
 	}
 	if c.owner == "" && c.after != nil {
 		c.owner = rand.Text()
@@ -59,7 +59,9 @@ func (c *change[C]) keepOwner(ctx context.Context, in keeping) diag.Diagnostics 
 	if c.engine.After.IsEmpty() {
 		return nil
 	}
-	return keepOwner(ctx, in, c.owner)
+	diags := keepText(ctx, in, ownerKey, c.owner)
+	diags.Append(in.SetKey(ctx, planKey, nil)...) // it was for the plan alone
+	return diags
 }
 
 // importOwner reads the owner's mark of a cascade or ladder that is being imported.
@@ -75,5 +77,5 @@ func (r *managed[C]) importOwner(ctx context.Context, in keeping, state values) 
 	if len(marks) == 0 {
 		return diags
 	}
-	return keepOwner(ctx, in, marks[0].Owner())
+	return keepText(ctx, in, ownerKey, marks[0].Owner())
 }

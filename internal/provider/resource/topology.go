@@ -98,9 +98,6 @@ func readTopology[C any](ctx context.Context, r *managed[C], x resolved[C], stat
 	diags.Append(s.Owners(x.Desired, found.Topology)...)
 	diags.Append(s.Drift(found)...)
 	diags.Append(s.Warnings(found)...)
-	if r.Connection.Planned.Refresh(s.Vhost, x.Desired.Entry) {
-		diags.Append(s.Twice())
-	}
 	counts, err = json.Marshal(diagnose.CountWaiting(x.Desired, found))
 	if err != nil {
 		diags.Append(diagnose.Error("Could not keep the counts of messages", "%s", err))
