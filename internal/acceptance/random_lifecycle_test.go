@@ -152,8 +152,8 @@ func (l *lifecycle) live(s script) {
 	}
 }
 
-// isOfTwo tells whether a plan was refused because of two addresses with the same objects. Somebody has to say then which
-// one is to have them.
+// isOfTwo tells whether a plan was refused because of two addresses with the same objects. Somebody has to say then
+// which one is to have them.
 func isOfTwo(refusal string) bool {
 	return strings.Contains(refusal, "Two resources declare the same objects") ||
 		strings.Contains(refusal, "The plan deletes what another resource declares")
@@ -218,7 +218,7 @@ var known = []struct {
 	name    string
 	objects func(how schedule, one, other claim) []string
 }{
-	// An example is destination a of queue q, and then also b of queue q, with adopt. Remove b, and the binding is gone.
+	// An example is destination a of queue q, and then also b of queue q, with adopt. Remove b, and a has no binding.
 	{"known: two addresses declare the same binding", func(_ schedule, one, other claim) []string {
 		if !one.after || one.key == other.key || !one.isDestination() {
 			return nil

@@ -99,10 +99,9 @@ func common(one, other *Planned) []string {
 	}
 	own, others := *one, other.Objects()
 	own.Policies = nil // they have the names of their exchanges
-	return slices.DeleteFunc(own.Objects(), func(object string) bool {
-		isDelivery := object == topology.ExchangeObject(one.Delivery) || object == topology.ExchangeObject(other.Delivery)
-		return isDelivery || !slices.Contains(others, object)
-	})
+	either := []string{topology.ExchangeObject(one.Delivery), topology.ExchangeObject(other.Delivery)}
+	return slices.DeleteFunc(own.Objects(),
+		func(object string) bool { return slices.Contains(either, object) || !slices.Contains(others, object) })
 }
 
 // In are those of a vhost that there are to be.

@@ -28,8 +28,8 @@ func (s Subject) LetsGo(other Subject, objects []string) diag.Diagnostic {
 }
 
 const (
-	removedBlock = "  removed {\n    from = <address before>\n    lifecycle {\n      destroy = false\n    }\n  }\n\nFor " +
-		"one key of count or for_each, run this in its place: terraform state rm '<address>'.\n\n"
+	removedBlock = "  removed {\n    from = <address before>\n    lifecycle {\n      destroy = false\n    }\n  }\n\n" +
+		"For one key of count or for_each, run this in its place: terraform state rm '<address>'.\n\n"
 	stopsDestroy = "\n\nA destroy of everything plans before, and stops at this error, too. It needs: " +
 		"terraform destroy -refresh=false."
 )
@@ -38,6 +38,6 @@ const (
 func (s Subject) LeavesToOthers(other Subject, objects []string) diag.Diagnostic {
 	return Warning("Left to the "+other.String(),
 		"The plan takes these objects away from the %s. The other one, at another address of this configuration, "+
-			"declares them:\n\n  %s\n\nThe entry exchange has the owner's mark of another resource, and not that of the "+
-			"first. So the apply leaves the objects.", s, listed(atMost(objects)))
+			"declares them:\n\n  %s\n\nThe entry exchange has the owner's mark of another resource, and not that of "+
+			"the first. So the apply leaves the objects.", s, listed(atMost(objects)))
 }
