@@ -145,74 +145,6 @@ func TestSharedDeliveryExchange(t *testing.T) {
 	w.MustHold(topology.New())
 }
 
-// keyedResource is a cascade or a ladder under one key.
-const keyedResource = `resource "rabbitmqdelay_%s" "t" {
-  for_each = toset([%q])
-  VHOST
-  name     = "t"
-  %s
-  %s
-}
-`
-
-// A key of for_each is renamed, and the cascade is to be the same. Terraform destroys and creates in any order. Either
-// the cascade is whole and has its new address, or the apply is refused and the cascade is whole.
-func TestRenamedKey(t *testing.T) {
-	t.Parallel()
-	for _, test := range []keyedKind{{"cascade", "levels = 3"}, {"ladder", `delays = ["1h"]`}} {
-		for _, adopt := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, adopt %t", test.kind, adopt), func(t *testing.T) {
-				renameKey(t, test, adopt)
-			})
-		}
-	}
-}
-
-type keyedKind struct{ kind, arguments string }
-
-// renameKey renames the key again and again.
-func renameKey(t *testing.T, test keyedKind, adopt bool) {
-	t.Parallel()
-	w := harness.NewWorkspace(t, harness.NewVhost(t))
-	configuration := func(key string) string {
-		return fmt.Sprintf(keyedResource, test.kind, key, test.arguments, fmt.Sprintf("adopt = %t", adopt))
-	}
-	whole, ladder := expected(w)
-	if test.kind == "ladder" {
-		whole = ladder
-	}
-	keys := []string{"old", "new"}
-	w.MustApply(configuration(keys[0]))
-	for round := range 4 {
-		before, after := keys[round%2], keys[(round+1)%2]
-		w.Configure(configuration(after))
-		if output, err := w.CommandLine.Run("plan"); err != nil ||
-			!adopt && !strings.Contains(harness.OneLine(output), "a moved block says so") {
-			t.Errorf("the plan does not warn of what exists: %v %s", err, output)
-		}
-		output, err := w.Apply()
-		w.MustHold(whole)
-		if err == nil {
-			w.MustBeSettled()
-			continue
-		}
-		if adopt {
-			t.Fatalf("the apply is refused: %s", output)
-		}
-		if !strings.Contains(output, "moved {") {
-			t.Errorf("the error does not name moved: %s", output)
-		}
-		moved := fmt.Sprintf(
-			"\nmoved {\n  from = rabbitmqdelay_%[1]s.t[%[2]q]\n  to   = rabbitmqdelay_%[1]s.t[%[3]q]\n}\n",
-			test.kind,
-			before,
-			after,
-		)
-		w.MustApply(configuration(after) + moved)
-		w.MustHold(whole)
-	}
-}
-
 // A replacement that creates before it destroys meets its own objects: it is refused with a word on why, or it takes
 // them over.
 func TestCreateBeforeDestroy(t *testing.T) {
@@ -234,48 +166,25 @@ func TestCreateBeforeDestroy(t *testing.T) {
 	w.MustBeSettled()
 }
 
-// A cascade becomes a ladder of its name, which has the delivery exchange and the parking in common with it.
+// A cascade becomes a ladder of its name, which has the parking in common with it. That takes two applies.
 func TestCascadeBecomesLadder(t *testing.T) {
 	t.Parallel()
+	w := harness.NewWorkspace(t, harness.NewVhost(t))
+	w.MustApply(fmt.Sprintf(oneCascade, ""))
+	w.Bind("t.delivery", "#.there", "exchange", "t.delivery")
+	before := w.Objects()
 	for _, adopt := range []string{"", "adopt = true"} {
-		t.Run(adopt, func(t *testing.T) {
-			t.Parallel()
-			w := harness.NewWorkspace(t, harness.NewVhost(t))
-			whole, ladder := expected(w)
-			w.MustApply(fmt.Sprintf(oneCascade, ""))
-			w.Bind("t.delivery", "#.there", "exchange", "t.delivery")
-			w.Configure(fmt.Sprintf(oneLadder, adopt))
-			whole.Bindings.Add(
-				topology.Binding{
-					Source:          "t.delivery",
-					RoutingKey:      "#.there",
-					DestinationType: topology.ToExchange,
-					Destination:     "t.delivery",
-				},
-			)
-			ladder.Bindings.Add(
-				topology.Binding{
-					Source:          "t.delivery",
-					RoutingKey:      "#.there",
-					DestinationType: topology.ToExchange,
-					Destination:     "t.delivery",
-				},
-			)
-			output, err := w.Apply()
-			switch {
-			case err == nil:
-				w.MustHold(ladder)
-				w.MustBeSettled()
-			case adopt != "":
-				t.Errorf("the apply is refused: %s", output)
-			default:
-				w.MustHold(whole)
-				w.MustApply("")
-				w.MustApply(fmt.Sprintf(oneLadder, ""))
-				w.MustHold(ladder)
-			}
-		})
+		w.MustRefuse(fmt.Sprintf(oneLadder, adopt), "The plan deletes what another resource declares",
+			`queue "t.unroutable"`, "If the new one is to begin empty, apply without it first")
+		w.MustHold(before)
 	}
+	w.MustApply("")
+	w.MustApply(fmt.Sprintf(oneLadder, ""))
+	_, ladder := expected(w)
+	ladder.Bindings.Add(topology.Binding{Source: "t.delivery", RoutingKey: "#.there",
+		DestinationType: topology.ToExchange, Destination: "t.delivery"})
+	w.MustHold(ladder)
+	w.MustBeSettled()
 }
 
 // Two states declare the same at once: one of them gets it, or none does, and nothing is left behind.
@@ -493,26 +402,18 @@ func TestCreateIsPlannedWithoutABroker(t *testing.T) {
 	}
 }
 
-// A cascade that two resources of a state have, as two imports leave it: every refresh says so.
+// A cascade that two resources of a state have, as two imports leave it: every plan says so.
 func TestStateHasItTwice(t *testing.T) {
 	t.Parallel()
 	w := harness.NewWorkspace(t, harness.NewVhost(t))
 	whole, _ := expected(w)
 	w.MustApply(fmt.Sprintf(oneCascade, "count = 1"))
 	w.Configure(fmt.Sprintf(oneCascade, "count = 2"))
-	if output, err := w.CommandLine.Run("import", "rabbitmqdelay_cascade.t[1]",
-		harness.ImportID(w.Name, "t.delay-02")); err != nil {
-		t.Fatal(output)
-	}
-	if output := w.MustApply(fmt.Sprintf(oneCascade, "count = 2")); !strings.Contains(
-		output,
-		"Two resources have the same cascade",
-	) {
-		t.Errorf("the apply does not say that two resources have it: %s", output)
-	}
-	if output, err := w.CommandLine.Run("state", "rm", "rabbitmqdelay_cascade.t[1]"); err != nil {
-		t.Fatal(output)
-	}
+	w.CommandLine.Must("import", "rabbitmqdelay_cascade.t[1]", harness.ImportID(w.Name, "t.delay-02"))
+	w.MustRefuse(fmt.Sprintf(oneCascade, "count = 2"), "Two resources declare the same objects", "terraform state rm")
+	w.MustRefuse(fmt.Sprintf(oneCascade, "count = 1"), "The plan deletes what another resource declares",
+		"terraform state rm")
+	w.CommandLine.Must("state", "rm", "rabbitmqdelay_cascade.t[1]")
 	w.MustApply(fmt.Sprintf(oneCascade, "count = 1"))
 	w.MustHold(whole)
 	w.MustBeSettled()

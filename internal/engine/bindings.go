@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
@@ -43,15 +42,6 @@ func (e *Engine) rebinding(c Change) *rebinding {
 // rebind changes a destination. After a create that fails, an *UnfinishedError says whether the binding may be there.
 func (e *Engine) rebind(ctx context.Context, c Change) (result Result, err error) {
 	r := e.rebinding(c)
-	var objects []claims.Object
-	for _, b := range slices.Concat(r.own, c.After.Bindings.Sorted()) {
-		objects = append(objects, BindingObject(c.Vhost, b))
-	}
-	turn, err := e.claims.Begin(ctx, c.Kind, objects)
-	if err != nil {
-		return result, err
-	}
-	defer turn.End()
 	switch {
 	case len(c.After.Bindings) == 0:
 		return r.destroy(ctx)
@@ -238,9 +228,9 @@ func among(bindings []topology.Binding, there topology.Bindings) []topology.Bind
 }
 
 // BindingObject is a binding in words, without its arguments. Changes of bindings with the same words take turns.
-func BindingObject(vhost string, b topology.Binding) claims.Object {
-	return claims.Object{Vhost: vhost, Name: fmt.Sprintf("binding of exchange %q to %s %q with key %q", b.Source,
-		b.DestinationType, b.Destination, b.RoutingKey)}
+func BindingObject(b topology.Binding) string {
+	return fmt.Sprintf("binding of exchange %q to %s %q with key %q", b.Source, b.DestinationType, b.Destination,
+		b.RoutingKey)
 }
 
 // FindBindings lists what the exchanges of a destination have bound, and which of its own bindings are there. The first

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -21,7 +20,7 @@ func TestDestinationWaitsInVain(t *testing.T) {
 	for name, c := range map[string]Change{"create": {After: of}, "update": {Before: of, After: of},
 		"destroy": {Before: of}} {
 		e := New(client)
-		other, err := e.claims.Begin(t.Context(), "another one", []claims.Object{BindingObject("/", b)})
+		end, err := e.turns.begin(t.Context(), "/", []string{BindingObject(b)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +28,7 @@ func TestDestinationWaitsInVain(t *testing.T) {
 		cancel()
 		c.Kind, c.Vhost = "the destination", "/"
 		result, err := e.Apply(ctx, c)
-		if other.End(); !errors.Is(err, context.Canceled) || result.There != nil {
+		if end(); !errors.Is(err, context.Canceled) || result.There != nil {
 			t.Errorf("the %s has %v: %v", name, result.There, err)
 		}
 	}

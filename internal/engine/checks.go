@@ -10,19 +10,20 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// check refuses what cannot be, before anything is written. It notes the objects that were asked for in vain.
+// check refuses what cannot be, before anything is written.
 func (o *operation) check(ctx context.Context, found *rabbit.State) error {
+	if !o.change.Before.IsEmpty() {
+		if err := o.checkOwner(o.after.wanted, found); err != nil {
+			return err
+		}
+	}
 	added := o.after.of(o.added())
 	var takeover error
 	if o.isUpdate() && o.after.ownsDelivery() && !o.before.ownsDelivery() {
 		takeover = o.after.checkTakeover(found)
 	}
-	err := allErrors(o.after.checkDelivery(found), takeover, added.checkExisting(found, o.change.Options.Adopt),
+	return allErrors(o.after.checkDelivery(found), takeover, added.checkExisting(found, o.change.Options.Adopt),
 		o.after.checkPolicies(ctx, found, o.change.Before))
-	if err != nil {
-		o.claim.FailFor(added.present(found.Topology))
-	}
-	return err
 }
 
 func (o *operation) isUpdate() bool { return !o.change.Before.IsEmpty() && !o.change.Options.Rebuild }

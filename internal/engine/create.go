@@ -23,7 +23,7 @@ func (o *operation) create(ctx context.Context) (result Result, err error) {
 	}
 	steps := plan.Create(o.after.wanted, found.Topology, rand.Text())
 	if o.change.Options.Adopt {
-		steps = plan.Repair(o.after.wanted, found.Topology)
+		steps = plan.TakeOver(o.after.wanted, found.Topology)
 	}
 	state, done, err := o.after.run(ctx, steps, found)
 	if err != nil {
@@ -36,7 +36,7 @@ func (o *operation) create(ctx context.Context) (result Result, err error) {
 	return Result{There: &state.Topology, IsNew: true, State: state}, nil
 }
 
-// notCreated takes back what a create has made that failed. What others have declared meanwhile was asked for in vain.
+// notCreated takes back what a create has made that failed.
 func (o *operation) notCreated(ctx context.Context, done []plan.Step, err error) *NotCreatedError {
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
@@ -46,13 +46,9 @@ func (o *operation) notCreated(ctx context.Context, done []plan.Step, err error)
 		found, err := o.after.vhost.Read(ctx, o.after.wanted)
 		result.OthersErr = err
 		if err == nil {
-			o.claim.FailFor(o.after.present(found.Topology))
 			equal, different := o.after.sortPresent(found)
 			result.Others = slices.Concat(equal, different)
 		}
-	}
-	if result.Left != nil {
-		o.claim.Take(o.after.of(*result.Left).own())
 	}
 	return result
 }

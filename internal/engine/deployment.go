@@ -79,18 +79,22 @@ func (d *deployment) verifyGone(ctx context.Context) error {
 	return &LeftError{left}
 }
 
-// remove deletes everything but the delivery exchange, unless messages wait in the queues. An error is a
-// *NotRemovedError.
-func (d *deployment) remove(ctx context.Context, guard plan.Guard) error {
-	done, err := d.tearDown(ctx, guard)
+// remove deletes everything but the delivery exchange, unless messages wait in the queues, or others own it. An error
+// is a *NotRemovedError.
+func (o *operation) remove(ctx context.Context, d *deployment) error {
+	done, err := o.tearDown(ctx, d)
 	if err != nil {
 		return &NotRemovedError{failure{err}, d.wanted, len(done) > 0}
 	}
 	return nil
 }
 
-func (d *deployment) tearDown(ctx context.Context, guard plan.Guard) (done []plan.Step, err error) {
+func (o *operation) tearDown(ctx context.Context, d *deployment) (done []plan.Step, err error) {
+	guard := o.change.Options.Guard
 	state, err := d.read(ctx)
+	if err == nil {
+		err = o.checkOwner(d.wanted, state)
+	}
 	if err != nil {
 		return nil, err
 	}

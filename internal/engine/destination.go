@@ -22,7 +22,7 @@ type destination struct {
 
 // String names the destination in messages.
 func (d destination) String() string {
-	return fmt.Sprintf("%s in vhost %q", BindingObject(d.vhost.Name(), d.binding).Name, d.vhost.Name())
+	return fmt.Sprintf("%s in vhost %q", BindingObject(d.binding), d.vhost.Name())
 }
 
 // read lists the bindings of the delivery exchange.

@@ -7,7 +7,7 @@
 // and undoes what it has done if that fails (undo.go).
 //
 // Read engine.go first, then create.go, update.go, rebuild.go and destroy.go; bindings.go for a destination.
-// Who has which objects in one run of Terraform is decided in claim.go.
+// Who may make a change is decided in owner.go, and when in turns.go.
 //
 // It knows nothing of Terraform, and words nothing that a user reads there.
 package engine
@@ -18,7 +18,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -27,13 +26,13 @@ import (
 // Engine makes the changes of one run of Terraform on one broker. It is safe for use by several at a time.
 type Engine struct {
 	client *rabbit.Client
-	claims *claims.Table
+	turns  *turns
 	// silent is set once a preview of a destination got no answer. The others of the run do not wait for one.
 	silent atomic.Bool
 }
 
 // New is for one run. It makes no request.
-func New(client *rabbit.Client) *Engine { return &Engine{client: client, claims: claims.New()} }
+func New(client *rabbit.Client) *Engine { return &Engine{client: client, turns: newTurns()} }
 
 // Change turns one topology into another one.
 type Change struct {
@@ -41,13 +40,14 @@ type Change struct {
 	Kind, Vhost string
 	// Before is the topology of the state, empty for a create. After is the wanted one, empty for a destroy. For a
 	// destination they are bindings alone, after the change one at the most: its exchanges and queues are others'.
+	// Otherwise they have the owner's mark of the resource, if it has one.
 	Before, After topology.Topology
 	Options       Options
 }
 
 // Options say what a change may do with what it finds.
 type Options struct {
-	// Adopt takes over what exists already, if it is exactly as wanted.
+	// Adopt takes over what exists already, if it is exactly as wanted, and what others own.
 	Adopt bool
 	// Rebuild is for exchanges or queues that get other arguments or names, while the entry stays.
 	Rebuild bool
@@ -85,8 +85,6 @@ type Result struct {
 	State *rabbit.State
 	// Users are those who use a delivery exchange that is no longer part of the topology, so that it stays.
 	Users []string
-	// TakenOver are objects that were to go, and that another resource of the same run has by now.
-	TakenOver Claimed
 	// Problems are what the change has met, and what did not keep it from being made.
 	Problems []Problem
 }
@@ -94,34 +92,51 @@ type Result struct {
 // Apply makes a change, if nothing stands in its way. A create that fails takes back what it has made. All else is
 // taken back as far as the way of messages is concerned. What exists then is in the result, also after an error.
 func (e *Engine) Apply(ctx context.Context, c Change) (result Result, err error) {
+	end, err := e.turns.begin(ctx, c.Vhost, c.objects())
+	if err != nil {
+		return result, err
+	}
+	defer end()
 	if c.isOfBindings() {
 		return e.rebind(ctx, c)
 	}
 	o := e.operation(c)
-	if err := o.begin(ctx, e.claims); err != nil {
-		return result, err
-	}
-	defer func() { o.end(err) }()
-	if err := o.checkOwners(); err != nil {
-		return result, err
-	}
 	switch {
 	case c.After.IsEmpty():
-		return o.destroy(ctx)
+		result, err = o.destroy(ctx)
 	case c.Before.IsEmpty():
-		return o.create(ctx)
+		result, err = o.create(ctx)
 	case c.Options.Rebuild:
-		return o.rebuild(ctx)
+		result, err = o.rebuild(ctx)
+	default:
+		result, err = o.update(ctx)
 	}
-	return o.update(ctx)
+	result.Problems = o.problems
+	return result, err
+}
+
+// objects are those that no other change may work on meanwhile, with the exchanges that they deliver to. Those of a
+// destination are its bindings.
+func (c Change) objects() (names []string) {
+	for _, t := range []topology.Topology{c.Before, c.After} {
+		if !t.IsEmpty() {
+			names = append(append(names, t.Objects()...), topology.ExchangeObject(t.Delivery))
+			continue
+		}
+		for b := range t.Bindings {
+			names = append(names, BindingObject(b))
+		}
+	}
+	return names
 }
 
 // operation is a change that is being made.
 type operation struct {
 	change Change
-	claim  *claims.Operation
-	// before and after are the two sides. Before lacks what others have taken over.
+	// before and after are the two sides.
 	before, after *deployment
+	// problems are those that did not keep the change from being made.
+	problems []Problem
 }
 
 func (e *Engine) operation(c Change) *operation {

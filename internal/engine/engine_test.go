@@ -62,7 +62,7 @@ func (w *world) change(before, after topology.Topology, options engine.Options) 
 	return engine.Change{Kind: "cascade", Vhost: w.vhost, Before: before, After: after, Options: options}
 }
 
-// apply makes a change in a run of its own: with claims that no other change sees.
+// apply makes a change in a run of its own: with turns that no other change waits for.
 func (w *world) apply(before, after topology.Topology, options engine.Options) (engine.Result, error) {
 	return engine.New(w.client).Apply(w.Context(), w.change(before, after, options))
 }
@@ -165,7 +165,7 @@ func TestCreate(t *testing.T) {
 	}
 
 	result, err := w.apply(desired, nothing, engine.Options{})
-	if err != nil || len(result.Users) > 0 || len(result.TakenOver) > 0 {
+	if err != nil || len(result.Users) > 0 {
 		t.Fatal(result, err)
 	}
 	if left := w.count(desired); left > 0 {
@@ -352,38 +352,62 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// Two resources of one run want the same objects.
-func TestClaims(t *testing.T) {
+// Only its owner touches a topology, until another one takes it over.
+func TestOwners(t *testing.T) {
 	w := newWorld(t)
-	desired := levels(t, 2)
-	create := func(run *engine.Engine, adopt bool) error {
-		return second(run.Apply(t.Context(), w.change(nothing, desired, engine.Options{Adopt: adopt})))
+	plain := levels(t, 2)
+	a, b := plain.WithOwner("a"), plain.WithOwner("b")
+	must := func(before, after topology.Topology, options engine.Options) engine.Result {
+		t.Helper()
+		result, err := w.apply(before, after, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
 	}
-	destroy := func(run *engine.Engine) (engine.Result, error) {
-		return run.Apply(t.Context(), w.change(desired, nothing, engine.Options{}))
+	whole := len(plain.Exchanges) + len(plain.Queues)
+	owners := func(want topology.Bindings) {
+		t.Helper()
+		state, err := w.client.Vhost(w.vhost).Read(t.Context(), plain)
+		if err != nil || !maps.Equal(state.Owners, want) || len(state.Exchanges)+len(state.Queues) != whole {
+			t.Errorf("the owners are %v, not %v: %v", state.Owners, want, err)
+		}
 	}
-	run := engine.New(w.client)
-	if err := create(run, false); err != nil {
+	met := func(result engine.Result, codes ...engine.Code) {
+		t.Helper()
+		var found []engine.Code
+		for _, p := range result.Problems {
+			found = append(found, p.Code)
+		}
+		if !slices.Equal(found, codes) {
+			t.Errorf("the problems are %v, not %v", found, codes)
+		}
+	}
+	must(nothing, a, engine.Options{})
+	owners(a.Owners)
+	is[*engine.OwnerError](t, second(w.apply(b, b, engine.Options{})))
+	is[*engine.OwnerError](t, second(w.apply(b, b, engine.Options{Rebuild: true})))
+	is[*engine.OwnerError](t, second(w.apply(plain, plain, engine.Options{})))
+	met(must(b, nothing, engine.Options{}), engine.OthersOwn)
+	met(must(plain, nothing, engine.Options{Adopt: true}), engine.OthersOwn)
+	owners(a.Owners)
+
+	must(nothing, b, engine.Options{Adopt: true})
+	owners(b.Owners)
+	met(must(a, nothing, engine.Options{}), engine.OthersOwn)
+	met(must(a, a, engine.Options{Adopt: true}))
+	owners(a.Owners)
+
+	// Both have it, as restored definitions do.
+	both := plan.Plan{{Steps: []plan.Step{plan.Bind{Binding: b.Owners.Sorted()[0]}}}}
+	if _, err := engine.Run(t.Context(), w.client.Vhost(w.vhost), both); err != nil {
 		t.Fatal(err)
 	}
-	if by := as[*engine.HeldError](t, create(run, true)).By; len(by) != len(desired.Exchanges)+len(desired.Queues)-1 {
-		t.Errorf("what the other one has taken is %v", by)
-	}
-
-	run = engine.New(w.client) // the next run: the other one begins, and the destroy of the first comes second
-	is[*engine.ExistsError](t, create(run, false))
-	is[*engine.WantedError](t, second(destroy(run)))
-
-	run = engine.New(w.client) // where it adopts, it takes over, and nothing is deleted
-	if err := create(run, true); err != nil {
-		t.Fatal(err)
-	}
-	result, err := destroy(run)
-	if err != nil || len(result.TakenOver) != len(desired.Exchanges)+len(desired.Queues)-1 {
-		t.Error(result, err)
-	}
-	if left, whole := w.count(desired), len(desired.Exchanges)+len(desired.Queues); left != whole {
-		t.Errorf("there are %d objects, not %d", left, whole)
+	met(must(b, b, engine.Options{}), engine.OwnsWithOthers)
+	owners(a.Union(b).Owners)
+	met(must(b, nothing, engine.Options{}), engine.OwnsWithOthers)
+	if left := w.count(plain); left > 0 {
+		t.Errorf("there are %d objects", left)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/claims"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -101,32 +100,15 @@ func (e *StandingError) Error() string {
 	return fmt.Sprintf("exchange %q stays, because others use it: %s", e.Exchange, strings.Join(e.Users, ", "))
 }
 
-// Claimed are objects on which other resources of the same run have a claim, and the names of these.
-type Claimed map[claims.Object]string
+// OwnerError is for what others own: none of the owner's marks is that of the resource.
+type OwnerError struct{}
 
-// Lines are the objects and who has the claim, sorted.
-func (c Claimed) Lines() []string {
-	var lines []string
-	for object, who := range c {
-		lines = append(lines, fmt.Sprintf("%s: %s", object.Name, who))
-	}
-	slices.Sort(lines)
-	return lines
-}
+func (e *OwnerError) Error() string { return "another resource owns it" }
 
-// HeldError is for objects that another resource of the same run has.
-type HeldError struct{ By Claimed }
+// SharedError is for what others own as well.
+type SharedError struct{ Owners int }
 
-func (e *HeldError) Error() string {
-	return "another resource has these objects: " + strings.Join(e.By.Lines(), ", ")
-}
-
-// WantedError is for objects that are to go, and that another resource of the same run has asked for in vain.
-type WantedError struct{ By Claimed }
-
-func (e *WantedError) Error() string {
-	return "another resource wants these objects: " + strings.Join(e.By.Lines(), ", ")
-}
+func (e *SharedError) Error() string { return fmt.Sprintf("it has %d owners", e.Owners) }
 
 // LeftError is for objects that are there after they were deleted.
 type LeftError struct{ Objects topology.Topology }

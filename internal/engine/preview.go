@@ -29,6 +29,10 @@ const (
 	TakesAlong
 	// MayMiss says that messages may not get to a destination.
 	MayMiss
+	// OwnsWithOthers says that others own the same.
+	OwnsWithOthers
+	// OthersOwn says of a destroy that others alone own the objects, so that they stay.
+	OthersOwn
 )
 
 // Preview says what a change would meet, as things are. It is for a plan: a broker that does not answer is no problem,

@@ -22,12 +22,16 @@ func (o *operation) update(ctx context.Context) (result Result, err error) {
 	added, retired := o.after.wanted.Extras(o.change.Before), o.before.wanted.Extras(o.after.wanted)
 	result.IsNew = len(added.Queues)+len(retired.Queues) > 0 // the state has to name all that there may be
 	if len(retired.Queues) > 0 {
-		if err = o.before.of(retired).remove(ctx, o.change.Options.Guard); err != nil {
+		if err = o.remove(ctx, o.before.of(retired)); err != nil {
 			return Result{}, err
 		}
 		found.Bindings.DeleteInto(retired.Queues)
 	}
-	state, done, err := o.after.run(ctx, plan.Repair(o.after.wanted, found.Topology), found)
+	repair := plan.Repair
+	if o.change.Options.Adopt {
+		repair = plan.TakeOver
+	}
+	state, done, err := o.after.run(ctx, repair(o.after.wanted, found.Topology), found)
 	if state == nil {
 		result.There = o.after.left(ctx, found, done)
 		return result, err

@@ -63,6 +63,7 @@ func Undo(desired topology.Topology, done []Step) Plan {
 	staying := made.Bindings.Where(func(b topology.Binding) bool {
 		return b.Source == first || !made.Has(b.Source) && !made.Takes(b)
 	})
+	staying = append(staying, made.Owners.Where(func(b topology.Binding) bool { return !made.Has(b.Source) })...)
 	t := newTeardown(desired, made)
 	plan := append(Plan{}.then(t.verify(t.queues(), VerifyEmpty{FirstLook: true})...), t.removal(Guard{})...).then(
 		unbind(staying)...)

@@ -58,9 +58,9 @@ func TestTwoCreatesInAnyOrder(t *testing.T) {
 		for i, mark := range []string{"a", "b"} {
 			creates[i] = racer{
 				broker:  b,
-				desired: desired,
-				left:    plan.Create(desired, b.Actual(desired), mark).Steps(),
+				desired: desired.WithOwner(mark),
 			}
+			creates[i].left = plan.Create(creates[i].desired, b.Actual(desired), mark).Steps()
 		}
 		for len(creates[0].left)+len(creates[1].left) > 0 {
 			one := &creates[rapid.IntRange(0, 1).Draw(t, "next")]
@@ -77,11 +77,21 @@ func TestTwoCreatesInAnyOrder(t *testing.T) {
 		case !creates[0].failed && !creates[1].failed:
 			t.Fatal("both succeed")
 		default:
-			if left := plan.Repair(desired, b.Actual(desired)).Steps(); len(left) > 0 {
+			winner := winnerOf(creates)
+			if left := plan.Repair(winner, b.Actual(winner)).Steps(); len(left) > 0 {
 				t.Fatalf("one succeeds, and this is left to do: %s", left)
 			}
+			same(t, topology.Topology{Owners: b.Owners}, topology.Topology{Owners: winner.Owners}, "after one succeeds")
 		}
 	})
+}
+
+// winnerOf is the topology of the create that has not failed.
+func winnerOf(creates [2]racer) topology.Topology {
+	if creates[0].failed {
+		return creates[1].desired
+	}
+	return creates[0].desired
 }
 
 // racer is a create that runs step by step.

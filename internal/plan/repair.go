@@ -22,6 +22,8 @@ import (
 //
 // Actual holds the existing objects that desired names, and the bindings of the exchanges that desired owns. It also
 // holds the bindings of others that lead to objects to be recreated (see Recreated).
+//
+// The entry gets the desired owner's mark together with its own bindings. Marks of others stay.
 func Repair(desired, actual topology.Topology) Plan {
 	d := newRepair(desired, actual)
 	plan := d.add()
@@ -32,6 +34,12 @@ func Repair(desired, actual topology.Topology) Plan {
 		plan = append(plan, d.recreateQueue(name)...)
 	}
 	return append(plan, d.unbindForeign()...)
+}
+
+// TakeOver is the Repair of a topology that others own as well, or alone. The desired mark is there before others go.
+func TakeOver(desired, actual topology.Topology) Plan {
+	return Repair(desired, actual).
+		then(unbind(actual.Owners.Where(func(b topology.Binding) bool { return !desired.Owners.Has(b) }))...)
 }
 
 // autoDeleteFirst are the wrong exchanges in the order in which they are recreated. One that goes with its last binding
@@ -132,6 +140,11 @@ func (d repair) add() Plan {
 			fromExisting = append(fromExisting, Bind{b})
 		}
 	}
+	for _, mark := range d.desired.Owners.Where(func(b topology.Binding) bool { return !d.actual.Owners.Has(b) }) {
+		if !d.isRecreated(mark) {
+			fromEntry = append(fromEntry, Bind{mark})
+		}
+	}
 	var policies []Step
 	for _, name := range slices.Concat(d.MissingPolicies, d.WrongPolicies) {
 		policies = append(policies, SetPolicy{d.desired.Policies[name]})
@@ -220,7 +233,12 @@ func (d repair) bindAgain(affected func(topology.Binding) bool) []Step {
 	others := d.actual.Bindings.Where(func(b topology.Binding) bool {
 		return affected(b) && (!d.desired.Owns(b.Source) || d.staysForNow(b))
 	})
-	return bind(slices.Concat(d.desired.Bindings.Where(affected), others))
+	return bind(slices.Concat(d.desired.Bindings.Where(affected), d.owners().Where(affected), others))
+}
+
+// owners are all marks that there are to be, those of others included.
+func (d repair) owners() topology.Bindings {
+	return topology.NewBindings(slices.Concat(d.desired.Owners.Sorted(), d.actual.Owners.Sorted())...)
 }
 
 // unbindForeign removes the bindings of others to exchanges that belong to the topology alone, unless they have gone

@@ -558,7 +558,7 @@ func othersOf(b *plantest.Broker, desired topology.Topology) topology.Topology {
 			own := desired.Queues[name]
 		return own
 	})
-	maps.DeleteFunc(others.Bindings, func(b topology.Binding, _ struct{}) bool { return desired.Owns(b.Source) })
+	others.Unbind(func(b topology.Binding) bool { return desired.Owns(b.Source) })
 	return others
 }
 

@@ -12,7 +12,6 @@ package plan
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
@@ -134,7 +133,7 @@ func (s Bind) Do(ctx context.Context, on Target) (bool, error) { return on.Bind(
 // Effect is the binding.
 func (s Bind) Effect() Effect {
 	return Effect{topology.ExchangeObject(s.Binding.Source), true, becomes(Unbind(s)),
-		func(t topology.Topology) { t.Bindings.Add(s.Binding) }}
+		func(t topology.Topology) { t.Bind(s.Binding) }}
 }
 
 // Unbind deletes a binding.
@@ -148,7 +147,7 @@ func (s Unbind) Do(ctx context.Context, on Target) (bool, error) { return on.Unb
 // Effect is that the binding is gone.
 func (s Unbind) Effect() Effect {
 	return Effect{topology.ExchangeObject(s.Binding.Source), false, becomes(Bind(s)),
-		func(t topology.Topology) { delete(t.Bindings, s.Binding) }}
+		func(t topology.Topology) { t.Unbind(func(b topology.Binding) bool { return b == s.Binding }) }}
 }
 
 // DeleteExchange deletes an exchange with its bindings.
@@ -171,7 +170,7 @@ func (s DeleteExchange) Effect() Effect {
 		func(before topology.Topology) Step { return DeclareExchange{Exchange: before.Exchanges[s.Name]} },
 		func(t topology.Topology) {
 			delete(t.Exchanges, s.Name)
-			maps.DeleteFunc(t.Bindings, func(b topology.Binding, _ struct{}) bool { return touches(b, s.Name) })
+			t.Unbind(func(b topology.Binding) bool { return touches(b, s.Name) })
 		}}
 }
 

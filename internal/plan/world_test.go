@@ -79,6 +79,7 @@ func same(t plantest.Fataler, got, want topology.Topology, when string) {
 		unequal("exchange", got.Exchanges, want.Exchanges, topology.Exchange.Equal),
 		unequal("queue", got.Queues, want.Queues, topology.Queue.Equal),
 		unequal("policy", got.Policies, want.Policies, topology.Policy.Equal),
+		unequal("owner's mark", got.Owners, want.Owners, func(struct{}, struct{}) bool { return true }),
 		unequal("binding", got.Bindings, want.Bindings, func(struct{}, struct{}) bool { return true }),
 	); len(differences) > 0 {
 		t.Fatalf("%s:\n%s", when, strings.Join(differences, "\n"))

@@ -73,9 +73,10 @@ func (v *Vhost) Inventory(ctx context.Context, worth func(topology.Exchange) boo
 	for _, p := range policies {
 		there.Policies[p.Name] = p.Policy
 	}
-	for _, b := range bindings {
+	others, _ := apart(bindings)
+	for _, b := range others {
 		if b.Source != "" { // which all queues are bound to
-			there.Bindings.Add(binding(b))
+			there.Bindings.Add(b)
 		}
 	}
 	return there, nil

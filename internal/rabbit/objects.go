@@ -84,6 +84,18 @@ func binding(b rabbithole.BindingInfo) topology.Binding {
 	}
 }
 
+// apart tells owner's marks from all other bindings.
+func apart(all []rabbithole.BindingInfo) (bindings, marks []topology.Binding) {
+	for _, each := range all {
+		if b := binding(each); b.Owner() != "" {
+			marks = append(marks, b)
+		} else {
+			bindings = append(bindings, b)
+		}
+	}
+	return bindings, marks
+}
+
 // loose is a field that has its zero value if RabbitMQ sends another type. Erlang may write [] for {}, null for any
 // value, and "undefined" or "" for a number or boolean.
 type loose[T any] struct{ value T }

@@ -106,10 +106,13 @@ func (v *Vhost) reading(ctx context.Context, want topology.Topology) *reading {
 func (r *reading) bindingsOf(exchanges []string) {
 	for _, exchange := range exchanges {
 		r.group.Go(func() error {
-			bindings, err := r.vhost.bindingsFrom(r.together, exchange)
+			bindings, marks, err := r.vhost.bindingsFrom(r.together, exchange)
 			r.mutex.Lock()
 			defer r.mutex.Unlock()
 			maps.Copy(r.state.Bindings, topology.NewBindings(bindings...))
+			if exchange == r.state.Entry {
+				r.state.Owners = topology.NewBindings(marks...)
+			}
 			return err
 		})
 	}
@@ -142,9 +145,7 @@ func (r *reading) result(want topology.Topology) (*State, error) {
 	if err := r.group.Wait(); err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(r.state.Bindings, func(b topology.Binding, _ struct{}) bool { // of what went away meanwhile
-		return !r.state.Has(b.Source)
-	})
+	r.state.Unbind(func(b topology.Binding) bool { return !r.state.Has(b.Source) }) // of what went away meanwhile
 	r.state.apply()
 	if err := r.state.pick(want, r.vhost.name); err != nil {
 		return nil, err
@@ -252,7 +253,8 @@ func (v *Vhost) Inbound(ctx context.Context, exchanges, queues []string) (topolo
 		destinations = append(destinations, destination{topology.ToQueue, name})
 	}
 	found, err := askAll(ctx, destinations, func(ctx context.Context, d destination) ([]topology.Binding, error) {
-		return v.bindingsInto(ctx, d.kind, d.name)
+		into, _, err := v.bindingsInto(ctx, d.kind, d.name)
+		return into, err
 	})
 	if err != nil {
 		return nil, err
@@ -267,7 +269,7 @@ func (v *Vhost) Inbound(ctx context.Context, exchanges, queues []string) (topolo
 }
 
 func (v *Vhost) bindingsInto(ctx context.Context, kind topology.DestinationType, name string,
-) ([]topology.Binding, error) {
+) (bindings, marks []topology.Binding, err error) {
 	return v.bindings(ctx, fmt.Sprintf("read the bindings to %s %q in vhost %q", kind, name, v.name), name,
 		func(b topology.Binding) string { return b.Destination },
 		func(m *rabbithole.Client) ([]rabbithole.BindingInfo, error) {
@@ -354,7 +356,7 @@ func about(asked, answered string) error {
 }
 
 // bindingsFrom are the bindings of an exchange, none if it does not exist.
-func (v *Vhost) bindingsFrom(ctx context.Context, exchange string) ([]topology.Binding, error) {
+func (v *Vhost) bindingsFrom(ctx context.Context, exchange string) (bindings, marks []topology.Binding, err error) {
 	return v.bindings(ctx, fmt.Sprintf("read the bindings of exchange %q in vhost %q", exchange, v.name),
 		exchange, func(b topology.Binding) string { return b.Source },
 		func(m *rabbithole.Client) ([]rabbithole.BindingInfo, error) {
@@ -362,26 +364,25 @@ func (v *Vhost) bindingsFrom(ctx context.Context, exchange string) ([]topology.B
 		})
 }
 
-// bindings are those of one object, at one of its ends, and none if the object does not exist.
+// bindings are those of one object, at one of its ends, and none if the object does not exist. Owner's marks are apart.
 func (v *Vhost) bindings(ctx context.Context, op, object string, end func(topology.Binding) string,
 	list func(*rabbithole.Client) ([]rabbithole.BindingInfo, error),
-) ([]topology.Binding, error) {
+) (bindings, marks []topology.Binding, err error) {
 	var found []rabbithole.BindingInfo
-	err := v.ask(ctx, func(call *transport.Call) (err error) {
+	err = v.ask(ctx, func(call *transport.Call) (err error) {
 		found, err = listed(list(v.client.management(call)))
 		return err
 	})
-	bindings := make([]topology.Binding, len(found))
-	for i, b := range found {
-		bindings[i] = binding(b)
+	bindings, marks = apart(found)
+	for _, b := range slices.Concat(bindings, marks) {
 		if err == nil {
-			err = about(object, end(bindings[i]))
+			err = about(object, end(b))
 		}
 	}
 	if err != nil && !transport.IsNotFound(err) {
-		return nil, v.client.failed(op, err)
+		return nil, nil, v.client.failed(op, err)
 	}
-	return bindings, nil
+	return bindings, marks, nil
 }
 
 // Exchange is an exchange, and whether it exists.
@@ -398,15 +399,21 @@ func (v *Vhost) Queue(ctx context.Context, name string) (topology.Queue, bool, e
 
 // BindingsFrom are the bindings whose source is the exchange.
 func (v *Vhost) BindingsFrom(ctx context.Context, exchange string) ([]topology.Binding, error) {
-	bindings, err := v.bindingsFrom(ctx, exchange)
+	bindings, _, err := v.bindingsFrom(ctx, exchange)
 	if err != nil || len(bindings) > 0 {
 		return bindings, err
 	}
 	starts, err := v.confirm(ctx)
 	if err == nil && starts {
-		return v.bindingsFrom(ctx, exchange)
+		bindings, _, err = v.bindingsFrom(ctx, exchange)
 	}
 	return bindings, err
+}
+
+// Owners are the owner's marks on an entry, none if it does not exist.
+func (v *Vhost) Owners(ctx context.Context, entry string) ([]topology.Binding, error) {
+	_, marks, err := v.bindingsFrom(ctx, entry)
+	return marks, err
 }
 
 // Policies are those of users, none if they cannot be read.

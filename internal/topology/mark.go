@@ -1,19 +1,29 @@
 package topology
 
-import "strings"
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+)
 
-// markArgument is the argument of a binding that marks what a create makes.
-const markArgument = "rabbitmqdelay-claim"
+// Marks are bindings of an exchange to itself. RabbitMQ routes nothing by them, because it visits each exchange once
+// (3.10.8, 4.0.5, 4.3.6).
+const (
+	// lockArgument is that of the lock of a create.
+	lockArgument = "rabbitmqdelay-claim"
+	// ownerArgument is that of an owner's mark.
+	ownerArgument = "x-owner"
+)
 
-// MarkOn is a mark on an exchange: a binding that leads back to the exchange itself. Its key is one that the exchange
-// will have, so that it takes no further topic permission.
+// ownerKey is the routing key of all owner's marks. No message has it: RabbitMQ asks the alternate exchange only where
+// no binding matches, and a mark matches as well. So it is not the key of another binding, which may be missing. It has
+// the characters that the other keys have, for users with topic permissions.
+var ownerKey = strings.Repeat("0", 32)
+
+// MarkOn is the lock of a create on an exchange. Its key is one that the exchange will have, so that it takes no
+// further topic permission.
 func (t Topology) MarkOn(exchange, mark string) Binding {
-	binding := Binding{
-		Source:          exchange,
-		DestinationType: ToExchange,
-		Destination:     exchange,
-		Arguments:       Arguments{markArgument: mark}.JSON(),
-	}
+	binding := markOn(exchange, lockArgument, mark)
 	for _, b := range t.Bindings.Sorted() {
 		if b.Source == exchange {
 			binding.RoutingKey = b.RoutingKey
@@ -23,7 +33,55 @@ func (t Topology) MarkOn(exchange, mark string) Binding {
 	return binding
 }
 
-// IsMark tells whether a binding is a mark. One may be left by a create that was killed.
+// IsMark tells whether a binding is the lock of a create. One may be left by a create that was killed.
 func (b Binding) IsMark() bool {
-	return b.LeadsTo(ToExchange, b.Source) && strings.Contains(b.Arguments, markArgument)
+	return b.LeadsTo(ToExchange, b.Source) && strings.Contains(b.Arguments, lockArgument)
+}
+
+func markOn(exchange, argument, value string) Binding {
+	return Binding{
+		Source: exchange, DestinationType: ToExchange, Destination: exchange,
+		Arguments: Arguments{argument: value}.JSON(),
+	}
+}
+
+// WithOwner is the topology with the mark of an owner on its entry, and without any if the owner is empty.
+func (t Topology) WithOwner(owner string) Topology {
+	if t.Owners = nil; owner != "" && !t.IsEmpty() {
+		mark := markOn(t.Entry, ownerArgument, owner)
+		mark.RoutingKey = ownerKey
+		t.Owners = NewBindings(mark)
+	}
+	return t
+}
+
+// Owner is whom a binding marks as an owner. It is empty for all other bindings.
+func (b Binding) Owner() string {
+	var arguments map[string]any
+	if b.RoutingKey != ownerKey || !b.LeadsTo(ToExchange, b.Source) ||
+		json.Unmarshal([]byte(b.Arguments), &arguments) != nil || len(arguments) != 1 {
+		return ""
+	}
+	return Arguments(arguments).Text(ownerArgument)
+}
+
+// IsOfOthers tells whether others own what there is of the topology, and its own owner does not.
+func (t Topology) IsOfOthers(actual Topology) bool {
+	return len(actual.Owners) > 0 && len(actual.Owners.Where(t.Owners.Has)) == 0
+}
+
+// Bind puts a binding where it belongs: among the owner's marks, or the others.
+func (t Topology) Bind(b Binding) {
+	if b.Owner() != "" {
+		t.Owners.Add(b)
+	} else {
+		t.Bindings.Add(b)
+	}
+}
+
+// Unbind takes bindings away, owner's marks among them.
+func (t Topology) Unbind(gone func(Binding) bool) {
+	for _, set := range []Bindings{t.Bindings, t.Owners} {
+		maps.DeleteFunc(set, func(b Binding, _ struct{}) bool { return gone(b) })
+	}
 }

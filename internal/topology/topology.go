@@ -35,6 +35,8 @@ type Topology struct {
 	Queues    map[string]Queue
 	Bindings  Bindings
 	Policies  map[string]Policy
+	// Owners are the owner's marks on the entry. They stand in no other list of bindings.
+	Owners Bindings
 }
 
 // Exchange is a RabbitMQ exchange.
@@ -85,7 +87,7 @@ type Arguments map[string]any
 // New returns an empty topology, ready to be added to.
 func New() Topology {
 	return Topology{Exchanges: map[string]Exchange{}, Queues: map[string]Queue{}, Bindings: Bindings{},
-		Policies: map[string]Policy{}}
+		Policies: map[string]Policy{}, Owners: Bindings{}}
 }
 
 // NewBindings is the set of these bindings.
@@ -171,7 +173,7 @@ func (t Topology) Objects() []string {
 }
 
 // Part is the part of the wanted topology that exists among these objects. It has its exchanges, queues and policies,
-// as they are, and all bindings of the exchanges that it owns.
+// as they are. It also has all bindings of the exchanges that it owns, and the owner's marks on its entry.
 func (t Topology) Part(want Topology) Topology {
 	part := New()
 	part.Entry, part.Delivery = want.Entry, want.Delivery
@@ -182,6 +184,11 @@ func (t Topology) Part(want Topology) Topology {
 	for b := range t.Bindings {
 		if part.Owns(b.Source) {
 			part.Bindings.Add(b)
+		}
+	}
+	for b := range t.Owners {
+		if b.Source == part.Entry && part.Has(part.Entry) {
+			part.Owners.Add(b)
 		}
 	}
 	return part
@@ -205,15 +212,19 @@ func (t Topology) Union(other Topology) Topology {
 	maps.Copy(t.Queues, other.Queues)
 	maps.Copy(t.Bindings, other.Bindings)
 	maps.Copy(t.Policies, other.Policies)
+	maps.Copy(t.Owners, other.Owners)
 	return t
 }
 
 // Clone is a topology to be changed.
 func (t Topology) Clone() Topology {
 	t.Exchanges, t.Queues, t.Bindings = maps.Clone(t.Exchanges), maps.Clone(t.Queues), maps.Clone(t.Bindings)
-	t.Policies = maps.Clone(t.Policies)
+	t.Policies, t.Owners = maps.Clone(t.Policies), maps.Clone(t.Owners)
 	if t.Policies == nil {
 		t.Policies = map[string]Policy{}
+	}
+	if t.Owners == nil {
+		t.Owners = Bindings{}
 	}
 	return t
 }
@@ -224,7 +235,7 @@ func (t Topology) Minus(other Topology) Topology {
 	t = t.Clone()
 	maps.DeleteFunc(t.Exchanges, func(name string, _ Exchange) bool { return other.Has(name) })
 	maps.DeleteFunc(t.Queues, func(name string, _ Queue) bool { _, has := other.Queues[name]; return has })
-	maps.DeleteFunc(t.Bindings, func(b Binding, _ struct{}) bool { return other.Has(b.Source) })
+	t.Unbind(func(b Binding) bool { return other.Has(b.Source) })
 	maps.DeleteFunc(t.Policies, func(name string, _ Policy) bool { _, has := other.Policies[name]; return has })
 	return t
 }

@@ -327,7 +327,7 @@ func topologyOf(
 		}
 	}
 	for _, b := range bindings {
-		t.Bindings.Add(topology.Binding{
+		t.Bind(topology.Binding{
 			Source: b.Source, RoutingKey: b.RoutingKey, DestinationType: topology.DestinationType(b.DestinationType),
 			Destination: b.Destination,
 			Arguments:   topology.NormalizeArguments(b.Arguments).JSON(),

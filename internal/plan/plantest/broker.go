@@ -201,7 +201,7 @@ func (b *Broker) Bind(_ context.Context, s plan.Bind) (bool, error) {
 	if !b.Takes(binding) {
 		return false, refused(rabbit.NotFound, s, fmt.Sprintf("no %s %q", binding.DestinationType, binding.Destination))
 	}
-	b.Bindings.Add(binding)
+	b.Topology.Bind(binding)
 	return true, nil
 }
 
@@ -214,7 +214,7 @@ func (b *Broker) Unbind(_ context.Context, s plan.Unbind) (bool, error) {
 // DeleteExchange deletes an exchange with its bindings.
 func (b *Broker) DeleteExchange(_ context.Context, s plan.DeleteExchange) (bool, error) {
 	if s.IfUnused {
-		for binding := range b.Bindings {
+		for _, binding := range slices.Concat(b.Bindings.Sorted(), b.Owners.Sorted()) {
 			if binding.Source == s.Name {
 				return false, refused(rabbit.InUse, s, "in use")
 			}
@@ -290,7 +290,7 @@ func (b *Broker) VerifyEmpty(_ context.Context, s plan.VerifyEmpty) error {
 // dropBindings removes bindings, and with its last one each exchange that is auto-delete.
 func (b *Broker) dropBindings(gone func(topology.Binding) bool) {
 	lost, left := map[string]bool{}, map[string]bool{}
-	maps.DeleteFunc(b.Bindings, func(binding topology.Binding, _ struct{}) bool {
+	b.Topology.Unbind(func(binding topology.Binding) bool {
 		if gone(binding) {
 			lost[binding.Source] = true
 			return true

@@ -28,14 +28,14 @@ const (
 	Feed        = "feed"        // an exchange that leads into the cascade
 )
 
-// Expand is a cascade that the test needs.
+// Expand is a cascade that the test needs, with an owner's mark.
 func Expand(t Fataler, c delay.Config) topology.Topology {
 	t.Helper()
 	resolved, err := c.Resolve()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resolved.Expand()
+	return resolved.Expand().WithOwner("its owner")
 }
 
 // Fataler is the common part of testing.T and rapid.T that a test needs.
@@ -45,7 +45,7 @@ type Fataler interface {
 	Fatalf(format string, args ...any)
 }
 
-// ExpandLadder is a ladder with these rungs.
+// ExpandLadder is a ladder with these rungs, with an owner's mark.
 func ExpandLadder(t Fataler, delays ...string) topology.Topology {
 	t.Helper()
 	resolved, err := delay.LadderConfig{Name: "t", Delays: delays, CreateDeliveryExchange: true,
@@ -53,5 +53,5 @@ func ExpandLadder(t Fataler, delays ...string) topology.Topology {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resolved.Expand()
+	return resolved.Expand().WithOwner("its owner")
 }

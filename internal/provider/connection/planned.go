@@ -8,81 +8,119 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Planned is a cascade or a ladder as one plan has it.
+// Planned is a cascade or a ladder as one plan has it. It has the owner's mark of its resource if it is in the state.
 type Planned struct {
 	Kind, Vhost string
 	topology.Topology
 	Scale delay.Scale
-	// IsNew tells a create, or the second half of a replacement.
-	IsNew bool
 }
 
-// Plans are the cascades and ladders of one plan that were planned so far, and whose values are known.
+// Address is a resource in one plan. Terraform does not tell a provider which one it asks for.
+type Address struct {
+	// ID tells it from others. It is empty where Terraform asks once.
+	ID string
+	// Holds is what the state has, nil for a create.
+	Holds *Planned
+	// Declares is what there is to be, nil if that is not known yet, or if the resource Goes.
+	Declares *Planned
+	Goes     bool
+}
+
+// Conflict is about objects that two addresses cannot both have.
+type Conflict struct {
+	// One and Other declare the objects, or One LetsGo of them.
+	One, Other Planned
+	LetsGo     bool
+	Objects    []string
+}
+
+// Plans is the ledger of one plan: the cascades and ladders of all addresses that Terraform has asked for.
 // Terraform plans a resource after those that it refers to.
 type Plans struct {
-	mutex sync.Mutex
-	all   []Planned
-	// prior are those that the state has.
-	prior []Planned
-	// refreshed has the vhost and entry exchange of those that were refreshed.
-	refreshed sync.Map
+	mutex     sync.Mutex
+	addresses []*Address
 }
 
-// Refresh notes a refresh, and tells whether it is the second one of the same.
-func (p *Plans) Refresh(vhost, entry string) (again bool) {
-	_, again = p.refreshed.LoadOrStore([2]string{vhost, entry}, true)
-	return again
-}
-
-// Add notes one more, and returns another one that is new, too, and has objects in common with it, in words.
-func (p *Plans) Add(one Planned) (other Planned, common []string) {
+// Note enters an address into the ledger, and returns its conflicts with the others there. Terraform asks twice for a
+// replacement. The second time, nothing is in the state, and the ID is that of the first time.
+func (p *Plans) Note(a Address) (conflicts []Conflict) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if one.IsNew {
-		for _, other = range p.all {
-			if common = one.common(other); other.IsNew && len(common) > 0 {
-				break
-			}
-			common = nil
-		}
+	first := slices.IndexFunc(p.addresses, func(known *Address) bool { return a.ID != "" && known.ID == a.ID })
+	if first < 0 {
+		p.addresses = append(p.addresses, &a)
+		return p.conflicts(&a)
 	}
-	p.all = append(p.all, one)
-	return other, common
+	known := p.addresses[first]
+	before := known.Declares
+	if known.Declares = a.Declares; before == nil || a.Declares != nil && !before.SameObjects(a.Declares.Topology) {
+		return p.conflicts(known)
+	}
+	return nil
 }
 
-// common are the objects that both would declare, but for a delivery exchange: two may have the same one.
-func (one Planned) common(other Planned) []string {
-	if one.Vhost != other.Vhost {
+func (p *Plans) conflicts(a *Address) (all []Conflict) {
+	for _, other := range p.addresses {
+		if other == a {
+			continue
+		}
+		if objects := common(a.keeps(), other.keeps()); len(objects) > 0 {
+			all = append(all, Conflict{One: *a.keeps(), Other: *other.keeps(), Objects: objects})
+		}
+		all = append(all, a.letsGoOf(other)...)
+		all = append(all, other.letsGoOf(a)...)
+	}
+	return all
+}
+
+// keeps is what there is to be, as far as it is known.
+func (a *Address) keeps() *Planned {
+	if a.Declares == nil && !a.Goes {
+		return a.Holds
+	}
+	return a.Declares
+}
+
+// letsGoOf has the objects that the state has here, and that only the other one declares.
+func (a *Address) letsGoOf(other *Address) []Conflict {
+	kept := common(a.Holds, a.keeps())
+	objects := slices.DeleteFunc(common(a.Holds, other.keeps()),
+		func(object string) bool { return slices.Contains(kept, object) })
+	if len(objects) == 0 {
 		return nil
 	}
-	one.Policies = nil // they have the names of their exchanges
+	return []Conflict{{One: *a.Holds, Other: *other.keeps(), LetsGo: true, Objects: objects}}
+}
+
+// common are the objects that both have, but for a delivery exchange: two may have the same one.
+func common(one, other *Planned) []string {
+	if one == nil || other == nil || one.Vhost != other.Vhost {
+		return nil
+	}
+	own, others := *one, other.Objects()
+	own.Policies = nil // they have the names of their exchanges
 	either := []string{topology.ExchangeObject(one.Delivery), topology.ExchangeObject(other.Delivery)}
-	others := other.Objects()
-	return slices.DeleteFunc(one.Objects(),
+	return slices.DeleteFunc(own.Objects(),
 		func(object string) bool { return slices.Contains(either, object) || !slices.Contains(others, object) })
 }
 
-// AddPrior notes what the state has.
-func (p *Plans) AddPrior(one Planned) {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	p.prior = append(p.prior, one)
-}
-
-// In are those of a vhost.
+// In are those of a vhost that there are to be.
 func (p *Plans) In(vhost string) []Planned {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	return of(vhost, p.all)
+	return p.of(vhost, func(a *Address) *Planned { return a.Declares })
 }
 
-// PriorIn are those of a vhost that the state has.
-func (p *Plans) PriorIn(vhost string) []Planned {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	return of(vhost, p.prior)
+// HeldIn are those of a vhost that the state has.
+func (p *Plans) HeldIn(vhost string) []Planned {
+	return p.of(vhost, func(a *Address) *Planned { return a.Holds })
 }
 
-func of(vhost string, all []Planned) []Planned {
-	return slices.DeleteFunc(slices.Clone(all), func(one Planned) bool { return one.Vhost != vhost })
+func (p *Plans) of(vhost string, get func(*Address) *Planned) (all []Planned) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	for _, a := range p.addresses {
+		if one := get(a); one != nil && one.Vhost == vhost {
+			all = append(all, *one)
+		}
+	}
+	return all
 }

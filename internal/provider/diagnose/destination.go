@@ -26,7 +26,7 @@ type Destination struct {
 
 // String names the destination in messages.
 func (d Destination) String() string {
-	return fmt.Sprintf("%s in vhost %q", engine.BindingObject(d.Vhost, d.Binding).Name, d.Vhost)
+	return fmt.Sprintf("%s in vhost %q", engine.BindingObject(d.Binding), d.Vhost)
 }
 
 // Explain turns all faults of a destination into diagnostics. The verb is the intended action.
@@ -153,7 +153,7 @@ func (d Destination) onTheirWay(verb string, err *engine.NotVacantError) diag.Di
 	}
 	stand := make([]string, len(err.Gone))
 	for i, b := range err.Gone {
-		stand[i] = engine.BindingObject(d.Vhost, b).Name
+		stand[i] = engine.BindingObject(b)
 	}
 	waited, longer := "", "drain_timeout, which makes it wait for them"
 	if d.Options.Guard.Drain > 0 {

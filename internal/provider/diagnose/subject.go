@@ -47,9 +47,8 @@ func (s Subject) Explain(ctx context.Context, verb string, err error) diag.Diagn
 	return explain(err, failed, // of errors within errors, the inner one comes first
 		when(s.unusable),
 		when(func(e *engine.ExistsError) diag.Diagnostic { return s.existing(ctx, e) }),
-		when(s.notTakenOver), when(s.outranked), when(s.wouldStand), when(s.displaces), when(s.held),
-		when(func(e *engine.WantedError) diag.Diagnostic { return s.wanted(verb, e) }),
-		when(s.notCreated),
+		when(s.notTakenOver), when(s.outranked), when(s.wouldStand), when(s.displaces),
+		when(s.ofOthers), when(s.notCreated),
 		when(func(e *engine.NotRemovedError) diag.Diagnostic { return s.notRemoved(verb, e) }),
 		when(func(e *engine.DeliveryLeftError) diag.Diagnostic {
 			return withMore(failed(e.Err), "All is gone but the delivery exchange, %q.", e.Exchange)
@@ -190,29 +189,44 @@ func (s Subject) wouldStand(err *engine.StandingError) diag.Diagnostic {
 		err.Exchange, listed(atMost(err.Users)), s.Kind)
 }
 
-// held is for objects that another resource of this run has.
-func (s Subject) held(err *engine.HeldError) diag.Diagnostic {
-	return Error(fmt.Sprintf("Objects of the %s are those of another resource", s.Kind),
-		"Nothing was written. In vhost %q, another resource of this apply has these objects:\n\n  %s\n\nTwo "+
-			"resources cannot share them: give one of the two other names. %s", s.Vhost, claimLines(err.By), useMoved)
+// ofOthers is for a change of what others own.
+func (s Subject) ofOthers(*engine.OwnerError) diag.Diagnostic {
+	return Error(fmt.Sprintf("Another resource owns the %s", s), nothingWritten+isOfOthers+"If this resource is to "+
+		"have it, set adopt = true, which takes it over. "+takeOut)
 }
 
-// wanted is for objects that another resource of this run wanted to have.
-func (s Subject) wanted(verb string, err *engine.WantedError) diag.Diagnostic {
-	if verb == "update" {
-		verb = "change"
+const (
+	isOfOthers = "The entry exchange has the owner's mark of another resource, and not that of this one. " +
+		"The other one has adopted it, in this state or in another one. "
+	takeOut = "Otherwise take this one out of the state, with a removed block that has destroy = false, or with " +
+		"terraform state rm."
+)
+
+// Owners warns in a refresh of other owners.
+func (s Subject) Owners(wanted, actual topology.Topology) diag.Diagnostics {
+	switch {
+	case wanted.IsOfOthers(actual):
+		return diag.Diagnostics{Warning(fmt.Sprintf("Another resource owns the %s", s), isOfOthers+"A change by this "+
+			"one is refused, and its destroy leaves everything. If it is to have it, set adopt = true. "+takeOut)}
+	case len(actual.Owners) > 1:
+		return diag.Diagnostics{s.ownsWithOthers(&engine.SharedError{Owners: len(actual.Owners)})}
 	}
-	return Error(fmt.Sprintf("Another resource wants the objects of the %s", s.Kind),
-		"The %s was not %s, and nothing of it is gone. In this apply, another resource asked for these objects in "+
-			"vain:\n\n  %s\n\n%s If it is another one, apply the destroy first, or let the other one take over with "+
-			"adopt = true.", s, past(verb), claimLines(err.By), useMoved)
+	return nil
 }
 
-// useMoved is the way to give a resource another address.
-const useMoved = "If it is one and the same under a new address, say so in the configuration, and apply again:" +
-	"\n\n  moved {\n    from = <address before>\n    to   = <address now>\n  }\n\n"
+// ownsWithOthers is for a resource that is one owner of several.
+func (s Subject) ownsWithOthers(err *engine.SharedError) diag.Diagnostic {
+	return Warning(fmt.Sprintf("Several resources own the %s", s),
+		"The entry exchange has %d owner's marks, and one of them is that of this resource. An adoption that broke "+
+			"off leaves that, and so do restored definitions. Each of the owners can change and destroy it. With "+
+			"adopt = true, an update takes the other marks away.", err.Owners)
+}
 
-func claimLines(by engine.Claimed) string { return strings.Join(atMost(by.Lines()), "\n  ") }
+// leftToOthers is for a destroy that has left what others own.
+func (s Subject) leftToOthers(*engine.OwnerError) diag.Diagnostic {
+	return Warning(fmt.Sprintf("Another resource owns the %s", s), isOfOthers+"So the destroy left everything on the "+
+		"broker. It is only out of this state.")
+}
 
 // past is the past participle of a verb.
 func past(verb string) string { return strings.TrimSuffix(verb, "e") + "ed" }
@@ -329,24 +343,6 @@ func (s Subject) LeftStanding(exchange string, users []string) diag.Diagnostics 
 			"it all the same.", exchange, s.Vhost, listed(atMost(users)))}
 }
 
-// TakenOver says that a destroy left what another resource has by now.
-func (s Subject) TakenOver(by engine.Claimed) diag.Diagnostics {
-	if len(by) == 0 {
-		return nil
-	}
-	return diag.Diagnostics{Warning(fmt.Sprintf("Objects of the %s were taken over", s.Kind),
-		"The destroy of the %s left these objects, because another resource of this apply has taken them "+
-			"over:\n\n  %s", s, claimLines(by))}
-}
-
-// DeclaredTwice is for two new resources of a plan that would declare the same objects.
-func (s Subject) DeclaredTwice(otherKind, otherEntry string, common []string) diag.Diagnostic {
-	return Error("Two resources declare the same objects",
-		"Two resources of this configuration, the %s with entry exchange %q and a %s with entry exchange %q, would "+
-			"both declare in vhost %q:\n\n  %s\n\nGive one of the two other names.", s.Kind, s.Desired.Entry, otherKind,
-		otherEntry, s.Vhost, listed(atMost(common)))
-}
-
 // TakesWithIt warns of bindings of others, in words, that go with a destroy.
 func (s Subject) TakesWithIt(inbound []string) diag.Diagnostics {
 	if len(inbound) == 0 {
@@ -384,13 +380,6 @@ func DelaysRemoved(lost []topology.Queue, parks bool) diag.Diagnostics {
 		"The apply deletes the queues of these delays:\n\n  %s\n\nA message with a key for one of them is %s from "+
 			"then on. To move publishers without that, add the new delays first, and remove these when nobody uses "+
 			"them any more.", listed(atMost(names)), fate)}
-}
-
-// Twice warns of two resources of a state that stand for the same.
-func (s Subject) Twice() diag.Diagnostic {
-	return Warning(fmt.Sprintf("Two resources have the same %s", s.Kind),
-		"Another resource of this state has the %s, too. A destroy of one of them deletes it for both. Take one of "+
-			"them out of the state with a removed block that has destroy = false, or with terraform state rm.", s)
 }
 
 // Warnings are the things that no apply repairs, one diagnostic for all of them.
@@ -456,7 +445,11 @@ func (s Subject) NotRecognized(verb string, err error) diag.Diagnostic {
 
 // Outcome has the other words for a change that was made, or broke off.
 func (s Subject) Outcome(before topology.Topology, result engine.Result) diag.Diagnostics {
-	diags := s.TakenOver(result.TakenOver)
+	var diags diag.Diagnostics
+	for _, problem := range result.Problems {
+		diags.Append(explain(problem.Cause, func(error) diag.Diagnostic { return nil },
+			when(s.ownsWithOthers), when(s.leftToOthers))...)
+	}
 	diags.Append(s.Warnings(result.State)...)
 	return append(diags, s.LeftStanding(before.Delivery, result.Users)...)
 }

@@ -254,7 +254,7 @@ func (o *observation) astray(ctx context.Context, digits int) ([]health.Finding,
 			continue
 		}
 		found = append(found, health.Finding{
-			Severity: health.Error, Object: engine.BindingObject(o.subject.Vhost, b).Name,
+			Severity: health.Error, Object: engine.BindingObject(b),
 			Cause: fmt.Sprintf("made for levels = %d, not %d", d.Levels, digits),
 			Effect: fmt.Sprintf("it takes no message of the %s: those for %q are unroutable unless something "+
 				"else is bound for them", o.subject.Kind, d.Address),

@@ -141,8 +141,11 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 		},
 		{
 			name: "adopt", value: false,
-			schema: offByDefault("Whether to take over objects that exist already and match exactly. Otherwise " +
-				"existing objects are an error that names them, before anything is written. Default: `false`."),
+			schema: offByDefault("Whether to take over objects that exist already and match exactly, and what another " +
+				"resource owns. A create or an update puts its own owner's mark on the entry exchange, and then takes " +
+				"the other marks away. From then on, the other resource changes nothing, and its destroy leaves " +
+				"everything. Otherwise existing objects are an error that names them, before anything is written. " +
+				"Default: `false`."),
 		},
 	}, handling[C](handlingDocs{
 		forceDestroy: fmt.Sprintf("Whether %s deletes queues with the messages that wait in them. Has to be "+
@@ -153,6 +156,15 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 			"before a destroy. `timeouts`, if they are given, have to be longer. Default: no waiting, a queue "+
 			"that holds messages is not deleted.", words.removal),
 	}))
+}
+
+// ownerDescription says who may change and destroy it.
+func ownerDescription(kind string) string {
+	return fmt.Sprintf("The entry exchange has an *owner's mark*: a binding to itself with the argument `x-owner`, by "+
+		"which no message goes. Only the resource whose mark that is changes or destroys the %s. The mark is in no "+
+		"attribute. A missing mark is no difference, and the next write sets it. An import takes the mark "+
+		"that is there. So an import into a second state makes a second owner, as does a copy of a state. The "+
+		"destroy of one then deletes the %[1]s for both.", kind)
 }
 
 // rebuildDescription says what a change means that rebuilds.

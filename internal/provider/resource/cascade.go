@@ -27,7 +27,7 @@ var cascades = &kind[delay.Config]{
 		"digit by digit. The message arrives at the delivery exchange when the delay is over.\n\n" +
 		"Every exchange, queue, argument and binding is known in the plan. The state holds the objects that the " +
 		"broker has. So every deviation shows as a difference, and one apply repairs it.\n\n" +
-		rebuildDescription("cascade"),
+		ownerDescription("cascade") + "\n\n" + rebuildDescription("cascade"),
 	attributes: slices.Concat(cascadeAttributes, aroundAttributes(aroundWords{
 		kind: "cascade", delivery: "a topic exchange", removal: "a destroy, a replacement or a rebuild",
 		parking: " With a `preset`, the default is `false`, a policy makes it the alternate exchange, which takes " +
@@ -57,8 +57,10 @@ var cascades = &kind[delay.Config]{
 		return fmt.Sprintf("%s (%s, up to %s)", name, levels, plaintext.Duration(x.config.MaxDelay))
 	},
 	parseID: parseEntryID("tasks.delay-16"), checkIdentity: checkEntryIdentity, find: findTopology[delay.Config],
-	say: sayOfTopology[delay.Config], read: readTopology[delay.Config], complete: keepDeliveryType,
-	look: lookAtTopology[delay.Config], lookAtDestroy: lookAtDestroy[delay.Config],
+	prepare: prepareTopology[delay.Config], say: sayOfTopology[delay.Config],
+	remember: rememberTopology[delay.Config], read: readTopology[delay.Config],
+	complete: keepDeliveryType,
+	look:     lookAtTopology[delay.Config], lookAtDestroy: lookAtDestroy[delay.Config],
 }
 
 // withoutPreset tells whether no preset says what the value is.

@@ -228,9 +228,6 @@ type owner struct {
 	Plain string `json:"plain,omitempty"`
 }
 
-// ownerKey is where the private state keeps it.
-const ownerKey = "owner"
-
 // own are the bindings of a destination that may be there, the one that its state names first.
 func own(
 	ctx context.Context, private privateState, x resolved[delay.Destination], left attr.Value,

@@ -24,7 +24,7 @@ var ladders = &kind[delay.LadderConfig]{
 		"Every exchange, queue, argument and binding is known in the plan. The state holds the objects that the " +
 		"broker has. So every deviation shows as a difference, and one apply repairs it. Delays are added and " +
 		"removed in place.\n\n" +
-		rebuildDescription("ladder"),
+		ownerDescription("ladder") + "\n\n" + rebuildDescription("ladder"),
 	attributes: slices.Concat(ladderAttributes, aroundAttributes(aroundWords{
 		kind: "ladder", delivery: "a topic exchange; with `dead_letter_routing_key`, one that the " +
 			"ladder does not create may have any type",
@@ -48,8 +48,10 @@ var ladders = &kind[delay.LadderConfig]{
 		return fmt.Sprintf("%s (%s)", cmp.Or(x.config.Name, x.Desired.Entry), strings.Join(x.config.Delays, ", "))
 	},
 	parseID: parseEntryID("retry.entry"), checkIdentity: checkEntryIdentity, find: findTopology[delay.LadderConfig],
-	say: sayOfTopology[delay.LadderConfig], read: readTopology[delay.LadderConfig], complete: keepDeliveryType,
-	look: lookAtTopology[delay.LadderConfig], lookAtDestroy: lookAtDestroy[delay.LadderConfig],
+	prepare: prepareTopology[delay.LadderConfig], say: sayOfTopology[delay.LadderConfig],
+	remember: rememberTopology[delay.LadderConfig], read: readTopology[delay.LadderConfig],
+	complete: keepDeliveryType,
+	look:     lookAtTopology[delay.LadderConfig], lookAtDestroy: lookAtDestroy[delay.LadderConfig],
 }
 
 // ladderScale is what the delays of a ladder are written in: the label of one stands before the address.

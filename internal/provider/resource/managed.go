@@ -132,12 +132,6 @@ func (r *managed[C]) Read(ctx context.Context, req resource.ReadRequest, resp *r
 	resp.Diagnostics.Append(resp.State.Set(ctx, state.object())...)
 }
 
-// privateState is what Terraform keeps of a resource beside its state, and shows nobody.
-type privateState interface {
-	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
-	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
-}
-
 // Update brings the broker from any state to the planned one. If it fails, the state holds the objects that exist then.
 func (r *managed[C]) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	prior, diags := valuesOf(ctx, req.State)
@@ -176,6 +170,8 @@ type change[C any] struct {
 	had, gets resolved[C]
 	engine    engine.Change
 	private   privateState
+	// owner is the owner's mark of a cascade or ladder, empty in a destroy if it has none.
+	owner string
 }
 
 // write makes a change. The state is nil if there is none then, or it is as it was.

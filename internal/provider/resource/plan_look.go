@@ -20,36 +20,6 @@ import (
 // broker that does not answer is no error. A busy one has as long as a request has by default.
 const lookTimeout = 10 * time.Second
 
-// planned is how a plan notes it. Not ok is one that is not known yet.
-func (r *managed[C]) planned(v values, isNew bool) (one connection.Planned, ok bool) {
-	if r.Connection == nil || !r.kind.isKnown(v) {
-		return one, false
-	}
-	x, diags := r.kind.of(v)
-	return connection.Planned{Kind: r.kind.name, Vhost: v.text("vhost"), Topology: x.Desired, Scale: x.scale,
-		IsNew: isNew}, !diags.HasError()
-}
-
-// notePrior notes what the state has.
-func (r *managed[C]) notePrior(state values) {
-	if one, ok := r.planned(state, false); ok {
-		r.Connection.Planned.AddPrior(one)
-	}
-}
-
-// notePlan notes the planned objects, and refuses two new resources that would declare the same.
-func (r *managed[C]) notePlan(plan values, isNew bool) diag.Diagnostics {
-	var diags diag.Diagnostics
-	one, ok := r.planned(plan, isNew)
-	if !ok {
-		return diags
-	}
-	if other, common := r.Connection.Planned.Add(one); len(common) > 0 {
-		diags.Append(diagnose.OfEntry(one.Kind, one.Vhost, one.Entry).DeclaredTwice(other.Kind, other.Entry, common))
-	}
-	return diags
-}
-
 // lookForCreate warns of what exists already, and of policies of others that lose exchanges.
 func (r *managed[C]) lookForCreate(ctx context.Context, plan values) diag.Diagnostics {
 	if plan["adopt"].IsUnknown() {
@@ -124,7 +94,7 @@ func (r *managed[C]) look(
 // prior is all that the state has in the vhost.
 func (r *managed[C]) prior(vhost string) topology.Topology {
 	own := topology.New()
-	for _, prior := range r.Connection.Planned.PriorIn(vhost) {
+	for _, prior := range r.Connection.Planned.HeldIn(vhost) {
 		own = own.Union(prior.Topology)
 	}
 	return own

@@ -69,7 +69,7 @@ func checkEntryIdentity(id values) string {
 
 // findTopology looks for a cascade or ladder, whoever declared it.
 func findTopology[C any](
-	ctx context.Context, r *managed[C], id values, _ privateState,
+	ctx context.Context, r *managed[C], id values, private privateState,
 ) (found C, diags diag.Diagnostics) {
 	vhost, entry := id.text("vhost"), id.text("entry_exchange")
 	found, err := r.kind.recognize(ctx, r.Connection.Client.Vhost(vhost), vhost, entry)
@@ -79,15 +79,20 @@ func findTopology[C any](
 			diagnose.WaysToImport(other.Kind, importid.Entry(vhost, other.Entry)))
 	}
 	if err != nil {
-		diags.Append(diagnose.OfEntry(r.kind.name, vhost, entry).Failed("import", err))
+		return found, diag.Diagnostics{diagnose.OfEntry(r.kind.name, vhost, entry).Failed("import", err)}
 	}
-	return found, diags
+	return found, r.importOwner(ctx, private, vhost, entry)
 }
 
 // readTopology reads the objects of a cascade or ladder, and says in what they differ.
 func readTopology[C any](
 	ctx context.Context, r *managed[C], x resolved[C], state values, private privateState,
 ) (there *topology.Topology, diags diag.Diagnostics) {
+	owner, diags := textIn(ctx, private, ownerKey)
+	if diags.HasError() {
+		return nil, diags
+	}
+	x.Desired = x.Desired.WithOwner(owner)
 	s := topologySubject(r, x, state)
 	found, err := r.Connection.Client.Vhost(s.Vhost).ReadExisting(ctx, x.Desired)
 	switch {
@@ -96,11 +101,9 @@ func readTopology[C any](
 	case err != nil || found.IsEmpty():
 		return nil, s.Gone(err)
 	}
+	diags.Append(s.Owners(x.Desired, found.Topology)...)
 	diags.Append(s.Drift(found)...)
 	diags.Append(s.Warnings(found)...)
-	if r.Connection.Planned.Refresh(s.Vhost, x.Desired.Entry) {
-		diags.Append(s.Twice())
-	}
 	counts, err := json.Marshal(diagnose.CountWaiting(x.Desired, found))
 	if err != nil {
 		return nil, append(diags, diagnose.Error("Could not keep the counts of messages", "%s", err))

@@ -19,18 +19,17 @@ import (
 func lookAtDestroy[C any](ctx context.Context, r *managed[C], p planning) {
 	p.resp.Diagnostics.Append(warnInFlight(ctx, r, p, "destroyed", nil)...)
 	p.resp.Diagnostics.Append(r.lookForInbound(ctx, p.state)...)
-	r.notePrior(p.state)
+	p.resp.Diagnostics.Append(r.note(ctx, p)...)
 }
 
 // lookAtTopology says when a change of a cascade or ladder replaces or rebuilds what there is, or removes queues. It
 // asks the broker for warnings and refusals only, see plan_look.go.
 func lookAtTopology[C any](ctx context.Context, r *managed[C], p planning) {
 	diags := &p.resp.Diagnostics
+	diags.Append(r.note(ctx, p)...)
 	if p.state == nil {
-		diags.Append(r.notePlan(p.plan, true)...)
-		counted, _ := p.req.Private.GetKey(ctx, inFlightKey)
 		switch {
-		case counted != nil:
+		case p.isSecondHalf(ctx):
 			diags.Append(r.lookForReplacement(ctx, p.plan)...)
 		case diags.HasError():
 			diags.Append(r.lookForDisplaced(ctx, p.plan)...)
@@ -41,11 +40,9 @@ func lookAtTopology[C any](ctx context.Context, r *managed[C], p planning) {
 	}
 	altered, more := r.kind.alteredBy(p.state, p.plan)
 	diags.Append(diagnose.OfState(more)...) // the plan has been expanded before
-	r.notePrior(p.state)
 	if len(altered) > 0 && !samePlace(p.state, p.plan) {
 		p.resp.RequiresReplace = append(p.resp.RequiresReplace, altered...)
 	} else {
-		diags.Append(r.notePlan(p.plan, false)...)
 		diags.Append(r.lookForUpdate(ctx, p.state, p.plan, p.resp.Plan.Raw.Equal(p.req.State.Raw))...)
 	}
 	if len(altered) > 0 {

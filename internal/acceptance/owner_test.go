@@ -1,0 +1,232 @@
+package acceptance
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// ownedKinds are what has an owner's mark, each with a change in place and the key of a message for "there".
+var ownedKinds = map[string]struct {
+	typeName           string
+	given              harness.Attributes
+	change             harness.Attributes
+	entry, key, parked string
+}{
+	"cascade": {harness.CascadeType, harness.Attributes{"name": "t", "levels": 2, "resolution": "1ms"},
+		harness.Attributes{"lookahead": 1}, "t.delay-01", "0.1.there", "t.unroutable"},
+	"ladder": {harness.LadderType, harness.Attributes{"name": "t", "delays": harness.TextSet("1ms", "2ms")},
+		harness.Attributes{"force_destroy": true}, "t.entry", "1ms.there", "t.unroutable"},
+	"preset": {harness.CascadeType, harness.Attributes{"preset": "celery"},
+		harness.Attributes{"force_destroy": true}, "celery_delayed_27", strings.Repeat("0.", 28) + "there", ""},
+}
+
+// An owner's mark is on the entry, and nowhere else to be seen. If it is missing, that is no drift.
+func TestOwnersMark(t *testing.T) {
+	t.Parallel()
+	for name, is := range ownedKinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := harness.NewVhost(t)
+			p := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
+			given := is.given.With(harness.Attributes{"vhost": v.Name})
+			p.MustApply(given)
+			p.MustBeSettled(given)
+			owners := v.Objects().Owners
+			marks := owners.Sorted()
+			if len(marks) != 1 || marks[0].Source != is.entry || marks[0].Owner() == "" {
+				t.Fatalf("the owner's marks are %v", marks)
+			}
+			if text := p.State.String(); strings.Contains(text, "x-owner") || strings.Contains(text, marks[0].Owner()) {
+				t.Errorf("the state shows the mark: %s", text)
+			}
+			v.Do(plan.Unbind{Binding: marks[0]})
+			if text := harness.WarningText(p.Refresh(t.Context())); text != "" {
+				t.Errorf("a mark that is missing is drift: %s", text)
+			}
+			p.MustBeSettled(given)
+			p.MustApply(given.With(is.change))
+			if again := v.Objects().Owners; !maps.Equal(again, owners) {
+				t.Errorf("the next write leaves the marks %v, not %v", again, marks)
+			}
+			p.MustApply(nil)
+			v.MustHold(topology.New())
+		})
+	}
+}
+
+// No message goes the way of an owner's mark, or another way because of it. Of a message without a binding, RabbitMQ
+// asks the alternate exchange only if nothing matches, and a mark would.
+func TestOwnersMarkRoutesNothing(t *testing.T) {
+	t.Parallel()
+	for name, is := range ownedKinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := harness.NewVhost(t)
+			p := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
+			p.MustApply(is.given.With(harness.Attributes{"vhost": v.Name}))
+			arrivals := v.Collect(fmt.Sprint(harness.PlainMap(t, p.State)["delivery_exchange"]), "#.there")
+			for range 20 {
+				v.Publish(is.entry, is.key, "once")
+			}
+			v.Arrived(arrivals, 20)
+			if is.parked != "" {
+				fromEntry := func(b topology.Binding) bool { return b.Source == is.entry }
+				for _, b := range v.Objects().Bindings.Where(fromEntry) {
+					v.Do(plan.Unbind{Binding: b})
+				}
+				v.Publish(is.entry, is.key, "parked")
+				v.Eventually("the message is parked", func() bool { return v.Depth(is.parked) == 1 })
+			}
+			if all := v.Arrived(arrivals, 20); len(all) != 20 {
+				t.Errorf("%d messages have arrived", len(all))
+			}
+		})
+	}
+}
+
+// Another state takes over. From then on, the first one does nothing but say so.
+func TestOtherOwner(t *testing.T) {
+	t.Parallel()
+	for name, is := range ownedKinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := harness.NewVhost(t)
+			first := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
+			second := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
+			given := is.given.With(harness.Attributes{"vhost": v.Name})
+			adopting := given.With(harness.Attributes{"adopt": true})
+			first.MustApply(given)
+			before := v.Objects()
+			second.MustApply(adopting)
+			second.MustBeSettled(adopting)
+			v.MustHold(before)
+			owners := v.Objects().Owners
+			if len(owners) != 1 || maps.Equal(owners, before.Owners) {
+				t.Fatalf("after the takeover, the marks are %v", owners)
+			}
+
+			const says = "Another resource owns the "
+			harness.MustSay(t, "the refresh", harness.WarningText(first.Refresh(t.Context())), says, is.entry, v.Name)
+			first.MustBeSettled(given)
+			harness.MustSay(t, "the update", harness.ErrorText(first.Apply(t.Context(),
+				first.Plan(t.Context(), given.With(is.change)))), says, "adopt = true", "state rm")
+			diagnostics := first.Apply(t.Context(), first.Plan(t.Context(), nil))
+			harness.NoErrors(t, diagnostics)
+			harness.MustSay(t, "the destroy", harness.WarningText(diagnostics), says, "left everything")
+			v.MustHold(before)
+			second.MustBeSettled(adopting)
+
+			// The first one takes it back, and it is the second one's turn to leave it.
+			first.MustApply(adopting)
+			second.MustApply(nil)
+			v.MustHold(before)
+			first.MustBeSettled(adopting)
+			first.MustApply(nil)
+			v.MustHold(topology.New())
+		})
+	}
+}
+
+// A state file that is copied, and an import, have the same mark. Both own it.
+func TestSameOwnerTwice(t *testing.T) {
+	t.Parallel()
+	for name, is := range ownedKinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := harness.NewVhost(t)
+			first := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
+			given := is.given.With(harness.Attributes{"vhost": v.Name})
+			first.MustApply(given)
+			imported := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
+			copied := first.With(v.Broker, nil)
+			diagnostics := imported.ImportState(t.Context(), harness.ImportID(v.Name, is.entry))
+			harness.NoErrors(t, diagnostics)
+			if text := harness.WarningText(diagnostics); strings.Contains(text, "owner") {
+				t.Errorf("the import warns: %s", text)
+			}
+			for _, p := range []*harness.Protocol{first, copied, imported} {
+				p.MustApply(given.With(is.change))
+				p.MustApply(given)
+				if text := harness.WarningText(p.Refresh(t.Context())); text != "" {
+					t.Errorf("the refresh warns: %s", text)
+				}
+			}
+			imported.MustApply(nil)
+			v.MustHold(topology.New())
+		})
+	}
+}
+
+// A cascade that was imported without a mark gets one by the next write. Another state then has nothing that it owns.
+func TestImportWithoutMark(t *testing.T) {
+	t.Parallel()
+	is := ownedKinds["cascade"]
+	v := harness.NewVhost(t)
+	first := harness.NewProtocol(t, v.Broker, nil)
+	given := is.given.With(harness.Attributes{"vhost": v.Name})
+	first.MustApply(given)
+	v.Do(plan.Unbind{Binding: v.Objects().Owners.Sorted()[0]})
+	a, b := harness.NewProtocol(t, v.Broker, nil), harness.NewProtocol(t, v.Broker, nil)
+	for _, p := range []*harness.Protocol{a, b} {
+		harness.NoErrors(t, p.ImportState(t.Context(), harness.ImportID(v.Name, is.entry)))
+		p.MustBeSettled(given)
+	}
+	if marks := v.Objects().Owners; len(marks) > 0 {
+		t.Errorf("imports set the marks %v", marks)
+	}
+	a.MustApply(given.With(is.change))
+	if marks := v.Objects().Owners; len(marks) != 1 {
+		t.Errorf("after a change, the marks are %v", marks)
+	}
+	const says = "Another resource owns the "
+	harness.MustSay(t, "the refresh", harness.WarningText(b.Refresh(t.Context())), says)
+	harness.NoErrors(t, b.Apply(t.Context(), b.Plan(t.Context(), nil)))
+	a.MustBeSettled(given.With(is.change))
+	a.MustApply(nil)
+	v.MustHold(topology.New())
+}
+
+// Restored definitions bring an old mark back: its own one among several is enough.
+func TestSeveralOwners(t *testing.T) {
+	t.Parallel()
+	is := ownedKinds["cascade"]
+	v := harness.NewVhost(t)
+	p := harness.NewProtocol(t, v.Broker, nil)
+	given := is.given.With(harness.Attributes{"vhost": v.Name})
+	p.MustApply(given)
+	there := v.Objects()
+	other := topology.Topology{Entry: is.entry, Exchanges: there.Exchanges}.WithOwner("somebody").Owners.Sorted()[0]
+	restore := func() { v.Do(plan.Bind{Binding: other}) }
+	restore()
+	const says = "Several resources own the cascade"
+	harness.MustSay(t, "the refresh", harness.WarningText(p.Refresh(t.Context())), says, "2 owner's marks")
+	p.MustBeSettled(given)
+	diagnostics := p.Apply(t.Context(), p.Plan(t.Context(), given.With(is.change)))
+	harness.NoErrors(t, diagnostics)
+	harness.MustSay(t, "the update", harness.WarningText(diagnostics), says)
+	if marks := v.Objects().Owners; len(marks) != 2 {
+		t.Errorf("after an update, the marks are %v", marks)
+	}
+	p.MustApply(given.With(harness.Attributes{"adopt": true}))
+	if marks := v.Objects().Owners; !slices.Equal(marks.Sorted(), there.Owners.Sorted()) {
+		t.Errorf("after an update with adopt, the marks are %v", marks)
+	}
+
+	restore()
+	p.MustApply(given.With(harness.Attributes{"queue_type": "classic"}))
+	if marks := v.Objects().Owners; !marks.Has(there.Owners.Sorted()[0]) {
+		t.Errorf("after a rebuild, the marks are %v", marks)
+	}
+	restore()
+	diagnostics = p.Apply(t.Context(), p.Plan(t.Context(), nil))
+	harness.NoErrors(t, diagnostics)
+	harness.MustSay(t, "the destroy", harness.WarningText(diagnostics), says)
+	v.MustHold(topology.New())
+}

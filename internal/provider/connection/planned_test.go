@@ -1,0 +1,104 @@
+package connection
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// named is a ladder with queues of these names, and the delivery exchange that all have.
+func named(entry string, queues ...string) *Planned {
+	one := &Planned{Kind: "ladder", Vhost: "/", Topology: topology.New()}
+	one.Entry, one.Delivery = entry, "events"
+	for _, name := range []string{entry, "events"} {
+		one.Exchanges[name] = topology.Exchange{Name: name}
+	}
+	for _, name := range queues {
+		one.Queues[name] = topology.Queue{Name: name}
+	}
+	return one
+}
+
+func elsewhere(one *Planned) *Planned {
+	one.Vhost = "other"
+	return one
+}
+
+// Two addresses, in both orders: what they have in common is a conflict, and who lets go of it is known.
+func TestConflicts(t *testing.T) {
+	const x, y = `exchange "x"`, `exchange "y"`
+	for name, test := range map[string]struct {
+		one, other Address
+		declared   []string // twice
+		lost       []string // let go by one or the other
+	}{
+		"nothing in common": {Address{Declares: named("x")}, Address{Declares: named("y")}, nil, nil},
+		"two new ones":      {Address{Declares: named("x")}, Address{Declares: named("x")}, []string{x}, nil},
+		"of two vhosts":     {Address{Declares: named("x")}, Address{Declares: elsewhere(named("x"))}, nil, nil},
+		"two that stay": {Address{Holds: named("x"), Declares: named("x")}, Address{Holds: named("x"),
+			Declares: named("x")}, []string{x}, nil},
+		"two that go": {Address{Holds: named("x"), Goes: true}, Address{Holds: named("x"), Goes: true}, nil, nil},
+		"a new address": {Address{Holds: named("x"), Goes: true}, Address{Declares: named("x")}, nil,
+			[]string{x}},
+		"one goes, and another one stays": {Address{Holds: named("x"), Goes: true}, Address{Holds: named("x"),
+			Declares: named("x")}, nil, []string{x}},
+		"a list that gets shorter": {Address{Holds: named("x"), Declares: named("y")}, Address{Holds: named("y"),
+			Goes: true}, nil, []string{y}},
+		"a swap": {Address{Holds: named("x"), Declares: named("y")}, Address{Holds: named("y"),
+			Declares: named("x")}, nil, []string{x, y}},
+		"a change that leaves a queue": {Address{Holds: named("x", "q"), Declares: named("x")},
+			Address{Declares: named("y", "q")}, nil, []string{`queue "q"`}},
+		"a change that keeps a queue": {Address{Holds: named("x", "q"), Declares: named("z", "q")},
+			Address{Declares: named("y", "q")}, []string{`queue "q"`}, nil},
+		"new names that are not known": {Address{Holds: named("x")}, Address{Declares: named("x")}, []string{x}, nil},
+		"a create that is not known":   {Address{}, Address{Declares: named("x")}, nil, nil},
+	} {
+		for _, order := range [][]Address{{test.one, test.other}, {test.other, test.one}} {
+			var ledger Plans
+			var declared, lost []string
+			for _, a := range order {
+				for _, c := range ledger.Note(a) {
+					if c.LetsGo {
+						lost = append(lost, c.Objects...)
+					} else {
+						declared = append(declared, c.Objects...)
+					}
+				}
+			}
+			if slices.Sort(lost); !slices.Equal(declared, test.declared) || !slices.Equal(lost, test.lost) {
+				t.Errorf("%s: declared twice are %q, and lost %q", name, declared, lost)
+			}
+		}
+	}
+}
+
+// Terraform plans the two halves of a replacement one after the other, with other addresses between them. It is one
+// address, which has no conflict with itself, and each other conflict is said once.
+func TestReplacementIsOneAddress(t *testing.T) {
+	for name, between := range map[string]Address{"nothing": {}, "another": {Declares: named("x")}} {
+		var ledger Plans
+		found := 0
+		for _, a := range []Address{
+			{ID: "1", Holds: named("x"), Declares: named("x", "q")}, between, {ID: "1", Declares: named("x", "q")},
+		} {
+			found += len(ledger.Note(a))
+		}
+		want := 0
+		if between.Declares != nil {
+			want = 1
+		}
+		if found != want {
+			t.Errorf("%s: there are %d conflicts", name, found)
+		}
+		if held, planned := ledger.HeldIn("/"), ledger.In("/"); len(held) != 1 || len(planned) != 1+want {
+			t.Errorf("%s: held are %v, planned %v", name, held, planned)
+		}
+	}
+	var ledger Plans // names that only the second half knows
+	found := ledger.Note(Address{Declares: named("y")})
+	found = append(found, ledger.Note(Address{ID: "1", Holds: named("x")})...)
+	if found = append(found, ledger.Note(Address{ID: "1", Declares: named("y")})...); len(found) != 1 {
+		t.Errorf("there are these conflicts: %v", found)
+	}
+}

@@ -1,0 +1,82 @@
+package resource
+
+import (
+	"context"
+	"crypto/rand"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// planKey is where the private data of a plan keeps which address it is for. Terraform hands them from the first half
+// of a replacement to the second one.
+const planKey = "plan"
+
+// note enters the address of a cascade or ladder into the ledger of the plan. It says which others there have, or want
+// to have, the same objects.
+func (r *managed[C]) note(ctx context.Context, p planning) (diags diag.Diagnostics) {
+	if r.Connection == nil {
+		return nil
+	}
+	a := connection.Address{Goes: p.plan == nil}
+	switch {
+	case p.state == nil:
+		a.ID, diags = textIn(ctx, p.req.Private, planKey)
+	case p.plan != nil:
+		a.ID = rand.Text()
+		diags = keepText(ctx, p.resp.Private, planKey, a.ID)
+	}
+	owner, more := textIn(ctx, p.req.Private, ownerKey)
+	diags.Append(more...)
+	if a.Holds = r.planned(p.state); a.Holds != nil {
+		a.Holds.Topology = a.Holds.WithOwner(owner)
+	}
+	a.Declares = r.planned(p.plan)
+	for _, c := range r.Connection.Planned.Note(a) {
+		s := diagnose.OfEntry(c.One.Kind, c.One.Vhost, c.One.Entry)
+		other := diagnose.OfEntry(c.Other.Kind, c.Other.Vhost, c.Other.Entry)
+		switch {
+		case !c.LetsGo:
+			diags.Append(s.DeclaredTwice(other, c.Objects))
+		case r.isOfOthers(ctx, c.One):
+			diags.Append(s.LeavesToOthers(other, c.Objects))
+		default:
+			diags.Append(s.LetsGo(other, c.Objects))
+		}
+	}
+	return diags
+}
+
+// isSecondHalf tells whether a plan without a state is that of a replacement.
+func (p planning) isSecondHalf(ctx context.Context) bool {
+	id, _ := textIn(ctx, p.req.Private, planKey)
+	return id != ""
+}
+
+// planned is how a plan notes it, nil if it is not known.
+func (r *managed[C]) planned(v values) *connection.Planned {
+	if v == nil || !r.kind.isKnown(v) {
+		return nil
+	}
+	x, diags := r.kind.of(v)
+	if diags.HasError() {
+		return nil
+	}
+	return &connection.Planned{Kind: r.kind.name, Vhost: v.text("vhost"), Topology: x.Desired, Scale: x.scale}
+}
+
+// isOfOthers tells whether others own it on the broker, so that a destroy leaves it. A broker that does not answer
+// does not say so.
+func (r *managed[C]) isOfOthers(ctx context.Context, one connection.Planned) bool {
+	if !r.Connection.IsKnown() {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), lookTimeout)
+	defer cancel()
+	marks, err := r.Connection.Client.Vhost(one.Vhost).Owners(ctx, one.Entry)
+	return err == nil && one.IsOfOthers(topology.Topology{Owners: topology.NewBindings(marks...)})
+}

@@ -1,0 +1,70 @@
+package resource
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// ownerKey is where the private state keeps the owner's mark of a cascade or ladder, and those of a destination.
+const ownerKey = "owner"
+
+// privateState is what Terraform keeps of a resource beside its state, and shows nobody.
+type privateState interface {
+	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
+	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
+}
+
+// textIn is a text that the private state has, empty if there is none.
+func textIn(ctx context.Context, state privateState, key string) (text string, diags diag.Diagnostics) {
+	value, diags := state.GetKey(ctx, key)
+	if len(value) > 0 && json.Unmarshal(value, &text) != nil {
+		diags.Append(diagnose.Error("Unreadable private state", "The value of %q is no text.", key))
+	}
+	return text, diags
+}
+
+// keepText notes a text.
+func keepText(ctx context.Context, in privateState, key, text string) diag.Diagnostics {
+	value, err := json.Marshal(text)
+	if err != nil {
+		return diag.Diagnostics{diagnose.Error("Could not write the private state", "%s", err)}
+	}
+	return in.SetKey(ctx, key, value)
+}
+
+// prepareTopology has both sides of a change of a cascade or ladder belong to the resource. A create makes a mark, as
+// does an update of what has none.
+func prepareTopology[C any](ctx context.Context, c *change[C]) (diags diag.Diagnostics) {
+	if c.before != nil {
+		c.owner, diags = textIn(ctx, c.private, ownerKey)
+	}
+	if c.owner == "" && c.after != nil {
+		c.owner = rand.Text()
+	}
+	c.engine.Before, c.engine.After = c.engine.Before.WithOwner(c.owner), c.engine.After.WithOwner(c.owner)
+	return diags
+}
+
+// rememberTopology notes the owner's mark of a cascade or ladder that there is, or may be, after a change.
+func rememberTopology[C any](ctx context.Context, c *change[C], _ topology.Topology) diag.Diagnostics {
+	diags := keepText(ctx, c.private, ownerKey, c.owner)
+	return append(diags, c.private.SetKey(ctx, planKey, nil)...) // it was for the plan alone
+}
+
+// importOwner reads the owner's mark of a cascade or ladder that is being imported.
+func (r *managed[C]) importOwner(ctx context.Context, in privateState, vhost, entry string) (diags diag.Diagnostics) {
+	marks, err := r.Connection.Client.Vhost(vhost).Owners(ctx, entry)
+	if err != nil {
+		diags.Append(diagnose.OfEntry(r.kind.name, vhost, entry).Failed("import", err))
+	}
+	if len(marks) == 0 {
+		return diags
+	}
+	return keepText(ctx, in, ownerKey, marks[0].Owner())
+}
