@@ -92,6 +92,18 @@ func NewRewriter(
 	return &front
 }
 
+// WithoutAMQP is a broker whose AMQP a client does not find: none is given, and that of the host is another cluster's.
+func WithoutAMQP(t testing.TB, b *brokertest.Broker) *brokertest.Broker {
+	t.Helper()
+	front := NewRewriter(t, b, func(path string, object map[string]any) {
+		if strings.HasSuffix(path, "/api/cluster-name") {
+			object["name"] = "another"
+		}
+	})
+	front.AMQPURI = ""
+	return front
+}
+
 // ForwardProxy is an HTTP proxy that asks for a user and a password: for plain requests, and with
 // CONNECT for those with TLS.
 type ForwardProxy struct {
