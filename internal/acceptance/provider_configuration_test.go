@@ -90,9 +90,9 @@ func TestProviderConfiguration(t *testing.T) {
 			harness.Attributes{"amqp_uri": "http://u:secret@rabbitmq.example.com"}),
 			map[string]string{"amqp_uri": "AMQP URI"}},
 		"a line break behind the password": {map[string]string{"RABBITMQ_PASSWORD": "secret\n"},
-			harness.Attributes{"username": "u"}, map[string]string{"password": "begins or ends with white space, such as " +
-				"the line break at the end of a file. Take it away. The value is that of the environment variable " +
-				"RABBITMQ_PASSWORD."}},
+			harness.Attributes{"username": "u"}, map[string]string{"password": "begins or ends with white space, " +
+				"such as the line break at the end of a file. Take it away. The value is that of the environment " +
+				"variable RABBITMQ_PASSWORD."}},
 		"a space before the endpoint": {nil, elsewhere.With(harness.Attributes{"endpoint": " http://127.0.0.1:15672"}),
 			map[string]string{"endpoint": "white space"}},
 		"a tab behind the user name": {nil, elsewhere.With(harness.Attributes{"username": "u\t"}),

@@ -89,9 +89,10 @@ func TestSecrets(t *testing.T) {
 			change: func(_ testing.TB, variables map[string]string) {
 				variables["username"] = "nobody"
 			}},
-		"wrong AMQP password": {endpoint: through(b), keeps: true, change: func(_ testing.TB, variables map[string]string) {
-			variables["amqp_uri"] = strings.Replace(variables["amqp_uri"], "amqp://", "amqp://not-", 1)
-		}},
+		"wrong AMQP password": {endpoint: through(b), keeps: true,
+			change: func(_ testing.TB, variables map[string]string) {
+				variables["amqp_uri"] = strings.Replace(variables["amqp_uri"], "amqp://", "amqp://not-", 1)
+			}},
 		"AMQP URI that is none": {endpoint: through(b), want: "is not an AMQP URI",
 			change: func(_ testing.TB, variables map[string]string) {
 				variables["amqp_uri"] = "http://user:" + secretAMQPPassword + "@host"

@@ -38,10 +38,11 @@ func TestStepString(t *testing.T) {
 // Who proves queues empty, and who closes the way into them for a wait, takes more of the broker and of credentials.
 func TestProves(t *testing.T) {
 	before := plantest.Expand(t, delay.Config{Name: "t", Levels: 2, CreateDeliveryExchange: true})
-	after := plantest.Expand(t, delay.Config{Name: "t", Levels: 2, CreateDeliveryExchange: true, QueueType: delay.Classic})
+	after := plantest.Expand(t, delay.Config{Name: "t", Levels: 2, CreateDeliveryExchange: true,
+		QueueType: delay.Classic})
 	queue := before.Clone()
 	delete(queue.Queues, "t.delay-00")
-	drain := plan.Guard{Drain: time.Minute}
+	drain, force := plan.Guard{Drain: time.Minute}, plan.Guard{Drain: time.Minute, Force: true}
 	verify := plan.VerifyEmpty{Queues: []topology.Queue{{Name: "q"}}, Wait: time.Minute}
 	for name, test := range map[string]struct {
 		plan          plan.Plan
@@ -53,7 +54,7 @@ func TestProves(t *testing.T) {
 		"recreate a queue":      {plan.Repair(after, before), true, false},
 		"destroy":               {plan.Teardown(before, before, plan.Guard{}), true, false},
 		"destroy, drain":        {plan.Teardown(before, before, drain), true, true},
-		"destroy, force":        {plan.Teardown(before, before, plan.Guard{Force: true, Drain: time.Minute}), false, false},
+		"destroy, force":        {plan.Teardown(before, before, force), false, false},
 		"destroy what is gone":  {plan.Teardown(before, topology.New(), drain), false, false},
 		"rebuild":               {plan.Rebuild(before, after, before, plan.Guard{}), true, false},
 		"rebuild, drain":        {plan.Rebuild(before, after, before, drain), true, true},

@@ -249,8 +249,8 @@ func (c *Client) notConnected(ctx context.Context, op string, err error) *Error 
 	case errors.Is(err, amqp.ErrCredentials) && c.amqpURI != nil && c.amqpURI.User != nil:
 		return &Error{Unauthorized, op, reason,
 			"the AMQP URI (amqp_uri or RABBITMQ_AMQP_URI) has a user and a password of its own. " +
-				"Correct them there. Or leave them out: then AMQP takes username and password, too. In a URI, a space " +
-				"is %20, and not +"}
+				"Correct them there. Or leave them out: then AMQP takes username and password, too. In a URI, a " +
+				"space is %20, and not +"}
 	case errors.Is(err, amqp.ErrCredentials):
 		return &Error{Unauthorized, op, reason, "the management API accepts this user and password. Check that AMQP " +
 			"does, too, for this user and from this host. amqp_uri or RABBITMQ_AMQP_URI can have others"}

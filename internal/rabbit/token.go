@@ -44,14 +44,14 @@ func expiry(password string) (ends time.Time, is bool) {
 			return time.Time{}, false
 		}
 	}
-	var claims struct {
-		Exp *float64 `json:"exp"`
-	}
-	if json.Unmarshal(decoded[1], &claims) != nil || claims.Exp == nil || *claims.Exp < 0 || *claims.Exp > latestExpiry {
+	claims := struct {
+		Exp float64 `json:"exp"`
+	}{never}
+	if json.Unmarshal(decoded[1], &claims) != nil || claims.Exp < 0 || claims.Exp >= never {
 		return time.Time{}, false
 	}
-	return time.Unix(int64(*claims.Exp), 0), true
+	return time.Unix(int64(claims.Exp), 0), true
 }
 
-// latestExpiry is the end of the year 9999. A time that is later is as good as none.
-const latestExpiry = 253_402_300_799
+// never is the end of the year 9999, in seconds. A token that has no end, or a later one, counts as a password.
+const never = 253_402_300_800

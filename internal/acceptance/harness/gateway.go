@@ -95,13 +95,16 @@ func NewRewriter(
 // WithoutAMQP is a broker whose AMQP a client does not find: none is given, and that of the host is another cluster's.
 func WithoutAMQP(t testing.TB, b *brokertest.Broker) *brokertest.Broker {
 	t.Helper()
-	front := NewRewriter(t, b, func(path string, object map[string]any) {
-		if strings.HasSuffix(path, "/api/cluster-name") {
-			object["name"] = "another"
-		}
-	})
+	front := *b
 	front.AMQPURI = ""
-	return front
+	front.Endpoint = NewGateway(t, b, nil, func(w http.ResponseWriter, r *http.Request) bool {
+		isName := strings.HasSuffix(r.URL.Path, "/api/cluster-name")
+		if isName {
+			_, _ = io.WriteString(w, `{"name":"another"}`)
+		}
+		return isName
+	}).URL
+	return &front
 }
 
 // ForwardProxy is an HTTP proxy that asks for a user and a password: for plain requests, and with

@@ -159,8 +159,8 @@ func WithWayOut(diags diag.Diagnostics) diag.Diagnostics {
 	for i, d := range diags {
 		isAway := d.Summary() == rabbit.Unreachable.Summary() || d.Summary() == rabbit.Timeout.Summary()
 		if isAway && d.Severity() == diag.SeverityError {
-			diags[i] = withMore(d, "If the broker is gone for good, take the resource out of the state. A removed block "+
-				"with destroy = false does that, or terraform state rm.")
+			diags[i] = withMore(d, "If the broker is gone for good, take the resource out of the state. A removed "+
+				"block with destroy = false does that, or terraform state rm.")
 		}
 	}
 	return diags
