@@ -31,7 +31,7 @@ func derived(t *testing.T, port, cluster string) func(*rabbit.Config) {
 		gatewayTo(t, &brokertest.Broker{Endpoint: config.Endpoint}, func(w http.ResponseWriter, r *http.Request,
 			forward http.Handler) {
 			switch {
-			case strings.HasSuffix(r.URL.Path, "/api/cluster-name") && cluster != "":
+			case strings.Contains(r.URL.Path, "/api/cluster-name") && cluster != "":
 				answer(w, http.StatusOK, fmt.Sprintf(`{"name":%q}`, cluster))
 			case strings.HasSuffix(r.URL.Path, "/api/overview"):
 				said := httptest.NewRecorder()

@@ -98,13 +98,29 @@ func WithoutAMQP(t testing.TB, b *brokertest.Broker) *brokertest.Broker {
 	front := *b
 	front.AMQPURI = ""
 	front.Endpoint = NewGateway(t, b, nil, func(w http.ResponseWriter, r *http.Request) bool {
-		isName := strings.HasSuffix(r.URL.Path, "/api/cluster-name")
+		isName := strings.Contains(r.URL.Path, "/api/cluster-name")
 		if isName {
 			_, _ = io.WriteString(w, `{"name":"another"}`)
 		}
 		return isName
 	}).URL
 	return &front
+}
+
+// WithDerivedAMQP is a broker whose AMQP a client finds by itself: the management API names the port.
+func WithDerivedAMQP(t testing.TB, b *brokertest.Broker) *brokertest.Broker {
+	t.Helper()
+	uri, err := url.Parse(b.AMQPURI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := NewRewriter(t, b, func(path string, object map[string]any) {
+		if strings.HasSuffix(path, "/api/overview") {
+			object["listeners"] = []any{map[string]any{"protocol": "amqp", "port": json.Number(uri.Port())}}
+		}
+	})
+	front.AMQPURI = ""
+	return front
 }
 
 // ForwardProxy is an HTTP proxy that asks for a user and a password: for plain requests, and with
