@@ -28,11 +28,11 @@ import (
 // retried is a change that would delete the queue, which delays messages.
 type retried struct {
 	resource string // a cascade, if nothing is said
-	provider harness.Attributes
 	given    harness.Attributes
 	change   harness.Attributes // of the attributes given; nil destroys all
 	queue    string
 	operator bool // the policy is one of operators
+	overHTTP bool // without AMQP
 }
 
 const retriedMessages = 3
@@ -50,7 +50,7 @@ func TestDelayedByTheQueue(t *testing.T) {
 		"destroy":                  {given: retriedTasks, queue: "t.delay-00"},
 		"destroy, operator policy": {given: retriedTasks, queue: "t.delay-00", operator: true},
 		"destroy, without AMQP": {given: retriedTasks, queue: "t.delay-00",
-			provider: harness.Attributes{"amqp_uri": "amqp://127.0.0.1:1"}},
+			overHTTP: true},
 		"destroy, drain_timeout": {given: retriedTasks.With(harness.Attributes{"drain_timeout": "2s"}),
 			queue: "t.delay-00"},
 		"destroy, without parking": {given: retriedTasks.With(harness.Attributes{"park_unroutable": false}),
@@ -78,7 +78,7 @@ func (is retried) stays(t *testing.T) {
 	plan := p.Plan(t.Context(), changedBy(given, is.change))
 	putBack(v, is.queue)
 	text := harness.ErrorText(p.Apply(t.Context(), plan))
-	if is.provider == nil { // without AMQP, it may be the count without further figures
+	if !is.overHTTP { // where it may be the count without further figures
 		mustSayDelayed(v, text)
 	}
 	if !strings.Contains(text, fmt.Sprintf("%q: %d", is.queue, retriedMessages)) {
@@ -120,7 +120,11 @@ func (is retried) built(v *harness.Vhost) (p *harness.Protocol, given harness.At
 	if is.resource != "" {
 		resource = is.resource
 	}
-	p = harness.NewProtocolOf(v.T, resource, v.Broker, is.provider)
+	broker := v.Broker
+	if is.overHTTP {
+		broker = harness.WithoutAMQP(v.T, broker)
+	}
+	p = harness.NewProtocolOf(v.T, resource, broker, nil)
 	given = is.given.With(harness.Attributes{"vhost": v.Name})
 	p.MustApply(given)
 	return p, given

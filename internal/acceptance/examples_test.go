@@ -53,6 +53,7 @@ func TestAccExamples(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	t.Setenv("TF_VAR_rabbitmq_password", "secret")
+	t.Setenv("TF_VAR_rabbitmq_token", "secret")
 	v.DeclareQueue("billing", nil)
 	for _, address := range slices.Sorted(maps.Keys(exampleImports)) { // the cascade before its destination
 		harness.NewProtocolOf(t, resourceType(address), b, nil).MustApply(exampleImports[address])

@@ -135,7 +135,8 @@ func TestQueueLimit(t *testing.T) {
 	v.MustHold(topology.New())
 }
 
-// A destroy that may open no connection or channel goes by the counts of the management API.
+// A destroy that may open no connection or channel goes by the counts of the management API. It is refused where the
+// address for AMQP is given.
 func TestDestroyAtALimit(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]func(v *harness.Vhost, user string){
@@ -156,6 +157,11 @@ func TestDestroyAtALimit(t *testing.T) {
 			p := harness.NewProtocol(t, &b, nil)
 			p.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "levels": 3})
 			limit(v, b.Username)
+			before := v.Objects()
+			mustFail(t, "destroy", []string{"RabbitMQ: limit reached", "The address is given, by amqp_uri or RABBITMQ_AMQP_URI"},
+				func() []*tfprotov6.Diagnostic { return p.Apply(t.Context(), p.Plan(t.Context(), nil)) })
+			v.MustHold(before)
+			p = p.With(harness.WithDerivedAMQP(t, &b), nil)
 			if text := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), nil))); text != "" {
 				t.Errorf("got %s", text)
 			}

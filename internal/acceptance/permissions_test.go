@@ -78,9 +78,9 @@ func liveWithLeastPrivilege(t *testing.T, example permissionExample) {
 	harness.NoErrors(t, imported.ImportState(t.Context(), harness.ImportID(vhost, example.name("exchange_name", 3))))
 
 	u.Publish(vhost, example.name("exchange_name", 3), "1.1.1.1.destination")
-	for way, uri := range map[string]string{"over AMQP": u.Broker().AMQPURI,
-		"without AMQP": "amqp://127.0.0.1:1"} {
-		p := p.With(u.Broker(), harness.Attributes{"amqp_uri": uri})
+	for way, broker := range map[string]*brokertest.Broker{"over AMQP": u.Broker(),
+		"without AMQP": harness.WithoutAMQP(t, u.Broker())} {
+		p := p.With(broker, nil)
 		if text := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), nil))); !strings.Contains(text,
 			"Cascade holds messages") {
 			t.Errorf("a destroy %s, while a message waits, ends with: %s", way, text)

@@ -89,6 +89,18 @@ func TestProviderConfiguration(t *testing.T) {
 		"no AMQP URI": {nil, elsewhere.With(
 			harness.Attributes{"amqp_uri": "http://u:secret@rabbitmq.example.com"}),
 			map[string]string{"amqp_uri": "AMQP URI"}},
+		"a line break behind the password": {map[string]string{"RABBITMQ_PASSWORD": "secret\n"},
+			harness.Attributes{"username": "u"}, map[string]string{"password": "begins or ends with white space, " +
+				"such as the line break at the end of a file. Take it away. The value is that of the environment " +
+				"variable RABBITMQ_PASSWORD."}},
+		"a space before the endpoint": {nil, elsewhere.With(harness.Attributes{"endpoint": " http://127.0.0.1:15672"}),
+			map[string]string{"endpoint": "white space"}},
+		"a tab behind the user name": {nil, elsewhere.With(harness.Attributes{"username": "u\t"}),
+			map[string]string{"username": "white space"}},
+		"a header of credentials": {nil, elsewhere.With(
+			harness.Attributes{"headers": tftypes.NewValue(tftypes.Map{ElementType: tftypes.String},
+				map[string]tftypes.Value{"authorization": tftypes.NewValue(tftypes.String, "Bearer secret")})}),
+			map[string]string{"headers": "Give a token of OAuth 2.0 as the password: AMQP takes it, too."}},
 		"no proxy": {map[string]string{"RABBITMQ_PROXY": "proxy"}, elsewhere,
 			map[string]string{"proxy": "URL of a proxy"}},
 		"no such certificate": {map[string]string{"RABBITMQ_CACERT": "/nowhere/ca.pem"}, elsewhere,

@@ -296,7 +296,7 @@ func TestRebuildThatIsRefused(t *testing.T) {
 			t.Parallel()
 			r := newRebuilt(t, "quorum", 500*time.Millisecond)
 			before := r.Objects()
-			through := *r.Vhost.Broker
+			through := harness.WithoutAMQP(t, r.Vhost.Broker)
 			var mutex sync.Mutex
 			var struck, closed bool
 			early := name == "a binding of others" || name == "a permission"
@@ -311,9 +311,8 @@ func TestRebuildThatIsRefused(t *testing.T) {
 				}
 				return refused
 			}
-			through.Endpoint = harness.NewGateway(t, r.Vhost.Broker, nil, check).URL
-			failing := r.With(&through, harness.Attributes{"max_parallel_requests": 1,
-				"amqp_uri": "amqp://127.0.0.1:1"})
+			through.Endpoint = harness.NewGateway(t, through, nil, check).URL
+			failing := r.With(through, harness.Attributes{"max_parallel_requests": 1})
 			plan := failing.Plan(t.Context(), r.given.With(harness.Attributes{"park_unroutable": false,
 				"resolution": "1s"}))
 			text := harness.ErrorText(failing.Apply(t.Context(), plan))

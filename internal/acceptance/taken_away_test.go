@@ -309,10 +309,10 @@ func refuseDestroyHalfWay(t *testing.T, is destroyHalfWay) {
 	v.Bind("feed", "lowest.#", "exchange", "t.delay-00")
 	before := v.Objects()
 
-	through := *v.Broker
+	through := harness.WithoutAMQP(t, v.Broker)
 	var mutex sync.Mutex
 	struck := false
-	through.Endpoint = harness.NewGateway(t, v.Broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
+	through.Endpoint = harness.NewGateway(t, through, nil, func(w http.ResponseWriter, r *http.Request) bool {
 		mutex.Lock()
 		defer mutex.Unlock()
 		request := r.Method + " " + strings.ReplaceAll(r.URL.Path, v.Name, "{vhost}")
@@ -327,7 +327,7 @@ func refuseDestroyHalfWay(t *testing.T, is destroyHalfWay) {
 		}
 		return refuses
 	}).URL
-	failing := p.With(&through, harness.Attributes{"max_parallel_requests": 1, "amqp_uri": "amqp://127.0.0.1:1"})
+	failing := p.With(through, harness.Attributes{"max_parallel_requests": 1})
 	diagnostics := failing.Apply(t.Context(), failing.Plan(t.Context(), nil))
 	text := harness.ErrorText(diagnostics)
 	harness.MustSay(t, "the error", text, append(is.says, "permission denied", `delete exchange "t.delay-02"`)...)

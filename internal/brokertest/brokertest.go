@@ -264,8 +264,8 @@ func (b *Broker) Forward() (*httputil.ReverseProxy, error) {
 	}
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		// more than a client has open
-		Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 5 * time.Second},
+		// More than a client has open. What nobody asked to compress may be read on the way.
+		Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 5 * time.Second, DisableCompression: true},
 		ErrorLog:  log.New(io.Discard, "", 0),
 	}, nil
 }

@@ -1,8 +1,9 @@
 // Package drain proves that queues are empty, so that no message is deleted with one. Queues come in. Nothing goes out,
 // or a [*NotEmptyError] that says what waits where.
 //
-// Begin with [NewProver], one for each operation. Tell it of each change by [Prover.Closed] and [Prover.Changed]. Call
-// [Prover.VerifyEmpty] for a look, a wait or a proof, and [Prover.Left] immediately before a queue is deleted.
+// Begin with [NewProver], one for each operation, and [Prover.Prepare]. Tell it of each change by [Prover.Closed] and
+// [Prover.Changed]. Call [Prover.VerifyEmpty] for a look, a wait or a proof, and [Prover.Left] immediately before a
+// queue is deleted.
 //
 // Pure rules decide what counts prove, and never ask a broker: read rules.go first ([Proof.Judge]), then overdue.go and
 // proven.go. The counts come from one counter for the operation (counter.go). It asks the queues themselves over AMQP,
@@ -46,6 +47,28 @@ type Prover struct {
 // NewProver is for one operation. It makes no request.
 func NewProver(vhost *rabbit.Vhost) *Prover {
 	return &Prover{vhost: vhost, choosing: make(chan struct{}, 1), closed: map[string]time.Time{}}
+}
+
+// Prepare makes sure that a given address for AMQP works, before anything is changed. A limit or a refusal is no
+// exception: whoever gives an address wants AMQP. A derived address may fail. Once the operation has begun, the
+// management API takes the place of AMQP that is refused, because to break off would leave more undone.
+func (p *Prover) Prepare(ctx context.Context) error {
+	if !p.vhost.Client().IsAMQPGiven() {
+		return nil
+	}
+	for began := time.Now(); ; {
+		conn, err := p.vhost.Connect(ctx)
+		if err == nil {
+			p.counter = &counter{vhost: p.vhost, conn: conn, filled: &p.filled}
+			return nil
+		}
+		if !rabbit.MayPass(err) || time.Since(began) >= p.vhost.Client().RetryTimeout() {
+			return p.vhost.NotUsable(ctx, err)
+		}
+		if err := p.vhost.Client().Wait(ctx, polling); err != nil {
+			return err
+		}
+	}
 }
 
 // Close ends the connection, if there is one.

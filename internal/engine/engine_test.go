@@ -289,8 +289,11 @@ func TestRebuildThatIsBrokenOff(t *testing.T) {
 				CreateDeliveryExchange: true, QueueType: delay.Classic})
 			w.create(before)
 			overHTTP := *w.broker
-			overHTTP.AMQPURI = "amqp://127.0.0.1:1"
-			client := connect(t, &overHTTP, w.refusing(opening(w.vhost, before.Entry, isUndone)))
+			overHTTP.AMQPURI = ""
+			refuses := opening(w.vhost, before.Entry, isUndone)
+			client := connect(t, &overHTTP, w.refusing(func(r *http.Request) bool {
+				return refuses(r) || strings.Contains(r.URL.Path, "/cluster-name") // which AMQP takes
+			}))
 			outcome, err := engine.New(client).Apply(t.Context(),
 				w.change(before, desired, engine.Options{Rebuild: true}))
 			is[*engine.NotRemovedError](t, err)

@@ -10,11 +10,14 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
 
-// Run runs a plan, see [Runner.Run].
+// Run runs a plan, see [Runner.Run]. Before anything is changed, it makes sure of what proofs of empty queues take.
 func Run(ctx context.Context, vhost *rabbit.Vhost, steps plan.Plan) (done []plan.Step, err error) {
-	r := NewRunner(vhost)
-	defer r.Close()
-	return r.Run(ctx, steps)
+	t := newTarget(vhost)
+	defer t.prover.Close()
+	if err := t.prepare(ctx, steps); err != nil {
+		return nil, err
+	}
+	return t.runner().Run(ctx, steps)
 }
 
 // RunOn runs a plan on a model of a broker, one step after the other. Do does a step there.
@@ -36,8 +39,9 @@ type Runner struct {
 }
 
 // NewRunner is for one operation in a vhost. It makes no request.
-func NewRunner(vhost *rabbit.Vhost) *Runner {
-	t := &target{vhost, drain.NewProver(vhost)}
+func NewRunner(vhost *rabbit.Vhost) *Runner { return newTarget(vhost).runner() }
+
+func (t *target) runner() *Runner {
 	return &Runner{do: func(ctx context.Context, step plan.Step) (bool, error) { return step.Do(ctx, t) },
 		parallel: t.parallel, Close: t.prover.Close}
 }

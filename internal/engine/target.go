@@ -22,6 +22,22 @@ type target struct {
 
 var _ plan.Target = (*target)(nil)
 
+func newTarget(vhost *rabbit.Vhost) *target { return &target{vhost, drain.NewProver(vhost)} }
+
+// prepare makes sure of what a plan takes to prove queues empty.
+func (t *target) prepare(ctx context.Context, steps plan.Plan) error {
+	proves, waits := steps.Proves()
+	if waits {
+		if err := t.vhost.Client().VerifyLasting(ctx); err != nil {
+			return err
+		}
+	}
+	if proves {
+		return t.prover.Prepare(ctx)
+	}
+	return nil
+}
+
 // DeclareExchange declares an exchange.
 func (t *target) DeclareExchange(ctx context.Context, s plan.DeclareExchange) (bool, error) {
 	return t.vhost.DeclareExchange(ctx, s.Exchange, s.New)

@@ -316,6 +316,22 @@ func (s VerifyEmpty) Do(ctx context.Context, on Target) (bool, error) {
 // Effect is none.
 func (VerifyEmpty) Effect() Effect { return Effect{} }
 
+// Proves tells whether the plan proves that queues are empty. Waits tells whether it waits for that with something
+// changed.
+func (p Plan) Proves() (proves, waits bool) {
+	changes := false
+	for _, step := range p.Steps() {
+		switch step := step.(type) {
+		case VerifyEmpty:
+			proves, waits = true, waits || step.Wait > 0
+		case DeleteQueue:
+			proves = proves || step.IfEmpty
+		}
+		changes = changes || step.Effect().Object != ""
+	}
+	return proves, waits && changes
+}
+
 // Steps are the steps of all phases in their order.
 func (p Plan) Steps() []Step {
 	var steps []Step

@@ -2,8 +2,11 @@ package plan_test
 
 import (
 	"testing"
+	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
@@ -28,6 +31,38 @@ func TestStepString(t *testing.T) {
 	} {
 		if got := test.step.String(); got != test.want {
 			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+}
+
+// Who proves queues empty, and who closes the way into them for a wait, takes more of the broker and of credentials.
+func TestProves(t *testing.T) {
+	before := plantest.Expand(t, delay.Config{Name: "t", Levels: 2, CreateDeliveryExchange: true})
+	after := plantest.Expand(t, delay.Config{Name: "t", Levels: 2, CreateDeliveryExchange: true,
+		QueueType: delay.Classic})
+	queue := before.Clone()
+	delete(queue.Queues, "t.delay-00")
+	drain, force := plan.Guard{Drain: time.Minute}, plan.Guard{Drain: time.Minute, Force: true}
+	verify := plan.VerifyEmpty{Queues: []topology.Queue{{Name: "q"}}, Wait: time.Minute}
+	for name, test := range map[string]struct {
+		plan          plan.Plan
+		proves, waits bool
+	}{
+		"nothing":               {nil, false, false},
+		"create":                {plan.Create(before, topology.New(), "mark"), false, false},
+		"repair":                {plan.Repair(before, queue), false, false},
+		"recreate a queue":      {plan.Repair(after, before), true, false},
+		"destroy":               {plan.Teardown(before, before, plan.Guard{}), true, false},
+		"destroy, drain":        {plan.Teardown(before, before, drain), true, true},
+		"destroy, force":        {plan.Teardown(before, before, force), false, false},
+		"destroy what is gone":  {plan.Teardown(before, topology.New(), drain), false, false},
+		"rebuild":               {plan.Rebuild(before, after, before, plan.Guard{}), true, false},
+		"rebuild, drain":        {plan.Rebuild(before, after, before, drain), true, true},
+		"undo of a create":      {plan.Undo(before, plan.Create(before, topology.New(), "mark").Steps()), true, false},
+		"wait, nothing changed": {plan.Plan{{Steps: []plan.Step{verify}}}, true, false},
+	} {
+		if proves, waits := test.plan.Proves(); proves != test.proves || waits != test.waits {
+			t.Errorf("%s: it proves %t, waits %t", name, proves, waits)
 		}
 	}
 }

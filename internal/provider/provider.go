@@ -120,16 +120,18 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 			"password": schema.StringAttribute{
 				Optional: true, Sensitive: true,
 				MarkdownDescription: "Password. Default: the environment variable `RABBITMQ_PASSWORD`, else `guest` " +
-					"if no user name is given either and the endpoint is on the loopback interface.",
+					"if no user name is given either and the endpoint is on the loopback interface. A token of OAuth " +
+					"2.0 is a password, too.",
 				Validators: tfvalue.NotEmpty,
 			},
 			"amqp_uri": schema.StringAttribute{
 				Optional: true, Sensitive: true,
 				MarkdownDescription: "AMQP URI, such as `amqps://user:password@host:5671`. Only AMQP says exactly " +
 					"whether a queue is empty. Default: the environment variable " +
-					"`RABBITMQ_AMQP_URI`, else derived from the endpoint's host. Where AMQP cannot be reached, " +
-					"resources do everything through the management API. The data source `rabbitmqdelay_probe` " +
-					"needs AMQP.",
+					"`RABBITMQ_AMQP_URI`, else derived from the endpoint's host. One that is given has to work. If " +
+					"it does not, a plan warns, and a destroy, replacement or rebuild is refused. Where a derived " +
+					"one cannot be reached, resources do everything through the management API. The data source " +
+					"`rabbitmqdelay_probe` needs AMQP.",
 				Validators: tfvalue.NotEmpty,
 			},
 			"cacert_file": schema.StringAttribute{
@@ -171,7 +173,8 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 			"headers": schema.MapAttribute{
 				Optional: true, Sensitive: true, ElementType: types.StringType,
 				MarkdownDescription: "Further HTTP headers for every request, for a gateway in front of the " +
-					"management API.",
+					"management API. `Authorization` is none of them: the provider makes it of `username` and " +
+					"`password`.",
 				Validators: []validator.Map{mapvalidator.NoNullValues()},
 			},
 			"request_timeout": schema.StringAttribute{

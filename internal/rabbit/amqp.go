@@ -54,6 +54,27 @@ func (v *Vhost) Connect(ctx context.Context) (*Conn, error) {
 	return conn, nil
 }
 
+// IsAMQPGiven tells whether the address for AMQP is given, and not derived from the endpoint.
+func (c *Client) IsAMQPGiven() bool { return c.amqpURI != nil }
+
+// LookForAMQP says why a given address for AMQP does not work. It asks once for a client, and says nothing where the
+// vhost or the broker is missing.
+func (v *Vhost) LookForAMQP(ctx context.Context) error {
+	if !v.client.IsAMQPGiven() || !v.client.amqpLookedAt.CompareAndSwap(false, true) {
+		return nil
+	}
+	conn, err := v.Connect(ctx)
+	if err == nil {
+		conn.Close()
+		return nil
+	}
+	if _, missing := v.confirm(ctx); missing != nil {
+		v.client.amqpLookedAt.Store(!IsBarred(missing) && !IsKind(missing, VhostNotFound))
+		return nil
+	}
+	return v.notUsable(ctx, err)
+}
+
 // dialAMQP connects to the broker of the management API: at the given URI, or on the endpoint's host. The port is then
 // the default one or the one that the broker names.
 func (c *Client) dialAMQP(ctx context.Context, vhost string) (*Conn, error) {
@@ -106,6 +127,7 @@ func (c *Client) dialAt(ctx context.Context, vhost string, uri *url.URL) (*Conn,
 	cluster, err := c.management(c.http.Call(ctx)).GetClusterName()
 	if err != nil {
 		cancel() // nobody waits for a port that does not answer
+		err = c.failed("read the name of the cluster", err)
 	}
 	dialing.Wait()
 	if err == nil {

@@ -23,6 +23,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
@@ -42,8 +43,8 @@ type Config struct {
 	// Endpoint is the base URL of the management API. A path prefix and a trailing slash both work.
 	Endpoint           string
 	Username, Password string
-	// AMQPURI is where AMQP is spoken; its vhost is not used. If empty, it is the AMQP port that the
-	// management API names, on the endpoint's host.
+	// AMQPURI is where AMQP is spoken; its vhost is not used. It has to work where queues have to be empty. If empty,
+	// AMQP is looked for on the endpoint's host, at its usual port and at the one that the management API names.
 	AMQPURI string
 	// CACertPEM replaces the system's certificate authorities.
 	CACertPEM, ClientCertPEM, ClientKeyPEM []byte
@@ -78,10 +79,14 @@ type Client struct {
 	retryTimeout       time.Duration
 	bindsAtOnce        bool
 	identity           identity
+	amqpLookedAt       atomic.Bool // see LookForAMQP
 }
 
 // New checks the configuration. It makes no request. An error is a *ConfigError.
 func New(config Config) (*Client, error) {
+	if err := config.checkEnds(); err != nil {
+		return nil, err
+	}
 	endpoint, err := parseEndpoint(config.Endpoint)
 	if err != nil {
 		return nil, err
@@ -145,6 +150,19 @@ func (c *Client) management(call *transport.Call) *rabbithole.Client {
 		panic(err) // the endpoint has been parsed before
 	}
 	return client
+}
+
+// checkEnds names white space that nobody sees, such as that of a file with a line break.
+func (config Config) checkEnds() error {
+	for _, given := range []struct{ attribute, text string }{{"endpoint", config.Endpoint},
+		{"username", config.Username}, {"password", config.Password}, {"amqp_uri", config.AMQPURI},
+		{"proxy", config.Proxy}} {
+		if strings.TrimSpace(given.text) != given.text {
+			return &ConfigError{Attribute: given.attribute, Message: "begins or ends with white space, such as the " +
+				"line break at the end of a file. Take it away"}
+		}
+	}
+	return nil
 }
 
 func parseEndpoint(text string) (*url.URL, error) {

@@ -25,9 +25,6 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// noAMQP leaves only the management API, as behind a firewall.
-func noAMQP(c *rabbit.Config) { c.AMQPURI = "amqp://127.0.0.1:1" }
-
 // deadLetter are the arguments of a queue that keeps a message until the exchange has found a way for it.
 func deadLetter(exchange string) topology.Arguments {
 	return topology.Arguments{"x-queue-type": "quorum", "x-message-ttl": int64(10), "x-dead-letter-exchange": exchange,
@@ -55,7 +52,7 @@ func TestNothingIsOverlooked(t *testing.T) {
 	} {
 		t.Run(name+" over AMQP", func(t *testing.T) { test.isSeen(t) })
 		if !test.overAMQP {
-			t.Run(name+" over management API", func(t *testing.T) { test.isSeen(t, noAMQP) })
+			t.Run(name+" over management API", func(t *testing.T) { test.isSeen(t, noAMQP(t)) })
 		}
 	}
 }
@@ -511,22 +508,18 @@ func TestDeleteAgain(t *testing.T) {
 	}
 }
 
-// TestAnotherBrokersAMQP has an AMQP port that belongs to another cluster than the management API.
+// TestAnotherBrokersAMQP finds an AMQP port that belongs to another cluster than the management API.
 func TestAnotherBrokersAMQP(t *testing.T) {
 	t.Parallel()
 	b := brokertest.Shared(t)
 	vhost := brokertest.Vhost(t, b)
 	var counted atomic.Bool
 	client := connect(t, gateway(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
-		if strings.HasPrefix(r.URL.Path, "/api/cluster-name") {
-			answer(w, 200, `{"name":"another"}`)
-			return
-		}
 		if strings.Contains(r.URL.RawQuery, "reductions") { // which are only needed without AMQP
 			counted.Store(true)
 		}
 		forward.ServeHTTP(w, r)
-	}))
+	}), derived(t, amqpOf(t).Port(), "another"))
 	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "quorum"}}
 	run(t, client, vhost, plan.Plan{{Steps: []plan.Step{plan.DeclareQueue{Queue: q}}},
 		{Steps: []plan.Step{plan.VerifyEmpty{Queues: []topology.Queue{q}}}}})
@@ -643,7 +636,7 @@ func TestCanceledWait(t *testing.T) {
 func TestDrainLeavesMessagesAlone(t *testing.T) {
 	t.Parallel()
 	vhost := brokertest.Vhost(t, brokertest.Shared(t))
-	client := connect(t, noAMQP)
+	client := connect(t, noAMQP(t))
 	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "quorum",
 		"x-message-ttl": int64(3_600_000)}}
 	run(t, client, vhost, plan.Plan{{Steps: []plan.Step{plan.DeclareQueue{Queue: q}}}})
@@ -670,12 +663,12 @@ func TestRefusalsLeaveMessagesAlone(t *testing.T) {
 	t.Parallel()
 	vhost := brokertest.Vhost(t, brokertest.Shared(t))
 	var gets atomic.Int32
-	client := connect(t, noAMQP, gateway(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+	client := connect(t, gateway(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 		if strings.HasSuffix(r.URL.Path, "/tasks.delay-00/get") {
 			gets.Add(1)
 		}
 		forward.ServeHTTP(w, r)
-	}))
+	}), noAMQP(t))
 	const ttl = 30 * time.Second
 	want := expand(t, delay.Config{Name: "tasks", Levels: 1, Resolution: ttl, CreateDeliveryExchange: true,
 		ParkUnroutable: true})
@@ -744,7 +737,7 @@ func TestQueueWithoutLeader(t *testing.T) {
 	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "quorum",
 		"x-delivery-limit": int64(math.MaxInt32)}}
 	for way, config := range map[string]func(*rabbit.Config){"AMQP": func(*rabbit.Config) {},
-		"management API": noAMQP} {
+		"management API": noAMQP(t)} {
 		t.Run(way, func(t *testing.T) {
 			client := clientFor(t, b, config, func(c *rabbit.Config) { c.RetryTimeout = 0 })
 			run(t, client, "/", plan.Plan{{Steps: []plan.Step{plan.DeclareQueue{Queue: q}}}})
@@ -907,7 +900,7 @@ func TestCountOfAnother(t *testing.T) {
 						return
 					}
 					forward.ServeHTTP(w, r)
-				}), noAMQP)
+				}), noAMQP(t))
 				verify := plan.VerifyEmpty{Queues: []topology.Queue{q}, FirstLook: true}
 				_, err := engine.Run(t.Context(), client.Vhost(vhost), plan.Plan{{Steps: []plan.Step{verify}}})
 				if !rabbit.IsKind(err, rabbit.NotManagementAPI) {

@@ -28,6 +28,7 @@ type Kind string
 // The kinds of errors.
 const (
 	Unauthorized     Kind = "authentication failed"
+	EndsEarly        Kind = "credentials end too early"
 	Forbidden        Kind = "permission denied"
 	VhostNotFound    Kind = "vhost not found"
 	NotFound         Kind = "object not found"
@@ -45,6 +46,9 @@ const (
 	Refused  Kind = "request refused"
 	Canceled Kind = "canceled"
 )
+
+// Summary is an error of the kind in a few words.
+func (k Kind) Summary() string { return "RabbitMQ: " + string(k) }
 
 // IsKind tells whether the error is, or wraps, an *Error of one of the kinds.
 func IsKind(err error, kinds ...Kind) bool {
@@ -84,7 +88,7 @@ func (e *Error) Error() string {
 }
 
 // Summary is the error in a few words.
-func (e *Error) Summary() string { return "RabbitMQ: " + string(e.Kind) }
+func (e *Error) Summary() string { return e.Kind.Summary() }
 
 // Detail is the error with all that is known.
 func (e *Error) Detail() string {
@@ -230,10 +234,13 @@ func permissionHint(reason string) string {
 }
 
 // notConnected is for an AMQP connection that could not be opened.
-func (c *Client) notConnected(ctx context.Context, op string, err error) error {
+func (c *Client) notConnected(ctx context.Context, op string, err error) *Error {
 	reason := c.http.Mask(err.Error())
 	var closed *amqp.Error
+	var known *Error
 	switch {
+	case errors.As(err, &known):
+		return known
 	case errors.Is(ctx.Err(), context.Canceled):
 		return &Error{Canceled, op, "the operation was canceled", ""}
 	case !errors.As(err, &closed) || errors.Is(err, amqp.ErrSASL):
@@ -242,7 +249,8 @@ func (c *Client) notConnected(ctx context.Context, op string, err error) error {
 	case errors.Is(err, amqp.ErrCredentials) && c.amqpURI != nil && c.amqpURI.User != nil:
 		return &Error{Unauthorized, op, reason,
 			"the AMQP URI (amqp_uri or RABBITMQ_AMQP_URI) has a user and a password of its own. " +
-				"Correct them there. Or leave them out: then AMQP takes username and password, too"}
+				"Correct them there. Or leave them out: then AMQP takes username and password, too. In a URI, a " +
+				"space is %20, and not +"}
 	case errors.Is(err, amqp.ErrCredentials):
 		return &Error{Unauthorized, op, reason, "the management API accepts this user and password. Check that AMQP " +
 			"does, too, for this user and from this host. amqp_uri or RABBITMQ_AMQP_URI can have others"}
@@ -253,9 +261,31 @@ func (c *Client) notConnected(ctx context.Context, op string, err error) error {
 		"access to the vhost"}
 }
 
+// NotUsable is for a given address for AMQP where no connection can be opened, although queues have to be counted. If
+// the vhost is gone, it says that.
+func (v *Vhost) NotUsable(ctx context.Context, err error) error {
+	if _, missing := v.confirm(ctx); missing != nil {
+		return missing
+	}
+	return v.notUsable(ctx, err)
+}
+
+func (v *Vhost) notUsable(ctx context.Context, err error) error {
+	failure := v.client.notConnected(ctx, v.countingOverAMQP(), err)
+	if _, known := errors.AsType[*Error](err); !known && ctx.Err() == nil {
+		failure.Hint += ". The address is given, by amqp_uri or RABBITMQ_AMQP_URI, and so it has to work. Without " +
+			"it, the provider looks for AMQP by itself, and counts through the management API where it finds none"
+	}
+	return failure
+}
+
+func (v *Vhost) countingOverAMQP() string {
+	return fmt.Sprintf("count messages in vhost %q over AMQP", v.name)
+}
+
 // Disconnected is for an AMQP connection that has ended while it counted messages, and cannot be opened again.
 func (v *Vhost) Disconnected(err error) error {
-	return &Error{Unavailable, fmt.Sprintf("count messages in vhost %q over AMQP", v.name),
+	return &Error{Unavailable, v.countingOverAMQP(),
 		v.client.http.Clean(err.Error()), "nothing is deleted while it is not certain that queues are empty. Try again"}
 }
 
@@ -264,6 +294,14 @@ func RefusesAMQP(err error) bool {
 	closed, is := errors.AsType[*amqp.Error](err)
 	return is && (slices.Contains([]int{amqp.AccessRefused, amqp.ResourceLocked, amqp.PreconditionFailed,
 		amqp.NotAllowed}, closed.Code) || isLimit(err))
+}
+
+// MayPass tells whether an AMQP connection that could not be opened may be had later, as while a broker restarts.
+func MayPass(err error) bool {
+	if closed, is := errors.AsType[*amqp.Error](err); is {
+		return slices.Contains([]int{amqp.ConnectionForced, amqp.InternalError, amqp.FrameError}, closed.Code)
+	}
+	return transport.Wraps[*net.OpError](err) && !transport.IsTLS(err) && !transport.IsUnknownHost(err)
 }
 
 // isLimit tells whether AMQP was refused because of a limit.

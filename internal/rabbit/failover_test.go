@@ -260,7 +260,7 @@ func (test restart) isRestored(
 func TestLeaderRestartsWhileLooking(t *testing.T) {
 	t.Parallel()
 	b := brokertest.Own(t)
-	for way, config := range map[string]func(*rabbit.Config){"amqp": func(*rabbit.Config) {}, "http": noAMQP} {
+	for way, config := range map[string]func(*rabbit.Config){"amqp": func(*rabbit.Config) {}, "http": noAMQP(t)} {
 		for _, comes := range []bool{false, true} {
 			for _, when := range []string{"first", "third", "ticked"} {
 				if comes && when == "ticked" {
@@ -296,7 +296,7 @@ func (test restartOfLeader) run(t *testing.T, b *brokertest.Broker) {
 	}
 	restarted := false
 	patient := func(config *rabbit.Config) { config.RequestTimeout = time.Minute } // as long as rabbitmqctl may take
-	client := clientFor(t, b, test.config, patient, gatewayTo(t, b, func(w http.ResponseWriter, r *http.Request,
+	client := clientFor(t, b, patient, gatewayTo(t, b, func(w http.ResponseWriter, r *http.Request,
 		forward http.Handler) {
 		if !readsTick(r) {
 			forward.ServeHTTP(w, r)
@@ -319,7 +319,7 @@ func (test restartOfLeader) run(t *testing.T, b *brokertest.Broker) {
 		maps.Copy(w.Header(), answer.Header())
 		w.WriteHeader(answer.Code)
 		_, _ = w.Write(answer.Body.Bytes())
-	}))
+	}), test.config)
 	done, err := engine.Run(t.Context(), client.Vhost("/"), plan.Plan{
 		{Steps: []plan.Step{plan.VerifyEmpty{Queues: []topology.Queue{q}, Why: "deleting it"}}},
 		{Steps: []plan.Step{plan.DeleteQueue{Queue: q, IfEmpty: true}}},

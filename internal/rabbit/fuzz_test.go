@@ -50,7 +50,9 @@ func FuzzAnswer(f *testing.F) {
 		a.list(t, client)
 		a.lookUp(t, client)
 		for _, step := range steps {
-			_, err := engine.Run(t.Context(), client.Vhost("v"), plan.Plan{{Steps: []plan.Step{step}}})
+			runner := engine.NewRunner(client.Vhost("v")) // Run would refuse the given address for AMQP
+			_, err := runner.Run(t.Context(), plan.Plan{{Steps: []plan.Step{step}}})
+			runner.Close()
 			a.check(t, step.String(), err)
 		}
 		if took := time.Since(began); took > 5*time.Second {

@@ -196,7 +196,8 @@ func TestOneConnection(t *testing.T) {
 // TestNoAMQP looks into a queue where AMQP cannot be reached or does not answer, and does not wait for it for long.
 func TestNoAMQP(t *testing.T) {
 	hangs := newLink(t, false)
-	for name, config := range map[string]func(*rabbit.Config){"closed": noAMQP, "hangs": hangs.over(t)} {
+	_, port, _ := net.SplitHostPort(hangs.Addr().String())
+	for name, config := range map[string]func(*rabbit.Config){"closed": noAMQP(t), "hangs": derived(t, port, "")} {
 		t.Run(name, func(t *testing.T) {
 			vhost := brokertest.Vhost(t, brokertest.Shared(t))
 			client := connect(t, config)

@@ -82,7 +82,7 @@ func (test oldCount) run(t *testing.T, b *brokertest.Broker) {
 		forward.ServeHTTP(w, r)
 	}), func(c *rabbit.Config) {
 		if !test.withAMQP {
-			noAMQP(c)
+			noAMQP(t)(c)
 		}
 	})
 	state := create(t, client, vhost, want)
@@ -158,7 +158,7 @@ func TestStatisticsOff(t *testing.T) {
 func TestLooksDoNotHarm(t *testing.T) {
 	t.Parallel()
 	for way, config := range map[string]func(*rabbit.Config){"AMQP": func(*rabbit.Config) {},
-		"management API": noAMQP} {
+		"management API": noAMQP(t)} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			vhost := brokertest.Vhost(t, brokertest.Shared(t))

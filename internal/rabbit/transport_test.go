@@ -664,7 +664,7 @@ func TestQueueWithoutReplicas(t *testing.T) {
 		default:
 			answer(w, 200, `[]`)
 		}
-	}, noAMQP)
+	})
 	q := topology.Queue{Name: "q", Durable: true, Arguments: topology.Arguments{"x-queue-type": "quorum"}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()

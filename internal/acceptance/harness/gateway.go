@@ -92,6 +92,37 @@ func NewRewriter(
 	return &front
 }
 
+// WithoutAMQP is a broker whose AMQP a client does not find: none is given, and that of the host is another cluster's.
+func WithoutAMQP(t testing.TB, b *brokertest.Broker) *brokertest.Broker {
+	t.Helper()
+	front := *b
+	front.AMQPURI = ""
+	front.Endpoint = NewGateway(t, b, nil, func(w http.ResponseWriter, r *http.Request) bool {
+		isName := strings.Contains(r.URL.Path, "/api/cluster-name")
+		if isName {
+			_, _ = io.WriteString(w, `{"name":"another"}`)
+		}
+		return isName
+	}).URL
+	return &front
+}
+
+// WithDerivedAMQP is a broker whose AMQP a client finds by itself: the management API names the port.
+func WithDerivedAMQP(t testing.TB, b *brokertest.Broker) *brokertest.Broker {
+	t.Helper()
+	uri, err := url.Parse(b.AMQPURI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := NewRewriter(t, b, func(path string, object map[string]any) {
+		if strings.HasSuffix(path, "/api/overview") {
+			object["listeners"] = []any{map[string]any{"protocol": "amqp", "port": json.Number(uri.Port())}}
+		}
+	})
+	front.AMQPURI = ""
+	return front
+}
+
 // ForwardProxy is an HTTP proxy that asks for a user and a password: for plain requests, and with
 // CONNECT for those with TLS.
 type ForwardProxy struct {

@@ -110,8 +110,10 @@ func NewProtocolOf(t testing.TB, typeName string, b *brokertest.Broker, further 
 // On configures the provider for the broker.
 func (p *Protocol) On(b *brokertest.Broker, further Attributes) *Protocol {
 	p.T.Helper()
-	configuration := Attributes{"endpoint": b.Endpoint, "username": b.Username, "password": b.Password,
-		"amqp_uri": b.AMQPURI}
+	configuration := Attributes{"endpoint": b.Endpoint, "username": b.Username, "password": b.Password}
+	if b.AMQPURI != "" {
+		configuration["amqp_uri"] = b.AMQPURI
+	}
 	NoErrors(p.T, p.Configure(configuration.With(further)))
 	return p
 }

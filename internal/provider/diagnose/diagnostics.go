@@ -145,6 +145,27 @@ func NotListable(kind, attribute string) diag.Diagnostic {
 		"The value of %s is not known yet, so that no %ss can be listed.", attribute, kind)
 }
 
+// AMQPNotUsable warns in a plan of a given address for AMQP that does not work.
+func AMQPNotUsable(err error) diag.Diagnostics {
+	if err == nil {
+		return nil
+	}
+	return diag.Diagnostics{Warning("amqp_uri does not work", "%s\n\nThe apply will fail where it destroys, replaces "+
+		"or rebuilds something, unless that has force_destroy = true.", rabbit.Describe(err).Detail())}
+}
+
+// WithWayOut adds to errors of a broker that cannot be reached what to do if it is gone for good.
+func WithWayOut(diags diag.Diagnostics) diag.Diagnostics {
+	for i, d := range diags {
+		isAway := d.Summary() == rabbit.Unreachable.Summary() || d.Summary() == rabbit.Timeout.Summary()
+		if isAway && d.Severity() == diag.SeverityError {
+			diags[i] = withMore(d, "If the broker is gone for good, take the resource out of the state. A removed "+
+				"block with destroy = false does that, or terraform state rm.")
+		}
+	}
+	return diags
+}
+
 // NotRefreshed warns in a refresh.
 func NotRefreshed(kind string) diag.Diagnostic {
 	return Warning(title(kind)+" not refreshed",

@@ -169,8 +169,13 @@ func fateOf(guard plan.Guard, waits *Waiting) string {
 	case guard.Force:
 		return "The apply deletes waiting messages, because force_destroy is true."
 	case guard.Drain > 0:
-		return fmt.Sprintf("The apply closes the entry and waits up to %s until all are delivered. If some are not, "+
+		text := fmt.Sprintf("The apply closes the entry and waits up to %s until all are delivered. If some are not, "+
 			"it opens the entry again and is refused.", plaintext.Duration(guard.Drain))
+		if waits != nil && waits.Delayed.Messages > 0 {
+			text += " The provider's credentials have to be valid for as long: if they end before, the entry stays " +
+				"closed."
+		}
+		return text
 	case waits != nil && waits.Delayed.Messages > 0:
 		return "The apply is refused while any waits; drain_timeout makes it wait."
 	}

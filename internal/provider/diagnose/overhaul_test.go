@@ -87,8 +87,17 @@ func TestOverhaul(t *testing.T) {
 			isRebuilt +
 				"1 message is on the way through it now, and 2 parked, by the last count, which may be some " +
 				"seconds old. The apply closes the entry and waits up to 1 min 30 s until all are delivered. If " +
-				"some are not, it opens the entry again and is refused. Parked messages stop the apply, until " +
+				"some are not, it opens the entry again and is refused. The provider's credentials have to be valid " +
+				"for as long: if they end before, the entry stays closed. Parked messages stop the apply, until " +
 				"somebody consumes or purges them.\n\n" +
+				"The entry is closed for as long as messages wait, at most 1 min 30 s, and some seconds longer. " +
+				"Publishers get an error and have to try again.\n\n" +
+				"Bindings of others stay."},
+		"rebuilt, a drain of nothing": {rebuilt, func(o *Overhaul) { o.Guard = plan.Guard{Drain: 90 * time.Second} },
+			isRebuilt +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply closes the " +
+				"entry and waits up to 1 min 30 s until all are delivered. If some are not, it opens the entry again " +
+				"and is refused.\n\n" +
 				"The entry is closed for as long as messages wait, at most 1 min 30 s, and some seconds longer. " +
 				"Publishers get an error and have to try again.\n\n" +
 				"Bindings of others stay."},

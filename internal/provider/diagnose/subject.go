@@ -263,6 +263,11 @@ func (s Subject) notRemoved(verb string, err *engine.NotRemovedError) diag.Diagn
 	}
 	failure := s.Failed(verb, err.Err)
 	switch {
+	case errors.As(err, &undo) && slices.ContainsFunc(undo.Left, s.opensEntry) &&
+		rabbit.IsKind(undo.Undo, rabbit.Unauthorized):
+		return Error("Credentials are no longer valid", "Give the provider valid credentials, and apply again. Until "+
+			"then, exchange %q, the entry, is closed: publishers get an error. The apply brings back the missing "+
+			"objects, or goes on.\n\n%s", s.Desired.Entry, failure.Detail())
 	case errors.As(err, &left):
 		return withMore(failure, "Somebody else has declared them again, or a gateway gave a wrong answer. They stay "+
 			"in the state, and the next apply deletes them.")

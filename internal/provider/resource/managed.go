@@ -118,7 +118,7 @@ func (r *managed[C]) Read(ctx context.Context, req resource.ReadRequest, resp *r
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	there, diags := r.kind.read(ctx, r, have, state, resp.Private)
-	resp.Diagnostics.Append(diags...)
+	resp.Diagnostics.Append(diagnose.WithWayOut(diags)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -159,7 +159,7 @@ func (r *managed[C]) Delete(ctx context.Context, req resource.DeleteRequest, res
 		return
 	}
 	_, diags = r.write(ctx, &change[C]{verb: "destroy", before: state, private: resp.Private})
-	resp.Diagnostics.Append(diagnose.OfState(diags)...)
+	resp.Diagnostics.Append(diagnose.WithWayOut(diagnose.OfState(diags))...)
 }
 
 // change is one that is to be made. Before is nil in a create, and after in a destroy.

@@ -3,9 +3,11 @@ package resource
 import (
 	"context"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
 
 // planning is a plan as it is made.
@@ -28,8 +30,11 @@ func (r *managed[C]) ModifyPlan(
 		p.state = state
 	}
 	if req.Plan.Raw.IsNull() {
-		if p.state != nil && !resp.Diagnostics.HasError() && r.kind.lookAtDestroy != nil {
-			r.kind.lookAtDestroy(ctx, r, p)
+		if p.state != nil && !resp.Diagnostics.HasError() {
+			resp.Diagnostics.Append(r.lookForAMQP(ctx, p.state)...)
+			if r.kind.lookAtDestroy != nil {
+				r.kind.lookAtDestroy(ctx, r, p)
+			}
 		}
 		return
 	}
@@ -52,7 +57,21 @@ func (r *managed[C]) ModifyPlan(
 		r.kind.complete(plan, p.state)
 	}
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, plan.object())...)
-	if !resp.Diagnostics.HasError() {
-		r.kind.look(ctx, r, p)
+	if resp.Diagnostics.HasError() {
+		return
 	}
+	if !resp.Plan.Raw.Equal(req.State.Raw) {
+		resp.Diagnostics.Append(r.lookForAMQP(ctx, plan)...)
+	}
+	r.kind.look(ctx, r, p)
+}
+
+// lookForAMQP warns of a given address for AMQP that does not work, once for a plan.
+func (r *managed[C]) lookForAMQP(ctx context.Context, v values) diag.Diagnostics {
+	if !r.Connection.IsKnown() || v["vhost"].IsUnknown() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), lookTimeout)
+	defer cancel()
+	return diagnose.AMQPNotUsable(r.Connection.Client.Vhost(v.text("vhost")).LookForAMQP(ctx))
 }

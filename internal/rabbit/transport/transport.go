@@ -147,6 +147,10 @@ func (config Config) headers() (http.Header, error) {
 			return nil, &ConfigError{"headers", fmt.Sprintf("has a value for %q that an HTTP header cannot have; "+
 				"give one without line breaks and other control characters", name)}
 		}
+		if http.CanonicalHeaderKey(name) == "Authorization" {
+			return nil, &ConfigError{"headers", "has Authorization, which the provider makes of username and " +
+				"password. Give a token of OAuth 2.0 as the password: AMQP takes it, too"}
+		}
 		headers.Set(name, config.Headers[name])
 	}
 	if config.UserAgent != "" && headers.Get("User-Agent") == "" {
