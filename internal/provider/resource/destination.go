@@ -326,7 +326,8 @@ func sayOfDestination(
 // readDestination looks whether the binding is there, and who else takes its messages. An update that broke off may
 // have got further than the state says.
 func readDestination(
-	ctx context.Context, r *managed[delay.Destination], x resolved[delay.Destination], state values, private privateState,
+	ctx context.Context, r *managed[delay.Destination], x resolved[delay.Destination], state values,
+	private privateState,
 ) (there *topology.Topology, diags diag.Diagnostics) {
 	all, mark, diags := own(ctx, private, x, state[leftoverBindings])
 	if diags.HasError() {
@@ -365,8 +366,8 @@ func readDestination(
 	return there, diags
 }
 
-// FindDestinations are the destinations among the bindings of a vhost. Others are left out. Bindings that differ only in
-// their marks have one identity.
+// FindDestinations are the destinations among the bindings of a vhost. Others are left out. Bindings that differ only
+// in their marks have one identity.
 func FindDestinations(vhost string, bindings []topology.Binding) []Found {
 	var all []Found
 	for _, b := range topology.Plain(bindings) {
