@@ -305,7 +305,7 @@ func TestImportedDestinationOwnsItsBinding(t *testing.T) {
 	}
 }
 
-// importedBinding says what is there of a binding.
+// importedBinding says which bindings there are before an import.
 type importedBinding struct {
 	plain  bool
 	marked int

@@ -118,7 +118,8 @@ func (d Destination) PassesOn() diag.Diagnostic {
 	return Warning(fmt.Sprintf("Address %q passes from one resource to another", d.address()),
 		"One resource is to remove its %s. Another one is to make the same. Between the two, or if the apply ends "+
 			"there, messages for the address do not get to %s %q. If both are one destination under another name, "+
-			"write a moved block, which changes nothing on the broker.", d, d.Binding.DestinationType, d.Binding.Destination)
+			"write a moved block, which changes nothing on the broker.", d, d.Binding.DestinationType,
+		d.Binding.Destination)
 }
 
 // address is what the destination takes messages for.
