@@ -124,8 +124,8 @@ var destinationAttributes = []attribute[delay.Destination]{
 	{
 		name: "address", required: true,
 		field: text(func(d *delay.Destination) *string { return &d.Address }, "a", "b"),
-		doc: "The address: one word, or several joined by dots, without the wildcards `*` " +
-			"and `#`, and without a `~` before another character. With its key it can have as many bytes as AMQP allows, 255 in all: with " +
+		doc: "The address: one word, or several joined by dots, without the wildcards `*` and `#`, and without a " +
+			"`~` before another character. With its key it can have as many bytes as AMQP allows, 255 in all: with " +
 			"28 levels, 199 remain for it.",
 	},
 	{
