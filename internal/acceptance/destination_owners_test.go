@@ -70,8 +70,8 @@ func orders(n int) [][]int {
 	return all
 }
 
-// Bindings pass from one resource to another. The causes are a list that gets shorter, a swap, or a new key in for_each.
-// Whatever the order, the first apply succeeds, and then each resource has its own binding.
+// Bindings pass from one resource to another. The causes are a list that gets shorter, a swap, or a new key in
+// for_each. Whatever the order, the first apply succeeds, and then each resource has its own binding.
 func TestDestinationsInAnyOrder(t *testing.T) {
 	t.Parallel()
 	for name, is := range map[string]struct{ before, after []string }{
@@ -232,8 +232,9 @@ func mustLeadTo(v *harness.Vhost, queues ...string) {
 	v.MustBeBound(queues...)
 }
 
-// A plain binding of an application and a destination of another state lead to the same queue. Each stays when the other
-// one goes, and nothing is waited for. A message comes once. A binding that is gone is made again, whoever else has one.
+// A plain binding of an application and a destination of another state lead to the same queue. Each stays when the
+// other one goes, and nothing is waited for. A message comes once. A binding that is gone is made again, whoever else
+// has one.
 func TestDestinationBesideOthers(t *testing.T) {
 	t.Parallel()
 	v := harness.NewDestinations(t, 2, "orders")
@@ -261,7 +262,8 @@ func TestDestinationBesideOthers(t *testing.T) {
 
 	v.LoseDestinations()
 	text := harness.WarningText(one.Refresh(t.Context()))
-	if !one.State.IsNull() || !strings.Contains(text, `get there by a binding with key "*.*.orders", which has no mark`) {
+	if !one.State.IsNull() ||
+		!strings.Contains(text, `get there by a binding with key "*.*.orders", which has no mark`) {
 		t.Errorf("of a binding that is gone: %s", text)
 	}
 	for _, p := range []*harness.Protocol{one, other} {
@@ -291,60 +293,68 @@ func TestDestinationBesideOthers(t *testing.T) {
 // place. Without a plain one it takes the only marked one, and nothing if there are several.
 func TestImportedDestinationOwnsItsBinding(t *testing.T) {
 	t.Parallel()
-	for name, is := range map[string]struct {
-		plain  bool
-		marked int
-		fails  bool
-	}{
+	for name, is := range map[string]importedBinding{
 		"plain":            {plain: true},
 		"plain and marked": {plain: true, marked: 1},
 		"marked":           {marked: 1},
 		"several":          {marked: 2, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			v := harness.NewDestinations(t, 2, "orders")
-			given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2,
-				"address": "orders", "queue": "orders"}
-			var there []string
-			for range is.marked {
-				v.Destination().MustApply(given)
-				there = append(there, line(given))
-			}
-			if is.plain {
-				v.Bind("t.delivery", "*.*.orders", "queue", "orders")
-				there = append(there, line(given))
-			}
-			p := v.Destination()
-			imported := p.ImportState(t.Context(), v.Name+"/t.delivery/queue/orders/*.*.orders")
-			if is.fails {
-				if text := harness.ErrorText(imported); strings.Count(text, `{"x-destination":"`) != is.marked {
-					t.Errorf("the error is %q", text)
-				}
-				return
-			}
-			harness.NoErrors(t, imported)
-			if text := harness.WarningText(imported); strings.Contains(text, "has no mark") != is.plain {
-				t.Errorf("the warning is %q", text)
-			}
-			p.MustBeSettled(given)
-			given["force_destroy"] = true
-			p.MustApply(given)
-			p.MustBeSettled(given)
-			v.MustBeBound(there...)
-			for b := range v.Objects().Bindings {
-				if b.Source == "t.delivery" && b.DestinationMark() == "" {
-					t.Errorf("there is still a plain binding: %s", b.Line())
-				}
-			}
-			p.MustApply(nil)
-			v.MustBeBound(there[1:]...)
+			ownImported(t, is)
 		})
 	}
 }
 
-// The plain binding that was imported cannot be removed when the marked one is there. It is a leftover with the import ID
-// of the destination itself, until the next apply, or the destroy, removes it.
+// importedBinding says which bindings there are before an import.
+type importedBinding struct {
+	plain  bool
+	marked int
+	fails  bool
+}
+
+// ownImported imports a binding, changes it, and destroys it.
+func ownImported(t *testing.T, is importedBinding) {
+	t.Parallel()
+	v := harness.NewDestinations(t, 2, "orders")
+	given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders",
+		"queue": "orders"}
+	var there []string
+	for range is.marked {
+		v.Destination().MustApply(given)
+		there = append(there, line(given))
+	}
+	if is.plain {
+		v.Bind("t.delivery", "*.*.orders", "queue", "orders")
+		there = append(there, line(given))
+	}
+	p := v.Destination()
+	imported := p.ImportState(t.Context(), v.Name+"/t.delivery/queue/orders/*.*.orders")
+	if is.fails {
+		if text := harness.ErrorText(imported); strings.Count(text, `{"x-destination":"`) != is.marked {
+			t.Errorf("the error is %q", text)
+		}
+		return
+	}
+	harness.NoErrors(t, imported)
+	if text := harness.WarningText(imported); strings.Contains(text, "has no mark") != is.plain {
+		t.Errorf("the warning is %q", text)
+	}
+	p.MustBeSettled(given)
+	given["force_destroy"] = true
+	p.MustApply(given)
+	p.MustBeSettled(given)
+	v.MustBeBound(there...)
+	for b := range v.Objects().Bindings {
+		if b.Source == "t.delivery" && b.DestinationMark() == "" {
+			t.Errorf("there is still a plain binding: %s", b.Line())
+		}
+	}
+	p.MustApply(nil)
+	v.MustBeBound(there[1:]...)
+}
+
+// The plain binding that was imported cannot be removed when the marked one is there. It is a leftover with the import
+// ID of the destination itself, until the next apply, or the destroy, removes it.
 func TestImportedDestinationLeavesThePlainBinding(t *testing.T) {
 	t.Parallel()
 	for _, destroys := range []bool{false, true} {

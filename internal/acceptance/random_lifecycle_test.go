@@ -362,8 +362,7 @@ func (l *lifecycle) freshly(c configuration) fresh {
 	return made
 }
 
-// contents are all objects, policies included. Of bindings that differ only in the marks of destinations, it is said how
-// many they are.
+// contents are all objects, policies included. Bindings that differ only in the marks of destinations are counted.
 func contents(t topology.Topology) []string {
 	count := map[topology.Binding]int{}
 	for b := range t.Bindings {

@@ -420,8 +420,9 @@ func TestDestination(t *testing.T) {
 	desired := levels(t, 3)
 	w.create(desired)
 	to := func(address, queue string) topology.Topology {
-		return topology.Topology{Bindings: topology.NewBindings(topology.Binding{Source: desired.Delivery,
-			RoutingKey: "*.*.*." + address, DestinationType: topology.ToQueue, Destination: queue}.OfDestination("one"))}
+		b := topology.Binding{Source: desired.Delivery, RoutingKey: "*.*.*." + address,
+			DestinationType: topology.ToQueue, Destination: queue}
+		return topology.Topology{Bindings: topology.NewBindings(b.OfDestination("one"))}
 	}
 	rebind := w.apply
 	is[*engine.MissingError](t, second(rebind(nothing, to("a", "orders"), engine.Options{})))

@@ -6,7 +6,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// Handovers are the bindings that destinations let go of, or newly take, in one plan. Terraform plans them in any order.
+// Handovers are the bindings that destinations let go of, or newly take, in one plan, in whatever order Terraform asks.
 type Handovers struct{ released, taken sync.Map }
 
 type vhostBinding struct {

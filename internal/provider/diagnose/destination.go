@@ -116,9 +116,10 @@ func OtherLevels(d delay.Destination, there map[int]bool) diag.Diagnostics {
 // PassesOn warns of a binding that one destination lets go of and another one makes, in one plan.
 func (d Destination) PassesOn() diag.Diagnostic {
 	return Warning(fmt.Sprintf("Address %q passes from one resource to another", d.address()),
-		"One resource is to remove its %s. Another one is to make the same. Between the two, or if the apply ends there, "+
-			"messages for the address do not get to %s %q. If both are one destination under another name, write a "+
-			"moved block, which changes nothing on the broker.", d, d.Binding.DestinationType, d.Binding.Destination)
+		"One resource is to remove its %s. Another one is to make the same. Between the two, or if the apply ends "+
+			"there, messages for the address do not get to %s %q. If both are one destination under another name, "+
+			"write a moved block, which changes nothing on the broker.", d, d.Binding.DestinationType,
+		d.Binding.Destination)
 }
 
 // address is what the destination takes messages for.
@@ -269,8 +270,8 @@ func (d Destination) LeftBehind(leftovers []string) diag.Diagnostics {
 // Unmarked warns of an import of a binding that no destination has made.
 func (d Destination) Unmarked() diag.Diagnostic {
 	return Warning(fmt.Sprintf("Binding to %s %q has no mark", d.Binding.DestinationType, d.Binding.Destination),
-		"The %s was made by no destination: it has no argument with a mark. The destination takes it as it is. The next "+
-			"change of any attribute makes a binding with a mark, and then removes this one.", d)
+		"The %s was made by no destination: it has no argument with a mark. The destination takes it as it is. The "+
+			"next change of any attribute makes a binding with a mark, and then removes this one.", d)
 }
 
 // Ambiguous is for an import that several destinations have made a binding for.
@@ -279,8 +280,8 @@ func (d Destination) Ambiguous(same []topology.Binding) error {
 	for i, b := range same {
 		marks[i] = b.Arguments
 	}
-	return fmt.Errorf("several destinations have made this binding, each with its own arguments: %s. Unbind those that "+
-		"belong to no configuration, and import the one that is left", strings.Join(marks, ", "))
+	return fmt.Errorf("several destinations have made this binding, each with its own arguments: %s. Unbind those "+
+		"that belong to no configuration, and import the one that is left", strings.Join(marks, ", "))
 }
 
 // NotFound lists the bindings that the destination has instead.

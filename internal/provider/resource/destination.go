@@ -124,8 +124,8 @@ var destinationAttributes = []attribute[delay.Destination]{
 	{
 		name: "address", required: true,
 		field: text(func(d *delay.Destination) *string { return &d.Address }, "a", "b"),
-		doc: "The address: one word, or several joined by dots, without the wildcards `*` " +
-			"and `#`. With its key it can have as many bytes as AMQP allows, 255 in all: with " +
+		doc: "The address: one word, or several joined by dots, without the wildcards `*` and `#`, and without a " +
+			"`~` before another character. With its key it can have as many bytes as AMQP allows, 255 in all: with " +
 			"28 levels, 199 remain for it.",
 	},
 	{
@@ -323,7 +323,8 @@ func sayOfDestination(
 // readDestination looks whether the binding is there, and who else takes its messages. An update that broke off may
 // have got further than the state says.
 func readDestination(
-	ctx context.Context, r *managed[delay.Destination], x resolved[delay.Destination], state values, private privateState,
+	ctx context.Context, r *managed[delay.Destination], x resolved[delay.Destination], state values,
+	private privateState,
 ) (there *topology.Topology, diags diag.Diagnostics) {
 	all, mark, diags := own(ctx, private, x, state[leftoverBindings])
 	if diags.HasError() {
@@ -362,8 +363,8 @@ func readDestination(
 	return there, diags
 }
 
-// FindDestinations are the destinations among the bindings of a vhost. Others are left out. Bindings that differ only in
-// their marks have one identity.
+// FindDestinations are the destinations among the bindings of a vhost. Others are left out. Bindings that differ only
+// in their marks have one identity.
 func FindDestinations(vhost string, bindings []topology.Binding) []Found {
 	var all []Found
 	for _, b := range topology.Plain(bindings) {
