@@ -2,6 +2,7 @@ package resource
 
 import (
 	"context"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -31,10 +32,11 @@ func (r *managed[C]) ModifyPlan(
 	}
 	if req.Plan.Raw.IsNull() {
 		if p.state != nil && !resp.Diagnostics.HasError() {
-			resp.Diagnostics.Append(r.lookForAMQP(ctx, p.state)...)
+			found := r.lookForAMQP(ctx, p.state)
 			if r.kind.lookAtDestroy != nil {
 				r.kind.lookAtDestroy(ctx, r, p)
 			}
+			resp.Diagnostics.Append(<-found...)
 		}
 		return
 	}
@@ -60,18 +62,30 @@ func (r *managed[C]) ModifyPlan(
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	if !resp.Plan.Raw.Equal(req.State.Raw) {
-		resp.Diagnostics.Append(r.lookForAMQP(ctx, plan)...)
+	if resp.Plan.Raw.Equal(req.State.Raw) {
+		r.kind.look(ctx, r, p)
+		return
 	}
+	found := r.lookForAMQP(ctx, plan)
 	r.kind.look(ctx, r, p)
+	resp.Diagnostics.Append(<-found...)
 }
 
-// lookForAMQP warns of a given address for AMQP that does not work, once for a plan.
-func (r *managed[C]) lookForAMQP(ctx context.Context, v values) diag.Diagnostics {
+// amqpTimeout is longer than it takes to find out that a port does not answer.
+const amqpTimeout = 5 * time.Second
+
+// lookForAMQP finds a warning of a given address for AMQP that does not work, one for a plan. It looks beside all else.
+func (r *managed[C]) lookForAMQP(ctx context.Context, v values) <-chan diag.Diagnostics {
+	found := make(chan diag.Diagnostics, 1)
 	if !r.Connection.IsKnown() || v["vhost"].IsUnknown() {
-		return nil
+		found <- nil
+		return found
 	}
-	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), lookTimeout)
-	defer cancel()
-	return diagnose.AMQPNotUsable(r.Connection.Client.Vhost(v.text("vhost")).LookForAMQP(ctx))
+	vhost := r.Connection.Client.Vhost(v.text("vhost"))
+	go func() {
+		ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), amqpTimeout)
+		defer cancel()
+		found <- diagnose.AMQPNotUsable(vhost.LookForAMQP(ctx))
+	}()
+	return found
 }
