@@ -47,7 +47,6 @@ func (r *managed[C]) ImportState(
 		resp.Diagnostics.Append(diagnose.ConfigErrors(err)...)
 		return
 	}
-	resp.Diagnostics.Append(r.importOwner(ctx, resp.Private, state)...)
 	resp.Diagnostics.Append(resp.State.Set(ctx, state.object())...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, r.kind.identityOf(state))...)
 }

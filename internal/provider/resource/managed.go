@@ -114,14 +114,17 @@ func (r *managed[C]) Read(ctx context.Context, req resource.ReadRequest, resp *r
 	resp.Diagnostics.Append(diags...)
 	have, diags := r.kind.of(state)
 	resp.Diagnostics.Append(diags...)
-	owner, diags := textIn(ctx, req.Private, ownerKey)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	owner, diags := r.owner(ctx, req.Private, state)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	have.Desired = have.Desired.WithOwner(owner)
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	there, counts, diags := r.kind.read(ctx, r, have, state)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
@@ -137,6 +140,9 @@ func (r *managed[C]) Read(ctx context.Context, req resource.ReadRequest, resp *r
 	resp.Diagnostics.Append(resp.State.Set(ctx, state.object())...)
 	if counts != nil {
 		resp.Diagnostics.Append(resp.Private.SetKey(ctx, inFlightKey, counts)...)
+	}
+	if owner != "" {
+		resp.Diagnostics.Append(keepText(ctx, resp.Private, ownerKey, owner)...)
 	}
 }
 
@@ -238,7 +244,7 @@ func (r *managed[C]) resolve(ctx context.Context, c *change[C], now values) (dia
 		c.engine.After = c.gets.Desired
 		diags.Append(more...)
 	}
-	diags.Append(c.setOwner(ctx)...)
+	diags.Append(r.setOwner(ctx, c)...)
 	if diags.HasError() {
 		return diags
 	}

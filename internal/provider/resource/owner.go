@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
 
 // ownerKey is where the private state keeps the owner's mark of a cascade or ladder.
@@ -41,11 +42,31 @@ func keepText(ctx context.Context, in keeping, key, text string) diag.Diagnostic
 	return in.SetKey(ctx, key, value)
 }
 
+// owner is the owner's mark of a cascade or ladder that the private state has, empty if there is none. An import has no
+// private state yet. Terraform loses it if the provider's process ends in the middle of an apply (1.11.4). Then it is
+// the mark that is on the broker.
+func (r *managed[C]) owner(ctx context.Context, state private, v values) (string, diag.Diagnostics) {
+	owner, diags := textIn(ctx, state, ownerKey)
+	counted, _ := state.GetKey(ctx, inFlightKey)
+	if owner != "" || counted != nil || r.kind.recognize == nil || !r.Connection.IsKnown() {
+		return owner, diags
+	}
+	vhost, entry := v.text("vhost"), v.text("entry_exchange")
+	marks, err := r.Connection.Client.Vhost(vhost).Owners(ctx, entry)
+	if err != nil && !rabbit.IsKind(err, rabbit.VhostNotFound) {
+		diags.Append(diagnose.OfEntry(r.kind.name, vhost, entry).Failed("read", err))
+	}
+	if len(marks) > 0 {
+		owner = marks[0].Owner()
+	}
+	return owner, diags
+}
+
 // setOwner has both sides of a change of a cascade or ladder belong to the resource. A create makes a mark, as does an
 // update of what has none.
-func (c *change[C]) setOwner(ctx context.Context) (diags diag.Diagnostics) {
+func (r *managed[C]) setOwner(ctx context.Context, c *change[C]) (diags diag.Diagnostics) {
 	if c.before != nil {
-		c.owner, diags = textIn(ctx, c.private, ownerKey)
+		c.owner, diags = r.owner(ctx, c.private, c.before)
 	}
 	if c.owner == "" && c.after != nil {
 		c.owner = rand.Text()
@@ -62,20 +83,4 @@ func (c *change[C]) keepOwner(ctx context.Context, in keeping) diag.Diagnostics 
 	diags := keepText(ctx, in, ownerKey, c.owner)
 	diags.Append(in.SetKey(ctx, planKey, nil)...) // it was for the plan alone
 	return diags
-}
-
-// importOwner reads the owner's mark of a cascade or ladder that is being imported.
-func (r *managed[C]) importOwner(ctx context.Context, in keeping, state values) (diags diag.Diagnostics) {
-	if r.kind.recognize == nil {
-		return nil
-	}
-	vhost, entry := state.text("vhost"), state.text("entry_exchange")
-	marks, err := r.Connection.Client.Vhost(vhost).Owners(ctx, entry)
-	if err != nil {
-		diags.Append(diagnose.OfEntry(r.kind.name, vhost, entry).Failed("import", err))
-	}
-	if len(marks) == 0 {
-		return diags
-	}
-	return keepText(ctx, in, ownerKey, marks[0].Owner())
 }
