@@ -954,6 +954,28 @@ func TestDestinationKilledUpdate(t *testing.T) {
 	}
 }
 
+// Terraform loses the private state when the provider's process ends in an apply. The destination knows its binding
+// again by the mark. It leaves a plain one alone.
+func TestDestinationWithoutPrivateState(t *testing.T) {
+	t.Parallel()
+	v := harness.NewDestinations(t, 2, "orders")
+	given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2, "address": "orders",
+		"queue": "orders"}
+	p := v.Destination()
+	p.MustApply(given)
+	v.Bind("t.delivery", "*.*.orders", "queue", "orders")
+	p.Private = nil
+	p.MustBeSettled(given)
+	p.Private = nil
+	p.MustApply(nil)
+	v.MustBeBound(line(given))
+	for b := range v.Objects().Bindings {
+		if b.DestinationMark() != "" {
+			t.Errorf("%s is left", b.Describe())
+		}
+	}
+}
+
 // markOf is the mark of a destination in its private state.
 func markOf(p *harness.Protocol) string {
 	var private map[string]string

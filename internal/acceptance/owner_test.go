@@ -164,6 +164,32 @@ func TestSameOwnerTwice(t *testing.T) {
 	}
 }
 
+// Terraform loses the private state if the provider's process ends in the middle of an apply. The cascade is its own
+// all the same, with a refresh and without.
+func TestLostPrivateState(t *testing.T) {
+	t.Parallel()
+	for name, is := range ownedKinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := harness.NewVhost(t)
+			p := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
+			given := is.given.With(harness.Attributes{"vhost": v.Name})
+			p.MustApply(given)
+			owners := v.Objects().Owners
+			p.Private = nil
+			p.MustApply(given.With(is.change))
+			p.Private = nil
+			harness.NoErrors(t, p.Apply(t.Context(), p.Plan(t.Context(), given)))
+			if now := v.Objects().Owners; !maps.Equal(now, owners) {
+				t.Errorf("the marks are %v, not %v", now, owners)
+			}
+			p.Private = nil
+			harness.NoErrors(t, p.Apply(t.Context(), p.Plan(t.Context(), nil)))
+			v.MustHold(topology.New())
+		})
+	}
+}
+
 // A cascade that was imported without a mark gets one by the next write. Another state then has nothing that it owns.
 func TestImportWithoutMark(t *testing.T) {
 	t.Parallel()

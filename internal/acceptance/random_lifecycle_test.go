@@ -143,13 +143,18 @@ func (l *lifecycle) live(s script) {
 			continue
 		}
 		if strings.Contains(refusal, "Delivery exchange would be left standing") || isOfTwo(refusal) ||
-			l.mayHoldMessages() {
+			strings.Contains(refusal, "Objects of the") && c.createsFirst() || l.mayHoldMessages() {
 			l.met("refused three times, with good reason")
 			continue
 		}
 		p, _ := l.plan(c.effective(), schedule{})
 		l.violates("what a fresh apply makes is refused three times", []string{refusal}, schedule{}, l.claims(p))
 	}
+}
+
+// createsFirst tells whether anything creates before it destroys. It then meets its own objects.
+func (c configuration) createsFirst() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(c)), func(b resourceBlock) bool { return b.createFirst })
 }
 
 // isOfTwo tells whether a plan was refused because of two addresses with the same objects. Somebody has to say then

@@ -228,16 +228,28 @@ type owner struct {
 	Plain string `json:"plain,omitempty"`
 }
 
-// own are the bindings of a destination that may be there, the one that its state names first.
+// own are the bindings of a destination that may be there, the one that its state names first. Terraform loses the
+// private state if the provider's process ends in the middle of an apply (1.11.4). Then its binding is the one with a
+// mark, if there is only one.
 func own(
-	ctx context.Context, private privateState, x resolved[delay.Destination], left attr.Value,
+	ctx context.Context, r *managed[delay.Destination], private privateState, x resolved[delay.Destination],
+	state values,
 ) (all []topology.Binding, mark string, diags diag.Diagnostics) {
-	var o owner
 	kept, diags := private.GetKey(ctx, ownerKey)
+	o := owner{Mark: rand.Text()}
+	if b := bindingOf(x.Desired); kept == nil && r.Connection.IsKnown() {
+		there, err := r.Connection.Client.Vhost(x.config.Vhost).BindingsFrom(ctx, b.Source)
+		marked := topology.NewBindings(there...).Where(
+			func(other topology.Binding) bool { return other.Plain() == b && other.DestinationMark() != "" })
+		if err == nil && len(marked) == 1 {
+			o.Mark = marked[0].DestinationMark()
+		}
+	}
 	if err := json.Unmarshal(kept, &o); kept != nil && err != nil {
 		diags.Append(diagnose.Error("Unreadable state", "The private state of the destination: %s", err))
 	}
-	for _, id := range append([]string{importid.Binding(x.config.Vhost, bindingOf(x.Desired))}, leftovers(left)...) {
+	left := leftovers(state[leftoverBindings])
+	for _, id := range append([]string{importid.Binding(x.config.Vhost, bindingOf(x.Desired))}, left...) {
 		_, b, err := importid.ParseBinding(id)
 		if err != nil {
 			diags.Append(diagnose.Error("Unreadable state", "leftover_bindings: %s", err))
@@ -268,11 +280,13 @@ func keepOwner(
 }
 
 // prepareDestination has all bindings of the destination before the change, and marks the one after it.
-func prepareDestination(ctx context.Context, c *change[delay.Destination]) (diags diag.Diagnostics) {
+func prepareDestination(
+	ctx context.Context, r *managed[delay.Destination], c *change[delay.Destination],
+) (diags diag.Diagnostics) {
 	mark := rand.Text()
 	if c.before != nil {
 		var all []topology.Binding
-		all, mark, diags = own(ctx, c.private, c.had, c.before[leftoverBindings])
+		all, mark, diags = own(ctx, r, c.private, c.had, c.before)
 		c.engine.Before.Bindings, c.engine.Options.Named = topology.NewBindings(all...), all[0]
 	}
 	if c.after != nil {
@@ -326,7 +340,7 @@ func readDestination(
 	ctx context.Context, r *managed[delay.Destination], x resolved[delay.Destination], state values,
 	private privateState,
 ) (there *topology.Topology, diags diag.Diagnostics) {
-	all, mark, diags := own(ctx, private, x, state[leftoverBindings])
+	all, mark, diags := own(ctx, r, private, x, state)
 	if diags.HasError() {
 		return nil, diags
 	}

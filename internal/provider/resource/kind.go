@@ -46,7 +46,7 @@ type kind[C any] struct {
 	displayName func(x resolved[C]) string
 
 	// prepare completes a change, and say has the words for what came of it. Remember notes the objects then.
-	prepare  func(ctx context.Context, c *change[C]) diag.Diagnostics
+	prepare  func(ctx context.Context, r *managed[C], c *change[C]) diag.Diagnostics
 	say      func(ctx context.Context, r *managed[C], c *change[C], result engine.Result, err error) diag.Diagnostics
 	remember func(ctx context.Context, c *change[C], there topology.Topology) diag.Diagnostics
 	// read looks what there is of a state: nil if all is gone.

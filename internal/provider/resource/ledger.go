@@ -30,9 +30,9 @@ func (r *managed[C]) note(ctx context.Context, p planning) (diags diag.Diagnosti
 		a.ID = rand.Text()
 		diags = keepText(ctx, p.resp.Private, planKey, a.ID)
 	}
-	owner, more := textIn(ctx, p.req.Private, ownerKey)
-	diags.Append(more...)
 	if a.Holds = r.planned(p.state); a.Holds != nil {
+		owner, more := r.owner(ctx, p.req.Private, p.state)
+		diags.Append(more...)
 		a.Holds.Topology = a.Holds.WithOwner(owner)
 	}
 	a.Declares = r.planned(p.plan)

@@ -229,7 +229,7 @@ func (r *managed[C]) resolve(ctx context.Context, c *change[C], now values) (dia
 		c.engine.Options.Rebuild = len(altered) > 0
 	}
 	if r.kind.prepare != nil {
-		diags.Append(r.kind.prepare(ctx, c)...)
+		diags.Append(r.kind.prepare(ctx, r, c)...)
 	}
 	return diags
 }

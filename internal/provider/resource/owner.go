@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -38,11 +39,31 @@ func keepText(ctx context.Context, in privateState, key, text string) diag.Diagn
 	return in.SetKey(ctx, key, value)
 }
 
+// owner is the owner's mark of a cascade or ladder that the private state has, empty if there is none. An import has no
+// private state yet. Terraform loses it if the provider's process ends in the middle of an apply (1.11.4). Then it is
+// the mark that is on the broker.
+func (r *managed[C]) owner(ctx context.Context, private privateState, v values) (string, diag.Diagnostics) {
+	owner, diags := textIn(ctx, private, ownerKey)
+	counted, _ := private.GetKey(ctx, inFlightKey)
+	if owner != "" || counted != nil || r.kind.recognize == nil || !r.Connection.IsKnown() {
+		return owner, diags
+	}
+	vhost, entry := v.text("vhost"), v.text("entry_exchange")
+	marks, err := r.Connection.Client.Vhost(vhost).Owners(ctx, entry)
+	if err != nil && !rabbit.IsKind(err, rabbit.VhostNotFound) {
+		diags.Append(diagnose.OfEntry(r.kind.name, vhost, entry).Failed("read", err))
+	}
+	if len(marks) > 0 {
+		owner = marks[0].Owner()
+	}
+	return owner, diags
+}
+
 // prepareTopology has both sides of a change of a cascade or ladder belong to the resource. A create makes a mark, as
 // does an update of what has none.
-func prepareTopology[C any](ctx context.Context, c *change[C]) (diags diag.Diagnostics) {
+func prepareTopology[C any](ctx context.Context, r *managed[C], c *change[C]) (diags diag.Diagnostics) {
 	if c.before != nil {
-		c.owner, diags = textIn(ctx, c.private, ownerKey)
+		c.owner, diags = r.owner(ctx, c.private, c.before)
 	}
 	if c.owner == "" && c.after != nil {
 		c.owner = rand.Text()
@@ -55,16 +76,4 @@ func prepareTopology[C any](ctx context.Context, c *change[C]) (diags diag.Diagn
 func rememberTopology[C any](ctx context.Context, c *change[C], _ topology.Topology) diag.Diagnostics {
 	diags := keepText(ctx, c.private, ownerKey, c.owner)
 	return append(diags, c.private.SetKey(ctx, planKey, nil)...) // it was for the plan alone
-}
-
-// importOwner reads the owner's mark of a cascade or ladder that is being imported.
-func (r *managed[C]) importOwner(ctx context.Context, in privateState, vhost, entry string) (diags diag.Diagnostics) {
-	marks, err := r.Connection.Client.Vhost(vhost).Owners(ctx, entry)
-	if err != nil {
-		diags.Append(diagnose.OfEntry(r.kind.name, vhost, entry).Failed("import", err))
-	}
-	if len(marks) == 0 {
-		return diags
-	}
-	return keepText(ctx, in, ownerKey, marks[0].Owner())
 }

@@ -69,7 +69,7 @@ func checkEntryIdentity(id values) string {
 
 // findTopology looks for a cascade or ladder, whoever declared it.
 func findTopology[C any](
-	ctx context.Context, r *managed[C], id values, private privateState,
+	ctx context.Context, r *managed[C], id values, _ privateState,
 ) (found C, diags diag.Diagnostics) {
 	vhost, entry := id.text("vhost"), id.text("entry_exchange")
 	found, err := r.kind.recognize(ctx, r.Connection.Client.Vhost(vhost), vhost, entry)
@@ -81,14 +81,17 @@ func findTopology[C any](
 	if err != nil {
 		return found, diag.Diagnostics{diagnose.OfEntry(r.kind.name, vhost, entry).Failed("import", err)}
 	}
-	return found, r.importOwner(ctx, private, vhost, entry)
+	return found, diags
 }
 
 // readTopology reads the objects of a cascade or ladder, and says in what they differ.
 func readTopology[C any](
 	ctx context.Context, r *managed[C], x resolved[C], state values, private privateState,
 ) (there *topology.Topology, diags diag.Diagnostics) {
-	owner, diags := textIn(ctx, private, ownerKey)
+	owner, diags := r.owner(ctx, private, state)
+	if owner != "" {
+		diags.Append(keepText(ctx, private, ownerKey, owner)...)
+	}
 	if diags.HasError() {
 		return nil, diags
 	}
