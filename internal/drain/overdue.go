@@ -46,9 +46,9 @@ const mostReceivers = 100
 //	                                                                 dead_letter_worker_publisher_confirm_timeout
 //	does, and every queue takes the message   never                  TestStatisticsOff
 //
-// So it does not if two things are certain. Each exchange that messages get to has an alternate exchange, by argument,
-// that is a fanout with a queue bound to it, or is such a fanout itself. And no queue that they get to refuses one,
-// because it is full or nobody serves it.
+// So it does not if two things are certain. Each exchange that messages get to is a fanout with a queue bound to it, or
+// has such an alternate exchange by argument. And no queue that they get to refuses one, because it is full or nobody
+// serves it.
 func (s Surroundings) MayKeepOverdue(queues []topology.Queue) (map[string]bool, Unknown) {
 	keep, caught := map[string]bool{}, map[string]bool{}
 	for _, q := range queues {
@@ -86,8 +86,8 @@ func (s Surroundings) atLeastOnce(q topology.Queue) bool {
 		s.Policies.MayBe(q, "overflow", "reject-publish")
 }
 
-// allTake tells whether it is certain that each message that gets to the exchanges gets into queues, and that these take
-// every one. Of those that are looked into, the arguments are known.
+// allTake tells whether it is certain that each message that gets to the exchanges gets into queues, and that these
+// take every one. Of those that are looked into, the arguments are known.
 func (s Surroundings) allTake(exchanges []string, looked []topology.Queue) (bool, Unknown) {
 	reached, unbound := s.reached(exchanges)
 	if len(unbound) > 0 {

@@ -57,10 +57,11 @@ func (m *observedDeclared) observeDeclared(
 	ctx context.Context, o *observation, shows tfvalue.Depiction, digits int,
 ) (*rabbit.State, error) {
 	o.subject.Desired = shows.Desired
-	state, err := o.vhost.ReadExisting(ctx, o.subject.Desired)
+	seen, err := engine.Observe(ctx, o.vhost, o.subject.Desired)
 	if err != nil {
 		return nil, err
 	}
+	state := seen.State
 	m.DeliveryExchange = types.StringValue(o.subject.Desired.Delivery)
 	m.QueueType = shows.QueueType
 	m.Summary = types.StringValue(shows.Summary)
@@ -69,7 +70,7 @@ func (m *observedDeclared) observeDeclared(
 	if o.subject.Desired.Parking() != "" {
 		m.Unroutable = waits.Parked.Value()
 	}
-	m.Findings, err = o.observedFindings(ctx, state, digits)
+	m.Findings, err = o.observedFindings(ctx, seen, digits)
 	return state, err
 }
 
@@ -153,8 +154,9 @@ func observedAttributes(
 				"say.")),
 		"findings": schema.ListNestedAttribute{
 			Computed: true,
-			MarkdownDescription: say("Causes that change the fate of messages; empty for a healthy %s. The first ten " +
-				"bindings of the delivery exchange for another number of levels are among them."),
+			MarkdownDescription: say("Causes that change the fate of messages; empty for a healthy %s. The first " +
+				"hundred queues and the first hundred exchanges behind the delivery exchange are looked at. The first " +
+				"ten bindings of the delivery exchange for another number of levels are among them."),
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"severity": observedText(
 					"`error` if messages are lost, leave early, arrive twice or do not get on. " +
@@ -199,17 +201,17 @@ func declaredTTL(queue topology.Queue) types.Int64 {
 
 // observedFindings are the findings, with digits as in observeDeclared.
 func (o *observation) observedFindings(
-	ctx context.Context, state *rabbit.State, digits int,
+	ctx context.Context, seen engine.Observation, digits int,
 ) ([]observedFinding, error) {
 	var found []health.Finding
-	for _, damage := range health.Damages(o.subject.Desired, state.Topology, state.Status) {
+	for _, damage := range health.Damages(o.subject.Desired, seen.Topology, seen.Status) {
 		if damage.Severity != health.Harmless {
 			found = append(found, damage.Finding)
 		}
 	}
-	found = append(found, engine.Findings(o.subject.Vhost, o.subject.Desired, state)...)
+	found = append(found, seen.Findings...)
 	if digits > 0 {
-		astray, err := o.astray(ctx, digits)
+		astray, err := o.astray(ctx, seen.Delivers, digits)
 		if err != nil {
 			return nil, err
 		}
@@ -230,11 +232,9 @@ const mostAstray = 10
 
 // astray are the bindings of the delivery exchange that are made for another number of levels than anything that ends
 // there has.
-func (o *observation) astray(ctx context.Context, digits int) ([]health.Finding, error) {
-	bindings, err := o.vhost.BindingsFrom(ctx, o.subject.Desired.Delivery)
-	if err != nil {
-		return nil, err
-	}
+func (o *observation) astray(
+	ctx context.Context, bindings []topology.Binding, digits int,
+) ([]health.Finding, error) {
 	there := map[int]bool{digits: true}
 	var found []health.Finding
 	for _, b := range topology.NewBindings(bindings...).Sorted() {

@@ -87,7 +87,7 @@ func readTopology[C any](ctx context.Context, r *managed[C], x resolved[C], stat
 	there *topology.Topology, counts []byte, diags diag.Diagnostics,
 ) {
 	s := topologySubject(r, x, state)
-	found, err := r.Connection.Client.Vhost(s.Vhost).ReadExisting(ctx, x.Desired)
+	found, err := engine.Observe(ctx, r.Connection.Client.Vhost(s.Vhost), x.Desired)
 	switch {
 	case err != nil && !rabbit.IsKind(err, rabbit.VhostNotFound):
 		diags.Append(s.Failed("read", err))
@@ -95,12 +95,12 @@ func readTopology[C any](ctx context.Context, r *managed[C], x resolved[C], stat
 	case err != nil || found.IsEmpty():
 		return nil, nil, s.Gone(err)
 	}
-	diags.Append(s.Drift(found)...)
-	diags.Append(s.Warnings(found)...)
+	diags.Append(s.Drift(found.State)...)
+	diags.Append(s.Warnings(found.Findings)...)
 	if r.Connection.Planned.Refresh(s.Vhost, x.Desired.Entry) {
 		diags.Append(s.Twice())
 	}
-	counts, err = json.Marshal(diagnose.CountWaiting(x.Desired, found))
+	counts, err = json.Marshal(diagnose.CountWaiting(x.Desired, found.State))
 	if err != nil {
 		diags.Append(diagnose.Error("Could not keep the counts of messages", "%s", err))
 	}
