@@ -3,13 +3,16 @@ package acceptance
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 )
 
 // observedList is a list of the data source of a cascade, each of whose elements is its attributes.
@@ -156,7 +159,7 @@ func TestReceiverThatTakesNothing(t *testing.T) {
 			v.Publish("", "orders", "first")
 			v.Publish("", "orders", "second")
 			v.Eventually("the messages are counted", func() bool { return v.Counted("orders") == 2 })
-		}, "full, with 2 messages: x-max-length = 2 on queue \"orders\": it refuses further messages"},
+		}, "full: x-max-length = 2, messages: 2 on queue \"orders\": it refuses further messages"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -185,6 +188,70 @@ func TestReceiverThatTakesNothing(t *testing.T) {
 				harness.MustSay(t, what, text, test.says)
 				if strings.Contains(text, `queue "well"`) {
 					t.Errorf("%s also says %s", what, text)
+				}
+			}
+		})
+	}
+}
+
+// TestOverdue has messages whose time is over, and that no queue takes. Refresh and data source say how many wait in
+// which queue, by when their time was over, and why. They do not arrive in a second.
+func TestOverdue(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		given harness.Attributes
+		build func(v *harness.Vhost)
+		says  string
+	}{
+		"an exchange leads nowhere": {harness.Attributes{}, func(v *harness.Vhost) {
+			v.DeclareExchange("events", "topic")
+			v.Bind("events", "order.created", "queue", "orders")
+			v.Bind("t.delivery", "*.*.order.created", "exchange", "events")
+		}, `exchange "events" is bound for "order.created"`},
+		"a queue is full": {harness.Attributes{}, func(v *harness.Vhost) {
+			v.DeclareQueue("full", map[string]any{"x-max-length": 1, "x-overflow": "reject-publish"})
+			v.Publish("", "full", "in the way")
+			v.Eventually("it is counted", func() bool { return v.Counted("full") == 1 })
+			v.Bind("t.delivery", "*.*.order.created", "queue", "full")
+		}, `queue "full": full: x-max-length = 1, messages: 1`},
+		"an address is not bound": {harness.Attributes{"park_unroutable": false}, func(*harness.Vhost) {},
+			`exchange "t.delivery" may have no binding for their address, and it has no alternate exchange`},
+		"an exchange is missing": {harness.Attributes{"park_unroutable": false, "lookahead": 1}, func(
+			v *harness.Vhost,
+		) {
+			v.Do(plan.DeleteExchange{Name: "t.delay-00"})
+		}, `exchange "t.delay-00" is missing`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := harness.NewVhost(t)
+			p := harness.NewProtocol(t, v.Broker, nil)
+			p.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2}.With(test.given))
+			v.DeclareQueue("orders", nil)
+			test.build(v)
+			for range 3 {
+				v.Publish("t.delay-01", "1.0.order.created", "")
+			}
+			published := time.Now()
+			v.Eventually("the messages are overdue", func() bool {
+				return strings.Contains(strings.Join(findings(p, v), "\n"), "overdue")
+			})
+			found := findings(p, v)
+			text := found[len(found)-1]
+			harness.MustSay(t, "the data source", text, `3 overdue messages on queue "t.delay-01"`,
+				"no queue takes them", test.says)
+			harness.MustSay(t, "the refresh", harness.WarningText(p.Refresh(t.Context())), text)
+			since := regexp.MustCompile(`over by (\S+) or before`).FindStringSubmatch(text)
+			if since == nil {
+				t.Fatalf("it does not say since when: %s", text)
+			}
+			at, err := time.Parse(time.RFC3339, since[1])
+			if left := at.Sub(published); err != nil || left < 0 || left > 20*time.Second {
+				t.Errorf("they are overdue %s after they were published (%v)", left, err)
+			}
+			for _, q := range observedList(p, v, "queues") {
+				if !q["latest_arrival"].IsNull() {
+					t.Errorf("a message arrives at %s", q["latest_arrival"])
 				}
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
@@ -21,25 +22,68 @@ type Observation struct {
 	Findings []health.Finding
 	// Delivers are the bindings of the delivery exchange.
 	Delivers []topology.Binding
+	// Overdue are the messages that queues keep after their time.
+	Overdue map[string]drain.Kept
 }
 
 // Observe reads a topology, and looks behind its delivery exchange. It makes one request for the bindings there, and
-// one for each queue that they lead to. For each exchange on the way from there it makes two.
+// one for each queue that they lead to. For each exchange on the way from there it makes two. See [drain.Overdue] for
+// queues with overdue messages.
 func Observe(ctx context.Context, vhost *rabbit.Vhost, wanted topology.Topology) (o Observation, err error) {
 	if o.State, err = vhost.ReadExisting(ctx, wanted); err != nil {
 		return o, err
 	}
 	o.Findings = Findings(vhost.Name(), wanted, o.State)
-	if !o.DeliveryExists {
-		return o, nil
-	}
-	if o.Delivers, err = vhost.BindingsThere(ctx, wanted.Delivery); err != nil {
+	if o.Overdue, err = drain.Overdue(ctx, vhost, o.State); err != nil {
 		return o, err
 	}
-	behind, err := o.behind(ctx, vhost, wanted)
-	o.Findings = append(o.Findings, behind...)
-	return o, err
+	var behind []health.Finding
+	if o.DeliveryExists {
+		if o.Delivers, err = vhost.BindingsThere(ctx, wanted.Delivery); err != nil {
+			return o, err
+		}
+		if behind, err = o.behind(ctx, vhost, wanted); err != nil {
+			return o, err
+		}
+	}
+	o.Findings = slices.Concat(o.Findings, behind, o.overdue(wanted, behind))
+	return o, nil
 }
+
+// overdue are the findings of queues that keep messages after their time.
+func (o Observation) overdue(wanted topology.Topology, behind []health.Finding) (found []health.Finding) {
+	for _, name := range slices.Sorted(maps.Keys(o.Overdue)) {
+		kept := o.Overdue[name]
+		found = append(found, health.Overdue(name, kept.Messages, kept.Since, o.why(o.Queues[name], wanted, behind)))
+	}
+	return found
+}
+
+// why says what may keep overdue messages in a queue.
+func (o Observation) why(q topology.Queue, wanted topology.Topology, behind []health.Finding) string {
+	var causes []string
+	for _, f := range behind {
+		causes = append(causes, f.Object+": "+f.Cause)
+	}
+	next := q.DeadLetterExchange()
+	delivery := topology.ExchangeObject(wanted.Delivery)
+	switch {
+	case next != wanted.Delivery && !o.Has(next):
+		return topology.ExchangeObject(next) + " is missing"
+	case !o.DeliveryExists:
+		return delivery + " is missing"
+	case len(causes) > mostCauses:
+		return strings.Join(causes[:mostCauses], "; ") + "; and more of these findings"
+	case len(causes) > 0:
+		return strings.Join(causes, "; ")
+	case o.DeliveryAlternate == "":
+		return delivery + " may have no binding for their address, and it has no alternate exchange"
+	}
+	return "the cause may be gone by now"
+}
+
+// mostCauses is how many causes a finding of overdue messages names.
+const mostCauses = 3
 
 // mostBehind is how many queues, and how many bindings to exchanges, are looked at behind a delivery exchange.
 const mostBehind = 100

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -37,10 +38,24 @@ func (i *inspection) receives() {
 	case i.status.Members > 0 && i.status.Leader == "":
 		i.add(Error, "no leader", unserved)
 	case limit.key == "max-length" && count != nil && *count >= limit.most:
-		i.add(Error, fmt.Sprintf("full, with %d messages: %s", *count, limit.text), "it refuses further messages. "+
+		i.add(Error, fmt.Sprintf("full: %s, messages: %d", limit.text, *count), "it refuses further messages. "+
 			"Quorum delay queues offer them again after three to six minutes. "+holdsUp+". Classic delay queues lose "+
 			"them")
 	}
+}
+
+// Overdue is for messages that a queue keeps after their time. Since is a time by which it did, zero if nobody knows
+// one. Why is what keeps them there.
+func Overdue(queue string, messages int64, since time.Time, why string) Finding {
+	is, by := "messages", ""
+	if messages == 1 {
+		is = "message"
+	}
+	if !since.IsZero() {
+		by = fmt.Sprintf(" by %s or before", since.UTC().Format(time.RFC3339))
+	}
+	return Finding{Error, topology.QueueObject(queue), fmt.Sprintf("%d overdue %s", messages, is), fmt.Sprintf("their "+
+		"time was over%s, and no queue takes them: %s. RabbitMQ tries again every three minutes. %s", by, why, holdsUp)}
 }
 
 // holdsUp is what a quorum delay queue does that cannot hand on messages.

@@ -55,23 +55,22 @@ func (m *observedDeclared) observe(
 // exchange.
 func (m *observedDeclared) observeDeclared(
 	ctx context.Context, o *observation, shows tfvalue.Depiction, digits int,
-) (*rabbit.State, error) {
+) (engine.Observation, error) {
 	o.subject.Desired = shows.Desired
 	seen, err := engine.Observe(ctx, o.vhost, o.subject.Desired)
 	if err != nil {
-		return nil, err
+		return seen, err
 	}
-	state := seen.State
 	m.DeliveryExchange = types.StringValue(o.subject.Desired.Delivery)
 	m.QueueType = shows.QueueType
 	m.Summary = types.StringValue(shows.Summary)
-	waits := diagnose.CountWaiting(o.subject.Desired, state)
+	waits := diagnose.CountWaiting(o.subject.Desired, seen.State)
 	m.Messages, m.Unroutable = waits.Delayed.Value(), types.Int64Null()
 	if o.subject.Desired.Parking() != "" {
 		m.Unroutable = waits.Parked.Value()
 	}
 	m.Findings, err = o.observedFindings(ctx, seen, digits)
-	return state, err
+	return seen, err
 }
 
 type observedQueue struct {
@@ -86,15 +85,15 @@ type observedQueue struct {
 }
 
 // observedQueueOf shows a queue whose messages are delivered after longest, at the latest.
-func observedQueueOf(state *rabbit.State, name string, longest time.Duration) (q observedQueue, exists bool) {
-	queue, exists := state.Queues[name]
-	status := state.Status[name]
+func observedQueueOf(seen engine.Observation, name string, longest time.Duration) (q observedQueue, exists bool) {
+	queue, exists := seen.Queues[name]
+	status := seen.Status[name]
 	q = observedQueue{
 		Name: types.StringValue(name), MessageTTL: declaredTTL(queue),
 		Messages: types.Int64PointerValue(status.Messages), Consumers: types.Int64PointerValue(status.Consumers),
 		Leader: tfvalue.TextOrNull(status.Leader),
 	}
-	if status.Messages != nil && *status.Messages > 0 {
+	if status.Messages != nil && *status.Messages > seen.Overdue[name].Messages {
 		leaves := time.Now()
 		if status.LastDelayed.After(leaves) {
 			leaves = status.LastDelayed
@@ -129,7 +128,7 @@ func observedAttributes(
 			"seconds of a queue."),
 		"latest_arrival": observedText(
 			"When the last of these messages arrives, at the latest, if the broker is in time " +
-				"(RFC 3339, UTC). It is null if none waits, or if `messages` is null."),
+				"(RFC 3339, UTC). Overdue messages do not count. It is null if none waits, or if `messages` is null."),
 		"leader":         observedText("Node with its leader; null for a classic queue, or if it has none."),
 		"members":        observedNumber("Nodes that hold it; null for a classic queue."),
 		"online_members": observedNumber("Those of them that are online; null for a classic queue."),
@@ -155,8 +154,8 @@ func observedAttributes(
 		"findings": schema.ListNestedAttribute{
 			Computed: true,
 			MarkdownDescription: say("Causes that change the fate of messages; empty for a healthy %s. The first " +
-				"hundred queues and the first hundred exchanges behind the delivery exchange are looked at. The first " +
-				"ten bindings of the delivery exchange for another number of levels are among them."),
+				"hundred queues and hundred exchanges behind the delivery exchange are looked at. The first ten " +
+				"bindings of the delivery exchange for another number of levels are among them."),
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"severity": observedText(
 					"`error` if messages are lost, leave early, arrive twice or do not get on. " +
