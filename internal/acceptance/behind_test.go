@@ -174,10 +174,13 @@ func TestReceiverThatTakesNothing(t *testing.T) {
 				"address": "orders", "queue": "orders"}
 			planned := harness.WarningText(p.Plan(t.Context(), given).Diagnostics)
 			p.MustApply(given)
-			before := planned + harness.WarningText(cascade.Refresh(t.Context())) + strings.Join(findings(p, v), "\n")
-			if before != "" {
-				t.Errorf("before, it says %s", before)
+			if planned != "" {
+				t.Errorf("before, the plan says %s", planned)
 			}
+			// RabbitMQ 4.0.5 says of a new queue that no member is online, for moments.
+			v.Eventually("nothing is wrong", func() bool {
+				return harness.WarningText(cascade.Refresh(t.Context())) == "" && len(findings(p, v)) == 0
+			})
 			test.harm(v)
 			for what, text := range map[string]string{
 				"the plan":        harness.WarningText(v.Destination().Plan(t.Context(), given).Diagnostics),
