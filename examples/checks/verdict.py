@@ -34,13 +34,14 @@ NOT_ALLOWED = {
 DRIFTED = {
     "Objects are not as declared",
 }
-# The provider's summaries for what a refresh or a plan has found.
-FINDINGS = {
+# How the provider's summaries begin for what a refresh or a plan has found.
+FINDINGS = (
     "Something changes what happens to messages",
+    "Messages do not arrive",
     "Destination refuses messages when it is full",
     "Destinations take the same messages",
     "Levels are not those of the cascade",
-}
+)
 
 
 def kind(diagnostic):
@@ -59,7 +60,7 @@ def kind(diagnostic):
         return FINDING if any(name.endswith(".findings") for name in about) else CHECK
     if summary in DRIFTED:
         return DRIFT
-    return FINDING if summary in FINDINGS else None
+    return FINDING if summary.startswith(FINDINGS) else None
 
 
 def verdicts(lines):

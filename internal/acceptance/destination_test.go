@@ -58,6 +58,7 @@ func liveDestination(t *testing.T, is destinationLife) {
 	t.Parallel()
 	v := harness.NewDestinations(t, 3, "orders", "a b/ü%~#+?", "foreign")
 	v.DeclareExchange("onwards", "fanout")
+	v.Bind("onwards", "", "queue", "orders")
 	v.Bind("t.delivery", "*.*.*.foreign", "queue", "foreign")
 	const foreign = "*.*.*.foreign -> queue foreign"
 	without := v.Objects()

@@ -1,6 +1,7 @@
 package delay
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -46,6 +47,16 @@ func (d Destination) Binding() (topology.Binding, error) {
 		b.DestinationType, b.Destination = topology.ToExchange, d.Exchange
 	}
 	return b, nil
+}
+
+// Keys are the keys of the messages that the destination takes: they have digits for each level. Before a suffix there
+// may be any words.
+func (d Destination) Keys() topology.TopicKey {
+	keys := slices.Repeat(topology.TopicKey{topology.Digits}, d.Levels)
+	if d.Match == Suffix {
+		keys = topology.TopicKey{"#"}
+	}
+	return append(keys, topology.ParseTopicKey(d.Address)...)
 }
 
 // anyLevels begins the key of a suffix.

@@ -204,7 +204,7 @@ func (o *observation) depths(waiting []Count) []QueueDepth {
 		depths[i] = QueueDepth{
 			Name: c.Queue, Messages: c.Messages, Consumers: c.Consumers,
 			Delayed: c.Delayed, NextDelayed: c.NextDelayed, LastDelayed: c.LastDelayed,
-			Overdue: c.Kind == All && mayKeep && c.Consumers == 0 && c.Messages > c.ReadyOfAll+c.Delayed,
+			Overdue: c.Kind == All && mayKeep && kept(c.Messages, c.ReadyOfAll, c.Delayed, c.Consumers) > 0,
 		}
 	}
 	return depths

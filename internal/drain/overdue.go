@@ -46,9 +46,9 @@ const mostReceivers = 100
 //	                                                                 dead_letter_worker_publisher_confirm_timeout
 //	does, and every queue takes the message   never                  TestStatisticsOff
 //
-// So it does not if two things are certain. The dead-letter exchange has an alternate exchange, by argument, that is a
-// fanout with a queue bound to it. And no queue that messages get to from there refuses one, because it is full or
-// nobody serves it.
+// So it does not if two things are certain. Each exchange that messages get to is a fanout with a queue bound to it, or
+// has such an alternate exchange by argument. And no queue that they get to refuses one, because it is full or nobody
+// serves it.
 func (s Surroundings) MayKeepOverdue(queues []topology.Queue) (map[string]bool, Unknown) {
 	keep, caught := map[string]bool{}, map[string]bool{}
 	for _, q := range queues {
@@ -63,12 +63,19 @@ func (s Surroundings) MayKeepOverdue(queues []topology.Queue) (map[string]bool, 
 	}
 	allTake, unknown := s.allTake(slices.Sorted(maps.Keys(caught)), queues)
 	for _, q := range queues {
-		alternate := s.Exchanges[q.DeadLetterExchange()].AlternateExchange()
-		if allTake && caught[q.DeadLetterExchange()] && slices.ContainsFunc(s.Bindings[alternate], leadsToQueue) {
+		if allTake && caught[q.DeadLetterExchange()] {
 			delete(keep, q.Name)
 		}
 	}
 	return keep, unknown
+}
+
+// leadsOn tells whether each message that gets to an exchange gets into a queue, if the queues take it.
+func (s Surroundings) leadsOn(exchange string) bool {
+	takesAll := func(name string) bool {
+		return s.Exchanges[name].Type == "fanout" && slices.ContainsFunc(s.Bindings[name], leadsToQueue)
+	}
+	return takesAll(exchange) || takesAll(s.Exchanges[exchange].AlternateExchange())
 }
 
 func leadsToQueue(b topology.Binding) bool { return b.DestinationType == topology.ToQueue }
@@ -79,8 +86,8 @@ func (s Surroundings) atLeastOnce(q topology.Queue) bool {
 		s.Policies.MayBe(q, "overflow", "reject-publish")
 }
 
-// allTake tells whether it is certain that each queue that messages get to from the exchanges takes every one. Of those
-// that are looked into, the arguments are known.
+// allTake tells whether it is certain that each message that gets to the exchanges gets into queues, and that these
+// take every one. Of those that are looked into, the arguments are known.
 func (s Surroundings) allTake(exchanges []string, looked []topology.Queue) (bool, Unknown) {
 	reached, unbound := s.reached(exchanges)
 	if len(unbound) > 0 {
@@ -92,6 +99,9 @@ func (s Surroundings) allTake(exchanges []string, looked []topology.Queue) (bool
 	}
 	unknown := map[string]bool{}
 	for _, exchange := range reached {
+		if !s.leadsOn(exchange) {
+			return false, Unknown{}
+		}
 		for _, b := range s.Bindings[exchange] {
 			receiver, isKnown := receivers[b.Destination]
 			switch {

@@ -20,8 +20,9 @@ func collected() (Surroundings, topology.Queue) {
 	return Surroundings{
 		Version: "4.3.6",
 		Exchanges: map[string]topology.Exchange{
-			"": {}, "rest": {Name: "rest", Type: "fanout"}, "further": {Name: "further", Type: "topic"},
-			"next": {Name: "next", Type: "topic", Arguments: topology.Arguments{"alternate-exchange": "rest"}},
+			"": {}, "rest": {Name: "rest", Type: "fanout"},
+			"next":    {Name: "next", Type: "topic", Arguments: topology.Arguments{"alternate-exchange": "rest"}},
+			"further": {Name: "further", Type: "topic", Arguments: topology.Arguments{"alternate-exchange": "rest"}},
 		},
 		Bindings: map[string][]topology.Binding{
 			"next": {toQueue("next", "end"), {Source: "next", DestinationType: topology.ToExchange,
@@ -60,6 +61,16 @@ func TestMayKeepOverdue(t *testing.T) {
 		}, true, Unknown{}},
 		"no alternate exchange": {func(s *Surroundings, _ *topology.Queue) {
 			s.Exchanges["next"] = topology.Exchange{Name: "next", Type: "topic"}
+		}, true, Unknown{}},
+		"an exchange further on has no alternate exchange": {func(s *Surroundings, _ *topology.Queue) {
+			s.Exchanges["further"] = topology.Exchange{Name: "further", Type: "topic"}
+		}, true, Unknown{}},
+		"an exchange further on is a fanout": {func(s *Surroundings, _ *topology.Queue) {
+			s.Exchanges["further"] = topology.Exchange{Name: "further", Type: "fanout"}
+		}, false, Unknown{}},
+		"a fanout further on has no queue": {func(s *Surroundings, _ *topology.Queue) {
+			s.Exchanges["further"] = topology.Exchange{Name: "further", Type: "fanout"}
+			s.Bindings["further"] = nil
 		}, true, Unknown{}},
 		"the alternate exchange is no fanout": {func(s *Surroundings, _ *topology.Queue) {
 			s.Exchanges["rest"] = topology.Exchange{Name: "rest", Type: "topic"}

@@ -38,7 +38,13 @@ func (e *Engine) previewBindings(ctx context.Context, c Change) []Problem {
 	if len(c.After.Bindings) == 0 || e.silent.Load() {
 		return nil
 	}
-	problems, err := r.to.check(ctx, c.Options, !r.to.isIn(r.own))
+	isNew := !r.to.isIn(r.own)
+	problems, err := r.to.check(ctx, c.Options, isNew)
+	if err == nil && isNew {
+		var behind []Problem
+		behind, err = r.to.behind(ctx)
+		problems = append(problems, behind...)
+	}
 	_, isMisnamed := errors.AsType[*MisnamedError](err)
 	switch {
 	case isMisnamed || rabbit.IsKind(err, rabbit.LavinMQ):
@@ -78,6 +84,22 @@ func (d destination) check(ctx context.Context, options Options, isNew bool) (pr
 	}
 	if loses {
 		problems = append(problems, Problem{MayMiss, &LosesOverdueError{d.binding}})
+	}
+	return problems, err
+}
+
+// behind says what would keep messages from arriving, as things are.
+func (d destination) behind(ctx context.Context) (problems []Problem, err error) {
+	bound, err := d.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	beyond, err := LookBeyond(ctx, d.vhost, d.binding, bound)
+	if len(beyond.Findings) > 0 {
+		problems = append(problems, Problem{MayMiss, &BehindError{d.binding, beyond.Findings}})
+	}
+	if beyond.Unknown != "" {
+		problems = append(problems, Problem{MayMiss, &NotFollowedError{beyond.Unknown}})
 	}
 	return problems, err
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -185,6 +186,19 @@ func (e *MisnamedError) Error() string {
 type LimitError struct{ Queue, Limit string }
 
 func (e *LimitError) Error() string { return fmt.Sprintf("queue %q is limited: %s", e.Queue, e.Limit) }
+
+// BehindError is for a destination whose messages do not arrive, as things are.
+type BehindError struct {
+	Binding  topology.Binding
+	Findings []health.Finding
+}
+
+func (e *BehindError) Error() string { return e.Binding.Describe() + ": messages do not arrive" }
+
+// NotFollowedError is for a destination of which nobody can tell whether a queue gets its messages.
+type NotFollowedError struct{ Why string }
+
+func (e *NotFollowedError) Error() string { return e.Why }
 
 // LevelsError is for a binding that is made for another number of levels than all that ends in its exchange.
 type LevelsError struct {

@@ -119,12 +119,12 @@ func (i *inspection) add(severity Severity, cause, effect string) {
 func (i *inspection) availability() {
 	const effect = "messages wait in it beyond their time, and it takes no further ones, until "
 	switch {
-	case i.status.Down && i.status.Members == 0:
+	case i.status.State == "down" && i.status.Members == 0:
 		i.add(Warning, "its node is down", effect+"that is back")
 	case !i.status.hasMajority():
 		i.add(Warning, fmt.Sprintf("%d of %d members online", i.status.Online, i.status.Members), effect+
 			"most of them are back")
-	case i.status.Down: // for some seconds
+	case i.status.State == "down": // for some seconds
 		i.add(Warning, "its leader is down", effect+"another node leads it")
 	case i.status.Online < i.status.Members:
 		i.add(Warning, fmt.Sprintf("%d of %d members online", i.status.Online, i.status.Members), "it works, and "+
@@ -220,18 +220,30 @@ func (i *inspection) text(key string) string {
 // policy. It is empty for a queue that takes all.
 func Refuses(queue topology.Queue, status QueueStatus) string {
 	i := inspection{queue: queue, status: status}
-	if queue.Type() == "stream" || !strings.HasPrefix(i.overflow(), "reject-publish") { // or reject-publish-dlx
-		return ""
+	return i.limit().text
+}
+
+// limit is from where on a queue refuses messages.
+type limit struct {
+	key  string
+	most int64
+	// text is the limit in words, empty if there is none.
+	text string
+}
+
+func (i *inspection) limit() limit {
+	if i.queue.Type() == "stream" || !strings.HasPrefix(i.overflow(), "reject-publish") { // or reject-publish-dlx
+		return limit{}
 	}
 	for _, key := range []string{"max-length", "max-length-bytes"} {
-		if limit, ok := i.lowers(key); ok {
-			return fmt.Sprintf("%s = %d by %s", key, limit, i.cause())
+		if most, ok := i.lowers(key); ok {
+			return limit{key, most, fmt.Sprintf("%s = %d by %s", key, most, i.cause())}
 		}
-		if limit, ok := queue.Arguments["x-"+key].(int64); ok {
-			return fmt.Sprintf("x-%s = %d", key, limit)
+		if most, ok := i.queue.Arguments["x-"+key].(int64); ok {
+			return limit{key, most, fmt.Sprintf("x-%s = %d", key, most)}
 		}
 	}
-	return ""
+	return limit{}
 }
 
 func (i *inspection) cause() string {

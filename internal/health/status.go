@@ -1,6 +1,7 @@
 package health
 
 import (
+	"slices"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
@@ -12,6 +13,9 @@ type QueueStatus struct {
 	// seconds (3.10 to 4.3). It is nil where RabbitMQ leaves it out: for some seconds after a declaration. RabbitMQ
 	// 4.3.0 to 4.3.3 always do so for quorum queues that come from 3.13 (rabbitmq-server issue 16974).
 	Messages *int64
+	// Ready are those of them that are ready, nil as Messages is. Delayed are those that the queue delays by itself.
+	Ready   *int64
+	Delayed int64
 	// LastDelayed is until when the queue delays messages by itself, at the longest. It is zero if there are none
 	// (last_delayed_at, since 4.3).
 	LastDelayed time.Time
@@ -21,10 +25,15 @@ type QueueStatus struct {
 	Leader string
 	// Members is how many nodes hold the queue, if it is a quorum queue, and Online how many of them run.
 	Members, Online int
-	// Down is set for a queue whose only node is down, or that of its leader.
-	Down bool
+	// State is that of the queue, or of its leader, in RabbitMQ's words. It is empty if RabbitMQ does not say it.
+	State string
 	// Applied is what applies to it of the policies of its vhost.
 	Applied policy.Applied
+}
+
+// IsServed tells whether somebody is there to take messages. The state "live" is what 3.10 calls "running".
+func (s QueueStatus) IsServed() bool {
+	return slices.Contains([]string{"running", "live", "idle", "flow"}, s.State) && s.hasMajority()
 }
 
 // hasMajority tells whether a quorum queue can work. Every other queue has no members.

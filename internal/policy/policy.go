@@ -78,21 +78,28 @@ func (p Policies) Displaced(own topology.Policy, exchange string) Policies {
 	return slices.DeleteFunc(displaced, func(other Policy) bool { return other.Priority >= own.Priority })
 }
 
+// Alternates are what may be the alternate exchange of an exchange: that of its argument, or else that of the policy
+// that applies. Only RabbitMQ knows that of several.
+func (p Policies) Alternates(e topology.Exchange) []string {
+	if name := e.AlternateExchange(); name != "" {
+		return []string{name}
+	}
+	var alternates []string
+	candidates, _ := p.candidates(func(policy Policy) certainty { return policy.matchesExchange(e.Name) })
+	for _, policy := range candidates {
+		if name := policy.AlternateExchange(); name != "" {
+			alternates = append(alternates, name)
+		}
+	}
+	return alternates
+}
+
 // matchesExchange tells whether a policy applies to an exchange if no other one has a higher priority.
 func (p Policy) matchesExchange(name string) certainty {
 	if !p.IsForExchanges() {
 		return no
 	}
 	return p.pattern.matches(name)
-}
-
-// Plain are the policies as objects of the broker.
-func (p Policies) Plain() []topology.Policy {
-	plain := make([]topology.Policy, len(p))
-	for i, policy := range p {
-		plain[i] = policy.Policy
-	}
-	return plain
 }
 
 // Named is the policy of that name, or none.

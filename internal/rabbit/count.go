@@ -107,6 +107,42 @@ func (v *Vhost) CountAll(ctx context.Context) (map[string]*QueueCount, error) {
 	return counts, nil
 }
 
+// Sample is a count of the past.
+type Sample struct {
+	At       time.Time
+	Messages int64
+}
+
+// NotReady is how many messages of a queue were not ready in the last ten minutes, every five seconds, the latest
+// first. It is empty where RabbitMQ keeps no such counts.
+func (v *Vhost) NotReady(ctx context.Context, queue string) ([]Sample, error) {
+	type history struct {
+		Samples []struct {
+			Sample    float64 `json:"sample"`
+			Timestamp int64   `json:"timestamp"`
+		} `json:"samples"`
+	}
+	var info struct {
+		Name     string         `json:"name"`
+		Messages loose[history] `json:"messages_details"`
+		Ready    loose[history] `json:"messages_ready_details"`
+	}
+	const query = "?lengths_age=600&lengths_incr=5&columns=name,messages_details,messages_ready_details"
+	err := v.get(ctx, &info, query, "queues", v.name, queue)
+	if err == nil {
+		err = about(queue, info.Name)
+	}
+	if err != nil && !transport.IsNotFound(err) {
+		return nil, v.client.failed(v.Counting(queue), err)
+	}
+	all, ready := info.Messages.value.Samples, info.Ready.value.Samples
+	samples := make([]Sample, min(len(all), len(ready)))
+	for i := range samples {
+		samples[i] = Sample{time.UnixMilli(all[i].Timestamp), int64(all[i].Sample - ready[i].Sample)}
+	}
+	return samples, nil
+}
+
 // Counting is what counting the messages of a queue is called in errors.
 func (v *Vhost) Counting(queue string) string {
 	return fmt.Sprintf("count the messages of queue %q in vhost %q", queue, v.name)

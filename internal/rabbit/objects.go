@@ -40,6 +40,8 @@ type queueInfo struct {
 	Exclusive      loose[bool]           `json:"exclusive"`
 	Arguments      loose[map[string]any] `json:"arguments"`
 	Messages       count                 `json:"messages"`
+	Ready          count                 `json:"messages_ready"`
+	Delayed        loose[int64]          `json:"messages_delayed"`
 	Consumers      count                 `json:"consumers"`
 	Leader         loose[string]         `json:"leader"`
 	Members        loose[[]string]       `json:"members"`
@@ -52,8 +54,13 @@ type queueInfo struct {
 	Effective *loose[map[string]any] `json:"effective_policy_definition"`
 }
 
-const queueQuery = "?columns=name,durable,auto_delete,exclusive,arguments,messages,consumers,leader,members,online," +
-	"state,last_delayed_at,policy,operator_policy,effective_policy_definition"
+const queueQuery = "?columns=name,durable,auto_delete,exclusive,arguments,messages,messages_ready,messages_delayed," +
+	"consumers,leader,members,online,state,last_delayed_at,policy,operator_policy,effective_policy_definition"
+
+// receiverQuery asks whether a queue takes messages. The statistics of a queue that is down stay as they were, and
+// RabbitMQ 4.3.6 looks at it only for its totals.
+const receiverQuery = "?disable_stats=true&enable_queue_totals=true&columns=name,type,arguments,messages," +
+	"messages_ready,leader,members,online,state,policy,operator_policy"
 
 func (q queueInfo) queue() topology.Queue {
 	return topology.Queue{
@@ -65,9 +72,9 @@ func (q queueInfo) queue() topology.Queue {
 // status has what the queue itself says of policies.
 func (q queueInfo) status() health.QueueStatus {
 	status := health.QueueStatus{
-		Messages: q.Messages.n, LastDelayed: sinceEpoch(q.LastDelayed), Consumers: q.Consumers.n,
+		Messages: q.Messages.n, Ready: q.Ready.n, Delayed: q.Delayed.value, LastDelayed: sinceEpoch(q.LastDelayed),
+		Consumers: q.Consumers.n, State: q.State.value,
 		Leader: q.Leader.value, Members: len(q.Members.value), Online: len(q.Online.value),
-		Down:    q.State.value == "down",
 		Applied: policy.Applied{Policy: q.Policy.value, Operator: q.OperatorPolicy.value, Unknown: q.Effective == nil},
 	}
 	if q.Effective != nil {

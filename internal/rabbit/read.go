@@ -43,7 +43,7 @@ func (v *Vhost) Read(ctx context.Context, want topology.Topology) (*State, error
 		return nil, err
 	}
 	r.queue = v.queueThere
-	r.queues(want)
+	r.queues(slices.Sorted(maps.Keys(want.Queues)))
 	r.policies()
 	r.bindingsOf(slices.DeleteFunc(owned(want), func(name string) bool { return !r.state.Has(name) }))
 	return r.result(want)
@@ -56,7 +56,7 @@ func (v *Vhost) ReadExisting(ctx context.Context, want topology.Topology) (*Stat
 	defer stop()
 	r := v.reading(early, want)
 	r.bindingsOf(owned(want))
-	r.queues(want)
+	r.queues(slices.Sorted(maps.Keys(want.Queues)))
 	r.policies()
 	// What keeps these from being read concerns all: so that is the error, whatever else fails.
 	if err := v.readExchanges(ctx, want, r.state); err != nil {
@@ -118,8 +118,8 @@ func (r *reading) bindingsOf(exchanges []string) {
 	}
 }
 
-func (r *reading) queues(want topology.Topology) {
-	for _, name := range slices.Sorted(maps.Keys(want.Queues)) {
+func (r *reading) queues(names []string) {
+	for _, name := range names {
 		r.group.Go(func() error {
 			q, exists, err := r.queue(r.together, name)
 			if err != nil || !exists {
@@ -335,15 +335,31 @@ func (v *Vhost) QueueStatus(
 	return queue, status, true, err
 }
 
+// Receivers are queues that take messages, and what RabbitMQ says of them, as it is now. Policies are those of the
+// vhost.
+func (v *Vhost) Receivers(ctx context.Context, names []string, policies policy.Declared) (*State, error) {
+	r := v.reading(ctx, topology.New())
+	r.queue = v.receiver
+	r.state.AllPolicies = policies
+	r.queues(names)
+	err := r.group.Wait()
+	r.state.apply()
+	return r.state, err
+}
+
+// receiver is a queue as it is now. RabbitMQ 3.10 does not say how much it holds, but with the statistics.
+func (v *Vhost) receiver(ctx context.Context, name string) (queueInfo, bool, error) {
+	q, exists, err := v.queueBy(ctx, receiverQuery, name)
+	if exists && q.Messages.n == nil {
+		return v.queue(ctx, name)
+	}
+	return q, exists, err
+}
+
 // Receiver is a queue, as far as that says whether it takes messages, and whether somebody serves it.
 func (v *Vhost) Receiver(ctx context.Context, name string) (queue topology.Queue, isServed bool, err error) {
-	// The statistics are old, and of a new queue missing.
-	const query = "?disable_stats=true&columns=name,type,arguments,state,members,online"
-	q, exists, err := v.queueBy(ctx, query, name)
-	// "live" is what 3.10 calls "running".
-	isServed = exists && slices.Contains([]string{"classic", "quorum", "stream"}, q.Type.value) &&
-		slices.Contains([]string{"running", "live", "idle", "flow"}, q.State.value) &&
-		(len(q.Members.value) == 0 || 2*len(q.Online.value) > len(q.Members.value))
+	q, exists, err := v.queueBy(ctx, receiverQuery, name)
+	isServed = exists && slices.Contains([]string{"classic", "quorum", "stream"}, q.Type.value) && q.status().IsServed()
 	return q.queue(), isServed, err
 }
 
@@ -385,6 +401,12 @@ func (v *Vhost) bindings(ctx context.Context, op, object string, end func(topolo
 	return bindings, marks, nil
 }
 
+// BindingsThere is BindingsFrom where the vhost has just been there.
+func (v *Vhost) BindingsThere(ctx context.Context, exchange string) ([]topology.Binding, error) {
+	bindings, _, err := v.bindingsFrom(ctx, exchange)
+	return bindings, err
+}
+
 // Exchange is an exchange, and whether it exists.
 func (v *Vhost) Exchange(ctx context.Context, name string) (topology.Exchange, bool, error) {
 	e, exists, err := v.exchange(ctx, name)
@@ -416,8 +438,7 @@ func (v *Vhost) Owners(ctx context.Context, entry string) ([]topology.Binding, e
 	return marks, err
 }
 
-// Policies are those of users, none if they cannot be read.
-func (v *Vhost) Policies(ctx context.Context) ([]topology.Policy, error) {
-	list, err := v.policies(ctx, "policies")
-	return list.Plain(), err
+// Policies are those of users, nil if they cannot be read.
+func (v *Vhost) Policies(ctx context.Context) (policy.Policies, error) {
+	return v.policies(ctx, "policies")
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -98,6 +99,10 @@ func (i *Inventory) BindingsFrom(_ context.Context, exchange string) ([]topology
 }
 
 // Policies lists the policies of the vhost.
-func (i *Inventory) Policies(context.Context) ([]topology.Policy, error) {
-	return slices.Collect(maps.Values(i.there.Policies)), nil
+func (i *Inventory) Policies(context.Context) (policy.Policies, error) {
+	policies := policy.Policies{}
+	for _, p := range i.there.Policies {
+		policies = append(policies, policy.New(p.Name, p.Pattern, p.ApplyTo, p.Priority, p.Definition))
+	}
+	return policies, nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -15,8 +16,8 @@ type Lookup interface {
 	Queue(ctx context.Context, name string) (topology.Queue, bool, error)
 	// BindingsFrom lists the bindings whose source is the exchange.
 	BindingsFrom(ctx context.Context, exchange string) ([]topology.Binding, error)
-	// Policies are those of users in the vhost, none if they cannot be read.
-	Policies(ctx context.Context) ([]topology.Policy, error)
+	// Policies are those of users in the vhost, nil if they cannot be read.
+	Policies(ctx context.Context) (policy.Policies, error)
 }
 
 // objects are those of a vhost, each asked for once. What does not exist has no name. After a failure nothing more is
@@ -26,7 +27,7 @@ type objects struct {
 	exchange func(name string) topology.Exchange
 	queue    func(name string) topology.Queue
 	bindings func(exchange string) []topology.Binding
-	policies func() []topology.Policy
+	policies func() policy.Policies
 	failure  error
 	// cascades are those that were looked for, by their entries.
 	cascades map[string]foundCascade
@@ -48,8 +49,8 @@ func newObjects(ctx context.Context, look Lookup, vhost string) *objects {
 		return q, err
 	})
 	o.bindings = once(o, func(exchange string) ([]topology.Binding, error) { return look.BindingsFrom(ctx, exchange) })
-	policies := once(o, func(string) ([]topology.Policy, error) { return look.Policies(ctx) })
-	o.policies = func() []topology.Policy { return policies("") }
+	policies := once(o, func(string) (policy.Policies, error) { return look.Policies(ctx) })
+	o.policies = func() policy.Policies { return policies("") }
 	return o
 }
 

@@ -2,7 +2,7 @@
 // declared them. In come exchanges, queues and bindings, out comes what internal/delay expands to them.
 //
 // Call Cascade or Ladder with an entry exchange, and Destination with a binding. Call NewInventory for all that a vhost
-// has. LeadsTo, Delays and LevelsOf tell where messages go.
+// has. LeadsTo, Delays and LevelsOf tell where messages go. NewOnward follows them to a queue.
 //
 // The keys of the bindings give the number of levels, the queues give times and arguments, and names give their format
 // alone. Each way to read the names is a candidate, and the one is taken that most bindings and queues agree with.

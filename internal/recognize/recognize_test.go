@@ -15,6 +15,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay/delaytest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -620,8 +621,8 @@ func (b *fakeBroker) Queue(_ context.Context, name string) (topology.Queue, bool
 	return q, exists, b.lookup()
 }
 
-func (b *fakeBroker) Policies(context.Context) ([]topology.Policy, error) {
-	return slices.Collect(maps.Values(b.there.Policies)), nil
+func (b *fakeBroker) Policies(ctx context.Context) (policy.Policies, error) {
+	return NewInventory("/", b.there).Policies(ctx)
 }
 
 func (b *fakeBroker) BindingsFrom(_ context.Context, exchange string) ([]topology.Binding, error) {

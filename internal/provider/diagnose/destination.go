@@ -12,6 +12,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -41,6 +42,8 @@ func (d Destination) Explain(verb string, err error) diag.Diagnostics {
 			own, _ := recognize.Destination(d.Vhost, d.Binding)
 			return OtherLevels(own, e.There)
 		}),
+		whenever(func(e *engine.BehindError) diag.Diagnostics { return d.Behind(e.Findings) }),
+		when(d.notFollowed),
 		when(d.losesOverdue))
 }
 
@@ -211,6 +214,21 @@ func (d Destination) Limited(limit string) diag.Diagnostics {
 			"message again three to six minutes later. 32 refused messages keep all others from leaving the same "+
 			"delay queue, whatever their destination. A cascade of classic queues loses refused messages. Let "+
 			"the queue take all messages, or give it a cascade of its own.", d.Binding.Destination, d.Vhost, limit)}
+}
+
+// Behind warns that messages get no further behind the destination.
+func (d Destination) Behind(findings []health.Finding) diag.Diagnostics {
+	own, _ := recognize.Destination(d.Vhost, d.Binding)
+	summary := fmt.Sprintf("Messages do not arrive: address %q in vhost %q", own.Address, d.Vhost)
+	return changing(summary, d.String(), findings)
+}
+
+// notFollowed is for an exchange behind which nobody can tell what gets the messages.
+func (d Destination) notFollowed(err *engine.NotFollowedError) diag.Diagnostic {
+	own, _ := recognize.Destination(d.Vhost, d.Binding)
+	return WarningOn("exchange", fmt.Sprintf("Messages are not followed: address %q in vhost %q", own.Address, d.Vhost),
+		"Make sure that a queue gets the messages of the %s. This provider cannot tell: %s. What no queue gets stays "+
+			"in quorum delay queues, and holds up other messages there. Classic delay queues lose it.", d, err.Why)
 }
 
 // Overlaps say who else takes messages of this destination, or which messages of others it takes.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/importid"
@@ -388,15 +389,16 @@ func DelaysRemoved(lost []topology.Queue, parks bool) diag.Diagnostics {
 }
 
 // Warnings are the things that no apply repairs, one diagnostic for all of them.
-func (s Subject) Warnings(state *rabbit.State) diag.Diagnostics {
-	if state == nil {
-		return nil
-	}
-	// A policy mostly does the same to many queues.
+func (s Subject) Warnings(findings []health.Finding) diag.Diagnostics {
+	return changing("Something changes what happens to messages", s.String(), findings)
+}
+
+// changing is for findings, which a policy mostly has on many queues.
+func changing(summary, what string, findings []health.Finding) diag.Diagnostics {
 	type finding struct{ cause, effect string }
 	var causes []string
 	of, objects := map[string][]finding{}, map[finding][]string{}
-	for _, f := range engine.Findings(s.Vhost, s.Desired, state) {
+	for _, f := range findings {
 		found := finding{f.Cause, f.Effect}
 		if of[f.Cause] == nil {
 			causes = append(causes, f.Cause)
@@ -418,8 +420,8 @@ func (s Subject) Warnings(state *rabbit.State) diag.Diagnostics {
 	if len(lines) == 0 {
 		return nil
 	}
-	return diag.Diagnostics{Warning("Something changes what happens to messages",
-		"This concerns the %s, and no apply repairs it:\n\n  %s", s, listed(lines))}
+	return diag.Diagnostics{Warning(summary, "This concerns the %s, and no apply repairs it:\n\n  %s", what,
+		listed(lines))}
 }
 
 // NotObserved is for an entry exchange behind which a data source cannot look.
@@ -455,6 +457,8 @@ func (s Subject) Outcome(before topology.Topology, result engine.Result) diag.Di
 		diags.Append(explain(problem.Cause, func(error) diag.Diagnostic { return nil },
 			when(s.ownsWithOthers), when(s.leftToOthers))...)
 	}
-	diags.Append(s.Warnings(result.State)...)
+	if result.State != nil {
+		diags.Append(s.Warnings(engine.Findings(s.Vhost, s.Desired, result.State))...)
+	}
 	return append(diags, s.LeftStanding(before.Delivery, result.Users)...)
 }

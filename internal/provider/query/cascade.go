@@ -66,7 +66,7 @@ func (m *observedCascade) look(ctx context.Context, o *observation) error {
 	if err != nil {
 		return err
 	}
-	state, err := m.observeDeclared(ctx, o, tfvalue.OfCascade(found), found.Levels)
+	seen, err := m.observeDeclared(ctx, o, tfvalue.OfCascade(found), found.Levels)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (m *observedCascade) look(ctx context.Context, o *observation) error {
 	for level := range found.Levels {
 		inLowerLevels := found.Scale().TTL(level, 1) - found.Resolution
 		for _, q := range found.DelayQueues(level) {
-			if queue, exists := observedQueueOf(state, q.Name, q.TTL+inLowerLevels); exists {
+			if queue, exists := observedQueueOf(seen, q.Name, q.TTL+inLowerLevels); exists {
 				m.Queues = append(m.Queues, observedLevel{types.Int64Value(int64(q.Level)),
 					types.Int64Value(int64(q.Digit)), queue})
 			}

@@ -56,15 +56,15 @@ func (m *observedLadder) look(ctx context.Context, o *observation) error {
 	if ladder.DeadLetterRoutingKey != "" {
 		m.DeadLetterRoutingKey, digits = types.StringValue(ladder.DeadLetterRoutingKey), 0
 	}
-	state, err := m.observeDeclared(ctx, o, tfvalue.OfLadder(ladder), digits)
+	seen, err := m.observeDeclared(ctx, o, tfvalue.OfLadder(ladder), digits)
 	if err != nil {
 		return err
 	}
 	m.Queues = []observedRung{}
 	for _, label := range ladder.Delays {
 		name := ladder.QueueName.Name(label)
-		delay := time.Duration(state.Queues[name].TTLMillis()) * time.Millisecond
-		if queue, exists := observedQueueOf(state, name, delay); exists {
+		delay := time.Duration(seen.Queues[name].TTLMillis()) * time.Millisecond
+		if queue, exists := observedQueueOf(seen, name, delay); exists {
 			m.Queues = append(m.Queues, observedRung{types.StringValue(label), queue})
 		}
 	}

@@ -55,22 +55,22 @@ func (m *observedDeclared) observe(
 // exchange.
 func (m *observedDeclared) observeDeclared(
 	ctx context.Context, o *observation, shows tfvalue.Depiction, digits int,
-) (*rabbit.State, error) {
+) (engine.Observation, error) {
 	o.subject.Desired = shows.Desired
-	state, err := o.vhost.ReadExisting(ctx, o.subject.Desired)
+	seen, err := engine.Observe(ctx, o.vhost, o.subject.Desired)
 	if err != nil {
-		return nil, err
+		return seen, err
 	}
 	m.DeliveryExchange = types.StringValue(o.subject.Desired.Delivery)
 	m.QueueType = shows.QueueType
 	m.Summary = types.StringValue(shows.Summary)
-	waits := diagnose.CountWaiting(o.subject.Desired, state)
+	waits := diagnose.CountWaiting(o.subject.Desired, seen.State)
 	m.Messages, m.Unroutable = waits.Delayed.Value(), types.Int64Null()
 	if o.subject.Desired.Parking() != "" {
 		m.Unroutable = waits.Parked.Value()
 	}
-	m.Findings, err = o.observedFindings(ctx, state, digits)
-	return state, err
+	m.Findings, err = o.observedFindings(ctx, seen, digits)
+	return seen, err
 }
 
 type observedQueue struct {
@@ -85,15 +85,15 @@ type observedQueue struct {
 }
 
 // observedQueueOf shows a queue whose messages are delivered after longest, at the latest.
-func observedQueueOf(state *rabbit.State, name string, longest time.Duration) (q observedQueue, exists bool) {
-	queue, exists := state.Queues[name]
-	status := state.Status[name]
+func observedQueueOf(seen engine.Observation, name string, longest time.Duration) (q observedQueue, exists bool) {
+	queue, exists := seen.Queues[name]
+	status := seen.Status[name]
 	q = observedQueue{
 		Name: types.StringValue(name), MessageTTL: declaredTTL(queue),
 		Messages: types.Int64PointerValue(status.Messages), Consumers: types.Int64PointerValue(status.Consumers),
 		Leader: tfvalue.TextOrNull(status.Leader),
 	}
-	if status.Messages != nil && *status.Messages > 0 {
+	if status.Messages != nil && *status.Messages > seen.Overdue[name].Messages {
 		leaves := time.Now()
 		if status.LastDelayed.After(leaves) {
 			leaves = status.LastDelayed
@@ -128,7 +128,7 @@ func observedAttributes(
 			"seconds of a queue."),
 		"latest_arrival": observedText(
 			"When the last of these messages arrives, at the latest, if the broker is in time " +
-				"(RFC 3339, UTC). It is null if none waits, or if `messages` is null."),
+				"(RFC 3339, UTC). Overdue messages do not count. It is null if none waits, or if `messages` is null."),
 		"leader":         observedText("Node with its leader; null for a classic queue, or if it has none."),
 		"members":        observedNumber("Nodes that hold it; null for a classic queue."),
 		"online_members": observedNumber("Those of them that are online; null for a classic queue."),
@@ -153,7 +153,8 @@ func observedAttributes(
 				"say.")),
 		"findings": schema.ListNestedAttribute{
 			Computed: true,
-			MarkdownDescription: say("Causes that change the fate of messages; empty for a healthy %s. The first ten " +
+			MarkdownDescription: say("Causes that change the fate of messages; empty for a healthy %s. The first " +
+				"hundred queues and hundred exchanges behind the delivery exchange are looked at. The first ten " +
 				"bindings of the delivery exchange for another number of levels are among them."),
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"severity": observedText(
@@ -199,17 +200,17 @@ func declaredTTL(queue topology.Queue) types.Int64 {
 
 // observedFindings are the findings, with digits as in observeDeclared.
 func (o *observation) observedFindings(
-	ctx context.Context, state *rabbit.State, digits int,
+	ctx context.Context, seen engine.Observation, digits int,
 ) ([]observedFinding, error) {
 	var found []health.Finding
-	for _, damage := range health.Damages(o.subject.Desired, state.Topology, state.Status) {
+	for _, damage := range health.Damages(o.subject.Desired, seen.Topology, seen.Status) {
 		if damage.Severity != health.Harmless {
 			found = append(found, damage.Finding)
 		}
 	}
-	found = append(found, engine.Findings(o.subject.Vhost, o.subject.Desired, state)...)
+	found = append(found, seen.Findings...)
 	if digits > 0 {
-		astray, err := o.astray(ctx, digits)
+		astray, err := o.astray(ctx, seen.Delivers, digits)
 		if err != nil {
 			return nil, err
 		}
@@ -230,11 +231,9 @@ const mostAstray = 10
 
 // astray are the bindings of the delivery exchange that are made for another number of levels than anything that ends
 // there has.
-func (o *observation) astray(ctx context.Context, digits int) ([]health.Finding, error) {
-	bindings, err := o.vhost.BindingsFrom(ctx, o.subject.Desired.Delivery)
-	if err != nil {
-		return nil, err
-	}
+func (o *observation) astray(
+	ctx context.Context, bindings []topology.Binding, digits int,
+) ([]health.Finding, error) {
 	there := map[int]bool{digits: true}
 	var found []health.Finding
 	for _, b := range topology.Plain(bindings) {

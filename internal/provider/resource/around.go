@@ -141,11 +141,11 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 		},
 		{
 			name: "adopt", value: false,
-			schema: offByDefault("Whether to take over objects that exist already and match exactly, and what another " +
-				"resource owns. A create or an update puts its own owner's mark on the entry exchange, and then takes " +
-				"the other marks away. From then on, the other resource changes nothing, and its destroy leaves " +
-				"everything. Otherwise existing objects are an error that names them, before anything is written. " +
-				"Default: `false`."),
+			schema: offByDefault("Whether to take over objects that exist already and match exactly, and what " +
+				"another resource owns. A create or an update puts its own owner's mark on the entry exchange, " +
+				"and then takes the other marks away. From then on, the other resource changes nothing, and its " +
+				"destroy leaves everything. Otherwise existing objects are an error that names them, before " +
+				"anything is written. Default: `false`."),
 		},
 	}, handling[C](handlingDocs{
 		forceDestroy: fmt.Sprintf("Whether %s deletes queues with the messages that wait in them. Has to be "+

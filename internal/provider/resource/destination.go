@@ -16,7 +16,6 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/importid"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
@@ -36,7 +35,12 @@ var destinations = &kind[delay.Destination]{
 		"destination never removes the binding of another resource, of another state or of an application.\n\n" +
 		"The key is known in the plan. A binding that is gone is made again by the next apply. Every refresh " +
 		"warns of other destinations at the exchange that also take messages for this address, or whose messages " +
-		"this one also takes. It also warns of a queue that refuses messages when it is full.\n\n" +
+		"this one also takes. It also warns of a queue that refuses messages when it is full, or that takes " +
+		"none.\n\n" +
+		"If it is an exchange, plan and refresh follow the key through it, and warn if no queue gets a message. The " +
+		"key that arrives there has its digits. A binding for the address `order.created` alone takes none, and " +
+		"`#.order.created` takes all. Topic, direct and fanout exchanges are followed, with their alternate " +
+		"exchanges. The plan of a create says of an exchange of another type that it is not followed.\n\n" +
 		"Every attribute but `vhost` changes in place, the new binding first and then the old one is removed, so " +
 		"that no message falls in between. While both are there, for some milliseconds, another queue gets " +
 		"messages as well as the one before it; the same queue gets each message once.\n\n" +
@@ -367,13 +371,12 @@ func readDestination(
 	diags.Append(keepOwner(ctx, private, d.Vhost, mark, there.Bindings)...)
 	diags.Append(d.LeftBehind(importid.Bindings(d.Vhost, found[1:]))...)
 	diags.Append(d.Overlaps(bound.Where(func(b topology.Binding) bool { return !slices.Contains(found[1:], b) }))...)
-	if d.Binding.DestinationType == topology.ToQueue {
-		queue, status, _, err := vhost.QueueStatus(ctx, d.Binding.Destination)
-		if err != nil {
-			return nil, append(diags, d.Failed("read", err))
-		}
-		diags.Append(d.Limited(health.Refuses(queue, status))...)
+	beyond, err := engine.LookBeyond(ctx, vhost, d.Binding, bound.Sorted())
+	if err != nil {
+		return nil, append(diags, d.Failed("read", err))
 	}
+	diags.Append(d.Limited(beyond.Limit)...)
+	diags.Append(d.Behind(beyond.Findings)...)
 	return there, diags
 }
 

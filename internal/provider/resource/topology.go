@@ -97,7 +97,7 @@ func readTopology[C any](
 	}
 	x.Desired = x.Desired.WithOwner(owner)
 	s := topologySubject(r, x, state)
-	found, err := r.Connection.Client.Vhost(s.Vhost).ReadExisting(ctx, x.Desired)
+	found, err := engine.Observe(ctx, r.Connection.Client.Vhost(s.Vhost), x.Desired)
 	switch {
 	case err != nil && !rabbit.IsKind(err, rabbit.VhostNotFound):
 		return nil, append(diags, s.Failed("read", err))
@@ -105,9 +105,9 @@ func readTopology[C any](
 		return nil, s.Gone(err)
 	}
 	diags.Append(s.Owners(x.Desired, found.Topology)...)
-	diags.Append(s.Drift(found)...)
-	diags.Append(s.Warnings(found)...)
-	counts, err := json.Marshal(diagnose.CountWaiting(x.Desired, found))
+	diags.Append(s.Drift(found.State)...)
+	diags.Append(s.Warnings(found.Findings)...)
+	counts, err := json.Marshal(diagnose.CountWaiting(x.Desired, found.State))
 	if err != nil {
 		return nil, append(diags, diagnose.Error("Could not keep the counts of messages", "%s", err))
 	}

@@ -1,0 +1,262 @@
+package acceptance
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+)
+
+// observedList is a list of the data source of a cascade, each of whose elements is its attributes.
+func observedList(p *harness.Protocol, v *harness.Vhost, list string) (elements []map[string]tftypes.Value) {
+	p.T.Helper()
+	found, diagnostics := p.Observe(p.T.Context(), harness.CascadeType,
+		harness.Attributes{"vhost": v.Name, "entry_exchange": "t.delay-01"})
+	harness.NoErrors(p.T, diagnostics)
+	var values []tftypes.Value
+	if err := harness.Fields(p.T, found)[list].As(&values); err != nil {
+		p.T.Fatal(err)
+	}
+	for _, each := range values {
+		elements = append(elements, harness.Fields(p.T, each))
+	}
+	return elements
+}
+
+// findings are those of the data source of a cascade, each in a line.
+func findings(p *harness.Protocol, v *harness.Vhost) (lines []string) {
+	p.T.Helper()
+	for _, f := range observedList(p, v, "findings") {
+		var object, cause, effect string
+		if err := errors.Join(f["object"].As(&object), f["cause"].As(&cause), f["effect"].As(&effect)); err != nil {
+			p.T.Fatal(err)
+		}
+		lines = append(lines, fmt.Sprintf("%s on %s: %s", cause, object, effect))
+	}
+	return lines
+}
+
+// TestDestinationThatLeadsNowhere has an exchange that takes messages and leads them nowhere. The plan says so, the
+// refresh and the data source.
+func TestDestinationThatLeadsNowhere(t *testing.T) {
+	t.Parallel()
+	const created, nowhere = "order.created", "no queue gets a message with such a key"
+	for name, test := range map[string]struct {
+		build func(v *harness.Vhost)
+		// says is in each of the three, and empty if they say nothing.
+		says string
+	}{
+		"bound for the address alone": {func(v *harness.Vhost) { v.Bind("events", created, "queue", "orders") },
+			`exchange "events" is bound for "order.created"`},
+		"not bound": {func(*harness.Vhost) {}, `exchange "events" has no binding`},
+		"bound for the key": {func(v *harness.Vhost) { v.Bind("events", "*.*."+created, "queue", "orders") },
+			""},
+		"bound for a suffix": {func(v *harness.Vhost) { v.Bind("events", "#."+created, "queue", "orders") }, ""},
+		"bound to a fanout with a queue": {func(v *harness.Vhost) {
+			v.Bind("events", "#", "exchange", "all")
+			v.Bind("all", "", "queue", "orders")
+		}, ""},
+		"bound to a fanout without": {func(v *harness.Vhost) { v.Bind("events", "#", "exchange", "all") },
+			`exchange "all" has no binding`},
+		"an alternate exchange by policy": {func(v *harness.Vhost) {
+			v.Policy("rest", 1, rabbithole.PolicyDefinition{"alternate-exchange": "all"})("^events$")
+			v.Bind("all", "", "queue", "orders")
+		}, ""},
+		"another destination": {func(v *harness.Vhost) { v.Bind("t.delivery", "#", "queue", "orders") }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := harness.NewDestinations(t, 2, "orders")
+			v.DeclareExchange("events", "topic")
+			v.DeclareExchange("all", "fanout")
+			test.build(v)
+			p := v.Destination()
+			given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2,
+				"address": created, "exchange": "events"}
+			todo := p.Plan(t.Context(), given)
+			harness.NoErrors(t, append(todo.Diagnostics, p.Apply(t.Context(), todo)...))
+			said := append([]string{harness.WarningText(todo.Diagnostics), harness.WarningText(p.Refresh(t.Context()))},
+				strings.Join(findings(p, v), "\n"))
+			for _, text := range said {
+				if test.says == "" && text != "" {
+					t.Errorf("it says %s", text)
+				} else if test.says != "" {
+					harness.MustSay(t, "a look", text, test.says, nowhere, `"*.*.order.created"`, "three minutes")
+				}
+			}
+			p.MustBeSettled(given)
+		})
+	}
+}
+
+// TestDestinationThatIsNotFollowed has an exchange that takes messages by their headers. The plan of a create says so,
+// and nothing else does.
+func TestDestinationThatIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	v := harness.NewDestinations(t, 2, "orders")
+	v.DeclareExchange("events", "headers")
+	v.Bind("events", "", "queue", "orders")
+	p := v.Destination()
+	todo := p.Plan(t.Context(), harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2,
+		"address": "orders", "exchange": "events"})
+	harness.MustSay(t, "the plan", harness.WarningText(todo.Diagnostics),
+		`Messages are not followed: address "orders" in vhost`, `exchange "events": it is of type headers`)
+	later := append(p.Apply(t.Context(), todo), p.Refresh(t.Context())...)
+	if text := harness.WarningText(later); text != "" || harness.HasErrors(later) {
+		t.Errorf("later it says %s", text)
+	}
+	if found := findings(p, v); len(found) > 0 {
+		t.Errorf("the findings are %q", found)
+	}
+}
+
+// TestFixedKeyThatLeadsNowhere has a ladder that gives its messages a key for which nothing is bound.
+func TestFixedKeyThatLeadsNowhere(t *testing.T) {
+	t.Parallel()
+	v := harness.NewVhost(t)
+	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
+	p.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "delays": harness.TextSet("1s"),
+		"dead_letter_routing_key": "work", "park_unroutable": false})
+	v.DeclareQueue("work", nil)
+	v.Bind("t.delivery", "other", "queue", "work")
+	harness.MustSay(t, "the refresh", harness.WarningText(p.Refresh(t.Context())),
+		`exchange "t.delivery" is bound for "other" on exchange "t.delivery": no queue gets a message`)
+	v.Bind("t.delivery", "work", "queue", "work")
+	if text := harness.WarningText(p.Refresh(t.Context())); text != "" {
+		t.Errorf("with a binding, it says %s", text)
+	}
+}
+
+// TestReceiverThatTakesNothing has a destination's queue that takes no messages. The plan of a destination says so, the
+// refresh of destination and cascade, and the data source.
+func TestReceiverThatTakesNothing(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		arguments map[string]any
+		harm      func(v *harness.Vhost)
+		says      string
+	}{
+		"without a leader": {map[string]any{"x-queue-type": "quorum"}, func(v *harness.Vhost) {
+			if strings.HasPrefix(v.Broker.Version, "4.0") {
+				v.T.Skip("RabbitMQ 4.0.5 says of a queue whose process has ended what it was before")
+			}
+			rabbitmqctl(v.T, v.Broker, "eval",
+				fmt.Sprintf("ra:stop_server(quorum_queues, {'%s_orders', node()}).", v.Name))
+		}, "0 of 1 members online on queue \"orders\": it takes no messages"},
+		"stopped": {nil, func(v *harness.Vhost) {
+			rabbitmqctl(v.T, v.Broker, "eval",
+				fmt.Sprintf("rabbit_amqqueue_sup_sup:stop_for_vhost(<<\"%s\">>).", v.Name))
+		}, "its state is \"stopped\" on queue \"orders\": it takes no messages"},
+		"full": {map[string]any{"x-max-length": 2, "x-overflow": "reject-publish"}, func(v *harness.Vhost) {
+			v.Publish("", "orders", "first")
+			v.Publish("", "orders", "second")
+			v.Eventually("the messages are counted", func() bool { return v.Counted("orders") == 2 })
+		}, "full: x-max-length = 2, messages: 2 on queue \"orders\": it refuses further messages"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := harness.NewVhost(t)
+			cascade := harness.NewProtocol(t, v.Broker, nil)
+			cascade.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2})
+			v.DeclareQueue("orders", test.arguments)
+			v.DeclareQueue("well", map[string]any{"x-queue-type": "quorum"})
+			v.Bind("t.delivery", "#.well", "queue", "well")
+			p := v.Destination()
+			given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2,
+				"address": "orders", "queue": "orders"}
+			planned := harness.WarningText(p.Plan(t.Context(), given).Diagnostics)
+			p.MustApply(given)
+			if planned != "" {
+				t.Errorf("before, the plan says %s", planned)
+			}
+			// RabbitMQ 4.0.5 says of a new queue that no member is online, for moments.
+			v.Eventually("nothing is wrong", func() bool {
+				return harness.WarningText(cascade.Refresh(t.Context())) == "" && len(findings(p, v)) == 0
+			})
+			test.harm(v)
+			for what, text := range map[string]string{
+				"the plan":        harness.WarningText(v.Destination().Plan(t.Context(), given).Diagnostics),
+				"the destination": harness.WarningText(p.Refresh(t.Context())),
+				"the cascade":     harness.WarningText(cascade.Refresh(t.Context())),
+				"the data source": strings.Join(findings(p, v), "\n"),
+			} {
+				harness.MustSay(t, what, text, test.says)
+				if strings.Contains(text, `queue "well"`) {
+					t.Errorf("%s also says %s", what, text)
+				}
+			}
+		})
+	}
+}
+
+// TestOverdue has messages whose time is over, and that no queue takes. Refresh and data source say how many wait in
+// which queue, by when their time was over, and why. They do not arrive in a second.
+func TestOverdue(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		given harness.Attributes
+		build func(v *harness.Vhost)
+		says  string
+	}{
+		"an exchange leads nowhere": {harness.Attributes{}, func(v *harness.Vhost) {
+			v.DeclareExchange("events", "topic")
+			v.Bind("events", "order.created", "queue", "orders")
+			v.Bind("t.delivery", "*.*.order.created", "exchange", "events")
+		}, `exchange "events" is bound for "order.created"`},
+		"a queue is full": {harness.Attributes{}, func(v *harness.Vhost) {
+			v.DeclareQueue("full", map[string]any{"x-max-length": 1, "x-overflow": "reject-publish"})
+			v.Publish("", "full", "in the way")
+			v.Eventually("it is counted", func() bool { return v.Counted("full") == 1 })
+			v.Bind("t.delivery", "*.*.order.created", "queue", "full")
+		}, `queue "full": full: x-max-length = 1, messages: 1`},
+		"an address is not bound": {harness.Attributes{"park_unroutable": false}, func(*harness.Vhost) {},
+			`exchange "t.delivery" may have no binding for their address, and it has no alternate exchange`},
+		"an exchange is missing": {harness.Attributes{"park_unroutable": false, "lookahead": 1}, func(
+			v *harness.Vhost,
+		) {
+			v.Do(plan.DeleteExchange{Name: "t.delay-00"})
+		}, `exchange "t.delay-00" is missing`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := harness.NewVhost(t)
+			p := harness.NewProtocol(t, v.Broker, nil)
+			p.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2}.With(test.given))
+			v.DeclareQueue("orders", nil)
+			test.build(v)
+			for range 3 {
+				v.Publish("t.delay-01", "1.0.order.created", "")
+			}
+			published := time.Now()
+			v.Eventually("the messages are overdue", func() bool {
+				return strings.Contains(strings.Join(findings(p, v), "\n"), "overdue")
+			})
+			found := findings(p, v)
+			text := found[len(found)-1]
+			harness.MustSay(t, "the data source", text, `3 overdue messages on queue "t.delay-01"`,
+				"no queue takes them", test.says)
+			harness.MustSay(t, "the refresh", harness.WarningText(p.Refresh(t.Context())), text)
+			since := regexp.MustCompile(`over by (\S+) or before`).FindStringSubmatch(text)
+			if since == nil {
+				t.Fatalf("it does not say since when: %s", text)
+			}
+			at, err := time.Parse(time.RFC3339, since[1])
+			if left := at.Sub(published); err != nil || left < 0 || left > 20*time.Second {
+				t.Errorf("they are overdue %s after they were published (%v)", left, err)
+			}
+			for _, q := range observedList(p, v, "queues") {
+				if !q["latest_arrival"].IsNull() {
+					t.Errorf("a message arrives at %s", q["latest_arrival"])
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,212 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/drain"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// Observation is a topology as it is, with what changes the fate of its messages there and behind it.
+type Observation struct {
+	*rabbit.State
+	Findings []health.Finding
+	// Delivers are the bindings of the delivery exchange.
+	Delivers []topology.Binding
+	// Overdue are the messages that queues keep after their time.
+	Overdue map[string]drain.Kept
+}
+
+// Observe reads a topology, and looks behind its delivery exchange. It makes one request for the bindings there, and
+// one for each queue that they lead to. For each exchange on the way from there it makes two. See [drain.Overdue] for
+// queues with overdue messages.
+func Observe(ctx context.Context, vhost *rabbit.Vhost, wanted topology.Topology) (o Observation, err error) {
+	if o.State, err = vhost.ReadExisting(ctx, wanted); err != nil {
+		return o, err
+	}
+	o.Findings = Findings(vhost.Name(), wanted, o.State)
+	if o.Overdue, err = drain.Overdue(ctx, vhost, o.State); err != nil {
+		return o, err
+	}
+	var behind []health.Finding
+	if o.DeliveryExists {
+		if o.Delivers, err = vhost.BindingsThere(ctx, wanted.Delivery); err != nil {
+			return o, err
+		}
+		if behind, err = o.behind(ctx, vhost, wanted); err != nil {
+			return o, err
+		}
+	}
+	o.Findings = slices.Concat(o.Findings, behind, o.overdue(wanted, behind))
+	return o, nil
+}
+
+// overdue are the findings of queues that keep messages after their time.
+func (o Observation) overdue(wanted topology.Topology, behind []health.Finding) (found []health.Finding) {
+	for _, name := range slices.Sorted(maps.Keys(o.Overdue)) {
+		kept := o.Overdue[name]
+		found = append(found, health.Overdue(name, kept.Messages, kept.Since, o.why(o.Queues[name], wanted, behind)))
+	}
+	return found
+}
+
+// why says what may keep overdue messages in a queue.
+func (o Observation) why(q topology.Queue, wanted topology.Topology, behind []health.Finding) string {
+	var causes []string
+	for _, f := range behind {
+		causes = append(causes, f.Object+": "+f.Cause)
+	}
+	next := q.DeadLetterExchange()
+	delivery := topology.ExchangeObject(wanted.Delivery)
+	switch {
+	case next != wanted.Delivery && !o.Has(next):
+		return topology.ExchangeObject(next) + " is missing"
+	case !o.DeliveryExists:
+		return delivery + " is missing"
+	case len(causes) > mostCauses:
+		return strings.Join(causes[:mostCauses], "; ") + "; and more of these findings"
+	case len(causes) > 0:
+		return strings.Join(causes, "; ")
+	case o.DeliveryAlternate == "":
+		return delivery + " may have no binding for their address, and it has no alternate exchange"
+	}
+	return "the cause may be gone by now"
+}
+
+// mostCauses is how many causes a finding of overdue messages names.
+const mostCauses = 3
+
+// mostBehind is how many queues, and how many bindings to exchanges, are looked at behind a delivery exchange.
+const mostBehind = 100
+
+// behind are the findings behind the delivery exchange.
+func (o Observation) behind(
+	ctx context.Context, vhost *rabbit.Vhost, wanted topology.Topology,
+) ([]health.Finding, error) {
+	queues, exchanges := map[string]bool{}, []topology.Binding{}
+	delivers := topology.NewBindings(o.Delivers...)
+	for _, b := range delivers.Sorted() {
+		if b.DestinationType == topology.ToQueue && len(queues) < mostBehind {
+			queues[b.Destination] = true
+		} else if b.DestinationType == topology.ToExchange && len(exchanges) < mostBehind {
+			exchanges = append(exchanges, b)
+		}
+	}
+	receivers, err := vhost.Receivers(ctx, slices.Sorted(maps.Keys(queues)), o.AllPolicies)
+	if err != nil {
+		return nil, err
+	}
+	found := health.Receivers(receivers.Queues, receivers.Status)
+	onward := recognize.NewOnward(ctx, around{vhost, o.AllPolicies.Users, delivers})
+	follow := func(object string, keys topology.TopicKey) {
+		if err == nil {
+			var way recognize.Way
+			way, err = onward.Follow(wanted.Delivery, keys)
+			found = append(found, nowhere(object, way)...)
+		}
+	}
+	if key := fixedKey(wanted); key != "" {
+		follow(topology.ExchangeObject(wanted.Delivery), topology.ParseTopicKey(key))
+		return found, err
+	}
+	for _, b := range exchanges {
+		follow(BindingObject(b), keysThrough(b))
+	}
+	return found, err
+}
+
+// fixedKey is the key with which all messages leave, empty if they keep their own.
+func fixedKey(t topology.Topology) string {
+	for _, q := range t.Queues {
+		if key := q.Arguments.Text("x-dead-letter-routing-key"); key != "" {
+			return key
+		}
+	}
+	return ""
+}
+
+// keysThrough are the keys of the messages that a binding of a delivery exchange takes.
+func keysThrough(b topology.Binding) topology.TopicKey {
+	if d, ok := delay.ParseDestinationKey(b.RoutingKey); ok {
+		return d.Keys()
+	}
+	return topology.ParseTopicKey(b.RoutingKey)
+}
+
+// nowhere is the finding of a binding or exchange whose messages get to no queue.
+func nowhere(object string, way recognize.Way) []health.Finding {
+	var ends []string
+	for _, end := range way.Ends {
+		ends = append(ends, end.String())
+	}
+	if len(ends) == 0 {
+		return nil
+	}
+	return []health.Finding{health.Nowhere(object, strings.Join(ends, ", and "))}
+}
+
+// around is a vhost of which something is known already, or supposed.
+type around struct {
+	*rabbit.Vhost
+	policies policy.Policies
+	// delivers are bindings of one exchange, all that it has.
+	delivers topology.Bindings
+}
+
+// Policies are known.
+func (a around) Policies(context.Context) (policy.Policies, error) { return a.policies, nil }
+
+// BindingsFrom are the bindings of an exchange.
+func (a around) BindingsFrom(ctx context.Context, exchange string) ([]topology.Binding, error) {
+	if known := a.delivers.Where(func(b topology.Binding) bool { return b.Source == exchange }); len(known) > 0 {
+		return known, nil
+	}
+	return a.Vhost.BindingsFrom(ctx, exchange)
+}
+
+// Beyond is what a look behind a destination has found.
+type Beyond struct {
+	// Limit is why its queue refuses messages when it is full, empty if it does not.
+	Limit    string
+	Findings []health.Finding
+	// Unknown is why nobody can tell whether a queue gets its messages, empty if that is known.
+	Unknown string
+}
+
+// LookBeyond looks behind a destination, which need not be there yet. Bound are the bindings of its delivery exchange.
+// A queue or exchange that does not exist has no findings.
+func LookBeyond(
+	ctx context.Context, vhost *rabbit.Vhost, b topology.Binding, bound []topology.Binding,
+) (beyond Beyond, err error) {
+	policies, err := vhost.DeclaredPolicies(ctx)
+	if err != nil {
+		return beyond, err
+	}
+	if b.DestinationType == topology.ToQueue {
+		found, err := vhost.Receivers(ctx, []string{b.Destination}, policies)
+		if err != nil {
+			return beyond, err
+		}
+		return Beyond{Limit: health.Refuses(found.Queues[b.Destination], found.Status[b.Destination]),
+			Findings: health.Receivers(found.Queues, found.Status)}, nil
+	}
+	if _, exists, err := vhost.Exchange(ctx, b.Destination); err != nil || !exists {
+		return beyond, err
+	}
+	bindings := topology.NewBindings(append(bound, b)...)
+	way, err := recognize.NewOnward(ctx, around{vhost, policies.Users, bindings}).Follow(b.Source, keysThrough(b))
+	if way.Unknown != "" {
+		beyond.Unknown = fmt.Sprintf("%s: %s", topology.ExchangeObject(way.Unknown), way.Why)
+	}
+	beyond.Findings = nowhere(BindingObject(b), way)
+	return beyond, err
+}

@@ -1,0 +1,69 @@
+package health
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// What becomes of messages behind a delivery exchange.
+
+// Receivers lists the queues of receivers that take no messages, as things are.
+func Receivers(actual map[string]topology.Queue, status map[string]QueueStatus) []Finding {
+	var findings []Finding
+	for _, name := range slices.Sorted(maps.Keys(actual)) {
+		inspected := inspection{queue: actual[name], status: status[name]}
+		inspected.receives()
+		findings = append(findings, inspected.found...)
+	}
+	return findings
+}
+
+// receives reports a queue that nobody serves, or that is full and refuses messages.
+func (i *inspection) receives() {
+	const unserved = "it takes no messages. Quorum delay queues keep those for it, and offer them again within six " +
+		"minutes. What classic delay queues hand on to it is in no count, and may be lost"
+	count := i.status.Ready
+	if count == nil {
+		count = i.status.Messages
+	}
+	switch limit := i.limit(); {
+	case !i.status.hasMajority():
+		i.add(Error, fmt.Sprintf("%d of %d members online", i.status.Online, i.status.Members), unserved)
+	case i.status.State != "" && !i.status.IsServed():
+		i.add(Error, fmt.Sprintf("its state is %q", i.status.State), unserved)
+	case i.status.Members > 0 && i.status.Leader == "":
+		i.add(Error, "no leader", unserved)
+	case limit.key == "max-length" && count != nil && *count >= limit.most:
+		i.add(Error, fmt.Sprintf("full: %s, messages: %d", limit.text, *count), "it refuses further messages. "+
+			"Quorum delay queues offer them again after three to six minutes. "+holdsUp+". Classic delay queues lose "+
+			"them")
+	}
+}
+
+// Overdue is for messages that a queue keeps after their time. Since is a time by which it did, zero if nobody knows
+// one. Why is what keeps them there.
+func Overdue(queue string, messages int64, since time.Time, why string) Finding {
+	is, by := "messages", ""
+	if messages == 1 {
+		is = "message"
+	}
+	if !since.IsZero() {
+		by = fmt.Sprintf(" by %s or before", since.UTC().Format(time.RFC3339))
+	}
+	return Finding{Error, topology.QueueObject(queue), fmt.Sprintf("%d overdue %s", messages, is), fmt.Sprintf("their "+
+		"time was over%s, and no queue takes them: %s. RabbitMQ tries again every three minutes. %s", by, why, holdsUp)}
+}
+
+// holdsUp is what a quorum delay queue does that cannot hand on messages.
+const holdsUp = "32 of them in one queue hold up all others there"
+
+// Nowhere is for messages that get to no queue behind a binding or exchange. The cause says where they end.
+func Nowhere(object, cause string) Finding {
+	return Finding{Error, object, cause, "no queue gets a message with such a key, and no alternate exchange takes " +
+		"it. Quorum delay queues keep it, and RabbitMQ tries again every three minutes. " + holdsUp + ". Classic " +
+		"delay queues lose it"}
+}
