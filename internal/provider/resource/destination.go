@@ -233,8 +233,8 @@ type owner struct {
 }
 
 // own are the bindings of a destination that may be there, the one that its state names first. Terraform loses the
-// private state if the provider's process ends in the middle of an apply (1.11.4). Then its binding is the one with a
-// mark, if there is only one.
+// private state if the provider's process ends in the middle of an apply (Terraform 1.11.4). The binding is then the
+// only one with a mark, if there is one alone.
 func own(
 	ctx context.Context, r *managed[delay.Destination], private privateState, x resolved[delay.Destination],
 	state values,
