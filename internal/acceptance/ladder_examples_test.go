@@ -191,7 +191,7 @@ func TestWheelExampleAsks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	due["later"], due["sooner"] = now.Add(3*time.Second), now.Add(1500*time.Millisecond)
+	due["later"], due["sooner"] = now.Add(7*time.Second), now.Add(4*time.Second)
 	for id, answer := range map[string]string{"cancelled": "cancel", "later": fmt.Sprint(due["later"].UnixMilli()),
 		"sooner": fmt.Sprint(due["sooner"].UnixMilli())} {
 		docstest.WriteExample(t, answers, id+".new", answer)

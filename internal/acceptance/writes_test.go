@@ -69,8 +69,9 @@ type writeRecorder struct {
 	writes []string
 }
 
-// varying are the parts of a request that differ from run to run: the mark of a create.
-var varying = regexp.MustCompile(`(rabbitmqdelay-claim":")\w+|~[\w-]+$`)
+// varying are the parts of a request that differ from run to run: the mark of a create and
+// that of an owner.
+var varying = regexp.MustCompile(`((?:rabbitmqdelay-claim|x-owner)":")\w+|~[\w-]+$`)
 
 func (r *writeRecorder) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if request.Method != http.MethodGet {

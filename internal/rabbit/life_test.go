@@ -240,8 +240,8 @@ func TestStatus(t *testing.T) {
 	if _, err := channel.Consume("tasks.delay-00", "", false, false, false, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	wanted := health.QueueStatus{Messages: new(int64(1)), Consumers: new(int64(1)), Members: 1, Online: 1,
-		Applied: policy.Applied{
+	wanted := health.QueueStatus{Messages: new(int64(1)), Ready: new(int64(0)), Consumers: new(int64(1)), Members: 1,
+		Online: 1, State: "running", Applied: policy.Applied{
 			Policy: "short", Operator: "shorter", Definition: topology.Arguments{"message-ttl": int64(5000)}}}
 	var got health.QueueStatus
 	// the figures lag

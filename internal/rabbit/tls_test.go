@@ -156,7 +156,7 @@ func TestTLS(t *testing.T) {
 	b := brokertest.Own(t, brokertest.WithTLS(brokertest.TLS{CA: a.pem, Cert: certificate, Key: key,
 		RequireClientCert: true}))
 	config := rabbit.Config{Endpoint: b.TLSEndpoint, AMQPURI: b.TLSAMQPURI, Username: b.Username, Password: b.Password,
-		CACertPEM: a.pem}
+		CACertPEM: a.pem, RetryTimeout: time.Minute} // a busy broker may close a connection
 	config.ClientCertPEM, config.ClientKeyPEM = a.issue(t, nil)
 	c, err := rabbit.New(config)
 	if err != nil {
