@@ -3,7 +3,6 @@ package resource
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/importid"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
@@ -236,21 +236,18 @@ type owner struct {
 // private state if the provider's process ends in the middle of an apply (Terraform 1.11.4). The binding is then the
 // only one with a mark, if there is one alone.
 func own(
-	ctx context.Context, r *managed[delay.Destination], private privateState, x resolved[delay.Destination],
+	ctx context.Context, r *managed[delay.Destination], kept private.State, x resolved[delay.Destination],
 	state values,
 ) (all []topology.Binding, mark string, diags diag.Diagnostics) {
-	kept, diags := private.GetKey(ctx, ownerKey)
 	o := owner{Mark: rand.Text()}
-	if b := bindingOf(x.Desired); kept == nil && r.Connection.IsKnown() {
+	isKept, diags := private.Get(ctx, kept, ownerKey, &o)
+	if b := bindingOf(x.Desired); !isKept && r.Connection.IsKnown() {
 		there, err := r.Connection.Client.Vhost(x.config.Vhost).BindingsFrom(ctx, b.Source)
 		marked := topology.NewBindings(there...).Where(
 			func(other topology.Binding) bool { return other.Plain() == b && other.DestinationMark() != "" })
 		if err == nil && len(marked) == 1 {
 			o.Mark = marked[0].DestinationMark()
 		}
-	}
-	if err := json.Unmarshal(kept, &o); kept != nil && err != nil {
-		diags.Append(diagnose.Error("Unreadable state", "The private state of the destination: %s", err))
 	}
 	left := leftovers(state[leftoverBindings])
 	for _, id := range append([]string{importid.Binding(x.config.Vhost, bindingOf(x.Desired))}, left...) {
@@ -268,7 +265,7 @@ func own(
 
 // keepOwner notes which of the bindings that are there are the destination's own.
 func keepOwner(
-	ctx context.Context, private privateState, vhost, mark string, there topology.Bindings,
+	ctx context.Context, kept private.State, vhost, mark string, there topology.Bindings,
 ) diag.Diagnostics {
 	o := owner{Mark: mark}
 	for b := range there {
@@ -276,11 +273,7 @@ func keepOwner(
 			o.Plain = importid.Binding(vhost, b)
 		}
 	}
-	text, err := json.Marshal(o)
-	if err != nil {
-		return diag.Diagnostics{diagnose.Error("Could not keep the private state", "%s", err)}
-	}
-	return private.SetKey(ctx, ownerKey, text)
+	return private.Set(ctx, kept, ownerKey, o)
 }
 
 // prepareDestination has all bindings of the destination before the change, and marks the one after it.
@@ -342,9 +335,9 @@ func sayOfDestination(
 // have got further than the state says.
 func readDestination(
 	ctx context.Context, r *managed[delay.Destination], x resolved[delay.Destination], state values,
-	private privateState,
+	kept private.State,
 ) (there *topology.Topology, diags diag.Diagnostics) {
-	all, mark, diags := own(ctx, r, private, x, state)
+	all, mark, diags := own(ctx, r, kept, x, state)
 	if diags.HasError() {
 		return nil, diags
 	}
@@ -368,7 +361,7 @@ func readDestination(
 		return nil, d.Gone(bound)
 	}
 	there = &topology.Topology{Bindings: topology.NewBindings(found...)}
-	diags.Append(keepOwner(ctx, private, d.Vhost, mark, there.Bindings)...)
+	diags.Append(keepOwner(ctx, kept, d.Vhost, mark, there.Bindings)...)
 	diags.Append(d.LeftBehind(importid.Bindings(d.Vhost, found[1:]))...)
 	diags.Append(d.Overlaps(bound.Where(func(b topology.Binding) bool { return !slices.Contains(found[1:], b) }))...)
 	beyond, err := engine.LookBeyond(ctx, vhost, d.Binding, bound.Sorted())
@@ -419,7 +412,7 @@ func checkDestinationIdentity(id values) string {
 
 // findDestination looks for a binding, whoever made it: the plain one if there is one, else the only one with a mark.
 func findDestination(
-	ctx context.Context, r *managed[delay.Destination], place values, private privateState,
+	ctx context.Context, r *managed[delay.Destination], place values, kept private.State,
 ) (found delay.Destination, diags diag.Diagnostics) {
 	b := topology.Binding{Source: place.text("delivery_exchange"), RoutingKey: place.text(routingKey),
 		DestinationType: topology.ToQueue, Destination: place.text("queue")}
@@ -448,6 +441,6 @@ func findDestination(
 	if all.Has(b) {
 		diags.Append(d.Unmarked())
 	}
-	diags.Append(keepOwner(ctx, private, d.Vhost, same[0].DestinationMark(), topology.NewBindings(same...))...)
+	diags.Append(keepOwner(ctx, kept, d.Vhost, same[0].DestinationMark(), topology.NewBindings(same...))...)
 	return found, diags
 }

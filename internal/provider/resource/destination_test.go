@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -40,8 +41,8 @@ func (k keptInMemory) SetKey(_ context.Context, key string, value []byte) diag.D
 // one that was imported.
 func TestDestinationKnowsItsOwn(t *testing.T) {
 	r := &managed[delay.Destination]{kind: destinations}
-	sides := func(private privateState, before, after values) (bindings [2][]topology.Binding) {
-		c := &change[delay.Destination]{before: before, after: after, private: private}
+	sides := func(kept private.State, before, after values) (bindings [2][]topology.Binding) {
+		c := &change[delay.Destination]{before: before, after: after, private: kept}
 		now := after
 		if now == nil {
 			now = before
@@ -57,13 +58,13 @@ func TestDestinationKnowsItsOwn(t *testing.T) {
 		return [2][]topology.Binding{c.engine.Before.Bindings.Sorted(), c.engine.After.Bindings.Sorted()}
 	}
 	a, b := destinationTo(t, "a"), destinationTo(t, "b")
-	private := keptInMemory{}
-	created := sides(private, nil, a)[1]
+	kept := keptInMemory{}
+	created := sides(kept, nil, a)[1]
 	mark := created[0].DestinationMark()
 	if mark == "" || sides(keptInMemory{}, nil, a)[1][0].DestinationMark() == mark {
 		t.Errorf("created is %v", created)
 	}
-	if updated := sides(private, a, b); !slices.Equal(updated[0], created) || updated[1][0].DestinationMark() != mark {
+	if updated := sides(kept, a, b); !slices.Equal(updated[0], created) || updated[1][0].DestinationMark() != mark {
 		t.Errorf("updated is %v", updated)
 	}
 	plain := created[0].Plain()

@@ -19,6 +19,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -39,7 +40,7 @@ type kind[C any] struct {
 	parseID       func(id string) (values, error)
 	checkIdentity func(id values) string
 	// find reads the configuration of what has an identity off the broker.
-	find func(ctx context.Context, r *managed[C], id values, private privateState) (C, diag.Diagnostics)
+	find func(ctx context.Context, r *managed[C], id values, kept private.State) (C, diag.Diagnostics)
 	// recognize reads the configuration of what has an entry exchange off the broker.
 	recognize func(ctx context.Context, look recognize.Lookup, vhost, entry string) (C, error)
 	// displayName says in a few words which one something is, beside its identity.
@@ -50,7 +51,7 @@ type kind[C any] struct {
 	say      func(ctx context.Context, r *managed[C], c *change[C], result engine.Result, err error) diag.Diagnostics
 	remember func(ctx context.Context, c *change[C], there topology.Topology) diag.Diagnostics
 	// read looks what there is of a state: nil if all is gone.
-	read func(ctx context.Context, r *managed[C], x resolved[C], state values, private privateState) (
+	read func(ctx context.Context, r *managed[C], x resolved[C], state values, kept private.State) (
 		there *topology.Topology, diags diag.Diagnostics)
 	// complete plans what depends on the state, which is nil for a create.
 	complete func(plan, state values)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -25,10 +26,10 @@ func (r *managed[C]) note(ctx context.Context, p planning) (diags diag.Diagnosti
 	a := connection.Address{Goes: p.plan == nil}
 	switch {
 	case p.state == nil:
-		a.ID, diags = textIn(ctx, p.req.Private, planKey)
+		_, diags = private.Get(ctx, p.req.Private, planKey, &a.ID)
 	case p.plan != nil:
 		a.ID = rand.Text()
-		diags = keepText(ctx, p.resp.Private, planKey, a.ID)
+		diags = private.Set(ctx, p.resp.Private, planKey, a.ID)
 	}
 	if a.Holds = r.planned(p.state); a.Holds != nil {
 		owner, more := r.owner(ctx, p.req.Private, p.state)
@@ -53,8 +54,8 @@ func (r *managed[C]) note(ctx context.Context, p planning) (diags diag.Diagnosti
 
 // isSecondHalf tells whether a plan without a state is that of a replacement.
 func (p planning) isSecondHalf(ctx context.Context) bool {
-	id, _ := textIn(ctx, p.req.Private, planKey)
-	return id != ""
+	id, _ := p.req.Private.GetKey(ctx, planKey)
+	return id != nil
 }
 
 // planned is how a plan notes it, nil if it is not known.

@@ -20,6 +20,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 )
 
 // All are the resources.
@@ -169,7 +170,7 @@ type change[C any] struct {
 	// had and gets are what they stand for.
 	had, gets resolved[C]
 	engine    engine.Change
-	private   privateState
+	private   private.State
 	// owner is the owner's mark of a cascade or ladder, empty in a destroy if it has none.
 	owner string
 }

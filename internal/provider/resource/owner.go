@@ -3,11 +3,11 @@ package resource
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -15,36 +15,12 @@ import (
 // ownerKey is where the private state keeps the owner's mark of a cascade or ladder, and those of a destination.
 const ownerKey = "owner"
 
-// privateState is what Terraform keeps of a resource beside its state, and shows nobody.
-type privateState interface {
-	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
-	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
-}
-
-// textIn is a text that the private state has, empty if there is none.
-func textIn(ctx context.Context, state privateState, key string) (text string, diags diag.Diagnostics) {
-	value, diags := state.GetKey(ctx, key)
-	if len(value) > 0 && json.Unmarshal(value, &text) != nil {
-		diags.Append(diagnose.Error("Unreadable private state", "The value of %q is no text.", key))
-	}
-	return text, diags
-}
-
-// keepText notes a text.
-func keepText(ctx context.Context, in privateState, key, text string) diag.Diagnostics {
-	value, err := json.Marshal(text)
-	if err != nil {
-		return diag.Diagnostics{diagnose.Error("Could not write the private state", "%s", err)}
-	}
-	return in.SetKey(ctx, key, value)
-}
-
 // owner is the owner's mark of a cascade or ladder that the private state has, empty if there is none. An import has no
 // private state yet. Terraform loses it if the provider's process ends in the middle of an apply (1.11.4). Then it is
 // the mark that is on the broker.
-func (r *managed[C]) owner(ctx context.Context, private privateState, v values) (string, diag.Diagnostics) {
-	owner, diags := textIn(ctx, private, ownerKey)
-	counted, _ := private.GetKey(ctx, inFlightKey)
+func (r *managed[C]) owner(ctx context.Context, kept private.State, v values) (owner string, diags diag.Diagnostics) {
+	_, diags = private.Get(ctx, kept, ownerKey, &owner)
+	counted, _ := kept.GetKey(ctx, inFlightKey)
 	if owner != "" || counted != nil || r.kind.recognize == nil || !r.Connection.IsKnown() {
 		return owner, diags
 	}
@@ -74,6 +50,6 @@ func prepareTopology[C any](ctx context.Context, r *managed[C], c *change[C]) (d
 
 // rememberTopology notes the owner's mark of a cascade or ladder that there is, or may be, after a change.
 func rememberTopology[C any](ctx context.Context, c *change[C], _ topology.Topology) diag.Diagnostics {
-	diags := keepText(ctx, c.private, ownerKey, c.owner)
+	diags := private.Set(ctx, c.private, ownerKey, c.owner)
 	return append(diags, c.private.SetKey(ctx, planKey, nil)...) // it was for the plan alone
 }

@@ -2,7 +2,6 @@ package resource
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/importid"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -69,7 +69,7 @@ func checkEntryIdentity(id values) string {
 
 // findTopology looks for a cascade or ladder, whoever declared it.
 func findTopology[C any](
-	ctx context.Context, r *managed[C], id values, _ privateState,
+	ctx context.Context, r *managed[C], id values, _ private.State,
 ) (found C, diags diag.Diagnostics) {
 	vhost, entry := id.text("vhost"), id.text("entry_exchange")
 	found, err := r.kind.recognize(ctx, r.Connection.Client.Vhost(vhost), vhost, entry)
@@ -86,11 +86,11 @@ func findTopology[C any](
 
 // readTopology reads the objects of a cascade or ladder, and says in what they differ.
 func readTopology[C any](
-	ctx context.Context, r *managed[C], x resolved[C], state values, private privateState,
+	ctx context.Context, r *managed[C], x resolved[C], state values, kept private.State,
 ) (there *topology.Topology, diags diag.Diagnostics) {
-	owner, diags := r.owner(ctx, private, state)
+	owner, diags := r.owner(ctx, kept, state)
 	if owner != "" {
-		diags.Append(keepText(ctx, private, ownerKey, owner)...)
+		diags.Append(private.Set(ctx, kept, ownerKey, owner)...)
 	}
 	if diags.HasError() {
 		return nil, diags
@@ -107,11 +107,8 @@ func readTopology[C any](
 	diags.Append(s.Owners(x.Desired, found.Topology)...)
 	diags.Append(s.Drift(found.State)...)
 	diags.Append(s.Warnings(found.Findings)...)
-	counts, err := json.Marshal(diagnose.CountWaiting(x.Desired, found.State))
-	if err != nil {
-		return nil, append(diags, diagnose.Error("Could not keep the counts of messages", "%s", err))
-	}
-	return &found.Topology, append(diags, private.SetKey(ctx, inFlightKey, counts)...)
+	diags.Append(private.Set(ctx, kept, inFlightKey, diagnose.CountWaiting(x.Desired, found.State))...)
+	return &found.Topology, diags
 }
 
 // inFlightKey is where the private state keeps what Read counted, for the warnings of plans.

@@ -2,7 +2,6 @@ package resource
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -85,12 +85,11 @@ func warnInFlight[C any](
 
 // waiting is what the last refresh counted, nil if that is not known.
 func (p planning) waiting(ctx context.Context) (*diagnose.Waiting, diag.Diagnostics) {
-	text, diags := p.req.Private.GetKey(ctx, inFlightKey)
 	var waits diagnose.Waiting
-	if json.Unmarshal(text, &waits) != nil {
+	if found, diags := private.Get(ctx, p.req.Private, inFlightKey, &waits); !found {
 		return nil, diags
 	}
-	return &waits, diags
+	return &waits, nil
 }
 
 // warnOverhaul says what a replacement or a rebuild does.
