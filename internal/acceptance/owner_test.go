@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -255,4 +257,98 @@ func TestSeveralOwners(t *testing.T) {
 	harness.NoErrors(t, diagnostics)
 	harness.MustSay(t, "the destroy", harness.WarningText(diagnostics), says)
 	v.MustHold(topology.New())
+}
+
+// Another state takes over while the first one waits with something closed. The first one goes no further, also if
+// messages are left when the wait is over. All messages arrive.
+func TestTakenOverWhileItWaits(t *testing.T) {
+	t.Parallel()
+	ladder := harness.Attributes{"name": "t", "delays": harness.TextSet("1ms", "10s")}
+	cascade := harness.Attributes{"name": "t", "levels": 2, "resolution": "5s"}
+	for name, is := range map[string]struct {
+		typeName    string
+		given, then harness.Attributes
+		entry, key  string
+		says        string
+	}{
+		"destroy of a cascade": {harness.CascadeType, cascade, nil, "t.delay-01", "1.0.there", ""},
+		"destroy of a ladder":  {harness.LadderType, ladder, nil, "t.entry", "10s.there", ""},
+		"rebuild": {harness.CascadeType, cascade, harness.Attributes{"queue_name": "q%d"}, "t.delay-01", "1.0.there",
+			"went no further"},
+		"a delay that goes": {harness.LadderType, ladder, harness.Attributes{"delays": harness.TextSet("1ms")}, "t.entry",
+			"10s.there", "went no further"},
+	} {
+		for _, drain := range []string{"1m", "5s"} {
+			t.Run(name+", waiting for "+drain, func(t *testing.T) {
+				t.Parallel()
+				v := harness.NewVhost(t)
+				first := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
+				second := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
+				given := is.given.With(harness.Attributes{"vhost": v.Name, "drain_timeout": drain})
+				first.MustApply(given)
+				arrivals := v.Collect("t.delivery", "#.there")
+				before := v.Objects()
+				v.Publish(is.entry, is.key, "once")
+
+				var then harness.Attributes
+				if is.then != nil {
+					then = given.With(is.then)
+				}
+				planned := first.Plan(t.Context(), then)
+				ended := make(chan []*tfprotov6.Diagnostic, 1)
+				go func() { ended <- first.Apply(t.Context(), planned) }()
+				v.Eventually("the first one has closed something", func() bool {
+					return len(v.Objects().Bindings) < len(before.Bindings)
+				})
+				second.MustApply(given.With(harness.Attributes{"adopt": true}))
+				diagnostics := <-ended
+				harness.MustSay(t, "the first one", harness.WarningText(diagnostics)+harness.ErrorText(diagnostics),
+					"Another resource owns the ", is.says)
+				if failed := len(harness.ErrorText(diagnostics)) > 0; failed != (is.then != nil) {
+					t.Errorf("it ended with: %s", harness.ErrorText(diagnostics))
+				}
+				v.MustHold(before)
+				second.MustBeSettled(given.With(harness.Attributes{"adopt": true}))
+				if owners := v.Objects().Owners; len(owners) != 1 || maps.Equal(owners, before.Owners) {
+					t.Errorf("the marks are %v", owners)
+				}
+				v.Arrived(arrivals, 1)
+			})
+		}
+	}
+}
+
+// What the entry of another owner leads to is not adopted: the owner's mark there would stay.
+func TestAdoptedBesidesAnotherEntry(t *testing.T) {
+	t.Parallel()
+	for name, is := range map[string]struct {
+		typeName     string
+		first, other harness.Attributes
+		entry        string
+	}{
+		"ladders": {harness.LadderType,
+			harness.Attributes{"name": "a", "delays": harness.TextSet("1ms", "1h"), "queue_name": "shared-%s"},
+			harness.Attributes{"name": "b"}, "a.entry"},
+		"cascades": {harness.CascadeType, harness.Attributes{"name": "a", "levels": 3, "queue_name": "shared-%d",
+			"exchange_name": "a-%d", "delivery_exchange": "events", "create_delivery_exchange": true},
+			harness.Attributes{"exchange_name": "b-%d"}, "a-2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := harness.NewVhost(t)
+			first := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
+			other := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
+			given := is.first.With(harness.Attributes{"vhost": v.Name, "delivery_exchange": "events",
+				"create_delivery_exchange": true})
+			first.MustApply(given)
+			before := v.Objects()
+			given = given.With(is.other).With(harness.Attributes{"adopt": true})
+			planned := other.Plan(t.Context(), given)
+			harness.MustSay(t, "the create", harness.ErrorText(other.Apply(t.Context(), planned)),
+				"Objects belong to another entry", is.entry, `queue "shared-`)
+			v.MustHold(before)
+			first.MustBeSettled(is.first.With(harness.Attributes{"vhost": v.Name, "delivery_exchange": "events",
+				"create_delivery_exchange": true}))
+		})
+	}
 }

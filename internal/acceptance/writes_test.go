@@ -71,7 +71,7 @@ type writeRecorder struct {
 
 // varying are the parts of a request that differ from run to run: the mark of a create and
 // that of an owner.
-var varying = regexp.MustCompile(`((?:rabbitmqdelay-claim|x-owner)":")\w+|~[\w-]+$`)
+var varying = regexp.MustCompile(`((?:rabbitmqdelay-claim|x-owner)":")\w+|(routing_key":")[01]{64}|~[\w-]+$`)
 
 func (r *writeRecorder) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if request.Method != http.MethodGet {
@@ -81,9 +81,9 @@ func (r *writeRecorder) ServeHTTP(w http.ResponseWriter, request *http.Request) 
 			return
 		}
 		request.Body = io.NopCloser(bytes.NewReader(body))
-		write := fmt.Sprintf("%s %s", request.Method, varying.ReplaceAllString(request.URL.EscapedPath(), "$1~"))
+		write := fmt.Sprintf("%s %s", request.Method, varying.ReplaceAllString(request.URL.EscapedPath(), "$1$2~"))
 		if len(body) > 0 {
-			write += " " + varying.ReplaceAllString(string(body), "$1~")
+			write += " " + varying.ReplaceAllString(string(body), "$1$2~")
 		}
 		r.mutex.Lock()
 		r.writes = append(r.writes, strings.ReplaceAll(write, r.vhost, "{vhost}"))

@@ -18,12 +18,15 @@ func (o *operation) check(ctx context.Context, found *rabbit.State) error {
 		}
 	}
 	added := o.after.of(o.added())
-	var takeover error
+	var takeover, reached error
 	if o.isUpdate() && o.after.ownsDelivery() && !o.before.ownsDelivery() {
 		takeover = o.after.checkTakeover(found)
 	}
+	if o.change.Options.Adopt {
+		reached = o.after.checkReached(ctx, found.Part(added.wanted))
+	}
 	return allErrors(o.after.checkDelivery(found), takeover, added.checkExisting(found, o.change.Options.Adopt),
-		o.after.checkPolicies(ctx, found, o.change.Before))
+		reached, o.after.checkPolicies(ctx, found, o.change.Before))
 }
 
 func (o *operation) isUpdate() bool { return !o.change.Before.IsEmpty() && !o.change.Options.Rebuild }

@@ -102,9 +102,20 @@ func (e *StandingError) Error() string {
 }
 
 // OwnerError is for what others own: none of the owner's marks is that of the resource.
-type OwnerError struct{}
+type OwnerError struct {
+	// Meanwhile says that they took it over while the change had closed something.
+	Meanwhile bool
+}
 
 func (e *OwnerError) Error() string { return "another resource owns it" }
+
+// ReachedError is for objects to be adopted that messages reach from the entry of another owner, as well.
+type ReachedError struct {
+	Entry   string
+	Objects []string
+}
+
+func (e *ReachedError) Error() string { return fmt.Sprintf("exchange %q leads into it, too", e.Entry) }
 
 // SharedError is for what others own as well.
 type SharedError struct{ Owners int }

@@ -73,11 +73,14 @@ func (o *operation) previewCreate(ctx context.Context) error {
 	case err != nil:
 		return nil //nolint:nilerr // the create asks again
 	}
-	var existing error
+	var existing, reached error
 	if len(state.Exchanges) > 0 {
 		existing = o.after.checkExisting(state, o.change.Options.Adopt)
 	}
-	return allErrors(existing, o.after.checkPolicies(ctx, state, topology.New()))
+	if o.change.Options.Adopt {
+		reached = o.after.checkReached(ctx, state.Topology)
+	}
+	return allErrors(existing, reached, o.after.checkPolicies(ctx, state, topology.New()))
 }
 
 // previewReplacement says why a create would be refused after all before it is removed. It leaves a delivery exchange

@@ -138,6 +138,15 @@ func (t *target) VerifyAlone(ctx context.Context, s plan.VerifyAlone) error {
 	return t.vhost.VerifyAlone(ctx, s.String(), s.Binding)
 }
 
+// VerifyOwner looks for the marks of others on the entry.
+func (t *target) VerifyOwner(ctx context.Context, s plan.VerifyOwner) error {
+	marks, err := t.vhost.Owners(ctx, s.Of.Entry)
+	if err == nil && s.Of.IsOfOthers(topology.Topology{Owners: topology.NewBindings(marks...)}) {
+		err = &OwnerError{Meanwhile: true}
+	}
+	return err
+}
+
 // VerifyAllowed repeats a step that is done already: only a lack of permission counts. It asks for the permission to
 // set a policy: to set one again would have RabbitMQ apply it anew.
 func (t *target) VerifyAllowed(ctx context.Context, s plan.VerifyAllowed) error {

@@ -22,6 +22,9 @@ func (o *operation) update(ctx context.Context) (result Result, err error) {
 	added, retired := o.after.wanted.Extras(o.change.Before), o.before.wanted.Extras(o.after.wanted)
 	result.IsNew = len(added.Queues)+len(retired.Queues) > 0 // the state has to name all that there may be
 	if len(retired.Queues) > 0 {
+		if o.after.wanted.IsOfOthers(found.Topology) {
+			retired.Owners = nil
+		}
 		if err = o.remove(ctx, o.before.of(retired)); err != nil {
 			return Result{}, err
 		}

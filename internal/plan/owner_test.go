@@ -1,12 +1,16 @@
 package plan_test
 
 import (
+	"errors"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // Whatever step of a takeover fails, and whatever else there is to repair, somebody owns the topology. In the end, the
@@ -34,5 +38,55 @@ func TestTakeOver(t *testing.T) {
 			want.Owners = desired.Owners
 			same(t, b.Snapshot(), want, "after the takeover")
 		}
+	})
+}
+
+// Others take over what is being removed while it waits for messages. Nothing is deleted from then on, and nothing is
+// brought back: all is as they have it, and theirs alone. So it is if messages are left when the wait is over.
+func TestTakenOverMeanwhile(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		guard := plan.Guard{Drain: time.Minute}
+		r := anyRebuild(t)
+		before, b := r.before, deployed(t, r.before)
+		var removal plan.Plan
+		switch rapid.SampledFrom([]string{"teardown", "rebuild", "part"}).Draw(t, "removal") {
+		case "teardown":
+			removal = b.Teardown(before, guard)
+		case "rebuild":
+			removal = b.Rebuild(before, r.after, guard)
+		case "part":
+			before = plantest.ExpandLadder(t, "1s", "5s", "1h")
+			b = deployed(t, before)
+			removal = b.Teardown(before.Extras(plantest.ExpandLadder(t, "1s")), guard)
+		}
+		inAnyOrder(t, b)
+		owned := before.WithOwner("another")
+		looks := rapid.IntRange(0, 2).Draw(t, "looks before the takeover")
+		leavesMessages := rapid.Bool().Draw(t, "messages are left")
+		var there topology.Topology
+		b.Before = func(step plan.Step) error {
+			look, looksAtQueues := step.(plan.VerifyEmpty)
+			if looks--; !looksAtQueues || look.FirstLook || looks >= 0 || there.Entry != "" {
+				return nil
+			}
+			model := plantest.NewBroker(b.Topology)
+			if err := model.Run(plan.TakeOver(owned, model.Actual(owned))); err != nil {
+				t.Fatal(err)
+			}
+			b.Topology, there = model.Topology, model.Snapshot()
+			there.Entry = owned.Entry
+			if leavesMessages {
+				b.Messages[look.Queues[0].Name], b.Drains = 1, false
+			}
+			return nil
+		}
+		err := b.Run(removal)
+		if there.Entry == "" {
+			t.Skip("nothing looks into queues so late")
+		}
+		if _, others := errors.AsType[*engine.OwnerError](err); !others {
+			t.Fatalf("the removal ended with: %v", err)
+		}
+		same(t, b.Snapshot(), there, "after the removal")
 	})
 }

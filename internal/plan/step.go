@@ -78,6 +78,7 @@ type Target interface {
 	VerifyAllowed(ctx context.Context, step VerifyAllowed) error
 	VerifyAlone(ctx context.Context, step VerifyAlone) error
 	VerifyEmpty(ctx context.Context, step VerifyEmpty) error
+	VerifyOwner(ctx context.Context, step VerifyOwner) error
 }
 
 // DeclareExchange creates an exchange; an equal one is left as it is.
@@ -315,6 +316,22 @@ func (s VerifyEmpty) Do(ctx context.Context, on Target) (bool, error) {
 
 // Effect is none.
 func (VerifyEmpty) Effect() Effect { return Effect{} }
+
+// VerifyOwner fails if others have taken over the entry of a topology since the plan was made: it has owner's marks then,
+// and none of this one. An entry that is closed has none.
+type VerifyOwner struct{ Of topology.Topology }
+
+func (s VerifyOwner) String() string {
+	return fmt.Sprintf("verify that nobody has taken over %s", topology.ExchangeObject(s.Of.Entry))
+}
+
+// Do looks for marks.
+func (s VerifyOwner) Do(ctx context.Context, on Target) (bool, error) {
+	return false, on.VerifyOwner(ctx, s)
+}
+
+// Effect is none.
+func (VerifyOwner) Effect() Effect { return Effect{} }
 
 // Proves tells whether the plan proves that queues are empty. Waits tells whether it waits for that with something
 // changed.

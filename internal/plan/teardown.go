@@ -14,6 +14,9 @@ import (
 // The exchanges go, so that a publisher who knows them gets an error rather than a lost message, and the bindings of
 // exchanges that stay. Whatever fails on the way, the objects removed until then are restored.
 //
+// Others may take over the topology while it waits. So it looks for their mark before it goes on, and before it
+// restores anything: what they have is theirs.
+//
 // The delivery exchange stays: others may use it (see DeleteShared).
 //
 // Actual holds, besides what Repair wants, the bindings of others that lead to the exchanges and
@@ -75,13 +78,14 @@ func (t teardown) removal(guard Guard) Plan {
 	removal := Plan{}.
 		then(t.close...).
 		then(t.verify(t.queues(), VerifyEmpty{Wait: guard.Drain})...).
+		then(t.owned()...).
 		then(t.cutOff...).
 		then(deleteExchanges(t.levels)...).
 		then(deleteExchanges(t.alternate)...).
 		then(deletePolicies(t.policies)...)
 	if len(t.cutOff)+len(t.levels)+len(t.alternate) > 0 {
 		// Publishers that enter below the entry may have come in since.
-		removal = removal.then(t.verify(t.queues(), VerifyEmpty{NothingMoves: true})...)
+		removal = removal.then(t.verify(t.queues(), VerifyEmpty{NothingMoves: true})...).then(t.owned()...)
 	}
 	return t.undoable(removal.then(t.deleteQueues(true)...))
 }
@@ -100,7 +104,7 @@ func NeedsInbound(desired topology.Topology, guard Guard) bool {
 
 // teardown is what exists of a topology, by the part that it plays.
 type teardown struct {
-	actual topology.Topology
+	desired, actual topology.Topology
 	// close keeps new messages out, and cutOff those that come in beside the entry and the levels.
 	close, cutOff     []Step
 	levels, alternate []string
@@ -111,7 +115,7 @@ type teardown struct {
 
 func newTeardown(desired, actual topology.Topology) teardown {
 	actual.Entry, actual.Delivery = desired.Entry, desired.Delivery
-	t := teardown{actual: actual}
+	t := teardown{desired: desired, actual: actual}
 	alternates := map[string]bool{}
 	for _, e := range desired.Exchanges {
 		alternates[e.AlternateExchange()] = true
@@ -171,10 +175,21 @@ func (t teardown) verify(queues []topology.Queue, step VerifyEmpty) []Step {
 	return []Step{step}
 }
 
+// owned makes sure, once something is closed, that nobody else has taken over the topology meanwhile. A part without an
+// owner belongs to a topology that is being taken over itself.
+func (t teardown) owned() []Step {
+	if len(t.close) == 0 || !t.desired.IsWhole() && len(t.desired.Owners) == 0 {
+		return nil
+	}
+	return []Step{VerifyOwner{t.desired}}
+}
+
 // undoable gives each phase an undo that restores the removed objects.
 func (t teardown) undoable(removal Plan) Plan {
 	for i := range removal {
-		removal[i].Undo = func(done []Step) Plan { return restore(t.actual, without(t.actual, done)) }
+		removal[i].Undo = func(done []Step) Plan {
+			return append(Plan{}.then(t.owned()...), restore(t.actual, without(t.actual, done))...)
+		}
 	}
 	return removal
 }

@@ -15,11 +15,6 @@ const (
 	ownerArgument = "x-owner"
 )
 
-// ownerKey is the routing key of all owner's marks. No message has it: RabbitMQ asks the alternate exchange only where
-// no binding matches, and a mark matches as well. So it is not the key of another binding, which may be missing. It has
-// the characters that the other keys have, for users with topic permissions.
-var ownerKey = strings.Repeat("0", 32)
-
 // MarkOn is the lock of a create on an exchange. Its key is one that the exchange will have, so that it takes no
 // further topic permission.
 func (t Topology) MarkOn(exchange, mark string) Binding {
@@ -46,10 +41,14 @@ func markOn(exchange, argument, value string) Binding {
 }
 
 // WithOwner is the topology with the mark of an owner on its entry, and without any if the owner is empty.
+//
+// The routing key is the owner as well. No message may have it: RabbitMQ asks the alternate exchange only where no
+// binding matches, and a mark matches, too. So nobody can guess it, and it is not the key of another binding, which may
+// be missing.
 func (t Topology) WithOwner(owner string) Topology {
 	if t.Owners = nil; owner != "" && !t.IsEmpty() {
 		mark := markOn(t.Entry, ownerArgument, owner)
-		mark.RoutingKey = ownerKey
+		mark.RoutingKey = owner
 		t.Owners = NewBindings(mark)
 	}
 	return t
@@ -58,11 +57,11 @@ func (t Topology) WithOwner(owner string) Topology {
 // Owner is whom a binding marks as an owner. It is empty for all other bindings.
 func (b Binding) Owner() string {
 	var arguments map[string]any
-	if b.RoutingKey != ownerKey || !b.LeadsTo(ToExchange, b.Source) ||
-		json.Unmarshal([]byte(b.Arguments), &arguments) != nil || len(arguments) != 1 {
+	if !b.LeadsTo(ToExchange, b.Source) || json.Unmarshal([]byte(b.Arguments), &arguments) != nil ||
+		len(arguments) != 1 || Arguments(arguments).Text(ownerArgument) != b.RoutingKey {
 		return ""
 	}
-	return Arguments(arguments).Text(ownerArgument)
+	return b.RoutingKey
 }
 
 // IsOfOthers tells whether others own what there is of the topology, and its own owner does not.

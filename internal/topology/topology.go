@@ -288,6 +288,14 @@ func (b Binding) Line() string {
 // Leads says what the binding leads to: "queue <name>".
 func (b Binding) Leads() string { return string(b.DestinationType) + " " + b.Destination }
 
+// DestinationObject is that to which the binding leads, in words.
+func (b Binding) DestinationObject() string {
+	if b.DestinationType == ToQueue {
+		return QueueObject(b.Destination)
+	}
+	return ExchangeObject(b.Destination)
+}
+
 // Equal compares the arguments value by value; none and empty are the same.
 func (a Arguments) Equal(other Arguments) bool {
 	return len(a) == len(other) && (len(a) == 0 || reflect.DeepEqual(a, other))
@@ -393,10 +401,10 @@ func (b Binding) Describe() string {
 }
 
 // Extras are the part of the topology that another one does not have. It has queues, with the bindings that lead into
-// them, and policies, with the exchanges to which they lead.
+// them, policies, with the exchanges to which they lead, and the owner's mark.
 func (t Topology) Extras(other Topology) Topology {
 	rest, part := t.Minus(other), New()
-	part.Entry, part.Delivery = t.Entry, t.Delivery
+	part.Entry, part.Delivery, part.Owners = t.Entry, t.Delivery, t.Owners
 	part.Queues, part.Policies = rest.Queues, rest.Policies
 	for _, p := range part.Policies {
 		if e, exists := t.Exchanges[p.AlternateExchange()]; exists {

@@ -287,6 +287,14 @@ func (b *Broker) VerifyEmpty(_ context.Context, s plan.VerifyEmpty) error {
 	return nil
 }
 
+// VerifyOwner looks for the marks of others.
+func (b *Broker) VerifyOwner(_ context.Context, s plan.VerifyOwner) error {
+	if s.Of.IsOfOthers(b.Topology) {
+		return &engine.OwnerError{Meanwhile: true}
+	}
+	return nil
+}
+
 // dropBindings removes bindings, and with its last one each exchange that is auto-delete.
 func (b *Broker) dropBindings(gone func(topology.Binding) bool) {
 	lost, left := map[string]bool{}, map[string]bool{}

@@ -49,7 +49,7 @@ func (s Subject) Explain(ctx context.Context, verb string, err error) diag.Diagn
 		when(s.unusable),
 		when(func(e *engine.ExistsError) diag.Diagnostic { return s.existing(ctx, e) }),
 		when(s.notTakenOver), when(s.outranked), when(s.wouldStand), when(s.displaces),
-		when(s.ofOthers), when(s.notCreated),
+		when(s.ofOthers), when(s.reached), when(s.notCreated),
 		when(func(e *engine.NotRemovedError) diag.Diagnostic { return s.notRemoved(verb, e) }),
 		when(func(e *engine.DeliveryLeftError) diag.Diagnostic {
 			return withMore(failed(e.Err), "All is gone but the delivery exchange, %q.", e.Exchange)
@@ -190,15 +190,30 @@ func (s Subject) wouldStand(err *engine.StandingError) diag.Diagnostic {
 		err.Exchange, listed(atMost(err.Users)), s.Kind)
 }
 
+// reached is for objects to be adopted that the entry of another owner leads to.
+func (s Subject) reached(err *engine.ReachedError) diag.Diagnostic {
+	return ErrorOn("adopt", "Objects belong to another entry", nothingWritten+"In vhost %q, exchange %q leads into "+
+		"these objects of the %s:\n\n  %s\n\nThe exchange has the owner's mark of another resource. A destroy of that "+
+		"one would take the objects away. Use other names.", s.Vhost, err.Entry, s.Kind, listed(atMost(err.Objects)))
+}
+
 // ofOthers is for a change of what others own.
-func (s Subject) ofOthers(*engine.OwnerError) diag.Diagnostic {
-	return Error(fmt.Sprintf("Another resource owns the %s", s), nothingWritten+isOfOthers+"If this resource is to "+
-		"have it, set adopt = true, which takes it over. "+takeOut)
+func (s Subject) ofOthers(err *engine.OwnerError) diag.Diagnostic {
+	begin, way := nothingWritten+isOfOthers, "If this resource is to have it, set adopt = true, which takes it over. "
+	switch {
+	case err.Meanwhile && s.Options.Adopt:
+		begin, way = isOfOthers+tookOver, "The next apply of this one takes it back, because adopt is true. "
+	case err.Meanwhile:
+		begin = isOfOthers + tookOver
+	}
+	return Error(fmt.Sprintf("Another resource owns the %s", s), "%s%s%s", begin, way, takeOut)
 }
 
 const (
 	isOfOthers = "The entry exchange has the owner's mark of another resource, and not that of this one. " +
 		"The other one has adopted it, in this state or in another one. "
+	tookOver = "It did so while this apply waited for messages, and the apply went no further. Bindings of others to " +
+		"the entry exchange may be gone, because the apply had closed it before. "
 	takeOut = "Otherwise take this one out of the state, with a removed block that has destroy = false, or with " +
 		"terraform state rm."
 )
@@ -207,8 +222,13 @@ const (
 func (s Subject) Owners(wanted, actual topology.Topology) diag.Diagnostics {
 	switch {
 	case wanted.IsOfOthers(actual):
-		return diag.Diagnostics{Warning(fmt.Sprintf("Another resource owns the %s", s), isOfOthers+"A change by this "+
-			"one is refused, and its destroy leaves everything. If it is to have it, set adopt = true. "+takeOut)}
+		then := "A change by this one is refused, and its destroy leaves everything. If it is to have it, set " +
+			"adopt = true. "
+		if s.Options.Adopt {
+			then = "Its destroy leaves everything. But a change by this one takes it back, because adopt is true. " +
+				"Set adopt = false where the other one is to keep it. "
+		}
+		return diag.Diagnostics{Warning(fmt.Sprintf("Another resource owns the %s", s), isOfOthers+then+takeOut)}
 	case len(actual.Owners) > 1:
 		return diag.Diagnostics{s.ownsWithOthers(&engine.SharedError{Owners: len(actual.Owners)})}
 	}
@@ -224,9 +244,13 @@ func (s Subject) ownsWithOthers(err *engine.SharedError) diag.Diagnostic {
 }
 
 // leftToOthers is for a destroy that has left what others own.
-func (s Subject) leftToOthers(*engine.OwnerError) diag.Diagnostic {
-	return Warning(fmt.Sprintf("Another resource owns the %s", s), isOfOthers+"So the destroy left everything on the "+
-		"broker. It is only out of this state.")
+func (s Subject) leftToOthers(err *engine.OwnerError) diag.Diagnostic {
+	text := isOfOthers
+	if err.Meanwhile {
+		text += tookOver
+	}
+	return Warning(fmt.Sprintf("Another resource owns the %s", s), "%sSo the destroy left everything on the "+
+		"broker. It is only out of this state.", text)
 }
 
 // past is the past participle of a verb.

@@ -42,10 +42,21 @@ func prepareTopology[C any](ctx context.Context, r *managed[C], c *change[C]) (d
 		c.owner, diags = r.owner(ctx, c.private, c.before)
 	}
 	if c.owner == "" && c.after != nil {
-		c.owner = rand.Text()
+		c.owner = newOwner()
 	}
 	c.engine.Before, c.engine.After = c.engine.Before.WithOwner(c.owner), c.engine.After.WithOwner(c.owner)
 	return diags
+}
+
+// newOwner is an owner that nobody can guess. It has the characters of the keys of bindings, for users with topic
+// permissions.
+func newOwner() string {
+	digits := make([]byte, 64)
+	_, _ = rand.Read(digits) // which never fails
+	for i := range digits {
+		digits[i] = '0' + digits[i]%2
+	}
+	return string(digits)
 }
 
 // rememberTopology notes the owner's mark of a cascade or ladder that there is, or may be, after a change.
