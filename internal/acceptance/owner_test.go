@@ -106,7 +106,9 @@ func TestOtherOwner(t *testing.T) {
 			adopting := given.With(harness.Attributes{"adopt": true})
 			first.MustApply(given)
 			before := v.Objects()
-			second.MustApply(adopting)
+			planned := second.Plan(t.Context(), adopting)
+			harness.MustSay(t, "the plan", harness.WarningText(planned.Diagnostics), "The plan takes over the ", is.entry)
+			harness.NoErrors(t, second.Apply(t.Context(), planned))
 			second.MustBeSettled(adopting)
 			v.MustHold(before)
 			owners := v.Objects().Owners
@@ -127,6 +129,8 @@ func TestOtherOwner(t *testing.T) {
 
 			// The first one takes it back, and it is the second one's turn to leave it.
 			first.MustApply(adopting)
+			harness.MustSay(t, "the refresh", harness.WarningText(second.Refresh(t.Context())), says,
+				"a change by this one takes it back")
 			second.MustApply(nil)
 			v.MustHold(before)
 			first.MustBeSettled(adopting)

@@ -29,6 +29,8 @@ const (
 	TakesAlong
 	// MayMiss says that messages may not get to a destination.
 	MayMiss
+	// TakesOver says that the change takes over what others own.
+	TakesOver
 	// OwnsWithOthers says that others own the same.
 	OwnsWithOthers
 	// OthersOwn says of a destroy that others alone own the objects, so that they stay.
@@ -52,7 +54,7 @@ func (e *Engine) Preview(ctx context.Context, c Change) []Problem {
 	case c.Before.IsEmpty():
 		refusal = o.previewCreate(ctx)
 	}
-	var problems []Problem
+	problems := o.problems
 	if refusal != nil {
 		problems = append(problems, Problem{Refused, refusal})
 	}
@@ -78,6 +80,9 @@ func (o *operation) previewCreate(ctx context.Context) error {
 		existing = o.after.checkExisting(state, o.change.Options.Adopt)
 	}
 	if o.change.Options.Adopt {
+		if o.after.wanted.IsOfOthers(state.Topology) {
+			o.problems = append(o.problems, Problem{TakesOver, &OwnerError{}})
+		}
 		reached = o.after.checkReached(ctx, state.Topology)
 	}
 	return allErrors(existing, reached, o.after.checkPolicies(ctx, state, topology.New()))

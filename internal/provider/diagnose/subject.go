@@ -209,6 +209,13 @@ func (s Subject) ofOthers(err *engine.OwnerError) diag.Diagnostic {
 	return Error(fmt.Sprintf("Another resource owns the %s", s), "%s%s%s", begin, way, takeOut)
 }
 
+// TakesOver warns in a plan of a create that adopts what others own.
+func (s Subject) TakesOver() diag.Diagnostic {
+	return Warning(fmt.Sprintf("The plan takes over the %s", s), "The entry exchange has the owner's mark of another "+
+		"resource, in this state or in another one. The apply takes over all objects, because adopt is true. The "+
+		"other resource then changes nothing, and its destroy leaves everything.")
+}
+
 const (
 	isOfOthers = "The entry exchange has the owner's mark of another resource, and not that of this one. " +
 		"The other one has adopted it, in this state or in another one. "

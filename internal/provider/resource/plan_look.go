@@ -82,9 +82,12 @@ func (r *managed[C]) look(
 		func(one connection.Planned) bool { return one.Has(s.Desired.Delivery) })
 	for _, problem := range r.Connection.Engine.Preview(ctx, engine.Change{Kind: s.Kind, Vhost: s.Vhost,
 		Before: before, After: s.Desired, Options: s.Options}) {
-		if problem.Code == engine.Displaces {
+		switch problem.Code {
+		case engine.Displaces:
 			diags.Append(s.Explain(ctx, "update", problem.Cause)...)
-		} else {
+		case engine.TakesOver:
+			diags.Append(s.TakesOver())
+		default:
 			diags.Append(refused(ctx, s, problem.Cause)...)
 		}
 	}
