@@ -14,13 +14,14 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// ownedKinds are what has an owner's mark, each with a change in place and the key of a message for "there".
-var ownedKinds = map[string]struct {
+// ownedKind is what has an owner's mark, with a change in place and the key of a message for "there".
+type ownedKind struct {
 	typeName           string
-	given              harness.Attributes
-	change             harness.Attributes
+	given, change      harness.Attributes
 	entry, key, parked string
-}{
+}
+
+var ownedKinds = map[string]ownedKind{
 	"cascade": {harness.CascadeType, harness.Attributes{"name": "t", "levels": 2, "resolution": "1ms"},
 		harness.Attributes{"lookahead": 1}, "t.delay-01", "0.1.there", "t.unroutable"},
 	"ladder": {harness.LadderType, harness.Attributes{"name": "t", "delays": harness.TextSet("1ms", "2ms")},
@@ -29,8 +30,10 @@ var ownedKinds = map[string]struct {
 		harness.Attributes{"force_destroy": true}, "celery_delayed_27", strings.Repeat("0.", 28) + "there", ""},
 }
 
-// An owner's mark is on the entry, and nowhere else to be seen. If it is missing, that is no drift.
-func TestOwnersMark(t *testing.T) {
+// eachOwnedKind runs a test with one of each kind, which is there already.
+func eachOwnedKind(
+	t *testing.T, test func(t *testing.T, v *harness.Vhost, is ownedKind, p *harness.Protocol, given harness.Attributes),
+) {
 	t.Parallel()
 	for name, is := range ownedKinds {
 		t.Run(name, func(t *testing.T) {
@@ -39,161 +42,142 @@ func TestOwnersMark(t *testing.T) {
 			p := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
 			given := is.given.With(harness.Attributes{"vhost": v.Name})
 			p.MustApply(given)
-			p.MustBeSettled(given)
-			owners := v.Objects().Owners
-			marks := owners.Sorted()
-			if len(marks) != 1 || marks[0].Source != is.entry || marks[0].Owner() == "" {
-				t.Fatalf("the owner's marks are %v", marks)
-			}
-			if text := p.State.String(); strings.Contains(text, "x-owner") || strings.Contains(text, marks[0].Owner()) {
-				t.Errorf("the state shows the mark: %s", text)
-			}
-			v.Do(plan.Unbind{Binding: marks[0]})
-			if text := harness.WarningText(p.Refresh(t.Context())); text != "" {
-				t.Errorf("a mark that is missing is drift: %s", text)
-			}
-			p.MustBeSettled(given)
-			p.MustApply(given.With(is.change))
-			if again := v.Objects().Owners; !maps.Equal(again, owners) {
-				t.Errorf("the next write leaves the marks %v, not %v", again, marks)
-			}
-			p.MustApply(nil)
-			v.MustHold(topology.New())
+			test(t, v, is, p, given)
 		})
 	}
+}
+
+// An owner's mark is on the entry, and nowhere else to be seen. If it is missing, that is no drift.
+func TestOwnersMark(t *testing.T) {
+	eachOwnedKind(t, func(t *testing.T, v *harness.Vhost, is ownedKind, p *harness.Protocol,
+		given harness.Attributes) {
+		p.MustBeSettled(given)
+		owners := v.Objects().Owners
+		marks := owners.Sorted()
+		if len(marks) != 1 || marks[0].Source != is.entry || marks[0].Owner() == "" {
+			t.Fatalf("the owner's marks are %v", marks)
+		}
+		if text := p.State.String(); strings.Contains(text, "x-owner") || strings.Contains(text, marks[0].Owner()) {
+			t.Errorf("the state shows the mark: %s", text)
+		}
+		v.Do(plan.Unbind{Binding: marks[0]})
+		if text := harness.WarningText(p.Refresh(t.Context())); text != "" {
+			t.Errorf("a mark that is missing is drift: %s", text)
+		}
+		p.MustBeSettled(given)
+		p.MustApply(given.With(is.change))
+		if again := v.Objects().Owners; !maps.Equal(again, owners) {
+			t.Errorf("the next write leaves the marks %v, not %v", again, marks)
+		}
+		p.MustApply(nil)
+		v.MustHold(topology.New())
+	})
 }
 
 // No message goes the way of an owner's mark, or another way because of it. Of a message without a binding, RabbitMQ
 // asks the alternate exchange only if nothing matches, and a mark would.
 func TestOwnersMarkRoutesNothing(t *testing.T) {
-	t.Parallel()
-	for name, is := range ownedKinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			v := harness.NewVhost(t)
-			p := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
-			p.MustApply(is.given.With(harness.Attributes{"vhost": v.Name}))
-			arrivals := v.Collect(fmt.Sprint(harness.PlainMap(t, p.State)["delivery_exchange"]), "#.there")
-			for range 20 {
-				v.Publish(is.entry, is.key, "once")
+	eachOwnedKind(t, func(t *testing.T, v *harness.Vhost, is ownedKind, p *harness.Protocol,
+		_ harness.Attributes) {
+		arrivals := v.Collect(fmt.Sprint(harness.PlainMap(t, p.State)["delivery_exchange"]), "#.there")
+		for range 20 {
+			v.Publish(is.entry, is.key, "once")
+		}
+		v.Arrived(arrivals, 20)
+		if is.parked != "" {
+			fromEntry := func(b topology.Binding) bool { return b.Source == is.entry }
+			for _, b := range v.Objects().Bindings.Where(fromEntry) {
+				v.Do(plan.Unbind{Binding: b})
 			}
-			v.Arrived(arrivals, 20)
-			if is.parked != "" {
-				fromEntry := func(b topology.Binding) bool { return b.Source == is.entry }
-				for _, b := range v.Objects().Bindings.Where(fromEntry) {
-					v.Do(plan.Unbind{Binding: b})
-				}
-				v.Publish(is.entry, is.key, "parked")
-				v.Eventually("the message is parked", func() bool { return v.Depth(is.parked) == 1 })
-			}
-			if all := v.Arrived(arrivals, 20); len(all) != 20 {
-				t.Errorf("%d messages have arrived", len(all))
-			}
-		})
-	}
+			v.Publish(is.entry, is.key, "parked")
+			v.Eventually("the message is parked", func() bool { return v.Depth(is.parked) == 1 })
+		}
+		if all := v.Arrived(arrivals, 20); len(all) != 20 {
+			t.Errorf("%d messages have arrived", len(all))
+		}
+	})
 }
 
 // Another state takes over. From then on, the first one does nothing but say so.
 func TestOtherOwner(t *testing.T) {
-	t.Parallel()
-	for name, is := range ownedKinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			v := harness.NewVhost(t)
-			first := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
-			second := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
-			given := is.given.With(harness.Attributes{"vhost": v.Name})
-			adopting := given.With(harness.Attributes{"adopt": true})
-			first.MustApply(given)
-			before := v.Objects()
-			planned := second.Plan(t.Context(), adopting)
-			harness.MustSay(t, "the plan", harness.WarningText(planned.Diagnostics), "The plan takes over the ", is.entry)
-			harness.NoErrors(t, second.Apply(t.Context(), planned))
-			second.MustBeSettled(adopting)
-			v.MustHold(before)
-			owners := v.Objects().Owners
-			if len(owners) != 1 || maps.Equal(owners, before.Owners) {
-				t.Fatalf("after the takeover, the marks are %v", owners)
-			}
+	eachOwnedKind(t, func(t *testing.T, v *harness.Vhost, is ownedKind, first *harness.Protocol,
+		given harness.Attributes) {
+		second := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
+		adopting := given.With(harness.Attributes{"adopt": true})
+		before := v.Objects()
+		planned := second.Plan(t.Context(), adopting)
+		harness.MustSay(t, "the plan", harness.WarningText(planned.Diagnostics), "The plan takes over the ", is.entry)
+		harness.NoErrors(t, second.Apply(t.Context(), planned))
+		second.MustBeSettled(adopting)
+		v.MustHold(before)
+		owners := v.Objects().Owners
+		if len(owners) != 1 || maps.Equal(owners, before.Owners) {
+			t.Fatalf("after the takeover, the marks are %v", owners)
+		}
 
-			const says = "Another resource owns the "
-			harness.MustSay(t, "the refresh", harness.WarningText(first.Refresh(t.Context())), says, is.entry, v.Name)
-			first.MustBeSettled(given)
-			harness.MustSay(t, "the update", harness.ErrorText(first.Apply(t.Context(),
-				first.Plan(t.Context(), given.With(is.change)))), says, "adopt = true", "state rm")
-			diagnostics := first.Apply(t.Context(), first.Plan(t.Context(), nil))
-			harness.NoErrors(t, diagnostics)
-			harness.MustSay(t, "the destroy", harness.WarningText(diagnostics), says, "left everything")
-			v.MustHold(before)
-			second.MustBeSettled(adopting)
+		const says = "Another resource owns the "
+		harness.MustSay(t, "the refresh", harness.WarningText(first.Refresh(t.Context())), says, is.entry, v.Name)
+		first.MustBeSettled(given)
+		harness.MustSay(t, "the update", harness.ErrorText(first.Apply(t.Context(),
+			first.Plan(t.Context(), given.With(is.change)))), says, "adopt = true", "state rm")
+		diagnostics := first.Apply(t.Context(), first.Plan(t.Context(), nil))
+		harness.NoErrors(t, diagnostics)
+		harness.MustSay(t, "the destroy", harness.WarningText(diagnostics), says, "left everything")
+		v.MustHold(before)
+		second.MustBeSettled(adopting)
 
-			// The first one takes it back, and it is the second one's turn to leave it.
-			first.MustApply(adopting)
-			harness.MustSay(t, "the refresh", harness.WarningText(second.Refresh(t.Context())), says,
-				"a change by this one takes it back")
-			second.MustApply(nil)
-			v.MustHold(before)
-			first.MustBeSettled(adopting)
-			first.MustApply(nil)
-			v.MustHold(topology.New())
-		})
-	}
+		// The first one takes it back, and it is the second one's turn to leave it.
+		first.MustApply(adopting)
+		harness.MustSay(t, "the refresh", harness.WarningText(second.Refresh(t.Context())), says,
+			"a change by this one takes it back")
+		second.MustApply(nil)
+		v.MustHold(before)
+		first.MustBeSettled(adopting)
+		first.MustApply(nil)
+		v.MustHold(topology.New())
+	})
 }
 
 // A state file that is copied, and an import, have the same mark. Both own it.
 func TestSameOwnerTwice(t *testing.T) {
-	t.Parallel()
-	for name, is := range ownedKinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			v := harness.NewVhost(t)
-			first := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
-			given := is.given.With(harness.Attributes{"vhost": v.Name})
-			first.MustApply(given)
-			imported := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
-			copied := first.With(v.Broker, nil)
-			diagnostics := imported.ImportState(t.Context(), harness.ImportID(v.Name, is.entry))
-			harness.NoErrors(t, diagnostics)
-			if text := harness.WarningText(diagnostics); strings.Contains(text, "owner") {
-				t.Errorf("the import warns: %s", text)
+	eachOwnedKind(t, func(t *testing.T, v *harness.Vhost, is ownedKind, first *harness.Protocol,
+		given harness.Attributes) {
+		imported := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
+		copied := first.With(v.Broker, nil)
+		diagnostics := imported.ImportState(t.Context(), harness.ImportID(v.Name, is.entry))
+		harness.NoErrors(t, diagnostics)
+		if text := harness.WarningText(diagnostics); strings.Contains(text, "owner") {
+			t.Errorf("the import warns: %s", text)
+		}
+		for _, p := range []*harness.Protocol{first, copied, imported} {
+			p.MustApply(given.With(is.change))
+			p.MustApply(given)
+			if text := harness.WarningText(p.Refresh(t.Context())); text != "" {
+				t.Errorf("the refresh warns: %s", text)
 			}
-			for _, p := range []*harness.Protocol{first, copied, imported} {
-				p.MustApply(given.With(is.change))
-				p.MustApply(given)
-				if text := harness.WarningText(p.Refresh(t.Context())); text != "" {
-					t.Errorf("the refresh warns: %s", text)
-				}
-			}
-			imported.MustApply(nil)
-			v.MustHold(topology.New())
-		})
-	}
+		}
+		imported.MustApply(nil)
+		v.MustHold(topology.New())
+	})
 }
 
 // Terraform loses the private state if the provider's process ends in the middle of an apply. The cascade is its own
 // all the same, with a refresh and without.
 func TestLostPrivateState(t *testing.T) {
-	t.Parallel()
-	for name, is := range ownedKinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			v := harness.NewVhost(t)
-			p := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
-			given := is.given.With(harness.Attributes{"vhost": v.Name})
-			p.MustApply(given)
-			owners := v.Objects().Owners
-			p.Private = nil
-			p.MustApply(given.With(is.change))
-			p.Private = nil
-			harness.NoErrors(t, p.Apply(t.Context(), p.Plan(t.Context(), given)))
-			if now := v.Objects().Owners; !maps.Equal(now, owners) {
-				t.Errorf("the marks are %v, not %v", now, owners)
-			}
-			p.Private = nil
-			harness.NoErrors(t, p.Apply(t.Context(), p.Plan(t.Context(), nil)))
-			v.MustHold(topology.New())
-		})
-	}
+	eachOwnedKind(t, func(t *testing.T, v *harness.Vhost, is ownedKind, p *harness.Protocol,
+		given harness.Attributes) {
+		owners := v.Objects().Owners
+		p.Private = nil
+		p.MustApply(given.With(is.change))
+		p.Private = nil
+		harness.NoErrors(t, p.Apply(t.Context(), p.Plan(t.Context(), given)))
+		if now := v.Objects().Owners; !maps.Equal(now, owners) {
+			t.Errorf("the marks are %v, not %v", now, owners)
+		}
+		p.Private = nil
+		harness.NoErrors(t, p.Apply(t.Context(), p.Plan(t.Context(), nil)))
+		v.MustHold(topology.New())
+	})
 }
 
 // A cascade that was imported without a mark gets one by the next write. Another state then has nothing that it owns.
