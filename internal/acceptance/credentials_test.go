@@ -25,13 +25,13 @@ func TestAMQPURIDoesNotWork(t *testing.T) {
 	}{
 		"the password": {
 			func(b *brokertest.Broker) string { return "amqp://guest:not-the-password@" + hostAndPort(b.AMQPURI) },
-			[]string{`as user "guest"`, "username or password not allowed", "Correct them there"},
+			[]string{`as user "guest"`, "ACCESS_REFUSED - Login was refused", "Correct them there"},
 		},
 		"a + for a space": {
 			func(b *brokertest.Broker) string {
 				return fmt.Sprintf("amqp://%s:of+the+user@%s", url.PathEscape(b.Username), hostAndPort(b.AMQPURI))
 			},
-			[]string{`as user "user of `, "username or password not allowed", "a space is %20, and not +"},
+			[]string{`as user "user of `, "ACCESS_REFUSED - Login was refused", "a space is %20, and not +"},
 		},
 		"the port": {
 			func(*brokertest.Broker) string { return "amqp://127.0.0.1:1" },

@@ -246,15 +246,15 @@ func (c *Client) notConnected(ctx context.Context, op string, err error) *Error 
 	case !errors.As(err, &closed) || errors.Is(err, amqp.ErrSASL):
 	case isLimit(err):
 		return &Error{LimitReached, op, reason, limitHint}
-	case errors.Is(err, amqp.ErrCredentials) && c.amqpURI != nil && c.amqpURI.User != nil:
+	case closed.Code == amqp.AccessRefused && c.amqpURI != nil && c.amqpURI.User != nil:
 		return &Error{Unauthorized, op, reason,
 			"the AMQP URI (amqp_uri or RABBITMQ_AMQP_URI) has a user and a password of its own. " +
 				"Correct them there. Or leave them out: then AMQP takes username and password, too. In a URI, a " +
 				"space is %20, and not +"}
-	case errors.Is(err, amqp.ErrCredentials):
+	case closed.Code == amqp.AccessRefused:
 		return &Error{Unauthorized, op, reason, "the management API accepts this user and password. Check that AMQP " +
 			"does, too, for this user and from this host. amqp_uri or RABBITMQ_AMQP_URI can have others"}
-	case closed.Code == amqp.NotAllowed, errors.Is(err, amqp.ErrVhost):
+	case closed.Code == amqp.NotAllowed:
 		return &Error{Forbidden, op, reason, vhostHint}
 	}
 	return &Error{Unreachable, op, reason, "this takes AMQP: check amqp_uri or RABBITMQ_AMQP_URI, and the user's " +

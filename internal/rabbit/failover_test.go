@@ -1,12 +1,14 @@
 package rabbit_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"strings"
 	"sync"
@@ -37,6 +39,58 @@ func (c *cut) Write(p []byte) (int, error) {
 		return 0, io.ErrClosedPipe
 	}
 	return len(p), nil
+}
+
+// cutAt is a log of a link. A client that sends these bytes has its connection ended.
+type cutAt string
+
+func (c cutAt) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(c)) {
+		return 0, io.ErrClosedPipe
+	}
+	return len(p), nil
+}
+
+// TestAMQPEndsInTheHandshake tells a connection that ends from a user that is refused, which the broker says at once.
+func TestAMQPEndsInTheHandshake(t *testing.T) {
+	t.Parallel()
+	b := brokertest.Shared(t)
+	vhost := brokertest.Vhost(t, b)
+	refused := amqpOf(t)
+	refused.User = url.UserPassword(b.Username, "not the password")
+	missing := brokertest.Vhost(t, b) + "-missing"
+	for name, test := range map[string]struct {
+		over    func(*rabbit.Config)
+		vhost   string
+		refuses bool
+		kind    rabbit.Kind
+	}{
+		"ends at the login":     {newLink(t, true, cutAt("PLAIN")).over(t), vhost, false, rabbit.Unreachable},
+		"ends at the vhost":     {newLink(t, true, cutAt(vhost)).over(t), vhost, false, rabbit.Unreachable},
+		"refuses the password":  {func(c *rabbit.Config) { c.AMQPURI = refused.String() }, vhost, true, rabbit.Unauthorized},
+		"refuses another vhost": {func(*rabbit.Config) {}, missing, true, rabbit.VhostNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := connect(t, test.over).Vhost(test.vhost)
+			began := time.Now()
+			conn, err := v.Connect(t.Context())
+			if err == nil {
+				conn.Close()
+				t.Fatal("it connects")
+			}
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("the answer took %s", took)
+			}
+			if refuses, passes := rabbit.RefusesAMQP(err), rabbit.MayPass(err); refuses != test.refuses ||
+				passes == test.refuses {
+				t.Errorf("refuses %t, may pass %t: %v", refuses, passes, err)
+			}
+			if err = v.NotUsable(t.Context(), err); !rabbit.IsKind(err, test.kind) {
+				t.Errorf("want %s, got %v", test.kind, err)
+			}
+		})
+	}
 }
 
 func readsTick(r *http.Request) bool { return strings.Contains(r.URL.RawQuery, "reductions") }
