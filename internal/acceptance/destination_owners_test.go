@@ -295,7 +295,7 @@ func TestImportedDestinationOwnsItsBinding(t *testing.T) {
 	t.Parallel()
 	for name, is := range map[string]importedBinding{
 		"plain":            {plain: true},
-		"plain and marked": {plain: true, marked: 1},
+		"plain and marked": {plain: true, marked: 2},
 		"marked":           {marked: 1},
 		"several":          {marked: 2, fails: true},
 	} {
@@ -336,8 +336,13 @@ func ownImported(t *testing.T, is importedBinding) {
 		return
 	}
 	harness.NoErrors(t, imported)
-	if text := harness.WarningText(imported); strings.Contains(text, "has no mark") != is.plain {
+	text := harness.WarningText(imported)
+	if strings.Contains(text, "has no mark") != is.plain {
 		t.Errorf("the warning is %q", text)
+	}
+	if is.plain && (strings.Count(text, `{"x-destination":"`) != is.marked ||
+		strings.Contains(text, "terraform state rm") != (is.marked > 0)) {
+		t.Errorf("of %d bindings with a mark, the warning says %q", is.marked, text)
 	}
 	p.MustBeSettled(given)
 	given["force_destroy"] = true

@@ -285,21 +285,32 @@ func (d Destination) LeftBehind(leftovers []string) diag.Diagnostics {
 			"%s\n\nThe next apply removes those that the configuration does not ask for.", d, listed(leftovers))}
 }
 
-// Unmarked warns of an import of a binding that no destination has made.
-func (d Destination) Unmarked() diag.Diagnostic {
-	return Warning(fmt.Sprintf("Binding to %s %q has no mark", d.Binding.DestinationType, d.Binding.Destination),
+// Unmarked warns of an import of a binding that no destination has made, and of the same ones that destinations have.
+func (d Destination) Unmarked(marked []topology.Binding) diag.Diagnostic {
+	taken := Warning(fmt.Sprintf("Binding to %s %q has no mark", d.Binding.DestinationType, d.Binding.Destination),
 		"The %s was made by no destination: it has no argument with a mark. The destination takes it as it is. The "+
 			"next change of any attribute makes a binding with a mark, and then removes this one.", d)
+	if len(marked) == 0 {
+		return taken
+	}
+	return Warning(taken.Summary(), "%s\n\nDestinations have made the same binding, with these arguments:\n\n  "+
+		"%s\n\nThe import takes none of these, and no change of this destination removes them. To import one of "+
+		"them instead, take this destination out of the state with terraform state rm. Then unbind the binding "+
+		"without a mark, and import again.", taken.Detail(), listed(arguments(marked)))
 }
 
 // Ambiguous is for an import that several destinations have made a binding for.
 func (d Destination) Ambiguous(same []topology.Binding) error {
-	marks := make([]string, len(same))
-	for i, b := range same {
-		marks[i] = b.Arguments
-	}
 	return fmt.Errorf("several destinations have made this binding, each with its own arguments: %s. Unbind those "+
-		"that belong to no configuration, and import the one that is left", strings.Join(marks, ", "))
+		"that belong to no configuration, and import the one that is left", strings.Join(arguments(same), ", "))
+}
+
+func arguments(bindings []topology.Binding) []string {
+	all := make([]string, len(bindings))
+	for i, b := range bindings {
+		all[i] = b.Arguments
+	}
+	return all
 }
 
 // NotFound lists the bindings that the destination has instead.

@@ -422,15 +422,17 @@ func findDestination(
 	d := diagnose.Destination{Vhost: place.text("vhost"), Binding: b}
 	there, err := r.Connection.Client.Vhost(d.Vhost).BindingsFrom(ctx, b.Source)
 	all := topology.NewBindings(there...)
-	same := all.Where(func(other topology.Binding) bool { return other.Plain() == b })
+	marked := all.Where(func(other topology.Binding) bool { return other.Plain() == b && other != b })
+	taken := marked
 	switch {
 	case err != nil:
 	case all.Has(b):
-		same = []topology.Binding{b.OfDestination(rand.Text()), b}
-	case len(same) == 0:
+		taken = []topology.Binding{b.OfDestination(rand.Text()), b}
+		diags.Append(d.Unmarked(marked))
+	case len(marked) == 0:
 		err = d.NotFound(there)
-	case len(same) > 1:
-		err = d.Ambiguous(same)
+	case len(marked) > 1:
+		err = d.Ambiguous(marked)
 	}
 	if err == nil {
 		found, err = recognize.Destination(d.Vhost, b)
@@ -438,9 +440,6 @@ func findDestination(
 	if err != nil {
 		return found, diag.Diagnostics{d.Failed("import", err)}
 	}
-	if all.Has(b) {
-		diags.Append(d.Unmarked())
-	}
-	diags.Append(keepOwner(ctx, kept, d.Vhost, same[0].DestinationMark(), topology.NewBindings(same...))...)
+	diags.Append(keepOwner(ctx, kept, d.Vhost, taken[0].DestinationMark(), topology.NewBindings(taken...))...)
 	return found, diags
 }
