@@ -3,6 +3,8 @@ package acceptance
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/terraform"
 	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -370,4 +373,76 @@ resource "rabbitmqdelay_cascade" "t" {
 			},
 		}},
 	})
+}
+
+// One of two instances of a module is refused, because a message waits in its cascade. The cascade of the other one is
+// replaced, and its destination keeps the old key until -target updates it: Terraform orders whole resources, and not
+// their instances.
+func TestAccOneInstanceIsRefused(t *testing.T) {
+	t.Parallel()
+	v := harness.NewVhost(t)
+	w := harness.NewWorkspace(t, v)
+	v.DeclareQueue("orders", nil)
+	const each = `
+variable "name" {}
+
+variable "levels" {}
+
+resource "rabbitmqdelay_cascade" "t" {
+  vhost      = %[1]q
+  name       = var.name
+  levels     = var.levels
+  queue_type = "classic"
+}
+
+resource "rabbitmqdelay_destination" "d" {
+  vhost             = %[1]q
+  delivery_exchange = rabbitmqdelay_cascade.t.delivery_exchange
+  levels            = rabbitmqdelay_cascade.t.levels
+  address           = "orders"
+  queue             = "orders"
+}
+`
+	all := func(levels int) string {
+		return fmt.Sprintf(`
+module "delays" {
+  source   = "./delays"
+  for_each = toset(["idle", "busy"])
+  name     = each.key
+  levels   = %d
+}
+`, levels)
+	}
+	if err := os.Mkdir(filepath.Join(w.CommandLine.Directory, "delays"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	docstest.WriteExample(t, filepath.Join(w.CommandLine.Directory, "delays"), "main.tf",
+		harness.RequiredProviders+fmt.Sprintf(each, v.Name))
+	mustBeBound := func(when string, levels int) {
+		t.Helper()
+		key := strings.Repeat("*.", levels) + "orders"
+		if there := v.Objects().Bindings.Where(func(b topology.Binding) bool {
+			return b.Source == "idle.delivery" && b.RoutingKey == key
+		}); len(there) != 1 {
+			t.Errorf("%s, the key %s is bound %d times", when, key, len(there))
+		}
+	}
+	w.Configure(all(12))
+	w.CommandLine.Must("get")
+	w.MustApply(all(12))
+	v.Publish("busy.delay-11", "0.1.0.0.0.0.0.0.0.0.0.0.orders", "")
+	w.MustRefuse(all(13), "Cascade holds messages", `"busy.delay-11"`)
+	mustBeBound("after the refusal", 12)
+	v.Publish("idle.delay-12", strings.Repeat("0.", 13)+"orders", "")
+	if n := v.Depth("idle.unroutable"); n != 1 {
+		t.Errorf("%d messages are parked, and the guide says that they are unroutable", n)
+	}
+	if output, err := w.Apply(`-target=module.delays["idle"]`); err != nil {
+		t.Fatal(output)
+	}
+	mustBeBound("after -target", 13)
+	v.Publish("idle.delay-12", strings.Repeat("0.", 13)+"orders", "")
+	if n := v.Depth("orders"); n != 1 {
+		t.Errorf("%d messages have arrived", n)
+	}
 }
