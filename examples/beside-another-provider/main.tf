@@ -40,13 +40,15 @@ resource "rabbitmq_queue" "mails" {
   }
 }
 
-# The queue gets the messages for the address "mails".
+# The queue gets the messages for the address "mails". It is bound again at once when other arguments replace
+# it. Without triggers, only the next apply would bind it.
 resource "rabbitmqdelay_destination" "mails" {
   vhost             = rabbitmq_vhost.shop.name
   delivery_exchange = rabbitmqdelay_cascade.reminders.delivery_exchange
   levels            = rabbitmqdelay_cascade.reminders.levels
   address           = "mails"
   queue             = rabbitmq_queue.mails.name
+  triggers          = rabbitmq_queue.mails.settings[0].arguments
 }
 
 resource "rabbitmq_user" "mailer" {

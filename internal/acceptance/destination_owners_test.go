@@ -3,6 +3,7 @@ package acceptance
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -221,6 +222,52 @@ func TestAccDestinationsOwnTheirBindings(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Something else of the configuration deletes a queue and declares it again, in one apply. The destination that has
+// triggers is bound again by the same apply, the other one by the next.
+func TestAccReplacedQueueIsBoundAgain(t *testing.T) {
+	t.Parallel()
+	v := harness.NewDestinations(t, 2, "q1")
+	w := harness.NewWorkspace(t, v)
+	configuration := func(command string) string {
+		return aStep(command, "") +
+			aDestination("a", `"q1"`, "triggers = { queue = terraform_data.step.triggers_replace }") +
+			aDestination("b", `"q1"`, "depends_on = [terraform_data.step]")
+	}
+	w.MustApply(configuration("true"))
+	mustLeadTo(v, "q1", "q1")
+
+	begins, ends := filepath.Join(w.CommandLine.Directory, "begins"), filepath.Join(w.CommandLine.Directory, "ends")
+	w.Configure(configuration(fmt.Sprintf("touch %s; until [ -e %s ]; do sleep 0.1; done", begins, ends)))
+	applied := make(chan error, 1)
+	go func() {
+		output, err := w.Apply()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, output)
+		}
+		applied <- err
+	}()
+	v.Eventually("the queue is replaced", func() bool {
+		_, err := os.Stat(begins)
+		return err == nil
+	})
+	v.Request("DELETE", nil, "queues", v.Name, "q1")
+	v.DeclareQueue("q1", map[string]any{"x-queue-type": "quorum"})
+	if err := os.WriteFile(ends, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-applied; err != nil {
+		t.Fatal(err)
+	}
+	mustLeadTo(v, "q1")
+	v.Publish("t.delay-01", "0.1.orders", "")
+	v.Eventually("the message arrives", func() bool { return v.Depth("q1") == 1 })
+	if output, err := w.Apply(); err != nil {
+		t.Fatal(output)
+	}
+	mustLeadTo(v, "q1", "q1")
+	w.MustBeSettled()
 }
 
 // mustLeadTo checks to which queues the address orders leads.

@@ -156,7 +156,9 @@ var destinationAttributes = []attribute[delay.Destination]{
 		schema: schema.MapAttribute{Optional: true, ElementType: types.StringType,
 			MarkdownDescription: "Any values. When one of them changes, the apply makes sure that the binding is " +
 				"there. That is for a cascade with `force_destroy` that is replaced: its delivery exchange goes " +
-				"with all that is bound to it. Otherwise the destination does not see that before the next plan."},
+				"with all that is bound to it. It is also for a queue or exchange that another resource replaces " +
+				"under the same name. Otherwise the destination does not see that before the next plan. A value " +
+				"that is known in the apply only, and equal then, is no change."},
 	},
 	{
 		name:   routingKey,
