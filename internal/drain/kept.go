@@ -60,8 +60,14 @@ func Overdue(ctx context.Context, vhost *rabbit.Vhost, state *rabbit.State) (map
 	return overdue, err
 }
 
-// passing is how long messages may be neither ready nor gone while they leave a queue. It is more than two ticks.
-const passing = 15 * time.Second
+const (
+	// passing is how long messages may be neither ready nor gone while they leave a queue. It is six ticks: so many
+	// counts of messages that come and go do not just stay or rise.
+	passing = 30 * time.Second
+	// leaving is the same where the count falls meanwhile, as it does under load. It is longer than RabbitMQ waits for
+	// a queue to take a message (dead_letter_worker_publisher_confirm_timeout, 3.10 to 4.3).
+	leaving = 4 * time.Minute
+)
 
 // lasting tells since when a queue has had more messages that are not ready than it delays. Lasts is false if they may
 // just be leaving it. Without samples, nobody knows.
@@ -69,11 +75,15 @@ func lasting(samples []rabbit.Sample, delayed int64) (since time.Time, lasts boo
 	if len(samples) == 0 {
 		return since, true
 	}
-	for _, sample := range samples {
+	falls := false
+	for i, sample := range samples {
 		if sample.Messages <= delayed {
 			break
 		}
+		falls = falls || i > 0 && sample.Messages > samples[i-1].Messages
 		since = sample.At
+		age := samples[0].At.Sub(since)
+		lasts = lasts || age >= leaving || !falls && age >= passing
 	}
-	return since, !since.IsZero() && samples[0].At.Sub(since) >= passing
+	return since, lasts
 }

@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -17,12 +18,15 @@ func TestLasting(t *testing.T) {
 		lasts   bool
 	}{
 		"nobody knows":                  {lasts: true},
-		"since a while":                 {[]int64{3, 3, 2, 1, 1, 0, 7, 7}, 0, 20 * time.Second, true},
-		"for as long as anybody knows":  {[]int64{3, 3, 3, 3, 3, 3}, 0, 25 * time.Second, true},
-		"just now":                      {samples: []int64{3, 3, 3, 0, 3, 3}, since: 10 * time.Second},
-		"not any more":                  {samples: []int64{0, 3, 3, 3, 3, 3}},
-		"the queue delays all of them":  {samples: []int64{3, 3, 3, 3, 3}, delayed: 3},
-		"the queue delays some of them": {[]int64{3, 3, 3, 3, 3}, 2, 20 * time.Second, true},
+		"since a while":                 {[]int64{3, 3, 3, 2, 2, 1, 1, 0, 7, 7}, 0, 30 * time.Second, true},
+		"for as long as anybody knows":  {[]int64{3, 3, 3, 3, 3, 3, 3, 3}, 0, 35 * time.Second, true},
+		"just now":                      {samples: []int64{3, 3, 3, 0, 3, 3, 3, 3, 3}, since: 10 * time.Second},
+		"not any more":                  {samples: []int64{0, 3, 3, 3, 3, 3, 3, 3}},
+		"the queue delays all of them":  {samples: []int64{3, 3, 3, 3, 3, 3, 3}, delayed: 3},
+		"the queue delays some of them": {[]int64{3, 3, 3, 3, 3, 3, 3}, 2, 30 * time.Second, true},
+		"they come and go":              {samples: []int64{9, 2, 7, 4, 8, 3, 5, 6}, since: 35 * time.Second},
+		"they stay, and came and went":  {[]int64{3, 3, 3, 3, 3, 3, 3, 9, 2}, 0, 40 * time.Second, true},
+		"others come and go":            {slices.Repeat([]int64{9, 2}, 25), 0, 245 * time.Second, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var samples []rabbit.Sample
