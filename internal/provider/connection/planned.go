@@ -42,7 +42,8 @@ type Plans struct {
 }
 
 // Note enters an address into the ledger, and returns its conflicts with the others there. Terraform asks twice for a
-// replacement. The second time, nothing is in the state, and the ID is that of the first time.
+// replacement: the second time, nothing is in the state. So it does with -minimal-refresh (1.17), for what it has read
+// in between. The ID is that of the first time.
 func (p *Plans) Note(a Address) (conflicts []Conflict) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -57,6 +58,13 @@ func (p *Plans) Note(a Address) (conflicts []Conflict) {
 		return p.conflicts(known)
 	}
 	return nil
+}
+
+// Forget takes an address out of the ledger whose objects turn out to be gone: it is planned again, as a create.
+func (p *Plans) Forget(id string) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.addresses = slices.DeleteFunc(p.addresses, func(known *Address) bool { return known.ID == id })
 }
 
 func (p *Plans) conflicts(a *Address) (all []Conflict) {

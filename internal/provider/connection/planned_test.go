@@ -102,3 +102,24 @@ func TestReplacementIsOneAddress(t *testing.T) {
 		t.Errorf("there are these conflicts: %v", found)
 	}
 }
+
+// With -minimal-refresh, Terraform plans an address, reads it, and plans it once more, as a create if it is gone.
+func TestPlannedOnceMore(t *testing.T) {
+	one := Address{ID: "one", Holds: named("x"), Declares: named("x")}
+	another := one
+	another.ID = "another"
+	var ledger Plans
+	for range 2 {
+		if conflicts := ledger.Note(one); len(conflicts) > 0 {
+			t.Errorf("an address is in conflict with itself: %v", conflicts)
+		}
+	}
+	if len(ledger.Note(another)) == 0 {
+		t.Error("two addresses have the same objects")
+	}
+	ledger.Forget("another")
+	ledger.Forget("one")
+	if conflicts := ledger.Note(Address{Declares: named("x")}); len(conflicts) > 0 {
+		t.Errorf("an address is in conflict with what is gone: %v", conflicts)
+	}
+}

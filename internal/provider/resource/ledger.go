@@ -13,9 +13,19 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// planKey is where the private data of a plan keeps which address it is for. Terraform hands them from the first half
-// of a replacement to the second one.
-const planKey = "plan"
+// addressKey is where the private data keep which address they are for. Terraform hands them from the first half of a
+// replacement to the second one. With -minimal-refresh, it plans what changes a second time, after it has read it.
+const addressKey = "address"
+
+// keepAddress has the private data know their address.
+func keepAddress(ctx context.Context, kept private.State) (id string, diags diag.Diagnostics) {
+	isKept, diags := private.Get(ctx, kept, addressKey, &id)
+	if !isKept {
+		id = rand.Text()
+		diags.Append(private.Set(ctx, kept, addressKey, id)...)
+	}
+	return id, diags
+}
 
 // note enters the address of a cascade or ladder into the ledger of the plan. It says which others there have, or want
 // to have, the same objects.
@@ -26,10 +36,9 @@ func (r *managed[C]) note(ctx context.Context, p planning) (diags diag.Diagnosti
 	a := connection.Address{Goes: p.plan == nil}
 	switch {
 	case p.state == nil:
-		_, diags = private.Get(ctx, p.req.Private, planKey, &a.ID)
+		_, diags = private.Get(ctx, p.req.Private, addressKey, &a.ID)
 	case p.plan != nil:
-		a.ID = rand.Text()
-		diags = private.Set(ctx, p.resp.Private, planKey, a.ID)
+		a.ID, diags = keepAddress(ctx, p.resp.Private)
 	}
 	if a.Holds = r.planned(p.state); a.Holds != nil {
 		owner, more := r.owner(ctx, p.req.Private, p.state)
@@ -54,7 +63,7 @@ func (r *managed[C]) note(ctx context.Context, p planning) (diags diag.Diagnosti
 
 // isSecondHalf tells whether a plan without a state is that of a replacement.
 func (p planning) isSecondHalf(ctx context.Context) bool {
-	id, _ := p.req.Private.GetKey(ctx, planKey)
+	id, _ := p.req.Private.GetKey(ctx, addressKey)
 	return id != nil
 }
 

@@ -62,5 +62,6 @@ func newOwner() string {
 // rememberTopology notes the owner's mark of a cascade or ladder that there is, or may be, after a change.
 func rememberTopology[C any](ctx context.Context, c *change[C], _ topology.Topology) diag.Diagnostics {
 	diags := private.Set(ctx, c.private, ownerKey, c.owner)
-	return append(diags, c.private.SetKey(ctx, planKey, nil)...) // it was for the plan alone
+	_, more := keepAddress(ctx, c.private)
+	return append(diags, more...)
 }

@@ -88,7 +88,9 @@ func findTopology[C any](
 func readTopology[C any](
 	ctx context.Context, r *managed[C], x resolved[C], state values, kept private.State,
 ) (there *topology.Topology, diags diag.Diagnostics) {
-	owner, diags := r.owner(ctx, kept, state)
+	address, diags := keepAddress(ctx, kept)
+	owner, more := r.owner(ctx, kept, state)
+	diags.Append(more...)
 	if owner != "" {
 		diags.Append(private.Set(ctx, kept, ownerKey, owner)...)
 	}
@@ -102,6 +104,7 @@ func readTopology[C any](
 	case err != nil && !rabbit.IsKind(err, rabbit.VhostNotFound):
 		return nil, append(diags, s.Failed("read", err))
 	case err != nil || found.IsEmpty():
+		r.Connection.Planned.Forget(address)
 		return nil, s.Gone(err)
 	}
 	diags.Append(s.Owners(x.Desired, found.Topology)...)
