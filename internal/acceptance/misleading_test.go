@@ -58,7 +58,8 @@ func TestAccErrorsOverAMQP(t *testing.T) {
 			[]string{
 				"RabbitMQ: authentication failed",
 				sending + "open an AMQP connection to ", `as user "guest": Exception (403) Reason: "ACCESS_REFUSED - ` +
-					"Login was refused using authentication mechanism PLAIN. For details see the broker logfile.\". The AMQP URI (amqp_uri or RABBITMQ_AMQP_URI) has a user and a " +
+					"Login was refused using authentication mechanism PLAIN. For details see the broker logfile.\". " +
+					"The AMQP URI (amqp_uri or RABBITMQ_AMQP_URI) has a user and a " +
 					"password of its own. " +
 					"Correct them there. Or leave them out: then AMQP takes username and password, too.",
 			},

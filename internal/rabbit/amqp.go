@@ -161,7 +161,9 @@ func (c *Client) connect(ctx context.Context, vhost string, uri *url.URL) (*Conn
 	var socket net.Conn
 	stop := func() bool { return true }
 	connection, err := amqp.DialConfig((&url.URL{Scheme: uri.Scheme, Host: uri.Host, Path: "/"}).String(), amqp.Config{
-		SASL:            []amqp.Authentication{&login{amqp.PlainAuth{Username: username, Password: password}, properties}},
+		SASL: []amqp.Authentication{&login{
+			amqp.PlainAuth{Username: username, Password: password}, properties,
+		}},
 		Vhost:           vhost,
 		TLSClientConfig: tlsConfig,
 		Heartbeat:       10 * time.Second,
@@ -191,8 +193,8 @@ func (c *Client) connect(ctx context.Context, vhost string, uri *url.URL) (*Conn
 		roundTrip: math.MaxInt64 - prompt}, nil
 }
 
-// errEnded is for a connection that ends in the middle of the handshake. The library takes that for wrong credentials or
-// a forbidden vhost (amqp091-go 1.16, handshakeError). RabbitMQ says of both that they are refused, see login.
+// errEnded is for a connection that ends in the middle of the handshake. The library takes that for wrong credentials
+// or a forbidden vhost (amqp091-go 1.16, handshakeError). RabbitMQ says of both that they are refused, see login.
 var errEnded = &amqp.Error{Code: amqp.FrameError, Reason: "the connection ended in the handshake"}
 
 // login has RabbitMQ say that it refuses a user. Without the capability, the connection ends without a word after three

@@ -65,9 +65,10 @@ func TestAMQPEndsInTheHandshake(t *testing.T) {
 		refuses bool
 		kind    rabbit.Kind
 	}{
-		"ends at the login":     {newLink(t, true, cutAt("PLAIN")).over(t), vhost, false, rabbit.Unreachable},
-		"ends at the vhost":     {newLink(t, true, cutAt(vhost)).over(t), vhost, false, rabbit.Unreachable},
-		"refuses the password":  {func(c *rabbit.Config) { c.AMQPURI = refused.String() }, vhost, true, rabbit.Unauthorized},
+		"ends at the login": {newLink(t, true, cutAt("PLAIN")).over(t), vhost, false, rabbit.Unreachable},
+		"ends at the vhost": {newLink(t, true, cutAt(vhost)).over(t), vhost, false, rabbit.Unreachable},
+		"refuses the password": {func(c *rabbit.Config) { c.AMQPURI = refused.String() }, vhost, true,
+			rabbit.Unauthorized},
 		"refuses another vhost": {func(*rabbit.Config) {}, missing, true, rabbit.VhostNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
