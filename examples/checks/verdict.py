@@ -30,10 +30,10 @@ NOT_ALLOWED = {
     "RabbitMQ: authentication failed",
     "RabbitMQ: permission denied",
 }
-# The provider's summary for what a refresh has found that the next apply repairs.
-DRIFTED = {
+# How the provider's summary begins for what a refresh has found that the next apply repairs.
+DRIFTED = (
     "Objects are not as declared",
-}
+)
 # How the provider's summaries begin for what a refresh or a plan has found.
 FINDINGS = (
     "Something changes what happens to messages",
@@ -58,7 +58,7 @@ def kind(diagnostic):
             return None
         about = [value["traversal"] for value in snippet.get("values") or []]
         return FINDING if any(name.endswith(".findings") for name in about) else CHECK
-    if summary in DRIFTED:
+    if summary.startswith(DRIFTED):
         return DRIFT
     return FINDING if summary.startswith(FINDINGS) else None
 
