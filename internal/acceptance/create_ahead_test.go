@@ -90,7 +90,8 @@ func TestPlanOfCreateMeetsTheBroker(t *testing.T) {
 				p := p.Of(typeName)
 				plan := p.Plan(t.Context(), given)
 				text := harness.WarningText(plan.Diagnostics)
-				harness.MustSay(t, "the plan of "+typeName, text, summary, is.says, "The apply will fail, as things are.")
+				harness.MustSay(t, "the plan of "+typeName, text, summary, is.says,
+					"The apply will fail, as things are.")
 				errors := harness.ErrorText(p.Apply(t.Context(), plan))
 				if !strings.HasPrefix(name, "an administrator") { // whom RabbitMQ refuses in other words
 					harness.MustSay(t, "the apply of "+typeName, errors, is.says)
@@ -186,7 +187,8 @@ func TestPlanOfDestinationLooksAtItsEnds(t *testing.T) {
 		"no delivery exchange": {harness.Attributes{"delivery_exchange": "e"},
 			`Exchange "e" in vhost %q is not there now`, "Delivery exchange does not exist"},
 		"a direct one": {harness.Attributes{"delivery_exchange": "direct"},
-			`Delivery exchange has the wrong type: address "orders" from exchange "direct" to queue "there" in vhost %q`,
+			`Delivery exchange has the wrong type: address "orders" from exchange "direct" to queue "there" in ` +
+				`vhost %q`,
 			"Delivery exchange has the wrong type"},
 		"a limit": {harness.Attributes{"queue": "limited"}, `Destination refuses messages when it is full: address ` +
 			`"orders" from exchange "d" to queue "limited" in vhost %q`, ""},

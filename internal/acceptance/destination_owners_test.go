@@ -159,7 +159,7 @@ func TestAccDestinationsOwnTheirBindings(t *testing.T) {
 	const (
 		after       = "depends_on = [terraform_data.step]"
 		createFirst = "lifecycle {\n    create_before_destroy = true\n  }"
-		passes      = `Address passes from one resource to another: address "orders" from exchange "t.delivery" to queue`
+		passes      = `Address passes from one resource to another: address "orders" from exchange "t.delivery" to `
 		triggered   = "lifecycle {\n    replace_triggered_by = [rabbitmqdelay_destination.a]\n  }"
 	)
 	list := func(queues string) string {
@@ -279,7 +279,8 @@ func TestDestinationBesideOthers(t *testing.T) {
 	for _, p := range []*harness.Protocol{one, other} {
 		diagnostics := p.Apply(t.Context(), p.Plan(t.Context(), nil))
 		harness.NoErrors(t, diagnostics)
-		harness.MustSay(t, "the warning", harness.WarningText(diagnostics), `Messages still arrive: address "orders" from exchange "t.delivery" to queue`,
+		harness.MustSay(t, "the warning", harness.WarningText(diagnostics),
+			`Messages still arrive: address "orders" from exchange "t.delivery" to queue`,
 			"which has no mark of a destination")
 	}
 	v.MustBeBound(line(given))

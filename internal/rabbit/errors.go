@@ -67,7 +67,8 @@ func IsBarred(err error) bool {
 // answers, and it is the wrong one, or refuses the user.
 func IsOfConnection(err error) bool {
 	e, is := errors.AsType[*Error](err)
-	return is && (IsKind(e, Unauthorized, NotManagementAPI, NotSecure) || e.Kind == Forbidden && e.Hint == managementHint)
+	return is && (slices.Contains([]Kind{Unauthorized, NotManagementAPI, NotSecure}, e.Kind) ||
+		e.Kind == Forbidden && e.Hint == managementHint)
 }
 
 // SameCause tells whether two errors, of an operation and of its undo, are both that the broker does not answer.

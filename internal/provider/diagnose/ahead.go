@@ -27,7 +27,8 @@ func unusable(vhost string, about func(string) string, err error) diag.Diagnosti
 	said := rabbit.Describe(err)
 	switch {
 	case rabbit.IsKind(err, rabbit.VhostNotFound):
-		return WarningOn("vhost", fmt.Sprintf("Vhost %q is not there now", vhost), "%s\n\n%s", unlessMade, said.Detail())
+		return WarningOn("vhost", fmt.Sprintf("Vhost %q is not there now", vhost), "%s\n\n%s", unlessMade,
+			said.Detail())
 	case rabbit.IsBarred(err):
 		return WarningOn("vhost", fmt.Sprintf("User may not use vhost %q now", vhost), "%s%s", asThingsAre,
 			said.Detail())

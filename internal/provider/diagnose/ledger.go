@@ -22,8 +22,8 @@ func (s Subject) LetsGo(other Subject, objects []string) diag.Diagnostic {
 			"them:\n\n  %s\n\n"+elsewhere+" Terraform calls the two in any order, so that the objects "+
 			"may be gone in the end. If it is one and the same under a new address, say so:\n\n  moved {\n    from = "+
 			"<address before>\n    to   = <address now>\n  }\n\nOr let the new one take over with adopt = true, and "+
-			"take the old one out of the state:\n\n%s\n\nTo swap names, apply a temporary name for one of the two first. "+
-			"If the new one is to begin empty, apply without it first.%s", s, other.Kind, other.Desired.Entry,
+			"take the old one out of the state:\n\n%s\n\nTo swap names, apply a temporary name for one of the two "+
+			"first. If the new one is to begin empty, apply without it first.%s", s, other.Kind, other.Desired.Entry,
 		listed(atMost(objects)), removedBlock, stopsDestroy)
 }
 
@@ -40,6 +40,6 @@ const (
 func (s Subject) LeavesToOthers(other Subject, objects []string) diag.Diagnostic {
 	return Warning("Left to the "+other.String(),
 		"The plan takes these objects away from the %s. The other one, elsewhere in this plan, declares "+
-			"them:\n\n  %s\n\n"+elsewhere+" The entry exchange has the owner's mark of another resource, and not that of "+
-			"the first. So the apply leaves the objects.", s, listed(atMost(objects)))
+			"them:\n\n  %s\n\n"+elsewhere+" The entry exchange has the owner's mark of another resource, and not that "+
+			"of the first. So the apply leaves the objects.", s, listed(atMost(objects)))
 }

@@ -21,7 +21,8 @@ const (
 		`The cascade with entry exchange "t.delay-16" in vhost "/" is rebuilt, ` +
 		`because queue_type changes from "quorum" to "classic". The update deletes all delay queues and makes them ` +
 		"anew.\n\n"
-	isReplaced = `Replacement: cascade "t.delay-16" in vhost "/"` + "\n" + `The cascade with entry exchange "t.delay-16" in vhost "/" is replaced, ` +
+	isReplaced = `Replacement: cascade "t.delay-16" in vhost "/"` + "\n" +
+		`The cascade with entry exchange "t.delay-16" in vhost "/" is replaced, ` +
 		"because levels changes from 17 to 18"
 )
 
@@ -178,7 +179,8 @@ func TestOverhaul(t *testing.T) {
 				"\"t.delay-17\".\n\n" +
 				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
 				"with a \"*\" for each digit then match no message: they have to bind again.\n\n" +
-				`Bindings of exchange "a" lead into it, and go with it. ` + "Whoever made them has to bind again:\n\n  " +
+				`Bindings of exchange "a" lead into it, and go with it. ` +
+				"Whoever made them has to bind again:\n\n  " +
 				`exchange "a", bound to exchange "t.delay-16" with key "#"`},
 	} {
 		t.Run(name, func(t *testing.T) {
