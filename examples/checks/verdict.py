@@ -22,6 +22,7 @@ WORDS = {DRIFT: "drift", CHECK: "failed check", FINDING: "finding", ERROR: "erro
 # The provider's summaries for a broker that does not answer.
 NO_ANSWER = {
     "RabbitMQ: broker not reachable",
+    "RabbitMQ: no secure connection",
     "RabbitMQ: broker not available",
     "RabbitMQ: broker does not answer",
 }

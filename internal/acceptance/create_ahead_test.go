@@ -166,8 +166,8 @@ func TestPlanOfCreateWithoutAnswer(t *testing.T) {
 	}
 }
 
-// An end of a destination that is missing is not there now, and one that is wrong keeps the apply from it. What the
-// plan has, and what is there, it does not say.
+// An end of a destination that is missing is not there now, and one that is wrong keeps the apply from it. All that is
+// there, or that the plan has, it leaves out.
 func TestPlanOfDestinationLooksAtItsEnds(t *testing.T) {
 	t.Parallel()
 	v := harness.NewVhost(t)

@@ -158,7 +158,7 @@ func (d destination) checkEnds(ctx context.Context) (problems []Problem, err err
 	return problems, allErrors(delivery, err)
 }
 
-// checkDelivery says what is wrong with the delivery exchange.
+// checkDelivery finds the fault of the delivery exchange, nil if it has none.
 func (d destination) checkDelivery(ctx context.Context) (fault, err error) {
 	source, exists, err := d.vhost.Exchange(ctx, d.binding.Source)
 	switch {

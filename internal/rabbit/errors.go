@@ -63,8 +63,8 @@ func IsBarred(err error) bool {
 	return is && e.Kind == Forbidden && e.Hint == vhostHint
 }
 
-// IsOfConnection tells whether each request of the provider meets this error, whatever it is about: the endpoint
-// answers, and it is the wrong one, or refuses the user.
+// IsOfConnection tells whether each request of the provider meets this error, whatever it is about. The endpoint
+// answers, but is the wrong one, or refuses the user.
 func IsOfConnection(err error) bool {
 	e, is := errors.AsType[*Error](err)
 	return is && (slices.Contains([]Kind{Unauthorized, NotManagementAPI, NotSecure}, e.Kind) ||
