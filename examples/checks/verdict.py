@@ -22,6 +22,7 @@ WORDS = {DRIFT: "drift", CHECK: "failed check", FINDING: "finding", ERROR: "erro
 # The provider's summaries for a broker that does not answer.
 NO_ANSWER = {
     "RabbitMQ: broker not reachable",
+    "RabbitMQ: no secure connection",
     "RabbitMQ: broker not available",
     "RabbitMQ: broker does not answer",
 }
@@ -30,10 +31,10 @@ NOT_ALLOWED = {
     "RabbitMQ: authentication failed",
     "RabbitMQ: permission denied",
 }
-# The provider's summary for what a refresh has found that the next apply repairs.
-DRIFTED = {
+# How the provider's summary begins for what a refresh has found that the next apply repairs.
+DRIFTED = (
     "Objects are not as declared",
-}
+)
 # How the provider's summaries begin for what a refresh or a plan has found.
 FINDINGS = (
     "Something changes what happens to messages",
@@ -58,7 +59,7 @@ def kind(diagnostic):
             return None
         about = [value["traversal"] for value in snippet.get("values") or []]
         return FINDING if any(name.endswith(".findings") for name in about) else CHECK
-    if summary in DRIFTED:
+    if summary.startswith(DRIFTED):
         return DRIFT
     return FINDING if summary.startswith(FINDINGS) else None
 

@@ -108,7 +108,8 @@ func TestDestinationThatIsNotFollowed(t *testing.T) {
 	todo := p.Plan(t.Context(), harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 2,
 		"address": "orders", "exchange": "events"})
 	harness.MustSay(t, "the plan", harness.WarningText(todo.Diagnostics),
-		`Messages are not followed: address "orders" in vhost`, `exchange "events": it is of type headers`)
+		`Messages are not followed: address "orders" from exchange "t.delivery" to exchange "events" in vhost`,
+		`exchange "events": it is of type headers`)
 	later := append(p.Apply(t.Context(), todo), p.Refresh(t.Context())...)
 	if text := harness.WarningText(later); text != "" || harness.HasErrors(later) {
 		t.Errorf("later it says %s", text)

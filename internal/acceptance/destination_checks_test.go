@@ -280,7 +280,7 @@ func ladderBefore(v *harness.Vhost, delivery, queueType string) harness.Attribut
 }
 
 func warnsOfRestarts(diagnostics []*tfprotov6.Diagnostic) bool {
-	return strings.Contains(harness.WarningText(diagnostics), `Queue "quorum" loses overdue messages at restarts`)
+	return strings.Contains(harness.WarningText(diagnostics), "Overdue messages get lost at restarts")
 }
 
 // A broker that does not answer, or not in time, keeps nothing from being planned.

@@ -334,7 +334,7 @@ func TestAccFromAnApplication(t *testing.T) {
 	// Terraform changes what it could not change before.
 	configure(tf, docstest.ReadExample(t, filepath.Join(fromApplicationExample, "after"), "main.tf"))
 	plan := tf.Must("plan")
-	if !strings.Contains(plan, "Cascade is rebuilt") {
+	if !strings.Contains(plan, "Update in place recreates all ") {
 		t.Errorf("the plan of the rebuild: %s", plan)
 	}
 	tf.Must("apply", "-auto-approve")

@@ -163,12 +163,12 @@ func (r *rebuilt) rebuild(change harness.Attributes, others, before topology.Top
 		r.Vhost.T.Error("it is a replacement")
 	}
 	text := harness.WarningText(plan.Diagnostics)
-	harness.MustSay(r.Vhost.T, "the plan", text, "Cascade is rebuilt", `entry exchange "t.delay-02"`,
+	harness.MustSay(r.Vhost.T, "the plan", text, "Update in place recreates all ", `entry exchange "t.delay-02"`,
 		"Publishers get an error and have to try again", "is rebuilt, because ")
 	// The count may be older than the arrival of the last message.
 	counted := strings.Contains(text, "1 message is on the way through it now") &&
-		strings.Contains(text, "The apply is refused while any waits; drain_timeout makes it wait.")
-	if !counted && !strings.Contains(text, "The apply is refused if one waits by then.") {
+		strings.Contains(text, "The apply will fail if one still waits by then; drain_timeout makes it wait.")
+	if !counted && !strings.Contains(text, "The apply will fail if one waits by then.") {
 		r.Vhost.T.Errorf("the plan does not say when the apply is refused: %s", text)
 	}
 	for attribute := range change {

@@ -112,8 +112,8 @@ func TestMutualTLS(t *testing.T) {
 			"clientkey_file": writeFile(t, p.Key)}
 	}
 
-	connects(t, &secure, authority, "broker not reachable", "clientcert_file and clientkey_file")
-	connects(t, &secure, with(foreign), "broker not reachable", "clientcert_file and clientkey_file")
+	connects(t, &secure, authority, "no secure connection", "clientcert_file and clientkey_file")
+	connects(t, &secure, with(foreign), "no secure connection", "clientcert_file and clientkey_file")
 	connects(t, &secure, with(client))
 	without := *b
 	without.Endpoint = strings.Replace(b.Endpoint, "http://", "https://", 1)

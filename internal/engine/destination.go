@@ -40,21 +40,49 @@ func (e *Engine) previewBindings(ctx context.Context, c Change) []Problem {
 	}
 	isNew := !r.to.isIn(r.own)
 	problems, err := r.to.check(ctx, c.Options, isNew)
-	if err == nil && isNew {
-		var behind []Problem
-		behind, err = r.to.behind(ctx)
-		problems = append(problems, behind...)
-	}
 	_, isMisnamed := errors.AsType[*MisnamedError](err)
 	switch {
-	case isMisnamed || rabbit.IsKind(err, rabbit.LavinMQ):
+	case isMisnamed:
 		return append([]Problem{{Refused, err}}, problems...)
-	case err == nil:
-		return problems
-	case ctx.Err() != nil || rabbit.IsKind(err, rabbit.Unreachable):
-		e.silent.Store(true)
+	case err == nil && isNew:
+		var more []Problem
+		more, err = r.to.preview(ctx, c.Options)
+		problems = append(more, problems...)
 	}
-	return nil
+	if err != nil && (isNew || rabbit.IsKind(err, rabbit.LavinMQ)) {
+		return e.unusable(ctx, err)
+	}
+	return problems
+}
+
+// preview says what a destination that is new would meet, besides its names.
+func (d destination) preview(ctx context.Context, options Options) (problems []Problem, err error) {
+	var delivery error
+	if !options.DeliveryPlanned {
+		if delivery, err = d.checkDelivery(ctx); err != nil {
+			return nil, err
+		}
+	}
+	there, err := d.isThere(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var missing error
+	if !there && !options.DestinationPlanned {
+		missing = &MissingError{d.binding.DestinationType, d.binding.Destination}
+	}
+	permissions, err := previewPermissions(ctx, d.vhost, *ofBindings(d.binding))
+	if err != nil {
+		return nil, err
+	}
+	if refusal := allErrors(delivery, missing, permissions); refusal != nil {
+		problems = append(problems, Problem{Refused, refusal})
+	}
+	if !there {
+		return problems, nil
+	}
+	behind, err := d.behind(ctx)
+	return append(problems, behind...), err
 }
 
 // check finds the faults of a destination, new or not. It refuses names that lead into a cascade or ladder
@@ -95,6 +123,9 @@ func (d destination) behind(ctx context.Context) (problems []Problem, err error)
 		return nil, err
 	}
 	beyond, err := LookBeyond(ctx, d.vhost, d.binding, bound)
+	if beyond.Limit != "" {
+		problems = append(problems, Problem{MayMiss, &LimitError{d.binding.Destination, beyond.Limit}})
+	}
 	if len(beyond.Findings) > 0 {
 		problems = append(problems, Problem{MayMiss, &BehindError{d.binding, beyond.Findings}})
 	}
@@ -106,17 +137,11 @@ func (d destination) behind(ctx context.Context) (problems []Problem, err error)
 
 // checkEnds makes sure of what the binding is to connect.
 func (d destination) checkEnds(ctx context.Context) (problems []Problem, err error) {
-	source, exists, err := d.vhost.Exchange(ctx, d.binding.Source)
+	delivery, err := d.checkDelivery(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var delivery, destination error
-	switch {
-	case !exists:
-		delivery = &DeliveryError{Exchange: d.binding.Source, Missing: true}
-	case source.Type != "topic":
-		delivery = &DeliveryError{Exchange: d.binding.Source, Type: source.Type}
-	}
+	var exists bool
 	if d.binding.DestinationType == topology.ToQueue {
 		var queue topology.Queue
 		var status health.QueueStatus
@@ -127,13 +152,34 @@ func (d destination) checkEnds(ctx context.Context) (problems []Problem, err err
 	} else {
 		_, exists, err = d.vhost.Exchange(ctx, d.binding.Destination)
 	}
+	if err == nil && !exists {
+		err = &MissingError{d.binding.DestinationType, d.binding.Destination}
+	}
+	return problems, allErrors(delivery, err)
+}
+
+// checkDelivery finds the fault of the delivery exchange, nil if it has none.
+func (d destination) checkDelivery(ctx context.Context) (fault, err error) {
+	source, exists, err := d.vhost.Exchange(ctx, d.binding.Source)
 	switch {
 	case err != nil:
-		destination = err
+		return nil, err
 	case !exists:
-		destination = &MissingError{d.binding.DestinationType, d.binding.Destination}
+		return &DeliveryError{Exchange: d.binding.Source, Missing: true}, nil
+	case source.Type != "topic":
+		return &DeliveryError{Exchange: d.binding.Source, Type: source.Type}, nil
 	}
-	return problems, allErrors(delivery, destination)
+	return nil, nil
+}
+
+// isThere tells whether the queue or exchange exists that the binding leads to.
+func (d destination) isThere(ctx context.Context) (exists bool, err error) {
+	if d.binding.DestinationType == topology.ToQueue {
+		_, exists, err = d.vhost.Queue(ctx, d.binding.Destination)
+	} else {
+		_, exists, err = d.vhost.Exchange(ctx, d.binding.Destination)
+	}
+	return exists, err
 }
 
 // checkNames checks the names by the keys that lead to them and from them.

@@ -27,7 +27,8 @@ import (
 type Engine struct {
 	client *rabbit.Client
 	turns  *turns
-	// silent is set once a preview of a destination got no answer. The others of the run do not wait for one.
+	// silent is set once a preview of a create got no answer, or a refusal that all would get. The others of the run do
+	// not ask.
 	silent atomic.Bool
 }
 
@@ -61,8 +62,9 @@ type Options struct {
 	Own      topology.Topology
 	Replaces bool
 	// DeliveryPlanned is for a preview, too: the plan has the delivery exchange, or what ends in that of a destination.
-	// BehindClassic says that the plan has classic delay queues before a destination.
-	DeliveryPlanned, BehindClassic bool
+	// BehindClassic says that the plan has classic delay queues before a destination. DestinationPlanned says that it
+	// has the exchange or queue that a destination leads to.
+	DeliveryPlanned, BehindClassic, DestinationPlanned bool
 }
 
 // String names the change in messages.

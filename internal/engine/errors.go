@@ -173,6 +173,16 @@ type MissingError struct {
 
 func (e *MissingError) Error() string { return fmt.Sprintf("%s %q does not exist", e.Type, e.Name) }
 
+// PermissionsError is for permissions that the user has not, in words.
+type PermissionsError struct {
+	User  string
+	Lacks []string
+}
+
+func (e *PermissionsError) Error() string {
+	return fmt.Sprintf("user %q lacks permissions: %s", e.User, strings.Join(e.Lacks, ", "))
+}
+
 // Misnaming is the fault of a name.
 type Misnaming string
 

@@ -35,6 +35,8 @@ const (
 	OwnsWithOthers
 	// OthersOwn says of a destroy that others alone own the objects, so that they stay.
 	OthersOwn
+	// Unusable says that the broker or the vhost refuses the user, or that something else answers.
+	Unusable
 )
 
 // Preview says what a change would meet, as things are. It is for a plan: a broker that does not answer is no problem,
@@ -52,7 +54,13 @@ func (e *Engine) Preview(ctx context.Context, c Change) []Problem {
 	case c.Options.Replaces:
 		refusal = o.previewReplacement(ctx)
 	case c.Before.IsEmpty():
-		refusal = o.previewCreate(ctx)
+		if e.silent.Load() {
+			return nil
+		}
+		var err error
+		if refusal, err = o.previewCreate(ctx); err != nil {
+			return e.unusable(ctx, err)
+		}
 	}
 	problems := o.problems
 	if refusal != nil {
@@ -61,23 +69,42 @@ func (e *Engine) Preview(ctx context.Context, c Change) []Problem {
 	return append(problems, o.previewPolicies(ctx)...)
 }
 
-// previewCreate says of a create what it would refuse. If none of the exchanges exists, it is content with that.
-func (o *operation) previewCreate(ctx context.Context) error {
+// unusable are the problems of a look that got an error for an answer. What all looks of a run would get is said once.
+func (e *Engine) unusable(ctx context.Context, err error) []Problem {
+	switch {
+	case rabbit.IsKind(err, rabbit.LavinMQ):
+		return []Problem{{Refused, err}}
+	case ctx.Err() != nil || rabbit.IsKind(err, rabbit.Unreachable, rabbit.Timeout):
+		e.silent.Store(true)
+		return nil
+	case rabbit.IsKind(err, rabbit.Unavailable, rabbit.Canceled):
+		return nil
+	case rabbit.IsOfConnection(err) && !e.silent.CompareAndSwap(false, true):
+		return nil
+	}
+	return []Problem{{Unusable, err}}
+}
+
+// previewCreate says of a create what it would refuse. If none of the exchanges exists, it is content with that, and
+// with the permissions.
+func (o *operation) previewCreate(ctx context.Context) (refusal, err error) {
 	exchanges := o.after.wanted
 	exchanges.Queues, exchanges.Bindings = nil, nil
 	state, err := o.after.vhost.Read(ctx, exchanges)
 	if err == nil && len(state.Exchanges) > 0 {
 		state, err = o.after.vhost.Read(ctx, o.after.wanted)
 	}
-	switch {
-	case rabbit.IsKind(err, rabbit.LavinMQ):
-		return err
-	case err != nil:
-		return nil //nolint:nilerr // the create asks again
+	if err != nil {
+		return nil, err
 	}
-	var existing, reached error
+	var delivery, existing, reached, permissions error
+	if !o.change.Options.DeliveryPlanned {
+		delivery = o.after.checkDelivery(state)
+	}
 	if len(state.Exchanges) > 0 {
 		existing = o.after.checkExisting(state, o.change.Options.Adopt)
+	} else if permissions, err = previewPermissions(ctx, o.after.vhost, o.after.wanted); err != nil {
+		return nil, err
 	}
 	if o.change.Options.Adopt {
 		if o.after.wanted.IsOfOthers(state.Topology) {
@@ -85,7 +112,7 @@ func (o *operation) previewCreate(ctx context.Context) error {
 		}
 		reached = o.after.checkReached(ctx, state.Topology)
 	}
-	return allErrors(existing, reached, o.after.checkPolicies(ctx, state, topology.New()))
+	return allErrors(delivery, existing, reached, o.after.checkPolicies(ctx, state, topology.New()), permissions), nil
 }
 
 // previewReplacement says why a create would be refused after all before it is removed. It leaves a delivery exchange

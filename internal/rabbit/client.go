@@ -79,7 +79,8 @@ type Client struct {
 	retryTimeout       time.Duration
 	bindsAtOnce        bool
 	identity           identity
-	amqpLookedAt       atomic.Bool // see LookForAMQP
+	amqpLookedAt       atomic.Bool              // see LookForAMQP
+	tags               atomic.Pointer[[]string] // of the user, once they are known
 }
 
 // New checks the configuration. It makes no request. An error is a *ConfigError.

@@ -35,6 +35,7 @@ const (
 	NotManagementAPI Kind = "not a RabbitMQ management API"
 	LavinMQ          Kind = "the broker is LavinMQ"
 	Unreachable      Kind = "broker not reachable"
+	NotSecure        Kind = "no secure connection"
 	Timeout          Kind = "broker does not answer"
 	Unavailable      Kind = "broker not available"
 	Conflict         Kind = "object exists with other properties"
@@ -62,9 +63,17 @@ func IsBarred(err error) bool {
 	return is && e.Kind == Forbidden && e.Hint == vhostHint
 }
 
+// IsOfConnection tells whether each request of the provider meets this error, whatever it is about. The endpoint
+// answers, but is the wrong one, or refuses the user.
+func IsOfConnection(err error) bool {
+	e, is := errors.AsType[*Error](err)
+	return is && (slices.Contains([]Kind{Unauthorized, NotManagementAPI, NotSecure}, e.Kind) ||
+		e.Kind == Forbidden && e.Hint == managementHint)
+}
+
 // SameCause tells whether two errors, of an operation and of its undo, are both that the broker does not answer.
 func SameCause(err, other error) bool {
-	isAway := func(err error) bool { return IsKind(err, Unreachable, Timeout, Unavailable) }
+	isAway := func(err error) bool { return IsKind(err, Unreachable, NotSecure, Timeout, Unavailable) }
 	return isAway(err) && isAway(other)
 }
 
@@ -220,11 +229,13 @@ const limitHint = "close or delete unneeded objects, or raise the limit: rabbitm
 const vhostHint = "the user needs permissions in this vhost: rabbitmqctl set_permissions -p <vhost> <user> " +
 	"<configure> <write> <read>"
 
+const managementHint = "the user needs the tag management: rabbitmqctl set_user_tags <user> management"
+
 func permissionHint(reason string) string {
 	lower := strings.ToLower(reason)
 	switch {
 	case strings.Contains(lower, "management user"):
-		return "the user needs the tag management: rabbitmqctl set_user_tags <user> management"
+		return managementHint
 	case strings.Contains(lower, "policymaker user"):
 		return policymakerHint
 	case strings.Contains(lower, "virtual host"):
@@ -368,19 +379,19 @@ func (c *Client) unreached(op string, err error) error {
 	case errors.As(err, &proxy):
 		return fail(Unreachable, proxy.Error(), proxyHint(proxy.Status))
 	case transport.Wraps[x509.UnknownAuthorityError](err):
-		return fail(Unreachable, err.Error(), "give the certificate of the authority that issued the broker's with "+
+		return fail(NotSecure, err.Error(), "give the certificate of the authority that issued the broker's with "+
 			"cacert_file or RABBITMQ_CACERT")
 	case transport.Wraps[x509.HostnameError](err):
-		return fail(Unreachable, err.Error(), "use a host name in endpoint for which the broker's certificate is valid")
+		return fail(NotSecure, err.Error(), "use a host name in endpoint for which the broker's certificate is valid")
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return fail(Unreachable, err.Error(), "the broker's certificate has to be renewed, or the clock of this "+
+		return fail(NotSecure, err.Error(), "the broker's certificate has to be renewed, or the clock of this "+
 			"machine set")
 	case transport.IsAMQP(err):
 		return &Error{NotManagementAPI, op, fmt.Sprintf("%s is a port for AMQP", c.endpoint), c.endpointHint()}
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return fail(Unreachable, err.Error(), "endpoint begins with https://, but http:// is spoken there")
+		return fail(NotSecure, err.Error(), "endpoint begins with https://, but http:// is spoken there")
 	case transport.IsTLS(err):
-		return fail(Unreachable, err.Error(), tlsHint(err))
+		return fail(NotSecure, err.Error(), tlsHint(err))
 	case transport.IsUnknownHost(err):
 		return fail(Unreachable, err.Error(), "check the host name in endpoint")
 	case errors.As(err, &network) && network.Op == "proxyconnect":

@@ -51,7 +51,7 @@ func (c cutAt) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestAMQPEndsInTheHandshake tells a connection that ends from a user that is refused, which the broker says at once.
+// TestAMQPEndsInTheHandshake tells a connection that ends from a user that is refused.
 func TestAMQPEndsInTheHandshake(t *testing.T) {
 	t.Parallel()
 	b := brokertest.Shared(t)
@@ -74,14 +74,10 @@ func TestAMQPEndsInTheHandshake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := connect(t, test.over).Vhost(test.vhost)
-			began := time.Now()
 			conn, err := v.Connect(t.Context())
 			if err == nil {
 				conn.Close()
 				t.Fatal("it connects")
-			}
-			if took := time.Since(began); took > 2*time.Second {
-				t.Errorf("the answer took %s", took)
 			}
 			if refuses, passes := rabbit.RefusesAMQP(err), rabbit.MayPass(err); refuses != test.refuses ||
 				passes == test.refuses {

@@ -129,7 +129,7 @@ func TestTLSFailures(t *testing.T) {
 			})
 			started := time.Now()
 			_, _, err = c.Vhost("/").Queue(t.Context(), "q")
-			says(t, err, rabbit.Unreachable, test.words)
+			says(t, err, rabbit.NotSecure, test.words)
 			if time.Since(started) > 2*time.Second {
 				t.Errorf("it took %s", time.Since(started))
 			}

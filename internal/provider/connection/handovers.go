@@ -27,3 +27,7 @@ func (h *Handovers) Take(vhost string, b topology.Binding) (released bool) {
 	_, released = h.released.Load(vhostBinding{vhost, b})
 	return released
 }
+
+// Made notes that the binding is there. Terraform plans the end of an object within the apply, after its successor was
+// made, if that is created before the destroy. Then nothing is missing in between.
+func (h *Handovers) Made(vhost string, b topology.Binding) { h.taken.Delete(vhostBinding{vhost, b}) }

@@ -20,4 +20,7 @@ func TestHandovers(t *testing.T) {
 		!takenFirst.Release("/", b) {
 		t.Error("taken first")
 	}
+	if takenFirst.Made("/", b); takenFirst.Release("/", b) {
+		t.Error("made before it is released")
+	}
 }

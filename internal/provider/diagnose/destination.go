@@ -47,6 +47,24 @@ func (d Destination) Explain(verb string, err error) diag.Diagnostics {
 		when(d.losesOverdue))
 }
 
+// about begins with what a warning says, and names what it says it of.
+func (d Destination) about(text string) string {
+	own, _ := recognize.Destination(d.Vhost, d.Binding)
+	return aboutWay(text, own)
+}
+
+// aboutWay is likewise for a destination of which not all may be known.
+func aboutWay(text string, d delay.Destination) string {
+	way := fmt.Sprintf("address %q from exchange %q", d.Address, d.DeliveryExchange)
+	switch {
+	case d.Queue != "":
+		way += fmt.Sprintf(" to queue %q", d.Queue)
+	case d.Exchange != "":
+		way += fmt.Sprintf(" to exchange %q", d.Exchange)
+	}
+	return about(text, way, d.Vhost)
+}
+
 // Failed says which operation on the destination an error ended.
 func (d Destination) Failed(verb string, err error) diag.Diagnostic {
 	return failed(verb, "destination", d.String(), err)
@@ -68,10 +86,14 @@ func (d Destination) unusable(err *engine.DeliveryError) diag.Diagnostic {
 // missing is for a queue or exchange that is to get the messages.
 func (d Destination) missing(err *engine.MissingError) diag.Diagnostic {
 	kind := string(err.Type)
-	return ErrorOn(kind, title(kind)+" does not exist",
-		"There is no %s %q in vhost %q. This provider declares none: an application does, or rabbitmq_%s of the "+
-			"cyrilgdn/rabbitmq provider, see the guide \"Beside another RabbitMQ provider\". %s", kind, err.Name,
-		d.Vhost, kind, declareFirst)
+	return ErrorOn(kind, title(kind)+" does not exist", "There is no %s %q in vhost %q. %s %s", kind, err.Name, d.Vhost,
+		declaredElsewhere(err.Type), declareFirst)
+}
+
+// declaredElsewhere says who declares the queue or exchange of a destination.
+func declaredElsewhere(kind topology.DestinationType) string {
+	return fmt.Sprintf("This provider declares none: an application does, or rabbitmq_%s of the cyrilgdn/rabbitmq "+
+		"provider, see the guide \"Beside another RabbitMQ provider\".", kind)
 }
 
 // Misnaming says that a name of a destination is that of a part of a cascade or ladder.
@@ -109,7 +131,7 @@ func OtherLevels(d delay.Destination, there map[int]bool) diag.Diagnostics {
 	for _, levels := range slices.Sorted(maps.Keys(there)) {
 		texts = append(texts, fmt.Sprint(levels))
 	}
-	return diag.Diagnostics{WarningOn("levels", "Levels are not those of the cascade",
+	return diag.Diagnostics{WarningOn("levels", aboutWay("Levels are not those of the cascade", d),
 		"The cascades and ladders that end in exchange %q in vhost %q have this number of levels: %s. The "+
 			"destination has levels = %d. Its key matches none of the messages for %q, so that they are unroutable. "+
 			"Give the attribute levels of the cascade.", d.DeliveryExchange, d.Vhost, strings.Join(texts, ", "),
@@ -118,7 +140,7 @@ func OtherLevels(d delay.Destination, there map[int]bool) diag.Diagnostics {
 
 // PassesOn warns of a binding that one destination lets go of and another one makes, in one plan.
 func (d Destination) PassesOn() diag.Diagnostic {
-	return Warning(fmt.Sprintf("Address %q passes from one resource to another", d.address()),
+	return Warning(d.about("Address passes from one resource to another"),
 		"One resource is to remove its %s. Another one is to make the same. Between the two, or if the apply ends "+
 			"there, messages for the address do not get to %s %q. If both are one destination under another name, "+
 			"write a moved block, which changes nothing on the broker.", d, d.Binding.DestinationType,
@@ -143,7 +165,7 @@ func (d Destination) Moves(to topology.Binding, address string) diag.Diagnostic 
 	if to.RoutingKey != d.Binding.RoutingKey {
 		changes = append(changes, fmt.Sprintf("the key changes from %q to %q", d.Binding.RoutingKey, to.RoutingKey))
 	}
-	return Warning("Messages on their way may become unroutable",
+	return Warning(d.about("Messages on their way may become unroutable"),
 		"%s. Messages for the address %q%s, if some are on their way or still published, are then unroutable unless "+
 			"something else is bound for them. To move publishers without that, add a second destination, and remove "+
 			"this one when nobody uses it any more.", title(strings.Join(changes, ", and ")), address, from)
@@ -197,7 +219,7 @@ func (d Destination) ExplainAll(verb string, problems []engine.Problem, err erro
 
 // losesOverdue warns of a quorum queue behind classic delay queues.
 func (d Destination) losesOverdue(*engine.LosesOverdueError) diag.Diagnostic {
-	return WarningOn("queue", fmt.Sprintf("Queue %q loses overdue messages at restarts", d.Binding.Destination),
+	return WarningOn("queue", d.about("Overdue messages get lost at restarts"),
 		"Quorum queue %q in vhost %q is behind classic delay queues, those of exchange %q. Some of the messages that "+
 			"fall due while a node restarts are lost, at every restart. Classic queues hand a message on at most "+
 			"once, and a quorum queue takes none before it has a leader. Use a cascade of quorum queues, or bind a "+
@@ -209,7 +231,7 @@ func (d Destination) Limited(limit string) diag.Diagnostics {
 	if limit == "" {
 		return nil
 	}
-	return diag.Diagnostics{WarningOn("queue", "Destination refuses messages when it is full",
+	return diag.Diagnostics{WarningOn("queue", d.about("Destination refuses messages when it is full"),
 		"Queue %q in vhost %q refuses messages when it is full: %s. A cascade of quorum queues offers a refused "+
 			"message again three to six minutes later. 32 refused messages keep all others from leaving the same "+
 			"delay queue, whatever their destination. A cascade of classic queues loses refused messages. Let "+
@@ -218,15 +240,12 @@ func (d Destination) Limited(limit string) diag.Diagnostics {
 
 // Behind warns that messages get no further behind the destination.
 func (d Destination) Behind(findings []health.Finding) diag.Diagnostics {
-	own, _ := recognize.Destination(d.Vhost, d.Binding)
-	summary := fmt.Sprintf("Messages do not arrive: address %q in vhost %q", own.Address, d.Vhost)
-	return changing(summary, d.String(), findings)
+	return changing(d.about("Messages do not arrive"), d.String(), findings)
 }
 
 // notFollowed is for an exchange behind which nobody can tell what gets the messages.
 func (d Destination) notFollowed(err *engine.NotFollowedError) diag.Diagnostic {
-	own, _ := recognize.Destination(d.Vhost, d.Binding)
-	return WarningOn("exchange", fmt.Sprintf("Messages are not followed: address %q in vhost %q", own.Address, d.Vhost),
+	return WarningOn("exchange", d.about("Messages are not followed"),
 		"Make sure that a queue gets the messages of the %s. This provider cannot tell: %s. What no queue gets stays "+
 			"in quorum delay queues, and holds up other messages there. Classic delay queues lose it.", d, err.Why)
 }
@@ -247,7 +266,7 @@ func (d Destination) Overlaps(there []topology.Binding) diag.Diagnostics {
 	if len(lines) == 0 {
 		return nil
 	}
-	return diag.Diagnostics{Warning("Destinations take the same messages",
+	return diag.Diagnostics{Warning(d.about("Destinations take the same messages"),
 		"This concerns the %s. Each of them gets a copy of such a message:\n\n  %s\n\nWith match = \"exact\" a "+
 			"destination takes the messages for its own address only.", d, listed(atMost(lines)))}
 }
@@ -258,8 +277,7 @@ func (d Destination) StillBound(there topology.Bindings) diag.Diagnostics {
 	if len(lines) == 0 {
 		return nil
 	}
-	return diag.Diagnostics{Warning(fmt.Sprintf("Messages for %q still go to %s %q", d.address(),
-		d.Binding.DestinationType, d.Binding.Destination),
+	return diag.Diagnostics{Warning(d.about("Messages still arrive"),
 		"The %s is removed. Messages for the address go there all the same, because of:\n\n  %s", d, listed(lines))}
 }
 
@@ -280,14 +298,14 @@ func (d Destination) LeftBehind(leftovers []string) diag.Diagnostics {
 	if len(leftovers) == 0 {
 		return nil
 	}
-	return diag.Diagnostics{WarningOn("leftover_bindings", "Update is not finished",
+	return diag.Diagnostics{WarningOn("leftover_bindings", d.about("Update is not finished"),
 		"Besides the %s, an update that broke off has left these bindings, which get messages, too:\n\n  "+
 			"%s\n\nThe next apply removes those that the configuration does not ask for.", d, listed(leftovers))}
 }
 
 // Unmarked warns of an import of a binding that no destination has made, and of the same ones that destinations have.
 func (d Destination) Unmarked(marked []topology.Binding) diag.Diagnostic {
-	taken := Warning(fmt.Sprintf("Binding to %s %q has no mark", d.Binding.DestinationType, d.Binding.Destination),
+	taken := Warning(d.about("Binding has no mark"),
 		"The %s was made by no destination: it has no argument with a mark. The destination takes it as it is. The "+
 			"next change of any attribute makes a binding with a mark, and then removes this one.", d)
 	if len(marked) == 0 {

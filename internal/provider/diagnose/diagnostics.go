@@ -41,6 +41,12 @@ func WarningOn(attribute, summary, detail string, args ...any) diag.Diagnostic {
 	return diag.WithPath(path.Root(attribute), Warning(summary, detail, args...))
 }
 
+// about is the summary of a warning: what it says, and what it says it of. Terraform shows one of several warnings that
+// have the same summary, and counts the others.
+func about(text, what, vhost string) string {
+	return fmt.Sprintf("%s: %s in vhost %q", text, what, vhost)
+}
+
 func wash(summary, detail string, args []any) (string, string) {
 	return plaintext.Line(summary), plaintext.Lines(fmt.Sprintf(detail, args...))
 }

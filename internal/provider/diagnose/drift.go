@@ -17,7 +17,7 @@ import (
 
 // Drift is nil if all is as declared.
 func (s Subject) Drift(state *rabbit.State) diag.Diagnostics {
-	return drifted(s.String(), health.Sentences(health.Damages(s.Desired, state.Topology, state.Status)))
+	return drifted(s.about, s.String(), health.Sentences(health.Damages(s.Desired, state.Topology, state.Status)))
 }
 
 // Gone is for all of it.
@@ -26,8 +26,8 @@ func (s Subject) Gone(err error) diag.Diagnostics {
 	if err != nil {
 		again = fmt.Sprintf("The vhost is gone, too: declare it again, and the next apply creates the %s.", s.Kind)
 	}
-	return drifted(s.String(), []string{fmt.Sprintf("The %s is gone. Publishers get an error. Any messages that "+
-		"waited in it are lost. %s", s.Kind, again)})
+	return drifted(s.about, s.String(), []string{fmt.Sprintf("The %s is gone. Publishers get an error. Any messages "+
+		"that waited in it are lost. %s", s.Kind, again)})
 }
 
 // Gone is for the binding that a destination stands for. Others may bring its messages all the same.
@@ -38,18 +38,18 @@ func (d Destination) Gone(there topology.Bindings) diag.Diagnostics {
 	} else {
 		text += fmt.Sprintf("do not get to %s %q", d.Binding.DestinationType, d.Binding.Destination)
 	}
-	return drifted("destination", []string{text + ". The next apply makes it again."})
+	return drifted(d.about, "destination", []string{text + ". The next apply makes it again."})
 }
 
-// driftSummary is a text that the program of the guide to checks knows.
+// driftSummary begins a summary, and is a text that the program of the guide to checks knows.
 const driftSummary = "Objects are not as declared"
 
-func drifted(what string, sentences []string) diag.Diagnostics {
+func drifted(about func(string) string, what string, sentences []string) diag.Diagnostics {
 	if len(sentences) == 0 {
 		return nil
 	}
 	// Terraform wraps a line unless it begins with a blank.
-	return diag.Diagnostics{Warning(driftSummary,
+	return diag.Diagnostics{Warning(about(driftSummary),
 		"The %s was changed outside Terraform, or an apply broke off:\n\n- %s", what,
 		strings.Join(atMost(sentences), "\n- "))}
 }

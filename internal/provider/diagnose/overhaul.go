@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strconv"
@@ -33,8 +34,8 @@ type Overhaul struct {
 	Before, After *delay.Scale
 	// Delivery and newDelivery are where messages arrive, empty where that is not known.
 	Delivery, NewDelivery string
-	// Inbound are the bindings of others that go, in words.
-	Inbound []string
+	// Inbound are the bindings of others that go.
+	Inbound []topology.Binding
 }
 
 // MovedEntry is where publishers find the entry after a replacement.
@@ -93,13 +94,19 @@ func (t Tally) Value() types.Int64 {
 
 // Diagnostic says what asks for the overhaul, what becomes of messages, and what publishers and applications see.
 func (o Overhaul) Diagnostic() diag.Diagnostic {
-	verb := "rebuilt"
-	if o.Moved != nil {
-		verb = "replaced"
+	s, because := OfEntry(o.Kind, o.Vhost, o.Entry), strings.Join(o.Because, " and ")
+	summary, first := "Replacement", fmt.Sprintf("The %s is replaced, because %s.", s, because)
+	if o.Moved == nil {
+		queues := "all queues"
+		if o.KeepsParked {
+			queues = "all delay queues"
+		}
+		summary = "Update in place recreates " + queues
+		first = fmt.Sprintf("The %s is rebuilt, because %s. The update deletes %s and makes them anew.", s, because,
+			queues)
 	}
 	paragraphs := []string{
-		fmt.Sprintf("The %s with entry exchange %q in vhost %q is %s, because %s.", o.Kind, o.Entry, o.Vhost, verb,
-			strings.Join(o.Because, " and ")),
+		first,
 		waitsNow(o.Waits) + " " + o.fate(),
 		o.publishers(),
 	}
@@ -107,10 +114,10 @@ func (o Overhaul) Diagnostic() diag.Diagnostic {
 		paragraphs = append(paragraphs, text)
 	}
 	if len(o.Inbound) > 0 {
-		paragraphs = append(paragraphs, "These bindings of others lead into it, and go with it. Whoever made them "+
-			"has to bind again:\n\n  "+listed(atMost(o.Inbound)))
+		paragraphs = append(paragraphs, fmt.Sprintf("Bindings of %s lead into it, and go with it. Whoever made them "+
+			"has to bind again:\n\n  %s", sources(o.Inbound), listed(bound(o.Inbound))))
 	}
-	return Warning(fmt.Sprintf("%s is %s", title(o.Kind), verb), "%s", strings.Join(paragraphs, "\n\n"))
+	return Warning(s.about(summary), "%s", strings.Join(paragraphs, "\n\n"))
 }
 
 // waitsNow says how many messages wait.
@@ -148,20 +155,18 @@ func messages(n int64) string {
 
 // fate is what becomes of messages that wait.
 func (o Overhaul) fate() string {
-	text := fateOf(o.Guard, o.Waits)
-	if o.Waits != nil && o.Waits.Parked.Messages > 0 {
-		switch {
-		case o.KeepsParked:
-			text += " Parked messages stay."
-		case !o.Guard.Force:
-			text += whileParked
+	text, isParked := fateOf(o.Guard, o.Waits), o.Waits != nil && o.Waits.Parked.Messages > 0
+	switch {
+	case isParked && o.KeepsParked:
+		return text + " Parked messages stay."
+	case isParked && !o.Guard.Force:
+		text = "The apply will fail, unless somebody consumes or purges the parked messages first."
+		if o.Waits.Delayed.Messages > 0 && o.Guard.Drain == 0 {
+			text += " It does not wait for the others either; drain_timeout makes it wait."
 		}
 	}
 	return text
 }
-
-// whileParked is for messages that no drain takes away.
-const whileParked = " Parked messages stop the apply, until somebody consumes or purges them."
 
 // fateOf is what becomes of messages on their way.
 func fateOf(guard plan.Guard, waits *Waiting) string {
@@ -170,16 +175,16 @@ func fateOf(guard plan.Guard, waits *Waiting) string {
 		return "The apply deletes waiting messages, because force_destroy is true."
 	case guard.Drain > 0:
 		text := fmt.Sprintf("The apply closes the entry and waits up to %s until all are delivered. If some are not, "+
-			"it opens the entry again and is refused.", plaintext.Duration(guard.Drain))
+			"it opens the entry again and fails.", plaintext.Duration(guard.Drain))
 		if waits != nil && waits.Delayed.Messages > 0 {
 			text += " The provider's credentials have to be valid for as long: if they end before, the entry stays " +
 				"closed."
 		}
 		return text
 	case waits != nil && waits.Delayed.Messages > 0:
-		return "The apply is refused while any waits; drain_timeout makes it wait."
+		return "The apply will fail if one still waits by then; drain_timeout makes it wait."
 	}
-	return "The apply is refused if one waits by then."
+	return "The apply will fail if one waits by then."
 }
 
 // publishers is what they see meanwhile, and have to do.
@@ -231,9 +236,32 @@ func (o Overhaul) applications() string {
 			"\"*\" for each digit then match no message: they have to bind again.", o.After.Levels, o.Before.Levels,
 			o.Delivery)
 	case o.Moved == nil:
-		return "Bindings of others stay."
+		return fmt.Sprintf("The bindings of exchange %q stay.", o.Delivery)
 	}
 	return ""
+}
+
+// bound are bindings of others to exchanges, in words.
+func bound(bindings []topology.Binding) []string {
+	lines := make([]string, len(bindings))
+	for i, b := range bindings {
+		lines[i] = fmt.Sprintf("exchange %q, bound to exchange %q with key %q", b.Source, b.Destination, b.RoutingKey)
+	}
+	return atMost(lines)
+}
+
+// sources are the exchanges that have the bindings.
+func sources(bindings []topology.Binding) string {
+	const most = 3
+	names := map[string]bool{}
+	for _, b := range bindings {
+		names[topology.ExchangeObject(b.Source)] = true
+	}
+	all := slices.Sorted(maps.Keys(names))
+	if more := len(all) - most; more > 0 {
+		all = append(all[:most], fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(all, " and ")
 }
 
 // Reasons are the attributes that ask for an overhaul, with their values before and after. Where the configuration

@@ -9,12 +9,20 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 const (
-	isRebuilt = "Cascade is rebuilt\n" + `The cascade with entry exchange "t.delay-16" in vhost "/" is rebuilt, ` +
-		`because queue_type changes from "quorum" to "classic".` + "\n\n"
-	isReplaced = "Cascade is replaced\n" + `The cascade with entry exchange "t.delay-16" in vhost "/" is replaced, ` +
+	isRebuilt = `Update in place recreates all queues: cascade "t.delay-16" in vhost "/"` + "\n" +
+		`The cascade with entry exchange "t.delay-16" in vhost "/" is rebuilt, ` +
+		`because queue_type changes from "quorum" to "classic". The update deletes all queues and makes them anew.` +
+		"\n\n"
+	keepsParked = `Update in place recreates all delay queues: cascade "t.delay-16" in vhost "/"` + "\n" +
+		`The cascade with entry exchange "t.delay-16" in vhost "/" is rebuilt, ` +
+		`because queue_type changes from "quorum" to "classic". The update deletes all delay queues and makes them ` +
+		"anew.\n\n"
+	isReplaced = `Replacement: cascade "t.delay-16" in vhost "/"` + "\n" +
+		`The cascade with entry exchange "t.delay-16" in vhost "/" is replaced, ` +
 		"because levels changes from 17 to 18"
 )
 
@@ -36,71 +44,68 @@ func TestOverhaul(t *testing.T) {
 	}{
 		"rebuilt": {rebuilt, func(*Overhaul) {},
 			isRebuilt +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
-				"refused if one waits by then.\n\n" +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
+				"will fail if one waits by then.\n\n" +
 				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
-				"Bindings of others stay."},
+				`The bindings of exchange "t.delivery" stay.`},
 		"rebuilt, not counted": {rebuilt, func(o *Overhaul) { o.Waits = nil },
 			isRebuilt +
-				"How many messages wait in it is not known without a refresh. The apply is refused if one waits " +
+				"How many messages wait in it is not known without a refresh. The apply will fail if one waits " +
 				"by then.\n\n" +
 				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
-				"Bindings of others stay."},
+				`The bindings of exchange "t.delivery" stay.`},
 		"rebuilt, messages": {rebuilt, func(o *Overhaul) { o.Waits = &Waiting{Delayed: Tally{Messages: 3}} },
 			isRebuilt +
 				"3 messages are on the way through it now, by the last count, which may be some seconds old. The " +
-				"apply is refused while any waits; drain_timeout makes it wait.\n\n" +
+				"apply will fail if one still waits by then; drain_timeout makes it wait.\n\n" +
 				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
-				"Bindings of others stay."},
+				`The bindings of exchange "t.delivery" stay.`},
 		"rebuilt, messages of some queues": {rebuilt, func(o *Overhaul) {
 			o.Waits = &Waiting{Delayed: Tally{3, true}}
 		},
 			isRebuilt +
 				"3 messages are on the way through it now, by the last count, which may be some seconds old. There " +
-				"may be more: RabbitMQ leaves out the counts of some of its queues. The apply is refused while any " +
-				"waits; drain_timeout makes it wait.\n\n" +
+				"may be more: RabbitMQ leaves out the counts of some of its queues. The apply will fail if one still " +
+				"waits by then; drain_timeout makes it wait.\n\n" +
 				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
-				"Bindings of others stay."},
+				`The bindings of exchange "t.delivery" stay.`},
 		"rebuilt, counts left out": {rebuilt, func(o *Overhaul) { o.Waits = &Waiting{Parked: Tally{Unknown: true}} },
 			isRebuilt +
 				"How many messages wait in it is not known: RabbitMQ leaves out the counts of some of its queues. " +
-				"The apply is refused if one waits by then.\n\n" +
+				"The apply will fail if one waits by then.\n\n" +
 				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
-				"Bindings of others stay."},
+				`The bindings of exchange "t.delivery" stay.`},
 		"rebuilt, parked that stay": {rebuilt, func(o *Overhaul) {
 			o.Waits, o.KeepsParked = &Waiting{Parked: Tally{Messages: 1}}, true
 		},
-			isRebuilt +
-				"1 message is parked in it now, by the last count, which may be some seconds old. The apply is " +
-				"refused if one waits by then. Parked messages stay.\n\n" +
+			keepsParked +
+				"1 message is parked in it now, by the last count, which may be some seconds old. The apply " +
+				"will fail if one waits by then. Parked messages stay.\n\n" +
 				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
-				"Bindings of others stay."},
+				`The bindings of exchange "t.delivery" stay.`},
 		"rebuilt, both, and a drain": {rebuilt, func(o *Overhaul) {
 			o.Waits, o.Guard = &Waiting{Tally{Messages: 1}, Tally{Messages: 2}}, plan.Guard{Drain: 90 * time.Second}
 		},
 			isRebuilt +
 				"1 message is on the way through it now, and 2 parked, by the last count, which may be some " +
-				"seconds old. The apply closes the entry and waits up to 1 min 30 s until all are delivered. If " +
-				"some are not, it opens the entry again and is refused. The provider's credentials have to be valid " +
-				"for as long: if they end before, the entry stays closed. Parked messages stop the apply, until " +
-				"somebody consumes or purges them.\n\n" +
+				"seconds old. The apply will fail, unless somebody consumes or purges the parked messages first.\n\n" +
 				"The entry is closed for as long as messages wait, at most 1 min 30 s, and some seconds longer. " +
 				"Publishers get an error and have to try again.\n\n" +
-				"Bindings of others stay."},
+				`The bindings of exchange "t.delivery" stay.`},
 		"rebuilt, a drain of nothing": {rebuilt, func(o *Overhaul) { o.Guard = plan.Guard{Drain: 90 * time.Second} },
 			isRebuilt +
 				"No message waits in it now, by the last count, which may be some seconds old. The apply closes the " +
 				"entry and waits up to 1 min 30 s until all are delivered. If some are not, it opens the entry again " +
-				"and is refused.\n\n" +
+				"and fails.\n\n" +
 				"The entry is closed for as long as messages wait, at most 1 min 30 s, and some seconds longer. " +
 				"Publishers get an error and have to try again.\n\n" +
-				"Bindings of others stay."},
+				`The bindings of exchange "t.delivery" stay.`},
 		"rebuilt with force": {rebuilt, func(o *Overhaul) {
 			o.Waits = &Waiting{Tally{Messages: 1}, Tally{Messages: 2}}
 			o.Guard = plan.Guard{Drain: 90 * time.Second, Force: true}
@@ -110,26 +115,26 @@ func TestOverhaul(t *testing.T) {
 				"seconds old. The apply deletes waiting messages, because force_destroy is true.\n\n" +
 				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
-				"Bindings of others stay."},
+				`The bindings of exchange "t.delivery" stay.`},
 		"rebuilt in another base": {rebuilt, func(o *Overhaul) { o.After = scale(10, 17) },
 			isRebuilt +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
-				"refused if one waits by then.\n\n" +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
+				"will fail if one waits by then.\n\n" +
 				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again. A key then stands for another delay: publishers need other keys from then on.\n\n" +
-				"Bindings of others stay."},
+				`The bindings of exchange "t.delivery" stay.`},
 		"rebuilt with another delivery exchange": {rebuilt, func(o *Overhaul) { o.NewDelivery = "d" },
 			isRebuilt +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
-				"refused if one waits by then.\n\n" +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
+				"will fail if one waits by then.\n\n" +
 				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
 				`Messages then arrive at exchange "d" in place of exchange "t.delivery": applications have to ` +
 				"bind their queues there."},
 		"replaced": {replaced, func(*Overhaul) {},
 			isReplaced + ".\n\n" +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
-				"refused if one waits by then.\n\n" +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
+				"will fail if one waits by then.\n\n" +
 				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is exchange ` +
 				"\"t.delay-17\".\n\n" +
 				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
@@ -139,8 +144,8 @@ func TestOverhaul(t *testing.T) {
 			o.Moved = &MovedEntry{Vhost: "b", Entry: "t.delay-16"}
 		},
 			isReplaced + " and vhost changes from \"/\" to \"b\".\n\n" +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
-				"refused if one waits by then.\n\n" +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
+				"will fail if one waits by then.\n\n" +
 				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is exchange ` +
 				"\"t.delay-16\" in vhost \"b\".\n\n" +
 				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
@@ -149,31 +154,33 @@ func TestOverhaul(t *testing.T) {
 			o.Moved, o.Before, o.After, o.NewDelivery = &MovedEntry{Vhost: "/"}, nil, nil, ""
 		},
 			isReplaced + "." + "\n\n" +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
-				"refused if one waits by then." + "\n\n" +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
+				"will fail if one waits by then." + "\n\n" +
 				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is not known ` +
 				"yet."},
 		"replaced, and the old entry stays open": {replaced, func(o *Overhaul) { o.Moved.StaysOpen = true },
 			isReplaced + ".\n\n" +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply is " +
-				"refused if one waits by then.\n\n" +
+				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
+				"will fail if one waits by then.\n\n" +
 				`Messages that publishers still send to exchange "t.delay-16" then get into the middle of the ` +
 				"cascade, and go astray. The new entry is exchange \"t.delay-17\".\n\n" +
 				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
 				`with a "*" for each digit then match no message: they have to bind again.`},
 		"replaced, messages, bindings of others": {replaced, func(o *Overhaul) {
 			o.Waits = &Waiting{Tally{Messages: 2}, Tally{Messages: 1}}
-			o.Inbound = []string{`exchange "a", bound to exchange "t.delay-16" with key "#"`}
+			o.Inbound = []topology.Binding{{Source: "a", RoutingKey: "#", DestinationType: topology.ToExchange,
+				Destination: "t.delay-16"}}
 		},
 			isReplaced + ".\n\n" +
 				"2 messages are on the way through it now, and 1 parked, by the last count, which may be some " +
-				"seconds old. The apply is refused while any waits; drain_timeout makes it wait. Parked messages " +
-				"stop the apply, until somebody consumes or purges them.\n\n" +
+				"seconds old. The apply will fail, unless somebody consumes or purges the parked messages first. " +
+				"It does not wait for the others either; drain_timeout makes it wait.\n\n" +
 				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is exchange ` +
 				"\"t.delay-17\".\n\n" +
 				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
 				"with a \"*\" for each digit then match no message: they have to bind again.\n\n" +
-				"These bindings of others lead into it, and go with it. Whoever made them has to bind again:\n\n  " +
+				`Bindings of exchange "a" lead into it, and go with it. ` +
+				"Whoever made them has to bind again:\n\n  " +
 				`exchange "a", bound to exchange "t.delay-16" with key "#"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -42,6 +42,11 @@ func (s Subject) String() string {
 	return fmt.Sprintf("%s with entry exchange %q in vhost %q", s.Kind, s.Desired.Entry, s.Vhost)
 }
 
+// about begins with what a warning says, and names what it says it of.
+func (s Subject) about(text string) string {
+	return about(text, fmt.Sprintf("%s %q", s.Kind, s.Desired.Entry), s.Vhost)
+}
+
 // Explain turns all faults of a deployment into diagnostics. The verb is the intended action.
 func (s Subject) Explain(ctx context.Context, verb string, err error) diag.Diagnostics {
 	failed := func(err error) diag.Diagnostic { return s.Failed(verb, err) }
@@ -54,19 +59,6 @@ func (s Subject) Explain(ctx context.Context, verb string, err error) diag.Diagn
 		when(func(e *engine.DeliveryLeftError) diag.Diagnostic {
 			return withMore(failed(e.Err), "All is gone but the delivery exchange, %q.", e.Exchange)
 		}))
-}
-
-// WouldNotBeCreated warns in a plan of what its create would meet.
-func (s Subject) WouldNotBeCreated(ctx context.Context, err error) diag.Diagnostics {
-	if rabbit.IsKind(err, rabbit.LavinMQ) {
-		return diag.Diagnostics{s.Failed("create", err)}
-	}
-	var diags diag.Diagnostics
-	for _, d := range s.Explain(ctx, "create", err) {
-		diags.Append(Warning(d.Summary(),
-			"The apply will be refused, as things are. %s", strings.TrimPrefix(d.Detail(), nothingWritten)))
-	}
-	return diags
 }
 
 // WouldNotBeReplaced are the errors of a replacement that could destroy, and then not create.
@@ -174,7 +166,7 @@ func (s Subject) displaces(d *engine.DisplacedError) diag.Diagnostic {
 			rival.Policy.Name, rival.Policy.Priority, rival.Policy.Pattern, len(rival.Exchanges),
 			rival.Policy.OfExchanges().JSON())
 	}
-	return WarningOn("park_unroutable", "Exchanges lose keys of another policy",
+	return WarningOn("park_unroutable", s.about("Exchanges lose keys of another policy"),
 		"The %s parks by policy %q with priority %v. Only one policy applies to an exchange. These match its "+
 			"exchanges with a lower priority, so the exchanges lose these keys with the apply:\n\n  %s\n\nIf the "+
 			"exchanges need a key, set one more policy for them before: with that key, with alternate-exchange = %q, "+
@@ -375,30 +367,30 @@ func (s Subject) LeftStanding(exchange string, users []string) diag.Diagnostics 
 	if len(users) == 0 {
 		return nil
 	}
-	return diag.Diagnostics{Warning("Delivery exchange left standing",
+	return diag.Diagnostics{Warning(s.about("Delivery exchange left standing"),
 		"Exchange %q in vhost %q is still there, because others use it:\n\n  %s\n\nforce_destroy = true deletes "+
 			"it all the same.", exchange, s.Vhost, listed(atMost(users)))}
 }
 
-// TakesWithIt warns of bindings of others, in words, that go with a destroy.
-func (s Subject) TakesWithIt(inbound []string) diag.Diagnostics {
+// TakesWithIt warns of bindings of others that go with a destroy.
+func (s Subject) TakesWithIt(inbound []topology.Binding) diag.Diagnostics {
 	if len(inbound) == 0 {
 		return nil
 	}
-	return diag.Diagnostics{Warning("Bindings of others go, too",
-		"The %s is to be destroyed. These bindings of others lead into it, and go with it:\n\n  %s\n\nWhoever "+
-			"made them has to bind again.", s, listed(atMost(inbound)))}
+	return diag.Diagnostics{Warning(s.about("Bindings of other exchanges go, too"),
+		"The %s is to be destroyed. Bindings of %s lead into it, and go with it:\n\n  %s\n\nWhoever "+
+			"made them has to bind again.", s, sources(inbound), listed(bound(inbound)))}
 }
 
 // InFlight says what a destroy, or a change that removes queues, has in its way.
 func (s Subject) InFlight(verb string, waits *Waiting) diag.Diagnostic {
-	return Warning("Messages in flight",
+	return Warning(s.about("Messages in flight"),
 		"The %s with entry exchange %q is to be %s. %s %s", s.Kind, s.Desired.Entry, verb, waitsNow(waits),
 		Overhaul{Guard: s.Options.Guard, Waits: waits}.fate())
 }
 
 // DelaysRemoved says what publishers see when delays are taken out of a ladder. A cascade with fewer is rebuilt.
-func DelaysRemoved(lost []topology.Queue, parks bool) diag.Diagnostics {
+func (s Subject) DelaysRemoved(lost []topology.Queue, parks bool) diag.Diagnostics {
 	var names []string
 	for _, q := range lost {
 		if q.Delays() {
@@ -413,7 +405,7 @@ func DelaysRemoved(lost []topology.Queue, parks bool) diag.Diagnostics {
 	if parks {
 		fate = "parked"
 	}
-	return diag.Diagnostics{WarningOn("delays", "Delays are removed",
+	return diag.Diagnostics{WarningOn("delays", s.about("Delays are removed"),
 		"The apply deletes the queues of these delays:\n\n  %s\n\nA message with a key for one of them is %s from "+
 			"then on. To move publishers without that, add the new delays first, and remove these when nobody uses "+
 			"them any more.", listed(atMost(names)), fate)}
@@ -421,7 +413,7 @@ func DelaysRemoved(lost []topology.Queue, parks bool) diag.Diagnostics {
 
 // Warnings are the things that no apply repairs, one diagnostic for all of them.
 func (s Subject) Warnings(findings []health.Finding) diag.Diagnostics {
-	return changing("Something changes what happens to messages", s.String(), findings)
+	return changing(s.about("Something changes what happens to messages"), s.String(), findings)
 }
 
 // changing is for findings, which a policy mostly has on many queues.

@@ -306,7 +306,7 @@ func rememberOwner(ctx context.Context, c *change[delay.Destination], there topo
 
 // sayOfDestination has the words for what came of a change.
 func sayOfDestination(
-	_ context.Context, _ *managed[delay.Destination], c *change[delay.Destination], result engine.Result, err error,
+	_ context.Context, r *managed[delay.Destination], c *change[delay.Destination], result engine.Result, err error,
 ) (diags diag.Diagnostics) {
 	x, has := c.gets, c.gets
 	if c.after == nil {
@@ -328,6 +328,7 @@ func sayOfDestination(
 	case c.after == nil:
 		diags.Append(d.StillBound(result.State.Bindings)...)
 	default:
+		r.Connection.Handovers.Made(d.Vhost, d.Binding)
 		diags.Append(d.Overlaps(result.State.Bindings.Sorted())...)
 	}
 	return diags
@@ -414,14 +415,10 @@ func checkDestinationIdentity(id values) string {
 
 // findDestination looks for a binding, whoever made it: the plain one if there is one, else the only one with a mark.
 func findDestination(
-	ctx context.Context, r *managed[delay.Destination], place values, kept private.State,
+	ctx context.Context, r *managed[delay.Destination], id values, kept private.State,
 ) (found delay.Destination, diags diag.Diagnostics) {
-	b := topology.Binding{Source: place.text("delivery_exchange"), RoutingKey: place.text(routingKey),
-		DestinationType: topology.ToQueue, Destination: place.text("queue")}
-	if exchange := place.text("exchange"); exchange != "" {
-		b.DestinationType, b.Destination = topology.ToExchange, exchange
-	}
-	d := diagnose.Destination{Vhost: place.text("vhost"), Binding: b}
+	b := place(id)
+	d := diagnose.Destination{Vhost: id.text("vhost"), Binding: b}
 	there, err := r.Connection.Client.Vhost(d.Vhost).BindingsFrom(ctx, b.Source)
 	all := topology.NewBindings(there...)
 	marked := all.Where(func(other topology.Binding) bool { return other.Plain() == b && other != b })

@@ -14,6 +14,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -70,14 +71,19 @@ func leftBy(k *kind[delay.Destination], state, plan values) diag.Diagnostics {
 	if sameExchange && k.config(plan).TakesAll(k.config(state)) {
 		return diags
 	}
-	before := diagnose.Destination{Binding: place(state)}
+	before := diagnose.Destination{Vhost: state.text("vhost"), Binding: place(state)}
 	diags.Append(before.Moves(place(plan), state.text("address")))
 	return diags
 }
 
-// place is where a binding is among those of a vhost.
+// place is where a binding is among those of a vhost, and where it leads.
 func place(v values) topology.Binding {
-	return topology.Binding{Source: v.text("delivery_exchange"), RoutingKey: v.text(routingKey)}
+	b := topology.Binding{Source: v.text("delivery_exchange"), RoutingKey: v.text(routingKey),
+		DestinationType: topology.ToQueue, Destination: v.text("queue")}
+	if exchange := v.text("exchange"); exchange != "" {
+		b.DestinationType, b.Destination = topology.ToExchange, exchange
+	}
+	return b
 }
 
 // glance is how long a plan waits for a broker, which may not be there yet.
@@ -92,6 +98,10 @@ func checkNames(ctx context.Context, r *managed[delay.Destination], plan values,
 	config := r.kind.config(plan)
 	planned := r.Connection.Planned.In(config.Vhost)
 	diags, ends := misnamedInPlan(config, planned)
+	leadsTo := func(one connection.Planned) bool {
+		_, has := one.Queues[config.Queue]
+		return has || one.Has(config.Exchange)
+	}
 	if diags.HasError() || r.Connection.Client == nil || !r.kind.isKnown(plan) {
 		return diags
 	}
@@ -99,15 +109,16 @@ func checkNames(ctx context.Context, r *managed[delay.Destination], plan values,
 	if more.HasError() {
 		return diags
 	}
-	ctx, cancel := context.WithTimeout(ctx, glance)
+	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), glance)
 	defer cancel()
 	d := diagnose.Destination{Vhost: config.Vhost, Binding: bindingOf(x.Desired), Options: plan.options()}
 	d.Options.DeliveryPlanned, d.Options.BehindClassic = ends, isBehindClassic(config, planned)
+	d.Options.DestinationPlanned = slices.ContainsFunc(planned, leadsTo)
 	change := engine.Change{Kind: r.kind.name, Vhost: d.Vhost, After: x.Desired, Options: d.Options}
 	if !isNew {
 		change.Before = x.Desired
 	}
-	return append(diags, d.ExplainAll("plan", r.Connection.Engine.Preview(ctx, change), nil)...)
+	return append(diags, d.Ahead(r.Connection.Engine.Preview(ctx, change))...)
 }
 
 // misnamedInPlan checks the names by what the plan has, and tells whether that includes what ends in the delivery

@@ -3,7 +3,6 @@ package resource
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -77,7 +76,7 @@ func (r *managed[C]) look(
 	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), lookTimeout)
 	defer cancel()
 	s := topologySubject(r, x, plan)
-	s.Options.Own, s.Options.Replaces = r.prior(s.Vhost), replaces
+	s.Options.Own, s.Options.Replaces = r.heldIn(s.Vhost), replaces
 	s.Options.DeliveryPlanned = slices.ContainsFunc(r.Connection.Planned.In(s.Vhost),
 		func(one connection.Planned) bool { return one.Has(s.Desired.Delivery) })
 	for _, problem := range r.Connection.Engine.Preview(ctx, engine.Change{Kind: s.Kind, Vhost: s.Vhost,
@@ -87,6 +86,8 @@ func (r *managed[C]) look(
 			diags.Append(s.Explain(ctx, "update", problem.Cause)...)
 		case engine.TakesOver:
 			diags.Append(s.TakesOver())
+		case engine.Unusable:
+			diags.Append(s.Unusable(problem.Cause))
 		default:
 			diags.Append(refused(ctx, s, problem.Cause)...)
 		}
@@ -94,8 +95,8 @@ func (r *managed[C]) look(
 	return diags
 }
 
-// prior is all that the state has in the vhost.
-func (r *managed[C]) prior(vhost string) topology.Topology {
+// heldIn is all that the state has in the vhost.
+func (r *managed[C]) heldIn(vhost string) topology.Topology {
 	own := topology.New()
 	for _, prior := range r.Connection.Planned.HeldIn(vhost) {
 		own = own.Union(prior.Topology)
@@ -105,12 +106,11 @@ func (r *managed[C]) prior(vhost string) topology.Topology {
 
 // lookForInbound warns of what others have bound into the exchanges that a destroy takes away.
 func (r *managed[C]) lookForInbound(ctx context.Context, state values) diag.Diagnostics {
-	return diagnose.OfEntry(r.kind.name, state.text("vhost"), state.text("entry_exchange")).
-		TakesWithIt(r.inbound(ctx, state))
+	return r.prior(state).TakesWithIt(r.inbound(ctx, state))
 }
 
-// inbound are the bindings of others into the exchanges that go, in words.
-func (r *managed[C]) inbound(ctx context.Context, state values) (lines []string) {
+// inbound are the bindings of others into the exchanges that go.
+func (r *managed[C]) inbound(ctx context.Context, state values) (all []topology.Binding) {
 	x, diags := r.kind.of(state)
 	if diags.HasError() || !r.Connection.IsKnown() {
 		return nil
@@ -120,13 +120,9 @@ func (r *managed[C]) inbound(ctx context.Context, state values) (lines []string)
 	for _, problem := range r.Connection.Engine.Preview(ctx, engine.Change{Kind: r.kind.name,
 		Vhost: state.text("vhost"), Before: x.Desired, Options: state.options()}) {
 		var inbound *engine.InboundError
-		if !errors.As(problem.Cause, &inbound) {
-			continue
-		}
-		for _, b := range inbound.Bindings {
-			lines = append(lines,
-				fmt.Sprintf("exchange %q, bound to exchange %q with key %q", b.Source, b.Destination, b.RoutingKey))
+		if errors.As(problem.Cause, &inbound) {
+			all = append(all, inbound.Bindings...)
 		}
 	}
-	return lines
+	return all
 }

@@ -49,7 +49,7 @@ func lookAtTopology[C any](ctx context.Context, r *managed[C], p planning) {
 		diags.Append(warnOverhaul(ctx, r, p, altered)...)
 	} else if lost := r.kind.lostQueues(p.state, p.plan); len(lost) > 0 {
 		diags.Append(warnInFlight(ctx, r, p, "rid of some of its queues", lost)...)
-		diags.Append(diagnose.DelaysRemoved(lost, p.plan.isTrue("park_unroutable"))...)
+		diags.Append(r.prior(p.state).DelaysRemoved(lost, p.plan.isTrue("park_unroutable"))...)
 	}
 }
 
@@ -77,10 +77,15 @@ func warnInFlight[C any](
 	if waits == nil || waits.IsNone() {
 		return diags
 	}
-	s := diagnose.OfEntry(r.kind.name, p.state.text("vhost"), p.state.text("entry_exchange"))
+	s := r.prior(p.state)
 	s.Options = p.state.options()
 	diags.Append(s.InFlight(verb, waits))
 	return diags
+}
+
+// prior has the words for a cascade or ladder that the state has.
+func (r *managed[C]) prior(state values) diagnose.Subject {
+	return diagnose.OfEntry(r.kind.name, state.text("vhost"), state.text("entry_exchange"))
 }
 
 // waiting is what the last refresh counted, nil if that is not known.

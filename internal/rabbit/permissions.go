@@ -1,0 +1,68 @@
+package rabbit
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit/transport"
+)
+
+// Permissions are what a user may do in a vhost. A name has to match the expression, and nil is for one that Go cannot
+// read.
+type Permissions struct {
+	User                   string
+	Configure, Write, Read *regexp.Regexp
+}
+
+// Permissions are those of the provider's user, nil if nobody tells. RabbitMQ tells administrators alone (3.10.8,
+// 4.3.6), and it has no list for a user whom something else than its own database lets in. An administrator can look
+// into a vhost without any permission there. That is an error.
+func (v *Vhost) Permissions(ctx context.Context) (*Permissions, error) {
+	if !slices.Contains(v.tags(ctx), "administrator") {
+		return nil, nil
+	}
+	var all []struct {
+		Vhost, Configure, Write, Read string
+	}
+	_, err := v.client.http.Call(ctx).Do(http.MethodGet, transport.Path("users", v.client.username, "permissions"), nil,
+		&all)
+	if err != nil {
+		return nil, nil //nolint:nilerr // nobody tells
+	}
+	for _, in := range all {
+		if in.Vhost == v.name {
+			return &Permissions{v.client.username, expression(in.Configure), expression(in.Write),
+				expression(in.Read)}, nil
+		}
+	}
+	return nil, &Error{Forbidden, v.looking(), fmt.Sprintf("user %q has no permissions there", v.client.username),
+		vhostHint}
+}
+
+// expression reads one that RabbitMQ has. An empty one matches no name.
+func expression(text string) *regexp.Regexp {
+	if text == "" {
+		text = "^$"
+	}
+	read, _ := regexp.Compile(text) // Erlang knows more than Go
+	return read
+}
+
+// tags are those of the user, none if nobody tells. A client asks until it is told.
+func (v *Vhost) tags(ctx context.Context) []string {
+	if known := v.client.tags.Load(); known != nil {
+		return *known
+	}
+	var who struct {
+		// Tags are a text before 3.9.
+		Tags loose[[]string] `json:"tags"`
+	}
+	if err := v.get(ctx, &who, "", "whoami"); err != nil {
+		return nil
+	}
+	v.client.tags.Store(&who.Tags.value)
+	return who.Tags.value
+}
