@@ -376,7 +376,7 @@ resource "rabbitmqdelay_cascade" "t" {
 }
 
 // One of two instances of a module is refused, because a message waits in its cascade. The cascade of the other one is
-// replaced, and its destination keeps the old key until -target updates it: Terraform orders whole resources, and not
+// replaced, and its destination keeps the old key until -target updates it. Terraform orders whole resources, and not
 // their instances.
 func TestAccOneInstanceIsRefused(t *testing.T) {
 	t.Parallel()
