@@ -25,7 +25,7 @@ func TestAccChangesUnderARunningStream(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
 		for _, parked := range []bool{true, false} {
-			for _, scale := range []delay.Scale{harness.BinaryScale(6, 20*time.Millisecond),
+			for _, scale := range []delay.Uniform{harness.BinaryScale(6, 20*time.Millisecond),
 				{Base: 10, Levels: 3, Resolution: 2 * time.Millisecond}} {
 				t.Run(fmt.Sprintf("%s, park_unroutable %t, base %d", queueType, parked, scale.Base),
 					func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestAccChangesUnderARunningStream(t *testing.T) {
 	}
 }
 
-func changesUnderStream(v *harness.Vhost, scale delay.Scale, further harness.Attributes) {
+func changesUnderStream(v *harness.Vhost, scale delay.Uniform, further harness.Attributes) {
 	v.T.Helper()
 	p := harness.NewProtocol(v.T, v.Broker, nil)
 	configuration := harness.Attributes{"vhost": v.Name, "name": "t", "base": scale.Base, "levels": scale.Levels,
@@ -102,7 +102,7 @@ resource "rabbitmqdelay_cascade" "t" {
 // each before the next.
 type stream struct {
 	*harness.Vhost
-	scale     delay.Scale
+	scale     delay.Uniform
 	collector *brokertest.Collector
 	stop      context.CancelFunc
 	done      chan error
@@ -116,7 +116,7 @@ type sentMessage struct {
 	at    time.Time
 }
 
-func newStream(v *harness.Vhost, scale delay.Scale) *stream {
+func newStream(v *harness.Vhost, scale delay.Uniform) *stream {
 	v.T.Helper()
 	ctx, stop := context.WithCancel(v.T.Context())
 	s := &stream{Vhost: v, scale: scale, stop: stop, done: make(chan error, 1)}
@@ -133,8 +133,8 @@ func newStream(v *harness.Vhost, scale delay.Scale) *stream {
 
 func (s *stream) run(ctx context.Context, publisher *brokertest.Publisher) error {
 	for ctx.Err() == nil {
-		delay := rand.N(s.scale.Longest() + s.scale.Resolution).Truncate(s.scale.Resolution)
-		key, err := s.scale.RoutingKey(delay, "here")
+		delay := rand.N(s.scale.Scale().Longest + s.scale.Resolution).Truncate(s.scale.Resolution)
+		key, err := s.scale.Scale().RoutingKey(delay, "here")
 		if err != nil {
 			return err
 		}

@@ -55,7 +55,7 @@ resource "rabbitmqdelay_cascade" "t" {
 }
 `, v.Name, is.base, is.levels, unit, is.further),
 					Check: func(*terraform.State) error {
-						c := cascadeUnderTest{v, delay.Scale{Base: is.base, Levels: is.levels, Resolution: unit},
+						c := cascadeUnderTest{v, delay.Uniform{Base: is.base, Levels: is.levels, Resolution: unit},
 							fmt.Sprintf("t.delay-%02d", is.levels-1), "t.delivery"}
 						c.deliversOnTime()
 						c.keepsTheOrderOfDueTimes()
@@ -91,14 +91,14 @@ resource "rabbitmqdelay_cascade" "t" {
 
 type cascadeUnderTest struct {
 	*harness.Vhost
-	delay.Scale
+	delay.Uniform
 	entry, delivery string
 }
 
 func (c cascadeUnderTest) send(units int, address string) (sent time.Time) {
 	c.T.Helper()
 	sent = harness.BrokerTime()
-	c.Publish(c.entry, harness.KeyOf(c.T, c.Scale, time.Duration(units)*c.Resolution, address), fmt.Sprint(units))
+	c.Publish(c.entry, harness.KeyOf(c.T, c.Scale(), time.Duration(units)*c.Resolution, address), fmt.Sprint(units))
 	return sent
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay/delaytest"
 )
 
 // caller calls functions through the plugin protocol, of a provider that is not configured.
@@ -213,8 +214,8 @@ func TestFunctionErrors(t *testing.T) {
 			"resolution and base"},
 		{"routing_key", []any{"10s", 9, "d", "1s", "10"}, 1, "levels is 9; at a resolution of 1s in base 10 it can " +
 			"be 1 to 8"},
-		{"routing_key", []any{"10s", 1, "d", "1s", "10"}, 0, "delay is 10s, longer than 9s, the longest that 1 " +
-			"levels of 1s in base 10 can give"},
+		{"routing_key", []any{"10s", 1, "d", "1s", "10"}, 0, "delay is 10s, longer than 9s, the longest that has a key " +
+			"here"},
 		{"routing_key", []any{"10s", 1, "d", "11000h", "9"}, 3, "resolution is 11000h; in base 9 give at most 10950h"},
 		{"parse_routing_key", []any{"", 4}, 0, "key is empty"},
 		{"parse_routing_key", []any{"1.0.2.0.d", 4}, 0, `key is "1.0.2.0.d", whose word 3 is "2"`},
@@ -312,7 +313,7 @@ func TestFunctionsOfUnknownValues(t *testing.T) {
 func TestRoutingKeyFunctionRoundTrip(t *testing.T) {
 	t.Parallel()
 	c := newCaller(t)
-	check := func(t failer, delay time.Duration, s delay.Scale, address string) {
+	check := func(t failer, delay time.Duration, s delay.Uniform, address string) {
 		t.Helper()
 		resolution, base := s.Resolution.String(), fmt.Sprint(s.Base)
 		key := c.mustCall(t, "routing_key", delay.String(), s.Levels, address, resolution, base)
@@ -326,21 +327,15 @@ func TestRoutingKeyFunctionRoundTrip(t *testing.T) {
 	}
 	for base, most := range map[int]int{2: 8, 3: 4, 9: 2, 10: 2} {
 		for levels := 1; levels <= most; levels++ {
-			s := delay.Scale{Base: base, Levels: levels, Resolution: time.Second}
-			for delay := time.Duration(0); delay <= s.Longest(); delay += time.Second {
+			s := delay.Uniform{Base: base, Levels: levels, Resolution: time.Second}
+			for delay := time.Duration(0); delay <= s.Scale().Longest; delay += time.Second {
 				check(t, delay, s, "billing")
 			}
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		s := delay.Scale{Base: rapid.IntRange(delay.MinBase, delay.MaxBase).Draw(t, "base"), Levels: 1,
-			Resolution: time.Duration(rapid.Int64Range(1, 3_600_000).Draw(t, "resolution")) * time.Millisecond}
-		most := 1
-		for most < delay.MaxLevels && s.TTL(most, s.Base-1) <= delay.MaxTTL {
-			most++
-		}
-		s.Levels = rapid.IntRange(1, most).Draw(t, "levels")
-		delay := time.Duration(rapid.Int64Range(0, int64(s.Longest())).Draw(t, "delay"))
+		s := delaytest.AnyUniform().Draw(t, "scale")
+		delay := time.Duration(rapid.Int64Range(0, int64(s.Scale().Longest)).Draw(t, "delay"))
 		address := rapid.StringMatching(`[a-z.*#é ]{1,80}`).Draw(t, "address")
 		check(t, delay, s, address)
 	})

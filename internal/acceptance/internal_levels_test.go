@@ -17,7 +17,7 @@ import (
 // In each base, every delay of a small cascade arrives once and on time. The levels below the entry refuse publishers.
 func TestEveryDelay(t *testing.T) {
 	t.Parallel()
-	for _, s := range []delay.Scale{harness.BinaryScale(3, 200*time.Millisecond),
+	for _, s := range []delay.Uniform{harness.BinaryScale(3, 200*time.Millisecond),
 		{Base: 3, Levels: 3, Resolution: 100e6},
 		{Base: 10, Levels: 2, Resolution: 20e6}, {Base: 8, Levels: 2, Resolution: 10e6}} {
 		for _, queueType := range []string{"quorum", "classic"} {
@@ -102,14 +102,14 @@ func refusesPublishers(v *harness.Vhost, exchange, key string) {
 }
 
 // deliversEvery sends a message for each delay there is, the longest first, and nothing else may arrive.
-func deliversEvery(v *harness.Vhost, s delay.Scale) {
+func deliversEvery(v *harness.Vhost, s delay.Uniform) {
 	v.T.Helper()
 	entry := fmt.Sprintf("t.delay-%02d", s.Levels-1)
 	collector := v.Collect("t.delivery", "#")
 	sent := map[string]time.Time{}
-	for delay := s.Longest(); delay >= 0; delay -= s.Resolution {
+	for delay := s.Scale().Longest; delay >= 0; delay -= s.Resolution {
 		sent[delay.String()] = harness.BrokerTime()
-		v.Publish(entry, harness.KeyOf(v.T, s, delay, "here"), delay.String())
+		v.Publish(entry, harness.KeyOf(v.T, s.Scale(), delay, "here"), delay.String())
 	}
 	arrivals := v.Arrived(collector, len(sent))
 	latest := time.Duration(0)

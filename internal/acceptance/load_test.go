@@ -149,7 +149,7 @@ func (l *load) publish(ctx context.Context) {
 			}
 		}
 		delay := time.Duration(rand.IntN(1<<loadLevels)) * loadUnit
-		key, err := harness.BinaryScale(loadLevels, loadUnit).RoutingKey(delay, "here")
+		key, err := harness.BinaryScale(loadLevels, loadUnit).Scale().RoutingKey(delay, "here")
 		if err != nil {
 			l.Vhost.T.Error(err)
 			return

@@ -148,7 +148,7 @@ type monitored struct {
 }
 
 // monitoredScale is that of the example's cascade, but for its number of levels.
-var monitoredScale = delay.Scale{Base: 10, Levels: 2, Resolution: time.Second}
+var monitoredScale = delay.Uniform{Base: 10, Levels: 2, Resolution: time.Second}
 
 const monitoredEntry = "tasks.delay-01"
 
@@ -348,7 +348,7 @@ func (m *monitored) queried(expression string) (values []string) {
 // flow keeps messages for one second on their way until it is stopped.
 func (m *monitored) flow() (stop func()) {
 	m.T.Helper()
-	key, publisher := harness.KeyOf(m.T, monitoredScale, time.Second, "billing"), m.Publisher()
+	key, publisher := harness.KeyOf(m.T, monitoredScale.Scale(), time.Second, "billing"), m.Publisher()
 	done := make(chan struct{})
 	var publishing sync.WaitGroup
 	publishing.Go(func() {
@@ -390,7 +390,7 @@ func (m *monitored) jam() (repair func()) {
 		m.T.Fatal(err)
 	}
 	for range 5 {
-		m.Publish(monitoredEntry, harness.KeyOf(m.T, monitoredScale, 3*time.Second, "full"), "")
+		m.Publish(monitoredEntry, harness.KeyOf(m.T, monitoredScale.Scale(), 3*time.Second, "full"), "")
 	}
 	return func() { m.Consume("full") }
 }
@@ -448,7 +448,7 @@ func (m *monitored) stopLeader() (repair func()) {
 // fill sends as many messages as nearly fill a delay queue.
 func (m *monitored) fill() (repair func()) {
 	for range 17 {
-		m.Publish(monitoredEntry, harness.KeyOf(m.T, monitoredScale, 90*time.Second, "billing"), "")
+		m.Publish(monitoredEntry, harness.KeyOf(m.T, monitoredScale.Scale(), 90*time.Second, "billing"), "")
 	}
 	return func() { m.Purge("tasks.delay-01-9") }
 }

@@ -154,7 +154,7 @@ func newJourney(t *testing.T, queueType string) *journey {
 
 // key is that for a delay in units of the resolution.
 func (j *journey) key(units int, address string) string {
-	return harness.KeyOf(j.T, j.Scale, j.after(units), address)
+	return harness.KeyOf(j.T, j.Scale(), j.after(units), address)
 }
 
 func (j *journey) after(units int) time.Duration { return time.Duration(units) * j.Resolution }

@@ -321,13 +321,13 @@ func (l *lifecycle) sendOne(address string, values map[string]any, word string, 
 	} else {
 		publisher := harness.AsMap(l, values["publisher"])
 		number := func(name string) int { n, _ := publisher[name].(int64); return int(n) }
-		s := delay.Scale{Base: number("base"), Levels: number("levels"),
+		s := delay.Uniform{Base: number("base"), Levels: number("levels"),
 			Resolution: time.Duration(number("resolution_ms")) * time.Millisecond}
-		sent.delay = min(time.Duration(n%5)*s.Resolution, s.Longest())
-		if longest := s.Longest(); n%5 == 4 && longest > 5*time.Minute {
+		sent.delay = min(time.Duration(n%5)*s.Resolution, s.Scale().Longest)
+		if longest := s.Scale().Longest; n%5 == 4 && longest > 5*time.Minute {
 			sent.delay = longest // what ends neither soon nor late says little
 		}
-		key = harness.KeyOf(l, s, sent.delay, word)
+		key = harness.KeyOf(l, s.Scale(), sent.delay, word)
 	}
 	id := fmt.Sprint(len(l.messages))
 	sent.at = harness.BrokerTime()

@@ -3,6 +3,7 @@ package delay_test
 import (
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ func TestResolveBase(t *testing.T) {
 		ExchangeName: "100%%.delay-%02d", QueueName: "100%%.delay-%02d-%x", DeliveryExchange: "100%.delivery",
 		QueueType: delay.Quorum, Lookahead: 5,
 	}
-	if got != want {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	queues := got.DelayQueues(3)
@@ -33,24 +34,25 @@ func TestMostLevelsOfBase(t *testing.T) {
 	for base := delay.MinBase; base <= delay.MaxBase; base++ {
 		for _, resolution := range []time.Duration{time.Millisecond, time.Second, time.Hour,
 			(delay.MaxTTL / time.Duration(base-1)).Truncate(time.Millisecond)} {
-			hasMostLevels(t, delay.Scale{base, delaytest.MostLevels(base, resolution), resolution})
+			hasMostLevels(t, delay.Uniform{base, delaytest.MostLevels(base, resolution), resolution})
 		}
 	}
 }
 
-func hasMostLevels(t *testing.T, s delay.Scale) {
+func hasMostLevels(t *testing.T, s delay.Uniform) {
 	t.Helper()
+	scale := s.Scale()
 	c := delay.Config{Name: "t", Base: s.Base, Levels: s.Levels, Resolution: s.Resolution}
-	if got, err := c.Resolve(); err != nil || got.MaxDelay != s.Longest() {
+	if got, err := c.Resolve(); err != nil || got.MaxDelay != scale.Longest {
 		t.Errorf("%+v: %s, %v", s, got.MaxDelay, err)
 	}
-	if ttl := s.TTL(s.Levels-1, s.Base-1); ttl > delay.MaxTTL || ttl <= delay.MaxTTL/time.Duration(s.Base) {
+	if ttl := scale.TTL(s.Levels-1, s.Base-1); ttl > delay.MaxTTL || ttl <= delay.MaxTTL/time.Duration(s.Base) {
 		t.Errorf("%+v: the longest TTL is %s", s, ttl)
 	}
-	if levels, err := levelsFor(s.Base, s.Longest(), s.Resolution); err != nil || levels != s.Levels {
+	if levels, err := levelsFor(s.Base, scale.Longest, s.Resolution); err != nil || levels != s.Levels {
 		t.Errorf("%+v: %d levels, %v", s, levels, err)
 	}
-	if levels, err := levelsFor(s.Base, s.Longest()+1, s.Resolution); err == nil {
+	if levels, err := levelsFor(s.Base, scale.Longest+1, s.Resolution); err == nil {
 		t.Errorf("%+v: %d levels reach more", s, levels)
 	}
 	c.Levels++
@@ -131,7 +133,7 @@ func TestKeysOfBase(t *testing.T) {
 		{8, 4, 0o7043, "7.0.4.3.billing"},
 		{3, 4, 80, "2.2.2.2.billing"},
 	} {
-		s, err := delay.NewScale(test.base, test.levels, time.Second)
+		s, err := delay.NewUniform(test.base, test.levels, time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,24 +154,25 @@ func TestKeysOfBaseErrors(t *testing.T) {
 		key  string
 		want string
 	}{
-		{10, "0.a.d", `key is "0.a.d", whose word 2 is "a"; the first 2 words, one for each level, have to be 0 to 9`},
+		{10, "0.a.d", `key is "0.a.d", whose word 2 is "a"; the first 2 words say the delay, and ` +
+			`this one has to be 0 to 9`},
 		{10, "+.0.d", `word 1 is "+"; `},
-		{2, "2.0.d", `word 1 is "2"; the first 2 words, one for each level, have to be 0 or 1`},
-		{3, "3.0.d", `word 1 is "3"; the first 2 words, one for each level, have to be 0 to 2`},
+		{2, "2.0.d", `word 1 is "2"; the first 2 words say the delay, and this one has to be 0 or 1`},
+		{3, "3.0.d", `word 1 is "3"; the first 2 words say the delay, and this one has to be 0 to 2`},
 		{10, "10.0.d", `word 1 is "10"`},
 		{10, ".0.d", `word 1 is ""`},
 	} {
-		s := delay.Scale{test.base, 2, time.Second}
+		s := delay.Uniform{test.base, 2, time.Second}.Scale()
 		if _, _, err := s.ParseRoutingKey(test.key); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%q in base %d: got %v, want %q", test.key, test.base, err, test.want)
 		}
 	}
-	if _, err := (delay.Scale{10, 3, time.Second}).RoutingKey(1000*time.Second, "d"); err == nil ||
-		!strings.Contains(err.Error(), "longer than 16m39s, the longest that 3 levels of 1s in base 10 can give") {
+	if _, err := (delay.Uniform{10, 3, time.Second}).Scale().RoutingKey(1000*time.Second, "d"); err == nil ||
+		!strings.Contains(err.Error(), "longer than 16m39s, the longest that has a key here") {
 		t.Errorf("out of range: %v", err)
 	}
 	for base, want := range map[int]string{0: "base is 0; it can be 2 to 10", 11: "base is 11"} {
-		if _, err := delay.NewScale(base, 1, time.Second); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := delay.NewUniform(base, 1, time.Second); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("base %d: %v", base, err)
 		}
 	}

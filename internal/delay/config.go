@@ -12,6 +12,8 @@ package delay
 import (
 	"cmp"
 	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
 // QueueType is the type of the queues of a cascade.
@@ -23,20 +25,23 @@ const (
 	Classic QueueType = "classic"
 )
 
-// Config describes a cascade as it is given. Resolve puts its defaults in place of the zero values of Base, Levels,
-// MaxDelay, Resolution, ExchangeName, QueueName, DeliveryExchange, QueueType and Lookahead. The other values mean what
-// they say.
+// Config describes a cascade as it is given: by units, or in the uniform form, by Base, Levels and Resolution. Resolve
+// puts its defaults in place of the zero values of Base, Levels, MaxDelay, Resolution, ExchangeName, QueueName,
+// DeliveryExchange, QueueType and Lookahead. The other values mean what they say.
 type Config struct {
 	Vhost string
 	// Preset fixes everything but the vhost and who creates the delivery exchange; empty for none.
 	Preset Preset
 	// Name is the beginning of all names that are not given.
 	Name string
+	// Units are what a 1 stands for in each word of a key, 1 to 12, the largest first, each a multiple of the next.
+	// With them, Base and Resolution are 0, and Levels is their number.
+	Units []time.Duration
 	// Base is what the delays are written in, 2 to 10; 0 stands for 2.
 	Base int
 	// Levels is the number of levels, 1 to MaxLevels. It or MaxDelay is given, or both if MaxDelay takes so many.
 	Levels int
-	// MaxDelay is the longest delay that has to be possible.
+	// MaxDelay is the longest delay that has to be possible. Units then have queues up to that.
 	MaxDelay time.Duration
 	// Resolution is the shortest TTL of level 0, in whole milliseconds. Level k has Base^k times as much.
 	Resolution time.Duration
@@ -72,7 +77,7 @@ func (given Config) Resolve() (Cascade, error) {
 		return Cascade{}, errs // what else seems to be missing or wrong, the preset that is meant may have
 	}
 	c.applyDefaults()
-	if err := checkBase(c.Base); err != nil {
+	if err := c.checkForm(); err != nil {
 		errs.append(err)
 		return Cascade{}, errs // names and levels depend on it
 	}
@@ -90,26 +95,52 @@ func (given Config) Resolve() (Cascade, error) {
 const (
 	defaultLevel = ".delay-%02d"
 	defaultDigit = "-%x"
+	// defaultUnits is that of exchanges and queues with units.
+	defaultUnits = ".%s"
 )
 
 func (c *Cascade) applyDefaults() {
-	setDefault(&c.Base, DefaultBase)
-	setDefault(&c.Resolution, time.Second)
+	if len(c.Units) > 0 {
+		setDefault(&c.MaxDelay, defaultMaxDelay)
+	} else {
+		setDefault(&c.Base, DefaultBase)
+		setDefault(&c.Resolution, time.Second)
+	}
 	setDefault(&c.QueueType, Quorum)
 	if c.Name == "" {
 		return
 	}
-	setDefault(&c.ExchangeName, Format(Escape(c.Name)+defaultLevel))
-	setDefault(&c.QueueName, Format(Escape(c.Name)+defaultQueue(c.Base)))
+	exchange, queue := c.defaultNames()
+	setDefault(&c.ExchangeName, Format(Escape(c.Name)+exchange))
+	setDefault(&c.QueueName, Format(Escape(c.Name)+queue))
 	setDefault(&c.DeliveryExchange, c.Name+defaultDelivery)
 }
 
-// defaultQueue is what the default name of a queue adds to the name of the cascade.
-func defaultQueue(base int) string {
-	if base == DefaultBase {
-		return defaultLevel
+// defaultNames are what the default names of exchanges and queues add to the name of the cascade.
+func (c Cascade) defaultNames() (exchange, queue string) {
+	switch {
+	case len(c.Units) > 0:
+		return defaultUnits, defaultUnits
+	case c.Base == DefaultBase:
+		return defaultLevel, defaultLevel
 	}
-	return defaultLevel + defaultDigit
+	return defaultLevel, defaultLevel + defaultDigit
+}
+
+// checkForm checks in what delays are written, but for how far they reach.
+func (c Cascade) checkForm() error {
+	switch {
+	case len(c.Units) == 0:
+		return checkBase(c.Base)
+	case c.Base != 0:
+		return attributeError("base", "is given beside units; leave one of the two out")
+	case c.Resolution != 0:
+		return attributeError("resolution", "is given beside units, the last of which it is; leave one of the two out")
+	case c.Levels != 0 && c.Levels != len(c.Units):
+		return attributeError("levels", "is %d beside %s; leave one of the two out", c.Levels,
+			plaintext.Count(len(c.Units), "unit"))
+	}
+	return checkUnits(c.Units)
 }
 
 func setDefault[T comparable](value *T, otherwise T) {
@@ -118,9 +149,16 @@ func setDefault[T comparable](value *T, otherwise T) {
 
 // resolveLevels derives the number of levels and the longest delay from each other.
 func (c *Cascade) resolveLevels(errs *Errors) {
-	err := c.Scale().checkSteps()
+	if len(c.Units) > 0 {
+		c.Levels = len(c.Units)
+		if err := c.Scale().checkReach(c.MaxDelay); err != nil {
+			errs.append(err)
+		}
+		return
+	}
+	err := c.uniform().checkSteps()
 	if err == nil && c.Levels != 0 {
-		err = c.Scale().checkLevels()
+		err = c.uniform().checkLevels()
 	}
 	if err != nil {
 		errs.append(err)
@@ -140,7 +178,7 @@ func (c *Cascade) resolveLevels(errs *Errors) {
 	case c.Levels == 0:
 		errs.add("levels", "is missing; give it or max_delay")
 	default:
-		c.MaxDelay = c.Scale().Longest()
+		c.MaxDelay = c.uniform().longest()
 	}
 }
 
@@ -165,8 +203,8 @@ func (c *Cascade) checkNames(errs *Errors, given Config) {
 		format    Format
 		err       error
 	}{
-		{exchangeName, c.ExchangeName, c.ExchangeName.Check()},
-		{queueName, c.QueueName, c.QueueName.checkQueue(c.Base)},
+		{exchangeName, c.ExchangeName, c.checkFormat(c.ExchangeName, Format.Check)},
+		{queueName, c.QueueName, c.checkFormat(c.QueueName, func(f Format) error { return f.checkQueue(c.Base) })},
 	} {
 		if each.format == "" {
 			return
@@ -176,7 +214,7 @@ func (c *Cascade) checkNames(errs *Errors, given Config) {
 			return
 		}
 	}
-	if c.Levels < 1 || c.Levels > MaxLevels {
+	if c.Levels < 1 || c.Levels > MaxLevels || len(c.Units) > 0 && len(*errs) > 0 {
 		return
 	}
 	objects := p.objectsAround(deliveryExchange)

@@ -3,6 +3,7 @@ package delay_test
 import (
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func TestResolveDefaults(t *testing.T) {
 		ExchangeName: "100%%.delay-%02d", QueueName: "100%%.delay-%02d", DeliveryExchange: "100%.delivery",
 		QueueType: delay.Quorum, Lookahead: 17,
 	}
-	if got != want {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if name := got.ExchangeName.Name(3); name != "100%.delay-03" {
@@ -71,7 +72,7 @@ func TestMostLevels(t *testing.T) {
 		if _, err := c.Resolve(); err != nil {
 			t.Errorf("%d levels at %s: %v", test.want, test.resolution, err)
 		}
-		if ttl := (delay.Scale{2, test.want, test.resolution}).TTL(test.want-1, 1); ttl > delay.MaxTTL {
+		if ttl := (delay.Uniform{2, test.want, test.resolution}).Scale().TTL(test.want-1, 1); ttl > delay.MaxTTL {
 			t.Errorf("%d levels at %s have a TTL of %s", test.want, test.resolution, ttl)
 		}
 		c.Levels++
@@ -289,8 +290,8 @@ func TestResolvedIsAConfiguration(t *testing.T) {
 			preset := rapid.SampledFrom(delay.Presets()).Draw(t, "which")
 			c = delay.Config{Vhost: c.Vhost, Preset: preset, CreateDeliveryExchange: c.CreateDeliveryExchange}
 		} else if rapid.Bool().Draw(t, "by delay") {
-			longest := delay.Scale{c.Base, c.Levels, c.Resolution}.Longest()
-			shorter := delay.Scale{c.Base, c.Levels - 1, c.Resolution}.Longest()
+			longest := delay.Uniform{c.Base, c.Levels, c.Resolution}.Scale().Longest
+			shorter := delay.Uniform{c.Base, c.Levels - 1, c.Resolution}.Scale().Longest
 			c.MaxDelay = time.Duration(rapid.Int64Range(int64(shorter)+1, int64(longest)).Draw(t, "longest delay"))
 			c.Levels = rapid.SampledFrom([]int{0, c.Levels}).Draw(t, "levels beside it")
 		}
@@ -298,7 +299,7 @@ func TestResolvedIsAConfiguration(t *testing.T) {
 		beside, both := c, c
 		beside.Levels, both.MaxDelay = resolved.Levels, resolved.MaxDelay
 		for _, again := range []delay.Config{delay.Config(resolved), beside, both} {
-			if got, err := again.Resolve(); err != nil || got != resolved {
+			if got, err := again.Resolve(); err != nil || !reflect.DeepEqual(got, resolved) {
 				t.Fatalf("%+v resolves to %+v, %v", again, got, err)
 			}
 		}

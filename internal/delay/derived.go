@@ -1,11 +1,15 @@
 package delay
 
-import "strings"
+import (
+	"reflect"
+	"strings"
+)
 
 // DerivedName is the name from which the default names would be those that are given, empty if there is none.
 func (given Config) DerivedName() string {
-	return derivedName([][2]string{{string(given.ExchangeName), defaultLevel},
-		{string(given.QueueName), defaultQueue(given.Base)}, {Escape(given.DeliveryExchange), defaultDelivery}})
+	exchange, queue := Cascade(given).defaultNames()
+	return derivedName([][2]string{{string(given.ExchangeName), exchange}, {string(given.QueueName), queue},
+		{Escape(given.DeliveryExchange), defaultDelivery}})
 }
 
 // DerivedName is the name from which the default names would be those that are given, empty if there is none.
@@ -35,7 +39,7 @@ func (c Cascade) AsPresets() []Cascade {
 		}
 		fixed, err := Config{Vhost: c.Vhost, Preset: name, Name: c.Name,
 			CreateDeliveryExchange: c.CreateDeliveryExchange}.Resolve()
-		if err == nil && like == fixed {
+		if err == nil && reflect.DeepEqual(like, fixed) {
 			all = append(all, like)
 		}
 	}

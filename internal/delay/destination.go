@@ -203,7 +203,7 @@ func (d Destination) takes(base int, other Destination) bool {
 		return false
 	}
 	for i, word := range own {
-		_, isDigit := parseDigit(base, word)
+		_, isDigit := parseNumber(base-1, word)
 		if at := before + i - levels; at >= 0 && words[at] != word || at < 0 && !isDigit {
 			return false
 		}

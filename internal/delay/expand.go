@@ -1,6 +1,7 @@
 package delay
 
 import (
+	"strings"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -42,6 +43,13 @@ func (c Cascade) Exchange(level int) string {
 	if level < 0 {
 		return c.DeliveryExchange
 	}
+	if len(c.Units) > 0 {
+		var names []string
+		for _, unit := range c.Units[c.Levels-1-level:] {
+			names = append(names, unitName(unit))
+		}
+		return c.ExchangeName.with(strings.Join(names, "."))
+	}
 	return c.ExchangeName.Name(level)
 }
 
@@ -51,19 +59,25 @@ func (c Cascade) addExchange(t topology.Topology, level int) {
 	t.Exchanges[e.Name] = e
 }
 
-// Queue is where a message waits that has the digit at the level.
+// Queue is where a message waits that has the number at the level.
 type Queue struct {
-	Name         string
-	Level, Digit int
-	TTL          time.Duration
+	Name          string
+	Level, Number int
+	TTL           time.Duration
 }
 
-// DelayQueues are those of a level: one for each digit but 0.
+// DelayQueues are those of a level: one for each number but 0.
 func (c Cascade) DelayQueues(level int) []Queue {
 	var queues []Queue
-	for digit := 1; digit < c.Base; digit++ {
-		name := c.QueueName.Queue(c.Base, level, digit)
-		queues = append(queues, Queue{name, level, digit, c.Scale().TTL(level, digit)})
+	scale := c.Scale()
+	for number := 1; number <= scale.Most(level); number++ {
+		q := Queue{Level: level, Number: number, TTL: scale.TTL(level, number)}
+		if len(c.Units) > 0 {
+			q.Name = c.QueueName.with(unitText(q.TTL))
+		} else {
+			q.Name = c.QueueName.Queue(c.Base, level, number)
+		}
+		queues = append(queues, q)
 	}
 	return queues
 }
@@ -76,7 +90,7 @@ func (c Cascade) arguments(q Queue) topology.Arguments {
 	return arguments
 }
 
-// addBindings binds the exchange of the level to the queues of each next digit that is not 0 within the lookahead. It
+// addBindings binds the exchange of the level to the queues of each next word that is not 0 within the lookahead. It
 // also binds it to the exchange behind as many zeros. The keys exclude each other, so every message takes exactly one
 // way.
 func (c Cascade) addBindings(t topology.Topology, level int) {
@@ -85,7 +99,7 @@ func (c Cascade) addBindings(t topology.Topology, level int) {
 	for zeros := range reach {
 		for _, q := range c.DelayQueues(level - zeros) {
 			t.Bindings.Add(topology.Binding{
-				Source: source, RoutingKey: c.hop(level, zeros, q.Digit).Key(),
+				Source: source, RoutingKey: c.hop(level, zeros, q.Number).Key(),
 				DestinationType: topology.ToQueue, Destination: q.Name,
 			})
 		}
@@ -96,9 +110,9 @@ func (c Cascade) addBindings(t topology.Topology, level int) {
 	})
 }
 
-// hop is the way on from a level that so many zeros take, and then the digit, or none if it is 0.
-func (c Cascade) hop(level, zeros, digit int) Hop {
-	h := Hop{Above: c.Levels - 1 - level, Zeros: zeros, Digit: digit}
+// hop is the way on from a level that so many zeros take, and then the number, or none if it is 0.
+func (c Cascade) hop(level, zeros, number int) Hop {
+	h := Hop{Above: c.Levels - 1 - level, Zeros: zeros, Number: number}
 	if c.StrictKeys && level == c.Levels-1 {
 		const firstWordOfAddress = 1
 		h.Below = c.Levels - h.Digits() + firstWordOfAddress

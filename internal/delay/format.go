@@ -9,8 +9,8 @@ import (
 )
 
 // Format names the objects of one kind by their level: a text with one integer verb, such as
-// "tasks.delay-%02d". Queues in a base over 2 have a second verb, for the digit: "tasks.delay-%02d-%x". A literal
-// percent sign is written %%.
+// "tasks.delay-%02d". Queues in a base over 2 have a second verb, for the digit: "tasks.delay-%02d-%x". With units, it
+// has a %s for the units from a level on, or for the delay of a queue. A literal percent sign is written %%.
 type Format string
 
 // Name is the name of the object at a level. The format has to be valid.
@@ -22,6 +22,26 @@ func (f Format) Queue(base, level, digit int) string {
 		return f.Name(level)
 	}
 	return fmt.Sprintf(string(f), level, digit)
+}
+
+// with is the name with a text. The format has to be valid for units.
+func (f Format) with(text string) string { return fmt.Sprintf(string(f), text) }
+
+// checkText returns an error unless the format has exactly one %s and nothing else that a percent sign begins.
+func (f Format) checkText() error {
+	verbs := strings.ReplaceAll(string(f), "%%", "")
+	if strings.Count(verbs, "%") != 1 || !strings.Contains(verbs, "%s") {
+		return errors.New("has to have exactly one %s, in the place of the units. Write a literal percent sign as %%")
+	}
+	return nil
+}
+
+// checkFormat checks a format as units need it, or as the uniform form does.
+func (c Cascade) checkFormat(f Format, check func(Format) error) error {
+	if len(c.Units) > 0 {
+		return f.checkText()
+	}
+	return check(f)
 }
 
 // Same tells whether both formats give the same names to so many levels.

@@ -11,26 +11,26 @@ import (
 // exchange or queue.
 const MaxKeyBytes = 255
 
-// RoutingKey is the key that sends a message to the address after the delay. It has the delay in steps of the
-// resolution, with one digit for each level, most significant first, then the address. A delay between two steps is
-// rounded up, so that no message is early. A delay out of range, an empty address and a key of more than 255 bytes are
-// errors. They are of type AttributeError and name the parameter that is wrong.
+// RoutingKey is the key that sends a message to the address after the delay. It has a word for each unit, the largest
+// first, then the address. A delay is rounded up to the smallest unit, so that no message is early. A delay out of
+// range, an empty address and a key of more than 255 bytes are errors. They are of type AttributeError and name the
+// parameter that is wrong.
 func (s Scale) RoutingKey(delay time.Duration, address string) (string, error) {
 	if delay < 0 {
 		return "", attributeError("delay", "is %s; a message cannot be delivered before it is sent", delay)
 	}
-	if delay > s.Longest() {
-		return "", attributeError("delay", "is %s, longer than %s, the longest that %d levels of %s%s can give",
-			delay, pictured(s.Longest()), s.Levels, s.Resolution, s.inBase())
+	if delay > s.Longest {
+		return "", attributeError("delay", "is %s, longer than %s, the longest that has a key here", delay,
+			pictured(s.Longest))
 	}
-	if err := checkAddress("address", address, s.Levels); err != nil {
+	if err := checkAddress("address", address, s.Levels()); err != nil {
 		return "", err
 	}
 	key, rest := "", delay
-	if over := delay % s.Resolution; over > 0 {
-		rest += s.Resolution - over
+	if over := delay % s.Resolution(); over > 0 {
+		rest += s.Resolution() - over
 	}
-	for _, unit := range s.Units() {
+	for _, unit := range s.Units {
 		key += strconv.Itoa(int(rest/unit)) + "."
 		rest %= unit
 	}
@@ -38,7 +38,7 @@ func (s Scale) RoutingKey(delay time.Duration, address string) (string, error) {
 }
 
 // ParseRoutingKey is the inverse of RoutingKey: what a cascade makes of a key. The first words are
-// the digits, one for each level; all that follows is the address, dots included. An error is of
+// numbers, one for each unit; all that follows is the address, dots included. An error is of
 // type AttributeError.
 func (s Scale) ParseRoutingKey(key string) (delay time.Duration, address string, err error) {
 	if key == "" {
@@ -47,39 +47,43 @@ func (s Scale) ParseRoutingKey(key string) (delay time.Duration, address string,
 	if len(key) > MaxKeyBytes {
 		return 0, "", attributeError("key", "is %q of %d bytes; AMQP allows %d", key, len(key), MaxKeyBytes)
 	}
-	words := strings.SplitN(key, ".", s.Levels+1)
-	units := s.Units()
-	for i, word := range words[:min(s.Levels, len(words))] {
-		digit, ok := parseDigit(s.Base, word)
+	levels := s.Levels()
+	words := strings.SplitN(key, ".", levels+1)
+	for i, word := range words[:min(levels, len(words))] {
+		most := s.Most(levels - 1 - i)
+		number, ok := parseNumber(most, word)
 		if !ok {
-			return 0, "", attributeError("key", "is %q, whose word %d is %q; the first %d words, one for each level, "+
-				"have to be %s",
-				key, i+1, word, s.Levels, digitsText(s.Base))
+			return 0, "", attributeError("key", "is %q, whose word %d is %q; the first %d words say the delay, and "+
+				"this one has to be %s", key, i+1, word, levels, numbersText(most))
 		}
-		delay += time.Duration(digit) * units[i]
+		delay += time.Duration(number) * s.Units[i]
 	}
 	switch {
-	case len(words) < s.Levels:
-		return 0, "", attributeError("key", "is %q, which has only %d digits; %d levels need as many, then the "+
-			"address", key, len(words), s.Levels)
-	case len(words) == s.Levels || words[s.Levels] == "":
-		return 0, "", attributeError("key", "is %q, which has no address behind its %d digits", key, s.Levels)
+	case len(words) < levels:
+		return 0, "", attributeError("key", "is %q, which has only %d words; %d levels need as many, then the "+
+			"address", key, len(words), levels)
+	case len(words) == levels || words[levels] == "":
+		return 0, "", attributeError("key", "is %q, which has no address behind its first %d words", key, levels)
 	}
-	return delay, words[s.Levels], nil
+	return delay, words[levels], nil
 }
 
-// parseDigit reads a word of a routing key. Not ok is a word that is no digit of the base.
-func parseDigit(base int, word string) (digit int, ok bool) {
-	digit, err := strconv.Atoi(word)
-	return digit, err == nil && len(word) == 1 && digit < base
+// parseNumber reads a word of a routing key. Not ok is a word that is no number up to the most, or is written otherwise
+// than by RoutingKey.
+func parseNumber(most int, word string) (number int, ok bool) {
+	number, err := strconv.Atoi(word)
+	return number, err == nil && strconv.Itoa(number) == word && 0 <= number && number <= most
 }
 
-// digitsText lists the digits of the base.
-func digitsText(base int) string {
-	if base == MinBase {
+// numbersText lists the numbers up to the most.
+func numbersText(most int) string {
+	switch most {
+	case 0:
+		return "0"
+	case 1:
 		return "0 or 1"
 	}
-	return fmt.Sprintf("0 to %d", base-1)
+	return fmt.Sprintf("0 to %d", most)
 }
 
 // BindingKey is the key of the bindings that the exchange of a level needs, as frameworks declare them. With digit 0 it
@@ -97,7 +101,7 @@ func BindingKey(level, levels, digit int) (string, error) {
 		return "", attributeError("digit", "is %d; it can be 1 to %d, each of which leads to its queue, or 0, which "+
 			"leads past them", digit, MaxBase-1)
 	}
-	h := Hop{Above: levels - 1 - level, Digit: digit}
+	h := Hop{Above: levels - 1 - level, Number: digit}
 	if digit == 0 {
 		h.Zeros = 1
 	}

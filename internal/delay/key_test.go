@@ -48,8 +48,8 @@ func TestRoutingKeyErrors(t *testing.T) {
 		want       string
 	}{
 		{-1, 4, time.Second, "d", "delay is -1ns; a message cannot be delivered before it is sent"},
-		{15*time.Second + 1, 4, time.Second, "d", "delay is 15.000000001s, longer than 15s, the longest that 4 " +
-			"levels of 1s can give"},
+		{15*time.Second + 1, 4, time.Second, "d", "delay is 15.000000001s, longer than 15s, the longest that has a " +
+			"key here"},
 		{math.MaxInt64, 29, time.Second, "d", ", longer than 536870911s"},
 		{math.MinInt64, 29, time.Second, "d", "before it is sent"},
 		{0, 4, time.Second, "", "address is empty"},
@@ -195,9 +195,10 @@ func TestParseRoutingKeyErrors(t *testing.T) {
 		want   string
 	}{
 		{"", 4, "key is empty"},
-		{"1.0.d", 4, `key is "1.0.d", whose word 3 is "d"; the first 4 words, one for each level, have to be 0 or 1`},
-		{"1.0", 4, `key is "1.0", which has only 2 digits; 4 levels need as many, then the address`},
-		{"1.0.1.1", 4, `key is "1.0.1.1", which has no address behind its 4 digits`},
+		{"1.0.d", 4, `key is "1.0.d", whose word 3 is "d"; the first 4 words say the delay, and this one has ` +
+			`to be 0 or 1`},
+		{"1.0", 4, `key is "1.0", which has only 2 words; 4 levels need as many, then the address`},
+		{"1.0.1.1", 4, `key is "1.0.1.1", which has no address behind its first 4 words`},
 		{"1.0.1.1.", 4, "has no address"},
 		{"1.0.2.1.d", 4, `key is "1.0.2.1.d", whose word 3 is "2"`},
 		{"1..1.1.d", 4, `key is "1..1.1.d", whose word 2 is ""`},
@@ -219,16 +220,16 @@ func TestParseRoutingKeyErrors(t *testing.T) {
 // A key says the delay rounded up to a step: never early, and late by less than one step.
 func TestRoutingKeyRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := delaytest.AnyScale().Draw(t, "scale")
-		delay := time.Duration(rapid.Int64Range(0, int64(s.Longest())).Draw(t, "delay"))
-		address := delaytest.AnyAddress(s.Levels).Draw(t, "address")
+		s := delaytest.AnyUniform().Draw(t, "scale").Scale()
+		delay := time.Duration(rapid.Int64Range(0, int64(s.Longest)).Draw(t, "delay"))
+		address := delaytest.AnyAddress(s.Levels()).Draw(t, "address")
 		key, err := s.RoutingKey(delay, address)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got, gotAddress, err := s.ParseRoutingKey(key)
-		if err != nil || gotAddress != address || got < delay || got-delay >= s.Resolution ||
-			got%s.Resolution != 0 {
+		if err != nil || gotAddress != address || got < delay || got-delay >= s.Resolution() ||
+			got%s.Resolution() != 0 {
 			t.Fatalf("%s to %q: %q is %s to %q (%v)", delay, address, key, got, gotAddress, err)
 		}
 		if again, err := s.RoutingKey(got, gotAddress); err != nil || again != key {
@@ -239,7 +240,7 @@ func TestRoutingKeyRoundTrip(t *testing.T) {
 
 // routingKey is the key of a scale in base 2.
 func routingKey(wait time.Duration, levels int, resolution time.Duration, address string) (string, error) {
-	s, err := delay.NewScale(delay.DefaultBase, levels, resolution)
+	s, err := delay.NewUniform(delay.DefaultBase, levels, resolution)
 	if err != nil {
 		return "", err
 	}
@@ -248,7 +249,7 @@ func routingKey(wait time.Duration, levels int, resolution time.Duration, addres
 
 // parseRoutingKey is the inverse of routingKey.
 func parseRoutingKey(key string, levels int, resolution time.Duration) (time.Duration, string, error) {
-	s, err := delay.NewScale(delay.DefaultBase, levels, resolution)
+	s, err := delay.NewUniform(delay.DefaultBase, levels, resolution)
 	if err != nil {
 		return 0, "", err
 	}

@@ -27,10 +27,13 @@ func (c Cascade) Mermaid() string {
 		if c.Base == DefaultBase {
 			return fmt.Sprintf("Q%d", q.Level)
 		}
-		return fmt.Sprintf("Q%d_%d", q.Level, q.Digit)
+		return fmt.Sprintf("Q%d_%d", q.Level, q.Number)
 	}
-	line(`  publisher(["publisher"]) -- "%d-digit delay%s, then the address" --> %s`, c.Levels, c.Scale().inBase(),
-		name(top))
+	delay := fmt.Sprintf("%d-digit delay%s", c.Levels, c.uniform().inBase())
+	if len(c.Units) > 0 {
+		delay = unitWords(c.Units)
+	}
+	line(`  publisher(["publisher"]) -- "%s, then the address" --> %s`, delay, name(top))
 	line(`  subgraph cascade["%s"]`, c.mermaidTitle())
 	for level := top; level >= 0; level-- {
 		line(`    %s{{"%s"}}`, name(level), mermaidText(c.Exchange(level)))
@@ -48,7 +51,7 @@ func (c Cascade) Mermaid() string {
 	}
 	for level := top; level >= 0; level-- {
 		for _, q := range c.DelayQueues(level) {
-			line(`  %s -- "%d" --> %s`, name(level), q.Digit, queue(q))
+			line(`  %s -- "%d" --> %s`, name(level), q.Number, queue(q))
 		}
 		line(`  %s -- "0" --> %s`, name(level), name(level-1))
 		for _, q := range c.DelayQueues(level) {
@@ -66,7 +69,7 @@ func (c Cascade) Mermaid() string {
 func (c Cascade) mermaidTitle() string {
 	title := fmt.Sprintf("vhost %s, delays up to %s in steps of %s", mermaidText(c.Vhost),
 		plaintext.Duration(c.MaxDelay),
-		plaintext.Duration(c.Resolution))
+		plaintext.Duration(c.Scale().Resolution()))
 	if c.Lookahead > 1 {
 		next := "1"
 		if c.Base != DefaultBase {

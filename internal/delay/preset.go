@@ -77,7 +77,7 @@ func (c *Cascade) applyPreset(errs *Errors) {
 		fix(errs, c.Preset, "levels", &c.Levels, presetLevels)
 	} else if levels, err := levelsFor(DefaultBase, c.MaxDelay, time.Second); err != nil || levels != presetLevels {
 		errs.add("max_delay", "is %s; preset %q reaches %s, leave max_delay out", c.MaxDelay, c.Preset,
-			Scale{DefaultBase, presetLevels, time.Second}.Longest())
+			Uniform{DefaultBase, presetLevels, time.Second}.longest())
 	}
 }
 

@@ -3,43 +3,209 @@ package delay
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
+// MaxTTL is the longest TTL of a queue: ten years, for classic and quorum queues,
+// since RabbitMQ 3.10.2 (MAX_EXPIRY_TIMER in rabbit_misc).
+const MaxTTL = 315_360_000_000 * time.Millisecond
+
+// Scale defines how the delays of a cascade are written. A key has a word for each unit, with how many of it there are.
+type Scale struct {
+	// Units are what a 1 stands for in each word, the largest first. Each is a multiple of the next.
+	Units []time.Duration
+	// Longest is the longest delay that has a key, or the longest duration if that is shorter.
+	Longest time.Duration
+}
+
+// Scale is that of the cascade.
+func (c Cascade) Scale() Scale {
+	if len(c.Units) > 0 {
+		return unitsReaching(c.Units, c.MaxDelay)
+	}
+	return c.uniform().Scale()
+}
+
+// Levels is the number of words, each of which is that of a level of the cascade.
+func (s Scale) Levels() int { return len(s.Units) }
+
+// Resolution is the smallest step of delays.
+func (s Scale) Resolution() time.Duration { return s.Units[len(s.Units)-1] }
+
+// unit is that of a level. Level 0 has the smallest one.
+func (s Scale) unit(level int) time.Duration { return s.Units[len(s.Units)-1-level] }
+
+// Most is the largest number that the word of a level can have, 0 if no delay is so long.
+func (s Scale) Most(level int) int {
+	most := s.Longest / s.unit(level)
+	if level+1 < s.Levels() {
+		most = min(most, s.unit(level+1)/s.unit(level)-1)
+	}
+	return int(most)
+}
+
+// TTL is how long a message with the number waits at the level.
+func (s Scale) TTL(level, number int) time.Duration { return time.Duration(number) * s.unit(level) }
+
+// What there can be of units.
 const (
-	// MaxTTL is the longest TTL of a queue: ten years, for classic and quorum queues,
-	// since RabbitMQ 3.10.2 (MAX_EXPIRY_TIMER in rabbit_misc).
-	MaxTTL = 315_360_000_000 * time.Millisecond
+	maxUnits = 12
+	// maxQueues bounds the delay queues of a cascade with units.
+	maxQueues = 1024
+	// defaultMaxDelay is how far units reach, unless that is given.
+	defaultMaxDelay = 30 * 24 * time.Hour
+)
+
+// checkUnits checks the units of a cascade.
+func checkUnits(units []time.Duration) error {
+	if len(units) > maxUnits {
+		return attributeError("units", "are %d; give at most %d", len(units), maxUnits)
+	}
+	for i, unit := range units {
+		switch {
+		case unit < time.Millisecond || unit%time.Millisecond != 0:
+			return attributeError("units", "have %s; RabbitMQ counts TTL in whole milliseconds, so give 1ms or a "+
+				"multiple of it", unitText(unit))
+		case unit > MaxTTL:
+			return attributeError("units", "have %s; give at most %s, the longest TTL that RabbitMQ accepts",
+				unitText(unit), pictured(MaxTTL))
+		case i > 0 && unit == units[i-1]:
+			return attributeError("units", "have %s twice; give each unit once", unitText(unit))
+		case i > 0 && unit > units[i-1]:
+			return attributeError("units", "have %s behind %s; give the largest first", unitText(unit),
+				unitText(units[i-1]))
+		case i > 0 && units[i-1]%unit != 0:
+			return attributeError("units", "have %s before %s; each unit has to be a multiple of the next",
+				unitText(units[i-1]), unitText(unit))
+		}
+	}
+	return nil
+}
+
+// checkReach checks how far units reach, and how many queues that takes.
+func (s Scale) checkReach(maxDelay time.Duration) error {
+	if last := s.Resolution(); maxDelay < last {
+		return attributeError("max_delay", "is %s; give at least %s, the smallest of the units", DurationText(maxDelay),
+			unitText(last))
+	}
+	queues, largest := 0, 0
+	for level := range s.Levels() {
+		most := s.Most(level)
+		if queues += most; most > s.Most(largest) {
+			largest = level
+		}
+		if most > 0 && s.unit(level) > MaxTTL/time.Duration(most) {
+			return attributeError("max_delay", "is %s, and a queue would have a TTL over %s, the longest that "+
+				"RabbitMQ accepts; give a shorter max_delay", DurationText(maxDelay), pictured(MaxTTL))
+		}
+	}
+	if queues > maxQueues {
+		return attributeError("units", "take %d delay queues up to a max_delay of %s, %d of them for multiples of %s; "+
+			"there can be %d. Add a unit above %s, or give a shorter max_delay", queues, DurationText(maxDelay),
+			s.Most(largest), unitText(s.unit(largest)), maxQueues, unitText(s.unit(largest)))
+	}
+	return nil
+}
+
+// unitsReaching is the scale of units that reach a delay. The largest one that is not longer has as many numbers as
+// that takes, and those below it have all.
+func unitsReaching(units []time.Duration, maxDelay time.Duration) Scale {
+	last := units[len(units)-1]
+	if over := maxDelay % last; over > 0 {
+		maxDelay += last - over
+	}
+	longest := maxDelay
+	if first := slices.IndexFunc(units, func(unit time.Duration) bool { return unit <= maxDelay }); first >= 0 {
+		longest = maxDelay - maxDelay%units[first] + units[first] - last
+	}
+	return Scale{units, longest}
+}
+
+// unitName is a unit within the name of an exchange.
+func unitName(unit time.Duration) string {
+	for _, written := range writtenUnits {
+		if unit == written.unit {
+			return written.letter
+		}
+	}
+	return unitText(unit)
+}
+
+// The units that a duration is written in.
+var writtenUnits = []struct {
+	letter string
+	unit   time.Duration
+}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}}
+
+// unitText is a unit or a multiple of it, as names have it: "7d", "1h30m", "100ms".
+func unitText(d time.Duration) string {
+	text := ""
+	for _, written := range writtenUnits {
+		if n := d / written.unit; n > 0 {
+			text += fmt.Sprint(int64(n)) + written.letter
+			d %= written.unit
+		}
+	}
+	if text == "" || d != 0 {
+		return text + d.String() // which no unit is
+	}
+	return text
+}
+
+// unitWord is a unit in a sentence: "days", "10 s".
+func unitWord(unit time.Duration) string {
+	for word, of := range map[string]time.Duration{"days": 24 * time.Hour, "hours": time.Hour, "minutes": time.Minute,
+		"seconds": time.Second, "milliseconds": time.Millisecond} {
+		if unit == of {
+			return word
+		}
+	}
+	return plaintext.Duration(unit)
+}
+
+// What there can be of the uniform form.
+const (
 	// MaxLevels is the largest number of levels: with the finest resolution of 1 ms the queue of
 	// a 40th level would exceed MaxTTL.
 	MaxLevels = 39
-)
-
-// The bases that delays can be written in: a digit is one of 0 to 9.
-const (
+	// A digit is one of 0 to 9.
 	MinBase     = 2
 	MaxBase     = 10
 	DefaultBase = 2
 )
 
-// Scale defines how the delays of a cascade are written: in steps of the resolution, as a number with a digit for each
-// level.
-type Scale struct {
+// Uniform is a way to write a scale in which each unit is the base times the next. Delays are numbers with a digit for
+// each level, in steps of the resolution.
+type Uniform struct {
 	Base       int
 	Levels     int
 	Resolution time.Duration
 }
 
-// Scale is that of the cascade.
-func (c Cascade) Scale() Scale { return Scale{c.Base, c.Levels, c.Resolution} }
+func (c Cascade) uniform() Uniform { return Uniform{c.Base, c.Levels, c.Resolution} }
 
-// NewScale returns an AttributeError unless there can be a cascade of the scale.
-func NewScale(base, levels int, resolution time.Duration) (Scale, error) {
-	s := Scale{base, levels, resolution}
-	if err := s.checkSteps(); err != nil {
-		return s, err
+// NewUniform returns an AttributeError unless there can be a cascade of the scale.
+func NewUniform(base, levels int, resolution time.Duration) (Scale, error) {
+	u := Uniform{base, levels, resolution}
+	if err := u.checkSteps(); err != nil {
+		return Scale{}, err
 	}
-	return s, s.checkLevels()
+	if err := u.checkLevels(); err != nil {
+		return Scale{}, err
+	}
+	return u.Scale(), nil
+}
+
+// Scale is the one that it stands for.
+func (u Uniform) Scale() Scale {
+	units := make([]time.Duration, u.Levels)
+	for i := range units {
+		units[i] = u.ttl(u.Levels-1-i, 1)
+	}
+	return Scale{units, u.longest()}
 }
 
 func checkBase(base int) error {
@@ -50,106 +216,97 @@ func checkBase(base int) error {
 }
 
 // checkSteps checks everything but the levels.
-func (s Scale) checkSteps() error {
-	if err := checkBase(s.Base); err != nil {
+func (u Uniform) checkSteps() error {
+	if err := checkBase(u.Base); err != nil {
 		return err
 	}
 	switch {
-	case s.Resolution < time.Millisecond || s.Resolution%time.Millisecond != 0:
+	case u.Resolution < time.Millisecond || u.Resolution%time.Millisecond != 0:
 		return attributeError("resolution", "is %s; RabbitMQ counts TTL in whole milliseconds, so give 1ms "+
-			"or a multiple of it", s.Resolution)
-	case s.Resolution > MaxTTL:
+			"or a multiple of it", u.Resolution)
+	case u.Resolution > MaxTTL:
 		return attributeError("resolution", "is %s; give at most %s, the longest TTL that RabbitMQ accepts",
-			s.Resolution, pictured(MaxTTL))
-	case s.mostLevels() < 1:
-		most := MaxTTL / time.Duration(s.Base-1)
+			u.Resolution, pictured(MaxTTL))
+	case u.mostLevels() < 1:
+		most := MaxTTL / time.Duration(u.Base-1)
 		return attributeError("resolution", "is %s; in base %d give at most %s: the highest digit waits %d times as "+
 			"long, and RabbitMQ accepts no TTL over %s",
-			s.Resolution, s.Base, most.Truncate(time.Millisecond), s.Base-1, pictured(MaxTTL))
+			u.Resolution, u.Base, most.Truncate(time.Millisecond), u.Base-1, pictured(MaxTTL))
 	}
 	return nil
 }
 
-func (s Scale) checkLevels() error {
-	if most := s.mostLevels(); s.Levels < 1 || s.Levels > most {
+func (u Uniform) checkLevels() error {
+	if most := u.mostLevels(); u.Levels < 1 || u.Levels > most {
 		return attributeError("levels", "is %d; at a resolution of %s%s it can be 1 to %d: RabbitMQ accepts no "+
 			"TTL over %s",
-			s.Levels, s.Resolution, s.inBase(), most, pictured(MaxTTL))
+			u.Levels, u.Resolution, u.inBase(), most, pictured(MaxTTL))
 	}
 	return nil
 }
 
 // inBase names a base that is not the default.
-func (s Scale) inBase() string {
-	if s.Base == DefaultBase {
+func (u Uniform) inBase() string {
+	if u.Base == DefaultBase {
 		return ""
 	}
-	return fmt.Sprintf(" in base %d", s.Base)
+	return fmt.Sprintf(" in base %d", u.Base)
 }
 
 // mostLevels is the number of levels at which the longest TTL is at most the
 // broker's ceiling.
-func (s Scale) mostLevels() int {
+func (u Uniform) mostLevels() int {
 	levels := 0
-	for levels < MaxLevels && s.TTL(levels, s.Base-1) <= MaxTTL {
+	for levels < MaxLevels && u.ttl(levels, u.Base-1) <= MaxTTL {
 		levels++
 	}
 	return levels
 }
 
-// weight is how many steps a 1 at the level stands for, or the largest number if that is less.
-func (s Scale) weight(level int) int64 {
-	weight := int64(1)
+// Steps is how many steps of the resolution the digit stands for at the level, or the largest number if that is less.
+func (u Uniform) Steps(level, digit int) int64 {
+	steps := int64(digit)
 	for range level {
-		if weight > math.MaxInt64/int64(s.Base) {
+		if steps > math.MaxInt64/int64(u.Base) {
 			return math.MaxInt64
 		}
-		weight *= int64(s.Base)
+		steps *= int64(u.Base)
 	}
-	return weight
+	return steps
 }
 
-// TTL is how long a message with the digit waits at the level. It may overflow unless the TTL of the level below is at
+// ttl is how long a message with the digit waits at the level. It may overflow unless that of the level below is at
 // most MaxTTL.
-func (s Scale) TTL(level, digit int) time.Duration {
-	return time.Duration(s.weight(level)*int64(digit)) * s.Resolution
+func (u Uniform) ttl(level, digit int) time.Duration {
+	return time.Duration(u.Steps(level, digit)) * u.Resolution
 }
 
-// Units are what a 1 stands for in each word of a key, the largest first.
-func (s Scale) Units() []time.Duration {
-	units := make([]time.Duration, s.Levels)
-	for i := range units {
-		units[i] = s.TTL(s.Levels-1-i, 1)
-	}
-	return units
-}
-
-// Longest is the longest delay, or the longest duration if that is shorter.
-func (s Scale) Longest() time.Duration {
-	steps := s.weight(s.Levels) - 1
-	if steps > math.MaxInt64/int64(s.Resolution) {
+// longest is the longest delay, or the longest duration if that is shorter.
+func (u Uniform) longest() time.Duration {
+	steps := u.Steps(u.Levels, 1) - 1
+	if steps > math.MaxInt64/int64(u.Resolution) {
 		return math.MaxInt64
 	}
-	return time.Duration(steps) * s.Resolution
+	return time.Duration(steps) * u.Resolution
 }
 
 // levelsFor is the smallest number of levels that reaches the delay. An error is of type AttributeError.
 func levelsFor(base int, maxDelay, resolution time.Duration) (int, error) {
-	s := Scale{base, 1, resolution}
-	if err := s.checkSteps(); err != nil {
+	u := Uniform{base, 1, resolution}
+	if err := u.checkSteps(); err != nil {
 		return 0, err
 	}
 	if maxDelay <= 0 {
 		return 0, attributeError("max_delay", "is %s; it has to be positive", maxDelay)
 	}
-	most := s.mostLevels()
-	for s.Longest() < maxDelay {
-		if s.Levels == most {
+	most := u.mostLevels()
+	for u.longest() < maxDelay {
+		if u.Levels == most {
 			return most + 1, attributeError("max_delay", "is %s, more than %s, the longest delay at a resolution of "+
 				"%s%s: RabbitMQ accepts no TTL over %s; a coarser resolution reaches further",
-				maxDelay, pictured(s.Longest()), resolution, s.inBase(), pictured(MaxTTL))
+				maxDelay, pictured(u.longest()), resolution, u.inBase(), pictured(MaxTTL))
 		}
-		s.Levels++
+		u.Levels++
 	}
-	return s.Levels, nil
+	return u.Levels, nil
 }

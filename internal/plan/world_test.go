@@ -95,7 +95,7 @@ func everyKey(
 	router := topologytest.NewRouter(there)
 	for steps := range 1 << c.Levels {
 		wait := time.Duration(steps) * time.Second
-		key, err := delay.Scale{Base: 2, Levels: c.Levels, Resolution: time.Second}.RoutingKey(wait, "destination")
+		key, err := delay.Uniform{Base: 2, Levels: c.Levels, Resolution: time.Second}.Scale().RoutingKey(wait, "destination")
 		if err != nil {
 			t.Fatal(err)
 		}

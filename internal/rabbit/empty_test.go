@@ -246,8 +246,8 @@ func TestMovingMessages(t *testing.T) {
 			}
 			for sent := 1; sent <= 10; sent++ {
 				wait := time.Duration(1+rand.IntN(126)) * config.Resolution
-				scale := delay.Scale{Base: 2, Levels: config.Levels, Resolution: config.Resolution}
-				key, err := scale.RoutingKey(wait, "end")
+				scale := delay.Uniform{Base: 2, Levels: config.Levels, Resolution: config.Resolution}
+				key, err := scale.Scale().RoutingKey(wait, "end")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -67,7 +67,7 @@ func (o *objects) candidates(levels int, exchanges delay.Format) (candidates []*
 	for level, next := levels-1, levels-1; level >= 0 && c.contradiction == nil; level-- {
 		if level <= next || !waits {
 			next = min(next, c.follow(level))
-			waits = waits || slices.ContainsFunc(c.hops[level], func(h hop) bool { return h.Digit > 0 })
+			waits = waits || slices.ContainsFunc(c.hops[level], func(h hop) bool { return h.Number > 0 })
 		}
 	}
 	all, fitting, lowest := c.namings()
@@ -89,15 +89,15 @@ func (c *candidate) namings() (all []naming, fitting, lowest map[naming]int) {
 	fitting, lowest = map[naming]int{}, map[naming]int{}
 	for level, hops := range slices.Backward(c.hops) {
 		for _, h := range hops {
-			at := place{level - h.Zeros, h.Digit}
-			if h.Digit == 0 || at.level < 0 || !c.hasLevels(h) {
+			at := place{level - h.Zeros, h.Number}
+			if h.Number == 0 || at.level < 0 || !c.hasLevels(h) {
 				continue
 			}
 			for _, n := range namingsOf(h.to, at) {
 				if fitting[n]++; fitting[n] == 1 {
 					all = append(all, n)
 				}
-				lowest[n] = max(lowest[n], min(n.base, delay.DefaultBase+1), h.Digit+1)
+				lowest[n] = max(lowest[n], min(n.base, delay.DefaultBase+1), h.Number+1)
 			}
 		}
 	}
@@ -129,9 +129,9 @@ func (c *candidate) follow(level int) (next int) {
 	astray, others := "", 0
 	for _, h := range hops {
 		switch to := level - h.Zeros; {
-		case !c.hasLevels(h), h.Digit > 0 && to < 0:
+		case !c.hasLevels(h), h.Number > 0 && to < 0:
 			others++
-		case h.Digit > 0:
+		case h.Number > 0:
 		case to == -1:
 			c.countEnd(h.to)
 			next = to
@@ -158,8 +158,8 @@ func (c *candidate) isOwn(level int, h hop) bool {
 	switch to := level - h.Zeros; {
 	case !c.hasLevels(h) || to < -1:
 		return false
-	case h.Digit > 0:
-		return to >= 0 && h.Digit < c.queues.base && c.queues.name(place{to, h.Digit}) == h.to
+	case h.Number > 0:
+		return to >= 0 && h.Number < c.queues.base && c.queues.name(place{to, h.Number}) == h.to
 	case to == -1:
 		return c.end() == h.to
 	default:

@@ -167,7 +167,7 @@ func (c *candidate) cascade() (delay.Cascade, error) {
 	if lookahead == highest+1 {
 		lookahead = c.levels
 	}
-	reachesEnd := func(h hop) bool { return h.Digit == 0 && h.to == c.end() }
+	reachesEnd := func(h hop) bool { return h.Number == 0 && h.to == c.end() }
 	switch {
 	case own == 0:
 		return delay.Cascade{}, notThis("none of its bindings leads to what else there is of a cascade")

@@ -2,6 +2,7 @@ package recognize
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
@@ -36,7 +37,7 @@ func recognizeParking(t *testing.T, given delay.Config) {
 	b := holding(t, got.Clone())
 	recognized, err := Cascade(t.Context(), b, "/", got.Entry)
 	want, resolveErr := given.Resolve()
-	if err != nil || resolveErr != nil || recognized != want {
+	if err != nil || resolveErr != nil || !reflect.DeepEqual(recognized, want) {
 		t.Errorf("it is recognized as %+v (%v)\nand not %+v (%v)", recognized, err, want, resolveErr)
 	}
 	recognizeAltered(t, given, got)
@@ -60,7 +61,8 @@ func recognizeAltered(t *testing.T, given delay.Config, got topology.Topology) {
 		change.do(&changed)
 		b.there.Policies[parking] = changed
 		recognized, err := Cascade(t.Context(), b, "/", got.Entry)
-		if err != nil || recognized.ParkUnroutable != change.parks || change.parks && recognized != want {
+		if err != nil || recognized.ParkUnroutable != change.parks ||
+			change.parks && !reflect.DeepEqual(recognized, want) {
 			t.Errorf("with %s, it is recognized as %+v (%v)", what, recognized, err)
 		}
 	}

@@ -99,7 +99,7 @@ func (c *candidate) inspect(at place, q topology.Queue) (says []shown, wrong str
 
 // steps is how many steps of the resolution a message waits there in the base.
 func (p place) steps(base int) int64 {
-	return int64(delay.Scale{Base: base, Resolution: 1}.TTL(p.level, p.digit))
+	return delay.Uniform{Base: base}.Steps(p.level, p.digit)
 }
 
 // agreed is what most queues claim. The first one is of the lowest base.

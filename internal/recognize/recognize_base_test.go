@@ -125,7 +125,7 @@ func TestRecognizeDamagedBase(t *testing.T) {
 // One binding, or one queue with its bindings, may be missing from a cascade in any base with some levels.
 func TestRecognizeWithoutOneObject(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := delaytest.AnyScale().Filter(func(s delay.Scale) bool { return s.Levels > 2 }).Draw(t, "scale")
+		s := delaytest.AnyUniform().Filter(func(s delay.Uniform) bool { return s.Levels > 2 }).Draw(t, "scale")
 		c := delay.Config{Name: "t", Base: s.Base, Levels: s.Levels, Resolution: s.Resolution,
 			CreateDeliveryExchange: true,
 			StrictKeys:             rapid.Bool().Draw(t, "strict keys"), InternalLevels: true, ParkUnroutable: true,

@@ -59,7 +59,7 @@ func comesBack(t *testing.T, c delay.Config) {
 	want := delaytest.Resolve(t, c)
 	b := declared(t, c)
 	got, err := Cascade(t.Context(), b, "/", b.there.Entry)
-	if err != nil || got != want {
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("got %+v (%v), want %+v", got, err, want)
 	}
 	most := c.Levels + 6
@@ -78,7 +78,7 @@ func TestRecognizeVectors(t *testing.T) {
 			resolved.Vhost = "delays"
 			b := &fakeBroker{t: t, there: delaytest.ReadVector(t, name), delivery: resolved.DeliveryExchange}
 			got, err := Cascade(t.Context(), b, "delays", resolved.Exchange(resolved.Levels-1))
-			if err != nil || got != resolved {
+			if err != nil || !reflect.DeepEqual(got, resolved) {
 				t.Errorf("got %+v (%v), want %+v", got, err, resolved)
 			}
 		})
@@ -575,7 +575,7 @@ func TestRecognizeSurvivesAnyDamage(t *testing.T) {
 		if err != nil {
 			return
 		}
-		if again, err := delay.Config(got).Resolve(); err != nil || again != got {
+		if again, err := delay.Config(got).Resolve(); err != nil || !reflect.DeepEqual(again, got) {
 			t.Fatalf("recognized %+v, which resolves to %+v (%v)", got, again, err)
 		}
 	})

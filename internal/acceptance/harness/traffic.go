@@ -187,7 +187,7 @@ func (f *Traffic) send(ctx context.Context, address int) {
 		if again != nil {
 			delay, message = again.delay, again.message
 		}
-		key, err := BinaryScale(f.Levels, f.Unit).RoutingKey(delay, TrafficAddress)
+		key, err := BinaryScale(f.Levels, f.Unit).Scale().RoutingKey(delay, TrafficAddress)
 		if err != nil {
 			f.T.Error(err)
 			return

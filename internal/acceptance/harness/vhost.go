@@ -520,8 +520,8 @@ func Quote(text string) string {
 func DestinationKey(levels int, address string) string { return strings.Repeat("*.", levels) + address }
 
 // BinaryScale is the scale of a cascade in base 2.
-func BinaryScale(levels int, resolution time.Duration) delay.Scale {
-	return delay.Scale{Base: 2, Levels: levels, Resolution: resolution}
+func BinaryScale(levels int, resolution time.Duration) delay.Uniform {
+	return delay.Uniform{Base: 2, Levels: levels, Resolution: resolution}
 }
 
 // KeyOf is the key of a message for the address.
@@ -537,7 +537,7 @@ func KeyOf(t testing.TB, s delay.Scale, delay time.Duration, address string) str
 // RoutingKey is that in base 2.
 func RoutingKey(t testing.TB, delay time.Duration, levels int, resolution time.Duration, address string) string {
 	t.Helper()
-	return KeyOf(t, BinaryScale(levels, resolution), delay, address)
+	return KeyOf(t, BinaryScale(levels, resolution).Scale(), delay, address)
 }
 
 // Saying matches a text as Terraform prints it: broken into lines at any blank, behind a border.

@@ -6,6 +6,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ func AnyConfig() *rapid.Generator[delay.Config] {
 			InternalLevels:         rapid.Bool().Draw(t, "internal levels"),
 			ParkUnroutable:         rapid.Bool().Draw(t, "park unroutable"),
 		}
-		s := AnyScale().Draw(t, "scale")
+		s := AnyUniform().Draw(t, "scale")
 		c.Base, c.Levels, c.Resolution = s.Base, s.Levels, s.Resolution
 		c.Lookahead = rapid.IntRange(1, c.Levels).Draw(t, "lookahead")
 		if c.QueueType == delay.Quorum && rapid.Bool().Draw(t, "limited") {
@@ -114,17 +115,17 @@ func AnyQueueFormat(base int) *rapid.Generator[delay.Format] {
 func MostLevels(base int, resolution time.Duration) int {
 	levels := 1
 	for {
-		if _, err := delay.NewScale(base, levels+1, resolution); err != nil {
+		if _, err := delay.NewUniform(base, levels+1, resolution); err != nil {
 			return levels
 		}
 		levels++
 	}
 }
 
-// AnyScale draws what delays can be written in.
-func AnyScale() *rapid.Generator[delay.Scale] {
-	return rapid.Custom(func(t *rapid.T) delay.Scale {
-		s := delay.Scale{Base: rapid.IntRange(delay.MinBase, delay.MaxBase).Draw(t, "base"),
+// AnyUniform draws what delays can be written in.
+func AnyUniform() *rapid.Generator[delay.Uniform] {
+	return rapid.Custom(func(t *rapid.T) delay.Uniform {
+		s := delay.Uniform{Base: rapid.IntRange(delay.MinBase, delay.MaxBase).Draw(t, "base"),
 			Resolution: anyResolution().Draw(t, "resolution")}
 		s.Resolution = min(s.Resolution, (delay.MaxTTL / time.Duration(s.Base-1)).Truncate(time.Millisecond))
 		s.Levels = rapid.IntRange(1, MostLevels(s.Base, s.Resolution)).Draw(t, "levels")
@@ -208,6 +209,27 @@ var Vectors = map[string]delay.Config{
 	"quorum_5_levels_lookahead_2_100ms": {
 		Name: "t", Levels: 5, Resolution: 100 * time.Millisecond, CreateDeliveryExchange: true, Lookahead: 2,
 	},
+}
+
+// UnitVectors are those with units.
+var UnitVectors = map[string]delay.Config{
+	"quorum_units_d_h_m_s_30d": {Name: "t", Units: units("24h 1h 1m 1s"), CreateDeliveryExchange: true,
+		StrictKeys: true},
+	"quorum_units_m_10s_s_15m_lookahead_2": {Name: "t", Units: units("1m 10s 1s"), MaxDelay: 15 * time.Minute,
+		CreateDeliveryExchange: true, StrictKeys: true, Lookahead: 2},
+	"classic_units_s_100ms_5s_lax": {Name: "t", Units: units("1s 100ms"), MaxDelay: 5 * time.Second,
+		CreateDeliveryExchange: true, QueueType: delay.Classic},
+}
+
+func units(text string) (all []time.Duration) {
+	for word := range strings.FieldsSeq(text) {
+		unit, err := time.ParseDuration(word)
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, unit)
+	}
+	return all
 }
 
 //go:embed vectors

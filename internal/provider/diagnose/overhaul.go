@@ -199,7 +199,7 @@ func (o Overhaul) publishers() string {
 	}
 	text := fmt.Sprintf("The entry is closed %s. Publishers get an error and have to try again.", long)
 	if o.Before != nil && o.After != nil &&
-		(o.Before.Base != o.After.Base || o.Before.Resolution != o.After.Resolution) {
+		!slices.Equal(o.Before.Units, o.After.Units) {
 		text += " A key then stands for another delay: publishers need other keys from then on."
 	}
 	return text
@@ -231,9 +231,9 @@ func (o Overhaul) applications() string {
 	case o.Delivery != o.NewDelivery:
 		return fmt.Sprintf("Messages then arrive at exchange %q in place of exchange %q: applications have to bind "+
 			"their queues there.", o.NewDelivery, o.Delivery)
-	case o.Before != nil && o.After != nil && o.Before.Levels != o.After.Levels:
+	case o.Before != nil && o.After != nil && o.Before.Levels() != o.After.Levels():
 		return fmt.Sprintf("Routing keys get %d digits in place of %d. Bindings of applications to exchange %q with a "+
-			"\"*\" for each digit then match no message: they have to bind again.", o.After.Levels, o.Before.Levels,
+			"\"*\" for each digit then match no message: they have to bind again.", o.After.Levels(), o.Before.Levels(),
 			o.Delivery)
 	case o.Moved == nil:
 		return fmt.Sprintf("The bindings of exchange %q stay.", o.Delivery)

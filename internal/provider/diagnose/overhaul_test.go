@@ -28,7 +28,8 @@ const (
 
 func TestOverhaul(t *testing.T) {
 	scale := func(base, levels int) *delay.Scale {
-		return &delay.Scale{Base: base, Levels: levels, Resolution: 1e9}
+		scale := delay.Uniform{Base: base, Levels: levels, Resolution: 1e9}.Scale()
+		return &scale
 	}
 	rebuilt := Overhaul{Kind: "cascade", Vhost: "/", Entry: "t.delay-16", Because: []string{
 		`queue_type changes from "quorum" to "classic"`}, Waits: &Waiting{}, Before: scale(2, 17), After: scale(2, 17),

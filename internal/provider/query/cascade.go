@@ -78,11 +78,11 @@ func (m *observedCascade) look(ctx context.Context, o *observation) error {
 	m.Lookahead = types.Int64Value(int64(found.Lookahead))
 	m.Queues = []observedLevel{}
 	for level := range found.Levels {
-		inLowerLevels := found.Scale().TTL(level, 1) - found.Resolution
+		inLowerLevels := found.Scale().TTL(level, 1) - found.Scale().Resolution()
 		for _, q := range found.DelayQueues(level) {
 			if queue, exists := observedQueueOf(seen, q.Name, q.TTL+inLowerLevels); exists {
 				m.Queues = append(m.Queues, observedLevel{types.Int64Value(int64(q.Level)),
-					types.Int64Value(int64(q.Digit)), queue})
+					types.Int64Value(int64(q.Number)), queue})
 			}
 		}
 	}

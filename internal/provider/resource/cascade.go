@@ -115,7 +115,7 @@ var cascadeAttributes = []attribute[delay.Config]{
 		// difference.
 		sameBy: []string{"base", "levels", "resolution"},
 		same: func(c *delay.Config, _, state attr.Value) bool {
-			return sameDuration(tfvalue.DurationValue(delay.Cascade(*c).Scale().Longest()), state)
+			return sameDuration(tfvalue.DurationValue(delay.Cascade(*c).Scale().Longest), state)
 		},
 		doc: "Longest delay that has to be possible, such as `36h`: the cascade gets the " +
 			"smallest number of levels that reaches it. If `levels` is given, the longest delay that " +

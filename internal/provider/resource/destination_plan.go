@@ -140,7 +140,7 @@ func misnamedInPlan(d delay.Destination, all []connection.Planned) (diags diag.D
 			diags.Append(names.Explain(&engine.MisnamedError{Misnaming: engine.IsDelayQueue, Binding: to}))
 		}
 		if one.Delivery == d.DeliveryExchange {
-			there[one.Scale.Levels] = true
+			there[one.Scale.Levels()] = true
 			if leadsOn(d.Exchange) {
 				diags.Append(names.Explain(&engine.MisnamedError{Misnaming: engine.GoesInCircles, Binding: to}))
 			}
@@ -152,7 +152,7 @@ func misnamedInPlan(d delay.Destination, all []connection.Planned) (diags diag.D
 // isBehindClassic tells whether the destination takes messages of a planned cascade or ladder of classic delay queues.
 func isBehindClassic(d delay.Destination, all []connection.Planned) bool {
 	return slices.ContainsFunc(all, func(one connection.Planned) bool {
-		takes := one.Delivery == d.DeliveryExchange && (d.Match != delay.Exact || d.Levels == one.Scale.Levels)
+		takes := one.Delivery == d.DeliveryExchange && (d.Match != delay.Exact || d.Levels == one.Scale.Levels())
 		return takes && slices.ContainsFunc(slices.Collect(maps.Values(one.Queues)),
 			func(q topology.Queue) bool { return q.Delays() && q.Type() == "classic" })
 	})

@@ -3,6 +3,7 @@ package resource
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
@@ -21,9 +22,9 @@ func TestDestinationMisnamedInThePlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := connection.Planned{Kind: "cascade", Vhost: "/", Topology: expandedCascade.Expand(),
-		Scale: delay.Scale{Levels: 4}}
+		Scale: delay.Scale{Units: make([]time.Duration, 4)}}
 	both := []connection.Planned{one, {Kind: "ladder", Vhost: "/", Topology: expandedLadder.Expand(),
-		Scale: delay.Scale{Levels: 1}}}
+		Scale: delay.Scale{Units: make([]time.Duration, 1)}}}
 	good := delay.Destination{DeliveryExchange: "t.delivery", Levels: 4, Match: delay.Exact, Address: "orders",
 		Queue: "orders"}
 	for name, is := range map[string]struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 
@@ -55,7 +56,7 @@ var ladders = &kind[delay.LadderConfig]{
 }
 
 // ladderScale is what the delays of a ladder are written in: the label of one stands before the address.
-var ladderScale = delay.Scale{Levels: 1}
+var ladderScale = delay.Scale{Units: []time.Duration{0}}
 
 // ladderAttributes are those that only ladders have.
 var ladderAttributes = []attribute[delay.LadderConfig]{

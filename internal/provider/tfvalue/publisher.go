@@ -30,6 +30,6 @@ func PublisherValue(c delay.Cascade) types.Object {
 		"base":           types.Int64Value(int64(c.Base)),
 		"levels":         types.Int64Value(int64(c.Levels)),
 		"resolution_ms":  milliseconds(c.Resolution),
-		"max_delay_ms":   milliseconds(c.Scale().Longest()),
+		"max_delay_ms":   milliseconds(c.Scale().Longest),
 	})
 }
