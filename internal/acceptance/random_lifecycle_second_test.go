@@ -21,24 +21,30 @@ const (
 	secondApplies = "the second state applies once more"
 )
 
-// moveSecond makes a move of the second state, as far as there is anything to make it with.
+// moveSecond makes a move of the second state, for the first address from that of the move on where it can be made.
 func (l *lifecycle) moveSecond(m move) {
-	theirs, has := l.theirs[m.Address]
-	switch m.What {
-	case secondAdopts, secondImports, secondTakes:
-		l.giveToSecond(m)
-	case secondGives:
-		if has {
-			l.takeFromSecond(m.Address)
-		}
-	case secondAlters:
-		if has {
-			l.alterSecond(m.Address, theirs.with(m.Option))
-		}
-	case secondRemoves:
-		if !has {
+	for _, m.Address = range from(m.Address) {
+		if l.moveSecondAt(m) {
 			return
 		}
+	}
+}
+
+// moveSecondAt tells whether there was anything to make a move with.
+func (l *lifecycle) moveSecondAt(m move) (made bool) {
+	if m.What == secondAdopts || m.What == secondImports || m.What == secondTakes {
+		return l.giveToSecond(m)
+	}
+	theirs, has := l.theirs[m.Address]
+	if !has {
+		return false
+	}
+	switch m.What {
+	case secondGives:
+		return l.takeFromSecond(m.Address)
+	case secondAlters:
+		return l.alterSecond(m.Address, theirs.with(m.Option))
+	case secondRemoves:
 		delete(l.theirs, m.Address)
 		l.noteDeliveries(l.claims(&walk{}), "")
 		if refusal := l.applySecond(m.What); refusal != "" {
@@ -46,24 +52,23 @@ func (l *lifecycle) moveSecond(m move) {
 		}
 		l.inPlace, l.damaged = nil, true
 	case secondApplies:
-		if len(l.theirs) > 0 {
-			l.applySecond(m.What)
-			l.inPlace = nil
-		}
+		l.applySecond(m.What)
+		l.inPlace = nil
 	}
+	return true
 }
 
 // giveToSecond has the second state adopt or import what the first one has. Nothing changes then.
-func (l *lifecycle) giveToSecond(m move) {
+func (l *lifecycle) giveToSecond(m move) (made bool) {
 	block, isThere := l.inPlace[m.Address]
 	key := l.inPlace.key(m.Address)
 	first := l.state[key]
 	if _, has := l.theirs[m.Address]; has || !isThere || first == nil || block.kind == "destination" {
-		return
+		return false
 	}
 	for _, h := range l.second.state {
 		if entryOf(l, h) == entryOf(l, first) {
-			return
+			return false
 		}
 	}
 	before := contents(l.Objects())
@@ -89,26 +94,22 @@ func (l *lifecycle) giveToSecond(m move) {
 		delete(l.wanted, m.Address)
 		l.inPlace = nil
 	}
+	return true
 }
 
 // takeFromSecond has the first state import what the second one has, which forgets it.
-func (l *lifecycle) takeFromSecond(address string) {
+func (l *lifecycle) takeFromSecond(address string) (made bool) {
 	key := l.theirs.key(address)
 	theirs := l.second.state[key]
 	if _, occupied := l.wanted[address]; occupied || theirs == nil || slices.ContainsFunc(
-		slices.Collect(maps.Values(l.state)), func(h *held) bool { return entryOf(l, h) == entryOf(l, theirs) }) {
-		return
-	}
-	for key := range l.state {
-		if addressOf(key) == address {
-			return
-		}
+		slices.Collect(maps.Values(l.state)), func(h *held) bool { return entryOf(l, h) == entryOf(l, theirs) }) || l.holds(address) {
+		return false
 	}
 	h := l.new(key)
 	if text := harness.ErrorText(h.ImportState(l.Context(), harness.ImportID(l.Vhost.Name,
 		entryOf(l, theirs)))); text != "" {
 		if l.damaged {
-			return
+			return false
 		}
 		l.Fatalf("the import of what the second state has: %s", text)
 	}
@@ -117,22 +118,24 @@ func (l *lifecycle) takeFromSecond(address string) {
 	delete(l.theirs, address)
 	l.inPlace = nil
 	l.met(secondGives)
+	return true
 }
 
 // alterSecond alters a block of the second state, unless that replaces it: other entries may be in the way of the first
 // state.
-func (l *lifecycle) alterSecond(address string, block resourceBlock) {
+func (l *lifecycle) alterSecond(address string, block resourceBlock) (made bool) {
 	before := l.theirs[address]
 	l.theirs[address] = block
 	p, refusal := l.second.plan(l.theirs, schedule{})
 	if c := p.changes[l.theirs.key(address)]; refusal == "" && c != nil && !c.Replace {
 		refusal = l.applySecond(fmt.Sprintf("%s: %s", secondAlters, block))
 		l.inPlace, l.damaged = nil, true
-		if refusal == "" {
-			return
+		if made = true; refusal == "" {
+			return made
 		}
 	}
 	l.theirs[address] = before
+	return made
 }
 
 // applySecond applies the configuration of the second state.

@@ -127,10 +127,17 @@ func (l *lifecycle) settled() bool {
 func (l *lifecycle) live(s script) {
 	for _, each := range s {
 		l.met("steps")
+		var before configuration
 		for _, m := range each.Moves {
+			if before == nil && !slices.Contains(inOrder, m.What) {
+				before = maps.Clone(l.wanted)
+			}
 			l.move(m)
 		}
-		if l.apply(each.Apply); l.isOver {
+		if refusal := l.apply(each.Apply); isOfTwo(refusal) && before != nil && each.Apply.Order%2 == 0 {
+			l.wanted = before // somebody has read the error
+		}
+		if l.isOver {
 			break
 		}
 	}
@@ -197,6 +204,10 @@ func (l *lifecycle) apply(how schedule) (refusal string) {
 		l.removeLeft(false)
 	}
 	both := l.both(wanted, mayDestroy)
+	if slices.ContainsFunc(slices.Collect(maps.Keys(l.state)),
+		func(key string) bool { return key != current(key) }) {
+		l.met("deposed objects after an apply")
+	}
 	if refusal != "" {
 		if isOfTwo(refusal) {
 			l.met("plans that were refused because of two addresses")

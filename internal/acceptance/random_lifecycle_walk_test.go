@@ -238,6 +238,12 @@ func failing(after ...string) node {
 	return node{after, func() string { return "A step fails." }}
 }
 
+// holds tells whether the state has something at an address.
+func (w *walker) holds(address string) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(w.state)),
+		func(key string) bool { return addressOf(key) == address })
+}
+
 func prefixed(verb string, keys []string) (names []string) {
 	for _, key := range keys {
 		names = append(names, verb+key)
