@@ -131,8 +131,8 @@ func anyMove(common style) *rapid.Generator[move] {
 	case inNames:
 		kinds = append(kinds, "rename", "swap", "copy", "moved")
 	case inStates:
-		kinds = append([]string{secondAdopts, secondAlters, secondImports, secondRemoves, secondTakes, secondGives,
-			"moved", secondApplies}, kinds...)
+		kinds = slices.Concat([]string{secondAdopts, secondAlters, secondImports, secondTakes, secondGives,
+			"moved", secondApplies}, kinds, []string{secondRemoves, secondRemoves})
 	}
 	return rapid.Custom(func(t *rapid.T) move {
 		m := move{What: rapid.SampledFrom(kinds).Draw(t, "what"),

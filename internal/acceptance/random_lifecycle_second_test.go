@@ -160,7 +160,7 @@ func entryOf(l *lifecycle, h *held) string {
 	return fmt.Sprint(harness.PlainMap(l, h.State)["entry_exchange"])
 }
 
-// firstMayDestroy tells what an apply of the first state may destroy of the second one's: what it has in its state, if
+// firstMayDestroy tells of what both states have whether an apply of the first one may change or destroy it. It may if
 // it owns it too, or nobody does.
 func (l *lifecycle) firstMayDestroy() map[string]bool {
 	may := map[string]bool{}
@@ -177,6 +177,21 @@ func (l *lifecycle) firstMayDestroy() map[string]bool {
 		}
 	}
 	return may
+}
+
+// mustLeave checks that a success of the first state has updated nothing that only the second one owns.
+func (l *lifecycle) mustLeave(p *walk, mayDestroy map[string]bool) {
+	for key, c := range p.changes {
+		if c.prior.IsNull() || c.isNothing() || c.wanted == nil || c.Replace || c.wanted.given["adopt"] == true {
+			continue
+		}
+		for address, may := range mayDestroy {
+			theirs := l.second.state[l.theirs.key(address)]
+			if entry := harness.PlainMap(l, c.prior)["entry_exchange"]; !may && entry == entryOf(l, theirs) {
+				l.Errorf("the update of %s has success, and the second state owns it", key)
+			}
+		}
+	}
 }
 
 // both is the configuration of the first state with all of the second one's that it has not. What the first one has
