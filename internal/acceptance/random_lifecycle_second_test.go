@@ -66,10 +66,8 @@ func (l *lifecycle) giveToSecond(m move) (made bool) {
 	if _, has := l.theirs[m.Address]; has || !isThere || first == nil || block.kind == "destination" {
 		return false
 	}
-	for _, h := range l.second.state {
-		if entryOf(l, h) == entryOf(l, first) {
-			return false
-		}
+	if l.has(l.second, first) {
+		return false
 	}
 	before := contents(l.Objects())
 	h := l.second.new(key)
@@ -101,8 +99,7 @@ func (l *lifecycle) giveToSecond(m move) (made bool) {
 func (l *lifecycle) takeFromSecond(address string) (made bool) {
 	key := l.theirs.key(address)
 	theirs := l.second.state[key]
-	if _, occupied := l.wanted[address]; occupied || theirs == nil || slices.ContainsFunc(
-		slices.Collect(maps.Values(l.state)), func(h *held) bool { return entryOf(l, h) == entryOf(l, theirs) }) || l.holds(address) {
+	if _, occupied := l.wanted[address]; occupied || l.holds(address) || theirs == nil || l.has(l.walker, theirs) {
 		return false
 	}
 	h := l.new(key)
@@ -155,6 +152,12 @@ func (l *lifecycle) applySecond(what string) (refusal string) {
 	return refusal
 }
 
+// has tells whether a state has something with the entry of an object.
+func (l *lifecycle) has(state *walker, object *held) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(state.state)),
+		func(h *held) bool { return entryOf(l, h) == entryOf(l, object) })
+}
+
 // entryOf is the entry exchange of an object of the state, empty for a destination.
 func entryOf(l *lifecycle, h *held) string {
 	return fmt.Sprint(harness.PlainMap(l, h.State)["entry_exchange"])
@@ -201,10 +204,8 @@ func (l *lifecycle) both(wanted configuration, mayDestroy map[string]bool) confi
 	for address, block := range maps.Clone(l.theirs) {
 		key := l.theirs.key(address)
 		theirs := l.second.state[key]
-		isFirsts := theirs != nil && slices.ContainsFunc(slices.Collect(maps.Values(l.state)),
-			func(h *held) bool { return entryOf(l, h) == entryOf(l, theirs) })
 		switch {
-		case isFirsts:
+		case theirs != nil && l.has(l.walker, theirs):
 		case theirs == nil || mayDestroy[address]:
 			delete(l.theirs, address)
 			delete(l.second.state, key)

@@ -316,7 +316,8 @@ func (l *lifecycle) claims(p *walk) (claims []claim) {
 
 func (l *lifecycle) claim(key string, v tftypes.Value) claim {
 	values := harness.PlainMap(l, v)
-	c := claim{key: key, entry: fmt.Sprint(values["entry_exchange"]), delivery: topology.ExchangeObject(fmt.Sprint(values["delivery_exchange"]))}
+	c := claim{key: key, entry: fmt.Sprint(values["entry_exchange"]),
+		delivery: topology.ExchangeObject(fmt.Sprint(values["delivery_exchange"]))}
 	if c.isDestination() {
 		b := topology.Binding{RoutingKey: fmt.Sprint(values["routing_key"]), DestinationType: topology.ToQueue,
 			Destination: fmt.Sprint(values["queue"])}
@@ -397,8 +398,8 @@ func differences(want, have []string) (lines []string) {
 // These are no violations: delivery exchanges stay that nobody has any more.
 const (
 	usedByOthers = "as documented: a delivery exchange stays that others used"
-	// Cascade a gets another delivery_exchange, and the broker is away for one of the last writes, or for all. The error
-	// names the old one.
+	// Cascade a gets another delivery_exchange, and the broker is away for one of the last writes, or for all. The
+	// error names the old one.
 	brokenOff = "as documented: a delivery exchange stays after an update that has put another one in its place, and " +
 		"broken off"
 )

@@ -193,26 +193,25 @@ func (w *walker) apply(p *walk, how schedule) (refusal string) {
 	w.state = p.state
 	w.types["cascade"].NewRun()
 	nodes := map[string]node{}
+	if how.Before != "" {
+		nodes[failingBefore] = failing()
+	}
 	for key, c := range p.changes {
 		if c.isNothing() {
 			continue
 		}
-		h, old := w.state[key], key
+		h, old := w.state[key], w.replacedAs(key, c)
 		after := append(prefixed("make ", c.references()), w.destroysOf(key)...)
 		if h != nil {
 			after = append(after, prefixed("destroy ", h.needs)...)
 		}
-		if c.Replace && c.wanted.createFirst {
-			for old += deposed; w.state[old] != nil; {
-				old += deposed
-			}
-		} else {
+		if old == key {
 			after = append(after, "destroy "+key)
 		}
+		if how.Before == addressOf(key) {
+			after = append(after, failingBefore)
+		}
 		if c.wanted != nil {
-			if how.Before == addressOf(key) {
-				after = append(after, failingBefore)
-			}
 			nodes["make "+key] = node{after, func() string { return w.make(key, old, c) }}
 		}
 		if h != nil && (c.wanted == nil || c.Replace) {
@@ -222,10 +221,17 @@ func (w *walker) apply(p *walk, how schedule) (refusal string) {
 			nodes[failingBehind] = failing("make " + current(key))
 		}
 	}
-	if how.Before != "" {
-		nodes[failingBefore] = failing()
-	}
 	return how.walk(nodes)
+}
+
+// replacedAs is the key that an object gets until it is destroyed: another one if create_before_destroy replaces it.
+func (w *walker) replacedAs(key string, c *change) string {
+	if c.Replace && c.wanted.createFirst {
+		for key += deposed; w.state[key] != nil; {
+			key += deposed
+		}
+	}
+	return key
 }
 
 // Steps that fail.
@@ -379,8 +385,9 @@ func (s schedule) String() string {
 	text := fmt.Sprintf("in order %d", s.Order)
 	for word, is := range map[string]bool{", in parallel": s.Parallel, ", -target=" + s.Target: s.Target != "",
 		", -replace=" + s.Replace: s.Replace != "", ", -refresh=false": s.NoRefresh, ", destroy": s.Destroy,
-		fmt.Sprintf(", of a plan before %+v", s.Between): s.Between != nil,
-		", with a failing step before " + s.Before:       s.Before != "", ", with one behind " + s.Behind: s.Behind != "",
+		fmt.Sprintf(", of a plan before %+v", s.Between):                  s.Between != nil,
+		", with a failing step before " + s.Before:                        s.Before != "",
+		", with a failing step behind " + s.Behind:                        s.Behind != "",
 		fmt.Sprintf(", with %d writes until the broker is away", s.Fails): s.Fails > 0} {
 		if is {
 			text += word

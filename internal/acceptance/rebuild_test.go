@@ -332,8 +332,8 @@ func TestRebuildThatIsRefused(t *testing.T) {
 	}
 }
 
-// An update to another delivery exchange breaks off at the deletion of the old one. No later apply knows of that, so the
-// error names it.
+// An update to another delivery exchange breaks off at the deletion of the old one. No later apply knows of that, so
+// the error names it.
 func TestOldDeliveryExchangeIsNamed(t *testing.T) {
 	t.Parallel()
 	v := harness.NewVhost(t)

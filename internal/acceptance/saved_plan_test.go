@@ -35,27 +35,27 @@ func applySaved(w *harness.Workspace) (output string, succeeds bool) {
 // waits goes on waiting.
 func TestSavedPlanOfWhatWasTakenOver(t *testing.T) {
 	t.Parallel()
-	const adopts = "\n  adopt = true"
 	for kind, is := range long {
+		owned, left := "Another resource owns the "+kind, "So the destroy left everything"
 		for name, saved := range map[string]struct {
 			further, argument string
 			succeeds          bool
 			says              string
 		}{
-			"an update":      {"\n  drain_timeout = \"1s\"", "-refresh=true", false, "Another resource owns the " + kind},
-			"a rebuild":      {"\n  queue_type = \"classic\"", "-refresh=true", false, "Another resource owns the " + kind},
-			"a replacement":  {"", "-replace=rabbitmqdelay_" + kind + ".t", false, "So the destroy left everything"},
-			"a destroy":      {"", "-destroy", true, "So the destroy left everything"},
-			"a blind update": {"\n  drain_timeout = \"1s\"", "-refresh=false", false, "Another resource owns the " + kind},
+			"an update":      {`drain_timeout = "1s"`, "-refresh=true", false, owned},
+			"a blind update": {`drain_timeout = "1s"`, "-refresh=false", false, owned},
+			"a rebuild":      {`queue_type = "classic"`, "-refresh=true", false, owned},
+			"a replacement":  {"", "-replace=rabbitmqdelay_" + kind + ".t", false, left},
+			"a destroy":      {"", "-destroy", true, left},
 		} {
 			t.Run(name+" of a "+kind, func(t *testing.T) {
 				t.Parallel()
 				w := harness.NewWorkspace(t, harness.NewVhost(t))
 				other := harness.NewWorkspace(t, w.Vhost)
-				savePlan(w, kind, under(kind, "t", is.arguments), under(kind, "t", is.arguments+saved.further),
+				savePlan(w, kind, under(kind, "t", is.arguments), under(kind, "t", is.arguments+"\n  "+saved.further),
 					saved.argument)
 				before := w.Objects()
-				other.MustApply(under(kind, "t", is.arguments+adopts))
+				other.MustApply(under(kind, "t", is.arguments+"\n  adopt = true"))
 				output, succeeds := applySaved(w)
 				if succeeds != saved.succeeds || !strings.Contains(output, saved.says) {
 					t.Errorf("the apply succeeds: %t, and does not say %q: %s", succeeds, saved.says, output)
