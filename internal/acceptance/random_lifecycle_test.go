@@ -102,9 +102,9 @@ type lifecycle struct {
 	*tally
 	seed     int
 	wanted   configuration
-	theirs   configuration    // of the second state
+	theirs   configuration    // the second state's
 	fresh    map[string]fresh // by configuration
-	inPlace  configuration    // of which all is there; nil if that is not known
+	inPlace  configuration    // all of it is there; nil if that is not known.
 	damaged  bool             // since the last apply that looked
 	isOver   bool             // after what says no more
 	messages map[string]*message

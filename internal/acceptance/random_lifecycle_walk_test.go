@@ -68,8 +68,8 @@ type schedule struct {
 	Destroy         bool  // terraform destroy
 	Between         *move // comes after the plan, which was saved
 	Fails           int   // after so many writes the broker is away; 0 never
-	// A step is something else of the configuration, and fails: one that the block at the address Before depends on, or
-	// one that depends on the block at the address Behind.
+	// Steps that fail are something else of the configuration. The block at the address Before depends on one.
+	// Another one depends on the block at the address Behind.
 	Before, Behind string
 }
 
