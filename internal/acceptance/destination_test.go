@@ -979,20 +979,35 @@ func TestDestinationWithoutPrivateState(t *testing.T) {
 
 // markOf is the mark of a destination in its private state.
 func markOf(p *harness.Protocol) string {
-	var private map[string]string
 	var kept struct{ Mark string }
 	p.T.Helper()
-	err := json.Unmarshal(p.Private, &private)
-	if err == nil {
-		var text []byte
-		if text, err = base64.StdEncoding.DecodeString(private["owner"]); err == nil {
-			err = json.Unmarshal(text, &kept)
-		}
-	}
-	if err != nil || kept.Mark == "" {
-		p.T.Fatalf("no mark in %s: %v", p.Private, err)
+	readOwner(p, &kept)
+	if kept.Mark == "" {
+		p.T.Fatalf("no mark in %s", p.Private)
 	}
 	return kept.Mark
+}
+
+// ownerOf is the owner's mark of a cascade or ladder in its private state, empty if there is none.
+func ownerOf(p *harness.Protocol) (owner string) {
+	p.T.Helper()
+	readOwner(p, &owner)
+	return owner
+}
+
+// readOwner reads what the private state has of owners, if it has something.
+func readOwner(p *harness.Protocol, owner any) {
+	var private map[string]string
+	p.T.Helper()
+	err := json.Unmarshal(p.Private, &private)
+	if text := []byte(nil); err == nil && private["owner"] != "" {
+		if text, err = base64.StdEncoding.DecodeString(private["owner"]); err == nil {
+			err = json.Unmarshal(text, owner)
+		}
+	}
+	if err != nil {
+		p.T.Fatalf("the private state %s: %v", p.Private, err)
+	}
 }
 
 // Something that cannot be bound is one error on the attribute that is to blame, before anything is planned.

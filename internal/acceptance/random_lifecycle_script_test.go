@@ -97,65 +97,101 @@ var (
 	addresses = []string{"a", "b", "c"}
 )
 
-// anyScript has names that several addresses may have, and blocks that pass between them, in one of three.
+// style is what resources have in common in a script.
+type style string
+
+const (
+	inNothing style = "nothing"
+	inNames   style = "names"  // which several addresses may have, and blocks pass between them
+	inStates  style = "states" // of which a second one has what the first one has
+)
+
 func anyScript() *rapid.Generator[script] {
 	return rapid.Custom(func(t *rapid.T) script {
-		collide := rapid.SampledFrom([]bool{false, false, true}).Draw(t, "collide")
+		common := rapid.SampledFrom([]style{inNothing, inNames, inStates}).Draw(t, "common")
 		s := script{{}}
 		for _, address := range addresses {
-			s[0].Moves = append(s[0].Moves, move{What: "have", Address: address, Block: anyBlock(t, address, collide)})
+			s[0].Moves = append(s[0].Moves, move{What: "have", Address: address, Block: anyBlock(t, address, common)})
 		}
-		s = append(s, rapid.SliceOfN(anyStep(collide), 4, 10).Draw(t, "steps")...)
+		s = append(s, rapid.SliceOfN(anyStep(common), 4, 10).Draw(t, "steps")...)
 		return slices.DeleteFunc(s, func(s step) bool { return len(s.Moves) == 0 })
 	})
 }
 
-func anyStep(collide bool) *rapid.Generator[step] {
+// inOrder is how moves are sorted. Messages are sent while all is as it should be. What happens comes before the
+// configuration changes.
+var inOrder = []string{"damage", "take", secondAlters, secondRemoves, secondApplies, secondAdopts, secondImports,
+	secondTakes, secondGives, "moved", "send"}
+
+func anyMove(common style) *rapid.Generator[move] {
+	// Those that come first are drawn more often.
 	kinds := []string{"again", "have", "alter", "alter", "alter", "send", "send", "send", "take", "damage",
 		"remove"}
-	if collide {
-		kinds = append(kinds, "rename", "swap", "copy")
+	switch common {
+	case inNames:
+		kinds = append(kinds, "rename", "swap", "copy", "moved")
+	case inStates:
+		kinds = slices.Concat([]string{secondAdopts, secondAlters, secondImports, secondTakes, secondGives,
+			"moved", secondApplies}, kinds, []string{secondRemoves, secondRemoves})
 	}
-	anyMove := rapid.Custom(func(t *rapid.T) move {
+	return rapid.Custom(func(t *rapid.T) move {
 		m := move{What: rapid.SampledFrom(kinds).Draw(t, "what"),
 			Address: rapid.SampledFrom(addresses).Draw(t, "address")}
 		switch m.What {
 		case "have":
-			m.Block = anyBlock(t, m.Address, collide)
-		case "alter":
+			m.Block = anyBlock(t, m.Address, common)
+		case "alter", secondAlters:
 			m.Option = rapid.SampledFrom(options).Draw(t, "option")
-		case "rename", "swap", "copy":
+		case "rename", "swap", "copy", "moved":
 			m.Other, m.N = rapid.SampledFrom(addresses).Draw(t, "other"), rapid.IntRange(0, 3).Draw(t, "adopting")
 		case "send", "damage":
 			m.N = rapid.IntRange(0, 99).Draw(t, "n")
 		}
 		return m
 	})
-	// Messages are sent while all is as it should be, and what happens comes before the configuration changes.
-	inOrder := []string{"damage", "take", "send"}
+}
+
+func anyStep(common style) *rapid.Generator[step] {
+	anyMove := anyMove(common)
 	return rapid.Custom(func(t *rapid.T) step {
 		s := step{Moves: rapid.SliceOfN(anyMove, 0, 4).Draw(t, "moves")}
 		slices.SortStableFunc(s.Moves, func(x, y move) int {
 			return cmp.Compare(slices.Index(inOrder, y.What), slices.Index(inOrder, x.What))
 		})
 		s.Apply.Order = rapid.IntRange(0, 9).Draw(t, "order")
-		switch rapid.IntRange(0, 15).Draw(t, "how") {
-		case 10, 11:
+		address := rapid.SampledFrom(addresses).Draw(t, "address")
+		switch rapid.IntRange(0, 20).Draw(t, "how") {
+		case 9, 10:
 			s.Apply.Parallel = true
+		case 11:
+			s.Apply.Target = address
 		case 12:
-			s.Apply.Target = rapid.SampledFrom(addresses).Draw(t, "target")
+			s.Apply.Replace = address
 		case 13:
-			s.Apply.Replace = rapid.SampledFrom(addresses).Draw(t, "replace")
-		case 14:
 			s.Apply.NoRefresh = true
-		case 15:
+		case 14:
 			s.Apply.Fails = rapid.IntRange(1, 12).Draw(t, "fails")
+		case 15:
+			s.Apply.Before = address
+		case 16, 17:
+			s.Apply.Replace, s.Apply.Behind = address, address
+		case 18:
+			s.Apply.Destroy, s.Apply.NoRefresh = true, rapid.Bool().Draw(t, "noRefresh")
+		case 19, 20:
+			between := anyMove.Filter(move.isOutside).Draw(t, "between")
+			s.Apply.Between = &between
 		}
 		return s
 	})
 }
 
-func anyBlock(t *rapid.T, address string, collide bool) resourceBlock {
+// isOutside tells whether a move needs no plan.
+func (m move) isOutside() bool {
+	return slices.Contains([]string{"damage", "take", secondAdopts, secondAlters, secondRemoves}, m.What)
+}
+
+func anyBlock(t *rapid.T, address string, common style) resourceBlock {
+	collide := common == inNames
 	names := []string{address + "1", address + "2"}
 	if collide {
 		names = []string{"m", "n", "o"}
@@ -180,7 +216,11 @@ func anyBlock(t *rapid.T, address string, collide bool) resourceBlock {
 	} else if rapid.Bool().Draw(t, "classic") { // quorum queues may take ten seconds to prove that they are empty
 		d = d.with(option{"cascade ladder", "queue_type", "classic"})
 	}
-	d.createFirst = d.kind != "destination" && rapid.IntRange(0, 9).Draw(t, "createFirst") == 9
+	if createFirst := rapid.IntRange(0, 9).Draw(t, "createFirst"); d.kind != "destination" && createFirst > 7 {
+		if d.createFirst = true; createFirst == 9 {
+			d = d.with(adopts)
+		}
+	}
 	for _, o := range rapid.SliceOfN(rapid.SampledFrom(options), 0, 4).Draw(t, "options") {
 		d = d.with(o)
 	}
@@ -261,16 +301,56 @@ func (l *lifecycle) move(m move) {
 		if other, both := l.wanted[m.Other]; exists && both {
 			l.wanted[m.Address], l.wanted[m.Other] = adopting(other, m.N), adopting(was, m.N/2)
 		}
+	case "moved":
+		l.moved(m.Address, m.Other)
 	case "send":
 		l.send(m)
 	case "damage":
 		l.damage(m.N)
 	case "take":
 		l.takeFrom(".unroutable")
+	default:
+		l.moveSecond(m)
 	}
 	if l.wanted.String() != before {
 		l.Logf("  %s %s: %s", m.What, m.Address, l.wanted)
 	}
+}
+
+// from are the addresses, with this one as the first.
+func from(address string) []string {
+	at := slices.Index(addresses, address)
+	return slices.Concat(addresses[at:], addresses[:at])
+}
+
+// moved gives another address to what the state has, and to what refers to that.
+func (l *lifecycle) moved(from, to string) {
+	was, exists := l.wanted[from]
+	_, occupied := l.wanted[to]
+	if !exists || occupied || was.of == to || l.holds(to) {
+		return
+	}
+	old := l.wanted.key(from)
+	delete(l.wanted, from)
+	l.wanted[to] = was
+	for address, d := range l.wanted {
+		if d.of == from {
+			d.of = to
+			l.wanted[address] = d
+		}
+	}
+	for key, h := range maps.Clone(l.state) {
+		for i, need := range h.needs {
+			if need == old {
+				h.needs[i] = l.wanted.key(to)
+			}
+		}
+		if current(key) == old {
+			delete(l.state, key)
+			l.state[l.wanted.key(to)+strings.TrimPrefix(key, old)] = h
+		}
+	}
+	l.met("moved")
 }
 
 // message is one that the broker has confirmed.
@@ -287,7 +367,7 @@ func (m *message) waits() bool { return m.delay >= time.Minute }
 
 // send sends three messages to the first entry from the address on, if somebody receives them, or they are parked.
 func (l *lifecycle) send(m move) {
-	for _, address := range slices.Concat(addresses, addresses)[slices.Index(addresses, m.Address):] {
+	for _, address := range from(m.Address) {
 		h, isHeld := l.state[l.wanted.key(address)]
 		if !l.settled() || !isHeld || l.wanted[address].kind == "destination" {
 			continue
@@ -363,7 +443,7 @@ func (l *lifecycle) damage(n int) {
 	}
 	steps := damages[n/7%len(damages)]
 	l.Do(steps...)
-	l.inPlace, l.damaged = "", true
+	l.inPlace, l.damaged = nil, true
 	l.Logf("  damage: %v", steps)
 	_, takesMessages := steps[0].(plan.DeleteQueue)
 	l.excuse("damaged", func(m *message) bool { return takesMessages || !m.waits() })

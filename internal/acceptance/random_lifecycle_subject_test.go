@@ -19,11 +19,12 @@ var receivers = []string{"r0", "r1"}
 // deadLetterRetry is when a quorum queue offers a message again that found no way.
 const deadLetterRetry = 5 * time.Second
 
-// subject is what a random lifecycle runs on: Terraform with its state, and a vhost.
+// subject is what a random lifecycle runs on: Terraform with its state, a vhost, and a second state for the same vhost.
 type subject struct {
 	*walker
 	*harness.Vhost
-	writesLeft atomic.Int64 // until the broker is away
+	second     *walker
+	writesLeft atomic.Int64 // until the broker is away from the first one
 	arriving   map[string]*brokertest.Collector
 }
 
@@ -32,7 +33,7 @@ func newSubject(t testing.TB, b *brokertest.Broker) *subject {
 	s.stay()
 	front := *b
 	front.Endpoint = harness.NewGateway(t, b, nil, s.isAway).URL
-	s.walker = newWalker(t, &front, s.Vhost.Name)
+	s.walker, s.second = newWalker(t, &front, s.Vhost.Name), newWalker(t, b, s.Vhost.Name)
 	s.DeclareExchange(events, "topic")
 	for _, queue := range receivers {
 		s.DeclareQueue(queue, nil)

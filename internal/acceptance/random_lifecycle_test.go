@@ -24,7 +24,7 @@ import (
 // At the end, no message is gone, early or there twice, and what a fresh apply makes is not refused for ever.
 //
 // LIFECYCLES says how many scripts are tried, and SEED which is the first. Each has the number of its seed as its name.
-// Without LIFECYCLES, it is a few of always the same. Read lifecycle.apply first, and known below it.
+// Without LIFECYCLES, it is a few of always the same. Read lifecycle.apply first.
 func TestRandomLifecycle(t *testing.T) {
 	t.Parallel()
 	scripts, first := 2, 1
@@ -32,9 +32,9 @@ func TestRandomLifecycle(t *testing.T) {
 		scripts = numberFrom(t, "LIFECYCLES", 0)
 		first = numberFrom(t, "SEED", int(time.Now().UnixNano()%1_000_000))
 	}
-	all := &tally{counts: map[string]int{brokenOff: 0, usedByOthers: 0}, examples: map[string]int{}}
-	for _, class := range known {
-		all.counts[class.name] = 0
+	all := &tally{counts: map[string]int{}, examples: map[string]int{}}
+	for _, words := range []string{brokenOff, usedByOthers, undoneByRebuild, sharedWithSecond} {
+		all.counts[words] = 0
 	}
 	t.Cleanup(func() { all.report(t) })
 	for from := first; from < first+scripts; from += scriptsOfABroker {
@@ -56,7 +56,7 @@ func (all *tally) try(t *testing.T, from, to int) {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			t.Parallel()
 			l := &lifecycle{TB: t, subject: newSubject(t, broker), seed: seed, tally: all, wanted: configuration{},
-				fresh: map[string]fresh{}, inPlace: "nothing", messages: map[string]*message{},
+				theirs: configuration{}, fresh: map[string]fresh{}, messages: map[string]*message{},
 				mayStay: map[string]string{}}
 			l.met("scripts")
 			l.live(anyScript().Example(seed))
@@ -84,11 +84,11 @@ type tally struct {
 	examples map[string]int // a seed
 }
 
-// report says how much was tried, and how often each known class was met.
+// report says how much was tried, and how often each difference was met that is none.
 func (all *tally) report(t *testing.T) {
 	for _, words := range slices.Sorted(maps.Keys(all.counts)) {
 		example := ""
-		if n := all.counts[words]; n > 0 && strings.HasPrefix(words, "known: ") {
+		if n := all.counts[words]; n > 0 && strings.HasPrefix(words, "as documented: ") {
 			example = fmt.Sprintf(", one of them by LIFECYCLES=1 SEED=%d", all.examples[words])
 		}
 		t.Logf("%s: %d%s", words, all.counts[words], example)
@@ -102,10 +102,11 @@ type lifecycle struct {
 	*tally
 	seed     int
 	wanted   configuration
+	theirs   configuration    // the second state's
 	fresh    map[string]fresh // by configuration
-	inPlace  string           // the configuration of which all is there; empty if that is not known
+	inPlace  configuration    // all of it is there; nil if that is not known.
 	damaged  bool             // since the last apply that looked
-	isOver   bool             // after a known violation
+	isOver   bool             // after what says no more
 	messages map[string]*message
 	mayStay  map[string]string // delivery exchanges, with the reason
 }
@@ -118,38 +119,53 @@ func (l *lifecycle) met(words string) {
 	l.examples[words] = l.seed
 }
 
-func (l *lifecycle) settled() bool { return l.inPlace == l.wanted.effective().String() }
+func (l *lifecycle) settled() bool {
+	return l.inPlace != nil && l.inPlace.String() == l.wanted.effective().String()
+}
 
 // live runs the steps. Once no message is left, the configuration can be applied, and then all can be destroyed.
 func (l *lifecycle) live(s script) {
 	for _, each := range s {
 		l.met("steps")
+		var before configuration
 		for _, m := range each.Moves {
+			if before == nil && !slices.Contains(inOrder, m.What) {
+				before = maps.Clone(l.wanted)
+			}
 			l.move(m)
 		}
-		if l.apply(each.Apply); l.isOver {
+		if refusal := l.apply(each.Apply); isOfTwo(refusal) && before != nil && each.Apply.Order%2 == 0 {
+			l.wanted = before // somebody has read the error
+		}
+		if l.isOver {
 			break
 		}
 	}
 	l.account()
-	l.removeLeft(true)
-	for _, c := range []configuration{l.wanted, {}} {
-		l.wanted = c
-		refusal := ""
-		for try := 0; try < 3 && !l.isOver && (try == 0 || !l.settled()); try++ {
-			refusal = l.apply(schedule{Order: try})
-		}
-		if l.isOver || l.settled() || l.freshly(c.effective()).refusal != "" {
-			continue
-		}
-		if strings.Contains(refusal, "Delivery exchange would be left standing") || isOfTwo(refusal) ||
-			strings.Contains(refusal, "Objects of the") && c.createsFirst() || l.mayHoldMessages() {
-			l.met("refused three times, with good reason")
-			continue
-		}
-		p, _ := l.plan(c.effective(), schedule{})
-		l.violates("what a fresh apply makes is refused three times", []string{refusal}, schedule{}, l.claims(p))
+	if l.end(l.wanted); len(l.theirs) > 0 && !l.isOver {
+		l.endSecond()
 	}
+	l.end(configuration{})
+}
+
+// end applies the configuration until it is there. What hinders that for ever has to hinder a fresh apply as well.
+func (l *lifecycle) end(c configuration) {
+	l.wanted = c
+	refusal := ""
+	for try := 0; try < 3 && !l.isOver && (try == 0 || !l.settled()); try++ {
+		l.removeLeft(true)
+		refusal = l.apply(schedule{Order: try})
+	}
+	if l.isOver || l.settled() || l.freshly(c.effective()).refusal != "" {
+		return
+	}
+	if strings.Contains(refusal, "Delivery exchange would be left standing") || isOfTwo(refusal) ||
+		strings.Contains(refusal, "Objects of the") && c.createsFirst() || len(l.theirs) > 0 || l.mayHoldMessages() {
+		l.met("refused three times, with good reason")
+		return
+	}
+	p, _ := l.plan(c.effective(), schedule{})
+	l.violates("what a fresh apply makes is refused three times", []string{refusal}, schedule{}, l.claims(p))
 }
 
 // createsFirst tells whether anything creates before it destroys. It then meets its own objects.
@@ -167,14 +183,33 @@ func isOfTwo(refusal string) bool {
 // apply applies the configuration, and compares the vhost with what a fresh apply makes.
 func (l *lifecycle) apply(how schedule) (refusal string) {
 	wanted := l.wanted.effective()
-	l.inPlace = ""
-	p, refusal := l.plan(wanted, how)
+	p, refusal := l.planRun(wanted, how)
+	if how.Destroy {
+		wanted = configuration{}
+	}
+	if how.Between != nil {
+		l.move(*how.Between)
+	}
+	l.inPlace = nil
 	claims := l.claims(p)
+	if l.isOver = l.sharesWithSecond(claims); l.isOver {
+		l.met(sharedWithSecond)
+		return ""
+	}
+	mayDestroy := l.firstMayDestroy()
 	if refusal == "" {
 		l.excuseForced(p)
 		refusal = l.subject.apply(p, how)
 		l.noteDeliveries(claims, refusal)
 		l.removeLeft(false)
+		if refusal == "" {
+			l.mustLeave(p, mayDestroy)
+		}
+	}
+	both := l.both(wanted, mayDestroy)
+	if slices.ContainsFunc(slices.Collect(maps.Keys(l.state)),
+		func(key string) bool { return key != current(key) }) {
+		l.met("deposed objects after an apply")
 	}
 	if refusal != "" {
 		if isOfTwo(refusal) {
@@ -186,11 +221,12 @@ func (l *lifecycle) apply(how schedule) (refusal string) {
 	}
 	l.met("applies that succeeded")
 	l.Logf("  apply %s: success", how)
-	if how.Target != "" || how.NoRefresh && l.damaged {
+	if how.Target != "" || how.Between != nil || how.NoRefresh && l.damaged ||
+		l.damaged && len(l.theirs) > 0 && l.applySecond(secondApplies) != "" {
 		return ""
 	}
 	l.damaged = false
-	if made := l.freshly(wanted); made.refusal != "" {
+	if made := l.freshly(both); made.refusal != "" {
 		l.violates("a fresh apply is refused", []string{made.refusal}, how, claims)
 	} else if lines := differences(made.contents, contents(l.Objects())); len(lines) > 0 {
 		l.violates("a fresh apply makes something else", lines, how, claims)
@@ -199,100 +235,62 @@ func (l *lifecycle) apply(how schedule) (refusal string) {
 	} else if lines := p.lines(); len(lines) > 0 {
 		l.violates("the next plan is not empty", lines, how, claims)
 	} else {
-		l.inPlace = wanted.String()
+		l.inPlace = wanted
 	}
 	return ""
+}
+
+// planRun plans what Terraform would. A destroy that refreshes is preceded by an ordinary plan.
+func (l *lifecycle) planRun(wanted configuration, how schedule) (p *walk, refusal string) {
+	if p, refusal = l.plan(wanted, how); !how.Destroy || refusal != "" && !how.NoRefresh {
+		return p, refusal
+	}
+	return l.plan(configuration{}, how)
 }
 
 // violates ends the script.
 func (l *lifecycle) violates(rule string, lines []string, how schedule, claims []claim) {
 	l.isOver = true
 	words := rule + ":\n" + strings.Join(lines, "\n")
-	class := isKnown(lines, how, claims)
-	if class == "" {
+	if !isUndoneByRebuild(lines, how, claims) {
 		l.Fatal(words)
 	}
-	l.met(class)
+	l.met(undoneByRebuild)
 	l.Logf("%s", words)
-	l.excuse(class, func(m *message) bool { return !m.waits() })
+	l.excuse(undoneByRebuild, func(m *message) bool { return !m.waits() })
 }
 
-// known are the violations that are expected for now. Each class tells which objects may be other than they should
-// because of two resources. One is as before the apply or after it, the other one as after it.
-var known = []struct {
-	name    string
-	objects func(how schedule, one, other claim) []string
-}{
-	// An example is destination a of queue q, and then also b of queue q, with adopt. Remove b, and a has no binding.
-	{"known: two addresses declare the same binding", func(_ schedule, one, other claim) []string {
-		if !one.after || one.key == other.key || !one.isDestination() {
-			return nil
+// A rebuild reads the bindings of the delivery exchange, makes that anew, and binds again. That undoes the change of a
+// destination which goes on meanwhile, where Terraform knows of no dependency. An example is cascade a with destination
+// b, by name: b gets another queue, and a park_unroutable = false.
+const undoneByRebuild = "as documented: a delivery exchange is rebuilt beside a destination"
+
+// isUndoneByRebuild tells whether that explains all of the lines.
+func isUndoneByRebuild(lines []string, how schedule, claims []claim) bool {
+	var undone []string
+	for _, one := range claims {
+		for _, other := range claims {
+			if how.Parallel && one.isDestination() && !other.isDestination() && one.changes && other.changes &&
+				one.delivery == other.delivery {
+				undone = append(undone, one.objects...)
+			}
 		}
-		return one.with(other)
-	}},
-	// An example is destination a that becomes b with adopt, while a message waits.
-	{"known: a binding passes from one address to another one", func(_ schedule, one, other claim) []string {
-		if one.after || one.key == other.key || !one.isDestination() {
-			return nil
-		}
-		return one.with(other)
-	}},
-	// A rebuild reads the bindings of the delivery exchange, makes that anew, and binds again. That undoes the change
-	// of a destination which goes on meanwhile, where Terraform knows of no dependency. An example is cascade a with
-	// destination b, by name: b gets another queue, and a park_unroutable = false.
-	{"known: a delivery exchange is rebuilt beside a destination", func(how schedule, one, other claim) []string {
-		if !how.Parallel || !one.isDestination() || other.isDestination() || !one.changes || !other.changes ||
-			one.delivery != other.delivery {
-			return nil
-		}
-		return one.objects
-	}},
+	}
+	isExplained := func(line string) bool {
+		return slices.ContainsFunc(undone, func(object string) bool { return strings.Contains(line, object) })
+	}
+	return !slices.ContainsFunc(lines, func(line string) bool { return !isExplained(line) })
 }
 
 // claim is what a resource has in the state before an apply, or what it is to have after it.
 type claim struct {
-	key            string
+	key, entry     string
 	after, changes bool
 	objects        []string
 	delivery       string // which others may have, too
 }
 
 func (c claim) isDestination() bool { return strings.HasPrefix(c.key, "destination.") }
-
-// with are the objects of both, if they have some in common. Destinations never have.
-func (c claim) with(other claim) []string {
-	inBoth := func(object string) bool { return slices.Contains(other.objects, object) }
-	if c.isDestination() || other.isDestination() || !slices.ContainsFunc(c.objects, inBoth) {
-		return nil
-	}
-	return slices.Concat(c.objects, other.objects, []string{c.delivery, other.delivery, c.key, other.key})
-}
-
-// isKnown is the name of a class that explains all of the lines, empty if there is none.
-func isKnown(lines []string, how schedule, claims []claim) string {
-	for _, class := range known {
-		var objects []string
-		for _, one := range claims {
-			for _, other := range claims {
-				if other.after {
-					objects = append(objects, class.objects(how, one, other)...)
-				}
-			}
-		}
-		if !slices.ContainsFunc(lines, func(line string) bool {
-			return !slices.ContainsFunc(objects, func(object string) bool { return isAbout(line, object) })
-		}) {
-			return class.name
-		}
-	}
-	return ""
-}
-
-// isAbout tells whether a line names the object, or a binding of the exchange.
-func isAbout(line, object string) bool {
-	name, isExchange := strings.CutPrefix(object, "exchange ")
-	return strings.Contains(line, object) || isExchange && strings.HasPrefix(line, "binding "+name)
-}
 
 // claims are those of the state, and of a plan.
 func (l *lifecycle) claims(p *walk) (claims []claim) {
@@ -318,7 +316,8 @@ func (l *lifecycle) claims(p *walk) (claims []claim) {
 
 func (l *lifecycle) claim(key string, v tftypes.Value) claim {
 	values := harness.PlainMap(l, v)
-	c := claim{key: key, delivery: topology.ExchangeObject(fmt.Sprint(values["delivery_exchange"]))}
+	c := claim{key: key, entry: fmt.Sprint(values["entry_exchange"]),
+		delivery: topology.ExchangeObject(fmt.Sprint(values["delivery_exchange"]))}
 	if c.isDestination() {
 		b := topology.Binding{RoutingKey: fmt.Sprint(values["routing_key"]), DestinationType: topology.ToQueue,
 			Destination: fmt.Sprint(values["queue"])}
@@ -396,22 +395,25 @@ func differences(want, have []string) (lines []string) {
 	return lines
 }
 
-// These are no violations, or known ones: delivery exchanges stay that nobody has any more.
+// These are no violations: delivery exchanges stay that nobody has any more.
 const (
 	usedByOthers = "as documented: a delivery exchange stays that others used"
-	// Cascade a gets another delivery_exchange, and the broker is away for one of the last writes, or for all. The next
-	// apply succeeds, and the plan after it is empty.
-	brokenOff = "known: a delivery exchange stays after an update that has put another one in its place, and broken off"
+	// Cascade a gets another delivery_exchange, and the broker is away for one of the last writes, or for all. The
+	// error names the old one.
+	brokenOff = "as documented: a delivery exchange stays after an update that has put another one in its place, and " +
+		"broken off"
 )
 
 // noteDeliveries notes those that may stay when something lets go of them, and why.
 func (l *lifecycle) noteDeliveries(claims []claim, refusal string) {
+	claims = append(claims, l.claimsOfSecond()...)
 	for _, one := range claims {
 		for _, other := range claims {
 			if one.delivery == other.delivery && (one.isDestination() || one.key != other.key) {
 				l.mayStay[one.delivery] = usedByOthers
 			}
-			if refusal != "" && !one.after && one.key == other.key && one.delivery != other.delivery {
+			isNamed := strings.Contains(refusal, "The old delivery "+one.delivery)
+			if isNamed && one.key == other.key && one.delivery != other.delivery {
 				l.mayStay[one.delivery] = brokenOff
 			}
 		}
@@ -421,7 +423,7 @@ func (l *lifecycle) noteDeliveries(claims []claim, refusal string) {
 // removeLeft removes those that no cascade or ladder has any more, if they are no longer used. At the end they go
 // anyway: they may be in the way of what the configuration asks for.
 func (l *lifecycle) removeLeft(atTheEnd bool) {
-	there, held := l.Objects(), l.claims(&walk{})
+	there, held := l.Objects(), append(l.claims(&walk{}), l.claimsOfSecond()...)
 	for name := range there.Exchanges {
 		object := topology.ExchangeObject(name)
 		isHeld := slices.ContainsFunc(held, func(c claim) bool { return c.delivery == object && !c.isDestination() })

@@ -44,8 +44,20 @@ type held struct {
 	needs []string // what it referred to when it was applied
 }
 
-// deposed is at the end of the key of an object that create_before_destroy has replaced, and not yet destroyed.
+// deposed is at the end of the key of an object that create_before_destroy has replaced, and not yet destroyed. It is
+// there twice after a second one.
 const deposed = " (deposed)"
+
+// current is the key without that.
+func current(key string) string {
+	key, _, _ = strings.Cut(key, deposed)
+	return key
+}
+
+func addressOf(key string) string {
+	_, address, _ := strings.Cut(current(key), ".")
+	return address
+}
 
 // schedule is how Terraform is called, and in which order it goes on.
 type schedule struct {
@@ -53,7 +65,12 @@ type schedule struct {
 	Parallel        bool
 	Target, Replace string // addresses
 	NoRefresh       bool
-	Fails           int // after so many writes the broker is away; 0 never
+	Destroy         bool  // terraform destroy
+	Between         *move // comes after the plan, which was saved
+	Fails           int   // after so many writes the broker is away; 0 never
+	// Steps that fail are something else of the configuration. The block at the address Before depends on one.
+	// Another one depends on the block at the address Behind.
+	Before, Behind string
 }
 
 // walk is a plan.
@@ -93,7 +110,7 @@ func (w *walker) plan(c configuration, how schedule) (p *walk, refusal string) {
 	w.types["cascade"].NewRun()
 	nodes := map[string]node{}
 	add := func(key string, each *change) {
-		_, address, _ := strings.Cut(key, ".")
+		address := addressOf(key)
 		if how.Target == "" || how.Target == address || c[how.Target].of == address {
 			nodes[key] = node{each.needs, func() string { return w.planOne(p, key, each, how) }}
 		}
@@ -176,19 +193,23 @@ func (w *walker) apply(p *walk, how schedule) (refusal string) {
 	w.state = p.state
 	w.types["cascade"].NewRun()
 	nodes := map[string]node{}
+	if how.Before != "" {
+		nodes[failingBefore] = failing()
+	}
 	for key, c := range p.changes {
 		if c.isNothing() {
 			continue
 		}
-		h, old := w.state[key], key
+		h, old := w.state[key], w.replacedAs(key, c)
 		after := append(prefixed("make ", c.references()), w.destroysOf(key)...)
 		if h != nil {
 			after = append(after, prefixed("destroy ", h.needs)...)
 		}
-		if c.Replace && c.wanted.createFirst {
-			old += deposed
-		} else {
+		if old == key {
 			after = append(after, "destroy "+key)
+		}
+		if how.Before == addressOf(key) {
+			after = append(after, failingBefore)
 		}
 		if c.wanted != nil {
 			nodes["make "+key] = node{after, func() string { return w.make(key, old, c) }}
@@ -196,8 +217,37 @@ func (w *walker) apply(p *walk, how schedule) (refusal string) {
 		if h != nil && (c.wanted == nil || c.Replace) {
 			nodes["destroy "+old] = node{w.before(key, old), func() string { return w.destroy(old, c) }}
 		}
+		if how.Behind == addressOf(key) {
+			nodes[failingBehind] = failing("make " + current(key))
+		}
 	}
 	return how.walk(nodes)
+}
+
+// replacedAs is the key that an object gets until it is destroyed: another one if create_before_destroy replaces it.
+func (w *walker) replacedAs(key string, c *change) string {
+	if c.Replace && c.wanted.createFirst {
+		for key += deposed; w.state[key] != nil; {
+			key += deposed
+		}
+	}
+	return key
+}
+
+// Steps that fail.
+const (
+	failingBefore = "the step before"
+	failingBehind = "the step behind"
+)
+
+func failing(after ...string) node {
+	return node{after, func() string { return "A step fails." }}
+}
+
+// holds tells whether the state has something at an address.
+func (w *walker) holds(address string) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(w.state)),
+		func(key string) bool { return addressOf(key) == address })
 }
 
 func prefixed(verb string, keys []string) (names []string) {
@@ -220,8 +270,8 @@ func (w *walker) destroysOf(key string) (names []string) {
 // before are what comes before an object is destroyed. If it is deposed, what takes its place and what follows do.
 func (w *walker) before(key, old string) []string {
 	names := w.destroysOf(key)
-	if old != key {
-		names = append(names, "make "+key)
+	if key = current(key); old != key {
+		names = append(names, "make "+key, failingBehind)
 		for _, name := range w.destroysOf(key) {
 			names = append(names, strings.Replace(name, "destroy", "make", 1))
 		}
@@ -334,7 +384,10 @@ func readyOf(nodes map[string]node, done map[string]bool) (ready []string) {
 func (s schedule) String() string {
 	text := fmt.Sprintf("in order %d", s.Order)
 	for word, is := range map[string]bool{", in parallel": s.Parallel, ", -target=" + s.Target: s.Target != "",
-		", -replace=" + s.Replace: s.Replace != "", ", -refresh=false": s.NoRefresh,
+		", -replace=" + s.Replace: s.Replace != "", ", -refresh=false": s.NoRefresh, ", destroy": s.Destroy,
+		fmt.Sprintf(", of a plan before %+v", s.Between):                  s.Between != nil,
+		", with a failing step before " + s.Before:                        s.Before != "",
+		", with a failing step behind " + s.Behind:                        s.Behind != "",
 		fmt.Sprintf(", with %d writes until the broker is away", s.Fails): s.Fails > 0} {
 		if is {
 			text += word

@@ -331,3 +331,31 @@ func TestRebuildThatIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// An update to another delivery exchange breaks off at the deletion of the old one. No later apply knows of that, so
+// the error names it.
+func TestOldDeliveryExchangeIsNamed(t *testing.T) {
+	t.Parallel()
+	v := harness.NewVhost(t)
+	given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2, "queue_type": "classic"}
+	p := harness.NewProtocol(t, v.Broker, nil)
+	p.MustApply(given)
+	front := *v.Broker
+	front.Endpoint = harness.NewGateway(t, v.Broker, nil, func(w http.ResponseWriter, r *http.Request) bool {
+		refused := r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/t.delivery")
+		if refused {
+			http.Error(w, "not now", http.StatusServiceUnavailable)
+		}
+		return refused
+	}).URL
+	faulty := p.With(&front, harness.Attributes{"retry_timeout": harness.OnceMore})
+	other := given.With(harness.Attributes{"delivery_exchange": "other"})
+	text := harness.ErrorText(faulty.Apply(t.Context(), faulty.Plan(t.Context(), other)))
+	harness.MustSay(t, "the error", text, `The old delivery exchange "t.delivery" may still be there`)
+	p.State, p.Private = faulty.State, faulty.Private
+	p.MustApply(other)
+	p.MustBeSettled(other)
+	if _, exists := v.Objects().Exchanges["t.delivery"]; !exists {
+		t.Error("the exchange is gone: the error need not name it")
+	}
+}

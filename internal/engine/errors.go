@@ -159,7 +159,7 @@ type NotRemovedError struct {
 	Begun bool
 }
 
-// DeliveryLeftError is for a delivery exchange that could not be deleted after all else was.
+// DeliveryLeftError is for a delivery exchange that could not be deleted after all else was, by a destroy or a rebuild.
 type DeliveryLeftError struct {
 	failure
 	Exchange string

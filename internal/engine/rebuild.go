@@ -128,5 +128,9 @@ func (o *operation) deleteDeliveryBefore(ctx context.Context) (users []string, e
 	if o.before.wanted.Delivery == o.after.wanted.Delivery {
 		return nil, nil
 	}
-	return o.before.deleteDelivery(ctx, o.change.Options.Guard.Force)
+	users, err = o.before.deleteDelivery(ctx, o.change.Options.Guard.Force)
+	if err != nil {
+		err = &DeliveryLeftError{failure{err}, o.before.wanted.Delivery}
+	}
+	return users, err
 }

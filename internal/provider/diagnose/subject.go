@@ -57,6 +57,10 @@ func (s Subject) Explain(ctx context.Context, verb string, err error) diag.Diagn
 		when(s.ofOthers), when(s.reached), when(s.notCreated),
 		when(func(e *engine.NotRemovedError) diag.Diagnostic { return s.notRemoved(verb, e) }),
 		when(func(e *engine.DeliveryLeftError) diag.Diagnostic {
+			if verb == "update" {
+				return withMore(failed(e.Err), "The old delivery exchange %q may still be there. No later apply "+
+					"deletes it. Delete it by hand.", e.Exchange)
+			}
 			return withMore(failed(e.Err), "All is gone but the delivery exchange, %q.", e.Exchange)
 		}))
 }
