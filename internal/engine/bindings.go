@@ -90,7 +90,18 @@ func (r *rebinding) update(ctx context.Context) (result Result, err error) {
 		return r.undoUpdate(ctx, result, done, err)
 	}
 	result.There, result.IsNew, result.State = ofBindings(r.to.binding), true, state
+	if !r.wasThere() {
+		result.Problems = append(result.Problems,
+			Problem{Unplanned, &GoneError{r.change.Options.Named.Plain(), r.there}})
+	}
 	return result, nil
+}
+
+// wasThere tells whether one of the destination's own bindings was there before anything was written. Its plan knows
+// none that was not: the refresh takes such a destination out of the state.
+func (r *rebinding) wasThere() bool {
+	mark := r.to.binding.DestinationMark()
+	return len(r.own)+len(r.there.Where(func(b topology.Binding) bool { return b.DestinationMark() == mark })) > 0
 }
 
 // undoUpdate takes a failed update back, unless it has removed the binding that the state names. It returns the

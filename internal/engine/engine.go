@@ -57,6 +57,8 @@ type Options struct {
 	// Named is for a destination: of the bindings before, the one that the state names. The others are those that
 	// updates which broke off may have left.
 	Named topology.Binding
+	// Known are the keys of the damages of the topology before that the plan knew, see [health.Damage.Key].
+	Known []string
 	// Own is for a preview: all that the state has in the vhost. Policies there are no rivals. If a create Replaces
 	// them, they go first.
 	Own      topology.Topology

@@ -44,7 +44,7 @@ func (d Destination) Explain(verb string, err error) diag.Diagnostics {
 		}),
 		whenever(func(e *engine.BehindError) diag.Diagnostics { return d.Behind(e.Findings) }),
 		when(d.notFollowed),
-		when(d.losesOverdue))
+		when(d.losesOverdue), when(d.wasGone))
 }
 
 // about begins with what a warning says, and names what it says it of.

@@ -474,11 +474,12 @@ func (s Subject) NotRecognized(verb string, err error) diag.Diagnostic {
 }
 
 // Outcome has the other words for a change that was made, or broke off.
-func (s Subject) Outcome(before topology.Topology, result engine.Result) diag.Diagnostics {
+func (s Subject) Outcome(before topology.Topology, result engine.Result, made bool) diag.Diagnostics {
 	var diags diag.Diagnostics
 	for _, problem := range result.Problems {
 		diags.Append(explain(problem.Cause, func(error) diag.Diagnostic { return nil },
-			when(s.ownsWithOthers), when(s.leftToOthers))...)
+			when(s.ownsWithOthers), when(s.leftToOthers),
+			when(func(e *engine.DamagedError) diag.Diagnostic { return s.unplanned(e, made) }))...)
 	}
 	if result.State != nil {
 		diags.Append(s.Warnings(engine.Findings(s.Vhost, s.Desired, result.State))...)

@@ -298,8 +298,9 @@ func prepareDestination(
 const leftoverBindings = "leftover_bindings"
 
 // rememberOwner is what the private state keeps after a create or an update.
-func rememberOwner(ctx context.Context, c *change[delay.Destination], there topology.Topology) diag.Diagnostics {
-	return keepOwner(ctx, c.private, c.engine.Vhost, bindingOf(c.engine.After).DestinationMark(), there.Bindings)
+func rememberOwner(ctx context.Context, c *change[delay.Destination], result engine.Result) diag.Diagnostics {
+	return keepOwner(ctx, c.private, c.engine.Vhost, bindingOf(c.engine.After).DestinationMark(),
+		result.There.Bindings)
 }
 
 // sayOfDestination has the words for what came of a change.

@@ -202,7 +202,7 @@ func (r *managed[C]) write(ctx context.Context, c *change[C]) (state values, dia
 	}
 	diags.Append(r.kind.setActual(state, *result.There)...)
 	if r.kind.remember != nil {
-		diags.Append(r.kind.remember(ctx, c, *result.There)...)
+		diags.Append(r.kind.remember(ctx, c, result)...)
 	}
 	return state, diags
 }
