@@ -193,17 +193,22 @@ func (r *rebinding) undo(ctx context.Context, done []plan.Step) error {
 // vacate makes sure that no message is on its way to the bindings that go. Nothing is closed while it waits. Messages
 // that have another way then do not count.
 func (r *rebinding) vacate(ctx context.Context, gone []topology.Binding) error {
-	stay := r.staying(gone)
-	gone = slices.DeleteFunc(slices.Clone(gone), func(b topology.Binding) bool {
-		return delay.TakesAll(r.to.binding, b) ||
-			slices.ContainsFunc(stay, func(other topology.Binding) bool { return delay.Replaces(other, b) })
-	})
+	gone = r.needed(gone)
 	if guard := r.change.Options.Guard; !guard.Force && len(gone) > 0 {
 		if err := r.verifyVacant(ctx, gone, guard.Drain); err != nil {
 			return &NotVacantError{failure{err}, gone}
 		}
 	}
 	return nil
+}
+
+// needed are those of the bindings that go whose messages have no other way then.
+func (r *rebinding) needed(gone []topology.Binding) []topology.Binding {
+	stay := r.staying(gone)
+	return slices.DeleteFunc(slices.Clone(gone), func(b topology.Binding) bool {
+		return delay.TakesAll(r.to.binding, b) ||
+			slices.ContainsFunc(stay, func(other topology.Binding) bool { return delay.Replaces(other, b) })
+	})
 }
 
 // staying are those of the bindings that were there which do not go.

@@ -15,6 +15,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,8 @@ type Engine struct {
 	// silent is set once a preview of a create got no answer, or a refusal that all would get. The others of the run do
 	// not ask.
 	silent atomic.Bool
+	// surveys are those of the vhosts, by their names.
+	surveys sync.Map
 }
 
 // New is for one run. It makes no request.

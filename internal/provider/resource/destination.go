@@ -49,7 +49,8 @@ var destinations = &kind[delay.Destination]{
 		"A destroy, a replacement, and a change of the key or exchange take a binding away. Before that, nothing " +
 		"may wait in the cascades and ladders that end in the delivery exchange: see `drain_timeout` and " +
 		"`force_destroy`. Nothing is waited for if another binding takes all of these messages to the same queue or " +
-		"exchange. Messages that are still published for the address afterwards find nobody. To move " +
+		"exchange. The plan says how many messages wait, and what the apply does. Messages that are still published " +
+		"for the address afterwards find nobody. To move " +
 		"publishers, add a destination for the new address. Remove the one for the old address when nobody uses " +
 		"it any more.\n\n" +
 		"A destroy of both removes the destination before the cascade. Give both a `drain_timeout`: the " +

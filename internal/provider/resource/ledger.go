@@ -31,11 +31,9 @@ func (r *managed[C]) note(ctx context.Context, p planning) (diags diag.Diagnosti
 		a.ID = rand.Text()
 		diags = private.Set(ctx, p.resp.Private, planKey, a.ID)
 	}
-	if a.Holds = r.planned(p.state); a.Holds != nil {
-		owner, more := r.owner(ctx, p.req.Private, p.state)
-		diags.Append(more...)
-		a.Holds.Topology = a.Holds.WithOwner(owner)
-	}
+	holds, more := r.held(ctx, p)
+	a.Holds = holds
+	diags.Append(more...)
 	a.Declares = r.planned(p.plan)
 	for _, c := range r.Connection.Planned.Note(a) {
 		s := diagnose.OfEntry(c.One.Kind, c.One.Vhost, c.One.Entry)
@@ -50,6 +48,16 @@ func (r *managed[C]) note(ctx context.Context, p planning) (diags diag.Diagnosti
 		}
 	}
 	return diags
+}
+
+// held is what the state has, with the owner's mark of the resource.
+func (r *managed[C]) held(ctx context.Context, p planning) (held *connection.Planned, diags diag.Diagnostics) {
+	if held = r.planned(p.state); held != nil {
+		owner, more := r.owner(ctx, p.req.Private, p.state)
+		diags.Append(more...)
+		held.Topology = held.WithOwner(owner)
+	}
+	return held, diags
 }
 
 // isSecondHalf tells whether a plan without a state is that of a replacement.
