@@ -423,7 +423,11 @@ func (d *drift) try(t *testing.T, damage damage, detected, repaired *atomic.Int6
 		detected.Add(1)
 	}
 
-	harness.NoErrors(t, d.Apply(t.Context(), todo))
+	diagnostics := d.Apply(t.Context(), todo)
+	harness.NoErrors(t, diagnostics)
+	if said := harness.WarningText(diagnostics); strings.Contains(said, unplannedSummary) {
+		t.Errorf("the apply says of what its plan knew: %s", said)
+	}
 	want := withOthers(d.desired)
 	maps.DeleteFunc(want.Bindings, func(b topology.Binding, _ struct{}) bool {
 		return !d.desired.Owns(b.Source) && !model.Bindings.Has(b) // the damage took it along

@@ -90,7 +90,18 @@ func (r *rebinding) update(ctx context.Context) (result Result, err error) {
 		return r.undoUpdate(ctx, result, done, err)
 	}
 	result.There, result.IsNew, result.State = ofBindings(r.to.binding), true, state
+	if !r.wasThere() {
+		result.Problems = append(result.Problems,
+			Problem{Unplanned, &GoneError{r.change.Options.Named.Plain(), r.there}})
+	}
 	return result, nil
+}
+
+// wasThere tells whether one of the destination's own bindings was there before anything was written. Its plan knows
+// none that was not: the refresh takes such a destination out of the state.
+func (r *rebinding) wasThere() bool {
+	mark := r.to.binding.DestinationMark()
+	return len(r.own)+len(r.there.Where(func(b topology.Binding) bool { return b.DestinationMark() == mark })) > 0
 }
 
 // undoUpdate takes a failed update back, unless it has removed the binding that the state names. It returns the
@@ -182,17 +193,22 @@ func (r *rebinding) undo(ctx context.Context, done []plan.Step) error {
 // vacate makes sure that no message is on its way to the bindings that go. Nothing is closed while it waits. Messages
 // that have another way then do not count.
 func (r *rebinding) vacate(ctx context.Context, gone []topology.Binding) error {
-	stay := r.staying(gone)
-	gone = slices.DeleteFunc(slices.Clone(gone), func(b topology.Binding) bool {
-		return delay.TakesAll(r.to.binding, b) ||
-			slices.ContainsFunc(stay, func(other topology.Binding) bool { return delay.Replaces(other, b) })
-	})
+	gone = r.needed(gone)
 	if guard := r.change.Options.Guard; !guard.Force && len(gone) > 0 {
 		if err := r.verifyVacant(ctx, gone, guard.Drain); err != nil {
 			return &NotVacantError{failure{err}, gone}
 		}
 	}
 	return nil
+}
+
+// needed are those of the bindings that go whose messages have no other way then.
+func (r *rebinding) needed(gone []topology.Binding) []topology.Binding {
+	stay := r.staying(gone)
+	return slices.DeleteFunc(slices.Clone(gone), func(b topology.Binding) bool {
+		return delay.TakesAll(r.to.binding, b) ||
+			slices.ContainsFunc(stay, func(other topology.Binding) bool { return delay.Replaces(other, b) })
+	})
 }
 
 // staying are those of the bindings that were there which do not go.

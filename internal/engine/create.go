@@ -24,6 +24,7 @@ func (o *operation) create(ctx context.Context) (result Result, err error) {
 	steps := plan.Create(o.after.wanted, found.Topology, rand.Text())
 	if o.change.Options.Adopt {
 		steps = plan.TakeOver(o.after.wanted, found.Topology)
+		o.noteDamaged(found)
 	}
 	state, done, err := o.after.run(ctx, steps, found)
 	if err != nil {

@@ -35,11 +35,16 @@ func (d destination) isIn(there []topology.Binding) bool { return slices.Contain
 // previewBindings says what a destination would meet. The names of a binding that is there already are not asked for.
 func (e *Engine) previewBindings(ctx context.Context, c Change) []Problem {
 	r := e.rebinding(c)
-	if len(c.After.Bindings) == 0 || e.silent.Load() {
+	if e.silent.Load() {
 		return nil
+	}
+	waits := e.previewWaiting(ctx, r)
+	if len(c.After.Bindings) == 0 {
+		return waits
 	}
 	isNew := !r.to.isIn(r.own)
 	problems, err := r.to.check(ctx, c.Options, isNew)
+	problems = append(problems, waits...)
 	_, isMisnamed := errors.AsType[*MisnamedError](err)
 	switch {
 	case isMisnamed:

@@ -15,6 +15,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,8 @@ type Engine struct {
 	// silent is set once a preview of a create got no answer, or a refusal that all would get. The others of the run do
 	// not ask.
 	silent atomic.Bool
+	// surveys are those of the vhosts, by their names.
+	surveys sync.Map
 }
 
 // New is for one run. It makes no request.
@@ -57,6 +60,8 @@ type Options struct {
 	// Named is for a destination: of the bindings before, the one that the state names. The others are those that
 	// updates which broke off may have left.
 	Named topology.Binding
+	// Known are the keys of the damages of the topology before that the plan knew, see [health.Damage.Key].
+	Known []string
 	// Own is for a preview: all that the state has in the vhost. Policies there are no rivals. If a create Replaces
 	// them, they go first.
 	Own      topology.Topology

@@ -31,10 +31,14 @@ const (
 	MayMiss
 	// TakesOver says that the change takes over what others own.
 	TakesOver
+	// Waits says that messages are on their way to bindings that go.
+	Waits
 	// OwnsWithOthers says that others own the same.
 	OwnsWithOthers
 	// OthersOwn says of a destroy that others alone own the objects, so that they stay.
 	OthersOwn
+	// Unplanned says that a change has found damages that its plan did not know.
+	Unplanned
 	// Unusable says that the broker or the vhost refuses the user, or that something else answers.
 	Unusable
 )

@@ -14,7 +14,8 @@ import (
 // rebuild is an update in which exchanges or queues get other arguments or names, while the entry stays.
 func (o *operation) rebuild(ctx context.Context) (Result, error) {
 	before, guard := o.before.wanted, o.change.Options.Guard
-	found, err := o.after.vhost.ReadExisting(ctx, plan.Union(before, o.after.wanted))
+	union := plan.Union(before, o.after.wanted)
+	found, err := o.after.vhost.ReadExisting(ctx, union)
 	if err == nil {
 		err = o.check(ctx, found)
 	}
@@ -24,6 +25,7 @@ func (o *operation) rebuild(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	o.noteDamages(union, found)
 	done, err := Run(ctx, o.after.vhost, plan.Rebuild(before, o.after.wanted, found.Topology, guard))
 	if err != nil {
 		return o.brokenOff(ctx, found, done, &NotRemovedError{failure{err}, before, len(done) > 0})

@@ -30,6 +30,7 @@ func (o *operation) update(ctx context.Context) (result Result, err error) {
 		}
 		found.Bindings.DeleteInto(retired.Queues)
 	}
+	o.noteDamages(o.after.wanted, found)
 	repair := plan.Repair
 	if o.change.Options.Adopt {
 		repair = plan.TakeOver

@@ -34,8 +34,27 @@ func Damages(desired, actual topology.Topology, status map[string]QueueStatus) [
 	return d.found
 }
 
+// Key tells damages of one topology apart.
+func (d Damage) Key() string { return d.Object + " " + d.Change }
+
+// Keys are those of all damages.
+func Keys(damages []Damage) []string {
+	keys := make([]string, len(damages))
+	for i, d := range damages {
+		keys[i] = d.Key()
+	}
+	return keys
+}
+
 // Sentences name each change, its effect on messages, and what the next apply does about it: one text for each object.
 func Sentences(damages []Damage) []string {
+	return sentences(damages, func(d Damage) string { return d.Repair })
+}
+
+// Found are likewise for an apply, which repairs them itself.
+func Found(damages []Damage) []string { return sentences(damages, func(Damage) string { return "" }) }
+
+func sentences(damages []Damage, repair func(Damage) string) []string {
 	var objects []string
 	of := map[string][]Damage{}
 	for _, d := range damages {
@@ -63,7 +82,8 @@ func Sentences(damages []Damage) []string {
 		for _, effect := range effects {
 			text += strings.ToUpper(effect[:1]) + effect[1:] + ". "
 		}
-		sentences[i] = plainName.ReplaceAllString(text+of[object][0].Repair, "$1 $2")
+		text = strings.TrimSpace(text + repair(of[object][0]))
+		sentences[i] = plainName.ReplaceAllString(text, "$1 $2")
 	}
 	return sentences
 }

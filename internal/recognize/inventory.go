@@ -78,6 +78,9 @@ func (i *Inventory) Destinations(ctx context.Context) []topology.Binding {
 	return bindings
 }
 
+// Bindings are all of the vhost.
+func (i *Inventory) Bindings() topology.Bindings { return i.there.Bindings }
+
 // Part is what the vhost has of the wanted topology.
 func (i *Inventory) Part(want topology.Topology) topology.Topology { return i.there.Part(want) }
 

@@ -24,6 +24,8 @@ type Address struct {
 	// Declares is what there is to be, nil if that is not known yet, or if the resource Goes.
 	Declares *Planned
 	Goes     bool
+	// Adopts says that a create takes over what exists.
+	Adopts bool
 }
 
 // Conflict is about objects that two addresses cannot both have.
@@ -31,7 +33,9 @@ type Conflict struct {
 	// One and Other declare the objects, or One LetsGo of them.
 	One, Other Planned
 	LetsGo     bool
-	Objects    []string
+	// OneIsRefused says that both are creates, and neither adopts. It may be one address that is planned twice.
+	OneIsRefused bool
+	Objects      []string
 }
 
 // Plans is the ledger of one plan: the cascades and ladders of all addresses that Terraform has asked for.
@@ -53,12 +57,32 @@ func (p *Plans) Note(a Address) (conflicts []Conflict) {
 		return p.conflicts(&a)
 	}
 	known := p.addresses[first]
-	before := known.Declares
-	if known.Declares = a.Declares; before == nil || a.Declares != nil && !before.SameObjects(a.Declares.Topology) {
+	before, goes := known.Declares, known.Goes
+	known.Declares, known.Goes, known.Adopts = a.Declares, a.Goes, a.Adopts
+	if before == nil || goes != a.Goes || a.Declares != nil && !before.SameObjects(a.Declares.Topology) {
 		return p.conflicts(known)
 	}
 	return nil
 }
+
+// Done notes that the plan for an address has been carried out. What it declares is there then, under this ID.
+func (p *Plans) Done(a Address, id string) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.addresses = slices.DeleteFunc(p.addresses, func(known *Address) bool {
+		if known.isCreate() && a.Declares != nil {
+			return known.Declares != nil && known.Declares.Vhost == a.Declares.Vhost &&
+				known.Declares.SameObjects(a.Declares.Topology)
+		}
+		return a.ID != "" && known.ID == a.ID
+	})
+	if !a.Goes {
+		p.addresses = append(p.addresses, &Address{ID: id, Holds: a.Declares, Declares: a.Declares})
+	}
+}
+
+// isCreate tells a plain create from the second half of a replacement, too.
+func (a *Address) isCreate() bool { return a.ID == "" && a.Holds == nil && !a.Goes }
 
 // Forget takes an address out of the ledger whose objects turn out to be gone: it is planned again, as a create.
 func (p *Plans) Forget(id string) {
@@ -73,7 +97,8 @@ func (p *Plans) conflicts(a *Address) (all []Conflict) {
 			continue
 		}
 		if objects := common(a.keeps(), other.keeps()); len(objects) > 0 {
-			all = append(all, Conflict{One: *a.keeps(), Other: *other.keeps(), Objects: objects})
+			refused := a.isCreate() && other.isCreate() && !a.Adopts && !other.Adopts
+			all = append(all, Conflict{One: *a.keeps(), Other: *other.keeps(), OneIsRefused: refused, Objects: objects})
 		}
 		all = append(all, a.letsGoOf(other)...)
 		all = append(all, other.letsGoOf(a)...)

@@ -44,7 +44,7 @@ func (d Destination) Explain(verb string, err error) diag.Diagnostics {
 		}),
 		whenever(func(e *engine.BehindError) diag.Diagnostics { return d.Behind(e.Findings) }),
 		when(d.notFollowed),
-		when(d.losesOverdue))
+		when(d.losesOverdue), when(d.wasGone), when(d.inFlight))
 }
 
 // about begins with what a warning says, and names what it says it of.
@@ -192,6 +192,49 @@ func (d Destination) onTheirWay(verb string, err *engine.NotVacantError) diag.Di
 			"true, which unbinds at once: messages that then arrive for the address have no way on. Where messages "+
 			"are always on their way, only force_destroy helps.", past(verb), d.Vhost, listed(stand), waited,
 		listed(depths(notEmpty)), longer)
+}
+
+// inFlight warns in a plan of messages that may be on their way to bindings that go.
+func (d Destination) inFlight(err *engine.WaitingError) diag.Diagnostic {
+	d.Binding = err.Gone[0].Plain()
+	stand := make([]string, len(err.Gone))
+	for i, b := range err.Gone {
+		stand[i] = engine.BindingObject(b)
+	}
+	fate := d.fate()
+	if to := err.To; to.Source != "" {
+		fate = fmt.Sprintf("Those that arrive after the apply get to %s %q.", to.DestinationType, to.Destination)
+	}
+	return Warning(d.about("Messages in flight"),
+		"The apply takes this away:\n\n  %s\n\n%s Nobody can tell without reading them whether they are for its "+
+			"address. %s", listed(stand), d.onTheWay(err), fate)
+}
+
+// onTheWay says how many messages are on their way to the delivery exchange.
+func (d Destination) onTheWay(err *engine.WaitingError) string {
+	const leftOut = "RabbitMQ leaves out the counts of some delay queues."
+	way := fmt.Sprintf("on the way to exchange %q in vhost %q", d.Binding.Source, d.Vhost)
+	if err.Messages == 0 {
+		return fmt.Sprintf("How many messages are %s is not known: %s", way, leftOut)
+	}
+	text := fmt.Sprintf("%s %s now, %s.", messages(err.Messages), way, lastCount)
+	if err.Uncounted {
+		text += " There may be more: " + leftOut
+	}
+	return text
+}
+
+// fate is what the apply does about messages that are on their way.
+func (d Destination) fate() string {
+	switch guard := d.Options.Guard; {
+	case guard.Force:
+		return "The apply unbinds at once, because force_destroy is true. Messages that then arrive for the address " +
+			"have no way on."
+	case guard.Drain > 0:
+		return fmt.Sprintf("The apply waits up to %s until all are delivered. If some are not, it unbinds nothing and "+
+			"fails.", plaintext.Duration(guard.Drain))
+	}
+	return "The apply will fail if one still waits by then; drain_timeout makes it wait."
 }
 
 // unfinished is for a binding that may be there although it could not be made.

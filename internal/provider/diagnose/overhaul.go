@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -50,19 +51,41 @@ type MovedEntry struct {
 type Waiting struct {
 	// Delayed are on their way, and Parked are unroutable.
 	Delayed, Parked Tally
+	// Of are the queues that hold some, or may.
+	Of map[string]Tally
+	// At is when RabbitMQ was asked.
+	At time.Time
 }
 
 // CountWaiting is what waits in the queues of a topology.
 func CountWaiting(desired topology.Topology, state *rabbit.State) Waiting {
-	var waits Waiting
+	waits := Waiting{Of: map[string]Tally{}, At: time.Now()}
 	for name, status := range state.Status {
-		if name == desired.Parking() { // which is called like its exchange
-			waits.Parked.add(status.Messages)
-		} else {
-			waits.Delayed.add(status.Messages)
-		}
+		waits.add(name, name == desired.Parking(), tallyOf(status.Messages)) // it is called like its exchange
 	}
 	return waits
+}
+
+// In is what waits in some of the queues.
+func (w Waiting) In(queues []topology.Queue) Waiting {
+	part := Waiting{Of: map[string]Tally{}, At: w.At}
+	for _, q := range queues {
+		part.add(q.Name, !q.Delays(), w.Of[q.Name])
+	}
+	return part
+}
+
+func (w *Waiting) add(queue string, parks bool, held Tally) {
+	if held == (Tally{}) {
+		return
+	}
+	w.Of[queue] = held
+	to := &w.Delayed
+	if parks {
+		to = &w.Parked
+	}
+	to.Messages += held.Messages
+	to.Unknown = to.Unknown || held.Unknown
 }
 
 // IsNone tells whether it is known that nothing waits.
@@ -76,12 +99,11 @@ type Tally struct {
 	Unknown bool
 }
 
-func (t *Tally) add(messages *int64) {
+func tallyOf(messages *int64) Tally {
 	if messages == nil {
-		t.Unknown = true
-	} else {
-		t.Messages += *messages
+		return Tally{Unknown: true}
 	}
+	return Tally{Messages: *messages}
 }
 
 // Value is null where it is not known.
@@ -122,7 +144,6 @@ func (o Overhaul) Diagnostic() diag.Diagnostic {
 
 // waitsNow says how many messages wait.
 func waitsNow(waits *Waiting) string {
-	const lagging = "by the last count, which may be some seconds old"
 	if waits == nil {
 		return "How many messages wait in it is not known without a refresh."
 	}
@@ -132,19 +153,29 @@ func waitsNow(waits *Waiting) string {
 	case delayed == 0 && parked == 0 && !waits.IsNone():
 		return "How many messages wait in it is not known: RabbitMQ leaves out the counts of some of its queues."
 	case delayed == 0 && parked == 0:
-		text = fmt.Sprintf("No message waits in it now, %s.", lagging)
+		text = fmt.Sprintf("No message waits in it now, %s.", waits.asOf())
 	case parked == 0:
-		text = fmt.Sprintf("%s on the way through it now, %s.", messages(delayed), lagging)
+		text = fmt.Sprintf("%s on the way through it now, %s.", messages(delayed), waits.asOf())
 	case delayed == 0:
-		text = fmt.Sprintf("%s parked in it now, %s.", messages(parked), lagging)
+		text = fmt.Sprintf("%s parked in it now, %s.", messages(parked), waits.asOf())
 	default:
-		text = fmt.Sprintf("%s on the way through it now, and %d parked, %s.", messages(delayed), parked, lagging)
+		text = fmt.Sprintf("%s on the way through it now, and %d parked, %s.", messages(delayed), parked, waits.asOf())
 	}
 	if waits.Delayed.Unknown || waits.Parked.Unknown {
 		text += " There may be more: RabbitMQ leaves out the counts of some of its queues."
 	}
 	return text
 }
+
+// asOf says how old the count is. Without a refresh, it may be older than RabbitMQ's own delay.
+func (w Waiting) asOf() string {
+	if age := time.Since(w.At).Round(time.Minute); !w.At.IsZero() && age > time.Minute {
+		return fmt.Sprintf("if the count of %s ago still holds", plaintext.Duration(age))
+	}
+	return lastCount
+}
+
+const lastCount = "by the last count, which may be some seconds old"
 
 func messages(n int64) string {
 	if n == 1 {

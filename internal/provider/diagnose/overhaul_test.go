@@ -64,6 +64,15 @@ func TestOverhaul(t *testing.T) {
 				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
 				`The bindings of exchange "t.delivery" stay.`},
+		"rebuilt, messages of the last refresh": {rebuilt, func(o *Overhaul) {
+			o.Waits = &Waiting{Delayed: Tally{Messages: 3}, At: time.Now().Add(-2 * time.Hour)}
+		},
+			isRebuilt +
+				"3 messages are on the way through it now, if the count of 2 h ago still holds. The apply will fail " +
+				"if one still waits by then; drain_timeout makes it wait.\n\n" +
+				"The entry is closed for some seconds. Publishers get an error and have to try " +
+				"again.\n\n" +
+				`The bindings of exchange "t.delivery" stay.`},
 		"rebuilt, messages of some queues": {rebuilt, func(o *Overhaul) {
 			o.Waits = &Waiting{Delayed: Tally{3, true}}
 		},
@@ -91,7 +100,8 @@ func TestOverhaul(t *testing.T) {
 				"again.\n\n" +
 				`The bindings of exchange "t.delivery" stay.`},
 		"rebuilt, both, and a drain": {rebuilt, func(o *Overhaul) {
-			o.Waits, o.Guard = &Waiting{Tally{Messages: 1}, Tally{Messages: 2}}, plan.Guard{Drain: 90 * time.Second}
+			o.Waits = &Waiting{Delayed: Tally{Messages: 1}, Parked: Tally{Messages: 2}}
+			o.Guard.Drain = 90 * time.Second
 		},
 			isRebuilt +
 				"1 message is on the way through it now, and 2 parked, by the last count, which may be some " +
@@ -108,7 +118,7 @@ func TestOverhaul(t *testing.T) {
 				"Publishers get an error and have to try again.\n\n" +
 				`The bindings of exchange "t.delivery" stay.`},
 		"rebuilt with force": {rebuilt, func(o *Overhaul) {
-			o.Waits = &Waiting{Tally{Messages: 1}, Tally{Messages: 2}}
+			o.Waits = &Waiting{Delayed: Tally{Messages: 1}, Parked: Tally{Messages: 2}}
 			o.Guard = plan.Guard{Drain: 90 * time.Second, Force: true}
 		},
 			isRebuilt +
@@ -168,7 +178,7 @@ func TestOverhaul(t *testing.T) {
 				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
 				`with a "*" for each digit then match no message: they have to bind again.`},
 		"replaced, messages, bindings of others": {replaced, func(o *Overhaul) {
-			o.Waits = &Waiting{Tally{Messages: 2}, Tally{Messages: 1}}
+			o.Waits = &Waiting{Delayed: Tally{Messages: 2}, Parked: Tally{Messages: 1}}
 			o.Inbound = []topology.Binding{{Source: "a", RoutingKey: "#", DestinationType: topology.ToExchange,
 				Destination: "t.delay-16"}}
 		},

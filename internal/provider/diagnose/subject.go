@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -386,11 +388,40 @@ func (s Subject) TakesWithIt(inbound []topology.Binding) diag.Diagnostics {
 			"made them has to bind again.", s, sources(inbound), listed(bound(inbound)))}
 }
 
-// InFlight says what a destroy, or a change that removes queues, has in its way.
-func (s Subject) InFlight(verb string, waits *Waiting) diag.Diagnostic {
+// InFlight says what a destroy has in its way.
+func (s Subject) InFlight(waits *Waiting) diag.Diagnostic {
 	return Warning(s.about("Messages in flight"),
-		"The %s with entry exchange %q is to be %s. %s %s", s.Kind, s.Desired.Entry, verb, waitsNow(waits),
+		"The %s with entry exchange %q is to be destroyed. %s %s", s.Kind, s.Desired.Entry, waitsNow(waits),
 		Overhaul{Guard: s.Options.Guard, Waits: waits}.fate())
+}
+
+// InRemoved says what a change has in its way that removes queues, by what waits in these.
+func (s Subject) InRemoved(waits Waiting) diag.Diagnostic {
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(waits.Of)) {
+		text := "not counted: RabbitMQ leaves it out"
+		if held := waits.Of[name]; !held.Unknown {
+			text = strconv.FormatInt(held.Messages, 10)
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s", topology.QueueObject(name), text))
+	}
+	return Warning(s.about("Messages in flight"),
+		"The apply removes queues of the %s. These of them hold messages, %s:\n\n  %s\n\n%s", s, waits.asOf(),
+		listed(atMost(lines)), s.fateInRemoved(waits))
+}
+
+// fateInRemoved is what becomes of the messages. The entry stays open.
+func (s Subject) fateInRemoved(waits Waiting) string {
+	switch guard := s.Options.Guard; {
+	case guard.Force:
+		return "The apply deletes them, because force_destroy is true."
+	case waits.Parked.Messages > 0:
+		return "The apply will fail, unless somebody consumes or purges the parked messages first."
+	case guard.Drain > 0:
+		return fmt.Sprintf("The apply unbinds these queues, and waits up to %s until all are delivered. If some are "+
+			"not, it binds the queues again and fails.", plaintext.Duration(guard.Drain))
+	}
+	return "The apply will fail if one still waits by then; drain_timeout makes it wait."
 }
 
 // DelaysRemoved says what publishers see when delays are taken out of a ladder. A cascade with fewer is rebuilt.
@@ -478,11 +509,12 @@ func (s Subject) NotRecognized(verb string, err error) diag.Diagnostic {
 }
 
 // Outcome has the other words for a change that was made, or broke off.
-func (s Subject) Outcome(before topology.Topology, result engine.Result) diag.Diagnostics {
+func (s Subject) Outcome(before topology.Topology, result engine.Result, made bool) diag.Diagnostics {
 	var diags diag.Diagnostics
 	for _, problem := range result.Problems {
 		diags.Append(explain(problem.Cause, func(error) diag.Diagnostic { return nil },
-			when(s.ownsWithOthers), when(s.leftToOthers))...)
+			when(s.ownsWithOthers), when(s.leftToOthers),
+			when(func(e *engine.DamagedError) diag.Diagnostic { return s.unplanned(e, made) }))...)
 	}
 	if result.State != nil {
 		diags.Append(s.Warnings(engine.Findings(s.Vhost, s.Desired, result.State))...)

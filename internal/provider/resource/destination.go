@@ -49,7 +49,8 @@ var destinations = &kind[delay.Destination]{
 		"A destroy, a replacement, and a change of the key or exchange take a binding away. Before that, nothing " +
 		"may wait in the cascades and ladders that end in the delivery exchange: see `drain_timeout` and " +
 		"`force_destroy`. Nothing is waited for if another binding takes all of these messages to the same queue or " +
-		"exchange. Messages that are still published for the address afterwards find nobody. To move " +
+		"exchange. The plan says how many messages wait, and what the apply does. Messages that are still published " +
+		"for the address afterwards find nobody. To move " +
 		"publishers, add a destination for the new address. Remove the one for the old address when nobody uses " +
 		"it any more.\n\n" +
 		"A destroy of both removes the destination before the cascade. Give both a `drain_timeout`: the " +
@@ -300,8 +301,9 @@ func prepareDestination(
 const leftoverBindings = "leftover_bindings"
 
 // rememberOwner is what the private state keeps after a create or an update.
-func rememberOwner(ctx context.Context, c *change[delay.Destination], there topology.Topology) diag.Diagnostics {
-	return keepOwner(ctx, c.private, c.engine.Vhost, bindingOf(c.engine.After).DestinationMark(), there.Bindings)
+func rememberOwner(ctx context.Context, c *change[delay.Destination], result engine.Result) diag.Diagnostics {
+	return keepOwner(ctx, c.private, c.engine.Vhost, bindingOf(c.engine.After).DestinationMark(),
+		result.There.Bindings)
 }
 
 // sayOfDestination has the words for what came of a change.

@@ -23,9 +23,9 @@ func lookAtDestination(ctx context.Context, r *managed[delay.Destination], p pla
 	diags := &p.resp.Diagnostics
 	if p.state != nil && !samePlace(p.state, p.plan) {
 		p.resp.RequiresReplace = append(p.resp.RequiresReplace, path.Root("vhost"))
+		diags.Append(lookAtRemoval(ctx, r, p)...)
 	}
-	isNew := p.state == nil || !r.kind.identityOf(p.state).Equal(r.kind.identityOf(p.plan))
-	diags.Append(checkNames(ctx, r, p.plan, isNew)...)
+	diags.Append(checkNames(ctx, r, p)...)
 	diags.Append(handOver(r, p.state, p.plan)...)
 	if p.state == nil || diags.HasError() || p.plan[routingKey].IsUnknown() || p.plan["delivery_exchange"].IsUnknown() {
 		return
@@ -33,9 +33,32 @@ func lookAtDestination(ctx context.Context, r *managed[delay.Destination], p pla
 	diags.Append(leftBy(r.kind, p.state, p.plan)...)
 }
 
-// lookAtDestinationDestroy says whether another destination takes over.
-func lookAtDestinationDestroy(_ context.Context, r *managed[delay.Destination], p planning) {
+// lookAtDestinationDestroy says whether another destination takes over, and how many messages are on their way.
+func lookAtDestinationDestroy(ctx context.Context, r *managed[delay.Destination], p planning) {
 	p.resp.Diagnostics.Append(handOver(r, p.state, nil)...)
+	p.resp.Diagnostics.Append(lookAtRemoval(ctx, r, p)...)
+}
+
+// lookAtRemoval says how many messages are on their way to what a destroy or a replacement takes away.
+func lookAtRemoval(ctx context.Context, r *managed[delay.Destination], p planning) diag.Diagnostics {
+	if !r.Connection.IsKnown() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), lookTimeout)
+	defer cancel()
+	c := &change[delay.Destination]{before: p.state, private: p.req.Private}
+	if wrong := r.resolve(ctx, c, p.state); wrong.HasError() {
+		return nil
+	}
+	return lookAhead(ctx, r, c, c.had)
+}
+
+// lookAhead says what a change would meet.
+func lookAhead(
+	ctx context.Context, r *managed[delay.Destination], c *change[delay.Destination], of resolved[delay.Destination],
+) diag.Diagnostics {
+	d := diagnose.Destination{Vhost: c.engine.Vhost, Binding: bindingOf(of.Desired), Options: c.engine.Options}
+	return d.Ahead(r.Connection.Engine.Preview(ctx, c.engine))
 }
 
 // handOver warns of a binding that passes from one destination to another. State is nil for a create, and plan for a
@@ -91,7 +114,9 @@ const glance = 3 * time.Second
 
 // checkNames checks the names of a plan: by what else is planned, and by the broker if it answers. Names that have not
 // changed are not asked for. A quorum queue behind classic delay queues is, in every plan: they may have changed.
-func checkNames(ctx context.Context, r *managed[delay.Destination], plan values, isNew bool) diag.Diagnostics {
+// It says how many messages are on their way to what an update takes away.
+func checkNames(ctx context.Context, r *managed[delay.Destination], p planning) diag.Diagnostics {
+	plan := p.plan
 	if r.Connection == nil || plan["vhost"].IsUnknown() {
 		return nil
 	}
@@ -105,20 +130,20 @@ func checkNames(ctx context.Context, r *managed[delay.Destination], plan values,
 	if diags.HasError() || r.Connection.Client == nil || !r.kind.isKnown(plan) {
 		return diags
 	}
-	x, more := r.kind.of(plan)
-	if more.HasError() {
+	c := &change[delay.Destination]{after: maps.Clone(plan), private: p.req.Private}
+	timeout := glance
+	if p.state != nil && samePlace(p.state, plan) {
+		c.before, timeout = p.state, lookTimeout
+	}
+	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), timeout)
+	defer cancel()
+	if wrong := r.resolve(ctx, c, c.after); wrong.HasError() {
 		return diags
 	}
-	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), glance)
-	defer cancel()
-	d := diagnose.Destination{Vhost: config.Vhost, Binding: bindingOf(x.Desired), Options: plan.options()}
-	d.Options.DeliveryPlanned, d.Options.BehindClassic = ends, isBehindClassic(config, planned)
-	d.Options.DestinationPlanned = slices.ContainsFunc(planned, leadsTo)
-	change := engine.Change{Kind: r.kind.name, Vhost: d.Vhost, After: x.Desired, Options: d.Options}
-	if !isNew {
-		change.Before = x.Desired
-	}
-	return append(diags, d.Ahead(r.Connection.Engine.Preview(ctx, change))...)
+	options := &c.engine.Options
+	options.DeliveryPlanned, options.BehindClassic = ends, isBehindClassic(config, planned)
+	options.DestinationPlanned = slices.ContainsFunc(planned, leadsTo)
+	return append(diags, lookAhead(ctx, r, c, c.gets)...)
 }
 
 // misnamedInPlan checks the names by what the plan has, and tells whether that includes what ends in the delivery

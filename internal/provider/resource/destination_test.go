@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -51,7 +52,7 @@ func TestDestinationKnowsItsOwn(t *testing.T) {
 			t.Fatal(diags)
 		}
 		if after != nil {
-			if diags := rememberOwner(t.Context(), c, c.engine.After); diags.HasError() {
+			if diags := rememberOwner(t.Context(), c, engine.Result{There: &c.engine.After}); diags.HasError() {
 				t.Fatal(diags)
 			}
 		}

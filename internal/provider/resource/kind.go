@@ -49,7 +49,7 @@ type kind[C any] struct {
 	// prepare completes a change, and say has the words for what came of it. Remember notes the objects then.
 	prepare  func(ctx context.Context, r *managed[C], c *change[C]) diag.Diagnostics
 	say      func(ctx context.Context, r *managed[C], c *change[C], result engine.Result, err error) diag.Diagnostics
-	remember func(ctx context.Context, c *change[C], there topology.Topology) diag.Diagnostics
+	remember func(ctx context.Context, c *change[C], result engine.Result) diag.Diagnostics
 	// read looks what there is of a state: nil if all is gone.
 	read func(ctx context.Context, r *managed[C], x resolved[C], state values, kept private.State) (
 		there *topology.Topology, diags diag.Diagnostics)

@@ -33,23 +33,22 @@ func (r *managed[C]) note(ctx context.Context, p planning) (diags diag.Diagnosti
 	if r.Connection == nil {
 		return nil
 	}
-	a := connection.Address{Goes: p.plan == nil}
-	switch {
-	case p.state == nil:
-		_, diags = private.Get(ctx, p.req.Private, addressKey, &a.ID)
-	case p.plan != nil:
+	a := connection.Address{Goes: p.plan == nil, Adopts: p.plan.isTrue("adopt")}
+	if p.state != nil && p.plan != nil {
 		a.ID, diags = keepAddress(ctx, p.resp.Private)
+	} else {
+		_, diags = private.Get(ctx, p.req.Private, addressKey, &a.ID)
 	}
-	if a.Holds = r.planned(p.state); a.Holds != nil {
-		owner, more := r.owner(ctx, p.req.Private, p.state)
-		diags.Append(more...)
-		a.Holds.Topology = a.Holds.WithOwner(owner)
-	}
+	holds, more := r.held(ctx, p)
+	a.Holds = holds
+	diags.Append(more...)
 	a.Declares = r.planned(p.plan)
 	for _, c := range r.Connection.Planned.Note(a) {
 		s := diagnose.OfEntry(c.One.Kind, c.One.Vhost, c.One.Entry)
 		other := diagnose.OfEntry(c.Other.Kind, c.Other.Vhost, c.Other.Entry)
 		switch {
+		case c.OneIsRefused:
+			diags.Append(s.CreatedTwice(other, c.Objects))
 		case !c.LetsGo:
 			diags.Append(s.DeclaredTwice(other, c.Objects))
 		case r.isOfOthers(ctx, c.One):
@@ -59,6 +58,30 @@ func (r *managed[C]) note(ctx context.Context, p planning) (diags diag.Diagnosti
 		}
 	}
 	return diags
+}
+
+// settle enters into the ledger what a change has come to. A provider of terraform test makes several plans (since
+// Terraform 1.13). What a create makes gets an address of its own: a deposed object may keep the one of the plan.
+func (r *managed[C]) settle(ctx context.Context, c *change[C]) diag.Diagnostics {
+	a := connection.Address{Goes: c.after == nil, Declares: r.planned(c.after)}
+	_, diags := private.Get(ctx, c.private, addressKey, &a.ID)
+	id := a.ID
+	if c.after != nil && (c.before == nil || id == "") {
+		id = rand.Text()
+		diags.Append(private.Set(ctx, c.private, addressKey, id)...)
+	}
+	r.Connection.Planned.Done(a, id)
+	return diags
+}
+
+// held is what the state has, with the owner's mark of the resource.
+func (r *managed[C]) held(ctx context.Context, p planning) (held *connection.Planned, diags diag.Diagnostics) {
+	if held = r.planned(p.state); held != nil {
+		owner, more := r.owner(ctx, p.req.Private, p.state)
+		diags.Append(more...)
+		held.Topology = held.WithOwner(owner)
+	}
+	return held, diags
 }
 
 // isSecondHalf tells whether a plan without a state is that of a replacement.

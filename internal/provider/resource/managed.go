@@ -193,6 +193,9 @@ func (r *managed[C]) write(ctx context.Context, c *change[C]) (state values, dia
 	defer cancel()
 	result, err := r.Connection.Engine.Apply(ctx, c.engine)
 	diags.Append(r.kind.say(ctx, r, c, result, err)...)
+	if err == nil && r.kind.recognize != nil {
+		diags.Append(r.settle(ctx, c)...)
+	}
 	if result.There == nil || c.after == nil {
 		return nil, diags
 	}
@@ -202,7 +205,7 @@ func (r *managed[C]) write(ctx context.Context, c *change[C]) (state values, dia
 	}
 	diags.Append(r.kind.setActual(state, *result.There)...)
 	if r.kind.remember != nil {
-		diags.Append(r.kind.remember(ctx, c, *result.There)...)
+		diags.Append(r.kind.remember(ctx, c, result)...)
 	}
 	return state, diags
 }

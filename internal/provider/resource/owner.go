@@ -6,10 +6,11 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // ownerKey is where the private state keeps the owner's mark of a cascade or ladder, and those of a destination.
@@ -40,6 +41,8 @@ func (r *managed[C]) owner(ctx context.Context, kept private.State, v values) (o
 func prepareTopology[C any](ctx context.Context, r *managed[C], c *change[C]) (diags diag.Diagnostics) {
 	if c.before != nil {
 		c.owner, diags = r.owner(ctx, c.private, c.before)
+		_, more := private.Get(ctx, c.private, damagesKey, &c.engine.Options.Known)
+		diags.Append(more...)
 	}
 	if c.owner == "" && c.after != nil {
 		c.owner = newOwner()
@@ -59,9 +62,14 @@ func newOwner() string {
 	return string(digits)
 }
 
-// rememberTopology notes the owner's mark of a cascade or ladder that there is, or may be, after a change.
-func rememberTopology[C any](ctx context.Context, c *change[C], _ topology.Topology) diag.Diagnostics {
+// rememberTopology notes the owner's mark of a cascade or ladder that there is, or may be, after a change. It notes
+// which damages the state has.
+func rememberTopology[C any](ctx context.Context, c *change[C], result engine.Result) diag.Diagnostics {
+	has := c.gets.Desired
+	if c.before != nil && !result.IsNew {
+		has = c.had.Desired
+	}
 	diags := private.Set(ctx, c.private, ownerKey, c.owner)
-	_, more := keepAddress(ctx, c.private)
-	return append(diags, more...)
+	return append(diags,
+		private.Set(ctx, c.private, damagesKey, health.Keys(health.Damages(has, *result.There, nil)))...)
 }

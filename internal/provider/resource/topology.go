@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/importid"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
@@ -50,7 +51,7 @@ func sayOfTopology[C any](
 		x, now = c.had, c.before
 	}
 	s := topologySubject(r, x, now)
-	return append(s.Explain(ctx, c.verb, err), s.Outcome(c.engine.Before, result)...)
+	return append(s.Explain(ctx, c.verb, err), s.Outcome(c.engine.Before, result, err == nil)...)
 }
 
 func parseEntryID(example string) func(string) (values, error) {
@@ -108,11 +109,16 @@ func readTopology[C any](
 		return nil, s.Gone(err)
 	}
 	diags.Append(s.Owners(x.Desired, found.Topology)...)
-	diags.Append(s.Drift(found.State)...)
+	damages := health.Damages(x.Desired, found.Topology, found.Status)
+	diags.Append(s.Drift(damages)...)
 	diags.Append(s.Warnings(found.Findings)...)
+	diags.Append(private.Set(ctx, kept, damagesKey, health.Keys(damages))...)
 	diags.Append(private.Set(ctx, kept, inFlightKey, diagnose.CountWaiting(x.Desired, found.State))...)
 	return &found.Topology, diags
 }
 
 // inFlightKey is where the private state keeps what Read counted, for the warnings of plans.
 const inFlightKey = "in_flight"
+
+// damagesKey is where it keeps the keys of the damages that the state has. An apply says those alone that came later.
+const damagesKey = "damages"

@@ -2,7 +2,6 @@ package resource
 
 import (
 	"context"
-	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -17,7 +16,7 @@ import (
 
 // lookAtDestroy says what the destroy of a cascade or ladder takes along.
 func lookAtDestroy[C any](ctx context.Context, r *managed[C], p planning) {
-	p.resp.Diagnostics.Append(warnInFlight(ctx, r, p, "destroyed", nil)...)
+	p.resp.Diagnostics.Append(warnInFlight(ctx, r, p)...)
 	p.resp.Diagnostics.Append(r.lookForInbound(ctx, p.state)...)
 	p.resp.Diagnostics.Append(r.note(ctx, p)...)
 }
@@ -48,7 +47,7 @@ func lookAtTopology[C any](ctx context.Context, r *managed[C], p planning) {
 	if len(altered) > 0 {
 		diags.Append(warnOverhaul(ctx, r, p, altered)...)
 	} else if lost := r.kind.lostQueues(p.state, p.plan); len(lost) > 0 {
-		diags.Append(warnInFlight(ctx, r, p, "rid of some of its queues", lost)...)
+		diags.Append(warnInRemoved(ctx, r, p, lost)...)
 		diags.Append(r.prior(p.state).DelaysRemoved(lost, p.plan.isTrue("park_unroutable"))...)
 	}
 }
@@ -65,22 +64,32 @@ func keepDeliveryType(plan, state values) {
 	}
 }
 
-// warnInFlight says what a destroy, or a change that removes the lost queues, has in its way, by what the last refresh
-// counted.
-func warnInFlight[C any](
-	ctx context.Context, r *managed[C], p planning, verb string, lost []topology.Queue,
-) diag.Diagnostics {
+// warnInFlight says what a destroy has in its way, by what the last refresh counted. What others own has nothing in its
+// way: the destroy leaves it.
+func warnInFlight[C any](ctx context.Context, r *managed[C], p planning) diag.Diagnostics {
 	waits, diags := p.waiting(ctx)
-	if waits != nil && len(lost) > 0 && !slices.ContainsFunc(lost, topology.Queue.Delays) {
-		waits.Delayed = diagnose.Tally{} // these stay
-	}
 	if waits == nil || waits.IsNone() {
+		return diags
+	}
+	if held, _ := r.held(ctx, p); held != nil && r.isOfOthers(ctx, *held) {
 		return diags
 	}
 	s := r.prior(p.state)
 	s.Options = p.state.options()
-	diags.Append(s.InFlight(verb, waits))
-	return diags
+	return append(diags, s.InFlight(waits))
+}
+
+// warnInRemoved says likewise what a change has in its way that removes queues.
+func warnInRemoved[C any](
+	ctx context.Context, r *managed[C], p planning, removed []topology.Queue,
+) diag.Diagnostics {
+	waits, diags := p.waiting(ctx)
+	if waits == nil || waits.In(removed).IsNone() {
+		return diags
+	}
+	s := r.prior(p.state)
+	s.Options = p.plan.options()
+	return append(diags, s.InRemoved(waits.In(removed)))
 }
 
 // prior has the words for a cascade or ladder that the state has.

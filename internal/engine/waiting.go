@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
+)
+
+// WaitingError is for messages that may be on their way to bindings that go. Nothing is refused for it.
+type WaitingError struct {
+	// Gone are bindings of one exchange.
+	Gone []topology.Binding
+	// To takes all of these messages then. If it has no source, nothing does, and the change proves that none is left.
+	To topology.Binding
+	// Messages are as many by the last count, and Uncounted tells whether RabbitMQ leaves some out.
+	Messages  int64
+	Uncounted bool
+}
+
+func (e *WaitingError) Error() string {
+	return fmt.Sprintf("%d messages are on their way to %d bindings that go", e.Messages, len(e.Gone))
+}
+
+// previewWaiting says how many messages are on their way to the bindings that go. Those that get to the same queue or
+// exchange all the same do not count.
+func (e *Engine) previewWaiting(ctx context.Context, r *rebinding) (problems []Problem) {
+	moves := func(b topology.Binding) bool { return !delay.Replaces(r.to.binding, b) }
+	if gone := without(r.own, r.to.binding); !slices.ContainsFunc(gone, moves) {
+		return nil
+	}
+	s := e.survey(ctx, r.vhost)
+	if s.err != nil {
+		return nil // the apply asks again
+	}
+	r.there = s.inventory.Bindings()
+	gone := among(without(r.own, r.to.binding), r.there)
+	needed := r.needed(gone)
+	led := slices.DeleteFunc(gone, func(b topology.Binding) bool {
+		return !delay.TakesAll(r.to.binding, b) || !moves(b)
+	})
+	for _, waiting := range []WaitingError{{Gone: needed}, {Gone: led, To: r.to.binding}} {
+		s.count(ctx, &waiting)
+		if waiting.Messages > 0 || waiting.Uncounted {
+			problems = append(problems, Problem{Waits, &waiting})
+		}
+	}
+	return problems
+}
+
+// survey is what a vhost has and what waits there. All previews of a run have one.
+type survey struct {
+	once      sync.Once
+	inventory *recognize.Inventory
+	depths    map[string]*int64
+	err       error
+}
+
+func (e *Engine) survey(ctx context.Context, vhost *rabbit.Vhost) *survey {
+	of, _ := e.surveys.LoadOrStore(vhost.Name(), &survey{})
+	s, _ := of.(*survey)
+	s.once.Do(func() {
+		s.inventory, s.err = Inventory(ctx, vhost, func(topology.Exchange) bool { return true })
+		if s.err == nil {
+			s.depths, s.err = vhost.Depths(ctx)
+		}
+	})
+	return s
+}
+
+// count counts what waits before the bindings that go.
+func (s *survey) count(ctx context.Context, w *WaitingError) {
+	for _, q := range s.inventory.Upstream(ctx, w.Gone) {
+		if n := s.depths[q.Name]; n != nil {
+			w.Messages += *n
+		} else {
+			w.Uncounted = true
+		}
+	}
+}
