@@ -275,15 +275,13 @@ func (u Uniform) Steps(level, digit int) int64 {
 	return steps
 }
 
-// ttl is how long a message with the digit waits at the level. It may overflow unless that of the level below is at
-// most MaxTTL.
-func (u Uniform) ttl(level, digit int) time.Duration {
-	return time.Duration(u.Steps(level, digit)) * u.Resolution
-}
+// ttl is how long a message with the digit waits at the level, or the longest duration if that is shorter.
+func (u Uniform) ttl(level, digit int) time.Duration { return u.times(u.Steps(level, digit)) }
 
 // longest is the longest delay, or the longest duration if that is shorter.
-func (u Uniform) longest() time.Duration {
-	steps := u.Steps(u.Levels, 1) - 1
+func (u Uniform) longest() time.Duration { return u.times(u.Steps(u.Levels, 1) - 1) }
+
+func (u Uniform) times(steps int64) time.Duration {
 	if steps > math.MaxInt64/int64(u.Resolution) {
 		return math.MaxInt64
 	}
