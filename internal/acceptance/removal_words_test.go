@@ -92,8 +92,8 @@ func TestMessagesFareAsPlanned(t *testing.T) {
 			"The apply waits up to 300 ms until all are delivered. If some are not, it unbinds nothing and fails.",
 			"orders", true},
 		"forced": {harness.Attributes{"force_destroy": true}, nil,
-			"The apply unbinds at once, because force_destroy is true. Messages that then arrive for the address have " +
-				"no way on.", "t.unroutable", false},
+			"The apply unbinds at once, because force_destroy is true. Messages that then arrive for the address " +
+				"have no way on.", "t.unroutable", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
