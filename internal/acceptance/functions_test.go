@@ -214,8 +214,8 @@ func TestFunctionErrors(t *testing.T) {
 			"resolution and base"},
 		{"routing_key", []any{"10s", 9, "d", "1s", "10"}, 1, "levels is 9; at a resolution of 1s in base 10 it can " +
 			"be 1 to 8"},
-		{"routing_key", []any{"10s", 1, "d", "1s", "10"}, 0, "delay is 10s, longer than 9s, the longest that has a key " +
-			"here"},
+		{"routing_key", []any{"10s", 1, "d", "1s", "10"}, 0, "delay is 10s, longer than 9s, the longest that has a " +
+			"key here"},
 		{"routing_key", []any{"10s", 1, "d", "11000h", "9"}, 3, "resolution is 11000h; in base 9 give at most 10950h"},
 		{"parse_routing_key", []any{"", 4}, 0, "key is empty"},
 		{"parse_routing_key", []any{"1.0.2.0.d", 4}, 0, `key is "1.0.2.0.d", whose word 3 is "2"`},

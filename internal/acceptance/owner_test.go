@@ -31,9 +31,8 @@ var ownedKinds = map[string]ownedKind{
 }
 
 // eachOwnedKind runs a test with one of each kind, which is there already.
-func eachOwnedKind(
-	t *testing.T, test func(t *testing.T, v *harness.Vhost, is ownedKind, p *harness.Protocol, given harness.Attributes),
-) {
+func eachOwnedKind(t *testing.T, test func(t *testing.T, v *harness.Vhost, is ownedKind, p *harness.Protocol,
+	given harness.Attributes)) {
 	t.Parallel()
 	for name, is := range ownedKinds {
 		t.Run(name, func(t *testing.T) {
@@ -263,8 +262,8 @@ func TestTakenOverWhileItWaits(t *testing.T) {
 		"destroy of a ladder":  {harness.LadderType, ladder, nil, "t.entry", "10s.there", ""},
 		"rebuild": {harness.CascadeType, cascade, harness.Attributes{"queue_name": "q%d"}, "t.delay-01", "1.0.there",
 			"went no further"},
-		"a delay that goes": {harness.LadderType, ladder, harness.Attributes{"delays": harness.TextSet("1ms")}, "t.entry",
-			"10s.there", "went no further"},
+		"a delay that goes": {harness.LadderType, ladder, harness.Attributes{"delays": harness.TextSet("1ms")},
+			"t.entry", "10s.there", "went no further"},
 	} {
 		for _, drain := range []string{"1m", "5s"} {
 			t.Run(name+", waiting for "+drain, func(t *testing.T) {

@@ -72,8 +72,8 @@ const (
 `
 )
 
-// Two resources declare the same objects. Where the names are known, the plan refuses. Otherwise one of the two is
-// made, and the other is refused; that can then be taken out without harm.
+// Two resources declare the same objects. One of the two is made, and the other is refused; that can then be taken out
+// without harm. Where one adopts, it would take over the other: the plan refuses, if the names are known.
 func TestTwoDeclareTheSame(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ two, one string }{
@@ -83,40 +83,46 @@ func TestTwoDeclareTheSame(t *testing.T) {
 			fmt.Sprintf(oneCascade, "") + fmt.Sprintf(oneLadder, ""), fmt.Sprintf(oneCascade, ""),
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := harness.NewWorkspace(t, harness.NewVhost(t))
-			w.MustRefuse(test.two, "Two resources declare the same objects", "Give one of the two other names")
-			w.MustHold(topology.New())
-
-			late := func(configuration string) string {
-				return unknownName + strings.ReplaceAll(configuration, `= "t"`, "= terraform_data.name.output")
-			}
-			w.MustRefuse(late(test.two))
-			made := w.Objects()
-			theCascade, theLadder := expected(w)
-			addresses := slices.DeleteFunc(
-				addressesOf(w),
-				func(address string) bool { return !strings.HasPrefix(address, "rabbitmqdelay_") },
-			)
-			if len(addresses) != 1 {
-				t.Fatalf("the state has %s", addresses)
-			}
-			if strings.HasPrefix(addresses[0], "rabbitmqdelay_ladder") {
-				w.MustHold(theLadder)
-			} else {
-				w.MustHold(theCascade)
-			}
-			if strings.HasSuffix(addresses[0], "[1]") ||
-				strings.HasPrefix(test.one, `resource "rabbitmqdelay_cascade`) &&
-					strings.HasPrefix(addresses[0], "rabbitmqdelay_ladder") {
-				return // the other one was made: to take that out deletes its objects
-			}
-			w.MustApply(late(test.one))
-			w.MustHold(made)
-			w.MustBeSettled()
-		})
+		for _, late := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, names known in the apply only: %t", name, late), func(t *testing.T) {
+				t.Parallel()
+				twoDeclareTheSame(harness.NewWorkspace(t, harness.NewVhost(t)), test.two, test.one, late)
+			})
+		}
 	}
+}
+
+func twoDeclareTheSame(w *harness.Workspace, two, one string, late bool) {
+	const name, said = `= "t"`, "Two resources declare the same objects"
+	if late {
+		two, one = unknownName+strings.ReplaceAll(two, name, "= terraform_data.name.output"),
+			unknownName+strings.ReplaceAll(one, name, "= terraform_data.name.output")
+	} else {
+		w.MustRefuse(strings.ReplaceAll(two, name, name+"\n  adopt = true"), said, "Give one of the two other names")
+		w.MustHold(topology.New())
+	}
+	w.MustRefuse(two, said)
+	made := w.Objects()
+	theCascade, theLadder := expected(w)
+	addresses := slices.DeleteFunc(
+		addressesOf(w),
+		func(address string) bool { return !strings.HasPrefix(address, "rabbitmqdelay_") },
+	)
+	if len(addresses) != 1 {
+		w.T.Fatalf("the state has %s", addresses)
+	}
+	isLadder := strings.HasPrefix(addresses[0], "rabbitmqdelay_ladder")
+	if isLadder {
+		w.MustHold(theLadder)
+	} else {
+		w.MustHold(theCascade)
+	}
+	if strings.HasSuffix(addresses[0], "[1]") || isLadder && strings.Contains(one, "rabbitmqdelay_cascade") {
+		return // the other one was made: to take that out deletes its objects
+	}
+	w.MustApply(one)
+	w.MustHold(made)
+	w.MustBeSettled()
 }
 
 // Two cascades share a delivery exchange. Each of them can go first, in one apply or in two.

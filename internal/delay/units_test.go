@@ -13,8 +13,8 @@ import (
 
 const day = 24 * time.Hour
 
-// Whatever the units and how far they reach, each key leads to the delivery exchange once, after its delay, by a queue
-// for each word but 0. A key beyond the longest delay is parked.
+// Each key leads to the delivery exchange once, after its delay, by a queue for each word but 0. That depends neither
+// on the units, nor on how far they reach. A key beyond the longest delay is parked.
 func TestEveryDelayOfUnitsArrivesOnce(t *testing.T) {
 	for _, c := range []delay.Config{
 		{},
@@ -80,7 +80,7 @@ func arriveOnce(t *testing.T, r running) {
 	r.parked(t, beyond, false)
 }
 
-// The layout does not depend on how far it reaches. What is there stays as it is.
+// The layout does not depend on how far it reaches: objects and bindings only come to it.
 func TestUnitsGrow(t *testing.T) {
 	c := delaytest.UnitVectors["quorum_units_d_h_m_s_30d"]
 	var before delay.Cascade

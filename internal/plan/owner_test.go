@@ -41,8 +41,8 @@ func TestTakeOver(t *testing.T) {
 	})
 }
 
-// Others take over what is being removed while it waits for messages. Nothing is deleted from then on, and nothing is
-// brought back: all is as they have it, and theirs alone. So it is if messages are left when the wait is over.
+// Others take over a topology while its removal waits for messages. Nothing is deleted from then on, and nothing is
+// brought back, also if messages are left when the wait is over. All is as they have it, and theirs alone.
 func TestTakenOverMeanwhile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		guard := plan.Guard{Drain: time.Minute}

@@ -317,8 +317,8 @@ func (s VerifyEmpty) Do(ctx context.Context, on Target) (bool, error) {
 // Effect is none.
 func (VerifyEmpty) Effect() Effect { return Effect{} }
 
-// VerifyOwner fails if others have taken over the entry of a topology since the plan was made: it has owner's marks then,
-// and none of this one. An entry that is closed has none.
+// VerifyOwner fails if others have taken over the entry of a topology since the plan was made. The entry has their
+// marks then, and not that of the topology. A closed entry has no marks.
 type VerifyOwner struct{ Of topology.Topology }
 
 func (s VerifyOwner) String() string {

@@ -95,7 +95,8 @@ func everyKey(
 	router := topologytest.NewRouter(there)
 	for steps := range 1 << c.Levels {
 		wait := time.Duration(steps) * time.Second
-		key, err := delay.Uniform{Base: 2, Levels: c.Levels, Resolution: time.Second}.Scale().RoutingKey(wait, "destination")
+		scale := delay.Uniform{Base: 2, Levels: c.Levels, Resolution: time.Second}.Scale()
+		key, err := scale.RoutingKey(wait, "destination")
 		if err != nil {
 			t.Fatal(err)
 		}

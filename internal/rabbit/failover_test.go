@@ -226,7 +226,8 @@ func (test restart) run(t *testing.T, b *brokertest.Broker) {
 		CreateDeliveryExchange: true, ParkUnroutable: test.parks,
 	})
 	state := create(t, clientFor(t, b), vhost, want)
-	key, err := delay.Uniform{Base: 2, Levels: 2, Resolution: test.resolution}.Scale().RoutingKey(test.resolution, "end")
+	scale := delay.Uniform{Base: 2, Levels: 2, Resolution: test.resolution}.Scale()
+	key, err := scale.RoutingKey(test.resolution, "end")
 	if err != nil {
 		t.Fatal(err)
 	}

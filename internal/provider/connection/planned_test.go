@@ -123,3 +123,33 @@ func TestPlannedOnceMore(t *testing.T) {
 		t.Errorf("an address is in conflict with what is gone: %v", conflicts)
 	}
 }
+
+// With terraform test, one provider makes several plans. What an apply has made is the same address in the next plan.
+func TestDone(t *testing.T) {
+	var ledger Plans
+	create := Address{Declares: named("x")}
+	ledger.Note(create)
+	for _, found := range ledger.Note(create) {
+		if !found.OneIsRefused {
+			t.Errorf("two creates are a conflict that deletes something: %v", found)
+		}
+	}
+	ledger.Done(create, "one")
+	there := Address{ID: "one", Holds: named("x"), Declares: named("x")}
+	if found := ledger.Note(there); len(found) > 0 {
+		t.Errorf("what was made is in conflict with its create: %v", found)
+	}
+	adopting := create
+	adopting.Adopts = true
+	if found := ledger.Note(adopting); len(found) != 1 || found[0].OneIsRefused {
+		t.Errorf("what another address has is adopted, with these conflicts: %v", found)
+	}
+	ledger.Done(Address{Declares: named("x")}, "two")
+	for _, id := range []string{"one", "two"} {
+		ledger.Note(Address{ID: id, Holds: named("x"), Goes: true})
+		ledger.Done(Address{ID: id, Goes: true}, id)
+	}
+	if found := ledger.Note(create); len(found) > 0 {
+		t.Errorf("what is destroyed is in conflict with a create: %v", found)
+	}
+}
