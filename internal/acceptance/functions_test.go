@@ -195,8 +195,8 @@ func TestFunctionErrors(t *testing.T) {
 		{"routing_key", []any{"10", 4, "d"}, 0, `delay is "10"; write a number and its unit`},
 		{"routing_key", []any{"2d", 4, "d"}, 0, `delay is "2d"`},
 		{"routing_key", []any{"-1s", 4, "d"}, 0, "delay is -1s; a message cannot be delivered before it is sent"},
-		{"routing_key", []any{"15.001s", 4, "d"}, 0, "delay is 15.001s, longer than 15s, the longest that 4 levels " +
-			"of 1s can give"},
+		{"routing_key", []any{"15.001s", 4, "d"}, 0, "delay is 15.001s, longer than 15s, the longest that has a " +
+			"key here"},
 		{"routing_key", []any{"10s", 0, "d"}, 1, "levels is 0; at a resolution of 1s it can be 1 to 29"},
 		{"routing_key", []any{"10s", 30, "d"}, 1, "levels is 30"},
 		{"routing_key", []any{"10s", 4, ""}, 2, "address is empty"},
@@ -219,16 +219,16 @@ func TestFunctionErrors(t *testing.T) {
 		{"routing_key", []any{"10s", 1, "d", "11000h", "9"}, 3, "resolution is 11000h; in base 9 give at most 10950h"},
 		{"parse_routing_key", []any{"", 4}, 0, "key is empty"},
 		{"parse_routing_key", []any{"1.0.2.0.d", 4}, 0, `key is "1.0.2.0.d", whose word 3 is "2"`},
-		{"parse_routing_key", []any{"1.0", 4}, 0, "has only 2 digits"},
+		{"parse_routing_key", []any{"1.0", 4}, 0, "has only 2 words"},
 		{"parse_routing_key", []any{"1.0", 2}, 0, "has no address"},
 		{"parse_routing_key", []any{"1.d", 40}, 1, "levels is 40"},
 		{"parse_routing_key", []any{"1.d", 1, "0s"}, 2, "resolution is 0s"},
 		{"parse_routing_key", []any{"1.d", 1, "1s", "0"}, 3, "base is 0; it can be 2 to 10"},
 		{"parse_routing_key", []any{"1.d", 1, "1s", "2", "2"}, 4, "it is one too many"},
-		{"parse_routing_key", []any{"1.a.d", 2, "1s", "10"}, 0, `whose word 2 is "a"; the first 2 words, one for ` +
-			"each level, have to be 0 to 9"},
-		{"parse_routing_key", []any{"3.1.d", 2, "1s", "3"}, 0, `whose word 1 is "3"; the first 2 words, one for each ` +
-			"level, have to be 0 to 2"},
+		{"parse_routing_key", []any{"1.a.d", 2, "1s", "10"}, 0, `whose word 2 is "a"; the first 2 words say ` +
+			"the delay, and this one has to be 0 to 9"},
+		{"parse_routing_key", []any{"3.1.d", 2, "1s", "3"}, 0, `whose word 1 is "3"; the first 2 words say the ` +
+			"delay, and this one has to be 0 to 2"},
 		{"parse_routing_key", []any{"10.1.d", 2, "1s", "10"}, 0, `whose word 1 is "10"`},
 		{"binding_key", []any{4, 4, 1}, 0, "level is 4; with 4 levels it can be 0, the lowest, to 3, the entry"},
 		{"binding_key", []any{0, 0, 1}, 1, "levels is 0"},
