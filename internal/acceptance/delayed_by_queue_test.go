@@ -238,7 +238,7 @@ func TestDelayedInAFailedCreate(t *testing.T) {
 	p := harness.NewProtocol(t, &through, nil)
 	text := harness.ErrorText(p.Apply(t.Context(),
 		p.Plan(t.Context(), retriedTasks.With(harness.Attributes{"vhost": v.Name}))))
-	mustSayDelayed(v, text, nil)
+	mustSayDelayed(v, text, func() string { return harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), nil))) })
 	mustHaveRetried(v, "t.delay-00")
 }
 
