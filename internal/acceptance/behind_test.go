@@ -175,7 +175,7 @@ func TestReceiverThatTakesNothing(t *testing.T) {
 				"address": "orders", "queue": "orders"}
 			planned := harness.WarningText(p.Plan(t.Context(), given).Diagnostics)
 			p.MustApply(given)
-			if planned != "" {
+			if strings.Contains(planned, "Messages do not arrive") {
 				t.Errorf("before, the plan says %s", planned)
 			}
 			// RabbitMQ 4.0.5 says of a new queue that no member is online, for moments.
