@@ -417,7 +417,7 @@ func (c keyCase) key() string {
 
 // providerKey is the routing key of base 2 by the provider's own function, or "error".
 func (c keyCase) providerKey() string {
-	scale, err := delay.NewUniform(delay.DefaultBase, c.levels, time.Duration(c.resolution)*time.Millisecond)
+	scale, err := delay.UniformScale(delay.DefaultBase, c.levels, time.Duration(c.resolution)*time.Millisecond)
 	if err != nil {
 		return "error"
 	}

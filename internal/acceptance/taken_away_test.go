@@ -54,6 +54,9 @@ func TestVhostIsDeletedMeanwhile(t *testing.T) {
 		// with quorum queues, RabbitMQ 3.10.8 would lose its at-least-once dead-lettering
 		o := harness.Interrupted{TypeName: harness.CascadeType, QueueType: delay.Classic, Base: 2, Verb: verb}
 		for _, at := range o.Points(harness.NewVhost(t)) {
+			if strings.HasPrefix(at.Path, "/api/users/") {
+				continue // an administrator alone asks for permissions
+			}
 			for _, waits := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s, %s, waits: %t", verb, at, waits), func(t *testing.T) {
 					t.Parallel()

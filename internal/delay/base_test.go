@@ -133,7 +133,7 @@ func TestKeysOfBase(t *testing.T) {
 		{8, 4, 0o7043, "7.0.4.3.billing"},
 		{3, 4, 80, "2.2.2.2.billing"},
 	} {
-		s, err := delay.NewUniform(test.base, test.levels, time.Second)
+		s, err := delay.UniformScale(test.base, test.levels, time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func TestKeysOfBaseErrors(t *testing.T) {
 		t.Errorf("out of range: %v", err)
 	}
 	for base, want := range map[int]string{0: "base is 0; it can be 2 to 10", 11: "base is 11"} {
-		if _, err := delay.NewUniform(base, 1, time.Second); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := delay.UniformScale(base, 1, time.Second); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("base %d: %v", base, err)
 		}
 	}

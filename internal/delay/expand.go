@@ -12,12 +12,14 @@ func (c Cascade) Expand() topology.Topology {
 	t := topology.New()
 	t.Entry = c.Exchange(c.Levels - 1)
 	c.shared().addAround(&t)
+	var queues [][]Queue // by level
 	for level := range c.Levels {
+		queues = append(queues, c.DelayQueues(level))
 		c.addExchange(t, level)
-		for _, q := range c.DelayQueues(level) {
+		for _, q := range queues[level] {
 			t.Queues[q.Name] = topology.Queue{Name: q.Name, Durable: true, Arguments: c.arguments(q)}
 		}
-		c.addBindings(t, level)
+		c.addBindings(t, level, queues)
 	}
 	if p := c.shared(); p.parks && p.byPolicy {
 		parking := p.policy(c.ownExchanges())
@@ -70,7 +72,8 @@ type Queue struct {
 func (c Cascade) DelayQueues(level int) []Queue {
 	var queues []Queue
 	scale := c.Scale()
-	for number := 1; number <= scale.Most(level); number++ {
+	most := scale.Most(level)
+	for number := 1; number <= most; number++ {
 		q := Queue{Level: level, Number: number, TTL: scale.TTL(level, number)}
 		if len(c.Units) > 0 {
 			q.Name = c.QueueName.with(unitText(q.TTL))
@@ -93,11 +96,11 @@ func (c Cascade) arguments(q Queue) topology.Arguments {
 // addBindings binds the exchange of the level to the queues of each next word that is not 0 within the lookahead. It
 // also binds it to the exchange behind as many zeros. The keys exclude each other, so every message takes exactly one
 // way.
-func (c Cascade) addBindings(t topology.Topology, level int) {
+func (c Cascade) addBindings(t topology.Topology, level int, queues [][]Queue) {
 	source := c.Exchange(level)
 	reach := min(c.Lookahead, level+1)
 	for zeros := range reach {
-		for _, q := range c.DelayQueues(level - zeros) {
+		for _, q := range queues[level-zeros] {
 			t.Bindings.Add(topology.Binding{
 				Source: source, RoutingKey: c.hop(level, zeros, q.Number).Key(),
 				DestinationType: topology.ToQueue, Destination: q.Name,

@@ -240,7 +240,7 @@ func TestRoutingKeyRoundTrip(t *testing.T) {
 
 // routingKey is the key of a scale in base 2.
 func routingKey(wait time.Duration, levels int, resolution time.Duration, address string) (string, error) {
-	s, err := delay.NewUniform(delay.DefaultBase, levels, resolution)
+	s, err := delay.UniformScale(delay.DefaultBase, levels, resolution)
 	if err != nil {
 		return "", err
 	}
@@ -249,7 +249,7 @@ func routingKey(wait time.Duration, levels int, resolution time.Duration, addres
 
 // parseRoutingKey is the inverse of routingKey.
 func parseRoutingKey(key string, levels int, resolution time.Duration) (time.Duration, string, error) {
-	s, err := delay.NewUniform(delay.DefaultBase, levels, resolution)
+	s, err := delay.UniformScale(delay.DefaultBase, levels, resolution)
 	if err != nil {
 		return 0, "", err
 	}

@@ -87,6 +87,10 @@ func checkUnits(units []time.Duration) error {
 
 // checkReach checks how far units reach, and how many queues that takes.
 func (s Scale) checkReach(maxDelay time.Duration) error {
+	if maxDelay > MaxTTL || s.TTL(s.Levels()-1, s.Most(s.Levels()-1)) > MaxTTL {
+		return attributeError("max_delay", "is %s; give at most %s, the longest TTL that RabbitMQ accepts",
+			DurationText(maxDelay), pictured(MaxTTL))
+	}
 	if last := s.Resolution(); maxDelay < last {
 		return attributeError("max_delay", "is %s; give at least %s, the smallest of the units", DurationText(maxDelay),
 			unitText(last))
@@ -96,10 +100,6 @@ func (s Scale) checkReach(maxDelay time.Duration) error {
 		most := s.Most(level)
 		if queues += most; most > s.Most(largest) {
 			largest = level
-		}
-		if most > 0 && s.unit(level) > MaxTTL/time.Duration(most) {
-			return attributeError("max_delay", "is %s, and a queue would have a TTL over %s, the longest that "+
-				"RabbitMQ accepts; give a shorter max_delay", DurationText(maxDelay), pictured(MaxTTL))
 		}
 	}
 	if queues > maxQueues {
@@ -187,8 +187,8 @@ type Uniform struct {
 
 func (c Cascade) uniform() Uniform { return Uniform{c.Base, c.Levels, c.Resolution} }
 
-// NewUniform returns an AttributeError unless there can be a cascade of the scale.
-func NewUniform(base, levels int, resolution time.Duration) (Scale, error) {
+// UniformScale is a scale of the uniform form. It returns an AttributeError unless there can be a cascade of the scale.
+func UniformScale(base, levels int, resolution time.Duration) (Scale, error) {
 	u := Uniform{base, levels, resolution}
 	if err := u.checkSteps(); err != nil {
 		return Scale{}, err

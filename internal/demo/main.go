@@ -148,7 +148,7 @@ func (t *terraform) run(ctx context.Context, args ...string) error {
 func send(ctx context.Context, broker *brokertest.Broker) error {
 	delays := []time.Duration{13 * time.Second, 10 * time.Second, 5 * time.Second, time.Second, 0}
 	title("Messages, the longest delay sent first; a routing key has the seconds, digit by digit, then the destination")
-	scale, err := delay.NewUniform(base, levels, resolution)
+	scale, err := delay.UniformScale(base, levels, resolution)
 	if err != nil {
 		return err
 	}

@@ -97,8 +97,8 @@ func (r *rebinding) update(ctx context.Context) (result Result, err error) {
 	return result, nil
 }
 
-// wasThere tells whether one of the destination's own bindings was there before anything was written. Its plan knows
-// none that was not: the refresh takes such a destination out of the state.
+// wasThere tells whether one of the destination's own bindings was there before anything was written. A plan knows none
+// that was not, as the refresh takes such a destination out of the state. It may expect that with triggers.
 func (r *rebinding) wasThere() bool {
 	mark := r.to.binding.DestinationMark()
 	return len(r.own)+len(r.there.Where(func(b topology.Binding) bool { return b.DestinationMark() == mark })) > 0

@@ -18,12 +18,14 @@ func (o *operation) check(ctx context.Context, found *rabbit.State) error {
 		}
 	}
 	added := o.after.of(o.added())
-	var takeover, reached error
+	var takeover, reached, err error
 	if o.isUpdate() && o.after.ownsDelivery() && !o.before.ownsDelivery() {
 		takeover = o.after.checkTakeover(found)
 	}
 	if o.change.Options.Adopt {
-		reached = o.after.checkReached(ctx, found.Part(added.wanted))
+		if reached, err = o.after.checkReached(ctx, found.Part(added.wanted)); err != nil {
+			return err
+		}
 	}
 	return allErrors(o.after.checkDelivery(found), takeover, added.checkExisting(found, o.change.Options.Adopt),
 		reached, o.after.checkPolicies(ctx, found, o.change.Before))

@@ -57,6 +57,7 @@ func (e *Engine) previewBindings(ctx context.Context, c Change) []Problem {
 	if err != nil && (isNew || rabbit.IsKind(err, rabbit.LavinMQ)) {
 		return e.unusable(ctx, err)
 	}
+	e.isAway(ctx, err)
 	return problems
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
@@ -23,38 +24,45 @@ func (o *operation) checkOwner(wanted topology.Topology, found *rabbit.State) er
 
 // checkReached refuses to adopt objects that messages reach from an entry that has an owner and is not that of the
 // topology. The mark there would not be taken over, and its owner's destroy would delete them. What leads to the entry
-// itself is an ordinary thing.
-func (d *deployment) checkReached(ctx context.Context, adopted topology.Topology) error {
+// itself is an ordinary thing. So is a binding that is none of a level or of a ladder's entry.
+func (d *deployment) checkReached(ctx context.Context, adopted topology.Topology) (refusal, err error) {
 	exchanges := slices.DeleteFunc(d.ownedExchanges(adopted),
 		func(name string) bool { return name == d.wanted.Entry })
 	queues := slices.Collect(maps.Keys(adopted.Queues))
 	var objects []string
-	for seen := maps.Clone(d.wanted.Exchanges); len(exchanges)+len(queues) > 0; queues = nil {
+	for seen := map[string]bool{}; len(exchanges)+len(queues) > 0; queues = nil {
 		inbound, err := d.vhost.Inbound(ctx, exchanges, queues)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		exchanges = nil
-		for _, b := range inbound.Sorted() {
-			if d.wanted.Has(b.Source) {
-				continue
-			}
-			if d.wanted.Takes(b) {
+		for _, b := range inbound.Where(func(b topology.Binding) bool {
+			return !d.wanted.Has(b.Source) && recognize.LeadsOn(b)
+		}) {
+			if adopted.Takes(b) {
 				objects = append(objects, b.DestinationObject())
 			}
-			if _, is := seen[b.Source]; is {
-				continue
-			}
-			seen[b.Source] = topology.Exchange{}
-			exchanges = append(exchanges, b.Source)
-			marks, err := d.vhost.Owners(ctx, b.Source)
-			if err != nil {
-				return err
-			}
-			if len(marks) > 0 {
-				return &ReachedError{b.Source, slices.Compact(objects)}
+			if !seen[b.Source] {
+				seen[b.Source], exchanges = true, append(exchanges, b.Source)
 			}
 		}
+		switch entry, err := d.owned(ctx, exchanges); {
+		case err != nil:
+			return nil, err
+		case entry != "":
+			slices.Sort(objects)
+			return &ReachedError{entry, slices.Compact(objects)}, nil
+		}
 	}
-	return nil
+	return nil, nil
+}
+
+// owned is the first of the exchanges that has the mark of an owner, empty if none has.
+func (d *deployment) owned(ctx context.Context, exchanges []string) (string, error) {
+	for _, name := range exchanges {
+		if marks, err := d.vhost.Owners(ctx, name); err != nil || len(marks) > 0 {
+			return name, err
+		}
+	}
+	return "", nil
 }

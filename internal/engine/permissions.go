@@ -45,6 +45,10 @@ func lacking(has rabbit.Permissions, t topology.Topology) []string {
 	for name, q := range t.Queues {
 		declare(topology.ToQueue, name, q.DeadLetterExchange())
 	}
+	if t.Entry != "" { // the owner's mark is a binding to itself
+		need("read", has.Read, topology.ToExchange, t.Entry)
+		need("write", has.Write, topology.ToExchange, t.Entry)
+	}
 	for b := range t.Bindings {
 		need("read", has.Read, topology.ToExchange, b.Source)
 		need("write", has.Write, b.DestinationType, b.Destination)

@@ -78,8 +78,7 @@ func (e *Engine) unusable(ctx context.Context, err error) []Problem {
 	switch {
 	case rabbit.IsKind(err, rabbit.LavinMQ):
 		return []Problem{{Refused, err}}
-	case ctx.Err() != nil || rabbit.IsKind(err, rabbit.Unreachable, rabbit.Timeout):
-		e.silent.Store(true)
+	case e.isAway(ctx, err):
 		return nil
 	case rabbit.IsKind(err, rabbit.Unavailable, rabbit.Canceled):
 		return nil
@@ -87,6 +86,15 @@ func (e *Engine) unusable(ctx context.Context, err error) []Problem {
 		return nil
 	}
 	return []Problem{{Unusable, err}}
+}
+
+// isAway tells whether nobody answers. The other looks of the run do not ask then.
+func (e *Engine) isAway(ctx context.Context, err error) bool {
+	away := ctx.Err() != nil || rabbit.IsKind(err, rabbit.Unreachable, rabbit.Timeout)
+	if away {
+		e.silent.Store(true)
+	}
+	return away
 }
 
 // previewCreate says of a create what it would refuse. If none of the exchanges exists, it is content with that, and
@@ -114,7 +122,9 @@ func (o *operation) previewCreate(ctx context.Context) (refusal, err error) {
 		if o.after.wanted.IsOfOthers(state.Topology) {
 			o.problems = append(o.problems, Problem{TakesOver, &OwnerError{}})
 		}
-		reached = o.after.checkReached(ctx, state.Topology)
+		if reached, err = o.after.checkReached(ctx, state.Topology); err != nil {
+			return nil, err
+		}
 	}
 	return allErrors(delivery, existing, reached, o.after.checkPolicies(ctx, state, topology.New()), permissions), nil
 }
@@ -135,8 +145,14 @@ func (o *operation) previewReplacement(ctx context.Context) error {
 	}
 	own, foreign := o.change.Options.Own, *state
 	foreign.Topology = state.Minus(own)
+	var reached error
+	if o.change.Options.Adopt {
+		if reached, err = o.after.checkReached(ctx, foreign.Part(o.after.wanted)); err != nil {
+			return nil //nolint:nilerr // the apply asks again
+		}
+	}
 	return allErrors(delivery, o.after.of(o.after.wanted.Minus(own)).checkExisting(&foreign, o.change.Options.Adopt),
-		o.checkStanding(ctx), o.after.checkPolicies(ctx, &foreign, own))
+		reached, o.checkStanding(ctx), o.after.checkPolicies(ctx, &foreign, own))
 }
 
 // checkStanding refuses a delivery exchange that would be left standing, because others use it, and is not as wanted.

@@ -54,7 +54,7 @@ const undoTime = 3 * time.Minute
 
 // leave notes the steps that are not done, and the objects that are missing without them.
 func (e *UndoError) leave(missing map[string]bool, steps []plan.Step) {
-	e.Left = append(e.Left, steps...)
+	e.Left = append(e.Left, slices.DeleteFunc(slices.Clone(steps), onlyLooks)...)
 	for _, step := range steps {
 		if step.Effect().Makes {
 			missing[step.Effect().Object] = true

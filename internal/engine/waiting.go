@@ -57,7 +57,7 @@ func (e *Engine) previewWaiting(ctx context.Context, r *rebinding) (problems []P
 type survey struct {
 	once      sync.Once
 	inventory *recognize.Inventory
-	depths    map[string]*int64
+	counts    map[string]*rabbit.QueueCount
 	err       error
 }
 
@@ -67,7 +67,7 @@ func (e *Engine) survey(ctx context.Context, vhost *rabbit.Vhost) *survey {
 	s.once.Do(func() {
 		s.inventory, s.err = Inventory(ctx, vhost, func(topology.Exchange) bool { return true })
 		if s.err == nil {
-			s.depths, s.err = vhost.Depths(ctx)
+			s.counts, s.err = vhost.CountAll(ctx)
 		}
 	})
 	return s
@@ -75,9 +75,12 @@ func (e *Engine) survey(ctx context.Context, vhost *rabbit.Vhost) *survey {
 
 // count counts what waits before the bindings that go.
 func (s *survey) count(ctx context.Context, w *WaitingError) {
+	if len(w.Gone) == 0 {
+		return
+	}
 	for _, q := range s.inventory.Upstream(ctx, w.Gone) {
-		if n := s.depths[q.Name]; n != nil {
-			w.Messages += *n
+		if n := s.counts[q.Name]; n != nil && n.IsCounted {
+			w.Messages += n.Messages
 		} else {
 			w.Uncounted = true
 		}

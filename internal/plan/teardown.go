@@ -188,7 +188,11 @@ func (t teardown) owned() []Step {
 func (t teardown) undoable(removal Plan) Plan {
 	for i := range removal {
 		removal[i].Undo = func(done []Step) Plan {
-			return append(Plan{}.then(t.owned()...), restore(t.actual, without(t.actual, done))...)
+			back := restore(t.actual, without(t.actual, done))
+			if len(back) == 0 {
+				return nil
+			}
+			return append(Plan{}.then(t.owned()...), back...)
 		}
 	}
 	return removal

@@ -82,21 +82,6 @@ func (v *Vhost) Inventory(ctx context.Context, worth func(topology.Exchange) boo
 	return there, nil
 }
 
-// Depths are how many messages each queue of the vhost holds, by the last count of RabbitMQ. That is nil where RabbitMQ
-// leaves it out. It makes one request, which needs no statistics.
-func (v *Vhost) Depths(ctx context.Context) (map[string]*int64, error) {
-	var queues []queueInfo
-	err := v.get(ctx, &queues, "?disable_stats=true&enable_queue_totals=true&columns=name,messages", "queues", v.name)
-	if err != nil {
-		return nil, v.client.failed(fmt.Sprintf("count the messages of vhost %q", v.name), err)
-	}
-	depths := map[string]*int64{}
-	for _, q := range queues {
-		depths[q.Name] = q.status().Messages
-	}
-	return depths, nil
-}
-
 const (
 	inventoryQueueColumns   = "name,durable,auto_delete,exclusive,arguments"
 	inventoryBindingColumns = "source,routing_key,destination,destination_type,arguments"

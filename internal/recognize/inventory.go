@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
@@ -16,6 +17,8 @@ type Inventory struct {
 	vhost string
 	there topology.Topology
 	from  map[string][]topology.Binding // by source
+	once  sync.Once
+	all   []Found // once it was asked for
 }
 
 // NewInventory takes all exchanges, queues and bindings of the vhost. Where no exchange can be an entry, queues and
@@ -39,17 +42,18 @@ type Found struct {
 // All are the cascades and ladders of the vhost, sorted by their entry exchanges, whoever declared them: all that
 // Cascade and Ladder understand. A cascade whose entry leads nowhere is not among them.
 func (i *Inventory) All(ctx context.Context) []Found {
-	var all []Found
-	o := newObjects(ctx, i, i.vhost)
-	for _, name := range slices.Sorted(maps.Keys(i.there.Exchanges)) {
-		if c, err := o.cascade(name); err == nil { // otherwise it is something else
-			all = append(all, Found{c.Expand(), KindCascade, c.Levels})
+	i.once.Do(func() {
+		o := newObjects(ctx, i, i.vhost)
+		for _, name := range slices.Sorted(maps.Keys(i.there.Exchanges)) {
+			if c, err := o.cascade(name); err == nil { // otherwise it is something else
+				i.all = append(i.all, Found{c.Expand(), KindCascade, c.Levels})
+			}
+			if l, err := o.ladder(name); err == nil {
+				i.all = append(i.all, Found{l.Expand(), KindLadder, 1})
+			}
 		}
-		if l, err := o.ladder(name); err == nil {
-			all = append(all, Found{l.Expand(), KindLadder, 1})
-		}
-	}
-	return all
+	})
+	return i.all
 }
 
 // CanBeEntry tells, from a list of exchanges, whether an exchange can be the entry of a cascade or a ladder.

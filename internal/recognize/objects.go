@@ -99,8 +99,7 @@ func (o *objects) hops(exchange string) (hops []hop, above int) {
 	count := map[int]int{}
 	for _, b := range o.bindings(exchange) {
 		key, ok := delay.ParseHop(b.RoutingKey)
-		if !ok || key.Number >= delay.MaxBase || b.Arguments != "" ||
-			(key.Number > 0) != (b.DestinationType == topology.ToQueue) {
+		if !ok || b.Arguments != "" || (key.Number > 0) != (b.DestinationType == topology.ToQueue) {
 			continue
 		}
 		hops = append(hops, hop{key, b.Destination})

@@ -115,7 +115,7 @@ func AnyQueueFormat(base int) *rapid.Generator[delay.Format] {
 func MostLevels(base int, resolution time.Duration) int {
 	levels := 1
 	for {
-		if _, err := delay.NewUniform(base, levels+1, resolution); err != nil {
+		if _, err := delay.UniformScale(base, levels+1, resolution); err != nil {
 			return levels
 		}
 		levels++

@@ -14,7 +14,8 @@ import (
 )
 
 // Connection is what resources and all else that talks to the broker get from the provider. Terraform configures a
-// provider once for a plan and once for an apply, so that a connection lives as long as one of these.
+// provider once for a plan and once for an apply, so that a connection lives as long as one of these. For terraform
+// test, it does so once for a file with many of them (since Terraform 1.13).
 type Connection struct {
 	// Client is nil while a value of the provider's configuration is unknown, which happens in plans only.
 	Client *rabbit.Client

@@ -33,9 +33,9 @@ type Conflict struct {
 	// One and Other declare the objects, or One LetsGo of them.
 	One, Other Planned
 	LetsGo     bool
-	// OneIsRefused says that both are creates, and neither adopts. It may be one address that is planned twice.
-	OneIsRefused bool
-	Objects      []string
+	// MayBeOne says that both are creates, and that it may be one address that is planned twice.
+	MayBeOne bool
+	Objects  []string
 }
 
 // Plans is the ledger of one plan: the cascades and ladders of all addresses that Terraform has asked for.
@@ -70,19 +70,26 @@ func (p *Plans) Done(a Address, id string) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.addresses = slices.DeleteFunc(p.addresses, func(known *Address) bool {
-		if known.isCreate() && a.Declares != nil {
-			return known.Declares != nil && known.Declares.Vhost == a.Declares.Vhost &&
-				known.Declares.SameObjects(a.Declares.Topology)
-		}
-		return a.ID != "" && known.ID == a.ID
+		return a.ID != "" && known.ID == a.ID || known.creates() && known.declaresLike(&a)
 	})
 	if !a.Goes {
 		p.addresses = append(p.addresses, &Address{ID: id, Holds: a.Declares, Declares: a.Declares})
 	}
 }
 
-// isCreate tells a plain create from the second half of a replacement, too.
-func (a *Address) isCreate() bool { return a.ID == "" && a.Holds == nil && !a.Goes }
+// creates tells whether nothing is there of what it declares.
+func (a *Address) creates() bool { return a.Declares != nil && len(common(a.Holds, a.Declares)) == 0 }
+
+func (a *Address) declaresLike(other *Address) bool {
+	return other.Declares != nil && a.Declares.Vhost == other.Declares.Vhost &&
+		a.Declares.SameObjects(other.Declares.Topology)
+}
+
+// mayBe tells whether two creates may be one address that Terraform plans again, as terraform test does. It does not
+// tell. If they are two, the apply refuses the second one, unless that adopts: then they have to declare the same.
+func (a *Address) mayBe(other *Address) bool {
+	return a.creates() && other.creates() && (!a.Adopts && !other.Adopts || a.declaresLike(other))
+}
 
 // Forget takes an address out of the ledger whose objects turn out to be gone: it is planned again, as a create.
 func (p *Plans) Forget(id string) {
@@ -97,8 +104,8 @@ func (p *Plans) conflicts(a *Address) (all []Conflict) {
 			continue
 		}
 		if objects := common(a.keeps(), other.keeps()); len(objects) > 0 {
-			refused := a.isCreate() && other.isCreate() && !a.Adopts && !other.Adopts
-			all = append(all, Conflict{One: *a.keeps(), Other: *other.keeps(), OneIsRefused: refused, Objects: objects})
+			all = append(all, Conflict{One: *a.keeps(), Other: *other.keeps(), MayBeOne: a.mayBe(other),
+				Objects: objects})
 		}
 		all = append(all, a.letsGoOf(other)...)
 		all = append(all, other.letsGoOf(a)...)

@@ -130,7 +130,7 @@ func TestDone(t *testing.T) {
 	create := Address{Declares: named("x")}
 	ledger.Note(create)
 	for _, found := range ledger.Note(create) {
-		if !found.OneIsRefused {
+		if !found.MayBeOne {
 			t.Errorf("two creates are a conflict that deletes something: %v", found)
 		}
 	}
@@ -141,10 +141,17 @@ func TestDone(t *testing.T) {
 	}
 	adopting := create
 	adopting.Adopts = true
-	if found := ledger.Note(adopting); len(found) != 1 || found[0].OneIsRefused {
+	if found := ledger.Note(adopting); len(found) != 1 || found[0].MayBeOne {
 		t.Errorf("what another address has is adopted, with these conflicts: %v", found)
 	}
 	ledger.Done(Address{Declares: named("x")}, "two")
+	replaced := Address{ID: "three", Holds: named("before"), Declares: named("after")}
+	ledger.Note(replaced)
+	for _, found := range ledger.Note(Address{Declares: named("after"), Adopts: true}) {
+		if !found.MayBeOne {
+			t.Errorf("the second half of a replacement, planned again in the apply, is a conflict: %v", found)
+		}
+	}
 	for _, id := range []string{"one", "two"} {
 		ledger.Note(Address{ID: id, Holds: named("x"), Goes: true})
 		ledger.Done(Address{ID: id, Goes: true}, id)

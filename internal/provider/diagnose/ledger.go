@@ -15,14 +15,13 @@ func (s Subject) DeclaredTwice(other Subject, objects []string) diag.Diagnostic 
 		removedBlock, stopsDestroy)
 }
 
-// CreatedTwice is likewise for two creates, neither of which adopts: the second one is refused. Terraform does not say
-// whether they are one resource that it plans again.
+// CreatedTwice is likewise for two creates. Terraform does not say whether they are one resource that it plans again.
 func (s Subject) CreatedTwice(other Subject, objects []string) diag.Diagnostic {
 	return Warning(s.about("Two resources declare the same objects"),
 		"The %s and a %s with entry exchange %q, elsewhere in this plan, are both to be created, and declare:\n\n  "+
-			"%s\n\nThe apply creates one of the two, and refuses the other one. Give one of them other names. Nothing "+
-			"is wrong if terraform test plans one resource in several runs.", s, other.Kind, other.Desired.Entry,
-		listed(atMost(objects)))
+			"%s\n\nThe apply creates one of the two, and refuses the other one, unless that has adopt = true. Give "+
+			"one of them other names. Nothing is wrong in terraform test, which plans one resource several times.", s,
+		other.Kind, other.Desired.Entry, listed(atMost(objects)))
 }
 
 // LetsGo is for a resource that would delete what another one declares.

@@ -59,9 +59,12 @@ type Waiting struct {
 
 // CountWaiting is what waits in the queues of a topology.
 func CountWaiting(desired topology.Topology, state *rabbit.State) Waiting {
-	waits := Waiting{Of: map[string]Tally{}, At: time.Now()}
+	waits := Waiting{Of: map[string]Tally{}}
 	for name, status := range state.Status {
 		waits.add(name, name == desired.Parking(), tallyOf(status.Messages)) // it is called like its exchange
+	}
+	if !waits.IsNone() { // otherwise each refresh would change what Terraform keeps
+		waits.At = time.Now()
 	}
 	return waits
 }

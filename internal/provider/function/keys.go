@@ -178,5 +178,5 @@ func scaleOf(levels int64, others int, given []string) (scale delay.Scale, err e
 		return scale, function.NewArgumentFuncError(int64(others+2),
 			"it is one too many: the last two arguments are resolution and base")
 	}
-	return delay.NewUniform(base, int(levels), resolution)
+	return delay.UniformScale(base, int(levels), resolution)
 }

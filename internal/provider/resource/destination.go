@@ -324,6 +324,10 @@ func sayOfDestination(
 	if c.before != nil && errors.As(err, &unfinished) && unfinished.Undo == nil && result.There != nil {
 		diags.Append(stays.LeftBehind(leftovers(showLeftovers(&has, *result.There, c.before[leftoverBindings])))...)
 	}
+	if c.before != nil && c.after != nil && !c.before["triggers"].Equal(c.after["triggers"]) {
+		expected := func(p engine.Problem) bool { return p.Code == engine.Unplanned }
+		result.Problems = slices.DeleteFunc(result.Problems, expected) // triggers are for a binding that goes
+	}
 	diags.Append(d.ExplainAll(c.verb, result.Problems, err)...)
 	switch {
 	case result.State == nil:

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
@@ -33,7 +34,8 @@ func (r *managed[C]) note(ctx context.Context, p planning) (diags diag.Diagnosti
 	if r.Connection == nil {
 		return nil
 	}
-	a := connection.Address{Goes: p.plan == nil, Adopts: p.plan.isTrue("adopt")}
+	a := connection.Address{Goes: p.plan == nil}
+	a.Adopts = p.plan != nil && !p.plan["adopt"].Equal(types.BoolValue(false)) // which may not be known
 	if p.state != nil && p.plan != nil {
 		a.ID, diags = keepAddress(ctx, p.resp.Private)
 	} else {
@@ -47,7 +49,7 @@ func (r *managed[C]) note(ctx context.Context, p planning) (diags diag.Diagnosti
 		s := diagnose.OfEntry(c.One.Kind, c.One.Vhost, c.One.Entry)
 		other := diagnose.OfEntry(c.Other.Kind, c.Other.Vhost, c.Other.Entry)
 		switch {
-		case c.OneIsRefused:
+		case c.MayBeOne:
 			diags.Append(s.CreatedTwice(other, c.Objects))
 		case !c.LetsGo:
 			diags.Append(s.DeclaredTwice(other, c.Objects))
