@@ -246,7 +246,7 @@ func TestAccReplacedQueueIsBoundAgain(t *testing.T) {
 	applied := make(chan error, 1)
 	go func() {
 		output, err := w.Apply()
-		if err != nil {
+		if err != nil || strings.Contains(output, "Damages after the plan") {
 			err = fmt.Errorf("%w: %s", err, output)
 		}
 		applied <- err

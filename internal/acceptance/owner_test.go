@@ -334,6 +334,18 @@ func TestAdoptedBesidesAnotherEntry(t *testing.T) {
 			harness.MustSay(t, "the create", harness.ErrorText(other.Apply(t.Context(), planned)),
 				"Objects belong to another entry", is.entry, `queue "shared-`)
 			v.MustHold(before)
+
+			// A replacement that adopts would destroy, and could not create.
+			own := harness.Attributes{"vhost": v.Name, "name": "own", "delays": harness.TextSet("1ms")}
+			if is.typeName == harness.CascadeType {
+				own = harness.Attributes{"vhost": v.Name, "name": "own", "levels": 1}
+			}
+			replaced := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
+			replaced.MustApply(own)
+			harness.MustSay(t, "the replacement",
+				harness.ErrorText(replaced.Plan(t.Context(), given).Diagnostics), "Objects belong to another entry",
+				"Nothing was destroyed")
+			replaced.MustApply(nil)
 			first.MustBeSettled(is.first.With(harness.Attributes{"vhost": v.Name, "delivery_exchange": "events",
 				"create_delivery_exchange": true}))
 		})

@@ -66,3 +66,23 @@ resource "rabbitmqdelay_destination" "d" {
 		})
 	}
 }
+
+// A refresh of what holds no messages, and is as it was, changes nothing that Terraform keeps, not even what it shows
+// nobody. Otherwise each plan of a refresh would have something to apply.
+func TestRefreshKeepsWhatIsThere(t *testing.T) {
+	t.Parallel()
+	for name, is := range ownedKinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := harness.NewVhost(t)
+			p := harness.NewProtocolOf(t, is.typeName, v.Broker, nil)
+			p.MustApply(is.given.With(harness.Attributes{"vhost": v.Name}))
+			harness.NoErrors(t, p.Refresh(t.Context()))
+			before, private := p.State, string(p.Private)
+			harness.NoErrors(t, p.Refresh(t.Context()))
+			if !p.State.Equal(before) || string(p.Private) != private {
+				t.Errorf("the refresh has changed %s to %s", private, p.Private)
+			}
+		})
+	}
+}

@@ -53,7 +53,7 @@ type Waiting struct {
 	Delayed, Parked Tally
 	// Of are the queues that hold some, or may.
 	Of map[string]Tally
-	// At is when RabbitMQ was asked.
+	// At is when RabbitMQ was asked, if it counted some.
 	At time.Time
 }
 
@@ -63,7 +63,7 @@ func CountWaiting(desired topology.Topology, state *rabbit.State) Waiting {
 	for name, status := range state.Status {
 		waits.add(name, name == desired.Parking(), tallyOf(status.Messages)) // it is called like its exchange
 	}
-	if !waits.IsNone() { // otherwise each refresh would change what Terraform keeps
+	if waits.Delayed.Messages+waits.Parked.Messages > 0 { // otherwise each refresh would change what Terraform keeps
 		waits.At = time.Now()
 	}
 	return waits
