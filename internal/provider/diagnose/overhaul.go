@@ -156,7 +156,7 @@ func waitsNow(waits *Waiting) string {
 	case delayed == 0 && parked == 0 && !waits.IsNone():
 		return "How many messages wait in it is not known: RabbitMQ leaves out the counts of some of its queues."
 	case delayed == 0 && parked == 0:
-		text = fmt.Sprintf("No message waits in it now, %s.", waits.asOf())
+		text = "No message waited in it at the last refresh."
 	case parked == 0:
 		text = fmt.Sprintf("%s on the way through it now, %s.", messages(delayed), waits.asOf())
 	case delayed == 0:

@@ -45,7 +45,7 @@ func TestOverhaul(t *testing.T) {
 	}{
 		"rebuilt": {rebuilt, func(*Overhaul) {},
 			isRebuilt +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
+				"No message waited in it at the last refresh. The apply " +
 				"will fail if one waits by then.\n\n" +
 				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
@@ -111,7 +111,7 @@ func TestOverhaul(t *testing.T) {
 				`The bindings of exchange "t.delivery" stay.`},
 		"rebuilt, a drain of nothing": {rebuilt, func(o *Overhaul) { o.Guard = plan.Guard{Drain: 90 * time.Second} },
 			isRebuilt +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply closes the " +
+				"No message waited in it at the last refresh. The apply closes the " +
 				"entry and waits up to 1 min 30 s until all are delivered. If some are not, it opens the entry again " +
 				"and fails.\n\n" +
 				"The entry is closed for as long as messages wait, at most 1 min 30 s, and some seconds longer. " +
@@ -129,14 +129,14 @@ func TestOverhaul(t *testing.T) {
 				`The bindings of exchange "t.delivery" stay.`},
 		"rebuilt in another base": {rebuilt, func(o *Overhaul) { o.After = scale(10, 17) },
 			isRebuilt +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
+				"No message waited in it at the last refresh. The apply " +
 				"will fail if one waits by then.\n\n" +
 				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again. A key then stands for another delay: publishers need other keys from then on.\n\n" +
 				`The bindings of exchange "t.delivery" stay.`},
 		"rebuilt with another delivery exchange": {rebuilt, func(o *Overhaul) { o.NewDelivery = "d" },
 			isRebuilt +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
+				"No message waited in it at the last refresh. The apply " +
 				"will fail if one waits by then.\n\n" +
 				"The entry is closed for some seconds. Publishers get an error and have to try " +
 				"again.\n\n" +
@@ -144,7 +144,7 @@ func TestOverhaul(t *testing.T) {
 				"bind their queues there."},
 		"replaced": {replaced, func(*Overhaul) {},
 			isReplaced + ".\n\n" +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
+				"No message waited in it at the last refresh. The apply " +
 				"will fail if one waits by then.\n\n" +
 				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is exchange ` +
 				"\"t.delay-17\".\n\n" +
@@ -155,7 +155,7 @@ func TestOverhaul(t *testing.T) {
 			o.Moved = &MovedEntry{Vhost: "b", Entry: "t.delay-16"}
 		},
 			isReplaced + " and vhost changes from \"/\" to \"b\".\n\n" +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
+				"No message waited in it at the last refresh. The apply " +
 				"will fail if one waits by then.\n\n" +
 				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is exchange ` +
 				"\"t.delay-16\" in vhost \"b\".\n\n" +
@@ -165,13 +165,13 @@ func TestOverhaul(t *testing.T) {
 			o.Moved, o.Before, o.After, o.NewDelivery = &MovedEntry{Vhost: "/"}, nil, nil, ""
 		},
 			isReplaced + "." + "\n\n" +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
+				"No message waited in it at the last refresh. The apply " +
 				"will fail if one waits by then." + "\n\n" +
 				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is not known ` +
 				"yet."},
 		"replaced, and the old entry stays open": {replaced, func(o *Overhaul) { o.Moved.StaysOpen = true },
 			isReplaced + ".\n\n" +
-				"No message waits in it now, by the last count, which may be some seconds old. The apply " +
+				"No message waited in it at the last refresh. The apply " +
 				"will fail if one waits by then.\n\n" +
 				`Messages that publishers still send to exchange "t.delay-16" then get into the middle of the ` +
 				"cascade, and go astray. The new entry is exchange \"t.delay-17\".\n\n" +
