@@ -65,7 +65,7 @@ func (d *deployment) checkDelivery(state *rabbit.State) error {
 func (d *deployment) checkExisting(state *rabbit.State, adopt bool) error {
 	equal, different := d.sortPresent(state)
 	if len(different) > 0 || len(equal) > 0 && !adopt {
-		return &ExistsError{equal, different}
+		return &ExistsError{equal, different, !state.Has(d.wanted.Entry)}
 	}
 	return nil
 }

@@ -50,6 +50,8 @@ func (e *DeliveryError) Error() string {
 type ExistsError struct {
 	// Equal are exactly as desired, and Different are not.
 	Equal, Different []string
+	// Closed says that the entry is not among them.
+	Closed bool
 }
 
 func (e *ExistsError) Error() string {
@@ -116,6 +118,11 @@ type ReachedError struct {
 }
 
 func (e *ReachedError) Error() string { return fmt.Sprintf("exchange %q leads into it, too", e.Entry) }
+
+// ClosedError is for objects to be adopted whose entry is missing: somebody may be about to delete them.
+type ClosedError struct{}
+
+func (e *ClosedError) Error() string { return "its entry is missing" }
 
 // SharedError is for what others own as well.
 type SharedError struct{ Owners int }

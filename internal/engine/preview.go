@@ -29,7 +29,7 @@ const (
 	TakesAlong
 	// MayMiss says that messages may not get to a destination.
 	MayMiss
-	// TakesOver says that the change takes over what others own.
+	// TakesOver says that the change takes over what others own, or may be about to delete.
 	TakesOver
 	// Waits says that messages are on their way to bindings that go.
 	Waits
@@ -121,6 +121,8 @@ func (o *operation) previewCreate(ctx context.Context) (refusal, err error) {
 	if o.change.Options.Adopt {
 		if o.after.wanted.IsOfOthers(state.Topology) {
 			o.problems = append(o.problems, Problem{TakesOver, &OwnerError{}})
+		} else if own, _ := o.after.sortPresent(state); len(own) > 0 && !state.Has(o.after.wanted.Entry) {
+			o.problems = append(o.problems, Problem{TakesOver, &ClosedError{}})
 		}
 		if reached, err = o.after.checkReached(ctx, state.Topology); err != nil {
 			return nil, err

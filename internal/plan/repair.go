@@ -23,7 +23,8 @@ import (
 // Actual holds the existing objects that desired names, and the bindings of the exchanges that desired owns. It also
 // holds the bindings of others that lead to objects to be recreated (see Recreated).
 //
-// The entry gets the desired owner's mark together with its own bindings. Marks of others stay.
+// The entry gets the desired owner's mark before its own bindings, so that a destroy beside it sees that before a
+// message comes. Marks of others stay.
 func Repair(desired, actual topology.Topology) Plan {
 	d := newRepair(desired, actual)
 	plan := d.add()
@@ -112,7 +113,7 @@ func (d repair) findDeferred() []string {
 // add creates missing objects, except for bindings of objects that are recreated later: these bring their bindings with
 // them. An exchange that others lead to is bound onwards before that.
 func (d repair) add() Plan {
-	var queues, durable, exchanges, fromNew, fromExisting, entry, fromEntry, intoEntry []Step
+	var queues, durable, exchanges, fromNew, fromExisting, entry, marks, fromEntry, intoEntry []Step
 	for _, name := range d.MissingQueues {
 		q := d.desired.Queues[name]
 		queues = append(queues, DeclareQueue{Queue: q})
@@ -142,7 +143,7 @@ func (d repair) add() Plan {
 	}
 	for _, mark := range d.desired.Owners.Where(func(b topology.Binding) bool { return !d.actual.Owners.Has(b) }) {
 		if !d.isRecreated(mark) {
-			fromEntry = append(fromEntry, Bind{mark})
+			marks = append(marks, Bind{mark})
 		}
 	}
 	var policies []Step
@@ -151,7 +152,7 @@ func (d repair) add() Plan {
 	}
 	// A queue gets no message before it is bound. An exchange does, so it comes after the wait.
 	return Plan{}.then(queues...).then(durable...).then(exchanges...).then(fromNew...).then(fromExisting...).
-		then(policies...).then(entry...).then(fromEntry...).then(intoEntry...)
+		then(policies...).then(entry...).then(marks...).then(fromEntry...).then(intoEntry...)
 }
 
 // isRecreated tells whether the binding goes away with an object that is recreated.

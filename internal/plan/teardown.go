@@ -14,8 +14,8 @@ import (
 // The exchanges go, so that a publisher who knows them gets an error rather than a lost message, and the bindings of
 // exchanges that stay. Whatever fails on the way, the objects removed until then are restored.
 //
-// Others may take over the topology while it waits. So it looks for their mark before it goes on, and before it
-// restores anything: what they have is theirs.
+// Others may take over the topology meanwhile. So it looks for their mark before it goes on, and again between the
+// queues that it deletes. It also looks before it restores anything: what they have is theirs.
 //
 // The delivery exchange stays: others may use it (see DeleteShared).
 //
@@ -85,10 +85,16 @@ func (t teardown) removal(guard Guard) Plan {
 		then(deletePolicies(t.policies)...)
 	if len(t.cutOff)+len(t.levels)+len(t.alternate) > 0 {
 		// Publishers that enter below the entry may have come in since.
-		removal = removal.then(t.verify(t.queues(), VerifyEmpty{NothingMoves: true})...).then(t.owned()...)
+		removal = removal.then(t.verify(t.queues(), VerifyEmpty{NothingMoves: true})...)
 	}
-	return t.undoable(removal.then(t.deleteQueues(true)...))
+	for queues := range slices.Chunk(t.deleteQueues(true), queuesAtOnce) {
+		removal = removal.then(t.owned()...).then(queues...)
+	}
+	return t.undoable(removal)
 }
+
+// queuesAtOnce is how many queues are deleted between two looks for an owner.
+const queuesAtOnce = 4
 
 // DeleteShared is the plan that deletes an exchange that others may use. Unless it is forced, the broker refuses that
 // while anything is bound to the exchange as its source.

@@ -112,11 +112,15 @@ const nothingWritten = "Nothing was written. "
 
 // existing is for objects that are there already.
 func (s Subject) existing(ctx context.Context, err *engine.ExistsError) diag.Diagnostic {
+	ways := waysOfOthers
+	if err.Closed {
+		ways = "\n\n" + entryIsMissing + ways
+	}
 	if len(err.Different) == 0 {
 		return Error(fmt.Sprintf("Objects of the %s exist already", s.Kind),
 			nothingWritten+"In vhost %q these objects exist, exactly as the %s would declare them:\n\n  %s\n\n%s",
 			s.Vhost, s.Kind, listed(err.Equal),
-			s.orImport(ctx, "If nobody else owns them, set adopt = true to take them over", "")+waysOfOthers)
+			s.orImport(ctx, "If nobody else owns them, set adopt = true to take them over", "")+ways)
 	}
 	also := ""
 	if len(err.Equal) > 0 {
@@ -125,8 +129,13 @@ func (s Subject) existing(ctx context.Context, err *engine.ExistsError) diag.Dia
 	return Error(fmt.Sprintf("Objects of the %s exist and differ", s.Kind),
 		nothingWritten+"In vhost %q these objects exist, and differ from those that the %s would declare:\n\n  "+
 			"%s\n\n%s%s", s.Vhost, s.Kind, listed(err.Different), also,
-		s.orImport(ctx, "Use other names or remove these objects", " and let an apply bring it into line"))
+		s.orImport(ctx, "Use other names or remove these objects", " and let an apply bring it into line")+ways)
 }
+
+// entryIsMissing is said of objects that are to be adopted.
+const entryIsMissing = "The entry exchange is missing, and other objects are there. Either a create or a destroy " +
+	"broke off, or a destroy or a rebuild is under way. Make sure that none is before you adopt. Messages that are " +
+	"published while it deletes queues can get lost."
 
 // waysOfOthers are the ways out where the objects are those of another resource.
 const waysOfOthers = "\n\nIf they are those of a resource that has got another address, a moved block says so. " +
@@ -207,8 +216,11 @@ func (s Subject) ofOthers(err *engine.OwnerError) diag.Diagnostic {
 	return Error(fmt.Sprintf("Another resource owns the %s", s), "%s%s%s", begin, way, takeOut)
 }
 
-// TakesOver warns in a plan of a create that adopts what others own.
-func (s Subject) TakesOver() diag.Diagnostic {
+// TakesOver warns in a plan of a create that adopts what others own, or may be about to delete.
+func (s Subject) TakesOver(err error) diag.Diagnostic {
+	if _, closed := errors.AsType[*engine.ClosedError](err); closed {
+		return Warning(fmt.Sprintf("The plan takes over the %s", s), "%s", entryIsMissing)
+	}
 	return Warning(fmt.Sprintf("The plan takes over the %s", s), "The entry exchange has the owner's mark of another "+
 		"resource, in this state or in another one. The apply takes over all objects, because adopt is true. The "+
 		"other resource then changes nothing, and its destroy leaves everything.")
@@ -251,11 +263,12 @@ func (s Subject) ownsWithOthers(err *engine.SharedError) diag.Diagnostic {
 // leftToOthers is for a destroy that has left what others own.
 func (s Subject) leftToOthers(err *engine.OwnerError) diag.Diagnostic {
 	text := isOfOthers
+	left := "So the destroy left everything on the broker. "
 	if err.Meanwhile {
 		text += tookOver
+		left = "So the destroy left all that it had not deleted before. The next plan of the other one shows the rest. "
 	}
-	return Warning(fmt.Sprintf("Another resource owns the %s", s), "%sSo the destroy left everything on the "+
-		"broker. It is only out of this state.", text)
+	return Warning(fmt.Sprintf("Another resource owns the %s", s), "%s%sIt is only out of this state.", text, left)
 }
 
 // past is the past participle of a verb.

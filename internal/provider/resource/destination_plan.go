@@ -171,7 +171,12 @@ func misnamedInPlan(d delay.Destination, all []connection.Planned) (diags diag.D
 			}
 		}
 	}
-	return append(diags, diagnose.OtherLevels(d, there)...), len(there) > 0
+	ends = len(there) > 0
+	// A ladder has one word, and a cascade more. Whether the other kind ends there, too, the plan may not know yet.
+	if d.Levels == 1 || len(there) == 1 && there[1] {
+		clear(there)
+	}
+	return append(diags, diagnose.OtherLevels(d, there)...), ends
 }
 
 // isBehindClassic tells whether the destination takes messages of a planned cascade or ladder of classic delay queues.

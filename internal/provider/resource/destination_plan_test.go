@@ -48,11 +48,12 @@ func TestDestinationMisnamedInThePlan(t *testing.T) {
 		}, both, ""},
 		"levels": {func(d *delay.Destination) { d.Levels = 3 }, both,
 			"have this number of levels: 1, 4. The destination has levels = 3"},
-		"those of ladder": {func(d *delay.Destination) { d.Levels = 1 }, both, ""},
-		"without a ladder": {func(d *delay.Destination) { d.Levels = 1 }, []connection.Planned{one},
-			"have this number of levels: 4"},
-		"suffix":  {func(d *delay.Destination) { d.Levels, d.Match = 0, delay.Suffix }, both, ""},
-		"unknown": {func(d *delay.Destination) { *d = delay.Destination{Match: delay.Exact} }, both, ""},
+		"those of ladder":  {func(d *delay.Destination) { d.Levels = 1 }, both, ""},
+		"ladder later":     {func(d *delay.Destination) { d.Levels = 1 }, both[:1], ""},
+		"cascade later":    {func(*delay.Destination) {}, both[1:], ""},
+		"without a ladder": {func(d *delay.Destination) { d.Levels = 3 }, both[:1], "have this number of levels: 4"},
+		"suffix":           {func(d *delay.Destination) { d.Levels, d.Match = 0, delay.Suffix }, both, ""},
+		"unknown":          {func(d *delay.Destination) { *d = delay.Destination{Match: delay.Exact} }, both, ""},
 	} {
 		d := good
 		is.change(&d)

@@ -85,7 +85,7 @@ func (r *managed[C]) look(
 		case engine.Displaces:
 			diags.Append(s.Explain(ctx, "update", problem.Cause)...)
 		case engine.TakesOver:
-			diags.Append(s.TakesOver())
+			diags.Append(s.TakesOver(problem.Cause))
 		case engine.Unusable:
 			diags.Append(s.Unusable(problem.Cause))
 		default:
