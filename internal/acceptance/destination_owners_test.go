@@ -305,9 +305,10 @@ func TestDestinationBesideOthers(t *testing.T) {
 		v.Publish("t.delay-01", harness.RoutingKey(t, time.Duration(i)*time.Millisecond, 2, time.Millisecond,
 			"orders"), fmt.Sprint(i))
 	}
+	v.Eventually("all messages arrive", func() bool { return v.Depth("orders") >= 4 })
 	v.Settled("t.delay-00", "t.delay-01")
 	if n := v.Depth("orders"); n != 4 {
-		t.Errorf("of 4 messages %d have arrived", n)
+		t.Errorf("4 messages have become %d", n)
 	}
 
 	v.LoseDestinations()
