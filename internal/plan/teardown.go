@@ -94,7 +94,7 @@ func (t teardown) removal(guard Guard) Plan {
 }
 
 // queuesAtOnce is how many queues are deleted between two looks for an owner.
-const queuesAtOnce = 4
+const queuesAtOnce = 8
 
 // DeleteShared is the plan that deletes an exchange that others may use. Unless it is forced, the broker refuses that
 // while anything is bound to the exchange as its source.
