@@ -7,7 +7,7 @@
 // and undoes what it has done if that fails (undo.go).
 //
 // Read engine.go first, then create.go, update.go, rebuild.go and destroy.go; bindings.go for a destination.
-// Who may make a change is decided in owner.go, and when in turns.go.
+// Who may make a change is decided in owner.go, and when in package turns.
 //
 // It knows nothing of Terraform, and words nothing that a user reads there.
 package engine
@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine/turns"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -27,7 +28,7 @@ import (
 // Engine makes the changes of one run of Terraform on one broker. It is safe for use by several at a time.
 type Engine struct {
 	client *rabbit.Client
-	turns  *turns
+	turns  *turns.Turns
 	// silent is set once a preview of a create got no answer, or a refusal that all would get. The others of the run do
 	// not ask.
 	silent atomic.Bool
@@ -36,7 +37,7 @@ type Engine struct {
 }
 
 // New is for one run. It makes no request.
-func New(client *rabbit.Client) *Engine { return &Engine{client: client, turns: newTurns()} }
+func New(client *rabbit.Client) *Engine { return &Engine{client: client, turns: turns.New()} }
 
 // Change turns one topology into another one.
 type Change struct {
@@ -99,7 +100,7 @@ type Result struct {
 // Apply makes a change, if nothing stands in its way. A create that fails takes back what it has made. All else is
 // taken back as far as the way of messages is concerned. What exists then is in the result, also after an error.
 func (e *Engine) Apply(ctx context.Context, c Change) (result Result, err error) {
-	end, err := e.turns.begin(ctx, c.Vhost, c.objects())
+	end, err := e.turns.Begin(ctx, c.Vhost, c.objects())
 	if err != nil {
 		return result, err
 	}

@@ -3,11 +3,13 @@ package rabbit
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit/transport"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // Permissions are what a user may do in a vhost. A name has to match the expression, and nil is for one that Go cannot
@@ -40,6 +42,39 @@ func (v *Vhost) Permissions(ctx context.Context) (*Permissions, error) {
 	}
 	return nil, &Error{Forbidden, v.looking(), fmt.Sprintf("user %q has no permissions there", v.client.username),
 		vhostHint}
+}
+
+// Lacking are the permissions, in words, that the user has not and that it takes to declare a topology. RabbitMQ checks
+// topic permissions besides these.
+func (has Permissions) Lacking(t topology.Topology) []string {
+	lacks := map[string]bool{}
+	need := func(permission string, allowed *regexp.Regexp, kind topology.DestinationType, name string) {
+		if allowed != nil && !allowed.MatchString(name) {
+			lacks[fmt.Sprintf("%s on %s %q", permission, kind, name)] = true
+		}
+	}
+	declare := func(kind topology.DestinationType, name, next string) {
+		need("configure", has.Configure, kind, name)
+		if next != "" {
+			need("read", has.Read, kind, name)
+			need("write", has.Write, topology.ToExchange, next)
+		}
+	}
+	for name, e := range t.Exchanges {
+		declare(topology.ToExchange, name, e.AlternateExchange())
+	}
+	for name, q := range t.Queues {
+		declare(topology.ToQueue, name, q.DeadLetterExchange())
+	}
+	if t.Entry != "" { // the owner's mark is a binding to itself
+		need("read", has.Read, topology.ToExchange, t.Entry)
+		need("write", has.Write, topology.ToExchange, t.Entry)
+	}
+	for b := range t.Bindings {
+		need("read", has.Read, topology.ToExchange, b.Source)
+		need("write", has.Write, b.DestinationType, b.Destination)
+	}
+	return slices.Sorted(maps.Keys(lacks))
 }
 
 // expression reads one that RabbitMQ has. An empty one matches no name.

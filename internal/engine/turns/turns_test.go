@@ -1,4 +1,4 @@
-package engine
+package turns_test
 
 import (
 	"fmt"
@@ -6,18 +6,20 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine/turns"
 )
 
 // Changes with an object in common never run at the same time, and all of them get their turn.
 func TestTurns(t *testing.T) {
-	all := newTurns()
+	all := turns.New()
 	var working [4]atomic.Int64
 	var changes sync.WaitGroup
 	for i := range 200 {
 		first := i % len(working)
 		second := (first + 1 + rand.IntN(len(working)-1)) % len(working) //nolint:gosec // any will do
 		changes.Go(func() {
-			end, err := all.begin(t.Context(), "/", []string{fmt.Sprint(first), fmt.Sprint(second)})
+			end, err := all.Begin(t.Context(), "/", []string{fmt.Sprint(first), fmt.Sprint(second)})
 			if err != nil {
 				t.Error(err)
 				return
@@ -37,9 +39,9 @@ func TestTurns(t *testing.T) {
 
 // The same name in another vhost is another object.
 func TestTurnsOfVhosts(t *testing.T) {
-	all := newTurns()
+	all := turns.New()
 	for _, vhost := range []string{"/", "other"} {
-		end, err := all.begin(t.Context(), vhost, []string{"x"})
+		end, err := all.Begin(t.Context(), vhost, []string{"x"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package engine
+package rabbit_test
 
 import (
 	"regexp"
@@ -33,7 +33,7 @@ func TestLacking(t *testing.T) {
 		"of one name": {rabbit.Permissions{Configure: regexp.MustCompile("^(e|q)$"), Write: anything, Read: anything},
 			[]string{`configure on exchange "plain"`}},
 	} {
-		if got := lacking(is.has, all); !slices.Equal(got, is.want) {
+		if got := is.has.Lacking(all); !slices.Equal(got, is.want) {
 			t.Errorf("%s: it lacks %q, not %q", name, got, is.want)
 		}
 	}

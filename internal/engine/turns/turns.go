@@ -1,4 +1,6 @@
-package engine
+// Package turns makes changes of the same objects wait for each other. Terraform makes several changes at a time, and
+// tells none of the others.
+package turns
 
 import (
 	"context"
@@ -7,9 +9,8 @@ import (
 	"sync"
 )
 
-// turns makes changes of the same objects wait for each other. Terraform makes several changes at a time, and tells
-// none of the others.
-type turns struct {
+// Turns are those of all changes of one run. They are safe for use by several at a time.
+type Turns struct {
 	mutex sync.Mutex
 	busy  map[object]bool
 	// ended is closed, and made anew, whenever a change ends.
@@ -19,11 +20,12 @@ type turns struct {
 // object is an exchange, queue, policy or binding of a vhost, in words.
 type object struct{ vhost, name string }
 
-func newTurns() *turns { return &turns{busy: map[object]bool{}, ended: make(chan struct{})} }
+// New has nobody at work.
+func New() *Turns { return &Turns{busy: map[object]bool{}, ended: make(chan struct{})} }
 
-// begin waits until no other change works on any of the objects. End lets others work on them. An error is that of the
+// Begin waits until no other change works on any of the objects. End lets others work on them. An error is that of the
 // context.
-func (t *turns) begin(ctx context.Context, vhost string, names []string) (end func(), err error) {
+func (t *Turns) Begin(ctx context.Context, vhost string, names []string) (end func(), err error) {
 	isBusy := func(name string) bool { return t.busy[object{vhost, name}] }
 	for {
 		t.mutex.Lock()
@@ -44,7 +46,7 @@ func (t *turns) begin(ctx context.Context, vhost string, names []string) (end fu
 	}
 }
 
-func (t *turns) end(vhost string, names []string) {
+func (t *Turns) end(vhost string, names []string) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	for _, name := range names {
