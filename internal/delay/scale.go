@@ -3,7 +3,9 @@ package delay
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
@@ -134,11 +136,53 @@ func unitName(unit time.Duration) string {
 	return unitText(unit)
 }
 
+// UnitNames are units within the name of an exchange: "h.10m.s".
+func UnitNames(units []time.Duration) string {
+	var names []string
+	for _, unit := range units {
+		names = append(names, unitName(unit))
+	}
+	return strings.Join(names, ".")
+}
+
+// namedUnit is a unit within the name of an exchange.
+var namedUnit = regexp.MustCompile(`^(?:(?:[1-9][0-9]*(?:d|h|ms|m|s))+|d|h|ms|m|s)`)
+
+// UnitsIn are the units with which a text begins, as the names of exchanges have them. They are as many as can be those
+// of one cascade.
+func UnitsIn(text string) (units []time.Duration) {
+	for {
+		word := namedUnit.FindString(text)
+		one := word
+		if len(strings.TrimLeft(word, "dhms")) == 0 { // a unit without a number
+			one = "1" + word
+		}
+		unit, err := ParseDuration(one)
+		if more := append(units, unit); err != nil || unitName(unit) != word || checkUnits(more) != nil {
+			return units
+		}
+		units = append(units, unit)
+		rest, more := strings.CutPrefix(text[len(word):], ".")
+		if !more {
+			return units
+		}
+		text = rest
+	}
+}
+
 // The units that a duration is written in.
 var writtenUnits = []struct {
 	letter string
 	unit   time.Duration
 }{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}}
+
+// CommonUnits are days, hours, minutes, seconds and milliseconds.
+func CommonUnits() (units []time.Duration) {
+	for _, written := range writtenUnits {
+		units = append(units, written.unit)
+	}
+	return units
+}
 
 // unitText is a unit or a multiple of it, as names have it: "7d", "1h30m", "100ms".
 func unitText(d time.Duration) string {
@@ -308,3 +352,21 @@ func levelsFor(base int, maxDelay, resolution time.Duration) (int, error) {
 	}
 	return u.Levels, nil
 }
+
+// ParseDuration is temporary.
+func ParseDuration(text string) (d time.Duration, err error) {
+	if before, behind, has := strings.Cut(text, "d"); has {
+		var n int
+		if _, err := fmt.Sscanf(before, "%d", &n); err != nil {
+			return 0, err
+		}
+		if behind == "" {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+		d, err = time.ParseDuration(behind)
+		return d + time.Duration(n)*24*time.Hour, err
+	}
+	return time.ParseDuration(text)
+}
+
+func UnitText(d time.Duration) string { return unitText(d) }
