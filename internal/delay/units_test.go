@@ -82,7 +82,7 @@ func arriveOnce(t *testing.T, r running) {
 
 // The layout does not depend on how far it reaches: objects and bindings only come to it.
 func TestUnitsGrow(t *testing.T) {
-	c := delaytest.UnitVectors["quorum_units_d_h_m_s_30d"]
+	c := delaytest.Vectors["quorum_units_d_h_m_s_30d"]
 	var before delay.Cascade
 	for _, reach := range []time.Duration{time.Second, time.Minute, 2 * time.Hour, day, 30 * day, 90 * day} {
 		c.MaxDelay = reach

@@ -180,12 +180,11 @@ func (c *candidate) has(at place) bool {
 
 // sameQueues tells whether both call all queues alike.
 func (c *candidate) sameQueues(other *candidate) bool {
-	if len(c.units) == 0 {
-		return other.queues.base == c.queues.base &&
-			other.queues.format.SameQueues(c.queues.format, c.queues.base, c.levels)
+	if len(c.units)+len(other.units) == 0 {
+		return other.queues.base == c.queues.base && other.queues.format.SameQueues(c.queues.format, c.queues.base, c.levels)
 	}
 	differs := func(at place) bool { return c.queue(at) != other.queue(at) }
-	return !slices.ContainsFunc(c.places, differs)
+	return len(other.places) == len(c.places) && !slices.ContainsFunc(c.places, differs)
 }
 
 // placesShown are those of the queues that there are at least. Those that show most come first: the top level, then the

@@ -55,7 +55,8 @@ func (c *candidate) provesEntry() bool {
 	top := c.levels - 1
 	below := c.exchange(c.highest())
 	if len(c.units) > 0 {
-		return c.isProven() && c.longest().level == top && c.objects.entryAbove(below) == ""
+		isThere := c.objects.exchange(c.exchange(top)).Name != ""
+		return c.isProven() && (isThere || c.longest().level == top) && c.objects.entryAbove(below) == ""
 	}
 	formats := slices.DeleteFunc(exchangeFormats(below, c.highest()), func(f delay.Format) bool {
 		for level, hops := range c.hops {
@@ -76,12 +77,7 @@ func (c *candidate) provesEntry() bool {
 // with it. It reads queues for as long as there is a doubt.
 func (o *objects) likeliest(entry string) (*candidate, error) {
 	var all []*candidate
-	for levels := delay.MaxLevels; levels > 0; levels-- {
-		for _, format := range exchangeFormats(entry, levels-1) {
-			all = append(all, o.candidates(layout{levels: levels, exchanges: format})...)
-		}
-	}
-	for _, l := range unitLayouts(entry) {
+	for _, l := range layouts(entry) {
 		all = append(all, o.candidates(l)...)
 	}
 	if len(all) == 0 {

@@ -15,7 +15,18 @@ type layout struct {
 	exchanges delay.Format
 }
 
-// unitLayouts are those with units that give the entry its name, the likeliest first: with the most units.
+// layouts are those that give the entry its name, the likeliest first: those with units.
+func layouts(entry string) []layout {
+	all := unitLayouts(entry)
+	for levels := delay.MaxLevels; levels > 0; levels-- {
+		for _, format := range exchangeFormats(entry, levels-1) {
+			all = append(all, layout{levels: levels, exchanges: format})
+		}
+	}
+	return all
+}
+
+// unitLayouts are those with units that give the entry its name, those with the most units first.
 func unitLayouts(entry string) (all []layout) {
 	for at := range entry {
 		units := delay.UnitsIn(entry[at:])
@@ -36,7 +47,7 @@ func (l layout) exchange(level int) string {
 
 // same tells whether both call all exchanges alike.
 func (l layout) same(other layout) bool {
-	if l.levels != other.levels || !slices.Equal(l.units, other.units) {
+	if l.levels != other.levels {
 		return false
 	}
 	for level := range l.levels {
