@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -9,8 +10,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
 
@@ -70,6 +73,80 @@ func TestRetireLosesNoMessage(t *testing.T) {
 			t.Fatalf("message in the rung at step %d: got %v", at, err)
 		case fails || arrived:
 			same(t, b.Snapshot(), before, "after the refusal")
+		}
+	})
+}
+
+// Units grow and shrink in place, at any moment and whatever fails. A key that the smaller range has leads to its end
+// all the time. A longer one does so, or is unroutable at once. What waits already gets to its end.
+func TestReachInPlace(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := delay.Config{Name: "t", Units: []time.Duration{12 * time.Second, 3 * time.Second, time.Second},
+			CreateDeliveryExchange: true, ParkUnroutable: true,
+			Lookahead: rapid.IntRange(1, 3).Draw(t, "lookahead"), StrictKeys: rapid.Bool().Draw(t, "strict keys")}
+		reaching := func(reach time.Duration) (delay.Scale, topology.Topology) {
+			c.MaxDelay = reach
+			resolved, err := c.Resolve()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return resolved.Scale(), plantest.Expand(t, c)
+		}
+		reach := rapid.Map(rapid.IntRange(1, 40), func(n int) time.Duration { return time.Duration(n) * time.Second })
+		hadScale, before := reaching(reach.Draw(t, "before"))
+		getsScale, desired := reaching(reach.Draw(t, "after"))
+		b := plantest.Around(before)
+		if err := b.Run(plan.Repair(before, b.Actual(before))); err != nil {
+			t.Fatal(err)
+		}
+		b.Bindings.Add(topologytest.ToQueue(before.Delivery, "#", plantest.Application))
+		inAnyOrder(t, b)
+		looked := false // whether what waits was waited for
+		left := rapid.IntRange(0, 150).Draw(t, "steps before a failure")
+		var wrong error
+		b.Before = func(step plan.Step) error {
+			look, is := step.(plan.VerifyEmpty)
+			looked = looked || is && !look.FirstLook
+			routed := topologytest.NewRouter(b.Snapshot())
+			for wait := time.Duration(0); wait <= max(hadScale.Longest, getsScale.Longest); wait += time.Second {
+				scale := hadScale
+				if wait > scale.Longest {
+					scale = getsScale
+				}
+				key, err := scale.RoutingKey(wait, "a")
+				if err != nil {
+					wrong = err
+				}
+				arrivals := routed.Follow(before.Entry, key)
+				switch had, gets := wait <= hadScale.Longest, wait <= getsScale.Longest; {
+				case isDelivered(arrivals, wait):
+				case had && gets, !isUnroutable(arrivals) || had && len(arrivals[0].Path) > 0:
+					wrong = fmt.Errorf("before %q, key %q goes %v", step, key, arrivals)
+				}
+				for level, waited := range map[string]bool{"t.3s.s": wait >= 12*time.Second,
+					"t.s": wait%(12*time.Second) >= 3*time.Second} {
+					arrivals := routed.Follow(level, key)
+					if waited && wait <= hadScale.Longest && !looked &&
+						(len(arrivals) != 1 || arrivals[0].Queue != plantest.Application) {
+						wrong = fmt.Errorf("before %q, key %q goes %v from %q", step, key, arrivals, level)
+					}
+				}
+			}
+			if left--; left == 0 {
+				return errInjected
+			}
+			return wrong
+		}
+		err := b.Run(b.Teardown(before.Extras(desired), plan.Guard{Drain: time.Minute}))
+		if err == nil {
+			err = b.Run(plan.Repair(desired, b.Actual(desired)))
+		}
+		b.Before = nil
+		if wrong != nil || err != nil && !errors.Is(err, errInjected) {
+			t.Fatal(wrong, err)
+		}
+		if err == nil {
+			same(t, b.Actual(desired), desired, "in the end")
 		}
 	})
 }
