@@ -115,7 +115,7 @@ func NeedsInbound(desired topology.Topology, guard Guard) bool {
 type teardown struct {
 	desired, actual topology.Topology
 	// close keeps new messages out, and cutOff those that come in beside the entry and the levels.
-	close, cutOff     []Step
+	close, cutOff []Step
 	// into are the bindings to close in the place of the entry of a part.
 	into              []topology.Binding
 	levels, alternate []string
