@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -31,117 +32,124 @@ type aroundWords struct {
 }
 
 // aroundAttributes are the attributes of what they have in common, and all that shows the objects.
-func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) around) []attribute[C] {
+func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) around) []attribute.Attribute[C] {
 	say := strings.NewReplacer("PARKING", words.parking, "KIND", words.kind, "DELIVERY", words.delivery).Replace
-	return slices.Concat([]attribute[C]{
+	return slices.Concat([]attribute.Attribute[C]{
 		{
-			name: "vhost", value: tfvalue.DefaultVhost, alters: true,
-			field: text(func(c *C) *string { return of(c).vhost }, "a"),
-			doc:   say("Virtual host. It has to exist. Default: `/`. A change replaces the KIND."),
+			Name: "vhost", Default: tfvalue.DefaultVhost, Alters: true,
+			Field: attribute.Text(func(c *C) *string { return of(c).vhost }, "a"),
+			Doc:   say("Virtual host. It has to exist. Default: `/`. A change replaces the KIND."),
 		},
 		{
-			name: "delivery_exchange", decided: true, alters: true,
-			field: text(func(c *C) *string { return of(c).delivery }, "delivery~a", "delivery~b"),
-			doc: say("Exchange at the end of the KIND, DELIVERY. Applications bind their queues to " +
+			Name: "delivery_exchange", Decided: true, Alters: true,
+			Field: attribute.Text(func(c *C) *string { return of(c).delivery }, "delivery~a", "delivery~b"),
+			Doc: say("Exchange at the end of the KIND, DELIVERY. Applications bind their queues to " +
 				"it; those bindings stay and are never listed. Default: `<name>.delivery`. A change rebuilds the " +
 				"KIND; the exchange before is deleted unless others use it."),
 		},
 		{
-			name: "create_delivery_exchange", value: true, inPlace: true,
-			field: flag(func(c *C) *bool { return of(c).createsDelivery }, nil),
-			doc: say("Whether the KIND declares the delivery exchange if it is missing, and deletes " +
+			Name: "create_delivery_exchange", Default: true, InPlace: true,
+			Field: attribute.Flag(func(c *C) *bool { return of(c).createsDelivery }, nil),
+			Doc: say("Whether the KIND declares the delivery exchange if it is missing, and deletes " +
 				"it in the end unless others use it. One that exists has to be as the KIND would declare it. If " +
 				"`false`, it has to exist. Default: `true`. Changes in place."),
 		},
 		{
-			name: "queue_type", decided: true, alters: true,
-			field: choice(func(c *C) *delay.QueueType { return of(c).queueType }, delay.Quorum, delay.Classic),
-			doc: say("`quorum` or `classic`. Quorum queues hand a message on at least once: " +
+			Name: "queue_type", Decided: true, Alters: true,
+			Field: attribute.Choice(func(c *C) *delay.QueueType { return of(c).queueType }, delay.Quorum,
+				delay.Classic),
+			Doc: say("`quorum` or `classic`. Quorum queues hand a message on at least once: " +
 				"`x-dead-letter-strategy` is `at-least-once` and `x-overflow` is `reject-publish`. Classic queues " +
 				"dead-letter at most once. Before a quorum queue, they lose some of the messages that fall due " +
 				"while a node restarts, at every restart. Default: `quorum`. A change rebuilds the KIND."),
 		},
 		{
-			name: "max_length", alters: true,
-			field: count(func(c *C) *int64 { return &of(c).MaxLength }, 0, 0, 1),
-			doc: say("Largest number of messages in each delay queue, for quorum queues only. A full " +
+			Name: "max_length", Alters: true,
+			Field: attribute.Count(func(c *C) *int64 { return &of(c).MaxLength }, 0, 0, 1),
+			Doc: say("Largest number of messages in each delay queue, for quorum queues only. A full " +
 				"queue refuses publishers. A message that expires into it waits where it is. The broker offers it " +
 				"again three to six minutes later, then every three minutes. Default: no limit. A change rebuilds " +
 				"the KIND."),
 		},
 		{
-			name: "queue_leader_locator", alters: true,
-			field: text(func(c *C) *delay.LeaderLocator { return &of(c).LeaderLocator }, "", "", delay.Balanced),
-			doc: say("Node of a cluster on which a quorum queue gets its leader. With `balanced` it " +
+			Name: "queue_leader_locator", Alters: true,
+			Field: attribute.Text(func(c *C) *delay.LeaderLocator { return &of(c).LeaderLocator }, "", "",
+				delay.Balanced),
+			Doc: say("Node of a cluster on which a quorum queue gets its leader. With `balanced` it " +
 				"is a node with few leaders, with `client-local` the node that answers the provider. Default: the " +
 				"broker decides, by default `client-local`, so that one node does the work of all. See " +
 				"[Clusters](../guides/cluster.md). A change rebuilds the KIND."),
 		},
 		{
-			name: "quorum_initial_group_size", alters: true,
-			field: count(func(c *C) *int64 { return &of(c).InitialGroupSize }, 0, 0, 1),
-			doc: say("Number of nodes that a quorum queue begins with, all nodes where there are " +
+			Name: "quorum_initial_group_size", Alters: true,
+			Field: attribute.Count(func(c *C) *int64 { return &of(c).InitialGroupSize }, 0, 0, 1),
+			Doc: say("Number of nodes that a quorum queue begins with, all nodes where there are " +
 				"fewer. Default: the broker decides. A change rebuilds the KIND."),
 		},
 		{
-			name: "park_unroutable", decided: true, alters: true,
-			field: flag(func(c *C) *bool { return of(c).parks }, func(c *C) bool { return of(c).preset == "" }),
-			doc: say("Whether every exchange of the KIND gets an alternate exchange with a queue, " +
+			Name: "park_unroutable", Decided: true, Alters: true,
+			Field: attribute.Flag(func(c *C) *bool { return of(c).parks },
+				func(c *C) bool { return of(c).preset == "" }),
+			Doc: say("Whether every exchange of the KIND gets an alternate exchange with a queue, " +
 				"both named `<name>.unroutable`. The queue keeps messages with a malformed key or without an " +
 				"address. Default: `true`. A change rebuilds the KIND, its delivery exchange and the bindings " +
 				"there.PARKING"),
 		},
 		{
-			name: "delivery_exchange_type",
-			schema: tfvalue.ComputedText("Type of the delivery exchange, null if there is none. So a plan shows it " +
+			Name: "delivery_exchange_type",
+			Schema: tfvalue.ComputedText("Type of the delivery exchange, null if there is none. So a plan shows it " +
 				"if somebody has deleted or replaced an exchange that is not declared here."),
-			show: func(_ *resolved[C], there topology.Topology, _ attr.Value) attr.Value {
+			Show: func(_ *attribute.Resolved[C], there topology.Topology, _ attr.Value) attr.Value {
 				return tfvalue.TextOrNull(there.DeliveryType)
 			},
 		},
 		{
-			name:   "summary",
-			schema: tfvalue.ComputedText(say("The KIND in one line: what it consists of, and its delays.")),
-			show: func(r *resolved[C], _ topology.Topology, _ attr.Value) attr.Value {
+			Name:   "summary",
+			Schema: tfvalue.ComputedText(say("The KIND in one line: what it consists of, and its delays.")),
+			Show: func(r *attribute.Resolved[C], _ topology.Topology, _ attr.Value) attr.Value {
 				return types.StringValue(r.Summary)
 			},
 		},
 		{
-			name: "exchanges",
-			schema: schema.MapNestedAttribute{Computed: true, NestedObject: tfvalue.ExchangeSchema,
+			Name: "exchanges",
+			Schema: schema.MapNestedAttribute{Computed: true, NestedObject: tfvalue.ExchangeSchema,
 				MarkdownDescription: say("The exchanges of the KIND by name.")},
-			show: func(r *resolved[C], there topology.Topology, before attr.Value) attr.Value {
+			Show: func(r *attribute.Resolved[C], there topology.Topology, before attr.Value) attr.Value {
 				return r.Exchanges(there, before)
 			},
 		},
 		{
-			name: "queue_arguments",
-			schema: schema.MapAttribute{Computed: true, ElementType: types.StringType,
+			Name: "queue_arguments",
+			Schema: schema.MapAttribute{Computed: true, ElementType: types.StringType,
 				MarkdownDescription: say("Arguments that all delay queues of the KIND have, beside those that " +
 					"`queues` has. Values other than text are JSON.")},
-			show: func(r *resolved[C], _ topology.Topology, _ attr.Value) attr.Value { return r.QueueArguments() },
+			Show: func(r *attribute.Resolved[C], _ topology.Topology, _ attr.Value) attr.Value {
+				return r.QueueArguments()
+			},
 		},
 		{
-			name: "queues",
-			schema: schema.MapNestedAttribute{Computed: true, NestedObject: p.QueueSchema(),
+			Name: "queues",
+			Schema: schema.MapNestedAttribute{Computed: true, NestedObject: p.QueueSchema(),
 				MarkdownDescription: say("The queues of the KIND by name. Usual properties are null, so that a " +
 					"plan is short. A property that once differed stays written out.")},
-			show: func(r *resolved[C], there topology.Topology, before attr.Value) attr.Value {
+			Show: func(r *attribute.Resolved[C], there topology.Topology, before attr.Value) attr.Value {
 				return r.Queues(there, before)
 			},
 		},
 		{
-			name: "bindings",
-			schema: schema.MapAttribute{Computed: true, ElementType: tfvalue.BindingsType,
+			Name: "bindings",
+			Schema: schema.MapAttribute{Computed: true, ElementType: tfvalue.BindingsType,
 				MarkdownDescription: say(fmt.Sprintf("The bindings of the KIND by source exchange, and then by "+
 					"routing key: `queue <name>` or `exchange <name>`. More than %d equal words of a key are one "+
 					"word: `*×5.1.#` is `*.*.*.*.*.1.#`. A binding of somebody else has `<routing key> -> queue "+
 					"<name>` in place of the key, and is `%s`.", tfvalue.MostAtAGlance, tfvalue.Foreign))},
-			show: func(r *resolved[C], there topology.Topology, _ attr.Value) attr.Value { return r.Bindings(there) },
+			Show: func(r *attribute.Resolved[C], there topology.Topology, _ attr.Value) attr.Value {
+				return r.Bindings(there)
+			},
 		},
 		{
-			name: "adopt", value: false,
-			schema: offByDefault("Whether to take over objects that exist already and match exactly, and what " +
+			Name: "adopt", Default: false,
+			Schema: offByDefault("Whether to take over objects that exist already and match exactly, and what " +
 				"another resource owns. A create or an update puts its own owner's mark on the entry exchange, " +
 				"and then takes the other marks away. From then on, the other resource changes nothing, and its " +
 				"destroy leaves everything. Otherwise existing objects are an error that names them, before " +

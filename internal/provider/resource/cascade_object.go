@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 )
 
@@ -29,21 +30,21 @@ func CascadeOf(
 	if err != nil {
 		return resolved, false, err
 	}
-	if empty := cascades.check(given); len(empty) > 0 {
+	if empty := cascades.Check(given); len(empty) > 0 {
 		return resolved, false, empty
 	}
-	if _, errs := cascades.computed(given, nil); len(errs) > 0 {
+	if _, errs := cascades.Computed(given, nil); len(errs) > 0 {
 		return resolved, false, errs
 	}
-	if !cascades.isKnown(given) {
+	if !cascades.IsKnown(given) {
 		return resolved, false, nil
 	}
-	resolved, err = cascades.config(given).Resolve()
+	resolved, err = cascades.Config(given).Resolve()
 	return resolved, true, err
 }
 
 // cascadeValues reads the object as the resource's own configuration is read.
-func cascadeValues(ctx context.Context, value attr.Value) (values, error) {
+func cascadeValues(ctx context.Context, value attr.Value) (attribute.Values, error) {
 	var given map[string]attr.Value
 	switch v := value.(type) {
 	case types.Object:
@@ -54,18 +55,18 @@ func cascadeValues(ctx context.Context, value attr.Value) (values, error) {
 		return nil, errors.New("it has to be an object with attributes of rabbitmqdelay_cascade, such as { " +
 			"name = \"tasks\", levels = 17 }")
 	}
-	attributes := cascades.schema().Attributes
+	attributes := cascades.Schema()
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if attributes[name] == nil {
 			return nil, fmt.Errorf("the object has an attribute %q, which rabbitmqdelay_cascade has not; "+
 				"its attributes are %s", name, strings.Join(slices.Sorted(maps.Keys(attributes)), ", "))
 		}
 	}
-	config := values{}
-	for name, attribute := range attributes {
-		of := attribute.GetType()
+	config := attribute.Values{}
+	for name, each := range attributes {
+		of := each.GetType()
 		config[name] = tfvalue.Null(of)
-		if given[name] == nil || !attribute.IsOptional() || of.TerraformType(ctx).Is(tftypes.Object{}) {
+		if given[name] == nil || !each.IsOptional() || of.TerraformType(ctx).Is(tftypes.Object{}) {
 			continue // what a broker has, and timeouts
 		}
 		converted, err := convert(ctx, name, given[name], of)
@@ -99,7 +100,7 @@ func convert(ctx context.Context, name string, given attr.Value, of attr.Type) (
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", name, err)
 	}
-	return value, firstError(checkType(ctx, name, value))
+	return value, firstError(attribute.CheckType(ctx, name, value))
 }
 
 // typeText is a type in Terraform's words.

@@ -10,11 +10,12 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 )
 
 // known is like a configuration of three lines, with further values.
-func known(further values) values {
+func known(further attribute.Values) attribute.Values {
 	config := nothing(cascades)
 	config["name"], config["levels"] = types.StringValue("t"), types.Int64Value(4)
 	maps.Copy(config, further)
@@ -22,16 +23,16 @@ func known(further values) values {
 }
 
 // nothing is a configuration that gives no attribute.
-func nothing[C any](k *kind[C]) values {
-	config := values{}
-	for _, a := range k.attributes {
-		config[a.name] = tfvalue.Null(a.schemaAttribute().GetType())
+func nothing[C any](k *kind[C]) attribute.Values {
+	config := attribute.Values{}
+	for name, a := range k.Schema() {
+		config[name] = tfvalue.Null(a.GetType())
 	}
 	return config
 }
 
 func TestKnownConfigurationIsKnown(t *testing.T) {
-	c, errs := cascades.computed(known(nil), nil)
+	c, errs := cascades.Computed(known(nil), nil)
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -49,53 +50,53 @@ func TestKnownConfigurationIsKnown(t *testing.T) {
 // Only what depends on the unknown value is unknown.
 func TestUnknownValues(t *testing.T) {
 	tests := map[string]struct {
-		set     values
+		set     attribute.Values
 		unknown []string
 	}{
-		"vhost": {values{"vhost": types.StringUnknown()}, nil},
-		"name": {values{"name": types.StringUnknown()},
+		"vhost": {attribute.Values{"vhost": types.StringUnknown()}, nil},
+		"name": {attribute.Values{"name": types.StringUnknown()},
 			[]string{"entry_exchange", "exchange_name", "queue_name", "delivery_exchange", "exchanges", "queues",
 				"bindings", "publisher"}},
-		"base": {values{"base": types.Int64Unknown()}, []string{"base", "max_delay", "publisher",
+		"base": {attribute.Values{"base": types.Int64Unknown()}, []string{"base", "max_delay", "publisher",
 			"queue_name", "queues", "bindings", "summary"}},
-		"base and queue_name": {values{"base": types.Int64Unknown(), "queue_name": types.StringUnknown()},
+		"base and queue_name": {attribute.Values{"base": types.Int64Unknown(), "queue_name": types.StringUnknown()},
 			[]string{"base", "max_delay", "publisher", "queue_name", "queues", "bindings", "summary"}},
-		"levels": {values{"levels": types.Int64Unknown()}, []string{"levels", "max_delay",
+		"levels": {attribute.Values{"levels": types.Int64Unknown()}, []string{"levels", "max_delay",
 			"lookahead", "entry_exchange", "exchanges", "queues", "bindings", "publisher", "summary"}},
-		"max_delay": {values{"levels": types.Int64Null(), "max_delay": timetypes.NewGoDurationUnknown()},
+		"max_delay": {attribute.Values{"levels": types.Int64Null(), "max_delay": timetypes.NewGoDurationUnknown()},
 			[]string{"levels", "max_delay", "lookahead", "entry_exchange", "exchanges", "queues", "bindings",
 				"publisher", "summary"}},
 		// The names of the queues are known; their TTL is not.
-		"resolution": {values{"resolution": timetypes.NewGoDurationUnknown()},
+		"resolution": {attribute.Values{"resolution": timetypes.NewGoDurationUnknown()},
 			[]string{"resolution", "max_delay", "publisher", "queues", "summary"}},
-		"exchange_name": {values{"exchange_name": types.StringUnknown()},
+		"exchange_name": {attribute.Values{"exchange_name": types.StringUnknown()},
 			[]string{"entry_exchange", "exchange_name", "exchanges", "publisher", "queues", "bindings"}},
-		"queue_name": {values{"queue_name": types.StringUnknown()},
+		"queue_name": {attribute.Values{"queue_name": types.StringUnknown()},
 			[]string{"queue_name", "queues", "bindings"}},
-		"delivery_exchange": {values{"delivery_exchange": types.StringUnknown()},
+		"delivery_exchange": {attribute.Values{"delivery_exchange": types.StringUnknown()},
 			[]string{"delivery_exchange", "exchanges", "queues", "bindings"}},
-		"create_delivery_exchange": {values{"create_delivery_exchange": types.BoolUnknown()},
+		"create_delivery_exchange": {attribute.Values{"create_delivery_exchange": types.BoolUnknown()},
 			[]string{"exchanges", "summary"}},
-		"queue_type": {values{"queue_type": types.StringUnknown()},
+		"queue_type": {attribute.Values{"queue_type": types.StringUnknown()},
 			[]string{"queue_type", "queue_arguments", "queues"}}, // of the queues, that of unroutable messages
-		"max_length": {values{"max_length": types.Int64Unknown()}, []string{"queue_arguments"}},
-		"queue_leader_locator": {values{"queue_leader_locator": types.StringUnknown()},
+		"max_length": {attribute.Values{"max_length": types.Int64Unknown()}, []string{"queue_arguments"}},
+		"queue_leader_locator": {attribute.Values{"queue_leader_locator": types.StringUnknown()},
 			[]string{"queue_arguments", "queues"}},
-		"quorum_initial_group_size": {values{"quorum_initial_group_size": types.Int64Unknown()},
+		"quorum_initial_group_size": {attribute.Values{"quorum_initial_group_size": types.Int64Unknown()},
 			[]string{"queue_arguments", "queues"}},
-		"lookahead": {values{"lookahead": types.Int64Unknown()},
+		"lookahead": {attribute.Values{"lookahead": types.Int64Unknown()},
 			[]string{"lookahead", "bindings", "summary"}},
-		"strict_keys": {values{"strict_keys": types.BoolUnknown()},
+		"strict_keys": {attribute.Values{"strict_keys": types.BoolUnknown()},
 			[]string{"strict_keys", "bindings"}},
-		"internal_levels": {values{"internal_levels": types.BoolUnknown()}, []string{
+		"internal_levels": {attribute.Values{"internal_levels": types.BoolUnknown()}, []string{
 			"internal_levels", "exchanges",
 		}},
-		"park_unroutable": {values{"park_unroutable": types.BoolUnknown()},
+		"park_unroutable": {attribute.Values{"park_unroutable": types.BoolUnknown()},
 			[]string{"park_unroutable", "exchanges", "queues", "bindings", "summary"}},
 	}
-	for attribute, test := range tests {
-		t.Run(attribute, func(t *testing.T) {
-			c, errs := cascades.computed(known(test.set), nil)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c, errs := cascades.Computed(known(test.set), nil)
 			if len(errs) > 0 {
 				t.Fatal(errs)
 			}
@@ -110,21 +111,21 @@ func TestUnknownValues(t *testing.T) {
 // The delivery exchange is unknown, and the cascade does not create it. Only the lowest level's dead-letter exchange
 // and the bindings that lead to it are unknown.
 func TestKnownElementsOfUnknownValues(t *testing.T) {
-	c, errs := cascades.computed(known(values{"delivery_exchange": types.StringUnknown(),
+	c, errs := cascades.Computed(known(attribute.Values{"delivery_exchange": types.StringUnknown(),
 		"create_delivery_exchange": types.BoolValue(false), "lookahead": types.Int64Value(1)}), nil)
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	if !isFullyKnown(c["exchanges"]) {
+	if !tfvalue.IsFullyKnown(c["exchanges"]) {
 		t.Errorf("exchanges: %s", c["exchanges"])
 	}
 	for name, queue := range elements(c["queues"]) {
-		if want := name == "t.delay-00"; isFullyKnown(queue) == want {
+		if want := name == "t.delay-00"; tfvalue.IsFullyKnown(queue) == want {
 			t.Errorf("queue %s: %s", name, queue)
 		}
 	}
 	for source, lines := range elements(c["bindings"]) {
-		if want := source == "t.delay-00"; isFullyKnown(lines) == want {
+		if want := source == "t.delay-00"; tfvalue.IsFullyKnown(lines) == want {
 			t.Errorf("bindings of %s: %s", source, lines)
 		}
 	}
@@ -133,40 +134,43 @@ func TestKnownElementsOfUnknownValues(t *testing.T) {
 // An error that no unknown value would mend is reported at once; others wait.
 func TestChecksOfUnknownValues(t *testing.T) {
 	tests := map[string]struct {
-		set  values
+		set  attribute.Values
 		want []string
 	}{
 		"bad format beside an unknown name": {
-			values{"name": types.StringUnknown(), "queue_name": types.StringValue("q")}, []string{"queue_name"},
+			attribute.Values{"name": types.StringUnknown(), "queue_name": types.StringValue("q")},
+			[]string{"queue_name"},
 		},
 		"lookahead beside unknown levels": {
-			values{"levels": types.Int64Unknown(), "lookahead": types.Int64Value(30)}, nil,
+			attribute.Values{"levels": types.Int64Unknown(), "lookahead": types.Int64Value(30)}, nil,
 		},
 		"impossible lookahead beside unknown levels": {
-			values{"levels": types.Int64Unknown(), "lookahead": types.Int64Value(40)}, nil,
+			attribute.Values{"levels": types.Int64Unknown(), "lookahead": types.Int64Value(40)}, nil,
 		},
 		"levels and an unknown max_delay": {
-			values{"max_delay": timetypes.NewGoDurationUnknown()}, nil,
+			attribute.Values{"max_delay": timetypes.NewGoDurationUnknown()}, nil,
 		},
 		"too many levels beside an unknown name": {
-			values{"name": types.StringUnknown(), "levels": types.Int64Value(30)}, []string{"levels"},
+			attribute.Values{"name": types.StringUnknown(), "levels": types.Int64Value(30)}, []string{"levels"},
 		},
 		"many levels beside an unknown resolution": {
-			values{"resolution": timetypes.NewGoDurationUnknown(), "levels": types.Int64Value(35)}, nil,
+			attribute.Values{"resolution": timetypes.NewGoDurationUnknown(), "levels": types.Int64Value(35)}, nil,
 		},
 		"too many levels for any resolution": {
-			values{"resolution": timetypes.NewGoDurationUnknown(), "levels": types.Int64Value(40)}, []string{"levels"},
+			attribute.Values{"resolution": timetypes.NewGoDurationUnknown(), "levels": types.Int64Value(40)},
+			[]string{"levels"},
 		},
 		"max_length beside an unknown queue_type": {
-			values{"queue_type": types.StringUnknown(), "max_length": types.Int64Value(5)}, nil,
+			attribute.Values{"queue_type": types.StringUnknown(), "max_length": types.Int64Value(5)}, nil,
 		},
 		"missing levels beside an unknown resolution": {
-			values{"resolution": timetypes.NewGoDurationUnknown(), "levels": types.Int64Null()}, []string{"levels"},
+			attribute.Values{"resolution": timetypes.NewGoDurationUnknown(), "levels": types.Int64Null()},
+			[]string{"levels"},
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, errs := cascades.computed(known(test.set), nil)
+			_, errs := cascades.Computed(known(test.set), nil)
 			var got []string
 			for _, e := range errs {
 				got = append(got, e.Attribute)
@@ -180,25 +184,25 @@ func TestChecksOfUnknownValues(t *testing.T) {
 
 // Where only one of the values will do, nothing else is unknown.
 func TestOnlyOneValueWillDo(t *testing.T) {
-	for attribute, config := range map[string]values{
-		"queue_type": known(values{"queue_type": types.StringUnknown(), "max_length": types.Int64Value(5)}),
-		"base":       known(values{"base": types.Int64Unknown(), "queue_name": types.StringValue("t.%d")}),
-		"lookahead":  known(values{"lookahead": types.Int64Unknown(), "levels": types.Int64Value(1)}),
-		"strict_keys": known(values{"strict_keys": types.BoolUnknown(), "preset": types.StringValue("celery"),
+	for name, config := range map[string]attribute.Values{
+		"queue_type": known(attribute.Values{"queue_type": types.StringUnknown(), "max_length": types.Int64Value(5)}),
+		"base":       known(attribute.Values{"base": types.Int64Unknown(), "queue_name": types.StringValue("t.%d")}),
+		"lookahead":  known(attribute.Values{"lookahead": types.Int64Unknown(), "levels": types.Int64Value(1)}),
+		"strict_keys": known(attribute.Values{"strict_keys": types.BoolUnknown(), "preset": types.StringValue("celery"),
 			"name": types.StringNull(), "levels": types.Int64Null()}),
 	} {
-		c, errs := cascades.computed(config, nil)
+		c, errs := cascades.Computed(config, nil)
 		if got := unknown(cascades, c); len(errs) > 0 || len(got) > 0 {
-			t.Errorf("%s: unknown are %q %v", attribute, got, errs)
+			t.Errorf("%s: unknown are %q %v", name, got, errs)
 		}
 	}
 }
 
 // unknown are the computed attributes that are not fully known.
-func unknown[C any](k *kind[C], c values) (names []string) {
-	for _, a := range k.attributes {
-		if a.isComputed() && (c[a.name] == nil || !isFullyKnown(c[a.name])) {
-			names = append(names, a.name)
+func unknown[C any](k *kind[C], c attribute.Values) (names []string) {
+	for _, a := range k.Attributes {
+		if (a.Decided || a.Show != nil) && (c[a.Name] == nil || !tfvalue.IsFullyKnown(c[a.Name])) {
+			names = append(names, a.Name)
 		}
 	}
 	slices.Sort(names)
@@ -212,9 +216,9 @@ func elements(value attr.Value) map[string]attr.Value {
 
 // BenchmarkExpand is what it takes to work out all computed values of 28 levels with full lookahead.
 func BenchmarkExpand(b *testing.B) {
-	config := known(values{"levels": types.Int64Value(28)})
+	config := known(attribute.Values{"levels": types.Int64Value(28)})
 	for b.Loop() {
-		if _, errs := cascades.computed(config, nil); len(errs) > 0 {
+		if _, errs := cascades.Computed(config, nil); len(errs) > 0 {
 			b.Fatal(errs)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/importid"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
@@ -64,24 +66,26 @@ var destinations = &kind[delay.Destination]{
 		"another name.\n\n" +
 		"A name that leads into a cascade or ladder rather than behind it is an error, in the plan if it is " +
 		"known there. Other `levels` than those of the cascade are a warning.",
-	attributes: slices.Concat(destinationAttributes, handling[delay.Destination](handlingDocs{
-		forceDestroy: "Whether a binding is taken away at once, whatever is on its way. What then " +
-			"arrives for the address is unroutable. The cascade's queue of unroutable messages takes it. " +
-			"Without one, a quorum queue keeps it and a classic queue loses it. That is for one application " +
-			"of many on a cascade that is always busy. Has to be applied before a destroy. Default: `false`.",
-		drainTimeout: "How long the provider waits for empty delay queues before it takes a binding " +
-			"away, such as `10m`. A destroy, a replacement, and a change of `address`, `levels`, `match` or " +
-			"`delivery_exchange` take it away. The delay queues are those of all cascades and ladders that " +
-			"end in the delivery exchange. Any message there counts, because nobody can tell whom it is for " +
-			"without reading it. Entries stay open. If messages are left, the binding stays and the error " +
-			"says where they wait. Has to be applied before a destroy. `timeouts`, if they are given, have " +
-			"to be longer. Default: no waiting, a binding that messages may be on their way to is not taken " +
-			"away.",
-	})),
-	resolve: func(given delay.Destination) (x resolved[delay.Destination], err error) {
-		b, err := given.Binding()
-		x.config, x.Desired.Bindings = given, topology.NewBindings(b)
-		return x, err
+	Table: attribute.Table[delay.Destination]{
+		Attributes: slices.Concat(destinationAttributes, handling[delay.Destination](handlingDocs{
+			forceDestroy: "Whether a binding is taken away at once, whatever is on its way. What then " +
+				"arrives for the address is unroutable. The cascade's queue of unroutable messages takes it. " +
+				"Without one, a quorum queue keeps it and a classic queue loses it. That is for one application " +
+				"of many on a cascade that is always busy. Has to be applied before a destroy. Default: `false`.",
+			drainTimeout: "How long the provider waits for empty delay queues before it takes a binding " +
+				"away, such as `10m`. A destroy, a replacement, and a change of `address`, `levels`, `match` or " +
+				"`delivery_exchange` take it away. The delay queues are those of all cascades and ladders that " +
+				"end in the delivery exchange. Any message there counts, because nobody can tell whom it is for " +
+				"without reading it. Entries stay open. If messages are left, the binding stays and the error " +
+				"says where they wait. Has to be applied before a destroy. `timeouts`, if they are given, have " +
+				"to be longer. Default: no waiting, a binding that messages may be on their way to is not taken " +
+				"away.",
+		})),
+		Resolve: func(given delay.Destination) (x attribute.Resolved[delay.Destination], err error) {
+			b, err := given.Binding()
+			x.Config, x.Desired.Bindings = given, topology.NewBindings(b)
+			return x, err
+		},
 	},
 	identity: map[string]identityschema.Attribute{
 		"vhost": identityschema.StringAttribute{RequiredForImport: true, Description: "Virtual host."},
@@ -107,54 +111,55 @@ var destinations = &kind[delay.Destination]{
 }
 
 // destinationAttributes are all but those that say how operations go.
-var destinationAttributes = []attribute[delay.Destination]{
+var destinationAttributes = []attribute.Attribute[delay.Destination]{
 	{
-		name: "vhost", value: tfvalue.DefaultVhost, alters: true,
-		field: text(func(d *delay.Destination) *string { return &d.Vhost }, "a"),
-		doc:   "Virtual host. Default: `/`. A change replaces the destination.",
+		Name: "vhost", Default: tfvalue.DefaultVhost, Alters: true,
+		Field: attribute.Text(func(d *delay.Destination) *string { return &d.Vhost }, "a"),
+		Doc:   "Virtual host. Default: `/`. A change replaces the destination.",
 	},
 	{
-		name: "delivery_exchange", required: true,
-		field: text(func(d *delay.Destination) *string { return &d.DeliveryExchange }, "delivery~a"),
-		doc: "The topic exchange at the end of the cascade, its attribute " +
+		Name: "delivery_exchange", Required: true,
+		Field: attribute.Text(func(d *delay.Destination) *string { return &d.DeliveryExchange }, "delivery~a"),
+		Doc: "The topic exchange at the end of the cascade, its attribute " +
 			"`delivery_exchange`. It has to exist. The messages of a [ladder](ladder.md) can be received in " +
 			"the same way, with `levels = 1`, unless it has a `dead_letter_routing_key`.",
 	},
 	{
-		name:  "levels",
-		field: count(func(d *delay.Destination) *int { return &d.Levels }, 1, 2, 0, 0),
-		doc: fmt.Sprintf("Number of levels of the cascade, 1 to %d, its attribute `levels`. "+
+		Name:  "levels",
+		Field: attribute.Count(func(d *delay.Destination) *int { return &d.Levels }, 1, 2, 0, 0),
+		Doc: fmt.Sprintf("Number of levels of the cascade, 1 to %d, its attribute `levels`. "+
 			"Required, unless `match` is `suffix`; then it is left out.", delay.MaxLevels),
 	},
 	{
-		name: "address", required: true,
-		field: text(func(d *delay.Destination) *string { return &d.Address }, "a", "b"),
-		doc: "The address: one word, or several joined by dots, without the wildcards `*` and `#`, and without a " +
+		Name: "address", Required: true,
+		Field: attribute.Text(func(d *delay.Destination) *string { return &d.Address }, "a", "b"),
+		Doc: "The address: one word, or several joined by dots, without the wildcards `*` and `#`, and without a " +
 			"`~` before another character. With its key it can have as many bytes as AMQP allows, 255 in all: with " +
 			"28 levels, 199 remain for it.",
 	},
 	{
-		name: "match", value: string(delay.Exact),
-		field: choice(func(d *delay.Destination) *delay.Match { return &d.Match }, delay.Exact, delay.Suffix),
-		doc: "`exact` takes the messages for this address. `suffix` binds with " +
+		Name: "match", Default: string(delay.Exact),
+		Field: attribute.Choice(func(d *delay.Destination) *delay.Match { return &d.Match }, delay.Exact, delay.Suffix),
+		Doc: "`exact` takes the messages for this address. `suffix` binds with " +
 			"`#.<address>`, as NServiceBus and Celery do. The address `orders` then also takes the messages " +
 			"for `eu.orders`, and for any other address that ends with `.orders`. Default: `exact`.",
 	},
 	{
-		name:  "queue",
-		field: text(func(d *delay.Destination) *string { return &d.Queue }, "", "", "queue~a", "queue~a"),
-		doc: "Queue that takes the messages. It has to exist. Exactly one of `queue` and " +
+		Name:  "queue",
+		Field: attribute.Text(func(d *delay.Destination) *string { return &d.Queue }, "", "", "queue~a", "queue~a"),
+		Doc: "Queue that takes the messages. It has to exist. Exactly one of `queue` and " +
 			"`exchange` is given.",
 	},
 	{
-		name:  "exchange",
-		field: text(func(d *delay.Destination) *string { return &d.Exchange }, "", "", "exchange~a", "exchange~a"),
-		doc: "Exchange that takes the messages, with the routing key that they have at the " +
+		Name: "exchange",
+		Field: attribute.Text(func(d *delay.Destination) *string { return &d.Exchange }, "", "", "exchange~a",
+			"exchange~a"),
+		Doc: "Exchange that takes the messages, with the routing key that they have at the " +
 			"delivery exchange, digits included. It has to exist.",
 	},
 	{
-		name: "triggers",
-		schema: schema.MapAttribute{Optional: true, ElementType: types.StringType,
+		Name: "triggers",
+		Schema: schema.MapAttribute{Optional: true, ElementType: types.StringType,
 			MarkdownDescription: "Any values. When one of them changes, the apply makes sure that the binding is " +
 				"there. That is for a cascade with `force_destroy` that is replaced: its delivery exchange goes " +
 				"with all that is bound to it. It is also for a queue or exchange that another resource replaces " +
@@ -162,20 +167,20 @@ var destinationAttributes = []attribute[delay.Destination]{
 				"that is known in the apply only, and equal then, is no change."},
 	},
 	{
-		name:   routingKey,
-		schema: tfvalue.ComputedText("Routing key of the binding: `*.` for each level, or `#.`, and then the address."),
-		show: func(x *resolved[delay.Destination], _ topology.Topology, _ attr.Value) attr.Value {
+		Name:   routingKey,
+		Schema: tfvalue.ComputedText("Routing key of the binding: `*.` for each level, or `#.`, and then the address."),
+		Show: func(x *attribute.Resolved[delay.Destination], _ topology.Topology, _ attr.Value) attr.Value {
 			return types.StringValue(bindingOf(x.Desired).RoutingKey)
 		},
 	},
 	{
-		name: leftoverBindings,
-		schema: schema.ListAttribute{Computed: true, ElementType: types.StringType,
+		Name: leftoverBindings,
+		Schema: schema.ListAttribute{Computed: true, ElementType: types.StringType,
 			MarkdownDescription: "Bindings that an update which broke off has left, or may have left, as import " +
 				"IDs. They take messages, too. Null if there are none. A refresh keeps those that are there, and " +
 				"the plan shows them. The next apply removes all that the configuration does not ask for, as " +
 				"does a destroy. Until then, import none of them elsewhere."},
-		show: showLeftovers,
+		Show: showLeftovers,
 	},
 }
 
@@ -188,9 +193,9 @@ func bindingOf(t topology.Topology) (only topology.Binding) {
 }
 
 // showLeftovers shows the other bindings that are there, the newest last.
-func showLeftovers(x *resolved[delay.Destination], there topology.Topology, before attr.Value) attr.Value {
-	left := importid.Bindings(x.config.Vhost, there.Bindings.Sorted())
-	if i := slices.Index(left, importid.Binding(x.config.Vhost, bindingOf(x.Desired))); i >= 0 {
+func showLeftovers(x *attribute.Resolved[delay.Destination], there topology.Topology, before attr.Value) attr.Value {
+	left := importid.Bindings(x.Config.Vhost, there.Bindings.Sorted())
+	if i := slices.Index(left, importid.Binding(x.Config.Vhost, bindingOf(x.Desired))); i >= 0 {
 		left = slices.Delete(left, i, i+1)
 	}
 	if len(left) == 0 {
@@ -215,16 +220,16 @@ func leftovers(value attr.Value) (ids []string) {
 	return ids
 }
 
-func destinationName(x resolved[delay.Destination]) string {
-	to := fmt.Sprintf("queue %q", x.config.Queue)
-	if x.config.Queue == "" {
-		to = fmt.Sprintf("exchange %q", x.config.Exchange)
+func destinationName(x attribute.Resolved[delay.Destination]) string {
+	to := fmt.Sprintf("queue %q", x.Config.Queue)
+	if x.Config.Queue == "" {
+		to = fmt.Sprintf("exchange %q", x.Config.Exchange)
 	}
-	address := x.config.Address
-	if x.config.Match == delay.Suffix {
+	address := x.Config.Address
+	if x.Config.Match == delay.Suffix {
 		address += " and all that ends with ." + address
 	}
-	return fmt.Sprintf("%s, from %s to %s", address, x.config.DeliveryExchange, to)
+	return fmt.Sprintf("%s, from %s to %s", address, x.Config.DeliveryExchange, to)
 }
 
 // owner is what the private state keeps of a destination: which bindings are its own.
@@ -239,13 +244,13 @@ type owner struct {
 // private state if the provider's process ends in the middle of an apply (Terraform 1.11.4). The binding is then the
 // only one with a mark, if there is one alone.
 func own(
-	ctx context.Context, r *managed[delay.Destination], kept private.State, x resolved[delay.Destination],
-	state values,
+	ctx context.Context, r *managed[delay.Destination], kept private.State, x attribute.Resolved[delay.Destination],
+	state attribute.Values,
 ) (all []topology.Binding, mark string, diags diag.Diagnostics) {
 	o := owner{Mark: rand.Text()}
 	isKept, diags := private.Get(ctx, kept, ownerKey, &o)
 	if b := bindingOf(x.Desired); !isKept && r.Connection.IsKnown() {
-		there, err := r.Connection.Client.Vhost(x.config.Vhost).BindingsFrom(ctx, b.Source)
+		there, err := r.Connection.Client.Vhost(x.Config.Vhost).BindingsFrom(ctx, b.Source)
 		marked := topology.NewBindings(there...).Where(
 			func(other topology.Binding) bool { return other.Plain() == b && other.DestinationMark() != "" })
 		if err == nil && len(marked) == 1 {
@@ -253,7 +258,7 @@ func own(
 		}
 	}
 	left := leftovers(state[leftoverBindings])
-	for _, id := range append([]string{importid.Binding(x.config.Vhost, bindingOf(x.Desired))}, left...) {
+	for _, id := range append([]string{importid.Binding(x.Config.Vhost, bindingOf(x.Desired))}, left...) {
 		_, b, err := importid.ParseBinding(id)
 		if err != nil {
 			diags.Append(diagnose.Error("Unreadable state", "leftover_bindings: %s", err))
@@ -343,24 +348,20 @@ func sayOfDestination(
 // readDestination looks whether the binding is there, and who else takes its messages. An update that broke off may
 // have got further than the state says.
 func readDestination(
-	ctx context.Context, r *managed[delay.Destination], x resolved[delay.Destination], state values,
+	ctx context.Context, r *managed[delay.Destination], x attribute.Resolved[delay.Destination], state attribute.Values,
 	kept private.State,
 ) (there *topology.Topology, diags diag.Diagnostics) {
 	all, mark, diags := own(ctx, r, kept, x, state)
 	if diags.HasError() {
 		return nil, diags
 	}
-	vhost := r.Connection.Client.Vhost(x.config.Vhost)
-	d := diagnose.Destination{Vhost: x.config.Vhost, Binding: bindingOf(x.Desired)}
+	vhost := r.Connection.Client.Vhost(x.Config.Vhost)
+	d := diagnose.Destination{Vhost: x.Config.Vhost, Binding: bindingOf(x.Desired)}
 	bound, found, err := engine.FindBindings(ctx, vhost, all, mark)
 	if err == nil && len(found) > 0 && found[0].Plain() != d.Binding {
 		d.Binding = found[0].Plain()
-		x.config, err = recognize.Destination(d.Vhost, d.Binding)
-		for _, a := range destinationAttributes {
-			if a.field != nil {
-				state[a.name] = a.field.show(&x.config)
-			}
-		}
+		x.Config, err = recognize.Destination(d.Vhost, d.Binding)
+		maps.Copy(state, r.kind.Values(&x.Config))
 		state[routingKey] = types.StringValue(d.Binding.RoutingKey)
 	}
 	switch {
@@ -391,20 +392,20 @@ func FindDestinations(vhost string, bindings []topology.Binding) []Found {
 		if err != nil {
 			continue
 		}
-		if state, err := destinations.imported(d); err == nil {
-			x, diags := destinations.of(state)
-			all = append(all, Found{destinationName(x), destinations.identityOf(state), state.object(), diags})
+		if state, err := destinations.Imported(d); err == nil {
+			x, diags := destinations.Of(state)
+			all = append(all, Found{destinationName(x), destinations.identityOf(state), state.Object(), diags})
 		}
 	}
 	return all
 }
 
-func parseDestinationID(id string) (values, error) {
+func parseDestinationID(id string) (attribute.Values, error) {
 	vhost, b, err := importid.ParseBinding(id)
 	if err != nil {
 		return nil, err
 	}
-	place := values{"vhost": types.StringValue(vhost), "delivery_exchange": types.StringValue(b.Source),
+	place := attribute.Values{"vhost": types.StringValue(vhost), "delivery_exchange": types.StringValue(b.Source),
 		routingKey: types.StringValue(b.RoutingKey)}
 	place[string(b.DestinationType)] = types.StringValue(b.Destination)
 	return place, nil
@@ -412,8 +413,8 @@ func parseDestinationID(id string) (values, error) {
 
 const routingKey = "routing_key"
 
-func checkDestinationIdentity(id values) string {
-	if (id.text("queue") == "") == (id.text("exchange") == "") {
+func checkDestinationIdentity(id attribute.Values) string {
+	if (id.Text("queue") == "") == (id.Text("exchange") == "") {
 		return "The identity has to have either queue or exchange."
 	}
 	return ""
@@ -421,10 +422,10 @@ func checkDestinationIdentity(id values) string {
 
 // findDestination looks for a binding, whoever made it: the plain one if there is one, else the only one with a mark.
 func findDestination(
-	ctx context.Context, r *managed[delay.Destination], id values, kept private.State,
+	ctx context.Context, r *managed[delay.Destination], id attribute.Values, kept private.State,
 ) (found delay.Destination, diags diag.Diagnostics) {
 	b := place(id)
-	d := diagnose.Destination{Vhost: id.text("vhost"), Binding: b}
+	d := diagnose.Destination{Vhost: id.Text("vhost"), Binding: b}
 	there, err := r.Connection.Client.Vhost(d.Vhost).BindingsFrom(ctx, b.Source)
 	all := topology.NewBindings(there...)
 	marked := all.Where(func(other topology.Binding) bool { return other.Plain() == b && other != b })

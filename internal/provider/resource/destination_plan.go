@@ -12,6 +12,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
@@ -55,7 +56,8 @@ func lookAtRemoval(ctx context.Context, r *managed[delay.Destination], p plannin
 
 // lookAhead says what a change would meet.
 func lookAhead(
-	ctx context.Context, r *managed[delay.Destination], c *change[delay.Destination], of resolved[delay.Destination],
+	ctx context.Context, r *managed[delay.Destination], c *change[delay.Destination],
+	of attribute.Resolved[delay.Destination],
 ) diag.Diagnostics {
 	d := diagnose.Destination{Vhost: c.engine.Vhost, Binding: bindingOf(of.Desired), Options: c.engine.Options}
 	return d.Ahead(r.Connection.Engine.Preview(ctx, c.engine))
@@ -63,14 +65,14 @@ func lookAhead(
 
 // handOver warns of a binding that passes from one destination to another. State is nil for a create, and plan for a
 // destroy.
-func handOver(r *managed[delay.Destination], state, plan values) (diags diag.Diagnostics) {
-	if r.Connection == nil || plan != nil && !r.kind.isKnown(plan) {
+func handOver(r *managed[delay.Destination], state, plan attribute.Values) (diags diag.Diagnostics) {
+	if r.Connection == nil || plan != nil && !r.kind.IsKnown(plan) {
 		return nil
 	}
-	of := func(v values) (d diagnose.Destination) {
+	of := func(v attribute.Values) (d diagnose.Destination) {
 		if v != nil {
-			x, _ := r.kind.of(v)
-			d.Vhost, d.Binding = x.config.Vhost, bindingOf(x.Desired)
+			x, _ := r.kind.Of(v)
+			d.Vhost, d.Binding = x.Config.Vhost, bindingOf(x.Desired)
 		}
 		return d
 	}
@@ -88,22 +90,22 @@ func handOver(r *managed[delay.Destination], state, plan values) (diags diag.Dia
 }
 
 // leftBy warns of the messages that nobody takes once the plan is carried out.
-func leftBy(k *kind[delay.Destination], state, plan values) diag.Diagnostics {
+func leftBy(k *kind[delay.Destination], state, plan attribute.Values) diag.Diagnostics {
 	var diags diag.Diagnostics
 	sameExchange := state["delivery_exchange"].Equal(plan["delivery_exchange"])
-	if sameExchange && k.config(plan).TakesAll(k.config(state)) {
+	if sameExchange && k.Config(plan).TakesAll(k.Config(state)) {
 		return diags
 	}
-	before := diagnose.Destination{Vhost: state.text("vhost"), Binding: place(state)}
-	diags.Append(before.Moves(place(plan), state.text("address")))
+	before := diagnose.Destination{Vhost: state.Text("vhost"), Binding: place(state)}
+	diags.Append(before.Moves(place(plan), state.Text("address")))
 	return diags
 }
 
 // place is where a binding is among those of a vhost, and where it leads.
-func place(v values) topology.Binding {
-	b := topology.Binding{Source: v.text("delivery_exchange"), RoutingKey: v.text(routingKey),
-		DestinationType: topology.ToQueue, Destination: v.text("queue")}
-	if exchange := v.text("exchange"); exchange != "" {
+func place(v attribute.Values) topology.Binding {
+	b := topology.Binding{Source: v.Text("delivery_exchange"), RoutingKey: v.Text(routingKey),
+		DestinationType: topology.ToQueue, Destination: v.Text("queue")}
+	if exchange := v.Text("exchange"); exchange != "" {
 		b.DestinationType, b.Destination = topology.ToExchange, exchange
 	}
 	return b
@@ -120,14 +122,14 @@ func checkNames(ctx context.Context, r *managed[delay.Destination], p planning) 
 	if r.Connection == nil || plan["vhost"].IsUnknown() {
 		return nil
 	}
-	config := r.kind.config(plan)
+	config := r.kind.Config(plan)
 	planned := r.Connection.Planned.In(config.Vhost)
 	diags, ends := misnamedInPlan(config, planned)
 	leadsTo := func(one connection.Planned) bool {
 		_, has := one.Queues[config.Queue]
 		return has || one.Has(config.Exchange)
 	}
-	if diags.HasError() || r.Connection.Client == nil || !r.kind.isKnown(plan) {
+	if diags.HasError() || r.Connection.Client == nil || !r.kind.IsKnown(plan) {
 		return diags
 	}
 	c := &change[delay.Destination]{after: maps.Clone(plan), private: p.req.Private}

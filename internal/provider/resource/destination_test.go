@@ -11,14 +11,15 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // destinationTo is the state of a destination.
-func destinationTo(t *testing.T, address string) values {
+func destinationTo(t *testing.T, address string) attribute.Values {
 	t.Helper()
-	v, err := destinations.imported(delay.Destination{Vhost: "/", DeliveryExchange: "d", Address: address,
+	v, err := destinations.Imported(delay.Destination{Vhost: "/", DeliveryExchange: "d", Address: address,
 		Match: delay.Exact, Levels: 2, Queue: "orders"})
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +43,7 @@ func (k keptInMemory) SetKey(_ context.Context, key string, value []byte) diag.D
 // one that was imported.
 func TestDestinationKnowsItsOwn(t *testing.T) {
 	r := &managed[delay.Destination]{kind: destinations}
-	sides := func(kept private.State, before, after values) (bindings [2][]topology.Binding) {
+	sides := func(kept private.State, before, after attribute.Values) (bindings [2][]topology.Binding) {
 		c := &change[delay.Destination]{before: before, after: after, private: kept}
 		now := after
 		if now == nil {
@@ -85,16 +86,16 @@ func TestDestinationKnowsItsOwn(t *testing.T) {
 
 // Required attributes cannot be left out, and the errors do not say so.
 func TestEmptyRequiredAttributes(t *testing.T) {
-	for attribute, says := range map[string]string{
+	for name, says := range map[string]string{
 		"address":           "give the word or words that publishers write",
 		"delivery_exchange": "give the attribute delivery_exchange of the cascade",
 	} {
 		config := destinationTo(t, "a")
-		config[attribute] = types.StringValue("")
-		errs := destinations.check(config)
-		_, more := destinations.computed(config, nil)
+		config[name] = types.StringValue("")
+		errs := destinations.Check(config)
+		_, more := destinations.Computed(config, nil)
 		if errs = append(errs, more...); len(errs) != 1 || !strings.Contains(errs.Error(), says) {
-			t.Errorf("%s: %v", attribute, errs)
+			t.Errorf("%s: %v", name, errs)
 		}
 	}
 }

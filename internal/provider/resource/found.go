@@ -39,13 +39,13 @@ func find[C any](ctx context.Context, k *kind[C], vhost string, in *recognize.In
 		if err != nil {
 			return nil, err
 		}
-		state, err := k.imported(config)
+		state, err := k.Imported(config)
 		if err != nil {
 			return nil, err
 		}
-		x, diags := k.of(state)
-		diags.Append(k.setActual(state, in.Part(x.Desired))...)
-		all = append(all, Found{plaintext.Line(k.displayName(x)), k.identityOf(state), state.object(), diags})
+		x, diags := k.Of(state)
+		diags.Append(k.SetActual(state, in.Part(x.Desired))...)
+		all = append(all, Found{plaintext.Line(k.displayName(x)), k.identityOf(state), state.Object(), diags})
 	}
 	return all, nil
 }

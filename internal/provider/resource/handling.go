@@ -15,6 +15,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
@@ -24,12 +25,12 @@ import (
 type handlingDocs struct{ forceDestroy, drainTimeout string }
 
 // handling are the attributes of every resource that say how operations go.
-func handling[C any](docs handlingDocs) []attribute[C] {
-	return []attribute[C]{
-		{name: "force_destroy", schema: offByDefault(docs.forceDestroy), value: false},
-		{name: "drain_timeout", check: checkDuration, schema: schema.StringAttribute{Optional: true,
+func handling[C any](docs handlingDocs) []attribute.Attribute[C] {
+	return []attribute.Attribute[C]{
+		{Name: "force_destroy", Schema: offByDefault(docs.forceDestroy), Default: false},
+		{Name: "drain_timeout", Check: attribute.CheckDuration, Schema: schema.StringAttribute{Optional: true,
 			CustomType: tfvalue.Duration{}, MarkdownDescription: docs.drainTimeout}},
-		{name: "timeouts", schema: timeoutsAttribute(context.Background(), " plus `drain_timeout`")},
+		{Name: "timeouts", Schema: timeoutsAttribute(context.Background(), " plus `drain_timeout`")},
 	}
 }
 
@@ -48,28 +49,28 @@ func timeoutsAttribute(ctx context.Context, drained string) schema.Attribute {
 		return fmt.Sprintf("How long %s may take, such as `90s` or `1h30m`. Default: `%.0fm`%s.", operation,
 			limit.Minutes(), more)
 	}
-	attribute, _ := timeouts.Attributes(ctx, timeouts.Opts{
+	nested, _ := timeouts.Attributes(ctx, timeouts.Opts{
 		Create: true, CreateDescription: say("a create", defaultWriteTimeout, ""),
 		Read: true, ReadDescription: say("a refresh", connection.DefaultReadTimeout, ""),
 		Update: true, UpdateDescription: say("an update", defaultWriteTimeout, drained),
 		Delete: true, DeleteDescription: say("a destroy", defaultWriteTimeout, drained) + " Has to be applied before " +
 			"a destroy.",
 	}).(schema.SingleNestedAttribute)
-	for name, each := range attribute.Attributes {
+	for name, each := range nested.Attributes {
 		text, _ := each.(schema.StringAttribute)
 		text.Validators = []validator.String{tfvalue.PositiveDuration{}}
-		attribute.Attributes[name] = text
+		nested.Attributes[name] = text
 	}
-	return attribute
+	return nested
 }
 
-func (v values) timeouts() timeouts.Value {
+func timeoutsOf(v attribute.Values) timeouts.Value {
 	given, _ := v["timeouts"].(timeouts.Value)
 	return given
 }
 
-func (v values) writeTimeout(ctx context.Context, verb string) (time.Duration, diag.Diagnostics) {
-	switch given, drain := v.timeouts(), v.options().Guard.Drain; verb {
+func writeTimeout(ctx context.Context, v attribute.Values, verb string) (time.Duration, diag.Diagnostics) {
+	switch given, drain := timeoutsOf(v), optionsOf(v).Guard.Drain; verb {
 	case "create":
 		return given.Create(ctx, defaultWriteTimeout)
 	case "update":
@@ -79,20 +80,20 @@ func (v values) writeTimeout(ctx context.Context, verb string) (time.Duration, d
 	}
 }
 
-// options say how operations go, and what to do about messages that wait, or are on their way.
-func (v values) options() engine.Options {
-	return engine.Options{Adopt: v.isTrue("adopt"),
-		Guard: plan.Guard{Force: v.isTrue("force_destroy"), Drain: durationIn(v["drain_timeout"])}}
+// optionsOf says how operations go, and what to do about messages that wait, or are on their way.
+func optionsOf(v attribute.Values) engine.Options {
+	return engine.Options{Adopt: v.IsTrue("adopt"),
+		Guard: plan.Guard{Force: v.IsTrue("force_destroy"), Drain: v.Duration("drain_timeout")}}
 }
 
 // checkDrainTimeout makes sure that each operation that waits has the time for it.
-func (v values) checkDrainTimeout(ctx context.Context) (diags diag.Diagnostics) {
-	drain := v.options().Guard.Drain
+func checkDrainTimeout(ctx context.Context, v attribute.Values) (diags diag.Diagnostics) {
+	drain := optionsOf(v).Guard.Drain
 	if !tfvalue.IsGiven(v["drain_timeout"]) {
 		return nil
 	}
 	for _, operation := range []string{"delete", "update"} {
-		limit, more := v.writeTimeout(ctx, operation)
+		limit, more := writeTimeout(ctx, v, operation)
 		if limit <= drain && !more.HasError() {
 			more.Append(diagnose.Invalid(path.Root("drain_timeout"), fmt.Errorf("drain_timeout is %s, which does not "+
 				"fit into timeouts.%s, %s. Make that longer, or leave it out", delay.DurationText(drain), operation,

@@ -6,6 +6,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 )
@@ -14,7 +15,7 @@ import (
 func (r *managed[C]) ImportState(
 	ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse,
 ) {
-	var id values
+	var id attribute.Values
 	if byIdentity(req) {
 		var object types.Object
 		resp.Diagnostics.Append(req.Identity.Get(ctx, &object)...)
@@ -42,12 +43,12 @@ func (r *managed[C]) ImportState(
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	state, err := r.kind.imported(found)
+	state, err := r.kind.Imported(found)
 	if err != nil {
 		resp.Diagnostics.Append(diagnose.ConfigErrors(err)...)
 		return
 	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, state.object())...)
+	resp.Diagnostics.Append(resp.State.Set(ctx, state.Object())...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, r.kind.identityOf(state))...)
 }
 

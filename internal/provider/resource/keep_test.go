@@ -17,7 +17,7 @@ func TestNamesAreNoDurations(t *testing.T) {
 		plan, state := nothing(destinations), nothing(destinations)
 		planned := types.StringValue("1m")
 		plan[attribute], state[attribute] = planned, types.StringValue("60s")
-		if destinations.keepEqual(plan, state); !plan[attribute].Equal(planned) {
+		if destinations.KeepEqual(plan, state); !plan[attribute].Equal(planned) {
 			t.Errorf("%s stays %s", attribute, plan[attribute])
 		}
 	}
@@ -36,7 +36,7 @@ func TestEqualBesideUnknownValues(t *testing.T) {
 		plan[name], state[name] = is[0], is[1]
 	}
 	plan["delivery_exchange"] = types.StringUnknown()
-	cascades.keepEqual(plan, state)
+	cascades.KeepEqual(plan, state)
 	for _, name := range []string{"resolution", "max_delay", "exchange_name", "queue_name"} {
 		if !plan[name].Equal(state[name]) {
 			t.Errorf("%s is planned as %s, and is %s", name, plan[name], state[name])

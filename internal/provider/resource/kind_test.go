@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"context"
 	"maps"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay/delaytest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -25,9 +27,9 @@ func TestUsualIsNull(t *testing.T) {
 	d := tfvalue.OfCascade(resolved)
 	desired := d.Queues(d.Desired, nil)
 	const queue = "tasks.delay-01"
-	for _, attribute := range []string{"type", "durable", "auto_delete", "exclusive", "arguments"} {
-		if value := at(desired, queue, attribute); !value.IsNull() {
-			t.Errorf("%s is %s", attribute, value)
+	for _, name := range []string{"type", "durable", "auto_delete", "exclusive", "arguments"} {
+		if value := at(desired, queue, name); !value.IsNull() {
+			t.Errorf("%s is %s", name, value)
 		}
 	}
 	if at(desired, "tasks.unroutable", "arguments").IsNull() {
@@ -39,13 +41,13 @@ func TestUsualIsNull(t *testing.T) {
 	changed.Queues[queue] = topology.Queue{Name: queue, Durable: true,
 		Arguments: topology.Arguments{"x-message-ttl": int64(2000), "x-overflow": "drop-head"}}
 	state := d.Queues(changed, desired)
-	for attribute, want := range map[string]attr.Value{
+	for name, want := range map[string]attr.Value{
 		"type": types.StringValue("classic"), "durable": types.BoolNull(),
 		"arguments": types.MapValueMust(types.StringType, map[string]attr.Value{
 			"x-overflow": types.StringValue("drop-head")}),
 	} {
-		if got := at(state, queue, attribute); !got.Equal(want) {
-			t.Errorf("of the changed queue, %s is %s", attribute, got)
+		if got := at(state, queue, name); !got.Equal(want) {
+			t.Errorf("of the changed queue, %s is %s", name, got)
 		}
 	}
 	changed.Queues["tasks.delay-00"] = topology.Queue{Name: "tasks.delay-00", Durable: true}
@@ -53,11 +55,11 @@ func TestUsualIsNull(t *testing.T) {
 		t.Errorf("a queue without arguments has %s", got)
 	}
 	plan := d.Queues(d.Desired, state)
-	for attribute, want := range map[string]attr.Value{
+	for name, want := range map[string]attr.Value{
 		"type": types.StringValue("quorum"), "durable": types.BoolNull(), "arguments": d.QueueArguments(),
 	} {
-		if got := at(plan, queue, attribute); !got.Equal(want) {
-			t.Errorf("the plan of its repair has %s %s", attribute, got)
+		if got := at(plan, queue, name); !got.Equal(want) {
+			t.Errorf("the plan of its repair has %s %s", name, got)
 		}
 	}
 	if repaired := d.Queues(d.Desired, plan); !repaired.Equal(plan) {
@@ -90,16 +92,16 @@ func knownIsTrue[C any](t *testing.T, k *kind[C], configurations *rapid.Generato
 	rapid.Check(t, func(t *rapid.T) {
 		c := configurations.Draw(t, "configuration")
 		config := given(k, &c)
-		want, errs := k.computed(config, nil)
+		want, errs := k.Computed(config, nil)
 		if len(errs) > 0 {
 			t.Skip("not valid")
 		}
-		for _, a := range k.attributes {
-			if a.field != nil && rapid.IntRange(0, 4).Draw(t, a.name) == 0 {
-				config[a.name] = unknownLike(config[a.name])
+		for _, a := range k.Attributes {
+			if a.Field != nil && rapid.IntRange(0, 4).Draw(t, a.Name) == 0 {
+				config[a.Name] = tfvalue.Unknown(config[a.Name].Type(context.Background()))
 			}
 		}
-		got, errs := k.computed(config, nil)
+		got, errs := k.Computed(config, nil)
 		if len(errs) > 0 {
 			t.Fatalf("errors of %v: %s", config, errs)
 		}
@@ -112,14 +114,12 @@ func knownIsTrue[C any](t *testing.T, k *kind[C], configurations *rapid.Generato
 }
 
 // given is the configuration that gives a C.
-func given[C any](k *kind[C], c *C) values {
+func given[C any](k *kind[C], c *C) attribute.Values {
 	config := nothing(k)
-	for _, a := range k.attributes {
-		if a.field != nil {
-			config[a.name] = a.field.show(c)
-		}
-		if text, ok := config[a.name].(timetypes.GoDuration); ok && tfvalue.DurationOf(text) == 0 {
-			config[a.name] = timetypes.NewGoDurationNull()
+	maps.Copy(config, k.Values(c))
+	for name, value := range config {
+		if text, ok := value.(timetypes.GoDuration); ok && tfvalue.DurationOf(text) == 0 {
+			config[name] = timetypes.NewGoDurationNull()
 		}
 	}
 	return config

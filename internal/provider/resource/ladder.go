@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 )
@@ -26,27 +27,30 @@ var ladders = &kind[delay.LadderConfig]{
 		"broker has. So every deviation shows as a difference, and one apply repairs it. Delays are added and " +
 		"removed in place.\n\n" +
 		ownerDescription("ladder") + "\n\n" + rebuildDescription("ladder"),
-	attributes: slices.Concat(ladderAttributes, aroundAttributes(aroundWords{
-		kind: "ladder", delivery: "a topic exchange; with `dead_letter_routing_key`, one that the " +
-			"ladder does not create may have any type",
-		removal: "a destroy, a replacement, a rebuild or the removal of a delay",
-	}, tfvalue.DelayPosition, func(c *delay.LadderConfig) around {
-		return around{&c.Vhost, &c.Name, &c.DeliveryExchange, &c.CreateDeliveryExchange, &c.ParkUnroutable,
-			&c.QueueType, "", &c.QuorumOptions}
-	})),
-	resolve: func(given delay.LadderConfig) (resolved[delay.LadderConfig], error) {
-		l, err := given.Resolve()
-		if err != nil {
-			return resolved[delay.LadderConfig]{}, err
-		}
-		return resolved[delay.LadderConfig]{delay.LadderConfig(l), tfvalue.OfLadder(l), ladderScale}, nil
+	Table: attribute.Table[delay.LadderConfig]{
+		Attributes: slices.Concat(ladderAttributes, aroundAttributes(aroundWords{
+			kind: "ladder", delivery: "a topic exchange; with `dead_letter_routing_key`, one that the " +
+				"ladder does not create may have any type",
+			removal: "a destroy, a replacement, a rebuild or the removal of a delay",
+		}, tfvalue.DelayPosition, func(c *delay.LadderConfig) around {
+			return around{&c.Vhost, &c.Name, &c.DeliveryExchange, &c.CreateDeliveryExchange, &c.ParkUnroutable,
+				&c.QueueType, "", &c.QuorumOptions}
+		})),
+		Resolve: func(given delay.LadderConfig) (attribute.Resolved[delay.LadderConfig], error) {
+			l, err := given.Resolve()
+			if err != nil {
+				return attribute.Resolved[delay.LadderConfig]{}, err
+			}
+			return attribute.Resolved[delay.LadderConfig]{Config: delay.LadderConfig(l), Depiction: tfvalue.OfLadder(l),
+				Scale: ladderScale}, nil
+		},
 	},
 	recognize: func(ctx context.Context, look recognize.Lookup, vhost, entry string) (delay.LadderConfig, error) {
 		l, err := recognize.Ladder(ctx, look, vhost, entry)
 		return delay.LadderConfig(l), err
 	},
-	displayName: func(x resolved[delay.LadderConfig]) string {
-		return fmt.Sprintf("%s (%s)", cmp.Or(x.config.Name, x.Desired.Entry), strings.Join(x.config.Delays, ", "))
+	displayName: func(x attribute.Resolved[delay.LadderConfig]) string {
+		return fmt.Sprintf("%s (%s)", cmp.Or(x.Config.Name, x.Desired.Entry), strings.Join(x.Config.Delays, ", "))
 	},
 	parseID: parseEntryID("retry.entry"), checkIdentity: checkEntryIdentity, find: findTopology[delay.LadderConfig],
 	prepare: prepareTopology[delay.LadderConfig], say: sayOfTopology[delay.LadderConfig],
@@ -59,27 +63,27 @@ var ladders = &kind[delay.LadderConfig]{
 var ladderScale = delay.Scale{Units: []time.Duration{0}}
 
 // ladderAttributes are those that only ladders have.
-var ladderAttributes = []attribute[delay.LadderConfig]{
+var ladderAttributes = []attribute.Attribute[delay.LadderConfig]{
 	{
-		name: "entry_exchange", decided: true, alters: true,
-		field: text(func(c *delay.LadderConfig) *string { return &c.EntryExchange }, "entry~a", "entry~b"),
-		doc: "The topic exchange to publish to. Default: `<name>.entry`. A change " +
+		Name: "entry_exchange", Decided: true, Alters: true,
+		Field: attribute.Text(func(c *delay.LadderConfig) *string { return &c.EntryExchange }, "entry~a", "entry~b"),
+		Doc: "The topic exchange to publish to. Default: `<name>.entry`. A change " +
 			"replaces the ladder.",
 	},
 	{
-		name: "dead_letter_routing_key", alters: true,
-		field: text(func(c *delay.LadderConfig) *string { return &c.DeadLetterRoutingKey }, "key~a", ""),
-		doc: "Routing key with which every message gets to the delivery exchange, in the " +
+		Name: "dead_letter_routing_key", Alters: true,
+		Field: attribute.Text(func(c *delay.LadderConfig) *string { return &c.DeadLetterRoutingKey }, "key~a", ""),
+		Doc: "Routing key with which every message gets to the delivery exchange, in the " +
 			"place of its own (`x-dead-letter-routing-key`). The delay alone is then enough as " +
 			"a key for publishers. A change rebuilds the ladder.",
 	},
 	{
 		// The delays are labels of routing keys: "60s" and "1m" are two. A single one may be all there is, so that the
 		// name of its queue needs no verb.
-		name: "delays", required: true, inPlace: true,
-		field: texts(func(c *delay.LadderConfig) *[]string { return &c.Delays }, []string{"11119ms"},
+		Name: "delays", Required: true, InPlace: true,
+		Field: attribute.Texts(func(c *delay.LadderConfig) *[]string { return &c.Delays }, []string{"11119ms"},
 			[]string{"22229ms"}, nil, nil),
-		doc: "The delays, such as `[\"5s\", \"30s\", \"5m\", \"1h\"]`: durations of " +
+		Doc: "The delays, such as `[\"5s\", \"30s\", \"5m\", \"1h\"]`: durations of " +
 			"whole milliseconds up to ten years (`87600h`), without a dot. As it is written, a delay is " +
 			"the first word of the routing keys that ask for it. So a change from `60s` to `1m` removes " +
 			"one delay and adds another. A delay that is added gets its queue in place. One that is " +
@@ -87,21 +91,22 @@ var ladderAttributes = []attribute[delay.LadderConfig]{
 			"that holds messages is guarded as in a destroy.",
 	},
 	{
-		name: "name", alters: true,
-		field: text(func(c *delay.LadderConfig) *string { return &c.Name }, "name~a", "name~b"),
-		doc: "Beginning of all names that are not given. Required unless " +
+		Name: "name", Alters: true,
+		Field: attribute.Text(func(c *delay.LadderConfig) *string { return &c.Name }, "name~a", "name~b"),
+		Doc: "Beginning of all names that are not given. Required unless " +
 			"`entry_exchange`, `queue_name` and `delivery_exchange` are given and `park_unroutable` is " +
 			"`false`. A change replaces the ladder if the entry exchange gets another name, and rebuilds " +
 			"it if other objects do.",
 	},
 	{
-		name: "queue_name", decided: true, alters: true,
-		field:  text(func(c *delay.LadderConfig) *delay.LabelFormat { return &c.QueueName }, "queue~a%s", "queue~b%s"),
-		sameBy: []string{"delays"},
-		same: func(c *delay.LadderConfig, planned, state attr.Value) bool {
+		Name: "queue_name", Decided: true, Alters: true,
+		Field: attribute.Text(func(c *delay.LadderConfig) *delay.LabelFormat { return &c.QueueName }, "queue~a%s",
+			"queue~b%s"),
+		SameBy: []string{"delays"},
+		Same: func(c *delay.LadderConfig, planned, state attr.Value) bool {
 			return delay.LabelFormat(format(planned)).Same(delay.LabelFormat(format(state)), c.Delays)
 		},
-		doc: "Names of the delay queues, as a format with `%s` in the place of the " +
+		Doc: "Names of the delay queues, as a format with `%s` in the place of the " +
 			"delay; a literal percent sign is `%%`. With a single delay, a name without `%s` will do. " +
 			"Default: `<name>.delay-%s`. A change rebuilds the ladder.",
 	},

@@ -8,6 +8,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 )
 
 // Only the parts of the plan that depend on an unknown value are unknown. A fault that no such value would mend is an
@@ -15,26 +17,26 @@ import (
 func TestLadderWithUnknownValues(t *testing.T) {
 	delays := types.SetValueMust(types.StringType, []attr.Value{types.StringValue("5s"), types.StringValue("1m")})
 	for name, test := range map[string]struct {
-		change  values
+		change  attribute.Values
 		unknown []string
 	}{
-		"nothing":   {values{}, nil},
-		"the vhost": {values{"vhost": types.StringUnknown()}, nil},
-		"the name": {values{"name": types.StringUnknown()}, []string{"bindings", "delivery_exchange",
+		"nothing":   {attribute.Values{}, nil},
+		"the vhost": {attribute.Values{"vhost": types.StringUnknown()}, nil},
+		"the name": {attribute.Values{"name": types.StringUnknown()}, []string{"bindings", "delivery_exchange",
 			"entry_exchange", "exchanges", "queue_name", "queues"}},
-		"the delays": {values{"delays": types.SetUnknown(types.StringType)},
+		"the delays": {attribute.Values{"delays": types.SetUnknown(types.StringType)},
 			[]string{"bindings", "queues", "summary"}},
-		"one delay": {values{"delays": types.SetValueMust(types.StringType, []attr.Value{types.StringValue("5s"),
-			types.StringUnknown()})}, []string{"bindings", "queues", "summary"}},
-		"the fixed key": {values{"dead_letter_routing_key": types.StringUnknown()},
+		"one delay": {attribute.Values{"delays": types.SetValueMust(types.StringType,
+			[]attr.Value{types.StringValue("5s"), types.StringUnknown()})}, []string{"bindings", "queues", "summary"}},
+		"the fixed key": {attribute.Values{"dead_letter_routing_key": types.StringUnknown()},
 			[]string{"bindings", "queue_arguments"}},
-		"the type": {values{"queue_type": types.StringUnknown()},
+		"the type": {attribute.Values{"queue_type": types.StringUnknown()},
 			[]string{"queue_arguments", "queue_type", "queues"}},
 	} {
 		config := nothing(ladders)
 		config["name"], config["delays"] = types.StringValue("t"), delays
 		maps.Copy(config, test.change)
-		c, errs := ladders.computed(config, nil)
+		c, errs := ladders.Computed(config, nil)
 		if got := unknown(ladders, c); len(errs) > 0 || !slices.Equal(got, test.unknown) {
 			t.Errorf("%s: unknown are %q, want %q %v", name, got, test.unknown, errs)
 		}
@@ -42,18 +44,18 @@ func TestLadderWithUnknownValues(t *testing.T) {
 	config := nothing(ladders)
 	config["name"], config["delays"] = types.StringUnknown(), delays
 	config["queue_type"] = types.StringValue("stream")
-	if _, errs := ladders.computed(config, nil); len(errs) == 0 {
+	if _, errs := ladders.Computed(config, nil); len(errs) == 0 {
 		t.Error("a queue type that does not exist is no error while the name is unknown")
 	}
 }
 
 // A new name may do for the delays that are left alone.
 func TestLadderWithOneDelayLeft(t *testing.T) {
-	ladder := func(queueName string, delays ...string) values {
+	ladder := func(queueName string, delays ...string) attribute.Values {
 		config := nothing(ladders)
 		config["name"], config["queue_name"] = types.StringValue("t"), types.StringValue(queueName)
 		config["delays"], _ = types.SetValueFrom(t.Context(), types.StringType, delays)
-		if errs := ladders.setComputed(config, maps.Clone(config), nil); len(errs) > 0 {
+		if errs := ladders.SetComputed(config, maps.Clone(config), nil); len(errs) > 0 {
 			t.Fatal(errs)
 		}
 		return config

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
@@ -93,15 +94,15 @@ func (p planning) isSecondHalf(ctx context.Context) bool {
 }
 
 // planned is how a plan notes it, nil if it is not known.
-func (r *managed[C]) planned(v values) *connection.Planned {
-	if v == nil || !r.kind.isKnown(v) {
+func (r *managed[C]) planned(v attribute.Values) *connection.Planned {
+	if v == nil || !r.kind.IsKnown(v) {
 		return nil
 	}
-	x, diags := r.kind.of(v)
+	x, diags := r.kind.Of(v)
 	if diags.HasError() {
 		return nil
 	}
-	return &connection.Planned{Kind: r.kind.name, Vhost: v.text("vhost"), Topology: x.Desired, Scale: x.scale}
+	return &connection.Planned{Kind: r.kind.name, Vhost: v.Text("vhost"), Topology: x.Desired, Scale: x.Scale}
 }
 
 // isOfOthers tells whether others own it on the broker, so that a destroy leaves it. A broker that does not answer

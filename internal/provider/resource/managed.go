@@ -2,8 +2,8 @@
 // internal/engine. What a broker then has comes out as a state. Call All. For list resources and functions, call
 // FindCascades, FindLadders, FindDestinations and CascadeOf.
 //
-// Each resource is a kind: a table of its attributes, and what they stand for. Read attribute.go and kind.go, then
-// cascade.go. What Terraform does with a resource is in managed.go and plan.go, for all kinds.
+// Each resource is a kind: a table of its attributes, and its part of the lifecycle. Read package attribute, then
+// kind.go and cascade.go. What Terraform does with a resource is in managed.go and plan.go, for all kinds.
 package resource
 
 import (
@@ -14,10 +14,12 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
@@ -52,7 +54,7 @@ func (r *managed[C]) Metadata(_ context.Context, req resource.MetadataRequest, r
 }
 
 func (r *managed[C]) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
-	resp.Schema = r.kind.schema()
+	resp.Schema = schema.Schema{MarkdownDescription: r.kind.doc, Attributes: r.kind.Schema()}
 }
 
 func (r *managed[C]) IdentitySchema(
@@ -65,25 +67,25 @@ func (r *managed[C]) IdentitySchema(
 func (r *managed[C]) ValidateConfig(
 	ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse,
 ) {
-	config, diags := valuesOf(ctx, req.Config)
+	config, diags := attribute.ValuesOf(ctx, req.Config)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() || req.Config.Raw.IsNull() {
 		return
 	}
-	errs := r.kind.check(config)
+	errs := r.kind.Check(config)
 	if len(errs) == 0 {
-		_, errs = r.kind.computed(config, nil)
+		_, errs = r.kind.Computed(config, nil)
 	}
 	resp.Diagnostics.Append(diagnose.ConfigErrors(errs)...)
 	if len(errs) == 0 {
-		resp.Diagnostics.Append(config.checkDrainTimeout(ctx)...)
+		resp.Diagnostics.Append(checkDrainTimeout(ctx, config)...)
 	}
 }
 
 // Create makes the objects if none of them exists, or takes over existing ones and adds the rest. If that fails, only
 // objects that could not be taken back are left in the state, unless they may have been there before.
 func (r *managed[C]) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
-	plan, diags := valuesOf(ctx, req.Plan)
+	plan, diags := attribute.ValuesOf(ctx, req.Plan)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
@@ -91,7 +93,7 @@ func (r *managed[C]) Create(ctx context.Context, req resource.CreateRequest, res
 	state, diags := r.write(ctx, &change[C]{verb: "create", after: plan, private: resp.Private})
 	resp.Diagnostics.Append(diags...)
 	if state != nil {
-		resp.Diagnostics.Append(resp.State.Set(ctx, state.object())...)
+		resp.Diagnostics.Append(resp.State.Set(ctx, state.Object())...)
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, r.kind.identityOf(state))...)
 	}
 }
@@ -99,7 +101,7 @@ func (r *managed[C]) Create(ctx context.Context, req resource.CreateRequest, res
 // Read writes what the broker has into the state.
 func (r *managed[C]) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	defer func() { resp.Diagnostics = diagnose.OfState(resp.Diagnostics) }()
-	state, diags := valuesOf(ctx, req.State)
+	state, diags := attribute.ValuesOf(ctx, req.State)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
@@ -109,9 +111,9 @@ func (r *managed[C]) Read(ctx context.Context, req resource.ReadRequest, resp *r
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, r.kind.identityOf(state))...)
 		return
 	}
-	timeout, diags := state.timeouts().Read(ctx, connection.DefaultReadTimeout)
+	timeout, diags := timeoutsOf(state).Read(ctx, connection.DefaultReadTimeout)
 	resp.Diagnostics.Append(diags...)
-	have, diags := r.kind.of(state)
+	have, diags := r.kind.Of(state)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
@@ -129,15 +131,15 @@ func (r *managed[C]) Read(ctx context.Context, req resource.ReadRequest, resp *r
 		resp.State.RemoveResource(ctx)
 		return
 	}
-	resp.Diagnostics.Append(r.kind.setActual(state, *there)...)
-	resp.Diagnostics.Append(resp.State.Set(ctx, state.object())...)
+	resp.Diagnostics.Append(r.kind.SetActual(state, *there)...)
+	resp.Diagnostics.Append(resp.State.Set(ctx, state.Object())...)
 }
 
 // Update brings the broker from any state to the planned one. If it fails, the state holds the objects that exist then.
 func (r *managed[C]) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
-	prior, diags := valuesOf(ctx, req.State)
+	prior, diags := attribute.ValuesOf(ctx, req.State)
 	resp.Diagnostics.Append(diagnose.OfState(diags)...)
-	plan, diags := valuesOf(ctx, req.Plan)
+	plan, diags := attribute.ValuesOf(ctx, req.Plan)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
@@ -147,14 +149,14 @@ func (r *managed[C]) Update(ctx context.Context, req resource.UpdateRequest, res
 	if state == nil {
 		state = prior
 	} else {
-		resp.Diagnostics.Append(resp.State.Set(ctx, state.object())...)
+		resp.Diagnostics.Append(resp.State.Set(ctx, state.Object())...)
 	}
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, r.kind.identityOf(state))...)
 }
 
 // Delete removes the objects, unless messages wait in them.
 func (r *managed[C]) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
-	state, diags := valuesOf(ctx, req.State)
+	state, diags := attribute.ValuesOf(ctx, req.State)
 	resp.Diagnostics.Append(diagnose.OfState(diags)...)
 	if resp.Diagnostics.HasError() {
 		return
@@ -166,9 +168,9 @@ func (r *managed[C]) Delete(ctx context.Context, req resource.DeleteRequest, res
 // change is one that is to be made. Before is nil in a create, and after in a destroy.
 type change[C any] struct {
 	verb          string
-	before, after values
+	before, after attribute.Values
 	// had and gets are what they stand for.
-	had, gets resolved[C]
+	had, gets attribute.Resolved[C]
 	engine    engine.Change
 	private   private.State
 	// owner is the owner's mark of a cascade or ladder, empty in a destroy if it has none.
@@ -176,12 +178,12 @@ type change[C any] struct {
 }
 
 // write makes a change. The state is nil if there is none then, or it is as it was.
-func (r *managed[C]) write(ctx context.Context, c *change[C]) (state values, diags diag.Diagnostics) {
+func (r *managed[C]) write(ctx context.Context, c *change[C]) (state attribute.Values, diags diag.Diagnostics) {
 	now := c.after
 	if now == nil {
 		now = c.before
 	}
-	timeout, diags := now.writeTimeout(ctx, c.verb)
+	timeout, diags := writeTimeout(ctx, now, c.verb)
 	diags.Append(r.resolve(ctx, c, now)...)
 	if !diags.HasError() && !r.Connection.IsKnown() {
 		diags.Append(diagnose.NotConfigured("the broker cannot be reached"))
@@ -203,7 +205,7 @@ func (r *managed[C]) write(ctx context.Context, c *change[C]) (state values, dia
 	if c.before != nil && !result.IsNew {
 		state = c.before
 	}
-	diags.Append(r.kind.setActual(state, *result.There)...)
+	diags.Append(r.kind.SetActual(state, *result.There)...)
 	if r.kind.remember != nil {
 		diags.Append(r.kind.remember(ctx, c, result)...)
 	}
@@ -211,16 +213,16 @@ func (r *managed[C]) write(ctx context.Context, c *change[C]) (state values, dia
 }
 
 // resolve works out what the two sides of a change stand for.
-func (r *managed[C]) resolve(ctx context.Context, c *change[C], now values) (diags diag.Diagnostics) {
-	c.engine = engine.Change{Kind: r.kind.name, Vhost: now.text("vhost"), Options: now.options()}
+func (r *managed[C]) resolve(ctx context.Context, c *change[C], now attribute.Values) (diags diag.Diagnostics) {
+	c.engine = engine.Change{Kind: r.kind.name, Vhost: now.Text("vhost"), Options: optionsOf(now)}
 	var more diag.Diagnostics
 	if c.before != nil {
-		c.had, more = r.kind.of(c.before)
+		c.had, more = r.kind.Of(c.before)
 		c.engine.Before = c.had.Desired
 		diags.Append(diagnose.OfState(more)...)
 	}
 	if c.after != nil {
-		c.gets, more = r.kind.of(c.after)
+		c.gets, more = r.kind.Of(c.after)
 		c.engine.After = c.gets.Desired
 		diags.Append(more...)
 	}
@@ -239,17 +241,8 @@ func (r *managed[C]) resolve(ctx context.Context, c *change[C], now values) (dia
 }
 
 // identityOf is what tells one from another on a broker.
-func (k *kind[C]) identityOf(v values) types.Object {
+func (k *kind[C]) identityOf(v attribute.Values) types.Object {
 	id := maps.Clone(v)
 	maps.DeleteFunc(id, func(name string, _ attr.Value) bool { return k.identity[name] == nil })
-	return id.object()
-}
-
-// object is a value for Terraform.
-func (v values) object() types.Object {
-	of := map[string]attr.Type{}
-	for name, value := range v {
-		of[name] = value.Type(context.Background())
-	}
-	return types.ObjectValueMust(of, v)
+	return id.Object()
 }

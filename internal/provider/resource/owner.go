@@ -8,6 +8,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
@@ -19,13 +20,15 @@ const ownerKey = "owner"
 // owner is the owner's mark of a cascade or ladder that the private state has, empty if there is none. An import has no
 // private state yet. Terraform loses it if the provider's process ends in the middle of an apply (1.11.4). Then it is
 // the mark that is on the broker.
-func (r *managed[C]) owner(ctx context.Context, kept private.State, v values) (owner string, diags diag.Diagnostics) {
+func (r *managed[C]) owner(
+	ctx context.Context, kept private.State, v attribute.Values,
+) (owner string, diags diag.Diagnostics) {
 	_, diags = private.Get(ctx, kept, ownerKey, &owner)
 	counted, _ := kept.GetKey(ctx, inFlightKey)
 	if owner != "" || counted != nil || r.kind.recognize == nil || !r.Connection.IsKnown() {
 		return owner, diags
 	}
-	vhost, entry := v.text("vhost"), v.text("entry_exchange")
+	vhost, entry := v.Text("vhost"), v.Text("entry_exchange")
 	marks, err := r.Connection.Client.Vhost(vhost).Owners(ctx, entry)
 	if err != nil && !rabbit.IsKind(err, rabbit.VhostNotFound) {
 		diags.Append(diagnose.OfEntry(r.kind.name, vhost, entry).Failed("read", err))

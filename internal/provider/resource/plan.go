@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
 )
@@ -16,7 +17,7 @@ type planning struct {
 	req  resource.ModifyPlanRequest
 	resp *resource.ModifyPlanResponse
 	// state is nil for a create, and plan for a destroy.
-	config, state, plan values
+	config, state, plan attribute.Values
 }
 
 // ModifyPlan writes the expansion into the plan, and has the kind look what the plan would do. What it writes comes
@@ -26,7 +27,7 @@ func (r *managed[C]) ModifyPlan(
 ) {
 	p := planning{req: req, resp: resp}
 	if !req.State.Raw.IsNull() {
-		state, diags := valuesOf(ctx, req.State)
+		state, diags := attribute.ValuesOf(ctx, req.State)
 		resp.Diagnostics.Append(diagnose.OfState(diags)...)
 		p.state = state
 	}
@@ -40,25 +41,25 @@ func (r *managed[C]) ModifyPlan(
 		}
 		return
 	}
-	config, diags := valuesOf(ctx, req.Config)
+	config, diags := attribute.ValuesOf(ctx, req.Config)
 	resp.Diagnostics.Append(diags...)
-	plan, diags := valuesOf(ctx, req.Plan)
+	plan, diags := attribute.ValuesOf(ctx, req.Plan)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	p.config, p.plan = config, plan
-	resp.Diagnostics.Append(diagnose.ConfigErrors(r.kind.setComputed(plan, config, p.state))...)
+	resp.Diagnostics.Append(diagnose.ConfigErrors(r.kind.SetComputed(plan, config, p.state))...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	if p.state != nil {
-		r.kind.keepEqual(plan, p.state)
+		r.kind.KeepEqual(plan, p.state)
 	}
 	if r.kind.complete != nil {
 		r.kind.complete(plan, p.state)
 	}
-	resp.Diagnostics.Append(resp.Plan.Set(ctx, plan.object())...)
+	resp.Diagnostics.Append(resp.Plan.Set(ctx, plan.Object())...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -75,13 +76,13 @@ func (r *managed[C]) ModifyPlan(
 const amqpTimeout = 5 * time.Second
 
 // lookForAMQP finds a warning of a given address for AMQP that does not work, one for a plan. It looks beside all else.
-func (r *managed[C]) lookForAMQP(ctx context.Context, v values) <-chan diag.Diagnostics {
+func (r *managed[C]) lookForAMQP(ctx context.Context, v attribute.Values) <-chan diag.Diagnostics {
 	found := make(chan diag.Diagnostics, 1)
 	if !r.Connection.IsKnown() || v["vhost"].IsUnknown() {
 		found <- nil
 		return found
 	}
-	vhost := r.Connection.Client.Vhost(v.text("vhost"))
+	vhost := r.Connection.Client.Vhost(v.Text("vhost"))
 	go func() {
 		ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), amqpTimeout)
 		defer cancel()

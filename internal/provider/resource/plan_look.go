@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/connection"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
@@ -20,7 +21,7 @@ import (
 const lookTimeout = 10 * time.Second
 
 // lookForCreate warns of what exists already, and of policies of others that lose exchanges.
-func (r *managed[C]) lookForCreate(ctx context.Context, plan values) diag.Diagnostics {
+func (r *managed[C]) lookForCreate(ctx context.Context, plan attribute.Values) diag.Diagnostics {
 	if plan["adopt"].IsUnknown() {
 		return r.lookForDisplaced(ctx, plan)
 	}
@@ -33,7 +34,7 @@ func (r *managed[C]) lookForCreate(ctx context.Context, plan values) diag.Diagno
 
 // lookForReplacement refuses a replacement that would destroy the existing objects and then could not make the planned
 // ones. The state's objects go first, and are not in the way.
-func (r *managed[C]) lookForReplacement(ctx context.Context, plan values) diag.Diagnostics {
+func (r *managed[C]) lookForReplacement(ctx context.Context, plan attribute.Values) diag.Diagnostics {
 	if plan["adopt"].IsUnknown() || plan["create_delivery_exchange"].IsUnknown() {
 		return r.lookForDisplaced(ctx, plan)
 	}
@@ -45,13 +46,13 @@ func (r *managed[C]) lookForReplacement(ctx context.Context, plan values) diag.D
 }
 
 // lookForDisplaced warns of policies of others that no longer apply to exchanges when those of a create are set.
-func (r *managed[C]) lookForDisplaced(ctx context.Context, plan values) diag.Diagnostics {
+func (r *managed[C]) lookForDisplaced(ctx context.Context, plan attribute.Values) diag.Diagnostics {
 	return r.look(ctx, topology.Topology{}, plan, false, saysNothing)
 }
 
 // lookForUpdate warns likewise of an update. A plan that is settled changes nothing.
-func (r *managed[C]) lookForUpdate(ctx context.Context, state, plan values, isSettled bool) diag.Diagnostics {
-	before, diags := r.kind.of(state)
+func (r *managed[C]) lookForUpdate(ctx context.Context, state, plan attribute.Values, isSettled bool) diag.Diagnostics {
+	before, diags := r.kind.Of(state)
 	if isSettled || diags.HasError() { // which the refresh has said
 		return nil
 	}
@@ -63,13 +64,13 @@ func saysNothing(context.Context, diagnose.Subject, error) diag.Diagnostics { re
 // look says what a create or a replacement would meet, and an update as far as policies are concerned. Refused has the
 // words for what would be refused.
 func (r *managed[C]) look(
-	ctx context.Context, before topology.Topology, plan values, replaces bool,
+	ctx context.Context, before topology.Topology, plan attribute.Values, replaces bool,
 	refused func(context.Context, diagnose.Subject, error) diag.Diagnostics,
 ) (diags diag.Diagnostics) {
-	if !r.Connection.IsKnown() || !r.kind.isKnown(plan) {
+	if !r.Connection.IsKnown() || !r.kind.IsKnown(plan) {
 		return nil
 	}
-	x, wrong := r.kind.of(plan)
+	x, wrong := r.kind.Of(plan)
 	if wrong.HasError() {
 		return nil
 	}
@@ -105,20 +106,20 @@ func (r *managed[C]) heldIn(vhost string) topology.Topology {
 }
 
 // lookForInbound warns of what others have bound into the exchanges that a destroy takes away.
-func (r *managed[C]) lookForInbound(ctx context.Context, state values) diag.Diagnostics {
+func (r *managed[C]) lookForInbound(ctx context.Context, state attribute.Values) diag.Diagnostics {
 	return r.prior(state).TakesWithIt(r.inbound(ctx, state))
 }
 
 // inbound are the bindings of others into the exchanges that go.
-func (r *managed[C]) inbound(ctx context.Context, state values) (all []topology.Binding) {
-	x, diags := r.kind.of(state)
+func (r *managed[C]) inbound(ctx context.Context, state attribute.Values) (all []topology.Binding) {
+	x, diags := r.kind.Of(state)
 	if diags.HasError() || !r.Connection.IsKnown() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(rabbit.WithoutRetries(ctx), lookTimeout)
 	defer cancel()
 	for _, problem := range r.Connection.Engine.Preview(ctx, engine.Change{Kind: r.kind.name,
-		Vhost: state.text("vhost"), Before: x.Desired, Options: state.options()}) {
+		Vhost: state.Text("vhost"), Before: x.Desired, Options: optionsOf(state)}) {
 		var inbound *engine.InboundError
 		if errors.As(problem.Cause, &inbound) {
 			all = append(all, inbound.Bindings...)

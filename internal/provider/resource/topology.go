@@ -11,6 +11,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/health"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/importid"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
@@ -29,15 +30,15 @@ var entryIdentity = map[string]identityschema.Attribute{
 }
 
 // topologySubject has the words for a cascade or ladder.
-func topologySubject[C any](r *managed[C], x resolved[C], v values) diagnose.Subject {
-	vhost := v.text("vhost")
-	return diagnose.Subject{Kind: r.kind.name, Vhost: vhost, Desired: x.Desired, Options: v.options(),
+func topologySubject[C any](r *managed[C], x attribute.Resolved[C], v attribute.Values) diagnose.Subject {
+	vhost := v.Text("vhost")
+	return diagnose.Subject{Kind: r.kind.name, Vhost: vhost, Desired: x.Desired, Options: optionsOf(v),
 		Importable: func(ctx context.Context) (topology.Topology, bool) {
 			found, err := r.kind.recognize(ctx, r.Connection.Client.Vhost(vhost), vhost, x.Desired.Entry)
 			if err != nil {
 				return topology.Topology{}, false
 			}
-			recognized, err := r.kind.resolve(found)
+			recognized, err := r.kind.Resolve(found)
 			return recognized.Desired, err == nil
 		}}
 }
@@ -54,15 +55,15 @@ func sayOfTopology[C any](
 	return append(s.Explain(ctx, c.verb, err), s.Outcome(c.engine.Before, result, err == nil)...)
 }
 
-func parseEntryID(example string) func(string) (values, error) {
-	return func(id string) (values, error) {
+func parseEntryID(example string) func(string) (attribute.Values, error) {
+	return func(id string) (attribute.Values, error) {
 		vhost, entry, err := importid.ParseEntry(id, example)
-		return values{"vhost": types.StringValue(vhost), "entry_exchange": types.StringValue(entry)}, err
+		return attribute.Values{"vhost": types.StringValue(vhost), "entry_exchange": types.StringValue(entry)}, err
 	}
 }
 
-func checkEntryIdentity(id values) string {
-	if id.text("vhost") == "" || id.text("entry_exchange") == "" {
+func checkEntryIdentity(id attribute.Values) string {
+	if id.Text("vhost") == "" || id.Text("entry_exchange") == "" {
 		return "The identity has to have both vhost and entry_exchange, and neither may be empty."
 	}
 	return ""
@@ -70,9 +71,9 @@ func checkEntryIdentity(id values) string {
 
 // findTopology looks for a cascade or ladder, whoever declared it.
 func findTopology[C any](
-	ctx context.Context, r *managed[C], id values, _ private.State,
+	ctx context.Context, r *managed[C], id attribute.Values, _ private.State,
 ) (found C, diags diag.Diagnostics) {
-	vhost, entry := id.text("vhost"), id.text("entry_exchange")
+	vhost, entry := id.Text("vhost"), id.Text("entry_exchange")
 	found, err := r.kind.recognize(ctx, r.Connection.Client.Vhost(vhost), vhost, entry)
 	var other *recognize.OtherEntryError
 	if errors.As(err, &other) {
@@ -87,7 +88,7 @@ func findTopology[C any](
 
 // readTopology reads the objects of a cascade or ladder, and says in what they differ.
 func readTopology[C any](
-	ctx context.Context, r *managed[C], x resolved[C], state values, kept private.State,
+	ctx context.Context, r *managed[C], x attribute.Resolved[C], state attribute.Values, kept private.State,
 ) (there *topology.Topology, diags diag.Diagnostics) {
 	address, diags := keepAddress(ctx, kept)
 	owner, more := r.owner(ctx, kept, state)

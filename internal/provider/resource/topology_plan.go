@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -48,19 +49,19 @@ func lookAtTopology[C any](ctx context.Context, r *managed[C], p planning) {
 		diags.Append(warnOverhaul(ctx, r, p, altered)...)
 	} else if lost := r.kind.lostQueues(p.state, p.plan); len(lost) > 0 {
 		diags.Append(warnInRemoved(ctx, r, p, lost)...)
-		diags.Append(r.prior(p.state).DelaysRemoved(lost, p.plan.isTrue("park_unroutable"))...)
+		diags.Append(r.prior(p.state).DelaysRemoved(lost, p.plan.IsTrue("park_unroutable"))...)
 	}
 }
 
 // keepDeliveryType plans the type of a delivery exchange of which any will do: what it was, if it is the same one.
-func keepDeliveryType(plan, state values) {
-	const attribute = "delivery_exchange_type"
-	switch before := state[attribute]; {
-	case !plan[attribute].IsNull():
+func keepDeliveryType(plan, state attribute.Values) {
+	const name = "delivery_exchange_type"
+	switch before := state[name]; {
+	case !plan[name].IsNull():
 	case before != nil && !before.IsNull() && plan["delivery_exchange"].Equal(state["delivery_exchange"]):
-		plan[attribute] = before
+		plan[name] = before
 	default:
-		plan[attribute] = types.StringUnknown()
+		plan[name] = types.StringUnknown()
 	}
 }
 
@@ -75,7 +76,7 @@ func warnInFlight[C any](ctx context.Context, r *managed[C], p planning) diag.Di
 		return diags
 	}
 	s := r.prior(p.state)
-	s.Options = p.state.options()
+	s.Options = optionsOf(p.state)
 	return append(diags, s.InFlight(waits))
 }
 
@@ -88,13 +89,13 @@ func warnInRemoved[C any](
 		return diags
 	}
 	s := r.prior(p.state)
-	s.Options = p.plan.options()
+	s.Options = optionsOf(p.plan)
 	return append(diags, s.InRemoved(waits.In(removed)))
 }
 
 // prior has the words for a cascade or ladder that the state has.
-func (r *managed[C]) prior(state values) diagnose.Subject {
-	return diagnose.OfEntry(r.kind.name, state.text("vhost"), state.text("entry_exchange"))
+func (r *managed[C]) prior(state attribute.Values) diagnose.Subject {
+	return diagnose.OfEntry(r.kind.name, state.Text("vhost"), state.Text("entry_exchange"))
 }
 
 // waiting is what the last refresh counted, nil if that is not known.
@@ -110,29 +111,29 @@ func (p planning) waiting(ctx context.Context) (*diagnose.Waiting, diag.Diagnost
 func warnOverhaul[C any](ctx context.Context, r *managed[C], p planning, altered path.Paths) diag.Diagnostics {
 	waits, diags := p.waiting(ctx)
 	names := make([]string, len(altered))
-	for i, attribute := range altered {
-		names[i] = attribute.String()
+	for i, each := range altered {
+		names[i] = each.String()
 	}
 	o := diagnose.Overhaul{
-		Kind: r.kind.name, Vhost: p.state.text("vhost"), Entry: p.state.text("entry_exchange"), Waits: waits,
+		Kind: r.kind.name, Vhost: p.state.Text("vhost"), Entry: p.state.Text("entry_exchange"), Waits: waits,
 		Because: diagnose.Reasons(names, attributesOf(p.req.Config.Raw), attributesOf(p.req.State.Raw),
 			attributesOf(p.resp.Plan.Raw)),
-		Delivery: p.state.text("delivery_exchange"), NewDelivery: p.plan.text("delivery_exchange"),
+		Delivery: p.state.Text("delivery_exchange"), NewDelivery: p.plan.Text("delivery_exchange"),
 	}
-	before, more := r.kind.of(p.state)
+	before, more := r.kind.Of(p.state)
 	diags.Append(diagnose.OfState(more)...)
-	after := resolved[C]{}
-	if r.kind.isKnown(p.plan) {
-		after, more = r.kind.of(p.plan)
+	after := attribute.Resolved[C]{}
+	if r.kind.IsKnown(p.plan) {
+		after, more = r.kind.Of(p.plan)
 		diags.Append(more...)
-		o.Before, o.After = &before.scale, &after.scale
+		o.Before, o.After = &before.Scale, &after.Scale
 	}
 	if samePlace(p.state, p.plan) {
-		o.Guard = p.plan.options().Guard // an update goes by the plan, and a destroy by the state
+		o.Guard = optionsOf(p.plan).Guard // an update goes by the plan, and a destroy by the state
 		o.KeepsParked = plan.KeepsParked(before.Desired, after.Desired)
 	} else {
-		o.Guard = p.state.options().Guard
-		o.Moved = &diagnose.MovedEntry{Vhost: p.plan.text("vhost"), Entry: p.plan.text("entry_exchange")}
+		o.Guard = optionsOf(p.state).Guard
+		o.Moved = &diagnose.MovedEntry{Vhost: p.plan.Text("vhost"), Entry: p.plan.Text("entry_exchange")}
 		middle, exists := after.Desired.Exchanges[o.Entry]
 		o.Moved.StaysOpen = exists && !middle.Internal && o.Entry != o.Moved.Entry && o.Vhost == o.Moved.Vhost
 		o.Inbound = r.inbound(ctx, p.state)

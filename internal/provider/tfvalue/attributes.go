@@ -162,6 +162,22 @@ func DurationOf(value timetypes.GoDuration) time.Duration {
 	return d
 }
 
+// SameDuration tells whether both are texts of the same duration.
+func SameDuration(x, y attr.Value) bool {
+	one, ok := durationText(x)
+	other, also := durationText(y)
+	return ok && also && one == other
+}
+
+func durationText(value attr.Value) (time.Duration, bool) {
+	given, isText := value.(interface{ ValueString() string })
+	if !isText {
+		return 0, false
+	}
+	d, err := time.ParseDuration(given.ValueString())
+	return d, err == nil
+}
+
 // PositiveDuration is for texts that the framework takes for a duration only when it is too late.
 type PositiveDuration struct{}
 
@@ -204,3 +220,12 @@ func NumberOrNull[T int | int64](number T) types.Int64 {
 
 // IsGiven tells whether an attribute has a value that is known.
 func IsGiven(value attr.Value) bool { return !value.IsNull() && !value.IsUnknown() }
+
+// IsFullyKnown tells whether a value, and all that is in it, is known.
+func IsFullyKnown(value attr.Value) bool {
+	if value == nil {
+		return true
+	}
+	raw, err := value.ToTerraformValue(context.Background())
+	return err == nil && raw.IsFullyKnown()
+}

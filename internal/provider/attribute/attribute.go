@@ -1,4 +1,7 @@
-package resource
+// Package attribute has the attributes of a resource as a table. It reads what they describe off a configuration, and
+// shows that as a plan or a state. Make a Table of Attributes, each with a Field by Text, Count and the like. Then call
+// its methods on Values. It knows nothing of brokers, and nothing of what Terraform does with a resource.
+package attribute
 
 import (
 	"context"
@@ -22,55 +25,52 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// attribute is all that there is to know of an attribute of a resource, whose attributes describe a C.
-type attribute[C any] struct {
-	name string
-	// doc is its description. It is optional, unless it is required.
-	doc      string
-	required bool
-	// value is its default. Decided are those whose default depends on other attributes.
-	value   any
-	decided bool
-	// field is where it stands in a C. No object depends on an attribute without one.
-	field *field[C]
-	// alters tells that another value may give exchanges or queues other arguments or names. inPlace tells that objects
+// Attribute is all that there is to know of an attribute of a resource, whose attributes describe a C.
+type Attribute[C any] struct {
+	Name string
+	// Doc is its description. It is optional, unless it is required.
+	Doc      string
+	Required bool
+	// Default is the value where none is given. Decided are those whose default depends on other attributes.
+	Default any
+	Decided bool
+	// Field is where it stands in a C. No object depends on an attribute without one.
+	Field *Field[C]
+	// Alters tells that another value may give exchanges or queues other arguments or names. InPlace tells that objects
 	// come and go with the value, without that.
-	alters, inPlace bool
-	// check says why a given value is wrong, in place of the check of the field.
-	check func(value attr.Value) string
-	// same tells that two values mean the same to a C, where they are not equal. It goes by the attributes in sameBy.
-	same   func(c *C, planned, state attr.Value) bool
-	sameBy []string
+	Alters, InPlace bool
+	// Check says why a given value is wrong, in place of the check of the field.
+	Check func(value attr.Value) string
+	// Same tells that two values mean the same to a C, where they are not equal. It goes by the attributes in SameBy.
+	Same   func(c *C, planned, state attr.Value) bool
+	SameBy []string
 
-	// schema is for an attribute without a field. It is null after an import, unless it has a default.
-	schema schema.Attribute
-	// show is for an attribute that only the provider sets. It shows what there is of something. Before is the value
+	// Schema is for an attribute without a field. It is null after an import, unless it has a default.
+	Schema schema.Attribute
+	// Show is for an attribute that only the provider sets. It shows what there is of something. Before is the value
 	// before.
-	show func(r *resolved[C], there topology.Topology, before attr.Value) attr.Value
+	Show func(r *Resolved[C], there topology.Topology, before attr.Value) attr.Value
 }
 
-// isComputed tells whether the provider decides the value that a configuration leaves out.
-func (a *attribute[C]) isComputed() bool { return a.decided || a.show != nil }
-
 // schemaAttribute is its schema.
-func (a *attribute[C]) schemaAttribute() schema.Attribute {
-	if a.schema != nil {
-		return a.schema
+func (a *Attribute[C]) schemaAttribute() schema.Attribute {
+	if a.Schema != nil {
+		return a.Schema
 	}
-	return a.field.schema(a)
+	return a.Field.schema(a)
 }
 
 // read writes a value into a C.
-func (a *attribute[C]) read(c *C, value attr.Value) {
+func (a *Attribute[C]) read(c *C, value attr.Value) {
 	if value == nil || value.IsNull() {
 		value = a.defaultValue()
 	}
-	a.field.read(c, value)
+	a.Field.read(c, value)
 }
 
 // defaultValue is the value where none is given, null for no default.
-func (a *attribute[C]) defaultValue() attr.Value {
-	switch value := a.value.(type) {
+func (a *Attribute[C]) defaultValue() attr.Value {
+	switch value := a.Default.(type) {
 	case string:
 		return types.StringValue(value)
 	case bool:
@@ -79,9 +79,9 @@ func (a *attribute[C]) defaultValue() attr.Value {
 	return tfvalue.Null(a.schemaAttribute().GetType())
 }
 
-// field is where an attribute stands in a C.
-type field[C any] struct {
-	schema func(a *attribute[C]) schema.Attribute
+// Field is where an attribute stands in a C.
+type Field[C any] struct {
+	schema func(a *Attribute[C]) schema.Attribute
 	// read writes the value into a C, as far as it is known. Null is what the zero value stands for.
 	read func(c *C, value attr.Value)
 	// show is the value that it has in a C in which everything is decided.
@@ -99,13 +99,13 @@ type field[C any] struct {
 // have to pass: one that stands twice may be the only one. One is enough if the samples are complete. Where no output
 // depends on the value, there is one sample.
 
-// text is a field for a text.
-func text[C any, T ~string](of func(*C) *T, samples ...T) *field[C] {
-	return &field[C]{
-		schema: func(a *attribute[C]) schema.Attribute {
-			s := schema.StringAttribute{Required: a.required, Optional: !a.required, MarkdownDescription: a.doc,
-				Computed: a.decided || a.value != nil}
-			if value, ok := a.value.(string); ok {
+// Text is a field for a text.
+func Text[C any, T ~string](of func(*C) *T, samples ...T) *Field[C] {
+	return &Field[C]{
+		schema: func(a *Attribute[C]) schema.Attribute {
+			s := schema.StringAttribute{Required: a.Required, Optional: !a.Required, MarkdownDescription: a.Doc,
+				Computed: a.Decided || a.Default != nil}
+			if value, ok := a.Default.(string); ok {
 				s.Default = stringdefault.StaticString(value)
 			}
 			return s
@@ -125,19 +125,19 @@ func text[C any, T ~string](of func(*C) *T, samples ...T) *field[C] {
 	}
 }
 
-// choice is a field for one of these texts.
-func choice[C any, T ~string](of func(*C) *T, all ...T) *field[C] {
-	f := text(of, all...)
+// Choice is a field for one of these texts.
+func Choice[C any, T ~string](of func(*C) *T, all ...T) *Field[C] {
+	f := Text(of, all...)
 	f.isComplete = true
 	return f
 }
 
-// count is a field for a number from 1 on.
-func count[C any, T int | int64](of func(*C) *T, samples ...T) *field[C] {
-	return &field[C]{
-		schema: func(a *attribute[C]) schema.Attribute {
-			return schema.Int64Attribute{CustomType: tfvalue.WholeNumber{}, Optional: true, Computed: a.decided,
-				MarkdownDescription: a.doc}
+// Count is a field for a number from 1 on.
+func Count[C any, T int | int64](of func(*C) *T, samples ...T) *Field[C] {
+	return &Field[C]{
+		schema: func(a *Attribute[C]) schema.Attribute {
+			return schema.Int64Attribute{CustomType: tfvalue.WholeNumber{}, Optional: true, Computed: a.Decided,
+				MarkdownDescription: a.Doc}
 		},
 		read: func(c *C, value attr.Value) {
 			given, _ := value.(types.Int64)
@@ -154,12 +154,12 @@ func count[C any, T int | int64](of func(*C) *T, samples ...T) *field[C] {
 	}
 }
 
-// flag is a field for true or false. Otherwise is its value where it is not given and has no default.
-func flag[C any](of func(*C) *bool, otherwise func(*C) bool) *field[C] {
-	return &field[C]{
-		schema: func(a *attribute[C]) schema.Attribute {
-			s := schema.BoolAttribute{Optional: true, Computed: true, MarkdownDescription: a.doc}
-			if value, ok := a.value.(bool); ok {
+// Flag is a field for true or false. Otherwise is its value where it is not given and has no default.
+func Flag[C any](of func(*C) *bool, otherwise func(*C) bool) *Field[C] {
+	return &Field[C]{
+		schema: func(a *Attribute[C]) schema.Attribute {
+			s := schema.BoolAttribute{Optional: true, Computed: true, MarkdownDescription: a.Doc}
+			if value, ok := a.Default.(bool); ok {
 				s.Default = booldefault.StaticBool(value)
 			}
 			return s
@@ -173,21 +173,22 @@ func flag[C any](of func(*C) *bool, otherwise func(*C) bool) *field[C] {
 	}
 }
 
-// duration is a field for a duration.
-func duration[C any](of func(*C) *time.Duration, samples ...time.Duration) *field[C] {
-	return &field[C]{
-		schema: func(a *attribute[C]) schema.Attribute {
-			return schema.StringAttribute{CustomType: tfvalue.Duration{}, Optional: true, Computed: a.decided,
-				MarkdownDescription: a.doc}
+// Duration is a field for a duration.
+func Duration[C any](of func(*C) *time.Duration, samples ...time.Duration) *Field[C] {
+	return &Field[C]{
+		schema: func(a *Attribute[C]) schema.Attribute {
+			return schema.StringAttribute{CustomType: tfvalue.Duration{}, Optional: true, Computed: a.Decided,
+				MarkdownDescription: a.Doc}
 		},
 		read:   func(c *C, value attr.Value) { *of(c) = durationIn(value) },
 		show:   func(c *C) attr.Value { return tfvalue.DurationValue(*of(c)) },
 		sample: sampleOf(of, samples), samples: len(samples),
-		check: checkDuration,
+		check: CheckDuration,
 	}
 }
 
-func checkDuration(value attr.Value) string {
+// CheckDuration says why a given duration is wrong.
+func CheckDuration(value attr.Value) string {
 	if d := durationIn(value); d <= 0 {
 		return fmt.Sprintf("is %s; it has to be positive", delay.DurationText(d))
 	}
@@ -199,11 +200,11 @@ func durationIn(value attr.Value) time.Duration {
 	return tfvalue.DurationOf(given)
 }
 
-// texts is a field for a set of texts. A sample is one more of them, or none.
-func texts[C any](of func(*C) *[]string, samples ...[]string) *field[C] {
-	return &field[C]{
-		schema: func(a *attribute[C]) schema.Attribute {
-			return schema.SetAttribute{Required: true, ElementType: types.StringType, MarkdownDescription: a.doc}
+// Texts is a field for a set of texts. A sample is one more of them, or none.
+func Texts[C any](of func(*C) *[]string, samples ...[]string) *Field[C] {
+	return &Field[C]{
+		schema: func(a *Attribute[C]) schema.Attribute {
+			return schema.SetAttribute{Required: true, ElementType: types.StringType, MarkdownDescription: a.Doc}
 		},
 		read: func(c *C, value attr.Value) {
 			given, _ := value.(types.Set)
@@ -229,33 +230,24 @@ func sampleOf[C, T any](of func(*C) *T, samples []T) func(*C, int) {
 	return func(c *C, which int) { *of(c) = samples[which] }
 }
 
-// isFullyKnown tells whether a value, and all that is in it, is known.
-func isFullyKnown(value attr.Value) bool {
-	if value == nil {
-		return true
-	}
-	raw, err := value.ToTerraformValue(context.Background())
-	return err == nil && raw.IsFullyKnown()
-}
+// Values are the attributes of a resource by name, in a configuration, a plan or a state.
+type Values map[string]attr.Value
 
-// values are the attributes of a resource by name, in a configuration, a plan or a state.
-type values map[string]attr.Value
-
-// valuesOf reads all attributes, and checks the values that have a check of their own.
-func valuesOf(ctx context.Context, from interface {
+// ValuesOf reads all attributes, and checks the values that have a check of their own.
+func ValuesOf(ctx context.Context, from interface {
 	Get(ctx context.Context, target any) diag.Diagnostics
-}) (values, diag.Diagnostics) {
+}) (Values, diag.Diagnostics) {
 	var object types.Object
 	diags := from.Get(ctx, &object)
 	v := object.Attributes()
 	for _, name := range slices.Sorted(maps.Keys(v)) {
-		diags.Append(checkType(ctx, name, v[name])...)
+		diags.Append(CheckType(ctx, name, v[name])...)
 	}
 	return v, diags
 }
 
-// checkType says why the type of a value does not take it.
-func checkType(ctx context.Context, name string, value attr.Value) diag.Diagnostics {
+// CheckType says why the type of a value does not take it.
+func CheckType(ctx context.Context, name string, value attr.Value) diag.Diagnostics {
 	var resp xattr.ValidateAttributeResponse
 	if checked, ok := value.(xattr.ValidateableAttribute); ok {
 		checked.ValidateAttribute(ctx, xattr.ValidateAttributeRequest{Path: path.Root(name)}, &resp)
@@ -263,12 +255,26 @@ func checkType(ctx context.Context, name string, value attr.Value) diag.Diagnost
 	return resp.Diagnostics
 }
 
-func (v values) text(name string) string {
+// Text is the text of that name, empty if it is not known or not given.
+func (v Values) Text(name string) string {
 	given, _ := v[name].(types.String)
 	return given.ValueString()
 }
 
-func (v values) isTrue(name string) bool {
+// IsTrue tells whether the flag of that name is set.
+func (v Values) IsTrue(name string) bool {
 	given, _ := v[name].(types.Bool)
 	return given.ValueBool()
+}
+
+// Duration is the duration of that name, zero if it is not known or not given.
+func (v Values) Duration(name string) time.Duration { return durationIn(v[name]) }
+
+// Object is a value for Terraform.
+func (v Values) Object() types.Object {
+	of := map[string]attr.Type{}
+	for name, value := range v {
+		of[name] = value.Type(context.Background())
+	}
+	return types.ObjectValueMust(of, v)
 }
