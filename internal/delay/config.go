@@ -11,9 +11,8 @@ package delay
 
 import (
 	"cmp"
+	"slices"
 	"time"
-
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
 // QueueType is the type of the queues of a cascade.
@@ -25,25 +24,27 @@ const (
 	Classic QueueType = "classic"
 )
 
-// Config describes a cascade as it is given: by units, or in the uniform form, by Base, Levels and Resolution. Resolve
-// puts its defaults in place of the zero values of Base, Levels, MaxDelay, Resolution, ExchangeName, QueueName,
-// DeliveryExchange, QueueType and Lookahead. The other values mean what they say.
+// Config describes a cascade as it is given: by Units, or in the uniform form, by Base, Levels and Resolution. Resolve
+// puts its defaults in place of the zero values of all these, of MaxDelay, ExchangeName, QueueName, DeliveryExchange,
+// QueueType and Lookahead. The other values mean what they say.
 type Config struct {
 	Vhost string
 	// Preset fixes everything but the vhost and who creates the delivery exchange; empty for none.
 	Preset Preset
 	// Name is the beginning of all names that are not given.
 	Name string
-	// Units are what a 1 stands for in each word of a key, 1 to 12, the largest first, each a multiple of the next.
-	// With them, Base and Resolution are 0, and Levels is their number.
+	// Units are what a 1 stands for in each word of a key, 1 to 12, the largest first, each a multiple of the next. They
+	// are days, hours, minutes and seconds, unless Levels, Base or Preset is given. None are left in the uniform form.
 	Units []time.Duration
-	// Base is what the delays are written in, 2 to 10; 0 stands for 2.
+	// Base is what the delays are written in, 2 to 10. It is 2 in the uniform form unless given.
 	Base int
-	// Levels is the number of levels, 1 to MaxLevels. It or MaxDelay is given, or both if MaxDelay takes so many.
+	// Levels is the number of levels, 1 to MaxLevels. In the uniform form it or MaxDelay is given, or both if MaxDelay
+	// takes so many. Otherwise it is the number of units.
 	Levels int
-	// MaxDelay is the longest delay that has to be possible. Units then have queues up to that.
+	// MaxDelay is the longest delay that has to be possible. Units then have queues up to that, 30 days unless given.
 	MaxDelay time.Duration
-	// Resolution is the shortest TTL of level 0, in whole milliseconds. Level k has Base^k times as much.
+	// Resolution is the shortest TTL of level 0, in whole milliseconds. Level k has Base^k times as much. It is 1 s in
+	// the uniform form unless given.
 	Resolution time.Duration
 
 	ExchangeName     Format
@@ -76,12 +77,16 @@ func (given Config) Resolve() (Cascade, error) {
 	if len(errs) > 0 {
 		return Cascade{}, errs // what else seems to be missing or wrong, the preset that is meant may have
 	}
-	c.applyDefaults()
-	if err := c.checkForm(); err != nil {
+	if err := c.chooseForm(); err != nil {
 		errs.append(err)
 		return Cascade{}, errs // names and levels depend on it
 	}
+	c.applyDefaults()
 	c.resolveLevels(&errs)
+	if len(errs) == 0 && len(given.Units) > 0 && !slices.Equal(given.Units, c.Scale().Units) {
+		errs.add("units", "are %s beside levels or base, which make them %s; leave one of the two out",
+			unitsText(given.Units), unitsText(c.Scale().Units))
+	}
 	c.resolveLookahead(&errs)
 	c.shared().check(&errs)
 	c.checkNames(&errs, given)
@@ -100,12 +105,6 @@ const (
 )
 
 func (c *Cascade) applyDefaults() {
-	if len(c.Units) > 0 {
-		setDefault(&c.MaxDelay, defaultMaxDelay)
-	} else {
-		setDefault(&c.Base, DefaultBase)
-		setDefault(&c.Resolution, time.Second)
-	}
 	setDefault(&c.QueueType, Quorum)
 	if c.Name == "" {
 		return
@@ -127,20 +126,46 @@ func (c Cascade) defaultNames() (exchange, queue string) {
 	return defaultLevel, defaultLevel + defaultDigit
 }
 
-// checkForm checks in what delays are written, but for how far they reach.
-func (c Cascade) checkForm() error {
+// chooseForm decides between units and the uniform form, and checks in what delays are written. What is given of the
+// other form has to agree, because a generated configuration has all of it. The names say then which one is meant.
+func (c *Cascade) chooseForm() error {
+	isUniform := c.Base != 0 || c.Levels != 0
 	switch {
-	case len(c.Units) == 0:
+	case !isUniform && len(c.Units) == 0 && c.Resolution != 0:
+		return attributeError("resolution", "is given without levels or base; give one of them, or units, the last of "+
+			"which is the resolution")
+	case !isUniform && len(c.Units) == 0:
+		c.Units = CommonUnits()[:len(CommonUnits())-1]
+	case len(c.Units) == 0, c.Preset != "", isUniform && c.ExchangeName != "" && c.ExchangeName.checkText() != nil:
+		c.Units = nil
+		setDefault(&c.Base, DefaultBase)
+		setDefault(&c.Resolution, time.Second)
 		return checkBase(c.Base)
-	case c.Base != 0:
-		return attributeError("base", "is given beside units; leave one of the two out")
-	case c.Resolution != 0:
-		return attributeError("resolution", "is given beside units, the last of which it is; leave one of the two out")
-	case c.Levels != 0 && c.Levels != len(c.Units):
-		return attributeError("levels", "is %d beside %s; leave one of the two out", c.Levels,
-			plaintext.Count(len(c.Units), "unit"))
 	}
-	return checkUnits(c.Units)
+	setDefault(&c.MaxDelay, defaultMaxDelay)
+	if err := checkUnits(c.Units); err != nil {
+		return err
+	}
+	return c.checkAgreement()
+}
+
+// checkAgreement checks what is given of the uniform form beside units.
+func (c *Cascade) checkAgreement() error {
+	const leaveOut = "; leave one of the two out"
+	last := c.Units[len(c.Units)-1]
+	for i, unit := range c.Units[1:] {
+		if c.Base != 0 && c.Units[i] != time.Duration(c.Base)*unit {
+			return attributeError("base", "is %d beside the units %s"+leaveOut, c.Base, unitsText(c.Units))
+		}
+	}
+	switch {
+	case c.Resolution != 0 && c.Resolution != last:
+		return attributeError("resolution", "is %s beside the units %s, the last of which it is"+leaveOut,
+			DurationText(c.Resolution), unitsText(c.Units))
+	case c.Levels != 0 && c.Levels != len(c.Units):
+		return attributeError("levels", "is %d beside the units %s"+leaveOut, c.Levels, unitsText(c.Units))
+	}
+	return nil
 }
 
 func setDefault[T comparable](value *T, otherwise T) {

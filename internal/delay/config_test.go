@@ -48,7 +48,7 @@ func TestMaxDelayTakesTheFewestLevels(t *testing.T) {
 		{(1<<39 - 1) * time.Millisecond, time.Millisecond, 39},
 		{delay.MaxTTL, delay.MaxTTL, 1},
 	} {
-		got, err := delay.Config{Name: "t", MaxDelay: test.maxDelay, Resolution: test.resolution}.Resolve()
+		got, err := delay.Config{Name: "t", Base: 2, MaxDelay: test.maxDelay, Resolution: test.resolution}.Resolve()
 		if err != nil || got.Levels != test.want || got.Lookahead != test.want {
 			t.Errorf("%s at %s: got %d levels (%v), want %d", test.maxDelay, test.resolution, got.Levels, err,
 				test.want)
@@ -89,7 +89,7 @@ func TestResolveErrors(t *testing.T) {
 		change          func(*delay.Config)
 		attribute, want string
 	}{
-		{"no levels", func(c *delay.Config) { c.Levels = 0 }, "levels", "is missing; give it or max_delay"},
+		{"no levels", func(c *delay.Config) { c.Base, c.Levels = 2, 0 }, "levels", "is missing; give it or max_delay"},
 		{"levels and longest delay", func(c *delay.Config) { c.MaxDelay = time.Hour }, "levels",
 			"is 4, but the max_delay " +
 				"beside it, 1h, takes 12; leave one of the two out"},
@@ -108,18 +108,18 @@ func TestResolveErrors(t *testing.T) {
 			"it can be 1 to 1"},
 		{"as many levels as can be written", func(c *delay.Config) { c.Levels = math.MaxInt }, "levels",
 			"it can be 1 to 29"},
-		{"negative longest delay", func(c *delay.Config) { c.Levels, c.MaxDelay = 0, -time.Second }, "max_delay",
+		{"negative longest delay", func(c *delay.Config) { c.Base, c.Levels, c.MaxDelay = 2, 0, -time.Second }, "max_delay",
 			"is -1s; it has to be positive"},
-		{"least longest delay", func(c *delay.Config) { c.Levels, c.MaxDelay = 0, math.MinInt64 }, "max_delay",
+		{"least longest delay", func(c *delay.Config) { c.Base, c.Levels, c.MaxDelay = 2, 0, math.MinInt64 }, "max_delay",
 			"it has to be positive"},
-		{"too long a delay", func(c *delay.Config) { c.Levels, c.MaxDelay = 0, 1<<29*time.Second }, "max_delay",
+		{"too long a delay", func(c *delay.Config) { c.Base, c.Levels, c.MaxDelay = 2, 0, 1<<29*time.Second }, "max_delay",
 			"more than 536870911s (17 years 5 days), the longest delay at a resolution of 1s"},
 		{"longest duration", func(c *delay.Config) {
-			c.Levels, c.MaxDelay, c.Resolution = 0, math.MaxInt64,
+			c.Base, c.Levels, c.MaxDelay, c.Resolution = 2, 0, math.MaxInt64,
 				time.Millisecond
 		}, "max_delay", "a coarser resolution reaches further"},
 		{"longest duration, coarsest resolution", func(c *delay.Config) {
-			c.Levels, c.MaxDelay, c.Resolution = 0,
+			c.Base, c.Levels, c.MaxDelay, c.Resolution = 2, 0,
 				math.MaxInt64, delay.MaxTTL
 		}, "max_delay", "more than 87600h"},
 		{"negative resolution", func(c *delay.Config) { c.Resolution = -time.Second }, "resolution",

@@ -199,6 +199,15 @@ func unitText(d time.Duration) string {
 	return text
 }
 
+// unitsText lists units as attributes have them.
+func unitsText(units []time.Duration) string {
+	texts := make([]string, len(units))
+	for i, unit := range units {
+		texts[i] = unitText(unit)
+	}
+	return strings.Join(texts, ", ")
+}
+
 // unitWord is a unit in a sentence: "days", "10 s".
 func unitWord(unit time.Duration) string {
 	for word, of := range map[string]time.Duration{"days": 24 * time.Hour, "hours": time.Hour, "minutes": time.Minute,

@@ -3,6 +3,8 @@ package delay_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,9 +125,22 @@ func TestUnitsErrors(t *testing.T) {
 			"max_delay is 175200h; give at most 87600h (ten years)"},
 		"too many queues": {units(time.Hour, time.Second), "units take 4319 delay queues up to a max_delay of 720h, " +
 			"3599 of them for multiples of 1s; there can be 1024. Add a unit above 1s, or give a shorter max_delay"},
-		"base":       {delay.Config{Units: []time.Duration{time.Second}, Base: 10}, "base is given beside units"},
-		"resolution": {delay.Config{Units: []time.Duration{time.Second}, Resolution: 1}, "resolution is given beside"},
-		"levels":     {delay.Config{Units: []time.Duration{time.Second}, Levels: 2}, "levels is 2 beside 1 unit"},
+		"base": {delay.Config{Units: []time.Duration{time.Minute, time.Second}, Base: 10},
+			"base is 10 beside the units 1m, 1s; leave one of the two out"},
+		"resolution": {delay.Config{Units: []time.Duration{time.Second}, Resolution: time.Minute},
+			"resolution is 1m beside the units 1s, the last of which it is; leave one of the two out"},
+		"resolution alone": {delay.Config{Resolution: time.Second},
+			"resolution is given without levels or base; give one of them, or units"},
+		"resolution with a reach": {delay.Config{Resolution: time.Second, MaxDelay: time.Hour},
+			"resolution is given without levels or base"},
+		"levels": {delay.Config{Units: []time.Duration{time.Second}, Levels: 2},
+			"levels is 2 beside the units 1s; leave one of the two out"},
+		"another uniform form": {delay.Config{Units: []time.Duration{time.Minute, time.Second}, Levels: 2, Base: 60,
+			ExchangeName: "x%d"}, "base is 60; it can be 2 to 10"},
+		"units of another uniform form": {delay.Config{Units: []time.Duration{time.Minute, time.Second}, Levels: 2,
+			ExchangeName: "x%d"}, "units are 1m, 1s beside levels or base, which make them 2s, 1s; leave one of the"},
+		"names of the uniform form": {delay.Config{ExchangeName: "x%d"},
+			"has to have exactly one %s, in the place of the units, unless levels or base is given"},
 		"name": {delay.Config{Units: []time.Duration{time.Second}, MaxDelay: time.Minute, QueueName: "q%d"},
 			`queue_name is "q%d", which has to have exactly one %s`},
 	} {
@@ -157,5 +172,33 @@ func TestUnitsInWords(t *testing.T) {
 	}
 	if name := delay.Config(c).DerivedName(); name != "orders" {
 		t.Errorf("the name of the names is %q", name)
+	}
+}
+
+// With a name alone, a cascade has days to seconds up to 30 days.
+func TestDefaultForm(t *testing.T) {
+	c := delaytest.Resolve(t, delay.Config{Name: "orders", CreateDeliveryExchange: true})
+	if c.Base != 0 || c.Resolution != 0 || c.Levels != 4 || c.MaxDelay != 30*day || c.Expand().Entry != "orders.d.h.m.s" {
+		t.Errorf("it is %+v", c)
+	}
+	if queues := c.Expand().Queues; len(queues) != 171 {
+		t.Errorf("it has %d delay queues", len(queues))
+	}
+}
+
+// A generated configuration has the values of both forms. The names say which one is meant, and without names the units.
+func TestValuesOfBothForms(t *testing.T) {
+	decimal := delay.Config{Name: "t", Base: 10, Levels: 3, Resolution: time.Second, MaxDelay: 999 * time.Second,
+		Units: []time.Duration{100 * time.Second, 10 * time.Second, time.Second}}
+	for format, want := range map[delay.Format]string{"": "t.1m40s.10s.s", "x%s": "x1m40s.10s.s", "x%d": "x2"} {
+		decimal.ExchangeName = format
+		c := delaytest.Resolve(t, decimal)
+		if got := c.Expand().Entry; got != want {
+			t.Errorf("with the name %q the entry is %q, not %q", format, got, want)
+		}
+		again := delaytest.Resolve(t, delay.Config(c))
+		if !reflect.DeepEqual(again, c) || !slices.Equal(c.Scale().Units, decimal.Units) {
+			t.Errorf("%+v resolves to %+v", c, again)
+		}
 	}
 }
