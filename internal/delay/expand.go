@@ -76,7 +76,7 @@ func (c Cascade) DelayQueues(level int) []Queue {
 	for number := 1; number <= most; number++ {
 		q := Queue{Level: level, Number: number, TTL: scale.TTL(level, number)}
 		if len(c.Units) > 0 {
-			q.Name = c.QueueName.with(unitText(q.TTL))
+			q.Name = c.QueueName.with(DurationText(q.TTL))
 		} else {
 			q.Name = c.QueueName.Queue(c.Base, level, number)
 		}

@@ -56,7 +56,7 @@ const (
 	// maxQueues bounds the delay queues of a cascade with units.
 	maxQueues = 1024
 	// defaultMaxDelay is how far units reach, unless that is given.
-	defaultMaxDelay = 30 * 24 * time.Hour
+	defaultMaxDelay = 30 * day
 )
 
 // checkUnits checks the units of a cascade.
@@ -68,18 +68,17 @@ func checkUnits(units []time.Duration) error {
 		switch {
 		case unit < time.Millisecond || unit%time.Millisecond != 0:
 			return attributeError("units", "have %s; RabbitMQ counts TTL in whole milliseconds, so give 1ms or a "+
-				"multiple of it", unitText(unit))
+				"multiple of it", unit)
 		case unit > MaxTTL:
-			return attributeError("units", "have %s; give at most %s, the longest TTL that RabbitMQ accepts",
-				unitText(unit), pictured(MaxTTL))
+			return attributeError("units", "have %s; give at most %s, the longest TTL that RabbitMQ accepts", unit,
+				pictured(MaxTTL))
 		case i > 0 && unit == units[i-1]:
-			return attributeError("units", "have %s twice; give each unit once", unitText(unit))
+			return attributeError("units", "have %s twice; give each unit once", unit)
 		case i > 0 && unit > units[i-1]:
-			return attributeError("units", "have %s behind %s; give the largest first", unitText(unit),
-				unitText(units[i-1]))
+			return attributeError("units", "have %s behind %s; give the largest first", unit, units[i-1])
 		case i > 0 && units[i-1]%unit != 0:
 			return attributeError("units", "have %s before %s; each unit has to be a multiple of the next",
-				unitText(units[i-1]), unitText(unit))
+				units[i-1], unit)
 		}
 	}
 	return nil
@@ -88,12 +87,11 @@ func checkUnits(units []time.Duration) error {
 // checkReach checks how far units reach, and how many queues that takes.
 func (s Scale) checkReach(maxDelay time.Duration) error {
 	if maxDelay > MaxTTL || s.TTL(s.Levels()-1, s.Most(s.Levels()-1)) > MaxTTL {
-		return attributeError("max_delay", "is %s; give at most %s, the longest TTL that RabbitMQ accepts",
-			DurationText(maxDelay), pictured(MaxTTL))
+		return attributeError("max_delay", "is %s; give at most %s, the longest TTL that RabbitMQ accepts", maxDelay,
+			pictured(MaxTTL))
 	}
 	if last := s.Resolution(); maxDelay < last {
-		return attributeError("max_delay", "is %s; give at least %s, the smallest of the units", DurationText(maxDelay),
-			unitText(last))
+		return attributeError("max_delay", "is %s; give at least %s, the smallest of the units", maxDelay, last)
 	}
 	queues, largest := 0, 0
 	for level := range s.Levels() {
@@ -104,8 +102,8 @@ func (s Scale) checkReach(maxDelay time.Duration) error {
 	}
 	if queues > maxQueues {
 		return attributeError("units", "take %d delay queues up to a max_delay of %s, %d of them for multiples of %s; "+
-			"there can be %d. Add a unit above %s, or give a shorter max_delay", queues, DurationText(maxDelay),
-			s.Most(largest), unitText(s.unit(largest)), maxQueues, unitText(s.unit(largest)))
+			"there can be %d. Add a unit above %s, or give a shorter max_delay", queues, maxDelay,
+			s.Most(largest), s.unit(largest), maxQueues, s.unit(largest))
 	}
 	return nil
 }
@@ -131,33 +129,12 @@ func unitName(unit time.Duration) string {
 			return written.letter
 		}
 	}
-	return unitText(unit)
-}
-
-// The units that a duration is written in.
-var writtenUnits = []struct {
-	letter string
-	unit   time.Duration
-}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}}
-
-// unitText is a unit or a multiple of it, as names have it: "7d", "1h30m", "100ms".
-func unitText(d time.Duration) string {
-	text := ""
-	for _, written := range writtenUnits {
-		if n := d / written.unit; n > 0 {
-			text += fmt.Sprint(int64(n)) + written.letter
-			d %= written.unit
-		}
-	}
-	if text == "" || d != 0 {
-		return text + d.String() // which no unit is
-	}
-	return text
+	return DurationText(unit)
 }
 
 // unitWord is a unit in a sentence: "days", "10 s".
 func unitWord(unit time.Duration) string {
-	for word, of := range map[string]time.Duration{"days": 24 * time.Hour, "hours": time.Hour, "minutes": time.Minute,
+	for word, of := range map[string]time.Duration{"days": day, "hours": time.Hour, "minutes": time.Minute,
 		"seconds": time.Second, "milliseconds": time.Millisecond} {
 		if unit == of {
 			return word
