@@ -24,6 +24,7 @@ require (
 	github.com/montanaflynn/stats v0.14.0
 	github.com/rabbitmq/amqp091-go v1.16.0
 	github.com/testcontainers/testcontainers-go v0.44.0
+	github.com/xhit/go-str2duration/v2 v2.2.0
 	github.com/zclconf/go-cty v1.19.0
 	golang.org/x/net v0.62.0
 	golang.org/x/sync v0.24.0

@@ -135,7 +135,7 @@ func (c *Cascade) chooseForm() error {
 		return attributeError("resolution", "is given without levels or base; give one of them, or units, the last of "+
 			"which is the resolution")
 	case !isUniform && len(c.Units) == 0:
-		c.Units = CommonUnits()[:len(CommonUnits())-1]
+		c.Units = []time.Duration{day, time.Hour, time.Minute, time.Second}
 	case len(c.Units) == 0, c.Preset != "", isUniform && c.ExchangeName != "" && c.ExchangeName.checkText() != nil:
 		c.Units = nil
 		setDefault(&c.Base, DefaultBase)

@@ -97,7 +97,7 @@ func TestResolveErrors(t *testing.T) {
 			"be 1 to 29"},
 		{"too many levels", func(c *delay.Config) { c.Levels = 30 }, "levels",
 			"it can be 1 to 29: RabbitMQ accepts no " +
-				"TTL over 87600h"},
+				"TTL over 3650d"},
 		{"too many levels for a fine resolution", func(c *delay.Config) {
 			c.Levels, c.Resolution = 40,
 				time.Millisecond
@@ -113,7 +113,7 @@ func TestResolveErrors(t *testing.T) {
 		{"least longest delay", func(c *delay.Config) { c.Base, c.Levels, c.MaxDelay = 2, 0, math.MinInt64 }, "max_delay",
 			"it has to be positive"},
 		{"too long a delay", func(c *delay.Config) { c.Base, c.Levels, c.MaxDelay = 2, 0, 1<<29*time.Second }, "max_delay",
-			"more than 536870911s (17 years 5 days), the longest delay at a resolution of 1s"},
+			"more than 6213d18h48m31s (17 years 5 days), the longest delay at a resolution of 1s"},
 		{"longest duration", func(c *delay.Config) {
 			c.Base, c.Levels, c.MaxDelay, c.Resolution = 2, 0, math.MaxInt64,
 				time.Millisecond
@@ -121,17 +121,17 @@ func TestResolveErrors(t *testing.T) {
 		{"longest duration, coarsest resolution", func(c *delay.Config) {
 			c.Base, c.Levels, c.MaxDelay, c.Resolution = 2, 0,
 				math.MaxInt64, delay.MaxTTL
-		}, "max_delay", "more than 87600h"},
+		}, "max_delay", "more than 3650d"},
 		{"negative resolution", func(c *delay.Config) { c.Resolution = -time.Second }, "resolution",
 			"give 1ms or a multiple of it"},
 		{"resolution below a millisecond", func(c *delay.Config) { c.Resolution = time.Microsecond }, "resolution",
 			"give 1ms or a multiple of it"},
 		{"resolution between milliseconds", func(c *delay.Config) { c.Resolution = 1500 * time.Microsecond },
 			"resolution",
-			"is 1.5ms; RabbitMQ counts TTL in whole milliseconds"},
+			"is 1ms500µs; RabbitMQ counts TTL in whole milliseconds"},
 		{"resolution over the ceiling", func(c *delay.Config) { c.Resolution = delay.MaxTTL + time.Millisecond },
 			"resolution",
-			"give at most 87600h (ten years)"},
+			"give at most 3650d (ten years)"},
 		{"negative lookahead", func(c *delay.Config) { c.Lookahead = -1 }, "lookahead",
 			"with 4 levels it can be 1 (the " +
 				"classic chain) to 4"},

@@ -77,7 +77,7 @@ func (c Cascade) DelayQueues(level int) []Queue {
 // DelayQueue is the name of the level's queue for a number.
 func (c Cascade) DelayQueue(level, number int) string {
 	if len(c.Units) > 0 {
-		return c.QueueName.with(unitText(time.Duration(number) * c.Units[c.Levels-1-level]))
+		return c.QueueName.with(DurationText(time.Duration(number) * c.Units[c.Levels-1-level]))
 	}
 	return c.QueueName.Queue(c.Base, level, number)
 }

@@ -99,29 +99,22 @@ func checkDelays(errs *Errors, delays []string) bool {
 	return len(*errs) == before
 }
 
-// ParseLabel is the delay that a label stands for: a Go duration of whole milliseconds, 1 ms to ten years. It is a
-// single word of a routing key, so it has no dot. The error continues a sentence on the label.
+// ParseLabel is the delay that a label stands for: a duration of whole milliseconds, 1 ms to ten years, as
+// ParseDuration reads it. It is a single word of a routing key, so it has no dot. The error continues a sentence on the
+// label.
 func ParseLabel(label string) (time.Duration, error) {
-	ttl, err := time.ParseDuration(label)
+	ttl, err := ParseDuration(label)
 	switch {
 	case err != nil || strings.ContainsAny(label, "+-"):
-		return 0, fmt.Errorf(`which is not a duration such as "30s", "5m" or "1h30m"`)
-	case strings.Contains(label, "."):
-		return 0, fmt.Errorf("with a dot, which separates the words of a routing key; write %q", withoutDot(ttl))
+		return 0, fmt.Errorf(`which is not a duration such as "30s", "1h30m" or "7d"`)
 	case ttl < time.Millisecond || ttl%time.Millisecond != 0:
 		return 0, fmt.Errorf("but RabbitMQ counts TTL in whole milliseconds, from 1ms on")
 	case ttl > MaxTTL:
 		return 0, fmt.Errorf("but RabbitMQ accepts no TTL over %s", pictured(MaxTTL))
+	case strings.Contains(label, "."):
+		return 0, fmt.Errorf("with a dot, which separates the words of a routing key; write %q", DurationText(ttl))
 	}
 	return ttl, nil
-}
-
-// withoutDot writes a duration with whole numbers only.
-func withoutDot(d time.Duration) string {
-	if d%time.Second == 0 {
-		return DurationText(d)
-	}
-	return fmt.Sprintf("%dms", d.Milliseconds())
 }
 
 // rung is the delay of a label that is valid.

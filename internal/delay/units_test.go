@@ -122,8 +122,8 @@ func TestUnitsErrors(t *testing.T) {
 		"short of the last": {reaching(time.Second, time.Minute),
 			"max_delay is 1s; give at least 1m, the smallest of the units"},
 		"too long": {reaching(20*365*day, 365*day),
-			"max_delay is 175200h; give at most 87600h (ten years)"},
-		"too many queues": {units(time.Hour, time.Second), "units take 4319 delay queues up to a max_delay of 720h, " +
+			"max_delay is 7300d; give at most 3650d (ten years)"},
+		"too many queues": {units(time.Hour, time.Second), "units take 4319 delay queues up to a max_delay of 30d, " +
 			"3599 of them for multiples of 1s; there can be 1024. Add a unit above 1s, or give a shorter max_delay"},
 		"base": {delay.Config{Units: []time.Duration{time.Minute, time.Second}, Base: 10},
 			"base is 10 beside the units 1m, 1s; leave one of the two out"},

@@ -54,7 +54,7 @@ func (n naming) isLike(exchange delay.Format) bool {
 // namingsOf are those by which a queue can have the name, the likeliest first.
 func (l layout) namingsOf(name string, at place) (all []naming) {
 	if len(l.units) > 0 {
-		for _, f := range textFormats(name, delay.UnitText(l.ttl(at))) {
+		for _, f := range textFormats(name, delay.DurationText(l.ttl(at))) {
 			all = append(all, naming{format: f})
 		}
 		return all

@@ -116,7 +116,7 @@ func (c *candidate) disagreement() error {
 	for _, other := range disputes {
 		if other.resolution != agreed.resolution {
 			return notThisf("its queues do not agree on the x-message-ttl of the lowest level, which can be %s or %s",
-				agreed.resolution, other.resolution)
+				delay.DurationText(agreed.resolution), delay.DurationText(other.resolution))
 		}
 	}
 	if len(disputes) > 0 {

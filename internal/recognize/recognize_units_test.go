@@ -146,8 +146,8 @@ func TestRecognizeUnitsWithoutOneObject(t *testing.T) {
 		b := declared(t, c)
 		missing := rapid.SampledFrom(b.there.Bindings.Sorted()).Draw(t, "missing")
 		delete(b.there.Bindings, missing)
-		isLongest := missing.Destination == "t."+delay.UnitText(c.MaxDelay/day*day) ||
-			c.MaxDelay < day && missing.Destination == "t."+delay.UnitText(c.MaxDelay)
+		isLongest := missing.Destination == "t."+delay.DurationText(c.MaxDelay/day*day) ||
+			c.MaxDelay < day && missing.Destination == "t."+delay.DurationText(c.MaxDelay)
 		if missing.DestinationType == topology.ToQueue && !isLongest && rapid.Bool().Draw(t, "with its queue") {
 			delete(b.there.Queues, missing.Destination)
 			unbind(b.there, func(b topology.Binding) bool { return b.Destination == missing.Destination })

@@ -191,13 +191,13 @@ func AnyAddress(levels int) *rapid.Generator[string] {
 func AnyLadder() *rapid.Generator[delay.LadderConfig] {
 	label := rapid.Custom(func(t *rapid.T) string {
 		n := rapid.IntRange(1, 100).Draw(t, "n")
-		return fmt.Sprintf("%d%s", n, rapid.SampledFrom([]string{"ms", "s", "m", "h", "h1s"}).Draw(t, "unit"))
+		return fmt.Sprintf("%d%s", n, rapid.SampledFrom([]string{"ms", "s", "m", "h", "h1s", "d", "d1h", "w"}).Draw(t, "unit"))
 	})
 	return rapid.Custom(func(t *rapid.T) delay.LadderConfig {
 		l := delay.LadderConfig{
 			Vhost: "/", QueueType: anyQueueType().Draw(t, "queue type"),
 			Delays: rapid.SliceOfNDistinct(label, 1, 9, func(label string) time.Duration {
-				ttl, _ := time.ParseDuration(label)
+				ttl, _ := delay.ParseDuration(label)
 				return ttl
 			}).Draw(t, "delays"),
 			CreateDeliveryExchange: rapid.Bool().Draw(t, "create delivery exchange"),
@@ -247,7 +247,7 @@ var Vectors = map[string]delay.Config{
 	"quorum_5_levels_lookahead_2_100ms": {
 		Name: "t", Levels: 5, Resolution: 100 * time.Millisecond, CreateDeliveryExchange: true, Lookahead: 2,
 	},
-	"quorum_units_d_h_m_s_30d": {Name: "t", Units: units("24h 1h 1m 1s"), CreateDeliveryExchange: true,
+	"quorum_units_d_h_m_s_30d": {Name: "t", Units: units("1d 1h 1m 1s"), CreateDeliveryExchange: true,
 		StrictKeys: true},
 	"quorum_units_m_10s_s_15m_lookahead_2": {Name: "t", Units: units("1m 10s 1s"), MaxDelay: 15 * time.Minute,
 		CreateDeliveryExchange: true, StrictKeys: true, Lookahead: 2},
@@ -257,7 +257,7 @@ var Vectors = map[string]delay.Config{
 
 func units(text string) (all []time.Duration) {
 	for word := range strings.FieldsSeq(text) {
-		unit, err := time.ParseDuration(word)
+		unit, err := delay.ParseDuration(word)
 		if err != nil {
 			panic(err)
 		}
