@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // ladders are the resources rabbitmqdelay_ladder.
@@ -65,6 +67,16 @@ var ladderAttributes = []attribute[delay.LadderConfig]{
 		field: text(func(c *delay.LadderConfig) *string { return &c.EntryExchange }, "entry~a", "entry~b"),
 		doc: "The topic exchange to publish to. Default: `<name>.entry`. A change " +
 			"replaces the ladder.",
+	},
+	{
+		name: "publisher",
+		schema: schema.ObjectAttribute{Computed: true, AttributeTypes: tfvalue.LadderPublisherTypes,
+			MarkdownDescription: tfvalue.LadderPublisherDescription + " An output of this attribute has its planned " +
+				"value, even if the apply is refused. Hand over that of the " +
+				"[data source](../data-sources/ladder.md)."},
+		show: func(r *resolved[delay.LadderConfig], _ topology.Topology, _ attr.Value) attr.Value {
+			return tfvalue.LadderPublisherValue(delay.Ladder(r.config))
+		},
 	},
 	{
 		name: "dead_letter_routing_key", alters: true,
