@@ -141,7 +141,8 @@ func TestWrongAttributes(t *testing.T) {
 			"drain_timeout":             noDuration,
 			"timeouts":                  anythingGoes, // as those of the cascade
 			"delivery_exchange_type":    anythingGoes,
-			"summary":                   anythingGoes, // computed, as the four below
+			"summary":                   anythingGoes, // computed, as the five below
+			"publisher":                 anythingGoes,
 			"queue_arguments":           anythingGoes,
 			"exchanges":                 anythingGoes,
 			"queues":                    anythingGoes,

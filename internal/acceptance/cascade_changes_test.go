@@ -307,9 +307,9 @@ func TestAccUnknownValues(t *testing.T) {
 		checks = append(checks, nothingUnknown(address, is.known...))
 	}
 	checks = append(checks,
-		plancheck.ExpectUnknownValue("rabbitmqdelay_cascade.base", tfjsonpath.New("publisher").AtMapKey("base")),
-		plancheck.ExpectKnownValue("rabbitmqdelay_cascade.base", tfjsonpath.New("publisher").AtMapKey("levels"),
-			knownvalue.Int64Exact(3)),
+		plancheck.ExpectUnknownValue("rabbitmqdelay_cascade.base", tfjsonpath.New("publisher").AtMapKey("units_ms")),
+		plancheck.ExpectKnownValue("rabbitmqdelay_cascade.base",
+			tfjsonpath.New("publisher").AtMapKey("entry_exchange"), knownvalue.StringExact("with-base.delay-02")),
 		plancheck.ExpectUnknownValue("rabbitmqdelay_cascade.base",
 			tfjsonpath.New("bindings").AtMapKey("with-base.delay-00")),
 		plancheck.ExpectUnknownValue("rabbitmqdelay_cascade.resolution",

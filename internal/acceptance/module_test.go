@@ -84,13 +84,13 @@ func TestAccTeam(t *testing.T) {
 		must(module, "apply", "-auto-approve", "-no-color", "-var", "levels="+levels)
 		must(team, "apply", "-auto-approve", "-no-color")
 		var publisher struct {
-			EntryExchange string `json:"entry_exchange"`
-			Levels        int
+			EntryExchange string  `json:"entry_exchange"`
+			UnitsMS       []int64 `json:"units_ms"`
 		}
 		if err := json.Unmarshal([]byte(must(team, "output", "-raw", "publisher")), &publisher); err != nil {
 			t.Fatal(err)
 		}
-		key := strings.Repeat("0.", publisher.Levels-1) + "1.billing"
+		key := strings.Repeat("0.", len(publisher.UnitsMS)-1) + "1.billing"
 		v.Publish(publisher.EntryExchange, key, levels)
 		if arrival := v.Arrived(arrivals, i+1)[i]; string(arrival.Body) != levels {
 			t.Errorf("%q arrived with %s levels", arrival.Body, levels)

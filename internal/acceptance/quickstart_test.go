@@ -40,41 +40,6 @@ func TestAccQuickstart(t *testing.T) {
 	}
 }
 
-// The program's keys are those of all other programs, in every base, and it refuses the delays that they refuse.
-func TestQuickstartKeys(t *testing.T) {
-	t.Parallel()
-	var lines, want []string
-	for _, c := range keyCases() {
-		if c.base >= 2 && c.base <= 10 && c.address != "" && len(c.address) < 100 {
-			lines, want = append(lines, c.line()), append(want, c.key())
-		}
-	}
-	python := languages["python"].interpreter(t, "")
-	got := docstest.RunIn(t, filepath.Join(docstest.Examples, "quickstart"), nil, strings.Join(lines, "\n")+"\n",
-		append(python, "-c", `import json, os, sys
-keys = open("delayed.py").read().replace("import pika", "").partition("uri = ")[0]
-for line in sys.stdin:
-    delay, levels, resolution, address, base = line.rstrip("\n").split("\t")
-    levels, resolution, base = int(levels), int(resolution), int(base or 2)
-    os.environ["PUBLISHER"] = json.dumps({"base": base, "levels": levels, "resolution_ms": resolution,
-                                          "max_delay_ms": (base**levels - 1) * resolution})
-    program = {}
-    exec(keys, program)
-    try:
-        print(program["routing_key"](int(delay), address))
-    except ValueError:
-        print("error")`)...)
-	keys := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
-	if len(keys) != len(want) {
-		t.Fatalf("%d keys of %d delays", len(keys), len(want))
-	}
-	for i, key := range keys {
-		if key != want[i] {
-			t.Errorf("%q gives %q, want %q", lines[i], key, want[i])
-		}
-	}
-}
-
 // quickstart is the command line for the example in a base, with the provider of this test.
 func quickstart(t *testing.T, v *harness.Vhost, base string) *harness.CommandLine {
 	t.Helper()

@@ -145,6 +145,15 @@ func (l *Ladder) checkNames(errs *Errors, given LadderConfig) {
 	p.checkNames(errs, objects)
 }
 
+// Waits has the delay of each label.
+func (l Ladder) Waits() map[string]time.Duration {
+	waits := map[string]time.Duration{}
+	for _, label := range l.Delays {
+		waits[label] = rung(label)
+	}
+	return waits
+}
+
 // Expand is the full set of objects that the ladder stands for.
 func (l Ladder) Expand() topology.Topology {
 	t := topology.New()

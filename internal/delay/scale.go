@@ -182,7 +182,7 @@ func unitsText(units []time.Duration) string {
 	return strings.Join(texts, ", ")
 }
 
-// unitWord is a unit in a sentence: "days", "10 s".
+// unitWord is a unit in a sentence: "days", "10 min", "16384 s".
 func unitWord(unit time.Duration) string {
 	for word, of := range map[string]time.Duration{"days": day, "hours": time.Hour, "minutes": time.Minute,
 		"seconds": time.Second, "milliseconds": time.Millisecond} {
@@ -190,7 +190,13 @@ func unitWord(unit time.Duration) string {
 			return word
 		}
 	}
-	return plaintext.Duration(unit)
+	switch {
+	case unit%time.Minute == 0:
+		return plaintext.Duration(unit)
+	case unit%time.Second == 0:
+		return fmt.Sprintf("%d s", unit/time.Second)
+	}
+	return fmt.Sprintf("%d ms", unit/time.Millisecond)
 }
 
 // What there can be of the uniform form.
@@ -213,18 +219,6 @@ type Uniform struct {
 }
 
 func (c Cascade) uniform() Uniform { return Uniform{c.Base, c.Levels, c.Resolution} }
-
-// UniformScale is a scale of the uniform form. It returns an AttributeError unless there can be a cascade of the scale.
-func UniformScale(base, levels int, resolution time.Duration) (Scale, error) {
-	u := Uniform{base, levels, resolution}
-	if err := u.checkSteps(); err != nil {
-		return Scale{}, err
-	}
-	if err := u.checkLevels(); err != nil {
-		return Scale{}, err
-	}
-	return u.Scale(), nil
-}
 
 // Scale is the one that it stands for.
 func (u Uniform) Scale() Scale {

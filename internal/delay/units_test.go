@@ -166,8 +166,8 @@ func TestUnitsInWords(t *testing.T) {
 	if _, is := c.Expand().Queues["orders.1h30m"]; !is {
 		t.Error("90 minutes have another queue than orders.1h30m")
 	}
-	if chart := c.Mermaid(); !strings.Contains(chart, "days, minutes and 10 s, then the address") ||
-		!strings.Contains(chart, `"orders.1h30m<br/>quorum, 1 h 30 min"`) {
+	if chart := delay.Mermaid("orders.d.m.10s", c.Scale()); !strings.Contains(chart, `{{"10 s"}}`) ||
+		!strings.Contains(chart, `"1 min to 2 h, 120 queues"`) {
 		t.Errorf("the chart is:\n%s", chart)
 	}
 	if name := delay.Config(c).DerivedName(); name != "orders" {

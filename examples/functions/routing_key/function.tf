@@ -1,14 +1,19 @@
-# "0.0.0.0.3.6.0.0.billing", in base 10: the seconds, digit by digit
-output "hour" {
-  value = provider::rabbitmqdelay::routing_key("1h", 8, "billing", "1s", 10)
+resource "rabbitmqdelay_cascade" "tasks" {
+  name   = "tasks"
+  base   = 10
+  levels = 8
 }
 
-# In steps of 100 ms; 1.65 s is rounded up to 1.7 s: "0.0.1.7.billing"
-output "fine" {
-  value = provider::rabbitmqdelay::routing_key("1.65s", 4, "billing", "100ms", 10)
+# "0.0.0.0.5.4.0.0.billing": 5,400 seconds, digit by digit
+output "invoice" {
+  value = provider::rabbitmqdelay::routing_key("1h30m", rabbitmqdelay_cascade.tasks.publisher, "billing")
 }
 
-# "1.0.1.0.billing", in base 2
-output "ten_seconds" {
-  value = provider::rabbitmqdelay::routing_key("10s", 4, "billing")
+# In days, hours, minutes and seconds, without a cascade at hand: "0.1.30.0.billing"
+output "words" {
+  value = provider::rabbitmqdelay::routing_key("1h30m", {
+    entry_exchange = "orders.d.h.m.s"
+    units_ms       = [86400000, 3600000, 60000, 1000]
+    max_delay_ms   = 2678399000
+  }, "billing")
 }

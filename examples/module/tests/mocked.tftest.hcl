@@ -2,7 +2,7 @@
 mock_provider "rabbitmqdelay" {
   mock_data "rabbitmqdelay_cascade" {
     defaults = {
-      publisher         = { entry_exchange = "the entry", base = 10, levels = 6, resolution_ms = 1000, max_delay_ms = 999999000 }
+      publisher         = { entry_exchange = "the entry", units_ms = [100000, 10000, 1000], max_delay_ms = 999000 }
       delivery_exchange = "the delivery"
     }
   }

@@ -133,7 +133,8 @@ func AnyQueueFormat(base int) *rapid.Generator[delay.Format] {
 func MostLevels(base int, resolution time.Duration) int {
 	levels := 1
 	for {
-		if _, err := delay.UniformScale(base, levels+1, resolution); err != nil {
+		c := delay.Config{Name: "t", Base: base, Levels: levels + 1, Resolution: resolution}
+		if _, err := c.Resolve(); err != nil {
 			return levels
 		}
 		levels++

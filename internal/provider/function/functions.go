@@ -56,13 +56,14 @@ func (f pureFunction) explain(err error) *function.FuncError {
 	if !errors.As(err, &wrong) {
 		return function.NewFuncError(err.Error())
 	}
-	position := slices.IndexFunc(f.definition.Parameters,
-		func(p function.Parameter) bool { return p.GetName() == wrong.Attribute })
+	position := f.position(wrong.Attribute)
 	if position < 0 {
-		position = len(f.definition.Parameters) // the optional ones
-		if wrong.Attribute == "base" {
-			position++
-		}
+		position = f.position(publisherParameter.Name) // it is an attribute of that
 	}
 	return function.NewArgumentFuncError(int64(position), wrong.Error())
+}
+
+func (f pureFunction) position(parameter string) int {
+	return slices.IndexFunc(f.definition.Parameters,
+		func(p function.Parameter) bool { return p.GetName() == parameter })
 }

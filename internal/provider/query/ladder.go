@@ -17,6 +17,7 @@ import (
 type observedLadder struct {
 	observedDeclared
 	DeadLetterRoutingKey types.String   `tfsdk:"dead_letter_routing_key"`
+	Publisher            types.Object   `tfsdk:"publisher"`
 	Queues               []observedRung `tfsdk:"queues"`
 }
 
@@ -38,6 +39,8 @@ func ladderSchema() schema.Schema {
 			"dead_letter_routing_key": observedText(
 				"Routing key with which every message leaves the ladder; null if messages keep " +
 					"their own."),
+			"publisher": schema.ObjectAttribute{Computed: true, AttributeTypes: tfvalue.LadderPublisherTypes,
+				MarkdownDescription: tfvalue.LadderPublisherDescription},
 		}),
 	}
 }
@@ -60,6 +63,7 @@ func (m *observedLadder) look(ctx context.Context, o *observation) error {
 	if err != nil {
 		return err
 	}
+	m.Publisher = tfvalue.LadderPublisherValue(ladder)
 	m.Queues = []observedRung{}
 	for _, label := range ladder.Delays {
 		name := ladder.QueueName.Name(label)

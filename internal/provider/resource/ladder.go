@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // ladders are the resources rabbitmqdelay_ladder.
@@ -69,6 +71,16 @@ var ladderAttributes = []attribute.Attribute[delay.LadderConfig]{
 		Field: attribute.Text(func(c *delay.LadderConfig) *string { return &c.EntryExchange }, "entry~a", "entry~b"),
 		Doc: "The topic exchange to publish to. Default: `<name>.entry`. A change " +
 			"replaces the ladder.",
+	},
+	{
+		Name: "publisher",
+		Schema: schema.ObjectAttribute{Computed: true, AttributeTypes: tfvalue.LadderPublisherTypes,
+			MarkdownDescription: tfvalue.LadderPublisherDescription + " An output of this attribute has its planned " +
+				"value, even if the apply is refused. Hand over that of the " +
+				"[data source](../data-sources/ladder.md)."},
+		Show: func(r *attribute.Resolved[delay.LadderConfig], _ topology.Topology, _ attr.Value) attr.Value {
+			return tfvalue.LadderPublisherValue(delay.Ladder(r.Config))
+		},
 	},
 	{
 		Name: "dead_letter_routing_key", Alters: true,
