@@ -187,6 +187,38 @@ func Duration[C any](of func(*C) *time.Duration, samples ...time.Duration) *Fiel
 	}
 }
 
+// Durations is a field for a list of durations, null for none. Shown are those of a C in which everything is decided.
+func Durations[C any](of func(*C) *[]time.Duration, shown func(*C) []time.Duration, samples ...[]time.Duration,
+) *Field[C] {
+	element := tfvalue.Duration{}
+	return &Field[C]{
+		schema: func(a *Attribute[C]) schema.Attribute {
+			return schema.ListAttribute{Optional: true, Computed: a.Decided, ElementType: element,
+				MarkdownDescription: a.Doc}
+		},
+		read: func(c *C, value attr.Value) {
+			given, _ := value.(types.List)
+			for _, each := range given.Elements() {
+				*of(c) = append(*of(c), durationIn(each))
+			}
+		},
+		show: func(c *C) attr.Value {
+			var all []attr.Value
+			for _, each := range shown(c) {
+				all = append(all, tfvalue.DurationValue(each))
+			}
+			return types.ListValueMust(element, all)
+		},
+		sample: sampleOf(of, samples), samples: len(samples),
+		check: func(value attr.Value) string {
+			if given, _ := value.(types.List); len(given.Elements()) == 0 {
+				return "is empty; give it a value or leave it out"
+			}
+			return ""
+		},
+	}
+}
+
 // CheckDuration says why a given duration is wrong.
 func CheckDuration(value attr.Value) string {
 	if d := durationIn(value); d <= 0 {
