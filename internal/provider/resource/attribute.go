@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/attr/xattr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -177,7 +176,7 @@ func flag[C any](of func(*C) *bool, otherwise func(*C) bool) *field[C] {
 func duration[C any](of func(*C) *time.Duration, samples ...time.Duration) *field[C] {
 	return &field[C]{
 		schema: func(a *attribute[C]) schema.Attribute {
-			return schema.StringAttribute{CustomType: tfvalue.Duration{}, Optional: true, Computed: a.decided,
+			return schema.StringAttribute{CustomType: tfvalue.DurationType{}, Optional: true, Computed: a.decided,
 				MarkdownDescription: a.doc}
 		},
 		read:   func(c *C, value attr.Value) { *of(c) = durationIn(value) },
@@ -195,7 +194,7 @@ func checkDuration(value attr.Value) string {
 }
 
 func durationIn(value attr.Value) time.Duration {
-	given, _ := value.(timetypes.GoDuration)
+	given, _ := value.(tfvalue.Duration)
 	return tfvalue.DurationOf(given)
 }
 

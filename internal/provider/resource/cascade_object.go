@@ -75,7 +75,7 @@ func cascadeValues(ctx context.Context, value attr.Value) (values, error) {
 		config[name] = converted
 	}
 	if entry := given["entry_exchange"]; entry != nil && !entry.IsNull() {
-		config["max_delay"] = tfvalue.Null(tfvalue.Duration{}) // a resource has both
+		config["max_delay"] = tfvalue.Null(tfvalue.DurationType{}) // a resource has both
 	}
 	return config, nil
 }

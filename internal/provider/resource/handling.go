@@ -28,7 +28,7 @@ func handling[C any](docs handlingDocs) []attribute[C] {
 	return []attribute[C]{
 		{name: "force_destroy", schema: offByDefault(docs.forceDestroy), value: false},
 		{name: "drain_timeout", check: checkDuration, schema: schema.StringAttribute{Optional: true,
-			CustomType: tfvalue.Duration{}, MarkdownDescription: docs.drainTimeout}},
+			CustomType: tfvalue.DurationType{}, MarkdownDescription: docs.drainTimeout}},
 		{name: "timeouts", schema: timeoutsAttribute(context.Background(), " plus `drain_timeout`")},
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -277,7 +276,7 @@ func (k *kind[C]) keepEqual(plan, state values) {
 		case timeouts.Value:
 			plan[a.name] = keepTimeouts(planned, before)
 			continue
-		case timetypes.GoDuration:
+		case tfvalue.Duration:
 			isSame = isSame || sameDuration(planned, before)
 		}
 		if isSame {
@@ -309,12 +308,12 @@ func sameDuration(x, y attr.Value) bool {
 func durationText(value attr.Value) (time.Duration, bool) {
 	text := ""
 	switch value := value.(type) {
-	case timetypes.GoDuration:
+	case tfvalue.Duration:
 		text = value.ValueString()
 	case types.String:
 		text = value.ValueString()
 	}
-	d, err := time.ParseDuration(text)
+	d, err := delay.ParseDuration(text)
 	return d, err == nil
 }
 

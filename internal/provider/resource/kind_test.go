@@ -4,7 +4,6 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"pgregory.net/rapid"
@@ -118,8 +117,8 @@ func given[C any](k *kind[C], c *C) values {
 		if a.field != nil {
 			config[a.name] = a.field.show(c)
 		}
-		if text, ok := config[a.name].(timetypes.GoDuration); ok && tfvalue.DurationOf(text) == 0 {
-			config[a.name] = timetypes.NewGoDurationNull()
+		if text, ok := config[a.name].(tfvalue.Duration); ok && tfvalue.DurationOf(text) == 0 {
+			config[a.name] = tfvalue.DurationNull()
 		}
 	}
 	return config
