@@ -155,6 +155,8 @@ func TestFunctions(t *testing.T) {
 	}{
 		{"routing_key", []any{"10s", 4, "billing"}, "1.0.1.0.billing"},
 		{"routing_key", []any{"0s", 4, "billing"}, "0.0.0.0.billing"},
+		{"routing_key", []any{"1w2d", 4, "billing", "1d"}, "1.0.0.1.billing"},
+		{"parse_routing_key", []any{"1.0.0.1.billing", 4, "24h"}, map[string]any{"delay": "9d", "address": "billing"}},
 		{"routing_key", []any{"9.001s", 4, "billing"}, "1.0.1.0.billing"},
 		{"routing_key", []any{"1ns", 4, "orders.eu"}, "0.0.0.1.orders.eu"},
 		{"routing_key", []any{"1.7s", 5, "billing", "100ms"}, "1.0.0.0.1.billing"},
@@ -164,9 +166,9 @@ func TestFunctions(t *testing.T) {
 		{"routing_key", []any{"1h", 8, "billing", "1s", "10"}, "0.0.0.0.3.6.0.0.billing"},
 		{"routing_key", []any{"5.41s", 2, "d", "100ms", "8"}, "6.7.d"},
 		{"routing_key", []any{"10s", 4, "billing", "1s", "2"}, "1.0.1.0.billing"},
-		{"parse_routing_key", []any{"0.0.0.0.3.6.0.0.billing", 8, "1s", "10"}, map[string]any{"delay": "1h0m0s",
+		{"parse_routing_key", []any{"0.0.0.0.3.6.0.0.billing", 8, "1s", "10"}, map[string]any{"delay": "1h",
 			"address": "billing"}},
-		{"parse_routing_key", []any{"6.7.d.e", 2, "100ms", "8"}, map[string]any{"delay": "5.5s",
+		{"parse_routing_key", []any{"6.7.d.e", 2, "100ms", "8"}, map[string]any{"delay": "5s500ms",
 			"address": "d.e"}},
 		{"binding_key", []any{3, 4, 1}, "1.#"},
 		{"binding_key", []any{1, 3, 9}, "*.9.#"},
@@ -193,9 +195,10 @@ func TestFunctionErrors(t *testing.T) {
 		want      string
 	}{
 		{"routing_key", []any{"10", 4, "d"}, 0, `delay is "10"; write a number and its unit`},
-		{"routing_key", []any{"2d", 4, "d"}, 0, `delay is "2d"`},
+		{"routing_key", []any{"2y", 4, "d"}, 0, `delay is "2y"`},
+		{"routing_key", []any{"48h", 4, "d"}, 0, "delay is 2d, longer than 15s, the longest that has a key here"},
 		{"routing_key", []any{"-1s", 4, "d"}, 0, "delay is -1s; a message cannot be delivered before it is sent"},
-		{"routing_key", []any{"15.001s", 4, "d"}, 0, "delay is 15.001s, longer than 15s, the longest that has a " +
+		{"routing_key", []any{"15.001s", 4, "d"}, 0, "delay is 15s1ms, longer than 15s, the longest that has a " +
 			"key here"},
 		{"routing_key", []any{"10s", 0, "d"}, 1, "levels is 0; at a resolution of 1s it can be 1 to 29"},
 		{"routing_key", []any{"10s", 30, "d"}, 1, "levels is 30"},
@@ -216,7 +219,7 @@ func TestFunctionErrors(t *testing.T) {
 			"be 1 to 8"},
 		{"routing_key", []any{"10s", 1, "d", "1s", "10"}, 0, "delay is 10s, longer than 9s, the longest that has a " +
 			"key here"},
-		{"routing_key", []any{"10s", 1, "d", "11000h", "9"}, 3, "resolution is 11000h; in base 9 give at most 10950h"},
+		{"routing_key", []any{"10s", 1, "d", "11000h", "9"}, 3, "resolution is 458d8h; in base 9 give at most 456d6h"},
 		{"parse_routing_key", []any{"", 4}, 0, "key is empty"},
 		{"parse_routing_key", []any{"1.0.2.0.d", 4}, 0, `key is "1.0.2.0.d", whose word 3 is "2"`},
 		{"parse_routing_key", []any{"1.0", 4}, 0, "has only 2 words"},
@@ -313,16 +316,16 @@ func TestFunctionsOfUnknownValues(t *testing.T) {
 func TestRoutingKeyFunctionRoundTrip(t *testing.T) {
 	t.Parallel()
 	c := newCaller(t)
-	check := func(t failer, delay time.Duration, s delay.Uniform, address string) {
+	check := func(t failer, wait time.Duration, s delay.Uniform, address string) {
 		t.Helper()
 		resolution, base := s.Resolution.String(), fmt.Sprint(s.Base)
-		key := c.mustCall(t, "routing_key", delay.String(), s.Levels, address, resolution, base)
+		key := c.mustCall(t, "routing_key", wait.String(), s.Levels, address, resolution, base)
 		parsed, _ := c.mustCall(t, "parse_routing_key", key, s.Levels, resolution, base).(map[string]any)
 		text, _ := parsed["delay"].(string)
-		got, err := time.ParseDuration(text)
-		if err != nil || parsed["address"] != address || got < delay || got-delay >= s.Resolution ||
+		got, err := delay.ParseDuration(text)
+		if err != nil || parsed["address"] != address || got < wait || got-wait >= s.Resolution ||
 			got%s.Resolution != 0 {
-			t.Fatal(fmt.Sprintf("%s on %+v: %q is %v (%v)", delay, s, key, parsed, err))
+			t.Fatal(fmt.Sprintf("%s on %+v: %q is %v (%v)", wait, s, key, parsed, err))
 		}
 	}
 	for base, most := range map[int]int{2: 8, 3: 4, 9: 2, 10: 2} {
@@ -363,7 +366,7 @@ func TestAccFunctions(t *testing.T) {
 		`provider::rabbitmqdelay::routing_key("1h", 8, "billing", "1s", ` +
 			`10)`: knownvalue.StringExact("0.0.0.0.3.6.0.0.billing"),
 		`provider::rabbitmqdelay::parse_routing_key("6.7.d", 2, "100ms", ` +
-			`8).delay`: knownvalue.StringExact("5.5s"),
+			`8).delay`: knownvalue.StringExact("5s500ms"),
 		`join(" ", regexall("t.delay-0[01]-9", provider::rabbitmqdelay::mermaid({ name = "t", levels = 2, base = 10 ` +
 			`})))`: knownvalue.StringRegexp(regexp.MustCompile("t.delay-01-9")),
 		`provider::rabbitmqdelay::routing_key(terraform_data.later.output.delay, 4, "d")`: knownvalue.StringExact(
