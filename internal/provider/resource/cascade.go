@@ -117,10 +117,11 @@ var cascadeAttributes = []attribute[delay.Config]{
 		same: func(c *delay.Config, _, state attr.Value) bool {
 			return sameDuration(tfvalue.DurationValue(delay.Cascade(*c).Scale().Longest), state)
 		},
-		doc: "Longest delay that has to be possible, such as `36h`: the cascade gets the " +
+		doc: "Longest delay that has to be possible, such as `30d`: the cascade gets the " +
 			"smallest number of levels that reaches it. If `levels` is given, the longest delay that " +
-			"they can give. The same duration in other words is no change. A change replaces the cascade " +
-			"unless the number of levels stays the same.",
+			"they can give. " + tfvalue.DurationSyntax + " The same duration in other words is no change. " +
+			"`timeouts` and the function `timeadd` of Terraform know neither `d` nor `w`. A change replaces the " +
+			"cascade unless the number of levels stays the same.",
 	},
 	{
 		name: "resolution", decided: true, alters: true,

@@ -80,9 +80,9 @@ var ladderAttributes = []attribute[delay.LadderConfig]{
 		field: texts(func(c *delay.LadderConfig) *[]string { return &c.Delays }, []string{"11119ms"},
 			[]string{"22229ms"}, nil, nil),
 		doc: "The delays, such as `[\"5s\", \"30s\", \"5m\", \"1h\"]`: durations of " +
-			"whole milliseconds up to ten years (`87600h`), without a dot. As it is written, a delay is " +
-			"the first word of the routing keys that ask for it. So a change from `60s` to `1m` removes " +
-			"one delay and adds another. A delay that is added gets its queue in place. One that is " +
+			"whole milliseconds up to ten years (`3650d`), without a dot. " + tfvalue.DurationSyntax + " As it is " +
+			"written, a delay is the first word of the routing keys that ask for it. So a change from `60s` to " +
+			"`1m` removes one delay and adds another. A delay that is added gets its queue in place. One that is " +
 			"removed takes no further messages, and its queue is deleted as soon as it is empty. A queue " +
 			"that holds messages is guarded as in a destroy.",
 	},

@@ -17,8 +17,8 @@ import (
 )
 
 // DurationSyntax says in a description how durations are written.
-const DurationSyntax = "Durations are numbers with the units `d` (24 hours), `h`, `m`, `s` and `ms`, such as `7d`, " +
-	"`1h30m` or `100ms`. `w` is read, too, and is 7 days. The same duration in other words is no change."
+const DurationSyntax = "A duration has numbers and their units `d` (24 hours), `h`, `m`, `s` and `ms`, such as `7d`, " +
+	"`1h30m` or `100ms`. `w`, 7 days, is read, too."
 
 // ParseDuration reads the duration that a parameter or attribute has as text.
 func ParseDuration(name, text string) (time.Duration, error) {
@@ -111,7 +111,7 @@ func (v Duration) StringSemanticEquals(
 	return same && err == nil && wrong == nil && one == another, nil
 }
 
-// ValidateAttribute refuses what is no duration.
+// ValidateAttribute refuses texts that stand for no duration.
 func (v Duration) ValidateAttribute(
 	_ context.Context, req xattr.ValidateAttributeRequest, resp *xattr.ValidateAttributeResponse,
 ) {
