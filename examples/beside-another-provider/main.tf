@@ -27,7 +27,7 @@ resource "rabbitmqdelay_cascade" "reminders" {
   name      = "reminders"
   vhost     = rabbitmq_vhost.shop.name
   base      = 10
-  max_delay = "24h"
+  max_delay = "1d"
 }
 
 resource "rabbitmq_queue" "mails" {

@@ -17,7 +17,7 @@ import (
 
 // What no attribute of a kind can take. Terraform itself refuses values of another type.
 var (
-	noDuration = []any{"", "x", "1", "1 s", "1d", "-1s", "0s", "0", "1s1", "9999999999h", "\x00", "é", "1e3s", "ſ",
+	noDuration = []any{"", "x", "1", "1 s", "1y", "-1s", "0s", "0", "1s1", "9999999999h", "\x00", "é", "1e3s", "ſ",
 		"-9223372036854775808ns"}
 	noCount = []any{0, -1, -1 << 63, 1.5, new(big.Float).SetInf(false), big.NewFloat(1e30), big.NewFloat(-1e30)}
 	noName  = []any{"", "amq.x", "amq.", strings.Repeat("n", 256), strings.Repeat("é", 128), "a\x00", "a\n",

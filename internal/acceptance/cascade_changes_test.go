@@ -114,7 +114,7 @@ func TestReasonsAreChanges(t *testing.T) {
 	t.Parallel()
 	v := harness.NewVhost(t)
 	p := harness.NewProtocol(t, v.Broker, nil)
-	week := harness.Attributes{"vhost": v.Name, "name": "t", "max_delay": "168h"}
+	week := harness.Attributes{"vhost": v.Name, "name": "t", "max_delay": "7d"}
 	p.MustApply(week.With(harness.Attributes{"resolution": "1h"}))
 	for _, is := range []struct {
 		change harness.Attributes
@@ -122,7 +122,7 @@ func TestReasonsAreChanges(t *testing.T) {
 	}{
 		{harness.Attributes{"resolution": "1m"}, `because resolution changes from "1h" to "1m".`},
 		{nil, `because levels changes from 8 to 20 and resolution changes from "1h" to "1s".`},
-		{harness.Attributes{"max_delay": "96h", "resolution": "1h"}, `because max_delay changes from "168h" to "96h".`},
+		{harness.Attributes{"max_delay": "96h", "resolution": "1h"}, `because max_delay changes from "7d" to "96h".`},
 	} {
 		plan := p.Plan(t.Context(), week.With(is.change))
 		if text := harness.WarningText(plan.Diagnostics); !strings.Contains(text, is.says) {

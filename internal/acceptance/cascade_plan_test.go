@@ -71,7 +71,7 @@ var planned17 = func() []plancheck.PlanCheck {
 		})
 	}
 	return []plancheck.PlanCheck{
-		at(knownvalue.StringExact("36h24m31s"), "max_delay"),
+		at(knownvalue.StringExact("1d12h24m31s"), "max_delay"),
 		at(knownvalue.Int64Exact(17), "lookahead"),
 		at(knownvalue.StringExact("tasks.delay-16"), "entry_exchange"),
 		at(knownvalue.StringExact("tasks.delivery"), "delivery_exchange"),

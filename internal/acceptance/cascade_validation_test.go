@@ -41,10 +41,10 @@ var invalid = map[string]struct {
 	"an unknown preset": {harness.Attributes{"preset": "celry"}, "preset", `preset is "celry"; it can be "celery" or ` +
 		`"celery_classic" or "nservicebus" or "nservicebus_v1"`},
 	"half a duration": {harness.Attributes{"name": "t", "levels": 4, "drain_timeout": "10"}, "drain_timeout",
-		`drain_timeout is "10"; write a number and its unit, h, m, s or ms, such as "90s"`},
+		`drain_timeout is "10"; write a number and its unit, w, d, h, m, s or ms, such as "7d"`},
 	"no duration": {harness.Attributes{"name": "t", "max_delay": "36 hours"}, "max_delay",
 		`max_delay is "36 hours"; write a number and its unit`},
-	"days": {harness.Attributes{"name": "t", "max_delay": "2d"}, "max_delay", `max_delay is "2d"; write ` +
+	"years": {harness.Attributes{"name": "t", "max_delay": "2y"}, "max_delay", `max_delay is "2y"; write ` +
 		`a number and its unit`},
 	"a resolution of nothing": {harness.Attributes{"name": "t", "levels": 4, "resolution": "0s"}, "resolution",
 		"resolution is 0s; it has to be positive"},
@@ -135,12 +135,12 @@ var invalid = map[string]struct {
 		`names have to differ`},
 	"over the TTL ceiling in base 10": {harness.Attributes{"name": "t", "levels": 9, "base": 10}, "levels",
 		"levels is 9; at " +
-			"a resolution of 1s in base 10 it can be 1 to 8: RabbitMQ accepts no TTL over 87600h (ten years)"},
+			"a resolution of 1s in base 10 it can be 1 to 8: RabbitMQ accepts no TTL over 3650d (ten years)"},
 	"over the TTL ceiling in base 8": {harness.Attributes{"name": "t", "levels": 10, "base": 8}, "levels",
 		"levels is 10; at " + "a resolution of 1s in base 8 it can be 1 to 9"},
 	"too coarse a resolution in base 9": {harness.Attributes{"name": "t", "levels": 1, "base": 9,
 		"resolution": "11000h"}, "resolution",
-		"resolution is 11000h; in base 9 give at most 10950h: the highest digit waits 8 times as long"},
+		"resolution is 458d8h; in base 9 give at most 456d6h: the highest digit waits 8 times as long"},
 	"a delay that is too long in base 10": {harness.Attributes{"name": "t", "max_delay": "200000h", "base": 10},
 		"max_delay", "a coarser resolution reaches further"},
 	"levels and max_delay in base 10": {harness.Attributes{"name": "t", "levels": 5, "base": 10, "max_delay": "1h"},

@@ -25,7 +25,7 @@ resource "rabbitmqdelay_cascade" "by_delay" {
   resolution    = "1000ms|1s"
   exchange_name = "a%5d|a    %d"
   queue_name    = "a.%02d|a.0%d"
-  drain_timeout = "120s|2m"
+  drain_timeout = "2m0s|120000ms"
   timeouts = {
     create = "3600s|1h"
     read   = "90s|1m30s"
@@ -46,8 +46,8 @@ resource "rabbitmqdelay_ladder" "l" {
   name          = "l"
   delays        = ["1s"]
   queue_name    = "wait-1s|wait-%s"
-  drain_timeout = "2m0s|120000ms"
-  timeouts      = { delete = "1h|60m" }
+  drain_timeout = "24h|1d"
+  timeouts      = { delete = "25h|1500m" }
 }
 
 resource "rabbitmqdelay_destination" "d" {
@@ -104,7 +104,7 @@ func TestLadderDelaysAreWords(t *testing.T) {
 	}), v.Objects())
 }
 
-// A state may have durations in longer words.
+// A state may have durations in other words.
 func TestEqualIsEqualForComputedDurations(t *testing.T) {
 	t.Parallel()
 	v := harness.NewVhost(t)
@@ -113,7 +113,7 @@ func TestEqualIsEqualForComputedDurations(t *testing.T) {
 	p.MustApply(given)
 	state := harness.Fields(t, p.State)
 	for name, is := range map[string][2]string{
-		"max_delay": {"268435455s", "74565h24m15s"}, "resolution": {"1s", "1000ms"},
+		"max_delay": {"3106d21h24m15s", "74565h24m15s"}, "resolution": {"1s", "1000ms"},
 	} {
 		if want := tftypes.NewValue(tftypes.String, is[0]); !state[name].Equal(want) {
 			t.Errorf("%s is %s, want %s", name, state[name], want)

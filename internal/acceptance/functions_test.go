@@ -168,17 +168,18 @@ func TestFunctions(t *testing.T) {
 		{"routing_key", []any{"1ns", binaryPublisher, "orders.eu"}, "0.0.0.1.orders.eu"},
 		{"routing_key", []any{"1h", decimalPublisher, "billing"}, "0.0.0.0.3.6.0.0.billing"},
 		{"routing_key", []any{"1h30m", unitsPublisher, "billing"}, "0.1.30.0.billing"},
+		{"routing_key", []any{"1w2d", unitsPublisher, "billing"}, "9.0.0.0.billing"},
 		{"routing_key", []any{"743h59m58.5s", unitsPublisher, "billing"}, "30.23.59.59.billing"},
 		{"routing_key", []any{"5.41s", publisher("", 6300, 800, 100), "d"}, "6.7.d"},
 		{"parse_routing_key", []any{"1.0.1.0.billing", binaryPublisher}, map[string]any{"delay": "10s",
 			"address": "billing"}},
 		{"parse_routing_key", []any{"1.0.1.0.orders.eu", publisher("t", 1500, 1000, 500)},
 			map[string]any{"delay": "1s", "address": "1.0.orders.eu"}},
-		{"parse_routing_key", []any{"0.0.0.0.3.6.0.0.billing", decimalPublisher}, map[string]any{"delay": "1h0m0s",
+		{"parse_routing_key", []any{"0.0.0.0.3.6.0.0.billing", decimalPublisher}, map[string]any{"delay": "1h",
 			"address": "billing"}},
-		{"parse_routing_key", []any{"0.1.30.0.billing", unitsPublisher}, map[string]any{"delay": "1h30m0s",
+		{"parse_routing_key", []any{"0.1.30.0.billing", unitsPublisher}, map[string]any{"delay": "1h30m",
 			"address": "billing"}},
-		{"parse_routing_key", []any{"6.7.d.e", publisher("t", 6300, 800, 100)}, map[string]any{"delay": "5.5s",
+		{"parse_routing_key", []any{"6.7.d.e", publisher("t", 6300, 800, 100)}, map[string]any{"delay": "5s500ms",
 			"address": "d.e"}},
 		{"mermaid", []any{unitsPublisher}, delay.Mermaid("orders.d.h.m.s", delay.Scale{Units: []time.Duration{
 			24 * time.Hour, time.Hour, time.Minute, time.Second}, Longest: 31*24*time.Hour - time.Second})},
@@ -205,6 +206,8 @@ func TestFunctionErrors(t *testing.T) {
 		want      string
 	}{
 		{"routing_key", []any{"10", binaryPublisher, "d"}, 0, `delay is "10"; write a number and its unit`},
+		{"routing_key", []any{"2y", binaryPublisher, "d"}, 0, `delay is "2y"`},
+		{"routing_key", []any{"48h", binaryPublisher, "d"}, 0, "delay is 2d, longer than 15s, the longest that has a key"},
 		{"routing_key", []any{"-1s", binaryPublisher, "d"}, 0, "delay is -1s; a message cannot be delivered before it " +
 			"is sent"},
 		{"routing_key", []any{"15.001s", binaryPublisher, "d"}, 0, "longer than 15s, the longest that has a key here"},
@@ -267,16 +270,16 @@ func TestFunctionErrors(t *testing.T) {
 func TestRoutingKeyFunctionRoundTrip(t *testing.T) {
 	t.Parallel()
 	c := newCaller(t)
-	check := func(t failer, delay time.Duration, s delay.Uniform, address string) {
+	check := func(t failer, wait time.Duration, s delay.Uniform, address string) {
 		t.Helper()
 		of := publisherOf(s.Scale())
-		key := c.mustCall(t, "routing_key", delay.String(), of, address)
+		key := c.mustCall(t, "routing_key", wait.String(), of, address)
 		parsed, _ := c.mustCall(t, "parse_routing_key", key, of).(map[string]any)
 		text, _ := parsed["delay"].(string)
-		got, err := time.ParseDuration(text)
-		if err != nil || parsed["address"] != address || got < delay || got-delay >= s.Resolution ||
+		got, err := delay.ParseDuration(text)
+		if err != nil || parsed["address"] != address || got < wait || got-wait >= s.Resolution ||
 			got%s.Resolution != 0 {
-			t.Fatal(fmt.Sprintf("%s on %+v: %q is %v (%v)", delay, s, key, parsed, err))
+			t.Fatal(fmt.Sprintf("%s on %+v: %q is %v (%v)", wait, s, key, parsed, err))
 		}
 	}
 	for base, most := range map[int]int{2: 8, 3: 4, 9: 2, 10: 2} {

@@ -140,7 +140,7 @@ func FuzzParseRoutingKey(f *testing.F) {
 	})
 }
 
-// What Go reads is read alike. What is read is written in another way at most, which has neither weeks nor fractions.
+// A duration that Go reads is read alike. Each is written without weeks and fractions, and reads back.
 func FuzzDuration(f *testing.F) {
 	for _, text := range []string{"", "0", "1", "1.5d", "1w2d", "1d12h", "36h", "-1.5h", "1us1µs1μs", "1ms500µs1ns",
 		"106751d23h47m16.854775807s", "-9223372036854775808ns", "9223372036854775808ns", "106752d",

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/attr/xattr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -177,7 +176,7 @@ func Flag[C any](of func(*C) *bool, otherwise func(*C) bool) *Field[C] {
 func Duration[C any](of func(*C) *time.Duration, samples ...time.Duration) *Field[C] {
 	return &Field[C]{
 		schema: func(a *Attribute[C]) schema.Attribute {
-			return schema.StringAttribute{CustomType: tfvalue.Duration{}, Optional: true, Computed: a.Decided,
+			return schema.StringAttribute{CustomType: tfvalue.DurationType{}, Optional: true, Computed: a.Decided,
 				MarkdownDescription: a.Doc}
 		},
 		read:   func(c *C, value attr.Value) { *of(c) = durationIn(value) },
@@ -190,7 +189,7 @@ func Duration[C any](of func(*C) *time.Duration, samples ...time.Duration) *Fiel
 // Durations is a field for a list of durations, null for none. Shown are those of a C in which everything is decided.
 func Durations[C any](of func(*C) *[]time.Duration, shown func(*C) []time.Duration, samples ...[]time.Duration,
 ) *Field[C] {
-	element := tfvalue.Duration{}
+	element := tfvalue.DurationType{}
 	return &Field[C]{
 		schema: func(a *Attribute[C]) schema.Attribute {
 			return schema.ListAttribute{Optional: true, Computed: a.Decided, ElementType: element,
@@ -228,7 +227,7 @@ func CheckDuration(value attr.Value) string {
 }
 
 func durationIn(value attr.Value) time.Duration {
-	given, _ := value.(timetypes.GoDuration)
+	given, _ := value.(tfvalue.Duration)
 	return tfvalue.DurationOf(given)
 }
 

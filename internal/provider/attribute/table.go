@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
@@ -254,7 +253,7 @@ func (t *Table[C]) KeepEqual(plan, state Values) {
 		case timeouts.Value:
 			plan[a.Name] = keepTimeouts(planned, before)
 			continue
-		case timetypes.GoDuration:
+		case tfvalue.Duration:
 			isSame = isSame || tfvalue.SameDuration(planned, before)
 		}
 		if isSame {

@@ -22,7 +22,7 @@ var routingKey = pureFunction{
 			"over `max_delay_ms` is an error, as is a negative one.",
 		Parameters: []function.Parameter{
 			function.StringParameter{Name: "delay", MarkdownDescription: "How long the message waits, such as " +
-				"`90s`, `1h30m` or `500ms`; `0s` passes it straight on."},
+				"`7d`, `1h30m` or `500ms`; `0s` passes it straight on."},
 			publisherParameter,
 			function.StringParameter{Name: "address", MarkdownDescription: "Address that the receiver has " +
 				"bound to the delivery exchange. It may have dots."},
@@ -72,11 +72,11 @@ var parseRoutingKey = pureFunction{
 		if err != nil {
 			return nil, err
 		}
-		delay, address, err := scale.ParseRoutingKey(key)
+		wait, address, err := scale.ParseRoutingKey(key)
 		return struct {
 			Delay   string `tfsdk:"delay"`
 			Address string `tfsdk:"address"`
-		}{delay.String(), address}, err
+		}{delay.DurationText(wait), address}, err
 	},
 }
 

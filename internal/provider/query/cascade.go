@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -16,13 +15,13 @@ import (
 // observedCascade is what flows in a cascade.
 type observedCascade struct {
 	observedDeclared
-	Base       types.Int64          `tfsdk:"base"`
-	Levels     types.Int64          `tfsdk:"levels"`
-	Resolution timetypes.GoDuration `tfsdk:"resolution"`
-	MaxDelay   timetypes.GoDuration `tfsdk:"max_delay"`
-	Lookahead  types.Int64          `tfsdk:"lookahead"`
-	Publisher  types.Object         `tfsdk:"publisher"`
-	Queues     []observedLevel      `tfsdk:"queues"`
+	Base       types.Int64      `tfsdk:"base"`
+	Levels     types.Int64      `tfsdk:"levels"`
+	Resolution tfvalue.Duration `tfsdk:"resolution"`
+	MaxDelay   tfvalue.Duration `tfsdk:"max_delay"`
+	Lookahead  types.Int64      `tfsdk:"lookahead"`
+	Publisher  types.Object     `tfsdk:"publisher"`
+	Queues     []observedLevel  `tfsdk:"queues"`
 }
 
 type observedLevel struct {
@@ -44,9 +43,9 @@ func cascadeSchema() schema.Schema {
 			"entry_exchange": entryAttribute("The exchange that publishers use: that of the highest level."),
 			"base":           observedNumber("Base that delays are written in."),
 			"levels":         observedNumber("Number of digits of a delay."),
-			"resolution": schema.StringAttribute{Computed: true, CustomType: timetypes.GoDurationType{},
+			"resolution": schema.StringAttribute{Computed: true, CustomType: tfvalue.DurationType{},
 				MarkdownDescription: "Step of all delays, and shortest TTL."},
-			"max_delay": schema.StringAttribute{Computed: true, CustomType: timetypes.GoDurationType{},
+			"max_delay": schema.StringAttribute{Computed: true, CustomType: tfvalue.DurationType{},
 				MarkdownDescription: "Longest delay that the levels can give."},
 			"lookahead": observedNumber("How many digits of the " +
 				"routing key a level exchange looks at."),

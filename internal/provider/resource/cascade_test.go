@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -63,11 +62,11 @@ func TestUnknownValues(t *testing.T) {
 			[]string{"base", "max_delay", "publisher", "queue_name", "queues", "bindings", "summary"}},
 		"levels": {attribute.Values{"levels": types.Int64Unknown()}, []string{"levels", "max_delay",
 			"lookahead", "entry_exchange", "exchanges", "queues", "bindings", "publisher", "summary"}},
-		"max_delay": {attribute.Values{"levels": types.Int64Null(), "max_delay": timetypes.NewGoDurationUnknown()},
+		"max_delay": {attribute.Values{"levels": types.Int64Null(), "max_delay": tfvalue.DurationUnknown()},
 			[]string{"levels", "max_delay", "lookahead", "entry_exchange", "exchanges", "queues", "bindings",
 				"publisher", "summary"}},
 		// The names of the queues are known; their TTL is not.
-		"resolution": {attribute.Values{"resolution": timetypes.NewGoDurationUnknown()},
+		"resolution": {attribute.Values{"resolution": tfvalue.DurationUnknown()},
 			[]string{"resolution", "max_delay", "publisher", "queues", "summary"}},
 		"exchange_name": {attribute.Values{"exchange_name": types.StringUnknown()},
 			[]string{"entry_exchange", "exchange_name", "exchanges", "publisher", "queues", "bindings"}},
@@ -148,23 +147,23 @@ func TestChecksOfUnknownValues(t *testing.T) {
 			attribute.Values{"levels": types.Int64Unknown(), "lookahead": types.Int64Value(40)}, nil,
 		},
 		"levels and an unknown max_delay": {
-			attribute.Values{"max_delay": timetypes.NewGoDurationUnknown()}, nil,
+			attribute.Values{"max_delay": tfvalue.DurationUnknown()}, nil,
 		},
 		"too many levels beside an unknown name": {
 			attribute.Values{"name": types.StringUnknown(), "levels": types.Int64Value(30)}, []string{"levels"},
 		},
 		"many levels beside an unknown resolution": {
-			attribute.Values{"resolution": timetypes.NewGoDurationUnknown(), "levels": types.Int64Value(35)}, nil,
+			attribute.Values{"resolution": tfvalue.DurationUnknown(), "levels": types.Int64Value(35)}, nil,
 		},
 		"too many levels for any resolution": {
-			attribute.Values{"resolution": timetypes.NewGoDurationUnknown(), "levels": types.Int64Value(40)},
+			attribute.Values{"resolution": tfvalue.DurationUnknown(), "levels": types.Int64Value(40)},
 			[]string{"levels"},
 		},
 		"max_length beside an unknown queue_type": {
 			attribute.Values{"queue_type": types.StringUnknown(), "max_length": types.Int64Value(5)}, nil,
 		},
 		"missing levels beside an unknown resolution": {
-			attribute.Values{"resolution": timetypes.NewGoDurationUnknown(), "levels": types.Int64Null()},
+			attribute.Values{"resolution": tfvalue.DurationUnknown(), "levels": types.Int64Null()},
 			[]string{"levels"},
 		},
 	}
