@@ -11,7 +11,6 @@ package delay
 
 import (
 	"cmp"
-	"slices"
 	"time"
 )
 
@@ -83,9 +82,10 @@ func (given Config) Resolve() (Cascade, error) {
 	}
 	c.applyDefaults()
 	c.resolveLevels(&errs)
-	if len(errs) == 0 && len(given.Units) > 0 && !slices.Equal(given.Units, c.Scale().Units) {
-		errs.add("units", "are %s beside levels or base, which make them %s; leave one of the two out",
-			unitsText(given.Units), unitsText(c.Scale().Units))
+	if len(errs) == 0 && len(given.Units) > 0 {
+		if err := c.checkAgreement(given.Units); err != nil {
+			errs.append(err)
+		}
 	}
 	c.resolveLookahead(&errs)
 	c.shared().check(&errs)
@@ -142,28 +142,28 @@ func (c *Cascade) chooseForm() error {
 		setDefault(&c.Resolution, time.Second)
 		return checkBase(c.Base)
 	}
-	setDefault(&c.MaxDelay, defaultMaxDelay)
+	setDefault(&c.MaxDelay, DefaultMaxDelay)
 	if err := checkUnits(c.Units); err != nil {
 		return err
 	}
-	return c.checkAgreement()
+	return c.checkAgreement(c.Units)
 }
 
-// checkAgreement checks what is given of the uniform form beside units.
-func (c *Cascade) checkAgreement() error {
+// checkAgreement checks what there is of the uniform form beside units.
+func (c *Cascade) checkAgreement(units []time.Duration) error {
 	const leaveOut = "; leave one of the two out"
-	last := c.Units[len(c.Units)-1]
-	for i, unit := range c.Units[1:] {
-		if c.Base != 0 && c.Units[i] != time.Duration(c.Base)*unit {
-			return attributeError("base", "is %d beside the units %s"+leaveOut, c.Base, unitsText(c.Units))
+	last := units[len(units)-1]
+	for i, unit := range units[1:] {
+		if c.Base != 0 && units[i] != time.Duration(c.Base)*unit {
+			return attributeError("base", "is %d beside the units %s"+leaveOut, c.Base, unitsText(units))
 		}
 	}
 	switch {
 	case c.Resolution != 0 && c.Resolution != last:
 		return attributeError("resolution", "is %s beside the units %s, the last of which it is"+leaveOut,
-			DurationText(c.Resolution), unitsText(c.Units))
-	case c.Levels != 0 && c.Levels != len(c.Units):
-		return attributeError("levels", "is %d beside the units %s"+leaveOut, c.Levels, unitsText(c.Units))
+			DurationText(c.Resolution), unitsText(units))
+	case c.Levels != 0 && c.Levels != len(units):
+		return attributeError("levels", "is %d beside the units %s"+leaveOut, c.Levels, unitsText(units))
 	}
 	return nil
 }

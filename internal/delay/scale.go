@@ -57,8 +57,8 @@ const (
 	maxUnits = 12
 	// maxQueues bounds the delay queues of a cascade with units.
 	maxQueues = 1024
-	// defaultMaxDelay is how far units reach, unless that is given.
-	defaultMaxDelay = 30 * day
+	// DefaultMaxDelay is how far units reach, unless that is given.
+	DefaultMaxDelay = 30 * day
 )
 
 // checkUnits checks the units of a cascade.

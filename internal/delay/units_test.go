@@ -138,7 +138,7 @@ func TestUnitsErrors(t *testing.T) {
 		"another uniform form": {delay.Config{Units: []time.Duration{time.Minute, time.Second}, Levels: 2, Base: 60,
 			ExchangeName: "x%d"}, "base is 60; it can be 2 to 10"},
 		"units of another uniform form": {delay.Config{Units: []time.Duration{time.Minute, time.Second}, Levels: 2,
-			ExchangeName: "x%d"}, "units are 1m, 1s beside levels or base, which make them 2s, 1s; leave one of the"},
+			ExchangeName: "x%d"}, "base is 2 beside the units 1m, 1s; leave one of the two out"},
 		"names of the uniform form": {delay.Config{ExchangeName: "x%d"},
 			"has to have exactly one %s, in the place of the units, unless levels or base is given"},
 		"name": {delay.Config{Units: []time.Duration{time.Second}, MaxDelay: time.Minute, QueueName: "q%d"},

@@ -186,8 +186,10 @@ func Duration[C any](of func(*C) *time.Duration, samples ...time.Duration) *Fiel
 	}
 }
 
-// Durations is a field for a list of durations, null for none. Shown are those of a C in which everything is decided.
-func Durations[C any](of func(*C) *[]time.Duration, shown func(*C) []time.Duration, samples ...[]time.Duration,
+// Durations is a field for a list of durations, null for none. Shown are those of a C in which everything is decided. A
+// sample goes by the fields before.
+func Durations[C any](of func(*C) *[]time.Duration, shown func(*C) []time.Duration, samples int,
+	sample func(c *C, which int) []time.Duration,
 ) *Field[C] {
 	element := tfvalue.DurationType{}
 	return &Field[C]{
@@ -208,7 +210,7 @@ func Durations[C any](of func(*C) *[]time.Duration, shown func(*C) []time.Durati
 			}
 			return types.ListValueMust(element, all)
 		},
-		sample: sampleOf(of, samples), samples: len(samples),
+		sample: func(c *C, which int) { *of(c) = sample(c, which) }, samples: samples,
 		check: func(value attr.Value) string {
 			if given, _ := value.(types.List); len(given.Elements()) == 0 {
 				return "is empty; give it a value or leave it out"

@@ -143,7 +143,7 @@ func (t *Table[C]) Computed(config, before Values) (known Values, common delay.E
 			common = errs
 		}
 		common = slices.DeleteFunc(common, func(e delay.AttributeError) bool {
-			return !slices.ContainsFunc(errs,
+			return !tfvalue.IsFullyKnown(config[e.Attribute]) || !slices.ContainsFunc(errs,
 				func(other delay.AttributeError) bool { return other.Attribute == e.Attribute })
 		})
 		if err != nil {

@@ -85,18 +85,6 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 			"objects change.",
 	},
 	{
-		Name: "units", Decided: true, Alters: true,
-		Field: attribute.Durations(func(c *delay.Config) *[]time.Duration { return &c.Units },
-			func(c *delay.Config) []time.Duration { return delay.Cascade(*c).Scale().Units },
-			nil, nil, []time.Duration{time.Minute, time.Second}, []time.Duration{7 * time.Second}),
-		Doc: "What a 1 stands for in each word of a routing key, the largest first, each a multiple of the next. " +
-			"With `[\"1d\", \"1h\", \"1m\", \"1s\"]`, the key `0.1.30.0.billing` waits an hour and a half. Each level " +
-			"has a queue for each multiple of its unit below the unit before, and none over `max_delay`. There can be " +
-			"1 to 12 units, from `1ms` on, and 1,024 queues. See [Choosing a base](../guides/base.md). Default: " +
-			"days, hours, minutes and seconds, unless `levels`, `base` or `preset` is given. Otherwise computed. A " +
-			"change replaces the cascade.",
-	},
-	{
 		Name: "max_delay", Decided: true, InPlace: true,
 		Field: attribute.Duration(func(c *delay.Config) *time.Duration { return &c.MaxDelay }, 0, 0, time.Hour,
 			time.Millisecond),
@@ -130,7 +118,7 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 	},
 	{
 		Name: "base", Decided: true, Alters: true,
-		Field: attribute.Count(func(c *delay.Config) *int { return &c.Base }, 2, 3, 10, 0),
+		Field: attribute.Count(func(c *delay.Config) *int { return &c.Base }, 2, 3, 10, 0, 0),
 		Check: func(value attr.Value) string {
 			if value.Equal(types.Int64Value(0)) { // which would stand for the default
 				return fmt.Sprintf("is 0; it can be %d to %d", delay.MinBase, delay.MaxBase)
@@ -149,6 +137,18 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 			time.Millisecond, time.Hour, 0, 0),
 		Doc: "Step of all delays and shortest TTL of the uniform form, `1ms` or a multiple of it. Default: `1s` with " +
 			"`levels` or `base`, and none with units, the last of which it is. A change rebuilds the cascade.",
+	},
+	{
+		Name: "units", Decided: true, Alters: true,
+		Field: attribute.Durations(func(c *delay.Config) *[]time.Duration { return &c.Units },
+			func(c *delay.Config) []time.Duration { return delay.Cascade(*c).Scale().Units },
+			4, sampleUnits),
+		Doc: "What a 1 stands for in each word of a routing key, the largest first, each a multiple of the next. " +
+			"With `[\"1d\", \"1h\", \"1m\", \"1s\"]`, the key `0.1.30.0.billing` waits an hour and a half. Each level " +
+			"has a queue for each multiple of its unit below the unit before, and none over `max_delay`. There can be " +
+			"1 to 12 units, from `1ms` on, and 1,024 queues. See [Choosing a base](../guides/base.md). Default: " +
+			"days, hours, minutes and seconds, unless `levels`, `base` or `preset` is given. Otherwise computed. A " +
+			"change replaces the cascade.",
 	},
 	{
 		Name: "exchange_name", Decided: true, Alters: true,
@@ -232,6 +232,22 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 			"it has a second integer verb, for the digit. Default: `<name>.%s` with units, otherwise " +
 			"`<name>.delay-%02d`, or `<name>.delay-%02d-%x` with a `base` over 2. A change rebuilds the cascade.",
 	},
+}
+
+// sampleUnits are none, or such as agree with what else is given.
+func sampleUnits(c *delay.Config, which int) []time.Duration {
+	if which < 2 {
+		return nil
+	}
+	u := delay.Uniform{Base: cmp.Or(c.Base, which), Levels: cmp.Or(c.Levels, 2), Resolution: c.Resolution}
+	if u.Resolution == 0 {
+		const fewQueues = 100
+		u.Resolution = time.Millisecond
+		largest := u.Scale().Units[0]
+		reach := cmp.Or(c.MaxDelay, delay.DefaultMaxDelay)
+		u.Resolution = max(u.Resolution, time.Duration(reach/fewQueues/largest)*time.Millisecond)
+	}
+	return u.Scale().Units
 }
 
 func format(value attr.Value) delay.Format {
