@@ -192,7 +192,8 @@ func AnyAddress(levels int) *rapid.Generator[string] {
 func AnyLadder() *rapid.Generator[delay.LadderConfig] {
 	label := rapid.Custom(func(t *rapid.T) string {
 		n := rapid.IntRange(1, 100).Draw(t, "n")
-		return fmt.Sprintf("%d%s", n, rapid.SampledFrom([]string{"ms", "s", "m", "h", "h1s", "d", "d1h", "w"}).Draw(t, "unit"))
+		units := []string{"ms", "s", "m", "h", "h1s", "d", "d1h", "w"}
+		return fmt.Sprintf("%d%s", n, rapid.SampledFrom(units).Draw(t, "unit"))
 	})
 	return rapid.Custom(func(t *rapid.T) delay.LadderConfig {
 		l := delay.LadderConfig{

@@ -25,10 +25,11 @@ func TestNamesAreNoDurations(t *testing.T) {
 // What the state says in other words is kept, whatever else is unknown.
 func TestEqualBesideUnknownValues(t *testing.T) {
 	plan, state := known(nil), known(nil)
+	written := func(text string) attr.Value { return tfvalue.Duration{StringValue: types.StringValue(text)} }
 	for name, is := range map[string][2]attr.Value{
 		"base":          {types.Int64Value(2), types.Int64Value(2)},
-		"resolution":    {tfvalue.Duration{StringValue: types.StringValue("1000ms")}, tfvalue.DurationValue(time.Second)},
-		"drain_timeout": {tfvalue.Duration{StringValue: types.StringValue("24h")}, tfvalue.DurationValue(24 * time.Hour)},
+		"resolution":    {written("1000ms"), tfvalue.DurationValue(time.Second)},
+		"drain_timeout": {written("24h"), written("1d")},
 		"max_delay":     {tfvalue.DurationValue(12 * time.Second), tfvalue.DurationValue(15 * time.Second)},
 		"exchange_name": {types.StringValue("t.%d"), types.StringValue("t.%1d")},
 		"queue_name":    {types.StringValue("q.%d"), types.StringValue("q.%1d")},

@@ -85,8 +85,9 @@ func TestDurationsInOtherWordsAreTheSame(t *testing.T) {
 		one, other string
 		same       bool
 	}{
-		{"24h", "1d", true}, {"1w", "7d", true}, {"36h", "1.5d", true}, {"60s", "1m", true}, {"1s500ms", "1500ms", true},
-		{"1d", "1d", true}, {"1d", "-1d", false}, {"1d", "1d1ms", false}, {"7d", "8d", false}, {"soon", "later", false},
+		{"24h", "1d", true}, {"1w", "7d", true}, {"36h", "1.5d", true}, {"60s", "1m", true},
+		{"1s500ms", "1500ms", true}, {"1d", "1d", true}, {"1d", "-1d", false}, {"1d", "1d1ms", false},
+		{"7d", "8d", false}, {"soon", "later", false},
 		{"0s", "soon", false}, {"soon", "0s", false},
 	} {
 		one, other := read(t, test.one), read(t, test.other)
