@@ -132,7 +132,9 @@ func (t *terraform) setUp(ctx context.Context) error {
 	return t.run(ctx, "init")
 }
 
-func (t *terraform) run(ctx context.Context, args ...string) error { return t.runInto(ctx, os.Stdout, args...) }
+func (t *terraform) run(ctx context.Context, args ...string) error {
+	return t.runInto(ctx, os.Stdout, args...)
+}
 
 // runInto writes what Terraform prints.
 func (t *terraform) runInto(ctx context.Context, output io.Writer, args ...string) error {
