@@ -266,6 +266,19 @@ func TestFunctionErrors(t *testing.T) {
 	}
 }
 
+// OpenTofu calls functions with objects some parts of which are not known yet.
+func TestFunctionsOfUnknownValues(t *testing.T) {
+	c := newCaller(t)
+	for _, of := range []tftypes.Value{publisher("t", tftypes.UnknownValue, 1000), publisher("t", 1000, tftypes.UnknownValue)} {
+		for name, arguments := range map[string][]any{"routing_key": {"1s", of, "d"}, "parse_routing_key": {"1.d", of},
+			"mermaid": {of}} {
+			if got := c.mustCall(t, name, arguments...); got != "unknown" {
+				t.Errorf("%s of %s: got %v", name, of, got)
+			}
+		}
+	}
+}
+
 // Every key says the delay rounded up to a step, never early, and late by less than one step.
 func TestRoutingKeyFunctionRoundTrip(t *testing.T) {
 	t.Parallel()

@@ -16,8 +16,7 @@ check "tasks_are_delayed_as_declared" {
   }
 }
 
-# For a team with a state of its own: what its application needs to compute keys, whatever base the
-# cascade has.
+# For a team with a state of its own: what its application needs to compute keys.
 output "publisher" {
   value = jsonencode(data.rabbitmqdelay_cascade.tasks.publisher)
 }

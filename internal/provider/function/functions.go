@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/function"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 )
 
 // All are the functions. They are pure: none of them needs the provider to be configured.
@@ -39,6 +40,9 @@ func (f pureFunction) Definition(_ context.Context, _ function.DefinitionRequest
 
 func (f pureFunction) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
 	result, err := f.run(ctx, req.Arguments)
+	if errors.Is(err, tfvalue.ErrUnknown) {
+		return // OpenTofu calls with parts that are not known. The result is unknown, unless it is set.
+	}
 	if err != nil {
 		resp.Error = f.explain(err)
 		return

@@ -2,6 +2,7 @@ package tfvalue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/big"
 	"time"
@@ -44,9 +45,19 @@ func millisecondsValue(d time.Duration) attr.Value {
 	return types.NumberValue(new(big.Float).SetInt64(d.Milliseconds()))
 }
 
-// Publisher reads a value of PublisherTypes, which is known. An error is a delay.AttributeError on one of them, unless
-// it is the framework's.
+// ErrUnknown says that a part of a value is not known yet.
+var ErrUnknown = errors.New("the publisher is not known yet")
+
+// Publisher reads a value of PublisherTypes. An error is a delay.AttributeError on one of them, ErrUnknown, or one of the
+// framework.
 func Publisher(ctx context.Context, value types.Object) (entry string, scale delay.Scale, err error) {
+	raw, err := value.ToTerraformValue(ctx)
+	if err != nil {
+		return "", scale, err
+	}
+	if !raw.IsFullyKnown() {
+		return "", scale, ErrUnknown
+	}
 	var given struct {
 		EntryExchange types.String   `tfsdk:"entry_exchange"`
 		UnitsMS       []types.Number `tfsdk:"units_ms"`

@@ -55,6 +55,8 @@ func TestPublisherErrors(t *testing.T) {
 		{publisher("t", number("1500"), second), "max_delay_ms is 1500, which has no key"},
 		{types.ObjectValueMust(PublisherTypes, map[string]attr.Value{"entry_exchange": types.StringNull(),
 			"units_ms": types.ListNull(types.NumberType), "max_delay_ms": second}), "units_ms is empty"},
+		{publisher("t", types.NumberUnknown(), second), ErrUnknown.Error()},
+		{publisher("t", second, types.NumberUnknown()), ErrUnknown.Error()},
 	} {
 		if _, scale, err := Publisher(t.Context(), test.value); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v and error %v, want %q", test.value, scale, err, test.want)
