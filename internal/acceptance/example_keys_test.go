@@ -86,16 +86,7 @@ func TestExampleKeys(t *testing.T) {
 	for name, d := range exampleKeys {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			directory, command := t.TempDir(), d.run
-			if err := os.CopyFS(directory, os.DirFS(filepath.Join(docstest.Examples, name))); err != nil {
-				t.Fatal(err)
-			}
-			docstest.WriteExample(t, directory, d.file, d.program)
-			if d.build == nil {
-				command = append(languages["python"].interpreter(t, ""), d.run...)
-			} else {
-				docstest.RunIn(t, directory, nil, "", d.build...)
-			}
+			directory, command := startExample(t, name, d)
 			keys := strings.Split(strings.TrimSuffix(docstest.RunIn(t, directory, nil, strings.Join(lines, "\n")+"\n",
 				command...), "\n"), "\n")
 			if len(keys) != len(want) {
@@ -108,4 +99,19 @@ func TestExampleKeys(t *testing.T) {
 			}
 		})
 	}
+}
+
+// startExample puts the driver beside the files of the example and returns the directory and the command that runs it.
+func startExample(t *testing.T, name string, d driver) (directory string, command []string) {
+	t.Helper()
+	directory = t.TempDir()
+	if err := os.CopyFS(directory, os.DirFS(filepath.Join(docstest.Examples, name))); err != nil {
+		t.Fatal(err)
+	}
+	docstest.WriteExample(t, directory, d.file, d.program)
+	if d.build == nil {
+		return directory, append(languages["python"].interpreter(t, ""), d.run...)
+	}
+	docstest.RunIn(t, directory, nil, "", d.build...)
+	return directory, d.run
 }

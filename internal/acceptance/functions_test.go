@@ -226,8 +226,8 @@ func TestFunctionErrors(t *testing.T) {
 		{"routing_key", []any{"10s", publisher("t", 15_000, 3000, 2000), "d"}, 1, "units_ms has 3000 before 2000; " +
 			"each has to be a multiple of the next"},
 		{"routing_key", []any{"10s", publisher("t", nil, 1000), "d"}, 1, "max_delay_ms is null; give a whole number"},
-		{"routing_key", []any{"10s", publisher("t", 15_500, 1000), "d"}, 1, "max_delay_ms is 15500, which has no key; " +
-			"give a multiple of 1000, the last of units_ms"},
+		{"routing_key", []any{"10s", publisher("t", 15_500, 1000), "d"}, 1, "max_delay_ms is 15500, which has no " +
+			"key; give a multiple of 1000, the last of units_ms"},
 		{"parse_routing_key", []any{"", binaryPublisher}, 0, "key is empty"},
 		{"parse_routing_key", []any{"1.0.2.0.d", binaryPublisher}, 0, `key is "1.0.2.0.d", whose word 3 is "2"`},
 		{"parse_routing_key", []any{"1.0", binaryPublisher}, 0, "has only 2 words"},
@@ -269,7 +269,8 @@ func TestFunctionErrors(t *testing.T) {
 // OpenTofu calls functions with objects some parts of which are not known yet.
 func TestFunctionsOfUnknownValues(t *testing.T) {
 	c := newCaller(t)
-	for _, of := range []tftypes.Value{publisher("t", tftypes.UnknownValue, 1000), publisher("t", 1000, tftypes.UnknownValue)} {
+	for _, of := range []tftypes.Value{publisher("t", tftypes.UnknownValue, 1000),
+		publisher("t", 1000, tftypes.UnknownValue)} {
 		for name, arguments := range map[string][]any{"routing_key": {"1s", of, "d"}, "parse_routing_key": {"1.d", of},
 			"mermaid": {of}} {
 			if got := c.mustCall(t, name, arguments...); got != "unknown" {
@@ -314,8 +315,8 @@ func TestRoutingKeyFunctionRoundTrip(t *testing.T) {
 // functionsSince is the first version of Terraform, and of OpenTofu, that knows functions of providers.
 var functionsSince = []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_8_0)}
 
-// Terraform calls the functions without a configured provider, with the publisher of a resource, with an object like it,
-// and with values that are not known yet. It shows which argument is wrong, and what the object lacks.
+// Terraform calls the functions without a configured provider. It takes the publisher of a resource, an object like it,
+// and values that are not known yet. It shows which argument is wrong, and what the object lacks.
 func TestAccFunctions(t *testing.T) {
 	t.Parallel()
 	const later = `resource "terraform_data" "later" {
@@ -334,28 +335,29 @@ locals {
 `
 	output := func(expression string) string { return "output \"got\" {\n  value = " + expression + "\n}\n" }
 	call := func(call string) string { return "provider::rabbitmqdelay::" + call }
-	for expression, want := range map[string]string{
-		call(`routing_key("90m", local.units, "billing")`):                                                            "0.1.30.0.billing",
-		call(`routing_key("90m", merge(local.units, { more = [1] }), "billing")`):                                     "0.1.30.0.billing",
-		call(`routing_key("90m", jsondecode(jsonencode(local.units)), "billing")`):                                    "0.1.30.0.billing",
-		call(`routing_key("10s", rabbitmqdelay_cascade.t.publisher, "billing")`):                                      "1.0.1.0.billing",
-		call(`routing_key(terraform_data.later.output.delay, local.units, "d")`):                                      "0.0.0.10.d",
-		call(`routing_key("10s", local.later, "d")`):                                                                  "10.d",
-		call(`parse_routing_key("1.0.1.0.orders.eu", rabbitmqdelay_cascade.t.publisher).delay`):                       "10s",
-		call(`parse_routing_key("0.0.0.10.orders.eu", local.units).address`):                                          "orders.eu",
-		call(`binding_key(1, 4, 0)`):                                                                                  "*.*.0.#",
-		call(`destination_key(4, "orders.eu")`):                                                                       "*.*.*.*.orders.eu",
-		`split("\n", ` + call(`mermaid(local.later))[0]`):                                                             "flowchart LR",
-		`join(" ", regexall("t[.]delay-..|8 s|4 s, 1 queue", ` + call(`mermaid(rabbitmqdelay_cascade.t.publisher)))`): "t.delay-03 8 s 8 s 4 s, 1 queue",
+	for _, test := range []struct{ expression, want string }{
+		{call(`routing_key("90m", local.units, "billing")`), "0.1.30.0.billing"},
+		{call(`routing_key("90m", merge(local.units, { more = [1] }), "billing")`), "0.1.30.0.billing"},
+		{call(`routing_key("90m", jsondecode(jsonencode(local.units)), "billing")`), "0.1.30.0.billing"},
+		{call(`routing_key("10s", rabbitmqdelay_cascade.t.publisher, "billing")`), "1.0.1.0.billing"},
+		{call(`routing_key(terraform_data.later.output.delay, local.units, "d")`), "0.0.0.10.d"},
+		{call(`routing_key("10s", local.later, "d")`), "10.d"},
+		{call(`parse_routing_key("1.0.1.0.orders.eu", rabbitmqdelay_cascade.t.publisher).delay`), "10s"},
+		{call(`parse_routing_key("0.0.0.10.orders.eu", local.units).address`), "orders.eu"},
+		{call(`binding_key(1, 4, 0)`), "*.*.0.#"},
+		{call(`destination_key(4, "orders.eu")`), "*.*.*.*.orders.eu"},
+		{`split("\n", ` + call(`mermaid(local.later))[0]`), "flowchart LR"},
+		{`join(" ", regexall("t[.]delay-..|8 s|4 s, 1 queue", ` +
+			call(`mermaid(rabbitmqdelay_cascade.t.publisher)))`), "t.delay-03 8 s 8 s 4 s, 1 queue"},
 	} {
-		configuration := later + output(expression)
-		if strings.Contains(expression, "rabbitmqdelay_cascade.") {
+		configuration := later + output(test.expression)
+		if strings.Contains(test.expression, "rabbitmqdelay_cascade.") {
 			v := harness.NewVhost(t)
 			configuration = harness.WithProvider(v.Broker,
 				"resource \"rabbitmqdelay_cascade\" \"t\" {\n  name   = \"t\"\n  vhost  = %q\n  levels = 4\n}\n",
 				v.Name) + configuration
 		}
-		t.Run(expression, func(t *testing.T) {
+		t.Run(test.expression, func(t *testing.T) {
 			t.Parallel()
 			resource.Test(t, resource.TestCase{
 				TerraformVersionChecks: functionsSince,
@@ -363,35 +365,36 @@ locals {
 					ProtoV6ProviderFactories: harness.Providers,
 					Config:                   harness.RequiredProviders + configuration,
 					ConfigStateChecks: []statecheck.StateCheck{statecheck.ExpectKnownOutputValue("got",
-						knownvalue.StringExact(want))},
+						knownvalue.StringExact(test.want))},
 				}},
 			})
 		})
 	}
-	for expression, want := range map[string]string{
-		call(`routing_key("32d", local.units, "billing")`):                      `(?s)"delay" parameter.*delay is`,
-		call(`routing_key("768h", local.units, "billing")`):                     `(?s)"delay" parameter.*longer than`,
-		call(`routing_key(null, local.units, "billing")`):                       `(?s)"delay" parameter.*must not be null`,
-		call(`routing_key("10s", null, "billing")`):                             `(?s)"publisher" parameter.*must not be null`,
-		call(`routing_key("10s", 4, "billing")`):                                `(?s)"publisher" parameter.*object required`,
-		call(`routing_key("10s", { units_ms = [1] }, "d")`):                     `(?s)"publisher" parameter.*"entry_exchange"`,
-		call(`routing_key("10s", merge(local.units, { units_ms = "x" }), "d")`): `(?s)"publisher" parameter.*"units_ms"`,
-		call(`routing_key("10s", merge(local.units, { units_ms = [60, 7] }), "d")`): `(?s)"publisher" parameter.*units_ms ` +
-			`has 60 before 7`,
-		call(`parse_routing_key("a.1.0.0.d", local.units)`): `(?s)"key" parameter.*whose word 1 is "a"`,
-		call(`mermaid(merge(local.units, { max_delay_ms = 1 }))`): `(?s)"publisher" parameter.*max_delay_ms is 1, which ` +
-			`has no key`,
-		call(`mermaid("tasks")`): `(?s)"publisher" parameter.*object required`,
+	for _, test := range []struct{ expression, want string }{
+		{call(`routing_key("32d", local.units, "billing")`), `(?s)"delay" parameter.*delay is`},
+		{call(`routing_key("768h", local.units, "billing")`), `(?s)"delay" parameter.*longer than`},
+		{call(`routing_key(null, local.units, "billing")`), `(?s)"delay" parameter.*must not be null`},
+		{call(`routing_key("10s", null, "billing")`), `(?s)"publisher" parameter.*must not be null`},
+		{call(`routing_key("10s", 4, "billing")`), `(?s)"publisher" parameter.*object required`},
+		{call(`routing_key("10s", { units_ms = [1] }, "d")`), `(?s)"publisher" parameter.*"entry_exchange"`},
+		{call(`routing_key("10s", merge(local.units, { units_ms = "x" }), "d")`),
+			`(?s)"publisher" parameter.*"units_ms"`},
+		{call(`routing_key("10s", merge(local.units, { units_ms = [60, 7] }), "d")`),
+			`(?s)"publisher" parameter.*units_ms has 60 before 7`},
+		{call(`parse_routing_key("a.1.0.0.d", local.units)`), `(?s)"key" parameter.*whose word 1 is "a"`},
+		{call(`mermaid(merge(local.units, { max_delay_ms = 1 }))`),
+			`(?s)"publisher" parameter.*max_delay_ms is 1, which has no key`},
+		{call(`mermaid("tasks")`), `(?s)"publisher" parameter.*object required`},
 	} {
-		t.Run(expression, func(t *testing.T) {
+		t.Run(test.expression, func(t *testing.T) {
 			t.Parallel()
 			resource.Test(t, resource.TestCase{
 				TerraformVersionChecks: functionsSince,
 				Steps: []resource.TestStep{{
 					ProtoV6ProviderFactories: harness.Providers,
-					Config:                   harness.RequiredProviders + later + output(expression),
+					Config:                   harness.RequiredProviders + later + output(test.expression),
 					PlanOnly:                 true,
-					ExpectError:              regexp.MustCompile(strings.ReplaceAll(want, " ", `\s+`)),
+					ExpectError:              regexp.MustCompile(strings.ReplaceAll(test.want, " ", `\s+`)),
 				}},
 			})
 		})

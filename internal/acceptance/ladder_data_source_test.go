@@ -81,6 +81,13 @@ func TestAccLadderDataSource(t *testing.T) {
 								knownvalue.Int64Exact(1),
 							),
 							value(at("findings"), knownvalue.ListSizeExact(0)),
+							value(at("publisher"), knownvalue.ObjectExact(map[string]knownvalue.Check{
+								"entry_exchange": knownvalue.StringExact("t.entry"),
+								"delays_ms": knownvalue.MapExact(map[string]knownvalue.Check{
+									"1h": knownvalue.Int64Exact(3_600_000), "90m": knownvalue.Int64Exact(5_400_000),
+									"2h": knownvalue.Int64Exact(7_200_000),
+								}),
+							})),
 							value(at("queues"), knownvalue.ListSizeExact(3)),
 							queue(0, "1h", 3_600_000, 0),
 							queue(1, "90m", 5_400_000, 3),

@@ -30,8 +30,8 @@ type language struct {
 	// probes are commands one of which has to succeed where the snippets can be run. The first one that succeeds is the
 	// interpreter, with its arguments before the program.
 	probes [][]string
-	// keys prints a line for each line of standard input, which has delay, units and longest delay in milliseconds and
-	// the address, separated by tabs, and the units by commas. The line is the key, or "error".
+	// keys prints the key, or "error", for each line of standard input. That has the delay, the units and the longest
+	// delay, all in milliseconds, and the address. Tabs separate them, and commas the units.
 	keys driver
 	// cascade prints what the snippet reads from PUBLISHER, separated by spaces, and the units by commas.
 	cascade driver
@@ -430,8 +430,8 @@ func keyCases() []keyCase {
 	)
 }
 
-// key is the routing key, or "error": steps of the last unit, divided from the right by how many of each unit the next
-// one has.
+// key is the routing key, or "error". It divides from the right: steps of the last unit, by how many of each unit the
+// one before has.
 func (c keyCase) key() string {
 	if c.delay < 0 || c.delay > c.longest || c.address == "" {
 		return "error"
@@ -478,8 +478,8 @@ func TestPublishingCascade(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{
 		harness.Publisher: "tasks.delay-03 8000,4000,2000,1000 15000",
-		`{"entry_exchange":"tasks.delay-01","max_delay_ms":99000,"units_ms":[10000,1000]}`: "tasks.delay-01 10000,1000 " +
-			"99000",
+		`{"entry_exchange":"tasks.delay-01","max_delay_ms":99000,"units_ms":` +
+			`[10000,1000]}`: "tasks.delay-01 10000,1000 99000",
 		`{"entry_exchange":"orders.d.h.m.s","units_ms":[86400000,3600000,60000,1000],` +
 			`"max_delay_ms":2678399000}`: "orders.d.h.m.s 86400000,3600000,60000,1000 2678399000",
 		"\n" + `{ "max_delay_ms": 777600000000, "units_ms": [ 86400000000 ],` + "\n" +
@@ -543,8 +543,9 @@ func expectsPublisher(t *testing.T, directory string, environment []string, comm
 	}
 }
 
-// The snippets, as they stand in the guide, send a message through a cascade of each form and find it delivered on time.
-// They send it again without the broker's own headers, refuse a delay that is out of range, and notice a message that no binding takes.
+// The snippets, as they stand in the guide, send a message through a cascade of each form. They find it delivered on
+// time. They send it again without the broker's own headers. They refuse a delay that is out of range, and notice a
+// message that no binding takes.
 func TestAccPublishing(t *testing.T) {
 	t.Parallel()
 	for name, l := range languages {

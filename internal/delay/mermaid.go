@@ -8,9 +8,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
-// Mermaid draws a cascade as a Mermaid flowchart, from what its publishers know: the levels by their units, how long a
-// message waits where, and its way from level to level. The queues of a level are one node. The shortcuts of a lookahead
-// lead to the same queues, and are not drawn.
+// Mermaid draws a cascade as a Mermaid flowchart, from what its publishers know. It has the levels by their units, how
+// long a message waits where, and its way from level to level. The queues of a level are one node. The shortcuts of a
+// lookahead lead to the same queues, and are not drawn.
 func Mermaid(entry string, s Scale) string {
 	var chart strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&chart, format+"\n", args...) }

@@ -2,7 +2,7 @@ package delay
 
 import "time"
 
-// PublisherScale is the scale of the milliseconds that publishers know: what a 1 stands for in each word, and the
+// PublisherScale is the scale of the milliseconds that publishers know. These are the units of the words, and the
 // longest delay that has a key. An error is of type AttributeError and names the one of the two that is wrong.
 func PublisherScale(unitsMS []int64, maxDelayMS int64) (Scale, error) {
 	most := MaxTTL.Milliseconds()
@@ -16,8 +16,8 @@ func PublisherScale(unitsMS []int64, maxDelayMS int64) (Scale, error) {
 	for i, unit := range unitsMS {
 		switch {
 		case unit < 1 || unit > most:
-			return Scale{}, attributeError("units_ms", "has %d; give 1 to %d, the longest TTL that RabbitMQ accepts", unit,
-				most)
+			return Scale{}, attributeError("units_ms", "has %d; give 1 to %d, the longest TTL that RabbitMQ accepts",
+				unit, most)
 		case i > 0 && unit >= unitsMS[i-1]:
 			return Scale{}, attributeError("units_ms", "has %d behind %d; give the largest first, and each once", unit,
 				unitsMS[i-1])
@@ -33,8 +33,8 @@ func PublisherScale(unitsMS []int64, maxDelayMS int64) (Scale, error) {
 		return Scale{}, attributeError("max_delay_ms", "is %d, which has no key; give a multiple of %d, the last of "+
 			"units_ms", maxDelayMS, last)
 	case maxDelayMS-maxDelayMS%first > most:
-		return Scale{}, attributeError("max_delay_ms", "is %d; give less than %d, since RabbitMQ accepts no longer TTL "+
-			"than %d", maxDelayMS, most-most%first+first, most)
+		return Scale{}, attributeError("max_delay_ms", "is %d; give less than %d, since RabbitMQ accepts no longer "+
+			"TTL than %d", maxDelayMS, most-most%first+first, most)
 	}
 	s.Longest = time.Duration(maxDelayMS) * time.Millisecond
 	return s, nil

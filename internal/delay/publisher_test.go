@@ -37,7 +37,8 @@ func publishes(t delaytest.Tester, want delay.Scale) {
 	for _, unit := range want.Units {
 		units = append(units, unit.Milliseconds())
 	}
-	if got, err := delay.PublisherScale(units, want.Longest.Milliseconds()); err != nil || !reflect.DeepEqual(got, want) {
+	got, err := delay.PublisherScale(units, want.Longest.Milliseconds())
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("got %v, want %v (%v)", got, want, err)
 	}
 }

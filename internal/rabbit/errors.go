@@ -310,7 +310,8 @@ func RefusesAMQP(err error) bool {
 // MayPass tells whether an AMQP connection that could not be opened may be had later, as while a broker restarts.
 func MayPass(err error) bool {
 	if closed, is := errors.AsType[*amqp.Error](err); is {
-		return slices.Contains([]int{amqp.ConnectionForced, amqp.InternalError, amqp.FrameError}, closed.Code)
+		return slices.Contains([]int{amqp.ConnectionForced, amqp.InternalError, amqp.FrameError,
+			amqp.ErrClosed.Code}, closed.Code)
 	}
 	return transport.Wraps[*net.OpError](err) && !transport.IsTLS(err) && !transport.IsUnknownHost(err)
 }

@@ -90,6 +90,13 @@ func TestAMQPEndsInTheHandshake(t *testing.T) {
 	}
 }
 
+// A connection may end while it is opened, too. The library says then that it is not open.
+func TestAMQPIsNotOpen(t *testing.T) {
+	if err := fmt.Errorf("open an AMQP connection: %w", amqp.ErrClosed); !rabbit.MayPass(err) || rabbit.RefusesAMQP(err) {
+		t.Errorf("this is for good: %v", err)
+	}
+}
+
 func readsTick(r *http.Request) bool { return strings.Contains(r.URL.RawQuery, "reductions") }
 
 func deletesExchange(r *http.Request) bool {

@@ -14,8 +14,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
-// PublisherTypes are the attributes of a cascade's publisher: what an application needs to compute routing keys, in numbers that
-// need no parsing.
+// PublisherTypes are the attributes of a cascade's publisher. An application computes routing keys from them, in
+// numbers that need no parsing.
 var PublisherTypes = map[string]attr.Type{
 	"entry_exchange": types.StringType, "units_ms": types.ListType{ElemType: types.NumberType},
 	"max_delay_ms": types.NumberType,
@@ -23,9 +23,9 @@ var PublisherTypes = map[string]attr.Type{
 
 // PublisherDescription is that of the attribute.
 const PublisherDescription = "The values from which an application computes routing keys, in one object to hand over " +
-	"with `jsonencode`. They are `entry_exchange`, and in milliseconds `units_ms`, what a 1 stands for in each word of " +
-	"the key, the largest first, and `max_delay_ms`, the longest delay that has a key. " +
-	"[Publishing](../guides/publishing.md) has the rule, and programs that read the object."
+	"with `jsonencode`. `units_ms` are the milliseconds that a 1 stands for in each word of a key, the largest " +
+	"first. `max_delay_ms` is the longest delay that has a key, in milliseconds. `entry_exchange` is the exchange to " +
+	"publish to. [Publishing](../guides/publishing.md) has the rule, and programs that read the object."
 
 // PublisherValue is the value for a cascade.
 func PublisherValue(c delay.Cascade) types.Object {
@@ -48,8 +48,8 @@ func millisecondsValue(d time.Duration) attr.Value {
 // ErrUnknown says that a part of a value is not known yet.
 var ErrUnknown = errors.New("the publisher is not known yet")
 
-// Publisher reads a value of PublisherTypes. An error is a delay.AttributeError on one of them, ErrUnknown, or one of the
-// framework.
+// Publisher reads a value of PublisherTypes. An error is a delay.AttributeError on one of them, ErrUnknown, or one of
+// the framework.
 func Publisher(ctx context.Context, value types.Object) (entry string, scale delay.Scale, err error) {
 	raw, err := value.ToTerraformValue(ctx)
 	if err != nil {
@@ -99,9 +99,10 @@ var LadderPublisherTypes = map[string]attr.Type{
 }
 
 // LadderPublisherDescription is that of the attribute.
-const LadderPublisherDescription = "What an application has to know, in one object to hand over with `jsonencode`. It " +
-	"has `entry_exchange`, and `delays_ms`: by each first word of a routing key, its delay in milliseconds, such as " +
-	"`{ \"5s\" = 5000, \"1h\" = 3600000 }`. See [Ladders](../guides/ladders.md#publish)."
+const LadderPublisherDescription = "What an application has to know, in one object to hand over with " +
+	"`jsonencode`. `entry_exchange` is the exchange to publish to. `delays_ms` are the delays in milliseconds, by " +
+	"the first words of routing keys, such as `{ \"5s\" = 5000, \"1h\" = 3600000 }`. See " +
+	"[Ladders](../guides/ladders.md#publish)."
 
 // LadderPublisherValue is the value for a ladder.
 func LadderPublisherValue(l delay.Ladder) types.Object {

@@ -58,7 +58,8 @@ func TestPublisherErrors(t *testing.T) {
 		{publisher("t", types.NumberUnknown(), second), ErrUnknown.Error()},
 		{publisher("t", second, types.NumberUnknown()), ErrUnknown.Error()},
 	} {
-		if _, scale, err := Publisher(t.Context(), test.value); err == nil || !strings.Contains(err.Error(), test.want) {
+		_, scale, err := Publisher(t.Context(), test.value)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v and error %v, want %q", test.value, scale, err, test.want)
 		}
 	}
