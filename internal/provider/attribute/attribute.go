@@ -179,18 +179,26 @@ func Duration[C any](of func(*C) *time.Duration, samples ...time.Duration) *Fiel
 			return schema.StringAttribute{CustomType: tfvalue.DurationType{}, Optional: true, Computed: a.Decided,
 				MarkdownDescription: a.Doc}
 		},
-		read:   func(c *C, value attr.Value) { *of(c) = durationIn(value) },
-		show:   func(c *C) attr.Value { return tfvalue.DurationValue(*of(c)) },
+		read: func(c *C, value attr.Value) { *of(c) = durationIn(value) },
+		show: func(c *C) attr.Value {
+			if *of(c) == 0 {
+				return tfvalue.DurationNull()
+			}
+			return tfvalue.DurationValue(*of(c))
+		},
 		sample: sampleOf(of, samples), samples: len(samples),
 		check: CheckDuration,
 	}
 }
 
-// Durations is a field for a list of durations, null for none. Shown are those of a C in which everything is decided. A
-// sample goes by the fields before.
-func Durations[C any](of func(*C) *[]time.Duration, shown func(*C) []time.Duration, samples int,
-	sample func(c *C, which int) []time.Duration,
-) *Field[C] {
+// Sampled has so many samples, which go by what else is known of a C.
+func (f *Field[C]) Sampled(samples int, sample func(c *C, which int)) *Field[C] {
+	f.samples, f.sample = samples, sample
+	return f
+}
+
+// Durations is a field for a list of durations, null for none. Shown are those of a C in which everything is decided.
+func Durations[C any](of func(*C) *[]time.Duration, shown func(*C) []time.Duration) *Field[C] {
 	element := tfvalue.DurationType{}
 	return &Field[C]{
 		schema: func(a *Attribute[C]) schema.Attribute {
@@ -199,6 +207,7 @@ func Durations[C any](of func(*C) *[]time.Duration, shown func(*C) []time.Durati
 		},
 		read: func(c *C, value attr.Value) {
 			given, _ := value.(types.List)
+			*of(c) = nil
 			for _, each := range given.Elements() {
 				*of(c) = append(*of(c), durationIn(each))
 			}
@@ -210,7 +219,6 @@ func Durations[C any](of func(*C) *[]time.Duration, shown func(*C) []time.Durati
 			}
 			return types.ListValueMust(element, all)
 		},
-		sample: func(c *C, which int) { *of(c) = sample(c, which) }, samples: samples,
 		check: func(value attr.Value) string {
 			if given, _ := value.(types.List); len(given.Elements()) == 0 {
 				return "is empty; give it a value or leave it out"
@@ -241,6 +249,7 @@ func Texts[C any](of func(*C) *[]string, samples ...[]string) *Field[C] {
 		},
 		read: func(c *C, value attr.Value) {
 			given, _ := value.(types.Set)
+			*of(c) = nil
 			for _, element := range given.Elements() {
 				if known, ok := element.(types.String); ok && !known.IsUnknown() {
 					*of(c) = append(*of(c), known.ValueString())

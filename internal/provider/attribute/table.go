@@ -21,6 +21,8 @@ import (
 // Table is the attributes of a resource, and the objects that they stand for. C is what the attributes describe.
 type Table[C any] struct {
 	Attributes []Attribute[C]
+	// Together are attributes that mean something by each other. Where two of them are unknown, nothing can be said.
+	Together []string
 	// Resolve decides what a configuration leaves open. Its error is of type delay.Errors.
 	Resolve func(given C) (Resolved[C], error)
 }
@@ -52,15 +54,25 @@ type trial[C any] struct {
 const mostTrials = 128
 
 // trials has the configuration with every combination of samples in the place of unknown values. If all is known that
-// the objects depend on, it has that configuration alone. It is nil if there are too many.
+// the objects depend on, it has that configuration alone. It is nil if there are too many,
+// or nothing can be said.
 func (t *Table[C]) trials(v Values) []trial[C] {
-	all := []trial[C]{{}}
+	unknown := 0
+	for _, name := range t.Together {
+		if !tfvalue.IsFullyKnown(v[name]) {
+			unknown++
+		}
+	}
+	if unknown > 1 {
+		return nil
+	}
+	all := []trial[C]{{t.Config(v), nil}} // samples may go by all that is known
 	for _, a := range t.Attributes {
 		if a.Field == nil {
 			continue
 		}
 		for i := range all {
-			a.read(&all[i].config, v[a.Name])
+			a.read(&all[i].config, v[a.Name]) // a default may go by a sample
 		}
 		if tfvalue.IsFullyKnown(v[a.Name]) {
 			continue

@@ -39,6 +39,7 @@ var cascades = &kind[delay.Config]{
 			return around{&c.Vhost, &c.Name, &c.DeliveryExchange, &c.CreateDeliveryExchange, &c.ParkUnroutable,
 				&c.QueueType, c.Preset, &c.QuorumOptions}
 		})),
+		Together: []string{"units", "max_delay", "levels", "base", "resolution", "exchange_name"},
 		Resolve: func(given delay.Config) (attribute.Resolved[delay.Config], error) {
 			c, err := given.Resolve()
 			if err != nil {
@@ -86,8 +87,7 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 	},
 	{
 		Name: "max_delay", Decided: true, InPlace: true,
-		Field: attribute.Duration(func(c *delay.Config) *time.Duration { return &c.MaxDelay }, 0, 0, time.Hour,
-			time.Millisecond),
+		Field: attribute.Duration(func(c *delay.Config) *time.Duration { return &c.MaxDelay }).Sampled(6, sampleMaxDelay),
 		// An import takes the longest delay that is possible. A shorter one for which it takes the same queues is no
 		// difference.
 		SameBy: []string{"units", "base", "levels", "resolution"},
@@ -141,8 +141,7 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 	{
 		Name: "units", Decided: true, Alters: true,
 		Field: attribute.Durations(func(c *delay.Config) *[]time.Duration { return &c.Units },
-			func(c *delay.Config) []time.Duration { return delay.Cascade(*c).Scale().Units },
-			4, sampleUnits),
+			func(c *delay.Config) []time.Duration { return delay.Cascade(*c).Scale().Units }).Sampled(4, sampleUnits),
 		Doc: "What a 1 stands for in each word of a routing key, the largest first, each a multiple of the next. " +
 			"With `[\"1d\", \"1h\", \"1m\", \"1s\"]`, the key `0.1.30.0.billing` waits an hour and a half. Each level " +
 			"has a queue for each multiple of its unit below the unit before, and none over `max_delay`. There can be " +
@@ -234,21 +233,33 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 	},
 }
 
+// sampleMaxDelay is none, one for some levels of the uniform form, or that with the fewest queues of units, or a few for
+// each unit.
+func sampleMaxDelay(c *delay.Config, which int) {
+	c.MaxDelay = []time.Duration{0, 0, time.Hour, time.Millisecond, 0, 0}[which]
+	if which > 3 && len(c.Units) > 0 {
+		c.MaxDelay = []time.Duration{c.Units[len(c.Units)-1], 2 * c.Units[0]}[which-4]
+	}
+}
+
 // sampleUnits are none, or such as agree with what else is given.
-func sampleUnits(c *delay.Config, which int) []time.Duration {
+func sampleUnits(c *delay.Config, which int) {
+	c.Units = nil
 	if which < 2 {
-		return nil
+		return
 	}
 	u := delay.Uniform{Base: cmp.Or(c.Base, which), Levels: cmp.Or(c.Levels, 2), Resolution: c.Resolution}
-	if u.Resolution == 0 {
-		const fewQueues = 100
+	reach := cmp.Or(c.MaxDelay, delay.DefaultMaxDelay).Truncate(time.Millisecond)
+	switch {
+	case u.Resolution > 0:
+	case which == 2: // few queues
 		u.Resolution = time.Millisecond
-		largest := u.Scale().Units[0]
-		reach := cmp.Or(c.MaxDelay, delay.DefaultMaxDelay)
-		u.Resolution = max(u.Resolution, time.Duration(reach/fewQueues/largest)*time.Millisecond) *
-			time.Duration(which-1)
+		const queues = 100
+		u.Resolution *= max(1, reach/queues/u.Scale().Units[0])
+	default: // one
+		u.Resolution = max(reach, time.Millisecond)
 	}
-	return u.Scale().Units
+	c.Units = u.Scale().Units
 }
 
 func format(value attr.Value) delay.Format {
