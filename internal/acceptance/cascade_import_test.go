@@ -291,7 +291,7 @@ func TestImportOfADamagedCascade(t *testing.T) {
 			t.Parallel()
 			v := harness.NewVhost(t)
 			desired := harness.Expand(t, delay.Config{
-				Name: "m", Vhost: v.Name, Levels: 5, StrictKeys: true, InternalLevels: true,
+				Name: "m", Vhost: v.Name, Levels: 5, StrictKeys: true,
 				ParkUnroutable: true, CreateDeliveryExchange: true,
 			})
 			v.Do(plan.Repair(desired, topology.New()).Steps()...)

@@ -58,7 +58,7 @@ func newExisting(t *testing.T, queueType delay.QueueType) *existing {
 		writes: countWrites(t, v.Broker),
 		desired: harness.Expand(t, delay.Config{
 			Name: "a b/ü", Vhost: v.Name, Levels: 3, QueueType: queueType, CreateDeliveryExchange: true,
-			StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
+			StrictKeys: true, ParkUnroutable: true,
 		}),
 		given: harness.Attributes{"name": "a b/ü", "vhost": v.Name, "levels": 3, "queue_type": string(queueType)},
 	}

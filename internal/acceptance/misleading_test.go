@@ -103,7 +103,7 @@ func TestAccErrorsOverAMQP(t *testing.T) {
 			t.Parallel()
 			v := harness.NewVhost(t)
 			own := harness.Expand(t, delay.Config{Name: "t", Vhost: v.Name, Levels: 3, CreateDeliveryExchange: true,
-				StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
+				StrictKeys: true, ParkUnroutable: true})
 			v.Do(plan.Repair(own, topology.New()).Steps()...)
 			b, entry := is.change(v)
 			var steps []resource.TestStep

@@ -35,7 +35,6 @@ func expected(w *harness.Workspace) (cascadeObjects, ladderObjects topology.Topo
 				CreateDeliveryExchange: true,
 				StrictKeys:             true,
 				ParkUnroutable:         true,
-				InternalLevels:         true,
 			},
 		),
 		harness.ExpandLadder(
@@ -433,7 +432,6 @@ func TestTwoCreatesAtOnce(t *testing.T) {
 	given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 3}
 	whole := harness.Expand(t, delay.Config{
 		Name: "t", Vhost: v.Name, Levels: 3, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true,
-		InternalLevels: true,
 	})
 	won := 0
 	for range repeated(20) {

@@ -212,7 +212,7 @@ func TestProbePermissions(t *testing.T) {
 	t.Parallel()
 	v := harness.NewVhost(t)
 	config := delay.Config{Name: "tasks", Vhost: v.Name, Levels: 4, CreateDeliveryExchange: true,
-		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
+		StrictKeys: true, ParkUnroutable: true}
 	v.Do(plan.Repair(harness.Expand(t, config), topology.New()).Steps()...)
 	u := harness.NewUser(t, v.Broker, v.Name)
 	p := harness.NewProtocol(t, u.Broker(), nil)

@@ -132,7 +132,7 @@ func (o Interrupted) prepareCascade(a *Trial) {
 		"queue_type": string(o.QueueType)}
 	config := delay.Config{Name: "t", Vhost: v.Name, Base: o.Base, Levels: o.Levels(), Resolution: time.Hour,
 		QueueType:              o.QueueType,
-		CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
+		CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
 	switch o.Verb {
 	case "create":
 		a.Given, a.Desired = given, Expand(v.T, config)
