@@ -27,7 +27,7 @@ var exampleImports = map[string]harness.Attributes{
 	"rabbitmqdelay_cascade.tasks": {"name": "tasks", "levels": 17},
 	"rabbitmqdelay_destination.billing": {"delivery_exchange": "tasks.delivery", "levels": 17, "address": "billing",
 		"queue": "billing"},
-	"rabbitmqdelay_ladder.retry": {"name": "retry", "delays": harness.TextSet("5s", "10s", "30s", "1m", "5m", "10m",
+	"rabbitmqdelay_ladder.retry": {"name": "retry", "delays": harness.TextList("5s", "10s", "30s", "1m", "5m", "10m",
 		"30m", "1h")},
 }
 

@@ -129,7 +129,7 @@ func TestAccImportAsErrorsSay(t *testing.T) {
 		text        string // more, in Terraform's language
 	}{
 		{harness.CascadeType, harness.Attributes{"name": name}, harness.Attributes{"levels": 2}, "levels = 2"},
-		{harness.LadderType, harness.Attributes{"name": name}, harness.Attributes{"delays": harness.TextSet("5s",
+		{harness.LadderType, harness.Attributes{"name": name}, harness.Attributes{"delays": harness.TextList("5s",
 			"30s")}, `delays = ["5s", "30s"]`},
 	} {
 		given := is.given.With(harness.Attributes{"vhost": v.Name})
