@@ -90,7 +90,7 @@ func TestDefinitionsLackInternalLevels(t *testing.T) {
 		e.mustDeliverOn(t, e.Broker)
 	})
 	e.run(t, "load_definitions", func(t *testing.T) {
-		b, err := brokertest.Start(t.Context(), t.Output(), brokertest.WithDefinitions(byTool))
+		b, err := brokertest.Start(t.Context(), t.Output(), likeThat(e.Broker), brokertest.WithDefinitions(byTool))
 		if (err != nil) != refuses {
 			t.Errorf("the start: %v", err)
 		}
@@ -102,6 +102,14 @@ func TestDefinitionsLackInternalLevels(t *testing.T) {
 			t.Error("an internal level is there")
 		}
 	})
+}
+
+// likeThat is the one way to another broker like this one: where that fails, no other is tried.
+func likeThat(b *brokertest.Broker) brokertest.Option {
+	if image, is := strings.CutPrefix(b.Source, "container "); is {
+		return brokertest.WithImage(image)
+	}
+	return brokertest.WithServer(strings.TrimPrefix(b.Source, "private node of "))
 }
 
 // exported is a cascade of units with a queue of an application behind it, on a broker of its own.
