@@ -22,7 +22,7 @@ import (
 // ladders are the resources rabbitmqdelay_ladder.
 var ladders = &kind[delay.LadderConfig]{
 	name: "ladder", identity: entryIdentity,
-	doc: "A set of fixed delays, each with a queue of its own, for retries with backoff and the " +
+	doc: "A few fixed delays, each with a queue of its own, for retries with backoff and the " +
 		"like. An application publishes to the entry exchange with the routing key `<delay>.<address>`, such as " +
 		"`30s.orders`. The message arrives at the delivery exchange, with that key, when the delay is over. " +
 		"Where any delay has to be possible, take a [cascade](cascade.md).\n\n" +
