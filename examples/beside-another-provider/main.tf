@@ -26,7 +26,6 @@ resource "rabbitmq_vhost" "shop" {
 resource "rabbitmqdelay_cascade" "reminders" {
   name      = "reminders"
   vhost     = rabbitmq_vhost.shop.name
-  base      = 10
   max_delay = "1d"
 }
 

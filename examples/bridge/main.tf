@@ -7,10 +7,8 @@ terraform {
 }
 
 resource "rabbitmqdelay_cascade" "tasks" {
-  name       = "tasks"
-  base       = 10
-  levels     = 7
-  resolution = "1s"
+  name      = "tasks"
+  max_delay = "50d" # the plugin has at most 49 days and 17 hours
 }
 
 # For each queue that was bound to the exchange of the plugin, under its old binding key.

@@ -7,9 +7,7 @@ terraform {
 }
 
 resource "rabbitmqdelay_cascade" "tasks" {
-  name   = "tasks"
-  base   = 10
-  levels = 8
+  name = "tasks"
 }
 
 resource "rabbitmqdelay_destination" "jobs" {

@@ -31,9 +31,9 @@ channel.confirm_delivery()
 # Receive: the queue is the application's own, bound to the delivery exchange for the address "billing".
 # A quorum queue less than three seconds old can lose messages if its node is killed: an application binds it later.
 channel.queue_declare("billing", durable=True, arguments={"x-queue-type": "quorum"})
-channel.queue_bind("billing", "tasks.delivery", "*." * len(cascade["units_ms"]) + "billing")
+channel.queue_bind("billing", "orders.delivery", "*." * len(cascade["units_ms"]) + "billing")
 
-# Publish: to the entry exchange. The key is 0.0.0.0.0.0.0.5.billing, in base 2 0.0.0.0.0.1.0.1.billing.
+# Publish: to the entry exchange. The key is 0.0.0.5.billing: no days, no hours, no minutes, five seconds.
 sent = time.monotonic()
 channel.basic_publish(cascade["entry_exchange"], routing_key(5_000, "billing"), b"invoice 17",
                       pika.BasicProperties(delivery_mode=2), mandatory=True)

@@ -122,9 +122,9 @@ func TestWrongAttributes(t *testing.T) {
 		tried += eachWrong(t, p.Resource, map[string][]any{
 			"name":  noName,
 			"vhost": {"", ".", ".."},
-			"delays": {harness.TextSet(), harness.TextSet("1s", ""), harness.TextSet("1s", "x"), harness.TextSet("-1s"),
-				harness.TextSet("0s"), harness.TextSet("1500us"), harness.TextSet("1.5s"), harness.TextSet("87601h"),
-				harness.TextSet("60s", "1m"), harness.TextSet("1s\x00")},
+			"delays": {harness.TextList(), harness.TextList("1s", ""), harness.TextList("1s", "x"), harness.TextList("-1s"),
+				harness.TextList("0s"), harness.TextList("1500us"), harness.TextList("1.5s"), harness.TextList("87601h"),
+				harness.TextList("60s", "1m"), harness.TextList("1s\x00")},
 			"entry_exchange": append(noName, ".", "..", "t.delivery", "t.unroutable"),
 			"queue_name": {"", "x", "%d", "%s%s", "%", "%s%", "%5s", "%%s", "amq.%s", "a\x00%s",
 				strings.Repeat("n", 255) + "%s"},
@@ -148,7 +148,7 @@ func TestWrongAttributes(t *testing.T) {
 			"queues":                    anythingGoes,
 			"bindings":                  anythingGoes,
 		}, func(wrong harness.Attributes) []*tfprotov6.Diagnostic {
-			return p.Plan(t.Context(), harness.Attributes{"name": "t", "delays": harness.TextSet("5s",
+			return p.Plan(t.Context(), harness.Attributes{"name": "t", "delays": harness.TextList("5s",
 				"1m")}.With(wrong)).Diagnostics
 		})
 	})

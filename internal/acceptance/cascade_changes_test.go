@@ -26,7 +26,7 @@ import (
 func TestAccReplaceOrUpdate(t *testing.T) {
 	t.Parallel()
 	base := delay.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
-		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
+		StrictKeys: true, ParkUnroutable: true}
 	for name, is := range map[string]struct {
 		change  harness.Attributes
 		config  func(*delay.Config)
@@ -63,9 +63,8 @@ func TestAccReplaceOrUpdate(t *testing.T) {
 			func(c *delay.Config) { c.InitialGroupSize = 3 }, false},
 		"park_unroutable": {harness.Attributes{"park_unroutable": false},
 			func(c *delay.Config) { c.ParkUnroutable = false }, false},
-		"internal_levels": {harness.Attributes{"internal_levels": false}, func(c *delay.Config) {
-			c.InternalLevels = false
-		}, false},
+		"internal_levels": {harness.Attributes{"internal_levels": true},
+			func(c *delay.Config) { c.InternalLevels = true }, false},
 		"lookahead": {harness.Attributes{"lookahead": 2}, func(c *delay.Config) { c.Lookahead = 2 }, false},
 		"strict_keys": {harness.Attributes{"strict_keys": false}, func(c *delay.Config) { c.StrictKeys = false },
 			false},
@@ -368,7 +367,7 @@ resource "rabbitmqdelay_cascade" "t" {
 				"rabbitmqdelay_cascade.t")}},
 			Check: func(*terraform.State) error {
 				v.MustHold(harness.Expand(t, delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
-					StrictKeys: true, InternalLevels: true, ParkUnroutable: true}))
+					StrictKeys: true, ParkUnroutable: true}))
 				return nil
 			},
 		}},

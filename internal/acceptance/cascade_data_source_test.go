@@ -27,7 +27,7 @@ func TestAccCascadeDataSource(t *testing.T) {
 			v := harness.NewVhost(t)
 			config := delay.Config{Name: "t", Vhost: v.Name, Levels: 12, QueueType: queueType,
 				CreateDeliveryExchange: true,
-				StrictKeys:             true, InternalLevels: true, ParkUnroutable: true}
+				StrictKeys:             true, ParkUnroutable: true}
 			v.Do(plan.Repair(harness.Expand(t, config), topology.New()).Steps()...)
 			for range 3 {
 				v.Publish("t.delay-11", "1.0.0.0.0.0.0.0.0.0.0.0.later", "")

@@ -203,7 +203,7 @@ func TestImportBelievesKeys(t *testing.T) {
 	v := harness.NewVhost(t)
 	given := harness.Attributes{"vhost": v.Name, "name": "m", "levels": 5}
 	harness.NewProtocol(t, v.Broker, nil).MustApply(given)
-	rungs := harness.Attributes{"vhost": v.Name, "name": "retry.0", "delays": harness.TextSet("5s", "1m")}
+	rungs := harness.Attributes{"vhost": v.Name, "name": "retry.0", "delays": harness.TextList("5s", "1m")}
 	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(rungs)
 	before := v.Objects()
 	const none = ""
@@ -291,7 +291,7 @@ func TestImportOfADamagedCascade(t *testing.T) {
 			t.Parallel()
 			v := harness.NewVhost(t)
 			desired := harness.Expand(t, delay.Config{
-				Name: "m", Vhost: v.Name, Levels: 5, StrictKeys: true, InternalLevels: true,
+				Name: "m", Vhost: v.Name, Levels: 5, StrictKeys: true,
 				ParkUnroutable: true, CreateDeliveryExchange: true,
 			})
 			v.Do(plan.Repair(desired, topology.New()).Steps()...)

@@ -23,7 +23,7 @@ import (
 func TestAccPlanShowsEverything(t *testing.T) {
 	v := harness.NewVhost(t)
 	want := harness.Expand(t, delay.Config{Name: "tasks", Levels: 17, CreateDeliveryExchange: true,
-		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
+		StrictKeys: true, ParkUnroutable: true})
 	configuration := harness.WithProvider(v.Broker, `
 resource "rabbitmqdelay_cascade" "tasks" {
   vhost  = %q

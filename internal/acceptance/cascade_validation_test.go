@@ -17,7 +17,7 @@ var invalid = map[string]struct {
 	configuration    harness.Attributes
 	attribute, error string
 }{
-	"no levels": {harness.Attributes{"name": "t"}, "levels", "levels is missing; give it or max_delay"},
+	"no levels": {harness.Attributes{"name": "t", "base": 2}, "levels", "levels is missing; give it or max_delay"},
 	"no level": {harness.Attributes{"name": "t", "levels": 0}, "levels", "levels is 0; it has to be " +
 		"1 or more"},
 	"fewer levels than none": {harness.Attributes{"name": "t", "levels": -1}, "levels", "levels is -1; it has to be " +

@@ -33,7 +33,7 @@ func TestAccChecks(t *testing.T) {
 	v := harness.NewVhost(t)
 	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "tasks", "levels": 17})
 	expanded := harness.Expand(t, delay.Config{Vhost: v.Name, Name: "tasks", Levels: 17, CreateDeliveryExchange: true,
-		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
+		StrictKeys: true, ParkUnroutable: true})
 	tf := harness.NewCommandLine(t, "", docstest.ReadExample(t, checksExample, "main.tf"),
 		map[string]string{"vhost": v.Name})
 	tf.Environ = slices.DeleteFunc(tf.Environ, func(variable string) bool {

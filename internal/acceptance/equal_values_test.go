@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -86,9 +87,9 @@ func TestLadderDelaysAreWords(t *testing.T) {
 	t.Parallel()
 	v := harness.NewVhost(t)
 	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
-	given := harness.Attributes{"vhost": v.Name, "name": "l", "delays": harness.TextSet("60s", "1h")}
+	given := harness.Attributes{"vhost": v.Name, "name": "l", "delays": harness.TextList("60s", "1h")}
 	p.MustApply(given)
-	given = given.With(harness.Attributes{"delays": harness.TextSet("1m", "1h")})
+	given = given.With(harness.Attributes{"delays": harness.TextList("1m", "1h")})
 	plan := p.Plan(t.Context(), given)
 	if plan.IsEmpty(p.State) || plan.Replace {
 		t.Errorf("empty %t, replace %t: %s", plan.IsEmpty(p.State), plan.Replace, harness.ErrorText(plan.Diagnostics))
@@ -102,6 +103,34 @@ func TestLadderDelaysAreWords(t *testing.T) {
 	v.Compare(harness.ExpandLadder(t, delay.LadderConfig{
 		Vhost: v.Name, Name: "l", Delays: []string{"1m", "1h"}, CreateDeliveryExchange: true, ParkUnroutable: true,
 	}), v.Objects())
+}
+
+// The order of the delays means nothing, and stays as it is written. An import has the shortest first.
+func TestLadderDelaysInAnyOrder(t *testing.T) {
+	t.Parallel()
+	v := harness.NewVhost(t)
+	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
+	given := harness.Attributes{"vhost": v.Name, "name": "l", "delays": harness.TextList("1h", "5s", "30m")}
+	p.MustApply(given)
+	p.MustBeSettled(given)
+	mustHaveDelays := func(want ...any) {
+		t.Helper()
+		if got := harness.Plain(t, harness.Fields(t, p.State)["delays"]); !reflect.DeepEqual(got, want) {
+			t.Errorf("the state has the delays %v, want %v", got, want)
+		}
+	}
+	mustHaveDelays("1h", "5s", "30m")
+	given["delays"] = harness.TextList("30m", "1h", "5s")
+	p.MustBeSettled(given)
+
+	p = harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
+	harness.NoErrors(t, p.ImportState(t.Context(), harness.ImportID(v.Name, "l.entry")))
+	mustHaveDelays("5s", "30m", "1h")
+	p.MustBeSettled(given)
+	given["delays"] = harness.TextList("30m", "1h", "5s", "2h")
+	p.MustApply(given)
+	mustHaveDelays("30m", "1h", "5s", "2h")
+	p.MustBeSettled(given)
 }
 
 // A state may have durations in other words.

@@ -24,7 +24,7 @@ func TestAccLadderDataSource(t *testing.T) {
 			t.Parallel()
 			v := harness.NewVhost(t)
 			harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(harness.Attributes{
-				"vhost": v.Name, "name": "t", "delays": harness.TextSet("2h", "1h", "90m"), "queue_type": queueType,
+				"vhost": v.Name, "name": "t", "delays": harness.TextList("2h", "1h", "90m"), "queue_type": queueType,
 			})
 			for range 3 {
 				v.Publish("t.entry", "90m.orders", "")
@@ -131,7 +131,7 @@ func TestDataSourcesNameEachOther(t *testing.T) {
 	v := harness.NewVhost(t)
 	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "tasks", "levels": 3})
 	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
-	p.MustApply(harness.Attributes{"vhost": v.Name, "name": "retry", "delays": harness.TextSet("5s")})
+	p.MustApply(harness.Attributes{"vhost": v.Name, "name": "retry", "delays": harness.TextList("5s")})
 	for _, is := range []struct{ asked, entry, shows, itsEntry string }{
 		{harness.CascadeType, "retry.entry", harness.LadderType, "retry.entry"},
 		{harness.LadderType, "tasks.delay-02", harness.CascadeType, "tasks.delay-02"},

@@ -111,7 +111,7 @@ func newLoad(t *testing.T, queueType delay.QueueType) *load {
 			"queue_type": string(queueType), "lookahead": loadLevels},
 		desired: harness.Expand(t, delay.Config{Name: "t", Vhost: v.Name, Levels: loadLevels, Resolution: loadUnit,
 			QueueType:              queueType,
-			CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true}),
+			CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}),
 		random: rand.New(rand.NewPCG(3, uint64(len(queueType)))), //nolint:gosec // to be repeatable
 	}
 	l.MustApply(l.given)

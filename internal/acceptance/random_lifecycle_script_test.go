@@ -56,7 +56,7 @@ var options = []option{
 	{"cascade", "resolution", "20ms"}, {"cascade", "resolution", "100ms"},
 	{"cascade", "lookahead", 1},
 	{"cascade", "strict_keys", false},
-	{"cascade", "internal_levels", false},
+	{"cascade", "internal_levels", true},
 	{"cascade", "exchange_name", "NAME.x%d"}, {"cascade", "queue_name", "NAME.q%d"},
 	{"cascade", "base", 3}, {"cascade", "base", 10},
 	{"ladder", "delays", []string{"50ms"}}, {"ladder", "delays", []string{"100ms", "200ms", "1h", "2h"}},

@@ -10,7 +10,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// LadderConfig describes a ladder as it is given: a set of fixed delays, each with a queue of its own. The zero values
+// LadderConfig describes a ladder as it is given: fixed delays, each with a queue of its own. The zero values
 // of QueueName, EntryExchange, DeliveryExchange and QueueType stand for what Resolve puts there; the others mean what
 // they say.
 type LadderConfig struct {
@@ -91,7 +91,9 @@ func checkDelays(errs *Errors, delays []string) bool {
 			errs.add("delays", "has %q, %s", label, err)
 			continue
 		}
-		if other, twice := labels[ttl]; twice {
+		if other, twice := labels[ttl]; twice && other == label {
+			errs.add("delays", "has %q twice; leave one out", label)
+		} else if twice {
 			errs.add("delays", "has both %q and %q, which are the same; leave one out", other, label)
 		}
 		labels[ttl] = label

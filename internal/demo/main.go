@@ -30,7 +30,7 @@ import (
 
 // What examples/demo declares.
 const (
-	entry    = "demo.delay-01"
+	entry    = "demo.d.h.m.s"
 	delivery = "demo.delivery"
 )
 
@@ -171,7 +171,7 @@ func (t *terraform) publisher(ctx context.Context) (to publisher, err error) {
 // send publishes messages with several delays and prints when each arrives.
 func send(ctx context.Context, broker *brokertest.Broker, to publisher) error {
 	delays := []time.Duration{13 * time.Second, 10 * time.Second, 5 * time.Second, time.Second, 0}
-	title("Messages, the longest delay sent first; a routing key has the seconds, digit by digit, then the destination")
+	title("Messages, the longest delay sent first; a routing key has days, hours, minutes, seconds, and then the address")
 	scale, err := delay.PublisherScale(to.UnitsMS, to.MaxDelayMS)
 	if err != nil {
 		return err
@@ -226,8 +226,8 @@ func send(ctx context.Context, broker *brokertest.Broker, to publisher) error {
 	return errors.Join(early, table.Flush())
 }
 
-// damaged is the queue of the digit 1 at level 1.
-const damaged = "demo.delay-01-1"
+// damaged is the queue in which messages wait for ten seconds.
+const damaged = "demo.10s"
 
 func damage(broker *brokertest.Broker) error {
 	conn, err := broker.Dial("/")

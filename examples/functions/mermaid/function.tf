@@ -1,9 +1,8 @@
-resource "rabbitmqdelay_cascade" "tasks" {
-  name   = "tasks"
-  levels = 4
+resource "rabbitmqdelay_cascade" "orders" {
+  name = "orders"
 }
 
 # For a pull request: a code block that GitHub draws
 output "diagram" {
-  value = "```mermaid\n${provider::rabbitmqdelay::mermaid(rabbitmqdelay_cascade.tasks.publisher)}```\n"
+  value = "```mermaid\n${provider::rabbitmqdelay::mermaid(rabbitmqdelay_cascade.orders.publisher)}```\n"
 }

@@ -101,7 +101,7 @@ func (o Interrupted) Prepare(v *Vhost) *Trial {
 
 func (o Interrupted) prepareLadder(a *Trial) {
 	a.T.Helper()
-	given := Attributes{"vhost": a.Name, "name": "t", "delays": TextSet("1h", "2h"), "queue_type": string(o.QueueType)}
+	given := Attributes{"vhost": a.Name, "name": "t", "delays": TextList("1h", "2h"), "queue_type": string(o.QueueType)}
 	config := delay.LadderConfig{Name: "t", Vhost: a.Name, Delays: []string{"1h", "2h"}, QueueType: o.QueueType,
 		CreateDeliveryExchange: true, ParkUnroutable: true}
 	switch o.Verb {
@@ -113,12 +113,12 @@ func (o Interrupted) prepareLadder(a *Trial) {
 		a.Do(plan.DeleteExchange{Name: "t.delivery"},
 			plan.DeleteQueue{Queue: ExpandLadder(a.T, config).Queues["t.delay-2h"]})
 		config.Delays = []string{"2h", "3h"}
-		a.Given, a.Desired = given.With(Attributes{"delays": TextSet("2h", "3h")}), ExpandLadder(a.T, config)
+		a.Given, a.Desired = given.With(Attributes{"delays": TextList("2h", "3h")}), ExpandLadder(a.T, config)
 		NoErrors(a.T, a.Sound.Refresh(a.T.Context()))
 	case "rebuild":
 		a.Sound.MustApply(given)
 		config.DeadLetterRoutingKey, config.Delays = "late", []string{"2h", "3h"}
-		a.Given = given.With(Attributes{"dead_letter_routing_key": "late", "delays": TextSet("2h", "3h")})
+		a.Given = given.With(Attributes{"dead_letter_routing_key": "late", "delays": TextList("2h", "3h")})
 		a.Desired = ExpandLadder(a.T, config)
 	case "destroy":
 		a.Sound.MustApply(given)
@@ -132,7 +132,7 @@ func (o Interrupted) prepareCascade(a *Trial) {
 		"queue_type": string(o.QueueType)}
 	config := delay.Config{Name: "t", Vhost: v.Name, Base: o.Base, Levels: o.Levels(), Resolution: time.Hour,
 		QueueType:              o.QueueType,
-		CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
+		CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
 	switch o.Verb {
 	case "create":
 		a.Given, a.Desired = given, Expand(v.T, config)

@@ -241,14 +241,14 @@ func durationIn(value attr.Value) time.Duration {
 	return tfvalue.DurationOf(given)
 }
 
-// Texts is a field for a set of texts. A sample is one more of them, or none.
+// Texts is a field for a list of texts. A sample is one more of them, or none.
 func Texts[C any](of func(*C) *[]string, samples ...[]string) *Field[C] {
 	return &Field[C]{
 		schema: func(a *Attribute[C]) schema.Attribute {
-			return schema.SetAttribute{Required: true, ElementType: types.StringType, MarkdownDescription: a.Doc}
+			return schema.ListAttribute{Required: true, ElementType: types.StringType, MarkdownDescription: a.Doc}
 		},
 		read: func(c *C, value attr.Value) {
-			given, _ := value.(types.Set)
+			given, _ := value.(types.List)
 			*of(c) = nil
 			for _, element := range given.Elements() {
 				if known, ok := element.(types.String); ok && !known.IsUnknown() {
@@ -261,7 +261,7 @@ func Texts[C any](of func(*C) *[]string, samples ...[]string) *Field[C] {
 			for i, each := range *of(c) {
 				elements[i] = types.StringValue(each)
 			}
-			return types.SetValueMust(types.StringType, elements)
+			return types.ListValueMust(types.StringType, elements)
 		},
 		sample:  func(c *C, which int) { *of(c) = slices.Concat(*of(c), samples[which]) },
 		samples: len(samples),

@@ -212,7 +212,7 @@ func TestOverhaul(t *testing.T) {
 func TestReasons(t *testing.T) {
 	text := func(s string) tftypes.Value { return tftypes.NewValue(tftypes.String, s) }
 	number := func(n int) tftypes.Value { return tftypes.NewValue(tftypes.Number, n) }
-	set := tftypes.Set{ElementType: tftypes.String}
+	list := tftypes.List{ElementType: tftypes.String}
 	type values = map[string]tftypes.Value
 	for name, is := range map[string]struct {
 		altered               []string
@@ -244,11 +244,11 @@ func TestReasons(t *testing.T) {
 		"unknown, absent and others": {[]string{"name", "max_length", "park_unroutable", "delays"},
 			values{}, values{"name": text("a"), "max_length": number(3),
 				"park_unroutable": tftypes.NewValue(tftypes.Bool,
-					true), "delays": tftypes.NewValue(set, []tftypes.Value{text("5s"), text("1m")})},
+					true), "delays": tftypes.NewValue(list, []tftypes.Value{text("5s"), text("1m")})},
 			values{"name": tftypes.NewValue(tftypes.String, tftypes.UnknownValue),
 				"max_length":      tftypes.NewValue(tftypes.Number, nil),
 				"park_unroutable": tftypes.NewValue(tftypes.Bool, false),
-				"delays":          tftypes.NewValue(set, []tftypes.Value{})},
+				"delays":          tftypes.NewValue(list, []tftypes.Value{})},
 			[]string{`name changes from "a" to a value that is not known yet`, "max_length changes from 3 to no value",
 				"park_unroutable changes from true to false", `delays changes from ["1m", "5s"] to []`}},
 	} {

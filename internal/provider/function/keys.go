@@ -83,11 +83,12 @@ var parseRoutingKey = pureFunction{
 var bindingKey = pureFunction{
 	name: "binding_key",
 	definition: function.Definition{
-		Summary: "Key of a binding between two levels",
-		MarkdownDescription: "The key of a binding of a level's exchange in the classic chain, as NServiceBus " +
-			"and Celery declare it. Digit 1 is for the binding to the level's queue, digit 0 for the one to the " +
-			"exchange below. In a base over 2, each digit but 0 has a queue. For those who look at or declare " +
-			"single bindings; `rabbitmqdelay_cascade` needs none of it.",
+		Summary: "Key of one of the bindings inside a cascade",
+		MarkdownDescription: "Inside a cascade, the exchange of a level is bound to its queues, where messages wait, " +
+			"and to the exchange below, where they pass on. This is the key of such a binding in the classic chain, " +
+			"as NServiceBus and Celery declare it. Digit 1 is for the queue, and digit 0 for the exchange below. In a " +
+			"base over 2, each digit but 0 has a queue. It is for those who look at or declare single bindings. " +
+			"`rabbitmqdelay_cascade` needs none of it, and receivers take `destination_key`.",
 		Parameters: []function.Parameter{
 			function.Int64Parameter{CustomType: tfvalue.WholeNumber{}, Name: "level",
 				MarkdownDescription: "Level of the exchange, 0, the lowest, to levels - 1, the entry."},
@@ -110,11 +111,11 @@ var bindingKey = pureFunction{
 var destinationKey = pureFunction{
 	name: "destination_key",
 	definition: function.Definition{
-		Summary: "Key that binds a receiver to the delivery exchange",
-		MarkdownDescription: "The key that binds a queue or exchange to the delivery exchange of a cascade for " +
-			"the messages to one address. It is `*.` for each level, then the address. It takes no other " +
-			"address, as a key like `#.address` would. Only a word `*` or `#` in the address itself stands for " +
-			"other words.",
+		Summary: "Key by which a receiver's queue gets the messages for an address",
+		MarkdownDescription: "Receivers bind their queue to the delivery exchange, at the end of a cascade. With " +
+			"this key, the queue gets the messages for one address when their delay is over. The key is `*.` for " +
+			"each word of the delay, then the address. It takes no other address, as a key like `#.address` would. " +
+			"Only a word `*` or `#` in the address itself stands for other words.",
 		Parameters: []function.Parameter{
 			levelsParameter(),
 			function.StringParameter{Name: "address", MarkdownDescription: "Address that publishers give. It " +
@@ -136,7 +137,7 @@ var destinationKey = pureFunction{
 func levelsParameter() function.Parameter {
 	return function.Int64Parameter{
 		CustomType: tfvalue.WholeNumber{}, Name: "levels",
-		MarkdownDescription: fmt.Sprintf("Number of levels of the cascade, 1 to %d, as its attribute `levels` has it.",
+		MarkdownDescription: fmt.Sprintf("Number of words of a delay, 1 to %d: the attribute `levels` of the cascade.",
 			delay.MaxLevels),
 	}
 }

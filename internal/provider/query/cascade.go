@@ -42,13 +42,13 @@ func cascadeSchema() schema.Schema {
 		}, map[string]schema.Attribute{
 			"entry_exchange": entryAttribute("The exchange that publishers use: that of the highest level."),
 			"base":           observedNumber("Base that delays are written in."),
-			"levels":         observedNumber("Number of digits of a delay."),
+			"levels":         observedNumber("Number of words of a delay."),
 			"resolution": schema.StringAttribute{Computed: true, CustomType: tfvalue.DurationType{},
 				MarkdownDescription: "Step of all delays, and shortest TTL."},
 			"max_delay": schema.StringAttribute{Computed: true, CustomType: tfvalue.DurationType{},
 				MarkdownDescription: "Longest delay that the levels can give."},
-			"lookahead": observedNumber("How many digits of the " +
-				"routing key a level exchange looks at."),
+			"lookahead": observedNumber("How many words of the " +
+				"routing key an exchange looks at."),
 			"publisher": schema.ObjectAttribute{Computed: true, AttributeTypes: tfvalue.PublisherTypes,
 				MarkdownDescription: tfvalue.PublisherDescription},
 		}),

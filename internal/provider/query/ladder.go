@@ -16,6 +16,7 @@ import (
 // observedLadder is what flows in a ladder.
 type observedLadder struct {
 	observedDeclared
+	Levels               types.Int64    `tfsdk:"levels"`
 	DeadLetterRoutingKey types.String   `tfsdk:"dead_letter_routing_key"`
 	Publisher            types.Object   `tfsdk:"publisher"`
 	Queues               []observedRung `tfsdk:"queues"`
@@ -36,6 +37,7 @@ func ladderSchema() schema.Schema {
 			"delay": observedText("The delay as routing keys name it, such as `30s`."),
 		}, map[string]schema.Attribute{
 			"entry_exchange": entryAttribute("The exchange that publishers use."),
+			"levels":         schema.Int64Attribute{Computed: true, MarkdownDescription: tfvalue.LadderLevelsDescription},
 			"dead_letter_routing_key": observedText(
 				"Routing key with which every message leaves the ladder; null if messages keep " +
 					"their own."),
@@ -55,11 +57,8 @@ func (m *observedLadder) look(ctx context.Context, o *observation) error {
 	if err != nil {
 		return err
 	}
-	digits := 1 // the label
-	if ladder.DeadLetterRoutingKey != "" {
-		m.DeadLetterRoutingKey, digits = types.StringValue(ladder.DeadLetterRoutingKey), 0
-	}
-	seen, err := m.observeDeclared(ctx, o, tfvalue.OfLadder(ladder), digits)
+	m.Levels, m.DeadLetterRoutingKey = tfvalue.LadderLevelsValue(ladder), tfvalue.TextOrNull(ladder.DeadLetterRoutingKey)
+	seen, err := m.observeDeclared(ctx, o, tfvalue.OfLadder(ladder), int(m.Levels.ValueInt64()))
 	if err != nil {
 		return err
 	}

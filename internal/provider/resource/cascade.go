@@ -61,7 +61,7 @@ var cascades = &kind[delay.Config]{
 		}
 		return fmt.Sprintf("%s (%s, up to %s)", name, words, plaintext.Duration(x.Config.MaxDelay))
 	},
-	parseID: parseEntryID("tasks.delay-16"), checkIdentity: checkEntryIdentity, find: findTopology[delay.Config],
+	parseID: parseEntryID("orders.d.h.m.s"), checkIdentity: checkEntryIdentity, find: findTopology[delay.Config],
 	prepare: prepareTopology[delay.Config], say: sayOfTopology[delay.Config],
 	remember: rememberTopology[delay.Config], read: readTopology[delay.Config],
 	complete: keepDeliveryType,
@@ -145,7 +145,7 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 		Doc: "What a 1 stands for in each word of a routing key, the largest first, each a multiple of the next. " +
 			"With `[\"1d\", \"1h\", \"1m\", \"1s\"]`, the key `0.1.30.0.billing` waits an hour and a half. Each level " +
 			"has a queue for each multiple of its unit below the unit before, and none over `max_delay`. There can be " +
-			"1 to 12 units, from `1ms` on, and 1,024 queues. See [Choosing a base](../guides/base.md). Default: " +
+			"1 to 12 units, from `1ms` on, and 1,024 queues. See [Choosing units](../guides/units.md). Default: " +
 			"days, hours, minutes and seconds, unless `levels`, `base` or `preset` is given. Otherwise computed. A " +
 			"change replaces the cascade.",
 	},
@@ -165,20 +165,19 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 	{
 		Name: "lookahead", Decided: true,
 		Field: attribute.Count(func(c *delay.Config) *int { return &c.Lookahead }, 1, 1, 2),
-		Doc: "How many digits of the routing key a level exchange looks at, 1 to " +
-			"`levels`. With 1, the classic chain, a message passes one exchange for every digit 0; " +
-			"with `levels` every hop is routed once. Default: all levels, the fastest. Changes in place, " +
-			"without losing or doubling a message.",
+		Doc: "How many words of a routing key an exchange looks at, so that a message skips the levels at which it " +
+			"need not wait: 1 to `levels`. With all levels, the entry takes a message of 30 s straight to the queue of " +
+			"30 s. With 1, the classic chain, the message first passes the exchanges of days, hours and minutes. " +
+			"Default: all levels, the fastest. Changes in place, without losing or doubling a message.",
 	},
 	{
 		Name: "strict_keys", Decided: true,
 		Field: attribute.Flag(func(c *delay.Config) *bool { return &c.StrictKeys }, withoutPreset),
-		Doc: "Whether the entry exchange takes only routing keys with as many words as " +
-			"there are levels and an address behind them. It looks at the digits up to the first that " +
-			"is not 0, and counts the words behind it. A wrong digit among these is parked by the " +
-			"exchange that has to look at it, which may be after a wait. Without strict keys, a key with " +
-			"too few digits may wait for most of the range before it goes astray. Default: `true`. " +
-			"Changes in place.",
+		Doc: "Whether the entry exchange sorts out malformed routing keys at once: those with too few words for a " +
+			"delay and an address. Such messages are parked, see `park_unroutable`. Otherwise they may wait for most " +
+			"of the range before they go astray. The entry looks at the words up to the first that is not 0, and " +
+			"counts those behind it. A wrong word among these is parked by the exchange that has to look at it, " +
+			"which may be after a wait. Default: `true`. Changes in place.",
 	},
 	{
 		Name: "internal_levels", Default: false, Alters: true,

@@ -115,3 +115,15 @@ func LadderPublisherValue(l delay.Ladder) types.Object {
 		"delays_ms":      types.MapValueMust(types.NumberType, delays),
 	})
 }
+
+// LadderLevelsDescription is that of the attribute.
+const LadderLevelsDescription = "Number of words of a routing key before the address: 1, the delay. A " +
+	"[destination](../resources/destination.md) asks for it. Null with a `dead_letter_routing_key`."
+
+// LadderLevelsValue is the value for a ladder.
+func LadderLevelsValue(l delay.Ladder) types.Int64 {
+	if l.DeadLetterRoutingKey != "" {
+		return types.Int64Null()
+	}
+	return types.Int64Value(1)
+}
