@@ -77,9 +77,13 @@ func TestWrongAttributes(t *testing.T) {
 	})
 	t.Run("cascade", func(t *testing.T) {
 		tried += eachWrong(t, p.Resource, map[string][]any{
-			"name":                      noName,
-			"vhost":                     {"", ".", ".."},
-			"preset":                    {"", "Celery", "celery ", "sidekiq"},
+			"name":   noName,
+			"vhost":  {"", ".", ".."},
+			"preset": {"", "Celery", "celery ", "sidekiq"},
+			"units": {harness.TextList(), harness.TextList("1h", ""), harness.TextList("x"), harness.TextList("1h", "7m"),
+				harness.TextList("1s", "1m"), harness.TextList("1m", "1m"), harness.TextList("1us"), harness.TextList("0s"),
+				harness.TextList("-1h"), harness.TextList("1h", "1s"), harness.TextList("8760d"),
+				harness.TextList(strings.Fields(strings.Repeat("1s ", 13))...)},
 			"base":                      append(noCount, 1, 17, 1<<40),
 			"levels":                    append(noCount, 30, 40, 1<<40),
 			"max_delay":                 append(noDuration, "200000h"),
@@ -111,8 +115,10 @@ func TestWrongAttributes(t *testing.T) {
 			"bindings":                  anythingGoes,
 		}, func(wrong harness.Attributes) []*tfprotov6.Diagnostic {
 			configuration := harness.Attributes{"name": "t", "levels": 4}.With(wrong)
-			if _, ok := wrong["max_delay"]; ok {
-				delete(configuration, "levels")
+			for _, name := range []string{"max_delay", "units"} {
+				if _, ok := wrong[name]; ok {
+					delete(configuration, "levels")
+				}
 			}
 			return p.Plan(t.Context(), configuration).Diagnostics
 		})
@@ -141,7 +147,8 @@ func TestWrongAttributes(t *testing.T) {
 			"drain_timeout":             noDuration,
 			"timeouts":                  anythingGoes, // as those of the cascade
 			"delivery_exchange_type":    anythingGoes,
-			"summary":                   anythingGoes, // computed, as the five below
+			"summary":                   anythingGoes, // computed, as the six below
+			"levels":                    anythingGoes,
 			"publisher":                 anythingGoes,
 			"queue_arguments":           anythingGoes,
 			"exchanges":                 anythingGoes,

@@ -29,7 +29,7 @@ var invalid = map[string]struct {
 	"levels and max_delay": {harness.Attributes{"name": "t", "levels": 5, "max_delay": "32s"}, "levels",
 		"levels is 5, but the max_delay beside it, 32s, takes 6"},
 	"a delay that is too long": {harness.Attributes{"name": "t", "max_delay": "200000h"}, "max_delay",
-		"a coarser resolution reaches further"},
+		"max_delay is 8333d8h; give at most 3650d (ten years), the longest TTL that RabbitMQ accepts"},
 	"a negative delay": {harness.Attributes{"name": "t", "max_delay": "-1s"}, "max_delay", "max_delay is -1s; it " +
 		"has to be positive"},
 	"no delay": {harness.Attributes{"name": "t", "max_delay": "0s"}, "max_delay", "max_delay is 0s; it has " +

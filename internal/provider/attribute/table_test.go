@@ -120,7 +120,7 @@ func TestPlanOfUnknownValues(t *testing.T) {
 
 // A single sample that passes proves nothing, and more combinations than are tried do neither.
 func TestNothingCanBeSaid(t *testing.T) {
-	strict := Table[retries]{table.Attributes, func(given retries) (Resolved[retries], error) {
+	strict := Table[retries]{Attributes: table.Attributes, Resolve: func(given retries) (Resolved[retries], error) {
 		if given.name != "a" {
 			return Resolved[retries]{}, delay.Errors{{Attribute: "name", Message: "is another one"}}
 		}
