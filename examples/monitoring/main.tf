@@ -43,8 +43,8 @@ locals {
           level      = q.level == null ? "" : format("%02d", q.level)
           queue_type = coalesce(q.type, c.queue_type)
         }
-        # What waits now is due at the latest after the TTL of its queue and the longest delay of
-        # the levels below: a unit of its level less the last unit.
+        # What waits now is due at the latest after the TTL of its queue, and the longest delay of
+        # the levels below. That is a unit of its level less the last unit.
         due_ms = q.level == null ? null : (q.message_ttl
         + reverse(c.publisher.units_ms)[q.level] - reverse(c.publisher.units_ms)[0])
         max_length = q.level == null ? null : c.max_length

@@ -30,8 +30,8 @@ type language struct {
 	// probes are commands one of which has to succeed where the snippets can be run. The first one that succeeds is the
 	// interpreter, with its arguments before the program.
 	probes [][]string
-	// keys prints a line for each line of standard input, which has delay, units and longest delay in milliseconds and
-	// the address, separated by tabs, and the units by commas. The line is the key, or "error".
+	// keys prints a line for each line of standard input: the key, or "error". A line has delay, units and longest delay
+	// in milliseconds, and the address. They are separated by tabs, and the units by commas.
 	keys driver
 	// cascade prints what the snippet reads from PUBLISHER, separated by spaces, and the units by commas.
 	cascade driver
@@ -430,8 +430,8 @@ func keyCases() []keyCase {
 	)
 }
 
-// key is the routing key, or "error": steps of the last unit, divided from the right by how many of each unit the next
-// one has.
+// key is the routing key, or "error". It has the steps of the last unit, divided from the right. The divisors say how
+// many of each unit the next one has.
 func (c keyCase) key() string {
 	if c.delay < 0 || c.delay > c.longest || c.address == "" {
 		return "error"

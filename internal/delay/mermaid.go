@@ -8,8 +8,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
-// Mermaid draws a cascade as a Mermaid flowchart, from what its publishers know: the levels by their units, how long a
-// message waits where, and its way from level to level. The queues of a level are one node. The shortcuts of a lookahead
+// Mermaid draws a cascade as a Mermaid flowchart, from what its publishers know. It has the levels by their units, and
+// how long a message waits where. Arrows are its way from level to level. The queues of a level are one node. The shortcuts of a lookahead
 // lead to the same queues, and are not drawn.
 func Mermaid(entry string, s Scale) string {
 	var chart strings.Builder

@@ -142,7 +142,7 @@ func levelsParameter() function.Parameter {
 	}
 }
 
-// publisherParameter means the same wherever it occurs. Terraform drops further attributes of what is given.
+// publisherParameter means the same wherever it occurs. Terraform drops further attributes of an argument.
 var publisherParameter = function.ObjectParameter{
 	Name: "publisher", AttributeTypes: tfvalue.PublisherTypes,
 	MarkdownDescription: "The attribute `publisher` of [`rabbitmqdelay_cascade`](../resources/cascade.md) or of its " +

@@ -23,8 +23,8 @@ var PublisherTypes = map[string]attr.Type{
 
 // PublisherDescription is that of the attribute.
 const PublisherDescription = "The values from which an application computes routing keys, in one object to hand over " +
-	"with `jsonencode`. They are `entry_exchange`, and in milliseconds `units_ms`, what a 1 stands for in each word of " +
-	"the key, the largest first, and `max_delay_ms`, the longest delay that has a key. " +
+	"with `jsonencode`. They are `entry_exchange`, `units_ms` and `max_delay_ms`. The second has the milliseconds that " +
+	"a 1 stands for in each word of the key, the largest first. The last is the longest delay that has a key. " +
 	"[Publishing](../guides/publishing.md) has the rule, and programs that read the object."
 
 // PublisherValue is the value for a cascade.
