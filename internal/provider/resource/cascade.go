@@ -244,7 +244,8 @@ func sampleUnits(c *delay.Config, which int) []time.Duration {
 		u.Resolution = time.Millisecond
 		largest := u.Scale().Units[0]
 		reach := cmp.Or(c.MaxDelay, delay.DefaultMaxDelay)
-		u.Resolution = max(u.Resolution, time.Duration(reach/fewQueues/largest)*time.Millisecond)
+		// With one level, the base makes no difference.
+		u.Resolution = max(u.Resolution, time.Duration(reach/fewQueues/largest)*time.Millisecond) * time.Duration(which-1)
 	}
 	return u.Scale().Units
 }
