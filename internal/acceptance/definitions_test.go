@@ -19,8 +19,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/version"
 )
 
-// Exported definitions bring a cascade of units back whole, with the queues of applications: in a vhost that was
-// deleted, and on a broker that has never had it. It then delays messages, and the next plan is empty.
+// Exported definitions bring a cascade of units back whole, with the queues of applications. They do so in a vhost that
+// was deleted, and on a broker that has never had it. It then delays messages, and the next plan is empty.
 func TestDefinitionsRestoreACascade(t *testing.T) {
 	t.Parallel()
 	e := newExported(t, nil)
@@ -52,7 +52,7 @@ func TestDefinitionsRestoreACascade(t *testing.T) {
 	}
 }
 
-// With internal levels, an export lacks their exchanges, but for that of the management API before 4.3. What is left
+// With internal levels, an export lacks their exchanges, but for that of the management API before 4.3. The rest
 // restores no cascade, until the configuration has been applied.
 func TestDefinitionsLackInternalLevels(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,7 @@ import (
 // queues (see NeedsInbound): they are restored with them. What desired does not name is never removed.
 //
 // Desired may be only a part of a topology, without its entry (see Extras). Then the bindings that lead into its queues
-// are removed in the place of the entry, those of one exchange after the other, the highest first. So what waits in a
+// are removed in the place of the entry. The highest exchange is the first. So what waits in a
 // queue keeps its way on.
 func Teardown(desired, actual topology.Topology, guard Guard) Plan {
 	t := newTeardown(desired, actual)
@@ -178,7 +178,7 @@ func newTeardown(desired, actual topology.Topology) teardown {
 // queues are all of them: once the exchanges above are gone, nothing goes from one to another.
 func (t teardown) queues() []topology.Queue { return slices.Concat(t.delays, t.parking) }
 
-// stage is what is removed at once, and the queues into which nothing new gets then.
+// stage has the steps that remove something at once, and the queues into which nothing new gets then.
 type stage struct {
 	close  []Step
 	closed []topology.Queue

@@ -7,8 +7,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
-// layout is what the name of an entry shows of a cascade: how many levels it has, in which units if it is not of the
-// uniform form, and how its exchanges are called.
+// layout is what the name of an entry shows of a cascade: how many levels it has, and how its exchanges are called. If
+// it is not of the uniform form, it has units.
 type layout struct {
 	levels    int
 	units     []time.Duration

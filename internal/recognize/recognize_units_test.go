@@ -121,8 +121,8 @@ func TestRecognizeDamagedUnits(t *testing.T) {
 	}
 }
 
-// A queue that is missing with all that led to it shortens the cascade if it was the longest. An import takes what is
-// there.
+// A queue that is missing with all that led to it shortens the cascade if it was the longest. An import takes the
+// rest.
 func TestRecognizeUnitsWithoutTheLongest(t *testing.T) {
 	c := delay.Config{Name: "t", Units: common, MaxDelay: 2 * time.Hour, CreateDeliveryExchange: true}
 	b := declared(t, c)

@@ -23,8 +23,8 @@ import (
 var cascades = &kind[delay.Config]{
 	name: "cascade", identity: entryIdentity,
 	doc: "A delay cascade: queues, joined by dead-letter exchanges and topic bindings. An application publishes to the " +
-		"entry exchange with a routing key that carries the delay word by word: days, hours, minutes and seconds, " +
-		"other units, or the digits of a number. The message arrives at the delivery exchange when the delay is " +
+		"entry exchange with a routing key that carries the delay word by word. The words are days, hours, minutes " +
+		"and seconds, other units, or the digits of a number. The message arrives at the delivery exchange when the delay is " +
 		"over.\n\n" +
 		"Every exchange, queue, argument and binding is known in the plan. The state holds the objects that the " +
 		"broker has. So every deviation shows as a difference, and one apply repairs it.\n\n" +
@@ -165,9 +165,9 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 	{
 		Name: "lookahead", Decided: true,
 		Field: attribute.Count(func(c *delay.Config) *int { return &c.Lookahead }, 1, 1, 2),
-		Doc: "How many words of a routing key an exchange looks at, so that a message skips the levels at which it " +
-			"need not wait: 1 to `levels`. With all levels, the entry takes a message of 30 s straight to the queue of " +
-			"30 s. With 1, the classic chain, the message first passes the exchanges of days, hours and minutes. " +
+		Doc: "How many words of a routing key an exchange looks at, 1 to `levels`. So a message skips the levels " +
+			"at which it need not wait. With all levels, the entry takes a message of 30 s straight to the queue of " +
+			"30 s. With 1, the classic chain, it first passes the exchanges of days, hours and minutes. " +
 			"Default: all levels, the fastest. Changes in place, without losing or doubling a message.",
 	},
 	{
