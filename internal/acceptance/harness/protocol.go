@@ -416,6 +416,15 @@ func TextSet(texts ...string) tftypes.Value {
 	return tftypes.NewValue(tftypes.Set{ElementType: tftypes.String}, values)
 }
 
+// TextList is a list of texts, as an attribute.
+func TextList(texts ...string) tftypes.Value {
+	values := make([]tftypes.Value, len(texts))
+	for i, text := range texts {
+		values[i] = tftypes.NewValue(tftypes.String, text)
+	}
+	return tftypes.NewValue(tftypes.List{ElementType: tftypes.String}, values)
+}
+
 // NewObject builds a value of all attributes, null where none is given.
 func NewObject(t testing.TB, typ tftypes.Object, given Attributes) tftypes.Value {
 	t.Helper()
