@@ -39,7 +39,7 @@ var declared = map[string]struct {
 		"internal_levels": false,
 	}},
 	"quorum_5_levels_lookahead_2_100ms": {"t.delay-04", harness.Attributes{
-		"name": "t", "max_delay": "3.1s", "resolution": "100ms", "lookahead": 2, "strict_keys": false,
+		"name": "t", "base": 2, "max_delay": "3.1s", "resolution": "100ms", "lookahead": 2, "strict_keys": false,
 		"park_unroutable": false,
 		"internal_levels": false,
 	}},

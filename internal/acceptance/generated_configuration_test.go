@@ -28,7 +28,7 @@ var importable = []struct {
 	{harness.CascadeType, harness.Attributes{"name": "single unit", "units": harness.TextList("100ms"),
 		"max_delay": "500ms", "strict_keys": false, "park_unroutable": false}, nil},
 	{harness.CascadeType, harness.Attributes{
-		"name": "fine", "max_delay": "3000ms", "resolution": "0.1s", "lookahead": 2, "strict_keys": false,
+		"name": "fine", "base": 2, "max_delay": "3000ms", "resolution": "0.1s", "lookahead": 2, "strict_keys": false,
 		"internal_levels": false, "park_unroutable": false,
 	}, nil},
 	{harness.CascadeType, harness.Attributes{"name": "old", "levels": 2, "resolution": "1h", "queue_type": "classic"},

@@ -179,8 +179,13 @@ func Duration[C any](of func(*C) *time.Duration, samples ...time.Duration) *Fiel
 			return schema.StringAttribute{CustomType: tfvalue.DurationType{}, Optional: true, Computed: a.Decided,
 				MarkdownDescription: a.Doc}
 		},
-		read:   func(c *C, value attr.Value) { *of(c) = durationIn(value) },
-		show:   func(c *C) attr.Value { return tfvalue.DurationValue(*of(c)) },
+		read: func(c *C, value attr.Value) { *of(c) = durationIn(value) },
+		show: func(c *C) attr.Value {
+			if *of(c) == 0 {
+				return tfvalue.DurationNull()
+			}
+			return tfvalue.DurationValue(*of(c))
+		},
 		sample: sampleOf(of, samples), samples: len(samples),
 		check: CheckDuration,
 	}
