@@ -146,7 +146,7 @@ func TestAccImportAsErrorsSay(t *testing.T) {
 			ProtoV6ProviderFactories: harness.Providers,
 			Steps: []resource.TestStep{{
 				Config: harness.RequiredProviders + harness.WithProvider(v.Broker,
-					"resource %q \"t\" {\n%s  %s\n}\n\n%s\n", is.typeName, arguments(given), is.text,
+					"resource %q \"t\" {\n%s  %s\n}\n\n%s\n", is.typeName, arguments(t, given), is.text,
 					strings.ReplaceAll(block[0], "<name in your configuration>", "t")),
 				ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{imports(is.typeName +
 					".t")}},

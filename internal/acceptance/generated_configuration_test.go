@@ -20,9 +20,15 @@ var importable = []struct {
 	alters []string
 }{
 	{harness.CascadeType, harness.Attributes{"name": "tasks", "levels": 5}, nil},
-	{harness.CascadeType, harness.Attributes{"name": "by delay", "max_delay": "1m"}, nil},
+	{harness.CascadeType, harness.Attributes{"name": "by delay", "base": 2, "max_delay": "1m"}, nil},
+	{harness.CascadeType, harness.Attributes{"name": "usual"}, nil},
+	{harness.CascadeType, harness.Attributes{"name": "far", "max_delay": "90d", "lookahead": 1}, nil},
+	{harness.CascadeType, harness.Attributes{"name": "ten", "units": harness.TextList("1h", "10m", "1m"),
+		"max_delay": "150m", "exchange_name": "%%%s ten", "queue_name": "ten %s", "queue_type": "classic"}, nil},
+	{harness.CascadeType, harness.Attributes{"name": "single unit", "units": harness.TextList("100ms"),
+		"max_delay": "500ms", "strict_keys": false, "park_unroutable": false}, nil},
 	{harness.CascadeType, harness.Attributes{
-		"name": "fine", "max_delay": "3000ms", "resolution": "0.1s", "lookahead": 2, "strict_keys": false,
+		"name": "fine", "base": 2, "max_delay": "3000ms", "resolution": "0.1s", "lookahead": 2, "strict_keys": false,
 		"internal_levels": false, "park_unroutable": false,
 	}, nil},
 	{harness.CascadeType, harness.Attributes{"name": "old", "levels": 2, "resolution": "1h", "queue_type": "classic"},
@@ -141,6 +147,9 @@ func TestAccGeneratedConfiguration(t *testing.T) {
 				plan.DeleteExchange{Name: "by delay.delay-03"}, plan.DeleteExchange{Name: "by delay.delivery"},
 				plan.DeleteExchange{Name: "fine.delay-04"},
 				plan.DeleteQueue{Queue: topology.Queue{Name: "decimal.delay-01-9"}},
+				plan.DeleteQueue{Queue: topology.Queue{Name: "usual.30m"}}, plan.DeleteExchange{Name: "usual.m.s"},
+				plan.DeleteQueue{Queue: topology.Queue{Name: "far.7d"}}, plan.DeleteExchange{Name: "far.d.h.m.s"},
+				plan.DeleteQueue{Queue: topology.Queue{Name: "ten 1h30m"}},
 				plan.DeleteQueue{Queue: topology.Queue{Name: "  1b"}},
 				plan.DeleteExchange{Name: "m   10"}, plan.DeleteExchange{Name: "y-00003"},
 				plan.DeleteExchange{Name: "nsb.delay-level-20"},

@@ -69,17 +69,14 @@ func withDelivery[T interface{ Expand() topology.Topology }](
 	return resolve(false)
 }
 
-// hasInternalLevels tells whether an exchange below the entry is internal, or none is there.
+// hasInternalLevels tells whether an exchange below the entry is internal.
 func (c *candidate) hasInternalLevels() bool {
-	none := true
-	for level := c.levels - 2; level >= 0; level-- {
-		e := c.objects.exchange(c.exchange(level))
-		if e.Internal {
+	for level := range c.levels - 1 {
+		if c.objects.exchange(c.exchange(level)).Internal {
 			return true
 		}
-		none = none && e.Name == ""
 	}
-	return none
+	return false
 }
 
 // preset is the cascade as that of a preset, in two cases. Without one, it would lack the arguments of the queues, or

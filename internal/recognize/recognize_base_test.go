@@ -23,7 +23,8 @@ func TestRecognizeGivesBackTheBase(t *testing.T) {
 				for _, strict := range []bool{false, true} {
 					comesBack(t, delay.Config{
 						Vhost: "/", Name: "tasks", Base: base, Levels: levels, Lookahead: min(lookahead, levels),
-						StrictKeys: strict, InternalLevels: true, ParkUnroutable: true, CreateDeliveryExchange: true,
+						StrictKeys: strict, InternalLevels: levels > 1, ParkUnroutable: true,
+						CreateDeliveryExchange: true,
 					})
 				}
 			}

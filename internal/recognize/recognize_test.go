@@ -45,7 +45,7 @@ func TestRecognizeGivesBackTheConfiguration(t *testing.T) {
 						comesBack(t, delay.Config{
 							Vhost: "/", Name: name, Levels: levels, Lookahead: min(lookahead, levels),
 							StrictKeys:     strict,
-							InternalLevels: parks || levels == 1, ParkUnroutable: parks, CreateDeliveryExchange: true,
+							InternalLevels: parks && levels > 1, ParkUnroutable: parks, CreateDeliveryExchange: true,
 						})
 					}
 				}

@@ -35,7 +35,7 @@ func TestRecognizeGivesBackTheUnits(t *testing.T) {
 			for _, lookahead := range []int{1, 2, len(c.Units)} {
 				for _, strict := range []bool{false, true} {
 					c.Vhost, c.Name, c.Levels, c.Lookahead = "/", name, len(c.Units), min(lookahead, len(c.Units))
-					c.StrictKeys, c.ParkUnroutable, c.InternalLevels = strict, strict, strict || c.Levels == 1
+					c.StrictKeys, c.ParkUnroutable, c.InternalLevels = strict, strict, strict && c.Levels > 1
 					c.CreateDeliveryExchange = true
 					comesBack(t, c)
 				}

@@ -220,8 +220,16 @@ func Durations[C any](of func(*C) *[]time.Duration, shown func(*C) []time.Durati
 			return types.ListValueMust(element, all)
 		},
 		check: func(value attr.Value) string {
-			if given, _ := value.(types.List); len(given.Elements()) == 0 {
+			given, _ := value.(types.List)
+			if len(given.Elements()) == 0 {
 				return "is empty; give it a value or leave it out"
+			}
+			for _, each := range given.Elements() {
+				text, _ := each.(tfvalue.Duration)
+				if _, err := delay.ParseDuration(text.ValueString()); err != nil && !text.IsUnknown() {
+					return fmt.Sprintf("have %q; write each as a number and its unit, w, d, h, m, s or ms, such as "+
+						`"1h"`, text.ValueString())
+				}
 			}
 			return ""
 		},

@@ -242,8 +242,9 @@ func (o Overhaul) publishers() string {
 func (o Overhaul) publishersMove() string {
 	text := fmt.Sprintf("Publishers to exchange %q get an error from then on.", o.Entry)
 	if o.Moved.StaysOpen {
-		text = fmt.Sprintf("Messages that publishers still send to exchange %q then get into the middle of the %s, "+
-			"and go astray. With internal_levels = true, RabbitMQ refuses them.", o.Entry, o.Kind)
+		text = fmt.Sprintf("Exchange %q is then in the middle of the %s, and misunderstands publishers who still use "+
+			"it: messages wait for another time, or go astray. With internal_levels = true, RabbitMQ refuses them.",
+			o.Entry, o.Kind)
 	}
 	where := ""
 	if o.Moved.Vhost != o.Vhost && o.Moved.Vhost != "" {

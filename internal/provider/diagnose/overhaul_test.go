@@ -173,8 +173,9 @@ func TestOverhaul(t *testing.T) {
 			isReplaced + ".\n\n" +
 				"No message waited in it at the last refresh. The apply " +
 				"will fail if one waits by then.\n\n" +
-				`Messages that publishers still send to exchange "t.delay-16" then get into the middle of the ` +
-				"cascade, and go astray. With internal_levels = true, RabbitMQ refuses them. The new entry is exchange \"t.delay-17\".\n\n" +
+				`Exchange "t.delay-16" is then in the middle of the cascade, and misunderstands publishers who still ` +
+				"use it: messages wait for another time, or go astray. With internal_levels = true, RabbitMQ refuses " +
+				"them. The new entry is exchange \"t.delay-17\".\n\n" +
 				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
 				`with a "*" for each digit then match no message: they have to bind again.`},
 		"replaced, messages, bindings of others": {replaced, func(o *Overhaul) {
