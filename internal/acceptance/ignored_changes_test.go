@@ -84,6 +84,7 @@ func TestIgnoredChangesInConflict(t *testing.T) {
 resource "rabbitmqdelay_cascade" "a" {
   VHOST
   name      = "a"
+  base      = 2
   max_delay = %q
   lifecycle {
     ignore_changes = [levels]
