@@ -22,6 +22,7 @@ func TestEqualIsEqual(t *testing.T) {
 resource "rabbitmqdelay_cascade" "by_delay" {
   VHOST
   name          = "a"
+  base          = 2
   max_delay     = "60s|1m"
   resolution    = "1000ms|1s"
   exchange_name = "a%5d|a    %d"
