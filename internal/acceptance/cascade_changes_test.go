@@ -247,7 +247,8 @@ func TestAccUnknownValues(t *testing.T) {
 		"max_delay": {
 			arguments: []string{`name = "with-max-delay"`, `max_delay = terraform_data.max_delay.output`},
 			unknown:   []string{"queues", "bindings", "summary"},
-			known:     []string{"entry_exchange", "exchanges", "exchange_name", "delivery_exchange", "levels", "lookahead"},
+			known: []string{"entry_exchange", "exchanges", "exchange_name", "delivery_exchange", "levels",
+				"lookahead"},
 		},
 		"max_delay_and_base": {
 			arguments: []string{`name = "with-both"`, `base = 2`, `max_delay = terraform_data.max_delay.output`},

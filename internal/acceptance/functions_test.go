@@ -314,8 +314,8 @@ func TestRoutingKeyFunctionRoundTrip(t *testing.T) {
 // functionsSince is the first version of Terraform, and of OpenTofu, that knows functions of providers.
 var functionsSince = []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_8_0)}
 
-// Terraform calls the functions without a configured provider, with the publisher of a resource and with an object like it.
-// It does so with values that are not known yet, too. It shows which argument is wrong, and what the object lacks.
+// Terraform calls the functions without a configured provider, with the publisher of a resource and with an object like
+// it. It does so with values that are not known yet, too. It shows which argument is wrong, and what the object lacks.
 func TestAccFunctions(t *testing.T) {
 	t.Parallel()
 	const later = `resource "terraform_data" "later" {

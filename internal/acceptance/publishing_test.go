@@ -30,8 +30,8 @@ type language struct {
 	// probes are commands one of which has to succeed where the snippets can be run. The first one that succeeds is the
 	// interpreter, with its arguments before the program.
 	probes [][]string
-	// keys prints a line for each line of standard input: the key, or "error". A line has delay, units and longest delay
-	// in milliseconds, and the address. They are separated by tabs, and the units by commas.
+	// keys prints a line for each line of standard input: the key, or "error". A line has delay, units and longest
+	// delay in milliseconds, and the address. They are separated by tabs, and the units by commas.
 	keys driver
 	// cascade prints what the snippet reads from PUBLISHER, separated by spaces, and the units by commas.
 	cascade driver

@@ -9,8 +9,8 @@ import (
 )
 
 // Mermaid draws a cascade as a Mermaid flowchart, from what its publishers know. It has the levels by their units, and
-// how long a message waits where. Arrows are its way from level to level. The queues of a level are one node. The shortcuts of a lookahead
-// lead to the same queues, and are not drawn.
+// how long a message waits where. Arrows are its way from level to level. The queues of a level are one node. The
+// shortcuts of a lookahead lead to the same queues, and are not drawn.
 func Mermaid(entry string, s Scale) string {
 	var chart strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&chart, format+"\n", args...) }

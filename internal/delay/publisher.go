@@ -2,8 +2,9 @@ package delay
 
 import "time"
 
-// PublisherScale is the scale of the milliseconds that publishers know. The units are what a 1 stands for in each
-// word, and the other number is the longest delay that has a key. An error is of type AttributeError and names the one of the two that is wrong.
+// PublisherScale is the scale of the milliseconds that publishers know. The units are what a 1 stands for in each word,
+// and the other number is the longest delay that has a key. An error is of type AttributeError and names the one of the
+// two that is wrong.
 func PublisherScale(unitsMS []int64, maxDelayMS int64) (Scale, error) {
 	most := MaxTTL.Milliseconds()
 	switch {

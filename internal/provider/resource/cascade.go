@@ -244,8 +244,8 @@ func sampleUnits(c *delay.Config, which int) []time.Duration {
 		u.Resolution = time.Millisecond
 		largest := u.Scale().Units[0]
 		reach := cmp.Or(c.MaxDelay, delay.DefaultMaxDelay)
-		// With one level, the base makes no difference.
-		u.Resolution = max(u.Resolution, time.Duration(reach/fewQueues/largest)*time.Millisecond) * time.Duration(which-1)
+		u.Resolution = max(u.Resolution, reach/fewQueues/largest*time.Millisecond)
+		u.Resolution *= time.Duration(which - 1) // with one level, the base makes no difference
 	}
 	return u.Scale().Units
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
-// PublisherTypes are the attributes of a cascade's publisher: what an application needs to compute routing keys, in numbers that
-// need no parsing.
+// PublisherTypes are the attributes of a cascade's publisher: what an application needs to compute routing keys, in
+// numbers that need no parsing.
 var PublisherTypes = map[string]attr.Type{
 	"entry_exchange": types.StringType, "units_ms": types.ListType{ElemType: types.NumberType},
 	"max_delay_ms": types.NumberType,
@@ -23,8 +23,8 @@ var PublisherTypes = map[string]attr.Type{
 
 // PublisherDescription is that of the attribute.
 const PublisherDescription = "The values from which an application computes routing keys, in one object to hand over " +
-	"with `jsonencode`. They are `entry_exchange`, `units_ms` and `max_delay_ms`. The second has the milliseconds that " +
-	"a 1 stands for in each word of the key, the largest first. The last is the longest delay that has a key. " +
+	"with `jsonencode`. They are `entry_exchange`, `units_ms` and `max_delay_ms`. The second has the milliseconds " +
+	"that a 1 stands for in each word of the key, the largest first. The last is the longest delay that has a key. " +
 	"[Publishing](../guides/publishing.md) has the rule, and programs that read the object."
 
 // PublisherValue is the value for a cascade.
@@ -48,8 +48,8 @@ func millisecondsValue(d time.Duration) attr.Value {
 // ErrUnknown says that a part of a value is not known yet.
 var ErrUnknown = errors.New("the publisher is not known yet")
 
-// Publisher reads a value of PublisherTypes. An error is a delay.AttributeError on one of them, ErrUnknown, or one of the
-// framework.
+// Publisher reads a value of PublisherTypes. An error is a delay.AttributeError on one of them, ErrUnknown, or one of
+// the framework.
 func Publisher(ctx context.Context, value types.Object) (entry string, scale delay.Scale, err error) {
 	raw, err := value.ToTerraformValue(ctx)
 	if err != nil {
