@@ -240,9 +240,10 @@ func TestAccUnknownValues(t *testing.T) {
 			known:     with(named, "exchange_name", "queue_name", "delivery_exchange", "levels"),
 		},
 		"levels": {
+			// Without levels, there would be units.
 			arguments: []string{`name = "with-levels"`, `levels = terraform_data.levels.output`},
-			unknown:   with(named, "max_delay", "lookahead"),
-			known:     []string{"exchange_name", "delivery_exchange"},
+			unknown:   with(named, "max_delay", "lookahead", "exchange_name", "queue_name", "units"),
+			known:     []string{"delivery_exchange"},
 		},
 		"max_delay": {
 			arguments: []string{`name = "with-max-delay"`, `max_delay = terraform_data.max_delay.output`},
