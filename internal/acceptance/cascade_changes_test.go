@@ -33,9 +33,10 @@ func TestAccReplaceOrUpdate(t *testing.T) {
 		replace bool
 	}{
 		"levels": {harness.Attributes{"levels": 5}, func(c *delay.Config) { c.Levels = 5 }, true},
-		"max_delay of more levels": {harness.Attributes{"levels": nil, "max_delay": "16s"},
+		"max_delay of more levels": {harness.Attributes{"levels": nil, "base": 2, "max_delay": "16s"},
 			func(c *delay.Config) { c.Levels = 5 }, true},
-		"max_delay of as many": {harness.Attributes{"levels": nil, "max_delay": "9s"}, func(*delay.Config) {}, false},
+		"max_delay of as many": {harness.Attributes{"levels": nil, "base": 2, "max_delay": "9s"},
+			func(*delay.Config) {}, false},
 		"resolution": {harness.Attributes{"resolution": "500ms"},
 			func(c *delay.Config) { c.Resolution = 500_000_000 }, false},
 		"base":          {harness.Attributes{"base": 3}, func(c *delay.Config) { c.Base = 3 }, false},
@@ -113,7 +114,7 @@ func TestReasonsAreChanges(t *testing.T) {
 	t.Parallel()
 	v := harness.NewVhost(t)
 	p := harness.NewProtocol(t, v.Broker, nil)
-	week := harness.Attributes{"vhost": v.Name, "name": "t", "max_delay": "7d"}
+	week := harness.Attributes{"vhost": v.Name, "name": "t", "base": 2, "max_delay": "7d"}
 	p.MustApply(week.With(harness.Attributes{"resolution": "1h"}))
 	for _, is := range []struct {
 		change harness.Attributes
@@ -239,12 +240,19 @@ func TestAccUnknownValues(t *testing.T) {
 			known:     with(named, "exchange_name", "queue_name", "delivery_exchange", "levels"),
 		},
 		"levels": {
+			// Without levels, there would be units.
 			arguments: []string{`name = "with-levels"`, `levels = terraform_data.levels.output`},
-			unknown:   with(named, "max_delay", "lookahead"),
-			known:     []string{"exchange_name", "delivery_exchange"},
+			unknown:   with(named, "max_delay", "lookahead", "exchange_name", "queue_name", "units"),
+			known:     []string{"delivery_exchange"},
 		},
 		"max_delay": {
 			arguments: []string{`name = "with-max-delay"`, `max_delay = terraform_data.max_delay.output`},
+			unknown:   []string{"queues", "bindings", "summary"},
+			known: []string{"entry_exchange", "exchanges", "exchange_name", "delivery_exchange", "levels",
+				"lookahead"},
+		},
+		"max_delay_and_base": {
+			arguments: []string{`name = "with-both"`, `base = 2`, `max_delay = terraform_data.max_delay.output`},
 			unknown:   with(named, "levels", "lookahead"),
 			known:     []string{"exchange_name", "delivery_exchange"},
 		},

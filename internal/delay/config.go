@@ -126,8 +126,8 @@ func (c Cascade) defaultNames() (exchange, queue string) {
 	return defaultLevel, defaultLevel + defaultDigit
 }
 
-// chooseForm decides between units and the uniform form, and checks in what delays are written. Values of the
-// other form have to agree, because a generated configuration has all of them. The names say then which one is meant.
+// chooseForm decides between units and the uniform form, and checks in what delays are written. Values of the other
+// form have to agree, because a generated configuration has all of them. The names say then which one is meant.
 func (c *Cascade) chooseForm() error {
 	isUniform := c.Base != 0 || c.Levels != 0
 	switch {

@@ -23,8 +23,7 @@ import (
 // queues (see NeedsInbound): they are restored with them. What desired does not name is never removed.
 //
 // Desired may be only a part of a topology, without its entry (see Extras). Then the bindings that lead into its queues
-// are removed in the place of the entry. The highest exchange is the first. So what waits in a
-// queue keeps its way on.
+// are removed in the place of the entry. The highest exchange is the first. So what waits in a queue keeps its way on.
 func Teardown(desired, actual topology.Topology, guard Guard) Plan {
 	t := newTeardown(desired, actual)
 	removal := t.removal(guard)

@@ -68,6 +68,9 @@ var cascades = &kind[delay.Config]{
 	look:     lookAtTopology[delay.Config], lookAtDestroy: lookAtDestroy[delay.Config],
 }
 
+// isUniform tells of a plan whether its cascade is of the uniform form. The plan has computed units then.
+func isUniform(c *delay.Config) bool { return c.Base > 0 }
+
 // withoutPreset tells whether no preset says what the value is.
 func withoutPreset(c *delay.Config) bool { return c.Preset == "" }
 
@@ -155,7 +158,7 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 			"exchange~b%d", "exchange~a%s", "exchange~b%s"),
 		SameBy: []string{"units", "levels"},
 		Same: func(c *delay.Config, planned, state attr.Value) bool {
-			return len(c.Units) == 0 && format(planned).Same(format(state), c.Levels)
+			return isUniform(c) && format(planned).Same(format(state), c.Levels)
 		},
 		Doc: "Names of the level exchanges, as a format. With units it has one `%s` for the units from a level on: " +
 			"`d.h.m.s`, `h.m.s`. Otherwise it has one integer verb for the level, such as `%d` or `%02d`. A literal " +
@@ -224,7 +227,7 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 			"queue~a%d-%x", "queue~b%d-%x", "queue~a%s", "queue~b%s"),
 		SameBy: []string{"units", "base", "levels"},
 		Same: func(c *delay.Config, planned, state attr.Value) bool {
-			return len(c.Units) == 0 && format(planned).SameQueues(format(state), c.Base, c.Levels)
+			return isUniform(c) && format(planned).SameQueues(format(state), c.Base, c.Levels)
 		},
 		Doc: "Names of the delay queues, likewise. With units, `%s` is the delay: `7d`, `1h30m`. With a `base` over 2 " +
 			"it has a second integer verb, for the digit. Default: `<name>.%s` with units, otherwise " +

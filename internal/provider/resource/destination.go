@@ -164,8 +164,9 @@ var destinationAttributes = []attribute.Attribute[delay.Destination]{
 			MarkdownDescription: "Values of other resources to watch, under names of your choice. When one of them " +
 				"changes, the apply binds again if the binding is gone. That is for a cascade with " +
 				"`force_destroy` that is replaced: its delivery exchange goes with all that is bound to it. It is " +
-				"also for a queue or exchange that another resource replaces under the same name. Otherwise the destination does not see that before the next plan. A value " +
-				"that is known in the apply only, and equal then, is no change."},
+				"also for a queue or exchange that another resource replaces under the same name. Otherwise the " +
+				"destination does not see that before the next plan. A value that is known in the apply only, and " +
+				"equal then, is no change."},
 	},
 	{
 		Name:   routingKey,
