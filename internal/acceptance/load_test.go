@@ -107,7 +107,7 @@ func newLoad(t *testing.T, queueType delay.QueueType) *load {
 	t.Helper()
 	return newLoadOf(t, harness.Attributes{"levels": loadLevels, "resolution": loadUnit.String(),
 		"queue_type": string(queueType), "lookahead": loadLevels},
-		delay.Config{Levels: loadLevels, Resolution: loadUnit, QueueType: queueType, InternalLevels: true})
+		delay.Config{Levels: loadLevels, Resolution: loadUnit, QueueType: queueType})
 }
 
 // newLoadOf takes the attributes of a cascade, but for its name, and the configuration of which it knows the keys.
