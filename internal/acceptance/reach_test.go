@@ -179,8 +179,8 @@ func TestShorterMaxDelayWaits(t *testing.T) {
 	}
 }
 
-// A stream with publisher confirms and mandatory runs while max_delay grows and shrinks, now and then with an apply that
-// is stopped. What has a queue at the entry arrives once and not too early, and the rest is parked there.
+// A stream with publisher confirms and mandatory runs while max_delay grows and shrinks, every other time with an apply
+// that is stopped. What has a queue at the entry arrives once and not too early, and the rest is parked there.
 func TestMaxDelayUnderLoad(t *testing.T) {
 	t.Parallel()
 	var rounds atomic.Int64

@@ -297,12 +297,12 @@ func TestReplacementMisunderstandsOldPublishers(t *testing.T) {
 		stays          bool
 	}{
 		"a larger unit": {few, week, unitsEntry, "orders.7d.d.h.m.s", "0.0.0.2.later", "orders.2m", true},
-		"more levels": {harness.Attributes{"levels": 12, "queue_type": "classic"}, harness.Attributes{"levels": 13}, "orders.delay-11",
-			"orders.delay-12", "0.1" + strings.Repeat(".0", 10) + ".later", "orders.delay-11", true},
-		"a larger unit, internal": {few.With(harness.Attributes{"internal_levels": true}), week, unitsEntry, "orders.7d.d.h.m.s",
-			"", "", false},
-		"fewer units": {few, harness.Attributes{"units": harness.TextList("1d", "1h", "1m")},
-			unitsEntry, "orders.d.h.m", "", "", false},
+		"more levels": {harness.Attributes{"levels": 12, "queue_type": "classic"}, harness.Attributes{"levels": 13},
+			"orders.delay-11", "orders.delay-12", "0.1" + strings.Repeat(".0", 10) + ".later", "orders.delay-11", true},
+		"a larger unit, internal": {few.With(harness.Attributes{"internal_levels": true}), week, unitsEntry,
+			"orders.7d.d.h.m.s", "", "", false},
+		"fewer units": {few, harness.Attributes{"units": harness.TextList("1d", "1h", "1m")}, unitsEntry,
+			"orders.d.h.m", "", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
