@@ -154,9 +154,9 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 		Name: "exchange_name", Decided: true, Alters: true,
 		Field: attribute.Text(func(c *delay.Config) *delay.Format { return &c.ExchangeName }, "exchange~a%d",
 			"exchange~b%d", "exchange~a%s", "exchange~b%s"),
-		SameBy: []string{"units", "levels"},
+		SameBy: []string{"base", "levels"},
 		Same: func(c *delay.Config, planned, state attr.Value) bool {
-			return len(c.Units) == 0 && format(planned).Same(format(state), c.Levels)
+			return c.Base != 0 && format(planned).Same(format(state), c.Levels)
 		},
 		Doc: "Names of the level exchanges, as a format. With units it has one `%s` for the units from a level on: " +
 			"`d.h.m.s`, `h.m.s`. Otherwise it has one integer verb for the level, such as `%d` or `%02d`. A literal " +
@@ -224,9 +224,9 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 		Name: "queue_name", Decided: true, Alters: true,
 		Field: attribute.Text(func(c *delay.Config) *delay.Format { return &c.QueueName }, "queue~a%d", "queue~b%d",
 			"queue~a%d-%x", "queue~b%d-%x", "queue~a%s", "queue~b%s"),
-		SameBy: []string{"units", "base", "levels"},
+		SameBy: []string{"base", "levels"},
 		Same: func(c *delay.Config, planned, state attr.Value) bool {
-			return len(c.Units) == 0 && format(planned).SameQueues(format(state), c.Base, c.Levels)
+			return c.Base != 0 && format(planned).SameQueues(format(state), c.Base, c.Levels)
 		},
 		Doc: "Names of the delay queues, likewise. With units, `%s` is the delay: `7d`, `1h30m`. With a `base` over 2 " +
 			"it has a second integer verb, for the digit. Default: `<name>.%s` with units, otherwise " +
