@@ -156,7 +156,7 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 		Name: "exchange_name", Decided: true, Alters: true,
 		Field: attribute.Text(func(c *delay.Config) *delay.Format { return &c.ExchangeName }, "exchange~a%d",
 			"exchange~b%d", "exchange~a%s", "exchange~b%s"),
-		SameBy: []string{"units", "levels"},
+		SameBy: []string{"base", "levels"},
 		Same: func(c *delay.Config, planned, state attr.Value) bool {
 			return isUniform(c) && format(planned).Same(format(state), c.Levels)
 		},
@@ -225,7 +225,7 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 		Name: "queue_name", Decided: true, Alters: true,
 		Field: attribute.Text(func(c *delay.Config) *delay.Format { return &c.QueueName }, "queue~a%d", "queue~b%d",
 			"queue~a%d-%x", "queue~b%d-%x", "queue~a%s", "queue~b%s"),
-		SameBy: []string{"units", "base", "levels"},
+		SameBy: []string{"base", "levels"},
 		Same: func(c *delay.Config, planned, state attr.Value) bool {
 			return isUniform(c) && format(planned).SameQueues(format(state), c.Base, c.Levels)
 		},
