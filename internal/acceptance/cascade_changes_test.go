@@ -247,7 +247,7 @@ func TestAccUnknownValues(t *testing.T) {
 		},
 		"max_delay": {
 			arguments: []string{`name = "with-max-delay"`, `max_delay = terraform_data.max_delay.output`},
-			unknown:   []string{"queues", "bindings", "summary"},
+			unknown:   []string{"queues", "summary"},
 			known: []string{"entry_exchange", "exchanges", "exchange_name", "delivery_exchange", "levels",
 				"lookahead"},
 		},
