@@ -32,7 +32,8 @@ var (
 	noUnits = []any{harness.TextList(), harness.TextList("1h", "7m"), harness.TextList("1s", "1m"),
 		harness.TextList("1m", "60s"), harness.TextList("1s", "1us"), harness.TextList("1500us"),
 		harness.TextList("4000d"), harness.TextList("1d", "x"), harness.TextList("1d", ""), harness.TextList("-1d"),
-		harness.TextList("4096s", "2048s", "1024s", "512s", "256s", "128s", "64s", "32s", "16s", "8s", "4s", "2s", "1s")}
+		harness.TextList("4096s", "2048s", "1024s", "512s", "256s", "128s", "64s", "32s", "16s", "8s", "4s", "2s",
+			"1s")}
 	anythingGoes  = []any(nil)
 	onlyTrueFalse = []any(nil)
 )

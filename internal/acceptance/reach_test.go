@@ -118,8 +118,8 @@ func TestShorterMaxDelayIsRefused(t *testing.T) {
 			}{
 				"at once": {nil, wouldFail},
 				"after some time": {harness.Attributes{"drain_timeout": "2s"},
-					"The apply unbinds these queues, and waits up to 2 s until all are delivered. If some are not, it " +
-						"binds the queues again and fails."},
+					"The apply unbinds these queues, and waits up to 2 s until all are delivered. If some are not, " +
+						"it binds the queues again and fails."},
 			} {
 				shorter := given.With(is.further).With(harness.Attributes{"max_delay": "2h"})
 				todo := p.Plan(t.Context(), shorter)
@@ -130,7 +130,8 @@ func TestShorterMaxDelayIsRefused(t *testing.T) {
 				if strings.Contains(said, "orders.2h") || todo.Replace {
 					t.Errorf("%s: the plan says %s", name, said)
 				}
-				harness.MustSay(t, name+": the error", harness.ErrorText(p.Apply(t.Context(), todo)), `queue "orders.5d"`)
+				harness.MustSay(t, name+": the error", harness.ErrorText(p.Apply(t.Context(), todo)),
+					`queue "orders.5d"`)
 				v.MustHold(reaching(7 * 24 * time.Hour))
 				p.MustBeSettled(given) // as before
 			}

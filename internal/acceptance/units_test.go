@@ -123,7 +123,8 @@ func sendsInUnits(v *harness.Vhost) {
 func parksOtherKeys(v *harness.Vhost) {
 	v.T.Helper()
 	keys := []string{"31.0.0.0.billing", "0.24.0.0.billing", "0.0.60.0.billing", "0.0.0.60.billing",
-		"0.0.0.01.billing", "0.0.1.billing", "0.0.0.1", "-1.0.0.0.billing", "1d.0.0.0.billing", "0.0.0.0.nobody", "billing"}
+		"0.0.0.01.billing", "0.0.1.billing", "0.0.0.1", "-1.0.0.0.billing", "1d.0.0.0.billing", "0.0.0.0.nobody",
+		"billing"}
 	for _, key := range keys {
 		v.Publish(unitsEntry, key, key)
 	}
@@ -314,9 +315,9 @@ func TestReplacementMisunderstandsOldPublishers(t *testing.T) {
 				t.Error("the change does not replace the cascade")
 			}
 			harness.MustSay(t, "the plan", said, fmt.Sprintf("The new entry is exchange %q.", is.after))
-			misunderstood := fmt.Sprintf("Exchange %q is then in the middle of the cascade, and misunderstands publishers "+
-				"who still use it: messages wait for another time, or go astray. With internal_levels = true, RabbitMQ "+
-				"refuses them.", is.entry)
+			misunderstood := fmt.Sprintf("Exchange %q is then in the middle of the cascade, and misunderstands "+
+				"publishers who still use it: messages wait for another time, or go astray. With internal_levels = "+
+				"true, RabbitMQ refuses them.", is.entry)
 			if strings.Contains(said, misunderstood) != is.stays {
 				t.Errorf("the plan says %s", said)
 			}

@@ -26,7 +26,11 @@ func TestNamesAreNoDurations(t *testing.T) {
 func TestEqualBesideUnknownValues(t *testing.T) {
 	plan, state := known(nil), known(nil)
 	written := func(text string) attr.Value { return tfvalue.Duration{StringValue: types.StringValue(text)} }
+	units := types.ListValueMust(tfvalue.DurationType{}, []attr.Value{tfvalue.DurationValue(8 * time.Second),
+		tfvalue.DurationValue(4 * time.Second), tfvalue.DurationValue(2 * time.Second),
+		tfvalue.DurationValue(time.Second)})
 	for name, is := range map[string][2]attr.Value{
+		"units":         {units, units},
 		"base":          {types.Int64Value(2), types.Int64Value(2)},
 		"resolution":    {written("1000ms"), tfvalue.DurationValue(time.Second)},
 		"drain_timeout": {written("24h"), written("1d")},
