@@ -44,7 +44,7 @@ resource "rabbitmq_queue" "mails" {
 resource "rabbitmqdelay_destination" "mails" {
   vhost             = rabbitmq_vhost.shop.name
   delivery_exchange = rabbitmqdelay_cascade.reminders.delivery_exchange
-  levels            = rabbitmqdelay_cascade.reminders.levels
+  levels            = length(rabbitmqdelay_cascade.reminders.units)
   address           = "mails"
   queue             = rabbitmq_queue.mails.name
   triggers          = rabbitmq_queue.mails.settings[0].arguments

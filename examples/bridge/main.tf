@@ -14,7 +14,7 @@ resource "rabbitmqdelay_cascade" "tasks" {
 # For each queue that was bound to the exchange of the plugin, under its old binding key.
 resource "rabbitmqdelay_destination" "billing" {
   delivery_exchange = rabbitmqdelay_cascade.tasks.delivery_exchange
-  levels            = rabbitmqdelay_cascade.tasks.levels
+  levels            = length(rabbitmqdelay_cascade.tasks.units)
   address           = "billing"
   queue             = "billing"
 }

@@ -197,7 +197,7 @@ resource "rabbitmqdelay_cascade" "t" {
 resource "rabbitmqdelay_destination" "orders" {
   vhost             = var.vhost
   delivery_exchange = rabbitmqdelay_cascade.t.delivery_exchange
-  levels            = rabbitmqdelay_cascade.t.levels
+  levels            = length(rabbitmqdelay_cascade.t.units)
   address           = "orders"
   queue             = "orders"
   drain_timeout     = var.drain_timeout

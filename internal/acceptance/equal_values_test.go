@@ -55,7 +55,7 @@ resource "rabbitmqdelay_ladder" "l" {
 resource "rabbitmqdelay_destination" "d" {
   VHOST
   delivery_exchange = rabbitmqdelay_cascade.by_delay.delivery_exchange
-  levels            = rabbitmqdelay_cascade.by_delay.levels
+  levels            = length(rabbitmqdelay_cascade.by_delay.units)
   address           = "orders"
   queue             = "orders"
   drain_timeout     = "2h|120m"

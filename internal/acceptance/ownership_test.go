@@ -499,7 +499,7 @@ resource "rabbitmqdelay_ladder" "l" {
 resource "rabbitmqdelay_destination" "d" {
   vhost             = %[6]q
   delivery_exchange = rabbitmqdelay_cascade.t.delivery_exchange
-  levels            = rabbitmqdelay_cascade.t.levels
+  levels            = length(rabbitmqdelay_cascade.t.units)
   address           = "orders"
   queue             = "orders"
 }

@@ -74,7 +74,7 @@ func TestAccUnits(t *testing.T) {
 resource "rabbitmqdelay_destination" "billing" {
   vhost             = var.vhost
   delivery_exchange = rabbitmqdelay_cascade.orders.delivery_exchange
-  levels            = rabbitmqdelay_cascade.orders.levels
+  levels            = length(rabbitmqdelay_cascade.orders.units)
   address           = "billing"
   queue             = "billing"
 }

@@ -126,17 +126,20 @@ func (c Cascade) defaultNames() (exchange, queue string) {
 	return defaultLevel, defaultLevel + defaultDigit
 }
 
-// chooseForm decides between units and the uniform form, and checks in what delays are written. Values of the other
-// form have to agree, because a generated configuration has all of them. The names say then which one is meant.
+// chooseForm decides between units and the uniform form, and checks in what delays are written. A base says that it is
+// the uniform form. What is given of the other one has to agree, because a generated configuration has all of it.
 func (c *Cascade) chooseForm() error {
-	isUniform := c.Base != 0 || c.Levels != 0
+	isUniform := c.Base != 0 || c.Levels != 0 && len(c.Units) == 0
 	switch {
 	case !isUniform && len(c.Units) == 0 && c.Resolution != 0:
 		return attributeError("resolution", "is given without levels or base; give one of them, or units, the last of "+
 			"which is the resolution")
 	case !isUniform && len(c.Units) == 0:
 		c.Units = []time.Duration{day, time.Hour, time.Minute, time.Second}
-	case len(c.Units) == 0, c.Preset != "", isUniform && c.ExchangeName != "" && c.ExchangeName.checkText() != nil:
+	case isUniform:
+		if c.Levels == 0 && c.MaxDelay == 0 {
+			c.Levels = len(c.Units)
+		}
 		c.Units = nil
 		setDefault(&c.Base, DefaultBase)
 		setDefault(&c.Resolution, time.Second)
@@ -153,17 +156,17 @@ func (c *Cascade) chooseForm() error {
 func (c *Cascade) checkAgreement(units []time.Duration) error {
 	const leaveOut = "; leave one of the two out"
 	last := units[len(units)-1]
+	if c.Levels != 0 && c.Levels != len(units) {
+		return attributeError("levels", "is %d beside the units %s"+leaveOut, c.Levels, unitsText(units))
+	}
 	for i, unit := range units[1:] {
 		if c.Base != 0 && units[i] != time.Duration(c.Base)*unit {
 			return attributeError("base", "is %d beside the units %s"+leaveOut, c.Base, unitsText(units))
 		}
 	}
-	switch {
-	case c.Resolution != 0 && c.Resolution != last:
+	if c.Resolution != 0 && c.Resolution != last {
 		return attributeError("resolution", "is %s beside the units %s, the last of which it is"+leaveOut,
 			DurationText(c.Resolution), unitsText(units))
-	case c.Levels != 0 && c.Levels != len(units):
-		return attributeError("levels", "is %d beside the units %s"+leaveOut, c.Levels, unitsText(units))
 	}
 	return nil
 }

@@ -137,7 +137,7 @@ func TestUnitsErrors(t *testing.T) {
 			"levels is 2 beside the units 1s; leave one of the two out"},
 		"another uniform form": {delay.Config{Units: []time.Duration{time.Minute, time.Second}, Levels: 2, Base: 60,
 			ExchangeName: "x%d"}, "base is 60; it can be 2 to 10"},
-		"units of another uniform form": {delay.Config{Units: []time.Duration{time.Minute, time.Second}, Levels: 2,
+		"units of another uniform form": {delay.Config{Units: []time.Duration{time.Minute, time.Second}, Base: 2,
 			ExchangeName: "x%d"}, "base is 2 beside the units 1m, 1s; leave one of the two out"},
 		"names of the uniform form": {delay.Config{ExchangeName: "x%d"},
 			"has to have exactly one %s, in the place of the units, unless levels or base is given"},
@@ -186,11 +186,11 @@ func TestDefaultForm(t *testing.T) {
 	}
 }
 
-// A generated configuration has the values of both forms. The names say which one is meant, and without names the units.
+// A generated configuration of the uniform form has units, too.
 func TestValuesOfBothForms(t *testing.T) {
 	decimal := delay.Config{Name: "t", Base: 10, Levels: 3, Resolution: time.Second, MaxDelay: 999 * time.Second,
 		Units: []time.Duration{100 * time.Second, 10 * time.Second, time.Second}}
-	for format, want := range map[delay.Format]string{"": "t.1m40s.10s.s", "x%s": "x1m40s.10s.s", "x%d": "x2"} {
+	for format, want := range map[delay.Format]string{"": "t.delay-02", "x%d": "x2"} {
 		decimal.ExchangeName = format
 		c := delaytest.Resolve(t, decimal)
 		if got := c.Expand().Entry; got != want {

@@ -5,7 +5,7 @@ resource "rabbitmqdelay_cascade" "orders" {
 # The queue "billing" gets the messages that are published with a key such as "0.1.30.0.billing".
 resource "rabbitmqdelay_destination" "billing" {
   delivery_exchange = rabbitmqdelay_cascade.orders.delivery_exchange
-  levels            = rabbitmqdelay_cascade.orders.levels
+  levels            = length(rabbitmqdelay_cascade.orders.units)
   address           = "billing"
   queue             = "billing"
 }
@@ -14,7 +14,7 @@ resource "rabbitmqdelay_destination" "billing" {
 # again at once when a change replaces the cascade together with its delivery exchange.
 resource "rabbitmqdelay_destination" "reminders" {
   delivery_exchange = rabbitmqdelay_cascade.orders.delivery_exchange
-  levels            = rabbitmqdelay_cascade.orders.levels
+  levels            = length(rabbitmqdelay_cascade.orders.units)
   address           = "reminders"
   queue             = "reminders"
   drain_timeout     = "10m"
@@ -24,7 +24,7 @@ resource "rabbitmqdelay_destination" "reminders" {
 # Another address, handed on to an exchange, which sees the routing key with its digits.
 resource "rabbitmqdelay_destination" "mails" {
   delivery_exchange = rabbitmqdelay_cascade.orders.delivery_exchange
-  levels            = rabbitmqdelay_cascade.orders.levels
+  levels            = length(rabbitmqdelay_cascade.orders.units)
   address           = "mails.urgent"
   exchange          = "mails"
 }

@@ -251,7 +251,7 @@ func TestReasons(t *testing.T) {
 				"park_unroutable": tftypes.NewValue(tftypes.Bool, false),
 				"delays":          tftypes.NewValue(list, []tftypes.Value{})},
 			[]string{`name changes from "a" to a value that is not known yet`, "max_length changes from 3 to no value",
-				"park_unroutable changes from true to false", `delays changes from ["1m", "5s"] to []`}},
+				"park_unroutable changes from true to false", `delays changes from ["5s", "1m"] to []`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Reasons(is.altered, is.config, is.before, is.after); !slices.Equal(got, is.want) {

@@ -41,17 +41,20 @@ var cascades = &kind[delay.Config]{
 		})),
 		Together: []string{"units", "max_delay", "levels", "base", "resolution", "exchange_name"},
 		Resolve: func(given delay.Config) (attribute.Resolved[delay.Config], error) {
+			if given.Levels != 0 { // units beside it are those that were computed
+				given.Base = cmp.Or(given.Base, delay.DefaultBase)
+			}
 			c, err := given.Resolve()
 			if err != nil {
 				return attribute.Resolved[delay.Config]{}, err
 			}
-			return attribute.Resolved[delay.Config]{Config: delay.Config(c), Depiction: tfvalue.OfCascade(c),
+			return attribute.Resolved[delay.Config]{Config: configOf(c), Depiction: tfvalue.OfCascade(c),
 				Scale: c.Scale()}, nil
 		},
 	},
 	recognize: func(ctx context.Context, look recognize.Lookup, vhost, entry string) (delay.Config, error) {
 		c, err := recognize.Cascade(ctx, look, vhost, entry)
-		return delay.Config(c), err
+		return configOf(c), err
 	},
 	displayName: func(x attribute.Resolved[delay.Config]) string {
 		name := cmp.Or(string(x.Config.Preset), x.Config.Name, x.Desired.Entry)
@@ -66,6 +69,14 @@ var cascades = &kind[delay.Config]{
 	remember: rememberTopology[delay.Config], read: readTopology[delay.Config],
 	complete: keepDeliveryType,
 	look:     lookAtTopology[delay.Config], lookAtDestroy: lookAtDestroy[delay.Config],
+}
+
+// configOf has no levels beside units, as the attributes have none.
+func configOf(c delay.Cascade) delay.Config {
+	if len(c.Units) > 0 {
+		c.Levels = 0
+	}
+	return delay.Config(c)
 }
 
 // isUniform tells of a plan whether its cascade is of the uniform form. The plan has computed units then.
@@ -100,7 +111,7 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 				of.MaxDelay = attribute.Values{"max_delay": value}.Duration("max_delay")
 				return of.Scale().Longest
 			}
-			if len(c.Units) > 0 {
+			if !isUniform(c) {
 				return longest(planned) == longest(state)
 			}
 			return tfvalue.SameDuration(tfvalue.DurationValue(longest(planned)), state)
@@ -117,7 +128,7 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 		Doc: fmt.Sprintf("Number of words of a delay in the uniform form, 1 to %d, in which each unit is `base` times the "+
 			"next. With n levels any delay up to baseⁿ-1 times the resolution is possible. RabbitMQ accepts no TTL over "+
 			"ten years. So at a resolution of one second, at most 29 levels are possible in base 2, and 8 in base 10. "+
-			"Computed with `units`, and with `base` and `max_delay`. A change replaces the cascade.", delay.MaxLevels),
+			"Computed with `base` and `max_delay`, and none with units. A change replaces the cascade.", delay.MaxLevels),
 	},
 	{
 		Name: "base", Decided: true, Alters: true,

@@ -72,7 +72,7 @@ func TestUnknownValues(t *testing.T) {
 			"max_delay": tfvalue.DurationUnknown()}, []string{"levels", "max_delay", "lookahead", "entry_exchange",
 			"exchanges", "queues", "bindings", "publisher", "summary", "units"}},
 		"units": {attribute.Values{"levels": types.Int64Null(), "units": types.ListUnknown(tfvalue.DurationType{})},
-			[]string{"levels", "units", "lookahead", "entry_exchange", "exchanges", "queues", "bindings", "publisher",
+			[]string{"units", "lookahead", "entry_exchange", "exchanges", "queues", "bindings", "publisher",
 				"summary"}},
 		// The names of the queues are known; their TTL is not.
 		"resolution": {attribute.Values{"resolution": tfvalue.DurationUnknown()},
