@@ -205,7 +205,7 @@ func TestTimeoutsOfNothing(t *testing.T) {
 func TestImportOfNothing(t *testing.T) {
 	for typeName, example := range map[string]string{
 		harness.CascadeType: "it has to be <vhost>/<entry exchange>, each part percent-encoded, such as " +
-			"%2F/tasks.delay-16.",
+			"%2F/orders.d.h.m.s.",
 		harness.LadderType: "it has to be <vhost>/<entry exchange>, each part percent-encoded, such as " +
 			"%2F/retry.entry.",
 		harness.DestinationType: "it has to be <vhost>/<delivery exchange>/queue/<queue>/<routing key>, or with " +
