@@ -130,9 +130,9 @@ func TestWrongAttributes(t *testing.T) {
 		tried += eachWrong(t, p.Resource, map[string][]any{
 			"name":  noName,
 			"vhost": {"", ".", ".."},
-			"delays": {harness.TextList(), harness.TextList("1s", ""), harness.TextList("1s", "x"), harness.TextList("-1s"),
-				harness.TextList("0s"), harness.TextList("1500us"), harness.TextList("1.5s"), harness.TextList("87601h"),
-				harness.TextList("60s", "1m"), harness.TextList("1s\x00")},
+			"delays": {harness.TextList(), harness.TextList("1s", ""), harness.TextList("1s", "x"),
+				harness.TextList("-1s"), harness.TextList("0s"), harness.TextList("1500us"), harness.TextList("1.5s"),
+				harness.TextList("87601h"), harness.TextList("60s", "1m"), harness.TextList("1s\x00")},
 			"entry_exchange": append(noName, ".", "..", "t.delivery", "t.unroutable"),
 			"queue_name": {"", "x", "%d", "%s%s", "%", "%s%", "%5s", "%%s", "amq.%s", "a\x00%s",
 				strings.Repeat("n", 255) + "%s"},

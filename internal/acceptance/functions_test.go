@@ -207,9 +207,10 @@ func TestFunctionErrors(t *testing.T) {
 	}{
 		{"routing_key", []any{"10", binaryPublisher, "d"}, 0, `delay is "10"; write a number and its unit`},
 		{"routing_key", []any{"2y", binaryPublisher, "d"}, 0, `delay is "2y"`},
-		{"routing_key", []any{"48h", binaryPublisher, "d"}, 0, "delay is 2d, longer than 15s, the longest that has a key"},
-		{"routing_key", []any{"-1s", binaryPublisher, "d"}, 0, "delay is -1s; a message cannot be delivered before it " +
-			"is sent"},
+		{"routing_key", []any{"48h", binaryPublisher, "d"}, 0,
+			"delay is 2d, longer than 15s, the longest that has a key"},
+		{"routing_key", []any{"-1s", binaryPublisher, "d"}, 0, "delay is -1s; a message cannot be delivered before " +
+			"it is sent"},
 		{"routing_key", []any{"15.001s", binaryPublisher, "d"}, 0, "longer than 15s, the longest that has a key here"},
 		{"routing_key", []any{"10s", publisher("t", 9000, 1000), "d"}, 0, "longer than 9s"},
 		{"routing_key", []any{"10s", binaryPublisher, ""}, 2, "address is empty"},

@@ -62,7 +62,8 @@ var importable = []struct {
 	{harness.CascadeType, harness.Attributes{"preset": "celery_classic"}, nil}, // in another vhost
 	{harness.LadderType, harness.Attributes{"name": "retry", "delays": harness.TextList("5s", "1m", "60m", "1h30m")},
 		nil},
-	{harness.LadderType, harness.Attributes{"name": "single", "delays": harness.TextList("1s"), "queue_name": "wait-1s"},
+	{harness.LadderType, harness.Attributes{"name": "single", "delays": harness.TextList("1s"),
+		"queue_name": "wait-1s"},
 		nil},
 	{harness.LadderType, harness.Attributes{"name": "twice", "delays": harness.TextList("2s"), "queue_name": "2s-2s"},
 		nil},

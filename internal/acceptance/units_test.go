@@ -47,7 +47,7 @@ func newOrders(t *testing.T, further harness.Attributes) (*harness.Vhost, *harne
 }
 
 // A name is all that it takes. The plan fits a comment in a pull request. Each message waits in one queue for each
-// word of its key but 0, and what is no delay is parked.
+// word of its key but 0, and a key without a delay is parked.
 func TestAccUnits(t *testing.T) {
 	if os.Getenv("TF_ACC") == "" {
 		t.Skip("runs Terraform: set TF_ACC")

@@ -32,8 +32,9 @@ type Config struct {
 	Preset Preset
 	// Name is the beginning of all names that are not given.
 	Name string
-	// Units are what a 1 stands for in each word of a key, 1 to 12, the largest first, each a multiple of the next. They
-	// are days, hours, minutes and seconds, unless Levels, Base or Preset is given. None are left in the uniform form.
+	// Units are what a 1 stands for in each word of a key, 1 to 12, the largest first, each a multiple of the next.
+	// They are days, hours, minutes and seconds, unless Levels, Base or Preset is given. None are left in the uniform
+	// form.
 	Units []time.Duration
 	// Base is what the delays are written in, 2 to 10. It is 2 in the uniform form unless given.
 	Base int
@@ -127,7 +128,7 @@ func (c Cascade) defaultNames() (exchange, queue string) {
 }
 
 // chooseForm decides between units and the uniform form, and checks in what delays are written. A base says that it is
-// the uniform form. What is given of the other one has to agree, because a generated configuration has all of it.
+// the uniform form. Values of the other one have to agree, because a generated configuration has all of it.
 func (c *Cascade) chooseForm() error {
 	isUniform := c.Base != 0 || c.Levels != 0 && len(c.Units) == 0
 	switch {

@@ -108,12 +108,12 @@ func TestResolveErrors(t *testing.T) {
 			"it can be 1 to 1"},
 		{"as many levels as can be written", func(c *delay.Config) { c.Levels = math.MaxInt }, "levels",
 			"it can be 1 to 29"},
-		{"negative longest delay", func(c *delay.Config) { c.Base, c.Levels, c.MaxDelay = 2, 0, -time.Second }, "max_delay",
-			"is -1s; it has to be positive"},
-		{"least longest delay", func(c *delay.Config) { c.Base, c.Levels, c.MaxDelay = 2, 0, math.MinInt64 }, "max_delay",
-			"it has to be positive"},
-		{"too long a delay", func(c *delay.Config) { c.Base, c.Levels, c.MaxDelay = 2, 0, 1<<29*time.Second }, "max_delay",
-			"more than 6213d18h48m31s (17 years 5 days), the longest delay at a resolution of 1s"},
+		{"negative longest delay", func(c *delay.Config) { c.Base, c.Levels, c.MaxDelay = 2, 0, -time.Second },
+			"max_delay", "is -1s; it has to be positive"},
+		{"least longest delay", func(c *delay.Config) { c.Base, c.Levels, c.MaxDelay = 2, 0, math.MinInt64 },
+			"max_delay", "it has to be positive"},
+		{"too long a delay", func(c *delay.Config) { c.Base, c.Levels, c.MaxDelay = 2, 0, 1<<29*time.Second },
+			"max_delay", "more than 6213d18h48m31s (17 years 5 days), the longest delay at a resolution of 1s"},
 		{"longest duration", func(c *delay.Config) {
 			c.Base, c.Levels, c.MaxDelay, c.Resolution = 2, 0, math.MaxInt64,
 				time.Millisecond

@@ -156,7 +156,7 @@ func UnitsIn(text string) (units []time.Duration) {
 			one = "1" + word
 		}
 		unit, err := ParseDuration(one)
-		if more := append(units, unit); err != nil || unitName(unit) != word || checkUnits(more) != nil {
+		if err != nil || unitName(unit) != word || checkUnits(append(slices.Clone(units), unit)) != nil {
 			return units
 		}
 		units = append(units, unit)

@@ -178,7 +178,8 @@ func TestUnitsInWords(t *testing.T) {
 // With a name alone, a cascade has days to seconds up to 30 days.
 func TestDefaultForm(t *testing.T) {
 	c := delaytest.Resolve(t, delay.Config{Name: "orders", CreateDeliveryExchange: true})
-	if c.Base != 0 || c.Resolution != 0 || c.Levels != 4 || c.MaxDelay != 30*day || c.Expand().Entry != "orders.d.h.m.s" {
+	if c.Base != 0 || c.Resolution != 0 || c.Levels != 4 || c.MaxDelay != 30*day ||
+		c.Expand().Entry != "orders.d.h.m.s" {
 		t.Errorf("it is %+v", c)
 	}
 	if queues := c.Expand().Queues; len(queues) != 171 {

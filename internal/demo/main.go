@@ -171,7 +171,8 @@ func (t *terraform) publisher(ctx context.Context) (to publisher, err error) {
 // send publishes messages with several delays and prints when each arrives.
 func send(ctx context.Context, broker *brokertest.Broker, to publisher) error {
 	delays := []time.Duration{13 * time.Second, 10 * time.Second, 5 * time.Second, time.Second, 0}
-	title("Messages, the longest delay sent first; a routing key has days, hours, minutes, seconds, and then the address")
+	title("Messages, the longest delay sent first; " +
+		"a routing key has days, hours, minutes, seconds, and then the address")
 	scale, err := delay.PublisherScale(to.UnitsMS, to.MaxDelayMS)
 	if err != nil {
 		return err

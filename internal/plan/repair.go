@@ -162,8 +162,8 @@ func (d repair) add() Plan {
 	return plan.then(policies...).then(entry...).then(marks...).then(fromEntry...).then(intoEntry...)
 }
 
-// upwards groups bindings by their exchanges, the lowest first. Made in this order, and removed in the reverse one, they
-// leave whatever waits in a queue a way on.
+// upwards groups bindings by their exchanges, the lowest first. Made in this order, and removed in the reverse one,
+// they leave whatever waits in a queue a way on.
 func upwards(t topology.Topology, bindings []topology.Binding) (groups [][]topology.Binding) {
 	longest := map[string]int64{} // TTL of a queue behind an exchange: that of a higher level is longer
 	for b := range t.Bindings {

@@ -92,7 +92,8 @@ func TestAMQPEndsInTheHandshake(t *testing.T) {
 
 // A connection may end while it is opened, too. The library says then that it is not open.
 func TestAMQPIsNotOpen(t *testing.T) {
-	if err := fmt.Errorf("open an AMQP connection: %w", amqp.ErrClosed); !rabbit.MayPass(err) || rabbit.RefusesAMQP(err) {
+	err := fmt.Errorf("open an AMQP connection: %w", amqp.ErrClosed)
+	if !rabbit.MayPass(err) || rabbit.RefusesAMQP(err) {
 		t.Errorf("this is for good: %v", err)
 	}
 }

@@ -14,7 +14,8 @@ func (c *candidate) complete(lookahead int, strict bool) (delay.Cascade, error) 
 	}
 	name, parks := c.objects.parking(shows)
 	given := delay.Config{
-		Vhost: c.objects.vhost, Name: name, Units: c.units, Base: agreed.base, Levels: c.levels, Resolution: agreed.resolution,
+		Vhost: c.objects.vhost, Name: name, Units: c.units, Base: agreed.base, Levels: c.levels,
+		Resolution:   agreed.resolution,
 		ExchangeName: c.exchanges, QueueName: c.queues.format, DeliveryExchange: c.end(),
 		QueueType: agreed.queueType, QuorumOptions: agreed.QuorumOptions,
 		Lookahead: lookahead, StrictKeys: strict, ParkUnroutable: parks,

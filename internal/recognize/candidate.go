@@ -181,7 +181,8 @@ func (c *candidate) has(at place) bool {
 // sameQueues tells whether both call all queues alike.
 func (c *candidate) sameQueues(other *candidate) bool {
 	if len(c.units)+len(other.units) == 0 {
-		return other.queues.base == c.queues.base && other.queues.format.SameQueues(c.queues.format, c.queues.base, c.levels)
+		return other.queues.base == c.queues.base &&
+			other.queues.format.SameQueues(c.queues.format, c.queues.base, c.levels)
 	}
 	differs := func(at place) bool { return c.queue(at) != other.queue(at) }
 	return len(other.places) == len(c.places) && !slices.ContainsFunc(c.places, differs)

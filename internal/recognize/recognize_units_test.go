@@ -146,7 +146,7 @@ func TestRecognizeUnitsWithoutOneObject(t *testing.T) {
 		b := declared(t, c)
 		missing := rapid.SampledFrom(b.there.Bindings.Sorted()).Draw(t, "missing")
 		delete(b.there.Bindings, missing)
-		isLongest := missing.Destination == "t."+delay.DurationText(c.MaxDelay/day*day) ||
+		isLongest := missing.Destination == "t."+delay.DurationText(c.MaxDelay.Truncate(day)) ||
 			c.MaxDelay < day && missing.Destination == "t."+delay.DurationText(c.MaxDelay)
 		if missing.DestinationType == topology.ToQueue && !isLongest && rapid.Bool().Draw(t, "with its queue") {
 			delete(b.there.Queues, missing.Destination)
@@ -193,7 +193,8 @@ func TestRecognizeBelowTheUnits(t *testing.T) {
 
 func TestUnitLayouts(t *testing.T) {
 	for name, want := range map[string]string{
-		"orders.d.h.m.s": "orders.%s", "s": "%s", "10m.m.s-v2": "%s-v2", "x.1h30m.30m": "x.%s", "100%.s.100ms": "100%%.%s",
+		"orders.d.h.m.s": "orders.%s", "s": "%s", "10m.m.s-v2": "%s-v2", "x.1h30m.30m": "x.%s",
+		"100%.s.100ms": "100%%.%s",
 	} {
 		all := unitLayouts(name)
 		if len(all) == 0 || string(all[0].exchanges) != want || all[0].exchange(all[0].levels-1) != name {

@@ -50,6 +50,16 @@ type trial[C any] struct {
 	samples []int
 }
 
+// unknownTogether is how many of the attributes are unknown that mean something by each other.
+func (t *Table[C]) unknownTogether(v Values) (unknown int) {
+	for _, name := range t.Together {
+		if !tfvalue.IsFullyKnown(v[name]) {
+			unknown++
+		}
+	}
+	return unknown
+}
+
 // mostTrials is how many combinations of samples are tried.
 const mostTrials = 128
 
@@ -57,13 +67,7 @@ const mostTrials = 128
 // the objects depend on, it has that configuration alone. It is nil if there are too many,
 // or nothing can be said.
 func (t *Table[C]) trials(v Values) []trial[C] {
-	unknown := 0
-	for _, name := range t.Together {
-		if !tfvalue.IsFullyKnown(v[name]) {
-			unknown++
-		}
-	}
-	if unknown > 1 {
+	if t.unknownTogether(v) > 1 {
 		return nil
 	}
 	all := []trial[C]{{t.Config(v), nil}} // samples may go by all that is known

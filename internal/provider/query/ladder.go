@@ -37,7 +37,8 @@ func ladderSchema() schema.Schema {
 			"delay": observedText("The delay as routing keys name it, such as `30s`."),
 		}, map[string]schema.Attribute{
 			"entry_exchange": entryAttribute("The exchange that publishers use."),
-			"levels":         schema.Int64Attribute{Computed: true, MarkdownDescription: tfvalue.LadderLevelsDescription},
+			"levels": schema.Int64Attribute{Computed: true,
+				MarkdownDescription: tfvalue.LadderLevelsDescription},
 			"dead_letter_routing_key": observedText(
 				"Routing key with which every message leaves the ladder; null if messages keep " +
 					"their own."),
@@ -57,7 +58,8 @@ func (m *observedLadder) look(ctx context.Context, o *observation) error {
 	if err != nil {
 		return err
 	}
-	m.Levels, m.DeadLetterRoutingKey = tfvalue.LadderLevelsValue(ladder), tfvalue.TextOrNull(ladder.DeadLetterRoutingKey)
+	m.Levels = tfvalue.LadderLevelsValue(ladder)
+	m.DeadLetterRoutingKey = tfvalue.TextOrNull(ladder.DeadLetterRoutingKey)
 	seen, err := m.observeDeclared(ctx, o, tfvalue.OfLadder(ladder), int(m.Levels.ValueInt64()))
 	if err != nil {
 		return err

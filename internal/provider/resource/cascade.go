@@ -22,10 +22,10 @@ import (
 // cascades are the resources rabbitmqdelay_cascade.
 var cascades = &kind[delay.Config]{
 	name: "cascade", identity: entryIdentity,
-	doc: "A delay cascade: queues, joined by dead-letter exchanges and topic bindings. An application publishes to the " +
-		"entry exchange with a routing key that carries the delay word by word. The words are days, hours, minutes " +
-		"and seconds, other units, or the digits of a number. The message arrives at the delivery exchange when the delay is " +
-		"over.\n\n" +
+	doc: "A delay cascade: queues, joined by dead-letter exchanges and topic bindings. An application publishes to " +
+		"the entry exchange with a routing key that carries the delay word by word. The words are days, hours, " +
+		"minutes and seconds, other units, or the digits of a number. The message arrives at the delivery exchange " +
+		"when the delay is over.\n\n" +
 		"Every exchange, queue, argument and binding is known in the plan. The state holds the objects that the " +
 		"broker has. So every deviation shows as a difference, and one apply repairs it.\n\n" +
 		ownerDescription("cascade") + "\n\n" + rebuildDescription("cascade"),
@@ -101,7 +101,8 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 	},
 	{
 		Name: "max_delay", Decided: true, InPlace: true,
-		Field: attribute.Duration(func(c *delay.Config) *time.Duration { return &c.MaxDelay }).Sampled(6, sampleMaxDelay),
+		Field: attribute.Duration(func(c *delay.Config) *time.Duration { return &c.MaxDelay }).Sampled(6,
+			sampleMaxDelay),
 		// An import takes the longest delay that is possible. A shorter one for which it takes the same queues is no
 		// difference.
 		SameBy: []string{"units", "base", "levels", "resolution"},
@@ -125,10 +126,11 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 	{
 		Name: "levels", Decided: true, Alters: true,
 		Field: attribute.Count(func(c *delay.Config) *int { return &c.Levels }, 17, 1, 2, 8, delay.MaxLevels, 0, 0),
-		Doc: fmt.Sprintf("Number of words of a delay in the uniform form, 1 to %d, in which each unit is `base` times the "+
-			"next. With n levels any delay up to baseⁿ-1 times the resolution is possible. RabbitMQ accepts no TTL over "+
-			"ten years. So at a resolution of one second, at most 29 levels are possible in base 2, and 8 in base 10. "+
-			"Computed with `base` and `max_delay`, and none with units. A change replaces the cascade.", delay.MaxLevels),
+		Doc: fmt.Sprintf("Number of words of a delay in the uniform form, 1 to %d, in which each unit is `base` times "+
+			"the next. With n levels any delay up to baseⁿ-1 times the resolution is possible. RabbitMQ accepts no "+
+			"TTL over ten years. So at a resolution of one second, at most 29 levels are possible in base 2, and 8 in "+
+			"base 10. Computed with `base` and `max_delay`, and none with units. A change replaces the "+
+			"cascade.", delay.MaxLevels),
 	},
 	{
 		Name: "base", Decided: true, Alters: true,
@@ -139,11 +141,11 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 			}
 			return ""
 		},
-		Doc: fmt.Sprintf("Base of the uniform form, %d to %d, beside `levels` or `max_delay`. Each level has a queue for "+
-			"each digit but 0. In base 10 and at a resolution of one second, an hour on eight levels is "+
-			"`0.0.0.0.3.6.0.0`. Frameworks and their publishers have base 2. Default: `2` with `levels`, and none with "+
-			"units. A change rebuilds the cascade, and replaces it if the entry exchange gets another name. After a "+
-			"rebuild, keys of the old base are other delays.", delay.MinBase, delay.MaxBase),
+		Doc: fmt.Sprintf("Base of the uniform form, %d to %d, beside `levels` or `max_delay`. Each level has a queue "+
+			"for each digit but 0. In base 10 and at a resolution of one second, an hour on eight levels is "+
+			"`0.0.0.0.3.6.0.0`. Frameworks and their publishers have base 2. Default: `2` with `levels`, and none "+
+			"with units. A change rebuilds the cascade, and replaces it if the entry exchange gets another name. "+
+			"After a rebuild, keys of the old base are other delays.", delay.MinBase, delay.MaxBase),
 	},
 	{
 		Name: "resolution", Decided: true, Alters: true,
@@ -157,11 +159,11 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 		Field: attribute.Durations(func(c *delay.Config) *[]time.Duration { return &c.Units },
 			func(c *delay.Config) []time.Duration { return delay.Cascade(*c).Scale().Units }).Sampled(4, sampleUnits),
 		Doc: "What a 1 stands for in each word of a routing key, the largest first, each a multiple of the next. " +
-			"With `[\"1d\", \"1h\", \"1m\", \"1s\"]`, the key `0.1.30.0.billing` waits an hour and a half. Each level " +
-			"has a queue for each multiple of its unit below the unit before, and none over `max_delay`. There can be " +
-			"1 to 12 units, from `1ms` on, and 1,024 queues. See [Choosing units](../guides/units.md). Default: " +
-			"days, hours, minutes and seconds, unless `levels`, `base` or `preset` is given. Otherwise computed. A " +
-			"change replaces the cascade.",
+			"With `[\"1d\", \"1h\", \"1m\", \"1s\"]`, the key `0.1.30.0.billing` waits an hour and a half. Each " +
+			"level has a queue for each multiple of its unit below the unit before, and none over `max_delay`. There " +
+			"can be 1 to 12 units, from `1ms` on, and 1,024 queues. See [Choosing units](../guides/units.md). " +
+			"Default: days, hours, minutes and seconds, unless `levels`, `base` or `preset` is given. Otherwise " +
+			"computed. A change replaces the cascade.",
 	},
 	{
 		Name: "exchange_name", Decided: true, Alters: true,
@@ -197,9 +199,10 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 		Name: "internal_levels", Default: false, Alters: true,
 		Field: attribute.Flag(func(c *delay.Config) *bool { return &c.InternalLevels }, nil),
 		Doc: "Whether the exchanges below the entry are internal: they take messages from the cascade alone, and the " +
-			"broker refuses those of publishers. After a change of `levels`, an old entry does so, too. RabbitMQ leaves " +
-			"internal exchanges out of exported definitions, so a backup does not restore them, see " +
-			"[the limits](../guides/guarantees.md#where-the-limits-are). Default: `false`. A change rebuilds the cascade.",
+			"broker refuses those of publishers. After a change of `levels`, an old entry does so, too. RabbitMQ " +
+			"leaves internal exchanges out of exported definitions, so a backup does not restore them, see " +
+			"[the limits](../guides/guarantees.md#where-the-limits-are). Default: `false`. A change rebuilds the " +
+			"cascade.",
 	},
 	{
 		Name:   "entry_exchange",
@@ -240,14 +243,14 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 		Same: func(c *delay.Config, planned, state attr.Value) bool {
 			return isUniform(c) && format(planned).SameQueues(format(state), c.Base, c.Levels)
 		},
-		Doc: "Names of the delay queues, likewise. With units, `%s` is the delay: `7d`, `1h30m`. With a `base` over 2 " +
-			"it has a second integer verb, for the digit. Default: `<name>.%s` with units, otherwise " +
+		Doc: "Names of the delay queues, likewise. With units, `%s` is the delay: `7d`, `1h30m`. With a `base` over " +
+			"2 it has a second integer verb, for the digit. Default: `<name>.%s` with units, otherwise " +
 			"`<name>.delay-%02d`, or `<name>.delay-%02d-%x` with a `base` over 2. A change rebuilds the cascade.",
 	},
 }
 
-// sampleMaxDelay is none, one for some levels of the uniform form, or that with the fewest queues of units, or a few for
-// each unit.
+// sampleMaxDelay is none, one for some levels of the uniform form, or that with the fewest queues of units, or a few
+// for each unit.
 func sampleMaxDelay(c *delay.Config, which int) {
 	c.MaxDelay = []time.Duration{0, 0, time.Hour, time.Millisecond, 0, 0}[which]
 	if which > 3 && len(c.Units) > 0 {
@@ -268,7 +271,8 @@ func sampleUnits(c *delay.Config, which int) {
 	case which == 2: // few queues
 		u.Resolution = time.Millisecond
 		const queues = 100
-		u.Resolution *= max(1, reach/queues/u.Scale().Units[0])
+		u.Resolution = max(time.Millisecond,
+			(reach / (queues * u.Scale().Units[0] / time.Millisecond)).Truncate(time.Millisecond))
 	default: // one
 		u.Resolution = max(reach, time.Millisecond)
 	}
