@@ -183,7 +183,7 @@ func TestAccImportOfNothing(t *testing.T) {
 	v.DeclareQueue("plain", nil)
 	v.DeclareExchange("plain", "topic")
 	v.Bind("plain", "1.#", "queue", "plain")
-	looksLike := `it has to be <vhost>/<entry exchange>, each part percent-encoded, such as %2F/tasks.delay-16`
+	looksLike := `it has to be <vhost>/<entry exchange>, each part percent-encoded, such as %2F/orders.d.h.m.s`
 	for id, want := range map[string][]string{
 		"tasks.delay-16":        {`"tasks.delay-16"`, looksLike},
 		"/tasks.delay-16":       {`"/tasks.delay-16"`, looksLike},
@@ -193,7 +193,7 @@ func TestAccImportOfNothing(t *testing.T) {
 		"%/tasks.delay-16":      {`"%/tasks.delay-16"`, looksLike},
 		"nowhere/tasks":         {`vhost "nowhere"`, "no such vhost"},
 		v.Name + "/nothing":     {`exchange "nothing" in vhost "` + v.Name + `"`, "there is no such exchange"},
-		v.Name + "/plain":       {`exchange "plain"`, "its name has no number of a level"},
+		v.Name + "/plain":       {`exchange "plain"`, "its name has neither the number of a level nor units"},
 		v.Name + "/amq.topic":   {`exchange "amq.topic"`, "no binding like that of a cascade's top level"},
 		v.Name + "/amq.fanout":  {`exchange "amq.fanout"`, "it is a fanout exchange"},
 		v.Name + "/amq%2Etopic": {`exchange "amq.topic"`},

@@ -252,7 +252,7 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 // sampleMaxDelay is none, one for some levels of the uniform form, or that with the fewest queues of units, or a few
 // for each unit.
 func sampleMaxDelay(c *delay.Config, which int) {
-	c.MaxDelay = []time.Duration{0, 0, time.Hour, time.Millisecond, 0, 0}[which]
+	c.MaxDelay = []time.Duration{0, 0, time.Hour, time.Millisecond, time.Second, 0}[which]
 	if which > 3 && len(c.Units) > 0 {
 		c.MaxDelay = []time.Duration{c.Units[len(c.Units)-1], 2 * c.Units[0]}[which-4]
 	}
