@@ -26,8 +26,7 @@ resource "rabbitmq_vhost" "shop" {
 resource "rabbitmqdelay_cascade" "reminders" {
   name      = "reminders"
   vhost     = rabbitmq_vhost.shop.name
-  base      = 10
-  max_delay = "24h"
+  max_delay = "1d"
 }
 
 resource "rabbitmq_queue" "mails" {
@@ -45,7 +44,7 @@ resource "rabbitmq_queue" "mails" {
 resource "rabbitmqdelay_destination" "mails" {
   vhost             = rabbitmq_vhost.shop.name
   delivery_exchange = rabbitmqdelay_cascade.reminders.delivery_exchange
-  levels            = rabbitmqdelay_cascade.reminders.levels
+  levels            = length(rabbitmqdelay_cascade.reminders.units)
   address           = "mails"
   queue             = rabbitmq_queue.mails.name
   triggers          = rabbitmq_queue.mails.settings[0].arguments

@@ -135,17 +135,14 @@ func publish(
 
 // cascade is what publishers have to know of a cascade.
 type cascade struct {
-	EntryExchange string `json:"entry_exchange"`
-	Base          int    `json:"base"`
-	Levels        int    `json:"levels"`
-	ResolutionMS  int64  `json:"resolution_ms"`
-	MaxDelayMS    int64  `json:"max_delay_ms"`
+	EntryExchange string  `json:"entry_exchange"`
+	UnitsMS       []int64 `json:"units_ms"`
+	MaxDelayMS    int64   `json:"max_delay_ms"`
 }
 
 func cascadeFromEnvironment() (c cascade, err error) {
 	err = json.Unmarshal([]byte(os.Getenv("PUBLISHER")), &c)
-	if err != nil || c.EntryExchange == "" || c.Base < 2 || c.Base > 10 || c.Levels < 1 || c.ResolutionMS < 1 ||
-		c.MaxDelayMS < 1 {
+	if err != nil || c.EntryExchange == "" || len(c.UnitsMS) == 0 || slices.Min(c.UnitsMS) < 1 || c.MaxDelayMS < 1 {
 		return c, errors.New("set PUBLISHER to the attribute publisher of the cascade, as JSON")
 	}
 	return c, nil
@@ -200,14 +197,18 @@ func milliseconds(headers amqp.Table) (int64, error) {
 	return max(0, int64(delay)), nil
 }
 
-// key is the routing key for a delay, in whole steps and never less.
+// key is the routing key for a delay, rounded up to the last unit: a number for each unit.
 func (c cascade) key(delay int64, address string) (string, error) {
 	if delay > c.MaxDelayMS {
 		return "", fmt.Errorf("the cascade delays by %d ms at most, and it asks for %d", c.MaxDelayMS, delay)
 	}
-	steps := strconv.FormatInt((delay+c.ResolutionMS-1)/c.ResolutionMS, c.Base)
-	digits := strings.Repeat("0", c.Levels-len(steps)) + steps
-	key := strings.Join(strings.Split(digits, ""), ".") + "." + address
+	last := c.UnitsMS[len(c.UnitsMS)-1]
+	rest, key := (delay+last-1)/last*last, ""
+	for _, unit := range c.UnitsMS {
+		key += strconv.FormatInt(rest/unit, 10) + "."
+		rest %= unit
+	}
+	key += address
 	if len(key) > longestKey {
 		return "", fmt.Errorf("its routing key has %d bytes with its delay, and AMQP has %d", len(key), longestKey)
 	}

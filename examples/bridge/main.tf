@@ -7,16 +7,14 @@ terraform {
 }
 
 resource "rabbitmqdelay_cascade" "tasks" {
-  name       = "tasks"
-  base       = 10
-  levels     = 7
-  resolution = "1s"
+  name      = "tasks"
+  max_delay = "50d" # the plugin has at most 49 days and 17 hours
 }
 
 # For each queue that was bound to the exchange of the plugin, under its old binding key.
 resource "rabbitmqdelay_destination" "billing" {
   delivery_exchange = rabbitmqdelay_cascade.tasks.delivery_exchange
-  levels            = rabbitmqdelay_cascade.tasks.levels
+  levels            = length(rabbitmqdelay_cascade.tasks.units)
   address           = "billing"
   queue             = "billing"
 }

@@ -7,14 +7,12 @@ terraform {
 }
 
 resource "rabbitmqdelay_cascade" "tasks" {
-  name   = "tasks"
-  base   = 10
-  levels = 8
+  name = "tasks"
 }
 
 resource "rabbitmqdelay_destination" "jobs" {
   delivery_exchange = rabbitmqdelay_cascade.tasks.delivery_exchange
-  levels            = rabbitmqdelay_cascade.tasks.levels
+  levels            = length(rabbitmqdelay_cascade.tasks.units)
   address           = "jobs"
   queue             = "jobs"
 }

@@ -11,9 +11,8 @@ terraform {
 provider "rabbitmqdelay" {}
 
 resource "rabbitmqdelay_cascade" "demo" {
-  name   = "demo"
-  base   = 10
-  levels = 2 # any delay up to 99 s, to the second
+  name      = "demo"
+  max_delay = "15s" # for a short plan; without it, any delay up to 30 days
 }
 
 output "delivery_exchange" {

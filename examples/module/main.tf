@@ -21,14 +21,14 @@ variable "vhost" {
   default     = "/"
 }
 
-variable "levels" {
-  description = "Number of levels: the longest delay is 10^levels - 1 seconds."
-  type        = number
-  default     = 6
+variable "max_delay" {
+  description = "Longest delay that has to be possible. It grows and shrinks in place."
+  type        = string
+  default     = "30d"
 
   validation {
-    condition     = var.levels >= 2 && var.levels <= 8
-    error_message = "Between 2 levels (99 s) and 8 (three years)."
+    condition     = can(regex("^([0-9]+[dhms])+$", var.max_delay))
+    error_message = "A duration such as 90d, 12h or 1h30m."
   }
 }
 
@@ -39,10 +39,9 @@ variable "receivers" {
 }
 
 resource "rabbitmqdelay_cascade" "this" {
-  name   = "${var.name}.delays"
-  vhost  = var.vhost
-  base   = 10
-  levels = var.levels
+  name      = "${var.name}.delays"
+  vhost     = var.vhost
+  max_delay = var.max_delay
 }
 
 # The outputs come from here, not from the resource: Terraform would save its planned values even if

@@ -19,7 +19,7 @@ resource "rabbitmqdelay_cascade" "tasks" {
 
 resource "rabbitmqdelay_destination" "billing" {
   delivery_exchange = rabbitmqdelay_cascade.tasks.delivery_exchange
-  levels            = rabbitmqdelay_cascade.tasks.levels
+  levels            = length(rabbitmqdelay_cascade.tasks.units)
   address           = "billing"
   queue             = "billing"
 }
@@ -44,8 +44,9 @@ locals {
           queue_type = coalesce(q.type, c.queue_type)
         }
         # What waits now is due at the latest after the TTL of its queue and the longest delay of
-        # the levels below.
-        due_ms     = q.level == null ? null : q.message_ttl + (pow(c.publisher.base, q.level) - 1) * c.publisher.resolution_ms
+        # the levels below. That is the unit of its level less the last unit.
+        due_ms = q.level == null ? null : (q.message_ttl
+        + reverse(c.publisher.units_ms)[q.level] - reverse(c.publisher.units_ms)[0])
         max_length = q.level == null ? null : c.max_length
       }
     ]

@@ -12,15 +12,15 @@ cascade = json.loads(os.environ["PUBLISHER"])
 
 
 def routing_key(delay_ms, address):
-    """The delay in steps of the resolution, rounded up, one digit of the base for each level, then the address."""
+    """The delay, rounded up to the last unit: a number for each unit, the largest unit first. Then the address."""
     if not 0 <= delay_ms <= cascade["max_delay_ms"]:
         raise ValueError(f"a delay of {delay_ms} ms is not within 0 to {cascade['max_delay_ms']} ms")
-    steps = -(-delay_ms // cascade["resolution_ms"])
-    words = [address]
-    for _ in range(cascade["levels"]):
-        steps, digit = divmod(steps, cascade["base"])
-        words.insert(0, str(digit))
-    return ".".join(words)
+    units_ms, words = cascade["units_ms"], []
+    rest = -(-delay_ms // units_ms[-1]) * units_ms[-1]
+    for unit_ms in units_ms:
+        number, rest = divmod(rest, unit_ms)
+        words.append(str(number))
+    return ".".join([*words, address])
 
 
 uri = os.environ.get("RABBITMQ_AMQP_URI", "amqp://guest:guest@127.0.0.1:5672/%2F")
@@ -31,9 +31,9 @@ channel.confirm_delivery()
 # Receive: the queue is the application's own, bound to the delivery exchange for the address "billing".
 # A quorum queue less than three seconds old can lose messages if its node is killed: an application binds it later.
 channel.queue_declare("billing", durable=True, arguments={"x-queue-type": "quorum"})
-channel.queue_bind("billing", "tasks.delivery", "*." * cascade["levels"] + "billing")
+channel.queue_bind("billing", "orders.delivery", "*." * len(cascade["units_ms"]) + "billing")
 
-# Publish: to the entry exchange. The key is 0.0.0.0.0.0.0.5.billing, in base 2 0.0.0.0.0.1.0.1.billing.
+# Publish: to the entry exchange. The key is 0.0.0.5.billing: no days, no hours, no minutes, five seconds.
 sent = time.monotonic()
 channel.basic_publish(cascade["entry_exchange"], routing_key(5_000, "billing"), b"invoice 17",
                       pika.BasicProperties(delivery_mode=2), mandatory=True)

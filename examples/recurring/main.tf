@@ -1,4 +1,4 @@
-# Occurrences wait in a cascade: any time up to three years away, to the second.
+# Occurrences wait in a cascade: any time up to 30 days away, to the second.
 terraform {
   required_providers {
     rabbitmqdelay = {
@@ -8,9 +8,7 @@ terraform {
 }
 
 resource "rabbitmqdelay_cascade" "recurring" {
-  name   = "recurring"
-  base   = 10
-  levels = 8
+  name = "recurring"
 }
 
 data "rabbitmqdelay_cascade" "recurring" {

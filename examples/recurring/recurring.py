@@ -37,13 +37,13 @@ def next_time(schedule, last, now):
 def publish(channel, cascade, queue, name, schedule, due, body):
     """Returns when the broker has taken responsibility for the occurrence."""
     delay_ms = max(0, int((due - datetime.now(timezone.utc)) / timedelta(milliseconds=1)))
-    steps, key = -(-delay_ms // cascade["resolution_ms"]), queue
-    for _ in range(cascade["levels"]):
-        steps, digit = divmod(steps, cascade["base"])
-        key = f"{digit:x}.{key}"
-    if steps > 0:
-        raise ValueError(f"{due} is too far away for {cascade['levels']} levels")
-    channel.basic_publish(cascade["entry_exchange"], key, body, pika.BasicProperties(
+    if delay_ms > cascade["max_delay_ms"]:
+        raise ValueError(f"{due} is too far away: the longest delay is {cascade['max_delay_ms']} ms")
+    rest, key = -(-delay_ms // cascade["units_ms"][-1]) * cascade["units_ms"][-1], ""
+    for unit_ms in cascade["units_ms"]:  # a number for each unit
+        number, rest = divmod(rest, unit_ms)
+        key += f"{number}."
+    channel.basic_publish(cascade["entry_exchange"], key + queue, body, pika.BasicProperties(
         headers={"schedule": schedule, "due": due.isoformat()}, message_id=name, delivery_mode=2), mandatory=True)
 
 

@@ -1,6 +1,6 @@
 # A team that receives delayed messages, with a state of its own. From the state of the module in
-# ../module it reads where to bind its queue. It knows neither the number of levels nor the name of
-# the entry exchange.
+# ../module it reads where to bind its queue. It knows neither the units nor the name of the
+# entry exchange.
 terraform {
   required_providers {
     rabbitmqdelay = {

@@ -17,7 +17,7 @@ import (
 
 // What no attribute of a kind can take. Terraform itself refuses values of another type.
 var (
-	noDuration = []any{"", "x", "1", "1 s", "1d", "-1s", "0s", "0", "1s1", "9999999999h", "\x00", "é", "1e3s", "ſ",
+	noDuration = []any{"", "x", "1", "1 s", "1y", "-1s", "0s", "0", "1s1", "9999999999h", "\x00", "é", "1e3s", "ſ",
 		"-9223372036854775808ns"}
 	noCount = []any{0, -1, -1 << 63, 1.5, new(big.Float).SetInf(false), big.NewFloat(1e30), big.NewFloat(-1e30)}
 	noName  = []any{"", "amq.x", "amq.", strings.Repeat("n", 256), strings.Repeat("é", 128), "a\x00", "a\n",
@@ -29,6 +29,11 @@ var (
 	noFile = []any{"", "/nowhere/at/all.pem", "\x00", strings.Repeat("x/", 5000)}
 	noPEM  = []any{"", "x", "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n",
 		"-----BEGIN CERTIFICATE-----", "\x00"}
+	noUnits = []any{harness.TextList(), harness.TextList("1h", "7m"), harness.TextList("1s", "1m"),
+		harness.TextList("1m", "60s"), harness.TextList("1s", "1us"), harness.TextList("1500us"),
+		harness.TextList("4000d"), harness.TextList("1d", "x"), harness.TextList("1d", ""), harness.TextList("-1d"),
+		harness.TextList("4096s", "2048s", "1024s", "512s", "256s", "128s", "64s", "32s", "16s", "8s", "4s", "2s",
+			"1s")}
 	anythingGoes  = []any(nil)
 	onlyTrueFalse = []any(nil)
 )
@@ -84,6 +89,7 @@ func TestWrongAttributes(t *testing.T) {
 			"levels":                    append(noCount, 30, 40, 1<<40),
 			"max_delay":                 append(noDuration, "200000h"),
 			"resolution":                append(noDuration, "1ns", "1500us", "90000h"),
+			"units":                     noUnits,
 			"exchange_name":             noFormat,
 			"queue_name":                noFormat,
 			"delivery_exchange":         append(noName, ".", "..", "t.delay-03", "t.unroutable"),
@@ -111,8 +117,10 @@ func TestWrongAttributes(t *testing.T) {
 			"bindings":                  anythingGoes,
 		}, func(wrong harness.Attributes) []*tfprotov6.Diagnostic {
 			configuration := harness.Attributes{"name": "t", "levels": 4}.With(wrong)
-			if _, ok := wrong["max_delay"]; ok {
-				delete(configuration, "levels")
+			for _, name := range []string{"max_delay", "units"} {
+				if _, ok := wrong[name]; ok {
+					delete(configuration, "levels")
+				}
 			}
 			return p.Plan(t.Context(), configuration).Diagnostics
 		})
@@ -122,9 +130,9 @@ func TestWrongAttributes(t *testing.T) {
 		tried += eachWrong(t, p.Resource, map[string][]any{
 			"name":  noName,
 			"vhost": {"", ".", ".."},
-			"delays": {harness.TextSet(), harness.TextSet("1s", ""), harness.TextSet("1s", "x"), harness.TextSet("-1s"),
-				harness.TextSet("0s"), harness.TextSet("1500us"), harness.TextSet("1.5s"), harness.TextSet("87601h"),
-				harness.TextSet("60s", "1m"), harness.TextSet("1s\x00")},
+			"delays": {harness.TextList(), harness.TextList("1s", ""), harness.TextList("1s", "x"),
+				harness.TextList("-1s"), harness.TextList("0s"), harness.TextList("1500us"), harness.TextList("1.5s"),
+				harness.TextList("87601h"), harness.TextList("60s", "1m"), harness.TextList("1s\x00")},
 			"entry_exchange": append(noName, ".", "..", "t.delivery", "t.unroutable"),
 			"queue_name": {"", "x", "%d", "%s%s", "%", "%s%", "%5s", "%%s", "amq.%s", "a\x00%s",
 				strings.Repeat("n", 255) + "%s"},
@@ -141,13 +149,15 @@ func TestWrongAttributes(t *testing.T) {
 			"drain_timeout":             noDuration,
 			"timeouts":                  anythingGoes, // as those of the cascade
 			"delivery_exchange_type":    anythingGoes,
-			"summary":                   anythingGoes, // computed, as the four below
+			"summary":                   anythingGoes, // computed, as the six below
+			"levels":                    anythingGoes,
+			"publisher":                 anythingGoes,
 			"queue_arguments":           anythingGoes,
 			"exchanges":                 anythingGoes,
 			"queues":                    anythingGoes,
 			"bindings":                  anythingGoes,
 		}, func(wrong harness.Attributes) []*tfprotov6.Diagnostic {
-			return p.Plan(t.Context(), harness.Attributes{"name": "t", "delays": harness.TextSet("5s",
+			return p.Plan(t.Context(), harness.Attributes{"name": "t", "delays": harness.TextList("5s",
 				"1m")}.With(wrong)).Diagnostics
 		})
 	})

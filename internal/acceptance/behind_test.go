@@ -124,7 +124,7 @@ func TestFixedKeyThatLeadsNowhere(t *testing.T) {
 	t.Parallel()
 	v := harness.NewVhost(t)
 	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
-	p.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "delays": harness.TextSet("1s"),
+	p.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "delays": harness.TextList("1s"),
 		"dead_letter_routing_key": "work", "park_unroutable": false})
 	v.DeclareQueue("work", nil)
 	v.Bind("t.delivery", "other", "queue", "work")

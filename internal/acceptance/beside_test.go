@@ -77,7 +77,7 @@ func mustMail(t *testing.T, mailer brokertest.Broker) {
 		t.Fatal(err)
 	}
 	message := amqp.Publishing{DeliveryMode: amqp.Persistent}
-	err = publisher.Publish(t.Context(), "reminders.delay-04", "0.0.0.0.2.mails", message)
+	err = publisher.Publish(t.Context(), "reminders.d.h.m.s", "0.0.0.2.mails", message)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,8 +83,8 @@ func bridge(v *harness.Vhost, program string) (command []string) {
 	harness.NewProtocol(v.T, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "tasks", "base": 10,
 		"levels": 2, "resolution": "100ms"})
 	v.Request(http.MethodPost, []byte(docstest.ReadExample(v.T, "bridge", "definitions.json")), "definitions", v.Name)
-	publisher, err := json.Marshal(map[string]any{"entry_exchange": "tasks.delay-01", "base": 10, "levels": 2,
-		"resolution_ms": 100, "max_delay_ms": 9900})
+	publisher, err := json.Marshal(map[string]any{"entry_exchange": "tasks.delay-01", "units_ms": []int{1000, 100},
+		"max_delay_ms": 9900})
 	if err != nil {
 		v.T.Fatal(err)
 	}

@@ -256,7 +256,7 @@ func TestTwoApplies(t *testing.T) {
 	v := harness.NewVhostNamed(t, b, "twice")
 	given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2, "adopt": true}
 	config := delay.Config{Name: "t", Vhost: v.Name, Levels: 2, CreateDeliveryExchange: true,
-		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
+		StrictKeys: true, ParkUnroutable: true}
 	together := func(x, y *harness.Protocol, ofX, ofY harness.Attributes) (errors []string) {
 		var applies sync.WaitGroup
 		diagnostics := make([][]*tfprotov6.Diagnostic, 2)

@@ -31,7 +31,7 @@ func TestCancelExample(t *testing.T) {
 	}
 	program := docstest.Build(t, "cancel")
 	environ := append(v.Environ(), "STORE="+filepath.Join(directory, "jobs.db"),
-		`PUBLISHER={"entry_exchange":"tasks.delay-01","base":10,"levels":2,"resolution_ms":100,"max_delay_ms":9900}`)
+		`PUBLISHER={"entry_exchange":"tasks.delay-01","units_ms":[1000,100],"max_delay_ms":9900}`)
 	says := func(code int, arguments ...string) string {
 		t.Helper()
 		_, said, err := docstest.TryIn(t, ".", environ, "", append([]string{program}, arguments...)...)

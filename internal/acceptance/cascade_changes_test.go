@@ -26,16 +26,17 @@ import (
 func TestAccReplaceOrUpdate(t *testing.T) {
 	t.Parallel()
 	base := delay.Config{Name: "t", Levels: 4, CreateDeliveryExchange: true,
-		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
+		StrictKeys: true, ParkUnroutable: true}
 	for name, is := range map[string]struct {
 		change  harness.Attributes
 		config  func(*delay.Config)
 		replace bool
 	}{
 		"levels": {harness.Attributes{"levels": 5}, func(c *delay.Config) { c.Levels = 5 }, true},
-		"max_delay of more levels": {harness.Attributes{"levels": nil, "max_delay": "16s"},
+		"max_delay of more levels": {harness.Attributes{"levels": nil, "base": 2, "max_delay": "16s"},
 			func(c *delay.Config) { c.Levels = 5 }, true},
-		"max_delay of as many": {harness.Attributes{"levels": nil, "max_delay": "9s"}, func(*delay.Config) {}, false},
+		"max_delay of as many": {harness.Attributes{"levels": nil, "base": 2, "max_delay": "9s"},
+			func(*delay.Config) {}, false},
 		"resolution": {harness.Attributes{"resolution": "500ms"},
 			func(c *delay.Config) { c.Resolution = 500_000_000 }, false},
 		"base":          {harness.Attributes{"base": 3}, func(c *delay.Config) { c.Base = 3 }, false},
@@ -63,9 +64,8 @@ func TestAccReplaceOrUpdate(t *testing.T) {
 			func(c *delay.Config) { c.InitialGroupSize = 3 }, false},
 		"park_unroutable": {harness.Attributes{"park_unroutable": false},
 			func(c *delay.Config) { c.ParkUnroutable = false }, false},
-		"internal_levels": {harness.Attributes{"internal_levels": false}, func(c *delay.Config) {
-			c.InternalLevels = false
-		}, false},
+		"internal_levels": {harness.Attributes{"internal_levels": true},
+			func(c *delay.Config) { c.InternalLevels = true }, false},
 		"lookahead": {harness.Attributes{"lookahead": 2}, func(c *delay.Config) { c.Lookahead = 2 }, false},
 		"strict_keys": {harness.Attributes{"strict_keys": false}, func(c *delay.Config) { c.StrictKeys = false },
 			false},
@@ -114,7 +114,7 @@ func TestReasonsAreChanges(t *testing.T) {
 	t.Parallel()
 	v := harness.NewVhost(t)
 	p := harness.NewProtocol(t, v.Broker, nil)
-	week := harness.Attributes{"vhost": v.Name, "name": "t", "max_delay": "168h"}
+	week := harness.Attributes{"vhost": v.Name, "name": "t", "base": 2, "max_delay": "7d"}
 	p.MustApply(week.With(harness.Attributes{"resolution": "1h"}))
 	for _, is := range []struct {
 		change harness.Attributes
@@ -122,7 +122,7 @@ func TestReasonsAreChanges(t *testing.T) {
 	}{
 		{harness.Attributes{"resolution": "1m"}, `because resolution changes from "1h" to "1m".`},
 		{nil, `because levels changes from 8 to 20 and resolution changes from "1h" to "1s".`},
-		{harness.Attributes{"max_delay": "96h", "resolution": "1h"}, `because max_delay changes from "168h" to "96h".`},
+		{harness.Attributes{"max_delay": "96h", "resolution": "1h"}, `because max_delay changes from "7d" to "96h".`},
 	} {
 		plan := p.Plan(t.Context(), week.With(is.change))
 		if text := harness.WarningText(plan.Diagnostics); !strings.Contains(text, is.says) {
@@ -240,12 +240,19 @@ func TestAccUnknownValues(t *testing.T) {
 			known:     with(named, "exchange_name", "queue_name", "delivery_exchange", "levels"),
 		},
 		"levels": {
+			// Without levels, there would be units.
 			arguments: []string{`name = "with-levels"`, `levels = terraform_data.levels.output`},
-			unknown:   with(named, "max_delay", "lookahead"),
-			known:     []string{"exchange_name", "delivery_exchange"},
+			unknown:   with(named, "max_delay", "lookahead", "exchange_name", "queue_name", "units"),
+			known:     []string{"delivery_exchange"},
 		},
 		"max_delay": {
 			arguments: []string{`name = "with-max-delay"`, `max_delay = terraform_data.max_delay.output`},
+			unknown:   []string{"queues", "summary"},
+			known: []string{"entry_exchange", "exchanges", "exchange_name", "delivery_exchange", "levels",
+				"lookahead"},
+		},
+		"max_delay_and_base": {
+			arguments: []string{`name = "with-both"`, `base = 2`, `max_delay = terraform_data.max_delay.output`},
 			unknown:   with(named, "levels", "lookahead"),
 			known:     []string{"exchange_name", "delivery_exchange"},
 		},
@@ -307,9 +314,9 @@ func TestAccUnknownValues(t *testing.T) {
 		checks = append(checks, nothingUnknown(address, is.known...))
 	}
 	checks = append(checks,
-		plancheck.ExpectUnknownValue("rabbitmqdelay_cascade.base", tfjsonpath.New("publisher").AtMapKey("base")),
-		plancheck.ExpectKnownValue("rabbitmqdelay_cascade.base", tfjsonpath.New("publisher").AtMapKey("levels"),
-			knownvalue.Int64Exact(3)),
+		plancheck.ExpectUnknownValue("rabbitmqdelay_cascade.base", tfjsonpath.New("publisher").AtMapKey("units_ms")),
+		plancheck.ExpectKnownValue("rabbitmqdelay_cascade.base",
+			tfjsonpath.New("publisher").AtMapKey("entry_exchange"), knownvalue.StringExact("with-base.delay-02")),
 		plancheck.ExpectUnknownValue("rabbitmqdelay_cascade.base",
 			tfjsonpath.New("bindings").AtMapKey("with-base.delay-00")),
 		plancheck.ExpectUnknownValue("rabbitmqdelay_cascade.resolution",
@@ -368,7 +375,7 @@ resource "rabbitmqdelay_cascade" "t" {
 				"rabbitmqdelay_cascade.t")}},
 			Check: func(*terraform.State) error {
 				v.MustHold(harness.Expand(t, delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true,
-					StrictKeys: true, InternalLevels: true, ParkUnroutable: true}))
+					StrictKeys: true, ParkUnroutable: true}))
 				return nil
 			},
 		}},
@@ -398,7 +405,7 @@ resource "rabbitmqdelay_cascade" "t" {
 resource "rabbitmqdelay_destination" "d" {
   vhost             = %[1]q
   delivery_exchange = rabbitmqdelay_cascade.t.delivery_exchange
-  levels            = rabbitmqdelay_cascade.t.levels
+  levels            = length(rabbitmqdelay_cascade.t.units)
   address           = "orders"
   queue             = "orders"
 }

@@ -27,7 +27,7 @@ func TestAccCascadeDataSource(t *testing.T) {
 			v := harness.NewVhost(t)
 			config := delay.Config{Name: "t", Vhost: v.Name, Levels: 12, QueueType: queueType,
 				CreateDeliveryExchange: true,
-				StrictKeys:             true, InternalLevels: true, ParkUnroutable: true}
+				StrictKeys:             true, ParkUnroutable: true}
 			v.Do(plan.Repair(harness.Expand(t, config), topology.New()).Steps()...)
 			for range 3 {
 				v.Publish("t.delay-11", "1.0.0.0.0.0.0.0.0.0.0.0.later", "")
@@ -171,8 +171,8 @@ output "of_data_source" {
 			"messages":    knownvalue.Int64Exact(messages), "consumers": knownvalue.Int64Exact(0),
 		}))
 	}
-	publisher := knownvalue.StringExact(`{"base":10,"entry_exchange":"t.delay-02","levels":3,` +
-		`"max_delay_ms":3596400000,"resolution_ms":3600000}`)
+	publisher := knownvalue.StringExact(`{"entry_exchange":"t.delay-02","max_delay_ms":3596400000,` +
+		`"units_ms":[360000000,36000000,3600000]}`)
 	resource.ParallelTest(t, resource.TestCase{
 		ProtoV6ProviderFactories: harness.Providers,
 		Steps: []resource.TestStep{

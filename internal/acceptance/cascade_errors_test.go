@@ -139,7 +139,7 @@ func TestAccOneErrorSaysWhatToDo(t *testing.T) {
 				ProtoV6ProviderFactories: harness.Providers,
 				Steps: []resource.TestStep{{
 					Config: strings.Replace(harness.WithProvider(&b,
-						"resource \"rabbitmqdelay_cascade\" \"t\" {\n%s}\n", arguments(configuration)), "{\n",
+						"resource \"rabbitmqdelay_cascade\" \"t\" {\n%s}\n", arguments(t, configuration)), "{\n",
 						"{\n  retry_timeout = \"3s\"\n", 1),
 					ExpectError: harness.Saying(is.says[len(is.says)-1]),
 				}},

@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/plancheck"
 	"github.com/hashicorp/terraform-plugin-testing/terraform"
@@ -37,7 +39,7 @@ var declared = map[string]struct {
 		"internal_levels": false,
 	}},
 	"quorum_5_levels_lookahead_2_100ms": {"t.delay-04", harness.Attributes{
-		"name": "t", "max_delay": "3.1s", "resolution": "100ms", "lookahead": 2, "strict_keys": false,
+		"name": "t", "base": 2, "max_delay": "3.1s", "resolution": "100ms", "lookahead": 2, "strict_keys": false,
 		"park_unroutable": false,
 		"internal_levels": false,
 	}},
@@ -53,6 +55,15 @@ var declared = map[string]struct {
 	"classic_base_4_5_levels_lax": {"t.delay-04", harness.Attributes{
 		"name": "t", "base": 4, "levels": 5, "queue_type": "classic", "strict_keys": false, "park_unroutable": false,
 		"internal_levels": false,
+	}},
+	"quorum_units_d_h_m_s_30d": {"t.d.h.m.s", harness.Attributes{"name": "t", "park_unroutable": false}},
+	"quorum_units_m_10s_s_15m_lookahead_2": {"t.m.10s.s", harness.Attributes{
+		"name": "t", "units": harness.TextList("1m", "10s", "1s"), "max_delay": "15m", "lookahead": 2,
+		"park_unroutable": false,
+	}},
+	"classic_units_s_100ms_5s_lax": {"t.s.100ms", harness.Attributes{
+		"name": "t", "units": harness.TextList("1s", "100ms"), "max_delay": "5s", "queue_type": "classic",
+		"strict_keys": false, "park_unroutable": false,
 	}},
 }
 
@@ -91,7 +102,8 @@ func TestAccImportOfWhatOthersDeclared(t *testing.T) {
 // The same through Terraform, by each of its ways to import.
 func TestAccImport(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"article_level3", "nservicebus_v2", "quorum_base_10_3_levels"} {
+	for _, name := range []string{"article_level3", "nservicebus_v2", "quorum_base_10_3_levels",
+		"quorum_units_d_h_m_s_30d"} {
 		for how, by := range map[string]struct {
 			checks []tfversion.TerraformVersionCheck
 			steps  func(configuration, vhost, entry string) []resource.TestStep
@@ -132,7 +144,7 @@ func TestAccImport(t *testing.T) {
 				before := v.Objects()
 				configuration := harness.RequiredProviders + harness.WithProvider(v.Broker,
 					"resource \"rabbitmqdelay_cascade\" \"t\" {\n  vhost = %q\n%s}\n", v.Name,
-					arguments(declared[name].configuration))
+					arguments(t, declared[name].configuration))
 				steps := by.steps(configuration, v.Name, declared[name].entry)
 				steps[len(steps)-1].Check = func(*terraform.State) error { v.MustHold(before); return nil }
 				resource.Test(t, resource.TestCase{
@@ -171,7 +183,7 @@ func TestAccImportOfNothing(t *testing.T) {
 	v.DeclareQueue("plain", nil)
 	v.DeclareExchange("plain", "topic")
 	v.Bind("plain", "1.#", "queue", "plain")
-	looksLike := `it has to be <vhost>/<entry exchange>, each part percent-encoded, such as %2F/tasks.delay-16`
+	looksLike := `it has to be <vhost>/<entry exchange>, each part percent-encoded, such as %2F/orders.d.h.m.s`
 	for id, want := range map[string][]string{
 		"tasks.delay-16":        {`"tasks.delay-16"`, looksLike},
 		"/tasks.delay-16":       {`"/tasks.delay-16"`, looksLike},
@@ -181,7 +193,7 @@ func TestAccImportOfNothing(t *testing.T) {
 		"%/tasks.delay-16":      {`"%/tasks.delay-16"`, looksLike},
 		"nowhere/tasks":         {`vhost "nowhere"`, "no such vhost"},
 		v.Name + "/nothing":     {`exchange "nothing" in vhost "` + v.Name + `"`, "there is no such exchange"},
-		v.Name + "/plain":       {`exchange "plain"`, "its name has no number of a level"},
+		v.Name + "/plain":       {`exchange "plain"`, "its name has neither the number of a level nor units"},
 		v.Name + "/amq.topic":   {`exchange "amq.topic"`, "no binding like that of a cascade's top level"},
 		v.Name + "/amq.fanout":  {`exchange "amq.fanout"`, "it is a fanout exchange"},
 		v.Name + "/amq%2Etopic": {`exchange "amq.topic"`},
@@ -203,7 +215,7 @@ func TestImportBelievesKeys(t *testing.T) {
 	v := harness.NewVhost(t)
 	given := harness.Attributes{"vhost": v.Name, "name": "m", "levels": 5}
 	harness.NewProtocol(t, v.Broker, nil).MustApply(given)
-	rungs := harness.Attributes{"vhost": v.Name, "name": "retry.0", "delays": harness.TextSet("5s", "1m")}
+	rungs := harness.Attributes{"vhost": v.Name, "name": "retry.0", "delays": harness.TextList("5s", "1m")}
 	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(rungs)
 	before := v.Objects()
 	const none = ""
@@ -291,7 +303,7 @@ func TestImportOfADamagedCascade(t *testing.T) {
 			t.Parallel()
 			v := harness.NewVhost(t)
 			desired := harness.Expand(t, delay.Config{
-				Name: "m", Vhost: v.Name, Levels: 5, StrictKeys: true, InternalLevels: true,
+				Name: "m", Vhost: v.Name, Levels: 5, StrictKeys: true,
 				ParkUnroutable: true, CreateDeliveryExchange: true,
 			})
 			v.Do(plan.Repair(desired, topology.New()).Steps()...)
@@ -332,11 +344,19 @@ func declare(v *harness.Vhost, vector string) {
 }
 
 // arguments are attributes as Terraform's language has them.
-func arguments(configuration harness.Attributes) string {
+func arguments(t testing.TB, configuration harness.Attributes) string {
+	t.Helper()
 	var text strings.Builder
 	for name, value := range configuration {
-		if s, ok := value.(string); ok {
-			value = harness.Quote(s)
+		switch is := value.(type) {
+		case string:
+			value = harness.Quote(is)
+		case tftypes.Value:
+			list, err := json.Marshal(harness.Plain(t, is))
+			if err != nil {
+				t.Fatal(err)
+			}
+			value = string(list)
 		}
 		fmt.Fprintf(&text, "  %s = %v\n", name, value)
 	}

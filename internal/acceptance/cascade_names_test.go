@@ -36,7 +36,7 @@ func TestAccNames(t *testing.T) {
 				ExchangeName:     delay.Format(delay.Escape("exchange "+odd) + "%d" + delay.Escape(odd)),
 				QueueName:        delay.Format(delay.Escape("queue "+odd) + " %02d"),
 				DeliveryExchange: "delivery " + odd, CreateDeliveryExchange: true,
-				StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
+				StrictKeys: true, ParkUnroutable: true,
 			}
 			want := harness.Expand(t, config)
 			configuration := harness.WithProvider(b, `

@@ -23,7 +23,7 @@ import (
 func TestAccPlanShowsEverything(t *testing.T) {
 	v := harness.NewVhost(t)
 	want := harness.Expand(t, delay.Config{Name: "tasks", Levels: 17, CreateDeliveryExchange: true,
-		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
+		StrictKeys: true, ParkUnroutable: true})
 	configuration := harness.WithProvider(v.Broker, `
 resource "rabbitmqdelay_cascade" "tasks" {
   vhost  = %q
@@ -71,7 +71,7 @@ var planned17 = func() []plancheck.PlanCheck {
 		})
 	}
 	return []plancheck.PlanCheck{
-		at(knownvalue.StringExact("36h24m31s"), "max_delay"),
+		at(knownvalue.StringExact("1d12h24m31s"), "max_delay"),
 		at(knownvalue.Int64Exact(17), "lookahead"),
 		at(knownvalue.StringExact("tasks.delay-16"), "entry_exchange"),
 		at(knownvalue.StringExact("tasks.delivery"), "delivery_exchange"),

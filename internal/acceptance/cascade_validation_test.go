@@ -17,7 +17,7 @@ var invalid = map[string]struct {
 	configuration    harness.Attributes
 	attribute, error string
 }{
-	"no levels": {harness.Attributes{"name": "t"}, "levels", "levels is missing; give it or max_delay"},
+	"no levels": {harness.Attributes{"name": "t", "base": 10}, "levels", "levels is missing; give it or max_delay"},
 	"no level": {harness.Attributes{"name": "t", "levels": 0}, "levels", "levels is 0; it has to be " +
 		"1 or more"},
 	"fewer levels than none": {harness.Attributes{"name": "t", "levels": -1}, "levels", "levels is -1; it has to be " +
@@ -29,7 +29,45 @@ var invalid = map[string]struct {
 	"levels and max_delay": {harness.Attributes{"name": "t", "levels": 5, "max_delay": "32s"}, "levels",
 		"levels is 5, but the max_delay beside it, 32s, takes 6"},
 	"a delay that is too long": {harness.Attributes{"name": "t", "max_delay": "200000h"}, "max_delay",
-		"a coarser resolution reaches further"},
+		"max_delay is 8333d8h; give at most 3650d (ten years), the longest TTL that RabbitMQ accepts"},
+	"a delay that is too long in base 2": {harness.Attributes{"name": "t", "max_delay": "200000h", "base": 2},
+		"max_delay", "a coarser resolution reaches further"},
+	"a unit that is no multiple": {harness.Attributes{"name": "t", "units": harness.TextList("1h", "7m")}, "units",
+		"units have 1h before 7m; each unit has to be a multiple of the next"},
+	"a unit below the finest": {harness.Attributes{"name": "t", "units": harness.TextList("1s", "100us")}, "units",
+		"units have 100µs; RabbitMQ counts TTL in whole milliseconds, so give 1ms or a multiple of it"},
+	"units out of order": {harness.Attributes{"name": "t", "units": harness.TextList("1s", "1m")}, "units",
+		"units have 1m behind 1s; give the largest first"},
+	"a unit twice": {harness.Attributes{"name": "t", "units": harness.TextList("1m", "60s")}, "units",
+		"units have 1m twice; give each unit once"},
+	"no unit": {harness.Attributes{"name": "t", "units": harness.TextList()}, "units",
+		"units is empty; give it a value"},
+	"a unit that is none": {harness.Attributes{"name": "t", "units": harness.TextList("day")}, "units",
+		`units have "day"; write each as a number and its unit, w, d, h, m, s or ms`},
+	"a unit of eleven years": {harness.Attributes{"name": "t", "units": harness.TextList("4000d", "1d")}, "units",
+		"units have 4000d; give at most 3650d (ten years), the longest TTL that RabbitMQ accepts"},
+	"a reach below the last unit": {harness.Attributes{"name": "t", "max_delay": "1s",
+		"units": harness.TextList("1h", "1m")}, "max_delay",
+		"max_delay is 1s; give at least 1m, the smallest of the units"},
+	"a resolution beside units": {harness.Attributes{"name": "t", "resolution": "1m",
+		"units": harness.TextList("1m", "1s")}, "resolution",
+		"resolution is 1m beside the units 1m, 1s, the last of which it is; leave one of the two out"},
+	"a base beside units": {harness.Attributes{"name": "t", "base": 10, "units": harness.TextList("1m", "1s")}, "base",
+		"base is 10 beside the units 1m, 1s; leave one of the two out"},
+	"levels beside units": {harness.Attributes{"name": "t", "levels": 3, "units": harness.TextList("1m", "1s")},
+		"levels", "levels is 3 beside the units 1m, 1s; leave one of the two out"},
+	"a resolution alone": {harness.Attributes{"name": "t", "resolution": "100ms"}, "resolution",
+		"resolution is given without levels or base; give one of them, or units, the last of which is the resolution"},
+	"more queues than there can be": {harness.Attributes{"name": "t", "units": harness.TextList("1h", "1s")}, "units",
+		"units take 4319 delay queues up to a max_delay of 30d, 3599 of them for multiples of 1s; there can be 1024. " +
+			"Add a unit above 1s, or give a shorter max_delay"},
+	"a level in the names of units": {harness.Attributes{"name": "t", "exchange_name": "x%d",
+		"max_delay": "1h", "units": harness.TextList("1m", "1s")}, "exchange_name", "exactly one %s"},
+	"a digit in the names of units": {harness.Attributes{"name": "t", "queue_name": "q%d-%x"}, "queue_name",
+		`queue_name is "q%d-%x", which has to have exactly one %s`},
+	"a queue of units like that of parking": {harness.Attributes{"name": "t", "queue_name": "t.%s",
+		"delivery_exchange": "t.h.m.s"}, "delivery_exchange", "all names have to differ"},
+	"a long name of units": {harness.Attributes{"name": strings.Repeat("n", 246)}, "name", "RabbitMQ allows 255"},
 	"a negative delay": {harness.Attributes{"name": "t", "max_delay": "-1s"}, "max_delay", "max_delay is -1s; it " +
 		"has to be positive"},
 	"no delay": {harness.Attributes{"name": "t", "max_delay": "0s"}, "max_delay", "max_delay is 0s; it has " +
@@ -41,10 +79,10 @@ var invalid = map[string]struct {
 	"an unknown preset": {harness.Attributes{"preset": "celry"}, "preset", `preset is "celry"; it can be "celery" or ` +
 		`"celery_classic" or "nservicebus" or "nservicebus_v1"`},
 	"half a duration": {harness.Attributes{"name": "t", "levels": 4, "drain_timeout": "10"}, "drain_timeout",
-		`drain_timeout is "10"; write a number and its unit, h, m, s or ms, such as "90s"`},
+		`drain_timeout is "10"; write a number and its unit, w, d, h, m, s or ms, such as "7d"`},
 	"no duration": {harness.Attributes{"name": "t", "max_delay": "36 hours"}, "max_delay",
 		`max_delay is "36 hours"; write a number and its unit`},
-	"days": {harness.Attributes{"name": "t", "max_delay": "2d"}, "max_delay", `max_delay is "2d"; write ` +
+	"years": {harness.Attributes{"name": "t", "max_delay": "2y"}, "max_delay", `max_delay is "2y"; write ` +
 		`a number and its unit`},
 	"a resolution of nothing": {harness.Attributes{"name": "t", "levels": 4, "resolution": "0s"}, "resolution",
 		"resolution is 0s; it has to be positive"},
@@ -135,12 +173,12 @@ var invalid = map[string]struct {
 		`names have to differ`},
 	"over the TTL ceiling in base 10": {harness.Attributes{"name": "t", "levels": 9, "base": 10}, "levels",
 		"levels is 9; at " +
-			"a resolution of 1s in base 10 it can be 1 to 8: RabbitMQ accepts no TTL over 87600h (ten years)"},
+			"a resolution of 1s in base 10 it can be 1 to 8: RabbitMQ accepts no TTL over 3650d (ten years)"},
 	"over the TTL ceiling in base 8": {harness.Attributes{"name": "t", "levels": 10, "base": 8}, "levels",
 		"levels is 10; at " + "a resolution of 1s in base 8 it can be 1 to 9"},
 	"too coarse a resolution in base 9": {harness.Attributes{"name": "t", "levels": 1, "base": 9,
 		"resolution": "11000h"}, "resolution",
-		"resolution is 11000h; in base 9 give at most 10950h: the highest digit waits 8 times as long"},
+		"resolution is 458d8h; in base 9 give at most 456d6h: the highest digit waits 8 times as long"},
 	"a delay that is too long in base 10": {harness.Attributes{"name": "t", "max_delay": "200000h", "base": 10},
 		"max_delay", "a coarser resolution reaches further"},
 	"levels and max_delay in base 10": {harness.Attributes{"name": "t", "levels": 5, "base": 10, "max_delay": "1h"},
@@ -201,7 +239,7 @@ func TestAccValidation(t *testing.T) {
 				ProtoV6ProviderFactories: harness.Providers,
 				Steps: []resource.TestStep{{
 					Config: "provider \"rabbitmqdelay\" {\n  endpoint = \"http://127.0.0.1:1\"\n}\n\nresource " +
-						"\"rabbitmqdelay_cascade\" \"t\" {\n" + arguments(is.configuration) + "}\n",
+						"\"rabbitmqdelay_cascade\" \"t\" {\n" + arguments(t, is.configuration) + "}\n",
 					PlanOnly:    true,
 					ExpectError: harness.Saying(is.error),
 				}},

@@ -18,7 +18,7 @@ import (
 func threeCreates(vhost string) map[string]harness.Attributes {
 	return map[string]harness.Attributes{
 		harness.CascadeType: {"vhost": vhost, "name": "t", "levels": 3, "queue_type": "classic"},
-		harness.LadderType:  {"vhost": vhost, "name": "l", "delays": harness.TextSet("5s")},
+		harness.LadderType:  {"vhost": vhost, "name": "l", "delays": harness.TextList("5s")},
 		harness.DestinationType: {"vhost": vhost, "delivery_exchange": "d", "levels": 3, "address": "orders",
 			"queue": "orders"},
 	}

@@ -218,7 +218,7 @@ func TestBrokerIsGoneForGood(t *testing.T) {
 		"destroy = false does that, or terraform state rm."
 	for resource, given := range map[string]harness.Attributes{
 		harness.CascadeType: {"vhost": v.Name, "name": "t", "levels": 2},
-		harness.LadderType:  {"vhost": v.Name, "name": "l", "delays": harness.TextSet("1s")},
+		harness.LadderType:  {"vhost": v.Name, "name": "l", "delays": harness.TextList("1s")},
 		harness.DestinationType: {"vhost": v.Name, "delivery_exchange": "amq.topic", "levels": 2, "address": "a",
 			"queue": "q"},
 	} {

@@ -43,7 +43,7 @@ resource "rabbitmqdelay_cascade" "tasks" {
 resource "rabbitmqdelay_destination" "billing" {
   vhost             = var.vhost
   delivery_exchange = rabbitmqdelay_cascade.tasks.delivery_exchange
-  levels            = rabbitmqdelay_cascade.tasks.levels
+  levels            = length(rabbitmqdelay_cascade.tasks.units)
   address           = "billing"
   queue             = "billing"
 }

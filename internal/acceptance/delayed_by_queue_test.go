@@ -39,7 +39,7 @@ const retriedMessages = 3
 
 var (
 	retriedTasks  = harness.Attributes{"name": "t", "levels": 2, "resolution": "1h"}
-	retriedLadder = harness.Attributes{"name": "t", "delays": harness.TextSet("1h", "2h")}
+	retriedLadder = harness.Attributes{"name": "t", "delays": harness.TextList("1h", "2h")}
 )
 
 // Each change is refused, at once after messages were put back. The error says how long the queue delays them. All of
@@ -63,7 +63,7 @@ func TestDelayedByTheQueue(t *testing.T) {
 			change: harness.Attributes{"queue_name": "q%d", "drain_timeout": "2s"}},
 		"ladder, destroy": {resource: harness.LadderType, given: retriedLadder, queue: "t.delay-1h"},
 		"ladder, a delay taken away": {resource: harness.LadderType, given: retriedLadder, queue: "t.delay-1h",
-			change: harness.Attributes{"delays": harness.TextSet("2h")}},
+			change: harness.Attributes{"delays": harness.TextList("2h")}},
 	} {
 		t.Run(name, is.stays)
 	}
@@ -148,8 +148,8 @@ func TestDelayedByTheQueueDrains(t *testing.T) {
 		"rebuild": {given: retriedTasks.With(harness.Attributes{"resolution": "10s"}), queue: "t.delay-00",
 			change: drains.With(harness.Attributes{"queue_name": "q%d"})},
 		"ladder, a delay taken away": {resource: harness.LadderType, queue: "t.delay-10s",
-			given:  retriedLadder.With(harness.Attributes{"delays": harness.TextSet("10s", "1h")}),
-			change: drains.With(harness.Attributes{"delays": harness.TextSet("1h")})},
+			given:  retriedLadder.With(harness.Attributes{"delays": harness.TextList("10s", "1h")}),
+			change: drains.With(harness.Attributes{"delays": harness.TextList("1h")})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -35,7 +35,7 @@ resource "rabbitmqdelay_cascade" "t" {
 resource "rabbitmqdelay_destination" "orders" {
   vhost             = rabbitmqdelay_cascade.t.vhost
   delivery_exchange = rabbitmqdelay_cascade.t.delivery_exchange
-  levels            = rabbitmqdelay_cascade.t.levels
+  levels            = length(rabbitmqdelay_cascade.t.units)
   queue             = "orders"
   %[4]s
 }
@@ -159,7 +159,7 @@ resource "rabbitmqdelay_cascade" "t" {
 resource "rabbitmqdelay_destination" "orders" {
   vhost             = rabbitmqdelay_cascade.t.vhost
   delivery_exchange = rabbitmqdelay_cascade.t.delivery_exchange
-  levels            = rabbitmqdelay_cascade.t.levels
+  levels            = length(rabbitmqdelay_cascade.t.units)
   address           = "orders"
   queue             = "orders"
 }
@@ -248,7 +248,7 @@ resource "rabbitmqdelay_cascade" "t" {
 resource "rabbitmqdelay_destination" "orders" {
   vhost             = rabbitmqdelay_cascade.t.vhost
   delivery_exchange = rabbitmqdelay_cascade.t.delivery_exchange
-  levels            = rabbitmqdelay_cascade.t.levels
+  levels            = length(rabbitmqdelay_cascade.t.units)
   address           = "orders"
   queue             = "orders"
 }

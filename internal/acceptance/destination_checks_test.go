@@ -34,7 +34,7 @@ func TestDestinationMisnamed(t *testing.T) {
 		harness.NewProtocol(t, v.Broker, nil).MustApply(lax)
 		harness.NewProtocol(t, v.Broker, nil).MustApply(classic.With(harness.Attributes{"name": "second",
 			"levels": levels}))
-		ladder := classic.With(harness.Attributes{"name": "l", "delays": harness.TextSet("5s", "1m")})
+		ladder := classic.With(harness.Attributes{"name": "l", "delays": harness.TextList("5s", "1m")})
 		harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(ladder)
 	}
 	v.DeclareQueue("orders", nil)
@@ -147,7 +147,7 @@ func TestDestinationLevels(t *testing.T) {
 		}
 	}
 	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(harness.Attributes{
-		"vhost": v.Name, "name": "l", "delays": harness.TextSet("5s"), "queue_type": "classic",
+		"vhost": v.Name, "name": "l", "delays": harness.TextList("5s"), "queue_type": "classic",
 		"delivery_exchange": "t.delivery", "create_delivery_exchange": false,
 	})
 	if inPlan, inApply := warned(1, "exact"); inPlan || inApply {
@@ -275,7 +275,7 @@ func cascadeBefore(v *harness.Vhost, delivery, queueType string, levels int) har
 }
 
 func ladderBefore(v *harness.Vhost, delivery, queueType string) harness.Attributes {
-	return harness.Attributes{"vhost": v.Name, "name": "l", "delays": harness.TextSet("5s"), "queue_type": queueType,
+	return harness.Attributes{"vhost": v.Name, "name": "l", "delays": harness.TextList("5s"), "queue_type": queueType,
 		"delivery_exchange": delivery}
 }
 

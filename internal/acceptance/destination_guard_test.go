@@ -148,7 +148,7 @@ func TestDestinationUpstream(t *testing.T) {
 	harness.NewProtocol(t, v.Broker, nil).MustApply(classic.With(harness.Attributes{"name": "other", "levels": 5}))
 	elsewhere := harness.Attributes{"vhost": v.Name, "name": "elsewhere", "levels": 4, "queue_type": "classic"}
 	harness.NewProtocol(t, v.Broker, nil).MustApply(elsewhere)
-	ladder := classic.With(harness.Attributes{"name": "ladder", "delays": harness.TextSet("1h")})
+	ladder := classic.With(harness.Attributes{"name": "ladder", "delays": harness.TextList("1h")})
 	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(ladder)
 	harness.NewProtocol(t, v.Broker, nil).MustApply(classic.With(harness.Attributes{"name": "cut", "levels": 4}))
 	v.Do(plan.DeleteExchange{Name: "cut.delay-03"})
@@ -197,7 +197,7 @@ resource "rabbitmqdelay_cascade" "t" {
 resource "rabbitmqdelay_destination" "orders" {
   vhost             = var.vhost
   delivery_exchange = rabbitmqdelay_cascade.t.delivery_exchange
-  levels            = rabbitmqdelay_cascade.t.levels
+  levels            = length(rabbitmqdelay_cascade.t.units)
   address           = "orders"
   queue             = "orders"
   drain_timeout     = var.drain_timeout

@@ -32,10 +32,10 @@ func TestListDestinations(t *testing.T) {
 		v.Broker,
 		nil,
 	).MustApply(
-		harness.Attributes{"vhost": v.Name, "name": "retry", "delays": harness.TextSet("5s")},
+		harness.Attributes{"vhost": v.Name, "name": "retry", "delays": harness.TextList("5s")},
 	)
 	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(harness.Attributes{
-		"vhost": v.Name, "name": "fixed", "delays": harness.TextSet("5s"), "dead_letter_routing_key": "late.orders",
+		"vhost": v.Name, "name": "fixed", "delays": harness.TextList("5s"), "dead_letter_routing_key": "late.orders",
 	})
 	v.DeclareQueue("orders", nil)
 	v.DeclareExchange("events", "topic")

@@ -176,7 +176,7 @@ func TestDestinationOfALadder(t *testing.T) {
 	v := harness.NewVhost(t)
 	v.DeclareQueue("orders", nil)
 	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name,
-		"name": "t", "delays": harness.TextSet("5ms", "10ms")})
+		"name": "t", "delays": harness.TextList("5ms", "10ms")})
 	v.Destination().MustApply(harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 1,
 		"address": "orders", "queue": "orders"})
 	v.Publish("t.entry", "5ms.orders", "")

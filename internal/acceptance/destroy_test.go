@@ -356,7 +356,7 @@ func TestDestroyWhileOthersPublishIntoAQueue(t *testing.T) {
 // The same in a create that adopts a cascade that is in use, adds a queue to it, fails, and takes the queue back.
 func TestAdoptTakenBackUnderTraffic(t *testing.T) {
 	t.Parallel()
-	d := newDestroyed(t, "quorum", harness.Attributes{"internal_levels": false}) // to publish half-way
+	d := newDestroyed(t, "quorum", nil)
 	missing := topology.Binding{Source: "t.delay-02", RoutingKey: "1.*.*.*.#", DestinationType: topology.ToQueue,
 		Destination: "t.delay-02"}
 	d.Do(plan.DeleteQueue{Queue: d.before.Queues["t.delay-01"]}, plan.Unbind{Binding: missing})

@@ -71,7 +71,7 @@ func repairLookaheadBesideARefusal(t *testing.T, queueType delay.QueueType) {
 	of := func(lookahead int) topology.Topology {
 		return harness.Expand(t, delay.Config{
 			Name: "tasks", Vhost: v.Name, Levels: levels, QueueType: queueType, Lookahead: lookahead,
-			CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
+			CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true,
 		})
 	}
 	p.MustApply(given)
@@ -215,7 +215,7 @@ func newRefused(t *testing.T, queueType delay.QueueType) *refused {
 			"queue_type": string(queueType)},
 		desired: harness.Expand(t, delay.Config{
 			Name: "tasks", Vhost: v.Name, Levels: 3, Resolution: time.Hour, QueueType: queueType,
-			CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
+			CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true,
 		}),
 	}
 	r.MustApply(r.given)

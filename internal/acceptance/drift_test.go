@@ -34,7 +34,7 @@ func TestDriftMatrix(t *testing.T) {
 		for _, shape := range driftShapes {
 			desired := harness.Expand(t, delay.Config{Name: "tasks", Base: shape.base, Levels: shape.levels,
 				Lookahead: shape.lookahead, QueueType: shape.queueType, CreateDeliveryExchange: true,
-				StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
+				StrictKeys: true, ParkUnroutable: true})
 			matrix := driftMatrix(desired)
 			cases.Add(int64(len(matrix)))
 			t.Run(fmt.Sprintf("%s, base %d, %d levels, lookahead %d", shape.queueType, shape.base, shape.levels,

@@ -87,7 +87,7 @@ func TestDriftIsSaidInFewWords(t *testing.T) {
 	p := harness.NewProtocol(t, v.Broker, nil)
 	p.MustApply(configuration)
 	desired := harness.Expand(t, delay.Config{Vhost: v.Name, Name: "t", Levels: 13, CreateDeliveryExchange: true,
-		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
+		StrictKeys: true, ParkUnroutable: true})
 	for level := range 12 {
 		v.Do(plan.DeleteQueue{Queue: desired.Queues[fmt.Sprintf("t.delay-%02d", level)]})
 	}

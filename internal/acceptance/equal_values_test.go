@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -21,11 +22,12 @@ func TestEqualIsEqual(t *testing.T) {
 resource "rabbitmqdelay_cascade" "by_delay" {
   VHOST
   name          = "a"
+  base          = 2
   max_delay     = "60s|1m"
   resolution    = "1000ms|1s"
   exchange_name = "a%5d|a    %d"
   queue_name    = "a.%02d|a.0%d"
-  drain_timeout = "120s|2m"
+  drain_timeout = "2m0s|120000ms"
   timeouts = {
     create = "3600s|1h"
     read   = "90s|1m30s"
@@ -46,14 +48,14 @@ resource "rabbitmqdelay_ladder" "l" {
   name          = "l"
   delays        = ["1s"]
   queue_name    = "wait-1s|wait-%s"
-  drain_timeout = "2m0s|120000ms"
-  timeouts      = { delete = "1h|60m" }
+  drain_timeout = "24h|1d"
+  timeouts      = { delete = "25h|1500m" }
 }
 
 resource "rabbitmqdelay_destination" "d" {
   VHOST
   delivery_exchange = rabbitmqdelay_cascade.by_delay.delivery_exchange
-  levels            = rabbitmqdelay_cascade.by_delay.levels
+  levels            = length(rabbitmqdelay_cascade.by_delay.units)
   address           = "orders"
   queue             = "orders"
   drain_timeout     = "2h|120m"
@@ -86,9 +88,9 @@ func TestLadderDelaysAreWords(t *testing.T) {
 	t.Parallel()
 	v := harness.NewVhost(t)
 	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
-	given := harness.Attributes{"vhost": v.Name, "name": "l", "delays": harness.TextSet("60s", "1h")}
+	given := harness.Attributes{"vhost": v.Name, "name": "l", "delays": harness.TextList("60s", "1h")}
 	p.MustApply(given)
-	given = given.With(harness.Attributes{"delays": harness.TextSet("1m", "1h")})
+	given = given.With(harness.Attributes{"delays": harness.TextList("1m", "1h")})
 	plan := p.Plan(t.Context(), given)
 	if plan.IsEmpty(p.State) || plan.Replace {
 		t.Errorf("empty %t, replace %t: %s", plan.IsEmpty(p.State), plan.Replace, harness.ErrorText(plan.Diagnostics))
@@ -104,7 +106,35 @@ func TestLadderDelaysAreWords(t *testing.T) {
 	}), v.Objects())
 }
 
-// A state may have durations in longer words.
+// The order of the delays means nothing, and stays as it is written. An import has the shortest first.
+func TestLadderDelaysInAnyOrder(t *testing.T) {
+	t.Parallel()
+	v := harness.NewVhost(t)
+	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
+	given := harness.Attributes{"vhost": v.Name, "name": "l", "delays": harness.TextList("1h", "5s", "30m")}
+	p.MustApply(given)
+	p.MustBeSettled(given)
+	mustHaveDelays := func(want ...any) {
+		t.Helper()
+		if got := harness.Plain(t, harness.Fields(t, p.State)["delays"]); !reflect.DeepEqual(got, want) {
+			t.Errorf("the state has the delays %v, want %v", got, want)
+		}
+	}
+	mustHaveDelays("1h", "5s", "30m")
+	given["delays"] = harness.TextList("30m", "1h", "5s")
+	p.MustBeSettled(given)
+
+	p = harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
+	harness.NoErrors(t, p.ImportState(t.Context(), harness.ImportID(v.Name, "l.entry")))
+	mustHaveDelays("5s", "30m", "1h")
+	p.MustBeSettled(given)
+	given["delays"] = harness.TextList("30m", "1h", "5s", "2h")
+	p.MustApply(given)
+	mustHaveDelays("30m", "1h", "5s", "2h")
+	p.MustBeSettled(given)
+}
+
+// A state may have durations in other words.
 func TestEqualIsEqualForComputedDurations(t *testing.T) {
 	t.Parallel()
 	v := harness.NewVhost(t)
@@ -113,7 +143,7 @@ func TestEqualIsEqualForComputedDurations(t *testing.T) {
 	p.MustApply(given)
 	state := harness.Fields(t, p.State)
 	for name, is := range map[string][2]string{
-		"max_delay": {"268435455s", "74565h24m15s"}, "resolution": {"1s", "1000ms"},
+		"max_delay": {"3106d21h24m15s", "74565h24m15s"}, "resolution": {"1s", "1000ms"},
 	} {
 		if want := tftypes.NewValue(tftypes.String, is[0]); !state[name].Equal(want) {
 			t.Errorf("%s is %s, want %s", name, state[name], want)

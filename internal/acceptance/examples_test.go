@@ -24,10 +24,11 @@ import (
 
 // exampleImports is what the examples import, by address.
 var exampleImports = map[string]harness.Attributes{
-	"rabbitmqdelay_cascade.tasks": {"name": "tasks", "levels": 17},
-	"rabbitmqdelay_destination.billing": {"delivery_exchange": "tasks.delivery", "levels": 17, "address": "billing",
+	"rabbitmqdelay_cascade.orders": {"name": "orders"},
+	"rabbitmqdelay_cascade.tasks":  {"name": "tasks", "levels": 17}, // which the example of checks looks at
+	"rabbitmqdelay_destination.billing": {"delivery_exchange": "orders.delivery", "levels": 4, "address": "billing",
 		"queue": "billing"},
-	"rabbitmqdelay_ladder.retry": {"name": "retry", "delays": harness.TextSet("5s", "10s", "30s", "1m", "5m", "10m",
+	"rabbitmqdelay_ladder.retry": {"name": "retry", "delays": harness.TextList("5s", "10s", "30s", "1m", "5m", "10m",
 		"30m", "1h")},
 }
 
@@ -157,8 +158,8 @@ func planExample(
 		docstest.WriteExample(t, copied, "required_providers.tf", harness.RequiredProviders)
 	}
 	if !strings.Contains(all, "resource \"rabbitmqdelay_") {
-		docstest.WriteExample(t, copied, "resource.tf", "resource \"rabbitmqdelay_cascade\" \"tasks\" {\n  name   = "+
-			"\"tasks\"\n  levels = 17\n}\n")
+		docstest.WriteExample(t, copied, "resource.tf", "resource \"rabbitmqdelay_cascade\" \"orders\" {\n  name = "+
+			"\"orders\"\n}\n")
 	}
 	resource.Test(t, resource.TestCase{
 		TerraformVersionChecks: needs,
@@ -175,13 +176,13 @@ func planExample(
 // exampleIdentities are those of exampleImports.
 var exampleIdentities = map[string]map[string]knownvalue.Check{
 	harness.CascadeType: {"vhost": knownvalue.StringExact("/"),
-		"entry_exchange": knownvalue.StringExact("tasks.delay-16")},
+		"entry_exchange": knownvalue.StringExact("orders.d.h.m.s")},
 	harness.LadderType: {"vhost": knownvalue.StringExact("/"),
 		"entry_exchange": knownvalue.StringExact("retry.entry")},
 	harness.DestinationType: {
-		"vhost": knownvalue.StringExact("/"), "delivery_exchange": knownvalue.StringExact("tasks.delivery"),
+		"vhost": knownvalue.StringExact("/"), "delivery_exchange": knownvalue.StringExact("orders.delivery"),
 		"queue":    knownvalue.StringExact("billing"),
-		"exchange": knownvalue.Null(), "routing_key": knownvalue.StringExact(harness.DestinationKey(17, "billing")),
+		"exchange": knownvalue.Null(), "routing_key": knownvalue.StringExact(harness.DestinationKey(4, "billing")),
 	},
 }
 

@@ -58,7 +58,7 @@ func newExisting(t *testing.T, queueType delay.QueueType) *existing {
 		writes: countWrites(t, v.Broker),
 		desired: harness.Expand(t, delay.Config{
 			Name: "a b/ü", Vhost: v.Name, Levels: 3, QueueType: queueType, CreateDeliveryExchange: true,
-			StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
+			StrictKeys: true, ParkUnroutable: true,
 		}),
 		given: harness.Attributes{"name": "a b/ü", "vhost": v.Name, "levels": 3, "queue_type": string(queueType)},
 	}
@@ -129,7 +129,7 @@ func TestAccImportAsErrorsSay(t *testing.T) {
 		text        string // more, in Terraform's language
 	}{
 		{harness.CascadeType, harness.Attributes{"name": name}, harness.Attributes{"levels": 2}, "levels = 2"},
-		{harness.LadderType, harness.Attributes{"name": name}, harness.Attributes{"delays": harness.TextSet("5s",
+		{harness.LadderType, harness.Attributes{"name": name}, harness.Attributes{"delays": harness.TextList("5s",
 			"30s")}, `delays = ["5s", "30s"]`},
 	} {
 		given := is.given.With(harness.Attributes{"vhost": v.Name})
@@ -146,7 +146,7 @@ func TestAccImportAsErrorsSay(t *testing.T) {
 			ProtoV6ProviderFactories: harness.Providers,
 			Steps: []resource.TestStep{{
 				Config: harness.RequiredProviders + harness.WithProvider(v.Broker,
-					"resource %q \"t\" {\n%s  %s\n}\n\n%s\n", is.typeName, arguments(given), is.text,
+					"resource %q \"t\" {\n%s  %s\n}\n\n%s\n", is.typeName, arguments(t, given), is.text,
 					strings.ReplaceAll(block[0], "<name in your configuration>", "t")),
 				ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{imports(is.typeName +
 					".t")}},

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/docstest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // fromApplicationExample has the configurations of the guide to a cascade that an application declares.
@@ -308,16 +310,17 @@ func TestAccFromAnApplication(t *testing.T) {
 
 	// The application reads what it needs, and stops declaring.
 	var publisher struct {
-		EntryExchange string `json:"entry_exchange"`
-		Base, Levels  int
-		ResolutionMS  int `json:"resolution_ms"`
+		EntryExchange string  `json:"entry_exchange"`
+		UnitsMS       []int64 `json:"units_ms"`
+		MaxDelayMS    int64   `json:"max_delay_ms"`
 	}
 	if err := json.Unmarshal([]byte(tf.Must("output", "-raw", "publisher")), &publisher); err != nil {
 		t.Fatal(err)
 	}
-	if publisher.EntryExchange != sendtaskExchange(sendtaskLevels-1) || publisher.Base != 2 ||
-		publisher.Levels != sendtaskLevels || publisher.ResolutionMS != 1000 {
-		t.Errorf("the application reads %+v", publisher)
+	scale, err := delay.PublisherScale(publisher.UnitsMS, publisher.MaxDelayMS)
+	if want := harness.BinaryScale(sendtaskLevels, time.Second).Scale(); err != nil ||
+		publisher.EntryExchange != sendtaskExchange(sendtaskLevels-1) || !reflect.DeepEqual(scale, want) {
+		t.Errorf("the application reads %+v (%v)", publisher, err)
 	}
 	rights := regexp.MustCompile(`(?m)^rabbitmqctl set_permissions -p / sendtask '(.*)' '(.*)' '(.*)'$`).
 		FindStringSubmatch(docstest.ReadPage(t, fromApplicationGuide))

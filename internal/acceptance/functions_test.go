@@ -123,28 +123,37 @@ func goValue(t failer, value tftypes.Value) any {
 	return nil
 }
 
-// objectOf is an object literal as Terraform types it.
-func objectOf(given harness.Attributes) tftypes.Value {
-	typ := tftypes.Object{AttributeTypes: map[string]tftypes.Type{}}
-	values := map[string]tftypes.Value{}
-	for name, value := range given {
-		var v tftypes.Value
-		switch value := value.(type) {
-		case tftypes.Value:
-			v = value
-		case string:
-			v = tftypes.NewValue(tftypes.String, value)
-		case int, float64:
-			v = tftypes.NewValue(tftypes.Number, value)
-		case bool:
-			v = tftypes.NewValue(tftypes.Bool, value)
-		case nil:
-			v = tftypes.NewValue(tftypes.DynamicPseudoType, nil)
-		}
-		typ.AttributeTypes[name], values[name] = v.Type(), v
+// publisher is an object like the attribute publisher. The numbers are what Go has as numbers, or nil.
+func publisher(entry string, longest any, units ...any) tftypes.Value {
+	list := tftypes.List{ElementType: tftypes.Number}
+	object := tftypes.Object{AttributeTypes: map[string]tftypes.Type{"entry_exchange": tftypes.String,
+		"units_ms": list, "max_delay_ms": tftypes.Number}}
+	numbers := make([]tftypes.Value, len(units))
+	for i, unit := range units {
+		numbers[i] = tftypes.NewValue(tftypes.Number, unit)
 	}
-	return tftypes.NewValue(typ, values)
+	return tftypes.NewValue(object, map[string]tftypes.Value{
+		"entry_exchange": tftypes.NewValue(tftypes.String, entry),
+		"units_ms":       tftypes.NewValue(list, numbers),
+		"max_delay_ms":   tftypes.NewValue(tftypes.Number, longest),
+	})
 }
+
+// publisherOf is that of a scale.
+func publisherOf(s delay.Scale) tftypes.Value {
+	units := make([]any, len(s.Units))
+	for i, unit := range s.Units {
+		units[i] = unit.Milliseconds()
+	}
+	return publisher("t", s.Longest.Milliseconds(), units...)
+}
+
+// Publishers of each form.
+var (
+	binaryPublisher  = publisher("tasks.delay-03", 15_000, 8000, 4000, 2000, 1000)
+	decimalPublisher = publisherOf(delay.Uniform{Base: 10, Levels: 8, Resolution: time.Second}.Scale())
+	unitsPublisher   = publisher("orders.d.h.m.s", 2_678_399_000, 86_400_000, 3_600_000, 60_000, 1000)
+)
 
 func TestFunctions(t *testing.T) {
 	c := newCaller(t)
@@ -153,21 +162,29 @@ func TestFunctions(t *testing.T) {
 		arguments []any
 		want      any
 	}{
-		{"routing_key", []any{"10s", 4, "billing"}, "1.0.1.0.billing"},
-		{"routing_key", []any{"0s", 4, "billing"}, "0.0.0.0.billing"},
-		{"routing_key", []any{"9.001s", 4, "billing"}, "1.0.1.0.billing"},
-		{"routing_key", []any{"1ns", 4, "orders.eu"}, "0.0.0.1.orders.eu"},
-		{"routing_key", []any{"1.7s", 5, "billing", "100ms"}, "1.0.0.0.1.billing"},
-		{"parse_routing_key", []any{"1.0.1.0.billing", 4}, map[string]any{"delay": "10s", "address": "billing"}},
-		{"parse_routing_key", []any{"1.0.1.0.orders.eu", 2, "500ms"}, map[string]any{"delay": "1s",
-			"address": "1.0.orders.eu"}},
-		{"routing_key", []any{"1h", 8, "billing", "1s", "10"}, "0.0.0.0.3.6.0.0.billing"},
-		{"routing_key", []any{"5.41s", 2, "d", "100ms", "8"}, "6.7.d"},
-		{"routing_key", []any{"10s", 4, "billing", "1s", "2"}, "1.0.1.0.billing"},
-		{"parse_routing_key", []any{"0.0.0.0.3.6.0.0.billing", 8, "1s", "10"}, map[string]any{"delay": "1h0m0s",
+		{"routing_key", []any{"10s", binaryPublisher, "billing"}, "1.0.1.0.billing"},
+		{"routing_key", []any{"0s", binaryPublisher, "billing"}, "0.0.0.0.billing"},
+		{"routing_key", []any{"9.001s", binaryPublisher, "billing"}, "1.0.1.0.billing"},
+		{"routing_key", []any{"1ns", binaryPublisher, "orders.eu"}, "0.0.0.1.orders.eu"},
+		{"routing_key", []any{"1h", decimalPublisher, "billing"}, "0.0.0.0.3.6.0.0.billing"},
+		{"routing_key", []any{"1h30m", unitsPublisher, "billing"}, "0.1.30.0.billing"},
+		{"routing_key", []any{"1w2d", unitsPublisher, "billing"}, "9.0.0.0.billing"},
+		{"routing_key", []any{"743h59m58.5s", unitsPublisher, "billing"}, "30.23.59.59.billing"},
+		{"routing_key", []any{"5.41s", publisher("", 6300, 800, 100), "d"}, "6.7.d"},
+		{"parse_routing_key", []any{"1.0.1.0.billing", binaryPublisher}, map[string]any{"delay": "10s",
 			"address": "billing"}},
-		{"parse_routing_key", []any{"6.7.d.e", 2, "100ms", "8"}, map[string]any{"delay": "5.5s",
+		{"parse_routing_key", []any{"1.0.1.0.orders.eu", publisher("t", 1500, 1000, 500)},
+			map[string]any{"delay": "1s", "address": "1.0.orders.eu"}},
+		{"parse_routing_key", []any{"0.0.0.0.3.6.0.0.billing", decimalPublisher}, map[string]any{"delay": "1h",
+			"address": "billing"}},
+		{"parse_routing_key", []any{"0.1.30.0.billing", unitsPublisher}, map[string]any{"delay": "1h30m",
+			"address": "billing"}},
+		{"parse_routing_key", []any{"6.7.d.e", publisher("t", 6300, 800, 100)}, map[string]any{"delay": "5s500ms",
 			"address": "d.e"}},
+		{"mermaid", []any{unitsPublisher}, delay.Mermaid("orders.d.h.m.s", delay.Scale{Units: []time.Duration{
+			24 * time.Hour, time.Hour, time.Minute, time.Second}, Longest: 31*24*time.Hour - time.Second})},
+		{"mermaid", []any{binaryPublisher}, delay.Mermaid("tasks.delay-03",
+			delay.Uniform{Base: 2, Levels: 4, Resolution: time.Second}.Scale())},
 		{"binding_key", []any{3, 4, 1}, "1.#"},
 		{"binding_key", []any{1, 3, 9}, "*.9.#"},
 		{"binding_key", []any{1, 4, 0}, "*.*.0.#"},
@@ -182,90 +199,61 @@ func TestFunctions(t *testing.T) {
 // Every argument that is wrong is blamed for itself, with what to do.
 func TestFunctionErrors(t *testing.T) {
 	c := newCaller(t)
-	tasks := func(further harness.Attributes) tftypes.Value {
-		return objectOf(harness.Attributes{"name": "t", "levels": 4}.With(further))
-	}
-	unknown := func(typ tftypes.Type) tftypes.Value { return tftypes.NewValue(typ, tftypes.UnknownValue) }
 	for _, test := range []struct {
 		name      string
 		arguments []any
 		argument  int64
 		want      string
 	}{
-		{"routing_key", []any{"10", 4, "d"}, 0, `delay is "10"; write a number and its unit`},
-		{"routing_key", []any{"2d", 4, "d"}, 0, `delay is "2d"`},
-		{"routing_key", []any{"-1s", 4, "d"}, 0, "delay is -1s; a message cannot be delivered before it is sent"},
-		{"routing_key", []any{"15.001s", 4, "d"}, 0, "delay is 15.001s, longer than 15s, the longest that has a " +
-			"key here"},
-		{"routing_key", []any{"10s", 0, "d"}, 1, "levels is 0; at a resolution of 1s it can be 1 to 29"},
-		{"routing_key", []any{"10s", 30, "d"}, 1, "levels is 30"},
-		{"routing_key", []any{"10s", 4, ""}, 2, "address is empty"},
-		{"routing_key", []any{"10s", 28, strings.Repeat("d", 200)}, 2, "of 200 bytes; behind 28 levels it can " +
-			"have 199"},
-		{"routing_key", []any{"10s", 4, "d", "x"}, 3, `resolution is "x"`},
-		{"routing_key", []any{"10s", 4, "d", "1us"}, 3, "resolution is 1µs; RabbitMQ counts TTL in whole " +
-			"milliseconds"},
-		{"routing_key", []any{"10s", 4, "d", "1s", "x"}, 4, `base is "x"; it can be 2 to 10`},
-		{"routing_key", []any{"10s", 4, "d", "1s", "1s"}, 4, `base is "1s"; it can be 2 to 10`},
-		{"routing_key", []any{"10s", 4, "d", "1s", "11"}, 4, "base is 11; it can be 2 to 10"},
-		{"routing_key", []any{"10s", 4, "d", "1s", "1"}, 4, "base is 1; it can be 2 to 10"},
-		{"routing_key", []any{"10s", 4, "d", "10"}, 3, `resolution is "10"; write a number and its unit`},
-		{"routing_key", []any{"10s", 4, "d", "1s", "10", "1s"}, 5, "it is one too many: the last two arguments are " +
-			"resolution and base"},
-		{"routing_key", []any{"10s", 9, "d", "1s", "10"}, 1, "levels is 9; at a resolution of 1s in base 10 it can " +
-			"be 1 to 8"},
-		{"routing_key", []any{"10s", 1, "d", "1s", "10"}, 0, "delay is 10s, longer than 9s, the longest that has a " +
-			"key here"},
-		{"routing_key", []any{"10s", 1, "d", "11000h", "9"}, 3, "resolution is 11000h; in base 9 give at most 10950h"},
-		{"parse_routing_key", []any{"", 4}, 0, "key is empty"},
-		{"parse_routing_key", []any{"1.0.2.0.d", 4}, 0, `key is "1.0.2.0.d", whose word 3 is "2"`},
-		{"parse_routing_key", []any{"1.0", 4}, 0, "has only 2 words"},
-		{"parse_routing_key", []any{"1.0", 2}, 0, "has no address"},
-		{"parse_routing_key", []any{"1.d", 40}, 1, "levels is 40"},
-		{"parse_routing_key", []any{"1.d", 1, "0s"}, 2, "resolution is 0s"},
-		{"parse_routing_key", []any{"1.d", 1, "1s", "0"}, 3, "base is 0; it can be 2 to 10"},
-		{"parse_routing_key", []any{"1.d", 1, "1s", "2", "2"}, 4, "it is one too many"},
-		{"parse_routing_key", []any{"1.a.d", 2, "1s", "10"}, 0, `whose word 2 is "a"; the first 2 words say ` +
-			"the delay, and this one has to be 0 to 9"},
-		{"parse_routing_key", []any{"3.1.d", 2, "1s", "3"}, 0, `whose word 1 is "3"; the first 2 words say the ` +
-			"delay, and this one has to be 0 to 2"},
-		{"parse_routing_key", []any{"10.1.d", 2, "1s", "10"}, 0, `whose word 1 is "10"`},
+		{"routing_key", []any{"10", binaryPublisher, "d"}, 0, `delay is "10"; write a number and its unit`},
+		{"routing_key", []any{"2y", binaryPublisher, "d"}, 0, `delay is "2y"`},
+		{"routing_key", []any{"48h", binaryPublisher, "d"}, 0,
+			"delay is 2d, longer than 15s, the longest that has a key"},
+		{"routing_key", []any{"-1s", binaryPublisher, "d"}, 0, "delay is -1s; a message cannot be delivered before " +
+			"it is sent"},
+		{"routing_key", []any{"15.001s", binaryPublisher, "d"}, 0, "longer than 15s, the longest that has a key here"},
+		{"routing_key", []any{"10s", publisher("t", 9000, 1000), "d"}, 0, "longer than 9s"},
+		{"routing_key", []any{"10s", binaryPublisher, ""}, 2, "address is empty"},
+		{"routing_key", []any{"10s", publisherOf(delay.Uniform{Base: 2, Levels: 28, Resolution: time.Second}.Scale()),
+			strings.Repeat("d", 200)}, 2, "of 200 bytes; behind 28 levels it can have 199"},
+		{"routing_key", []any{"36h", unitsPublisher, strings.Repeat("d", 247)}, 2, "with which the key of this delay " +
+			"has 256 bytes; AMQP allows 255"},
+		{"routing_key", []any{"10s", publisher("t", 15_000), "d"}, 1, "units_ms is empty"},
+		{"routing_key", []any{"10s", publisher("t", 15_000, nil), "d"}, 1, "units_ms has null; give a whole number"},
+		{"routing_key", []any{"10s", publisher("t", 15_000, 0.5), "d"}, 1, "units_ms has 0.5; give a whole number"},
+		{"routing_key", []any{"10s", publisher("t", 15_000, 0), "d"}, 1, "units_ms has 0; give 1 to 315360000000"},
+		{"routing_key", []any{"10s", publisher("t", 15_000, 1000, 2000), "d"}, 1, "units_ms has 2000 behind 1000; " +
+			"give the largest first, and each once"},
+		{"routing_key", []any{"10s", publisher("t", 15_000, 3000, 2000), "d"}, 1, "units_ms has 3000 before 2000; " +
+			"each has to be a multiple of the next"},
+		{"routing_key", []any{"10s", publisher("t", nil, 1000), "d"}, 1, "max_delay_ms is null; give a whole number"},
+		{"routing_key", []any{"10s", publisher("t", 15_500, 1000), "d"}, 1, "max_delay_ms is 15500, which has no " +
+			"key; give a multiple of 1000, the last of units_ms"},
+		{"parse_routing_key", []any{"", binaryPublisher}, 0, "key is empty"},
+		{"parse_routing_key", []any{"1.0.2.0.d", binaryPublisher}, 0, `key is "1.0.2.0.d", whose word 3 is "2"`},
+		{"parse_routing_key", []any{"1.0", binaryPublisher}, 0, "has only 2 words"},
+		{"parse_routing_key", []any{"0.1.30.0", unitsPublisher}, 0, "has no address"},
+		{"parse_routing_key", []any{"0.24.0.0.d", unitsPublisher}, 0, `whose word 2 is "24"; the first 4 words say ` +
+			"the delay, and this one has to be 0 to 23"},
+		{"parse_routing_key", []any{"31.0.0.0.d", unitsPublisher}, 0, `whose word 1 is "31"`},
+		{"parse_routing_key", []any{"1.a.d", publisher("t", 99_000, 10_000, 1000)}, 0, `whose word 2 is "a"; the ` +
+			"first 2 words say the delay, and this one has to be 0 to 9"},
+		{"parse_routing_key", []any{"10.1.d", publisher("t", 99_000, 10_000, 1000)}, 0, `whose word 1 is "10"`},
+		{"parse_routing_key", []any{"1.d", publisher("t", 1000, 1000, 1000)}, 1, "units_ms has 1000 behind 1000"},
 		{"binding_key", []any{4, 4, 1}, 0, "level is 4; with 4 levels it can be 0, the lowest, to 3, the entry"},
 		{"binding_key", []any{0, 0, 1}, 1, "levels is 0"},
 		{"binding_key", []any{0, 4, 10}, 2, "digit is 10; it can be 1 to 9, each of which leads to its queue, or 0, " +
 			"which leads past them"},
 		{"binding_key", []any{0, 4, -1}, 2, "digit is -1"},
+		{"binding_key", []any{0, 4.5, 1}, 1, "it is 4.5; it has to be a whole number"},
+		{"binding_key", []any{0, 4, 1e30}, 2, "it is 1e+30; a number of this size cannot be used"},
 		{"destination_key", []any{0, "d"}, 0, "levels is 0"},
+		{"destination_key", []any{40, "d"}, 0, "levels is 40; it can be 1 to 39"},
 		{"destination_key", []any{4, ""}, 1, "address is empty"},
 		{"destination_key", []any{28, strings.Repeat("d", 200)}, 1, "behind 28 levels it can have 199"},
-		{"mermaid", []any{tftypes.NewValue(tftypes.String, "tasks")}, 0, "has to be an object with attributes of " +
-			"rabbitmqdelay_cascade"},
-		{"mermaid", []any{tftypes.NewValue(tftypes.Tuple{}, []tftypes.Value{})}, 0, "has to be an object"},
-		{"mermaid", []any{objectOf(harness.Attributes{})}, 0, "levels is missing; give it or max_delay"},
-		{"mermaid", []any{objectOf(harness.Attributes{"name": "t"})}, 0, "levels is missing"},
-		{"mermaid", []any{objectOf(harness.Attributes{"levels": 4})}, 0, "name is missing"},
-		{"mermaid", []any{tasks(harness.Attributes{"level": "t"})}, 0, `the object has an attribute "level", which ` +
-			`rabbitmqdelay_cascade has not; its attributes are adopt, base, bindings,`},
-		{"mermaid", []any{tasks(harness.Attributes{"levels": "four"})}, 0, "levels is a string; it has to be a number"},
-		{"mermaid", []any{tasks(harness.Attributes{"levels": 4.5})}, 0, "levels is 4.5; it has to be a whole number"},
-		{"routing_key", []any{"10s", 4.5, "d"}, 1, "it is 4.5; it has to be a whole number"},
-		{"binding_key", []any{0, 4, 1e30}, 2, "it is 1e+30; a number of this size cannot be used"},
-		{"destination_key", []any{40, "d"}, 0, "levels is 40; it can be 1 to 39"},
-		{"mermaid", []any{tasks(harness.Attributes{"name": true})}, 0, "name is a bool; it has to be a string"},
-		{"mermaid", []any{tasks(harness.Attributes{"strict_keys": objectOf(harness.Attributes{})})}, 0,
-			"strict_keys is a object; it " + "has to be a bool"},
-		{"mermaid", []any{tasks(harness.Attributes{"name": ""})}, 0, "name is empty"},
-		{"mermaid", []any{tasks(harness.Attributes{"max_delay": "1h"})}, 0,
-			"levels is 4, but the max_delay beside it, 1h, " + "takes 12"},
-		{"mermaid", []any{tasks(harness.Attributes{"resolution": "fast"})}, 0,
-			`resolution is "fast"; write a number and ` +
-				`its unit`},
-		{"mermaid", []any{tasks(harness.Attributes{"resolution": ""})}, 0, "resolution"},
-		{"mermaid", []any{tasks(harness.Attributes{"queue_type": "stream"})}, 0, `queue_type is "stream"`},
-		{"mermaid", []any{tasks(harness.Attributes{"lookahead": 5})}, 0, "lookahead is 5; with 4 levels"},
-		{"mermaid", []any{tasks(harness.Attributes{"levels": 30, "name": unknown(tftypes.String)})}, 0, "levels is 30"},
-		{"mermaid", []any{tasks(harness.Attributes{"levels": 30})}, 0, "levels is 30"},
-		{"mermaid", []any{tftypes.NewValue(tftypes.Number, 4)}, 0, "has to be an object"},
+		{"mermaid", []any{publisher("", 15_000, 1000)}, 0, "entry_exchange is empty; give the name of the exchange"},
+		{"mermaid", []any{publisher("t", 15_000)}, 0, "units_ms is empty"},
+		{"mermaid", []any{publisher("t", 0, 1000)}, 0, "max_delay_ms is 0, which has no key"},
 	} {
 		result, wrong := c.call(t, test.name, test.arguments...)
 		switch {
@@ -279,32 +267,16 @@ func TestFunctionErrors(t *testing.T) {
 	}
 }
 
-// What every invalid configuration of the resource is told, the function of a cascade says as well.
-func TestFunctionsRefuseWhatTheResourceRefuses(t *testing.T) {
-	c := newCaller(t)
-	for name, is := range invalid {
-		if is.attribute == "drain_timeout" || strings.Contains(is.error, "duration") {
-			continue // nothing of the objects, and in words of its own
-		}
-		_, wrong := c.call(t, "mermaid", objectOf(is.configuration))
-		if wrong == nil || !strings.Contains(wrong.Text, is.error) {
-			t.Errorf("with %s: got %v, want %q", name, wrong, is.error)
-		}
-	}
-}
-
+// OpenTofu calls functions with objects some parts of which are not known yet.
 func TestFunctionsOfUnknownValues(t *testing.T) {
 	c := newCaller(t)
-	unknown := tftypes.NewValue(tftypes.String, tftypes.UnknownValue)
-	for _, argument := range []tftypes.Value{
-		tftypes.NewValue(tftypes.DynamicPseudoType, tftypes.UnknownValue),
-		objectOf(harness.Attributes{"name": unknown, "levels": 4}),
-		objectOf(harness.Attributes{"name": "t", "vhost": unknown, "levels": 4}),
-		objectOf(harness.Attributes{"name": "t", "levels": tftypes.NewValue(tftypes.DynamicPseudoType,
-			tftypes.UnknownValue)}),
-	} {
-		if got := c.mustCall(t, "mermaid", argument); got != "unknown" {
-			t.Errorf("of %s: got %v", argument, got)
+	for _, of := range []tftypes.Value{publisher("t", tftypes.UnknownValue, 1000),
+		publisher("t", 1000, tftypes.UnknownValue)} {
+		for name, arguments := range map[string][]any{"routing_key": {"1s", of, "d"}, "parse_routing_key": {"1.d", of},
+			"mermaid": {of}} {
+			if got := c.mustCall(t, name, arguments...); got != "unknown" {
+				t.Errorf("%s of %s: got %v", name, of, got)
+			}
 		}
 	}
 }
@@ -313,16 +285,16 @@ func TestFunctionsOfUnknownValues(t *testing.T) {
 func TestRoutingKeyFunctionRoundTrip(t *testing.T) {
 	t.Parallel()
 	c := newCaller(t)
-	check := func(t failer, delay time.Duration, s delay.Uniform, address string) {
+	check := func(t failer, wait time.Duration, s delay.Uniform, address string) {
 		t.Helper()
-		resolution, base := s.Resolution.String(), fmt.Sprint(s.Base)
-		key := c.mustCall(t, "routing_key", delay.String(), s.Levels, address, resolution, base)
-		parsed, _ := c.mustCall(t, "parse_routing_key", key, s.Levels, resolution, base).(map[string]any)
+		of := publisherOf(s.Scale())
+		key := c.mustCall(t, "routing_key", wait.String(), of, address)
+		parsed, _ := c.mustCall(t, "parse_routing_key", key, of).(map[string]any)
 		text, _ := parsed["delay"].(string)
-		got, err := time.ParseDuration(text)
-		if err != nil || parsed["address"] != address || got < delay || got-delay >= s.Resolution ||
+		got, err := delay.ParseDuration(text)
+		if err != nil || parsed["address"] != address || got < wait || got-wait >= s.Resolution ||
 			got%s.Resolution != 0 {
-			t.Fatal(fmt.Sprintf("%s on %+v: %q is %v (%v)", delay, s, key, parsed, err))
+			t.Fatal(fmt.Sprintf("%s on %+v: %q is %v (%v)", wait, s, key, parsed, err))
 		}
 	}
 	for base, most := range map[int]int{2: 8, 3: 4, 9: 2, 10: 2} {
@@ -344,108 +316,86 @@ func TestRoutingKeyFunctionRoundTrip(t *testing.T) {
 // functionsSince is the first version of Terraform, and of OpenTofu, that knows functions of providers.
 var functionsSince = []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_8_0)}
 
-// Terraform calls the functions without a configured provider, with optional arguments, with values that are
-// not known yet, and shows which argument is wrong.
+// Terraform calls the functions without a configured provider. It takes the publisher of a resource, an object like it,
+// and values that are not known yet. It shows which argument is wrong, and what the object lacks.
 func TestAccFunctions(t *testing.T) {
 	t.Parallel()
 	const later = `resource "terraform_data" "later" {
-  input = { delay = "10s", none = null, cascade = { name = "t", levels = 4 } }
+  input = { delay = "10s", entry = "t", unit = 1000 }
 }
+
+locals {
+  units = { entry_exchange = "orders.d.h.m.s", units_ms = [86400000, 3600000, 60000, 1000], max_delay_ms = 2678399000 }
+  later = {
+    entry_exchange = terraform_data.later.output.entry
+    units_ms       = [terraform_data.later.output.unit]
+    max_delay_ms   = 15000
+  }
+}
+
 `
 	output := func(expression string) string { return "output \"got\" {\n  value = " + expression + "\n}\n" }
-	for expression, want := range map[string]knownvalue.Check{
-		`provider::rabbitmqdelay::routing_key("10s", 4, ` +
-			`"billing")`: knownvalue.StringExact("1.0.1.0.billing"),
-		`provider::rabbitmqdelay::routing_key("1.7s", 5, "billing", ` +
-			`"100ms")`: knownvalue.StringExact("1.0.0.0.1.billing"),
-		`provider::rabbitmqdelay::routing_key("10s", 4, "billing", ` +
-			`terraform_data.later.output.none[*]...)`: knownvalue.StringExact("1.0.1.0.billing"),
-		`provider::rabbitmqdelay::routing_key("1h", 8, "billing", "1s", ` +
-			`10)`: knownvalue.StringExact("0.0.0.0.3.6.0.0.billing"),
-		`provider::rabbitmqdelay::parse_routing_key("6.7.d", 2, "100ms", ` +
-			`8).delay`: knownvalue.StringExact("5.5s"),
-		`join(" ", regexall("t.delay-0[01]-9", provider::rabbitmqdelay::mermaid({ name = "t", levels = 2, base = 10 ` +
-			`})))`: knownvalue.StringRegexp(regexp.MustCompile("t.delay-01-9")),
-		`provider::rabbitmqdelay::routing_key(terraform_data.later.output.delay, 4, "d")`: knownvalue.StringExact(
-			"1.0.1.0.d"),
-		`provider::rabbitmqdelay::parse_routing_key("1.0.1.0.orders.eu", ` +
-			`4).delay`: knownvalue.StringExact("10s"),
-		`provider::rabbitmqdelay::parse_routing_key("1.0.1.0.orders.eu", ` +
-			`4).address`: knownvalue.StringExact("orders.eu"),
-		`provider::rabbitmqdelay::binding_key(1, 4, 0)`: knownvalue.StringExact("*.*.0.#"),
-		`provider::rabbitmqdelay::destination_key(4, ` +
-			`"orders.eu")`: knownvalue.StringExact("*.*.*.*.orders.eu"),
-		`split("\n", provider::rabbitmqdelay::mermaid(terraform_data.later.output.cascade))[0]`: knownvalue.StringExact(
-			"flowchart LR"),
-		`split("\n", provider::rabbitmqdelay::mermaid({ name = "t", levels = ` +
-			`4 }))[0]`: knownvalue.StringExact("flowchart LR"),
-		`split("\n", provider::rabbitmqdelay::mermaid(rabbitmqdelay_cascade.t))[0]`: knownvalue.StringExact(
-			"flowchart LR"),
-		`join(" ", regexall("[xq][0-9]|unroutable", provider::rabbitmqdelay::mermaid(` +
-			`local.all)))`: knownvalue.StringExact("x2 q2 x1 q1 x0 q0"),
+	call := func(call string) string { return "provider::rabbitmqdelay::" + call }
+	for _, test := range []struct{ expression, want string }{
+		{call(`routing_key("90m", local.units, "billing")`), "0.1.30.0.billing"},
+		{call(`routing_key("90m", merge(local.units, { more = [1] }), "billing")`), "0.1.30.0.billing"},
+		{call(`routing_key("90m", jsondecode(jsonencode(local.units)), "billing")`), "0.1.30.0.billing"},
+		{call(`routing_key("10s", rabbitmqdelay_cascade.t.publisher, "billing")`), "1.0.1.0.billing"},
+		{call(`routing_key(terraform_data.later.output.delay, local.units, "d")`), "0.0.0.10.d"},
+		{call(`routing_key("10s", local.later, "d")`), "10.d"},
+		{call(`parse_routing_key("1.0.1.0.orders.eu", rabbitmqdelay_cascade.t.publisher).delay`), "10s"},
+		{call(`parse_routing_key("0.0.0.10.orders.eu", local.units).address`), "orders.eu"},
+		{call(`binding_key(1, 4, 0)`), "*.*.0.#"},
+		{call(`destination_key(4, "orders.eu")`), "*.*.*.*.orders.eu"},
+		{`split("\n", ` + call(`mermaid(local.later))[0]`), "flowchart LR"},
+		{`join(" ", regexall("t[.]delay-..|8 s|4 s, 1 queue", ` +
+			call(`mermaid(rabbitmqdelay_cascade.t.publisher)))`), "t.delay-03 8 s 8 s 4 s, 1 queue"},
 	} {
-		configuration := later + output(expression)
-		if strings.Contains(expression, "rabbitmqdelay_cascade.") {
+		configuration := later + output(test.expression)
+		if strings.Contains(test.expression, "rabbitmqdelay_cascade.") {
 			v := harness.NewVhost(t)
 			configuration = harness.WithProvider(v.Broker,
 				"resource \"rabbitmqdelay_cascade\" \"t\" {\n  name   = \"t\"\n  vhost  = %q\n  levels = 4\n}\n",
-				v.Name) + output(expression)
+				v.Name) + configuration
 		}
-		configuration += `locals {
-  all = {
-    name              = null
-    vhost             = "v"
-    levels            = 3
-    exchange_name     = "x%d"
-    queue_name        = "q%d"
-    delivery_exchange = "d"
-    park_unroutable   = false
-  }
-}
-`
-		t.Run(expression, func(t *testing.T) {
+		t.Run(test.expression, func(t *testing.T) {
 			t.Parallel()
 			resource.Test(t, resource.TestCase{
 				TerraformVersionChecks: functionsSince,
 				Steps: []resource.TestStep{{
 					ProtoV6ProviderFactories: harness.Providers,
 					Config:                   harness.RequiredProviders + configuration,
-					ConfigStateChecks:        []statecheck.StateCheck{statecheck.ExpectKnownOutputValue("got", want)},
+					ConfigStateChecks: []statecheck.StateCheck{statecheck.ExpectKnownOutputValue("got",
+						knownvalue.StringExact(test.want))},
 				}},
 			})
 		})
 	}
-	for expression, want := range map[string]string{
-		`provider::rabbitmqdelay::routing_key("16s", 4, ` +
-			`"billing")`: `(?s)"delay" parameter.*delay is 16s, longer ` +
-			`than 15s`,
-		`provider::rabbitmqdelay::routing_key("10s", 4, "billing", ` +
-			`"1s", "2s")`: `(?s)"resolution_and_base" parameter.*base is "2s"; it can be 2 to 10`,
-		`provider::rabbitmqdelay::routing_key("10s", 4, "billing", ` +
-			`"1s", 10, 10)`: `it is one too many`,
-		`provider::rabbitmqdelay::parse_routing_key("a.1.d", 2, "1s", ` +
-			`10)`: `(?s)"key" parameter.*whose word 1 is "a"`,
-		`provider::rabbitmqdelay::routing_key(null, 4, ` +
-			`"billing")`: `(?s)"delay" parameter.*must not be null`,
-		`provider::rabbitmqdelay::routing_key("10s", 4, ` +
-			`"billing", null)`: `(?s)"resolution_and_base" parameter.*must not be ` +
-			`null`,
-		`provider::rabbitmqdelay::mermaid({ name = "t", ` +
-			`level = 4 })`: `(?s)"cascade" parameter.*"level"`,
-		`provider::rabbitmqdelay::mermaid({ name = terraform_data.later.output.cascade.name, ` +
-			`levels = 30 })`: `levels is 30`,
-		`provider::rabbitmqdelay::mermaid({ ` +
-			`levels = 4 })`: `name is missing`,
+	for _, test := range []struct{ expression, want string }{
+		{call(`routing_key("32d", local.units, "billing")`), `(?s)"delay" parameter.*delay is`},
+		{call(`routing_key("768h", local.units, "billing")`), `(?s)"delay" parameter.*longer than`},
+		{call(`routing_key(null, local.units, "billing")`), `(?s)"delay" parameter.*must not be null`},
+		{call(`routing_key("10s", null, "billing")`), `(?s)"publisher" parameter.*must not be null`},
+		{call(`routing_key("10s", 4, "billing")`), `(?s)"publisher" parameter.*object required`},
+		{call(`routing_key("10s", { units_ms = [1] }, "d")`), `(?s)"publisher" parameter.*"entry_exchange"`},
+		{call(`routing_key("10s", merge(local.units, { units_ms = "x" }), "d")`),
+			`(?s)"publisher" parameter.*"units_ms"`},
+		{call(`routing_key("10s", merge(local.units, { units_ms = [60, 7] }), "d")`),
+			`(?s)"publisher" parameter.*units_ms has 60 before 7`},
+		{call(`parse_routing_key("a.1.0.0.d", local.units)`), `(?s)"key" parameter.*whose word 1 is "a"`},
+		{call(`mermaid(merge(local.units, { max_delay_ms = 1 }))`),
+			`(?s)"publisher" parameter.*max_delay_ms is 1, which has no key`},
+		{call(`mermaid("tasks")`), `(?s)"publisher" parameter.*object required`},
 	} {
-		t.Run(expression, func(t *testing.T) {
+		t.Run(test.expression, func(t *testing.T) {
 			t.Parallel()
 			resource.Test(t, resource.TestCase{
 				TerraformVersionChecks: functionsSince,
 				Steps: []resource.TestStep{{
 					ProtoV6ProviderFactories: harness.Providers,
-					Config:                   harness.RequiredProviders + later + output(expression),
+					Config:                   harness.RequiredProviders + later + output(test.expression),
 					PlanOnly:                 true,
-					ExpectError:              regexp.MustCompile(strings.ReplaceAll(want, " ", `\s+`)),
+					ExpectError:              regexp.MustCompile(strings.ReplaceAll(test.want, " ", `\s+`)),
 				}},
 			})
 		})

@@ -33,7 +33,7 @@ func TestIgnoredChanges(t *testing.T) {
 		"cascade by levels": {harness.CascadeType, `name = "ID", levels = 2, max_length = 5, drain_timeout = "60s", ` +
 			`timeouts = { delete = "120s" }`},
 		"cascade by names": {harness.CascadeType, `exchange_name = "ID.x%02d", queue_name = "ID.q%3d",
-			delivery_exchange = "ID.d", park_unroutable = false, max_delay = "1500ms", resolution = "500ms",
+			delivery_exchange = "ID.d", park_unroutable = false, base = 2, max_delay = "1500ms", resolution = "500ms",
 			queue_type = "classic", lookahead = 1, strict_keys = false, internal_levels = false`},
 		"ladder": {harness.LadderType, `name = "ID", delays = ["60s"], max_length = 5, force_destroy = true`},
 		"ladder by names": {harness.LadderType,
@@ -84,6 +84,7 @@ func TestIgnoredChangesInConflict(t *testing.T) {
 resource "rabbitmqdelay_cascade" "a" {
   VHOST
   name      = "a"
+  base      = 2
   max_delay = %q
   lifecycle {
     ignore_changes = [levels]

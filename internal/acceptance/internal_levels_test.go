@@ -14,7 +14,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// In each base, every delay of a small cascade arrives once and on time. The levels below the entry refuse publishers.
+// In each base, every delay of a small cascade arrives once and on time. With internal levels, those below the entry
+// refuse publishers.
 func TestEveryDelay(t *testing.T) {
 	t.Parallel()
 	for _, s := range []delay.Uniform{harness.BinaryScale(3, 200*time.Millisecond),
@@ -27,7 +28,8 @@ func TestEveryDelay(t *testing.T) {
 					v := harness.NewVhost(t)
 					p := harness.NewProtocol(t, v.Broker, nil)
 					p.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "base": s.Base, "levels": s.Levels,
-						"resolution": s.Resolution.String(), "queue_type": queueType, "lookahead": lookahead})
+						"resolution": s.Resolution.String(), "queue_type": queueType, "lookahead": lookahead,
+						"internal_levels": true})
 					for level := range s.Levels - 1 {
 						refusesPublishers(v, fmt.Sprintf("t.delay-%02d", level), "1.1.1.here")
 					}
@@ -39,8 +41,8 @@ func TestEveryDelay(t *testing.T) {
 	}
 }
 
-// A cascade gets more levels, so that its entry is an inner level. Publishers that do not know of it get an error and
-// no confirmation, and nothing of theirs stays anywhere.
+// A cascade with internal levels gets more levels, so that its entry is an inner level. Publishers that do not know of
+// it get an error and no confirmation, and nothing of theirs stays anywhere.
 func TestOldPublishersAfterResize(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
@@ -51,6 +53,7 @@ func TestOldPublishersAfterResize(t *testing.T) {
 			p := harness.NewProtocol(t, v.Broker, nil)
 			given := harness.Attributes{
 				"vhost": v.Name, "name": "t", "levels": before, "resolution": unit.String(), "queue_type": queueType,
+				"internal_levels": true,
 			}
 			p.MustApply(given)
 			deliversEvery(v, harness.BinaryScale(before, unit))

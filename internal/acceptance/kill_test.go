@@ -102,7 +102,7 @@ func killProcess(o harness.Interrupted, t *testing.T, at harness.Point) {
 		"levels": strconv.Itoa(o.Levels()),
 	})
 	config := delay.Config{Name: "t", Vhost: v.Name, Base: o.Base, Levels: o.Levels(), QueueType: o.QueueType,
-		CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
+		CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
 	arguments := []string{"apply", "-auto-approve"}
 	must := func(arguments ...string) {
 		t.Helper()

@@ -40,7 +40,7 @@ func TestKilledNode(t *testing.T) {
 	}
 	ladder := harness.NewServerFrom(t, harness.LadderType, waiting).On(b, nil)
 	ofDelays := func(delays ...string) {
-		ladder.MustApply(with(harness.Attributes{"name": "l", "delays": harness.TextSet(delays...)}))
+		ladder.MustApply(with(harness.Attributes{"name": "l", "delays": harness.TextList(delays...)}))
 	}
 	const unroutable = "unroutable"
 	for _, is := range []struct {

@@ -24,7 +24,7 @@ func TestAccLadderDataSource(t *testing.T) {
 			t.Parallel()
 			v := harness.NewVhost(t)
 			harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(harness.Attributes{
-				"vhost": v.Name, "name": "t", "delays": harness.TextSet("2h", "1h", "90m"), "queue_type": queueType,
+				"vhost": v.Name, "name": "t", "delays": harness.TextList("2h", "1h", "90m"), "queue_type": queueType,
 			})
 			for range 3 {
 				v.Publish("t.entry", "90m.orders", "")
@@ -81,6 +81,13 @@ func TestAccLadderDataSource(t *testing.T) {
 								knownvalue.Int64Exact(1),
 							),
 							value(at("findings"), knownvalue.ListSizeExact(0)),
+							value(at("publisher"), knownvalue.ObjectExact(map[string]knownvalue.Check{
+								"entry_exchange": knownvalue.StringExact("t.entry"),
+								"delays_ms": knownvalue.MapExact(map[string]knownvalue.Check{
+									"1h": knownvalue.Int64Exact(3_600_000), "90m": knownvalue.Int64Exact(5_400_000),
+									"2h": knownvalue.Int64Exact(7_200_000),
+								}),
+							})),
 							value(at("queues"), knownvalue.ListSizeExact(3)),
 							queue(0, "1h", 3_600_000, 0),
 							queue(1, "90m", 5_400_000, 3),
@@ -124,7 +131,7 @@ func TestDataSourcesNameEachOther(t *testing.T) {
 	v := harness.NewVhost(t)
 	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "tasks", "levels": 3})
 	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
-	p.MustApply(harness.Attributes{"vhost": v.Name, "name": "retry", "delays": harness.TextSet("5s")})
+	p.MustApply(harness.Attributes{"vhost": v.Name, "name": "retry", "delays": harness.TextList("5s")})
 	for _, is := range []struct{ asked, entry, shows, itsEntry string }{
 		{harness.CascadeType, "retry.entry", harness.LadderType, "retry.entry"},
 		{harness.LadderType, "tasks.delay-02", harness.CascadeType, "tasks.delay-02"},

@@ -41,7 +41,7 @@ func retries(t *testing.T, program ...string) {
 	mustSayUsage(t, append(program, "orders")...)
 	v := harness.NewVhost(t)
 	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name,
-		"name": "retry", "delays": harness.TextSet("300ms", "900ms", "2s")})
+		"name": "retry", "delays": harness.TextList("300ms", "900ms", "2s")})
 	v.DeclareQueue("given-up", nil)
 	v.DeclareQueue("orders", map[string]any{"x-queue-type": "quorum", "x-dead-letter-exchange": "",
 		"x-dead-letter-routing-key": "given-up"})
@@ -109,7 +109,7 @@ func TestWheelExample(t *testing.T) {
 	)
 	v := harness.NewVhost(t)
 	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name,
-		"name": "wheel", "delays": harness.TextSet(strings.Split(delays, ",")...)})
+		"name": "wheel", "delays": harness.TextList(strings.Split(delays, ",")...)})
 	program := docstest.Build(t, "wheel")
 	stop := docstest.Run(t, v, program, delays)
 	control := topology.Binding{Source: "wheel.delivery", RoutingKey: "#", DestinationType: topology.ToQueue,
@@ -169,7 +169,7 @@ func TestWheelExampleAsks(t *testing.T) {
 	const delays = "100ms,200ms,400ms"
 	v := harness.NewVhost(t)
 	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name,
-		"name": "wheel", "delays": harness.TextSet(strings.Split(delays, ",")...)})
+		"name": "wheel", "delays": harness.TextList(strings.Split(delays, ",")...)})
 	answers := t.TempDir()
 	command := filepath.Join(answers, "command")
 	script := fmt.Sprintf("#!/bin/sh\ncat %s/$2 2>/dev/null || true\n", answers)

@@ -17,11 +17,11 @@ func TestListLadders(t *testing.T) {
 	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "tasks", "levels": 5})
 	admin := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
 	for _, configuration := range []harness.Attributes{
-		{"name": "retry", "delays": harness.TextSet("1h", "5s", "90s")},
+		{"name": "retry", "delays": harness.TextList("1h", "5s", "90s")},
 		{
 			"entry_exchange": "order.delay.exchange", "queue_name": "order.delay.queue",
 			"delivery_exchange": "order.close.exchange", "dead_letter_routing_key": "order.close.queue",
-			"delays": harness.TextSet("30m"), "queue_type": "classic", "park_unroutable": false,
+			"delays": harness.TextList("30m"), "queue_type": "classic", "park_unroutable": false,
 		},
 	} {
 		admin.State = tftypes.NewValue(admin.Resource, nil)

@@ -104,7 +104,7 @@ func sendThroughLadder(t *testing.T, queueType string) {
 	v := harness.NewVhost(t)
 	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
 	delays := []string{"1200ms", "100ms", "3s", "600ms"}
-	p.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "delays": harness.TextSet(delays...),
+	p.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "delays": harness.TextList(delays...),
 		"queue_type": queueType})
 	arrivals, parked := v.Collect("t.delivery", "*.here"), v.Consume("t.unroutable")
 	sent := map[string]time.Time{}
@@ -140,7 +140,7 @@ func TestLadderWithAFixedKey(t *testing.T) {
 	v := harness.NewVhost(t)
 	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
 	given := harness.Attributes{
-		"vhost": v.Name, "name": "order", "delays": harness.TextSet("500ms"), "queue_name": "order.delay.queue",
+		"vhost": v.Name, "name": "order", "delays": harness.TextList("500ms"), "queue_name": "order.delay.queue",
 		"delivery_exchange":        "order.close.exchange",
 		"create_delivery_exchange": false, "dead_letter_routing_key": "order.close.queue", "park_unroutable": false,
 	}
@@ -185,9 +185,9 @@ func TestLadderLosesNoMessageWithADelay(t *testing.T) {
 			t.Parallel()
 			v := harness.NewVhost(t)
 			p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
-			before := harness.Attributes{"vhost": v.Name, "name": "t", "delays": harness.TextSet("1s", "4s"),
+			before := harness.Attributes{"vhost": v.Name, "name": "t", "delays": harness.TextList("1s", "4s"),
 				"queue_type": queueType}
-			after := before.With(harness.Attributes{"delays": harness.TextSet("1s", "2s")})
+			after := before.With(harness.Attributes{"delays": harness.TextList("1s", "2s")})
 			p.MustApply(before)
 			there := v.Objects()
 			arrivals := v.Collect("t.delivery", "*.here")
@@ -222,10 +222,10 @@ func TestLadderLosesNoMessageWithADelay(t *testing.T) {
 func TestImportLadderWithForeignBinding(t *testing.T) {
 	t.Parallel()
 	v := harness.NewVhost(t)
-	retry := harness.Attributes{"vhost": v.Name, "name": "retry", "delays": harness.TextSet("5s", "30s")}
+	retry := harness.Attributes{"vhost": v.Name, "name": "retry", "delays": harness.TextList("5s", "30s")}
 	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(retry)
 	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name,
-		"name": "jobs", "delays": harness.TextSet("1m", "5s")})
+		"name": "jobs", "delays": harness.TextList("1m", "5s")})
 	there := v.Exported()
 	v.Bind("retry.entry", "1m.*.#", "queue", "jobs.delay-1m")
 	v.Bind("retry.entry", "5s.*.#", "queue", "jobs.delay-5s")
@@ -249,14 +249,14 @@ func TestLadderReplacement(t *testing.T) {
 	t.Parallel()
 	v := harness.NewVhost(t)
 	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
-	given := harness.Attributes{"vhost": v.Name, "name": "t", "delays": harness.TextSet("1h")}
+	given := harness.Attributes{"vhost": v.Name, "name": "t", "delays": harness.TextList("1h")}
 	p.MustApply(given)
 	for name, test := range map[string]struct {
 		change  harness.Attributes
 		replace bool
 	}{
-		"another delay":           {harness.Attributes{"delays": harness.TextSet("2h")}, false},
-		"a further delay":         {harness.Attributes{"delays": harness.TextSet("1h", "2h")}, false},
+		"another delay":           {harness.Attributes{"delays": harness.TextList("2h")}, false},
+		"a further delay":         {harness.Attributes{"delays": harness.TextList("1h", "2h")}, false},
 		"the same under its name": {harness.Attributes{"queue_name": "t.delay-%s"}, false},
 		"other settings": {harness.Attributes{"adopt": true, "force_destroy": true, "drain_timeout": "1m"},
 			false},
@@ -271,7 +271,7 @@ func TestLadderReplacement(t *testing.T) {
 		"a group size":          {harness.Attributes{"quorum_initial_group_size": 3}, false},
 		"no parking":            {harness.Attributes{"park_unroutable": false}, false},
 		"a new name":            {harness.Attributes{"name": "u"}, true},
-		"names and a delay": {harness.Attributes{"queue_name": "t.rung-%s", "delays": harness.TextSet("2h")},
+		"names and a delay": {harness.Attributes{"queue_name": "t.rung-%s", "delays": harness.TextList("2h")},
 			false},
 	} {
 		todo := p.Plan(t.Context(), given.With(test.change))
@@ -284,7 +284,7 @@ func TestLadderReplacement(t *testing.T) {
 	p.MustApply(given)
 	fixed := given.With(harness.Attributes{"queue_name": "t.delay-1h"})
 	p.MustBeSettled(given)
-	other := fixed.With(harness.Attributes{"delays": harness.TextSet("2h")})
+	other := fixed.With(harness.Attributes{"delays": harness.TextList("2h")})
 	todo := p.Plan(t.Context(), other)
 	text := harness.WarningText(todo.Diagnostics)
 	if todo.Replace || !strings.Contains(text, `because delays changes from ["1h"] to ["2h"]`) {
@@ -300,13 +300,13 @@ func TestLadderAddsNoDelayThatExists(t *testing.T) {
 	t.Parallel()
 	v := harness.NewVhost(t)
 	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
-	given := harness.Attributes{"vhost": v.Name, "name": "t", "delays": harness.TextSet("1h")}
+	given := harness.Attributes{"vhost": v.Name, "name": "t", "delays": harness.TextList("1h")}
 	p.MustApply(given)
 	both := harness.ExpandLadder(t, delay.LadderConfig{Vhost: v.Name, Name: "t", Delays: []string{"1h", "2h"},
 		CreateDeliveryExchange: true, ParkUnroutable: true})
 	v.Do(plan.DeclareQueue{Queue: both.Queues["t.delay-2h"]})
 	there := v.Objects()
-	more := given.With(harness.Attributes{"delays": harness.TextSet("1h", "2h")})
+	more := given.With(harness.Attributes{"delays": harness.TextList("1h", "2h")})
 	apply := func(given harness.Attributes) []*tfprotov6.Diagnostic {
 		harness.NoErrors(t, p.Refresh(t.Context()))
 		return p.Apply(t.Context(), p.Plan(t.Context(), given))
@@ -336,7 +336,7 @@ func bringRejectedMessagesBack(t *testing.T, queueType string) {
 	t.Parallel()
 	v := harness.NewVhost(t)
 	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name,
-		"name": "retry", "delays": harness.TextSet("300ms", "5s"), "queue_type": queueType})
+		"name": "retry", "delays": harness.TextList("300ms", "5s"), "queue_type": queueType})
 	v.DeclareQueue("orders", map[string]any{"x-queue-type": queueType, "x-dead-letter-exchange": "retry.entry",
 		"x-dead-letter-routing-key": "300ms.orders"})
 	v.Bind("retry.delivery", "*.orders", "queue", "orders")
@@ -402,7 +402,7 @@ func TestDrainFitsIntoUpdate(t *testing.T) {
 			t.Fatalf("timeouts are of type %s", p.Resource.AttributeTypes["timeouts"])
 		}
 		todo := p.Plan(t.Context(), harness.Attributes{
-			"name": "t", "delays": harness.TextSet("1s"), "drain_timeout": "10m",
+			"name": "t", "delays": harness.TextList("1s"), "drain_timeout": "10m",
 			"timeouts": harness.NewObject(t, typ, harness.Attributes{"update": timeout}),
 		})
 		if got := harness.ErrorText(todo.Diagnostics); (got == "") != fits || !fits &&
@@ -419,12 +419,12 @@ func TestLadderPermissions(t *testing.T) {
 	u := harness.NewUser(t, v.Broker, v.Name)
 	u.Grant(permissionsOf(t, "ladders"))
 	p := harness.NewProtocolOf(t, harness.LadderType, u.Broker(), nil)
-	before := harness.Attributes{"vhost": v.Name, "name": "retry", "delays": harness.TextSet("5s", "1h30m")}
+	before := harness.Attributes{"vhost": v.Name, "name": "retry", "delays": harness.TextList("5s", "1h30m")}
 	p.MustApply(before)
 	p.MustBeSettled(before)
 	v.Do(plan.DeleteQueue{Queue: topology.Queue{Name: "retry.delay-5s"}}, plan.DeleteExchange{Name: "retry.entry"})
 	p.MustApply(before)
-	after := before.With(harness.Attributes{"delays": harness.TextSet("5s", "200ms")})
+	after := before.With(harness.Attributes{"delays": harness.TextList("5s", "200ms")})
 	p.MustApply(after)
 	p.MustBeSettled(after)
 	imported := harness.NewProtocolOf(t, harness.LadderType, u.Broker(), nil)
@@ -452,7 +452,7 @@ func TestLadderOfEighteen(t *testing.T) {
 	}
 	v := harness.NewVhost(t)
 	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
-	given := harness.Attributes{"vhost": v.Name, "name": "rocketmq", "delays": harness.TextSet(delays...)}
+	given := harness.Attributes{"vhost": v.Name, "name": "rocketmq", "delays": harness.TextList(delays...)}
 	p.MustApply(given)
 	p.MustBeSettled(given)
 	v.MustExport(harness.ExpandLadder(t, delay.LadderConfig{Vhost: v.Name, Name: "rocketmq", Delays: delays,

@@ -17,7 +17,7 @@ func TestLavinMQ(t *testing.T) {
 	v := harness.NewVhost(t)
 	v.DeclareQueue("orders", nil)
 	given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 3}
-	ladder := harness.Attributes{"vhost": v.Name, "name": "l", "delays": harness.TextSet("5s")}
+	ladder := harness.Attributes{"vhost": v.Name, "name": "l", "delays": harness.TextList("5s")}
 	destination := harness.Attributes{"vhost": v.Name, "delivery_exchange": "t.delivery", "levels": 3,
 		"address": "orders", "queue": "orders"}
 	forced := harness.Attributes{"force_destroy": true}

@@ -90,7 +90,9 @@ type load struct {
 	*harness.Protocol
 	given     harness.Attributes
 	desired   topology.Topology
+	scale     delay.Scale
 	collector *brokertest.Collector
+	parked    *brokertest.Collector // once the stream has ended
 	random    *rand.Rand
 
 	stop       context.CancelFunc
@@ -103,19 +105,30 @@ type load struct {
 
 func newLoad(t *testing.T, queueType delay.QueueType) *load {
 	t.Helper()
+	return newLoadOf(t, harness.Attributes{"levels": loadLevels, "resolution": loadUnit.String(),
+		"queue_type": string(queueType), "lookahead": loadLevels},
+		delay.Config{Levels: loadLevels, Resolution: loadUnit, QueueType: queueType})
+}
+
+// newLoadOf takes the attributes of a cascade, but for its name, and the configuration of which it knows the keys.
+func newLoadOf(t *testing.T, further harness.Attributes, config delay.Config) *load {
+	t.Helper()
 	v := harness.NewVhost(t)
+	config.Name, config.Vhost = "t", v.Name
+	config.CreateDeliveryExchange, config.StrictKeys, config.ParkUnroutable = true, true, true
+	resolved, err := config.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	l := &load{
 		Vhost: v, Protocol: harness.NewProtocol(t, v.Broker, nil), stop: stop,
-		given: harness.Attributes{"vhost": v.Name, "name": "t", "levels": loadLevels, "resolution": loadUnit.String(),
-			"queue_type": string(queueType), "lookahead": loadLevels},
-		desired: harness.Expand(t, delay.Config{Name: "t", Vhost: v.Name, Levels: loadLevels, Resolution: loadUnit,
-			QueueType:              queueType,
-			CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true}),
-		random: rand.New(rand.NewPCG(3, uint64(len(queueType)))), //nolint:gosec // to be repeatable
+		given:   harness.Attributes{"vhost": v.Name, "name": "t"}.With(further),
+		desired: resolved.Expand(), scale: resolved.Scale(),
+		random: rand.New(rand.NewPCG(3, uint64(len(config.QueueType)))), //nolint:gosec // to be repeatable
 	}
 	l.MustApply(l.given)
-	l.collector = l.Collect("t.delivery", harness.DestinationKey(loadLevels, "here"))
+	l.collector = l.Collect("t.delivery", harness.DestinationKey(l.scale.Levels(), "here"))
 	for range loadPublishers {
 		l.publishers.Go(func() { l.publish(ctx) })
 	}
@@ -148,8 +161,8 @@ func (l *load) publish(ctx context.Context) {
 				return
 			}
 		}
-		delay := time.Duration(rand.IntN(1<<loadLevels)) * loadUnit
-		key, err := harness.BinaryScale(loadLevels, loadUnit).Scale().RoutingKey(delay, "here")
+		delay := rand.N(l.scale.Longest + l.scale.Resolution()).Truncate(l.scale.Resolution())
+		key, err := l.scale.RoutingKey(delay, "here")
 		if err != nil {
 			l.Vhost.T.Error(err)
 			return
@@ -252,10 +265,10 @@ func (l *load) finish(left whatIsLeft) {
 	l.Vhost.T.Helper()
 	l.stop()
 	l.publishers.Wait()
-	parked := l.Consume("t.unroutable")
+	l.parked = l.Consume("t.unroutable")
 	missing := func() []int {
 		seen := map[int]bool{}
-		for _, a := range slices.Concat(l.collector.Arrivals(), parked.Arrivals()) {
+		for _, a := range slices.Concat(l.collector.Arrivals(), l.parked.Arrivals()) {
 			seen[l.number(a)] = true
 		}
 		return slices.DeleteFunc(slices.Clone(l.confirmed), func(n int) bool { return seen[n] })
@@ -264,7 +277,7 @@ func (l *load) finish(left whatIsLeft) {
 		// Everything that is on its way has arrived after the longest delay, and the rest stays where it is.
 		last := -1
 		l.Eventually("nothing moves any more", func() bool {
-			time.Sleep(loadUnit << loadLevels)
+			time.Sleep(l.scale.Longest)
 			before := last
 			last = len(missing())
 			return last == before
@@ -273,7 +286,7 @@ func (l *load) finish(left whatIsLeft) {
 		l.Eventually("everything has arrived", func() bool { return len(missing()) == 0 })
 	}
 
-	l.checkArrivals(parked)
+	l.checkArrivals()
 	gone := missing()
 	for _, n := range gone {
 		if (!left.lost && !left.held) || !left.passes(l.sent[n]) {
@@ -286,12 +299,12 @@ func (l *load) finish(left whatIsLeft) {
 			func() bool { held = l.held(); return held >= len(gone) })
 	}
 	l.Vhost.T.Logf("confirmed %d, delivered %d, parked %d, returned %d, missing %d, of these held %d; not confirmed %d",
-		len(l.confirmed), len(l.collector.Arrivals()), len(parked.Arrivals()), len(l.returned), len(gone), held,
+		len(l.confirmed), len(l.collector.Arrivals()), len(l.parked.Arrivals()), len(l.returned), len(gone), held,
 		len(l.unsure))
 }
 
 // checkArrivals makes sure that no message was early, that none came twice, and none that was returned.
-func (l *load) checkArrivals(parked *brokertest.Collector) {
+func (l *load) checkArrivals() {
 	l.Vhost.T.Helper()
 	times := map[int]int{}
 	for _, a := range l.collector.Arrivals() {
@@ -301,7 +314,7 @@ func (l *load) checkArrivals(parked *brokertest.Collector) {
 			l.Vhost.T.Errorf("message %d took %s, asked was %s", n, took, asked)
 		}
 	}
-	for _, a := range parked.Arrivals() {
+	for _, a := range l.parked.Arrivals() {
 		times[l.number(a)]++
 	}
 	for _, n := range slices.Sorted(maps.Keys(times)) {

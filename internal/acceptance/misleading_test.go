@@ -103,7 +103,7 @@ func TestAccErrorsOverAMQP(t *testing.T) {
 			t.Parallel()
 			v := harness.NewVhost(t)
 			own := harness.Expand(t, delay.Config{Name: "t", Vhost: v.Name, Levels: 3, CreateDeliveryExchange: true,
-				StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
+				StrictKeys: true, ParkUnroutable: true})
 			v.Do(plan.Repair(own, topology.New()).Steps()...)
 			b, entry := is.change(v)
 			var steps []resource.TestStep
@@ -175,7 +175,7 @@ func TestDestroyAtALimit(t *testing.T) {
 func TestTimeoutsOfNothing(t *testing.T) {
 	for typeName, configuration := range map[string]harness.Attributes{
 		harness.CascadeType:     {"name": "t", "levels": 4},
-		harness.LadderType:      {"name": "t", "delays": harness.TextSet("1s")},
+		harness.LadderType:      {"name": "t", "delays": harness.TextList("1s")},
 		harness.DestinationType: {"delivery_exchange": "t.delivery", "levels": 4, "address": "o", "queue": "q"},
 	} {
 		for _, operation := range []string{"create", "read", "update", "delete"} {
@@ -205,7 +205,7 @@ func TestTimeoutsOfNothing(t *testing.T) {
 func TestImportOfNothing(t *testing.T) {
 	for typeName, example := range map[string]string{
 		harness.CascadeType: "it has to be <vhost>/<entry exchange>, each part percent-encoded, such as " +
-			"%2F/tasks.delay-16.",
+			"%2F/orders.d.h.m.s.",
 		harness.LadderType: "it has to be <vhost>/<entry exchange>, each part percent-encoded, such as " +
 			"%2F/retry.entry.",
 		harness.DestinationType: "it has to be <vhost>/<delivery exchange>/queue/<queue>/<routing key>, or with " +
@@ -240,8 +240,8 @@ func TestInvalidState(t *testing.T) {
 	for typeName, is := range map[string]invalidState{
 		harness.CascadeType: {harness.Attributes{"name": "c", "levels": 3}, harness.Attributes{"levels": 40},
 			"levels is 40; at a resolution of 1s it can be 1 to 29"},
-		harness.LadderType: {harness.Attributes{"name": "l", "delays": harness.TextSet("1s")},
-			harness.Attributes{"delays": harness.TextSet("1 s")},
+		harness.LadderType: {harness.Attributes{"name": "l", "delays": harness.TextList("1s")},
+			harness.Attributes{"delays": harness.TextList("1 s")},
 			`delays has "1 s", which is not a duration`},
 		harness.DestinationType: {harness.Attributes{"delivery_exchange": "d", "levels": 3, "address": "o",
 			"queue": "orders"}, harness.Attributes{"levels": 40}, "levels is 40"},

@@ -56,7 +56,7 @@ func TestAccModule(t *testing.T) {
 const teamExample = "team"
 
 // TestAccTeam applies the module, and a team beside it that knows nothing but where the module's state is. Messages
-// arrive, also after the cascade has more levels.
+// arrive, also after the delays may be longer.
 func TestAccTeam(t *testing.T) {
 	if os.Getenv("TF_ACC") == "" {
 		t.Skip("runs Terraform: set TF_ACC")
@@ -80,20 +80,20 @@ func TestAccTeam(t *testing.T) {
 		}
 		return out
 	}
-	for i, levels := range []string{"2", "3"} {
-		must(module, "apply", "-auto-approve", "-no-color", "-var", "levels="+levels)
+	for i, longest := range []string{"9s", "1m"} {
+		must(module, "apply", "-auto-approve", "-no-color", "-var", "max_delay="+longest)
 		must(team, "apply", "-auto-approve", "-no-color")
 		var publisher struct {
-			EntryExchange string `json:"entry_exchange"`
-			Levels        int
+			EntryExchange string  `json:"entry_exchange"`
+			UnitsMS       []int64 `json:"units_ms"`
 		}
 		if err := json.Unmarshal([]byte(must(team, "output", "-raw", "publisher")), &publisher); err != nil {
 			t.Fatal(err)
 		}
-		key := strings.Repeat("0.", publisher.Levels-1) + "1.billing"
-		v.Publish(publisher.EntryExchange, key, levels)
-		if arrival := v.Arrived(arrivals, i+1)[i]; string(arrival.Body) != levels {
-			t.Errorf("%q arrived with %s levels", arrival.Body, levels)
+		key := strings.Repeat("0.", len(publisher.UnitsMS)-1) + "1.billing"
+		v.Publish(publisher.EntryExchange, key, longest)
+		if arrival := v.Arrived(arrivals, i+1)[i]; string(arrival.Body) != longest {
+			t.Errorf("%q arrived with delays up to %s", arrival.Body, longest)
 		}
 	}
 	must(team, "destroy", "-auto-approve", "-no-color")

@@ -19,9 +19,9 @@ func TestAccRefusedApplyKeepsPublisher(t *testing.T) {
 	}
 	t.Parallel()
 	v := harness.NewVhost(t)
-	tf := quickstart(t, v, "10")
+	tf := quickstart(t, v, quickstartForms["base 10"])
 	docstest.WriteExample(t, tf.Directory, "outputs.tf", `output "of_resource" {
-  value = jsonencode(rabbitmqdelay_cascade.tasks.publisher)
+  value = jsonencode(rabbitmqdelay_cascade.orders.publisher)
 }
 `)
 	configuration, err := os.ReadFile(filepath.Join(tf.Directory, "main.tf"))
@@ -34,7 +34,7 @@ func TestAccRefusedApplyKeepsPublisher(t *testing.T) {
 	}
 	tf.Must("apply", "-auto-approve", "-no-color")
 	built, _ := outputs()
-	v.Publish("tasks.delay-07", "0.0.0.9.0.0.0.0.nobody", "")
+	v.Publish("orders.delay-07", "0.0.0.9.0.0.0.0.nobody", "")
 
 	for _, change := range [][2]string{{"base = 10", "base = 2"}, {"levels = 8", "levels = 7"}} {
 		t.Run(change[1], func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestAccRefusedApplyKeepsPublisher(t *testing.T) {
 		})
 	}
 
-	v.Purge("tasks.delay-04-9")
+	v.Purge("orders.delay-04-9")
 	tf.Must("apply", "-auto-approve", "-no-color") // levels = 7
 	if publisher, ofResource := outputs(); publisher == built || publisher != ofResource {
 		t.Errorf("the apply has built %s, and the output says %s", ofResource, publisher)

@@ -24,7 +24,7 @@ type ownedKind struct {
 var ownedKinds = map[string]ownedKind{
 	"cascade": {harness.CascadeType, harness.Attributes{"name": "t", "levels": 2, "resolution": "1ms"},
 		harness.Attributes{"lookahead": 1}, "t.delay-01", "0.1.there", "t.unroutable"},
-	"ladder": {harness.LadderType, harness.Attributes{"name": "t", "delays": harness.TextSet("1ms", "2ms")},
+	"ladder": {harness.LadderType, harness.Attributes{"name": "t", "delays": harness.TextList("1ms", "2ms")},
 		harness.Attributes{"force_destroy": true}, "t.entry", "1ms.there", "t.unroutable"},
 	"preset": {harness.CascadeType, harness.Attributes{"preset": "celery"},
 		harness.Attributes{"force_destroy": true}, "celery_delayed_27", strings.Repeat("0.", 28) + "there", ""},
@@ -250,7 +250,7 @@ func TestSeveralOwners(t *testing.T) {
 // messages are left when the wait is over. All messages arrive.
 func TestTakenOverWhileItWaits(t *testing.T) {
 	t.Parallel()
-	ladder := harness.Attributes{"name": "t", "delays": harness.TextSet("1ms", "10s")}
+	ladder := harness.Attributes{"name": "t", "delays": harness.TextList("1ms", "10s")}
 	cascade := harness.Attributes{"name": "t", "levels": 2, "resolution": "5s"}
 	for name, is := range map[string]struct {
 		typeName    string
@@ -262,7 +262,7 @@ func TestTakenOverWhileItWaits(t *testing.T) {
 		"destroy of a ladder":  {harness.LadderType, ladder, nil, "t.entry", "10s.there", ""},
 		"rebuild": {harness.CascadeType, cascade, harness.Attributes{"queue_name": "q%d"}, "t.delay-01", "1.0.there",
 			"went no further"},
-		"a delay that goes": {harness.LadderType, ladder, harness.Attributes{"delays": harness.TextSet("1ms")},
+		"a delay that goes": {harness.LadderType, ladder, harness.Attributes{"delays": harness.TextList("1ms")},
 			"t.entry", "10s.there", "went no further"},
 	} {
 		for _, drain := range []string{"1m", "5s"} {
@@ -314,7 +314,7 @@ func TestAdoptedBesidesAnotherEntry(t *testing.T) {
 		entry        string
 	}{
 		"ladders": {harness.LadderType,
-			harness.Attributes{"name": "a", "delays": harness.TextSet("1ms", "1h"), "queue_name": "shared-%s"},
+			harness.Attributes{"name": "a", "delays": harness.TextList("1ms", "1h"), "queue_name": "shared-%s"},
 			harness.Attributes{"name": "b"}, "a.entry"},
 		"cascades": {harness.CascadeType, harness.Attributes{"name": "a", "levels": 3, "queue_name": "shared-%d",
 			"exchange_name": "a-%d", "delivery_exchange": "events", "create_delivery_exchange": true},
@@ -336,7 +336,7 @@ func TestAdoptedBesidesAnotherEntry(t *testing.T) {
 			v.MustHold(before)
 
 			// A replacement that adopts would destroy, and could not create.
-			own := harness.Attributes{"vhost": v.Name, "name": "own", "delays": harness.TextSet("1ms")}
+			own := harness.Attributes{"vhost": v.Name, "name": "own", "delays": harness.TextList("1ms")}
 			if is.typeName == harness.CascadeType {
 				own = harness.Attributes{"vhost": v.Name, "name": "own", "levels": 1}
 			}

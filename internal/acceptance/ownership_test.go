@@ -35,7 +35,6 @@ func expected(w *harness.Workspace) (cascadeObjects, ladderObjects topology.Topo
 				CreateDeliveryExchange: true,
 				StrictKeys:             true,
 				ParkUnroutable:         true,
-				InternalLevels:         true,
 			},
 		),
 		harness.ExpandLadder(
@@ -252,7 +251,7 @@ func TestForeignDeliveryExchangeIsDrift(t *testing.T) {
 				"create_delivery_exchange": false,
 			}
 			if typeName == harness.LadderType {
-				given["delays"] = harness.TextSet("1h", "2h")
+				given["delays"] = harness.TextList("1h", "2h")
 			} else {
 				given["levels"] = 2
 			}
@@ -289,7 +288,7 @@ func TestForeignDeliveryExchangeOfAnyType(t *testing.T) {
 	v.DeclareExchange("events", "direct")
 	given := harness.Attributes{
 		"vhost": v.Name, "name": "t", "delivery_exchange": "events", "create_delivery_exchange": false,
-		"dead_letter_routing_key": "k", "delays": harness.TextSet("1h"),
+		"dead_letter_routing_key": "k", "delays": harness.TextList("1h"),
 	}
 	p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
 	p.MustApply(given)
@@ -350,7 +349,7 @@ func TestDestroyLeavesWhereOthersEnd(t *testing.T) {
 	owner, other := harness.NewProtocol(t, v.Broker, nil), harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
 	owner.MustApply(harness.Attributes{"vhost": v.Name, "name": "t", "levels": 2, "park_unroutable": false})
 	other.MustApply(harness.Attributes{
-		"vhost": v.Name, "name": "l", "delays": harness.TextSet("500ms"), "queue_type": "classic",
+		"vhost": v.Name, "name": "l", "delays": harness.TextList("500ms"), "queue_type": "classic",
 		"delivery_exchange": "t.delivery", "create_delivery_exchange": false,
 	})
 	text := harness.WarningText(owner.Apply(t.Context(), owner.Plan(t.Context(), nil)))
@@ -433,7 +432,6 @@ func TestTwoCreatesAtOnce(t *testing.T) {
 	given := harness.Attributes{"vhost": v.Name, "name": "t", "levels": 3}
 	whole := harness.Expand(t, delay.Config{
 		Name: "t", Vhost: v.Name, Levels: 3, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true,
-		InternalLevels: true,
 	})
 	won := 0
 	for range repeated(20) {
@@ -501,7 +499,7 @@ resource "rabbitmqdelay_ladder" "l" {
 resource "rabbitmqdelay_destination" "d" {
   vhost             = %[6]q
   delivery_exchange = rabbitmqdelay_cascade.t.delivery_exchange
-  levels            = rabbitmqdelay_cascade.t.levels
+  levels            = length(rabbitmqdelay_cascade.t.units)
   address           = "orders"
   queue             = "orders"
 }

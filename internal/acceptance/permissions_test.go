@@ -95,6 +95,28 @@ func liveWithLeastPrivilege(t *testing.T, example permissionExample) {
 	}
 }
 
+// TestLeastPrivilegeWithUnits applies, repairs and destroys a cascade of units with the permissions for default names.
+func TestLeastPrivilegeWithUnits(t *testing.T) {
+	t.Parallel()
+	example := permissionExamples(t)[0]
+	b := brokertest.Shared(t)
+	vhost := brokertest.Vhost(t, b)
+	u := harness.NewUser(t, b, vhost)
+	u.Grant(example.permissions)
+	given := harness.Attributes{"vhost": vhost, "name": example.configuration["name"], "max_delay": "2s",
+		"units": harness.TextList("1h", "1m", "1s", "500ms")}
+	p := harness.NewProtocol(t, u.Broker(), nil)
+	p.MustApply(given)
+	u.Succeeds(u.Admin.DeleteQueue(vhost, "tasks.500ms"))
+	u.Succeeds(u.Admin.DeleteExchange(vhost, "tasks.s.500ms"))
+	p.MustApply(given)
+	p.MustBeSettled(given)
+	p.MustApply(nil)
+	if left, err := u.Admin.ListQueuesIn(vhost); err != nil || len(left) > 0 {
+		t.Errorf("after the destroy there are %v %v", left, err)
+	}
+}
+
 // TestTopicPermissions has topic permissions on a level exchange, those of the page and others.
 func TestTopicPermissions(t *testing.T) {
 	t.Parallel()
@@ -212,7 +234,7 @@ func TestProbePermissions(t *testing.T) {
 	t.Parallel()
 	v := harness.NewVhost(t)
 	config := delay.Config{Name: "tasks", Vhost: v.Name, Levels: 4, CreateDeliveryExchange: true,
-		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
+		StrictKeys: true, ParkUnroutable: true}
 	v.Do(plan.Repair(harness.Expand(t, config), topology.New()).Steps()...)
 	u := harness.NewUser(t, v.Broker, v.Name)
 	p := harness.NewProtocol(t, u.Broker(), nil)

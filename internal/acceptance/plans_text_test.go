@@ -46,7 +46,7 @@ func planReadsAfterDamages(v *harness.Vhost) {
 	planReads(v, tf, "create-base-2.txt", usual)
 	tf.MustRun("apply", "-no-color", "plan")
 	expanded := harness.Expand(v.T, delay.Config{Vhost: v.Name, Name: "tasks", Levels: 3, CreateDeliveryExchange: true,
-		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
+		StrictKeys: true, ParkUnroutable: true})
 	v.DeclareQueue("audit", nil)
 
 	lowest := expanded.Queues["tasks.delay-00"]

@@ -283,7 +283,6 @@ func sufferPolicy(t *testing.T, test policyConsequence, queueType string) {
 	u := &underPolicy{Vhost: v, Protocol: harness.NewProtocol(t, v.Broker, nil), unit: 1500 * time.Millisecond}
 	u.given = harness.Attributes{
 		"vhost": v.Name, "name": "t", "levels": 2, "resolution": u.unit.String(), "queue_type": queueType,
-		"internal_levels": false, // to publish half-way
 	}
 	u.MustApply(u.given)
 	u.collector = v.Collect("t.delivery", "#")

@@ -53,7 +53,7 @@ module "wheel" {
 resource "rabbitmqdelay_cascade" "this" {
   name          = var.name
   base          = 10
-  max_delay     = "720h"
+  max_delay     = "30d"
   queue_type    = "quorum"
   force_destroy = false
 }
@@ -68,7 +68,7 @@ resource "rabbitmqdelay_cascade" "classic" {
 
 resource "rabbitmqdelay_cascade" "long" {
   name      = "long"
-  max_delay = "7200h" # 300 days, which takes 25 levels: 388 days
+  max_delay = "300d" # which takes 25 levels: 388 days
 }
 
 resource "rabbitmqdelay_cascade" "preset" {

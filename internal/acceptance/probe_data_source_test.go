@@ -20,7 +20,7 @@ func TestAccProbeDataSource(t *testing.T) {
 	t.Parallel()
 	v := harness.NewVhost(t)
 	config := delay.Config{Name: "t", Vhost: v.Name, Levels: 4, CreateDeliveryExchange: true,
-		StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
+		StrictKeys: true, ParkUnroutable: true}
 	coarse := config
 	coarse.Name, coarse.Resolution = "coarse", 2*time.Second
 	v.Do(plan.Repair(harness.Expand(t, config), topology.New()).Steps()...)

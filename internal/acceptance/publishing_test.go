@@ -1,12 +1,14 @@
 package acceptance
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +20,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay/delaytest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // language is how the snippets of a language below examples/publishing are run.
@@ -25,11 +30,10 @@ type language struct {
 	// probes are commands one of which has to succeed where the snippets can be run. The first one that succeeds is the
 	// interpreter, with its arguments before the program.
 	probes [][]string
-	// keys prints a line for each line of standard input, which has delay in milliseconds, levels, resolution in
-	// milliseconds, address and base, separated by tabs. The line is the key, or "error". An empty base is one that is
-	// not given.
+	// keys prints the key, or "error", for each line of standard input. That has the delay, the units and the longest
+	// delay, all in milliseconds, and the address. Tabs separate them, and commas the units.
 	keys driver
-	// cascade prints what the snippet reads from PUBLISHER, separated by spaces.
+	// cascade prints what the snippet reads from PUBLISHER, separated by spaces, and the units by commas.
 	cascade driver
 	// parse says whether the snippets are well-formed, where they cannot be run.
 	parse []string
@@ -61,11 +65,14 @@ func main() {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		f := strings.Split(lines.Text(), "\t")
-		delay, _ := time.ParseDuration(f[0] + "ms"); resolution, _ := time.ParseDuration(f[2] + "ms")
-		levels, _ := strconv.Atoi(f[1])
-		base := 2
-		if f[4] != "" { base, _ = strconv.Atoi(f[4]) }
-		key, err := RoutingKey(delay, levels, resolution, f[3], base)
+		delay, _ := time.ParseDuration(f[0] + "ms")
+		var units []int64
+		for _, text := range strings.Split(f[1], ",") {
+			unit, _ := strconv.ParseInt(text, 10, 64)
+			units = append(units, unit)
+		}
+		longest, _ := strconv.ParseInt(f[2], 10, 64)
+		key, err := RoutingKey(delay, units, longest, f[3])
 		if err != nil { key = "error" }
 		fmt.Println(key)
 	}
@@ -76,12 +83,13 @@ func main() {
 		cascade: driver{
 			file: "driver.go", program: `package main
 
-import ("fmt"; "log"; "os")
+import ("fmt"; "log"; "os"; "strings")
 
 func main() {
 	c, err := CascadeFromEnvironment()
 	if err != nil { log.SetFlags(0); log.Print(err); os.Exit(2) }
-	fmt.Println(c.EntryExchange, c.Base, c.Levels, c.ResolutionMS)
+	units := strings.ReplaceAll(strings.Trim(fmt.Sprint(c.UnitsMS), "[]"), " ", ",")
+	fmt.Println(c.EntryExchange, units, c.MaxDelayMS)
 }`,
 			build: []string{"go", "build", "-o", "cascade", "cascade.go", "routingkey.go", "driver.go"},
 			run:   []string{"./cascade"},
@@ -93,16 +101,17 @@ func main() {
 			file: "driver.py", program: `import sys
 from routing_key import routing_key
 for line in sys.stdin:
-    delay, levels, resolution, address, base = line.rstrip("\n").split("\t")
+    delay, units, longest, address = line.rstrip("\n").split("\t")
     try:
-        print(routing_key(int(delay), int(levels), int(resolution), address, *([int(base)] if base else [])))
+        print(routing_key(int(delay), [int(unit) for unit in units.split(",")], int(longest), address))
     except ValueError:
         print("error")`,
 			run: []string{"driver.py"},
 		},
 		cascade: driver{
 			file: "driver.py", program: `from cascade import cascade_from_environment
-print(*cascade_from_environment())`,
+cascade = cascade_from_environment()
+print(cascade.entry_exchange, ",".join(map(str, cascade.units_ms)), cascade.max_delay_ms)`,
 			run: []string{"driver.py"},
 		},
 		library: `import pika`, publish: "publish.py",
@@ -112,10 +121,9 @@ print(*cascade_from_environment())`,
 		keys: driver{
 			file: "driver.js", program: `const { routingKey } = require('./routing-key');
 for (const line of require('fs').readFileSync(0, 'utf8').trimEnd().split('\n')) {
-  const [delay, levels, resolution, address, base] = line.split('\t');
+  const [delay, units, longest, address] = line.split('\t');
   try {
-    const optional = base ? [Number(base)] : [];
-    console.log(routingKey(Number(delay), Number(levels), Number(resolution), address, ...optional));
+    console.log(routingKey(Number(delay), units.split(',').map(Number), Number(longest), address));
   } catch (error) {
     console.log('error');
   }
@@ -124,7 +132,7 @@ for (const line of require('fs').readFileSync(0, 'utf8').trimEnd().split('\n')) 
 		},
 		cascade: driver{
 			file: "driver.js", program: `const c = require('./cascade').cascadeFromEnvironment();
-console.log(c.entryExchange, c.base, c.levels, c.resolutionMs);`,
+console.log(c.entryExchange, c.unitsMs.join(','), c.maxDelayMs);`,
 			run: []string{"driver.js"},
 		},
 		parse:   []string{"node", "--check", "publish.js"},
@@ -137,10 +145,9 @@ console.log(c.entryExchange, c.base, c.levels, c.resolutionMs);`,
 declare(strict_types=1);
 require 'routing_key.php';
 while (($line = fgets(STDIN)) !== false) {
-    [$delay, $levels, $resolution, $address, $base] = explode("\t", rtrim($line, "\n"));
-    $base = $base === '' ? [] : [(int) $base];
+    [$delay, $units, $longest, $address] = explode("\t", rtrim($line, "\n"));
     try {
-        echo routingKey((int) $delay, (int) $levels, (int) $resolution, $address, ...$base), "\n";
+        echo routingKey((int) $delay, array_map('intval', explode(',', $units)), (int) $longest, $address), "\n";
     } catch (RangeException $e) {
         echo "error\n";
     }
@@ -151,7 +158,7 @@ while (($line = fgets(STDIN)) !== false) {
 			file: "driver.php", program: `<?php
 require 'cascade.php';
 $c = Cascade::fromEnvironment();
-echo "$c->entryExchange $c->base $c->levels $c->resolutionMs\n";`,
+echo $c->entryExchange, ' ', implode(',', $c->unitsMs), ' ', $c->maxDelayMs, "\n";`,
 			run: []string{"driver.php"},
 		},
 		library: `<?php if (!stream_resolve_include_path('PhpAmqpLib/autoload.php') && ` +
@@ -163,9 +170,8 @@ echo "$c->entryExchange $c->base $c->levels $c->resolutionMs\n";`,
 			file: "driver.rb", program: `require_relative 'routing_key'
 STDIN.set_encoding('UTF-8')
 STDIN.each_line(chomp: true) do |line|
-  delay, levels, resolution, address, base = line.split("\t", -1)
-  base = base.empty? ? {} : { base: Integer(base) }
-  puts routing_key(Integer(delay), Integer(levels), Integer(resolution), address, **base)
+  delay, units, longest, address = line.split("\t", -1)
+  puts routing_key(Integer(delay), units.split(',').map { |unit| Integer(unit) }, Integer(longest), address)
 rescue ArgumentError
   puts 'error'
 end`,
@@ -173,7 +179,8 @@ end`,
 		},
 		cascade: driver{
 			file: "driver.rb", program: `require_relative 'cascade'
-puts cascade_from_environment.values_at(:entry_exchange, :base, :levels, :resolution_ms).join(' ')`,
+cascade = cascade_from_environment
+puts [cascade[:entry_exchange], cascade[:units_ms].join(','), cascade[:max_delay_ms]].join(' ')`,
 			run: []string{"driver.rb"},
 		},
 		library: `require 'bunny'`, publish: "publish.rb",
@@ -183,6 +190,8 @@ puts cascade_from_environment.values_at(:entry_exchange, :base, :levels, :resolu
 		keys: driver{
 			file: "Driver.java", program: `import java.io.*;
 import java.nio.charset.StandardCharsets;
+import java.util.*;
+import java.util.stream.*;
 
 class Driver {
     public static void main(String[] args) throws IOException {
@@ -190,10 +199,9 @@ class Driver {
         PrintStream out = new PrintStream(System.out, true, "UTF-8");
         for (String line; (line = in.readLine()) != null; ) {
             String[] f = line.split("\t", -1);
-            int base = f[4].isEmpty() ? 2 : Integer.parseInt(f[4]);
+            List<Long> units = Arrays.stream(f[1].split(",")).map(Long::valueOf).collect(Collectors.toList());
             try {
-                out.println(RoutingKey.of(
-                    Long.parseLong(f[0]), Integer.parseInt(f[1]), Long.parseLong(f[2]), f[3], base));
+                out.println(RoutingKey.of(Long.parseLong(f[0]), units, Long.parseLong(f[2]), f[3]));
             } catch (IllegalArgumentException e) {
                 out.println("error");
             }
@@ -204,10 +212,13 @@ class Driver {
 			run:   []string{"java", "-cp", ".", "Driver"},
 		},
 		cascade: driver{
-			file: "Driver.java", program: `class Driver {
+			file: "Driver.java", program: `import java.util.stream.Collectors;
+
+class Driver {
     public static void main(String[] args) {
         Cascade c = Cascade.fromEnvironment();
-        System.out.println(c.entryExchange() + " " + c.base() + " " + c.levels() + " " + c.resolutionMillis());
+        String units = c.unitsMillis().stream().map(String::valueOf).collect(Collectors.joining(","));
+        System.out.println(c.entryExchange() + " " + units + " " + c.maxDelayMillis());
     }
 }`,
 			needs: "/usr/share/java/jackson-databind.jar",
@@ -229,12 +240,10 @@ static class Driver
         {
             string[] f = line.Split('\t');
             TimeSpan delay = TimeSpan.FromMilliseconds(long.Parse(f[0]));
-            TimeSpan resolution = TimeSpan.FromMilliseconds(long.Parse(f[2]));
-            int levels = int.Parse(f[1]);
+            long[] units = Array.ConvertAll(f[1].Split(','), long.Parse);
             try
             {
-                Console.WriteLine(f[4] == "" ? RoutingKey.Of(delay, levels, resolution, f[3])
-                    : RoutingKey.Of(delay, levels, resolution, f[3], int.Parse(f[4])));
+                Console.WriteLine(RoutingKey.Of(delay, units, long.Parse(f[2]), f[3]));
             }
             catch (ArgumentException)
             {
@@ -311,23 +320,28 @@ func complaint(output []byte) string {
 	return lines[len(lines)-1]
 }
 
-// The key functions of all languages give the provider's keys in base 2, and the digits of math/big in others. They
-// refuse values that do not fit.
+// The key functions of all languages give the provider's keys, and refuse values that do not fit.
 func TestPublishingKeys(t *testing.T) {
 	t.Parallel()
 	var lines, want []string
 	for _, c := range keyCases() {
 		key := c.key()
-		if own := c.providerKey(); c.base == 2 && own != key {
-			t.Fatalf("the provider gives %q, math/big %q", own, key)
+		if own := c.providerKey(); own != key {
+			t.Fatalf("of %s, the provider makes %q, and math/big %q", c.line(), own, key)
 		}
 		lines, want = append(lines, c.line()), append(want, key)
 	}
 	if refused := strings.Count(strings.Join(want, "\n"), "error"); refused < 60 || len(want)-refused < 350 {
 		t.Fatalf("%d of %d keys are refused", refused, len(want))
 	}
-	if hour := (keyCase{3_600_000, 8, 1000, "billing", 10}).key(); hour != "0.0.0.0.3.6.0.0.billing" {
-		t.Fatalf("an hour in base 10 is %q", hour)
+	for want, c := range map[string]keyCase{
+		"1.0.1.0.billing":         {uniform(2, 4, 1000), 10_000, "billing"},
+		"0.0.0.0.3.6.0.0.billing": {uniform(10, 8, 1000), 3_600_000, "billing"},
+		"0.1.30.0.billing":        {clock, 5_400_000, "billing"},
+	} {
+		if key := c.key(); key != want {
+			t.Fatalf("%s has the key %q, not %q", c.line(), key, want)
+		}
 	}
 
 	for name, l := range languages {
@@ -348,78 +362,103 @@ func TestPublishingKeys(t *testing.T) {
 	}
 }
 
-// keyCase is what a key function is given. Times are in milliseconds.
+// published is what publishers know of delays, in milliseconds.
+type published struct {
+	units   []int64
+	longest int64
+}
+
+// clock are days to seconds, up to 30 days.
+var clock = published{[]int64{86_400_000, 3_600_000, 60_000, 1000}, 2_678_399_000}
+
+// uniform is the form with levels of a base.
+func uniform(base, levels, resolution int64) published {
+	unit := resolution
+	var units []int64
+	for range levels {
+		units = append(units, unit)
+		unit *= base
+	}
+	slices.Reverse(units)
+	return published{units, unit - resolution}
+}
+
+// keyCase is what a key function is given. The delay is in milliseconds.
 type keyCase struct {
-	delay      int64
-	levels     int
-	resolution int64
-	address    string
-	base       int
+	published
+	delay   int64
+	address string
 }
 
 func keyCases() []keyCase {
 	var cases []keyCase
-	for _, base := range []int{2, 3, 9, 10} {
+	for _, base := range []int64{2, 3, 9, 10} {
 		for delay := int64(-2); delay < 70; delay++ {
-			cases = append(cases, keyCase{delay * 250, 4, 1000, "billing", base})
+			cases = append(cases, keyCase{uniform(base, 4, 1000), delay * 250, "billing"})
 		}
 	}
-	for _, shape := range []struct {
-		base, levels int
-		resolution   int64
-	}{
-		{2, 1, 1}, {2, 5, 100}, {2, 17, 1000}, {2, 28, 1000}, {2, 29, 1000}, {2, 33, 7}, {2, 39, 1},
-		{3, 1, 1000}, {3, 12, 1000}, {3, 24, 1}, {7, 10, 30}, {10, 1, 1}, {10, 8, 1000}, {10, 11, 1}, {5, 5, 250},
-		{8, 6, 100}, {9, 1, 1}, {9, 4, 1000}, {9, 7, 7}, {9, 9, 1},
+	for _, p := range []published{
+		uniform(2, 1, 1), uniform(2, 5, 100), uniform(2, 17, 1000), uniform(2, 28, 1000), uniform(2, 29, 1000),
+		uniform(2, 33, 7), uniform(2, 39, 1), uniform(3, 1, 1000), uniform(3, 12, 1000), uniform(3, 24, 1),
+		uniform(7, 10, 30), uniform(10, 1, 1), uniform(10, 8, 1000), uniform(10, 11, 1), uniform(5, 5, 250),
+		uniform(8, 6, 100), uniform(9, 1, 1), uniform(9, 4, 1000), uniform(9, 7, 7), uniform(9, 9, 1),
+		clock, {clock.units, 10_799_000}, {clock.units, 2000}, {[]int64{60_000, 10_000, 1000}, 959_000},
+		{[]int64{1000}, 900_000}, {[]int64{1000, 250, 1}, 3999}, {[]int64{5_400_000, 900_000, 100}, 315_365_399_900},
 	} {
-		steps := new(big.Int).Exp(big.NewInt(int64(shape.base)), big.NewInt(int64(shape.levels)), nil).Int64()
-		longest := (steps - 1) * shape.resolution
-		for _, delay := range []int64{
-			-1, 0, 1, shape.resolution, shape.resolution + 1, longest / 3, longest - 1, longest, longest + 1,
-			2 * longest,
-		} {
-			cases = append(cases, keyCase{delay, shape.levels, shape.resolution, "orders.eu", shape.base})
+		last := p.units[len(p.units)-1]
+		delays := []int64{-1, 0, 1, last + 1, p.longest / 3, p.longest - 1, p.longest, p.longest + 1, 2 * p.longest}
+		for _, unit := range p.units[max(0, len(p.units)-8):] {
+			delays = append(delays, unit-1, unit)
 		}
-	}
-	for _, base := range []int{-2, 0, 1, 11, 16} {
-		cases = append(cases, keyCase{10_000, 4, 1000, "billing", base})
+		for _, delay := range delays {
+			cases = append(cases, keyCase{p, delay, "orders.eu"})
+		}
 	}
 	return append(cases,
-		keyCase{10_000, 4, 1000, "", 2},
-		keyCase{10_000, 8, 1000, "", 10},
-		keyCase{10_000, 28, 1000, strings.Repeat("d", 199), 2},
-		keyCase{10_000, 28, 1000, strings.Repeat("d", 200), 2},
-		keyCase{10_000, 8, 1000, strings.Repeat("d", 239), 10},
-		keyCase{10_000, 8, 1000, strings.Repeat("d", 240), 10},
-		keyCase{10_000, 4, 1000, strings.Repeat("é", 123), 2},
-		keyCase{10_000, 4, 1000, strings.Repeat("é", 124), 2},
-		keyCase{3_600_000, 8, 1000, "billing", 10},
+		keyCase{uniform(2, 4, 1000), 10_000, ""},
+		keyCase{clock, 10_000, ""},
+		keyCase{uniform(2, 28, 1000), 10_000, strings.Repeat("d", 199)},
+		keyCase{uniform(2, 28, 1000), 10_000, strings.Repeat("d", 200)},
+		keyCase{uniform(10, 8, 1000), 10_000, strings.Repeat("d", 239)},
+		keyCase{uniform(10, 8, 1000), 10_000, strings.Repeat("d", 240)},
+		keyCase{clock, 600_000, strings.Repeat("d", 246)},
+		keyCase{clock, 600_000, strings.Repeat("d", 247)},
+		keyCase{clock, 630_000, strings.Repeat("d", 245)},
+		keyCase{clock, 630_000, strings.Repeat("d", 246)},
+		keyCase{uniform(2, 4, 1000), 10_000, strings.Repeat("é", 123)},
+		keyCase{uniform(2, 4, 1000), 10_000, strings.Repeat("é", 124)},
 	)
 }
 
-// key is the routing key by the digits of math/big, or "error".
+// key is the routing key, or "error". It divides from the right: steps of the last unit, by how many of each unit the
+// one before has.
 func (c keyCase) key() string {
-	if c.base < 2 || c.base > 10 || c.delay < 0 || c.address == "" {
+	if c.delay < 0 || c.delay > c.longest || c.address == "" {
 		return "error"
 	}
-	steps := new(big.Int).Add(big.NewInt(c.delay), big.NewInt(c.resolution-1))
-	digits := steps.Div(steps, big.NewInt(c.resolution)).Text(c.base)
-	if len(digits) > c.levels {
-		return "error"
+	last := len(c.units) - 1
+	steps := new(big.Int).Add(big.NewInt(c.delay), big.NewInt(c.units[last]-1))
+	steps.Div(steps, big.NewInt(c.units[last]))
+	words := []string{c.address}
+	for i := last; i > 0; i-- {
+		number := new(big.Int)
+		steps.DivMod(steps, big.NewInt(c.units[i-1]/c.units[i]), number)
+		words = append(words, number.String())
 	}
-	digits = strings.Repeat("0", c.levels-len(digits)) + digits
-	key := strings.Join(append(strings.Split(digits, ""), c.address), ".")
+	words = append(words, steps.String())
+	slices.Reverse(words)
+	key := strings.Join(words, ".")
 	if len(key) > delay.MaxKeyBytes {
 		return "error"
 	}
 	return key
 }
 
-// providerKey is the routing key of base 2 by the provider's own function, or "error".
+// providerKey is the routing key by the provider's own function, or "error".
 func (c keyCase) providerKey() string {
-	scale, err := delay.UniformScale(delay.DefaultBase, c.levels, time.Duration(c.resolution)*time.Millisecond)
+	scale, err := delay.PublisherScale(c.units, c.longest)
 	if err != nil {
-		return "error"
+		return err.Error()
 	}
 	key, err := scale.RoutingKey(time.Duration(c.delay)*time.Millisecond, c.address)
 	if err != nil {
@@ -428,24 +467,23 @@ func (c keyCase) providerKey() string {
 	return key
 }
 
-// line is what a driver reads. Base 2 is given for some cases and not for others, which tries the default.
+// line is what a driver reads.
 func (c keyCase) line() string {
-	base := strconv.Itoa(c.base)
-	if c.base == 2 && c.delay%2 == 0 {
-		base = ""
-	}
-	return fmt.Sprintf("%d\t%d\t%d\t%s\t%s", c.delay, c.levels, c.resolution, c.address, base)
+	return fmt.Sprintf("%d\t%s\t%d\t%s", c.delay, strings.Trim(strings.ReplaceAll(fmt.Sprint(c.units), " ", ","), "[]"),
+		c.longest, c.address)
 }
 
 // The snippets read the cascade from PUBLISHER, and say in a line what they expect if it is not there.
 func TestPublishingCascade(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{
-		harness.Publisher: "tasks.delay-03 2 4 1000",
-		`{"entry_exchange":"tasks.delay-07","base":10,"levels":8,"resolution_ms":1000,` +
-			`"max_delay_ms":99999999000}`: "tasks.delay-07 10 8 1000",
-		"\n" + `{ "resolution_ms": 86400000000, "levels": 1,` + "\n" +
-			`"more": [{}], "base": 9, "entry_exchange": "a\u003cb" }` + "\n": "a<b 9 1 86400000000",
+		harness.Publisher: "tasks.delay-03 8000,4000,2000,1000 15000",
+		`{"entry_exchange":"tasks.delay-01","max_delay_ms":99000,"units_ms":` +
+			`[10000,1000]}`: "tasks.delay-01 10000,1000 99000",
+		`{"entry_exchange":"orders.d.h.m.s","units_ms":[86400000,3600000,60000,1000],` +
+			`"max_delay_ms":2678399000}`: "orders.d.h.m.s 86400000,3600000,60000,1000 2678399000",
+		"\n" + `{ "max_delay_ms": 777600000000, "units_ms": [ 86400000000 ],` + "\n" +
+			`"more": [{}], "entry_exchange": "a\u003cb" }` + "\n": "a<b 86400000000 777600000000",
 	}
 
 	for name, l := range languages {
@@ -480,9 +518,9 @@ func badPublishers() []string {
 	}
 	for member, wrong := range map[string][]string{
 		`"entry_exchange":"tasks.delay-03"`: {"7", `""`},
-		`"base":2`:                          {`"2"`, "2.5"},
-		`"levels":4`:                        {"true", "-4"},
-		`"resolution_ms":1000`:              {"null", "0"},
+		`"units_ms":[8000,4000,2000,1000]`: {"null", "1000", "[]", "[1000,0]", "[1000.5]", `["1000"]`, "[true]",
+			"[null]", `{"a":1000}`, `"1000"`},
+		`"max_delay_ms":15000`: {`"15000"`, "15000.5", "true", "-4", "null", "0"},
 	} {
 		name, _, _ := strings.Cut(member, ":")
 		bad = append(bad, "PUBLISHER="+strings.Replace(harness.Publisher, member, `"other":1`, 1))
@@ -496,8 +534,8 @@ func badPublishers() []string {
 // expectsPublisher runs a command that has to end with a line about PUBLISHER.
 func expectsPublisher(t *testing.T, directory string, environment []string, command ...string) {
 	t.Helper()
-	const line = "set the environment variable PUBLISHER to JSON with a text entry_exchange " +
-		"and positive integers base, levels and resolution_ms"
+	const line = "set the environment variable PUBLISHER to JSON with a text entry_exchange, " +
+		"a list units_ms of positive integers, and a positive integer max_delay_ms"
 	out, log, err := docstest.TryIn(t, directory, environment, "", command...)
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 2 || out != "" || log != line+"\n" {
@@ -505,8 +543,9 @@ func expectsPublisher(t *testing.T, directory string, environment []string, comm
 	}
 }
 
-// The snippets, as they stand in the guide, send a message and find it delivered on time. They send it again without
-// the broker's own headers, refuse a delay that is out of range, and notice a message that no binding takes.
+// The snippets, as they stand in the guide, send a message through a cascade of each form. They find it delivered on
+// time. They send it again without the broker's own headers. They refuse a delay that is out of range, and notice a
+// message that no binding takes.
 func TestAccPublishing(t *testing.T) {
 	t.Parallel()
 	for name, l := range languages {
@@ -520,10 +559,16 @@ func TestAccPublishing(t *testing.T) {
 			v.Bind("tasks.delivery", "*.*.*.*.again", "queue", "again")
 			billing := v.Collect("tasks.delivery", "*.*.*.*.billing.eu")
 			p.sends(v, billing)
+			for _, c := range []delay.Config{{Name: "decimal", Base: 10, Levels: 2}, {Name: "units",
+				Units: []time.Duration{time.Minute, 10 * time.Second, time.Second}, MaxDelay: time.Minute}} {
+				c.QueueType, c.CreateDeliveryExchange = delay.Classic, true
+				publisher := declareConfig(v, c)
+				p.sends(v, v.Collect(c.Name+".delivery", "#.billing.eu"), publisher)
+			}
 			p.retries(v)
 			p.dropsHarm(v)
 
-			p.refuses(v, "does not fit 4 levels", "send", p.delay(15_001), "billing", "too late")
+			p.refuses(v, "is not within 0 to", "send", p.delay(15_001), "billing", "too late")
 			expectsPublisher(t, p.directory, append(v.Environ(), "PUBLISHER="+harness.Publisher[1:]),
 				append(p.command, "send", p.delay(1000), "billing", "to no cascade")...)
 			p.refuses(v, "no message in", "retry", "again", p.delay(1000))
@@ -567,12 +612,31 @@ func (p program) delay(millis int) string {
 	return strconv.Itoa(millis)
 }
 
+// declareConfig declares a cascade, without Terraform, and returns what programs are handed about it.
+func declareConfig(v *harness.Vhost, c delay.Config) (environment string) {
+	v.T.Helper()
+	cascade := delaytest.Resolve(v.T, c)
+	all := cascade.Expand()
+	v.Do(plan.Repair(all, topology.New()).Steps()...)
+	scale := cascade.Scale()
+	units := make([]int64, len(scale.Units))
+	for i, unit := range scale.Units {
+		units[i] = unit.Milliseconds()
+	}
+	publisher, err := json.Marshal(map[string]any{"entry_exchange": all.Entry, "units_ms": units,
+		"max_delay_ms": scale.Longest.Milliseconds()})
+	if err != nil {
+		v.T.Fatal(err)
+	}
+	return "PUBLISHER=" + string(publisher)
+}
+
 // sends sends with a delay of 1.1 s, which is rounded up to 2 s.
-func (p program) sends(v *harness.Vhost, billing *brokertest.Collector) {
+func (p program) sends(v *harness.Vhost, billing *brokertest.Collector, environment ...string) {
 	v.T.Helper()
 	sent := time.Now()
-	docstest.RunIn(v.T, p.directory, v.Environ(), "", append(p.command, "send", p.delay(1100), "billing.eu",
-		"hello")...)
+	docstest.RunIn(v.T, p.directory, append(v.Environ(), environment...), "", append(p.command, "send", p.delay(1100),
+		"billing.eu", "hello")...)
 	first := v.Arrived(billing, 1)[0]
 	if wait := first.At.Sub(sent); wait < 2*time.Second || string(first.Body) != "hello" ||
 		first.DeliveryMode != amqp.Persistent {

@@ -24,66 +24,39 @@ func TestReadmeShowsTheQuickstart(t *testing.T) {
 	}
 }
 
-// The quickstart does what the README says: apply, publish, receive. The program asks for no other base than the
+// quickstartForms are what the resource of the quickstart may have beside its name: nothing, as it stands there, or
+// another form.
+var quickstartForms = map[string]string{"units": "", "base 2": "levels = 8", "base 10": "base = 10\n  levels = 8"}
+
+// The quickstart does what the README says: apply, publish, receive. The program asks for no other form than the
 // configuration has, so that it may have any.
 func TestAccQuickstart(t *testing.T) {
 	if os.Getenv("TF_ACC") == "" {
 		t.Skip("runs Terraform: set TF_ACC")
 	}
 	t.Parallel()
-	for _, base := range []string{"2", "10"} {
-		t.Run("base "+base, func(t *testing.T) {
+	for form, attributes := range quickstartForms {
+		t.Run(form, func(t *testing.T) {
 			t.Parallel()
 			v := harness.NewVhost(t)
-			runQuickstart(t, v, quickstart(t, v, base))
+			runQuickstart(t, v, quickstart(t, v, attributes))
 		})
 	}
 }
 
-// The program's keys are those of all other programs, in every base, and it refuses the delays that they refuse.
-func TestQuickstartKeys(t *testing.T) {
-	t.Parallel()
-	var lines, want []string
-	for _, c := range keyCases() {
-		if c.base >= 2 && c.base <= 10 && c.address != "" && len(c.address) < 100 {
-			lines, want = append(lines, c.line()), append(want, c.key())
-		}
-	}
-	python := languages["python"].interpreter(t, "")
-	got := docstest.RunIn(t, filepath.Join(docstest.Examples, "quickstart"), nil, strings.Join(lines, "\n")+"\n",
-		append(python, "-c", `import json, os, sys
-keys = open("delayed.py").read().replace("import pika", "").partition("uri = ")[0]
-for line in sys.stdin:
-    delay, levels, resolution, address, base = line.rstrip("\n").split("\t")
-    levels, resolution, base = int(levels), int(resolution), int(base or 2)
-    os.environ["PUBLISHER"] = json.dumps({"base": base, "levels": levels, "resolution_ms": resolution,
-                                          "max_delay_ms": (base**levels - 1) * resolution})
-    program = {}
-    exec(keys, program)
-    try:
-        print(program["routing_key"](int(delay), address))
-    except ValueError:
-        print("error")`)...)
-	keys := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
-	if len(keys) != len(want) {
-		t.Fatalf("%d keys of %d delays", len(keys), len(want))
-	}
-	for i, key := range keys {
-		if key != want[i] {
-			t.Errorf("%q gives %q, want %q", lines[i], key, want[i])
-		}
-	}
-}
-
-// quickstart is the command line for the example in a base, with the provider of this test.
-func quickstart(t *testing.T, v *harness.Vhost, base string) *harness.CommandLine {
+// quickstart is the command line for the example in a vhost and a form, with the provider of this test.
+func quickstart(t *testing.T, v *harness.Vhost, attributes string) *harness.CommandLine {
 	t.Helper()
 	configuration := docstest.ReadPage(t, "examples/quickstart/main.tf")
-	for _, replaced := range [][2]string{{`"/"`, strconv.Quote(v.Name)}, {"base   = 10", "base = " + base}} {
-		if !strings.Contains(configuration, replaced[0]) {
-			t.Fatalf("the quickstart has no %s", replaced[0])
+	vhost := "\n  vhost = " + strconv.Quote(v.Name) + "\n  "
+	for block, further := range map[string]string{
+		`resource "rabbitmqdelay_cascade" "orders" {`: vhost + attributes,
+		`data "rabbitmqdelay_cascade" "orders" {`:     vhost,
+	} {
+		if !strings.Contains(configuration, block) {
+			t.Fatalf("the quickstart has no %s", block)
 		}
-		configuration = strings.Replace(configuration, replaced[0], replaced[1], 1)
+		configuration = strings.Replace(configuration, block, block+further, 1)
 	}
 	tf := harness.NewCommandLine(t, "", configuration, nil)
 	tf.Environ = append(tf.Environ, v.Broker.Environ()...)
@@ -120,7 +93,7 @@ func TestAccReleaseRunsTheQuickstart(t *testing.T) {
 		t.Fatalf("archives for this platform in %s: %q, %v", release, archives, err)
 	}
 	v := harness.NewVhost(t)
-	tf := quickstart(t, v, "10")
+	tf := quickstart(t, v, "")
 	archive, err := os.ReadFile(archives[0])
 	if err != nil {
 		t.Fatal(err)

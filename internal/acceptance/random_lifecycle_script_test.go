@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"pgregory.net/rapid"
@@ -55,7 +56,7 @@ var options = []option{
 	{"cascade", "resolution", "20ms"}, {"cascade", "resolution", "100ms"},
 	{"cascade", "lookahead", 1},
 	{"cascade", "strict_keys", false},
-	{"cascade", "internal_levels", false},
+	{"cascade", "internal_levels", true},
 	{"cascade", "exchange_name", "NAME.x%d"}, {"cascade", "queue_name", "NAME.q%d"},
 	{"cascade", "base", 3}, {"cascade", "base", 10},
 	{"ladder", "delays", []string{"50ms"}}, {"ladder", "delays", []string{"100ms", "200ms", "1h", "2h"}},
@@ -399,15 +400,12 @@ func (l *lifecycle) sendOne(address string, values map[string]any, word string, 
 		sent.delay, _ = time.ParseDuration(label)
 		key = label + "." + word
 	} else {
-		publisher := harness.AsMap(l, values["publisher"])
-		number := func(name string) int { n, _ := publisher[name].(int64); return int(n) }
-		s := delay.Uniform{Base: number("base"), Levels: number("levels"),
-			Resolution: time.Duration(number("resolution_ms")) * time.Millisecond}
-		sent.delay = min(time.Duration(n%5)*s.Resolution, s.Scale().Longest)
-		if longest := s.Scale().Longest; n%5 == 4 && longest > 5*time.Minute {
-			sent.delay = longest // what ends neither soon nor late says little
+		s := scaleOf(l, harness.AsMap(l, values["publisher"]))
+		sent.delay = min(time.Duration(n%5)*s.Resolution(), s.Longest)
+		if n%5 == 4 && s.Longest > 5*time.Minute {
+			sent.delay = s.Longest // what ends neither soon nor late says little
 		}
-		key = harness.KeyOf(l, s.Scale(), sent.delay, word)
+		key = harness.KeyOf(l, s, sent.delay, word)
 	}
 	id := fmt.Sprint(len(l.messages))
 	sent.at = harness.BrokerTime()
@@ -415,6 +413,22 @@ func (l *lifecycle) sendOne(address string, values map[string]any, word string, 
 	l.Publish(sent.entry, key, id)
 	l.messages[id] = sent
 	l.met("messages")
+}
+
+// scaleOf is what publishers are told.
+func scaleOf(t testing.TB, publisher map[string]any) delay.Scale {
+	t.Helper()
+	given, _ := publisher["units_ms"].([]any)
+	units := make([]int64, len(given))
+	for i := range given {
+		units[i], _ = given[i].(int64)
+	}
+	longest, _ := publisher["max_delay_ms"].(int64)
+	s, err := delay.PublisherScale(units, longest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // damage does what Terraform does not know of.

@@ -162,7 +162,7 @@ func (w *walker) given(c *change, value func(key string) tftypes.Value) harness.
 	given := c.wanted.given.With(harness.Attributes{"vhost": w.vhost})
 	for name, each := range given {
 		if texts, ok := each.([]string); ok {
-			given[name] = harness.TextSet(texts...)
+			given[name] = harness.TextList(texts...)
 		}
 	}
 	for _, key := range c.needs {

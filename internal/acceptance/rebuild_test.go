@@ -36,7 +36,7 @@ func newRebuilt(t *testing.T, queueType string, resolution time.Duration) *rebui
 	}
 	r.config = delay.Config{Name: "t", Vhost: v.Name, Levels: rebuiltLevels, Resolution: resolution,
 		QueueType: delay.QueueType(queueType), CreateDeliveryExchange: true, StrictKeys: true,
-		InternalLevels: true, ParkUnroutable: true}
+		ParkUnroutable: true}
 	r.MustApply(r.given)
 	v.DeclareQueue("application", nil)
 	v.Bind("t.delivery", "#.address", "queue", "application")
@@ -106,8 +106,8 @@ func TestRebuild(t *testing.T) {
 				true},
 			"delivery_exchange": {harness.Attributes{"delivery_exchange": "e"},
 				func(c *delay.Config) { c.DeliveryExchange = "e" }, true},
-			"internal_levels": {harness.Attributes{"internal_levels": false},
-				func(c *delay.Config) { c.InternalLevels = false }, true},
+			"internal_levels": {harness.Attributes{"internal_levels": true},
+				func(c *delay.Config) { c.InternalLevels = true }, true},
 			"park_unroutable": {harness.Attributes{"park_unroutable": false},
 				func(c *delay.Config) { c.ParkUnroutable = false }, false},
 			"base": {harness.Attributes{"base": 3}, func(c *delay.Config) { c.Base = 3 }, true},

@@ -37,7 +37,7 @@ resource "rabbitmqdelay_cascade" "t" {
 resource "rabbitmqdelay_destination" "d" {
   VHOST
   delivery_exchange = rabbitmqdelay_cascade.t.delivery_exchange
-  levels            = rabbitmqdelay_cascade.t.levels
+  levels            = length(rabbitmqdelay_cascade.t.units)
   address           = "orders"
   queue             = "orders"
 }

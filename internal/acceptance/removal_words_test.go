@@ -150,8 +150,8 @@ func TestRemovedDelaysFareAsPlanned(t *testing.T) {
 			v := harness.NewVhost(t)
 			p := harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil)
 			given := harness.Attributes{"vhost": v.Name, "name": "m", "queue_type": queueType,
-				"delays": harness.TextSet("9s", "10m", "1h")}
-			rest := given.With(harness.Attributes{"delays": harness.TextSet("9s", "1h")})
+				"delays": harness.TextList("9s", "10m", "1h")}
+			rest := given.With(harness.Attributes{"delays": harness.TextList("9s", "1h")})
 			p.MustApply(given)
 			v.DeclareQueue("orders", nil)
 			v.Bind("m.delivery", "*.orders", "queue", "orders")
@@ -176,7 +176,7 @@ func TestRemovedDelaysFareAsPlanned(t *testing.T) {
 				"some seconds old:\n\n  queue \"m.delay-10m\": 3\n\n", wouldFail)
 			text := harness.ErrorText(p.Apply(t.Context(), todo))
 			harness.MustSay(t, "the error", text, `queue "m.delay-10m": 3`)
-			refreshed(given.With(harness.Attributes{"delays": harness.TextSet("10m", "1h")})) // 9s is empty
+			refreshed(given.With(harness.Attributes{"delays": harness.TextList("10m", "1h")})) // 9s is empty
 
 			// The options are those of the plan, not of the state.
 			todo = refreshed(rest.With(harness.Attributes{"drain_timeout": "1s"}), `queue "m.delay-10m": 3`,
@@ -194,7 +194,7 @@ func TestRemovedDelaysFareAsPlanned(t *testing.T) {
 			v.Publish("m.entry", "9s.orders", "")
 			sent := time.Now()
 			waits(v, "m.delay-9s", 1)
-			todo = refreshed(given.With(harness.Attributes{"drain_timeout": "1m", "delays": harness.TextSet("1h")}),
+			todo = refreshed(given.With(harness.Attributes{"drain_timeout": "1m", "delays": harness.TextList("1h")}),
 				`queue "m.delay-9s": 1`, "waits up to 1 min until all are delivered")
 			harness.NoErrors(t, p.Apply(t.Context(), todo))
 			if n := v.Depth("orders"); n != 1 || time.Since(sent) < 9*time.Second {

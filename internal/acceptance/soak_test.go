@@ -245,7 +245,7 @@ func (c *soakCascade) anyBinding() topology.Binding {
 func (c *soakCascade) desired() topology.Topology {
 	config := delay.Config{Name: c.name, Vhost: c.soak.vhost, Levels: soakLevels, Resolution: soakUnit,
 		QueueType:              delay.Quorum,
-		CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
+		CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
 	if lookahead, ok := c.given["lookahead"].(int); ok {
 		config.Lookahead = lookahead
 	}

@@ -27,7 +27,7 @@ func newUnplanned(t *testing.T) *unplanned {
 	u := &unplanned{Vhost: v, Protocol: harness.NewProtocol(t, v.Broker, nil),
 		given: harness.Attributes{"vhost": v.Name, "name": "t", "levels": 4},
 		desired: harness.Expand(t, delay.Config{Vhost: v.Name, Name: "t", Levels: 4, CreateDeliveryExchange: true,
-			StrictKeys: true, InternalLevels: true, ParkUnroutable: true})}
+			StrictKeys: true, ParkUnroutable: true})}
 	u.MustApply(u.given)
 	v.DeclareQueue("audit", map[string]any{"x-queue-type": "classic"})
 	return u

@@ -146,6 +146,7 @@ type options struct {
 	server     string
 	config     []string
 	settings   []string // of erl
+	loads      []byte   // definitions
 	pathPrefix string
 	tls        *TLS
 	metrics    bool
@@ -156,7 +157,7 @@ type options struct {
 }
 
 func (o options) configures() bool {
-	return o.own || len(o.config)+len(o.settings) > 0 || o.pathPrefix != "" || o.tls != nil ||
+	return o.own || len(o.config)+len(o.settings)+len(o.loads) > 0 || o.pathPrefix != "" || o.tls != nil ||
 		o.metrics
 }
 
@@ -175,6 +176,9 @@ func WithConfig(lines ...string) Option {
 func WithSetting(name string, value int) Option {
 	return func(o *options) { o.settings = append(o.settings, fmt.Sprintf("-rabbit %s %d", name, value)) }
 }
+
+// WithDefinitions has the broker load exported definitions when it starts. The users among them are all there are.
+func WithDefinitions(exported []byte) Option { return func(o *options) { o.loads = exported } }
 
 // WithPathPrefix serves the management API below a path such as "/mgmt"; [Broker.Endpoint] includes it.
 func WithPathPrefix(prefix string) Option { return func(o *options) { o.pathPrefix = prefix } }

@@ -11,6 +11,9 @@ func (o options) conf(dir string) []string {
 	if o.pathPrefix != "" {
 		lines = append(lines, "management.path_prefix = "+o.pathPrefix)
 	}
+	if o.loads != nil {
+		lines = append(lines, "load_definitions = "+path.Join(dir, definitionsFile))
+	}
 	if o.tls == nil {
 		return lines
 	}
@@ -34,12 +37,17 @@ const (
 	caFile   = "brokertest-ca.pem"
 	certFile = "brokertest-cert.pem"
 	keyFile  = "brokertest-key.pem"
+
+	definitionsFile = "brokertest-definitions.json"
 )
 
 func (o options) files() map[string][]byte {
 	files := map[string][]byte{}
 	if o.tls != nil {
 		files[caFile], files[certFile], files[keyFile] = o.tls.CA, o.tls.Cert, o.tls.Key
+	}
+	if o.loads != nil {
+		files[definitionsFile] = o.loads
 	}
 	if o.metrics {
 		files["enabled_plugins"] = []byte("[rabbitmq_management,rabbitmq_prometheus].\n")

@@ -12,8 +12,6 @@ package delay
 import (
 	"cmp"
 	"time"
-
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
 // QueueType is the type of the queues of a cascade.
@@ -25,9 +23,9 @@ const (
 	Classic QueueType = "classic"
 )
 
-// Config describes a cascade as it is given: by units, or in the uniform form, by Base, Levels and Resolution. Resolve
-// puts its defaults in place of the zero values of Base, Levels, MaxDelay, Resolution, ExchangeName, QueueName,
-// DeliveryExchange, QueueType and Lookahead. The other values mean what they say.
+// Config describes a cascade as it is given: by Units, or in the uniform form, by Base, Levels and Resolution. Resolve
+// puts its defaults in place of the zero values of all these, of MaxDelay, ExchangeName, QueueName, DeliveryExchange,
+// QueueType and Lookahead. The other values mean what they say.
 type Config struct {
 	Vhost string
 	// Preset fixes everything but the vhost and who creates the delivery exchange; empty for none.
@@ -35,15 +33,18 @@ type Config struct {
 	// Name is the beginning of all names that are not given.
 	Name string
 	// Units are what a 1 stands for in each word of a key, 1 to 12, the largest first, each a multiple of the next.
-	// With them, Base and Resolution are 0, and Levels is their number.
+	// They are days, hours, minutes and seconds, unless Levels, Base or Preset is given. None are left in the uniform
+	// form.
 	Units []time.Duration
-	// Base is what the delays are written in, 2 to 10; 0 stands for 2.
+	// Base is what the delays are written in, 2 to 10. It is 2 in the uniform form unless given.
 	Base int
-	// Levels is the number of levels, 1 to MaxLevels. It or MaxDelay is given, or both if MaxDelay takes so many.
+	// Levels is the number of levels, 1 to MaxLevels. In the uniform form it or MaxDelay is given, or both if MaxDelay
+	// takes so many. Otherwise it is the number of units.
 	Levels int
-	// MaxDelay is the longest delay that has to be possible. Units then have queues up to that.
+	// MaxDelay is the longest delay that has to be possible. Units then have queues up to that, 30 days unless given.
 	MaxDelay time.Duration
-	// Resolution is the shortest TTL of level 0, in whole milliseconds. Level k has Base^k times as much.
+	// Resolution is the shortest TTL of level 0, in whole milliseconds. Level k has Base^k times as much. It is 1 s in
+	// the uniform form unless given.
 	Resolution time.Duration
 
 	ExchangeName     Format
@@ -76,12 +77,17 @@ func (given Config) Resolve() (Cascade, error) {
 	if len(errs) > 0 {
 		return Cascade{}, errs // what else seems to be missing or wrong, the preset that is meant may have
 	}
-	c.applyDefaults()
-	if err := c.checkForm(); err != nil {
+	if err := c.chooseForm(); err != nil {
 		errs.append(err)
 		return Cascade{}, errs // names and levels depend on it
 	}
+	c.applyDefaults()
 	c.resolveLevels(&errs)
+	if len(errs) == 0 && len(given.Units) > 0 {
+		if err := c.checkAgreement(given.Units); err != nil {
+			errs.append(err)
+		}
+	}
 	c.resolveLookahead(&errs)
 	c.shared().check(&errs)
 	c.checkNames(&errs, given)
@@ -100,12 +106,6 @@ const (
 )
 
 func (c *Cascade) applyDefaults() {
-	if len(c.Units) > 0 {
-		setDefault(&c.MaxDelay, defaultMaxDelay)
-	} else {
-		setDefault(&c.Base, DefaultBase)
-		setDefault(&c.Resolution, time.Second)
-	}
 	setDefault(&c.QueueType, Quorum)
 	if c.Name == "" {
 		return
@@ -127,20 +127,49 @@ func (c Cascade) defaultNames() (exchange, queue string) {
 	return defaultLevel, defaultLevel + defaultDigit
 }
 
-// checkForm checks in what delays are written, but for how far they reach.
-func (c Cascade) checkForm() error {
+// chooseForm decides between units and the uniform form, and checks in what delays are written. A base says that it is
+// the uniform form. Values of the other one have to agree, because a generated configuration has all of it.
+func (c *Cascade) chooseForm() error {
+	isUniform := c.Base != 0 || c.Levels != 0 && len(c.Units) == 0
 	switch {
-	case len(c.Units) == 0:
+	case !isUniform && len(c.Units) == 0 && c.Resolution != 0:
+		return attributeError("resolution", "is given without levels or base; give one of them, or units, the last of "+
+			"which is the resolution")
+	case !isUniform && len(c.Units) == 0:
+		c.Units = []time.Duration{day, time.Hour, time.Minute, time.Second}
+	case isUniform:
+		if c.Levels == 0 && c.MaxDelay == 0 {
+			c.Levels = len(c.Units)
+		}
+		c.Units = nil
+		setDefault(&c.Base, DefaultBase)
+		setDefault(&c.Resolution, time.Second)
 		return checkBase(c.Base)
-	case c.Base != 0:
-		return attributeError("base", "is given beside units; leave one of the two out")
-	case c.Resolution != 0:
-		return attributeError("resolution", "is given beside units, the last of which it is; leave one of the two out")
-	case c.Levels != 0 && c.Levels != len(c.Units):
-		return attributeError("levels", "is %d beside %s; leave one of the two out", c.Levels,
-			plaintext.Count(len(c.Units), "unit"))
 	}
-	return checkUnits(c.Units)
+	setDefault(&c.MaxDelay, DefaultMaxDelay)
+	if err := checkUnits(c.Units); err != nil {
+		return err
+	}
+	return c.checkAgreement(c.Units)
+}
+
+// checkAgreement checks what there is of the uniform form beside units.
+func (c *Cascade) checkAgreement(units []time.Duration) error {
+	const leaveOut = "; leave one of the two out"
+	last := units[len(units)-1]
+	if c.Levels != 0 && c.Levels != len(units) {
+		return attributeError("levels", "is %d beside the units %s"+leaveOut, c.Levels, unitsText(units))
+	}
+	for i, unit := range units[1:] {
+		if c.Base != 0 && units[i] != time.Duration(c.Base)*unit {
+			return attributeError("base", "is %d beside the units %s"+leaveOut, c.Base, unitsText(units))
+		}
+	}
+	if c.Resolution != 0 && c.Resolution != last {
+		return attributeError("resolution", "is %s beside the units %s, the last of which it is"+leaveOut,
+			DurationText(c.Resolution), unitsText(units))
+	}
+	return nil
 }
 
 func setDefault[T comparable](value *T, otherwise T) {

@@ -48,7 +48,7 @@ func TestMaxDelayTakesTheFewestLevels(t *testing.T) {
 		{(1<<39 - 1) * time.Millisecond, time.Millisecond, 39},
 		{delay.MaxTTL, delay.MaxTTL, 1},
 	} {
-		got, err := delay.Config{Name: "t", MaxDelay: test.maxDelay, Resolution: test.resolution}.Resolve()
+		got, err := delay.Config{Name: "t", Base: 2, MaxDelay: test.maxDelay, Resolution: test.resolution}.Resolve()
 		if err != nil || got.Levels != test.want || got.Lookahead != test.want {
 			t.Errorf("%s at %s: got %d levels (%v), want %d", test.maxDelay, test.resolution, got.Levels, err,
 				test.want)
@@ -89,7 +89,7 @@ func TestResolveErrors(t *testing.T) {
 		change          func(*delay.Config)
 		attribute, want string
 	}{
-		{"no levels", func(c *delay.Config) { c.Levels = 0 }, "levels", "is missing; give it or max_delay"},
+		{"no levels", func(c *delay.Config) { c.Base, c.Levels = 2, 0 }, "levels", "is missing; give it or max_delay"},
 		{"levels and longest delay", func(c *delay.Config) { c.MaxDelay = time.Hour }, "levels",
 			"is 4, but the max_delay " +
 				"beside it, 1h, takes 12; leave one of the two out"},
@@ -97,7 +97,7 @@ func TestResolveErrors(t *testing.T) {
 			"be 1 to 29"},
 		{"too many levels", func(c *delay.Config) { c.Levels = 30 }, "levels",
 			"it can be 1 to 29: RabbitMQ accepts no " +
-				"TTL over 87600h"},
+				"TTL over 3650d"},
 		{"too many levels for a fine resolution", func(c *delay.Config) {
 			c.Levels, c.Resolution = 40,
 				time.Millisecond
@@ -108,30 +108,30 @@ func TestResolveErrors(t *testing.T) {
 			"it can be 1 to 1"},
 		{"as many levels as can be written", func(c *delay.Config) { c.Levels = math.MaxInt }, "levels",
 			"it can be 1 to 29"},
-		{"negative longest delay", func(c *delay.Config) { c.Levels, c.MaxDelay = 0, -time.Second }, "max_delay",
-			"is -1s; it has to be positive"},
-		{"least longest delay", func(c *delay.Config) { c.Levels, c.MaxDelay = 0, math.MinInt64 }, "max_delay",
-			"it has to be positive"},
-		{"too long a delay", func(c *delay.Config) { c.Levels, c.MaxDelay = 0, 1<<29*time.Second }, "max_delay",
-			"more than 536870911s (17 years 5 days), the longest delay at a resolution of 1s"},
+		{"negative longest delay", func(c *delay.Config) { c.Base, c.Levels, c.MaxDelay = 2, 0, -time.Second },
+			"max_delay", "is -1s; it has to be positive"},
+		{"least longest delay", func(c *delay.Config) { c.Base, c.Levels, c.MaxDelay = 2, 0, math.MinInt64 },
+			"max_delay", "it has to be positive"},
+		{"too long a delay", func(c *delay.Config) { c.Base, c.Levels, c.MaxDelay = 2, 0, 1<<29*time.Second },
+			"max_delay", "more than 6213d18h48m31s (17 years 5 days), the longest delay at a resolution of 1s"},
 		{"longest duration", func(c *delay.Config) {
-			c.Levels, c.MaxDelay, c.Resolution = 0, math.MaxInt64,
+			c.Base, c.Levels, c.MaxDelay, c.Resolution = 2, 0, math.MaxInt64,
 				time.Millisecond
 		}, "max_delay", "a coarser resolution reaches further"},
 		{"longest duration, coarsest resolution", func(c *delay.Config) {
-			c.Levels, c.MaxDelay, c.Resolution = 0,
+			c.Base, c.Levels, c.MaxDelay, c.Resolution = 2, 0,
 				math.MaxInt64, delay.MaxTTL
-		}, "max_delay", "more than 87600h"},
+		}, "max_delay", "more than 3650d"},
 		{"negative resolution", func(c *delay.Config) { c.Resolution = -time.Second }, "resolution",
 			"give 1ms or a multiple of it"},
 		{"resolution below a millisecond", func(c *delay.Config) { c.Resolution = time.Microsecond }, "resolution",
 			"give 1ms or a multiple of it"},
 		{"resolution between milliseconds", func(c *delay.Config) { c.Resolution = 1500 * time.Microsecond },
 			"resolution",
-			"is 1.5ms; RabbitMQ counts TTL in whole milliseconds"},
+			"is 1ms500µs; RabbitMQ counts TTL in whole milliseconds"},
 		{"resolution over the ceiling", func(c *delay.Config) { c.Resolution = delay.MaxTTL + time.Millisecond },
 			"resolution",
-			"give at most 87600h (ten years)"},
+			"give at most 3650d (ten years)"},
 		{"negative lookahead", func(c *delay.Config) { c.Lookahead = -1 }, "lookahead",
 			"with 4 levels it can be 1 (the " +
 				"classic chain) to 4"},
@@ -289,7 +289,7 @@ func TestResolvedIsAConfiguration(t *testing.T) {
 		if rapid.Bool().Draw(t, "preset") {
 			preset := rapid.SampledFrom(delay.Presets()).Draw(t, "which")
 			c = delay.Config{Vhost: c.Vhost, Preset: preset, CreateDeliveryExchange: c.CreateDeliveryExchange}
-		} else if rapid.Bool().Draw(t, "by delay") {
+		} else if len(c.Units) == 0 && rapid.Bool().Draw(t, "by delay") {
 			longest := delay.Uniform{c.Base, c.Levels, c.Resolution}.Scale().Longest
 			shorter := delay.Uniform{c.Base, c.Levels - 1, c.Resolution}.Scale().Longest
 			c.MaxDelay = time.Duration(rapid.Int64Range(int64(shorter)+1, int64(longest)).Draw(t, "longest delay"))

@@ -2,38 +2,50 @@ package delay
 
 import (
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/xhit/go-str2duration/v2"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
-// mostSpelled is the longest duration that is written in hours and so on, six weeks. Nobody can picture 74565h24m15s.
-const mostSpelled = 999 * time.Hour
+const day = 24 * time.Hour
 
-// DurationText is a duration in the shortest form that people read and attributes take, in Go's syntax: "36h" and
-// "1m30s", without units that are zero. A longer one is written in seconds where that is shorter.
+// The units that a duration is written in, the largest first.
+var writtenUnits = []struct {
+	letter string
+	unit   time.Duration
+}{{"d", day}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond},
+	{"µs", time.Microsecond}, {"ns", time.Nanosecond}}
+
+// ParseDuration reads a duration in Go's syntax, and with "d" for 24 hours and "w" for 7 days: "1w2d", "1.5d", "36h".
+func ParseDuration(text string) (time.Duration, error) { return str2duration.ParseDuration(text) }
+
+// DurationText is a duration as it is written everywhere, in whole numbers of units: "30d", "1h30m", "1s500ms".
+// ParseDuration reads it.
 func DurationText(d time.Duration) string {
-	text := d.String()
-	if cut, ok := strings.CutSuffix(text, "m0s"); ok {
-		text = cut + "m"
+	text := ""
+	if d < 0 {
+		text = "-"
 	}
-	text = strings.Replace(text, "h0m", "h", 1)
-	if d.Abs() <= mostSpelled || d%time.Millisecond != 0 {
-		return text
+	for _, written := range writtenUnits {
+		if n := int64(d / written.unit); n != 0 {
+			text += strconv.FormatInt(max(n, -n), 10) + written.letter
+			d %= written.unit
+		}
 	}
-	if seconds := strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s"; len(seconds) < len(text) {
-		return seconds
+	if text == "" {
+		return "0s"
 	}
 	return text
 }
 
-// pictured is a limit as attributes take it, and in words where nobody can picture that.
+// pictured is a limit as attributes take it, and in years where it has more than one.
 func pictured(d time.Duration) string {
 	switch text := DurationText(d); {
 	case d == MaxTTL:
 		return text + " (ten years)"
-	case d > mostSpelled:
+	case d > 365*day:
 		return text + " (" + plaintext.Duration(d) + ")"
 	default:
 		return text

@@ -1,7 +1,6 @@
 package delay
 
 import (
-	"strings"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -46,11 +45,7 @@ func (c Cascade) Exchange(level int) string {
 		return c.DeliveryExchange
 	}
 	if len(c.Units) > 0 {
-		var names []string
-		for _, unit := range c.Units[c.Levels-1-level:] {
-			names = append(names, unitName(unit))
-		}
-		return c.ExchangeName.with(strings.Join(names, "."))
+		return c.ExchangeName.with(UnitNames(c.Units[c.Levels-1-level:]))
 	}
 	return c.ExchangeName.Name(level)
 }
@@ -74,15 +69,17 @@ func (c Cascade) DelayQueues(level int) []Queue {
 	scale := c.Scale()
 	most := scale.Most(level)
 	for number := 1; number <= most; number++ {
-		q := Queue{Level: level, Number: number, TTL: scale.TTL(level, number)}
-		if len(c.Units) > 0 {
-			q.Name = c.QueueName.with(unitText(q.TTL))
-		} else {
-			q.Name = c.QueueName.Queue(c.Base, level, number)
-		}
-		queues = append(queues, q)
+		queues = append(queues, Queue{c.DelayQueue(level, number), level, number, scale.TTL(level, number)})
 	}
 	return queues
+}
+
+// DelayQueue is the name of the level's queue for a number.
+func (c Cascade) DelayQueue(level, number int) string {
+	if len(c.Units) > 0 {
+		return c.QueueName.with(DurationText(time.Duration(number) * c.Units[c.Levels-1-level]))
+	}
+	return c.QueueName.Queue(c.Base, level, number)
 }
 
 func (c Cascade) arguments(q Queue) topology.Arguments {

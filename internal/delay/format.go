@@ -31,7 +31,8 @@ func (f Format) with(text string) string { return fmt.Sprintf(string(f), text) }
 func (f Format) checkText() error {
 	verbs := strings.ReplaceAll(string(f), "%%", "")
 	if strings.Count(verbs, "%") != 1 || !strings.Contains(verbs, "%s") {
-		return errors.New("has to have exactly one %s, in the place of the units. Write a literal percent sign as %%")
+		return errors.New("has to have exactly one %s, in the place of the units, unless levels or base is given. " +
+			"Write a literal percent sign as %%")
 	}
 	return nil
 }

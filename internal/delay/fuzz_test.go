@@ -3,6 +3,7 @@ package delay_test
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -135,6 +136,43 @@ func FuzzParseRoutingKey(f *testing.F) {
 		}
 		if again, err := routingKey(delay, levels, time.Duration(resolution), destination); err != nil || again != key {
 			t.Fatalf("%q comes back as %q (%v)", key, again, err)
+		}
+	})
+}
+
+// A duration that Go reads is read alike. Each is written without weeks and fractions, and reads back.
+func FuzzDuration(f *testing.F) {
+	for _, text := range []string{"", "0", "1", "1.5d", "1w2d", "1d12h", "36h", "-1.5h", "1us1µs1μs", "1ms500µs1ns",
+		"106751d23h47m16.854775807s", "-9223372036854775808ns", "9223372036854775808ns", "106752d",
+		"2562047h47m16.854775808s", ".5w", "1 d", "1d-1h"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := delay.ParseDuration(text)
+		goes, refused := time.ParseDuration(text)
+		isGo := refused == nil || !strings.ContainsAny(text, "dw")
+		if isGo && ((err == nil) != (refused == nil) || d != goes) {
+			t.Fatalf("%q reads %s (%v), and in Go %s (%v)", text, d, err, goes, refused)
+		}
+		if err != nil {
+			return
+		}
+		written := delay.DurationText(d)
+		if again, err := delay.ParseDuration(written); err != nil || again != d || strings.ContainsAny(written, "w.+") {
+			t.Fatalf("%q, which is %s, is written %q, which reads %s (%v)", text, d, written, again, err)
+		}
+	})
+}
+
+// Every duration reads back as it is written.
+func FuzzDurationText(f *testing.F) {
+	for _, d := range []time.Duration{0, 1, -1, math.MaxInt64, math.MinInt64, 36 * time.Hour, 1500 * time.Millisecond} {
+		f.Add(int64(d))
+	}
+	f.Fuzz(func(t *testing.T, d int64) {
+		written := delay.DurationText(time.Duration(d))
+		if got, err := delay.ParseDuration(written); err != nil || int64(got) != d {
+			t.Fatalf("%d ns are written %q, which reads %d (%v)", d, written, got, err)
 		}
 	})
 }

@@ -35,7 +35,7 @@ func (h Hop) Key() string {
 	return key + strings.Repeat("*.", h.Below) + "#"
 }
 
-var hopKey = regexp.MustCompile(`^((?:\*\.)*)((?:0\.)*)(?:([1-9])\.)?((?:\*\.)*)#$`)
+var hopKey = regexp.MustCompile(`^((?:\*\.)*)((?:0\.)*)(?:([1-9][0-9]{0,3})\.)?((?:\*\.)*)#$`)
 
 // ParseHop is the inverse of Key. Not ok is a key of another kind.
 func ParseHop(key string) (h Hop, ok bool) {

@@ -34,7 +34,11 @@ func (s Scale) RoutingKey(delay time.Duration, address string) (string, error) {
 		key += strconv.Itoa(int(rest/unit)) + "."
 		rest %= unit
 	}
-	return key + address, nil
+	if key += address; len(key) > MaxKeyBytes {
+		return "", attributeError("address", "is %q, with which the key of this delay has %d bytes; AMQP allows %d",
+			address, len(key), MaxKeyBytes)
+	}
+	return key, nil
 }
 
 // ParseRoutingKey is the inverse of RoutingKey: what a cascade makes of a key. The first words are
@@ -64,6 +68,9 @@ func (s Scale) ParseRoutingKey(key string) (delay time.Duration, address string,
 			"address", key, len(words), levels)
 	case len(words) == levels || words[levels] == "":
 		return 0, "", attributeError("key", "is %q, which has no address behind its first %d words", key, levels)
+	case delay > s.Longest:
+		return 0, "", attributeError("key", "is %q, a delay of %s; the longest that has a key here is %s", key, delay,
+			pictured(s.Longest))
 	}
 	return delay, words[levels], nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// LadderConfig describes a ladder as it is given: a set of fixed delays, each with a queue of its own. The zero values
+// LadderConfig describes a ladder as it is given: fixed delays, each with a queue of its own. The zero values
 // of QueueName, EntryExchange, DeliveryExchange and QueueType stand for what Resolve puts there; the others mean what
 // they say.
 type LadderConfig struct {
@@ -91,7 +91,9 @@ func checkDelays(errs *Errors, delays []string) bool {
 			errs.add("delays", "has %q, %s", label, err)
 			continue
 		}
-		if other, twice := labels[ttl]; twice {
+		if other, twice := labels[ttl]; twice && other == label {
+			errs.add("delays", "has %q twice; leave one out", label)
+		} else if twice {
 			errs.add("delays", "has both %q and %q, which are the same; leave one out", other, label)
 		}
 		labels[ttl] = label
@@ -99,29 +101,22 @@ func checkDelays(errs *Errors, delays []string) bool {
 	return len(*errs) == before
 }
 
-// ParseLabel is the delay that a label stands for: a Go duration of whole milliseconds, 1 ms to ten years. It is a
-// single word of a routing key, so it has no dot. The error continues a sentence on the label.
+// ParseLabel is the delay that a label stands for: a duration of whole milliseconds, 1 ms to ten years, as
+// ParseDuration reads it. It is a single word of a routing key, so it has no dot. The error continues a sentence on the
+// label.
 func ParseLabel(label string) (time.Duration, error) {
-	ttl, err := time.ParseDuration(label)
+	ttl, err := ParseDuration(label)
 	switch {
 	case err != nil || strings.ContainsAny(label, "+-"):
-		return 0, fmt.Errorf(`which is not a duration such as "30s", "5m" or "1h30m"`)
-	case strings.Contains(label, "."):
-		return 0, fmt.Errorf("with a dot, which separates the words of a routing key; write %q", withoutDot(ttl))
+		return 0, fmt.Errorf(`which is not a duration such as "30s", "1h30m" or "7d"`)
 	case ttl < time.Millisecond || ttl%time.Millisecond != 0:
 		return 0, fmt.Errorf("but RabbitMQ counts TTL in whole milliseconds, from 1ms on")
 	case ttl > MaxTTL:
 		return 0, fmt.Errorf("but RabbitMQ accepts no TTL over %s", pictured(MaxTTL))
+	case strings.Contains(label, "."):
+		return 0, fmt.Errorf("with a dot, which separates the words of a routing key; write %q", DurationText(ttl))
 	}
 	return ttl, nil
-}
-
-// withoutDot writes a duration with whole numbers only.
-func withoutDot(d time.Duration) string {
-	if d%time.Second == 0 {
-		return DurationText(d)
-	}
-	return fmt.Sprintf("%dms", d.Milliseconds())
 }
 
 // rung is the delay of a label that is valid.
@@ -150,6 +145,15 @@ func (l *Ladder) checkNames(errs *Errors, given LadderConfig) {
 		}
 	}
 	p.checkNames(errs, objects)
+}
+
+// Waits has the delay of each label.
+func (l Ladder) Waits() map[string]time.Duration {
+	waits := map[string]time.Duration{}
+	for _, label := range l.Delays {
+		waits[label] = rung(label)
+	}
+	return waits
 }
 
 // Expand is the full set of objects that the ladder stands for.

@@ -71,7 +71,7 @@ func TestEveryRungDeliversOnce(t *testing.T) {
 
 func parksWrongKeys(t delaytest.Tester, l delay.Ladder, router *topologytest.Router) {
 	t.Helper()
-	wrong := []string{"", ".", "7w.a", l.Delays[0] + "x.a", "a." + l.Delays[0]}
+	wrong := []string{"", ".", "7y.a", l.Delays[0] + "x.a", "a." + l.Delays[0]}
 	if l.DeadLetterRoutingKey == "" {
 		wrong = append(wrong, l.Delays[0])
 	}
@@ -79,6 +79,27 @@ func parksWrongKeys(t delaytest.Tester, l delay.Ladder, router *topologytest.Rou
 		if arrivals := router.Follow(l.EntryExchange, key); len(arrivals) != 1 ||
 			arrivals[0].Queue != l.Expand().Parking() || len(arrivals[0].Path) > 0 {
 			t.Fatalf("key %q: %v", key, arrivals)
+		}
+	}
+}
+
+// The broker's keys and queues have a delay as it is given, also where DurationText writes another.
+func TestLabelsStayAsTheyAreGiven(t *testing.T) {
+	labels := []string{"1500ms", "90s", "36h", "7d", "1w1d", "1440h"} // from the shortest
+	l := delaytest.Resolve(t, delay.LadderConfig{Name: "retry", Delays: slices.Sorted(slices.Values(labels)),
+		CreateDeliveryExchange: true})
+	if !slices.Equal(l.Delays, labels) {
+		t.Errorf("the delays are %q", l.Delays)
+	}
+	for _, label := range labels {
+		key := label + ".*.#"
+		if got, ok := delay.ParseRungKey(key); !ok || got != label {
+			t.Errorf("key %s is of delay %q (%t)", key, got, ok)
+		}
+		want := topology.Binding{Source: "retry.entry", RoutingKey: key, DestinationType: topology.ToQueue,
+			Destination: "retry.delay-" + label}
+		if !l.Expand().Bindings.Has(want) {
+			t.Errorf("there is no binding %+v", want)
 		}
 	}
 }
@@ -95,10 +116,10 @@ func TestLadderErrors(t *testing.T) {
 		"zero": {func(l *delay.LadderConfig) { l.Delays = []string{"0s"} }, "delays", "whole milliseconds, " +
 			"from 1ms on"},
 		"too fine":     {func(l *delay.LadderConfig) { l.Delays = []string{"1500us"} }, "delays", "whole milliseconds"},
-		"a dot":        {func(l *delay.LadderConfig) { l.Delays = []string{"1.5s"} }, "delays", `write "1500ms"`},
+		"a dot":        {func(l *delay.LadderConfig) { l.Delays = []string{"1.5s"} }, "delays", `write "1s500ms"`},
 		"a dot, round": {func(l *delay.LadderConfig) { l.Delays = []string{"1.5h"} }, "delays", `write "1h30m"`},
 		"too long": {func(l *delay.LadderConfig) { l.Delays = []string{"100000h"} }, "delays",
-			"no TTL over 87600h (ten years)"},
+			"no TTL over 3650d (ten years)"},
 		"twice": {func(l *delay.LadderConfig) { l.Delays = []string{"60s", "1m"} }, "delays",
 			`has both "1m" and "60s", which are the same`},
 		"no verb": {func(l *delay.LadderConfig) { l.QueueName = "x" }, "queue_name", "has no %s in the place of the " +

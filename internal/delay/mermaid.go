@@ -8,76 +8,57 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
-// Mermaid draws the cascade as a Mermaid flowchart: every exchange and queue, each wait, and the way of a message from
-// level to level. The chart names the shortcuts of a lookahead, and does not draw them. They lead to the same queues,
-// and 28 levels have more than 400 of them.
-func (c Cascade) Mermaid() string {
+// Mermaid draws a cascade as a Mermaid flowchart, from what its publishers know. It has the levels by their units, how
+// long a message waits where, and its way from level to level. The queues of a level are one node. The shortcuts of a
+// lookahead lead to the same queues, and are not drawn.
+func Mermaid(entry string, s Scale) string {
 	var chart strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&chart, format+"\n", args...) }
-	name := func(level int) string { // of a level's exchange within the diagram
-		if level < 0 {
-			return "delivery"
-		}
-		return fmt.Sprintf("E%d", level)
-	}
-	top := c.Levels - 1
+	top := s.Levels() - 1
 
 	line("flowchart LR")
-	queue := func(q Queue) string { // within the diagram
-		if c.Base == DefaultBase {
-			return fmt.Sprintf("Q%d", q.Level)
-		}
-		return fmt.Sprintf("Q%d_%d", q.Level, q.Number)
-	}
-	delay := fmt.Sprintf("%d-digit delay%s", c.Levels, c.uniform().inBase())
-	if len(c.Units) > 0 {
-		delay = unitWords(c.Units)
-	}
-	line(`  publisher(["publisher"]) -- "%s, then the address" --> %s`, delay, name(top))
-	line(`  subgraph cascade["%s"]`, c.mermaidTitle())
+	line(`  publisher(["publisher"]) -- "a number for each level, then the address" --> E%d`, top)
+	line(`  subgraph cascade["delays up to %s in steps of %s"]`, plaintext.Duration(s.Longest),
+		plaintext.Duration(s.Resolution()))
 	for level := top; level >= 0; level-- {
-		line(`    %s{{"%s"}}`, name(level), mermaidText(c.Exchange(level)))
-		for _, q := range c.DelayQueues(level) {
-			line(`    %s[("%s<br/>%s, %s")]`, queue(q), mermaidText(q.Name), c.QueueType,
-				plaintext.Duration(q.TTL))
+		name := unitWord(s.unit(level))
+		if level == top {
+			name = mermaidText(entry) + "<br/>" + name
 		}
-	}
-	if c.CreateDeliveryExchange {
-		line(`    delivery{{"%s"}}`, mermaidText(c.DeliveryExchange))
+		line(`    E%d{{"%s"}}`, level, name)
+		if s.Most(level) > 0 {
+			line(`    Q%d[("%s")]`, level, s.waits(level))
+		}
 	}
 	line("  end")
-	if !c.CreateDeliveryExchange {
-		line(`  delivery{{"%s"}}`, mermaidText(c.DeliveryExchange))
-	}
 	for level := top; level >= 0; level-- {
-		for _, q := range c.DelayQueues(level) {
-			line(`  %s -- "%d" --> %s`, name(level), q.Number, queue(q))
+		next := fmt.Sprintf("E%d", level-1)
+		if level == 0 {
+			next = "delivery"
 		}
-		line(`  %s -- "0" --> %s`, name(level), name(level-1))
-		for _, q := range c.DelayQueues(level) {
-			line(`  %s -. "expired" .-> %s`, queue(q), name(level-1))
+		if most := s.Most(level); most > 0 {
+			line(`  E%d -- "%s" --> Q%d`, level, between(1, most), level)
+			line(`  Q%d -. "expired" .-> %s`, level, next)
 		}
+		line(`  E%d -- "0" --> %s`, level, next)
 	}
-	line(`  delivery --> applications(["queues of the applications"])`)
-	if c.ParkUnroutable {
-		line(`  cascade -. "no binding" .-> XU{{"%s"}}`, mermaidText(c.shared().parking()))
-		line(`  XU --> QU[("%s<br/>%s")]`, mermaidText(c.shared().parking()), c.QueueType)
-	}
+	line(`  delivery{{"delivery exchange"}} --> applications(["queues of the applications"])`)
 	return chart.String()
 }
 
-func (c Cascade) mermaidTitle() string {
-	title := fmt.Sprintf("vhost %s, delays up to %s in steps of %s", mermaidText(c.Vhost),
-		plaintext.Duration(c.MaxDelay),
-		plaintext.Duration(c.Scale().Resolution()))
-	if c.Lookahead > 1 {
-		next := "1"
-		if c.Base != DefaultBase {
-			next = "digit but 0"
-		}
-		title += fmt.Sprintf("<br/>lookahead %d, straight to the queue of the next %s", c.Lookahead, next)
+// waits says how long messages wait in the queues of a level: "1 s to 59 s, 59 queues".
+func (s Scale) waits(level int) string {
+	most := s.Most(level)
+	return between(plaintext.Duration(s.TTL(level, 1)), plaintext.Duration(s.TTL(level, most))) + ", " +
+		plaintext.Count(most, "queue")
+}
+
+// between is a range of values, or the value if it is only one.
+func between[T comparable](first, last T) string {
+	if first == last {
+		return fmt.Sprint(first)
 	}
-	return title
+	return fmt.Sprintf("%v to %v", first, last)
 }
 
 // mermaidText makes a name stand for itself in a quoted label. All but letters, digits and what joins them becomes an

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,56 +13,73 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay/delaytest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 func TestMermaid(t *testing.T) {
 	for name, test := range map[string]struct {
-		config delay.Config
-		want   string
+		entry    string
+		units    []int64
+		maxDelay int64
+		want     string
 	}{
-		"defaults": {delay.Config{Vhost: "/", Name: "tasks", Levels: 2, CreateDeliveryExchange: true,
-			StrictKeys: true, InternalLevels: true, ParkUnroutable: true}, `flowchart LR
-  publisher(["publisher"]) -- "2-digit delay, then the address" --> E1
-  subgraph cascade["vhost #47;, delays up to 3 s in steps of 1 s<br/>lookahead 2, straight to the queue of the next 1"]
-    E1{{"tasks.delay-01"}}
-    Q1[("tasks.delay-01<br/>quorum, 2 s")]
-    E0{{"tasks.delay-00"}}
-    Q0[("tasks.delay-00<br/>quorum, 1 s")]
-    delivery{{"tasks.delivery"}}
+		"units": {"orders.d.h.m.s", clockMS, 10_799_000, `flowchart LR
+  publisher(["publisher"]) -- "a number for each level, then the address" --> E3
+  subgraph cascade["delays up to 2 h 59 min 59 s in steps of 1 s"]
+    E3{{"orders.d.h.m.s<br/>days"}}
+    E2{{"hours"}}
+    Q2[("1 h to 2 h, 2 queues")]
+    E1{{"minutes"}}
+    Q1[("1 min to 59 min, 59 queues")]
+    E0{{"seconds"}}
+    Q0[("1 s to 59 s, 59 queues")]
+  end
+  E3 -- "0" --> E2
+  E2 -- "1 to 2" --> Q2
+  Q2 -. "expired" .-> E1
+  E2 -- "0" --> E1
+  E1 -- "1 to 59" --> Q1
+  Q1 -. "expired" .-> E0
+  E1 -- "0" --> E0
+  E0 -- "1 to 59" --> Q0
+  Q0 -. "expired" .-> delivery
+  E0 -- "0" --> delivery
+  delivery{{"delivery exchange"}} --> applications(["queues of the applications"])
+`},
+		"base 2": {"end", []int64{16_384_000, 8_192_000}, 24_576_000, `flowchart LR
+  publisher(["publisher"]) -- "a number for each level, then the address" --> E1
+  subgraph cascade["delays up to 6 h 49 min 36 s in steps of 2 h 16 min 32 s"]
+    E1{{"end<br/>16384 s"}}
+    Q1[("4 h 33 min 4 s, 1 queue")]
+    E0{{"8192 s"}}
+    Q0[("2 h 16 min 32 s, 1 queue")]
   end
   E1 -- "1" --> Q1
-  E1 -- "0" --> E0
   Q1 -. "expired" .-> E0
+  E1 -- "0" --> E0
   E0 -- "1" --> Q0
-  E0 -- "0" --> delivery
   Q0 -. "expired" .-> delivery
-  delivery --> applications(["queues of the applications"])
-  cascade -. "no binding" .-> XU{{"tasks.unroutable"}}
-  XU --> QU[("tasks.unroutable<br/>quorum")]
+  E0 -- "0" --> delivery
+  delivery{{"delivery exchange"}} --> applications(["queues of the applications"])
 `},
-		"a classic chain": {delay.Config{Vhost: "a b", Name: "end", Levels: 1, Lookahead: 1,
-			DeliveryExchange: "amq.topic",
-			QueueType:        delay.Classic}, `flowchart LR
-  publisher(["publisher"]) -- "1-digit delay, then the address" --> E0
-  subgraph cascade["vhost a#32;b, delays up to 1 s in steps of 1 s"]
-    E0{{"end.delay-00"}}
-    Q0[("end.delay-00<br/>classic, 1 s")]
+		"base 10": {"a b", []int64{1500}, 13_500, `flowchart LR
+  publisher(["publisher"]) -- "a number for each level, then the address" --> E0
+  subgraph cascade["delays up to 13.5 s in steps of 1.5 s"]
+    E0{{"a#32;b<br/>1500 ms"}}
+    Q0[("1.5 s to 13.5 s, 9 queues")]
   end
-  delivery{{"amq.topic"}}
-  E0 -- "1" --> Q0
-  E0 -- "0" --> delivery
+  E0 -- "1 to 9" --> Q0
   Q0 -. "expired" .-> delivery
-  delivery --> applications(["queues of the applications"])
+  E0 -- "0" --> delivery
+  delivery{{"delivery exchange"}} --> applications(["queues of the applications"])
 `},
 	} {
-		if got := delaytest.Resolve(t, test.config).Mermaid(); got != test.want {
+		s, err := delay.PublisherScale(test.units, test.maxDelay)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := delay.Mermaid(test.entry, s); got != test.want {
 			t.Errorf("%s: got\n%s", name, got)
 		}
-	}
-	_, err := delay.Config{Name: "t", Levels: 40}.Resolve()
-	if err == nil || !strings.Contains(err.Error(), "levels is 40") {
-		t.Errorf("40 levels: %v", err)
 	}
 }
 
@@ -69,7 +87,7 @@ func TestMermaid(t *testing.T) {
 // a label there are letters, digits, dots, hyphens and underscores between them, and entity codes.
 var mermaidLine = func() []*regexp.Regexp {
 	const (
-		id    = `(?:publisher|delivery|applications|cascade|XU|QU|E\d+|Q\d+(?:_[1-9])?)`
+		id    = `(?:publisher|delivery|applications|cascade|E\d+|Q\d+)`
 		name  = `(?:[\p{L}\p{Nd}]|#\d+;|[._-])+`
 		label = `"[\p{L}\p{Nd} ,._-]+"`
 	)
@@ -77,12 +95,12 @@ var mermaidLine = func() []*regexp.Regexp {
 	for _, statement := range []string{
 		`flowchart LR`,
 		`  end`,
-		`  subgraph cascade\["vhost ` + name + `, delays up to \w[\w. ]* in steps of [\w. ]+(?:<br/>lookahead \d+, ` +
-			`straight to the queue of the next (?:1|digit but 0))?"\]`,
-		` {2,4}` + id + `\{\{"(` + name + `)"\}\}`,
-		`    Q\d+(?:_[1-9])?\[\("(` + name + `)<br/>(?:quorum|classic), [\w. ]+"\)\]`,
-		`  ` + id + `(?:\(\[` + label + `\]\))? (?:-->|-- ` + label + ` -->|-\. ` + label + ` \.->) ` + id + `(?:\(\[` +
-			label + `\]\)|\{\{"(` + name + `)"\}\}|\[\("(` + name + `)<br/>(?:quorum|classic)"\)\])?`,
+		`  subgraph cascade\["delays up to \w[\w. ]* in steps of [\w. ]+"\]`,
+		`    E\d+\{\{"(` + name + `)<br/>[\w ]+"\}\}`,
+		`    E\d+\{\{"[\w ]+"\}\}`,
+		`    Q\d+\[\("[\w. ]+, \d+ queues?"\)\]`,
+		`  ` + id + `(?:\(\[` + label + `\]\)|\{\{` + label + `\}\})? (?:-->|-- ` + label + ` -->|-\. ` + label +
+			` \.->) ` + id + `(?:\(\[` + label + `\]\))?`,
 	} {
 		lines = append(lines, regexp.MustCompile(`^`+statement+`$`))
 	}
@@ -91,52 +109,72 @@ var mermaidLine = func() []*regexp.Regexp {
 
 var entity = regexp.MustCompile(`#(\d+);`)
 
-// Whatever the names are, the diagram consists of known statements. It shows exactly the names, as plain text, that the
-// cascade has, and the ways that it has with a lookahead of 1.
+// Whatever the name and the delays are, the diagram consists of known statements. It shows the name once, as plain
+// text. Each number of each level has its way to a queue, and all ways end at the delivery exchange.
 func TestMermaidOfAnyCascade(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		config := delaytest.AnyConfig().Draw(t, "config")
-		chart := delaytest.Resolve(t, config).Mermaid()
-		names := map[string]string{} // by node
-		shown := 0
+		entry := delaytest.AnyText(1).Draw(t, "entry")
+		s := anyScale(t)
+		chart := delay.Mermaid(entry, s)
+		var names []string
 		for line := range strings.SplitSeq(strings.TrimSuffix(chart, "\n"), "\n") {
-			for _, name := range namesIn(t, line) {
-				names[regexp.MustCompile(`\w+(?:\{\{|\[\()`).FindString(line)] = name
-				shown++
+			names = append(names, namesIn(t, line)...)
+		}
+		if !slices.Equal(names, []string{plaintext.Line(entry)}) {
+			t.Fatalf("the chart names %q, want %q", names, entry)
+		}
+		ways := 2 // to the entry, and to the applications
+		for level := range s.Levels() {
+			expected := linesOf(s, level)
+			ways += max(1, len(expected)-1) // one of them is a node
+			for _, line := range expected {
+				if !strings.Contains(chart, line) {
+					t.Fatalf("there is no %q in\n%s", line, chart)
+				}
 			}
 		}
-		config.Lookahead = 1
-		c := delaytest.Resolve(t, config)
-		chain := c.Expand()
-		want := len(chain.Exchanges) + len(chain.Queues)
-		if !config.CreateDeliveryExchange {
-			want++
-		}
-		if shown != want {
-			t.Fatalf("%d names are shown, want %d: %q", shown, want, names)
-		}
-		for binding := range chain.Bindings {
-			if binding.DestinationType != topology.ToQueue || binding.RoutingKey == "#" {
-				continue
-			}
-			level, digit, queue := nodeOf(c, binding)
-			way := fmt.Sprintf("  E%d -- \"%s\" --> %s\n", level, digit, queue)
-			if !strings.Contains(chart, way) || names[fmt.Sprintf("E%d{{", level)] != plaintext.Line(
-				binding.Source) || names[queue+"[("] != plaintext.Line(binding.Destination) {
-				t.Fatalf("%v is not shown as %q: %q", binding, way, names)
-			}
+		if got := strings.Count(chart, ">") - strings.Count(chart, "<br/>"); got != ways {
+			t.Fatalf("%d ways are drawn, want %d:\n%s", got, ways, chart)
 		}
 	})
 }
 
-// nodeOf is what a chain's binding leads to, and the node of the queue.
-func nodeOf(c delay.Cascade, b topology.Binding) (level int, digit, queue string) {
-	at := strings.IndexFunc(b.RoutingKey, func(r rune) bool { return r != '*' && r != '.' })
-	level, digit = c.Levels-1-at/len("*."), b.RoutingKey[at:at+1]
-	if c.Base == 2 {
-		return level, digit, fmt.Sprintf("Q%d", level)
+// linesOf are the ways from the exchange of a level, and the node of its queues.
+func linesOf(s delay.Scale, level int) []string {
+	next := "delivery"
+	if level > 0 {
+		next = fmt.Sprintf("E%d", level-1)
 	}
-	return level, digit, fmt.Sprintf("Q%d_%s", level, digit)
+	past := fmt.Sprintf("  E%d -- \"0\" --> %s\n", level, next)
+	expired := fmt.Sprintf("  Q%d -. \"expired\" .-> %s\n", level, next)
+	shortest, most := plaintext.Duration(s.TTL(level, 1)), s.Most(level)
+	switch most {
+	case 0:
+		return []string{past}
+	case 1:
+		return []string{past, expired, fmt.Sprintf("  E%d -- \"1\" --> Q%d\n", level, level),
+			fmt.Sprintf("    Q%d[(\"%s, 1 queue\")]\n", level, shortest)}
+	}
+	return []string{past, expired, fmt.Sprintf("  E%d -- \"1 to %d\" --> Q%d\n", level, most, level),
+		fmt.Sprintf("    Q%d[(\"%s to %s, %d queues\")]\n", level, shortest, plaintext.Duration(s.TTL(level, most)),
+			most)}
+}
+
+// anyScale draws the scales of all forms.
+func anyScale(t *rapid.T) delay.Scale {
+	if rapid.Bool().Draw(t, "uniform") {
+		return delaytest.AnyUniform().Draw(t, "scale").Scale()
+	}
+	units := []int64{1}
+	for range rapid.IntRange(0, 4).Draw(t, "units") {
+		units = append(units, units[len(units)-1]*rapid.SampledFrom([]int64{2, 7, 24, 60, 1000}).Draw(t, "times"))
+	}
+	slices.Reverse(units)
+	s, err := delay.PublisherScale(units, rapid.Int64Range(1, delay.MaxTTL.Milliseconds()).Draw(t, "longest"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // namesIn are the names that a known statement shows, as Mermaid hands them to the browser.
@@ -150,9 +188,7 @@ func namesIn(t delaytest.Tester, line string) (names []string) {
 		}
 		matched = true
 		for _, name := range found[1:] {
-			if name != "" {
-				names = append(names, html.UnescapeString(entity.ReplaceAllString(name, "&#$1;")))
-			}
+			names = append(names, html.UnescapeString(entity.ReplaceAllString(name, "&#$1;")))
 		}
 	}
 	if !matched {

@@ -3,7 +3,9 @@ package delay
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
@@ -55,8 +57,8 @@ const (
 	maxUnits = 12
 	// maxQueues bounds the delay queues of a cascade with units.
 	maxQueues = 1024
-	// defaultMaxDelay is how far units reach, unless that is given.
-	defaultMaxDelay = 30 * 24 * time.Hour
+	// DefaultMaxDelay is how far units reach, unless that is given.
+	DefaultMaxDelay = 30 * day
 )
 
 // checkUnits checks the units of a cascade.
@@ -68,18 +70,17 @@ func checkUnits(units []time.Duration) error {
 		switch {
 		case unit < time.Millisecond || unit%time.Millisecond != 0:
 			return attributeError("units", "have %s; RabbitMQ counts TTL in whole milliseconds, so give 1ms or a "+
-				"multiple of it", unitText(unit))
+				"multiple of it", unit)
 		case unit > MaxTTL:
-			return attributeError("units", "have %s; give at most %s, the longest TTL that RabbitMQ accepts",
-				unitText(unit), pictured(MaxTTL))
+			return attributeError("units", "have %s; give at most %s, the longest TTL that RabbitMQ accepts", unit,
+				pictured(MaxTTL))
 		case i > 0 && unit == units[i-1]:
-			return attributeError("units", "have %s twice; give each unit once", unitText(unit))
+			return attributeError("units", "have %s twice; give each unit once", unit)
 		case i > 0 && unit > units[i-1]:
-			return attributeError("units", "have %s behind %s; give the largest first", unitText(unit),
-				unitText(units[i-1]))
+			return attributeError("units", "have %s behind %s; give the largest first", unit, units[i-1])
 		case i > 0 && units[i-1]%unit != 0:
 			return attributeError("units", "have %s before %s; each unit has to be a multiple of the next",
-				unitText(units[i-1]), unitText(unit))
+				units[i-1], unit)
 		}
 	}
 	return nil
@@ -88,12 +89,11 @@ func checkUnits(units []time.Duration) error {
 // checkReach checks how far units reach, and how many queues that takes.
 func (s Scale) checkReach(maxDelay time.Duration) error {
 	if maxDelay > MaxTTL || s.TTL(s.Levels()-1, s.Most(s.Levels()-1)) > MaxTTL {
-		return attributeError("max_delay", "is %s; give at most %s, the longest TTL that RabbitMQ accepts",
-			DurationText(maxDelay), pictured(MaxTTL))
+		return attributeError("max_delay", "is %s; give at most %s, the longest TTL that RabbitMQ accepts", maxDelay,
+			pictured(MaxTTL))
 	}
 	if last := s.Resolution(); maxDelay < last {
-		return attributeError("max_delay", "is %s; give at least %s, the smallest of the units", DurationText(maxDelay),
-			unitText(last))
+		return attributeError("max_delay", "is %s; give at least %s, the smallest of the units", maxDelay, last)
 	}
 	queues, largest := 0, 0
 	for level := range s.Levels() {
@@ -104,8 +104,8 @@ func (s Scale) checkReach(maxDelay time.Duration) error {
 	}
 	if queues > maxQueues {
 		return attributeError("units", "take %d delay queues up to a max_delay of %s, %d of them for multiples of %s; "+
-			"there can be %d. Add a unit above %s, or give a shorter max_delay", queues, DurationText(maxDelay),
-			s.Most(largest), unitText(s.unit(largest)), maxQueues, unitText(s.unit(largest)))
+			"there can be %d. Add a unit above %s, or give a shorter max_delay", queues, maxDelay,
+			s.Most(largest), s.unit(largest), maxQueues, s.unit(largest))
 	}
 	return nil
 }
@@ -131,39 +131,72 @@ func unitName(unit time.Duration) string {
 			return written.letter
 		}
 	}
-	return unitText(unit)
+	return DurationText(unit)
 }
 
-// The units that a duration is written in.
-var writtenUnits = []struct {
-	letter string
-	unit   time.Duration
-}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}}
+// UnitNames are units within the name of an exchange: "h.10m.s".
+func UnitNames(units []time.Duration) string {
+	var names []string
+	for _, unit := range units {
+		names = append(names, unitName(unit))
+	}
+	return strings.Join(names, ".")
+}
 
-// unitText is a unit or a multiple of it, as names have it: "7d", "1h30m", "100ms".
-func unitText(d time.Duration) string {
-	text := ""
-	for _, written := range writtenUnits {
-		if n := d / written.unit; n > 0 {
-			text += fmt.Sprint(int64(n)) + written.letter
-			d %= written.unit
+// namedUnit is a unit within the name of an exchange.
+var namedUnit = regexp.MustCompile(`^(?:(?:[1-9][0-9]*(?:d|h|ms|m|s))+|d|h|ms|m|s)`)
+
+// UnitsIn are the units with which a text begins, as the names of exchanges have them. They are as many as can be those
+// of one cascade.
+func UnitsIn(text string) (units []time.Duration) {
+	for {
+		word := namedUnit.FindString(text)
+		one := word
+		if len(strings.TrimLeft(word, "dhms")) == 0 { // a unit without a number
+			one = "1" + word
 		}
+		unit, err := ParseDuration(one)
+		if err != nil || unitName(unit) != word || checkUnits(append(slices.Clone(units), unit)) != nil {
+			return units
+		}
+		units = append(units, unit)
+		rest, more := strings.CutPrefix(text[len(word):], ".")
+		if !more {
+			return units
+		}
+		text = rest
 	}
-	if text == "" || d != 0 {
-		return text + d.String() // which no unit is
-	}
-	return text
 }
 
-// unitWord is a unit in a sentence: "days", "10 s".
+// CommonUnits are days, hours, minutes, seconds and milliseconds.
+func CommonUnits() []time.Duration {
+	return []time.Duration{day, time.Hour, time.Minute, time.Second, time.Millisecond}
+}
+
+// unitsText lists units as attributes have them.
+func unitsText(units []time.Duration) string {
+	texts := make([]string, len(units))
+	for i, unit := range units {
+		texts[i] = DurationText(unit)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// unitWord is a unit in a sentence: "days", "10 min", "16384 s".
 func unitWord(unit time.Duration) string {
-	for word, of := range map[string]time.Duration{"days": 24 * time.Hour, "hours": time.Hour, "minutes": time.Minute,
+	for word, of := range map[string]time.Duration{"days": day, "hours": time.Hour, "minutes": time.Minute,
 		"seconds": time.Second, "milliseconds": time.Millisecond} {
 		if unit == of {
 			return word
 		}
 	}
-	return plaintext.Duration(unit)
+	switch {
+	case unit%time.Minute == 0:
+		return plaintext.Duration(unit)
+	case unit%time.Second == 0:
+		return fmt.Sprintf("%d s", unit/time.Second)
+	}
+	return fmt.Sprintf("%d ms", unit/time.Millisecond)
 }
 
 // What there can be of the uniform form.
@@ -186,18 +219,6 @@ type Uniform struct {
 }
 
 func (c Cascade) uniform() Uniform { return Uniform{c.Base, c.Levels, c.Resolution} }
-
-// UniformScale is a scale of the uniform form. It returns an AttributeError unless there can be a cascade of the scale.
-func UniformScale(base, levels int, resolution time.Duration) (Scale, error) {
-	u := Uniform{base, levels, resolution}
-	if err := u.checkSteps(); err != nil {
-		return Scale{}, err
-	}
-	if err := u.checkLevels(); err != nil {
-		return Scale{}, err
-	}
-	return u.Scale(), nil
-}
 
 // Scale is the one that it stands for.
 func (u Uniform) Scale() Scale {

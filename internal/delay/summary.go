@@ -12,15 +12,15 @@ import (
 // Summary is the cascade in one line. The topology is its expansion.
 func (c Cascade) Summary(t topology.Topology) string {
 	if len(c.Units) > 0 {
-		return fmt.Sprintf("%s: delays up to %s in steps of %s, %s", unitWords(c.Units), plaintext.Duration(c.MaxDelay),
+		return fmt.Sprintf("%s: delays up to %s in steps of %s, %s", UnitWords(c.Units), plaintext.Duration(c.MaxDelay),
 			plaintext.Duration(c.Scale().Resolution()), counts(t))
 	}
 	return fmt.Sprintf("%s of base %d, %s, delays up to %s in steps of %s", plaintext.Count(c.Levels, "level"), c.Base,
 		counts(t), plaintext.Duration(c.Scale().Longest), plaintext.Duration(c.Resolution))
 }
 
-// unitWords are units in a sentence: "days, hours and minutes".
-func unitWords(units []time.Duration) string {
+// UnitWords are units in a sentence: "days, hours and minutes".
+func UnitWords(units []time.Duration) string {
 	words := make([]string, len(units))
 	for i, unit := range units {
 		words[i] = unitWord(unit)

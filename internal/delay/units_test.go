@@ -3,6 +3,8 @@ package delay_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +84,7 @@ func arriveOnce(t *testing.T, r running) {
 
 // The layout does not depend on how far it reaches: objects and bindings only come to it.
 func TestUnitsGrow(t *testing.T) {
-	c := delaytest.UnitVectors["quorum_units_d_h_m_s_30d"]
+	c := delaytest.Vectors["quorum_units_d_h_m_s_30d"]
 	var before delay.Cascade
 	for _, reach := range []time.Duration{time.Second, time.Minute, 2 * time.Hour, day, 30 * day, 90 * day} {
 		c.MaxDelay = reach
@@ -120,12 +122,25 @@ func TestUnitsErrors(t *testing.T) {
 		"short of the last": {reaching(time.Second, time.Minute),
 			"max_delay is 1s; give at least 1m, the smallest of the units"},
 		"too long": {reaching(20*365*day, 365*day),
-			"max_delay is 175200h; give at most 87600h (ten years)"},
-		"too many queues": {units(time.Hour, time.Second), "units take 4319 delay queues up to a max_delay of 720h, " +
+			"max_delay is 7300d; give at most 3650d (ten years)"},
+		"too many queues": {units(time.Hour, time.Second), "units take 4319 delay queues up to a max_delay of 30d, " +
 			"3599 of them for multiples of 1s; there can be 1024. Add a unit above 1s, or give a shorter max_delay"},
-		"base":       {delay.Config{Units: []time.Duration{time.Second}, Base: 10}, "base is given beside units"},
-		"resolution": {delay.Config{Units: []time.Duration{time.Second}, Resolution: 1}, "resolution is given beside"},
-		"levels":     {delay.Config{Units: []time.Duration{time.Second}, Levels: 2}, "levels is 2 beside 1 unit"},
+		"base": {delay.Config{Units: []time.Duration{time.Minute, time.Second}, Base: 10},
+			"base is 10 beside the units 1m, 1s; leave one of the two out"},
+		"resolution": {delay.Config{Units: []time.Duration{time.Second}, Resolution: time.Minute},
+			"resolution is 1m beside the units 1s, the last of which it is; leave one of the two out"},
+		"resolution alone": {delay.Config{Resolution: time.Second},
+			"resolution is given without levels or base; give one of them, or units"},
+		"resolution with a reach": {delay.Config{Resolution: time.Second, MaxDelay: time.Hour},
+			"resolution is given without levels or base"},
+		"levels": {delay.Config{Units: []time.Duration{time.Second}, Levels: 2},
+			"levels is 2 beside the units 1s; leave one of the two out"},
+		"another uniform form": {delay.Config{Units: []time.Duration{time.Minute, time.Second}, Levels: 2, Base: 60,
+			ExchangeName: "x%d"}, "base is 60; it can be 2 to 10"},
+		"units of another uniform form": {delay.Config{Units: []time.Duration{time.Minute, time.Second}, Base: 2,
+			ExchangeName: "x%d"}, "base is 2 beside the units 1m, 1s; leave one of the two out"},
+		"names of the uniform form": {delay.Config{ExchangeName: "x%d"},
+			"has to have exactly one %s, in the place of the units, unless levels or base is given"},
 		"name": {delay.Config{Units: []time.Duration{time.Second}, MaxDelay: time.Minute, QueueName: "q%d"},
 			`queue_name is "q%d", which has to have exactly one %s`},
 	} {
@@ -151,11 +166,40 @@ func TestUnitsInWords(t *testing.T) {
 	if _, is := c.Expand().Queues["orders.1h30m"]; !is {
 		t.Error("90 minutes have another queue than orders.1h30m")
 	}
-	if chart := c.Mermaid(); !strings.Contains(chart, "days, minutes and 10 s, then the address") ||
-		!strings.Contains(chart, `"orders.1h30m<br/>quorum, 1 h 30 min"`) {
+	if chart := delay.Mermaid("orders.d.m.10s", c.Scale()); !strings.Contains(chart, `{{"10 s"}}`) ||
+		!strings.Contains(chart, `"1 min to 2 h, 120 queues"`) {
 		t.Errorf("the chart is:\n%s", chart)
 	}
 	if name := delay.Config(c).DerivedName(); name != "orders" {
 		t.Errorf("the name of the names is %q", name)
+	}
+}
+
+// With a name alone, a cascade has days to seconds up to 30 days.
+func TestDefaultForm(t *testing.T) {
+	c := delaytest.Resolve(t, delay.Config{Name: "orders", CreateDeliveryExchange: true})
+	if c.Base != 0 || c.Resolution != 0 || c.Levels != 4 || c.MaxDelay != 30*day ||
+		c.Expand().Entry != "orders.d.h.m.s" {
+		t.Errorf("it is %+v", c)
+	}
+	if queues := c.Expand().Queues; len(queues) != 171 {
+		t.Errorf("it has %d delay queues", len(queues))
+	}
+}
+
+// A generated configuration of the uniform form has units, too.
+func TestValuesOfBothForms(t *testing.T) {
+	decimal := delay.Config{Name: "t", Base: 10, Levels: 3, Resolution: time.Second, MaxDelay: 999 * time.Second,
+		Units: []time.Duration{100 * time.Second, 10 * time.Second, time.Second}}
+	for format, want := range map[delay.Format]string{"": "t.delay-02", "x%d": "x2"} {
+		decimal.ExchangeName = format
+		c := delaytest.Resolve(t, decimal)
+		if got := c.Expand().Entry; got != want {
+			t.Errorf("with the name %q the entry is %q, not %q", format, got, want)
+		}
+		again := delaytest.Resolve(t, delay.Config(c))
+		if !reflect.DeepEqual(again, c) || !slices.Equal(c.Scale().Units, decimal.Units) {
+			t.Errorf("%+v resolves to %+v", c, again)
+		}
 	}
 }

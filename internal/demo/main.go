@@ -3,9 +3,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -27,11 +30,8 @@ import (
 
 // What examples/demo declares.
 const (
-	base       = 10
-	levels     = 2
-	resolution = time.Second
-	entry      = "demo.delay-01"
-	delivery   = "demo.delivery"
+	entry    = "demo.d.h.m.s"
+	delivery = "demo.delivery"
 )
 
 func main() {
@@ -64,7 +64,11 @@ func run() (err error) {
 	if err := tf.run(ctx, "apply", "-auto-approve"); err != nil {
 		return err
 	}
-	if err := send(ctx, broker); err != nil {
+	to, err := tf.publisher(ctx)
+	if err != nil {
+		return err
+	}
+	if err := send(ctx, broker, to); err != nil {
 		return err
 	}
 	title("Damage: a queue deleted, and with it a binding; another binding added by a stranger")
@@ -79,7 +83,7 @@ func run() (err error) {
 	if err := tf.run(ctx, "plan", "-detailed-exitcode"); err != nil {
 		return fmt.Errorf("the plan after the repair is not empty: %w", err)
 	}
-	return send(ctx, broker)
+	return send(ctx, broker, to)
 }
 
 func title(text string) { fmt.Printf("\n=== %s\n\n", text) }
@@ -129,13 +133,18 @@ func (t *terraform) setUp(ctx context.Context) error {
 }
 
 func (t *terraform) run(ctx context.Context, args ...string) error {
+	return t.runInto(ctx, os.Stdout, args...)
+}
+
+// runInto writes what Terraform prints.
+func (t *terraform) runInto(ctx context.Context, output io.Writer, args ...string) error {
 	all := slices.Concat([]string{"-chdir=" + filepath.Join(t.directory, "work")}, args)
 	if out, err := os.Stdout.Stat(); err != nil || out.Mode()&os.ModeCharDevice == 0 {
 		all = append(all, "-no-color")
 	}
 	command := exec.CommandContext(ctx, t.binary, all...)
 	command.Env = t.environ
-	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	command.Stdout, command.Stderr = output, os.Stderr
 	// An interrupted Terraform saves its state and ends by itself.
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	if err := command.Run(); err != nil {
@@ -144,11 +153,27 @@ func (t *terraform) run(ctx context.Context, args ...string) error {
 	return nil
 }
 
+// publisher is the output of the example from which an application computes routing keys.
+type publisher struct {
+	EntryExchange string  `json:"entry_exchange"`
+	UnitsMS       []int64 `json:"units_ms"`
+	MaxDelayMS    int64   `json:"max_delay_ms"`
+}
+
+func (t *terraform) publisher(ctx context.Context) (to publisher, err error) {
+	var output bytes.Buffer
+	if err := t.runInto(ctx, &output, "output", "-json", "publisher"); err != nil {
+		return to, err
+	}
+	return to, json.Unmarshal(output.Bytes(), &to)
+}
+
 // send publishes messages with several delays and prints when each arrives.
-func send(ctx context.Context, broker *brokertest.Broker) error {
+func send(ctx context.Context, broker *brokertest.Broker, to publisher) error {
 	delays := []time.Duration{13 * time.Second, 10 * time.Second, 5 * time.Second, time.Second, 0}
-	title("Messages, the longest delay sent first; a routing key has the seconds, digit by digit, then the destination")
-	scale, err := delay.UniformScale(base, levels, resolution)
+	title("Messages, the longest delay sent first; " +
+		"a routing key has days, hours, minutes, seconds, and then the address")
+	scale, err := delay.PublisherScale(to.UnitsMS, to.MaxDelayMS)
 	if err != nil {
 		return err
 	}
@@ -157,11 +182,11 @@ func send(ctx context.Context, broker *brokertest.Broker) error {
 		return err
 	}
 	defer conn.Close()
-	arrivals, err := brokertest.CollectFrom(conn, delivery, strings.Repeat("*.", levels)+"demo")
+	arrivals, err := brokertest.CollectFrom(conn, delivery, strings.Repeat("*.", scale.Levels())+"demo")
 	if err != nil {
 		return err
 	}
-	publisher, err := brokertest.NewPublisher(conn)
+	sender, err := brokertest.NewPublisher(conn)
 	if err != nil {
 		return err
 	}
@@ -173,7 +198,7 @@ func send(ctx context.Context, broker *brokertest.Broker) error {
 		}
 		sent[i] = time.Now()
 		message := amqp.Publishing{MessageId: strconv.Itoa(i), DeliveryMode: amqp.Persistent, Body: []byte("hello")}
-		if err := publisher.Publish(ctx, entry, keys[i], message); err != nil {
+		if err := sender.Publish(ctx, to.EntryExchange, keys[i], message); err != nil {
 			return err
 		}
 	}
@@ -202,8 +227,8 @@ func send(ctx context.Context, broker *brokertest.Broker) error {
 	return errors.Join(early, table.Flush())
 }
 
-// damaged is the queue of the digit 1 at level 1.
-const damaged = "demo.delay-01-1"
+// damaged is the queue in which messages wait for ten seconds.
+const damaged = "demo.10s"
 
 func damage(broker *brokertest.Broker) error {
 	conn, err := broker.Dial("/")

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -9,8 +10,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plan/plantest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology/topologytest"
 )
 
@@ -70,6 +73,107 @@ func TestRetireLosesNoMessage(t *testing.T) {
 			t.Fatalf("message in the rung at step %d: got %v", at, err)
 		case fails || arrived:
 			same(t, b.Snapshot(), before, "after the refusal")
+		}
+	})
+}
+
+// reaching is a cascade of units that reaches so far, and its scale.
+func reaching(t plantest.Fataler, c delay.Config, reach time.Duration) (delay.Scale, topology.Topology) {
+	c.MaxDelay = reach
+	resolved, err := c.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resolved.Scale(), plantest.Expand(t, c)
+}
+
+// change is that of a range.
+type change struct {
+	had, gets delay.Scale
+	entry     string
+	looked    bool // whether what waits was waited for
+}
+
+// mustGo says what is wrong with the ways of keys. One that the smaller range has leads to its end all the time. A
+// longer one does so, or is unroutable at once. What waits already gets to its end.
+func (c change) mustGo(there topology.Topology) error {
+	routed := topologytest.NewRouter(there)
+	for wait := time.Duration(0); wait <= max(c.had.Longest, c.gets.Longest); wait += time.Second {
+		scale := c.had
+		if wait > scale.Longest {
+			scale = c.gets
+		}
+		key, err := scale.RoutingKey(wait, "a")
+		if err != nil {
+			return err
+		}
+		arrivals := routed.Follow(c.entry, key)
+		had, gets := wait <= c.had.Longest, wait <= c.gets.Longest
+		isGone := !(had && gets) && isUnroutable(arrivals) && !(had && len(arrivals[0].Path) > 0)
+		if !isDelivered(arrivals, wait) && !isGone {
+			return fmt.Errorf("key %q goes %v", key, arrivals)
+		}
+		if had && !c.looked {
+			err = c.goesOn(routed, key, wait)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// goesOn says what is wrong with the way of a message that waits in a queue already.
+func (c change) goesOn(routed *topologytest.Router, key string, wait time.Duration) error {
+	for level, waited := range map[string]bool{"t.3s.s": wait >= 12*time.Second,
+		"t.s": wait%(12*time.Second) >= 3*time.Second} {
+		arrivals := routed.Follow(level, key)
+		if waited && (len(arrivals) != 1 || arrivals[0].Queue != plantest.Application) {
+			return fmt.Errorf("key %q goes %v from %q", key, arrivals, level)
+		}
+	}
+	return nil
+}
+
+// Units grow and shrink in place, at any moment and whatever fails.
+func TestReachInPlace(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := delay.Config{Name: "t", Units: []time.Duration{12 * time.Second, 3 * time.Second, time.Second},
+			CreateDeliveryExchange: true, ParkUnroutable: true,
+			Lookahead: rapid.IntRange(1, 3).Draw(t, "lookahead"), StrictKeys: rapid.Bool().Draw(t, "strict keys")}
+		reach := rapid.Map(rapid.IntRange(1, 40), func(n int) time.Duration { return time.Duration(n) * time.Second })
+		had, before := reaching(t, c, reach.Draw(t, "before"))
+		gets, desired := reaching(t, c, reach.Draw(t, "after"))
+		b := plantest.Around(before)
+		if err := b.Run(plan.Repair(before, b.Actual(before))); err != nil {
+			t.Fatal(err)
+		}
+		b.Bindings.Add(topologytest.ToQueue(before.Delivery, "#", plantest.Application))
+		inAnyOrder(t, b)
+		changes := change{had: had, gets: gets, entry: before.Entry}
+		left := rapid.IntRange(0, 150).Draw(t, "steps before a failure")
+		var wrong error
+		b.Before = func(step plan.Step) error {
+			look, is := step.(plan.VerifyEmpty)
+			changes.looked = changes.looked || is && !look.FirstLook
+			if err := changes.mustGo(b.Snapshot()); err != nil {
+				wrong = fmt.Errorf("before %q, %w", step, err)
+			}
+			if left--; left == 0 {
+				return errInjected
+			}
+			return wrong
+		}
+		err := b.Run(b.Teardown(before.Extras(desired), plan.Guard{Drain: time.Minute}))
+		if err == nil {
+			err = b.Run(plan.Repair(desired, b.Actual(desired)))
+		}
+		b.Before = nil
+		if wrong != nil || err != nil && !errors.Is(err, errInjected) {
+			t.Fatal(wrong, err)
+		}
+		if err == nil {
+			same(t, b.Actual(desired), desired, "in the end")
 		}
 	})
 }

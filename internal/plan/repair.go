@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -114,6 +115,7 @@ func (d repair) findDeferred() []string {
 // them. An exchange that others lead to is bound onwards before that.
 func (d repair) add() Plan {
 	var queues, durable, exchanges, fromNew, fromExisting, entry, marks, fromEntry, intoEntry []Step
+	var intoNew []topology.Binding
 	for _, name := range d.MissingQueues {
 		q := d.desired.Queues[name]
 		queues = append(queues, DeclareQueue{Queue: q})
@@ -137,6 +139,8 @@ func (d repair) add() Plan {
 			intoEntry = append(intoEntry, Bind{b})
 		case slices.Contains(d.MissingExchanges, b.Source):
 			fromNew = append(fromNew, Bind{b})
+		case b.DestinationType == topology.ToQueue && slices.Contains(d.MissingQueues, b.Destination):
+			intoNew = append(intoNew, b)
 		default:
 			fromExisting = append(fromExisting, Bind{b})
 		}
@@ -151,8 +155,30 @@ func (d repair) add() Plan {
 		policies = append(policies, SetPolicy{d.desired.Policies[name]})
 	}
 	// A queue gets no message before it is bound. An exchange does, so it comes after the wait.
-	return Plan{}.then(queues...).then(durable...).then(exchanges...).then(fromNew...).then(fromExisting...).
-		then(policies...).then(entry...).then(marks...).then(fromEntry...).then(intoEntry...)
+	plan := Plan{}.then(queues...).then(durable...).then(exchanges...).then(fromNew...).then(fromExisting...)
+	for _, group := range upwards(d.desired, intoNew) {
+		plan = plan.then(bind(group)...)
+	}
+	return plan.then(policies...).then(entry...).then(marks...).then(fromEntry...).then(intoEntry...)
+}
+
+// upwards groups bindings by their exchanges, the lowest first. Made in this order, and removed in the reverse one,
+// they leave whatever waits in a queue a way on.
+func upwards(t topology.Topology, bindings []topology.Binding) (groups [][]topology.Binding) {
+	longest := map[string]int64{} // TTL of a queue behind an exchange: that of a higher level is longer
+	for b := range t.Bindings {
+		if b.DestinationType == topology.ToQueue {
+			longest[b.Source] = max(longest[b.Source], t.Queues[b.Destination].TTLMillis())
+		}
+	}
+	from := map[int64][]topology.Binding{}
+	for _, b := range bindings {
+		from[longest[b.Source]] = append(from[longest[b.Source]], b)
+	}
+	for _, ttl := range slices.Sorted(maps.Keys(from)) {
+		groups = append(groups, from[ttl])
+	}
+	return groups
 }
 
 // isRecreated tells whether the binding goes away with an object that is recreated.

@@ -11,23 +11,23 @@ import (
 // bindings of others come last, because the entry does not need them.
 func restore(before, left topology.Topology) Plan {
 	var plan Plan
-	var others []Step
+	var others []topology.Binding
 	closed := before.Has(before.Entry) && !left.Has(before.Entry)
 	for _, phase := range Repair(before, left) {
 		var own, fromEntry []Step
 		for _, step := range phase.Steps {
-			bind, binds := step.(Bind)
+			one, binds := step.(Bind)
 			switch {
-			case binds && !before.Has(bind.Binding.Source):
-				others = append(others, step)
+			case binds && !before.Has(one.Binding.Source):
+				others = append(others, one.Binding)
 			case declaresEntry(before, step):
 				plan = append(plan, Phase{Steps: []Step{step}, Needs: behind(before, before.Entry,
 					topology.ToExchange)})
-			case binds && bind.Binding.Source == before.Entry && closed:
+			case binds && one.Binding.Source == before.Entry && closed:
 				fromEntry = append(fromEntry, step)
-			case binds && bind.Binding.Source == before.Entry:
-				plan = append(plan, Phase{Steps: []Step{step}, Needs: behind(before, bind.Binding.Destination,
-					bind.Binding.DestinationType)})
+			case binds && one.Binding.Source == before.Entry:
+				plan = append(plan, Phase{Steps: []Step{step}, Needs: behind(before, one.Binding.Destination,
+					one.Binding.DestinationType)})
 			default:
 				own = append(own, step)
 			}
@@ -40,7 +40,21 @@ func restore(before, left topology.Topology) Plan {
 				}})
 		}
 	}
-	return plan.then(others...)
+	if before.IsWhole() {
+		return plan.then(bind(others)...)
+	}
+	for _, group := range upwards(before, others) {
+		plan = append(plan, Phase{Steps: bind(group), Needs: objects(plan)})
+	}
+	return plan
+}
+
+// objects are those that a plan makes.
+func objects(p Plan) (names []string) {
+	for _, step := range p.Steps() {
+		names = append(names, step.Effect().Object)
+	}
+	return names
 }
 
 // atOnce is the plan without a wait for durable queues.

@@ -22,8 +22,8 @@ import (
 // Actual holds, besides what Repair wants, the bindings of others that lead to the exchanges and
 // queues (see NeedsInbound): they are restored with them. What desired does not name is never removed.
 //
-// Desired may be only a part of a topology, without its entry (see Without). Then the bindings that lead into its
-// queues are removed in the place of the entry.
+// Desired may be only a part of a topology, without its entry (see Extras). Then the bindings that lead into its queues
+// are removed in the place of the entry. The highest exchange is the first. So what waits in a queue keeps its way on.
 func Teardown(desired, actual topology.Topology, guard Guard) Plan {
 	t := newTeardown(desired, actual)
 	removal := t.removal(guard)
@@ -75,10 +75,12 @@ func (t teardown) removal(guard Guard) Plan {
 			then(deleteExchanges(t.alternate)...).
 			then(deletePolicies(t.policies)...)
 	}
-	removal := Plan{}.
-		then(t.close...).
-		then(t.verify(t.queues(), VerifyEmpty{Wait: guard.Drain})...).
-		then(t.owned()...).
+	var removal Plan
+	for _, s := range t.stages() {
+		removal = removal.then(s.close...).then(t.verify(s.closed, VerifyEmpty{Wait: guard.Drain})...).
+			then(t.owned()...)
+	}
+	removal = removal.
 		then(t.cutOff...).
 		then(deleteExchanges(t.levels)...).
 		then(deleteExchanges(t.alternate)...).
@@ -112,7 +114,9 @@ func NeedsInbound(desired topology.Topology, guard Guard) bool {
 type teardown struct {
 	desired, actual topology.Topology
 	// close keeps new messages out, and cutOff those that come in beside the entry and the levels.
-	close, cutOff     []Step
+	close, cutOff []Step
+	// into are the bindings to close in the place of the entry of a part.
+	into              []topology.Binding
 	levels, alternate []string
 	// delays are in the direction in which messages move.
 	delays, parking []topology.Queue
@@ -161,16 +165,47 @@ func newTeardown(desired, actual topology.Topology) teardown {
 		// the default exchange cannot be unbound
 		case b.Source == "" || !b.LeadsInto(actual.Queues) || !b.LeadsInto(desired.Queues):
 		case !desired.IsWhole():
-			t.close = append(t.close, Unbind{b})
+			t.into = append(t.into, b)
 		case !actual.Has(b.Source) || !desired.Owns(b.Source):
 			t.cutOff = append(t.cutOff, Unbind{b})
 		}
 	}
+	t.close = append(t.close, unbind(t.into)...)
 	return t
 }
 
 // queues are all of them: once the exchanges above are gone, nothing goes from one to another.
 func (t teardown) queues() []topology.Queue { return slices.Concat(t.delays, t.parking) }
+
+// stage has the steps that remove something at once, and the queues into which nothing new gets then.
+type stage struct {
+	close  []Step
+	closed []topology.Queue
+}
+
+// stages close everything: at once by the entry, or one exchange after the other in its place.
+func (t teardown) stages() (stages []stage) {
+	if t.desired.IsWhole() || len(t.into) == 0 {
+		return []stage{{t.close, t.queues()}}
+	}
+	groups := upwards(t.actual, t.into)
+	leadsOn := func(q topology.Queue, groups [][]topology.Binding) bool {
+		return slices.ContainsFunc(slices.Concat(groups...),
+			func(b topology.Binding) bool { return b.LeadsTo(topology.ToQueue, q.Name) })
+	}
+	open := t.queues()
+	for i, group := range slices.Backward(groups) {
+		s := stage{close: unbind(group)}
+		for _, q := range open {
+			if !leadsOn(q, groups[:i]) {
+				s.closed = append(s.closed, q)
+			}
+		}
+		open = slices.DeleteFunc(open, func(q topology.Queue) bool { return !leadsOn(q, groups[:i]) })
+		stages = append(stages, s)
+	}
+	return stages
+}
 
 // verify makes sure, if there are queues, that they are empty, in the way of the step.
 func (t teardown) verify(queues []topology.Queue, step VerifyEmpty) []Step {

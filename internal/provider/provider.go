@@ -18,7 +18,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/mapvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
@@ -75,20 +74,20 @@ type rabbitmqdelay struct {
 }
 
 type providerModel struct {
-	Endpoint            types.String         `tfsdk:"endpoint"`
-	Username            types.String         `tfsdk:"username"`
-	Password            types.String         `tfsdk:"password"`
-	AMQPURI             types.String         `tfsdk:"amqp_uri"`
-	CACertFile          types.String         `tfsdk:"cacert_file"`
-	CACertPEM           types.String         `tfsdk:"cacert_pem"`
-	ClientCertFile      types.String         `tfsdk:"clientcert_file"`
-	ClientKeyFile       types.String         `tfsdk:"clientkey_file"`
-	Insecure            types.Bool           `tfsdk:"insecure"`
-	Proxy               types.String         `tfsdk:"proxy"`
-	Headers             types.Map            `tfsdk:"headers"`
-	RequestTimeout      timetypes.GoDuration `tfsdk:"request_timeout"`
-	RetryTimeout        timetypes.GoDuration `tfsdk:"retry_timeout"`
-	MaxParallelRequests types.Int64          `tfsdk:"max_parallel_requests"`
+	Endpoint            types.String     `tfsdk:"endpoint"`
+	Username            types.String     `tfsdk:"username"`
+	Password            types.String     `tfsdk:"password"`
+	AMQPURI             types.String     `tfsdk:"amqp_uri"`
+	CACertFile          types.String     `tfsdk:"cacert_file"`
+	CACertPEM           types.String     `tfsdk:"cacert_pem"`
+	ClientCertFile      types.String     `tfsdk:"clientcert_file"`
+	ClientKeyFile       types.String     `tfsdk:"clientkey_file"`
+	Insecure            types.Bool       `tfsdk:"insecure"`
+	Proxy               types.String     `tfsdk:"proxy"`
+	Headers             types.Map        `tfsdk:"headers"`
+	RequestTimeout      tfvalue.Duration `tfsdk:"request_timeout"`
+	RetryTimeout        tfvalue.Duration `tfsdk:"retry_timeout"`
+	MaxParallelRequests types.Int64      `tfsdk:"max_parallel_requests"`
 }
 
 const defaultEndpoint = "http://127.0.0.1:15672"
@@ -178,12 +177,12 @@ func (p *rabbitmqdelay) Schema(_ context.Context, _ provider.SchemaRequest, resp
 				Validators: []validator.Map{mapvalidator.NoNullValues()},
 			},
 			"request_timeout": schema.StringAttribute{
-				Optional: true, CustomType: tfvalue.Duration{},
+				Optional: true, CustomType: tfvalue.DurationType{},
 				MarkdownDescription: fmt.Sprintf("How long one try of a request may take. Default: `%s`.",
-					rabbit.DefaultRequestTimeout),
+					delay.DurationText(rabbit.DefaultRequestTimeout)),
 			},
 			"retry_timeout": schema.StringAttribute{
-				Optional: true, CustomType: tfvalue.Duration{},
+				Optional: true, CustomType: tfvalue.DurationType{},
 				MarkdownDescription: "How long a request is tried again after a broken connection, a timeout or a " +
 					"server error, such as while a broker restarts. All that is under way waits for the broker " +
 					"together. `0s` tries nothing again. Default: `1m`.",
@@ -254,10 +253,10 @@ func (m *providerModel) assume() map[string]bool {
 	if m.Insecure.IsUnknown() {
 		unknown["insecure"], m.Insecure = true, types.BoolNull()
 	}
-	for name, value := range map[string]*timetypes.GoDuration{"request_timeout": &m.RequestTimeout,
+	for name, value := range map[string]*tfvalue.Duration{"request_timeout": &m.RequestTimeout,
 		"retry_timeout": &m.RetryTimeout} {
 		if value.IsUnknown() {
-			unknown[name], *value = true, timetypes.NewGoDurationNull()
+			unknown[name], *value = true, tfvalue.DurationNull()
 		}
 	}
 	if m.MaxParallelRequests.IsUnknown() {

@@ -15,7 +15,7 @@ import (
 // lookahead, made, read and removed.
 func BenchmarkParallel(b *testing.B) {
 	want := expand(b, delay.Config{Name: "tasks", Levels: 28, CreateDeliveryExchange: true,
-		StrictKeys: true, InternalLevels: true, ParkUnroutable: true})
+		StrictKeys: true, ParkUnroutable: true})
 	for _, limit := range []int{1, 4, 8, 16, 32, 64} {
 		client, vhost := connect(b, func(c *rabbit.Config) { c.MaxParallelRequests = limit }),
 			brokertest.Vhost(b, brokertest.Shared(b))

@@ -226,8 +226,7 @@ func (config Config) secrets() transport.Secrets {
 
 func (config *Config) applyDefaults() error {
 	if config.RequestTimeout < 0 {
-		return &ConfigError{Attribute: "request_timeout",
-			Message: fmt.Sprintf("is %s; it has to be positive", config.RequestTimeout)}
+		return &ConfigError{Attribute: "request_timeout", Message: "is negative; it has to be positive"}
 	}
 	if config.MaxParallelRequests < 0 {
 		return &ConfigError{Attribute: "max_parallel_requests",

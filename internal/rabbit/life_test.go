@@ -32,7 +32,7 @@ import (
 func TestLife(t *testing.T) {
 	for _, config := range []delay.Config{
 		{Name: "tasks", Levels: 28, CreateDeliveryExchange: true,
-			StrictKeys: true, InternalLevels: true, ParkUnroutable: true},
+			StrictKeys: true, ParkUnroutable: true},
 		{Name: "tasks", Levels: 5, CreateDeliveryExchange: true, QueueType: delay.Classic},
 		{Name: `every/thing %2F?a=b&c#d*@é~_+"日`, Levels: 3, CreateDeliveryExchange: true, ParkUnroutable: true},
 	} {

@@ -266,7 +266,7 @@ func TestOutage(t *testing.T) {
 	if took, err := read(ctx); took > patience/4 || !rabbit.IsKind(err, rabbit.Unreachable) {
 		t.Errorf("once it was waited for, it takes %s to give %v", took, err)
 	}
-	if lines := strings.Count(log.String(), "tried again for up to 4s"); lines != 2 {
+	if lines := strings.Count(log.String(), "tried again for up to 4 s"); lines != 2 {
 		t.Errorf("for two outages, the log says %d times that it waits:\n%s", lines, &log)
 	}
 }

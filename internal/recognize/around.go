@@ -8,16 +8,20 @@ import (
 // complete is the cascade that the candidate has turned out to be, with parking, delivery exchange and preset.
 func (c *candidate) complete(lookahead int, strict bool) (delay.Cascade, error) {
 	agreed := c.agreed()
-	shows := c.objects.exchange(c.exchanges.Name(c.levels - 1))
+	shows := c.objects.exchange(c.exchange(c.levels - 1))
 	if shows.Name == "" {
-		shows = c.objects.exchange(c.exchanges.Name(c.highest())) // which has the same alternate exchange
+		shows = c.objects.exchange(c.exchange(c.highest())) // which has the same alternate exchange
 	}
 	name, parks := c.objects.parking(shows)
 	given := delay.Config{
-		Vhost: c.objects.vhost, Name: name, Base: agreed.base, Levels: c.levels, Resolution: agreed.resolution,
+		Vhost: c.objects.vhost, Name: name, Units: c.units, Base: agreed.base, Levels: c.levels,
+		Resolution:   agreed.resolution,
 		ExchangeName: c.exchanges, QueueName: c.queues.format, DeliveryExchange: c.end(),
 		QueueType: agreed.queueType, QuorumOptions: agreed.QuorumOptions,
 		Lookahead: lookahead, StrictKeys: strict, ParkUnroutable: parks,
+	}
+	if len(c.units) > 0 {
+		given.MaxDelay = c.ttl(c.longest())
 	}
 	if !parks {
 		given.Name = given.DerivedName()
@@ -66,23 +70,20 @@ func withDelivery[T interface{ Expand() topology.Topology }](
 	return resolve(false)
 }
 
-// hasInternalLevels tells whether an exchange below the entry is internal, or none is there.
+// hasInternalLevels tells whether an exchange below the entry is internal.
 func (c *candidate) hasInternalLevels() bool {
-	none := true
-	for level := c.levels - 2; level >= 0; level-- {
-		e := c.objects.exchange(c.exchanges.Name(level))
-		if e.Internal {
+	for level := range c.levels - 1 {
+		if c.objects.exchange(c.exchange(level)).Internal {
 			return true
 		}
-		none = none && e.Name == ""
 	}
-	return none
+	return false
 }
 
 // preset is the cascade as that of a preset, in two cases. Without one, it would lack the arguments of the queues, or
 // it would not park by an existing policy.
 func (c *candidate) preset(plain delay.Cascade) (delay.Cascade, bool) {
-	q := c.objects.queue(c.queues.name(c.agreed().by[0]))
+	q := c.objects.queue(c.queue(c.agreed().by[0]))
 	for _, like := range plain.AsPresets() {
 		if !q.Equal(like.Expand().Queues[q.Name]) {
 			continue

@@ -8,12 +8,11 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
-// candidate is a cascade of so many levels whose exchanges and queues are called like this.
+// candidate is a cascade of a layout whose queues are called like this.
 type candidate struct {
-	objects   *objects
-	levels    int
-	exchanges delay.Format
-	queues    naming
+	objects *objects
+	layout
+	queues naming
 	// hops are those of each level whose keys were read.
 	hops [][]hop
 	// contradiction is what the candidate cannot explain.
@@ -21,24 +20,31 @@ type candidate struct {
 	// ends counts the exchanges to which the keys and the queues of the lowest level lead.
 	ends map[string]int
 
-	// lowest is the lowest base that has all digits of the keys.
+	// lowest is the lowest base that has all numbers of the keys, in the uniform form.
 	lowest int
+	// places are those of the queues that there are at least, in the order in which they are read.
+	places []place
 	claims []claim
 	// right is how many queues are like those of some cascade, and wrong how many are not, or missing. Unlike says why.
 	right, wrong int
 	unlike       error
 }
 
-// place is where a message waits that has the digit at the level.
-type place struct{ level, digit int }
+// place is where a message waits that has the number at the level.
+type place struct{ level, number int }
 
-// naming is how queues are called: in base 2, or in any other one if the format has a verb for the digit.
+// naming is how queues are called. In the uniform form that is in base 2, or in any other one if the format has a verb
+// for the number.
 type naming struct {
 	format delay.Format
 	base   int
 }
 
-func (n naming) name(at place) string { return n.format.Queue(n.base, at.level, at.digit) }
+// queue is the name of the queue at a place.
+func (c *candidate) queue(at place) string {
+	return delay.Cascade{Units: c.units, Levels: c.levels, Base: c.queues.base,
+		QueueName: c.queues.format}.DelayQueue(at.level, at.number)
+}
 
 // isLike tells whether queues are called like exchanges with the format.
 func (n naming) isLike(exchange delay.Format) bool {
@@ -46,9 +52,15 @@ func (n naming) isLike(exchange delay.Format) bool {
 }
 
 // namingsOf are those by which a queue can have the name, the likeliest first.
-func namingsOf(name string, at place) (all []naming) {
+func (l layout) namingsOf(name string, at place) (all []naming) {
+	if len(l.units) > 0 {
+		for _, f := range textFormats(name, delay.DurationText(l.ttl(at))) {
+			all = append(all, naming{format: f})
+		}
+		return all
+	}
 	for _, f := range exchangeFormats(name, at.level) {
-		if at.digit < delay.DefaultBase {
+		if at.number < delay.DefaultBase {
 			all = append(all, naming{f, delay.DefaultBase})
 		}
 	}
@@ -60,11 +72,10 @@ func namingsOf(name string, at place) (all []naming) {
 
 // candidates follow the bindings from the entry down to the delivery exchange. Where they are damaged, the next
 // exchange is looked for by its name. There is a candidate for each way to read the names of most queues.
-func (o *objects) candidates(levels int, exchanges delay.Format) (candidates []*candidate) {
-	c := candidate{objects: o, levels: levels, exchanges: exchanges, hops: make([][]hop, levels),
-		ends: map[string]int{}}
+func (o *objects) candidates(l layout) (candidates []*candidate) {
+	c := candidate{objects: o, layout: l, hops: make([][]hop, l.levels), ends: map[string]int{}}
 	waits := false
-	for level, next := levels-1, levels-1; level >= 0 && c.contradiction == nil; level-- {
+	for level, next := l.levels-1, l.levels-1; level >= 0 && c.contradiction == nil; level-- {
 		if level <= next || !waits {
 			next = min(next, c.follow(level))
 			waits = waits || slices.ContainsFunc(c.hops[level], func(h hop) bool { return h.Number > 0 })
@@ -74,10 +85,11 @@ func (o *objects) candidates(levels int, exchanges delay.Format) (candidates []*
 	for _, n := range most(all, func(n naming) int { return fitting[n] }) {
 		of := c
 		of.queues, of.lowest, of.hops, of.ends = n, lowest[n], slices.Clone(c.hops), maps.Clone(c.ends)
+		of.places = of.placesShown()
 		candidates = append(candidates, &of)
 	}
 	if len(all) == 0 {
-		c.contradict("no binding leads to a queue with the number of its level in its name")
+		c.contradict("no binding leads to a queue with the number of its level in its name, or with its delay")
 		return []*candidate{&c}
 	}
 	return candidates
@@ -93,7 +105,7 @@ func (c *candidate) namings() (all []naming, fitting, lowest map[naming]int) {
 			if h.Number == 0 || at.level < 0 || !c.hasLevels(h) {
 				continue
 			}
-			for _, n := range namingsOf(h.to, at) {
+			for _, n := range c.namingsOf(h.to, at) {
 				if fitting[n]++; fitting[n] == 1 {
 					all = append(all, n)
 				}
@@ -114,7 +126,7 @@ func (c *candidate) contradict(format string, args ...any) {
 // follow reads the keys of a level, and returns the level that is next. They have to skip as many digits as there are
 // levels above.
 func (c *candidate) follow(level int) (next int) {
-	name := c.exchanges.Name(level)
+	name := c.exchange(level)
 	hops, above := c.objects.hops(name)
 	if len(hops) == 0 {
 		return level - 1
@@ -135,7 +147,7 @@ func (c *candidate) follow(level int) (next int) {
 		case to == -1:
 			c.countEnd(h.to)
 			next = to
-		case to >= 0 && c.exchanges.Name(to) == h.to:
+		case to >= 0 && c.exchange(to) == h.to:
 			next = min(next, to)
 		default:
 			astray = h.to
@@ -153,17 +165,101 @@ func (c *candidate) follow(level int) (next int) {
 // hasLevels tells whether the key of a hop is for so many levels, or for any number.
 func (c *candidate) hasLevels(h hop) bool { return h.Below == 0 || h.Digits()+h.Below == c.levels+1 }
 
+// has tells whether there may be a queue at a place.
+func (c *candidate) has(at place) bool {
+	switch {
+	case at.level < 0:
+		return false
+	case len(c.units) == 0:
+		return at.number < c.queues.base
+	case at.level == c.levels-1:
+		return true
+	}
+	return c.ttl(at) < c.ttl(place{at.level + 1, 1})
+}
+
+// sameQueues tells whether both call all queues alike.
+func (c *candidate) sameQueues(other *candidate) bool {
+	if len(c.units)+len(other.units) == 0 {
+		return other.queues.base == c.queues.base &&
+			other.queues.format.SameQueues(c.queues.format, c.queues.base, c.levels)
+	}
+	differs := func(at place) bool { return c.queue(at) != other.queue(at) }
+	return len(other.places) == len(c.places) && !slices.ContainsFunc(c.places, differs)
+}
+
+// placesShown are those of the queues that there are at least. Those that show most come first: the top level, then the
+// lowest ones, whose names show padding.
+func (c *candidate) placesShown() (places []place) {
+	most := func(int) int { return c.lowest - 1 }
+	if len(c.units) > 0 {
+		most = delay.Cascade{Units: c.units, MaxDelay: c.ttl(c.longestBound())}.Scale().Most
+	}
+	for number, more := 1, true; more; number++ {
+		more = false
+		for i := range c.levels {
+			at := place{(i + c.levels - 1) % c.levels, number}
+			// In another base than 2, the lowest queue comes first: it shows the resolution whatever the base is.
+			if at.level < 2 && c.levels > 2 && c.queues.base == delay.DefaultBase {
+				at.level = 1 - at.level // that of level 1 shows how the lowest exchange is called
+			}
+			if number <= most(at.level) {
+				places, more = append(places, at), true
+			}
+		}
+	}
+	return places
+}
+
+// longestBound is where messages wait longest of all queues to which keys lead, with units.
+func (c *candidate) longestBound() (longest place) {
+	for level, hops := range c.hops {
+		for _, h := range hops {
+			at := place{level - h.Zeros, h.Number}
+			if h.Number > 0 && c.isOwn(level, h) && (longest.number == 0 || c.ttl(at) > c.ttl(longest)) {
+				longest = at
+			}
+		}
+	}
+	return longest
+}
+
+// isSound tells whether the queue at a place is there, and like that of a cascade.
+func (c *candidate) isSound(at place) bool {
+	_, wrong := c.inspect(at, c.objects.queue(c.queue(at)))
+	return wrong == ""
+}
+
+// longest is where messages wait longest of all queues that there are, with units. A queue may have lost its binding.
+func (c *candidate) longest() place {
+	bound := c.longestBound()
+	for level := c.levels - 1; level >= bound.level; level-- {
+		longest := place{level: level}
+		if level == bound.level {
+			longest = bound
+		}
+		for next := (place{level, longest.number + 1}); c.has(next) && c.isSound(next); next.number++ {
+			longest = next
+		}
+		if longest.number > 0 {
+			return longest
+		}
+	}
+	return bound
+}
+
 // isOwn tells whether a hop leads to what the cascade has there.
 func (c *candidate) isOwn(level int, h hop) bool {
 	switch to := level - h.Zeros; {
 	case !c.hasLevels(h) || to < -1:
 		return false
 	case h.Number > 0:
-		return to >= 0 && h.Number < c.queues.base && c.queues.name(place{to, h.Number}) == h.to
+		at := place{to, h.Number}
+		return c.has(at) && c.queue(at) == h.to
 	case to == -1:
 		return c.end() == h.to
 	default:
-		return c.exchanges.Name(to) == h.to
+		return c.exchange(to) == h.to
 	}
 }
 
@@ -227,14 +323,14 @@ func (c *candidate) readEnd() error {
 	}
 	if c.end() == "" {
 		c.contradict("nothing shows its delivery exchange: queue %q and exchange %q do not lead to one and the same",
-			c.queues.name(place{0, 1}), c.exchanges.Name(0))
+			c.queue(place{0, 1}), c.exchange(0))
 	}
 	return c.contradiction
 }
 
 func (c *candidate) isLevel(exchange string) bool {
 	for level := range c.levels {
-		if c.exchanges.Name(level) == exchange {
+		if c.exchange(level) == exchange {
 			return true
 		}
 	}

@@ -53,10 +53,14 @@ func (o *objects) cascadeBelow(entry string, missing error) (delay.Cascade, erro
 // all names have one format, and the exchange is a level of no other cascade.
 func (c *candidate) provesEntry() bool {
 	top := c.levels - 1
-	below := c.exchanges.Name(c.highest())
+	below := c.exchange(c.highest())
+	if len(c.units) > 0 {
+		isThere := c.objects.exchange(c.exchange(top)).Name != ""
+		return c.isProven() && (isThere || c.longest().level == top) && c.objects.entryAbove(below) == ""
+	}
 	formats := slices.DeleteFunc(exchangeFormats(below, c.highest()), func(f delay.Format) bool {
 		for level, hops := range c.hops {
-			if len(hops) > 0 && f.Name(level) != c.exchanges.Name(level) {
+			if len(hops) > 0 && f.Name(level) != c.exchange(level) {
 				return true
 			}
 		}
@@ -65,7 +69,7 @@ func (c *candidate) provesEntry() bool {
 	if at := slices.IndexFunc(formats, c.queues.isLike); at >= 0 {
 		formats = formats[at : at+1] // what all names have in common
 	}
-	other := func(f delay.Format) bool { return f.Name(top) != c.exchanges.Name(top) }
+	other := func(f delay.Format) bool { return f.Name(top) != c.exchange(top) }
 	return c.isProven() && !slices.ContainsFunc(formats, other) && c.objects.entryAbove(below) == ""
 }
 
@@ -73,13 +77,11 @@ func (c *candidate) provesEntry() bool {
 // with it. It reads queues for as long as there is a doubt.
 func (o *objects) likeliest(entry string) (*candidate, error) {
 	var all []*candidate
-	for levels := delay.MaxLevels; levels > 0; levels-- {
-		for _, format := range exchangeFormats(entry, levels-1) {
-			all = append(all, o.candidates(levels, format)...)
-		}
+	for _, l := range layouts(entry) {
+		all = append(all, o.candidates(l)...)
 	}
 	if len(all) == 0 {
-		return nil, notThis("its name has no number of a level")
+		return nil, notThis("its name has neither the number of a level nor units")
 	}
 	all = most(all, (*candidate).fit)
 	if all[0].contradiction != nil {
@@ -133,9 +135,7 @@ func most[T any](all []T, rank func(T) int) (highest []T) {
 // rival is one of the candidates that gives other names to something.
 func (c *candidate) rival(all []*candidate) *candidate {
 	for _, other := range all {
-		if other.levels != c.levels || !other.exchanges.Same(c.exchanges, c.levels) ||
-			other.queues.base != c.queues.base ||
-			!other.queues.format.SameQueues(c.queues.format, c.queues.base, c.levels) {
+		if !other.same(c.layout) || !c.sameQueues(other) {
 			return other
 		}
 	}
@@ -147,7 +147,7 @@ func (c *candidate) mistakable(rival *candidate) error {
 	switch {
 	case rival.levels != c.levels:
 		return notThis("no key shows how many levels it has")
-	case !rival.exchanges.Same(c.exchanges, c.levels):
+	case !rival.same(c.layout):
 		return notThisf("its exchanges can be called %q or %q, and nothing shows which", c.exchanges, rival.exchanges)
 	}
 	return notThisf("its queues can be called %q or %q, and nothing shows which", c.queues.format, rival.queues.format)
@@ -172,7 +172,7 @@ func (c *candidate) cascade() (delay.Cascade, error) {
 	case own == 0:
 		return delay.Cascade{}, notThis("none of its bindings leads to what else there is of a cascade")
 	case strictKeys == 0 && c.continues():
-		return delay.Cascade{}, notThisf("it goes on below exchange %q with exchange %q", c.exchanges.Name(0), c.end())
+		return delay.Cascade{}, notThisf("it goes on below exchange %q with exchange %q", c.exchange(0), c.end())
 	case strictKeys == 0 && !slices.ContainsFunc(slices.Concat(c.hops...), reachesEnd) && !c.provesLevels():
 		return delay.Cascade{}, notThis("no key shows how many levels it has")
 	}
@@ -182,9 +182,12 @@ func (c *candidate) cascade() (delay.Cascade, error) {
 // continues tells whether the end is called like a level below the lowest. Then these are the upper levels of a longer
 // cascade.
 func (c *candidate) continues() bool {
+	if len(c.units) > 0 {
+		return false // the name of an exchange has the units of all that are below it
+	}
 	for level := 1; level < delay.MaxLevels; level++ {
 		like := func(f delay.Format) bool { return f.Name(level-1) == c.end() }
-		if slices.ContainsFunc(exchangeFormats(c.exchanges.Name(0), level), like) {
+		if slices.ContainsFunc(exchangeFormats(c.exchange(0), level), like) {
 			return true
 		}
 	}

@@ -23,10 +23,18 @@ func exchangeFormats(name string, level int) []delay.Format {
 func queueFormats(name string, at place) []delay.Format {
 	var formats []delay.Format
 	for _, level := range numeralsIn(name, at.level, "d") {
-		for _, digit := range numeralsIn(level.behind, at.digit, "x") {
+		for _, digit := range numeralsIn(level.behind, at.number, "x") {
 			formats = append(formats, delay.Format(delay.Escape(level.before)+level.verb+
 				delay.Escape(digit.before)+digit.verb+delay.Escape(digit.behind)))
 		}
+	}
+	return formats
+}
+
+// textFormats are the formats that give a name with the text, the likeliest first: it stands rather at the end.
+func textFormats(name, text string) (formats []delay.Format) {
+	for at := strings.LastIndex(name, text); at >= 0; at = strings.LastIndex(name[:at+len(text)-1], text) {
+		formats = append(formats, delay.Format(delay.Escape(name[:at])+"%s"+delay.Escape(name[at+len(text):])))
 	}
 	return formats
 }

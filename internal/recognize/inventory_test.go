@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -47,6 +48,9 @@ func TestInventoryFindsAllAndNothingElse(t *testing.T) {
 		{Name: "lax single", Levels: 1, Lookahead: 1},
 		{ExchangeName: "wait.%d.to", QueueName: "waiting %d", DeliveryExchange: "full.delivery", Levels: 3},
 		{ExchangeName: "0to%d", QueueName: "0of%d", DeliveryExchange: "amq.topic", Levels: 11, Lookahead: 1},
+		{Name: "units", Units: common, StrictKeys: true, ParkUnroutable: true},
+		{Name: "lax units", Units: common, MaxDelay: 2 * time.Hour, Lookahead: 2, QueueType: delay.Classic},
+		{Name: "minutes", Units: []time.Duration{10 * time.Minute, time.Minute}, MaxDelay: time.Hour, Lookahead: 1},
 		{Preset: delay.NServiceBus}, {Preset: delay.NServiceBusV1}, {Preset: delay.Celery},
 	} {
 		c.Vhost = "/"

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -136,10 +135,8 @@ func nameAll(format delay.LabelFormat, all []rung) rungNaming {
 // labelFormats are the formats that give the queue its name, the likeliest first: the label stands rather at the end.
 func labelFormats(r rung) []delay.LabelFormat {
 	var formats []delay.LabelFormat
-	name := r.queue.Name
-	for at := strings.LastIndex(name, r.label); at >= 0; at = strings.LastIndex(name[:at+len(r.label)-1], r.label) {
-		formats = append(formats,
-			delay.LabelFormat(delay.Escape(name[:at])+"%s"+delay.Escape(name[at+len(r.label):])))
+	for _, f := range textFormats(r.queue.Name, r.label) {
+		formats = append(formats, delay.LabelFormat(f))
 	}
-	return append(formats, delay.LabelFormat(delay.Escape(name)))
+	return append(formats, delay.LabelFormat(delay.Escape(r.queue.Name)))
 }

@@ -93,6 +93,8 @@ func TestRecognizeLadderBesideAnother(t *testing.T) {
 		ladder  delay.LadderConfig
 		foreign []string // labels
 	}{
+		"days and weeks": {delay.LadderConfig{Name: "retry", Delays: []string{"168h", "8d", "90s", "2w"}},
+			[]string{"1w", "36h", "1d"}},
 		"another delay":  {delay.LadderConfig{Name: "retry", Delays: []string{"5s", "30s"}}, []string{"1m"}},
 		"the same delay": {delay.LadderConfig{Name: "retry", Delays: []string{"5s", "30s"}}, []string{"5s"}},
 		"the same delay of a later one": {delay.LadderConfig{Name: "a", EntryExchange: "retry.entry",

@@ -42,6 +42,13 @@ func (o *objects) entryNear(name string) string {
 	if hops, _ := o.hops(name); len(hops) > 0 {
 		return o.entryAbove(name)
 	}
+	for _, l := range unitLayouts(name) {
+		for level := l.levels - 2; level >= 0; level-- {
+			if entry := o.entryAbove(l.exchange(level)); entry != "" {
+				return entry
+			}
+		}
+	}
 	for level := delay.MaxLevels - 1; level > 0; level-- {
 		formats := exchangeFormats(name, level)
 		for lower := level - 1; lower >= 0; lower-- {
@@ -56,13 +63,24 @@ func (o *objects) entryNear(name string) string {
 }
 
 // entryAbove is the entry of the cascade that the keys of an exchange show it to be a level of. It is empty if there is
-// none.
+// none. With units, those above can be days, hours, minutes and seconds.
 func (o *objects) entryAbove(name string) string {
 	hops, above := o.hops(name)
 	for level := 0; len(hops) > 0 && level+above < delay.MaxLevels; level++ {
 		for _, format := range exchangeFormats(name, level) {
 			entry := format.Name(level + above)
 			if c, err := o.cascade(entry); err == nil && c.Levels == level+above+1 && c.Exchange(level) == name {
+				return entry
+			}
+		}
+	}
+	if len(hops) == 0 {
+		return ""
+	}
+	for _, l := range unitLayouts(name) {
+		for _, longer := range l.with(above) {
+			entry := longer.exchange(longer.levels - 1)
+			if c, err := o.cascade(entry); err == nil && c.Exchange(l.levels-1) == name {
 				return entry
 			}
 		}

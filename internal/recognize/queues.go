@@ -24,24 +24,13 @@ type shown struct {
 	delay.QuorumOptions
 }
 
-// place is where there is a queue, in the lowest base. Those that show most come first: the top level, then the lowest
-// ones, whose names show padding. Not ok is one too many.
-func (c *candidate) place(i int) (at place, ok bool) {
-	at = place{(i + c.levels - 1) % c.levels, i/c.levels + 1}
-	// In another base than 2, the lowest queue comes first: it shows the resolution whatever the base is.
-	if at.level < 2 && c.levels > 2 && c.queues.base == delay.DefaultBase {
-		at.level = 1 - at.level // that of level 1 shows how the lowest exchange is called
-	}
-	return at, at.digit < c.lowest
-}
-
-// poll reads the queue at a place. It is false if there is none.
+// poll reads the queue at one of the places. It is false if there are not so many.
 func (c *candidate) poll(i int) bool {
-	at, ok := c.place(i)
-	if !ok {
+	if i >= len(c.places) {
 		return false
 	}
-	name := c.queues.name(at)
+	at := c.places[i]
+	name := c.queue(at)
 	q := c.objects.queue(name)
 	says, wrong := c.inspect(at, q)
 	switch {
@@ -74,7 +63,10 @@ func (c *candidate) inspect(at place, q topology.Queue) (says []shown, wrong str
 	if c.levels == 1 {
 		highest = c.lowest // in any other base, a single level has the same times
 	}
-	for base := c.lowest; base <= highest; base++ {
+	if len(c.units) > 0 {
+		says = append(says, shown{queueType: delay.QueueType(q.Type()), QuorumOptions: delay.QuorumOptionsOf(q)})
+	}
+	for base := c.lowest; base <= highest && len(c.units) == 0; base++ {
 		if steps := at.steps(base); ttl%steps == 0 {
 			says = append(says, shown{base, time.Duration(ttl/steps) * time.Millisecond, delay.QueueType(q.Type()),
 				delay.QuorumOptionsOf(q)})
@@ -83,12 +75,15 @@ func (c *candidate) inspect(at place, q topology.Queue) (says []shown, wrong str
 	switch {
 	case ttl < 1 || ttl > delay.MaxTTL.Milliseconds():
 		return nil, "it has no valid x-message-ttl"
+	case len(c.units) > 0 && ttl != c.ttl(at).Milliseconds():
+		return nil, fmt.Sprintf("its x-message-ttl is %d, and its binding and its name have %d", ttl,
+			c.ttl(at).Milliseconds())
 	case len(says) == 0:
 		return nil, fmt.Sprintf("its x-message-ttl of %d is no whole number of milliseconds times %d", ttl,
 			at.steps(c.lowest))
 	case to == "":
 		return nil, "it has no x-dead-letter-exchange"
-	case at.level == 0 && c.isLevel(to), at.level > 0 && to != c.exchanges.Name(at.level-1):
+	case at.level == 0 && c.isLevel(to), at.level > 0 && to != c.exchange(at.level-1):
 		return nil, fmt.Sprintf("its x-dead-letter-exchange is %q", to)
 	case q.Type() != string(delay.Quorum) && q.Type() != string(delay.Classic):
 		return nil, fmt.Sprintf("it is a %s queue, and those of a cascade are quorum or classic",
@@ -99,7 +94,7 @@ func (c *candidate) inspect(at place, q topology.Queue) (says []shown, wrong str
 
 // steps is how many steps of the resolution a message waits there in the base.
 func (p place) steps(base int) int64 {
-	return delay.Uniform{Base: base}.Steps(p.level, p.digit)
+	return delay.Uniform{Base: base}.Steps(p.level, p.number)
 }
 
 // agreed is what most queues claim. The first one is of the lowest base.
@@ -121,7 +116,7 @@ func (c *candidate) disagreement() error {
 	for _, other := range disputes {
 		if other.resolution != agreed.resolution {
 			return notThisf("its queues do not agree on the x-message-ttl of the lowest level, which can be %s or %s",
-				agreed.resolution, other.resolution)
+				delay.DurationText(agreed.resolution), delay.DurationText(other.resolution))
 		}
 	}
 	if len(disputes) > 0 {
@@ -144,8 +139,9 @@ func (c *candidate) isProven() bool {
 		return false
 	}
 	by := c.agreed().by
-	differs := func(at place) bool { return at.level != by[0].level || c.levels == 1 && at.digit != by[0].digit }
-	return slices.ContainsFunc(by, differs) || c.levels*(c.lowest-1) == 1
+	oneLevel := !slices.ContainsFunc(c.places, func(at place) bool { return at.level != by[0].level })
+	differs := func(at place) bool { return at.level != by[0].level || oneLevel && at.number != by[0].number }
+	return slices.ContainsFunc(by, differs) || len(c.places) == 1
 }
 
 // provesLevels tells whether two queues agree, one of which is of the lowest level.

@@ -23,7 +23,8 @@ func TestRecognizeGivesBackTheBase(t *testing.T) {
 				for _, strict := range []bool{false, true} {
 					comesBack(t, delay.Config{
 						Vhost: "/", Name: "tasks", Base: base, Levels: levels, Lookahead: min(lookahead, levels),
-						StrictKeys: strict, InternalLevels: true, ParkUnroutable: true, CreateDeliveryExchange: true,
+						StrictKeys: strict, InternalLevels: levels > 1, ParkUnroutable: true,
+						CreateDeliveryExchange: true,
 					})
 				}
 			}
@@ -45,8 +46,8 @@ func TestRecognizeDamagedBase(t *testing.T) {
 		return func(there topology.Topology) {
 			for name := range there.Queues {
 				var at place
-				_, err := fmt.Sscanf(name, "t.delay-%02d-%x", &at.level, &at.digit)
-				if err == nil && !kept(at.level, at.digit) {
+				_, err := fmt.Sscanf(name, "t.delay-%02d-%x", &at.level, &at.number)
+				if err == nil && !kept(at.level, at.number) {
 					delete(there.Queues, name)
 					unbind(there, func(b topology.Binding) bool { return b.Destination == name })
 				}
@@ -151,13 +152,13 @@ func TestQueueFormatsOf(t *testing.T) {
 		base := rapid.IntRange(delay.MinBase+1, delay.MaxBase).Draw(t, "base")
 		format := delaytest.AnyQueueFormat(base).Draw(t, "format")
 		at := place{rapid.IntRange(0, delay.MaxLevels-1).Draw(t, "level"), rapid.IntRange(1, base-1).Draw(t, "digit")}
-		name := format.Queue(base, at.level, at.digit)
+		name := format.Queue(base, at.level, at.number)
 		found := false
 		for _, f := range queueFormats(name, at) {
 			_, err := delay.Config{Base: base, Levels: 1, ExchangeName: "x%d", QueueName: f,
 				DeliveryExchange: "d"}.Resolve()
-			if err != nil || f.Queue(base, at.level, at.digit) != name {
-				t.Fatalf("%q has the format %q, which makes it %q (%v)", name, f, f.Queue(base, at.level, at.digit),
+			if err != nil || f.Queue(base, at.level, at.number) != name {
+				t.Fatalf("%q has the format %q, which makes it %q (%v)", name, f, f.Queue(base, at.level, at.number),
 					err)
 			}
 			found = found || f.SameQueues(format, base, delay.MaxLevels)

@@ -62,8 +62,22 @@ func (o *objects) leadsTo(exchange, end string) bool {
 	return false
 }
 
-// next tells whether an exchange leads into delay queues, and to which exchanges messages get from it and from them.
+// next tells whether an exchange leads into delay queues, and to which exchanges messages get from it and from them. A
+// level of units may have no queue, and leads to a level below that has some.
 func (o *objects) next(exchange string) (delays bool, exchanges []string) {
+	delays, exchanges = o.direct(exchange)
+	below := exchanges
+	for range delay.MaxLevels {
+		if delays || len(below) == 0 {
+			break
+		}
+		delays, below = o.direct(below[0])
+	}
+	return delays, exchanges
+}
+
+// direct is next for what the exchange's own bindings say.
+func (o *objects) direct(exchange string) (delays bool, exchanges []string) {
 	for _, b := range o.bindings(exchange) {
 		switch {
 		case !LeadsOn(b):

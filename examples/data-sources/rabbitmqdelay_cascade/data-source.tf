@@ -1,23 +1,22 @@
-data "rabbitmqdelay_cascade" "tasks" {
-  entry_exchange = "tasks.delay-16"
+data "rabbitmqdelay_cascade" "orders" {
+  entry_exchange = "orders.d.h.m.s"
 }
 
-check "tasks_are_delayed_as_declared" {
+check "orders_are_delayed_as_declared" {
   assert {
-    condition = length(data.rabbitmqdelay_cascade.tasks.findings) == 0
+    condition = length(data.rabbitmqdelay_cascade.orders.findings) == 0
     error_message = join("\n", [
-      for f in data.rabbitmqdelay_cascade.tasks.findings : "${f.severity}: ${f.cause} on ${f.object}: ${f.effect}"
+      for f in data.rabbitmqdelay_cascade.orders.findings : "${f.severity}: ${f.cause} on ${f.object}: ${f.effect}"
     ])
   }
 
   assert {
-    condition     = coalesce(data.rabbitmqdelay_cascade.tasks.unroutable_messages, 0) == 0
-    error_message = "Messages with a malformed key or without an address wait in tasks.unroutable."
+    condition     = coalesce(data.rabbitmqdelay_cascade.orders.unroutable_messages, 0) == 0
+    error_message = "Messages with a malformed key or without an address wait in orders.unroutable."
   }
 }
 
-# For a team with a state of its own: what its application needs to compute keys, whatever base the
-# cascade has.
+# For a team with a state of its own: what its application needs to compute keys.
 output "publisher" {
-  value = jsonencode(data.rabbitmqdelay_cascade.tasks.publisher)
+  value = jsonencode(data.rabbitmqdelay_cascade.orders.publisher)
 }

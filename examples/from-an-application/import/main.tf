@@ -26,7 +26,6 @@ resource "rabbitmqdelay_cascade" "sendtask" {
   queue_type        = "classic"
   lookahead         = 1
   strict_keys       = false
-  internal_levels   = false
   park_unroutable   = false
 }
 

@@ -1,9 +1,8 @@
-# { delay = "1h", address = "billing" }, in base 10
-output "hour" {
-  value = provider::rabbitmqdelay::parse_routing_key("0.0.0.0.3.6.0.0.billing", 8, "1s", 10)
+resource "rabbitmqdelay_cascade" "orders" {
+  name = "orders"
 }
 
-# { delay = "10s", address = "billing" }, in base 2
+# { delay = "1h", address = "billing" }
 output "message" {
-  value = provider::rabbitmqdelay::parse_routing_key("1.0.1.0.billing", 4)
+  value = provider::rabbitmqdelay::parse_routing_key("0.1.0.0.billing", rabbitmqdelay_cascade.orders.publisher)
 }

@@ -1,14 +1,17 @@
-# "0.0.0.0.3.6.0.0.billing", in base 10: the seconds, digit by digit
-output "hour" {
-  value = provider::rabbitmqdelay::routing_key("1h", 8, "billing", "1s", 10)
+resource "rabbitmqdelay_cascade" "orders" {
+  name = "orders"
 }
 
-# In steps of 100 ms; 1.65 s is rounded up to 1.7 s: "0.0.1.7.billing"
-output "fine" {
-  value = provider::rabbitmqdelay::routing_key("1.65s", 4, "billing", "100ms", 10)
+# "0.1.30.0.billing": no days, one hour, 30 minutes, no seconds
+output "invoice" {
+  value = provider::rabbitmqdelay::routing_key("1h30m", rabbitmqdelay_cascade.orders.publisher, "billing")
 }
 
-# "1.0.1.0.billing", in base 2
-output "ten_seconds" {
-  value = provider::rabbitmqdelay::routing_key("10s", 4, "billing")
+# In base 10 and without a cascade at hand: "0.0.0.0.5.4.0.0.billing", 5,400 seconds, digit by digit
+output "digits" {
+  value = provider::rabbitmqdelay::routing_key("1h30m", {
+    entry_exchange = "tasks.delay-07"
+    units_ms       = [for power in range(7, -1, -1) : 1000 * pow(10, power)]
+    max_delay_ms   = 99999999000
+  }, "billing")
 }

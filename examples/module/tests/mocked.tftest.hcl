@@ -2,7 +2,7 @@
 mock_provider "rabbitmqdelay" {
   mock_data "rabbitmqdelay_cascade" {
     defaults = {
-      publisher         = { entry_exchange = "the entry", base = 10, levels = 6, resolution_ms = 1000, max_delay_ms = 999999000 }
+      publisher         = { entry_exchange = "the entry", units_ms = [60000, 1000], max_delay_ms = 119000 }
       delivery_exchange = "the delivery"
     }
   }
@@ -23,11 +23,11 @@ run "names" {
   }
 }
 
-run "too_short" {
+run "no_duration" {
   command = plan
 
   variables {
-    levels = 1
+    max_delay = "90 days"
   }
-  expect_failures = [var.levels]
+  expect_failures = [var.max_delay]
 }

@@ -4,7 +4,7 @@ provider "rabbitmqdelay" {}
 
 variables {
   name      = "terraform-test"
-  levels    = 2
+  max_delay = "9s"
   receivers = ["billing", "mails.urgent"]
 }
 
@@ -13,30 +13,34 @@ run "plan" {
   command = plan
 
   assert {
-    condition     = rabbitmqdelay_cascade.this.queues["terraform-test.delays.delay-01-9"].message_ttl == 90000
-    error_message = "A message with the digit 9 does not wait for 90 s at the highest level."
+    condition     = rabbitmqdelay_cascade.this.queues["terraform-test.delays.9s"].message_ttl == 9000
+    error_message = "A message with nine seconds does not wait for 9 s."
   }
 }
 
 run "apply" {
   assert {
-    condition     = output.publisher.entry_exchange == "terraform-test.delays.delay-01"
+    condition     = output.publisher.entry_exchange == "terraform-test.delays.d.h.m.s"
     error_message = "Publishers are sent to ${output.publisher.entry_exchange}."
   }
   assert {
-    condition     = output.receive_from.keys["mails.urgent"] == "*.*.mails.urgent"
+    condition     = output.receive_from.keys["mails.urgent"] == "*.*.*.*.mails.urgent"
     error_message = "Receivers are told to bind ${jsonencode(output.receive_from.keys)}."
   }
 }
 
-# One level more, in place.
-run "resize" {
+# Longer delays, in place: publishers go on as they are.
+run "grow" {
   variables {
-    levels = 3
+    max_delay = "1m"
   }
 
   assert {
-    condition     = output.publisher.entry_exchange == "terraform-test.delays.delay-02"
+    condition     = output.publisher.entry_exchange == "terraform-test.delays.d.h.m.s"
     error_message = "Publishers are sent to ${output.publisher.entry_exchange}."
+  }
+  assert {
+    condition     = output.publisher.max_delay_ms == 119000
+    error_message = "The longest delay is ${output.publisher.max_delay_ms} ms."
   }
 }

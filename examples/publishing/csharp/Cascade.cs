@@ -1,4 +1,5 @@
 using System;
+using System.Linq;
 using System.Text.Json;
 using System.Text.Json.Serialization;
 
@@ -8,14 +9,11 @@ public sealed class Cascade
     [JsonPropertyName("entry_exchange")]
     public string EntryExchange { get; set; } = "";
 
-    [JsonPropertyName("base")]
-    public int Base { get; set; }
+    [JsonPropertyName("units_ms")]
+    public long[] UnitsMillis { get; set; } = Array.Empty<long>();
 
-    [JsonPropertyName("levels")]
-    public int Levels { get; set; }
-
-    [JsonPropertyName("resolution_ms")]
-    public long ResolutionMillis { get; set; }
+    [JsonPropertyName("max_delay_ms")]
+    public long MaxDelayMillis { get; set; }
 
     /// <summary>Reads the JSON in the environment variable PUBLISHER. Ends the program if that is not right.</summary>
     public static Cascade FromEnvironment()
@@ -23,8 +21,8 @@ public sealed class Cascade
         try
         {
             var cascade = JsonSerializer.Deserialize<Cascade>(Environment.GetEnvironmentVariable("PUBLISHER") ?? "");
-            if (!string.IsNullOrEmpty(cascade?.EntryExchange) &&
-                cascade.Base > 0 && cascade.Levels > 0 && cascade.ResolutionMillis > 0)
+            if (!string.IsNullOrEmpty(cascade?.EntryExchange) && cascade.UnitsMillis?.Length > 0 &&
+                cascade.UnitsMillis.Min() > 0 && cascade.MaxDelayMillis > 0)
             {
                 return cascade;
             }
@@ -33,8 +31,8 @@ public sealed class Cascade
         {
             // The line below names the right form.
         }
-        Console.Error.WriteLine("set the environment variable PUBLISHER to JSON with a text entry_exchange " +
-            "and positive integers base, levels and resolution_ms");
+        Console.Error.WriteLine("set the environment variable PUBLISHER to JSON with a text entry_exchange, " +
+            "a list units_ms of positive integers, and a positive integer max_delay_ms");
         Environment.Exit(2);
         throw new InvalidOperationException();
     }

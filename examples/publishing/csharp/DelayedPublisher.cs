@@ -22,8 +22,7 @@ public sealed class DelayedPublisher
     /// </summary>
     public async Task PublishAsync(TimeSpan delay, string address, ReadOnlyMemory<byte> body, BasicProperties properties)
     {
-        TimeSpan resolution = TimeSpan.FromMilliseconds(cascade.ResolutionMillis);
-        string key = RoutingKey.Of(delay, cascade.Levels, resolution, address, cascade.Base);
+        string key = RoutingKey.Of(delay, cascade.UnitsMillis, cascade.MaxDelayMillis, address);
         properties.Persistent = true;
         properties.ClearPriority();
         properties.ClearExpiration();
@@ -42,7 +41,8 @@ public sealed class DelayedPublisher
     {
         var properties = new BasicProperties(delivery.BasicProperties);
         properties.ClearUserId(); // the broker refuses that of another user
-        string address = delivery.RoutingKey.Split('.', cascade.Levels + 1)[cascade.Levels];
+        int words = cascade.UnitsMillis.Length;
+        string address = delivery.RoutingKey.Split('.', words + 1)[words];
         return PublishAsync(delay, address, delivery.Body, properties);
     }
 

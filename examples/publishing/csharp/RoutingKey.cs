@@ -1,30 +1,30 @@
 using System;
+using System.Collections.Generic;
 using System.Text;
 
 public static class RoutingKey
 {
     /// <summary>
-    /// The delay in steps of the resolution, then the address. The delay is rounded up so that no message is early. It
-    /// is written in the base with one digit for each level.
+    /// A number for each unit, the largest unit first, then the address. The delay is rounded up to the last unit so that
+    /// no message is early.
     /// </summary>
-    public static string Of(TimeSpan delay, int levels, TimeSpan resolution, string address, int toBase = 2)
+    public static string Of(TimeSpan delay, IReadOnlyList<long> unitsMillis, long maxDelayMillis, string address)
     {
-        if (toBase < 2 || toBase > 10)
-        {
-            throw new ArgumentOutOfRangeException(nameof(toBase), $"the base is {toBase}, not one of 2 to 10");
-        }
-        long steps = delay.Ticks / resolution.Ticks + (delay.Ticks % resolution.Ticks > 0 ? 1 : 0);
-        string key = address;
-        for (int level = 0; level < levels; level++)
-        {
-            key = $"{steps % toBase}.{key}";
-            steps /= toBase;
-        }
-        if (delay < TimeSpan.Zero || steps > 0)
+        if (delay < TimeSpan.Zero || delay > TimeSpan.FromMilliseconds(maxDelayMillis))
         {
             throw new ArgumentOutOfRangeException(
-                nameof(delay), $"a delay of {delay} does not fit {levels} levels of {resolution} in base {toBase}");
+                nameof(delay), $"a delay of {delay} is not within 0 to {maxDelayMillis} ms");
         }
+        long last = unitsMillis[unitsMillis.Count - 1];
+        long rest = (delay.Ticks + TimeSpan.TicksPerMillisecond - 1) / TimeSpan.TicksPerMillisecond;
+        rest = (rest + last - 1) / last * last;
+        string key = "";
+        foreach (long unit in unitsMillis)
+        {
+            key += $"{rest / unit}.";
+            rest %= unit;
+        }
+        key += address;
         if (address.Length == 0 || Encoding.UTF8.GetByteCount(key) > 255)
         {
             throw new ArgumentException($"the address '{address}' is empty or too long", nameof(address));

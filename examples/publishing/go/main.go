@@ -110,7 +110,8 @@ func retry(ctx context.Context, connection *amqp.Connection, cascade Cascade, qu
 		Headers: delivery.Headers, ContentType: delivery.ContentType, MessageId: delivery.MessageId,
 		Body: delivery.Body,
 	}
-	address := strings.SplitN(delivery.RoutingKey, ".", cascade.Levels+1)[cascade.Levels]
+	words := len(cascade.UnitsMS)
+	address := strings.SplitN(delivery.RoutingKey, ".", words+1)[words]
 	if err := publish(ctx, connection, cascade, delay, address, message); err != nil {
 		return err
 	}

@@ -6,26 +6,21 @@ import (
 	"time"
 )
 
-// RoutingKey is the delay in steps of the resolution, then the address. The delay is rounded up so
-// that no message is early. It is written in the base with one digit for each level.
-func RoutingKey(
-	delay time.Duration, levels int, resolution time.Duration, address string, base int,
-) (string, error) {
-	if base < 2 || base > 10 {
-		return "", fmt.Errorf("the base is %d, not one of 2 to 10", base)
+// RoutingKey has a number for each unit, the largest unit first, then the address. The delay is
+// rounded up to the last unit so that no message is early.
+func RoutingKey(delay time.Duration, unitsMS []int64, maxDelayMS int64, address string) (string, error) {
+	if delay < 0 || delay > time.Duration(maxDelayMS)*time.Millisecond {
+		return "", fmt.Errorf("a delay of %s is not within 0 to %d ms", delay, maxDelayMS)
 	}
-	steps := int64(delay / resolution)
-	if delay%resolution > 0 {
-		steps++
+	last := unitsMS[len(unitsMS)-1]
+	rest := int64((delay + time.Millisecond - 1) / time.Millisecond)
+	rest = (rest + last - 1) / last * last
+	key := ""
+	for _, unit := range unitsMS {
+		key += strconv.FormatInt(rest/unit, 10) + "."
+		rest %= unit
 	}
-	key := address
-	for range levels {
-		key = strconv.FormatInt(steps%int64(base), 10) + "." + key
-		steps /= int64(base)
-	}
-	if delay < 0 || steps > 0 {
-		return "", fmt.Errorf("a delay of %s does not fit %d levels of %s in base %d", delay, levels, resolution, base)
-	}
+	key += address
 	if address == "" || len(key) > 255 {
 		return "", fmt.Errorf("the address %q is empty or too long", address)
 	}

@@ -24,8 +24,7 @@ class DelayedPublisher {
 
     /** Returns when the broker has taken responsibility for the message, without what harms it or others in a cascade. */
     void publish(long delayMillis, String address, Message message) throws Exception {
-        String key = RoutingKey.of(
-            delayMillis, cascade.levels(), cascade.resolutionMillis(), address, cascade.base());
+        String key = RoutingKey.of(delayMillis, cascade.unitsMillis(), cascade.maxDelayMillis(), address);
         MessageProperties properties = message.getMessageProperties();
         properties.setDeliveryMode(MessageDeliveryMode.PERSISTENT);
         properties.setPriority(0);
@@ -47,7 +46,8 @@ class DelayedPublisher {
      */
     void retry(Message message, long delayMillis) throws Exception {
         String received = message.getMessageProperties().getReceivedRoutingKey();
-        String address = received.split("\\.", cascade.levels() + 1)[cascade.levels()];
+        int words = cascade.unitsMillis().size();
+        String address = received.split("\\.", words + 1)[words];
         publish(delayMillis, address, message);
     }
 

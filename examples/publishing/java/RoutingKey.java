@@ -1,26 +1,26 @@
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 
 final class RoutingKey {
     private RoutingKey() {}
 
     /**
-     * The delay in steps of the resolution, then the address. The delay is rounded up so that no message is early. It is
-     * written in the base with one digit for each level. The type is long because an int ends at 31 levels of base 2.
+     * A number for each unit, the largest unit first, then the address. The delay is rounded up to the last unit so that no
+     * message is early.
      */
-    static String of(long delayMillis, int levels, long resolutionMillis, String address, int base) {
-        if (base < 2 || base > 10) {
-            throw new IllegalArgumentException("the base is " + base + ", not one of 2 to 10");
+    static String of(long delayMillis, List<Long> unitsMillis, long maxDelayMillis, String address) {
+        if (delayMillis < 0 || delayMillis > maxDelayMillis) {
+            throw new IllegalArgumentException(
+                "a delay of " + delayMillis + " ms is not within 0 to " + maxDelayMillis + " ms");
         }
-        long steps = delayMillis / resolutionMillis + (delayMillis % resolutionMillis > 0 ? 1 : 0);
-        String key = address;
-        for (int level = 0; level < levels; level++) {
-            key = steps % base + "." + key;
-            steps /= base;
+        long last = unitsMillis.get(unitsMillis.size() - 1);
+        long rest = (delayMillis + last - 1) / last * last;
+        StringBuilder words = new StringBuilder();
+        for (long unit : unitsMillis) {
+            words.append(rest / unit).append('.');
+            rest %= unit;
         }
-        if (delayMillis < 0 || steps > 0) {
-            throw new IllegalArgumentException("a delay of " + delayMillis + " ms does not fit " + levels + " levels of "
-                + resolutionMillis + " ms in base " + base);
-        }
+        String key = words.append(address).toString();
         if (address.isEmpty() || key.getBytes(StandardCharsets.UTF_8).length > 255) {
             throw new IllegalArgumentException("the address '" + address + "' is empty or too long");
         }

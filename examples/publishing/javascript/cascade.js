@@ -9,13 +9,13 @@ function cascadeFromEnvironment() {
   } catch {
     json = {};
   }
-  const { entry_exchange: entryExchange, base, levels, resolution_ms: resolutionMs } = json ?? {};
-  if (typeof entryExchange === 'string' && entryExchange
-      && [base, levels, resolutionMs].every((number) => Number.isSafeInteger(number) && number > 0)) {
-    return { entryExchange, base, levels, resolutionMs };
+  const { entry_exchange: entryExchange, units_ms: unitsMs, max_delay_ms: maxDelayMs } = json ?? {};
+  if (typeof entryExchange === 'string' && entryExchange && Array.isArray(unitsMs) && unitsMs.length > 0
+      && [...unitsMs, maxDelayMs].every((number) => Number.isSafeInteger(number) && number > 0)) {
+    return { entryExchange, unitsMs, maxDelayMs };
   }
-  console.error('set the environment variable PUBLISHER to JSON with a text entry_exchange '
-    + 'and positive integers base, levels and resolution_ms');
+  console.error('set the environment variable PUBLISHER to JSON with a text entry_exchange, '
+    + 'a list units_ms of positive integers, and a positive integer max_delay_ms');
   return process.exit(2);
 }
 

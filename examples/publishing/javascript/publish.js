@@ -12,7 +12,7 @@ const { routingKey } = require('./routing-key');
 // Resolves when the broker has taken responsibility for the message, without what harms it or
 // others in a cascade.
 async function publish(connection, cascade, delayMs, address, body, options = {}) {
-  const key = routingKey(delayMs, cascade.levels, cascade.resolutionMs, address, cascade.base);
+  const key = routingKey(delayMs, cascade.unitsMs, cascade.maxDelayMs, address);
   const channel = await connection.createConfirmChannel();
   let returned;
   channel.once('return', (message) => { returned = message; }); // before the confirmation
@@ -36,7 +36,7 @@ async function retry(connection, cascade, queue, delayMs) {
   if (!message) {
     throw new Error(`no message in ${queue}`);
   }
-  const address = message.fields.routingKey.split('.').slice(cascade.levels).join('.');
+  const address = message.fields.routingKey.split('.').slice(cascade.unitsMs.length).join('.');
   const { headers, messageId, contentType } = message.properties;
   await publish(connection, cascade, delayMs, address, message.content, { headers, messageId, contentType });
   channel.ack(message);

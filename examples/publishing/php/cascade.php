@@ -5,13 +5,14 @@ declare(strict_types=1);
 /** What publishers have to know of a cascade. */
 final class Cascade
 {
+    /** @param list<int> $unitsMs */
     public function __construct(
         public readonly string $entryExchange,
-        public readonly int $base,
-        public readonly int $levels,
-        public readonly int $resolutionMs
+        public readonly array $unitsMs,
+        public readonly int $maxDelayMs
     ) {
-        if ($entryExchange === '' || min($base, $levels, $resolutionMs) < 1) {
+        $wrong = array_filter([...$unitsMs, $maxDelayMs], fn ($number) => !is_int($number) || $number < 1);
+        if ($entryExchange === '' || $unitsMs === [] || !array_is_list($unitsMs) || $wrong !== []) {
             throw new ValueError('the entry exchange has no name, or a number is not positive');
         }
     }
@@ -23,13 +24,12 @@ final class Cascade
             $json = json_decode((string) getenv('PUBLISHER'), true, 512, JSON_THROW_ON_ERROR);
             return new self(
                 $json['entry_exchange'] ?? null,
-                $json['base'] ?? null,
-                $json['levels'] ?? null,
-                $json['resolution_ms'] ?? null
+                $json['units_ms'] ?? null,
+                $json['max_delay_ms'] ?? null
             );
         } catch (JsonException | TypeError | ValueError) {
-            fwrite(STDERR, 'set the environment variable PUBLISHER to JSON with a text entry_exchange '
-                . "and positive integers base, levels and resolution_ms\n");
+            fwrite(STDERR, 'set the environment variable PUBLISHER to JSON with a text entry_exchange, '
+                . "a list units_ms of positive integers, and a positive integer max_delay_ms\n");
             exit(2);
         }
     }

@@ -22,7 +22,7 @@ require_once __DIR__ . '/routing_key.php';
 /** Returns when the broker has taken responsibility for the message, without what harms it or others in a cascade. */
 function publish(AMQPChannel $channel, Cascade $cascade, int $delayMs, string $address, AMQPMessage $message): void
 {
-    $key = routingKey($delayMs, $cascade->levels, $cascade->resolutionMs, $address, $cascade->base);
+    $key = routingKey($delayMs, $cascade->unitsMs, $cascade->maxDelayMs, $address);
     $message->set('delivery_mode', AMQPMessage::DELIVERY_MODE_PERSISTENT);
     $message->set('priority', null);
     $message->set('expiration', null);
@@ -51,7 +51,8 @@ function retry(AMQPChannel $channel, Cascade $cascade, string $queue, int $delay
     $message = $channel->basic_get($queue) ?? throw new RuntimeException("no message in $queue");
     $properties = $message->get_properties();
     unset($properties['user_id']); // the broker refuses that of another user
-    $address = explode('.', $message->getRoutingKey(), $cascade->levels + 1)[$cascade->levels];
+    $words = count($cascade->unitsMs);
+    $address = explode('.', $message->getRoutingKey(), $words + 1)[$words];
     publish($channel, $cascade, $delayMs, $address, new AMQPMessage($message->getBody(), $properties));
     $message->ack();
 }

@@ -3,25 +3,22 @@
 declare(strict_types=1);
 
 /**
- * The delay in steps of the resolution, then the address. The delay is rounded up so that no message is early.
- * It is written in the base with one digit for each level.
+ * A number for each unit, the largest unit first, then the address. The delay is rounded up to the last unit so that
+ * no message is early.
  */
-function routingKey(int $delayMs, int $levels, int $resolutionMs, string $address, int $base = 2): string
+function routingKey(int $delayMs, array $unitsMs, int $maxDelayMs, string $address): string
 {
-    if ($base < 2 || $base > 10) {
-        throw new RangeException("the base is $base, not one of 2 to 10");
+    if ($delayMs < 0 || $delayMs > $maxDelayMs) {
+        throw new RangeException("a delay of $delayMs ms is not within 0 to $maxDelayMs ms");
     }
-    $steps = intdiv($delayMs, $resolutionMs) + ($delayMs % $resolutionMs > 0 ? 1 : 0);
-    $key = $address;
-    for ($level = 0; $level < $levels; $level++) {
-        $key = $steps % $base . '.' . $key;
-        $steps = intdiv($steps, $base);
+    $last = $unitsMs[count($unitsMs) - 1];
+    $rest = intdiv($delayMs + $last - 1, $last) * $last;
+    $key = '';
+    foreach ($unitsMs as $unitMs) {
+        $key .= intdiv($rest, $unitMs) . '.';
+        $rest %= $unitMs;
     }
-    if ($delayMs < 0 || $steps > 0) {
-        throw new RangeException(
-            "a delay of $delayMs ms does not fit $levels levels of $resolutionMs ms in base $base"
-        );
-    }
+    $key .= $address;
     if ($address === '' || strlen($key) > 255) {
         throw new RangeException("the address '$address' is empty or too long");
     }

@@ -7,9 +7,8 @@ from typing import NamedTuple
 class Cascade(NamedTuple):
     """What publishers have to know of a cascade."""
     entry_exchange: str
-    base: int
-    levels: int
-    resolution_ms: int
+    units_ms: list[int]
+    max_delay_ms: int
 
 
 def cascade_from_environment() -> Cascade:
@@ -17,11 +16,12 @@ def cascade_from_environment() -> Cascade:
     try:
         members = json.loads(os.environ["PUBLISHER"])
         cascade = Cascade(*(members[name] for name in Cascade._fields))
-        types = [type(value) for value in cascade]
-        if types == [str, int, int, int] and cascade.entry_exchange and min(cascade[1:]) > 0:
+        numbers = [*cascade.units_ms, cascade.max_delay_ms]
+        if (type(cascade.entry_exchange) is str and cascade.entry_exchange and cascade.units_ms
+                and all(type(number) is int and number > 0 for number in numbers)):
             return cascade
     except (KeyError, TypeError, ValueError):
         pass
-    print("set the environment variable PUBLISHER to JSON with a text entry_exchange "
-          "and positive integers base, levels and resolution_ms", file=sys.stderr)
+    print("set the environment variable PUBLISHER to JSON with a text entry_exchange, "
+          "a list units_ms of positive integers, and a positive integer max_delay_ms", file=sys.stderr)
     sys.exit(2)

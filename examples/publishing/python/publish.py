@@ -16,7 +16,7 @@ def publish(channel, cascade, delay_ms, address, body, properties):
     """Returns when the broker has taken responsibility for the message, without what harms it or others in a
     cascade. Raises NackError if the broker refuses the message, UnroutableError if no binding takes the key. The
     channel is in confirm mode."""
-    key = routing_key(delay_ms, cascade.levels, cascade.resolution_ms, address, cascade.base)
+    key = routing_key(delay_ms, cascade.units_ms, cascade.max_delay_ms, address)
     properties.delivery_mode = 2  # persistent
     properties.priority = properties.expiration = None
     properties.headers = {k: v for k, v in (properties.headers or {}).items() if not is_harmful(k)}
@@ -29,7 +29,8 @@ def retry(channel, cascade, queue, delay_ms):
     if delivery is None:
         raise LookupError(f"no message in {queue}")
     properties.user_id = None  # the broker refuses that of another user
-    address = delivery.routing_key.split(".", cascade.levels)[cascade.levels]
+    words = len(cascade.units_ms)
+    address = delivery.routing_key.split(".", words)[words]
     publish(channel, cascade, delay_ms, address, body, properties)
     channel.basic_ack(delivery.delivery_tag)
 

@@ -12,7 +12,7 @@ require_relative 'routing_key'
 # Returns when the broker has taken responsibility for the message, without what harms it or others
 # in a cascade. The channel is in confirm mode.
 def publish(channel, cascade, delay_ms, address, body, **properties)
-  key = routing_key(delay_ms, cascade[:levels], cascade[:resolution_ms], address, base: cascade[:base])
+  key = routing_key(delay_ms, cascade[:units_ms], cascade[:max_delay_ms], address)
   entry = Bunny::Exchange.new(channel, :topic, cascade[:entry_exchange], no_declare: true)
   returned = nil
   entry.on_return { |info, _properties, _body| returned = info } # before the confirmation
@@ -29,7 +29,7 @@ def retry_later(channel, cascade, queue, delay_ms)
   delivery, properties, body = channel.basic_get(queue, manual_ack: true)
   raise "no message in #{queue}" unless delivery
 
-  address = delivery.routing_key.split('.', cascade[:levels] + 1).last
+  address = delivery.routing_key.split('.', cascade[:units_ms].length + 1).last
   publish(channel, cascade, delay_ms, address, body,
           **properties.to_hash.slice(:headers, :message_id, :content_type))
   channel.ack(delivery.delivery_tag)

@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
-# The delay in steps of the resolution, then the address. The delay is rounded up so that no message
-# is early. It is written in the base with one digit for each level.
-def routing_key(delay_ms, levels, resolution_ms, address, base: 2)
-  raise ArgumentError, "the base is #{base}, not one of 2 to 10" unless [*2..10].include?(base)
-
-  steps = -(-delay_ms).div(resolution_ms)
-  digits = steps.to_s(base).rjust(levels, '0').chars
-  if delay_ms.negative? || digits.length > levels
-    raise ArgumentError,
-          "a delay of #{delay_ms} ms does not fit #{levels} levels of #{resolution_ms} ms in base #{base}"
+# A number for each unit, the largest unit first, then the address. The delay is rounded up to the
+# last unit so that no message is early.
+def routing_key(delay_ms, units_ms, max_delay_ms, address)
+  unless delay_ms.between?(0, max_delay_ms)
+    raise ArgumentError, "a delay of #{delay_ms} ms is not within 0 to #{max_delay_ms} ms"
   end
 
-  key = [*digits, address].join('.')
+  rest = -(-delay_ms).div(units_ms.last) * units_ms.last
+  numbers = units_ms.map do |unit_ms|
+    number, rest = rest.divmod(unit_ms)
+    number
+  end
+  key = [*numbers, address].join('.')
   if address.empty? || key.bytesize > 255
     raise ArgumentError, "the address #{address.inspect} is empty or too long"
   end

@@ -1,7 +1,7 @@
 import {
-  to = rabbitmqdelay_cascade.tasks
+  to = rabbitmqdelay_cascade.orders
   identity = {
     vhost          = "/"
-    entry_exchange = "tasks.delay-16"
+    entry_exchange = "orders.d.h.m.s"
   }
 }

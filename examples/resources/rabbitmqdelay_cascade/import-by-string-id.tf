@@ -1,4 +1,4 @@
 import {
-  to = rabbitmqdelay_cascade.tasks
-  id = "%2F/tasks.delay-16"
+  to = rabbitmqdelay_cascade.orders
+  id = "%2F/orders.d.h.m.s"
 }

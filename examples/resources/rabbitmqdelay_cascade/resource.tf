@@ -1,25 +1,16 @@
-# For new applications: any delay up to three years, to the second. An hour is the key
-# 0.0.0.0.3.6.0.0.<address>.
-resource "rabbitmqdelay_cascade" "reminders" {
-  name   = "reminders"
-  base   = 10
-  levels = 8
+# Any delay up to 30 days, to the second. The key 0.1.30.0.<address> waits an hour and a half.
+resource "rabbitmqdelay_cascade" "orders" {
+  name = "orders"
 }
 
 # What publishers need to compute keys, as JSON. Not of the resource: Terraform would save its
 # planned value even if the apply is refused.
-data "rabbitmqdelay_cascade" "reminders" {
-  entry_exchange = rabbitmqdelay_cascade.reminders.entry_exchange
+data "rabbitmqdelay_cascade" "orders" {
+  entry_exchange = rabbitmqdelay_cascade.orders.entry_exchange
 }
 
 output "publisher" {
-  value = jsonencode(data.rabbitmqdelay_cascade.reminders.publisher)
-}
-
-# For publishers that exist, in base 2: any delay up to 36 h 24 min 31 s, to the second.
-resource "rabbitmqdelay_cascade" "tasks" {
-  name   = "tasks"
-  levels = 17
+  value = jsonencode(data.rabbitmqdelay_cascade.orders.publisher)
 }
 
 # Up to a minute in steps of 100 ms, in a vhost of its own, with back-pressure. A queue that holds
@@ -27,10 +18,16 @@ resource "rabbitmqdelay_cascade" "tasks" {
 resource "rabbitmqdelay_cascade" "retries" {
   name          = "retries"
   vhost         = "orders"
+  units         = ["1s", "100ms"]
   max_delay     = "1m"
-  resolution    = "100ms"
   max_length    = 100000
   drain_timeout = "2m"
+}
+
+# For publishers that exist, in base 2: any delay up to 36 h 24 min 31 s, to the second.
+resource "rabbitmqdelay_cascade" "tasks" {
+  name   = "tasks"
+  levels = 17
 }
 
 # With names of its own, in front of a topic exchange that is there already.

@@ -2,8 +2,8 @@ import {
   to = rabbitmqdelay_destination.billing
   identity = {
     vhost             = "/"
-    delivery_exchange = "tasks.delivery"
+    delivery_exchange = "orders.delivery"
     queue             = "billing"
-    routing_key       = "*.*.*.*.*.*.*.*.*.*.*.*.*.*.*.*.*.billing"
+    routing_key       = "*.*.*.*.billing"
   }
 }

@@ -1,4 +1,4 @@
 import {
   to = rabbitmqdelay_destination.billing
-  id = "%2F/tasks.delivery/queue/billing/*.*.*.*.*.*.*.*.*.*.*.*.*.*.*.*.*.billing"
+  id = "%2F/orders.delivery/queue/billing/*.*.*.*.billing"
 }

@@ -48,7 +48,7 @@ type Failure struct {
 type Interrupted struct {
 	TypeName  string
 	QueueType delay.QueueType
-	Base      int // of a cascade
+	Base      int // of a cascade, 0 with units
 	Verb      string
 }
 
@@ -64,13 +64,17 @@ var Interruptions = func() (all []Interrupted) {
 			all = append(all, o)
 		}
 	}
-	return all
+	return append(all, Interrupted{TypeName: CascadeType, QueueType: delay.Quorum, Verb: "grow"},
+		Interrupted{TypeName: CascadeType, QueueType: delay.Classic, Verb: "shrink"})
 }()
 
 func (o Interrupted) String() string {
 	what := fmt.Sprintf("%s %s of %s queues", o.Verb, strings.TrimPrefix(o.TypeName, "rabbitmqdelay_"), o.QueueType)
-	if o.Base > 0 {
+	switch {
+	case o.Base > 0:
 		what += fmt.Sprintf(" in base %d", o.Base)
+	case o.TypeName == CascadeType:
+		what += " with units"
 	}
 	return what
 }
@@ -90,9 +94,12 @@ func (o Interrupted) Prepare(v *Vhost) *Trial {
 	v.T.Helper()
 	a := &Trial{Vhost: v, Sound: NewProtocolOf(v.T, o.TypeName, v.Broker, nil), Proxy: NewFaultProxy(v.T, v.Broker),
 		Desired: topology.New()}
-	if o.TypeName == LadderType {
+	switch {
+	case o.TypeName == LadderType:
 		o.prepareLadder(a)
-	} else {
+	case o.Base == 0:
+		o.prepareUnits(a)
+	default:
 		o.prepareCascade(a)
 	}
 	a.Before = v.Objects()
@@ -101,7 +108,7 @@ func (o Interrupted) Prepare(v *Vhost) *Trial {
 
 func (o Interrupted) prepareLadder(a *Trial) {
 	a.T.Helper()
-	given := Attributes{"vhost": a.Name, "name": "t", "delays": TextSet("1h", "2h"), "queue_type": string(o.QueueType)}
+	given := Attributes{"vhost": a.Name, "name": "t", "delays": TextList("1h", "2h"), "queue_type": string(o.QueueType)}
 	config := delay.LadderConfig{Name: "t", Vhost: a.Name, Delays: []string{"1h", "2h"}, QueueType: o.QueueType,
 		CreateDeliveryExchange: true, ParkUnroutable: true}
 	switch o.Verb {
@@ -113,12 +120,12 @@ func (o Interrupted) prepareLadder(a *Trial) {
 		a.Do(plan.DeleteExchange{Name: "t.delivery"},
 			plan.DeleteQueue{Queue: ExpandLadder(a.T, config).Queues["t.delay-2h"]})
 		config.Delays = []string{"2h", "3h"}
-		a.Given, a.Desired = given.With(Attributes{"delays": TextSet("2h", "3h")}), ExpandLadder(a.T, config)
+		a.Given, a.Desired = given.With(Attributes{"delays": TextList("2h", "3h")}), ExpandLadder(a.T, config)
 		NoErrors(a.T, a.Sound.Refresh(a.T.Context()))
 	case "rebuild":
 		a.Sound.MustApply(given)
 		config.DeadLetterRoutingKey, config.Delays = "late", []string{"2h", "3h"}
-		a.Given = given.With(Attributes{"dead_letter_routing_key": "late", "delays": TextSet("2h", "3h")})
+		a.Given = given.With(Attributes{"dead_letter_routing_key": "late", "delays": TextList("2h", "3h")})
 		a.Desired = ExpandLadder(a.T, config)
 	case "destroy":
 		a.Sound.MustApply(given)
@@ -132,7 +139,7 @@ func (o Interrupted) prepareCascade(a *Trial) {
 		"queue_type": string(o.QueueType)}
 	config := delay.Config{Name: "t", Vhost: v.Name, Base: o.Base, Levels: o.Levels(), Resolution: time.Hour,
 		QueueType:              o.QueueType,
-		CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true}
+		CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
 	switch o.Verb {
 	case "create":
 		a.Given, a.Desired = given, Expand(v.T, config)
@@ -157,6 +164,23 @@ func (o Interrupted) prepareCascade(a *Trial) {
 	case "destroy":
 		a.Sound.MustApply(given)
 	}
+}
+
+// prepareUnits has a cascade with a short and a long max_delay. A queue of each of two levels comes or goes.
+func (o Interrupted) prepareUnits(a *Trial) {
+	a.T.Helper()
+	given := Attributes{"vhost": a.Name, "name": "t", "units": TextList("1h", "20m"), "queue_type": string(o.QueueType)}
+	reach := map[string]string{"grow": "1h", "shrink": "20m"}[o.Verb]
+	before := map[string]string{"grow": "20m", "shrink": "1h"}[o.Verb]
+	a.Sound.MustApply(given.With(Attributes{"max_delay": before}))
+	a.Given = given.With(Attributes{"max_delay": reach})
+	config := delay.Config{Name: "t", Vhost: a.Name, Units: []time.Duration{time.Hour, 20 * time.Minute},
+		QueueType: o.QueueType, CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true}
+	var err error
+	if config.MaxDelay, err = delay.ParseDuration(reach); err != nil {
+		a.T.Fatal(err)
+	}
+	a.Desired = Expand(a.T, config)
 }
 
 // Levels are few, because a fault is tried at each request. In base 10 one level has nine queues.

@@ -407,13 +407,13 @@ func objectType(t testing.TB, schema *tfprotov6.Schema) tftypes.Object {
 	return typ
 }
 
-// TextSet is a set of texts, as an attribute.
-func TextSet(texts ...string) tftypes.Value {
+// TextList is a list of texts, as an attribute.
+func TextList(texts ...string) tftypes.Value {
 	values := make([]tftypes.Value, len(texts))
 	for i, text := range texts {
 		values[i] = tftypes.NewValue(tftypes.String, text)
 	}
-	return tftypes.NewValue(tftypes.Set{ElementType: tftypes.String}, values)
+	return tftypes.NewValue(tftypes.List{ElementType: tftypes.String}, values)
 }
 
 // NewObject builds a value of all attributes, null where none is given.

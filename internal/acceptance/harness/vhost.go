@@ -86,7 +86,7 @@ func (v *Vhost) OperatorPolicy(name string, definition rabbithole.PolicyDefiniti
 }
 
 // Publisher is what a program is handed about a cascade of base 2, four levels and a second.
-const Publisher = `{"entry_exchange":"tasks.delay-03","base":2,"levels":4,"resolution_ms":1000,"max_delay_ms":15000}`
+const Publisher = `{"entry_exchange":"tasks.delay-03","units_ms":[8000,4000,2000,1000],"max_delay_ms":15000}`
 
 // Environ leads a program to the vhost and a cascade of base 2, four levels and a second.
 func (v *Vhost) Environ() []string {

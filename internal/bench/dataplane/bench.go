@@ -85,7 +85,7 @@ type subject struct {
 func config(name string, levels, lookahead int, queueType delay.QueueType) delay.Config {
 	return delay.Config{
 		Name: name, Levels: levels, Lookahead: lookahead, QueueType: queueType,
-		CreateDeliveryExchange: true, StrictKeys: true, InternalLevels: true, ParkUnroutable: true,
+		CreateDeliveryExchange: true, StrictKeys: true, ParkUnroutable: true,
 	}
 }
 

@@ -52,7 +52,6 @@ const full = 0
 func withLookahead(lookahead int) func(delay.Cascade) topology.Topology {
 	return func(c delay.Cascade) topology.Topology {
 		c.Lookahead = cmp.Or(lookahead, c.Levels)
-		c.InternalLevels = false // in one of the layouts publishers enter below the entry
 		return c.Expand()
 	}
 }

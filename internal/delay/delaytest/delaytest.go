@@ -50,8 +50,15 @@ func AnyConfig() *rapid.Generator[delay.Config] {
 			InternalLevels:         rapid.Bool().Draw(t, "internal levels"),
 			ParkUnroutable:         rapid.Bool().Draw(t, "park unroutable"),
 		}
-		s := AnyUniform().Draw(t, "scale")
-		c.Base, c.Levels, c.Resolution = s.Base, s.Levels, s.Resolution
+		exchangeName := AnyFormat()
+		if rapid.IntRange(0, 2).Draw(t, "units") == 0 {
+			c.Units, c.MaxDelay = anyUnits(t)
+			c.Levels = len(c.Units)
+			exchangeName = anyTextFormat()
+		} else {
+			s := AnyUniform().Draw(t, "scale")
+			c.Base, c.Levels, c.Resolution = s.Base, s.Levels, s.Resolution
+		}
 		c.Lookahead = rapid.IntRange(1, c.Levels).Draw(t, "lookahead")
 		if c.QueueType == delay.Quorum && rapid.Bool().Draw(t, "limited") {
 			c.MaxLength = rapid.Int64Range(1, 1<<40).Draw(t, "max length")
@@ -65,7 +72,7 @@ func AnyConfig() *rapid.Generator[delay.Config] {
 			c.Name = AnyText(1).Draw(t, "name")
 		}
 		if c.Name == "" || rapid.Bool().Draw(t, "exchange named") {
-			c.ExchangeName = AnyFormat().Draw(t, "exchange name")
+			c.ExchangeName = exchangeName.Draw(t, "exchange name")
 		}
 		if c.Name == "" || rapid.Bool().Draw(t, "queue named") {
 			c.QueueName = AnyQueueFormat(c.Base).Draw(t, "queue name")
@@ -99,9 +106,20 @@ func AnyFormat() *rapid.Generator[delay.Format] {
 	})
 }
 
-// AnyQueueFormat draws formats with a verb for the digit, too, in a base over 2.
+// anyTextFormat draws names of units.
+func anyTextFormat() *rapid.Generator[delay.Format] {
+	return rapid.Custom(func(t *rapid.T) delay.Format {
+		return delay.Format(delay.Escape(AnyText(0).Draw(t, "before")) + "%s" + delay.Escape(AnyText(0).Draw(t,
+			"behind")))
+	})
+}
+
+// AnyQueueFormat draws formats with a verb for the digit, too, in a base over 2. Those of base 0 are for units.
 func AnyQueueFormat(base int) *rapid.Generator[delay.Format] {
-	if base == 2 {
+	switch base {
+	case 0:
+		return anyTextFormat()
+	case 2:
 		return AnyFormat()
 	}
 	return rapid.Custom(func(t *rapid.T) delay.Format {
@@ -115,11 +133,31 @@ func AnyQueueFormat(base int) *rapid.Generator[delay.Format] {
 func MostLevels(base int, resolution time.Duration) int {
 	levels := 1
 	for {
-		if _, err := delay.UniformScale(base, levels+1, resolution); err != nil {
+		c := delay.Config{Name: "t", Base: base, Levels: levels + 1, Resolution: resolution}
+		if _, err := c.Resolve(); err != nil {
 			return levels
 		}
 		levels++
 	}
+}
+
+// anyUnits draws units and how far they reach, with a bounded number of queues.
+func anyUnits(t *rapid.T) (units []time.Duration, reach time.Duration) {
+	unit := rapid.SampledFrom([]time.Duration{time.Millisecond, 50 * time.Millisecond, time.Second, time.Minute,
+		7 * time.Minute}).Draw(t, "last unit")
+	queues := 0
+	for {
+		units = append([]time.Duration{unit}, units...)
+		times := rapid.SampledFrom([]int{2, 3, 6, 10, 24, 60}).Draw(t, "times")
+		queues += times
+		more := len(units) < 5 && queues < 150 && rapid.Bool().Draw(t, "more")
+		if !more {
+			break
+		}
+		unit *= time.Duration(times)
+	}
+	smallest := units[len(units)-1]
+	return units, smallest + time.Duration(rapid.Int64Range(0, int64(50*units[0])).Draw(t, "reach"))
 }
 
 // AnyUniform draws what delays can be written in.
@@ -154,13 +192,14 @@ func AnyAddress(levels int) *rapid.Generator[string] {
 func AnyLadder() *rapid.Generator[delay.LadderConfig] {
 	label := rapid.Custom(func(t *rapid.T) string {
 		n := rapid.IntRange(1, 100).Draw(t, "n")
-		return fmt.Sprintf("%d%s", n, rapid.SampledFrom([]string{"ms", "s", "m", "h", "h1s"}).Draw(t, "unit"))
+		units := []string{"ms", "s", "m", "h", "h1s", "d", "d1h", "w"}
+		return fmt.Sprintf("%d%s", n, rapid.SampledFrom(units).Draw(t, "unit"))
 	})
 	return rapid.Custom(func(t *rapid.T) delay.LadderConfig {
 		l := delay.LadderConfig{
 			Vhost: "/", QueueType: anyQueueType().Draw(t, "queue type"),
 			Delays: rapid.SliceOfNDistinct(label, 1, 9, func(label string) time.Duration {
-				ttl, _ := time.ParseDuration(label)
+				ttl, _ := delay.ParseDuration(label)
 				return ttl
 			}).Draw(t, "delays"),
 			CreateDeliveryExchange: rapid.Bool().Draw(t, "create delivery exchange"),
@@ -189,7 +228,8 @@ func AnyLadder() *rapid.Generator[delay.LadderConfig] {
 	})
 }
 
-// Vectors are expansions in the shape of RabbitMQ definitions, from captures and other tools.
+// Vectors are expansions in the shape of RabbitMQ definitions, from captures and other tools. Those of the uniform form
+// come first.
 var Vectors = map[string]delay.Config{
 	"article_level3": {
 		Levels: 4, ExchangeName: "EXCHANGE.TOPIC.SENDTASK.N%d", QueueName: "QUEUE.DELAY.SENDTASK.N%d",
@@ -209,11 +249,7 @@ var Vectors = map[string]delay.Config{
 	"quorum_5_levels_lookahead_2_100ms": {
 		Name: "t", Levels: 5, Resolution: 100 * time.Millisecond, CreateDeliveryExchange: true, Lookahead: 2,
 	},
-}
-
-// UnitVectors are those with units.
-var UnitVectors = map[string]delay.Config{
-	"quorum_units_d_h_m_s_30d": {Name: "t", Units: units("24h 1h 1m 1s"), CreateDeliveryExchange: true,
+	"quorum_units_d_h_m_s_30d": {Name: "t", Units: units("1d 1h 1m 1s"), CreateDeliveryExchange: true,
 		StrictKeys: true},
 	"quorum_units_m_10s_s_15m_lookahead_2": {Name: "t", Units: units("1m 10s 1s"), MaxDelay: 15 * time.Minute,
 		CreateDeliveryExchange: true, StrictKeys: true, Lookahead: 2},
@@ -223,7 +259,7 @@ var UnitVectors = map[string]delay.Config{
 
 func units(text string) (all []time.Duration) {
 	for word := range strings.FieldsSeq(text) {
-		unit, err := time.ParseDuration(word)
+		unit, err := delay.ParseDuration(word)
 		if err != nil {
 			panic(err)
 		}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/attr/xattr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -177,13 +176,63 @@ func Flag[C any](of func(*C) *bool, otherwise func(*C) bool) *Field[C] {
 func Duration[C any](of func(*C) *time.Duration, samples ...time.Duration) *Field[C] {
 	return &Field[C]{
 		schema: func(a *Attribute[C]) schema.Attribute {
-			return schema.StringAttribute{CustomType: tfvalue.Duration{}, Optional: true, Computed: a.Decided,
+			return schema.StringAttribute{CustomType: tfvalue.DurationType{}, Optional: true, Computed: a.Decided,
 				MarkdownDescription: a.Doc}
 		},
-		read:   func(c *C, value attr.Value) { *of(c) = durationIn(value) },
-		show:   func(c *C) attr.Value { return tfvalue.DurationValue(*of(c)) },
+		read: func(c *C, value attr.Value) { *of(c) = durationIn(value) },
+		show: func(c *C) attr.Value {
+			if *of(c) == 0 {
+				return tfvalue.DurationNull()
+			}
+			return tfvalue.DurationValue(*of(c))
+		},
 		sample: sampleOf(of, samples), samples: len(samples),
 		check: CheckDuration,
+	}
+}
+
+// Sampled has so many samples, which go by what else is known of a C.
+func (f *Field[C]) Sampled(samples int, sample func(c *C, which int)) *Field[C] {
+	f.samples, f.sample = samples, sample
+	return f
+}
+
+// Durations is a field for a list of durations, null for none. Shown are those of a C in which everything is decided.
+func Durations[C any](of func(*C) *[]time.Duration, shown func(*C) []time.Duration) *Field[C] {
+	element := tfvalue.DurationType{}
+	return &Field[C]{
+		schema: func(a *Attribute[C]) schema.Attribute {
+			return schema.ListAttribute{Optional: true, Computed: a.Decided, ElementType: element,
+				MarkdownDescription: a.Doc}
+		},
+		read: func(c *C, value attr.Value) {
+			given, _ := value.(types.List)
+			*of(c) = nil
+			for _, each := range given.Elements() {
+				*of(c) = append(*of(c), durationIn(each))
+			}
+		},
+		show: func(c *C) attr.Value {
+			var all []attr.Value
+			for _, each := range shown(c) {
+				all = append(all, tfvalue.DurationValue(each))
+			}
+			return types.ListValueMust(element, all)
+		},
+		check: func(value attr.Value) string {
+			given, _ := value.(types.List)
+			if len(given.Elements()) == 0 {
+				return "is empty; give it a value or leave it out"
+			}
+			for _, each := range given.Elements() {
+				text, _ := each.(tfvalue.Duration)
+				if _, err := delay.ParseDuration(text.ValueString()); err != nil && !text.IsUnknown() {
+					return fmt.Sprintf("have %q; write each as a number and its unit, w, d, h, m, s or ms, such as "+
+						`"1h"`, text.ValueString())
+				}
+			}
+			return ""
+		},
 	}
 }
 
@@ -196,18 +245,19 @@ func CheckDuration(value attr.Value) string {
 }
 
 func durationIn(value attr.Value) time.Duration {
-	given, _ := value.(timetypes.GoDuration)
+	given, _ := value.(tfvalue.Duration)
 	return tfvalue.DurationOf(given)
 }
 
-// Texts is a field for a set of texts. A sample is one more of them, or none.
+// Texts is a field for a list of texts. A sample is one more of them, or none.
 func Texts[C any](of func(*C) *[]string, samples ...[]string) *Field[C] {
 	return &Field[C]{
 		schema: func(a *Attribute[C]) schema.Attribute {
-			return schema.SetAttribute{Required: true, ElementType: types.StringType, MarkdownDescription: a.Doc}
+			return schema.ListAttribute{Required: true, ElementType: types.StringType, MarkdownDescription: a.Doc}
 		},
 		read: func(c *C, value attr.Value) {
-			given, _ := value.(types.Set)
+			given, _ := value.(types.List)
+			*of(c) = nil
 			for _, element := range given.Elements() {
 				if known, ok := element.(types.String); ok && !known.IsUnknown() {
 					*of(c) = append(*of(c), known.ValueString())
@@ -219,7 +269,7 @@ func Texts[C any](of func(*C) *[]string, samples ...[]string) *Field[C] {
 			for i, each := range *of(c) {
 				elements[i] = types.StringValue(each)
 			}
-			return types.SetValueMust(types.StringType, elements)
+			return types.ListValueMust(types.StringType, elements)
 		},
 		sample:  func(c *C, which int) { *of(c) = slices.Concat(*of(c), samples[which]) },
 		samples: len(samples),

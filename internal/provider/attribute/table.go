@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
@@ -22,6 +21,8 @@ import (
 // Table is the attributes of a resource, and the objects that they stand for. C is what the attributes describe.
 type Table[C any] struct {
 	Attributes []Attribute[C]
+	// Together are attributes that mean something by each other. Where two of them are unknown, nothing can be said.
+	Together []string
 	// Resolve decides what a configuration leaves open. Its error is of type delay.Errors.
 	Resolve func(given C) (Resolved[C], error)
 }
@@ -49,19 +50,33 @@ type trial[C any] struct {
 	samples []int
 }
 
+// unknownTogether is how many of the attributes are unknown that mean something by each other.
+func (t *Table[C]) unknownTogether(v Values) (unknown int) {
+	for _, name := range t.Together {
+		if !tfvalue.IsFullyKnown(v[name]) {
+			unknown++
+		}
+	}
+	return unknown
+}
+
 // mostTrials is how many combinations of samples are tried.
 const mostTrials = 128
 
 // trials has the configuration with every combination of samples in the place of unknown values. If all is known that
-// the objects depend on, it has that configuration alone. It is nil if there are too many.
+// the objects depend on, it has that configuration alone. It is nil if there are too many,
+// or nothing can be said.
 func (t *Table[C]) trials(v Values) []trial[C] {
-	all := []trial[C]{{}}
+	if t.unknownTogether(v) > 1 {
+		return nil
+	}
+	all := []trial[C]{{t.Config(v), nil}} // samples may go by all that is known
 	for _, a := range t.Attributes {
 		if a.Field == nil {
 			continue
 		}
 		for i := range all {
-			a.read(&all[i].config, v[a.Name])
+			a.read(&all[i].config, v[a.Name]) // a default may go by a sample
 		}
 		if tfvalue.IsFullyKnown(v[a.Name]) {
 			continue
@@ -144,7 +159,7 @@ func (t *Table[C]) Computed(config, before Values) (known Values, common delay.E
 			common = errs
 		}
 		common = slices.DeleteFunc(common, func(e delay.AttributeError) bool {
-			return !slices.ContainsFunc(errs,
+			return !tfvalue.IsFullyKnown(config[e.Attribute]) || !slices.ContainsFunc(errs,
 				func(other delay.AttributeError) bool { return other.Attribute == e.Attribute })
 		})
 		if err != nil {
@@ -254,7 +269,7 @@ func (t *Table[C]) KeepEqual(plan, state Values) {
 		case timeouts.Value:
 			plan[a.Name] = keepTimeouts(planned, before)
 			continue
-		case timetypes.GoDuration:
+		case tfvalue.Duration:
 			isSame = isSame || tfvalue.SameDuration(planned, before)
 		}
 		if isSame {

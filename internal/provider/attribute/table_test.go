@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -121,7 +120,7 @@ func TestPlanOfUnknownValues(t *testing.T) {
 
 // A single sample that passes proves nothing, and more combinations than are tried do neither.
 func TestNothingCanBeSaid(t *testing.T) {
-	strict := Table[retries]{table.Attributes, func(given retries) (Resolved[retries], error) {
+	strict := Table[retries]{Attributes: table.Attributes, Resolve: func(given retries) (Resolved[retries], error) {
 		if given.name != "a" {
 			return Resolved[retries]{}, delay.Errors{{Attribute: "name", Message: "is another one"}}
 		}
@@ -149,7 +148,7 @@ func TestNothingCanBeSaid(t *testing.T) {
 
 // The state keeps its texts for the same durations, also for each of the timeouts.
 func TestSameDurations(t *testing.T) {
-	text := timetypes.NewGoDurationValueFromStringMust
+	text := func(text string) tfvalue.Duration { return tfvalue.Duration{StringValue: types.StringValue(text)} }
 	limits := func(create, read string) timeouts.Value {
 		of := map[string]attr.Type{"create": types.StringType, "read": types.StringType}
 		return timeouts.Value{Object: types.ObjectValueMust(of,

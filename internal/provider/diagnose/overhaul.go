@@ -242,8 +242,9 @@ func (o Overhaul) publishers() string {
 func (o Overhaul) publishersMove() string {
 	text := fmt.Sprintf("Publishers to exchange %q get an error from then on.", o.Entry)
 	if o.Moved.StaysOpen {
-		text = fmt.Sprintf("Messages that publishers still send to exchange %q then get into the middle of the %s, "+
-			"and go astray.", o.Entry, o.Kind)
+		text = fmt.Sprintf("Exchange %q is then in the middle of the %s, and misunderstands publishers who still use "+
+			"it: messages wait for another time, or go astray. With internal_levels = true, RabbitMQ refuses them.",
+			o.Entry, o.Kind)
 	}
 	where := ""
 	if o.Moved.Vhost != o.Vhost && o.Moved.Vhost != "" {
@@ -311,6 +312,9 @@ func Reasons(altered []string, config, before, after map[string]tftypes.Value) [
 	if len(given) == 0 {
 		given = altered
 	}
+	if len(given) > 1 && !isGiven("units") { // they follow from the others
+		given = slices.DeleteFunc(given, func(name string) bool { return name == "units" })
+	}
 	texts := make([]string, len(given))
 	for i, name := range given {
 		texts[i] = fmt.Sprintf("%s changes from %s to %s", name, valueText(before[name]), valueText(after[name]))
@@ -339,7 +343,6 @@ func valueText(value tftypes.Value) string {
 		for i, each := range list {
 			texts[i] = valueText(each)
 		}
-		slices.Sort(texts)
 		return "[" + strings.Join(texts, ", ") + "]"
 	}
 	return strconv.FormatBool(value.Equal(tftypes.NewValue(tftypes.Bool, true)))

@@ -173,8 +173,9 @@ func TestOverhaul(t *testing.T) {
 			isReplaced + ".\n\n" +
 				"No message waited in it at the last refresh. The apply " +
 				"will fail if one waits by then.\n\n" +
-				`Messages that publishers still send to exchange "t.delay-16" then get into the middle of the ` +
-				"cascade, and go astray. The new entry is exchange \"t.delay-17\".\n\n" +
+				`Exchange "t.delay-16" is then in the middle of the cascade, and misunderstands publishers who still ` +
+				"use it: messages wait for another time, or go astray. With internal_levels = true, RabbitMQ refuses " +
+				"them. The new entry is exchange \"t.delay-17\".\n\n" +
 				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
 				`with a "*" for each digit then match no message: they have to bind again.`},
 		"replaced, messages, bindings of others": {replaced, func(o *Overhaul) {
@@ -212,7 +213,7 @@ func TestOverhaul(t *testing.T) {
 func TestReasons(t *testing.T) {
 	text := func(s string) tftypes.Value { return tftypes.NewValue(tftypes.String, s) }
 	number := func(n int) tftypes.Value { return tftypes.NewValue(tftypes.Number, n) }
-	set := tftypes.Set{ElementType: tftypes.String}
+	list := tftypes.List{ElementType: tftypes.String}
 	type values = map[string]tftypes.Value
 	for name, is := range map[string]struct {
 		altered               []string
@@ -244,13 +245,13 @@ func TestReasons(t *testing.T) {
 		"unknown, absent and others": {[]string{"name", "max_length", "park_unroutable", "delays"},
 			values{}, values{"name": text("a"), "max_length": number(3),
 				"park_unroutable": tftypes.NewValue(tftypes.Bool,
-					true), "delays": tftypes.NewValue(set, []tftypes.Value{text("5s"), text("1m")})},
+					true), "delays": tftypes.NewValue(list, []tftypes.Value{text("5s"), text("1m")})},
 			values{"name": tftypes.NewValue(tftypes.String, tftypes.UnknownValue),
 				"max_length":      tftypes.NewValue(tftypes.Number, nil),
 				"park_unroutable": tftypes.NewValue(tftypes.Bool, false),
-				"delays":          tftypes.NewValue(set, []tftypes.Value{})},
+				"delays":          tftypes.NewValue(list, []tftypes.Value{})},
 			[]string{`name changes from "a" to a value that is not known yet`, "max_length changes from 3 to no value",
-				"park_unroutable changes from true to false", `delays changes from ["1m", "5s"] to []`}},
+				"park_unroutable changes from true to false", `delays changes from ["5s", "1m"] to []`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Reasons(is.altered, is.config, is.before, is.after); !slices.Equal(got, is.want) {

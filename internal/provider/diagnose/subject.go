@@ -437,26 +437,32 @@ func (s Subject) fateInRemoved(waits Waiting) string {
 	return "The apply will fail if one still waits by then; drain_timeout makes it wait."
 }
 
-// DelaysRemoved says what publishers see when delays are taken out of a ladder. A cascade with fewer is rebuilt.
-func (s Subject) DelaysRemoved(lost []topology.Queue, parks bool) diag.Diagnostics {
-	var names []string
-	for _, q := range lost {
-		if q.Delays() {
-			names = append(names, topology.QueueObject(q.Name))
-		}
-	}
-	if len(names) == 0 {
-		return nil
+// DelaysRemoved says what publishers see when delays are taken out of a ladder.
+func (s Subject) DelaysRemoved(lost []topology.Queue, parks bool) diag.Diagnostic {
+	names := make([]string, len(lost))
+	for i, q := range lost {
+		names[i] = topology.QueueObject(q.Name)
 	}
 	slices.Sort(names)
-	fate := "lost"
-	if parks {
-		fate = "parked"
-	}
-	return diag.Diagnostics{WarningOn("delays", s.about("Delays are removed"),
+	return WarningOn("delays", s.about("Delays are removed"),
 		"The apply deletes the queues of these delays:\n\n  %s\n\nA message with a key for one of them is %s from "+
 			"then on. To move publishers without that, add the new delays first, and remove these when nobody uses "+
-			"them any more.", listed(atMost(names)), fate)}
+			"them any more.", listed(atMost(names)), fateOfKeys(parks))
+}
+
+// ReachesLess says what publishers see when a cascade gets a shorter max_delay, so that queues go.
+func (s Subject) ReachesLess(lost []topology.Queue, longest time.Duration, parks bool) diag.Diagnostic {
+	return WarningOn("max_delay", s.about("Long delays are removed"),
+		"The apply deletes %s of the %s. A message with a key for more than %s is %s from then on.",
+		plaintext.Count(len(lost), "delay queue"), s, plaintext.Duration(longest), fateOfKeys(parks))
+}
+
+// fateOfKeys is what becomes of messages with keys that are none any more.
+func fateOfKeys(parks bool) string {
+	if parks {
+		return "parked"
+	}
+	return "lost"
 }
 
 // Warnings are the things that no apply repairs, one diagnostic for all of them.

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/function"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 )
 
 // All are the functions. They are pure: none of them needs the provider to be configured.
@@ -39,6 +40,9 @@ func (f pureFunction) Definition(_ context.Context, _ function.DefinitionRequest
 
 func (f pureFunction) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
 	result, err := f.run(ctx, req.Arguments)
+	if errors.Is(err, tfvalue.ErrUnknown) {
+		return // OpenTofu calls with parts that are not known. The result is unknown, unless it is set.
+	}
 	if err != nil {
 		resp.Error = f.explain(err)
 		return
@@ -56,13 +60,14 @@ func (f pureFunction) explain(err error) *function.FuncError {
 	if !errors.As(err, &wrong) {
 		return function.NewFuncError(err.Error())
 	}
-	position := slices.IndexFunc(f.definition.Parameters,
-		func(p function.Parameter) bool { return p.GetName() == wrong.Attribute })
+	position := f.position(wrong.Attribute)
 	if position < 0 {
-		position = len(f.definition.Parameters) // the optional ones
-		if wrong.Attribute == "base" {
-			position++
-		}
+		position = f.position(publisherParameter.Name) // it is an attribute of that
 	}
 	return function.NewArgumentFuncError(int64(position), wrong.Error())
+}
+
+func (f pureFunction) position(parameter string) int {
+	return slices.IndexFunc(f.definition.Parameters,
+		func(p function.Parameter) bool { return p.GetName() == parameter })
 }

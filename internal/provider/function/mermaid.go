@@ -6,46 +6,34 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/resource"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 )
-
-// cascadeParameter takes a cascade as an object with the attributes of rabbitmqdelay_cascade. It is
-// dynamic because an object type would demand every attribute.
-func cascadeParameter() function.Parameter {
-	return function.DynamicParameter{
-		Name: "cascade",
-		// A known part may be wrong already.
-		AllowUnknownValues: true,
-		MarkdownDescription: "Object with attributes of [`rabbitmqdelay_cascade`](../resources/cascade.md), such as " +
-			"`{ name = \"tasks\", levels = 17 }`. Attributes that are left out or `null` have the resource's " +
-			"default. It can also be such a resource itself. Then its `levels` count, and its objects on the broker " +
-			"do not.",
-	}
-}
 
 var mermaid = pureFunction{
 	name: "mermaid",
 	definition: function.Definition{
 		Summary: "Diagram of a cascade",
 		MarkdownDescription: "A [Mermaid](https://mermaid.js.org) flowchart of a cascade, for a pull request or " +
-			"a README. GitHub, GitLab and others draw it in a code block of the language `mermaid`. It has every " +
-			"exchange and queue by its name, and how long a message waits where. The shortcuts of a lookahead " +
-			"are named and not drawn.",
-		Parameters: []function.Parameter{cascadeParameter()},
+			"a README. GitHub, GitLab and others draw it in a code block of the language `mermaid`. It has the " +
+			"entry exchange by its name, each level by its unit, and how long a message waits where. The queues of a " +
+			"level are one node. The shortcuts of a lookahead are not drawn.",
+		Parameters: []function.Parameter{publisherParameter},
 		Return:     function.StringReturn{},
 	},
 	run: func(ctx context.Context, arguments function.ArgumentsData) (any, error) {
-		var argument types.Dynamic
-		if wrong := arguments.Get(ctx, &argument); wrong != nil {
+		var publisher types.Object
+		if wrong := arguments.Get(ctx, &publisher); wrong != nil {
 			return nil, wrong
 		}
-		resolved, known, err := resource.CascadeOf(ctx, argument)
-		switch {
-		case err != nil:
-			return nil, function.NewArgumentFuncError(0, err.Error())
-		case !known:
-			return types.StringUnknown(), nil
+		entry, scale, err := tfvalue.Publisher(ctx, publisher)
+		if err != nil {
+			return nil, err
 		}
-		return resolved.Mermaid(), nil
+		if entry == "" {
+			return nil, delay.AttributeError{Attribute: "entry_exchange",
+				Message: "is empty; give the name of the exchange that publishers use"}
+		}
+		return delay.Mermaid(entry, scale), nil
 	},
 }

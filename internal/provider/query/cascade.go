@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -16,13 +15,14 @@ import (
 // observedCascade is what flows in a cascade.
 type observedCascade struct {
 	observedDeclared
-	Base       types.Int64          `tfsdk:"base"`
-	Levels     types.Int64          `tfsdk:"levels"`
-	Resolution timetypes.GoDuration `tfsdk:"resolution"`
-	MaxDelay   timetypes.GoDuration `tfsdk:"max_delay"`
-	Lookahead  types.Int64          `tfsdk:"lookahead"`
-	Publisher  types.Object         `tfsdk:"publisher"`
-	Queues     []observedLevel      `tfsdk:"queues"`
+	Units      []tfvalue.Duration `tfsdk:"units"`
+	Base       types.Int64        `tfsdk:"base"`
+	Levels     types.Int64        `tfsdk:"levels"`
+	Resolution tfvalue.Duration   `tfsdk:"resolution"`
+	MaxDelay   tfvalue.Duration   `tfsdk:"max_delay"`
+	Lookahead  types.Int64        `tfsdk:"lookahead"`
+	Publisher  types.Object       `tfsdk:"publisher"`
+	Queues     []observedLevel    `tfsdk:"queues"`
 }
 
 type observedLevel struct {
@@ -39,17 +39,19 @@ func cascadeSchema() schema.Schema {
 			readOff,
 		Attributes: observedAttributes("cascade", map[string]schema.Attribute{
 			"level": observedNumber("Level."),
-			"digit": observedNumber("Digit that the queue is for; always 1 in base 2."),
+			"digit": observedNumber("Number in the word of the level that the queue is for; always 1 in base 2."),
 		}, map[string]schema.Attribute{
 			"entry_exchange": entryAttribute("The exchange that publishers use: that of the highest level."),
-			"base":           observedNumber("Base that delays are written in."),
-			"levels":         observedNumber("Number of digits of a delay."),
-			"resolution": schema.StringAttribute{Computed: true, CustomType: timetypes.GoDurationType{},
+			"units": schema.ListAttribute{Computed: true, ElementType: tfvalue.DurationType{},
+				MarkdownDescription: "What a 1 stands for in each word of a routing key, the largest first."},
+			"base":   observedNumber("Base that delays are written in. Null with days, hours or other units."),
+			"levels": observedNumber("Number of words of a delay."),
+			"resolution": schema.StringAttribute{Computed: true, CustomType: tfvalue.DurationType{},
 				MarkdownDescription: "Step of all delays, and shortest TTL."},
-			"max_delay": schema.StringAttribute{Computed: true, CustomType: timetypes.GoDurationType{},
+			"max_delay": schema.StringAttribute{Computed: true, CustomType: tfvalue.DurationType{},
 				MarkdownDescription: "Longest delay that the levels can give."},
-			"lookahead": observedNumber("How many digits of the " +
-				"routing key a level exchange looks at."),
+			"lookahead": observedNumber("How many words of the " +
+				"routing key an exchange looks at."),
 			"publisher": schema.ObjectAttribute{Computed: true, AttributeTypes: tfvalue.PublisherTypes,
 				MarkdownDescription: tfvalue.PublisherDescription},
 		}),
@@ -70,10 +72,16 @@ func (m *observedCascade) look(ctx context.Context, o *observation) error {
 	if err != nil {
 		return err
 	}
-	m.Base = types.Int64Value(int64(found.Base))
+	for _, unit := range found.Scale().Units {
+		m.Units = append(m.Units, tfvalue.DurationValue(unit))
+	}
+	m.Base = types.Int64Null()
+	if len(found.Units) == 0 {
+		m.Base = types.Int64Value(int64(found.Base))
+	}
 	m.Levels = types.Int64Value(int64(found.Levels))
 	m.Publisher = tfvalue.PublisherValue(found)
-	m.Resolution = tfvalue.DurationValue(found.Resolution)
+	m.Resolution = tfvalue.DurationValue(found.Scale().Resolution())
 	m.MaxDelay = tfvalue.DurationValue(found.MaxDelay)
 	m.Lookahead = types.Int64Value(int64(found.Lookahead))
 	m.Queues = []observedLevel{}

@@ -16,7 +16,9 @@ import (
 // observedLadder is what flows in a ladder.
 type observedLadder struct {
 	observedDeclared
+	Levels               types.Int64    `tfsdk:"levels"`
 	DeadLetterRoutingKey types.String   `tfsdk:"dead_letter_routing_key"`
+	Publisher            types.Object   `tfsdk:"publisher"`
 	Queues               []observedRung `tfsdk:"queues"`
 }
 
@@ -35,9 +37,13 @@ func ladderSchema() schema.Schema {
 			"delay": observedText("The delay as routing keys name it, such as `30s`."),
 		}, map[string]schema.Attribute{
 			"entry_exchange": entryAttribute("The exchange that publishers use."),
+			"levels": schema.Int64Attribute{Computed: true,
+				MarkdownDescription: tfvalue.LadderLevelsDescription},
 			"dead_letter_routing_key": observedText(
 				"Routing key with which every message leaves the ladder; null if messages keep " +
 					"their own."),
+			"publisher": schema.ObjectAttribute{Computed: true, AttributeTypes: tfvalue.LadderPublisherTypes,
+				MarkdownDescription: tfvalue.LadderPublisherDescription},
 		}),
 	}
 }
@@ -52,14 +58,13 @@ func (m *observedLadder) look(ctx context.Context, o *observation) error {
 	if err != nil {
 		return err
 	}
-	digits := 1 // the label
-	if ladder.DeadLetterRoutingKey != "" {
-		m.DeadLetterRoutingKey, digits = types.StringValue(ladder.DeadLetterRoutingKey), 0
-	}
-	seen, err := m.observeDeclared(ctx, o, tfvalue.OfLadder(ladder), digits)
+	m.Levels = tfvalue.LadderLevelsValue(ladder)
+	m.DeadLetterRoutingKey = tfvalue.TextOrNull(ladder.DeadLetterRoutingKey)
+	seen, err := m.observeDeclared(ctx, o, tfvalue.OfLadder(ladder), int(m.Levels.ValueInt64()))
 	if err != nil {
 		return err
 	}
+	m.Publisher = tfvalue.LadderPublisherValue(ladder)
 	m.Queues = []observedRung{}
 	for _, label := range ladder.Delays {
 		name := ladder.QueueName.Name(label)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -20,12 +19,12 @@ import (
 )
 
 type probeModel struct {
-	Vhost         types.String         `tfsdk:"vhost"`
-	EntryExchange types.String         `tfsdk:"entry_exchange"`
-	Delay         timetypes.GoDuration `tfsdk:"delay"`
-	Tolerance     timetypes.GoDuration `tfsdk:"tolerance"`
-	MeasuredDelay timetypes.GoDuration `tfsdk:"measured_delay"`
-	LatenessMS    types.Int64          `tfsdk:"lateness_ms"`
+	Vhost         types.String     `tfsdk:"vhost"`
+	EntryExchange types.String     `tfsdk:"entry_exchange"`
+	Delay         tfvalue.Duration `tfsdk:"delay"`
+	Tolerance     tfvalue.Duration `tfsdk:"tolerance"`
+	MeasuredDelay tfvalue.Duration `tfsdk:"measured_delay"`
+	LatenessMS    types.Int64      `tfsdk:"lateness_ms"`
 }
 
 const defaultTolerance = 5 * time.Second
@@ -42,16 +41,16 @@ func probeSchema() schema.Schema {
 		Attributes: map[string]schema.Attribute{
 			"vhost":          vhostAttribute,
 			"entry_exchange": entryAttribute("The exchange that publishers use: that of the highest level."),
-			"delay": schema.StringAttribute{Required: true, CustomType: tfvalue.Duration{},
+			"delay": schema.StringAttribute{Required: true, CustomType: tfvalue.DurationType{},
 				MarkdownDescription: "Delay to ask for, such as `1s`. Between two steps of the cascade it is " +
 					"rounded up."},
 			"tolerance": schema.StringAttribute{
-				Optional: true, CustomType: tfvalue.Duration{},
+				Optional: true, CustomType: tfvalue.DurationType{},
 				MarkdownDescription: fmt.Sprintf("How late the message may be, as `lateness_ms` counts it, before it "+
-					"counts as not arrived. Default: `%s`.", defaultTolerance),
+					"counts as not arrived. Default: `%s`.", delay.DurationText(defaultTolerance)),
 			},
-			"measured_delay": schema.StringAttribute{Computed: true, CustomType: tfvalue.Duration{},
-				MarkdownDescription: "Time from publishing to arrival."},
+			"measured_delay": schema.StringAttribute{Computed: true, CustomType: tfvalue.DurationType{},
+				MarkdownDescription: "Time from publishing to arrival, in whole milliseconds."},
 			"lateness_ms": observedNumber("How much longer that is than " +
 				"`delay`, rounded up to a step of the cascade, in milliseconds. It is negative for a message that is " +
 				"early."),
@@ -98,7 +97,7 @@ func readProbe(ctx context.Context, client *rabbit.Client, m *probeModel) (diags
 		diags.Append(subject.Failed("probe", err))
 		return diags
 	}
-	m.MeasuredDelay = tfvalue.DurationValue(took)
+	m.MeasuredDelay = tfvalue.DurationValue(took.Truncate(time.Millisecond))
 	m.LatenessMS = types.Int64Value((took - due).Milliseconds())
 	return diags
 }

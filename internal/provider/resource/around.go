@@ -149,11 +149,12 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 		},
 		{
 			Name: "adopt", Default: false,
-			Schema: offByDefault("Whether to take over objects that exist already and match exactly, and what " +
-				"another resource owns. A create or an update puts its own owner's mark on the entry exchange, " +
-				"and then takes the other marks away. From then on, the other resource changes nothing, and its " +
-				"destroy leaves everything. Otherwise existing objects are an error that names them, before " +
-				"anything is written. Default: `false`."),
+			Schema: offByDefault("Whether to go on with exchanges and queues that exist already, whoever has " +
+				"declared them, in place of an error. They have to match exactly, and the messages in them stay. " +
+				"So it is with objects that another resource owns. A create or an update puts its own owner's mark " +
+				"on the entry exchange, and then takes the other marks away. From then on, the other resource " +
+				"changes nothing, and its destroy leaves everything. The error names the objects before anything is " +
+				"written. Default: `false`."),
 		},
 	}, handling[C](handlingDocs{
 		forceDestroy: fmt.Sprintf("Whether %s deletes queues with the messages that wait in them. Has to be "+

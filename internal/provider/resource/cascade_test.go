@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -57,18 +56,27 @@ func TestUnknownValues(t *testing.T) {
 		"name": {attribute.Values{"name": types.StringUnknown()},
 			[]string{"entry_exchange", "exchange_name", "queue_name", "delivery_exchange", "exchanges", "queues",
 				"bindings", "publisher"}},
-		"base": {attribute.Values{"base": types.Int64Unknown()}, []string{"base", "max_delay", "publisher",
+		"base": {attribute.Values{"base": types.Int64Unknown()}, []string{"base", "units", "max_delay", "publisher",
 			"queue_name", "queues", "bindings", "summary"}},
 		"base and queue_name": {attribute.Values{"base": types.Int64Unknown(), "queue_name": types.StringUnknown()},
-			[]string{"base", "max_delay", "publisher", "queue_name", "queues", "bindings", "summary"}},
-		"levels": {attribute.Values{"levels": types.Int64Unknown()}, []string{"levels", "max_delay",
-			"lookahead", "entry_exchange", "exchanges", "queues", "bindings", "publisher", "summary"}},
-		"max_delay": {attribute.Values{"levels": types.Int64Null(), "max_delay": timetypes.NewGoDurationUnknown()},
+			[]string{"base", "units", "max_delay", "publisher", "queue_name", "queues", "bindings", "summary"}},
+		"levels": {attribute.Values{"levels": types.Int64Unknown()}, []string{"base", "levels", "resolution", "units",
+			"max_delay", "lookahead", "entry_exchange", "exchange_name", "queue_name", "exchanges", "queues",
+			"bindings", "publisher", "summary"}},
+		"levels beside a base": {attribute.Values{"levels": types.Int64Unknown(), "base": types.Int64Value(2)},
 			[]string{"levels", "max_delay", "lookahead", "entry_exchange", "exchanges", "queues", "bindings",
-				"publisher", "summary"}},
+				"publisher", "summary", "units"}},
+		"max_delay": {attribute.Values{"levels": types.Int64Null(), "max_delay": tfvalue.DurationUnknown()},
+			[]string{"max_delay", "queues", "bindings", "publisher", "summary"}},
+		"max_delay beside a base": {attribute.Values{"levels": types.Int64Null(), "base": types.Int64Value(2),
+			"max_delay": tfvalue.DurationUnknown()}, []string{"levels", "max_delay", "lookahead", "entry_exchange",
+			"exchanges", "queues", "bindings", "publisher", "summary", "units"}},
+		"units": {attribute.Values{"levels": types.Int64Null(), "units": types.ListUnknown(tfvalue.DurationType{})},
+			[]string{"units", "lookahead", "entry_exchange", "exchanges", "queues", "bindings", "publisher",
+				"summary"}},
 		// The names of the queues are known; their TTL is not.
-		"resolution": {attribute.Values{"resolution": timetypes.NewGoDurationUnknown()},
-			[]string{"resolution", "max_delay", "publisher", "queues", "summary"}},
+		"resolution": {attribute.Values{"resolution": tfvalue.DurationUnknown()},
+			[]string{"resolution", "units", "max_delay", "publisher", "queues", "summary"}},
 		"exchange_name": {attribute.Values{"exchange_name": types.StringUnknown()},
 			[]string{"entry_exchange", "exchange_name", "exchanges", "publisher", "queues", "bindings"}},
 		"queue_name": {attribute.Values{"queue_name": types.StringUnknown()},
@@ -88,9 +96,7 @@ func TestUnknownValues(t *testing.T) {
 			[]string{"lookahead", "bindings", "summary"}},
 		"strict_keys": {attribute.Values{"strict_keys": types.BoolUnknown()},
 			[]string{"strict_keys", "bindings"}},
-		"internal_levels": {attribute.Values{"internal_levels": types.BoolUnknown()}, []string{
-			"internal_levels", "exchanges",
-		}},
+		"internal_levels": {attribute.Values{"internal_levels": types.BoolUnknown()}, []string{"exchanges"}},
 		"park_unroutable": {attribute.Values{"park_unroutable": types.BoolUnknown()},
 			[]string{"park_unroutable", "exchanges", "queues", "bindings", "summary"}},
 	}
@@ -148,24 +154,27 @@ func TestChecksOfUnknownValues(t *testing.T) {
 			attribute.Values{"levels": types.Int64Unknown(), "lookahead": types.Int64Value(40)}, nil,
 		},
 		"levels and an unknown max_delay": {
-			attribute.Values{"max_delay": timetypes.NewGoDurationUnknown()}, nil,
+			attribute.Values{"max_delay": tfvalue.DurationUnknown()}, nil,
 		},
 		"too many levels beside an unknown name": {
 			attribute.Values{"name": types.StringUnknown(), "levels": types.Int64Value(30)}, []string{"levels"},
 		},
 		"many levels beside an unknown resolution": {
-			attribute.Values{"resolution": timetypes.NewGoDurationUnknown(), "levels": types.Int64Value(35)}, nil,
+			attribute.Values{"resolution": tfvalue.DurationUnknown(), "levels": types.Int64Value(35)}, nil,
 		},
 		"too many levels for any resolution": {
-			attribute.Values{"resolution": timetypes.NewGoDurationUnknown(), "levels": types.Int64Value(40)},
+			attribute.Values{"resolution": tfvalue.DurationUnknown(), "levels": types.Int64Value(40)},
 			[]string{"levels"},
 		},
 		"max_length beside an unknown queue_type": {
 			attribute.Values{"queue_type": types.StringUnknown(), "max_length": types.Int64Value(5)}, nil,
 		},
 		"missing levels beside an unknown resolution": {
-			attribute.Values{"resolution": timetypes.NewGoDurationUnknown(), "levels": types.Int64Null()},
-			[]string{"levels"},
+			attribute.Values{"resolution": tfvalue.DurationUnknown(), "base": types.Int64Value(2),
+				"levels": types.Int64Null()}, []string{"levels"},
+		},
+		"an unknown resolution alone": { // which may be null
+			attribute.Values{"resolution": tfvalue.DurationUnknown(), "levels": types.Int64Null()}, nil,
 		},
 	}
 	for name, test := range tests {

@@ -122,12 +122,13 @@ var destinationAttributes = []attribute.Attribute[delay.Destination]{
 		Field: attribute.Text(func(d *delay.Destination) *string { return &d.DeliveryExchange }, "delivery~a"),
 		Doc: "The topic exchange at the end of the cascade, its attribute " +
 			"`delivery_exchange`. It has to exist. The messages of a [ladder](ladder.md) can be received in " +
-			"the same way, with `levels = 1`, unless it has a `dead_letter_routing_key`.",
+			"the same way, with its `levels`, unless it has a `dead_letter_routing_key`.",
 	},
 	{
 		Name:  "levels",
 		Field: attribute.Count(func(d *delay.Destination) *int { return &d.Levels }, 1, 2, 0, 0),
-		Doc: fmt.Sprintf("Number of levels of the cascade, 1 to %d, its attribute `levels`. "+
+		Doc: fmt.Sprintf("Number of words before the address in a routing key, 1 to %d: the attribute `levels` of the "+
+			"cascade or ladder. "+
 			"Required, unless `match` is `suffix`; then it is left out.", delay.MaxLevels),
 	},
 	{
@@ -160,11 +161,12 @@ var destinationAttributes = []attribute.Attribute[delay.Destination]{
 	{
 		Name: "triggers",
 		Schema: schema.MapAttribute{Optional: true, ElementType: types.StringType,
-			MarkdownDescription: "Any values. When one of them changes, the apply makes sure that the binding is " +
-				"there. That is for a cascade with `force_destroy` that is replaced: its delivery exchange goes " +
-				"with all that is bound to it. It is also for a queue or exchange that another resource replaces " +
-				"under the same name. Otherwise the destination does not see that before the next plan. A value " +
-				"that is known in the apply only, and equal then, is no change."},
+			MarkdownDescription: "Values of other resources to watch, under names of your choice. When one of them " +
+				"changes, the apply binds again if the binding is gone. That is for a cascade with " +
+				"`force_destroy` that is replaced: its delivery exchange goes with all that is bound to it. It is " +
+				"also for a queue or exchange that another resource replaces under the same name. Otherwise the " +
+				"destination does not see that before the next plan. A value that is known in the apply only, and " +
+				"equal then, is no change."},
 	},
 	{
 		Name:   routingKey,

@@ -29,7 +29,7 @@ func handling[C any](docs handlingDocs) []attribute.Attribute[C] {
 	return []attribute.Attribute[C]{
 		{Name: "force_destroy", Schema: offByDefault(docs.forceDestroy), Default: false},
 		{Name: "drain_timeout", Check: attribute.CheckDuration, Schema: schema.StringAttribute{Optional: true,
-			CustomType: tfvalue.Duration{}, MarkdownDescription: docs.drainTimeout}},
+			CustomType: tfvalue.DurationType{}, MarkdownDescription: docs.drainTimeout}},
 		{Name: "timeouts", Schema: timeoutsAttribute(context.Background(), " plus `drain_timeout`")},
 	}
 }

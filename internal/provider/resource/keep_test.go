@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -26,9 +25,15 @@ func TestNamesAreNoDurations(t *testing.T) {
 // What the state says in other words is kept, whatever else is unknown.
 func TestEqualBesideUnknownValues(t *testing.T) {
 	plan, state := known(nil), known(nil)
+	written := func(text string) attr.Value { return tfvalue.Duration{StringValue: types.StringValue(text)} }
+	units := types.ListValueMust(tfvalue.DurationType{}, []attr.Value{tfvalue.DurationValue(8 * time.Second),
+		tfvalue.DurationValue(4 * time.Second), tfvalue.DurationValue(2 * time.Second),
+		tfvalue.DurationValue(time.Second)})
 	for name, is := range map[string][2]attr.Value{
+		"units":         {units, units},
 		"base":          {types.Int64Value(2), types.Int64Value(2)},
-		"resolution":    {timetypes.NewGoDurationValueFromStringMust("1000ms"), tfvalue.DurationValue(time.Second)},
+		"resolution":    {written("1000ms"), tfvalue.DurationValue(time.Second)},
+		"drain_timeout": {written("24h"), written("1d")},
 		"max_delay":     {tfvalue.DurationValue(12 * time.Second), tfvalue.DurationValue(15 * time.Second)},
 		"exchange_name": {types.StringValue("t.%d"), types.StringValue("t.%1d")},
 		"queue_name":    {types.StringValue("q.%d"), types.StringValue("q.%1d")},
@@ -37,7 +42,7 @@ func TestEqualBesideUnknownValues(t *testing.T) {
 	}
 	plan["delivery_exchange"] = types.StringUnknown()
 	cascades.KeepEqual(plan, state)
-	for _, name := range []string{"resolution", "max_delay", "exchange_name", "queue_name"} {
+	for _, name := range []string{"resolution", "drain_timeout", "max_delay", "exchange_name", "queue_name"} {
 		if !plan[name].Equal(state[name]) {
 			t.Errorf("%s is planned as %s, and is %s", name, plan[name], state[name])
 		}

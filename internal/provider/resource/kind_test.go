@@ -5,7 +5,6 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"pgregory.net/rapid"
@@ -118,8 +117,8 @@ func given[C any](k *kind[C], c *C) attribute.Values {
 	config := nothing(k)
 	maps.Copy(config, k.Values(c))
 	for name, value := range config {
-		if text, ok := value.(timetypes.GoDuration); ok && tfvalue.DurationOf(text) == 0 {
-			config[name] = timetypes.NewGoDurationNull()
+		if text, ok := value.(tfvalue.Duration); ok && tfvalue.DurationOf(text) == 0 {
+			config[name] = tfvalue.DurationNull()
 		}
 	}
 	return config

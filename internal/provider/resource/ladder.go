@@ -9,17 +9,20 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // ladders are the resources rabbitmqdelay_ladder.
 var ladders = &kind[delay.LadderConfig]{
 	name: "ladder", identity: entryIdentity,
-	doc: "A set of fixed delays, each with a queue of its own, for retries with backoff and the " +
+	doc: "A few fixed delays, each with a queue of its own, for retries with backoff and the " +
 		"like. An application publishes to the entry exchange with the routing key `<delay>.<address>`, such as " +
 		"`30s.orders`. The message arrives at the delivery exchange, with that key, when the delay is over. " +
 		"Where any delay has to be possible, take a [cascade](cascade.md).\n\n" +
@@ -71,6 +74,23 @@ var ladderAttributes = []attribute.Attribute[delay.LadderConfig]{
 			"replaces the ladder.",
 	},
 	{
+		Name: "publisher",
+		Schema: schema.ObjectAttribute{Computed: true, AttributeTypes: tfvalue.LadderPublisherTypes,
+			MarkdownDescription: tfvalue.LadderPublisherDescription + " An output of this attribute has its planned " +
+				"value, even if the apply is refused. Hand over that of the " +
+				"[data source](../data-sources/ladder.md)."},
+		Show: func(r *attribute.Resolved[delay.LadderConfig], _ topology.Topology, _ attr.Value) attr.Value {
+			return tfvalue.LadderPublisherValue(delay.Ladder(r.Config))
+		},
+	},
+	{
+		Name:   "levels",
+		Schema: schema.Int64Attribute{Computed: true, MarkdownDescription: tfvalue.LadderLevelsDescription},
+		Show: func(r *attribute.Resolved[delay.LadderConfig], _ topology.Topology, _ attr.Value) attr.Value {
+			return tfvalue.LadderLevelsValue(delay.Ladder(r.Config))
+		},
+	},
+	{
 		Name: "dead_letter_routing_key", Alters: true,
 		Field: attribute.Text(func(c *delay.LadderConfig) *string { return &c.DeadLetterRoutingKey }, "key~a", ""),
 		Doc: "Routing key with which every message gets to the delivery exchange, in the " +
@@ -83,12 +103,17 @@ var ladderAttributes = []attribute.Attribute[delay.LadderConfig]{
 		Name: "delays", Required: true, InPlace: true,
 		Field: attribute.Texts(func(c *delay.LadderConfig) *[]string { return &c.Delays }, []string{"11119ms"},
 			[]string{"22229ms"}, nil, nil),
+		SameBy: []string{"delays"},
+		Same: func(_ *delay.LadderConfig, planned, state attr.Value) bool {
+			return slices.Equal(sortedTexts(planned), sortedTexts(state))
+		},
 		Doc: "The delays, such as `[\"5s\", \"30s\", \"5m\", \"1h\"]`: durations of " +
 			"whole milliseconds up to ten years (`87600h`), without a dot. As it is written, a delay is " +
 			"the first word of the routing keys that ask for it. So a change from `60s` to `1m` removes " +
 			"one delay and adds another. A delay that is added gets its queue in place. One that is " +
 			"removed takes no further messages, and its queue is deleted as soon as it is empty. A queue " +
-			"that holds messages is guarded as in a destroy.",
+			"that holds messages is guarded as in a destroy. An import and a list write the shortest first. Another " +
+			"order is no change.",
 	},
 	{
 		Name: "name", Alters: true,
@@ -110,4 +135,15 @@ var ladderAttributes = []attribute.Attribute[delay.LadderConfig]{
 			"delay; a literal percent sign is `%%`. With a single delay, a name without `%s` will do. " +
 			"Default: `<name>.delay-%s`. A change rebuilds the ladder.",
 	},
+}
+
+// sortedTexts are the elements of a list whose order means nothing.
+func sortedTexts(value attr.Value) (texts []string) {
+	list, _ := value.(types.List)
+	for _, element := range list.Elements() {
+		text, _ := element.(types.String)
+		texts = append(texts, text.ValueString())
+	}
+	slices.Sort(texts)
+	return texts
 }

@@ -15,7 +15,7 @@ import (
 // Only the parts of the plan that depend on an unknown value are unknown. A fault that no such value would mend is an
 // error already.
 func TestLadderWithUnknownValues(t *testing.T) {
-	delays := types.SetValueMust(types.StringType, []attr.Value{types.StringValue("5s"), types.StringValue("1m")})
+	delays := types.ListValueMust(types.StringType, []attr.Value{types.StringValue("5s"), types.StringValue("1m")})
 	for name, test := range map[string]struct {
 		change  attribute.Values
 		unknown []string
@@ -23,13 +23,14 @@ func TestLadderWithUnknownValues(t *testing.T) {
 		"nothing":   {attribute.Values{}, nil},
 		"the vhost": {attribute.Values{"vhost": types.StringUnknown()}, nil},
 		"the name": {attribute.Values{"name": types.StringUnknown()}, []string{"bindings", "delivery_exchange",
-			"entry_exchange", "exchanges", "queue_name", "queues"}},
-		"the delays": {attribute.Values{"delays": types.SetUnknown(types.StringType)},
-			[]string{"bindings", "queues", "summary"}},
-		"one delay": {attribute.Values{"delays": types.SetValueMust(types.StringType,
-			[]attr.Value{types.StringValue("5s"), types.StringUnknown()})}, []string{"bindings", "queues", "summary"}},
+			"entry_exchange", "exchanges", "publisher", "queue_name", "queues"}},
+		"the delays": {attribute.Values{"delays": types.ListUnknown(types.StringType)},
+			[]string{"bindings", "publisher", "queues", "summary"}},
+		"one delay": {attribute.Values{"delays": types.ListValueMust(types.StringType,
+			[]attr.Value{types.StringValue("5s"), types.StringUnknown()})},
+			[]string{"bindings", "publisher", "queues", "summary"}},
 		"the fixed key": {attribute.Values{"dead_letter_routing_key": types.StringUnknown()},
-			[]string{"bindings", "queue_arguments"}},
+			[]string{"bindings", "levels", "queue_arguments"}},
 		"the type": {attribute.Values{"queue_type": types.StringUnknown()},
 			[]string{"queue_arguments", "queue_type", "queues"}},
 	} {
@@ -54,7 +55,7 @@ func TestLadderWithOneDelayLeft(t *testing.T) {
 	ladder := func(queueName string, delays ...string) attribute.Values {
 		config := nothing(ladders)
 		config["name"], config["queue_name"] = types.StringValue("t"), types.StringValue(queueName)
-		config["delays"], _ = types.SetValueFrom(t.Context(), types.StringType, delays)
+		config["delays"], _ = types.ListValueFrom(t.Context(), types.StringType, delays)
 		if errs := ladders.SetComputed(config, maps.Clone(config), nil); len(errs) > 0 {
 			t.Fatal(errs)
 		}

@@ -1,6 +1,6 @@
 // Package resource has the resources. A configuration goes in, is expanded by internal/delay, and goes as a change to
-// internal/engine. What a broker then has comes out as a state. Call All. For list resources and functions, call
-// FindCascades, FindLadders, FindDestinations and CascadeOf.
+// internal/engine. What a broker then has comes out as a state. Call All. For list resources, call FindCascades,
+// FindLadders and FindDestinations.
 //
 // Each resource is a kind: a table of its attributes, and its part of the lifecycle. Read package attribute, then
 // kind.go and cascade.go. What Terraform does with a resource is in managed.go and plan.go, for all kinds.

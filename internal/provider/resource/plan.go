@@ -2,11 +2,14 @@ package resource
 
 import (
 	"context"
+	"maps"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/rabbit"
@@ -55,6 +58,7 @@ func (r *managed[C]) ModifyPlan(
 	}
 	if p.state != nil {
 		r.kind.KeepEqual(plan, p.state)
+		resp.Diagnostics.Append(diagnose.ConfigErrors(r.followKept(plan, config, p.state))...)
 	}
 	if r.kind.complete != nil {
 		r.kind.complete(plan, p.state)
@@ -70,6 +74,22 @@ func (r *managed[C]) ModifyPlan(
 	found := r.lookForAMQP(ctx, plan)
 	r.kind.look(ctx, r, p)
 	resp.Diagnostics.Append(<-found...)
+}
+
+// followKept plans what follows from values that the plan keeps in place of the configured ones.
+func (r *managed[C]) followKept(plan, config, state attribute.Values) delay.Errors {
+	kept := maps.Clone(config)
+	for name, value := range config {
+		if !value.IsNull() {
+			kept[name] = plan[name]
+		}
+	}
+	if maps.EqualFunc(kept, config, attr.Value.Equal) {
+		return nil
+	}
+	errs := r.kind.SetComputed(plan, kept, state)
+	r.kind.KeepEqual(plan, state)
+	return errs
 }
 
 // amqpTimeout is longer than it takes to find out that a port does not answer.

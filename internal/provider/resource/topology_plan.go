@@ -2,6 +2,7 @@ package resource
 
 import (
 	"context"
+	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -49,7 +50,7 @@ func lookAtTopology[C any](ctx context.Context, r *managed[C], p planning) {
 		diags.Append(warnOverhaul(ctx, r, p, altered)...)
 	} else if lost := r.kind.lostQueues(p.state, p.plan); len(lost) > 0 {
 		diags.Append(warnInRemoved(ctx, r, p, lost)...)
-		diags.Append(r.prior(p.state).DelaysRemoved(lost, p.plan.IsTrue("park_unroutable"))...)
+		diags.Append(r.warnRemoved(p, lost)...)
 	}
 }
 
@@ -91,6 +92,20 @@ func warnInRemoved[C any](
 	s := r.prior(p.state)
 	s.Options = optionsOf(p.plan)
 	return append(diags, s.InRemoved(waits.In(removed)))
+}
+
+// warnRemoved says what publishers see of a change that removes queues.
+func (r *managed[C]) warnRemoved(p planning, removed []topology.Queue) diag.Diagnostics {
+	removed = slices.DeleteFunc(slices.Clone(removed), func(q topology.Queue) bool { return !q.Delays() })
+	after, diags := r.kind.Of(p.plan)
+	if diags.HasError() || len(removed) == 0 {
+		return diags
+	}
+	s, parks := r.prior(p.state), p.plan.IsTrue("park_unroutable")
+	if after.Scale.Longest > 0 { // a ladder has none
+		return diag.Diagnostics{s.ReachesLess(removed, after.Scale.Longest, parks)}
+	}
+	return diag.Diagnostics{s.DelaysRemoved(removed, parks)}
 }
 
 // prior has the words for a cascade or ladder that the state has.

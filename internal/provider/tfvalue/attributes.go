@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/attr/xattr"
@@ -18,7 +16,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types/basetypes"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/diagnose"
 )
 
@@ -44,23 +41,6 @@ func computedNumber(description string) schema.Int64Attribute {
 
 func computedBool(description string) schema.BoolAttribute {
 	return schema.BoolAttribute{Computed: true, MarkdownDescription: description}
-}
-
-// ParseDuration reads the Go duration that a parameter or attribute has as text.
-func ParseDuration(name, text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return 0, delay.AttributeError{
-			Attribute: name, Message: fmt.Sprintf(`is %q; write a number and its unit, h, m, s or ms, such as "90s", `+
-				`"1h30m" or "500ms"`, text),
-		}
-	}
-	return d, nil
-}
-
-// DurationValue is a duration that the provider works out.
-func DurationValue(d time.Duration) timetypes.GoDuration {
-	return timetypes.NewGoDurationValueFromStringMust(delay.DurationText(d))
 }
 
 // NotEmpty makes an empty text an error: it is not the same as none, and must not be ignored.
@@ -122,84 +102,6 @@ func (v notWhole) ValidateParameter(
 	_ context.Context, req function.ValidateParameterRequest, resp *function.ValidateParameterResponse,
 ) {
 	resp.Error = function.NewArgumentFuncError(req.Position, v.wrong("it"))
-}
-
-// Duration is timetypes.GoDurationType, except that its error shows durations as they can be given here.
-type Duration struct{ timetypes.GoDurationType }
-
-// Equal is like that of wholeNumberType.
-func (t Duration) Equal(other attr.Type) bool {
-	_, same := other.(Duration)
-	return same || t.GoDurationType.Equal(other)
-}
-
-// ValueFromTerraform returns a value that is an error where it is no duration.
-func (t Duration) ValueFromTerraform(ctx context.Context, in tftypes.Value) (attr.Value, error) {
-	value, err := t.GoDurationType.ValueFromTerraform(ctx, in)
-	given, ok := value.(timetypes.GoDuration)
-	if err != nil || !ok || !IsGiven(given) {
-		return value, err
-	}
-	if _, diags := given.ValueGoDuration(); diags.HasError() {
-		return notADuration{given}, nil
-	}
-	return value, nil
-}
-
-// notADuration stands for a text that is not valid.
-type notADuration struct{ timetypes.GoDuration }
-
-func (v notADuration) ValidateAttribute(
-	_ context.Context, req xattr.ValidateAttributeRequest, resp *xattr.ValidateAttributeResponse,
-) {
-	_, err := ParseDuration(req.Path.String(), v.ValueString())
-	resp.Diagnostics.Append(diagnose.Invalid(req.Path, err))
-}
-
-// DurationOf is zero where no duration is given. The framework has asked ValidateAttribute about all that it has read.
-func DurationOf(value timetypes.GoDuration) time.Duration {
-	d, _ := value.ValueGoDuration()
-	return d
-}
-
-// SameDuration tells whether both are texts of the same duration.
-func SameDuration(x, y attr.Value) bool {
-	one, ok := durationText(x)
-	other, also := durationText(y)
-	return ok && also && one == other
-}
-
-func durationText(value attr.Value) (time.Duration, bool) {
-	given, isText := value.(interface{ ValueString() string })
-	if !isText {
-		return 0, false
-	}
-	d, err := time.ParseDuration(given.ValueString())
-	return d, err == nil
-}
-
-// PositiveDuration is for texts that the framework takes for a duration only when it is too late.
-type PositiveDuration struct{}
-
-// Description implements validator.Describer.
-func (PositiveDuration) Description(context.Context) string { return "a duration over zero" }
-
-// MarkdownDescription implements validator.Describer.
-func (v PositiveDuration) MarkdownDescription(ctx context.Context) string { return v.Description(ctx) }
-
-// ValidateString implements validator.String.
-func (PositiveDuration) ValidateString(_ context.Context, req validator.StringRequest, resp *validator.StringResponse) {
-	if !IsGiven(req.ConfigValue) {
-		return
-	}
-	d, err := ParseDuration(req.Path.String(), req.ConfigValue.ValueString())
-	if err == nil && d <= 0 {
-		err = fmt.Errorf(`%s is %q; it has to be positive, such as "90s"; leave it out for the default`, req.Path,
-			req.ConfigValue.ValueString())
-	}
-	if err != nil {
-		resp.Diagnostics.Append(diagnose.Invalid(req.Path, err))
-	}
 }
 
 // TextOrNull is null for no text.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-log/tflog"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
 // Backoff: 0.1, 0.4, 1.6 s, and then 3 s again and again.
@@ -73,7 +75,8 @@ func (t *Transport) worthRetrying(ctx context.Context, response *http.Response, 
 	}
 	if passes && t.outage.isNews() {
 		tflog.SubsystemWarn(ctx, subsystem,
-			fmt.Sprintf("RabbitMQ does not answer as it should; what fails is tried again for up to %s", worth),
+			fmt.Sprintf("RabbitMQ does not answer as it should; what fails is tried again for up to %s",
+				plaintext.Duration(worth)),
 			map[string]any{"endpoint": t.config.Endpoint.String(), "error": call.failure.Error()})
 	}
 	return true, nil
