@@ -73,7 +73,11 @@ func TestAccImportOfWhatOthersDeclared(t *testing.T) {
 	for name, is := range declared {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := harness.NewVhost(t)
+			newVhost := harness.NewVhost
+			if name == "quorum_units_d_h_m_s_30d" {
+				newVhost = harness.NewLargeVhost
+			}
+			v := newVhost(t)
 			declare(v, name)
 			configuration := is.configuration.With(harness.Attributes{"vhost": v.Name})
 			for how, bring := range map[string]func(*harness.Protocol) []*tfprotov6.Diagnostic{
@@ -103,7 +107,7 @@ func TestAccImportOfWhatOthersDeclared(t *testing.T) {
 func TestAccImport(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"article_level3", "nservicebus_v2", "quorum_base_10_3_levels",
-		"quorum_units_d_h_m_s_30d"} {
+		"quorum_units_m_10s_s_15m_lookahead_2"} {
 		for how, by := range map[string]struct {
 			checks []tfversion.TerraformVersionCheck
 			steps  func(configuration, vhost, entry string) []resource.TestStep

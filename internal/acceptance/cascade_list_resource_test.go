@@ -33,8 +33,9 @@ func TestListCascades(t *testing.T) {
 	for _, configuration := range []harness.Attributes{
 		{"name": "tasks", "levels": 17},
 		{"name": "lax", "levels": 1, "strict_keys": false, "queue_type": "classic"},
-		{"name": "usual"},
-		{"name": "far", "units": harness.TextList("1d", "12h", "1h"), "max_delay": "90d", "lookahead": 1},
+		{"name": "usual", "queue_type": "classic"},
+		{"name": "far", "units": harness.TextList("1d", "12h", "1h"), "max_delay": "90d", "lookahead": 1,
+			"queue_type": "classic"},
 		{"name": "limited", "base": 2, "max_delay": "90s", "resolution": "500ms", "lookahead": 2, "max_length": 1000,
 			"park_unroutable": false},
 		{"name": "decimal", "max_delay": "1h", "base": 10},

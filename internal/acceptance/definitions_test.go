@@ -124,7 +124,7 @@ func newExported(t *testing.T, further harness.Attributes) *exported {
 	t.Helper()
 	v := harness.NewVhostNamed(t, brokertest.Own(t), "shop")
 	e := &exported{Vhost: v, Protocol: harness.NewProtocol(t, v.Broker, nil),
-		given: harness.Attributes{"vhost": v.Name, "name": "orders"}.With(further)}
+		given: harness.Attributes{"vhost": v.Name, "name": "orders", "max_delay": "10s"}.With(further)}
 	e.MustApply(e.given)
 	v.DeclareQueue("billing", map[string]any{"x-queue-type": "quorum"})
 	v.Bind("orders.delivery", "*.*.*.*.billing", "queue", "billing")

@@ -22,7 +22,7 @@ var importable = []struct {
 	{harness.CascadeType, harness.Attributes{"name": "tasks", "levels": 5}, nil},
 	{harness.CascadeType, harness.Attributes{"name": "by delay", "base": 2, "max_delay": "1m"}, nil},
 	{harness.CascadeType, harness.Attributes{"name": "usual"}, nil},
-	{harness.CascadeType, harness.Attributes{"name": "far", "max_delay": "90d", "lookahead": 1}, nil},
+	{harness.CascadeType, harness.Attributes{"name": "far", "max_delay": "40d", "lookahead": 1, "queue_type": "classic"}, nil},
 	{harness.CascadeType, harness.Attributes{"name": "ten", "units": harness.TextList("1h", "10m", "1m"),
 		"max_delay": "150m", "exchange_name": "%%%s ten", "queue_name": "ten %s", "queue_type": "classic"}, nil},
 	{harness.CascadeType, harness.Attributes{"name": "single unit", "units": harness.TextList("100ms"),
@@ -169,7 +169,7 @@ func TestAccGeneratedConfiguration(t *testing.T) {
 // generateConfiguration lets Terraform write the configuration of what it imports, and plans it.
 func generateConfiguration(t *testing.T, damage func(*harness.Vhost)) {
 	t.Parallel()
-	v, other := harness.NewVhost(t), harness.NewVhost(t)
+	v, other := harness.NewLargeVhost(t), harness.NewVhost(t)
 	v.DeclareQueue("orders", nil)
 	configuration := harness.RequiredProviders
 	for i, is := range importable {

@@ -38,7 +38,11 @@ func TestAccQuickstart(t *testing.T) {
 	for form, attributes := range quickstartForms {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
-			v := harness.NewVhost(t)
+			newVhost := harness.NewVhost
+			if attributes == "" {
+				newVhost = harness.NewLargeVhost
+			}
+			v := newVhost(t)
 			runQuickstart(t, v, quickstart(t, v, attributes))
 		})
 	}

@@ -17,10 +17,11 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// ordersReaching is the cascade of days to seconds with a max_delay.
+// ordersReaching is the cascade of days to seconds with a max_delay, of classic queues: hundreds of quorum queues would
+// slow down the tests beside this one.
 func ordersReaching(v *harness.Vhost, reach time.Duration) topology.Topology {
 	v.T.Helper()
-	return ordersExpanded(v, func(c *delay.Config) { c.MaxDelay = reach })
+	return ordersExpanded(v, func(c *delay.Config) { c.MaxDelay, c.QueueType = reach, delay.Classic })
 }
 
 // A longer or shorter max_delay is an update in place. The plan has the queues and bindings that come or go. It has
@@ -33,10 +34,13 @@ func TestAccMaxDelayChangesInPlace(t *testing.T) {
 	v := harness.NewVhost(t)
 	tf := v.CommandLine()
 	const day = 24 * time.Hour
+	reaching := func(reach time.Duration) string {
+		return ordersOf(fmt.Sprintf("max_delay = %q", delay.DurationText(reach)), `queue_type = "classic"`)
+	}
 	before := topology.New()
-	for _, reach := range []time.Duration{2 * time.Hour, 30 * day, 90 * day, 2 * time.Hour} {
+	for _, reach := range []time.Duration{2 * time.Hour, 30 * day, 40 * day, 2 * time.Hour} {
 		after := ordersReaching(v, reach)
-		text := planText(tf, ordersOf(fmt.Sprintf("max_delay = %q", delay.DurationText(reach))))
+		text := planText(tf, reaching(reach))
 		if !before.IsEmpty() {
 			planChangesOnly(t, text, before, after)
 		}
@@ -45,11 +49,11 @@ func TestAccMaxDelayChangesInPlace(t *testing.T) {
 		tf.MustRun("plan", "-input=false", "-detailed-exitcode")
 		before = after
 	}
-	planReads(v, tf, "grow-max-delay.txt", ordersOf(`max_delay = "3h"`))
+	planReads(v, tf, "grow-max-delay.txt", reaching(3*time.Hour))
 	tf.MustRun("apply", "-input=false", "plan")
 	v.Publish(unitsEntry, "0.3.0.0.later", "")
 	waits(v, "orders.3h", 1)
-	planText(tf, ordersOf(`max_delay = "2h"`))
+	planText(tf, reaching(2*time.Hour))
 	compareOutput(v, filepath.Join(plansDirectory, "shrink-max-delay.txt"),
 		repeatable(tf.MustRun("plan", "-input=false"), v.Name))
 }

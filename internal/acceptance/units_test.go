@@ -53,7 +53,7 @@ func TestAccUnits(t *testing.T) {
 		t.Skip("runs Terraform: set TF_ACC")
 	}
 	t.Parallel()
-	v := harness.NewVhost(t)
+	v := harness.NewLargeVhost(t)
 	tf := v.CommandLine()
 	text := repeatable(planText(tf, ordersOf()), v.Name)
 	lines := strings.Split(text, "\n")
@@ -188,7 +188,7 @@ func TestUnitsAreWatched(t *testing.T) {
 // Each damage is a warning and some lines of the plan, and one apply repairs it.
 func TestUnitsDrift(t *testing.T) {
 	t.Parallel()
-	v, p, given := newOrders(t, harness.Attributes{"max_delay": "1h"})
+	v, p, given := newOrders(t, harness.Attributes{"max_delay": "1h", "queue_type": "classic"})
 	desired := ordersReaching(v, time.Hour)
 	v.DeclareQueue("audit", nil)
 	audit := topology.Queue{Name: "audit", Durable: true, Arguments: topology.Arguments{"x-queue-type": "classic"}}
@@ -280,7 +280,7 @@ func TestUnitsChange(t *testing.T) {
 			v.MustHold(ordersExpanded(v, func(c *delay.Config) { c.MaxDelay = reach; is.config(c) }))
 			p.MustBeSettled(next)
 			p.MustApply(given)
-			v.MustHold(ordersReaching(v, reach))
+			v.MustHold(ordersExpanded(v, func(c *delay.Config) { c.MaxDelay = reach }))
 		})
 	}
 }

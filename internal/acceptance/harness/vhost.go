@@ -118,6 +118,18 @@ func NewVhost(t testing.TB) *Vhost {
 	return OpenVhost(t, b, brokertest.Vhost(t, b))
 }
 
+// large has room for one vhost with hundreds of quorum queues.
+var large = make(chan struct{}, 1)
+
+// NewLargeVhost is NewVhost for a test that declares hundreds of quorum queues, as the default cascade has them. One
+// such test runs at a time: several would keep two cores busy, and tests of time beside them would fail.
+func NewLargeVhost(t testing.TB) *Vhost {
+	t.Helper()
+	large <- struct{}{}
+	t.Cleanup(func() { <-large })
+	return NewVhost(t)
+}
+
 // NewVhostNamed makes a vhost with a name of the test's choice.
 func NewVhostNamed(t testing.TB, b *brokertest.Broker, name string) *Vhost {
 	t.Helper()
