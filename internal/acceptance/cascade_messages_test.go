@@ -78,6 +78,7 @@ func TestAccMessagesInSeconds(t *testing.T) {
 resource "rabbitmqdelay_cascade" "t" {
   vhost     = %q
   name      = "t"
+  base      = 2
   max_delay = "13s"
 }
 `, v.Name),

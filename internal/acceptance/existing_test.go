@@ -224,7 +224,7 @@ func TestConflicts(t *testing.T) {
 			t.Parallel()
 			e := newExisting(t, queueType)
 			exchange := e.desired.Exchanges["a b/ü.delay-01"]
-			exchange.Type, exchange.Durable, exchange.Internal = "direct", false, false
+			exchange.Type, exchange.Durable, exchange.Internal = "direct", false, true
 			exchange.Arguments = topology.Arguments{"alternate-exchange": "5"}
 			short := e.desired.Queues["a b/ü.delay-02"]
 			short.Arguments = maps.Clone(short.Arguments)
@@ -240,7 +240,7 @@ func TestConflicts(t *testing.T) {
 				plan.DeclareQueue{Queue: e.desired.Queues["a b/ü.unroutable"]})
 			says := []string{
 				`exchange "a b/ü.delay-01": type is direct, not topic; durable is false, not true; internal is ` +
-					`false, not true; alternate-exchange is "5", not a b/ü.unroutable`,
+					`true, not false; alternate-exchange is "5", not a b/ü.unroutable`,
 				`x-dead-letter-exchange is absent, not a b/ü.delay-01`, `x-message-ttl is 134217728000, not 4000`,
 				`x-max-length is 7, not absent`,
 				fmt.Sprintf(`queue "a b/ü.delay-00": type is stream, not %s`, queueType),
