@@ -37,11 +37,14 @@ func (u Units) config(name string, step time.Duration) delay.Config {
 		c.Base, c.Resolution = u.Base, step
 		return c
 	}
-	smallest := u.Units[len(u.Units)-1]
-	for _, unit := range u.Units {
-		c.Units = append(c.Units, unit/smallest*step)
+	scaled := func(d time.Duration) time.Duration {
+		steps := int64(d / u.Units[len(u.Units)-1])
+		return time.Duration(steps) * step
 	}
-	c.MaxDelay = u.Longest / smallest * step
+	for _, unit := range u.Units {
+		c.Units = append(c.Units, scaled(unit))
+	}
+	c.MaxDelay = scaled(u.Longest)
 	return c
 }
 

@@ -31,8 +31,8 @@ func TestUnitsInSteps(t *testing.T) {
 			ttl := queues[firstQueue(c, hourAndHalf)].Arguments["x-message-ttl"]
 			if name, key := test.units.String(), key(c, hourAndHalf); name != test.name || key != test.key ||
 				ttl != test.firstSteps*step.Milliseconds() || len(queues)-1 != test.queues {
-				t.Errorf("%s: in steps of %s, the key is %q, the first TTL %v, and there are %d queues", name, step, key,
-					ttl, len(queues))
+				t.Errorf("%s in steps of %s: the key is %q, the first TTL %v, and there are %d queues", name, step,
+					key, ttl, len(queues))
 			}
 		}
 	}
