@@ -30,7 +30,7 @@ const full = 0
 
 const day = 24 * time.Hour
 
-// What is compared: base 2 and base 10, the default, and two with fewer queues than that.
+// These are compared: base 2 and base 10, the default, and two with fewer queues than that.
 var (
 	binary         = dataplane.Units{Base: 2, Levels: 28}
 	decimal        = dataplane.Units{Base: 10, Levels: 8}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
@@ -171,7 +173,7 @@ func (s *space) besides(ctx context.Context, of *subject, scenario string, n flo
 type usage struct{ memory, rss, disk float64 }
 
 // usage looks once the broker has done what it does in the background after a burst.
-func (s *space) usage(ctx context.Context) (all usage, err error) {
+func (s *space) usage(ctx context.Context) (sum usage, err error) {
 	time.Sleep(3 * time.Second)
 	nodes := []*brokertest.Broker{s.broker}
 	for _, m := range s.nodes {
@@ -179,14 +181,19 @@ func (s *space) usage(ctx context.Context) (all usage, err error) {
 			nodes = append(nodes, m.Broker)
 		}
 	}
-	for _, node := range nodes {
-		one, err := usageOf(ctx, node)
-		if err != nil {
-			return usage{}, err
-		}
-		all = usage{all.memory + one.memory, all.rss + one.rss, all.disk + one.disk}
+	of := make([]usage, len(nodes))
+	group, together := errgroup.WithContext(ctx)
+	for i, node := range nodes {
+		group.Go(func() (err error) {
+			of[i], err = usageOf(together, node)
+			return err
+		})
 	}
-	return all, nil
+	err = group.Wait()
+	for _, u := range of {
+		sum = usage{sum.memory + u.memory, sum.rss + u.rss, sum.disk + u.disk}
+	}
+	return sum, err
 }
 
 func usageOf(ctx context.Context, node *brokertest.Broker) (usage, error) {

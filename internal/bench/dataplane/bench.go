@@ -37,7 +37,8 @@ type Bench struct {
 // New returns a Bench that has to be closed.
 func New(b *brokertest.Broker, recorder *sample.Recorder) (*Bench, error) {
 	client, err := rabbit.New(rabbit.Config{Endpoint: b.Endpoint, Username: b.Username, Password: b.Password,
-		AMQPURI: b.AMQPURI, BindsAtOnce: true}) // nobody kills the broker, and its own time is measured
+		AMQPURI: b.AMQPURI, BindsAtOnce: true, // nobody kills the broker, and its own time is measured
+		RequestTimeout: time.Minute}) // a node with a part of a core is slow to declare many queues
 	if err != nil {
 		return nil, err
 	}

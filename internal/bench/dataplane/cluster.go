@@ -19,12 +19,12 @@ import (
 // ClusterOptions say what Cluster measures.
 type ClusterOptions struct {
 	Units     []Units
+	Layouts   []Units // which are compared while they hold no message
 	Rounds    int
 	Time      time.Duration // of one sample of publishing
 	Paced     PacedOptions
 	Failovers int     // rounds in which the node that leads fails, with the last of Units; 0 is none
 	Rate      float64 // at which messages are published meanwhile, per second
-	Layouts   []Units // whose queues may be too many: their memory, and what becomes of them when a node fails
 }
 
 // placements are the ways to place leaders. The balanced queues are declared first: RabbitMQ balances all leaders that
@@ -39,8 +39,8 @@ const InCluster = ", in a cluster"
 
 // Cluster compares cascades with all leaders on one node and with leaders on all nodes. It measures the rate of
 // publishers on all nodes, the lateness at an even rate, and the pause when the first node fails. All cascades are
-// declared through that node. Publisher and consumer are connected to the second. For further cascades, it measures the
-// memory, how long their queues have no leader when the first node fails, and how long that takes to come back.
+// declared through that node. Publisher and consumer are connected to the second. Of idle cascades, it measures the
+// memory, the time without leaders when the first node fails, and the time until that is back.
 func Cluster(ctx context.Context, c *brokertest.Cluster, recorder *sample.Recorder, o ClusterOptions) (err error) {
 	b, err := New(c.Members[0].Broker, recorder)
 	if err != nil {
@@ -61,7 +61,7 @@ func Cluster(ctx context.Context, c *brokertest.Cluster, recorder *sample.Record
 	if err != nil {
 		return fmt.Errorf("an even rate: %w", err)
 	}
-	if err := b.idle(ctx, InCluster, o.Layouts, o.Rounds); err != nil {
+	if err := b.idle(ctx, InCluster, o.Layouts, 1, o.Rounds); err != nil {
 		return err
 	}
 	for round := 1; round <= o.Rounds; round++ {

@@ -54,12 +54,12 @@ const ByUnits = ", by units"
 // UnitOptions say what Units measures.
 type UnitOptions struct {
 	Units    []Units
+	Idle     []Units // which are compared while they hold no message
 	Rounds   int
 	Time     time.Duration // of one sample of publishing
-	Paced    PacedOptions  // of delays as people choose them; without rounds, it is left out
-	Random   PacedOptions  // of random delays, likewise
+	Paced    PacedOptions  // of delays as people choose them, if it has rounds
+	Random   PacedOptions  // of random delays
 	Messages int           // of a burst; 0 is none
-	Idle     []Units       // of cascades that stand idle to see what they cost
 }
 
 // chosen are the seconds of delays as people choose them: 30 s, 1 min, 5 min, 30 min, 1 h, 1 day and 7 days.
@@ -69,7 +69,7 @@ const (
 	hour = 3600 // s
 	// toTheSecond is the longest of the random delays, in seconds.
 	toTheSecond = 2 * hour
-	// A second of the even rates is a millisecond, and one of the bursts is twice as long, for the time to publish.
+	// These stand for a second. That of bursts is longer, for the time to publish.
 	unitsPacedStep = time.Millisecond
 	unitsBurstStep = 2 * time.Millisecond
 )
@@ -92,7 +92,8 @@ func (b *Bench) Units(ctx context.Context, o UnitOptions) error {
 			return err
 		}
 	}
-	return b.idle(ctx, ByUnits, o.Idle, o.Rounds)
+	const cascades = 3 // as many as make a difference to the memory of a broker
+	return b.idle(ctx, ByUnits, o.Idle, cascades, o.Rounds)
 }
 
 // declareUnits declares a cascade of each.
@@ -192,14 +193,13 @@ func burstUnits(ctx context.Context, s *space, o UnitOptions) error {
 	return nil
 }
 
-// idleCascades are as many as make a difference to the memory of a broker.
-const idleCascades = 3
-
 // idle measures cascades that hold no message, on a broker that can be asked for it.
-func (b *Bench) idle(ctx context.Context, more string, units []Units, rounds int) error {
+func (b *Bench) idle(ctx context.Context, more string, units []Units, cascades, rounds int) error {
 	for round := 1; round <= rounds; round++ {
 		for _, i := range rand.Perm(len(units)) {
-			err := b.in(ctx, func(ctx context.Context, s *space) error { return s.idle(ctx, more, units[i], round) })
+			err := b.in(ctx, func(ctx context.Context, s *space) error {
+				return s.idle(ctx, more, units[i], cascades, round)
+			})
 			if errors.Is(err, brokertest.ErrUnsupported) {
 				return nil
 			}
@@ -211,13 +211,13 @@ func (b *Bench) idle(ctx context.Context, more string, units []Units, rounds int
 	return nil
 }
 
-// idle measures what each of some cascades takes.
-func (s *space) idle(ctx context.Context, more string, u Units, round int) error {
+// idle measures what each of the cascades takes.
+func (s *space) idle(ctx context.Context, more string, u Units, cascades, round int) error {
 	before, err := s.usage(ctx)
 	if err != nil {
 		return err
 	}
-	subjects, err := s.declareUnits(ctx, slices.Repeat([]Units{u}, idleCascades), time.Second)
+	subjects, err := s.declareUnits(ctx, slices.Repeat([]Units{u}, cascades), time.Second)
 	if err != nil {
 		return err
 	}
@@ -225,22 +225,22 @@ func (s *space) idle(ctx context.Context, more string, u Units, round int) error
 	if err != nil {
 		return err
 	}
-	const kiB = 1 << 10
-	queues := float64(len(subjects[0].Queues))
-	memory, disk := (after.memory-before.memory)/idleCascades/kiB, (after.disk-before.disk)/idleCascades/kiB
+	const kiB, miB = 1 << 10, 1 << 20
+	n, queues := float64(cascades), float64(len(subjects[0].Queues))
+	memory, disk := (after.memory-before.memory)/n, (after.disk-before.disk)/n
 	for _, each := range []struct {
 		metric, unit string
 		value        float64
 	}{
 		{"queues", "", queues},
 		{"bindings", "", float64(len(subjects[0].Bindings))},
-		{"memory", "KiB", memory},
-		{"memory per queue", "KiB", memory / queues},
-		{"disk", "KiB", disk},
-		{"disk per queue", "KiB", disk / queues},
+		{"memory", "MiB", memory / miB},
+		{"memory per queue", "KiB", memory / queues / kiB},
+		{"disk", "MiB", disk / miB},
+		{"disk per queue", "KiB", disk / queues / kiB},
 	} {
 		err := s.add(sample.Sample{
-			Scenario: "idle" + more, Subject: u.String(), Parameter: "cascades", X: idleCascades,
+			Scenario: "idle" + more, Subject: u.String(), Parameter: "cascades", X: n,
 			Metric: each.metric, Unit: each.unit, Round: round, Value: each.value,
 		})
 		if err != nil {
