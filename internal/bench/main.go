@@ -62,19 +62,19 @@ var suites = []suite{
 	{"backlog", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error {
 		return b.Backlog(ctx, s.backlog)
 	})},
-	{"publish-bases", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error {
-		return b.PublishByBase(ctx, s.bases)
-	})},
-	{"bases", onData(func(ctx context.Context, b *dataplane.Bench, s settings) error { return b.Bases(ctx, s.bases) })},
+	{"units", func(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) error {
+		data := onData(func(ctx context.Context, b *dataplane.Bench, s settings) error { return b.Units(ctx, s.units) })
+		if err := data(ctx, b, r, s); err != nil {
+			return err
+		}
+		return control.New(b, r).Units(ctx, s.control)
+	}},
 	{"cluster", inCluster},
 	{"terraform", func(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) error {
 		return control.New(b, r).Run(ctx, s.control)
 	}},
 	{"foreign", func(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) error {
 		return control.New(b, r).Beside(ctx, s.control)
-	}},
-	{"terraform-bases", func(ctx context.Context, b *brokertest.Broker, r *sample.Recorder, s settings) error {
-		return control.New(b, r).ByBase(ctx, s.control)
 	}},
 }
 

@@ -17,7 +17,7 @@ type settings struct {
 	layouts    dataplane.LayoutOptions
 	paced      dataplane.PacedOptions
 	backlog    dataplane.BacklogOptions
-	bases      dataplane.BaseOptions
+	units      dataplane.UnitOptions
 	cluster    dataplane.ClusterOptions
 	control    control.Options
 	suites     []string
@@ -28,14 +28,24 @@ func (s settings) has(suite string) bool { return slices.Contains(s.suites, suit
 // full is the lookahead of all levels.
 const full = 0
 
-// bases have, each, so many digits for an equal range: 28 binary ones. The report compares the others with base 2.
-var bases = []dataplane.Digits{{Base: 2, Levels: dataplane.BinaryDigits}, {Base: 4, Levels: 14}, {Base: 10, Levels: 8}}
+const day = 24 * time.Hour
+
+// These are compared: base 2 and base 10, the default, and two with fewer queues than that.
+var (
+	binary         = dataplane.Units{Base: 2, Levels: 28}
+	decimal        = dataplane.Units{Base: 10, Levels: 8}
+	daysToSeconds  = dataplane.Units{Units: delay.CommonUnits()[:4], Longest: delay.DefaultMaxDelay}
+	hoursToSeconds = dataplane.Units{Units: delay.CommonUnits()[1:4], Longest: day}
+	withTens       = dataplane.Units{Units: []time.Duration{day, time.Hour, 10 * time.Minute, time.Minute,
+		10 * time.Second, time.Second}, Longest: delay.DefaultMaxDelay}
+
+	layouts = []dataplane.Units{binary, decimal, withTens, hoursToSeconds, daysToSeconds}
+)
 
 // brief takes two minutes, the start of a broker included, but half a minute more beside another provider.
 func brief() settings {
-	twoAndTen := []dataplane.Digits{bases[0], bases[2]}
 	return settings{
-		suites: []string{"publish", "deadletter", "publish-bases", "bases", "terraform", "terraform-bases"},
+		suites: []string{"publish", "deadletter", "units", "terraform"},
 		publish: dataplane.PublishOptions{
 			Levels: []int{28}, Lookaheads: []int{1, full}, QueueTypes: []delay.QueueType{delay.Quorum}, Rounds: 3,
 			Time: 1500 * time.Millisecond,
@@ -43,12 +53,9 @@ func brief() settings {
 		deadLetter: dataplane.DeadLetterOptions{
 			Lookaheads: []int{1, full}, QueueTypes: []delay.QueueType{delay.Classic}, Messages: 5000, Rounds: 1,
 		},
-		bases: dataplane.BaseOptions{
-			Digits: twoAndTen, Rounds: 2, Time: time.Second,
-			Paced: dataplane.PacedOptions{Search: true, Rounds: 1, Time: time.Second, MaxSteps: 100},
-		},
+		units: dataplane.UnitOptions{Units: []dataplane.Units{decimal, daysToSeconds}, Rounds: 3, Time: time.Second},
 		control: control.Options{Levels: []int{28}, Latency: []time.Duration{20 * time.Millisecond},
-			Bases: twoAndTen, Rounds: 2, Other: other()},
+			Rounds: 2, Other: other()},
 	}
 }
 
@@ -60,6 +67,7 @@ func long(messages, given int) settings {
 		}
 		return usual
 	}
+	compared := []dataplane.Units{binary, decimal, daysToSeconds}
 	both := []delay.QueueType{delay.Quorum, delay.Classic}
 	return settings{
 		suites: names(),
@@ -74,26 +82,29 @@ func long(messages, given int) settings {
 		layouts: dataplane.LayoutOptions{Time: 1200 * time.Millisecond, Messages: 10_000, Rounds: rounds(3)},
 		paced: dataplane.PacedOptions{
 			Lookaheads: []int{1, full}, Rates: []float64{300, 1000, 2000, 5000, 10_000}, Search: true,
-			Rounds: rounds(2), Time: 4 * time.Second, MaxSteps: 31,
+			Rounds: rounds(2), Time: 4 * time.Second, Delays: dataplane.UpTo(31),
 		},
 		backlog: dataplane.BacklogOptions{
 			QueueTypes: both, Messages: messages, Wait: time.Minute + time.Duration(messages)*120*time.Microsecond,
-			Paced: dataplane.PacedOptions{Rates: []float64{1000}, Time: 5 * time.Second, MaxSteps: 31},
+			Paced: dataplane.PacedOptions{Rates: []float64{1000}, Time: 5 * time.Second, Delays: dataplane.UpTo(31)},
 		},
-		bases: dataplane.BaseOptions{
-			Digits: bases, Rounds: rounds(3), Time: time.Second, Idle: 5,
-			Paced: dataplane.PacedOptions{Rates: []float64{1000, 2000, 4000}, Search: true, Rounds: rounds(2),
-				Time: 2 * time.Second, MaxSteps: 200},
+		units: dataplane.UnitOptions{
+			Units: compared, Rounds: rounds(3), Time: time.Second, Messages: 10_000, Idle: layouts,
+			// a minute to two hours, in milliseconds
+			Paced: dataplane.PacedOptions{Delays: []int64{60, 300, 1800, 3600, 7200}, Search: true, Rounds: rounds(2),
+				Rates: []float64{1000, 2000, 4000, 6000}, Time: 2 * time.Second},
+			Random: dataplane.PacedOptions{Delays: dataplane.UpTo(7200), Rates: []float64{1000}, Rounds: rounds(2),
+				Time: 2 * time.Second},
 		},
 		cluster: dataplane.ClusterOptions{
-			Digits: []dataplane.Digits{bases[0], bases[2]}, Rounds: rounds(3), Time: 6 * time.Second,
+			Units: []dataplane.Units{binary, decimal}, Layouts: layouts, Rounds: rounds(3), Time: 6 * time.Second,
 			Paced: dataplane.PacedOptions{Rates: []float64{100, 200}, Rounds: rounds(3), Time: 3 * time.Second,
-				MaxSteps: 200},
+				Delays: dataplane.UpTo(200)},
 			Failovers: rounds(3), Rate: 20,
 		},
 		control: control.Options{
 			Levels: []int{4, 17, 28}, Latency: []time.Duration{20 * time.Millisecond, 100 * time.Millisecond},
-			Foreign: []int{0, 5000, 50_000}, Bases: bases,
+			Foreign: []int{0, 5000, 50_000}, Units: compared,
 			Ten: true, Import: true, Steps: true, Settle: true, Rounds: rounds(5), Other: other(),
 		},
 	}

@@ -21,19 +21,20 @@ func TestMain(m *testing.M) { brokertest.Main(m) }
 func TestSuites(t *testing.T) {
 	quorum := []delay.QueueType{delay.Quorum}
 	paced := dataplane.PacedOptions{Lookaheads: []int{full}, Rates: []float64{50}, Rounds: 1, Time: time.Second,
-		MaxSteps: 3}
-	bases := []dataplane.Digits{{Base: 10, Levels: 2}}
+		Delays: dataplane.UpTo(3)}
+	units := []dataplane.Units{{Units: withTens.Units, Longest: 7 * day}}
 	tiny := settings{
 		publish: dataplane.PublishOptions{Levels: []int{4}, Lookaheads: []int{1}, QueueTypes: quorum, Together: 2,
 			Rounds: 1, Time: 300 * time.Millisecond},
 		deadLetter: dataplane.DeadLetterOptions{Lookaheads: []int{full}, QueueTypes: quorum, Messages: 50, Rounds: 1},
 		paced:      paced,
-		bases:      dataplane.BaseOptions{Digits: bases, Rounds: 1, Time: 300 * time.Millisecond, Paced: paced},
-		control:    control.Options{Levels: []int{4}, Bases: bases, Steps: true, Rounds: 1},
+		units: dataplane.UnitOptions{Units: units, Rounds: 1, Time: 300 * time.Millisecond, Paced: paced, Random: paced,
+			Messages: 50},
+		control: control.Options{Levels: []int{4}, Units: units, Steps: true, Rounds: 1},
 		// the backlog, the layouts and foreign objects take a minute at least
-		suites: []string{"publish", "deadletter", "paced", "publish-bases", "bases", "terraform", "terraform-bases"},
+		suites: []string{"publish", "deadletter", "paced", "units", "terraform"},
 	}
-	ofTerraform := []string{"terraform", "terraform-bases"}
+	ofTerraform := []string{"terraform", "units"}
 	b := brokertest.Shared(t)
 	out := t.TempDir()
 	t.Chdir("../..") // where make runs it

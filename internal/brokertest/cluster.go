@@ -195,10 +195,10 @@ func (m *Member) seesWholeQueues(ctx context.Context) error {
 	return nil
 }
 
-// Leaders counts the quorum queues that each member leads.
+// Leaders counts the quorum queues that each member leads now. The statistics would have an older leader.
 func (c *Cluster) Leaders(ctx context.Context) (map[string]int, error) {
 	var queues []struct{ Leader string }
-	err := c.Running().api(ctx, http.MethodGet, "/api/queues?columns=leader", nil, &queues)
+	err := c.Running().api(ctx, http.MethodGet, "/api/queues?disable_stats=true&columns=leader", nil, &queues)
 	leads := map[string]int{}
 	for _, q := range queues {
 		if q.Leader != "" {

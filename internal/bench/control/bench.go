@@ -29,8 +29,8 @@ type Options struct {
 	Latency []time.Duration // added to every round trip, with the highest number of levels
 	// queues and bindings of others in the vhost, likewise, for Beside; 0 is the base of the comparison
 	Foreign []int
-	Bases   []dataplane.Digits // for ByBase
-	Ten     bool               // whether to measure ten cascades in one configuration
+	Units   []dataplane.Units // of Units; none leaves it out
+	Ten     bool              // whether to measure ten cascades in one configuration
 	Import  bool
 	Steps   bool // whether to measure the broker's own time for the objects
 	// whether to wait until a plan is as small as it gets, and a broker at rest
@@ -70,7 +70,7 @@ type subject struct {
 	workspace *workspace
 }
 
-// Run measures all but what Beside and ByBase do.
+// Run measures all but what Beside and Units do.
 func (b *Bench) Run(ctx context.Context, o Options) error {
 	return b.with(ctx, o, func(t *terraform) error { return b.measure(ctx, t, o, 1, subjects(o)) })
 }
@@ -107,15 +107,18 @@ func (b *Bench) Beside(ctx context.Context, o Options) error {
 	})
 }
 
-// ByBase measures a cascade of each base, at an equal range.
-func (b *Bench) ByBase(ctx context.Context, o Options) error {
-	o.Steps = false
+// Units measures a cascade of each of the units.
+func (b *Bench) Units(ctx context.Context, o Options) error {
+	if len(o.Units) == 0 {
+		return nil
+	}
+	o.Steps, o.Import = false, false
 	subjects := []*subject{floor(o)}
-	for _, d := range o.Bases {
-		subjects = append(subjects, digits(d))
+	for _, u := range o.Units {
+		subjects = append(subjects, cascades(u.String(), attributes(u), 1))
 	}
 	for _, s := range subjects {
-		s.scenarios, s.parameter, s.x = dataplane.ByBase, "binary digits", dataplane.BinaryDigits
+		s.scenarios, s.parameter, s.x = dataplane.ByUnits, "cascades", 1
 	}
 	return b.with(ctx, o, func(t *terraform) error { return b.measure(ctx, t, o, 1, subjects) })
 }
@@ -134,14 +137,14 @@ func (o Options) mostLevels() int { return slices.Max(o.Levels) }
 // largest is one cascade of the highest number of levels.
 func largest(o Options) *subject {
 	most := o.mostLevels()
-	return cascades(fmt.Sprintf("%d levels", most), most, 1)
+	return ofLevels(fmt.Sprintf("%d levels", most), most, 1)
 }
 
 // subjects are all but those beside foreign queues.
 func subjects(o Options) []*subject {
 	all := []*subject{alone(), floor(o)}
 	for _, levels := range o.Levels {
-		all = append(all, cascades(fmt.Sprintf("%d levels", levels), levels, 1))
+		all = append(all, ofLevels(fmt.Sprintf("%d levels", levels), levels, 1))
 	}
 	most := o.mostLevels()
 	if o.Other != "" {
@@ -158,7 +161,7 @@ func subjects(o Options) []*subject {
 		all = append(all, slow...)
 	}
 	if o.Ten {
-		all = append(all, cascades(fmt.Sprintf("%d levels, ten cascades", most), most, 10))
+		all = append(all, ofLevels(fmt.Sprintf("%d levels, ten cascades", most), most, 10))
 	}
 	return all
 }
@@ -168,7 +171,7 @@ func floor(o Options) *subject {
 	if o.Other != "" {
 		return plain("floor", 0)
 	}
-	return cascades("floor", 1, 1)
+	return ofLevels("floor", 1, 1)
 }
 
 // measure takes interleaved rounds of all subjects, the first of which has that number. No two subjects exist at a

@@ -2,9 +2,11 @@ package control
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/dataplane"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
 // alone is Terraform without any provider that is not built in.
@@ -13,10 +15,9 @@ func alone() *subject {
 		`"nothing" {}`}
 }
 
-// cascades is a number of cascades, with everything that a cascade has by default.
-func cascades(name string, levels, n int) *subject {
-	s := &subject{name: name, parameter: "levels", x: float64(levels)}
-	s.configuration = fmt.Sprintf(`
+// cascades is a number of cascades, with everything that a cascade has by default beside the attributes.
+func cascades(name, attributes string, n int) *subject {
+	return &subject{name: name, configuration: fmt.Sprintf(`
 variable "vhost" {}
 terraform {
   required_providers {
@@ -24,12 +25,18 @@ terraform {
   }
 }
 resource "rabbitmqdelay_cascade" "tasks" {
-  count  = %d
-  vhost  = var.vhost
-  name   = "tasks-${count.index}"
-  levels = %d
+  count = %d
+  vhost = var.vhost
+  name  = "tasks-${count.index}"
+  %s
 }
-`, n, levels)
+`, n, attributes)}
+}
+
+// ofLevels is a number of cascades of base 2.
+func ofLevels(name string, levels, n int) *subject {
+	s := cascades(name, attributes(dataplane.Units{Base: 2, Levels: levels}), n)
+	s.parameter, s.x = "levels", float64(levels)
 	if n == 1 {
 		s.address = "rabbitmqdelay_cascade.tasks[0]"
 		s.importID = func(vhost string) string { return fmt.Sprintf("%s/tasks-0.delay-%02d", vhost, levels-1) }
@@ -37,17 +44,21 @@ resource "rabbitmqdelay_cascade" "tasks" {
 	return s
 }
 
-// digits is one cascade of a base.
-func digits(d dataplane.Digits) *subject {
-	s := cascades(d.String(), d.Levels, 1)
-	base := fmt.Sprintf("  base   = %d\n", d.Base)
-	s.configuration = strings.Replace(s.configuration, "  levels = ", base+"  levels = ", 1)
-	return s
+// attributes are those of a cascade with these units.
+func attributes(u dataplane.Units) string {
+	if len(u.Units) == 0 {
+		return fmt.Sprintf("base   = %d\n  levels = %d", u.Base, u.Levels)
+	}
+	units := make([]string, len(u.Units))
+	for i, unit := range u.Units {
+		units[i] = strconv.Quote(delay.DurationText(unit))
+	}
+	return fmt.Sprintf("units     = [%s]\n  max_delay = %q", strings.Join(units, ", "), delay.DurationText(u.Longest))
 }
 
 // forced is one cascade that is destroyed without a look at what waits, as single resources are.
 func forced(levels int) *subject {
-	s := cascades(fmt.Sprintf("%d levels, force_destroy", levels), levels, 1)
+	s := ofLevels(fmt.Sprintf("%d levels, force_destroy", levels), levels, 1)
 	s.configuration = strings.Replace(s.configuration, "  levels = ", "  force_destroy = true\n  levels = ", 1)
 	s.address = ""
 	return s

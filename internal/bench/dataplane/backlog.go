@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/bench/sample"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
@@ -58,7 +60,7 @@ func (s *space) backlog(ctx context.Context, queueType delay.QueueType, o Backlo
 	if err != nil {
 		return err
 	}
-	if err := s.loader(store, backlogLevel); err != nil {
+	if err := s.loader(store, 1<<backlogLevel); err != nil {
 		return err
 	}
 	beside := config("beside", pacedLevels, full, queueType)
@@ -167,19 +169,41 @@ func (s *space) besides(ctx context.Context, of *subject, scenario string, n flo
 	return nil
 }
 
-// usage is what the broker takes, in bytes.
+// usage is what all nodes of the broker take, in bytes.
 type usage struct{ memory, rss, disk float64 }
 
 // usage looks once the broker has done what it does in the background after a burst.
-func (s *space) usage(ctx context.Context) (usage, error) {
+func (s *space) usage(ctx context.Context) (sum usage, err error) {
 	time.Sleep(3 * time.Second)
+	nodes := []*brokertest.Broker{s.broker}
+	for _, m := range s.nodes {
+		if m.Broker != s.broker {
+			nodes = append(nodes, m.Broker)
+		}
+	}
+	of := make([]usage, len(nodes))
+	group, together := errgroup.WithContext(ctx)
+	for i, node := range nodes {
+		group.Go(func() (err error) {
+			of[i], err = usageOf(together, node)
+			return err
+		})
+	}
+	err = group.Wait()
+	for _, u := range of {
+		sum = usage{sum.memory + u.memory, sum.rss + u.rss, sum.disk + u.disk}
+	}
+	return sum, err
+}
+
+func usageOf(ctx context.Context, node *brokertest.Broker) (usage, error) {
 	const look = `[garbage_collect(P) || P <- processes()], ` +
 		`Directory = case erlang:function_exported(rabbit, data_dir, 0) of true -> rabbit:data_dir(); false -> ` +
 		`rabbit_mnesia:dir() end, ` +
 		`lists:flatten(io_lib:format("~w ~w ~s", [erlang:memory(total), ` +
 		`proplists:get_value(rss, proplists:get_value(total, rabbit_vm:memory())), hd(string:lexemes(os:cmd("du -sk ` +
 		`" ++ Directory), "\t "))])).`
-	text, err := s.broker.CLI(ctx, "rabbitmqctl", "eval", look)
+	text, err := node.CLI(ctx, "rabbitmqctl", "eval", look)
 	if err != nil {
 		return usage{}, err
 	}

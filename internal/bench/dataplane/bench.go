@@ -11,8 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
-	"strings"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -30,13 +31,14 @@ type Bench struct {
 	broker   *brokertest.Broker
 	client   *rabbit.Client
 	recorder *sample.Recorder
-	nodes    []*brokertest.Broker // of a cluster
+	nodes    []*brokertest.Member // of a cluster
 }
 
 // New returns a Bench that has to be closed.
 func New(b *brokertest.Broker, recorder *sample.Recorder) (*Bench, error) {
 	client, err := rabbit.New(rabbit.Config{Endpoint: b.Endpoint, Username: b.Username, Password: b.Password,
-		AMQPURI: b.AMQPURI, BindsAtOnce: true}) // nobody kills the broker, and its own time is measured
+		AMQPURI: b.AMQPURI, BindsAtOnce: true, // nobody kills the broker, and its own time is measured
+		RequestTimeout: time.Minute}) // a node with a part of a core is slow to declare many queues
 	if err != nil {
 		return nil, err
 	}
@@ -74,10 +76,13 @@ func (b *Bench) in(ctx context.Context, measure func(context.Context, *space) er
 	return measure(ctx, &space{Bench: b, vhost: vhost, conn: conn})
 }
 
-// subject is a cascade under measurement.
+// subject is a cascade under measurement, or the limit. Its delays are numbers of steps.
 type subject struct {
 	name    string
-	cascade delay.Cascade
+	cascade delay.Cascade // none of the limit
+	step    time.Duration
+	// key is the routing key of a delay at the entry, and queue the one in which it waits first.
+	key, queue func(steps int64) string
 	topology.Topology
 }
 
@@ -104,11 +109,32 @@ func (s *space) declareAs(ctx context.Context, name string, c delay.Config,
 	if err != nil {
 		return nil, err
 	}
-	want := expand(resolved)
-	if _, err := engine.Run(ctx, s.client.Vhost(s.vhost), todo(want, topology.New())); err != nil {
+	of := &subject{name: name, cascade: resolved, step: resolved.Scale().Resolution(), Topology: expand(resolved)}
+	of.key = func(steps int64) string { return key(resolved, steps) }
+	of.queue = func(steps int64) string { return firstQueue(resolved, steps) }
+	_, err = engine.Run(ctx, s.client.Vhost(s.vhost), todo(of.Topology, topology.New()))
+	return of, err
+}
+
+// limit declares a queue with a TTL for each delay, to publish to without any exchange of ours.
+func (s *space) limit(
+	ctx context.Context, queueType delay.QueueType, step time.Duration, delays ...int64,
+) (*subject, error) {
+	label := func(steps int64) string { return delay.DurationText(time.Duration(steps) * step) }
+	c := delay.LadderConfig{Vhost: s.vhost, Name: "limit", QueueType: queueType, CreateDeliveryExchange: true}
+	for _, steps := range delays {
+		c.Delays = append(c.Delays, label(steps))
+	}
+	ladder, err := c.Resolve()
+	if err != nil {
 		return nil, err
 	}
-	return &subject{name: name, cascade: resolved, Topology: want}, nil
+	of := &subject{name: "limit", step: step, Topology: ladder.Expand()}
+	of.queue = func(steps int64) string { return ladder.QueueName.Name(label(steps)) }
+	of.key = of.queue
+	_, err = engine.Run(ctx, s.client.Vhost(s.vhost), plan.Repair(of.Topology, topology.New()))
+	of.Entry = "" // RabbitMQ's own, which leads to queues by their names
+	return of, err
 }
 
 // purge drops all messages of the subject.
@@ -126,17 +152,34 @@ func (s *space) purge(of *subject) error {
 	return nil
 }
 
-// key is a routing key of the subject for a delay in steps of the resolution.
-func (of *subject) key(steps int64) string { return key(of.cascade.Base, of.cascade.Levels, steps) }
-
-func key(base, levels int, steps int64) string {
-	key := []byte(strings.Repeat("0.", levels) + destination)
-	for i := 2 * (levels - 1); steps > 0; i -= 2 {
-		key[i] = '0' + byte(steps%int64(base))
-		steps /= int64(base)
+// anyOf gives keys of delays at random. They are made before, so that publishers of all subjects have as little to do.
+func (of *subject) anyOf(delays ...int64) func() string {
+	keys := make([]string, len(delays))
+	for i, steps := range delays {
+		keys[i] = of.key(steps)
 	}
-	return string(key)
+	return func() string { return keys[rand.IntN(len(keys))] }
 }
 
-// destination is the word behind the digits.
+// key is the routing key of a delay in steps, which is within the reach of the cascade.
+func key(c delay.Cascade, steps int64) string {
+	scale := c.Scale()
+	key, err := scale.RoutingKey(time.Duration(steps)*scale.Resolution(), destination)
+	if err != nil {
+		panic(err) // a mistake in a measurement
+	}
+	return key
+}
+
+// firstQueue is the queue in which a message with a delay in steps waits first.
+func firstQueue(c delay.Cascade, steps int64) string {
+	scale := c.Scale()
+	level := scale.Levels() - 1
+	for scale.TTL(level, 1) > time.Duration(steps)*scale.Resolution() {
+		level--
+	}
+	return c.DelayQueue(level, int(time.Duration(steps)*scale.Resolution()/scale.TTL(level, 1)))
+}
+
+// destination is the word behind the delay.
 const destination = "d"

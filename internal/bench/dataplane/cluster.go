@@ -18,11 +18,12 @@ import (
 
 // ClusterOptions say what Cluster measures.
 type ClusterOptions struct {
-	Digits    []Digits
+	Units     []Units
+	Layouts   []Units // which are compared while they hold no message
 	Rounds    int
 	Time      time.Duration // of one sample of publishing
 	Paced     PacedOptions
-	Failovers int     // rounds in which the node that leads fails, with the last of Digits; 0 is none
+	Failovers int     // rounds in which the node that leads fails, with the last of Units; 0 is none
 	Rate      float64 // at which messages are published meanwhile, per second
 }
 
@@ -38,22 +39,20 @@ const InCluster = ", in a cluster"
 
 // Cluster compares cascades with all leaders on one node and with leaders on all nodes. It measures the rate of
 // publishers on all nodes, the lateness at an even rate, and the pause when the first node fails. All cascades are
-// declared through that node. Publisher and consumer are connected to the second.
+// declared through that node. Publisher and consumer are connected to the second. Of idle cascades, it measures the
+// memory, the time without leaders when the first node fails, and the time until that is back.
 func Cluster(ctx context.Context, c *brokertest.Cluster, recorder *sample.Recorder, o ClusterOptions) (err error) {
 	b, err := New(c.Members[0].Broker, recorder)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	b.broker = c.Members[1].Broker
-	for _, m := range c.Members {
-		b.nodes = append(b.nodes, m.Broker)
-	}
+	b.broker, b.nodes = c.Members[1].Broker, c.Members
 	if err := b.in(ctx, func(ctx context.Context, s *space) error { return s.publishInCluster(ctx, o) }); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
 	err = b.in(ctx, func(ctx context.Context, s *space) error {
-		subjects, err := s.declarePlaced(ctx, o, basesPacedResolution)
+		subjects, err := s.declarePlaced(ctx, o, clusterPacedStep)
 		if err != nil {
 			return err
 		}
@@ -61,6 +60,17 @@ func Cluster(ctx context.Context, c *brokertest.Cluster, recorder *sample.Record
 	})
 	if err != nil {
 		return fmt.Errorf("an even rate: %w", err)
+	}
+	if err := b.idle(ctx, InCluster, o.Layouts, 1, o.Rounds); err != nil {
+		return err
+	}
+	for round := 1; round <= o.Rounds; round++ {
+		for _, i := range rand.Perm(len(o.Layouts)) {
+			err := b.in(ctx, func(ctx context.Context, s *space) error { return s.loss(ctx, c, o.Layouts[i], round) })
+			if err != nil {
+				return fmt.Errorf("loss of a node: %w", err)
+			}
+		}
 	}
 	for round := 1; round <= o.Failovers; round++ {
 		for _, i := range rand.Perm(len(placements)) {
@@ -73,12 +83,15 @@ func Cluster(ctx context.Context, c *brokertest.Cluster, recorder *sample.Record
 	return nil
 }
 
-// declarePlaced declares a cascade of each base and placement.
-func (s *space) declarePlaced(ctx context.Context, o ClusterOptions, resolution time.Duration) ([]*subject, error) {
+// The steps are such that both bases have them, and that few messages are due while publishing is measured.
+const clusterPublishStep, clusterPacedStep = 1200 * time.Millisecond, 10 * time.Millisecond
+
+// declarePlaced declares a cascade of each of the units and placements.
+func (s *space) declarePlaced(ctx context.Context, o ClusterOptions, step time.Duration) ([]*subject, error) {
 	var subjects []*subject
 	for i := range placements {
-		for _, d := range o.Digits {
-			of, err := s.place(ctx, d, i, resolution)
+		for j, u := range o.Units {
+			of, err := s.place(ctx, fmt.Sprintf("u%d-%d", j, i), u, i, step)
 			if err != nil {
 				return nil, err
 			}
@@ -89,11 +102,13 @@ func (s *space) declarePlaced(ctx context.Context, o ClusterOptions, resolution 
 }
 
 // place declares a cascade, and records how many of its queues the node leads that leads most.
-func (s *space) place(ctx context.Context, d Digits, placement int, resolution time.Duration) (*subject, error) {
+func (s *space) place(
+	ctx context.Context, name string, u Units, placement int, step time.Duration,
+) (*subject, error) {
 	p := placements[placement]
-	c := config(fmt.Sprintf("b%d-%d", d.Base, placement), d.Levels, full, delay.Quorum)
-	c.Base, c.Resolution, c.LeaderLocator = d.Base, resolution, p.locator
-	of, err := s.declare(ctx, d.String()+", "+p.name, c)
+	c := u.config(name, step)
+	c.LeaderLocator = p.locator
+	of, err := s.declare(ctx, u.String()+", "+p.name, c)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +128,7 @@ func (s *space) place(ctx context.Context, d Digits, placement int, resolution t
 }
 
 func (s *space) publishInCluster(ctx context.Context, o ClusterOptions) error {
-	subjects, err := s.declarePlaced(ctx, o, basesPublishResolution)
+	subjects, err := s.declarePlaced(ctx, o, clusterPublishStep)
 	if err != nil {
 		return err
 	}
@@ -140,6 +155,7 @@ func (s *space) publishInCluster(ctx context.Context, o ClusterOptions) error {
 // queue elects a leader, a publisher may get no confirm for seconds: that counts. Delays are up to 2^16 steps, so that
 // all queues have their share, and few messages are due meanwhile.
 func (s *space) rateOfAll(ctx context.Context, of *subject, d time.Duration) (float64, error) {
+	key := of.anyOf(upToADay...)
 	warm, end := time.Since(epoch)+d/5, time.Since(epoch)+d
 	confirmed := make([]int, len(s.nodes))
 	group, together := errgroup.WithContext(ctx)
@@ -158,7 +174,7 @@ func (s *space) rateOfAll(ctx context.Context, of *subject, d time.Duration) (fl
 			defer stop()
 			body := make([]byte, payload)
 			for publishing.Err() == nil {
-				err := sender.send(publishing, of.Entry, of.key(1+rand.Int64N(1<<16-1)), body)
+				err := sender.send(publishing, of.Entry, key(), body)
 				if err != nil && publishing.Err() == nil {
 					return err
 				}
@@ -186,7 +202,7 @@ const (
 
 // failover publishes at an even rate, kills the first node meanwhile, and starts it again afterwards.
 func (s *space) failover(ctx context.Context, c *brokertest.Cluster, o ClusterOptions, placement, round int) error {
-	of, err := s.place(ctx, o.Digits[len(o.Digits)-1], placement, basesPacedResolution)
+	of, err := s.place(ctx, "u", o.Units[len(o.Units)-1], placement, clusterPacedStep)
 	if err != nil {
 		return err
 	}
@@ -231,8 +247,8 @@ func (s *space) throughFailure(
 	for i := range n {
 		at := started.Add(time.Duration(float64(i) / o.Rate * float64(time.Second)))
 		time.Sleep(time.Until(at))
-		steps := 1 + rand.Int64N(o.Paced.MaxSteps)
-		due := at.Add(time.Duration(steps) * of.cascade.Resolution)
+		steps := o.Paced.Delays[rand.IntN(len(o.Paced.Delays))]
+		due := at.Add(time.Duration(steps) * of.step)
 		if err := sender.send(ctx, of.Entry, of.key(steps), receiver.stamped(due)); err != nil {
 			return 0, 0, l, err
 		}
@@ -254,4 +270,57 @@ func longestPause(acks []time.Duration) (longest time.Duration) {
 		longest = max(longest, acks[i]-acks[i-1])
 	}
 	return longest
+}
+
+// loss kills the first node of an idle cascade with balanced leaders, and starts it again.
+func (s *space) loss(ctx context.Context, c *brokertest.Cluster, u Units, round int) error {
+	of, err := s.place(ctx, "u", u, 0, time.Second)
+	if err != nil {
+		return err
+	}
+	add := func(metric string, since time.Time) error {
+		return s.add(sample.Sample{Scenario: "loss of a node" + InCluster, Subject: u.String(), Parameter: "nodes",
+			X: float64(len(s.nodes)), Metric: metric, Unit: "s", Round: round, Value: time.Since(since).Seconds()})
+	}
+	first, killed := c.Members[0], time.Now()
+	if err := first.Kill(); err != nil {
+		return err
+	}
+	if err := awaitLeaders(ctx, c, first.Name, len(of.Queues)); err != nil {
+		return err
+	}
+	if err := add("until all queues have a leader", killed); err != nil {
+		return err
+	}
+	started := time.Now()
+	if err := first.Start(ctx, first.Image); err != nil {
+		return err
+	}
+	if err := add("until the node is back", started); err != nil {
+		return err
+	}
+	if err := c.WaitWhole(ctx); err != nil {
+		return err
+	}
+	return add("until all members are online", started)
+}
+
+// awaitLeaders waits until nodes beside the lost one lead so many queues.
+func awaitLeaders(ctx context.Context, c *brokertest.Cluster, lost string, queues int) error {
+	ctx, cancel := context.WithTimeout(ctx, failurePatience)
+	defer cancel()
+	for {
+		leads, err := c.Leaders(ctx)
+		if err != nil && ctx.Err() != nil {
+			return err
+		}
+		led := -leads[lost]
+		for _, n := range leads {
+			led += n
+		}
+		if err == nil && led == queues {
+			return nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }

@@ -25,9 +25,12 @@ type DeadLetterOptions struct {
 
 const (
 	deadLetterLevels     = 28
-	deadLetterLevel      = 10
+	deadLetterSteps      = 1 << 10 // which wait in the queue of level 10
 	deadLetterResolution = 4 * time.Millisecond
 )
+
+// deadLetterKinds are how many steps longer a delay can be, at random.
+var deadLetterKinds = map[string]int64{"round": 0, "random": deadLetterSteps}
 
 // DeadLetter puts messages into the queue of level 10, past the entry. It measures the time from when the first is due
 // until the last is delivered. A round delay of 2^10 steps has ten clear bits behind the queue: the chain passes ten
@@ -51,9 +54,9 @@ func (s *space) deadLetters(ctx context.Context, queueType delay.QueueType, o De
 	for round := 1; round <= o.Rounds; round++ {
 		for kind, subjects := range measured {
 			for _, i := range rand.Perm(len(subjects)) {
-				of := subjects[i]
-				if err := s.deadLetterAs(ctx, fmt.Sprintf("dead-letter %s %s", kind, queueType), of, kind, round,
-					o.Messages); err != nil {
+				err := s.burst(ctx, fmt.Sprintf("dead-letter %s %s", kind, queueType), subjects[i], deadLetterSteps,
+					deadLetterKinds[kind], round, o.Messages)
+				if err != nil {
 					return err
 				}
 			}
@@ -66,41 +69,37 @@ func (s *space) deadLetters(ctx context.Context, queueType delay.QueueType, o De
 func (s *space) deadLettering(
 	ctx context.Context, queueType delay.QueueType, o DeadLetterOptions,
 ) (map[string][]*subject, error) {
-	declare := func(name string, c delay.Config, level int) (*subject, error) {
-		of, err := s.declare(ctx, name, c)
-		if err != nil {
-			return nil, err
-		}
-		return of, s.loader(of, level)
-	}
 	var subjects []*subject
 	for _, lookahead := range o.Lookaheads {
 		c := config(fmt.Sprintf("l%d", lookahead), deadLetterLevels, lookahead, queueType)
 		c.Resolution = deadLetterResolution
-		of, err := declare(lookaheadName(lookahead), c, deadLetterLevel)
+		of, err := s.declare(ctx, lookaheadName(lookahead), c)
 		if err != nil {
 			return nil, err
 		}
 		subjects = append(subjects, of)
 	}
 	measured := map[string][]*subject{"round": subjects}
+	if o.Random {
+		measured["random"] = subjects
+	}
 	if o.Limit {
-		c := config("limit", 1, 1, queueType)
-		c.Resolution = deadLetterResolution << deadLetterLevel
-		limit, err := declare("limit", c, 0)
+		limit, err := s.limit(ctx, queueType, deadLetterResolution, deadLetterSteps)
 		if err != nil {
 			return nil, err
 		}
 		measured["round"] = append(slices.Clone(subjects), limit)
 	}
-	if o.Random {
-		measured["random"] = subjects
+	for _, of := range measured["round"] {
+		if err := s.loader(of, deadLetterSteps); err != nil {
+			return nil, err
+		}
 	}
 	return measured, nil
 }
 
-// loader is a fanout exchange that leads into the queue of the level, whatever the key.
-func (s *space) loader(of *subject, level int) error {
+// loader is a fanout exchange that leads into the queue in which the delay waits first, whatever the key.
+func (s *space) loader(of *subject, steps int64) error {
 	channel, err := s.conn.Channel()
 	if err != nil {
 		return err
@@ -110,12 +109,14 @@ func (s *space) loader(of *subject, level int) error {
 	if err := channel.ExchangeDeclare(name, amqp.ExchangeFanout, true, false, false, false, nil); err != nil {
 		return err
 	}
-	return channel.QueueBind(of.cascade.DelayQueues(level)[0].Name, "", name, false, nil)
+	return channel.QueueBind(of.queue(steps), "", name, false, nil)
 }
 
-func loaderName(of *subject) string { return of.cascade.Name + ".loader" }
+func loaderName(of *subject) string { return of.Delivery + ".loader" }
 
-func (s *space) deadLetterAs(ctx context.Context, scenario string, of *subject, kind string, round, n int) error {
+// burst has n messages wait for so many steps, and for up to more at random. It measures their lateness, and their rate
+// where all wait as long.
+func (s *space) burst(ctx context.Context, scenario string, of *subject, steps, more int64, round, n int) error {
 	const patience = 2 * time.Minute
 	receiver, receiving, err := s.receive(of.Delivery, n)
 	if err != nil {
@@ -126,22 +127,21 @@ func (s *space) deadLetterAs(ctx context.Context, scenario string, of *subject, 
 	if err != nil {
 		return err
 	}
-	delay := func() int64 { return 1 << deadLetterLevel }
-	if kind == "random" {
-		delay = func() int64 { return 1<<deadLetterLevel + rand.Int64N(1<<deadLetterLevel) }
-	}
 	started := time.Now()
 	for range n {
-		steps := delay()
-		if err := sender.send(ctx, loaderName(of), of.key(steps),
-			receiver.stamped(time.Now().Add(time.Duration(steps)*deadLetterResolution))); err != nil {
+		waits := steps
+		if more > 0 {
+			waits += rand.Int64N(more)
+		}
+		if err := sender.send(ctx, loaderName(of), of.key(waits),
+			receiver.stamped(time.Now().Add(time.Duration(waits)*of.step))); err != nil {
 			return err
 		}
 	}
 	if err := sender.close(ctx); err != nil {
 		return err
 	}
-	firstDue := started.Add(deadLetterResolution << deadLetterLevel)
+	firstDue := started.Add(time.Duration(steps) * of.step)
 	if published := time.Now(); published.After(firstDue) {
 		return fmt.Errorf("publishing took %s, longer than the delay", published.Sub(started))
 	}
@@ -154,7 +154,7 @@ func (s *space) deadLetterAs(ctx context.Context, scenario string, of *subject, 
 	if err != nil {
 		return err
 	}
-	if kind == "round" {
+	if more == 0 {
 		err := s.add(sample.Sample{
 			Scenario: scenario, Subject: of.name, Parameter: "messages", X: float64(n),
 			Metric: "rate", Unit: "msg/s", Round: round, Value: float64(len(late)) / took,

@@ -94,7 +94,7 @@ func withShortcuts(c delay.Cascade) topology.Topology {
 		t.Exchanges[name] = topology.Exchange{Name: name, Type: "direct", Durable: true,
 			Arguments: topology.Arguments{"alternate-exchange": exchange}}
 		t.Bindings.Add(topology.Binding{Source: name, DestinationType: destinationType, Destination: destination,
-			RoutingKey: key(c.Base, c.Levels, steps)})
+			RoutingKey: key(c, steps)})
 	}
 	entry := t.Entry
 	t.Entry += ".direct"
@@ -152,7 +152,7 @@ func (s *space) declareLayout(ctx context.Context, l layout, i int) (published, 
 	if due, err = declare("d", deadLetterResolution); err != nil {
 		return nil, nil, err
 	}
-	if err := s.loader(due, deadLetterLevel); err != nil {
+	if err := s.loader(due, deadLetterSteps); err != nil {
 		return nil, nil, err
 	}
 	return published, due, s.addLayout(l, "bindings", "number", 1, float64(len(due.Bindings)))
@@ -173,8 +173,8 @@ func (s *space) layout(ctx context.Context, l layout, published, due *subject, r
 	if err := s.addLayout(l, "rate", "msg/s", round, rate); err != nil {
 		return err
 	}
-	for _, kind := range []string{"round", "random"} {
-		if err := s.deadLetterAs(ctx, "layouts "+kind, due, kind, round, o.Messages); err != nil {
+	for kind, more := range deadLetterKinds {
+		if err := s.burst(ctx, "layouts "+kind, due, deadLetterSteps, more, round, o.Messages); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/montanaflynn/stats"
@@ -20,7 +21,7 @@ type PacedOptions struct {
 	Search     bool      // whether to search for the highest rate too
 	Rounds     int
 	Time       time.Duration // for which messages are published
-	MaxSteps   int64         // longest delay, in steps of the resolution
+	Delays     []int64       // in steps, of which each message has one
 }
 
 const (
@@ -104,13 +105,13 @@ func (s *space) search(ctx context.Context, more string, subjects []*subject, ro
 			}
 		}
 	}
-	parameter := "levels"
-	if more == ByBase {
-		parameter = "binary digits" // as many
+	parameter, x := "levels", float64(pacedLevels)
+	if more == ByUnits {
+		parameter, x = "delays", float64(len(o.Delays))
 	}
 	for _, of := range subjects {
 		err := s.add(sample.Sample{
-			Scenario: "highest paced rate" + more, Subject: of.name, Parameter: parameter, X: pacedLevels,
+			Scenario: "highest paced rate" + more, Subject: of.name, Parameter: parameter, X: x,
 			Metric: "rate", Unit: "msg/s", Round: round, Value: low[of],
 		})
 		if err != nil {
@@ -188,9 +189,9 @@ func (s *space) paced(ctx context.Context, of *subject, rate float64, o PacedOpt
 	if err != nil {
 		return lateness{}, err
 	}
-	keys := make([]string, o.MaxSteps+1)
-	for steps := range keys {
-		keys[steps] = of.key(int64(steps))
+	keys := map[int64]string{}
+	for _, steps := range o.Delays {
+		keys[steps] = of.key(steps)
 	}
 	started := time.Now()
 	giveUp := started.Add(o.Time + patience)
@@ -202,13 +203,13 @@ func (s *space) paced(ctx context.Context, of *subject, rate float64, o PacedOpt
 		if time.Now().After(giveUp) {
 			break // hopeless
 		}
-		steps := 1 + rand.Int64N(o.MaxSteps)
+		steps := o.Delays[rand.IntN(len(o.Delays))]
 		if err := sender.send(ctx, of.Entry, keys[steps],
-			receiver.stamped(at.Add(time.Duration(steps)*of.cascade.Resolution))); err != nil {
+			receiver.stamped(at.Add(time.Duration(steps)*of.step))); err != nil {
 			return lateness{}, err
 		}
 	}
-	longest := time.Duration(o.MaxSteps) * of.cascade.Resolution
+	longest := time.Duration(slices.Max(o.Delays)) * of.step
 	late, err := receiver.wait(ctx, n, started.Add(o.Time+longest+patience))
 	if err != nil {
 		return lateness{}, err

@@ -68,14 +68,13 @@ func (s *space) publish(ctx context.Context, queueType delay.QueueType, levels i
 		}
 		all = append(all, further...)
 	}
-	limit, err := s.publishingToALimit(ctx, "publish "+string(queueType), queueType, publishResolution)
+	limit, err := s.limit(ctx, queueType, publishResolution, 1)
 	if err != nil {
 		return err
 	}
-	all = append(all, limit)
+	all = append(all, publishing{"publish " + string(queueType), limit, limit.Entry, limit.anyOf(1), 1})
 	if o.together(queueType, levels) {
-		limit.scenario, limit.publishers = "publish together quorum", o.Together
-		all = append(all, limit)
+		all = append(all, publishing{"publish together quorum", limit, limit.Entry, limit.anyOf(1), o.Together})
 	}
 	return s.sampleRates(ctx, all, "levels", float64(levels), o.Rounds, o.Time)
 }
@@ -108,7 +107,7 @@ func (s *space) publishings(
 	most := levels == slices.Max(o.Levels)
 	all := o.publishings(of, levels)
 	if o.together(queueType, levels) && lookahead <= 1 {
-		all = append(all, publishing{"publish together quorum", of, of.Entry, shortest(of), o.Together})
+		all = append(all, publishing{"publish together quorum", of, of.Entry, of.anyOf(1), o.Together})
 	}
 	if o.Lax && most && lookahead <= 1 {
 		c.Name, c.StrictKeys = c.Name+"-lax", false
@@ -121,40 +120,22 @@ func (s *space) publishings(
 	return all, nil
 }
 
+// upToADay are delays of seconds.
+var upToADay = UpTo(1<<16 - 1)
+
 // publishings are those of one publisher into a cascade.
 func (o PublishOptions) publishings(of *subject, levels int) []publishing {
 	queueType := string(of.cascade.QueueType)
-	all := []publishing{{"publish " + queueType, of, of.Entry, shortest(of), 1}}
+	all := []publishing{{"publish " + queueType, of, of.Entry, of.anyOf(1), 1}}
 	if o.Day && levels == slices.Max(o.Levels) && levels > 16 {
-		all = append(all, publishing{"publish up to a day " + queueType, of, of.Entry,
-			func() string { return of.key(1 + rand.Int64N(1<<16-1)) }, 1})
+		all = append(all, publishing{"publish up to a day " + queueType, of, of.Entry, of.anyOf(upToADay...), 1})
 	}
 	return all
-}
-
-// publishingToALimit is that into the queue of level 0 of a cascade that nobody enters.
-func (s *space) publishingToALimit(
-	ctx context.Context, scenario string, queueType delay.QueueType, resolution time.Duration,
-) (publishing, error) {
-	c := config("limit", 1, 1, queueType)
-	c.Resolution = resolution
-	limit, err := s.declare(ctx, "limit", c)
-	if err != nil {
-		return publishing{}, err
-	}
-	queue := limit.cascade.DelayQueues(0)[0].Name
-	return publishing{scenario, limit, "", func() string { return queue }, 1}, nil
 }
 
 // together tells whether several publishers are measured at a time.
 func (o PublishOptions) together(queueType delay.QueueType, levels int) bool {
 	return levels == slices.Max(o.Levels) && queueType == delay.Quorum && o.Together > 1
-}
-
-// shortest gives the key of a delay of one step.
-func shortest(of *subject) func() string {
-	key := of.key(1)
-	return func() string { return key }
 }
 
 // sampleRate records a rate.

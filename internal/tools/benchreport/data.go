@@ -162,6 +162,12 @@ func order(subject string) int {
 		return 100
 	case "full, lax keys":
 		return 103
+	case "d.h.10m.m.10s.s":
+		return 30
+	case "h.m.s":
+		return 31
+	case daysToSeconds:
+		return 32
 	case "limit":
 		return 1000
 	}

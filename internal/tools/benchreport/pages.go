@@ -59,6 +59,9 @@ func pageFuncs(d *data, runs []run) template.FuncMap {
 		},
 		"ran":  func(suite string) (string, error) { return ran(runs, suite) },
 		"list": func(all ...string) []string { return all },
+		"layouts": func() []string {
+			return []string{binary, decimal, "d.h.10m.m.10s.s", "h.m.s", daysToSeconds}
+		},
 		"newest": func(scenario string) (string, error) {
 			all := d.brokersOf(scenario)
 			if len(all) == 0 {

@@ -28,7 +28,7 @@ var drawings = []drawing{
 		"levels", "messages per second", false},
 	{"lateness-p99", "lateness", "p99", "Lateness of 99 of 100 messages, quorum queues, 28 levels",
 		"messages per second", "milliseconds", true},
-	{"lateness-by-base-p99", "lateness, by base", "p99", "Lateness of 99 of 100 messages, quorum queues",
+	{"lateness-by-units-p99", "lateness, by units", "p99", "Lateness of 99 of 100 messages, quorum queues",
 		"messages per second", "milliseconds", true},
 	{"destroy", "terraform destroy, latency", "time", "Time of a destroy, quorum queues",
 		"milliseconds more per round trip", "seconds", true},

@@ -2,11 +2,11 @@ package main
 
 import "slices"
 
-// The subjects of comparisons by base, see internal/bench/dataplane, have a range of as many binary digits.
+// The subjects of comparisons by units, see internal/bench.
 const (
-	binary       = "base 2, 28 levels"
-	decimal      = "base 10, 8 levels"
-	binaryDigits = 28
+	binary        = "base 2, 28 levels"
+	decimal       = "base 10, 8 levels"
+	daysToSeconds = "d.h.m.s"
 )
 
 // comparison is a row of the table of ratios.
@@ -39,6 +39,7 @@ func (d *data) ratios() string {
 
 // rates are the better, the higher they are.
 func (d *data) rates() []comparison {
+	const chosen = "publish as people choose, by units"
 	var all []comparison
 	for _, each := range []struct {
 		of, pair, scenario string
@@ -47,11 +48,15 @@ func (d *data) rates() []comparison {
 	}{
 		{"publish rate", "full / chain", "publish quorum", 28, "full", "chain"},
 		{"publish rate", "full / one queue", "publish quorum", 28, "full", "limit"},
-		{"publish rate", "base 10 / base 2", "publish quorum, by base", binaryDigits, decimal, binary},
-		{"publish rate", "base 10 / one queue", "publish quorum, by base", binaryDigits, decimal, "limit"},
+		{"publish rate, as people choose", "d.h.m.s / base 10", chosen, 7, daysToSeconds, decimal},
+		{"publish rate, as people choose", "d.h.m.s / base 2", chosen, 7, daysToSeconds, binary},
+		{"publish rate, as people choose", "d.h.m.s / a queue for each delay", chosen, 7, daysToSeconds, "limit"},
+		{"publish rate, to the second", "d.h.m.s / base 10", "publish to the second, by units", 7200, daysToSeconds,
+			decimal},
 		{"even rate", "full / chain", "highest paced rate", 28, "full", "chain"},
-		{"even rate", "base 10 / base 2", "highest paced rate, by base", binaryDigits, decimal, binary},
+		{"even rate, as people choose", "d.h.m.s / base 10", "highest paced rate, by units", 5, daysToSeconds, decimal},
 		{"rate of a burst", "full / chain", burst, 10_000, "full", "chain"},
+		{"rate of a burst, one hour", "d.h.m.s / base 10", "burst, by units", 10_000, daysToSeconds, decimal},
 		{"rate of a burst, classic queues", "full / chain", "dead-letter round classic", 10_000, "full", "chain"},
 	} {
 		all = append(all, comparison{each.of, each.pair, func(broker string) (float64, bool) {
@@ -87,8 +92,8 @@ func (d *data) times() []comparison {
 			}},
 		)
 		if of.subject == mostLevels {
-			all = append(all, comparison{title, "base 10 / base 2", func(broker string) (float64, bool) {
-				return d.ratio(broker, "terraform "+of.name+", by base", "time", binaryDigits, decimal, binary)
+			all = append(all, comparison{of.title, "d.h.m.s / base 10", func(broker string) (float64, bool) {
+				return d.ratio(broker, "terraform "+of.name+", by units", "time", 1, daysToSeconds, decimal)
 			}})
 		}
 	}

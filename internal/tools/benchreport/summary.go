@@ -28,11 +28,11 @@ func printSummary(w io.Writer, d *data) error {
 	return table.Flush()
 }
 
-// printRatios prints a metric of a scenario, such as the rate, each against the chain, base 2 and the limit.
+// printRatios prints a metric of a scenario, such as the rate, each against the chain, the bases and the limit.
 func printRatios(table io.Writer, d *data, broker, scenario, metric string) {
 	for _, x := range d.xs(broker, scenario, metric) {
 		for _, subject := range d.subjects(broker, scenario, metric) {
-			for _, with := range []string{"chain", binary, "limit"} {
+			for _, with := range []string{"chain", binary, decimal, "limit"} {
 				r, ok := d.ratio(broker, scenario, metric, x, subject, with)
 				if !ok || subject == with || subject == "limit" || subject == "floor" {
 					continue
