@@ -69,8 +69,8 @@ func (d Destination) key(errs *Errors) string {
 	case d.Match == Suffix && d.Levels != 0:
 		errs.add("levels", "is given, but with match = %q the key holds for any number of levels; leave it out", Suffix)
 	case d.Match == Exact && d.Levels == 0:
-		errs.add("levels", "is missing; with match = %q the key has a word for each level: give the attribute levels "+
-			"of the cascade", Exact)
+		errs.add("levels", "is missing; with match = %q the key has a \"*\" for each word of the delay: give "+
+			"length(<cascade>.units), or the attribute levels of a ladder", Exact)
 	}
 	d.checkAddress(errs)
 	if len(*errs) > 0 {

@@ -134,7 +134,7 @@ func OtherLevels(d delay.Destination, there map[int]bool) diag.Diagnostics {
 	return diag.Diagnostics{WarningOn("levels", aboutWay("Levels are not those of the cascade", d),
 		"The cascades and ladders that end in exchange %q in vhost %q have this number of levels: %s. The "+
 			"destination has levels = %d. Its key matches none of the messages for %q, so that they are unroutable. "+
-			"Give the attribute levels of the cascade.", d.DeliveryExchange, d.Vhost, strings.Join(texts, ", "),
+			"Give length(<cascade>.units), or the attribute levels of a ladder.", d.DeliveryExchange, d.Vhost, strings.Join(texts, ", "),
 		d.Levels, d.Address)}
 }
 

@@ -137,7 +137,7 @@ var destinationKey = pureFunction{
 func levelsParameter() function.Parameter {
 	return function.Int64Parameter{
 		CustomType: tfvalue.WholeNumber{}, Name: "levels",
-		MarkdownDescription: fmt.Sprintf("Number of words of a delay, 1 to %d: the attribute `levels` of the cascade.",
+		MarkdownDescription: fmt.Sprintf("Number of words of a delay, 1 to %d: `length(<cascade>.units)`.",
 			delay.MaxLevels),
 	}
 }

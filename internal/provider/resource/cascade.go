@@ -31,7 +31,7 @@ var cascades = &kind[delay.Config]{
 		ownerDescription("cascade") + "\n\n" + rebuildDescription("cascade"),
 	Table: attribute.Table[delay.Config]{
 		Attributes: slices.Concat(cascadeAttributes, aroundAttributes(aroundWords{
-			kind: "cascade", delivery: "a topic exchange", removal: "a destroy, a replacement or a rebuild",
+			kind: "cascade", delivery: "a topic exchange", shrinking: "a shorter `max_delay`",
 			parking: " With a `preset`, the default is `false`, a policy makes it the alternate exchange, which " +
 				"takes the tag `policymaker`, and a change is made in place. See [With Celery or NServiceBus]" +
 				"(../guides/frameworks.md#parking).",
@@ -103,8 +103,8 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 		Name: "max_delay", Decided: true, InPlace: true,
 		Field: attribute.Duration(func(c *delay.Config) *time.Duration { return &c.MaxDelay }).Sampled(6,
 			sampleMaxDelay),
-		// An import takes the longest delay that is possible. A shorter one for which it takes the same queues is no
-		// difference.
+		// An import takes the longest delay of the uniform form, and the longest TTL with units. Another value for which
+		// it takes the same queues is no difference.
 		SameBy: []string{"units", "base", "levels", "resolution"},
 		Same: func(c *delay.Config, planned, state attr.Value) bool {
 			longest := func(value attr.Value) time.Duration {

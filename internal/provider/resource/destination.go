@@ -127,9 +127,8 @@ var destinationAttributes = []attribute.Attribute[delay.Destination]{
 	{
 		Name:  "levels",
 		Field: attribute.Count(func(d *delay.Destination) *int { return &d.Levels }, 1, 2, 0, 0),
-		Doc: fmt.Sprintf("Number of words before the address in a routing key, 1 to %d: the attribute `levels` of the "+
-			"cascade or ladder. "+
-			"Required, unless `match` is `suffix`; then it is left out.", delay.MaxLevels),
+		Doc: fmt.Sprintf("Number of words before the address in a routing key, 1 to %d: `length(<cascade>.units)`, or the "+
+			"attribute `levels` of a ladder. Required, unless `match` is `suffix`; then it is left out.", delay.MaxLevels),
 	},
 	{
 		Name: "address", Required: true,
