@@ -55,9 +55,9 @@ type Config struct {
 
 	QueueType QueueType
 	QuorumOptions
-	// Lookahead is the number of digits that a level exchange looks at, 1 to Levels.
+	// Lookahead is the number of words that a level exchange looks at, 1 to Levels.
 	Lookahead int
-	// StrictKeys makes the entry exchange take only keys with all digits and an address.
+	// StrictKeys makes the entry exchange take only keys with all words and an address.
 	StrictKeys bool
 	// InternalLevels makes the exchanges below the entry refuse publishers.
 	InternalLevels bool

@@ -108,7 +108,7 @@ func BindingKey(level, levels, digit int) (string, error) {
 	return h.Key(), nil
 }
 
-// DestinationKey is the key that binds the delivery exchange to the destination of an address: a "*" for each digit,
+// DestinationKey is the key that binds the delivery exchange to the destination of an address: a "*" for each level,
 // then the address. It matches no other address, unless the address has a word "*" or "#" itself. An error is of type
 // AttributeError and names the parameter.
 func DestinationKey(levels int, address string) (string, error) {
