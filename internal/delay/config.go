@@ -39,7 +39,7 @@ type Config struct {
 	// Base is what the delays are written in, 2 to 10. It is 2 in the uniform form unless given.
 	Base int
 	// Levels is the number of levels, 1 to MaxLevels. In the uniform form it or MaxDelay is given, or both if MaxDelay
-	// takes so many. Otherwise it is the number of units.
+	// takes so many. A Cascade with units has as many levels.
 	Levels int
 	// MaxDelay is the longest delay that has to be possible. Units then have queues up to that, 30 days unless given.
 	MaxDelay time.Duration

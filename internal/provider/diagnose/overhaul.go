@@ -312,9 +312,6 @@ func Reasons(altered []string, config, before, after map[string]tftypes.Value) [
 	if len(given) == 0 {
 		given = altered
 	}
-	if len(given) > 1 && !isGiven("units") { // they follow from the others
-		given = slices.DeleteFunc(given, func(name string) bool { return name == "units" })
-	}
 	texts := make([]string, len(given))
 	for i, name := range given {
 		texts[i] = fmt.Sprintf("%s changes from %s to %s", name, valueText(before[name]), valueText(after[name]))
