@@ -157,7 +157,7 @@ func TestAccReplacementWithMessagesInFlight(t *testing.T) {
 		"a replacement": {replacement, []string{`The cascade with entry exchange "t.delay-11"`,
 			" is replaced, because levels changes from 12 to 11.", "3 messages are on the way through it now",
 			"The apply will fail if one still waits by then", `Publishers to exchange "t.delay-11" get an error`,
-			`The new entry is exchange "t.delay-10"`, "Routing keys get 11 digits in place of 12"}},
+			`The new entry is exchange "t.delay-10"`, "Delays get 11 words in place of 12"}},
 		"a destroy": {nil, []string{`The cascade with entry exchange "t.delay-11" is to be destroyed`,
 			"3 messages are on the way through it now", "The apply will fail if one still waits by then"}},
 	} {

@@ -541,37 +541,47 @@ func TestDestinationWithLimit(t *testing.T) {
 	}
 }
 
-// A user needs to write the destination and read the delivery exchange, and is told so.
+// A user needs to write the destination and read the delivery exchange, and is told so. The page has permissions for
+// the delay queues of both forms.
 func TestDestinationPermissions(t *testing.T) {
 	t.Parallel()
-	v := harness.NewVhost(t)
-	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "name": "tasks", "levels": 2})
-	v.DeclareQueue("billing", nil)
-	before := v.Objects()
-	u := harness.NewUser(t, v.Broker, v.Name)
-	given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "tasks.delivery", "levels": 2,
-		"address": "orders", "queue": "billing"}
-	good := permissionsOf(t, "destinations")
-	for _, is := range []struct {
-		permissions [3]string
-		missing     bool
-	}{{good, false}, {[3]string{".*", "^$", ".*"}, true}, {[3]string{".*", ".*", "^$"}, true}} {
-		u.Grant(good)
-		p := harness.NewProtocolOf(t, harness.DestinationType, u.Broker(), nil)
-		if !is.missing {
-			p.MustApply(given)
-			p.MustBeSettled(given)
-			p.MustApply(given.With(harness.Attributes{"address": "mails"}))
-			p.MustApply(nil)
-			continue
-		}
-		u.Grant(is.permissions)
-		text := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), given)))
-		if !strings.Contains(text, `write on queue "billing" and read on exchange "tasks.delivery"`) ||
-			!p.State.IsNull() {
-			t.Errorf("with %q: %s", is.permissions, text)
-		}
-		v.MustHold(before)
+	for form, cascade := range map[string]harness.Attributes{
+		"units":   {"units": harness.TextList("2s", "1s"), "max_delay": "2s"},
+		"uniform": {"levels": 2},
+	} {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			v := harness.NewVhost(t)
+			harness.NewProtocol(t, v.Broker, nil).MustApply(cascade.With(harness.Attributes{"vhost": v.Name,
+				"name": "tasks"}))
+			v.DeclareQueue("billing", nil)
+			before := v.Objects()
+			u := harness.NewUser(t, v.Broker, v.Name)
+			given := harness.Attributes{"vhost": v.Name, "delivery_exchange": "tasks.delivery", "levels": 2,
+				"address": "orders", "queue": "billing"}
+			good := permissionsOf(t, "destinations")
+			for _, is := range []struct {
+				permissions [3]string
+				missing     bool
+			}{{good, false}, {[3]string{".*", "^$", ".*"}, true}, {[3]string{".*", ".*", "^$"}, true}} {
+				u.Grant(good)
+				p := harness.NewProtocolOf(t, harness.DestinationType, u.Broker(), nil)
+				if !is.missing {
+					p.MustApply(given)
+					p.MustBeSettled(given)
+					p.MustApply(given.With(harness.Attributes{"address": "mails"}))
+					p.MustApply(nil)
+					continue
+				}
+				u.Grant(is.permissions)
+				text := harness.ErrorText(p.Apply(t.Context(), p.Plan(t.Context(), given)))
+				if !strings.Contains(text, `write on queue "billing" and read on exchange "tasks.delivery"`) ||
+					!p.State.IsNull() {
+					t.Errorf("with %q: %s", is.permissions, text)
+				}
+				v.MustHold(before)
+			}
+		})
 	}
 }
 
@@ -1036,7 +1046,7 @@ func TestDestinationValidation(t *testing.T) {
 			`any word`},
 		"a tilde": {harness.Attributes{"address": "a.~b"}, "address", `is "a.~b", with a "~" before another character`},
 		"a long address": {harness.Attributes{"address": strings.Repeat("a", 248)}, "address",
-			"behind 4 levels it can have 247"},
+			"it can have 247"},
 		"a long suffix": {harness.Attributes{"address": strings.Repeat("a", 254), "match": "suffix", "levels": nil},
 			"address", "it can have 253"},
 		"a queue and an exchange": {harness.Attributes{"exchange": "e"}, "queue", "queue is given beside exchange"},

@@ -46,7 +46,7 @@ func TestAccErrorsOverAMQP(t *testing.T) {
 		"a level in the middle": {
 			func(v *harness.Vhost) (brokertest.Broker, string) { return *v.Broker, "t.delay-01" },
 			[]string{"Not the entry of a cascade", `Could not probe exchange "t.delay-01" in vhost %[1]q: the keys ` +
-				`of its bindings skip 1 digit(s), so it is a level in the middle of a cascade; the entry of the ` +
+				`of its bindings skip 1 word, so it is a level in the middle of a cascade; the entry of the ` +
 				`cascade there is exchange "t.delay-02". Give that.`},
 		},
 		"a wrong password in the URI": {

@@ -318,7 +318,7 @@ func TestReplacementKeepsBindings(t *testing.T) {
 	more := given.With(harness.Attributes{"levels": 3})
 	plan := p.Plan(t.Context(), more)
 	for _, says := range []string{
-		`Routing keys get 3 digits in place of 2`, `exchange "theirs", bound to exchange "t.delay-01" with key "#"`,
+		`Delays get 3 words in place of 2`, `exchange "theirs", bound to exchange "t.delay-01" with key "#"`,
 		`"low.#"`,
 	} {
 		if text := harness.WarningText(plan.Diagnostics); !strings.Contains(text, says) {

@@ -12,6 +12,7 @@ const (
 	inFlightSummary = "Messages in flight: "
 	aboutOrders     = `address "orders" from exchange "t.delivery" to queue "orders" in vhost "`
 	wouldFail       = "The apply will fail if one still waits by then; drain_timeout makes it wait."
+	wouldNotRemove  = "The apply will fail if one of these still waits when it begins; drain_timeout makes it wait."
 )
 
 // foretells plans, and checks what the plan says of messages in flight: nothing if there is nothing to say.
@@ -173,7 +174,7 @@ func TestRemovedDelaysFareAsPlanned(t *testing.T) {
 			}
 
 			todo := refreshed(rest, inFlightSummary+`ladder "m.entry" in vhost "`+v.Name+`"`,
-				"some seconds old:\n\n  queue \"m.delay-10m\": 3\n\n", wouldFail)
+				"some seconds old:\n\n  queue \"m.delay-10m\": 3\n\n", wouldNotRemove)
 			text := harness.ErrorText(p.Apply(t.Context(), todo))
 			harness.MustSay(t, "the error", text, `queue "m.delay-10m": 3`)
 			refreshed(given.With(harness.Attributes{"delays": harness.TextList("10m", "1h")})) // 9s is empty

@@ -39,7 +39,7 @@ type Config struct {
 	// Base is what the delays are written in, 2 to 10. It is 2 in the uniform form unless given.
 	Base int
 	// Levels is the number of levels, 1 to MaxLevels. In the uniform form it or MaxDelay is given, or both if MaxDelay
-	// takes so many. Otherwise it is the number of units.
+	// takes so many. A Cascade with units has as many levels.
 	Levels int
 	// MaxDelay is the longest delay that has to be possible. Units then have queues up to that, 30 days unless given.
 	MaxDelay time.Duration
@@ -55,9 +55,9 @@ type Config struct {
 
 	QueueType QueueType
 	QuorumOptions
-	// Lookahead is the number of digits that a level exchange looks at, 1 to Levels.
+	// Lookahead is the number of words that a level exchange looks at, 1 to Levels.
 	Lookahead int
-	// StrictKeys makes the entry exchange take only keys with all digits and an address.
+	// StrictKeys makes the entry exchange take only keys with all words and an address.
 	StrictKeys bool
 	// InternalLevels makes the exchanges below the entry refuse publishers.
 	InternalLevels bool

@@ -23,10 +23,10 @@ const (
 type Destination struct {
 	Vhost            string
 	DeliveryExchange string
-	// Address is what publishers write behind the digits of the delay.
+	// Address is what publishers write behind the delay.
 	Address string
 	Match   Match
-	// Levels is the number of digits; only for Exact.
+	// Levels is the number of words before the address; only for Exact.
 	Levels int
 	// Queue or Exchange is given, the other one is empty.
 	Queue, Exchange string
@@ -49,8 +49,8 @@ func (d Destination) Binding() (topology.Binding, error) {
 	return b, nil
 }
 
-// Keys are the keys of the messages that the destination takes: they have digits for each level. Before a suffix there
-// may be any words.
+// Keys are the keys of the messages that the destination takes: they have a number for each level. Before a suffix
+// there may be any words.
 func (d Destination) Keys() topology.TopicKey {
 	keys := slices.Repeat(topology.TopicKey{topology.Digits}, d.Levels)
 	if d.Match == Suffix {
@@ -69,8 +69,8 @@ func (d Destination) key(errs *Errors) string {
 	case d.Match == Suffix && d.Levels != 0:
 		errs.add("levels", "is given, but with match = %q the key holds for any number of levels; leave it out", Suffix)
 	case d.Match == Exact && d.Levels == 0:
-		errs.add("levels", "is missing; with match = %q the key has a word for each level: give the attribute levels "+
-			"of the cascade", Exact)
+		errs.add("levels", "is missing; with match = %q the key has a \"*\" for each word of the delay: give "+
+			"length(<cascade>.units), or the attribute levels of a ladder", Exact)
 	}
 	d.checkAddress(errs)
 	if len(*errs) > 0 {
@@ -88,9 +88,9 @@ func (d Destination) key(errs *Errors) string {
 
 func (d Destination) checkAddress(errs *Errors) {
 	if d.Address == "" {
-		errs.add("address", "is empty; give the word or words that publishers write behind the digits of the delay")
+		errs.add("address", "is empty; give the word or words that publishers write behind the delay")
 	}
-	// Behind the digits of a message there is as much room as for the shortest cascade.
+	// Behind the delay of a message there is as much room as for the shortest cascade.
 	if most := MaxKeyBytes - len(anyLevels); len(d.Address) > most {
 		errs.add("address", "is %q of %d bytes; it can have %d at the most, because AMQP allows a key %d", d.Address,
 			len(d.Address), most, MaxKeyBytes)
@@ -162,7 +162,7 @@ type Overlap struct {
 }
 
 // Overlaps lists, in the order of the others, where a destination takes messages that are meant for another one alone,
-// and the other way round. The digits of the messages are those of the base. Three kinds are not listed. Destinations
+// and the other way round. The numbers of the messages are those of the base. Three kinds are not listed. Destinations
 // with the same address are to take the same messages. Keys with wildcards within an address take what their owner
 // wants. And a queue or exchange with a second key gets a message only once.
 func Overlaps(base int, own topology.Binding, others []topology.Binding) []Overlap {
@@ -187,7 +187,7 @@ func Overlaps(base int, own topology.Binding, others []topology.Binding) []Overl
 	return found
 }
 
-// takes tells whether the key matches some message in the base for the address of the other. How many digits such a
+// takes tells whether the key matches some message in the base for the address of the other. How many numbers such a
 // message has, a suffix does not say: it is taken to be what the key expects, or any number.
 func (d Destination) takes(base int, other Destination) bool {
 	levels := other.Levels
@@ -203,8 +203,8 @@ func (d Destination) takes(base int, other Destination) bool {
 		return false
 	}
 	for i, word := range own {
-		_, isDigit := parseNumber(base-1, word)
-		if at := before + i - levels; at >= 0 && words[at] != word || at < 0 && !isDigit {
+		_, isNumber := parseNumber(base-1, word)
+		if at := before + i - levels; at >= 0 && words[at] != word || at < 0 && !isNumber {
 			return false
 		}
 	}

@@ -52,8 +52,8 @@ func TestDestinationErrors(t *testing.T) {
 	}{
 		{func(d *delay.Destination) { d.Match = "Exact" }, `match is "Exact"; it can be "exact" or "suffix"`},
 		{func(d *delay.Destination) { d.Levels = 0 },
-			"levels is missing; with match = \"exact\" the key has a word for " +
-				"each level: give the attribute levels of the cascade"},
+			"levels is missing; with match = \"exact\" the key has a \"*\" for each word of the delay: give " +
+				"length(<cascade>.units)"},
 		{func(d *delay.Destination) { d.Levels = 40 }, "levels is 40; it can be 1 to 39"},
 		{func(d *delay.Destination) { d.Match = delay.Suffix },
 			`levels is given, but with match = "suffix" the key holds for ` +
@@ -63,8 +63,7 @@ func TestDestinationErrors(t *testing.T) {
 			`address is "eu.*", whose word "*" would stand for any word`},
 		{func(d *delay.Destination) { d.Address = "#" }, `address is "#", whose word "#" would stand for any word`},
 		{func(d *delay.Destination) { d.Address = strings.Repeat("a", 248) },
-			"of 248 bytes; behind 4 levels it can have " +
-				"247, because AMQP allows a key 255"},
+			"of 248 bytes; it can have 247, because the words before it take 8 of the 255 that AMQP allows a key"},
 		{func(d *delay.Destination) { d.Address = strings.Repeat("é", 127) },
 			"of 254 bytes; it can have 253 at the most, " +
 				"because AMQP allows a key 255"},

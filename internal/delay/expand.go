@@ -115,7 +115,7 @@ func (c Cascade) hop(level, zeros, number int) Hop {
 	h := Hop{Above: c.Levels - 1 - level, Zeros: zeros, Number: number}
 	if c.StrictKeys && level == c.Levels-1 {
 		const firstWordOfAddress = 1
-		h.Below = c.Levels - h.Digits() + firstWordOfAddress
+		h.Below = c.Levels - h.Words() + firstWordOfAddress
 	}
 	return h
 }

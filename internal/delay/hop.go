@@ -9,17 +9,17 @@ import (
 // Hop is a way on from the exchange of a level, as the key of its binding says. Of all messages that come by, the
 // binding takes those with so many zeros and then the number.
 type Hop struct {
-	// Above is the number of digits that the levels above have looked at.
+	// Above is the number of words that the levels above have looked at.
 	Above int
 	Zeros int
 	// Number is that of the queue to which the hop leads, 0 for a hop to an exchange.
 	Number int
-	// Below is the number of words that a strict entry asks for: one for each digit left, and one for the address.
+	// Below is the number of words that a strict entry asks for: one for each level left, and one for the address.
 	Below int
 }
 
-// Digits is the number of digits that the exchange looks at.
-func (h Hop) Digits() int {
+// Words is the number of words that the exchange looks at.
+func (h Hop) Words() int {
 	if h.Number > 0 {
 		return h.Zeros + 1
 	}
@@ -46,5 +46,5 @@ func ParseHop(key string) (h Hop, ok bool) {
 	words := func(i int) int { return strings.Count(part[i], ".") }
 	h = Hop{Above: words(1), Zeros: words(2), Below: words(4)}
 	h.Number, _ = strconv.Atoi(part[3])
-	return h, h.Digits() > 0 && (h.Above == 0 || h.Below == 0)
+	return h, h.Words() > 0 && (h.Above == 0 || h.Below == 0)
 }

@@ -23,22 +23,15 @@ func (s Scale) RoutingKey(delay time.Duration, address string) (string, error) {
 		return "", attributeError("delay", "is %s, longer than %s, the longest that has a key here", delay,
 			pictured(s.Longest))
 	}
-	if err := checkAddress("address", address, s.Levels()); err != nil {
-		return "", err
-	}
-	key, rest := "", delay
+	words, rest := "", delay
 	if over := delay % s.Resolution(); over > 0 {
 		rest += s.Resolution() - over
 	}
 	for _, unit := range s.Units {
-		key += strconv.Itoa(int(rest/unit)) + "."
+		words += strconv.Itoa(int(rest/unit)) + "."
 		rest %= unit
 	}
-	if key += address; len(key) > MaxKeyBytes {
-		return "", attributeError("address", "is %q, with which the key of this delay has %d bytes; AMQP allows %d",
-			address, len(key), MaxKeyBytes)
-	}
-	return key, nil
+	return withAddress(words, address)
 }
 
 // ParseRoutingKey is the inverse of RoutingKey: what a cascade makes of a key. The first words are
@@ -115,17 +108,14 @@ func BindingKey(level, levels, digit int) (string, error) {
 	return h.Key(), nil
 }
 
-// DestinationKey is the key that binds the delivery exchange to the destination of an address: a "*" for each digit,
+// DestinationKey is the key that binds the delivery exchange to the destination of an address: a "*" for each level,
 // then the address. It matches no other address, unless the address has a word "*" or "#" itself. An error is of type
 // AttributeError and names the parameter.
 func DestinationKey(levels int, address string) (string, error) {
 	if err := checkAnyLevels(levels); err != nil {
 		return "", err
 	}
-	if err := checkAddress("address", address, levels); err != nil {
-		return "", err
-	}
-	return strings.Repeat("*.", levels) + address, nil
+	return withAddress(strings.Repeat("*.", levels), address)
 }
 
 // checkAnyLevels is for where the resolution does not matter: no cascade has more levels than one of the finest.
@@ -136,15 +126,14 @@ func checkAnyLevels(levels int) error {
 	return nil
 }
 
-// checkAddress checks what follows the digits of a key.
-func checkAddress(parameter, address string, levels int) error {
+// withAddress is the key of words and an address behind them.
+func withAddress(words, address string) (string, error) {
 	if address == "" {
-		return attributeError(parameter, "is empty; without it no key says where a message goes")
+		return "", attributeError("address", "is empty; without it no key says where a message goes")
 	}
-	if most := MaxKeyBytes - 2*levels; len(address) > most {
-		return attributeError(parameter, "is %q of %d bytes; behind %d levels it can have %d, because AMQP allows "+
-			"a key %d",
-			address, len(address), levels, most, MaxKeyBytes)
+	if most := MaxKeyBytes - len(words); len(address) > most {
+		return "", attributeError("address", "is %q of %d bytes; it can have %d, because the words before it take %d "+
+			"of the %d that AMQP allows a key", address, len(address), most, len(words), MaxKeyBytes)
 	}
-	return nil
+	return words + address, nil
 }

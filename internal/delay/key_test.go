@@ -54,8 +54,8 @@ func TestRoutingKeyErrors(t *testing.T) {
 		{math.MaxInt64, 29, time.Second, "d", ", longer than 6213d18h48m31s"},
 		{math.MinInt64, 29, time.Second, "d", "before it is sent"},
 		{0, 4, time.Second, "", "address is empty"},
-		{0, 28, time.Second, strings.Repeat("d", 200), "of 200 bytes; behind 28 levels it can have 199, because AMQP " +
-			"allows a key 255"},
+		{0, 28, time.Second, strings.Repeat("d", 200), "of 200 bytes; it can have 199, because the words before it " +
+			"take 56 of the 255 that AMQP allows a key"},
 	} {
 		if got, err := routingKey(test.delay, test.levels, test.resolution, test.address); err == nil ||
 			!strings.Contains(err.Error(), test.want) {
@@ -112,7 +112,7 @@ func TestDestinationKey(t *testing.T) {
 		want    string
 	}{
 		{4, "", "address is empty"},
-		{28, strings.Repeat("d", 200), "of 200 bytes; behind 28 levels it can have 199"},
+		{28, strings.Repeat("d", 200), "of 200 bytes; it can have 199, because the words before it take 56"},
 		{0, "d", "levels is 0"},
 		{40, "d", "levels is 40"},
 	} {

@@ -94,7 +94,7 @@ type change struct {
 	looked    bool // whether what waits was waited for
 }
 
-// mustGo says what is wrong with the ways of keys. One that the smaller range has leads to its end all the time. A
+// mustGo names a wrong way of a key. One that the smaller range has leads to its end all the time. A
 // longer one does so, or is unroutable at once. What waits already gets to its end.
 func (c change) mustGo(there topology.Topology) error {
 	routed := topologytest.NewRouter(there)
@@ -123,7 +123,7 @@ func (c change) mustGo(there topology.Topology) error {
 	return nil
 }
 
-// goesOn says what is wrong with the way of a message that waits in a queue already.
+// goesOn names a wrong way of a message that waits in a queue already.
 func (c change) goesOn(routed *topologytest.Router, key string, wait time.Duration) error {
 	for level, waited := range map[string]bool{"t.3s.s": wait >= 12*time.Second,
 		"t.s": wait%(12*time.Second) >= 3*time.Second} {

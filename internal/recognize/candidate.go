@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
 // candidate is a cascade of a layout whose queues are called like this.
@@ -96,7 +97,7 @@ func (o *objects) candidates(l layout) (candidates []*candidate) {
 }
 
 // namings are those that fit some queue to which keys lead, how many each of them fits, and the lowest base that has
-// the digits.
+// the numbers.
 func (c *candidate) namings() (all []naming, fitting, lowest map[naming]int) {
 	fitting, lowest = map[naming]int{}, map[naming]int{}
 	for level, hops := range slices.Backward(c.hops) {
@@ -123,7 +124,7 @@ func (c *candidate) contradict(format string, args ...any) {
 	}
 }
 
-// follow reads the keys of a level, and returns the level that is next. They have to skip as many digits as there are
+// follow reads the keys of a level, and returns the level that is next. They have to skip as many words as there are
 // levels above.
 func (c *candidate) follow(level int) (next int) {
 	name := c.exchange(level)
@@ -132,8 +133,8 @@ func (c *candidate) follow(level int) (next int) {
 		return level - 1
 	}
 	if above != c.levels-1-level {
-		c.contradict("exchange %q would be %d levels below it, but its keys skip %d digit(s)", name, c.levels-1-level,
-			above)
+		c.contradict("exchange %q would be %d levels below it, but its keys skip %s", name, c.levels-1-level,
+			plaintext.Count(above, "word"))
 		return level
 	}
 	c.hops[level] = hops
@@ -163,7 +164,7 @@ func (c *candidate) follow(level int) (next int) {
 }
 
 // hasLevels tells whether the key of a hop is for so many levels, or for any number.
-func (c *candidate) hasLevels(h hop) bool { return h.Below == 0 || h.Digits()+h.Below == c.levels+1 }
+func (c *candidate) hasLevels(h hop) bool { return h.Below == 0 || h.Words()+h.Below == c.levels+1 }
 
 // has tells whether there may be a queue at a place.
 func (c *candidate) has(at place) bool {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/plaintext"
 )
 
 const errNoHops notThis = "it has no binding like that of a cascade's top level, with a key such as \"1.#\" or " +
@@ -26,8 +27,8 @@ func (o *objects) readCascade(entry string) (delay.Cascade, error) {
 	hops, above := o.hops(entry)
 	switch {
 	case above > 0:
-		return delay.Cascade{}, notThisf("the keys of its bindings skip %d digit(s), so it is a level in the middle "+
-			"of a cascade", above)
+		return delay.Cascade{}, notThisf("the keys of its bindings skip %s, so it is a level in the middle of a "+
+			"cascade", plaintext.Count(above, "word"))
 	case len(hops) == 0:
 		return delay.Cascade{}, errNoHops
 	}
@@ -161,7 +162,7 @@ func (c *candidate) cascade() (delay.Cascade, error) {
 		if c.isOwn(highest, h) {
 			own++
 			strictKeys += min(h.Below, 1)
-			lookahead = max(lookahead, h.Digits())
+			lookahead = max(lookahead, h.Words())
 		}
 	}
 	if lookahead == highest+1 {

@@ -35,7 +35,7 @@ func NewInventory(vhost string, there topology.Topology) *Inventory {
 type Found struct {
 	topology.Topology
 	Kind string
-	// Levels is how many digits a key has before the address. It is 1 for a ladder.
+	// Levels is how many words a key has before the address. It is 1 for a ladder.
 	Levels int
 }
 

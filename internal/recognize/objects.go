@@ -93,7 +93,7 @@ type hop struct {
 	to string
 }
 
-// hops are the ways on from an exchange, and how many digits they skip. That is what most of them say, since others may
+// hops are the ways on from an exchange, and how many words they skip. That is what most of them say, since others may
 // have bound something beside; in doubt it is no entry.
 func (o *objects) hops(exchange string) (hops []hop, above int) {
 	count := map[int]int{}

@@ -63,7 +63,7 @@ func (o *objects) entryNear(name string) string {
 }
 
 // entryAbove is the entry of the cascade that the keys of an exchange show it to be a level of. It is empty if there is
-// none. With units, those above can be days, hours, minutes and seconds.
+// none. With units, those above can be days, hours, minutes, seconds and milliseconds.
 func (o *objects) entryAbove(name string) string {
 	hops, above := o.hops(name)
 	for level := 0; len(hops) > 0 && level+above < delay.MaxLevels; level++ {

@@ -450,14 +450,14 @@ func TestRecognizeNamesTheEntry(t *testing.T) {
 	}{
 		{full, "", "m.delay-05", "m.delay-04", "there is no such exchange"},
 		{full, "", "m.delay-06", "m.delay-04", "there is no such exchange"},
-		{full, "", "m.delay-02", "m.delay-04", "skip 2 digit(s), so it is a level in the middle of a cascade"},
-		{full, "", "m.delay-00", "m.delay-04", "skip 4 digit(s)"},
+		{full, "", "m.delay-02", "m.delay-04", "skip 2 words, so it is a level in the middle of a cascade"},
+		{full, "", "m.delay-00", "m.delay-04", "skip 4 words"},
 		{full, "m.delay-02", "m.delay-02", "m.delay-04", "there is no such exchange"},
-		{full, "m.delay-04", "m.delay-03", "", "skip 1 digit(s)"},
+		{full, "m.delay-04", "m.delay-03", "", "skip 1 word"},
 		{full, "m.delay-04", "m.delay-05", "", "there is no such exchange"},
 		{full, "", "m.delivery", "", "it has no binding"},
 		{chain, "", "10-12", "10-11", "there is no such exchange"},
-		{chain, "", "10-05", "10-11", "skip 6 digit(s)"},
+		{chain, "", "10-05", "10-11", "skip 6 words"},
 		{chain, "", "11-00", "10-11", "there is no such exchange"},
 	} {
 		t.Run(test.asked+" without "+test.gone, func(t *testing.T) {

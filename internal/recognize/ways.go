@@ -34,7 +34,7 @@ func LeadsOn(b topology.Binding) bool {
 // other binding.
 func LevelsOf(b topology.Binding) (levels int, ok bool) {
 	h, isHop := delay.ParseHop(b.RoutingKey)
-	return h.Above + h.Digits(), isHop && b.DestinationType == topology.ToExchange && b.Arguments == ""
+	return h.Above + h.Words(), isHop && b.DestinationType == topology.ToExchange && b.Arguments == ""
 }
 
 // LowestOf is LevelsOf for the binding of the lowest level alone. Each cascade that ends in the delivery exchange has
@@ -42,7 +42,7 @@ func LevelsOf(b topology.Binding) (levels int, ok bool) {
 func LowestOf(b topology.Binding) (levels int, ok bool) {
 	h, _ := delay.ParseHop(b.RoutingKey)
 	levels, ok = LevelsOf(b)
-	return levels, ok && h.Digits() == 1
+	return levels, ok && h.Words() == 1
 }
 
 func (o *objects) leadsTo(exchange, end string) bool {

@@ -1,5 +1,8 @@
-# "*.*.*.*.billing", the key to bind the queue of the receiver to the delivery exchange with. It is
-# the same whatever the units are.
+resource "rabbitmqdelay_cascade" "orders" {
+  name = "orders"
+}
+
+# "*.*.*.*.billing", the key to bind the queue of the receiver to the delivery exchange with
 output "billing" {
-  value = provider::rabbitmqdelay::destination_key(4, "billing")
+  value = provider::rabbitmqdelay::destination_key(length(rabbitmqdelay_cascade.orders.units), "billing")
 }

@@ -21,7 +21,7 @@ resource "rabbitmqdelay_destination" "reminders" {
   triggers          = { cascade = sha1(jsonencode(rabbitmqdelay_cascade.orders.queues)) }
 }
 
-# Another address, handed on to an exchange, which sees the routing key with its digits.
+# Another address, handed on to an exchange, which sees the routing key with its delay.
 resource "rabbitmqdelay_destination" "mails" {
   delivery_exchange = rabbitmqdelay_cascade.orders.delivery_exchange
   levels            = length(rabbitmqdelay_cascade.orders.units)

@@ -183,7 +183,7 @@ func anyResolution() *rapid.Generator[time.Duration] {
 	})
 }
 
-// AnyAddress draws the addresses that fit behind the digits.
+// AnyAddress draws the addresses that fit behind the delay.
 func AnyAddress(levels int) *rapid.Generator[string] {
 	return rapid.StringOfN(rapid.RuneFrom([]rune("a01.*#é")), 1, 20, delay.MaxKeyBytes-2*levels)
 }

@@ -80,7 +80,7 @@ func (d Destination) unusable(err *engine.DeliveryError) diag.Diagnostic {
 	}
 	return ErrorOn("delivery_exchange", "Delivery exchange has the wrong type",
 		"Exchange %q in vhost %q is of type %q. It has to be a topic exchange, such as that of a cascade: addresses "+
-			"are matched behind the digits of the routing key.", err.Exchange, d.Vhost, err.Type)
+			"are matched behind the delay in a routing key.", err.Exchange, d.Vhost, err.Type)
 }
 
 // missing is for a queue or exchange that is to get the messages.
@@ -134,8 +134,8 @@ func OtherLevels(d delay.Destination, there map[int]bool) diag.Diagnostics {
 	return diag.Diagnostics{WarningOn("levels", aboutWay("Levels are not those of the cascade", d),
 		"The cascades and ladders that end in exchange %q in vhost %q have this number of levels: %s. The "+
 			"destination has levels = %d. Its key matches none of the messages for %q, so that they are unroutable. "+
-			"Give the attribute levels of the cascade.", d.DeliveryExchange, d.Vhost, strings.Join(texts, ", "),
-		d.Levels, d.Address)}
+			"Give length(<cascade>.units), or the attribute levels of a ladder.", d.DeliveryExchange, d.Vhost,
+		strings.Join(texts, ", "), d.Levels, d.Address)}
 }
 
 // PassesOn warns of a binding that one destination lets go of and another one makes, in one plan.

@@ -267,8 +267,8 @@ func (o Overhaul) applications() string {
 		return fmt.Sprintf("Messages then arrive at exchange %q in place of exchange %q: applications have to bind "+
 			"their queues there.", o.NewDelivery, o.Delivery)
 	case o.Before != nil && o.After != nil && o.Before.Levels() != o.After.Levels():
-		return fmt.Sprintf("Routing keys get %d digits in place of %d. Bindings of applications to exchange %q with a "+
-			"\"*\" for each digit then match no message: they have to bind again.", o.After.Levels(), o.Before.Levels(),
+		return fmt.Sprintf("Delays get %d words in place of %d. Bindings of applications to exchange %q with a "+
+			"\"*\" for each word then match no message: they have to bind again.", o.After.Levels(), o.Before.Levels(),
 			o.Delivery)
 	case o.Moved == nil:
 		return fmt.Sprintf("The bindings of exchange %q stay.", o.Delivery)
@@ -311,9 +311,6 @@ func Reasons(altered []string, config, before, after map[string]tftypes.Value) [
 	given := slices.DeleteFunc(slices.Clone(altered), func(name string) bool { return !isGiven(name) })
 	if len(given) == 0 {
 		given = altered
-	}
-	if len(given) > 1 && !isGiven("units") { // they follow from the others
-		given = slices.DeleteFunc(given, func(name string) bool { return name == "units" })
 	}
 	texts := make([]string, len(given))
 	for i, name := range given {

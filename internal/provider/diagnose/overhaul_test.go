@@ -148,8 +148,8 @@ func TestOverhaul(t *testing.T) {
 				"will fail if one waits by then.\n\n" +
 				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is exchange ` +
 				"\"t.delay-17\".\n\n" +
-				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
-				`with a "*" for each digit then match no message: they have to bind again.`},
+				`Delays get 18 words in place of 17. Bindings of applications to exchange "t.delivery" ` +
+				`with a "*" for each word then match no message: they have to bind again.`},
 		"replaced, for two reasons, elsewhere": {replaced, func(o *Overhaul) {
 			o.Because = append(o.Because, `vhost changes from "/" to "b"`)
 			o.Moved = &MovedEntry{Vhost: "b", Entry: "t.delay-16"}
@@ -159,8 +159,8 @@ func TestOverhaul(t *testing.T) {
 				"will fail if one waits by then.\n\n" +
 				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is exchange ` +
 				"\"t.delay-16\" in vhost \"b\".\n\n" +
-				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
-				`with a "*" for each digit then match no message: they have to bind again.`},
+				`Delays get 18 words in place of 17. Bindings of applications to exchange "t.delivery" ` +
+				`with a "*" for each word then match no message: they have to bind again.`},
 		"replaced, not known": {replaced, func(o *Overhaul) {
 			o.Moved, o.Before, o.After, o.NewDelivery = &MovedEntry{Vhost: "/"}, nil, nil, ""
 		},
@@ -176,8 +176,8 @@ func TestOverhaul(t *testing.T) {
 				`Exchange "t.delay-16" is then in the middle of the cascade, and misunderstands publishers who still ` +
 				"use it: messages wait for another time, or go astray. With internal_levels = true, RabbitMQ refuses " +
 				"them. The new entry is exchange \"t.delay-17\".\n\n" +
-				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
-				`with a "*" for each digit then match no message: they have to bind again.`},
+				`Delays get 18 words in place of 17. Bindings of applications to exchange "t.delivery" ` +
+				`with a "*" for each word then match no message: they have to bind again.`},
 		"replaced, messages, bindings of others": {replaced, func(o *Overhaul) {
 			o.Waits = &Waiting{Delayed: Tally{Messages: 2}, Parked: Tally{Messages: 1}}
 			o.Inbound = []topology.Binding{{Source: "a", RoutingKey: "#", DestinationType: topology.ToExchange,
@@ -189,8 +189,8 @@ func TestOverhaul(t *testing.T) {
 				"It does not wait for the others either; drain_timeout makes it wait.\n\n" +
 				`Publishers to exchange "t.delay-16" get an error from then on. The new entry is exchange ` +
 				"\"t.delay-17\".\n\n" +
-				`Routing keys get 18 digits in place of 17. Bindings of applications to exchange "t.delivery" ` +
-				"with a \"*\" for each digit then match no message: they have to bind again.\n\n" +
+				`Delays get 18 words in place of 17. Bindings of applications to exchange "t.delivery" ` +
+				"with a \"*\" for each word then match no message: they have to bind again.\n\n" +
 				`Bindings of exchange "a" lead into it, and go with it. ` +
 				"Whoever made them has to bind again:\n\n  " +
 				`exchange "a", bound to exchange "t.delay-16" with key "#"`},

@@ -419,7 +419,7 @@ func (s Subject) InRemoved(waits Waiting) diag.Diagnostic {
 		lines = append(lines, fmt.Sprintf("%s: %s", topology.QueueObject(name), text))
 	}
 	return Warning(s.about("Messages in flight"),
-		"The apply removes queues of the %s. These of them hold messages, %s:\n\n  %s\n\n%s", s, waits.asOf(),
+		"These queues, which the apply removes, hold messages, %s:\n\n  %s\n\n%s", waits.asOf(),
 		listed(atMost(lines)), s.fateInRemoved(waits))
 }
 
@@ -434,7 +434,7 @@ func (s Subject) fateInRemoved(waits Waiting) string {
 		return fmt.Sprintf("The apply unbinds these queues, and waits up to %s until all are delivered. If some are "+
 			"not, it binds the queues again and fails.", plaintext.Duration(guard.Drain))
 	}
-	return "The apply will fail if one still waits by then; drain_timeout makes it wait."
+	return "The apply will fail if one of these still waits when it begins; drain_timeout makes it wait."
 }
 
 // DelaysRemoved says what publishers see when delays are taken out of a ladder.

@@ -85,9 +85,9 @@ var bindingKey = pureFunction{
 	definition: function.Definition{
 		Summary: "Key of one of the bindings inside a cascade",
 		MarkdownDescription: "Inside a cascade, the exchange of a level is bound to its queues, where messages wait, " +
-			"and to the exchange below, where they pass on. This is the key of such a binding in the classic chain, " +
-			"as NServiceBus and Celery declare it. Digit 1 is for the queue, and digit 0 for the exchange below. In " +
-			"a base over 2, each digit but 0 has a queue. It is for those who look at or declare single bindings. " +
+			"and to the exchange below, where they pass on. This is the key of such a binding in the uniform form " +
+			"with lookahead 1, as NServiceBus and Celery declare it. Digit 1 is for the queue, and digit 0 for the " +
+			"exchange below. In a base over 2, each digit up to 9 but 0 has a queue. It is for those who look at or declare single bindings. " +
 			"`rabbitmqdelay_cascade` needs none of it, and receivers take `destination_key`.",
 		Parameters: []function.Parameter{
 			function.Int64Parameter{CustomType: tfvalue.WholeNumber{}, Name: "level",
@@ -137,7 +137,7 @@ var destinationKey = pureFunction{
 func levelsParameter() function.Parameter {
 	return function.Int64Parameter{
 		CustomType: tfvalue.WholeNumber{}, Name: "levels",
-		MarkdownDescription: fmt.Sprintf("Number of words of a delay, 1 to %d: the attribute `levels` of the cascade.",
+		MarkdownDescription: fmt.Sprintf("Number of words of a delay, 1 to %d: `length(<cascade>.units)`.",
 			delay.MaxLevels),
 	}
 }

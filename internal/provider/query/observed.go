@@ -51,10 +51,10 @@ func (m *observedDeclared) observe(
 	return o.subject.NotObserved(look(ctx, o))
 }
 
-// observeDeclared reads what there is of something with so many digits in its keys, 0 if they do not reach the delivery
+// observeDeclared reads what there is of something with so many levels, 0 if they do not reach the delivery
 // exchange.
 func (m *observedDeclared) observeDeclared(
-	ctx context.Context, o *observation, shows tfvalue.Depiction, digits int,
+	ctx context.Context, o *observation, shows tfvalue.Depiction, levels int,
 ) (engine.Observation, error) {
 	o.subject.Desired = shows.Desired
 	seen, err := engine.Observe(ctx, o.vhost, o.subject.Desired)
@@ -69,7 +69,7 @@ func (m *observedDeclared) observeDeclared(
 	if o.subject.Desired.Parking() != "" {
 		m.Unroutable = waits.Parked.Value()
 	}
-	m.Findings, err = o.observedFindings(ctx, seen, digits)
+	m.Findings, err = o.observedFindings(ctx, seen, levels)
 	return seen, err
 }
 
@@ -198,9 +198,9 @@ func declaredTTL(queue topology.Queue) types.Int64 {
 	return types.Int64Null()
 }
 
-// observedFindings are the findings, with digits as in observeDeclared.
+// observedFindings are the findings, with levels as in observeDeclared.
 func (o *observation) observedFindings(
-	ctx context.Context, seen engine.Observation, digits int,
+	ctx context.Context, seen engine.Observation, levels int,
 ) ([]observedFinding, error) {
 	var found []health.Finding
 	for _, damage := range health.Damages(o.subject.Desired, seen.Topology, seen.Status) {
@@ -209,8 +209,8 @@ func (o *observation) observedFindings(
 		}
 	}
 	found = append(found, seen.Findings...)
-	if digits > 0 {
-		astray, err := o.astray(ctx, seen.Delivers, digits)
+	if levels > 0 {
+		astray, err := o.astray(ctx, seen.Delivers, levels)
 		if err != nil {
 			return nil, err
 		}
@@ -232,9 +232,9 @@ const mostAstray = 10
 // astray are the bindings of the delivery exchange that are made for another number of levels than anything that ends
 // there has.
 func (o *observation) astray(
-	ctx context.Context, bindings []topology.Binding, digits int,
+	ctx context.Context, bindings []topology.Binding, levels int,
 ) ([]health.Finding, error) {
-	there := map[int]bool{digits: true}
+	there := map[int]bool{levels: true}
 	var found []health.Finding
 	for _, b := range topology.Plain(bindings) {
 		d, err := recognize.Destination(o.subject.Vhost, b)
@@ -254,7 +254,7 @@ func (o *observation) astray(
 		}
 		found = append(found, health.Finding{
 			Severity: health.Error, Object: engine.BindingObject(b),
-			Cause: fmt.Sprintf("made for levels = %d, not %d", d.Levels, digits),
+			Cause: fmt.Sprintf("made for levels = %d, not %d", d.Levels, levels),
 			Effect: fmt.Sprintf("it takes no message of the %s: those for %q are unroutable unless something "+
 				"else is bound for them", o.subject.Kind, d.Address),
 		})

@@ -26,9 +26,9 @@ type around struct {
 
 // aroundWords are the words in which their descriptions differ.
 type aroundWords struct {
-	// Kind is what the resource is called, and delivery of which type its delivery exchange is. Removal is what deletes
-	// queues of it, and parking has more words for parking.
-	kind, delivery, removal, parking string
+	// Kind is what the resource is called, and delivery of which type its delivery exchange is. Shrinking is the
+	// change in place that deletes queues of it, and parking has more words for parking.
+	kind, delivery, shrinking, parking string
 }
 
 // aroundAttributes are the attributes of what they have in common, and all that shows the objects.
@@ -157,13 +157,13 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 				"written. Default: `false`."),
 		},
 	}, handling[C](handlingDocs{
-		forceDestroy: fmt.Sprintf("Whether %s deletes queues with the messages that wait in them. Has to be "+
-			"applied before a destroy. Default: `false`.", words.removal),
-		drainTimeout: fmt.Sprintf("How long %s waits for empty queues, such as `10m`. The entry is closed "+
-			"meanwhile. It is opened again if messages are left after that time, or if one comes into the queue "+
-			"of unroutable ones and nobody takes it. Then the error says what still waits. Has to be applied "+
-			"before a destroy. `timeouts`, if they are given, have to be longer. Default: no waiting, a queue "+
-			"that holds messages is not deleted.", words.removal),
+		forceDestroy: fmt.Sprintf("Whether a destroy, a replacement, a rebuild or %s deletes queues with the "+
+			"messages that wait in them. Has to be applied before a destroy. Default: `false`.", words.shrinking),
+		drainTimeout: fmt.Sprintf("How long a destroy, a replacement, a rebuild or %s waits for empty queues, "+
+			"such as `10m`. The entry is closed meanwhile; %[1]s leaves it open. It is opened again if messages are "+
+			"left after that time, or if one comes into the queue of unroutable ones and nobody takes it. Then the "+
+			"error says what still waits. Has to be applied before a destroy. `timeouts`, if they are given, have "+
+			"to be longer. Default: no waiting, a queue that holds messages is not deleted.", words.shrinking),
 	}))
 }
 

@@ -31,7 +31,7 @@ var cascades = &kind[delay.Config]{
 		ownerDescription("cascade") + "\n\n" + rebuildDescription("cascade"),
 	Table: attribute.Table[delay.Config]{
 		Attributes: slices.Concat(cascadeAttributes, aroundAttributes(aroundWords{
-			kind: "cascade", delivery: "a topic exchange", removal: "a destroy, a replacement or a rebuild",
+			kind: "cascade", delivery: "a topic exchange", shrinking: "a shorter `max_delay`",
 			parking: " With a `preset`, the default is `false`, a policy makes it the alternate exchange, which " +
 				"takes the tag `policymaker`, and a change is made in place. See [With Celery or NServiceBus]" +
 				"(../guides/frameworks.md#parking).",
@@ -103,8 +103,8 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 		Name: "max_delay", Decided: true, InPlace: true,
 		Field: attribute.Duration(func(c *delay.Config) *time.Duration { return &c.MaxDelay }).Sampled(6,
 			sampleMaxDelay),
-		// An import takes the longest delay that is possible. A shorter one for which it takes the same queues is no
-		// difference.
+		// An import takes the longest delay of the uniform form, and the longest TTL with units. Another value for
+		// which it takes the same queues is no difference.
 		SameBy: []string{"units", "base", "levels", "resolution"},
 		Same: func(c *delay.Config, planned, state attr.Value) bool {
 			longest := func(value attr.Value) time.Duration {
@@ -119,8 +119,8 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 		},
 		Doc: "Longest delay that has to be possible, such as `90d`. With units it says which queues there are, `30d` " +
 			"unless given. It grows and shrinks in place then: queues and bindings come and go while messages flow. " +
-			"A queue that goes is guarded as in a destroy, and takes no further messages while it runs empty. With " +
-			"`base`, the cascade gets the smallest number of levels that reaches it, and another number replaces the " +
+			"A queue that goes is guarded as in a destroy, and takes no further messages while it runs empty. Keys " +
+			"reach to the end of the last unit that is needed: `30d` gives 30 days 23:59:59. With `base`, the cascade gets the smallest number of levels that reaches it, and another number replaces the " +
 			"cascade. With `levels`, it is computed. The same duration in other words is no change.",
 	},
 	{
@@ -181,10 +181,10 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 	{
 		Name: "lookahead", Decided: true,
 		Field: attribute.Count(func(c *delay.Config) *int { return &c.Lookahead }, 1, 1, 2),
-		Doc: "How many words of a routing key an exchange looks at, 1 to `levels`. So a message skips the levels " +
-			"at which it need not wait. With all levels, the entry takes a message of 30 s straight to the queue of " +
-			"30 s. With 1, the classic chain, it first passes the exchanges of days, hours and minutes. " +
-			"Default: all levels, the fastest. Changes in place, without losing or doubling a message.",
+		Doc: "How many words of a routing key an exchange looks at, 1 to the number of words of a delay. So a " +
+			"message skips the levels at which it need not wait. With all, the entry takes a message of 30 s " +
+			"straight to the queue of 30 s. With 1, the classic chain, it first passes the exchanges of days, hours " +
+			"and minutes. Default: all, the fastest. Changes in place, without losing or doubling a message.",
 	},
 	{
 		Name: "strict_keys", Decided: true,

@@ -30,8 +30,8 @@ import (
 var destinations = &kind[delay.Destination]{
 	name: "destination", mutableIdentity: true,
 	doc: "Where delayed messages go: binds one queue or exchange to the delivery exchange of a " +
-		"cascade, for one address. The address is what publishers write behind the digits of the delay in a " +
-		"routing key.\n\n" +
+		"cascade, for one address. The address is what publishers write behind the delay in a routing " +
+		"key.\n\n" +
 		"The binding is the destination's own: it has an argument `x-destination` with a random mark. RabbitMQ keeps " +
 		"bindings apart that differ in an argument, and routes a message once to a queue that several lead to. So a " +
 		"destination never removes the binding of another resource, of another state or of an application.\n\n" +
@@ -40,7 +40,7 @@ var destinations = &kind[delay.Destination]{
 		"this one also takes. It also warns of a queue that refuses messages when it is full, or that takes " +
 		"none.\n\n" +
 		"If it is an exchange, plan and refresh follow the key through it, and warn if no queue gets a message. The " +
-		"key that arrives there has its digits. A binding for the address `order.created` alone takes none, and " +
+		"key that arrives there still has the delay. A binding for the address `order.created` alone takes none, and " +
 		"`#.order.created` takes all. Topic, direct and fanout exchanges are followed, with their alternate " +
 		"exchanges. The plan of a create says of an exchange of another type that it is not followed.\n\n" +
 		"Every attribute but `vhost` changes in place, the new binding first and then the old one is removed, so " +
@@ -127,9 +127,9 @@ var destinationAttributes = []attribute.Attribute[delay.Destination]{
 	{
 		Name:  "levels",
 		Field: attribute.Count(func(d *delay.Destination) *int { return &d.Levels }, 1, 2, 0, 0),
-		Doc: fmt.Sprintf("Number of words before the address in a routing key, 1 to %d: the attribute `levels` of the "+
-			"cascade or ladder. "+
-			"Required, unless `match` is `suffix`; then it is left out.", delay.MaxLevels),
+		Doc: fmt.Sprintf("Number of words before the address in a routing key, 1 to %d: `length(<cascade>.units)`, or "+
+			"the attribute `levels` of a ladder. Required, unless `match` is `suffix`; then it is left out.",
+			delay.MaxLevels),
 	},
 	{
 		Name: "address", Required: true,
@@ -156,7 +156,7 @@ var destinationAttributes = []attribute.Attribute[delay.Destination]{
 		Field: attribute.Text(func(d *delay.Destination) *string { return &d.Exchange }, "", "", "exchange~a",
 			"exchange~a"),
 		Doc: "Exchange that takes the messages, with the routing key that they have at the " +
-			"delivery exchange, digits included. It has to exist.",
+			"delivery exchange, the delay included. It has to exist.",
 	},
 	{
 		Name: "triggers",

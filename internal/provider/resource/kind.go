@@ -99,8 +99,7 @@ func samePlace(state, plan attribute.Values) bool {
 	return true
 }
 
-// lostQueues are those that a plan removes where it is an update. They are none where the plan is not known yet. A
-// cascade with other delay queues is rebuilt: it may lose the queue of unroutable messages.
+// lostQueues are those that a plan removes where it is an update. They are none where the plan is not known yet.
 func (k *kind[C]) lostQueues(state, plan attribute.Values) []topology.Queue {
 	if !k.IsKnown(plan) {
 		return nil

@@ -34,7 +34,7 @@ var ladders = &kind[delay.LadderConfig]{
 		Attributes: slices.Concat(ladderAttributes, aroundAttributes(aroundWords{
 			kind: "ladder", delivery: "a topic exchange; with `dead_letter_routing_key`, one that the " +
 				"ladder does not create may have any type",
-			removal: "a destroy, a replacement, a rebuild or the removal of a delay",
+			shrinking: "the removal of a delay",
 		}, tfvalue.DelayPosition, func(c *delay.LadderConfig) around {
 			return around{&c.Vhost, &c.Name, &c.DeliveryExchange, &c.CreateDeliveryExchange, &c.ParkUnroutable,
 				&c.QueueType, "", &c.QuorumOptions}

@@ -40,6 +40,7 @@ func lookAtTopology[C any](ctx context.Context, r *managed[C], p planning) {
 		return
 	}
 	altered, more := r.kind.alteredBy(p.state, p.plan)
+	altered = p.withoutUnitsThatFollow(altered)
 	diags.Append(diagnose.OfState(more)...) // the plan has been expanded before
 	if len(altered) > 0 && !samePlace(p.state, p.plan) {
 		p.resp.RequiresReplace = append(p.resp.RequiresReplace, altered...)
@@ -52,6 +53,15 @@ func lookAtTopology[C any](ctx context.Context, r *managed[C], p planning) {
 		diags.Append(warnInRemoved(ctx, r, p, lost)...)
 		diags.Append(r.warnRemoved(p, lost)...)
 	}
+}
+
+// withoutUnitsThatFollow leaves units out of what alters the objects where the configuration gives none, and something
+// else alters them.
+func (p planning) withoutUnitsThatFollow(altered path.Paths) path.Paths {
+	if given := p.config["units"]; given == nil || !given.IsNull() || len(altered) == 1 {
+		return altered
+	}
+	return slices.DeleteFunc(altered, path.Root("units").Equal)
 }
 
 // keepDeliveryType plans the type of a delivery exchange of which any will do: what it was, if it is the same one.
