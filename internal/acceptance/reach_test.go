@@ -17,8 +17,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// ordersReaching is the cascade of days to seconds with a max_delay, of classic queues: hundreds of quorum queues would
-// slow down the tests beside this one.
+// ordersReaching is the cascade of days to seconds with a max_delay. Its queues are classic: hundreds of quorum queues
+// would slow down the tests beside this one.
 func ordersReaching(v *harness.Vhost, reach time.Duration) topology.Topology {
 	v.T.Helper()
 	return ordersExpanded(v, func(c *delay.Config) { c.MaxDelay, c.QueueType = reach, delay.Classic })
