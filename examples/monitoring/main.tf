@@ -12,8 +12,6 @@ terraform {
 
 resource "rabbitmqdelay_cascade" "tasks" {
   name       = "tasks"
-  base       = 10
-  levels     = 8
   max_length = 100000
 }
 

@@ -104,11 +104,11 @@ func TestAccMonitoring(t *testing.T) {
 	repairs := []func(){m.delay()}
 	var alerts []string
 	for alert, fault := range map[string]func() (repair func()){
-		"CascadeMessagesParked tasks.unroutable":     m.park,
-		"CascadeLevelJammed tasks.delay-00-3":        m.jam,
-		"CascadeQueueConsumed tasks.delay-01-5":      m.takeEarly,
-		"CascadeQueueWithoutLeader tasks.delay-01-7": m.stopLeader,
-		"CascadeQueueNearlyFull tasks.delay-01-9":    m.fill,
+		"CascadeMessagesParked tasks.unroutable": m.park,
+		"CascadeLevelJammed tasks.3s":            m.jam,
+		"CascadeQueueConsumed tasks.50s":         m.takeEarly,
+		"CascadeQueueWithoutLeader tasks.1m10s":  m.stopLeader,
+		"CascadeQueueNearlyFull tasks.1m30s":     m.fill,
 	} {
 		alerts, repairs = append(alerts, alert), append(repairs, fault())
 	}
@@ -147,17 +147,17 @@ type monitored struct {
 	unreachable atomic.Bool
 }
 
-// monitoredScale is that of the example's cascade, but for its number of levels.
-var monitoredScale = delay.Uniform{Base: 10, Levels: 2, Resolution: time.Second}
+// monitoredScale is that of the test, which has fewer queues than the example.
+var monitoredScale = delay.Scale{Units: []time.Duration{10 * time.Second, time.Second}, Longest: 99 * time.Second}
 
-const monitoredEntry = "tasks.delay-01"
+const monitoredEntry = "tasks.10s.s"
 
 // facts applies the example, with a smaller cascade, and is what Terraform puts out for Prometheus.
 func (m *monitored) facts() string {
 	m.T.Helper()
 	tf := m.CommandLine()
-	docstest.WriteExample(m.T, tf.Directory, "main.tf", m.edited("main.tf", "levels     = 8", "levels     = 2",
-		"max_length = 100000", "max_length = 20"))
+	docstest.WriteExample(m.T, tf.Directory, "main.tf", m.edited("main.tf", "max_length = 100000",
+		"max_length = 20\n  units = [\"10s\", \"1s\"]\n  max_delay = \"90s\""))
 	tf.MustRun("apply", "-auto-approve")
 	return tf.MustRun("output", "-raw", "prometheus_facts")
 }
@@ -348,7 +348,7 @@ func (m *monitored) queried(expression string) (values []string) {
 // flow keeps messages for one second on their way until it is stopped.
 func (m *monitored) flow() (stop func()) {
 	m.T.Helper()
-	key, publisher := harness.KeyOf(m.T, monitoredScale.Scale(), time.Second, "billing"), m.Publisher()
+	key, publisher := harness.KeyOf(m.T, monitoredScale, time.Second, "billing"), m.Publisher()
 	done := make(chan struct{})
 	var publishing sync.WaitGroup
 	publishing.Go(func() {
@@ -381,7 +381,7 @@ func (m *monitored) park() (repair func()) {
 // jam sends messages to a receiver whose queue is full.
 func (m *monitored) jam() (repair func()) {
 	m.DeclareQueue("full", map[string]any{"x-queue-type": "quorum", "x-max-length": 1, "x-overflow": "reject-publish"})
-	m.Bind("tasks.delivery", harness.DestinationKey(monitoredScale.Levels, "full"), "queue", "full")
+	m.Bind("tasks.delivery", harness.DestinationKey(monitoredScale.Levels(), "full"), "queue", "full")
 	var err error
 	for filler := m.Publisher(); err == nil; {
 		err = filler.Publish(m.T.Context(), "", "full", amqp.Publishing{})
@@ -390,14 +390,14 @@ func (m *monitored) jam() (repair func()) {
 		m.T.Fatal(err)
 	}
 	for range 5 {
-		m.Publish(monitoredEntry, harness.KeyOf(m.T, monitoredScale.Scale(), 3*time.Second, "full"), "")
+		m.Publish(monitoredEntry, harness.KeyOf(m.T, monitoredScale, 3*time.Second, "full"), "")
 	}
 	return func() { m.Consume("full") }
 }
 
 // delay has a delay queue delay messages by itself, where it can. That is no fault.
 func (m *monitored) delay() (repair func()) {
-	const queue = "tasks.delay-00-9"
+	const queue = "tasks.9s"
 	if !version.AtLeast(m.Broker.Version, 4, 3) {
 		return func() {}
 	}
@@ -421,7 +421,7 @@ func (m *monitored) delay() (repair func()) {
 func (m *monitored) takeEarly() (repair func()) {
 	channel, err := m.Conn.Channel()
 	if err == nil {
-		_, err = channel.Consume("tasks.delay-01-5", "", false, false, false, false, nil)
+		_, err = channel.Consume("tasks.50s", "", false, false, false, false, nil)
 	}
 	if err != nil {
 		m.T.Fatal(err)
@@ -437,7 +437,7 @@ func (m *monitored) takeEarly() (repair func()) {
 func (m *monitored) stopLeader() (repair func()) {
 	server := func(does string) {
 		if _, err := m.Broker.CLI(m.T.Context(), "rabbitmqctl", "eval",
-			"ra:"+does+"_server(quorum_queues, {'%2F_tasks.delay-01-7', node()})."); err != nil {
+			"ra:"+does+"_server(quorum_queues, {'%2F_tasks.1m10s', node()})."); err != nil {
 			m.T.Fatal(err)
 		}
 	}
@@ -448,7 +448,7 @@ func (m *monitored) stopLeader() (repair func()) {
 // fill sends as many messages as nearly fill a delay queue.
 func (m *monitored) fill() (repair func()) {
 	for range 17 {
-		m.Publish(monitoredEntry, harness.KeyOf(m.T, monitoredScale.Scale(), 90*time.Second, "billing"), "")
+		m.Publish(monitoredEntry, harness.KeyOf(m.T, monitoredScale, 90*time.Second, "billing"), "")
 	}
-	return func() { m.Purge("tasks.delay-01-9") }
+	return func() { m.Purge("tasks.1m30s") }
 }

@@ -51,8 +51,8 @@ func cascades() *dashboard.DashboardBuilder { //nolint:staticcheck // the second
 		WithPanel(number("Parked", `sum(rabbitmqdelay:messages{`+chosen+`, role="unroutable"})`)).
 		WithPanel(alerts()).
 		WithPanel(due()).
-		WithPanel(lines("Waiting by level", "short",
-			query(`sum by (level) (rabbitmqdelay:messages{`+chosen+`, role="delay"})`, "level {{level}}"))).
+		WithPanel(lines("Waiting by queue", "short",
+			query(`rabbitmqdelay:messages{`+chosen+`, role="delay"} > 0`, "{{queue}}"))).
 		WithPanel(lines("Published and delivered", "mps",
 			query(`sum(rabbitmqdelay:published:rate5m{`+chosen+`})`, "published"),
 			query(`sum by (queue) (rabbitmqdelay:delivered:rate5m{`+chosen+`})`, "delivered from {{queue}}"))).
