@@ -109,7 +109,7 @@ func (c change) mustGo(there topology.Topology) error {
 		}
 		arrivals := routed.Follow(c.entry, key)
 		had, gets := wait <= c.had.Longest, wait <= c.gets.Longest
-		isGone := (!had || !gets) && isUnroutable(arrivals) && !(had && len(arrivals[0].Path) > 0)
+		isGone := (!had || !gets) && isUnroutable(arrivals) && (!had || len(arrivals[0].Path) == 0)
 		if !isDelivered(arrivals, wait) && !isGone {
 			return fmt.Errorf("key %q goes %v", key, arrivals)
 		}
