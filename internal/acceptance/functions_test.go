@@ -219,13 +219,13 @@ func TestFunctionErrors(t *testing.T) {
 		{"routing_key", []any{"36h", unitsPublisher, strings.Repeat("d", 247)}, 2, "it can have 246, because " +
 			"the words before it take 9"},
 		{"routing_key", []any{"10s", publisher("t", 15_000), "d"}, 1, "units_ms is empty"},
-		{"routing_key", []any{"10s", publisher("t", 15_000, nil), "d"}, 1, "units_ms has null; give a whole number"},
-		{"routing_key", []any{"10s", publisher("t", 15_000, 0.5), "d"}, 1, "units_ms has 0.5; give a whole number"},
-		{"routing_key", []any{"10s", publisher("t", 15_000, 0), "d"}, 1, "units_ms has 0; give 1 to 315360000000"},
-		{"routing_key", []any{"10s", publisher("t", 15_000, 1000, 2000), "d"}, 1, "units_ms has 2000 behind 1000; " +
-			"give the largest first, and each once"},
-		{"routing_key", []any{"10s", publisher("t", 15_000, 3000, 2000), "d"}, 1, "units_ms has 3000 before 2000; " +
-			"each has to be a multiple of the next"},
+		{"routing_key", []any{"10s", publisher("t", 15_000, nil), "d"}, 1, "units_ms have null; give a whole number"},
+		{"routing_key", []any{"10s", publisher("t", 15_000, 0.5), "d"}, 1, "units_ms have 0.5; give a whole number"},
+		{"routing_key", []any{"10s", publisher("t", 15_000, 0), "d"}, 1, "units_ms have 0; RabbitMQ counts TTL"},
+		{"routing_key", []any{"10s", publisher("t", 15_000, 1000, 2000), "d"}, 1, "units_ms have 2000 behind 1000; " +
+			"give the largest first"},
+		{"routing_key", []any{"10s", publisher("t", 15_000, 3000, 2000), "d"}, 1, "units_ms have 3000 before 2000; " +
+			"each unit has to be a multiple of the next"},
 		{"routing_key", []any{"10s", publisher("t", nil, 1000), "d"}, 1, "max_delay_ms is null; give a whole number"},
 		{"routing_key", []any{"10s", publisher("t", 15_500, 1000), "d"}, 1, "max_delay_ms is 15500, which has no " +
 			"key; give a multiple of 1000, the last of units_ms"},
@@ -239,7 +239,7 @@ func TestFunctionErrors(t *testing.T) {
 		{"parse_routing_key", []any{"1.a.d", publisher("t", 99_000, 10_000, 1000)}, 0, `whose word 2 is "a"; the ` +
 			"first 2 words say the delay, and this one has to be 0 to 9"},
 		{"parse_routing_key", []any{"10.1.d", publisher("t", 99_000, 10_000, 1000)}, 0, `whose word 1 is "10"`},
-		{"parse_routing_key", []any{"1.d", publisher("t", 1000, 1000, 1000)}, 1, "units_ms has 1000 behind 1000"},
+		{"parse_routing_key", []any{"1.d", publisher("t", 1000, 1000, 1000)}, 1, "units_ms have 1000 twice"},
 		{"binding_key", []any{4, 4, 1}, 0, "level is 4; with 4 levels it can be 0, the lowest, to 3, the entry"},
 		{"binding_key", []any{0, 0, 1}, 1, "levels is 0"},
 		{"binding_key", []any{0, 4, 10}, 2, "digit is 10; it can be 1 to 9, each of which leads to its queue, or 0, " +
@@ -381,7 +381,7 @@ locals {
 		{call(`routing_key("10s", merge(local.units, { units_ms = "x" }), "d")`),
 			`(?s)"publisher" parameter.*"units_ms"`},
 		{call(`routing_key("10s", merge(local.units, { units_ms = [60, 7] }), "d")`),
-			`(?s)"publisher" parameter.*units_ms has 60 before 7`},
+			`(?s)"publisher" parameter.*units_ms have 60 before 7`},
 		{call(`parse_routing_key("a.1.0.0.d", local.units)`), `(?s)"key" parameter.*whose word 1 is "a"`},
 		{call(`mermaid(merge(local.units, { max_delay_ms = 1 }))`),
 			`(?s)"publisher" parameter.*max_delay_ms is 1, which has no key`},

@@ -68,6 +68,9 @@ type Config struct {
 // Cascade is a configuration in which everything is decided and checked. Resolve and Recognize make it.
 type Cascade Config
 
+// IsUniform tells whether it is of the uniform form: a base says so, or levels without units.
+func (c Cascade) IsUniform() bool { return c.Base != 0 || c.Levels != 0 && len(c.Units) == 0 }
+
 // Resolve decides what the configuration leaves to a preset or to defaults, and checks the result. An error is of type
 // Errors.
 func (given Config) Resolve() (Cascade, error) {
@@ -83,7 +86,7 @@ func (given Config) Resolve() (Cascade, error) {
 	}
 	c.applyDefaults()
 	c.resolveLevels(&errs)
-	if len(errs) == 0 && len(given.Units) > 0 {
+	if len(errs) == 0 && c.IsUniform() && len(given.Units) > 0 {
 		if err := c.checkAgreement(given.Units); err != nil {
 			errs.append(err)
 		}
@@ -119,7 +122,7 @@ func (c *Cascade) applyDefaults() {
 // defaultNames are what the default names of exchanges and queues add to the name of the cascade.
 func (c Cascade) defaultNames() (exchange, queue string) {
 	switch {
-	case len(c.Units) > 0:
+	case !c.IsUniform():
 		return defaultUnits, defaultUnits
 	case c.Base == DefaultBase:
 		return defaultLevel, defaultLevel
@@ -127,47 +130,50 @@ func (c Cascade) defaultNames() (exchange, queue string) {
 	return defaultLevel, defaultLevel + defaultDigit
 }
 
-// chooseForm decides between units and the uniform form, and checks in what delays are written. A base says that it is
-// the uniform form. Values of the other one have to agree, because a generated configuration has all of it.
+// chooseForm sets the defaults of units or of the uniform form, and checks in what delays are written. Values of the
+// other form have to agree, because a generated configuration has all of it.
 func (c *Cascade) chooseForm() error {
-	isUniform := c.Base != 0 || c.Levels != 0 && len(c.Units) == 0
 	switch {
-	case !isUniform && len(c.Units) == 0 && c.Resolution != 0:
-		return attributeError("resolution", "is given without levels or base; give one of them, or units, the last of "+
-			"which is the resolution")
-	case !isUniform && len(c.Units) == 0:
-		c.Units = []time.Duration{day, time.Hour, time.Minute, time.Second}
-	case isUniform:
+	case c.IsUniform():
 		if c.Levels == 0 && c.MaxDelay == 0 {
 			c.Levels = len(c.Units)
 		}
 		c.Units = nil
 		setDefault(&c.Base, DefaultBase)
 		setDefault(&c.Resolution, time.Second)
-		return checkBase(c.Base)
+		if c.Base < MinBase || c.Base > MaxBase {
+			return attributeError("base", "is %d; it can be %d to %d", c.Base, MinBase, MaxBase)
+		}
+		return nil
+	case len(c.Units) == 0 && c.Resolution != 0:
+		return attributeError("resolution", "is given without levels or base; give one of them, or units, the last of "+
+			"which is the resolution")
+	case len(c.Units) == 0:
+		const daysToSeconds = 4
+		c.Units = CommonUnits()[:daysToSeconds]
 	}
 	setDefault(&c.MaxDelay, DefaultMaxDelay)
-	if err := checkUnits(c.Units); err != nil {
+	if err := checkUnits("units", c.Units, time.Millisecond, maxUnits); err != nil {
 		return err
 	}
 	return c.checkAgreement(c.Units)
 }
 
-// checkAgreement checks what there is of the uniform form beside units.
+// checkAgreement checks what there is of the uniform form beside units. In that form, levels have to be resolved.
 func (c *Cascade) checkAgreement(units []time.Duration) error {
 	const leaveOut = "; leave one of the two out"
 	last := units[len(units)-1]
 	if c.Levels != 0 && c.Levels != len(units) {
-		return attributeError("levels", "is %d beside the units %s"+leaveOut, c.Levels, unitsText(units))
+		return attributeError("levels", "is %d beside the units %s"+leaveOut, c.Levels, durationTexts(units))
 	}
 	for i, unit := range units[1:] {
 		if c.Base != 0 && units[i] != time.Duration(c.Base)*unit {
-			return attributeError("base", "is %d beside the units %s"+leaveOut, c.Base, unitsText(units))
+			return attributeError("base", "is %d beside the units %s"+leaveOut, c.Base, durationTexts(units))
 		}
 	}
 	if c.Resolution != 0 && c.Resolution != last {
 		return attributeError("resolution", "is %s beside the units %s, the last of which it is"+leaveOut,
-			DurationText(c.Resolution), unitsText(units))
+			DurationText(c.Resolution), durationTexts(units))
 	}
 	return nil
 }
@@ -178,14 +184,14 @@ func setDefault[T comparable](value *T, otherwise T) {
 
 // resolveLevels derives the number of levels and the longest delay from each other.
 func (c *Cascade) resolveLevels(errs *Errors) {
-	if len(c.Units) > 0 {
+	if !c.IsUniform() {
 		c.Levels = len(c.Units)
 		if err := c.Scale().checkReach(c.MaxDelay); err != nil {
 			errs.append(err)
 		}
 		return
 	}
-	err := c.uniform().checkSteps()
+	err := c.uniform().checkResolution()
 	if err == nil && c.Levels != 0 {
 		err = c.uniform().checkLevels()
 	}
@@ -243,7 +249,7 @@ func (c *Cascade) checkNames(errs *Errors, given Config) {
 			return
 		}
 	}
-	if c.Levels < 1 || c.Levels > MaxLevels || len(c.Units) > 0 && len(*errs) > 0 {
+	if c.Levels < 1 || c.Levels > MaxLevels || !c.IsUniform() && len(*errs) > 0 {
 		return
 	}
 	objects := p.objectsAround(deliveryExchange)

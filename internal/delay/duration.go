@@ -11,12 +11,37 @@ import (
 
 const day = 24 * time.Hour
 
-// The units that a duration is written in, the largest first.
-var writtenUnits = []struct {
-	letter string
-	unit   time.Duration
-}{{"d", day}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond},
-	{"µs", time.Microsecond}, {"ns", time.Nanosecond}}
+// writtenUnit is a unit that a duration is written in. Those for cascades have a word, too.
+type writtenUnit struct {
+	time.Duration
+	letter, word string
+}
+
+// writtenUnits are all of them, the largest first.
+var writtenUnits = []writtenUnit{
+	{day, "d", "days"}, {time.Hour, "h", "hours"}, {time.Minute, "m", "minutes"}, {time.Second, "s", "seconds"},
+	{time.Millisecond, "ms", "milliseconds"}, {time.Microsecond, "µs", ""}, {time.Nanosecond, "ns", ""},
+}
+
+// CommonUnits are days, hours, minutes, seconds and milliseconds.
+func CommonUnits() (units []time.Duration) {
+	for _, each := range writtenUnits {
+		if each.word != "" {
+			units = append(units, each.Duration)
+		}
+	}
+	return units
+}
+
+// writtenAs is how a unit is written, empty if it is none of them.
+func writtenAs(unit time.Duration) (as writtenUnit) {
+	for _, each := range writtenUnits {
+		if each.Duration == unit {
+			as = each
+		}
+	}
+	return as
+}
 
 // ParseDuration reads a duration in Go's syntax, and with "d" for 24 hours and "w" for 7 days: "1w2d", "1.5d", "36h".
 func ParseDuration(text string) (time.Duration, error) { return str2duration.ParseDuration(text) }
@@ -28,10 +53,10 @@ func DurationText(d time.Duration) string {
 	if d < 0 {
 		text = "-"
 	}
-	for _, written := range writtenUnits {
-		if n := int64(d / written.unit); n != 0 {
-			text += strconv.FormatInt(max(n, -n), 10) + written.letter
-			d %= written.unit
+	for _, unit := range writtenUnits {
+		if n := int64(d / unit.Duration); n != 0 {
+			text += strconv.FormatInt(max(n, -n), 10) + unit.letter
+			d %= unit.Duration
 		}
 	}
 	if text == "" {

@@ -44,10 +44,10 @@ func (c Cascade) Exchange(level int) string {
 	if level < 0 {
 		return c.DeliveryExchange
 	}
-	if len(c.Units) > 0 {
-		return c.ExchangeName.with(UnitNames(c.Units[c.Levels-1-level:]))
+	if c.IsUniform() {
+		return c.ExchangeName.Name(level)
 	}
-	return c.ExchangeName.Name(level)
+	return c.ExchangeName.labelled(UnitsLabel(c.Units[c.Levels-1-level:]))
 }
 
 func (c Cascade) addExchange(t topology.Topology, level int) {
@@ -67,7 +67,7 @@ type Queue struct {
 func (c Cascade) DelayQueues(level int) []Queue {
 	var queues []Queue
 	scale := c.Scale()
-	most := scale.Most(level)
+	most := scale.LargestNumber(level)
 	for number := 1; number <= most; number++ {
 		queues = append(queues, Queue{c.DelayQueue(level, number), level, number, scale.TTL(level, number)})
 	}
@@ -76,10 +76,10 @@ func (c Cascade) DelayQueues(level int) []Queue {
 
 // DelayQueue is the name of the level's queue for a number.
 func (c Cascade) DelayQueue(level, number int) string {
-	if len(c.Units) > 0 {
-		return c.QueueName.with(DurationText(time.Duration(number) * c.Units[c.Levels-1-level]))
+	if c.IsUniform() {
+		return c.QueueName.Queue(c.Base, level, number)
 	}
-	return c.QueueName.Queue(c.Base, level, number)
+	return c.QueueName.labelled(DurationText(time.Duration(number) * c.Units[c.Levels-1-level]))
 }
 
 func (c Cascade) arguments(q Queue) topology.Arguments {

@@ -174,7 +174,7 @@ func TestMalformedKeysAreParked(t *testing.T) {
 		c := delaytest.AnyConfig().Filter(func(c delay.Config) bool { return c.StrictKeys && c.ParkUnroutable }).Draw(t,
 			"config")
 		r := deployed(t, c)
-		most := func(word int) int { return r.Scale().Most(c.Levels - 1 - word) }
+		most := func(word int) int { return r.Scale().LargestNumber(c.Levels - 1 - word) }
 		digits := make([]string, c.Levels)
 		for word := range digits {
 			digits[word] = strconv.Itoa(rapid.IntRange(0, most(word)).Draw(t, "digit"))

@@ -24,8 +24,8 @@ func (f Format) Queue(base, level, digit int) string {
 	return fmt.Sprintf(string(f), level, digit)
 }
 
-// with is the name with a text. The format has to be valid for units.
-func (f Format) with(text string) string { return fmt.Sprintf(string(f), text) }
+// labelled is the name with a label, of units or of a delay. The format has to be valid for units.
+func (f Format) labelled(label string) string { return fmt.Sprintf(string(f), label) }
 
 // checkText returns an error unless the format has exactly one %s and nothing else that a percent sign begins.
 func (f Format) checkText() error {
@@ -39,10 +39,10 @@ func (f Format) checkText() error {
 
 // checkFormat checks a format as units need it, or as the uniform form does.
 func (c Cascade) checkFormat(f Format, check func(Format) error) error {
-	if len(c.Units) > 0 {
-		return f.checkText()
+	if c.IsUniform() {
+		return check(f)
 	}
-	return check(f)
+	return f.checkText()
 }
 
 // Same tells whether both formats give the same names to so many levels.

@@ -47,7 +47,7 @@ func (s Scale) ParseRoutingKey(key string) (delay time.Duration, address string,
 	levels := s.Levels()
 	words := strings.SplitN(key, ".", levels+1)
 	for i, word := range words[:min(levels, len(words))] {
-		most := s.Most(levels - 1 - i)
+		most := s.LargestNumber(levels - 1 - i)
 		number, ok := parseNumber(most, word)
 		if !ok {
 			return 0, "", attributeError("key", "is %q, whose word %d is %q; the first %d words say the delay, and "+

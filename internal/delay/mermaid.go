@@ -21,12 +21,12 @@ func Mermaid(entry string, s Scale) string {
 	line(`  subgraph cascade["delays up to %s in steps of %s"]`, plaintext.Duration(s.Longest),
 		plaintext.Duration(s.Resolution()))
 	for level := top; level >= 0; level-- {
-		name := unitWord(s.unit(level))
+		name := unitInWords(s.unitOf(level))
 		if level == top {
 			name = mermaidText(entry) + "<br/>" + name
 		}
 		line(`    E%d{{"%s"}}`, level, name)
-		if s.Most(level) > 0 {
+		if s.LargestNumber(level) > 0 {
 			line(`    Q%d[("%s")]`, level, s.waits(level))
 		}
 	}
@@ -36,7 +36,7 @@ func Mermaid(entry string, s Scale) string {
 		if level == 0 {
 			next = "delivery"
 		}
-		if most := s.Most(level); most > 0 {
+		if most := s.LargestNumber(level); most > 0 {
 			line(`  E%d -- "%s" --> Q%d`, level, between(1, most), level)
 			line(`  Q%d -. "expired" .-> %s`, level, next)
 		}
@@ -48,7 +48,7 @@ func Mermaid(entry string, s Scale) string {
 
 // waits says how long messages wait in the queues of a level: "1 s to 59 s, 59 queues".
 func (s Scale) waits(level int) string {
-	most := s.Most(level)
+	most := s.LargestNumber(level)
 	return between(plaintext.Duration(s.TTL(level, 1)), plaintext.Duration(s.TTL(level, most))) + ", " +
 		plaintext.Count(most, "queue")
 }

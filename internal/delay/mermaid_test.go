@@ -147,7 +147,7 @@ func linesOf(s delay.Scale, level int) []string {
 	}
 	past := fmt.Sprintf("  E%d -- \"0\" --> %s\n", level, next)
 	expired := fmt.Sprintf("  Q%d -. \"expired\" .-> %s\n", level, next)
-	shortest, most := plaintext.Duration(s.TTL(level, 1)), s.Most(level)
+	shortest, most := plaintext.Duration(s.TTL(level, 1)), s.LargestNumber(level)
 	switch most {
 	case 0:
 		return []string{past}

@@ -5,29 +5,17 @@ import "time"
 // PublisherScale is the scale of the milliseconds that publishers know. These are the units of the words, and the
 // longest delay that has a key. An error is of type AttributeError and names the one of the two that is wrong.
 func PublisherScale(unitsMS []int64, maxDelayMS int64) (Scale, error) {
-	most := MaxTTL.Milliseconds()
-	switch {
-	case len(unitsMS) == 0:
+	if len(unitsMS) == 0 {
 		return Scale{}, attributeError("units_ms", "is empty; give a number of milliseconds for each word of the key")
-	case len(unitsMS) > MaxLevels:
-		return Scale{}, attributeError("units_ms", "has %d numbers; give at most %d", len(unitsMS), MaxLevels)
+	}
+	if err := checkUnits("units_ms", unitsMS, 1, MaxLevels); err != nil {
+		return Scale{}, err
 	}
 	var s Scale
-	for i, unit := range unitsMS {
-		switch {
-		case unit < 1 || unit > most:
-			return Scale{}, attributeError("units_ms", "has %d; give 1 to %d, the longest TTL that RabbitMQ accepts",
-				unit, most)
-		case i > 0 && unit >= unitsMS[i-1]:
-			return Scale{}, attributeError("units_ms", "has %d behind %d; give the largest first, and each once", unit,
-				unitsMS[i-1])
-		case i > 0 && unitsMS[i-1]%unit != 0:
-			return Scale{}, attributeError("units_ms", "has %d before %d; each has to be a multiple of the next",
-				unitsMS[i-1], unit)
-		}
+	for _, unit := range unitsMS {
 		s.Units = append(s.Units, time.Duration(unit)*time.Millisecond)
 	}
-	first, last := unitsMS[0], unitsMS[len(unitsMS)-1]
+	most, first, last := MaxTTL.Milliseconds(), unitsMS[0], unitsMS[len(unitsMS)-1]
 	switch {
 	case maxDelayMS < 1 || maxDelayMS%last != 0:
 		return Scale{}, attributeError("max_delay_ms", "is %d, which has no key; give a multiple of %d, the last of "+

@@ -50,14 +50,16 @@ func TestPublisherScaleErrors(t *testing.T) {
 		want     string
 	}{
 		{nil, 1000, "units_ms is empty; give a number of milliseconds for each word of the key"},
-		{make([]int64, 40), 1000, "units_ms has 40 numbers; give at most 39"},
-		{[]int64{1000, 0}, 1000, "units_ms has 0; give 1 to 315360000000, the longest TTL that RabbitMQ accepts"},
-		{[]int64{1000, -1}, 1000, "units_ms has -1"},
-		{[]int64{315_360_000_001}, 1000, "units_ms has 315360000001"},
-		{[]int64{math.MaxInt64}, 1000, "units_ms has 9223372036854775807"},
-		{[]int64{1000, 1000}, 1000, "units_ms has 1000 behind 1000; give the largest first, and each once"},
-		{[]int64{1000, 60_000}, 1000, "units_ms has 60000 behind 1000; give the largest first"},
-		{[]int64{60_000, 7000}, 7000, "units_ms has 60000 before 7000; each has to be a multiple of the next"},
+		{make([]int64, 40), 1000, "units_ms are 40; give at most 39"},
+		{[]int64{1000, 0}, 1000, "units_ms have 0; RabbitMQ counts TTL in whole milliseconds, so give 1 or a " +
+			"multiple of it"},
+		{[]int64{1000, -1}, 1000, "units_ms have -1"},
+		{[]int64{315_360_000_001}, 1000, "units_ms have 315360000001; give at most 315360000000 (ten " +
+			"years), the longest TTL"},
+		{[]int64{math.MaxInt64}, 1000, "units_ms have 9223372036854775807"},
+		{[]int64{1000, 1000}, 1000, "units_ms have 1000 twice; give each unit once"},
+		{[]int64{1000, 60_000}, 1000, "units_ms have 60000 behind 1000; give the largest first"},
+		{[]int64{60_000, 7000}, 7000, "units_ms have 60000 before 7000; each unit has to be a multiple of the next"},
 		{clockMS, 0, "max_delay_ms is 0, which has no key; give a multiple of 1000, the last of units_ms"},
 		{clockMS, -1000, "max_delay_ms is -1000"},
 		{clockMS, 1500, "max_delay_ms is 1500, which has no key"},
@@ -70,7 +72,7 @@ func TestPublisherScaleErrors(t *testing.T) {
 			t.Errorf("%v up to %d: got %v and error %v, want %q", test.units, test.maxDelay, got, err, test.want)
 		}
 	}
-	if s, err := delay.PublisherScale(clockMS, 315_360_000_000+86_399_000); err != nil || s.Most(3) != 3650 {
+	if s, err := delay.PublisherScale(clockMS, 315_360_000_000+86_399_000); err != nil || s.LargestNumber(3) != 3650 {
 		t.Errorf("3650 days and what is below a day: %v (%v)", s, err)
 	}
 }
@@ -133,8 +135,8 @@ func TestKeysOfPublishersErrors(t *testing.T) {
 		t.Error(err)
 	}
 	if key, err := s.RoutingKey(11*time.Minute+11*time.Second, address+"dd"); err == nil ||
-		!strings.Contains(err.Error(), "of 247 bytes; it can have 245, because the words before it take 10 of the 255 that "+
-			"AMQP allows a key") {
+		!strings.Contains(err.Error(), "of 247 bytes; it can have 245, because the words before it take 10 of the "+
+			"255 that AMQP allows a key") {
 		t.Errorf("got %q (%v)", key, err)
 	}
 }

@@ -1,6 +1,7 @@
 package delay
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -25,10 +26,10 @@ type Scale struct {
 
 // Scale is that of the cascade.
 func (c Cascade) Scale() Scale {
-	if len(c.Units) > 0 {
-		return unitsReaching(c.Units, c.MaxDelay)
+	if c.IsUniform() {
+		return c.uniform().Scale()
 	}
-	return c.uniform().Scale()
+	return unitsReaching(c.Units, c.MaxDelay)
 }
 
 // Levels is the number of words, each of which is that of a level of the cascade.
@@ -37,20 +38,20 @@ func (s Scale) Levels() int { return len(s.Units) }
 // Resolution is the smallest step of delays.
 func (s Scale) Resolution() time.Duration { return s.Units[len(s.Units)-1] }
 
-// unit is that of a level. Level 0 has the smallest one.
-func (s Scale) unit(level int) time.Duration { return s.Units[len(s.Units)-1-level] }
+// unitOf is that of a level. Level 0 has the smallest one.
+func (s Scale) unitOf(level int) time.Duration { return s.Units[len(s.Units)-1-level] }
 
-// Most is the largest number that the word of a level can have, 0 if no delay is so long.
-func (s Scale) Most(level int) int {
-	most := s.Longest / s.unit(level)
+// LargestNumber is the largest number that the word of a level can have, 0 if no delay is so long.
+func (s Scale) LargestNumber(level int) int {
+	most := s.Longest / s.unitOf(level)
 	if level+1 < s.Levels() {
-		most = min(most, s.unit(level+1)/s.unit(level)-1)
+		most = min(most, s.unitOf(level+1)/s.unitOf(level)-1)
 	}
 	return int(most)
 }
 
 // TTL is how long a message with the number waits at the level.
-func (s Scale) TTL(level, number int) time.Duration { return time.Duration(number) * s.unit(level) }
+func (s Scale) TTL(level, number int) time.Duration { return time.Duration(number) * s.unitOf(level) }
 
 // What there can be of units.
 const (
@@ -61,25 +62,26 @@ const (
 	DefaultMaxDelay = 30 * day
 )
 
-// checkUnits checks the units of a cascade.
-func checkUnits(units []time.Duration) error {
-	if len(units) > maxUnits {
-		return attributeError("units", "are %d; give at most %d", len(units), maxUnits)
+// checkUnits checks the units of a cascade, as durations or as numbers. A millisecond is one of them.
+func checkUnits[T ~int64](attribute string, units []T, millisecond T, most int) error {
+	if len(units) > most {
+		return attributeError(attribute, "are %d; give at most %d", len(units), most)
 	}
+	longest := T(MaxTTL/time.Millisecond) * millisecond
 	for i, unit := range units {
 		switch {
-		case unit < time.Millisecond || unit%time.Millisecond != 0:
-			return attributeError("units", "have %s; RabbitMQ counts TTL in whole milliseconds, so give 1ms or a "+
-				"multiple of it", unit)
-		case unit > MaxTTL:
-			return attributeError("units", "have %s; give at most %s, the longest TTL that RabbitMQ accepts", unit,
-				pictured(MaxTTL))
+		case unit < millisecond || unit%millisecond != 0:
+			return attributeError(attribute, "have %v; RabbitMQ counts TTL in whole milliseconds, so give %v or a "+
+				"multiple of it", unit, millisecond)
+		case unit > longest:
+			return attributeError(attribute, "have %v; give at most %v (ten years), the longest TTL that RabbitMQ "+
+				"accepts", unit, longest)
 		case i > 0 && unit == units[i-1]:
-			return attributeError("units", "have %s twice; give each unit once", unit)
+			return attributeError(attribute, "have %v twice; give each unit once", unit)
 		case i > 0 && unit > units[i-1]:
-			return attributeError("units", "have %s behind %s; give the largest first", unit, units[i-1])
+			return attributeError(attribute, "have %v behind %v; give the largest first", unit, units[i-1])
 		case i > 0 && units[i-1]%unit != 0:
-			return attributeError("units", "have %s before %s; each unit has to be a multiple of the next",
+			return attributeError(attribute, "have %v before %v; each unit has to be a multiple of the next",
 				units[i-1], unit)
 		}
 	}
@@ -88,7 +90,7 @@ func checkUnits(units []time.Duration) error {
 
 // checkReach checks how far units reach, and how many queues that takes.
 func (s Scale) checkReach(maxDelay time.Duration) error {
-	if maxDelay > MaxTTL || s.TTL(s.Levels()-1, s.Most(s.Levels()-1)) > MaxTTL {
+	if maxDelay > MaxTTL || s.TTL(s.Levels()-1, s.LargestNumber(s.Levels()-1)) > MaxTTL {
 		return attributeError("max_delay", "is %s; give at most %s, the longest TTL that RabbitMQ accepts", maxDelay,
 			pictured(MaxTTL))
 	}
@@ -97,15 +99,15 @@ func (s Scale) checkReach(maxDelay time.Duration) error {
 	}
 	queues, largest := 0, 0
 	for level := range s.Levels() {
-		most := s.Most(level)
-		if queues += most; most > s.Most(largest) {
+		most := s.LargestNumber(level)
+		if queues += most; most > s.LargestNumber(largest) {
 			largest = level
 		}
 	}
 	if queues > maxQueues {
 		return attributeError("units", "take %d delay queues up to a max_delay of %s, %d of them for multiples of %s; "+
 			"there can be %d. Add a unit above %s, or give a shorter max_delay", queues, maxDelay,
-			s.Most(largest), s.unit(largest), maxQueues, s.unit(largest))
+			s.LargestNumber(largest), s.unitOf(largest), maxQueues, s.unitOf(largest))
 	}
 	return nil
 }
@@ -124,21 +126,14 @@ func unitsReaching(units []time.Duration, maxDelay time.Duration) Scale {
 	return Scale{units, longest}
 }
 
-// unitName is a unit within the name of an exchange.
-func unitName(unit time.Duration) string {
-	for _, written := range writtenUnits {
-		if unit == written.unit {
-			return written.letter
-		}
-	}
-	return DurationText(unit)
-}
+// unitLabel is a unit within the name of an exchange.
+func unitLabel(unit time.Duration) string { return cmp.Or(writtenAs(unit).letter, DurationText(unit)) }
 
-// UnitNames are units within the name of an exchange: "h.10m.s".
-func UnitNames(units []time.Duration) string {
+// UnitsLabel are units within the name of an exchange: "h.10m.s".
+func UnitsLabel(units []time.Duration) string {
 	var names []string
 	for _, unit := range units {
-		names = append(names, unitName(unit))
+		names = append(names, unitLabel(unit))
 	}
 	return strings.Join(names, ".")
 }
@@ -156,25 +151,21 @@ func UnitsIn(text string) (units []time.Duration) {
 			one = "1" + word
 		}
 		unit, err := ParseDuration(one)
-		if err != nil || unitName(unit) != word || checkUnits(append(slices.Clone(units), unit)) != nil {
+		more := append(slices.Clone(units), unit)
+		if err != nil || unitLabel(unit) != word || checkUnits("units", more, time.Millisecond, maxUnits) != nil {
 			return units
 		}
-		units = append(units, unit)
-		rest, more := strings.CutPrefix(text[len(word):], ".")
-		if !more {
+		units = more
+		rest, goesOn := strings.CutPrefix(text[len(word):], ".")
+		if !goesOn {
 			return units
 		}
 		text = rest
 	}
 }
 
-// CommonUnits are days, hours, minutes, seconds and milliseconds.
-func CommonUnits() []time.Duration {
-	return []time.Duration{day, time.Hour, time.Minute, time.Second, time.Millisecond}
-}
-
-// unitsText lists units as attributes have them.
-func unitsText(units []time.Duration) string {
+// durationTexts lists units as attributes have them.
+func durationTexts(units []time.Duration) string {
 	texts := make([]string, len(units))
 	for i, unit := range units {
 		texts[i] = DurationText(unit)
@@ -182,15 +173,11 @@ func unitsText(units []time.Duration) string {
 	return strings.Join(texts, ", ")
 }
 
-// unitWord is a unit in a sentence: "days", "10 min", "16384 s".
-func unitWord(unit time.Duration) string {
-	for word, of := range map[string]time.Duration{"days": day, "hours": time.Hour, "minutes": time.Minute,
-		"seconds": time.Second, "milliseconds": time.Millisecond} {
-		if unit == of {
-			return word
-		}
-	}
-	switch {
+// unitInWords is a unit in a sentence: "days", "10 min", "16384 s".
+func unitInWords(unit time.Duration) string {
+	switch word := writtenAs(unit).word; {
+	case word != "":
+		return word
 	case unit%time.Minute == 0:
 		return plaintext.Duration(unit)
 	case unit%time.Second == 0:
@@ -229,18 +216,8 @@ func (u Uniform) Scale() Scale {
 	return Scale{units, u.longest()}
 }
 
-func checkBase(base int) error {
-	if base < MinBase || base > MaxBase {
-		return attributeError("base", "is %d; it can be %d to %d", base, MinBase, MaxBase)
-	}
-	return nil
-}
-
-// checkSteps checks everything but the levels.
-func (u Uniform) checkSteps() error {
-	if err := checkBase(u.Base); err != nil {
-		return err
-	}
+// checkResolution checks the resolution in a valid base.
+func (u Uniform) checkResolution() error {
 	switch {
 	case u.Resolution < time.Millisecond || u.Resolution%time.Millisecond != 0:
 		return attributeError("resolution", "is %s; RabbitMQ counts TTL in whole milliseconds, so give 1ms "+
@@ -309,12 +286,10 @@ func (u Uniform) times(steps int64) time.Duration {
 	return time.Duration(steps) * u.Resolution
 }
 
-// levelsFor is the smallest number of levels that reaches the delay. An error is of type AttributeError.
+// levelsFor is the smallest number of levels that reaches the delay, in a valid base and resolution. An error is of
+// type AttributeError.
 func levelsFor(base int, maxDelay, resolution time.Duration) (int, error) {
 	u := Uniform{base, 1, resolution}
-	if err := u.checkSteps(); err != nil {
-		return 0, err
-	}
 	if maxDelay <= 0 {
 		return 0, attributeError("max_delay", "is %s; it has to be positive", maxDelay)
 	}

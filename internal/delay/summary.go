@@ -11,19 +11,19 @@ import (
 
 // Summary is the cascade in one line. The topology is its expansion.
 func (c Cascade) Summary(t topology.Topology) string {
-	if len(c.Units) > 0 {
-		return fmt.Sprintf("%s: delays up to %s in steps of %s, %s", UnitWords(c.Units), plaintext.Duration(c.MaxDelay),
-			plaintext.Duration(c.Scale().Resolution()), counts(t))
+	if !c.IsUniform() {
+		return fmt.Sprintf("%s: delays up to %s in steps of %s, %s", UnitsInWords(c.Units),
+			plaintext.Duration(c.MaxDelay), plaintext.Duration(c.Scale().Resolution()), counts(t))
 	}
 	return fmt.Sprintf("%s of base %d, %s, delays up to %s in steps of %s", plaintext.Count(c.Levels, "level"), c.Base,
 		counts(t), plaintext.Duration(c.Scale().Longest), plaintext.Duration(c.Resolution))
 }
 
-// UnitWords are units in a sentence: "days, hours and minutes".
-func UnitWords(units []time.Duration) string {
+// UnitsInWords are units in a sentence: "days, hours and minutes".
+func UnitsInWords(units []time.Duration) string {
 	words := make([]string, len(units))
 	for i, unit := range units {
-		words[i] = unitWord(unit)
+		words[i] = unitInWords(unit)
 	}
 	last := len(words) - 1
 	if last == 0 {

@@ -75,7 +75,7 @@ func arriveOnce(t *testing.T, r running) {
 	if _, err := s.RoutingKey(s.Longest+1, "a"); err == nil {
 		t.Errorf("%s has a key", s.Longest+1)
 	}
-	beyond := fmt.Sprint(s.Most(s.Levels()-1)+1) + strings.Repeat(".0", s.Levels()-1) + ".a"
+	beyond := fmt.Sprint(s.LargestNumber(s.Levels()-1)+1) + strings.Repeat(".0", s.Levels()-1) + ".a"
 	if _, _, err := s.ParseRoutingKey(beyond); err == nil {
 		t.Errorf("key %q says a delay", beyond)
 	}

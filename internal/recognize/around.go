@@ -20,7 +20,7 @@ func (c *candidate) complete(lookahead int, strict bool) (delay.Cascade, error) 
 		QueueType: agreed.queueType, QuorumOptions: agreed.QuorumOptions,
 		Lookahead: lookahead, StrictKeys: strict, ParkUnroutable: parks,
 	}
-	if len(c.units) > 0 {
+	if !c.isUniform() {
 		given.MaxDelay = c.ttl(c.longest())
 	}
 	if !parks {

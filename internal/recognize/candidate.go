@@ -35,26 +35,27 @@ type candidate struct {
 type place struct{ level, number int }
 
 // naming is how queues are called. In the uniform form that is in base 2, or in any other one if the format has a verb
-// for the number.
+// for the number. It has the highest base in which they can be called so, 2 or 10, and none with units.
 type naming struct {
-	format delay.Format
-	base   int
+	format      delay.Format
+	highestBase int
 }
 
 // queue is the name of the queue at a place.
 func (c *candidate) queue(at place) string {
-	return delay.Cascade{Units: c.units, Levels: c.levels, Base: c.queues.base,
+	return delay.Cascade{Units: c.units, Levels: c.levels, Base: c.queues.highestBase,
 		QueueName: c.queues.format}.DelayQueue(at.level, at.number)
 }
 
 // isLike tells whether queues are called like exchanges with the format.
 func (n naming) isLike(exchange delay.Format) bool {
-	return exchange == n.format || n.base != delay.DefaultBase && strings.HasPrefix(string(n.format), string(exchange))
+	return exchange == n.format ||
+		n.highestBase != delay.DefaultBase && strings.HasPrefix(string(n.format), string(exchange))
 }
 
 // namingsOf are those by which a queue can have the name, the likeliest first.
 func (l layout) namingsOf(name string, at place) (all []naming) {
-	if len(l.units) > 0 {
+	if !l.isUniform() {
 		for _, f := range textFormats(name, delay.DurationText(l.ttl(at))) {
 			all = append(all, naming{format: f})
 		}
@@ -83,7 +84,7 @@ func (o *objects) candidates(l layout) (candidates []*candidate) {
 		}
 	}
 	all, fitting, lowest := c.namings()
-	for _, n := range most(all, func(n naming) int { return fitting[n] }) {
+	for _, n := range topRanked(all, func(n naming) int { return fitting[n] }) {
 		of := c
 		of.queues, of.lowest, of.hops, of.ends = n, lowest[n], slices.Clone(c.hops), maps.Clone(c.ends)
 		of.places = of.placesShown()
@@ -110,7 +111,7 @@ func (c *candidate) namings() (all []naming, fitting, lowest map[naming]int) {
 				if fitting[n]++; fitting[n] == 1 {
 					all = append(all, n)
 				}
-				lowest[n] = max(lowest[n], min(n.base, delay.DefaultBase+1), h.Number+1)
+				lowest[n] = max(lowest[n], min(n.highestBase, delay.DefaultBase+1), h.Number+1)
 			}
 		}
 	}
@@ -171,8 +172,8 @@ func (c *candidate) has(at place) bool {
 	switch {
 	case at.level < 0:
 		return false
-	case len(c.units) == 0:
-		return at.number < c.queues.base
+	case c.isUniform():
+		return at.number < c.queues.highestBase
 	case at.level == c.levels-1:
 		return true
 	}
@@ -181,9 +182,9 @@ func (c *candidate) has(at place) bool {
 
 // sameQueues tells whether both call all queues alike.
 func (c *candidate) sameQueues(other *candidate) bool {
-	if len(c.units)+len(other.units) == 0 {
-		return other.queues.base == c.queues.base &&
-			other.queues.format.SameQueues(c.queues.format, c.queues.base, c.levels)
+	if c.isUniform() && other.isUniform() {
+		return other.queues.highestBase == c.queues.highestBase &&
+			other.queues.format.SameQueues(c.queues.format, c.queues.highestBase, c.levels)
 	}
 	differs := func(at place) bool { return c.queue(at) != other.queue(at) }
 	return len(other.places) == len(c.places) && !slices.ContainsFunc(c.places, differs)
@@ -192,19 +193,19 @@ func (c *candidate) sameQueues(other *candidate) bool {
 // placesShown are those of the queues that there are at least. Those that show most come first: the top level, then the
 // lowest ones, whose names show padding.
 func (c *candidate) placesShown() (places []place) {
-	most := func(int) int { return c.lowest - 1 }
-	if len(c.units) > 0 {
-		most = delay.Cascade{Units: c.units, MaxDelay: c.ttl(c.longestBound())}.Scale().Most
+	largest := func(int) int { return c.lowest - 1 }
+	if !c.isUniform() {
+		largest = delay.Cascade{Units: c.units, MaxDelay: c.ttl(c.longestBound())}.Scale().LargestNumber
 	}
 	for number, more := 1, true; more; number++ {
 		more = false
 		for i := range c.levels {
 			at := place{(i + c.levels - 1) % c.levels, number}
 			// In another base than 2, the lowest queue comes first: it shows the resolution whatever the base is.
-			if at.level < 2 && c.levels > 2 && c.queues.base == delay.DefaultBase {
+			if at.level < 2 && c.levels > 2 && c.queues.highestBase == delay.DefaultBase {
 				at.level = 1 - at.level // that of level 1 shows how the lowest exchange is called
 			}
-			if number <= most(at.level) {
+			if number <= largest(at.level) {
 				places, more = append(places, at), true
 			}
 		}
@@ -308,7 +309,7 @@ func (c *candidate) countEnd(exchange string) {
 
 // end is the exchange at the end to which more leads than to any other, empty if there is none.
 func (c *candidate) end() string {
-	ends := most(slices.Collect(maps.Keys(c.ends)), func(name string) int { return c.ends[name] })
+	ends := topRanked(slices.Collect(maps.Keys(c.ends)), func(name string) int { return c.ends[name] })
 	if len(ends) != 1 {
 		return ""
 	}

@@ -55,7 +55,7 @@ func (o *objects) cascadeBelow(entry string, missing error) (delay.Cascade, erro
 func (c *candidate) provesEntry() bool {
 	top := c.levels - 1
 	below := c.exchange(c.highest())
-	if len(c.units) > 0 {
+	if !c.isUniform() {
 		isThere := c.objects.exchange(c.exchange(top)).Name != ""
 		return c.isProven() && (isThere || c.longest().level == top) && c.objects.entryAbove(below) == ""
 	}
@@ -84,7 +84,7 @@ func (o *objects) likeliest(entry string) (*candidate, error) {
 	if len(all) == 0 {
 		return nil, notThis("its name has neither the number of a level nor units")
 	}
-	all = most(all, (*candidate).fit)
+	all = topRanked(all, (*candidate).fit)
 	if all[0].contradiction != nil {
 		return nil, all[0].contradiction
 	}
@@ -94,14 +94,14 @@ func (o *objects) likeliest(entry string) (*candidate, error) {
 		for _, c := range all {
 			more = c.poll(i) || more
 		}
-		likeliest := most(all, (*candidate).support)
+		likeliest := topRanked(all, (*candidate).support)
 		best, rival = likeliest[0], likeliest[0].rival(likeliest)
 		if !more && rival != nil { // one queue alone may not show its format
-			likeliest = most(most(likeliest, (*candidate).fitAll), func(c *candidate) int {
+			likeliest = topRanked(topRanked(likeliest, (*candidate).fitAll), func(c *candidate) int {
 				switch {
 				case c.queues.isLike(c.exchanges):
 					return 2
-				case c.queues.base == delay.DefaultBase:
+				case c.queues.highestBase == delay.DefaultBase:
 					return 1
 				}
 				return 0
@@ -120,8 +120,8 @@ func (o *objects) likeliest(entry string) (*candidate, error) {
 	return best, best.readEnd()
 }
 
-// most are those of the highest rank, in their order.
-func most[T any](all []T, rank func(T) int) (highest []T) {
+// topRanked are those of the highest rank, in their order.
+func topRanked[T any](all []T, rank func(T) int) (highest []T) {
 	for _, each := range all {
 		switch {
 		case len(highest) == 0 || rank(each) > rank(highest[0]):
@@ -183,7 +183,7 @@ func (c *candidate) cascade() (delay.Cascade, error) {
 // continues tells whether the end is called like a level below the lowest. Then these are the upper levels of a longer
 // cascade.
 func (c *candidate) continues() bool {
-	if len(c.units) > 0 {
+	if !c.isUniform() {
 		return false // the name of an exchange has the units of all that are below it
 	}
 	for level := 1; level < delay.MaxLevels; level++ {

@@ -103,7 +103,7 @@ func ownRungs(all []rung, usual delay.LabelFormat) (rungNaming, error) {
 	if i := slices.IndexFunc(namings, func(n rungNaming) bool { return n.format == usual }); i >= 0 {
 		return namings[i], nil
 	}
-	namings = most(most(namings, func(n rungNaming) int { return len(n.queues) }),
+	namings = topRanked(topRanked(namings, func(n rungNaming) int { return len(n.queues) }),
 		func(n rungNaming) int { return n.whole })
 	for _, other := range namings {
 		if !maps.Equal(other.queues, namings[0].queues) {

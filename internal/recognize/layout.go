@@ -7,13 +7,16 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 )
 
-// layout is what the name of an entry shows of a cascade: how many levels it has, and how its exchanges are called. If
-// it is not of the uniform form, it has units.
+// layout is what the name of an entry shows of a cascade: how many levels it has, and how its exchanges are called. It
+// has units, unless it is of the uniform form.
 type layout struct {
 	levels    int
 	units     []time.Duration
 	exchanges delay.Format
 }
+
+// isUniform tells whether it has no units.
+func (l layout) isUniform() bool { return len(l.units) == 0 }
 
 // layouts are those that give the entry its name, the likeliest first: those with units.
 func layouts(entry string) []layout {
@@ -31,7 +34,7 @@ func unitLayouts(entry string) (all []layout) {
 	for at := range entry {
 		units := delay.UnitsIn(entry[at:])
 		for n := len(units); n > 0; n-- {
-			text := delay.UnitNames(units[:n])
+			text := delay.UnitsLabel(units[:n])
 			all = append(all, layout{n, units[:n],
 				delay.Format(delay.Escape(entry[:at]) + "%s" + delay.Escape(entry[at+len(text):]))})
 		}
@@ -63,15 +66,15 @@ func (l layout) ttl(at place) time.Duration {
 	return time.Duration(at.number) * l.units[l.levels-1-at.level]
 }
 
-// with are the layouts with so many common units above.
-func (l layout) with(above int) (all []layout) {
+// extended are the layouts with so many common units above.
+func (l layout) extended(above int) (all []layout) {
 	if above == 0 {
 		return []layout{l}
 	}
 	for _, unit := range delay.CommonUnits() {
 		if unit > l.units[0] && unit%l.units[0] == 0 {
 			longer := layout{l.levels + 1, append([]time.Duration{unit}, l.units...), l.exchanges}
-			all = append(all, longer.with(above-1)...)
+			all = append(all, longer.extended(above-1)...)
 		}
 	}
 	return all

@@ -78,7 +78,7 @@ func (o *objects) entryAbove(name string) string {
 		return ""
 	}
 	for _, l := range unitLayouts(name) {
-		for _, longer := range l.with(above) {
+		for _, longer := range l.extended(above) {
 			entry := longer.exchange(longer.levels - 1)
 			if c, err := o.cascade(entry); err == nil && c.Exchange(l.levels-1) == name {
 				return entry

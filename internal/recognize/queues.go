@@ -59,14 +59,14 @@ func (c *candidate) poll(i int) bool {
 
 // inspect reads off a queue what it tells in each base that it fits, or why it is not like that of the place.
 func (c *candidate) inspect(at place, q topology.Queue) (says []shown, wrong string) {
-	to, ttl, highest := q.DeadLetterExchange(), q.TTLMillis(), c.queues.base
+	to, ttl, highest := q.DeadLetterExchange(), q.TTLMillis(), c.queues.highestBase
 	if c.levels == 1 {
 		highest = c.lowest // in any other base, a single level has the same times
 	}
-	if len(c.units) > 0 {
+	if !c.isUniform() {
 		says = append(says, shown{queueType: delay.QueueType(q.Type()), QuorumOptions: delay.QuorumOptionsOf(q)})
 	}
-	for base := c.lowest; base <= highest && len(c.units) == 0; base++ {
+	for base := c.lowest; base <= highest && c.isUniform(); base++ {
 		if steps := at.steps(base); ttl%steps == 0 {
 			says = append(says, shown{base, time.Duration(ttl/steps) * time.Millisecond, delay.QueueType(q.Type()),
 				delay.QuorumOptionsOf(q)})
@@ -75,7 +75,7 @@ func (c *candidate) inspect(at place, q topology.Queue) (says []shown, wrong str
 	switch {
 	case ttl < 1 || ttl > delay.MaxTTL.Milliseconds():
 		return nil, "it has no valid x-message-ttl"
-	case len(c.units) > 0 && ttl != c.ttl(at).Milliseconds():
+	case !c.isUniform() && ttl != c.ttl(at).Milliseconds():
 		return nil, fmt.Sprintf("its x-message-ttl is %d, and its binding and its name have %d", ttl,
 			c.ttl(at).Milliseconds())
 	case len(says) == 0:

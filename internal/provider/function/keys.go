@@ -87,8 +87,8 @@ var bindingKey = pureFunction{
 		MarkdownDescription: "Inside a cascade, the exchange of a level is bound to its queues, where messages wait, " +
 			"and to the exchange below, where they pass on. This is the key of such a binding in the uniform form " +
 			"with lookahead 1, as NServiceBus and Celery declare it. Digit 1 is for the queue, and digit 0 for the " +
-			"exchange below. In a base over 2, each digit up to 9 but 0 has a queue. It is for those who look at or declare single bindings. " +
-			"`rabbitmqdelay_cascade` needs none of it, and receivers take `destination_key`.",
+			"exchange below. In a base over 2, each digit up to 9 but 0 has a queue. It is for those who look at or " +
+			"declare single bindings. `rabbitmqdelay_cascade` needs none of it, and receivers take `destination_key`.",
 		Parameters: []function.Parameter{
 			function.Int64Parameter{CustomType: tfvalue.WholeNumber{}, Name: "level",
 				MarkdownDescription: "Level of the exchange, 0, the lowest, to levels - 1, the entry."},

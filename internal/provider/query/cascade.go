@@ -45,12 +45,12 @@ func cascadeSchema() schema.Schema {
 			"units": schema.ListAttribute{Computed: true, ElementType: tfvalue.DurationType{},
 				MarkdownDescription: "What a 1 stands for in each word of a routing key, the largest first."},
 			"base":   observedNumber("Base that delays are written in. Null with days, hours or other units."),
-			"levels": observedNumber("Number of words before the address in a routing key, whatever the units are."),
+			"levels": observedNumber("Number of words before the address in a routing key, in every form."),
 			"resolution": schema.StringAttribute{Computed: true, CustomType: tfvalue.DurationType{},
 				MarkdownDescription: "Step of all delays, and shortest TTL."},
 			"max_delay": schema.StringAttribute{Computed: true, CustomType: tfvalue.DurationType{},
-				MarkdownDescription: "Longest delay in the uniform form. With units it is the longest TTL of a queue, and " +
-					"`publisher.max_delay_ms` is the longest delay."},
+				MarkdownDescription: "Longest delay in the uniform form. With units it is the longest TTL of a " +
+					"queue, and `publisher.max_delay_ms` is the longest delay."},
 			"lookahead": observedNumber("How many words of the " +
 				"routing key an exchange looks at."),
 			"publisher": schema.ObjectAttribute{Computed: true, AttributeTypes: tfvalue.PublisherTypes,
@@ -77,7 +77,7 @@ func (m *observedCascade) look(ctx context.Context, o *observation) error {
 		m.Units = append(m.Units, tfvalue.DurationValue(unit))
 	}
 	m.Base = types.Int64Null()
-	if len(found.Units) == 0 {
+	if found.IsUniform() {
 		m.Base = types.Int64Value(int64(found.Base))
 	}
 	m.Levels = types.Int64Value(int64(found.Levels))

@@ -41,7 +41,7 @@ var cascades = &kind[delay.Config]{
 		})),
 		Together: []string{"units", "max_delay", "levels", "base", "resolution", "exchange_name"},
 		Resolve: func(given delay.Config) (attribute.Resolved[delay.Config], error) {
-			if given.Levels != 0 { // units beside it are those that were computed
+			if given.Levels != 0 { // units beside it follow from it, such as those that ignore_changes keeps
 				given.Base = cmp.Or(given.Base, delay.DefaultBase)
 			}
 			c, err := given.Resolve()
@@ -59,8 +59,8 @@ var cascades = &kind[delay.Config]{
 	displayName: func(x attribute.Resolved[delay.Config]) string {
 		name := cmp.Or(string(x.Config.Preset), x.Config.Name, x.Desired.Entry)
 		words := plaintext.Count(x.Config.Levels, "level")
-		if len(x.Config.Units) > 0 {
-			words = delay.UnitWords(x.Config.Units)
+		if !isUniform(&x.Config) {
+			words = delay.UnitsInWords(x.Config.Units)
 		}
 		return fmt.Sprintf("%s (%s, up to %s)", name, words, plaintext.Duration(x.Config.MaxDelay))
 	},
@@ -73,14 +73,14 @@ var cascades = &kind[delay.Config]{
 
 // configOf has no levels beside units, as the attributes have none.
 func configOf(c delay.Cascade) delay.Config {
-	if len(c.Units) > 0 {
+	if !c.IsUniform() {
 		c.Levels = 0
 	}
 	return delay.Config(c)
 }
 
-// isUniform tells of a plan whether its cascade is of the uniform form. The plan has computed units then.
-func isUniform(c *delay.Config) bool { return c.Base > 0 }
+// isUniform tells it of a plan or a state. These have units of the uniform form, too.
+func isUniform(c *delay.Config) bool { return delay.Cascade(*c).IsUniform() }
 
 // withoutPreset tells whether no preset says what the value is.
 func withoutPreset(c *delay.Config) bool { return c.Preset == "" }
@@ -120,8 +120,9 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 		Doc: "Longest delay that has to be possible, such as `90d`. With units it says which queues there are, `30d` " +
 			"unless given. It grows and shrinks in place then: queues and bindings come and go while messages flow. " +
 			"A queue that goes is guarded as in a destroy, and takes no further messages while it runs empty. Keys " +
-			"reach to the end of the last unit that is needed: `30d` gives 30 days 23:59:59. With `base`, the cascade gets the smallest number of levels that reaches it, and another number replaces the " +
-			"cascade. With `levels`, it is computed. The same duration in other words is no change.",
+			"reach to the end of the last unit that is needed: `30d` gives 30 days 23:59:59. With `base`, the " +
+			"cascade gets the smallest number of levels that reaches it, and another number replaces the cascade. " +
+			"With `levels`, it is computed. The same duration in other words is no change.",
 	},
 	{
 		Name: "levels", Decided: true, Alters: true,

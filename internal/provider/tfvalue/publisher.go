@@ -68,7 +68,7 @@ func Publisher(ctx context.Context, value types.Object) (entry string, scale del
 	}
 	units := make([]int64, len(given.UnitsMS))
 	for i, unit := range given.UnitsMS {
-		if units[i], err = milliseconds("units_ms", "has", unit); err != nil {
+		if units[i], err = milliseconds("units_ms", "have", unit); err != nil {
 			return "", scale, err
 		}
 	}

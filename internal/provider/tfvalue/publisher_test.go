@@ -47,9 +47,9 @@ func TestPublisherErrors(t *testing.T) {
 		want  string
 	}{
 		{publisher("t", second), "units_ms is empty"},
-		{publisher("t", second, types.NumberNull()), "units_ms has null; give a whole number of milliseconds"},
-		{publisher("t", second, number("0.5")), "units_ms has 0.5; give a whole number of milliseconds"},
-		{publisher("t", second, number("1e+30")), "units_ms has 1e+30; give a whole number of milliseconds"},
+		{publisher("t", second, types.NumberNull()), "units_ms have null; give a whole number of milliseconds"},
+		{publisher("t", second, number("0.5")), "units_ms have 0.5; give a whole number of milliseconds"},
+		{publisher("t", second, number("1e+30")), "units_ms have 1e+30; give a whole number of milliseconds"},
 		{publisher("t", types.NumberNull(), second), "max_delay_ms is null; give a whole number of milliseconds"},
 		{publisher("t", number("1000.5"), second), "max_delay_ms is 1000.5; give a whole number of milliseconds"},
 		{publisher("t", number("1500"), second), "max_delay_ms is 1500, which has no key"},
