@@ -51,8 +51,8 @@ func TestAccScale(t *testing.T) {
 	const looks = 20 // more, while new queues settle or messages are counted
 	for name, made := range measure(fmt.Sprintf("%d foreign queues", foreign)) {
 		if made > empty[name]+looks {
-			t.Errorf("%s makes %d requests in a vhost with %d foreign queues and %d in an empty one", name, made, foreign,
-				empty[name])
+			t.Errorf("%s makes %d requests in a vhost with %d foreign queues and %d in an empty one", name, made,
+				foreign, empty[name])
 		}
 	}
 }
