@@ -9,9 +9,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 )
 
-// The largest cascade of a framework, with full lookahead and everything, takes as many requests in a vhost with
-// thousands of queues and bindings of others as in an empty one: the provider asks for objects by name. A plan without
-// changes takes one request for each queue and each exchange, and four more. The suite foreign of the bench has times.
+// The provider asks for objects by name. So a cascade takes as many requests beside thousands of queues and bindings of
+// others as in an empty vhost. A plan without changes takes one request for each queue and each exchange, and four
+// more. The suite foreign of the bench has times.
 func TestAccScale(t *testing.T) {
 	const foreign, mostRequests = 5000, 63
 	v := harness.NewVhost(t)
