@@ -12,6 +12,8 @@ package delay
 import (
 	"cmp"
 	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // QueueType is the type of the queues of a cascade.
@@ -25,7 +27,7 @@ const (
 
 // Config describes a cascade as it is given: by Units, or in the uniform form, by Base, Levels and Resolution. Resolve
 // puts its defaults in place of the zero values of all these, of MaxDelay, ExchangeName, QueueName, DeliveryExchange,
-// QueueType and Lookahead. The other values mean what they say.
+// QueueType, QueueArguments and Lookahead. The other values mean what they say.
 type Config struct {
 	Vhost string
 	// Preset fixes everything but the vhost and who creates the delivery exchange; empty for none.
@@ -54,6 +56,8 @@ type Config struct {
 	CreateDeliveryExchange bool
 
 	QueueType QueueType
+	// QueueArguments are the further arguments of delay queues. Nil stands for those that Resolve puts there.
+	QueueArguments topology.Arguments
 	QuorumOptions
 	// Lookahead is the number of words that a level exchange looks at, 1 to Levels.
 	Lookahead int
@@ -110,6 +114,7 @@ const (
 
 func (c *Cascade) applyDefaults() {
 	setDefault(&c.QueueType, Quorum)
+	resolveArguments(&c.QueueArguments, c.QueueType)
 	if c.Name == "" {
 		return
 	}

@@ -28,12 +28,13 @@ func derivedName(formats [][2]string) string {
 	return ""
 }
 
-// AsPresets is the cascade as each of the presets that fix all that it has, apart from the arguments of its queues.
+// AsPresets is the cascade as each of the presets that fix all that it has, apart from the further arguments of its
+// queues.
 func (c Cascade) AsPresets() []Cascade {
 	var all []Cascade
 	for _, name := range Presets() {
 		like := c
-		like.Preset = name
+		like.Preset, like.QueueArguments = name, presets[name].arguments
 		if presets[name].names != string(c.ExchangeName) {
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // LadderConfig describes a ladder as it is given: fixed delays, each with a queue of its own. The zero values
-// of QueueName, EntryExchange, DeliveryExchange and QueueType stand for what Resolve puts there; the others mean what
+// of QueueName, EntryExchange, DeliveryExchange, QueueType and QueueArguments stand for what Resolve puts there; the others mean what
 // they say.
 type LadderConfig struct {
 	Vhost string
@@ -31,6 +31,8 @@ type LadderConfig struct {
 	DeadLetterRoutingKey string
 
 	QueueType QueueType
+	// QueueArguments are the further arguments of delay queues.
+	QueueArguments topology.Arguments
 	QuorumOptions
 	// ParkUnroutable adds an alternate exchange and a queue for what no binding takes.
 	ParkUnroutable bool
@@ -68,6 +70,7 @@ const (
 
 func (l *Ladder) applyDefaults() {
 	setDefault(&l.QueueType, Quorum)
+	resolveArguments(&l.QueueArguments, l.QueueType)
 	if l.Name == "" {
 		return
 	}

@@ -30,18 +30,16 @@ var presets = map[Preset]struct {
 	// name is what stands for the name of the cascade, where none is given.
 	name      string
 	queueType QueueType
-	// adjust changes the arguments of a queue to what the framework declares.
-	adjust func(topology.Arguments)
+	arguments topology.Arguments
+	// untyped says that the framework leaves the type to the broker.
+	untyped bool
 }{
-	NServiceBus: {"nsb.v2.delay-level-%02d", "nsb.v2.delay-delivery", "nsb.v2", Quorum, func(topology.Arguments) {}},
-	NServiceBusV1: {"nsb.delay-level-%02d", "nsb.delay-delivery", "nsb", Classic, func(arguments topology.Arguments) {
-		delete(arguments, "x-queue-type")
-		arguments["x-queue-mode"] = "lazy"
-	}},
-	Celery: {"celery_delayed_%d", "celery_delayed_delivery", "celery", Quorum, func(topology.Arguments) {}},
-	CeleryClassic: {"celery_delayed_%d", "celery_delayed_delivery", "celery", Classic, func(of topology.Arguments) {
-		of["x-overflow"] = "reject-publish"
-	}},
+	NServiceBus: {"nsb.v2.delay-level-%02d", "nsb.v2.delay-delivery", "nsb.v2", Quorum, usualArguments(Quorum), false},
+	NServiceBusV1: {"nsb.delay-level-%02d", "nsb.delay-delivery", "nsb", Classic,
+		topology.Arguments{"x-queue-mode": "lazy"}, true},
+	Celery: {"celery_delayed_%d", "celery_delayed_delivery", "celery", Quorum, usualArguments(Quorum), false},
+	CeleryClassic: {"celery_delayed_%d", "celery_delayed_delivery", "celery", Classic,
+		topology.Arguments{"x-overflow": "reject-publish"}, false},
 }
 
 const presetLevels = 28
@@ -69,6 +67,11 @@ func (c *Cascade) applyPreset(errs *Errors) {
 	fix(errs, c.Preset, "queue_name", &c.QueueName, Format(p.names))
 	fix(errs, c.Preset, "delivery_exchange", &c.DeliveryExchange, p.delivery)
 	fix(errs, c.Preset, "queue_type", &c.QueueType, p.queueType)
+	if c.QueueArguments != nil && !c.QueueArguments.Equal(p.arguments) {
+		errs.add("queue_arguments", "is given, and preset %q has %s; leave queue_arguments out", c.Preset,
+			topology.ValueText(p.arguments))
+	}
+	c.QueueArguments = maps.Clone(p.arguments)
 	c.QuorumOptions.refuse(c.Preset, errs)
 	fix(errs, c.Preset, "lookahead", &c.Lookahead, 1)
 	fix(errs, c.Preset, "strict_keys", &c.StrictKeys, false)

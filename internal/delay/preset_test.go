@@ -79,9 +79,11 @@ func TestPresetFixes(t *testing.T) {
 		"queue_leader_locator": {Preset: delay.Celery,
 			QuorumOptions: delay.QuorumOptions{LeaderLocator: delay.Balanced}},
 		"quorum_initial_group_size": {Preset: delay.Celery, QuorumOptions: delay.QuorumOptions{InitialGroupSize: 3}},
-		"lookahead":                 {Preset: delay.Celery, Lookahead: 28},
-		"strict_keys":               {Preset: delay.Celery, StrictKeys: true},
-		"internal_levels":           {Preset: delay.Celery, InternalLevels: true},
+		"queue_arguments": {Preset: delay.NServiceBusV1,
+			QueueArguments: topology.Arguments{"x-queue-mode": "default"}},
+		"lookahead":       {Preset: delay.Celery, Lookahead: 28},
+		"strict_keys":     {Preset: delay.Celery, StrictKeys: true},
+		"internal_levels": {Preset: delay.Celery, InternalLevels: true},
 	} {
 		_, err := c.Resolve()
 		var errs delay.Errors
@@ -89,8 +91,9 @@ func TestPresetFixes(t *testing.T) {
 			t.Errorf("%s: the error is %v", attribute, err)
 		}
 	}
-	same := delay.Config{Preset: delay.Celery, Levels: 28, Resolution: time.Second, QueueName: "celery_delayed_%d",
-		QueueType: delay.Quorum, Lookahead: 1}
+	same := delay.Config{Preset: delay.CeleryClassic, Levels: 28, Resolution: time.Second,
+		QueueName: "celery_delayed_%d", QueueType: delay.Classic, Lookahead: 1,
+		QueueArguments: topology.Arguments{"x-overflow": "reject-publish"}}
 	if _, err := same.Resolve(); err != nil {
 		t.Errorf("what the preset has anyway is refused: %v", err)
 	}
