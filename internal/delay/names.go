@@ -69,6 +69,10 @@ func (p shared) checkNames(errs *Errors, objects []object) {
 	}
 }
 
+// IsDefaultExchange tells whether a name is that of the default exchange, which takes no bindings. The management API
+// calls it amq.default, and AMQP gives it an empty name.
+func IsDefaultExchange(name string) bool { return name == "" || name == "amq.default" }
+
 // ReservedPrefix begins the names that only the broker itself may declare.
 const ReservedPrefix = "amq."
 

@@ -357,8 +357,8 @@ func TestRecognizeMisleadingDamage(t *testing.T) {
 		"only the lowest exchange shows its name": {delay.Config{ExchangeName: "x-1%d", QueueName: "q-%02d",
 			DeliveryExchange: "d", Levels: 2, StrictKeys: true}, change("q-01", "x-queue-type", "stream"), ""},
 		"one of two queues is of another type": {delay.Config{Name: "t", Levels: 2, StrictKeys: true},
-			change("t.delay-01", "x-queue-type", "classic"), `do not agree on their type: queue `+
-			`"t.delay-01" is of type classic, and queue "t.delay-00" of type quorum`},
+			change("t.delay-01", "x-queue-type", "classic"), `do not agree on their type: queue ` +
+				`"t.delay-01" is of type classic, and queue "t.delay-00" of type quorum`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := declared(t, test.config)

@@ -20,6 +20,7 @@ type around struct {
 	vhost, name, delivery  *string
 	createsDelivery, parks *bool
 	queueType              *delay.QueueType
+	queueArguments         *topology.Arguments
 	preset                 delay.Preset
 	*delay.QuorumOptions
 }
@@ -43,6 +44,7 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 		{
 			Name: "delivery_exchange", Decided: true, Alters: true,
 			Field: attribute.Text(func(c *C) *string { return of(c).delivery }, "delivery~a", "delivery~b"),
+			Check: checkDelivery,
 			Doc: say("Exchange at the end of the KIND, DELIVERY. Applications bind their queues to " +
 				"it; those bindings stay and are never listed. Default: `<name>.delivery`. A change rebuilds the " +
 				"KIND; the exchange before is deleted unless others use it."),
@@ -87,6 +89,18 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 				"fewer. Default: the broker decides. A change rebuilds the KIND."),
 		},
 		{
+			Name: "queue_arguments", Decided: true, Alters: true,
+			Field: attribute.Arguments(func(c *C) *topology.Arguments { return of(c).queueArguments }, nil, nil,
+				topology.Arguments{"x-sample": "a"}),
+			Doc: say("Further arguments of all delay queues, an object such as `{ x-queue-mode = \"lazy\" }`. An " +
+				"import writes what the queues have. Numbers, truth values and texts differ, as they do for RabbitMQ. " +
+				"Given, it stands for all arguments but the TTL, the dead-letter exchange, and those with an attribute " +
+				"of their own, and `{}` is none. Without `x-dead-letter-strategy = \"at-least-once\"` and " +
+				"`x-overflow = \"reject-publish\"`, quorum queues lose messages that fall due while the next queue is " +
+				"unavailable. Findings name what else loses messages. Default: these two with quorum queues, none with " +
+				"classic queues. A change rebuilds the KIND."),
+		},
+		{
 			Name: "park_unroutable", Decided: true, Alters: true,
 			Field: attribute.Flag(func(c *C) *bool { return of(c).parks },
 				func(c *C) bool { return of(c).preset == "" }),
@@ -116,15 +130,6 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 				MarkdownDescription: say("The exchanges of the KIND by name.")},
 			Show: func(r *attribute.Resolved[C], there topology.Topology, before attr.Value) attr.Value {
 				return r.Exchanges(there, before)
-			},
-		},
-		{
-			Name: "queue_arguments",
-			Schema: schema.MapAttribute{Computed: true, ElementType: types.StringType,
-				MarkdownDescription: say("Arguments that all delay queues of the KIND have, beside those that " +
-					"`queues` has. Values other than text are JSON.")},
-			Show: func(r *attribute.Resolved[C], _ topology.Topology, _ attr.Value) attr.Value {
-				return r.QueueArguments()
 			},
 		},
 		{
@@ -165,6 +170,16 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 			"error says what still waits. Has to be applied before a destroy. `timeouts`, if they are given, have "+
 			"to be longer. Default: no waiting, a queue that holds messages is not deleted.", words.shrinking),
 	}))
+}
+
+// checkDelivery refuses the default exchange.
+func checkDelivery(value attr.Value) string {
+	name, _ := value.(types.String)
+	if !delay.IsDefaultExchange(name.ValueString()) {
+		return ""
+	}
+	return fmt.Sprintf("is %q, the default exchange, which takes no bindings; leave it out, and bind the "+
+		"queue with a rabbitmqdelay_destination", name.ValueString())
 }
 
 // ownerDescription says who may change and destroy it.

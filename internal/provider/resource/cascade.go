@@ -37,7 +37,7 @@ var cascades = &kind[delay.Config]{
 				"(../guides/frameworks.md#parking).",
 		}, tfvalue.LevelPosition, func(c *delay.Config) around {
 			return around{&c.Vhost, &c.Name, &c.DeliveryExchange, &c.CreateDeliveryExchange, &c.ParkUnroutable,
-				&c.QueueType, c.Preset, &c.QuorumOptions}
+				&c.QueueType, &c.QueueArguments, c.Preset, &c.QuorumOptions}
 		})),
 		Together: []string{"units", "max_delay", "levels", "base", "resolution", "exchange_name"},
 		Resolve: func(given delay.Config) (attribute.Resolved[delay.Config], error) {

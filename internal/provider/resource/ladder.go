@@ -37,7 +37,7 @@ var ladders = &kind[delay.LadderConfig]{
 			shrinking: "the removal of a delay",
 		}, tfvalue.DelayPosition, func(c *delay.LadderConfig) around {
 			return around{&c.Vhost, &c.Name, &c.DeliveryExchange, &c.CreateDeliveryExchange, &c.ParkUnroutable,
-				&c.QueueType, "", &c.QuorumOptions}
+				&c.QueueType, &c.QueueArguments, "", &c.QuorumOptions}
 		})),
 		Resolve: func(given delay.LadderConfig) (attribute.Resolved[delay.LadderConfig], error) {
 			l, err := given.Resolve()
