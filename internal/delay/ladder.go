@@ -10,9 +10,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// LadderConfig describes a ladder as it is given: fixed delays, each with a queue of its own. The zero values
-// of QueueName, EntryExchange, DeliveryExchange, QueueType and QueueArguments stand for what Resolve puts there; the others mean what
-// they say.
+// LadderConfig describes a ladder as it is given: fixed delays, each with a queue of its own. The zero values of
+// QueueName, EntryExchange, DeliveryExchange, QueueType and QueueArguments stand for what Resolve puts there. The
+// others mean what they say.
 type LadderConfig struct {
 	Vhost string
 	// Name is the beginning of all names that are not given.

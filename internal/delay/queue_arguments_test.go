@@ -68,7 +68,8 @@ func TestQueueArgumentsErrors(t *testing.T) {
 		{delay.Classic, "x-dead-letter-exchange", "x",
 			`has "x-dead-letter-exchange"; give delivery_exchange in its place`, ""},
 		{delay.Quorum, "x-dead-letter-routing-key", "x",
-			`has "x-dead-letter-routing-key", with which messages would lose their delay and their address; leave it out`,
+			`has "x-dead-letter-routing-key", with which messages would lose their delay and their address; ` +
+				"leave it out",
 			`has "x-dead-letter-routing-key"; give dead_letter_routing_key in its place`},
 		{delay.Quorum, "x-max-length", int64(5), `has "x-max-length"; give max_length in its place`, ""},
 		{delay.Quorum, "x-queue-leader-locator", "balanced",

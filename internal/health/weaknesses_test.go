@@ -15,8 +15,8 @@ import (
 func TestWeaknesses(t *testing.T) {
 	const (
 		once = "it dead-letters at most once. A message that falls due while the next queue is unavailable is lost"
-		goes = "RabbitMQ deletes it, with the messages in it, 1 min after it was declared or last looked at. Messages " +
-			"that pass through do not count"
+		goes = "RabbitMQ deletes it, with the messages in it, 1 min after it was declared or last looked at. " +
+			"Messages that pass through do not count"
 	)
 	for name, test := range map[string]struct {
 		of   delay.Config
@@ -36,15 +36,16 @@ func TestWeaknesses(t *testing.T) {
 			"x-overflow": "reject-publish", "x-max-length-bytes": int64(5)}},
 			[]string{"error x-max-length-bytes = 5: at 5 bytes, further ones that are dead-lettered into it are lost"}},
 		"an expiry": {delay.Config{QueueType: delay.Classic,
-			QueueArguments: topology.Arguments{"x-expires": int64(60_000)}}, []string{"error x-expires = 60000: " + goes}},
+			QueueArguments: topology.Arguments{"x-expires": int64(60_000)}},
+			[]string{"error x-expires = 60000: " + goes}},
 		"priorities": {delay.Config{QueueType: delay.Classic,
 			QueueArguments: topology.Arguments{"x-max-priority": int64(5)}}, []string{"warning x-max-priority = 5: a " +
 			"message in it is late behind one of a higher priority that came later"}},
 		"looks": {delay.Config{QueueArguments: topology.Arguments{"x-dead-letter-strategy": "at-least-once",
 			"x-overflow": "reject-publish", "x-delivery-limit": int64(2)}}, []string{"error x-delivery-limit = 2: a " +
 			"message in it that is got and put back more than 2 times leaves it early"}},
-		"any number of looks": {delay.Config{QueueArguments: topology.Arguments{"x-dead-letter-strategy": "at-least-once",
-			"x-overflow": "reject-publish", "x-delivery-limit": int64(-1)}}, nil},
+		"any number of looks": {delay.Config{QueueArguments: topology.Arguments{
+			"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish", "x-delivery-limit": int64(-1)}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.of.Name, test.of.Levels, test.of.ParkUnroutable = "t", 2, true

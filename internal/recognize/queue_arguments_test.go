@@ -14,15 +14,14 @@ func TestRecognizeMixedArguments(t *testing.T) {
 	none, limit := topology.Arguments{}, topology.Arguments{"x-expires": int64(1 << 40)}
 	for name, test := range map[string]struct {
 		base, levels int
-		// odd are those of one queue, or of each another one.
-		odd  []string
-		each bool
-		want topology.Arguments
+		odd          []string // the queues with a limit
+		want         topology.Arguments
 	}{
-		"the first one is another":            {base: 2, levels: 5, odd: []string{"t.delay-04"}, want: none},
-		"the second one is another":           {base: 2, levels: 5, odd: []string{"t.delay-01"}, want: none},
-		"one in the middle is another":        {base: 2, levels: 5, odd: []string{"t.delay-02"}, want: none},
-		"most are":                            {base: 2, levels: 3, odd: []string{"t.delay-02", "t.delay-00"}, want: limit},
+		"the first one is another":     {base: 2, levels: 5, odd: []string{"t.delay-04"}, want: none},
+		"the second one is another":    {base: 2, levels: 5, odd: []string{"t.delay-01"}, want: none},
+		"one in the middle is another": {base: 2, levels: 5, odd: []string{"t.delay-02"}, want: none},
+		"most are": {base: 2, levels: 3, odd: []string{"t.delay-02", "t.delay-00"},
+			want: limit},
 		"half are":                            {base: 2, levels: 2, odd: []string{"t.delay-01"}, want: limit},
 		"in base 3, the first one is another": {base: 3, levels: 3, odd: []string{"t.delay-02-1"}, want: none},
 	} {

@@ -246,8 +246,8 @@ func TestReasons(t *testing.T) {
 		"taken out of the configuration": {[]string{"queue_type"}, values{}, values{"queue_type": text("classic")},
 			values{"queue_type": text("quorum")}, []string{`queue_type changes from "classic" to "quorum"`}},
 		"arguments": {[]string{"queue_arguments"}, values{"queue_arguments": none},
-			values{"queue_arguments": tftypes.NewValue(limited, map[string]tftypes.Value{"x-overflow": text("drop-head"),
-				"x-expires": number(60_000)})}, values{"queue_arguments": none},
+			values{"queue_arguments": tftypes.NewValue(limited, map[string]tftypes.Value{
+				"x-overflow": text("drop-head"), "x-expires": number(60_000)})}, values{"queue_arguments": none},
 			[]string{`queue_arguments changes from {x-expires = 60000, x-overflow = "drop-head"} to {}`}},
 		"unknown, absent and others": {[]string{"name", "max_length", "park_unroutable", "delays"},
 			values{}, values{"name": text("a"), "max_length": number(3),

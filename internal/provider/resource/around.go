@@ -92,13 +92,14 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 			Name: "queue_arguments", Decided: true, Alters: true,
 			Field: attribute.Arguments(func(c *C) *topology.Arguments { return of(c).queueArguments }, nil, nil,
 				topology.Arguments{"x-sample": "a"}),
-			Doc: say("Further arguments of all delay queues, an object such as `{ x-queue-mode = \"lazy\" }`. An " +
-				"import writes what the queues have. Numbers, truth values and texts differ, as they do for RabbitMQ. " +
-				"Given, it stands for all arguments but the TTL, the dead-letter exchange, and those with an attribute " +
-				"of their own, and `{}` is none. Without `x-dead-letter-strategy = \"at-least-once\"` and " +
-				"`x-overflow = \"reject-publish\"`, quorum queues lose messages that fall due while the next queue is " +
-				"unavailable. Findings name what else loses messages. Default: these two with quorum queues, none with " +
-				"classic queues. A change rebuilds the KIND."),
+			Doc: say("Further arguments of all delay queues, an object such as `{ x-queue-mode = \"lazy\" }`. The " +
+				"TTL, the dead-letter exchange, and what has an attribute of its own are not among them. An import " +
+				"writes the arguments that the queues have. `{}` is none. The number `1` differs from the text " +
+				"`\"1\"`, and `true` from `\"true\"`. Default: with quorum queues, " +
+				"`x-dead-letter-strategy = \"at-least-once\"` and `x-overflow = \"reject-publish\"`, with classic " +
+				"queues none. Quorum queues without these two lose a message that falls due while the next queue is " +
+				"unavailable. A warning names this and what else is weaker than the default. A change rebuilds the " +
+				"KIND."),
 		},
 		{
 			Name: "park_unroutable", Decided: true, Alters: true,

@@ -83,14 +83,16 @@ func TestImportedArgumentsPlanNothing(t *testing.T) {
 func TestOtherArgumentsRebuild(t *testing.T) {
 	usual := types.DynamicValue(types.ObjectValueMust(map[string]attr.Type{"x-dead-letter-strategy": types.StringType,
 		"x-overflow": types.StringType}, map[string]attr.Value{
-		"x-dead-letter-strategy": types.StringValue("at-least-once"), "x-overflow": types.StringValue("reject-publish")}))
+		"x-dead-letter-strategy": types.StringValue("at-least-once"),
+		"x-overflow":             types.StringValue("reject-publish")}))
 	for name, is := range map[string]struct {
 		before, after attr.Value
 		rebuilds      bool
 	}{
 		"the usual ones": {types.DynamicNull(), usual, false},
 		"none":           {types.DynamicNull(), tfvalue.ArgumentsValue(topology.Arguments{}), true},
-		"one more":       {tfvalue.ArgumentsValue(topology.Arguments{}), object("x-expires", types.Int64Value(5)), true},
+		"one more": {tfvalue.ArgumentsValue(topology.Arguments{}), object("x-expires", types.Int64Value(5)),
+			true},
 		"not known yet":  {types.DynamicNull(), object("x-expires", types.Int64Unknown()), true},
 	} {
 		state := planned(t, known(attribute.Values{"queue_arguments": is.before}), nil)
