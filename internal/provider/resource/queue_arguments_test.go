@@ -55,27 +55,29 @@ func TestImportedArgumentsPlanNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			generated := maps.Clone(state)
+			config := maps.Clone(state)
 			for _, a := range cascades.Attributes {
 				if a.Show != nil {
-					generated[a.Name] = tfvalue.Null(generated[a.Name].Type(t.Context()))
+					config[a.Name] = tfvalue.Null(config[a.Name].Type(t.Context()))
 				}
 			}
-			generated["units"] = types.ListNull(tfvalue.DurationType{})
-			configurations := []attribute.Values{generated}
+			config["units"] = types.ListNull(tfvalue.DurationType{})
+			plansNothing(t, config, state)
 			if test.words != nil {
-				configurations = append(configurations, maps.Clone(generated))
-				configurations[1]["queue_arguments"] = test.words
-			}
-			for _, config := range configurations {
-				plan := planned(t, config, state)
-				for name, value := range state {
-					if !plan[name].Equal(value) {
-						t.Errorf("%s is planned as %s, and is %s", name, plan[name], value)
-					}
-				}
+				config["queue_arguments"] = test.words
+				plansNothing(t, config, state)
 			}
 		})
+	}
+}
+
+func plansNothing(t *testing.T, config, state attribute.Values) {
+	t.Helper()
+	plan := planned(t, config, state)
+	for name, value := range state {
+		if !plan[name].Equal(value) {
+			t.Errorf("%s is planned as %s, and is %s", name, plan[name], value)
+		}
 	}
 }
 
@@ -93,7 +95,7 @@ func TestOtherArgumentsRebuild(t *testing.T) {
 		"none":           {types.DynamicNull(), tfvalue.ArgumentsValue(topology.Arguments{}), true},
 		"one more": {tfvalue.ArgumentsValue(topology.Arguments{}), object("x-expires", types.Int64Value(5)),
 			true},
-		"not known yet":  {types.DynamicNull(), object("x-expires", types.Int64Unknown()), true},
+		"not known yet": {types.DynamicNull(), object("x-expires", types.Int64Unknown()), true},
 	} {
 		state := planned(t, known(attribute.Values{"queue_arguments": is.before}), nil)
 		plan := planned(t, known(attribute.Values{"queue_arguments": is.after}), state)
