@@ -64,7 +64,7 @@ func configured(queueType delay.QueueType, arguments topology.Arguments) harness
 }
 
 // mustBeNoOp imports what an application has declared, with the configuration that says the same. The plan is empty, a
-// refresh says what is weak, and the application declares it again.
+// refresh names the weak arguments, and the application declares it again.
 func mustBeNoOp(
 	t *testing.T, v *harness.Vhost, p *harness.Protocol, desired topology.Topology, given harness.Attributes,
 	says []string,

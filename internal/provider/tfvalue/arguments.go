@@ -12,8 +12,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// ArgumentsIn are the arguments that an object or a map has, nil for another value. What is null or not known is left
-// out.
+// ArgumentsIn are the arguments that an object or a map has, nil for another value. It leaves out the elements that
+// are null or not known.
 func ArgumentsIn(value attr.Value) topology.Arguments {
 	raw, err := value.ToTerraformValue(context.Background())
 	if err != nil {
