@@ -1032,7 +1032,7 @@ func TestDestinationValidation(t *testing.T) {
 		attribute, error string
 	}{
 		"no levels": {harness.Attributes{"levels": nil}, "levels", `levels is missing; with match = "exact" ` +
-			`the key has a word for each level`},
+			`the key has a "*" for each word of the delay`},
 		"no level":        {harness.Attributes{"levels": 0}, "levels", "levels is 0; it has to be 1 or more"},
 		"too many levels": {harness.Attributes{"levels": 40}, "levels", "levels is 40"},
 		"levels with a suffix": {harness.Attributes{"match": "suffix"}, "levels", "holds for any number of levels; " +

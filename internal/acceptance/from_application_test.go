@@ -350,7 +350,7 @@ func TestAccFromAnApplication(t *testing.T) {
 	a.Grant([3]string{".*", ".*", ".*"})
 	a.mustNotStart("after the rebuild", amqp.PreconditionFailed)
 
-	// The way back. What came in the moment of the rebuild in which the entry had no binding is parked: that goes first.
+	// The way back. What came while the rebuild had not bound the entry yet is parked: that goes first.
 	parking := v.Consume("SENDTASK.unroutable")
 	configure(tf, strings.Replace(asImported, "  park_unroutable   = false\n",
 		"  park_unroutable   = false\n  drain_timeout     = \"10m\"\n", 1))

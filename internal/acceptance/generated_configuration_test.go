@@ -21,9 +21,9 @@ var importable = []struct {
 }{
 	{harness.CascadeType, harness.Attributes{"name": "tasks", "levels": 5}, nil},
 	{harness.CascadeType, harness.Attributes{"name": "by delay", "base": 2, "max_delay": "1m"}, nil},
-	{harness.CascadeType, harness.Attributes{"name": "usual"}, nil},
-	{harness.CascadeType, harness.Attributes{"name": "far", "max_delay": "40d", "lookahead": 1,
-		"queue_type": "classic"}, nil},
+	{harness.CascadeType, harness.Attributes{"name": "usual", "max_delay": "12s"}, nil},
+	{harness.CascadeType, harness.Attributes{"name": "far", "units": harness.TextList("1d", "1h"), "max_delay": "40d",
+		"lookahead": 1, "queue_type": "classic"}, nil},
 	{harness.CascadeType, harness.Attributes{"name": "ten", "units": harness.TextList("1h", "10m", "1m"),
 		"max_delay": "150m", "exchange_name": "%%%s ten", "queue_name": "ten %s", "queue_type": "classic"}, nil},
 	{harness.CascadeType, harness.Attributes{"name": "single unit", "units": harness.TextList("100ms"),
@@ -158,8 +158,8 @@ func TestAccGeneratedConfiguration(t *testing.T) {
 				plan.DeleteExchange{Name: "by delay.delay-03"}, plan.DeleteExchange{Name: "by delay.delivery"},
 				plan.DeleteExchange{Name: "fine.delay-04"},
 				plan.DeleteQueue{Queue: topology.Queue{Name: "decimal.delay-01-9"}},
-				plan.DeleteQueue{Queue: topology.Queue{Name: "usual.30m"}}, plan.DeleteExchange{Name: "usual.m.s"},
-				plan.DeleteQueue{Queue: topology.Queue{Name: "far.7d"}}, plan.DeleteExchange{Name: "far.d.h.m.s"},
+				plan.DeleteQueue{Queue: topology.Queue{Name: "usual.7s"}}, plan.DeleteExchange{Name: "usual.m.s"},
+				plan.DeleteQueue{Queue: topology.Queue{Name: "far.7d"}}, plan.DeleteExchange{Name: "far.d.h"},
 				plan.DeleteQueue{Queue: topology.Queue{Name: "ten 1h30m"}},
 				plan.DeleteQueue{Queue: topology.Queue{Name: "  1b"}},
 				plan.DeleteExchange{Name: "m   10"}, plan.DeleteExchange{Name: "y-00003"},
@@ -179,7 +179,7 @@ func TestAccGeneratedConfiguration(t *testing.T) {
 // generateConfiguration lets Terraform write the configuration of what it imports, and plans it.
 func generateConfiguration(t *testing.T, damage func(*harness.Vhost)) {
 	t.Parallel()
-	v, other := harness.NewLargeVhost(t), harness.NewVhost(t)
+	v, other := harness.NewVhost(t), harness.NewVhost(t)
 	v.DeclareQueue("orders", nil)
 	configuration := harness.RequiredProviders
 	for i, is := range importable {

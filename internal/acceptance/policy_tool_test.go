@@ -68,6 +68,7 @@ resource "rabbitmqdelay_cascade" "classic" {
 
 resource "rabbitmqdelay_cascade" "long" {
   name      = "long"
+  base      = 2
   max_delay = "300d" # which takes 25 levels: 388 days
 }
 

@@ -69,7 +69,7 @@ func TestAccUnits(t *testing.T) {
 	v.MustHold(ordersExpanded(v, nil))
 	tf.MustRun("plan", "-input=false", "-detailed-exitcode")
 
-	v.DeclareQueue("billing", nil)
+	v.DeclareQueue("billing", map[string]any{"x-queue-type": "classic"})
 	planText(tf, ordersOf()+`
 resource "rabbitmqdelay_destination" "billing" {
   vhost             = var.vhost
@@ -190,7 +190,7 @@ func TestUnitsDrift(t *testing.T) {
 	t.Parallel()
 	v, p, given := newOrders(t, harness.Attributes{"max_delay": "1h", "queue_type": "classic"})
 	desired := ordersReaching(v, time.Hour)
-	v.DeclareQueue("audit", nil)
+	v.DeclareQueue("audit", map[string]any{"x-queue-type": "classic"})
 	audit := topology.Queue{Name: "audit", Durable: true, Arguments: topology.Arguments{"x-queue-type": "classic"}}
 	for name, damage := range map[string]struct {
 		do       func()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -17,7 +18,12 @@ func (b *Broker) NewVhost(
 ) (name string, remove func(context.Context) error, err error) {
 	name = fmt.Sprintf("%.60s-%06x", prefix, rand.IntN(1<<24))
 	vhost := "/api/vhosts/" + url.PathEscape(name)
-	if err := b.api(ctx, http.MethodPut, vhost, struct{}{}, nil); err != nil {
+	for range 3 { // a busy machine ends a connection before its answer now and then
+		if err = b.api(ctx, http.MethodPut, vhost, struct{}{}, nil); !errors.Is(err, io.EOF) {
+			break
+		}
+	}
+	if err != nil {
 		return "", nil, fmt.Errorf("create vhost %q: %w", name, err)
 	}
 	remove = func(ctx context.Context) error {

@@ -163,10 +163,10 @@ type Overlap struct {
 }
 
 // Overlaps lists, in the order of the others, where a destination takes messages that are meant for another one alone,
-// and the other way round. The numbers of the messages are those of the base. Three kinds are not listed. Destinations
+// and the other way round. Any number can be a word of a delay. Three kinds are not listed. Destinations
 // with the same address are to take the same messages. Keys with wildcards within an address take what their owner
 // wants. And a queue or exchange with a second key gets a message only once.
-func Overlaps(base int, own topology.Binding, others []topology.Binding) []Overlap {
+func Overlaps(own topology.Binding, others []topology.Binding) []Overlap {
 	mine, ok := ParseDestinationKey(own.RoutingKey)
 	if !ok {
 		return nil
@@ -178,19 +178,19 @@ func Overlaps(base int, own topology.Binding, others []topology.Binding) []Overl
 		if !ok || sameEnd || b.Source != own.Source || theirs.Address == mine.Address {
 			continue
 		}
-		if mine.takes(base, theirs) {
+		if mine.takes(theirs) {
 			found = append(found, Overlap{Other: b, Address: theirs.Address})
 		}
-		if theirs.takes(base, mine) {
+		if theirs.takes(mine) {
 			found = append(found, Overlap{Other: b, Address: theirs.Address, Takes: true})
 		}
 	}
 	return found
 }
 
-// takes tells whether the key matches some message in the base for the address of the other. How many numbers such a
+// takes tells whether the key matches some message for the address of the other. How many numbers such a
 // message has, a suffix does not say: it is taken to be what the key expects, or any number.
-func (d Destination) takes(base int, other Destination) bool {
+func (d Destination) takes(other Destination) bool {
 	levels := other.Levels
 	if other.Match == Suffix {
 		levels = MaxLevels
@@ -204,7 +204,7 @@ func (d Destination) takes(base int, other Destination) bool {
 		return false
 	}
 	for i, word := range own {
-		_, isNumber := parseNumber(base-1, word)
+		_, isNumber := parseNumber(maxQueues, word)
 		if at := before + i - levels; at >= 0 && words[at] != word || at < 0 && !isNumber {
 			return false
 		}

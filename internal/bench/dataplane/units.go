@@ -24,7 +24,7 @@ type Units struct {
 // String is the subject's name.
 func (u Units) String() string {
 	if len(u.Units) > 0 {
-		return delay.UnitNames(u.Units)
+		return delay.UnitsLabel(u.Units)
 	}
 	return fmt.Sprintf("base %d, %d levels", u.Base, u.Levels)
 }

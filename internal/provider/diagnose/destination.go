@@ -296,7 +296,7 @@ func (d Destination) notFollowed(err *engine.NotFollowedError) diag.Diagnostic {
 // Overlaps say who else takes messages of this destination, or which messages of others it takes.
 func (d Destination) Overlaps(there []topology.Binding) diag.Diagnostics {
 	var lines []string
-	for _, overlap := range delay.Overlaps(2, d.Binding, topology.Plain(there)) {
+	for _, overlap := range delay.Overlaps(d.Binding, topology.Plain(there)) {
 		other := fmt.Sprintf("%s %q, bound with %q,", overlap.Other.DestinationType, overlap.Other.Destination,
 			overlap.Other.RoutingKey)
 		if overlap.Takes {
