@@ -28,7 +28,7 @@ type shared struct {
 
 func (c Cascade) shared() shared {
 	preset := presets[c.Preset]
-	return shared{c.Vhost, cmp.Or(c.Name, preset.name), c.DeliveryExchange, c.CreateDeliveryExchange, c.QueueType,
+	return shared{c.Vhost, cmp.Or(c.Name, c.before()+preset.name), c.DeliveryExchange, c.CreateDeliveryExchange, c.QueueType,
 		c.QueueArguments, c.ParkUnroutable, c.Preset != "", ofCascades, c.QuorumOptions}
 }
 

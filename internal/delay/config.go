@@ -32,6 +32,8 @@ type Config struct {
 	Vhost string
 	// Preset fixes everything but the vhost and who creates the delivery exchange; empty for none.
 	Preset Preset
+	// Prefix is what the framework of the preset puts before all names, empty for none.
+	Prefix string
 	// Name is the beginning of all names that are not given.
 	Name string
 	// Units are what a 1 stands for in each word of a key, 1 to 12, the largest first, each a multiple of the next.

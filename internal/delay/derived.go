@@ -33,12 +33,13 @@ func derivedName(formats [][2]string) string {
 func (c Cascade) AsPresets() []Cascade {
 	var all []Cascade
 	for _, name := range Presets() {
-		like := c
-		like.Preset, like.QueueArguments = name, presets[name].arguments
-		if presets[name].names != string(c.ExchangeName) {
+		prefix, is := cutPrefix(string(c.ExchangeName), presets[name].names)
+		if !is {
 			continue
 		}
-		fixed, err := Config{Vhost: c.Vhost, Preset: name, Name: c.Name,
+		like := c
+		like.Preset, like.Prefix, like.QueueArguments = name, prefix, presets[name].arguments
+		fixed, err := Config{Vhost: c.Vhost, Preset: name, Prefix: prefix, Name: c.Name,
 			CreateDeliveryExchange: c.CreateDeliveryExchange}.Resolve()
 		if err == nil && reflect.DeepEqual(like, fixed) {
 			all = append(all, like)
