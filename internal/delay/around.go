@@ -61,8 +61,10 @@ func (p shared) parking() string { return p.name + parkingSuffix }
 // addAround adds the common objects: the delivery exchange, and the alternate exchange with its queue. That queue keeps
 // a message that no binding takes until somebody looks at it.
 func (p shared) addAround(t *topology.Topology) {
-	t.Delivery, t.DeliveryType = p.delivery, "topic"
-	if p.createsDelivery {
+	if p.delivery != "" {
+		t.Delivery, t.DeliveryType = p.delivery, "topic"
+	}
+	if p.createsDelivery && p.delivery != "" {
 		t.Exchanges[p.delivery] = p.topicExchange(p.delivery)
 	}
 	if !p.parks {

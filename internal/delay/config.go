@@ -236,7 +236,8 @@ func (c *Cascade) resolveLookahead(errs *Errors) {
 // checkNames checks every name of the cascade, each on the attribute that gives it.
 func (c *Cascade) checkNames(errs *Errors, given Config) {
 	p := c.shared()
-	p.checkMissing(errs, otherwise{"exchange_name", c.ExchangeName == ""}, otherwise{"queue_name", c.QueueName == ""})
+	p.checkMissing(errs, otherwise{"exchange_name", c.ExchangeName == ""}, otherwise{"queue_name", c.QueueName == ""},
+		otherwise{"delivery_exchange", c.DeliveryExchange == ""})
 	exchangeName := origin("exchange_name", string(given.ExchangeName))
 	queueName := origin("queue_name", string(given.QueueName))
 	deliveryExchange := origin("delivery_exchange", given.DeliveryExchange)

@@ -21,8 +21,7 @@ func (p shared) checkMissing(errs *Errors, ways ...otherwise) {
 		return
 	}
 	var missing []string
-	for _, each := range append(ways, otherwise{"delivery_exchange", p.delivery == ""},
-		otherwise{"park_unroutable = false", p.parks}) {
+	for _, each := range append(ways, otherwise{"park_unroutable = false", p.parks}) {
 		if each.missing {
 			missing = append(missing, each.attribute)
 		}

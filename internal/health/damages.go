@@ -150,7 +150,7 @@ func (d *damages) missingObjects() {
 func (d *damages) deliveryOfOthers() {
 	name, want, have := d.desired.Delivery, d.desired.DeliveryType, d.actual.DeliveryType
 	switch object := topology.ExchangeObject(name); {
-	case d.desired.Has(name):
+	case d.desired.Has(name) || name == "":
 	case have == "":
 		d.missing(object, d.withoutExchange(name),
 			"Its owner has to declare it again: until then, an apply is refused.")

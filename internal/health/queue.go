@@ -76,15 +76,24 @@ func changedTTL(want, have topology.Queue) effect {
 
 // changedNext is for a queue that hands on to another exchange, or to none.
 func changedNext(want, have topology.Queue) effect {
-	next := have.DeadLetterExchange()
 	switch {
 	case !want.Delays():
-		return effect{Warning, "messages that have to leave it are " + removed(next)}
-	case next == "":
+		return effect{Warning, "messages that have to leave it are " + removed(have.DeadLetterExchange())}
+	case nextOf(have) == "":
 		return effect{Error, "messages are lost when they have waited in it"}
 	}
-	return effect{Error, fmt.Sprintf("messages leave it for exchange %q in place of exchange %q", next,
-		want.DeadLetterExchange())}
+	return effect{Error, fmt.Sprintf("messages leave it for %s in place of %s", nextOf(have), nextOf(want))}
+}
+
+// nextOf is where expired messages of a queue go, in words, empty if they go nowhere.
+func nextOf(q topology.Queue) string {
+	switch next, queue := q.DeadLetterExchange(), q.DeadLetterQueue(); {
+	case queue != "":
+		return topology.QueueObject(queue)
+	case next != "":
+		return topology.ExchangeObject(next)
+	}
+	return ""
 }
 
 // changedKey is for a queue that gives messages another routing key.

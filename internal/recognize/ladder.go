@@ -31,9 +31,13 @@ func (o *objects) ladder(entry string) (delay.Ladder, error) {
 	given.QueueArguments = delay.QueueArgumentsOf(q)
 	given.DeliveryExchange = q.DeadLetterExchange()
 	given.DeadLetterRoutingKey = q.Arguments.Text("x-dead-letter-routing-key")
+	if given.DeliverToQueue = q.DeadLetterQueue(); given.DeliverToQueue != "" {
+		given.DeadLetterRoutingKey = ""
+	}
 	for _, r := range all {
 		// Without it, messages with its key would be unroutable after an apply.
-		if r.whole && own.queues[r.label] == "" && r.queue.DeadLetterExchange() == given.DeliveryExchange {
+		if r.whole && own.queues[r.label] == "" && r.queue.DeadLetterExchange() == given.DeliveryExchange &&
+			r.queue.DeadLetterQueue() == given.DeliverToQueue {
 			return delay.Ladder{}, notThisf("queue %q holds messages for %s and leads to the same delivery exchange, "+
 				"but is not called like the others, %q. If the delay is not one of its own, remove the binding",
 				r.queue.Name, r.label, given.QueueName)
@@ -71,7 +75,8 @@ func (o *objects) rungs(entry string) []rung {
 		wait, err := delay.ParseLabel(label)
 		q := o.queue(b.Destination)
 		q.Name = b.Destination
-		whole := err == nil && q.TTLMillis() == wait.Milliseconds() && q.DeadLetterExchange() != ""
+		whole := err == nil && q.TTLMillis() == wait.Milliseconds() &&
+			q.DeadLetterExchange()+q.DeadLetterQueue() != ""
 		rungs = append(rungs, rung{label, q, whole})
 	}
 	slices.SortStableFunc(rungs, func(x, y rung) int { return cmp.Compare(x.label, y.label) })

@@ -606,7 +606,7 @@ func declared(t delaytest.Tester, c delay.Config) *fakeBroker {
 }
 
 func holding(t delaytest.Tester, expanded topology.Topology) *fakeBroker {
-	if _, creates := expanded.Exchanges[expanded.Delivery]; !creates {
+	if _, creates := expanded.Exchanges[expanded.Delivery]; !creates && expanded.Delivery != "" {
 		expanded.Exchanges[expanded.Delivery] = topology.Exchange{
 			Name: expanded.Delivery, Type: "topic", Durable: true,
 			Arguments: topology.Arguments{"alternate-exchange": "elsewhere"},

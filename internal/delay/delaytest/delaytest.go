@@ -238,6 +238,8 @@ func AnyLadder() *rapid.Generator[delay.LadderConfig] {
 		l.QueueArguments = anyArguments(l.QueueType).Draw(t, "queue arguments")
 		if rapid.Bool().Draw(t, "fixed key") {
 			l.DeadLetterRoutingKey = AnyText(1).Draw(t, "key")
+		} else if rapid.Bool().Draw(t, "to a queue") {
+			l.DeliverToQueue = "work/" + AnyText(1).Draw(t, "queue")
 		}
 		if l.ParkUnroutable || rapid.Bool().Draw(t, "named") {
 			l.Name = AnyText(1).Draw(t, "name")
@@ -249,7 +251,7 @@ func AnyLadder() *rapid.Generator[delay.LadderConfig] {
 			l.QueueName = delay.LabelFormat(delay.Escape(AnyText(0).Draw(t, "before")) + "%s" +
 				delay.Escape(AnyText(0).Draw(t, "behind")))
 		}
-		if l.Name == "" || rapid.Bool().Draw(t, "delivery named") {
+		if l.DeliverToQueue == "" && (l.Name == "" || rapid.Bool().Draw(t, "delivery named")) {
 			l.DeliveryExchange = AnyText(1).Draw(t, "delivery")
 		}
 		return l
