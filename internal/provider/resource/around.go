@@ -28,8 +28,9 @@ type around struct {
 // aroundWords are the words in which their descriptions differ.
 type aroundWords struct {
 	// Kind is what the resource is called, and delivery of which type its delivery exchange is. Shrinking is the
-	// change in place that deletes queues of it, and parking has more words for parking.
-	kind, delivery, shrinking, parking string
+	// change in place that deletes queues of it, and parking has more words for parking. Instead is what else to give
+	// in place of the default exchange.
+	kind, delivery, shrinking, parking, instead string
 }
 
 // aroundAttributes are the attributes of what they have in common, and all that shows the objects.
@@ -43,8 +44,8 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 		},
 		{
 			Name: "delivery_exchange", Decided: true, Alters: true,
-			Field: attribute.Text(func(c *C) *string { return of(c).delivery }, "delivery~a", "delivery~b"),
-			Check: checkDelivery,
+			Field: attribute.Text(func(c *C) *string { return of(c).delivery }, "delivery~a", "delivery~b", ""),
+			Check: checkDelivery(words.instead),
 			Doc: say("Exchange at the end of the KIND, DELIVERY. Applications bind their queues to " +
 				"it; those bindings stay and are never listed. Default: `<name>.delivery`. A change rebuilds the " +
 				"KIND; the exchange before is deleted unless others use it."),
@@ -173,14 +174,16 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 	}))
 }
 
-// checkDelivery refuses the default exchange.
-func checkDelivery(value attr.Value) string {
-	name, _ := value.(types.String)
-	if !delay.IsDefaultExchange(name.ValueString()) {
-		return ""
+// checkDelivery refuses the default exchange, and says what else to do instead.
+func checkDelivery(instead string) func(value attr.Value) string {
+	return func(value attr.Value) string {
+		name, _ := value.(types.String)
+		if !delay.IsDefaultExchange(name.ValueString()) {
+			return ""
+		}
+		return fmt.Sprintf("is %q, the default exchange, which takes no bindings; leave it out, and bind the "+
+			"queue with a rabbitmqdelay_destination%s", name.ValueString(), instead)
 	}
-	return fmt.Sprintf("is %q, the default exchange, which takes no bindings; leave it out, and bind the "+
-		"queue with a rabbitmqdelay_destination", name.ValueString())
 }
 
 // ownerDescription says who may change and destroy it.
