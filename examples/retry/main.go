@@ -4,7 +4,7 @@
 //	go run . <queue> 5s,30s,5m,1h <command>
 //
 // The command gets the body on its standard input. If it fails, the worker publishes the message
-// anew with the next of the delays. It acknowledges the old one when the broker has confirmed the
+// anew with the next of the delays, to the exchange <queue>.retry.entry. It acknowledges the old one when the broker has confirmed the
 // new one: in doubt the message comes twice, and it is never lost. When there is no further delay,
 // the worker rejects the message for good: give the queue a dead-letter exchange to keep it.
 package main
@@ -23,12 +23,6 @@ import (
 	"syscall"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-)
-
-const (
-	entry = "retry.entry"
-	// attemptHeader counts the attempts that failed.
-	attemptHeader = "x-attempts"
 )
 
 func main() {
@@ -89,31 +83,41 @@ func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
 	if failure == nil {
 		return d.Ack(false)
 	}
-	attempts, _ := d.Headers[attemptHeader].(int64)
-	if attempts >= int64(len(w.delays)) {
-		log.Printf("given up after %d attempts: %v", attempts+1, failure)
+	retries := w.retries(d)
+	if retries >= len(w.delays) {
+		log.Printf("given up after %d attempts: %v", retries+1, failure)
 		return d.Reject(false)
 	}
-	delay := w.delays[attempts]
-	log.Printf("attempt %d failed, again in %s: %v", attempts+1, delay, failure)
-	if err := w.again(ctx, d, delay, attempts+1); err != nil {
+	delay := w.delays[retries]
+	log.Printf("attempt %d failed, again in %s: %v", retries+1, delay, failure)
+	if err := w.again(ctx, d, delay); err != nil {
 		return err
 	}
 	return d.Ack(false)
 }
 
+// retries is how many times the message has come back. RabbitMQ says in the first entry of x-death in which queue the
+// message has waited last.
+func (w *worker) retries(d amqp.Delivery) int {
+	deaths, _ := d.Headers["x-death"].([]any)
+	if len(deaths) == 0 {
+		return 0
+	}
+	death, _ := deaths[0].(amqp.Table)
+	return slices.IndexFunc(w.delays, func(delay string) bool { return death["queue"] == w.queue+".retry."+delay }) + 1
+}
+
 // again publishes the message for a further attempt, and returns when the broker has taken
 // responsibility for it.
-func (w *worker) again(ctx context.Context, d amqp.Delivery, delay string, attempts int64) error {
+func (w *worker) again(ctx context.Context, d amqp.Delivery, delay string) error {
 	headers := amqp.Table{}
 	for name, value := range d.Headers {
 		if !isHarmful(name) {
 			headers[name] = value
 		}
 	}
-	headers[attemptHeader] = attempts
 	const mandatory, immediate = true, false
-	confirmation, err := w.channel.PublishWithDeferredConfirmWithContext(ctx, entry, delay+"."+w.queue, mandatory,
+	confirmation, err := w.channel.PublishWithDeferredConfirmWithContext(ctx, w.queue+".retry.entry", delay, mandatory,
 		immediate, amqp.Publishing{
 			Headers: headers, ContentType: d.ContentType, DeliveryMode: amqp.Persistent, MessageId: d.MessageId,
 			Timestamp: d.Timestamp, Body: d.Body,

@@ -3,8 +3,8 @@
 python3 retry.py <queue> 1s,5s,15s <command>
 
 The command gets the body on its standard input. If it fails, the worker publishes the message anew with the next of
-the delays. It acknowledges the old one when the broker has confirmed the new one: in doubt the message comes twice,
-and it is never lost. When there is no further delay, the worker rejects the message for good: give the queue a
+the delays, to the exchange <queue>.retry.entry. It acknowledges the old one when the broker has confirmed the new
+one: in doubt the message comes twice, and it is never lost. When there is no further delay, the worker rejects the message for good: give the queue a
 dead-letter exchange to keep it. A command has to end within half of the connection's heartbeat, a minute by
 default.
 """
@@ -14,30 +14,35 @@ import sys
 
 import pika
 
-ENTRY = "retry.entry"
-ATTEMPTS = "x-attempts"  # counts those that failed
-
 
 def handle(channel, queue, delays, command, delivery, properties, body):
     """Runs the command and decides what becomes of the message."""
     status = subprocess.run([command], input=body, check=False).returncode
-    attempts = (properties.headers or {}).get(ATTEMPTS, 0)
+    retries = retries_of(properties, queue, delays)
     if status == 0:
         channel.basic_ack(delivery.delivery_tag)
-    elif attempts >= len(delays):
-        print(f"given up after {attempts + 1} attempts: status {status}", file=sys.stderr)
+    elif retries >= len(delays):
+        print(f"given up after {retries + 1} attempts: status {status}", file=sys.stderr)
         channel.basic_reject(delivery.delivery_tag, requeue=False)
     else:
-        print(f"attempt {attempts + 1} failed, again in {delays[attempts]}: status {status}", file=sys.stderr)
-        again(channel, f"{delays[attempts]}.{queue}", attempts + 1, properties, body)
+        print(f"attempt {retries + 1} failed, again in {delays[retries]}: status {status}", file=sys.stderr)
+        again(channel, f"{queue}.retry.entry", delays[retries], properties, body)
         channel.basic_ack(delivery.delivery_tag)
 
 
-def again(channel, key, attempts, properties, body):
+def retries_of(properties, queue, delays):
+    """How many times the message has come back. RabbitMQ says in the first entry of x-death in which queue the message
+    has waited last."""
+    deaths = (properties.headers or {}).get("x-death", [])
+    rungs = [f"{queue}.retry.{delay}" for delay in delays]
+    return rungs.index(deaths[0]["queue"]) + 1 if deaths and deaths[0]["queue"] in rungs else 0
+
+
+def again(channel, entry, key, properties, body):
     """Publishes the message for a further attempt. Returns when the broker has taken responsibility for it."""
     headers = {k: v for k, v in (properties.headers or {}).items() if not is_harmful(k)}
-    channel.basic_publish(ENTRY, key, body, pika.BasicProperties(
-        headers={**headers, ATTEMPTS: attempts}, content_type=properties.content_type, delivery_mode=2,
+    channel.basic_publish(entry, key, body, pika.BasicProperties(
+        headers=headers, content_type=properties.content_type, delivery_mode=2,
         message_id=properties.message_id, timestamp=properties.timestamp), mandatory=True)
 
 

@@ -34,6 +34,16 @@ var (
 		harness.TextList("4000d"), harness.TextList("1d", "x"), harness.TextList("1d", ""), harness.TextList("-1d"),
 		harness.TextList("4096s", "2048s", "1024s", "512s", "256s", "128s", "64s", "32s", "16s", "8s", "4s", "2s",
 			"1s")}
+	noArguments = []any{tftypes.NewValue(tftypes.String, "lazy"), tftypes.NewValue(tftypes.Bool, true),
+		harness.TextList("x-expires"), harness.Arguments(map[string]any{"x-queue-type": "quorum"}),
+		harness.Arguments(map[string]any{"x-message-ttl": 5}), harness.Arguments(map[string]any{"x-max-length": 5}),
+		harness.Arguments(map[string]any{"x-dead-letter-exchange": "x"}),
+		harness.Arguments(map[string]any{"x-dead-letter-routing-key": "x"}),
+		harness.Arguments(map[string]any{"x-queue-leader-locator": "balanced"}),
+		harness.Arguments(map[string]any{"x-quorum-initial-group-size": 3}),
+		harness.Arguments(map[string]any{"x-queue-mode": "lazy"}),
+		harness.Arguments(map[string]any{"x-expires": "60000"}),
+		harness.Arguments(map[string]any{"x-single-active-consumer": "true"})}
 	anythingGoes  = []any(nil)
 	onlyTrueFalse = []any(nil)
 )
@@ -92,7 +102,7 @@ func TestWrongAttributes(t *testing.T) {
 			"units":                     noUnits,
 			"exchange_name":             noFormat,
 			"queue_name":                noFormat,
-			"delivery_exchange":         append(noName, ".", "..", "t.delay-03", "t.unroutable"),
+			"delivery_exchange":         append(noName, ".", "..", "amq.default", "t.delay-03", "t.unroutable"),
 			"create_delivery_exchange":  onlyTrueFalse,
 			"queue_type":                {"", "stream", "Quorum", "quorum ", "\x00"},
 			"max_length":                noCount,
@@ -106,11 +116,11 @@ func TestWrongAttributes(t *testing.T) {
 			"force_destroy":             onlyTrueFalse,
 			"drain_timeout":             noDuration,
 			"timeouts":                  anythingGoes, // see TestWrongTimeouts
-			"entry_exchange":            anythingGoes, // computed, as the seven below
+			"entry_exchange":            anythingGoes, // computed, as the six below
 			"delivery_exchange_type":    anythingGoes,
 			"summary":                   anythingGoes,
 			"policies":                  anythingGoes,
-			"queue_arguments":           anythingGoes,
+			"queue_arguments":           noArguments,
 			"publisher":                 anythingGoes,
 			"exchanges":                 anythingGoes,
 			"queues":                    anythingGoes,
@@ -136,7 +146,7 @@ func TestWrongAttributes(t *testing.T) {
 			"entry_exchange": append(noName, ".", "..", "t.delivery", "t.unroutable"),
 			"queue_name": {"", "x", "%d", "%s%s", "%", "%s%", "%5s", "%%s", "amq.%s", "a\x00%s",
 				strings.Repeat("n", 255) + "%s"},
-			"delivery_exchange":         append(noName, ".", "..", "t.entry", "t.unroutable"),
+			"delivery_exchange":         append(noName, ".", "..", "amq.default", "t.entry", "t.unroutable"),
 			"create_delivery_exchange":  onlyTrueFalse,
 			"dead_letter_routing_key":   {"", strings.Repeat("k", 256), strings.Repeat("é", 128)},
 			"queue_type":                {"", "stream", "Quorum", "quorum ", "\x00"},
@@ -149,10 +159,10 @@ func TestWrongAttributes(t *testing.T) {
 			"drain_timeout":             noDuration,
 			"timeouts":                  anythingGoes, // as those of the cascade
 			"delivery_exchange_type":    anythingGoes,
-			"summary":                   anythingGoes, // computed, as the six below
+			"summary":                   anythingGoes, // computed, as the five below
 			"levels":                    anythingGoes,
 			"publisher":                 anythingGoes,
-			"queue_arguments":           anythingGoes,
+			"queue_arguments":           noArguments,
 			"exchanges":                 anythingGoes,
 			"queues":                    anythingGoes,
 			"bindings":                  anythingGoes,
@@ -166,7 +176,7 @@ func TestWrongAttributes(t *testing.T) {
 		noReference := []any{"", ".", "..", strings.Repeat("n", 256), strings.Repeat("é", 128), "a\x00", "a\n", "\x7f"}
 		tried += eachWrong(t, p.Resource, map[string][]any{
 			"vhost":             {"", ".", ".."},
-			"delivery_exchange": noReference,
+			"delivery_exchange": append(noReference, "amq.default"),
 			"levels":            append(noCount, 40, 1<<40),
 			"address": {"", "*", "#", "a.*", "#.a", "a.*.b", strings.Repeat("a", 248),
 				strings.Repeat("é", 124)},

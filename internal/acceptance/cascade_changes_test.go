@@ -57,6 +57,14 @@ func TestAccReplaceOrUpdate(t *testing.T) {
 			func(c *delay.Config) { c.DeliveryExchange = "d" }, false},
 		"queue_type": {harness.Attributes{"queue_type": "classic"},
 			func(c *delay.Config) { c.QueueType = delay.Classic }, false},
+		"queue_arguments": {harness.Attributes{
+			"queue_arguments": harness.Arguments(map[string]any{"x-expires": 86_400_000})},
+			func(c *delay.Config) { c.QueueArguments = topology.Arguments{"x-expires": int64(86_400_000)} }, false},
+		"queue_arguments, none": {harness.Attributes{"queue_arguments": harness.Arguments(nil)},
+			func(c *delay.Config) { c.QueueArguments = topology.Arguments{} }, false},
+		"queue_arguments, as they were": {harness.Attributes{"queue_arguments": harness.Arguments(map[string]any{
+			"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"})},
+			func(*delay.Config) {}, false},
 		"max_length": {harness.Attributes{"max_length": 7}, func(c *delay.Config) { c.MaxLength = 7 }, false},
 		"queue_leader_locator": {harness.Attributes{"queue_leader_locator": "balanced"},
 			func(c *delay.Config) { c.LeaderLocator = delay.Balanced }, false},

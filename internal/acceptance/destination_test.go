@@ -1059,7 +1059,7 @@ func TestDestinationValidation(t *testing.T) {
 		"the exchange itself": {harness.Attributes{"queue": nil, "exchange": "t.delivery"}, "exchange",
 			"the delivery exchange itself"},
 		"no delivery exchange": {harness.Attributes{"delivery_exchange": ""}, "delivery_exchange",
-			"delivery_exchange is empty"},
+			`delivery_exchange is "", the default exchange`},
 		"an empty vhost":  {harness.Attributes{"vhost": ""}, "vhost", "vhost is empty"},
 		"a vhost of dots": {harness.Attributes{"vhost": ".."}, "vhost", "management API"},
 

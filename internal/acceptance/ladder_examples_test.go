@@ -41,11 +41,11 @@ func retries(t *testing.T, program ...string) {
 	mustSayUsage(t, append(program, "orders")...)
 	v := harness.NewVhost(t)
 	harness.NewProtocolOf(t, harness.LadderType, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name,
-		"name": "retry", "delays": harness.TextList("300ms", "900ms", "2s")})
+		"name": "orders.retry", "queue_name": "orders.retry.%s", "deliver_to_queue": "orders",
+		"delays": harness.TextList("300ms", "900ms", "2s")})
 	v.DeclareQueue("given-up", nil)
 	v.DeclareQueue("orders", map[string]any{"x-queue-type": "quorum", "x-dead-letter-exchange": "",
 		"x-dead-letter-routing-key": "given-up"})
-	v.Bind("retry.delivery", "*.orders", "queue", "orders")
 
 	directory := t.TempDir()
 	attempts := filepath.Join(directory, "attempts")
@@ -65,7 +65,8 @@ func retries(t *testing.T, program ...string) {
 		}
 	}
 	last := v.Arrived(givenUp, 1)[0]
-	if string(last.Body) != "99\n" || fmt.Sprint(last.Headers["x-attempts"]) != "3" {
+	if deaths := fmt.Sprint(last.Headers["x-death"]); string(last.Body) != "99\n" ||
+		!strings.Contains(deaths, "queue:orders.retry.2s") || strings.Contains(deaths, "queue:orders.retry.900ms") {
 		t.Errorf("given up was %q with headers %v", last.Body, last.Headers)
 	}
 	mustDropDeliveryTime(t, last)

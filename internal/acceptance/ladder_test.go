@@ -275,6 +275,7 @@ func TestLadderReplacement(t *testing.T) {
 		"a limit":               {harness.Attributes{"max_length": 5}, false},
 		"a leader locator":      {harness.Attributes{"queue_leader_locator": "balanced"}, false},
 		"a group size":          {harness.Attributes{"quorum_initial_group_size": 3}, false},
+		"no further arguments":  {harness.Attributes{"queue_arguments": harness.Arguments(nil)}, false},
 		"no parking":            {harness.Attributes{"park_unroutable": false}, false},
 		"a new name":            {harness.Attributes{"name": "u"}, true},
 		"names and a delay": {harness.Attributes{"queue_name": "t.rung-%s", "delays": harness.TextList("2h")},

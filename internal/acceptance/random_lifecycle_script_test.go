@@ -44,6 +44,7 @@ var options = []option{
 	{"cascade ladder", "park_unroutable", false},
 	{"cascade ladder", "queue_type", "classic"},
 	{"cascade ladder", "max_length", 100},
+	{"cascade ladder", "queue_arguments", harness.Arguments(map[string]any{"x-max-length-bytes": 1_000_000_000})},
 	{"cascade ladder", "delivery_exchange", "shared"},
 	{"cascade ladder", "delivery_exchange", "NAME.end"},
 	{"cascade ladder", "create_delivery_exchange", false},

@@ -2,6 +2,7 @@ package delay
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"regexp"
 	"strings"
@@ -16,21 +17,24 @@ type shared struct {
 	vhost, name, delivery string
 	createsDelivery       bool
 	queueType             QueueType
+	arguments             topology.Arguments
 	parks                 bool
 	// byPolicy has exchanges keep their arguments: a policy says where to park.
 	byPolicy bool
+	// instead says of arguments why they are not among the further ones.
+	instead map[string]string
 	QuorumOptions
 }
 
 func (c Cascade) shared() shared {
 	preset := presets[c.Preset]
-	return shared{c.Vhost, cmp.Or(c.Name, preset.name), c.DeliveryExchange, c.CreateDeliveryExchange, c.QueueType,
-		c.ParkUnroutable, c.Preset != "", c.QuorumOptions}
+	return shared{c.Vhost, cmp.Or(c.Name, c.before()+preset.name), c.DeliveryExchange, c.CreateDeliveryExchange, c.QueueType,
+		c.QueueArguments, c.ParkUnroutable, c.Preset != "", ofCascades, c.QuorumOptions}
 }
 
 func (l Ladder) shared() shared {
-	return shared{l.Vhost, l.Name, l.DeliveryExchange, l.CreateDeliveryExchange, l.QueueType, l.ParkUnroutable, false,
-		l.QuorumOptions}
+	return shared{l.Vhost, l.Name, l.DeliveryExchange, l.CreateDeliveryExchange, l.QueueType, l.QueueArguments,
+		l.ParkUnroutable, false, ofLadders, l.QuorumOptions}
 }
 
 // What the default names add to the name of a cascade or a ladder.
@@ -48,6 +52,7 @@ func (p shared) check(errs *Errors) {
 		errs.add("queue_type", "is %q; it can be %q or %q", p.queueType, Quorum, Classic)
 	}
 	p.QuorumOptions.check(p.queueType, errs)
+	p.checkArguments(errs)
 }
 
 // parking is the name of the alternate exchange, of its queue, and of the policy, where one names the exchange.
@@ -56,8 +61,10 @@ func (p shared) parking() string { return p.name + parkingSuffix }
 // addAround adds the common objects: the delivery exchange, and the alternate exchange with its queue. That queue keeps
 // a message that no binding takes until somebody looks at it.
 func (p shared) addAround(t *topology.Topology) {
-	t.Delivery, t.DeliveryType = p.delivery, "topic"
-	if p.createsDelivery {
+	if p.delivery != "" {
+		t.Delivery, t.DeliveryType = p.delivery, "topic"
+	}
+	if p.createsDelivery && p.delivery != "" {
 		t.Exchanges[p.delivery] = p.topicExchange(p.delivery)
 	}
 	if !p.parks {
@@ -132,12 +139,7 @@ func (p shared) delayArguments(ttl time.Duration, deadLetterExchange string) top
 		"x-message-ttl":          ttl.Milliseconds(),
 		"x-dead-letter-exchange": deadLetterExchange,
 	}
-	if p.queueType == Quorum {
-		// Together these make RabbitMQ keep a message until the next queue has confirmed it
-		// (3.10); without either it falls back to at-most-once without a word.
-		arguments["x-dead-letter-strategy"] = "at-least-once"
-		arguments["x-overflow"] = "reject-publish"
-	}
+	maps.Copy(arguments, p.arguments)
 	p.addTo(arguments)
 	return arguments
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay/delaytest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 func TestResolveBase(t *testing.T) {
@@ -18,6 +19,7 @@ func TestResolveBase(t *testing.T) {
 		Name: "100%", Base: 10, Levels: 5, MaxDelay: 24 * time.Hour, Resolution: time.Second,
 		ExchangeName: "100%%.delay-%02d", QueueName: "100%%.delay-%02d-%x", DeliveryExchange: "100%.delivery",
 		QueueType: delay.Quorum, Lookahead: 5,
+		QueueArguments: topology.Arguments{"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

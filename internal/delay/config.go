@@ -12,6 +12,8 @@ package delay
 import (
 	"cmp"
 	"time"
+
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 // QueueType is the type of the queues of a cascade.
@@ -25,11 +27,13 @@ const (
 
 // Config describes a cascade as it is given: by Units, or in the uniform form, by Base, Levels and Resolution. Resolve
 // puts its defaults in place of the zero values of all these, of MaxDelay, ExchangeName, QueueName, DeliveryExchange,
-// QueueType and Lookahead. The other values mean what they say.
+// QueueType, QueueArguments and Lookahead. The other values mean what they say.
 type Config struct {
 	Vhost string
 	// Preset fixes everything but the vhost and who creates the delivery exchange; empty for none.
 	Preset Preset
+	// Prefix is what the framework of the preset puts before all names, empty for none.
+	Prefix string
 	// Name is the beginning of all names that are not given.
 	Name string
 	// Units are what a 1 stands for in each word of a key, 1 to 12, the largest first, each a multiple of the next.
@@ -54,6 +58,8 @@ type Config struct {
 	CreateDeliveryExchange bool
 
 	QueueType QueueType
+	// QueueArguments are the further arguments of delay queues. Nil stands for those that Resolve puts there.
+	QueueArguments topology.Arguments
 	QuorumOptions
 	// Lookahead is the number of words that a level exchange looks at, 1 to Levels.
 	Lookahead int
@@ -110,6 +116,7 @@ const (
 
 func (c *Cascade) applyDefaults() {
 	setDefault(&c.QueueType, Quorum)
+	resolveArguments(&c.QueueArguments, c.QueueType)
 	if c.Name == "" {
 		return
 	}
@@ -229,7 +236,8 @@ func (c *Cascade) resolveLookahead(errs *Errors) {
 // checkNames checks every name of the cascade, each on the attribute that gives it.
 func (c *Cascade) checkNames(errs *Errors, given Config) {
 	p := c.shared()
-	p.checkMissing(errs, otherwise{"exchange_name", c.ExchangeName == ""}, otherwise{"queue_name", c.QueueName == ""})
+	p.checkMissing(errs, otherwise{"exchange_name", c.ExchangeName == ""}, otherwise{"queue_name", c.QueueName == ""},
+		otherwise{"delivery_exchange", c.DeliveryExchange == ""})
 	exchangeName := origin("exchange_name", string(given.ExchangeName))
 	queueName := origin("queue_name", string(given.QueueName))
 	deliveryExchange := origin("delivery_exchange", given.DeliveryExchange)

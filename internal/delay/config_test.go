@@ -12,6 +12,7 @@ import (
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay/delaytest"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
 func TestResolveDefaults(t *testing.T) {
@@ -24,6 +25,7 @@ func TestResolveDefaults(t *testing.T) {
 		Resolution:   time.Second,
 		ExchangeName: "100%%.delay-%02d", QueueName: "100%%.delay-%02d", DeliveryExchange: "100%.delivery",
 		QueueType: delay.Quorum, Lookahead: 17,
+		QueueArguments: topology.Arguments{"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

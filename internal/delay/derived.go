@@ -28,16 +28,18 @@ func derivedName(formats [][2]string) string {
 	return ""
 }
 
-// AsPresets is the cascade as each of the presets that fix all that it has, apart from the arguments of its queues.
+// AsPresets is the cascade as each of the presets that fix all that it has, apart from the further arguments of its
+// queues.
 func (c Cascade) AsPresets() []Cascade {
 	var all []Cascade
 	for _, name := range Presets() {
-		like := c
-		like.Preset = name
-		if presets[name].names != string(c.ExchangeName) {
+		prefix, is := cutPrefix(string(c.ExchangeName), presets[name].names)
+		if !is {
 			continue
 		}
-		fixed, err := Config{Vhost: c.Vhost, Preset: name, Name: c.Name,
+		like := c
+		like.Preset, like.Prefix, like.QueueArguments = name, prefix, presets[name].arguments
+		fixed, err := Config{Vhost: c.Vhost, Preset: name, Prefix: prefix, Name: c.Name,
 			CreateDeliveryExchange: c.CreateDeliveryExchange}.Resolve()
 		if err == nil && reflect.DeepEqual(like, fixed) {
 			all = append(all, like)

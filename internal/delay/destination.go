@@ -117,8 +117,9 @@ func (d Destination) checkEnds(errs *Errors) {
 	if hidesFromURLs(d.Vhost) {
 		errs.add("vhost", "is %q, which the management API cannot reach; use another vhost", d.Vhost)
 	}
-	if d.DeliveryExchange == "" {
-		errs.add("delivery_exchange", "is empty; give the attribute delivery_exchange of the cascade")
+	if IsDefaultExchange(d.DeliveryExchange) {
+		errs.add("delivery_exchange", "is %q, the default exchange, which takes no bindings; give the attribute "+
+			"delivery_exchange of the cascade or ladder", d.DeliveryExchange)
 	}
 	for _, end := range []object{{"delivery_exchange", "exchange", d.DeliveryExchange}, {"queue", "queue", d.Queue},
 		{"exchange", "exchange", d.Exchange}} {

@@ -71,8 +71,10 @@ func TestDestinationErrors(t *testing.T) {
 		{func(d *delay.Destination) { d.Exchange = "e" }, "queue is given beside exchange; give one of the two"},
 		{func(d *delay.Destination) { d.Queue, d.Exchange = "", "d" }, `exchange is "d", the delivery exchange itself`},
 		{func(d *delay.Destination) { d.Vhost = ".." }, `vhost is "..", which the management API cannot reach`},
-		{func(d *delay.Destination) { d.DeliveryExchange = "" }, "delivery_exchange is empty; give the attribute " +
-			"delivery_exchange of the cascade"},
+		{func(d *delay.Destination) { d.DeliveryExchange = "" }, `delivery_exchange is "", the default ` +
+			"exchange, which takes no bindings; give the attribute delivery_exchange of the cascade or ladder"},
+		{func(d *delay.Destination) { d.DeliveryExchange = "amq.default" },
+			`delivery_exchange is "amq.default", the default exchange`},
 		{func(d *delay.Destination) { d.DeliveryExchange = "." },
 			`delivery_exchange gives the exchange name ".", which ` +
 				`the management API cannot reach`},

@@ -84,8 +84,8 @@ func (c Cascade) DelayQueue(level, number int) string {
 
 func (c Cascade) arguments(q Queue) topology.Arguments {
 	arguments := c.shared().delayArguments(q.TTL, c.Exchange(q.Level-1))
-	if p, ok := presets[c.Preset]; ok {
-		p.adjust(arguments)
+	if presets[c.Preset].untyped {
+		delete(arguments, "x-queue-type")
 	}
 	return arguments
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// LadderConfig describes a ladder as it is given: fixed delays, each with a queue of its own. The zero values
-// of QueueName, EntryExchange, DeliveryExchange and QueueType stand for what Resolve puts there; the others mean what
-// they say.
+// LadderConfig describes a ladder as it is given: fixed delays, each with a queue of its own. The zero values of
+// QueueName, EntryExchange, DeliveryExchange, QueueType and QueueArguments stand for what Resolve puts there. The
+// others mean what they say.
 type LadderConfig struct {
 	Vhost string
 	// Name is the beginning of all names that are not given.
@@ -29,8 +29,13 @@ type LadderConfig struct {
 	// DeadLetterRoutingKey is the routing key with which every message leaves the ladder; empty for the one it came
 	// with.
 	DeadLetterRoutingKey string
+	// DeliverToQueue is the queue to which every message goes, through the default exchange. Empty is for the delivery
+	// exchange. With it there is neither a delivery exchange nor a DeadLetterRoutingKey.
+	DeliverToQueue string
 
 	QueueType QueueType
+	// QueueArguments are the further arguments of delay queues.
+	QueueArguments topology.Arguments
 	QuorumOptions
 	// ParkUnroutable adds an alternate exchange and a queue for what no binding takes.
 	ParkUnroutable bool
@@ -53,6 +58,7 @@ func (given LadderConfig) Resolve() (Ladder, error) {
 	if len(l.DeadLetterRoutingKey) > MaxKeyBytes {
 		errs.add("dead_letter_routing_key", "has %d bytes; AMQP allows %d", len(l.DeadLetterRoutingKey), MaxKeyBytes)
 	}
+	l.checkEnd(&errs, given)
 	l.checkNames(&errs, given)
 	if len(errs) > 0 {
 		return Ladder{}, errs
@@ -68,13 +74,30 @@ const (
 
 func (l *Ladder) applyDefaults() {
 	setDefault(&l.QueueType, Quorum)
+	resolveArguments(&l.QueueArguments, l.QueueType)
 	if l.Name == "" {
 		return
 	}
 	setDefault(&l.EntryExchange, l.Name+defaultEntryName)
 	setDefault(&l.QueueName, DefaultQueueName(l.Name))
-	setDefault(&l.DeliveryExchange, l.Name+defaultDelivery)
+	if l.DeliverToQueue == "" {
+		setDefault(&l.DeliveryExchange, l.Name+defaultDelivery)
+	}
 }
+
+// checkEnd refuses two ends.
+func (l *Ladder) checkEnd(errs *Errors, given LadderConfig) {
+	const leaveOut = "is %q beside deliver_to_queue, %q; leave one of the two out"
+	if l.DeliverToQueue != "" && given.DeliveryExchange != "" {
+		errs.add("delivery_exchange", leaveOut, given.DeliveryExchange, l.DeliverToQueue)
+	}
+	if l.DeliverToQueue != "" && l.DeadLetterRoutingKey != "" {
+		errs.add("dead_letter_routing_key", leaveOut, l.DeadLetterRoutingKey, l.DeliverToQueue)
+	}
+}
+
+// FixedKey is the routing key with which every message leaves the ladder, empty for the one it came with.
+func (l Ladder) FixedKey() string { return cmp.Or(l.DeliverToQueue, l.DeadLetterRoutingKey) }
 
 // DefaultQueueName is how the queues of a ladder with the name are called, unless their names are given.
 func DefaultQueueName(name string) LabelFormat { return LabelFormat(Escape(name) + defaultRung) }
@@ -127,7 +150,8 @@ func rung(label string) time.Duration {
 
 func (l *Ladder) checkNames(errs *Errors, given LadderConfig) {
 	p := l.shared()
-	p.checkMissing(errs, otherwise{"entry_exchange", l.EntryExchange == ""}, otherwise{"queue_name", l.QueueName == ""})
+	p.checkMissing(errs, otherwise{"entry_exchange", l.EntryExchange == ""}, otherwise{"queue_name", l.QueueName == ""},
+		otherwise{"delivery_exchange", l.DeliveryExchange == "" && l.DeliverToQueue == ""})
 	queueName := origin("queue_name", string(given.QueueName))
 	if wrong := l.QueueName.check(len(l.Delays)); wrong != "" {
 		errs.add(queueName, "is %q, which %s", l.QueueName, wrong)
@@ -136,6 +160,9 @@ func (l *Ladder) checkNames(errs *Errors, given LadderConfig) {
 	objects := p.objectsAround(origin("delivery_exchange", given.DeliveryExchange))
 	if l.EntryExchange != "" {
 		objects = append(objects, object{origin("entry_exchange", given.EntryExchange), "exchange", l.EntryExchange})
+	}
+	if l.DeliverToQueue != "" {
+		objects = append(objects, object{"deliver_to_queue", "queue", l.DeliverToQueue})
 	}
 	if l.QueueName != "" {
 		for _, label := range l.Delays {
@@ -162,14 +189,14 @@ func (l Ladder) Expand() topology.Topology {
 	t.Entry = l.EntryExchange
 	p := l.shared()
 	p.addAround(&t)
-	if l.DeadLetterRoutingKey != "" && !l.CreateDeliveryExchange {
+	if l.FixedKey() != "" && !l.CreateDeliveryExchange {
 		t.DeliveryType = "" // nothing behind the delay has to be matched
 	}
 	t.Exchanges[l.EntryExchange] = p.topicExchange(l.EntryExchange)
 	for _, label := range l.Delays {
 		arguments := p.delayArguments(rung(label), l.DeliveryExchange)
-		if l.DeadLetterRoutingKey != "" {
-			arguments["x-dead-letter-routing-key"] = l.DeadLetterRoutingKey
+		if key := l.FixedKey(); key != "" {
+			arguments["x-dead-letter-routing-key"] = key
 		}
 		name := l.QueueName.Name(label)
 		t.Queues[name] = topology.Queue{Name: name, Durable: true, Arguments: arguments}
@@ -182,7 +209,7 @@ func (l Ladder) Expand() topology.Topology {
 // rungKey is the key under which the entry leads to a rung: the label and an address. Where the address is fixed, the
 // key is the label alone or with anything behind it.
 func (l Ladder) rungKey(label string) string {
-	if l.DeadLetterRoutingKey != "" {
+	if l.FixedKey() != "" {
 		return label + ".#"
 	}
 	return label + ".*.#"

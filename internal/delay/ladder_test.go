@@ -1,6 +1,7 @@
 package delay_test
 
 import (
+	"cmp"
 	"errors"
 	"reflect"
 	"slices"
@@ -50,9 +51,12 @@ func TestEveryRungDeliversOnce(t *testing.T) {
 			t.Skip("its names collide with those of the parking queue")
 		}
 		expanded := l.Expand()
-		expanded.Queues[application] = topology.Queue{Name: application}
-		expanded.Bindings.Add(topology.Binding{Source: l.DeliveryExchange, RoutingKey: "#",
-			DestinationType: topology.ToQueue, Destination: application})
+		end := cmp.Or(l.DeliverToQueue, application)
+		expanded.Queues[end] = topology.Queue{Name: end}
+		if l.DeliverToQueue == "" {
+			expanded.Bindings.Add(topology.Binding{Source: l.DeliveryExchange, RoutingKey: "#",
+				DestinationType: topology.ToQueue, Destination: end})
+		}
 		router := topologytest.NewRouter(expanded)
 		for _, label := range l.Delays {
 			ttl, err := delay.ParseLabel(label)
@@ -60,7 +64,7 @@ func TestEveryRungDeliversOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			arrivals := router.Follow(l.EntryExchange, label+"."+delaytest.AnyAddress(1).Draw(t, "destination"))
-			if len(arrivals) != 1 || arrivals[0].Queue != application || arrivals[0].Delay != ttl ||
+			if len(arrivals) != 1 || arrivals[0].Queue != end || arrivals[0].Delay != ttl ||
 				!slices.Equal(arrivals[0].Path, []string{l.QueueName.Name(label)}) {
 				t.Fatalf("label %s: %v", label, arrivals)
 			}
@@ -72,7 +76,7 @@ func TestEveryRungDeliversOnce(t *testing.T) {
 func parksWrongKeys(t delaytest.Tester, l delay.Ladder, router *topologytest.Router) {
 	t.Helper()
 	wrong := []string{"", ".", "7y.a", l.Delays[0] + "x.a", "a." + l.Delays[0]}
-	if l.DeadLetterRoutingKey == "" {
+	if l.FixedKey() == "" {
 		wrong = append(wrong, l.Delays[0])
 	}
 	for _, key := range wrong {
@@ -132,6 +136,12 @@ func TestLadderErrors(t *testing.T) {
 			`gives the name "retry.delivery" to a second exchange`},
 		"reserved": {func(l *delay.LadderConfig) { l.EntryExchange = "amq.topic" }, "entry_exchange",
 			"RabbitMQ reserves"},
+		"two ends": {func(l *delay.LadderConfig) { l.DeliverToQueue, l.DeliveryExchange = "work", "mine" },
+			"delivery_exchange", `is "mine" beside deliver_to_queue, "work"; leave one of the two out`},
+		"two keys": {func(l *delay.LadderConfig) { l.DeliverToQueue, l.DeadLetterRoutingKey = "work", "key" },
+			"dead_letter_routing_key", `is "key" beside deliver_to_queue, "work"; leave one of the two out`},
+		"a circle": {func(l *delay.LadderConfig) { l.DeliverToQueue = "retry.delay-5s" }, "deliver_to_queue",
+			`gives the name "retry.delay-5s" to a second queue`},
 		"long names": {func(l *delay.LadderConfig) { l.Name = strings.Repeat("n", 250) }, "name",
 			"RabbitMQ allows 255"},
 		"a long key": {func(l *delay.LadderConfig) { l.DeadLetterRoutingKey = strings.Repeat("k", 256) },

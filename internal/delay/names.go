@@ -21,8 +21,7 @@ func (p shared) checkMissing(errs *Errors, ways ...otherwise) {
 		return
 	}
 	var missing []string
-	for _, each := range append(ways, otherwise{"delivery_exchange", p.delivery == ""},
-		otherwise{"park_unroutable = false", p.parks}) {
+	for _, each := range append(ways, otherwise{"park_unroutable = false", p.parks}) {
 		if each.missing {
 			missing = append(missing, each.attribute)
 		}
@@ -68,6 +67,10 @@ func (p shared) checkNames(errs *Errors, objects []object) {
 		p.checkName(errs, o)
 	}
 }
+
+// IsDefaultExchange tells whether a name is that of the default exchange, which takes no bindings. The management API
+// calls it amq.default, and AMQP gives it an empty name.
+func IsDefaultExchange(name string) bool { return name == "" || name == "amq.default" }
 
 // ReservedPrefix begins the names that only the broker itself may declare.
 const ReservedPrefix = "amq."

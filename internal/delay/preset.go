@@ -30,21 +30,39 @@ var presets = map[Preset]struct {
 	// name is what stands for the name of the cascade, where none is given.
 	name      string
 	queueType QueueType
-	// adjust changes the arguments of a queue to what the framework declares.
-	adjust func(topology.Arguments)
+	arguments topology.Arguments
+	// untyped says that the framework leaves the type to the broker.
+	untyped bool
+	// prefixes says that the framework can put a prefix before all names.
+	prefixes bool
 }{
-	NServiceBus: {"nsb.v2.delay-level-%02d", "nsb.v2.delay-delivery", "nsb.v2", Quorum, func(topology.Arguments) {}},
-	NServiceBusV1: {"nsb.delay-level-%02d", "nsb.delay-delivery", "nsb", Classic, func(arguments topology.Arguments) {
-		delete(arguments, "x-queue-type")
-		arguments["x-queue-mode"] = "lazy"
-	}},
-	Celery: {"celery_delayed_%d", "celery_delayed_delivery", "celery", Quorum, func(topology.Arguments) {}},
-	CeleryClassic: {"celery_delayed_%d", "celery_delayed_delivery", "celery", Classic, func(of topology.Arguments) {
-		of["x-overflow"] = "reject-publish"
-	}},
+	NServiceBus: {"nsb.v2.delay-level-%02d", "nsb.v2.delay-delivery", "nsb.v2", Quorum, usualArguments(Quorum), false, false},
+	NServiceBusV1: {"nsb.delay-level-%02d", "nsb.delay-delivery", "nsb", Classic,
+		topology.Arguments{"x-queue-mode": "lazy"}, true, false},
+	Celery: {"celery_delayed_%d", "celery_delayed_delivery", "celery", Quorum, usualArguments(Quorum), false, true},
+	CeleryClassic: {"celery_delayed_%d", "celery_delayed_delivery", "celery", Classic,
+		topology.Arguments{"x-overflow": "reject-publish"}, false, true},
 }
 
 const presetLevels = 28
+
+// before is what stands before all names of the preset, as kombu writes it.
+func (c Cascade) before() string {
+	if c.Prefix == "" {
+		return ""
+	}
+	return c.Prefix + "_"
+}
+
+// cutPrefix is the prefix with which the format of a preset gives the other one. Not ok is another format.
+func cutPrefix(format, of string) (prefix string, ok bool) {
+	before, ok := strings.CutSuffix(format, of)
+	if !ok || before == "" {
+		return "", ok
+	}
+	prefix, ok = strings.CutSuffix(before, "_")
+	return strings.ReplaceAll(prefix, "%%", "%"), ok && prefix != ""
+}
 
 // Presets are all of them, sorted.
 func Presets() []Preset { return slices.Sorted(maps.Keys(presets)) }
@@ -52,6 +70,9 @@ func Presets() []Preset { return slices.Sorted(maps.Keys(presets)) }
 // applyPreset fills in the values that the preset fixes. A value that is given beside it has to be the same.
 func (c *Cascade) applyPreset(errs *Errors) {
 	if c.Preset == "" {
+		if c.Prefix != "" {
+			errs.add("prefix", "is %q without a preset; give name, with which all names begin", c.Prefix)
+		}
 		return
 	}
 	p, known := presets[c.Preset]
@@ -59,16 +80,26 @@ func (c *Cascade) applyPreset(errs *Errors) {
 		errs.add("preset", "is %q; it can be %s", c.Preset, orList(Presets()))
 		return
 	}
+	if c.Prefix != "" && !p.prefixes {
+		errs.add("prefix", "is %q; preset %q has no prefix, leave prefix out", c.Prefix, c.Preset)
+		return
+	}
+	names := Format(Escape(c.before()) + p.names)
 	setDefault(&c.Base, DefaultBase)
 	if c.Base != DefaultBase {
 		errs.add("base", "is %d; presets are base %d, leave base out", c.Base, DefaultBase)
 		c.Base = DefaultBase
 	}
 	fix(errs, c.Preset, "resolution", &c.Resolution, time.Second)
-	fix(errs, c.Preset, "exchange_name", &c.ExchangeName, Format(p.names))
-	fix(errs, c.Preset, "queue_name", &c.QueueName, Format(p.names))
-	fix(errs, c.Preset, "delivery_exchange", &c.DeliveryExchange, p.delivery)
+	fix(errs, c.Preset, "exchange_name", &c.ExchangeName, names)
+	fix(errs, c.Preset, "queue_name", &c.QueueName, names)
+	fix(errs, c.Preset, "delivery_exchange", &c.DeliveryExchange, c.before()+p.delivery)
 	fix(errs, c.Preset, "queue_type", &c.QueueType, p.queueType)
+	if c.QueueArguments != nil && !c.QueueArguments.Equal(p.arguments) {
+		errs.add("queue_arguments", "is given, and preset %q has %s; leave queue_arguments out", c.Preset,
+			topology.ValueText(p.arguments))
+	}
+	c.QueueArguments = maps.Clone(p.arguments)
 	c.QuorumOptions.refuse(c.Preset, errs)
 	fix(errs, c.Preset, "lookahead", &c.Lookahead, 1)
 	fix(errs, c.Preset, "strict_keys", &c.StrictKeys, false)

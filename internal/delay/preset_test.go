@@ -17,22 +17,29 @@ import (
 
 // What the frameworks declare, written out by hand.
 func TestPresets(t *testing.T) {
-	for preset, declares := range map[delay.Preset]struct {
+	for named, declares := range map[[2]string]struct {
 		name, delivery string
 		further        topology.Arguments
 	}{
-		delay.NServiceBus: {"nsb.v2.delay-level-%02d", "nsb.v2.delay-delivery",
+		{"nservicebus"}: {"nsb.v2.delay-level-%02d", "nsb.v2.delay-delivery",
 			topology.Arguments{"x-queue-type": "quorum",
 				"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}},
-		delay.NServiceBusV1: {"nsb.delay-level-%02d", "nsb.delay-delivery", topology.Arguments{"x-queue-mode": "lazy"}},
-		delay.Celery: {"celery_delayed_%d", "celery_delayed_delivery", topology.Arguments{"x-queue-type": "quorum",
+		{"nservicebus_v1"}: {"nsb.delay-level-%02d", "nsb.delay-delivery", topology.Arguments{"x-queue-mode": "lazy"}},
+		{"celery"}: {"celery_delayed_%d", "celery_delayed_delivery", topology.Arguments{"x-queue-type": "quorum",
 			"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}},
-		delay.CeleryClassic: {"celery_delayed_%d", "celery_delayed_delivery",
+		{"celery", "a.b"}: {"a.b_celery_delayed_%d", "a.b_celery_delayed_delivery",
+			topology.Arguments{"x-queue-type": "quorum",
+				"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}},
+		{"celery_classic", "tasks"}: {"tasks_celery_delayed_%d", "tasks_celery_delayed_delivery",
+			topology.Arguments{"x-queue-type": "classic",
+				"x-overflow": "reject-publish"}},
+		{"celery_classic"}: {"celery_delayed_%d", "celery_delayed_delivery",
 			topology.Arguments{"x-queue-type": "classic",
 				"x-overflow": "reject-publish"}},
 	} {
-		t.Run(string(preset), func(t *testing.T) {
-			got := delaytest.Expand(t, delay.Config{Preset: preset, CreateDeliveryExchange: true})
+		t.Run(strings.Join(named[:], " "), func(t *testing.T) {
+			got := delaytest.Expand(t, delay.Config{Preset: delay.Preset(named[0]), Prefix: named[1],
+				CreateDeliveryExchange: true})
 			want := topology.New()
 			topic := func(name string) {
 				want.Exchanges[name] = topology.Exchange{Name: name, Type: "topic",
@@ -68,6 +75,7 @@ func TestPresets(t *testing.T) {
 func TestPresetFixes(t *testing.T) {
 	for attribute, c := range map[string]delay.Config{
 		"preset":            {Preset: "sidekiq"},
+		"prefix":            {Preset: delay.NServiceBus, Prefix: "orders"},
 		"levels":            {Preset: delay.Celery, Levels: 27},
 		"max_delay":         {Preset: delay.Celery, MaxDelay: time.Hour},
 		"resolution":        {Preset: delay.Celery, Resolution: time.Minute},
@@ -79,9 +87,11 @@ func TestPresetFixes(t *testing.T) {
 		"queue_leader_locator": {Preset: delay.Celery,
 			QuorumOptions: delay.QuorumOptions{LeaderLocator: delay.Balanced}},
 		"quorum_initial_group_size": {Preset: delay.Celery, QuorumOptions: delay.QuorumOptions{InitialGroupSize: 3}},
-		"lookahead":                 {Preset: delay.Celery, Lookahead: 28},
-		"strict_keys":               {Preset: delay.Celery, StrictKeys: true},
-		"internal_levels":           {Preset: delay.Celery, InternalLevels: true},
+		"queue_arguments": {Preset: delay.NServiceBusV1,
+			QueueArguments: topology.Arguments{"x-queue-mode": "default"}},
+		"lookahead":       {Preset: delay.Celery, Lookahead: 28},
+		"strict_keys":     {Preset: delay.Celery, StrictKeys: true},
+		"internal_levels": {Preset: delay.Celery, InternalLevels: true},
 	} {
 		_, err := c.Resolve()
 		var errs delay.Errors
@@ -89,8 +99,14 @@ func TestPresetFixes(t *testing.T) {
 			t.Errorf("%s: the error is %v", attribute, err)
 		}
 	}
-	same := delay.Config{Preset: delay.Celery, Levels: 28, Resolution: time.Second, QueueName: "celery_delayed_%d",
-		QueueType: delay.Quorum, Lookahead: 1}
+	_, err := delay.Config{Name: "orders", Prefix: "tasks", Levels: 2}.Resolve()
+	if want := `prefix is "tasks" without a preset; give name, with which all names begin`; err == nil ||
+		err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	same := delay.Config{Preset: delay.CeleryClassic, Levels: 28, Resolution: time.Second,
+		QueueName: "celery_delayed_%d", QueueType: delay.Classic, Lookahead: 1,
+		QueueArguments: topology.Arguments{"x-overflow": "reject-publish"}}
 	if _, err := same.Resolve(); err != nil {
 		t.Errorf("what the preset has anyway is refused: %v", err)
 	}

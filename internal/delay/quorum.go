@@ -83,8 +83,8 @@ func (o QuorumOptions) addTo(arguments topology.Arguments) {
 	}
 }
 
-// QuorumOptionsOf reads the options off a queue. A leader locator of old, such as random, is left out: it shows as a
-// difference.
+// QuorumOptionsOf reads the options off a queue. A leader locator of old, such as random, is left out: it is one of the
+// further arguments.
 func QuorumOptionsOf(q topology.Queue) (o QuorumOptions) {
 	if q.Type() != string(Quorum) {
 		return o

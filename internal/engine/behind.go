@@ -38,6 +38,11 @@ func Observe(ctx context.Context, vhost *rabbit.Vhost, wanted topology.Topology)
 		return o, err
 	}
 	var behind []health.Finding
+	if wanted.Delivery == "" {
+		if behind, err = receiver(ctx, vhost, wanted, o.State); err != nil {
+			return o, err
+		}
+	}
 	if o.DeliveryExists {
 		if o.Delivers, err = vhost.BindingsThere(ctx, wanted.Delivery); err != nil {
 			return o, err
@@ -70,13 +75,13 @@ func (o Observation) why(q topology.Queue, wanted topology.Topology, behind []he
 	switch {
 	case next != wanted.Delivery && !o.Has(next):
 		return topology.ExchangeObject(next) + " is missing"
-	case !o.DeliveryExists:
+	case wanted.Delivery != "" && !o.DeliveryExists:
 		return delivery + " is missing"
 	case len(causes) > mostCauses:
 		return strings.Join(causes[:mostCauses], "; ") + "; and more of these findings"
 	case len(causes) > 0:
 		return strings.Join(causes, "; ")
-	case o.DeliveryAlternate == "":
+	case wanted.Delivery != "" && o.DeliveryAlternate == "":
 		return delivery + " may have no binding for their address, and it has no alternate exchange"
 	}
 	return "the cause may be gone by now"
@@ -122,6 +127,25 @@ func (o Observation) behind(
 		follow(BindingObject(b), keysThrough(b))
 	}
 	return found, err
+}
+
+// receiver are the findings of the queue to which the default exchange takes all messages.
+func receiver(
+	ctx context.Context, vhost *rabbit.Vhost, wanted topology.Topology, state *rabbit.State,
+) ([]health.Finding, error) {
+	name := fixedKey(wanted)
+	there, err := vhost.Receivers(ctx, []string{name}, state.AllPolicies)
+	if err != nil {
+		return nil, err
+	}
+	if _, exists := there.Queues[name]; exists {
+		return health.Receivers(there.Queues, there.Status), nil
+	}
+	return []health.Finding{{
+		Severity: health.Error, Object: topology.QueueObject(name), Cause: "missing",
+		Effect: "a message whose delay is over has nowhere to go. A quorum delay queue that dead-letters at least " +
+			"once keeps it and tries again every three minutes. Any other loses it",
+	}}, nil
 }
 
 // fixedKey is the key with which all messages leave, empty if they keep their own.

@@ -51,7 +51,7 @@ func (o *operation) added() topology.Topology {
 func (d *deployment) checkDelivery(state *rabbit.State) error {
 	anyType := d.wanted.DeliveryType == ""
 	switch {
-	case d.ownsDelivery():
+	case d.ownsDelivery() || d.wanted.Delivery == "":
 		return nil
 	case !state.DeliveryExists:
 		return &DeliveryError{Exchange: d.wanted.Delivery, Missing: true, AnyType: anyType}

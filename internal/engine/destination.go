@@ -215,7 +215,7 @@ func (d destination) checkNames(ctx context.Context) error {
 // isDelayQueue tells whether the queue that is the destination is one of a cascade or ladder.
 func (d destination) isDelayQueue(ctx context.Context) (bool, error) {
 	queue, _, err := d.vhost.Queue(ctx, d.binding.Destination)
-	if err != nil || !queue.Delays() || queue.DeadLetterExchange() == "" {
+	if err != nil || !queue.Delays() || queue.DeadLetterExchange()+queue.DeadLetterQueue() == "" {
 		return false, err
 	}
 	inbound, err := d.vhost.Inbound(ctx, nil, []string{queue.Name})

@@ -128,7 +128,10 @@ func (e *Engine) Apply(ctx context.Context, c Change) (result Result, err error)
 func (c Change) objects() (names []string) {
 	for _, t := range []topology.Topology{c.Before, c.After} {
 		if !t.IsEmpty() {
-			names = append(append(names, t.Objects()...), topology.ExchangeObject(t.Delivery))
+			names = append(names, t.Objects()...)
+			if t.Delivery != "" {
+				names = append(names, topology.ExchangeObject(t.Delivery))
+			}
 			continue
 		}
 		for b := range t.Bindings {

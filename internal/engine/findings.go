@@ -14,6 +14,7 @@ import (
 func Findings(vhost string, wanted topology.Topology, state *rabbit.State) []health.Finding {
 	d := &deployment{wanted: wanted}
 	found := health.Findings(vhost, state.Queues, state.Status)
+	found = append(found, health.Weaknesses(wanted.Queues, state.Queues)...)
 	found = append(found, d.displaced(state)...)
 	parks := d.wanted.Parking() != ""
 	if parks && !d.ownsDelivery() && state.DeliveryExists && state.DeliveryAlternate == "" {

@@ -18,6 +18,8 @@ type Damage struct {
 	Change string
 	// Repair is a sentence: what the next apply does. It calls the object "it".
 	Repair string
+	// Redeclares says that the repair gives a queue other properties than somebody has declared.
+	Redeclares bool
 }
 
 // Damages lists how a broker's objects deviate from the topology. Each cause is there once. A missing exchange or queue
@@ -117,7 +119,7 @@ type damages struct {
 }
 
 func (d *damages) add(object, cause, change string, e effect, repair string) {
-	d.found = append(d.found, Damage{Finding{e.severity, object, cause, e.text}, change, repair})
+	d.found = append(d.found, Damage{Finding{e.severity, object, cause, e.text}, change, repair, false})
 }
 
 func (d *damages) missing(object, text, repair string) {
@@ -148,7 +150,7 @@ func (d *damages) missingObjects() {
 func (d *damages) deliveryOfOthers() {
 	name, want, have := d.desired.Delivery, d.desired.DeliveryType, d.actual.DeliveryType
 	switch object := topology.ExchangeObject(name); {
-	case d.desired.Has(name):
+	case d.desired.Has(name) || name == "":
 	case have == "":
 		d.missing(object, d.withoutExchange(name),
 			"Its owner has to declare it again: until then, an apply is refused.")
@@ -175,6 +177,7 @@ func (d *damages) changedObjects() {
 		}
 		for _, different := range want.Differences(have) {
 			d.differs(topology.QueueObject(name), different, changedQueue(want, have, different.Property), repair)
+			d.found[len(d.found)-1].Redeclares = true
 		}
 	}
 }

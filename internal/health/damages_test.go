@@ -50,12 +50,12 @@ func TestOneCauseIsOneFinding(t *testing.T) {
 			}
 			found := health.Damages(desired, b.Actual(desired), nil)
 			if len(found) != 1 || found[0].Object != object || found[0].Cause != "missing" {
-				t.Errorf("%s: without %s, the findings are %q", what, object, found)
+				t.Errorf("%s: without %s, the findings are %+v", what, object, found)
 			}
 		}
 		b := deployedAlone(t, desired)
 		if found := health.Damages(desired, b.Actual(desired), nil); len(found) > 0 {
-			t.Errorf("%s: when all is there, the findings are %q", what, found)
+			t.Errorf("%s: when all is there, the findings are %+v", what, found)
 		}
 	}
 }

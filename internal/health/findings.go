@@ -1,6 +1,7 @@
 // Package health tells the faults of a topology that exists, and their effect on messages. Objects and the status of
-// queues come in, and lists of faults go out. Call [Findings] for what policies, consumers and nodes do. Call [Damages]
-// for the differences from the wanted topology, and [Sentences] for their words.
+// queues come in, and lists of faults go out. Call [Findings] for what policies, consumers and nodes do, and
+// [Weaknesses] for what wanted arguments do. Call [Damages] for the differences from the wanted topology, and
+// [Sentences] for their words.
 //
 // It is pure: it never talks to a broker, and it repairs nothing. Read findings.go first, then damages.go.
 package health

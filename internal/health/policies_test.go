@@ -100,6 +100,6 @@ func TestForeignBindingInBase10(t *testing.T) {
 	found := health.Damages(expanded, actual, nil)
 	if len(found) != 1 || found[0].Severity != health.Error || found[0].Object !=
 		`binding of exchange "t.delay-01" to queue "t.delay-01-9" with key "*.a.#"` {
-		t.Errorf("the findings are %q", found)
+		t.Errorf("the findings are %+v", found)
 	}
 }

@@ -30,6 +30,7 @@ var queueEffects = map[string]func(want, have topology.Queue) effect{
 	"x-max-length-bytes":          changedLimit("x-max-length-bytes", "bytes"),
 	"x-expires":                   expires,
 	"x-delivery-limit":            changedLooks,
+	"x-max-priority":              changedPriority,
 	"type":                        changedSafety,
 	"x-dead-letter-strategy":      changedSafety,
 	"x-overflow":                  changedSafety,
@@ -75,15 +76,24 @@ func changedTTL(want, have topology.Queue) effect {
 
 // changedNext is for a queue that hands on to another exchange, or to none.
 func changedNext(want, have topology.Queue) effect {
-	next := have.DeadLetterExchange()
 	switch {
 	case !want.Delays():
-		return effect{Warning, "messages that have to leave it are " + removed(next)}
-	case next == "":
+		return effect{Warning, "messages that have to leave it are " + removed(have.DeadLetterExchange())}
+	case nextOf(have) == "":
 		return effect{Error, "messages are lost when they have waited in it"}
 	}
-	return effect{Error, fmt.Sprintf("messages leave it for exchange %q in place of exchange %q", next,
-		want.DeadLetterExchange())}
+	return effect{Error, fmt.Sprintf("messages leave it for %s in place of %s", nextOf(have), nextOf(want))}
+}
+
+// nextOf is where expired messages of a queue go, in words, empty if they go nowhere.
+func nextOf(q topology.Queue) string {
+	switch next, queue := q.DeadLetterExchange(), q.DeadLetterQueue(); {
+	case queue != "":
+		return topology.QueueObject(queue)
+	case next != "":
+		return topology.ExchangeObject(next)
+	}
+	return ""
 }
 
 // changedKey is for a queue that gives messages another routing key.
@@ -112,8 +122,15 @@ func changedSafety(want, have topology.Queue) effect {
 		return effect{Error, "messages do not leave it"}
 	case want.AtLeastOnce() && !have.AtLeastOnce():
 		return effect{Error, canBeLost}
+	case want.Type() != have.Type():
+		return effect{Warning, otherwise}
 	}
-	return effect{Warning, otherwise}
+	for argument, unit := range map[string]string{"x-max-length": "messages", "x-max-length-bytes": "bytes"} {
+		if _, isLimited := have.Arguments[argument]; isLimited {
+			return changedLimit(argument, unit)(want, have)
+		}
+	}
+	return effect{Harmless, passes}
 }
 
 // changedLimit is for a queue that can hold more or fewer.
@@ -151,6 +168,14 @@ func changedLooks(_, have topology.Queue) effect {
 	return effect{Error, lookedAt(have, looks, have.DeadLetterExchange())}
 }
 
+// changedPriority is for a classic queue that looks for messages that are due at the head of each priority.
+func changedPriority(_, have topology.Queue) effect {
+	if _, has := have.Arguments["x-max-priority"]; !has {
+		return effect{Harmless, passes}
+	}
+	return effect{Warning, "a message in it is late behind one of a higher priority that came later"}
+}
+
 // lookedAt is for a queue that removes messages that were looked at. Next is where it hands on messages.
 func lookedAt(q topology.Queue, looks int64, next string) string {
 	then := "is " + removed(next)
@@ -162,7 +187,10 @@ func lookedAt(q topology.Queue, looks int64, next string) string {
 
 // expires is for a queue that RabbitMQ deletes by its own argument, or no longer.
 func expires(_, have topology.Queue) effect {
-	after, _ := have.Arguments["x-expires"].(int64)
+	after, goes := have.Arguments["x-expires"].(int64)
+	if !goes {
+		return effect{Harmless, "it stays when nobody looks at it"}
+	}
 	return effect{Error, expired(after)}
 }
 

@@ -81,6 +81,8 @@ var (
 	preset  = delay.Config{Preset: delay.Celery, ParkUnroutable: true, CreateDeliveryExchange: true}
 	bare    = delay.Config{Name: "t", Levels: 3, CreateDeliveryExchange: true}
 	classic = delay.Config{Name: "t", Levels: 3, Lookahead: 1, QueueType: delay.Classic, DeliveryExchange: "others"}
+	weak    = delay.Config{Name: "t", Levels: 3, QueueArguments: topology.Arguments{"x-expires": int64(60_000),
+		"x-overflow": "drop-head"}, CreateDeliveryExchange: true}
 )
 
 func TestSentences(t *testing.T) {
@@ -91,6 +93,7 @@ func TestSentences(t *testing.T) {
 		"parks":   {plantest.Expand(t, parks), ofParkingCascade},
 		"bare":    {plantest.Expand(t, bare), ofBareCascade},
 		"classic": {plantest.Expand(t, classic), ofClassicCascade},
+		"weak":    {plantest.Expand(t, weak), ofWeakCascade},
 		"ladder":  {plantest.ExpandLadder(t, "1s", "1h"), ofLadder},
 		"preset":  {plantest.Expand(t, preset), ofPreset},
 	} {
@@ -414,6 +417,22 @@ var ofClassicCascade = []damageCase{
 	{"a quorum queue", func(w *world) { w.queue("t.delay-01", "x-queue-type", "quorum") },
 		"The queue t.delay-01 is of type quorum, not classic. Messages may take another way or another time than " +
 			"they should. The next apply recreates it, if it is empty."},
+}
+
+var ofWeakCascade = []damageCase{
+	{"nothing", func(*world) {}, ""},
+	{"no expiry", func(w *world) { w.queue("t.delay-01", "x-expires", nil) },
+		"The queue t.delay-01 has no x-expires. It stays when nobody looks at it. The next apply recreates it, if it " +
+			"is empty."},
+	{"a strategy", func(w *world) { w.queue("t.delay-01", "x-dead-letter-strategy", "at-least-once") },
+		"The queue t.delay-01 has x-dead-letter-strategy at-least-once. Messages pass through it all the same. The " +
+			"next apply recreates it, if it is empty."},
+	{"another overflow, with a limit", func(w *world) {
+		w.queue("t.delay-01", "x-max-length", int64(5))
+		w.queue("t.delay-01", "x-overflow", "reject-publish")
+	},
+		"The queue t.delay-01 has x-max-length 5 and has x-overflow reject-publish, not drop-head. At 5 messages, " +
+			"further ones that are dead-lettered into it are lost. The next apply recreates it, if it is empty."},
 }
 
 var ofLadder = []damageCase{

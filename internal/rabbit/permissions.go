@@ -64,7 +64,7 @@ func (has Permissions) Lacking(t topology.Topology) []string {
 		declare(topology.ToExchange, name, e.AlternateExchange())
 	}
 	for name, q := range t.Queues {
-		declare(topology.ToQueue, name, q.DeadLetterExchange())
+		declare(topology.ToQueue, name, nextOf(q))
 	}
 	if t.Entry != "" { // the owner's mark is a binding to itself
 		need("read", has.Read, topology.ToExchange, t.Entry)

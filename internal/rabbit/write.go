@@ -44,13 +44,21 @@ func (v *Vhost) DeclareExchange(ctx context.Context, e topology.Exchange, isNew 
 	})
 }
 
+// nextOf is the exchange that takes the expired messages, by the name that permissions have for it.
+func nextOf(q topology.Queue) string {
+	if q.DeadLetterQueue() != "" {
+		return "amq.default"
+	}
+	return q.DeadLetterExchange()
+}
+
 // DeclareQueue declares a queue likewise. It asks, after a second attempt, whether the queue is served: an attempt that
 // broke off may have left a queue without replicas.
 func (v *Vhost) DeclareQueue(
 	ctx context.Context, q topology.Queue, isNew bool, isServed func() error,
 ) (changed bool, err error) {
 	w := write{op: "declare " + topology.QueueObject(q.Name), declares: true, isNew: isNew,
-		needs: takes(declarationNeeds(topology.ToQueue, q.Name, q.DeadLetterExchange()))}
+		needs: takes(declarationNeeds(topology.ToQueue, q.Name, nextOf(q)))}
 	return v.write(ctx, w, func(call *transport.Call) (int, error) {
 		code, err := call.Do(http.MethodPut, transport.Path("queues", v.name, q.Name),
 			declarationBody{Durable: q.Durable, AutoDelete: q.AutoDelete, Arguments: q.Arguments}, nil)

@@ -18,7 +18,8 @@ func (c *candidate) complete(lookahead int, strict bool) (delay.Cascade, error) 
 		Resolution:   agreed.resolution,
 		ExchangeName: c.exchanges, QueueName: c.queues.format, DeliveryExchange: c.end(),
 		QueueType: agreed.queueType, QuorumOptions: agreed.QuorumOptions,
-		Lookahead: lookahead, StrictKeys: strict, ParkUnroutable: parks,
+		QueueArguments: delay.QueueArgumentsOf(c.objects.queue(c.queue(agreed.by[0]))),
+		Lookahead:      lookahead, StrictKeys: strict, ParkUnroutable: parks,
 	}
 	if !c.isUniform() {
 		given.MaxDelay = c.ttl(c.longest())
@@ -80,8 +81,8 @@ func (c *candidate) hasInternalLevels() bool {
 	return false
 }
 
-// preset is the cascade as that of a preset, in two cases. Without one, it would lack the arguments of the queues, or
-// it would not park by an existing policy.
+// preset is the cascade as that of a preset, in two cases. Its queues have other arguments than those of a cascade
+// that gives none, or it parks by an existing policy.
 func (c *candidate) preset(plain delay.Cascade) (delay.Cascade, bool) {
 	q := c.objects.queue(c.queue(c.agreed().by[0]))
 	for _, like := range plain.AsPresets() {
@@ -91,7 +92,7 @@ func (c *candidate) preset(plain delay.Cascade) (delay.Cascade, bool) {
 		if parking, parks := c.objects.parkingByPolicy(like); parks {
 			return parking, true
 		}
-		if !q.Equal(plain.Expand().Queues[q.Name]) {
+		if !plain.HasUsualArguments() {
 			return like, true
 		}
 	}

@@ -25,14 +25,19 @@ func (o *objects) ladder(entry string) (delay.Ladder, error) {
 	if err != nil {
 		return delay.Ladder{}, err
 	}
-	q := own.first
+	q := own.typical(all)
 	given.QueueName, given.Delays = own.format, slices.Sorted(maps.Keys(own.queues))
 	given.QueueType, given.QuorumOptions = delay.QueueType(q.Type()), delay.QuorumOptionsOf(q)
+	given.QueueArguments = delay.QueueArgumentsOf(q)
 	given.DeliveryExchange = q.DeadLetterExchange()
 	given.DeadLetterRoutingKey = q.Arguments.Text("x-dead-letter-routing-key")
+	if given.DeliverToQueue = q.DeadLetterQueue(); given.DeliverToQueue != "" {
+		given.DeadLetterRoutingKey = ""
+	}
 	for _, r := range all {
 		// Without it, messages with its key would be unroutable after an apply.
-		if r.whole && own.queues[r.label] == "" && r.queue.DeadLetterExchange() == given.DeliveryExchange {
+		if r.whole && own.queues[r.label] == "" && r.queue.DeadLetterExchange() == given.DeliveryExchange &&
+			r.queue.DeadLetterQueue() == given.DeliverToQueue {
 			return delay.Ladder{}, notThisf("queue %q holds messages for %s and leads to the same delivery exchange, "+
 				"but is not called like the others, %q. If the delay is not one of its own, remove the binding",
 				r.queue.Name, r.label, given.QueueName)
@@ -70,7 +75,8 @@ func (o *objects) rungs(entry string) []rung {
 		wait, err := delay.ParseLabel(label)
 		q := o.queue(b.Destination)
 		q.Name = b.Destination
-		whole := err == nil && q.TTLMillis() == wait.Milliseconds() && q.DeadLetterExchange() != ""
+		whole := err == nil && q.TTLMillis() == wait.Milliseconds() &&
+			q.DeadLetterExchange()+q.DeadLetterQueue() != ""
 		rungs = append(rungs, rung{label, q, whole})
 	}
 	slices.SortStableFunc(rungs, func(x, y rung) int { return cmp.Compare(x.label, y.label) })
@@ -81,8 +87,25 @@ func (o *objects) rungs(entry string) []rung {
 type rungNaming struct {
 	format delay.LabelFormat
 	queues map[string]string
-	whole  int            // how many of the queues are
-	first  topology.Queue // the first that is
+	whole  int // how many of the queues are
+}
+
+// typical is the first queue that is whole and has the same arguments as most of these, apart from its time.
+func (n rungNaming) typical(all []rung) topology.Queue {
+	shows := func(q topology.Queue) string {
+		arguments := maps.Clone(q.Arguments)
+		delete(arguments, "x-message-ttl")
+		return arguments.JSON()
+	}
+	like := map[string]int{}
+	var whole []topology.Queue
+	for _, r := range all {
+		if r.whole && n.queues[r.label] == r.queue.Name {
+			whole = append(whole, r.queue)
+			like[shows(r.queue)]++
+		}
+	}
+	return topRanked(whole, func(q topology.Queue) int { return like[shows(q)] })[0]
 }
 
 // ownRungs are those with the usual names or, if there are none, with the format of most of them, and of most that are
@@ -123,9 +146,7 @@ func nameAll(format delay.LabelFormat, all []rung) rungNaming {
 			continue
 		}
 		if r.whole && n.queues[r.label] == "" {
-			if n.whole++; n.whole == 1 {
-				n.first = r.queue
-			}
+			n.whole++
 		}
 		n.queues[r.label] = r.queue.Name
 	}

@@ -41,6 +41,9 @@ type foundCascade struct {
 func newObjects(ctx context.Context, look Lookup, vhost string) *objects {
 	o := &objects{vhost: vhost, cascades: map[string]foundCascade{}}
 	o.exchange = once(o, func(name string) (topology.Exchange, error) {
+		if name == "" { // the default exchange has no properties of its own
+			return topology.Exchange{}, nil
+		}
 		e, _, err := look.Exchange(ctx, name)
 		return e, err
 	})
@@ -48,7 +51,12 @@ func newObjects(ctx context.Context, look Lookup, vhost string) *objects {
 		q, _, err := look.Queue(ctx, name)
 		return q, err
 	})
-	o.bindings = once(o, func(exchange string) ([]topology.Binding, error) { return look.BindingsFrom(ctx, exchange) })
+	o.bindings = once(o, func(exchange string) ([]topology.Binding, error) {
+		if exchange == "" {
+			return nil, nil
+		}
+		return look.BindingsFrom(ctx, exchange)
+	})
 	policies := once(o, func(string) (policy.Policies, error) { return look.Policies(ctx) })
 	o.policies = func() policy.Policies { return policies("") }
 	return o

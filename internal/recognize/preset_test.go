@@ -10,10 +10,14 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
 
-// A preset is recognized, and so is its parking by a policy.
+// A preset is recognized, and so are its prefix and its parking by a policy.
 func TestRecognizePreset(t *testing.T) {
+	all := []delay.Config{{Preset: delay.Celery, Prefix: "a.%d_"}, {Preset: delay.CeleryClassic, Prefix: "tasks"}}
 	for _, preset := range delay.Presets() {
-		given := delay.Config{Vhost: "/", Preset: preset, CreateDeliveryExchange: true}
+		all = append(all, delay.Config{Preset: preset})
+	}
+	for _, given := range all {
+		given.Vhost, given.CreateDeliveryExchange = "/", true
 		b := declared(t, given)
 		got, err := Cascade(t.Context(), b, "/", b.there.Entry)
 		if err != nil {
@@ -22,8 +26,8 @@ func TestRecognizePreset(t *testing.T) {
 		expandsTo(t, got, given)
 		for _, name := range []string{"", "billing"} {
 			for _, creates := range []bool{true, false} {
-				t.Run(fmt.Sprintf("%s %s %t", preset, name, creates), func(t *testing.T) {
-					recognizeParking(t, delay.Config{Vhost: "/", Preset: preset, Name: name,
+				t.Run(fmt.Sprintf("%s %s %s %t", given.Preset, given.Prefix, name, creates), func(t *testing.T) {
+					recognizeParking(t, delay.Config{Vhost: "/", Preset: given.Preset, Prefix: given.Prefix, Name: name,
 						CreateDeliveryExchange: creates, ParkUnroutable: true})
 				})
 			}

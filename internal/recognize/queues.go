@@ -22,6 +22,13 @@ type shown struct {
 	resolution time.Duration
 	queueType  delay.QueueType
 	delay.QuorumOptions
+	// arguments are the further ones, as canonical JSON.
+	arguments string
+}
+
+// isLike tells whether both are of one cascade, whatever else their arguments are.
+func (s shown) isLike(other shown) bool {
+	return s.base == other.base && s.resolution == other.resolution && s.queueType == other.queueType
 }
 
 // poll reads the queue at one of the places. It is false if there are not so many.
@@ -63,13 +70,15 @@ func (c *candidate) inspect(at place, q topology.Queue) (says []shown, wrong str
 	if c.levels == 1 {
 		highest = c.lowest // in any other base, a single level has the same times
 	}
+	each := shown{queueType: delay.QueueType(q.Type()), QuorumOptions: delay.QuorumOptionsOf(q),
+		arguments: delay.QueueArgumentsOf(q).JSON()}
 	if !c.isUniform() {
-		says = append(says, shown{queueType: delay.QueueType(q.Type()), QuorumOptions: delay.QuorumOptionsOf(q)})
+		says = append(says, each)
 	}
 	for base := c.lowest; base <= highest && c.isUniform(); base++ {
 		if steps := at.steps(base); ttl%steps == 0 {
-			says = append(says, shown{base, time.Duration(ttl/steps) * time.Millisecond, delay.QueueType(q.Type()),
-				delay.QuorumOptionsOf(q)})
+			each.base, each.resolution = base, time.Duration(ttl/steps)*time.Millisecond
+			says = append(says, each)
 		}
 	}
 	switch {
@@ -97,16 +106,31 @@ func (p place) steps(base int) int64 {
 	return delay.Uniform{Base: base}.Steps(p.level, p.number)
 }
 
-// agreed is what most queues claim. The first one is of the lowest base.
+// agreed is what most queues claim. The first one is of the lowest base. Where queues have different arguments, these
+// are the arguments of most of them.
 func (c *candidate) agreed() claim {
-	return slices.MaxFunc(c.claims, func(x, y claim) int { return len(x.by) - len(y.by) })
+	return slices.MaxFunc(c.claims, func(x, y claim) int {
+		return cmp.Or(len(c.alike(x))-len(c.alike(y)), len(x.by)-len(y.by))
+	})
+}
+
+// alike are the queues that claim the same, whatever their arguments are.
+func (c *candidate) alike(as claim) (by []place) {
+	for _, each := range c.claims {
+		if each.isLike(as.shown) {
+			by = append(by, each.by...)
+		}
+	}
+	return by
 }
 
 // disputes are the claims of as many other queues.
 func (c *candidate) disputes() []claim {
 	agreed := c.agreed()
+	by := c.alike(agreed)
 	return slices.DeleteFunc(slices.Clone(c.claims), func(other claim) bool {
-		return len(other.by) < len(agreed.by) || slices.Equal(other.by, agreed.by)
+		others := c.alike(other)
+		return len(others) < len(by) || slices.Equal(others, by)
 	})
 }
 
@@ -120,7 +144,8 @@ func (c *candidate) disagreement() error {
 		}
 	}
 	if len(disputes) > 0 {
-		return notThis("its queues do not agree on their type and arguments")
+		return notThisf("its queues do not agree on their type: queue %q is of type %s, and queue %q of type %s",
+			c.queue(agreed.by[0]), agreed.queueType, c.queue(disputes[0].by[0]), disputes[0].queueType)
 	}
 	return nil
 }
@@ -130,7 +155,7 @@ func (c *candidate) support() int {
 	if len(c.claims) == 0 {
 		return -c.wrong
 	}
-	return 2*len(c.agreed().by) - c.right - c.wrong
+	return 2*len(c.alike(c.agreed())) - c.right - c.wrong
 }
 
 // isProven tells whether queues of two levels agree, or all there is to know.

@@ -357,7 +357,8 @@ func TestRecognizeMisleadingDamage(t *testing.T) {
 		"only the lowest exchange shows its name": {delay.Config{ExchangeName: "x-1%d", QueueName: "q-%02d",
 			DeliveryExchange: "d", Levels: 2, StrictKeys: true}, change("q-01", "x-queue-type", "stream"), ""},
 		"one of two queues is of another type": {delay.Config{Name: "t", Levels: 2, StrictKeys: true},
-			change("t.delay-01", "x-queue-type", "classic"), "do not agree on their type and arguments"},
+			change("t.delay-01", "x-queue-type", "classic"), `do not agree on their type: queue ` +
+				`"t.delay-01" is of type classic, and queue "t.delay-00" of type quorum`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := declared(t, test.config)
@@ -605,7 +606,7 @@ func declared(t delaytest.Tester, c delay.Config) *fakeBroker {
 }
 
 func holding(t delaytest.Tester, expanded topology.Topology) *fakeBroker {
-	if _, creates := expanded.Exchanges[expanded.Delivery]; !creates {
+	if _, creates := expanded.Exchanges[expanded.Delivery]; !creates && expanded.Delivery != "" {
 		expanded.Exchanges[expanded.Delivery] = topology.Exchange{
 			Name: expanded.Delivery, Type: "topic", Durable: true,
 			Arguments: topology.Arguments{"alternate-exchange": "elsewhere"},

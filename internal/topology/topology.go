@@ -25,7 +25,7 @@ type Topology struct {
 	Entry string
 	// Delivery is the exchange at the end, where applications bind their own queues. Its
 	// bindings are never read, listed or changed. It is in Exchanges only if it belongs to
-	// the topology; otherwise it has to exist.
+	// the topology; otherwise it has to exist. It is empty if messages leave through the default exchange.
 	Delivery string
 	// DeliveryType is the type of the delivery exchange, whoever it belongs to. It is empty for one that does not
 	// exist, and where any type will do.
@@ -261,8 +261,18 @@ func (q Queue) Type() string {
 	return cmp.Or(q.Arguments.Text("x-queue-type"), "classic")
 }
 
-// DeadLetterExchange is the exchange that takes the queue's expired messages.
+// DeadLetterExchange is the exchange that takes the queue's expired messages. It is empty for none and for the default
+// exchange.
 func (q Queue) DeadLetterExchange() string { return q.Arguments.Text("x-dead-letter-exchange") }
+
+// DeadLetterQueue is the queue to which the default exchange takes the queue's expired messages. It is empty if they go
+// another way.
+func (q Queue) DeadLetterQueue() string {
+	if next, is := q.Arguments["x-dead-letter-exchange"]; !is || next != "" {
+		return ""
+	}
+	return q.Arguments.Text("x-dead-letter-routing-key")
+}
 
 // AtLeastOnce tells whether the queue keeps a message until the next queue has confirmed it.
 // RabbitMQ does so for quorum queues only, and only with reject-publish (3.10).

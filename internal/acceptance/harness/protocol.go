@@ -416,6 +416,22 @@ func TextList(texts ...string) tftypes.Value {
 	return tftypes.NewValue(tftypes.List{ElementType: tftypes.String}, values)
 }
 
+// Arguments are a value of queue_arguments: texts, numbers and flags by their names.
+func Arguments(of map[string]any) tftypes.Value {
+	kinds, values := map[string]tftypes.Type{}, map[string]tftypes.Value{}
+	for name, value := range of {
+		kind := tftypes.Type(tftypes.Number)
+		switch value.(type) {
+		case string:
+			kind = tftypes.String
+		case bool:
+			kind = tftypes.Bool
+		}
+		kinds[name], values[name] = kind, tftypes.NewValue(kind, value)
+	}
+	return tftypes.NewValue(tftypes.Object{AttributeTypes: kinds}, values)
+}
+
 // NewObject builds a value of all attributes, null where none is given.
 func NewObject(t testing.TB, typ tftypes.Object, given Attributes) tftypes.Value {
 	t.Helper()

@@ -6,6 +6,8 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +70,7 @@ func AnyConfig() *rapid.Generator[delay.Config] {
 			c.LeaderLocator = rapid.SampledFrom(locators).Draw(t, "leader locator")
 			c.InitialGroupSize = rapid.Int64Range(0, 7).Draw(t, "initial group size")
 		}
+		c.QueueArguments = anyArguments(c.QueueType).Draw(t, "queue arguments")
 		if c.ParkUnroutable || rapid.Bool().Draw(t, "named") {
 			c.Name = AnyText(1).Draw(t, "name")
 		}
@@ -89,6 +92,33 @@ func AnyConfig() *rapid.Generator[delay.Config] {
 
 func anyQueueType() *rapid.Generator[delay.QueueType] {
 	return rapid.SampledFrom([]delay.QueueType{delay.Quorum, delay.Classic})
+}
+
+// anyArguments draws further arguments of delay queues, of which there may be none. Half of the time, they are not
+// given.
+func anyArguments(queueType delay.QueueType) *rapid.Generator[topology.Arguments] {
+	all := topology.Arguments{
+		"x-expires": int64(1 << 40), "x-max-length-bytes": int64(0), "x-overflow": "drop-head",
+		"x-single-active-consumer": true, "plugin": "true", "x-nested": map[string]any{"a": []any{1.5, "1", int64(1)}},
+	}
+	if queueType == delay.Classic {
+		all["x-queue-mode"], all["x-max-length"], all["x-max-priority"] = "lazy", int64(7), int64(5)
+	} else {
+		all["x-dead-letter-strategy"], all["x-delivery-limit"] = "at-most-once", int64(-1)
+		all["x-queue-leader-locator"] = "random"
+	}
+	return rapid.Custom(func(t *rapid.T) topology.Arguments {
+		if !rapid.Bool().Draw(t, "given") {
+			return nil
+		}
+		arguments := topology.Arguments{}
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if rapid.IntRange(0, 3).Draw(t, name) == 0 {
+				arguments[name] = all[name]
+			}
+		}
+		return arguments
+	})
 }
 
 // AnyText draws names with all that is special somewhere: dots, percent signs, blanks, slashes,
@@ -205,8 +235,11 @@ func AnyLadder() *rapid.Generator[delay.LadderConfig] {
 			CreateDeliveryExchange: rapid.Bool().Draw(t, "create delivery exchange"),
 			ParkUnroutable:         rapid.Bool().Draw(t, "park unroutable"),
 		}
+		l.QueueArguments = anyArguments(l.QueueType).Draw(t, "queue arguments")
 		if rapid.Bool().Draw(t, "fixed key") {
 			l.DeadLetterRoutingKey = AnyText(1).Draw(t, "key")
+		} else if rapid.Bool().Draw(t, "to a queue") {
+			l.DeliverToQueue = "work/" + AnyText(1).Draw(t, "queue")
 		}
 		if l.ParkUnroutable || rapid.Bool().Draw(t, "named") {
 			l.Name = AnyText(1).Draw(t, "name")
@@ -218,7 +251,7 @@ func AnyLadder() *rapid.Generator[delay.LadderConfig] {
 			l.QueueName = delay.LabelFormat(delay.Escape(AnyText(0).Draw(t, "before")) + "%s" +
 				delay.Escape(AnyText(0).Draw(t, "behind")))
 		}
-		if l.Name == "" || rapid.Bool().Draw(t, "delivery named") {
+		if l.DeliverToQueue == "" && (l.Name == "" || rapid.Bool().Draw(t, "delivery named")) {
 			l.DeliveryExchange = AnyText(1).Draw(t, "delivery")
 		}
 		return l

@@ -276,6 +276,24 @@ func Texts[C any](of func(*C) *[]string, samples ...[]string) *Field[C] {
 	}
 }
 
+// Arguments is a field for further arguments of queues, an object. Nil stands for null.
+func Arguments[C any](of func(*C) *topology.Arguments, samples ...topology.Arguments) *Field[C] {
+	return &Field[C]{
+		schema: func(a *Attribute[C]) schema.Attribute {
+			return schema.DynamicAttribute{Optional: true, Computed: a.Decided, MarkdownDescription: a.Doc}
+		},
+		read:   func(c *C, value attr.Value) { *of(c) = tfvalue.ArgumentsIn(value) },
+		show:   func(c *C) attr.Value { return tfvalue.ArgumentsValue(*of(c)) },
+		sample: sampleOf(of, samples), samples: len(samples),
+		check: func(value attr.Value) string {
+			if tfvalue.ArgumentsIn(value) == nil && tfvalue.IsFullyKnown(value) {
+				return `is no object; write one such as { x-queue-mode = "lazy" }`
+			}
+			return ""
+		},
+	}
+}
+
 func sampleOf[C, T any](of func(*C) *T, samples []T) func(*C, int) {
 	return func(c *C, which int) { *of(c) = samples[which] }
 }
@@ -292,6 +310,9 @@ func ValuesOf(ctx context.Context, from interface {
 	v := object.Attributes()
 	for _, name := range slices.Sorted(maps.Keys(v)) {
 		diags.Append(CheckType(ctx, name, v[name])...)
+		if dynamic, is := v[name].(types.Dynamic); is && dynamic.IsUnderlyingValueNull() {
+			v[name] = types.DynamicNull() // of whatever type the null is
+		}
 	}
 	return v, diags
 }

@@ -271,6 +271,8 @@ func (t *Table[C]) KeepEqual(plan, state Values) {
 			continue
 		case tfvalue.Duration:
 			isSame = isSame || tfvalue.SameDuration(planned, before)
+		case types.Dynamic:
+			isSame = isSame || tfvalue.SameArguments(planned, before)
 		}
 		if isSame {
 			plan[a.Name] = before

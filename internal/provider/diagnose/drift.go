@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -17,7 +18,13 @@ import (
 
 // Drift is nil if all is as declared.
 func (s Subject) Drift(damages []health.Damage) diag.Diagnostics {
-	return drifted(s.about, s.String(), health.Sentences(damages))
+	sentences := atMost(health.Sentences(damages))
+	text := ""
+	if slices.ContainsFunc(damages, func(d health.Damage) bool { return d.Redeclares }) {
+		text = "\n\nAn application that declares such a queue as it is now will not start after that apply: RabbitMQ " +
+			"answers 406 PRECONDITION_FAILED."
+	}
+	return drifted(s.about, s.String(), sentences, text)
 }
 
 // Gone is for all of it.
@@ -26,7 +33,7 @@ func (s Subject) Gone(err error) diag.Diagnostics {
 	if err != nil {
 		again = fmt.Sprintf("The vhost is gone, too: declare it again, and the next apply creates the %s.", s.Kind)
 	}
-	return drifted(s.about, s.String(), []string{s.isGone() + " " + again})
+	return drifted(s.about, s.String(), []string{s.isGone() + " " + again}, "")
 }
 
 func (s Subject) isGone() string {
@@ -44,7 +51,7 @@ func (s Subject) unplanned(err *engine.DamagedError, repaired bool) diag.Diagnos
 
 // Gone is for the binding that a destination stands for. Others may bring its messages all the same.
 func (d Destination) Gone(there topology.Bindings) diag.Diagnostics {
-	return drifted(d.about, "destination", []string{d.isGone(there) + " The next apply makes it again."})
+	return drifted(d.about, "destination", []string{d.isGone(there) + " The next apply makes it again."}, "")
 }
 
 func (d Destination) isGone(there topology.Bindings) string {
@@ -64,14 +71,14 @@ func (d Destination) wasGone(err *engine.GoneError) diag.Diagnostic {
 // driftSummary is a text that the program of the guide to checks knows.
 const driftSummary = "Objects are not as declared"
 
-func drifted(about func(string) string, what string, sentences []string) diag.Diagnostics {
+func drifted(about func(string) string, what string, sentences []string, then string) diag.Diagnostics {
 	if len(sentences) == 0 {
 		return nil
 	}
 	// Terraform wraps a line unless it begins with a blank.
 	return diag.Diagnostics{Warning(about(driftSummary),
-		"The %s was changed outside Terraform, or an apply broke off:\n\n- %s", what,
-		strings.Join(atMost(sentences), "\n- "))}
+		"The %s was changed outside Terraform, or an apply broke off:\n\n- %s%s", what,
+		strings.Join(sentences, "\n- "), then)}
 }
 
 const unplannedSummary = "Damages after the plan"

@@ -325,6 +325,7 @@ func valueText(value tftypes.Value) string {
 		text   string
 		number big.Float
 		list   []tftypes.Value
+		object map[string]tftypes.Value
 	)
 	switch {
 	case !value.IsKnown():
@@ -341,6 +342,12 @@ func valueText(value tftypes.Value) string {
 			texts[i] = valueText(each)
 		}
 		return "[" + strings.Join(texts, ", ") + "]"
+	case value.As(&object) == nil:
+		var texts []string
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			texts = append(texts, name+" = "+valueText(object[name]))
+		}
+		return "{" + strings.Join(texts, ", ") + "}"
 	}
 	return strconv.FormatBool(value.Equal(tftypes.NewValue(tftypes.Bool, true)))
 }

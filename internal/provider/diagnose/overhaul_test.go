@@ -214,6 +214,9 @@ func TestReasons(t *testing.T) {
 	text := func(s string) tftypes.Value { return tftypes.NewValue(tftypes.String, s) }
 	number := func(n int) tftypes.Value { return tftypes.NewValue(tftypes.Number, n) }
 	list := tftypes.List{ElementType: tftypes.String}
+	none := tftypes.NewValue(tftypes.Object{}, map[string]tftypes.Value{})
+	limited := tftypes.Object{AttributeTypes: map[string]tftypes.Type{"x-overflow": tftypes.String,
+		"x-expires": tftypes.Number}}
 	type values = map[string]tftypes.Value
 	for name, is := range map[string]struct {
 		altered               []string
@@ -242,6 +245,10 @@ func TestReasons(t *testing.T) {
 			[]string{`name changes from "a" to "b"`}},
 		"taken out of the configuration": {[]string{"queue_type"}, values{}, values{"queue_type": text("classic")},
 			values{"queue_type": text("quorum")}, []string{`queue_type changes from "classic" to "quorum"`}},
+		"arguments": {[]string{"queue_arguments"}, values{"queue_arguments": none},
+			values{"queue_arguments": tftypes.NewValue(limited, map[string]tftypes.Value{
+				"x-overflow": text("drop-head"), "x-expires": number(60_000)})}, values{"queue_arguments": none},
+			[]string{`queue_arguments changes from {x-expires = 60000, x-overflow = "drop-head"} to {}`}},
 		"unknown, absent and others": {[]string{"name", "max_length", "park_unroutable", "delays"},
 			values{}, values{"name": text("a"), "max_length": number(3),
 				"park_unroutable": tftypes.NewValue(tftypes.Bool,

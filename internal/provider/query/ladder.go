@@ -18,6 +18,7 @@ type observedLadder struct {
 	observedDeclared
 	Levels               types.Int64    `tfsdk:"levels"`
 	DeadLetterRoutingKey types.String   `tfsdk:"dead_letter_routing_key"`
+	DeliverToQueue       types.String   `tfsdk:"deliver_to_queue"`
 	Publisher            types.Object   `tfsdk:"publisher"`
 	Queues               []observedRung `tfsdk:"queues"`
 }
@@ -42,6 +43,8 @@ func ladderSchema() schema.Schema {
 			"dead_letter_routing_key": observedText(
 				"Routing key with which every message leaves the ladder; null if messages keep " +
 					"their own."),
+			"deliver_to_queue": observedText("Queue to which every message goes, through the default exchange; null " +
+				"if there is a delivery exchange."),
 			"publisher": schema.ObjectAttribute{Computed: true, AttributeTypes: tfvalue.LadderPublisherTypes,
 				MarkdownDescription: tfvalue.LadderPublisherDescription},
 		}),
@@ -60,6 +63,7 @@ func (m *observedLadder) look(ctx context.Context, o *observation) error {
 	}
 	m.Levels = tfvalue.LadderLevelsValue(ladder)
 	m.DeadLetterRoutingKey = tfvalue.TextOrNull(ladder.DeadLetterRoutingKey)
+	m.DeliverToQueue = tfvalue.TextOrNull(ladder.DeliverToQueue)
 	seen, err := m.observeDeclared(ctx, o, tfvalue.OfLadder(ladder), int(m.Levels.ValueInt64()))
 	if err != nil {
 		return err

@@ -61,7 +61,7 @@ func (m *observedDeclared) observeDeclared(
 	if err != nil {
 		return seen, err
 	}
-	m.DeliveryExchange = types.StringValue(o.subject.Desired.Delivery)
+	m.DeliveryExchange = tfvalue.TextOrNull(o.subject.Desired.Delivery)
 	m.QueueType = shows.QueueType
 	m.Summary = types.StringValue(shows.Summary)
 	waits := diagnose.CountWaiting(o.subject.Desired, seen.State)

@@ -20,6 +20,7 @@ type around struct {
 	vhost, name, delivery  *string
 	createsDelivery, parks *bool
 	queueType              *delay.QueueType
+	queueArguments         *topology.Arguments
 	preset                 delay.Preset
 	*delay.QuorumOptions
 }
@@ -27,8 +28,9 @@ type around struct {
 // aroundWords are the words in which their descriptions differ.
 type aroundWords struct {
 	// Kind is what the resource is called, and delivery of which type its delivery exchange is. Shrinking is the
-	// change in place that deletes queues of it, and parking has more words for parking.
-	kind, delivery, shrinking, parking string
+	// change in place that deletes queues of it, and parking has more words for parking. Instead is what else to give
+	// in place of the default exchange.
+	kind, delivery, shrinking, parking, instead string
 }
 
 // aroundAttributes are the attributes of what they have in common, and all that shows the objects.
@@ -42,7 +44,8 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 		},
 		{
 			Name: "delivery_exchange", Decided: true, Alters: true,
-			Field: attribute.Text(func(c *C) *string { return of(c).delivery }, "delivery~a", "delivery~b"),
+			Field: attribute.Text(func(c *C) *string { return of(c).delivery }, "delivery~a", "delivery~b", ""),
+			Check: checkDelivery(words.instead),
 			Doc: say("Exchange at the end of the KIND, DELIVERY. Applications bind their queues to " +
 				"it; those bindings stay and are never listed. Default: `<name>.delivery`. A change rebuilds the " +
 				"KIND; the exchange before is deleted unless others use it."),
@@ -87,6 +90,19 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 				"fewer. Default: the broker decides. A change rebuilds the KIND."),
 		},
 		{
+			Name: "queue_arguments", Decided: true, Alters: true,
+			Field: attribute.Arguments(func(c *C) *topology.Arguments { return of(c).queueArguments }, nil, nil,
+				topology.Arguments{"x-sample": "a"}),
+			Doc: say("Further arguments of all delay queues, an object such as `{ x-queue-mode = \"lazy\" }`. The " +
+				"TTL, the dead-letter exchange, and what has an attribute of its own are not among them. An import " +
+				"writes the arguments that the queues have. `{}` is none. The number `1` differs from the text " +
+				"`\"1\"`, and `true` from `\"true\"`. Default: with quorum queues, " +
+				"`x-dead-letter-strategy = \"at-least-once\"` and `x-overflow = \"reject-publish\"`, with classic " +
+				"queues none. Quorum queues without these two lose a message that falls due while the next queue is " +
+				"unavailable. A warning names this and what else is weaker than the default. A change rebuilds the " +
+				"KIND."),
+		},
+		{
 			Name: "park_unroutable", Decided: true, Alters: true,
 			Field: attribute.Flag(func(c *C) *bool { return of(c).parks },
 				func(c *C) bool { return of(c).preset == "" }),
@@ -116,15 +132,6 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 				MarkdownDescription: say("The exchanges of the KIND by name.")},
 			Show: func(r *attribute.Resolved[C], there topology.Topology, before attr.Value) attr.Value {
 				return r.Exchanges(there, before)
-			},
-		},
-		{
-			Name: "queue_arguments",
-			Schema: schema.MapAttribute{Computed: true, ElementType: types.StringType,
-				MarkdownDescription: say("Arguments that all delay queues of the KIND have, beside those that " +
-					"`queues` has. Values other than text are JSON.")},
-			Show: func(r *attribute.Resolved[C], _ topology.Topology, _ attr.Value) attr.Value {
-				return r.QueueArguments()
 			},
 		},
 		{
@@ -165,6 +172,18 @@ func aroundAttributes[C any](words aroundWords, p tfvalue.Position, of func(*C) 
 			"error says what still waits. Has to be applied before a destroy. `timeouts`, if they are given, have "+
 			"to be longer. Default: no waiting, a queue that holds messages is not deleted.", words.shrinking),
 	}))
+}
+
+// checkDelivery refuses the default exchange, and says what else to do instead.
+func checkDelivery(instead string) func(value attr.Value) string {
+	return func(value attr.Value) string {
+		name, _ := value.(types.String)
+		if !delay.IsDefaultExchange(name.ValueString()) {
+			return ""
+		}
+		return fmt.Sprintf("is %q, the default exchange, which takes no bindings; leave it out, and bind the "+
+			"queue with a rabbitmqdelay_destination%s", name.ValueString(), instead)
+	}
 }
 
 // ownerDescription says who may change and destroy it.

@@ -37,7 +37,7 @@ var cascades = &kind[delay.Config]{
 				"(../guides/frameworks.md#parking).",
 		}, tfvalue.LevelPosition, func(c *delay.Config) around {
 			return around{&c.Vhost, &c.Name, &c.DeliveryExchange, &c.CreateDeliveryExchange, &c.ParkUnroutable,
-				&c.QueueType, c.Preset, &c.QuorumOptions}
+				&c.QueueType, &c.QueueArguments, c.Preset, &c.QuorumOptions}
 		})),
 		Together: []string{"units", "max_delay", "levels", "base", "resolution", "exchange_name"},
 		Resolve: func(given delay.Config) (attribute.Resolved[delay.Config], error) {
@@ -94,10 +94,16 @@ var cascadeAttributes = []attribute.Attribute[delay.Config]{
 		Doc: "A cascade exactly as a framework declares it when it starts. Values are " +
 			"`nservicebus` (7 and later), `nservicebus_v1` (4.3 to 6), `celery` (5.5 and later, quorum " +
 			"queues) and `celery_classic`. `celery_classic` loses some of the tasks that fall due while " +
-			"a node restarts, at every restart, see `queue_type`. A preset fixes everything but `vhost`, " +
+			"a node restarts, at every restart, see `queue_type`. A preset fixes everything but `vhost`, `prefix`, " +
 			"`create_delivery_exchange`, `park_unroutable` and what concerns Terraform alone. A change " +
 			"replaces the cascade if the entry exchange gets another name, and rebuilds it if other " +
 			"objects change.",
+	},
+	{
+		Name: "prefix", Alters: true,
+		Field: attribute.Text(func(c *delay.Config) *string { return &c.Prefix }, "", "", "prefix~a", "prefix~b"),
+		Doc: "What Celery puts before all names, beside one of its presets: with `tasks` the entry exchange is " +
+			"`tasks_celery_delayed_27`. Default: none. A change replaces the cascade.",
 	},
 	{
 		Name: "max_delay", Decided: true, InPlace: true,

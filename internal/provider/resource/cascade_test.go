@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"testing"
@@ -46,6 +47,12 @@ func TestKnownConfigurationIsKnown(t *testing.T) {
 	}
 }
 
+// object is a value of queue_arguments with one argument.
+func object(name string, value attr.Value) types.Dynamic {
+	return types.DynamicValue(types.ObjectValueMust(map[string]attr.Type{name: value.Type(context.Background())},
+		map[string]attr.Value{name: value}))
+}
+
 // Only what depends on the unknown value is unknown.
 func TestUnknownValues(t *testing.T) {
 	tests := map[string]struct {
@@ -87,11 +94,14 @@ func TestUnknownValues(t *testing.T) {
 			[]string{"exchanges", "summary"}},
 		"queue_type": {attribute.Values{"queue_type": types.StringUnknown()},
 			[]string{"queue_type", "queue_arguments", "queues"}}, // of the queues, that of unroutable messages
-		"max_length": {attribute.Values{"max_length": types.Int64Unknown()}, []string{"queue_arguments"}},
+		"max_length":      {attribute.Values{"max_length": types.Int64Unknown()}, nil},
+		"queue_arguments": {attribute.Values{"queue_arguments": types.DynamicUnknown()}, []string{"queue_arguments"}},
+		"one of the queue_arguments": {attribute.Values{"queue_arguments": object("x-expires", types.NumberUnknown())},
+			[]string{"queue_arguments"}},
 		"queue_leader_locator": {attribute.Values{"queue_leader_locator": types.StringUnknown()},
-			[]string{"queue_arguments", "queues"}},
+			[]string{"queues"}},
 		"quorum_initial_group_size": {attribute.Values{"quorum_initial_group_size": types.Int64Unknown()},
-			[]string{"queue_arguments", "queues"}},
+			[]string{"queues"}},
 		"lookahead": {attribute.Values{"lookahead": types.Int64Unknown()},
 			[]string{"lookahead", "bindings", "summary"}},
 		"strict_keys": {attribute.Values{"strict_keys": types.BoolUnknown()},
@@ -165,6 +175,14 @@ func TestChecksOfUnknownValues(t *testing.T) {
 		"too many levels for any resolution": {
 			attribute.Values{"resolution": tfvalue.DurationUnknown(), "levels": types.Int64Value(40)},
 			[]string{"levels"},
+		},
+		"an argument of its own beside unknown ones": {
+			attribute.Values{"queue_type": types.StringUnknown(),
+				"queue_arguments": object("x-message-ttl", types.Int64Value(5))}, []string{"queue_arguments"},
+		},
+		"an argument of one type beside an unknown queue_type": {
+			attribute.Values{"queue_type": types.StringUnknown(),
+				"queue_arguments": object("x-queue-mode", types.StringValue("lazy"))}, nil,
 		},
 		"max_length beside an unknown queue_type": {
 			attribute.Values{"queue_type": types.StringUnknown(), "max_length": types.Int64Value(5)}, nil,

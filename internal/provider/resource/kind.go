@@ -12,6 +12,7 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/engine"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/attribute"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/private"
+	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/provider/tfvalue"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/recognize"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
 )
@@ -59,7 +60,7 @@ func (k *kind[C]) alteredBy(state, plan attribute.Values) (path.Paths, diag.Diag
 		case state[a.Name].Equal(plan[a.Name]):
 		case a.Alters:
 			changed = append(changed, path.Root(a.Name))
-			known = known && !plan[a.Name].IsUnknown()
+			known = known && tfvalue.IsFullyKnown(plan[a.Name])
 		case a.InPlace:
 			others = append(others, path.Root(a.Name))
 			same[a.Name] = state[a.Name]

@@ -34,10 +34,10 @@ var ladders = &kind[delay.LadderConfig]{
 		Attributes: slices.Concat(ladderAttributes, aroundAttributes(aroundWords{
 			kind: "ladder", delivery: "a topic exchange; with `dead_letter_routing_key`, one that the " +
 				"ladder does not create may have any type",
-			shrinking: "the removal of a delay",
+			shrinking: "the removal of a delay", instead: ", or give deliver_to_queue",
 		}, tfvalue.DelayPosition, func(c *delay.LadderConfig) around {
 			return around{&c.Vhost, &c.Name, &c.DeliveryExchange, &c.CreateDeliveryExchange, &c.ParkUnroutable,
-				&c.QueueType, "", &c.QuorumOptions}
+				&c.QueueType, &c.QueueArguments, "", &c.QuorumOptions}
 		})),
 		Resolve: func(given delay.LadderConfig) (attribute.Resolved[delay.LadderConfig], error) {
 			l, err := given.Resolve()
@@ -96,6 +96,16 @@ var ladderAttributes = []attribute.Attribute[delay.LadderConfig]{
 		Doc: "Routing key with which every message gets to the delivery exchange, in the " +
 			"place of its own (`x-dead-letter-routing-key`). The delay alone is then enough as " +
 			"a key for publishers. A change rebuilds the ladder.",
+	},
+	{
+		Name: "deliver_to_queue", Alters: true,
+		Field: attribute.Text(func(c *delay.LadderConfig) *string { return &c.DeliverToQueue }, "work~a", "work~b", "",
+			""),
+		Doc: "Queue to which every message goes when its delay is over, through the default exchange " +
+			"(`x-dead-letter-exchange` is empty, and `x-dead-letter-routing-key` is the queue). It takes the place of " +
+			"the delivery exchange. The ladder neither declares nor changes the queue, which may come later. The " +
+			"delay alone is enough as a key for publishers. See [Ladders](../guides/ladders.md#deliver-to-one-queue). A change " +
+			"rebuilds the ladder.",
 	},
 	{
 		// The delays are labels of routing keys: "60s" and "1m" are two. A single one may be all there is, so that the

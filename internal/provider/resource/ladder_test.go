@@ -30,7 +30,7 @@ func TestLadderWithUnknownValues(t *testing.T) {
 			[]attr.Value{types.StringValue("5s"), types.StringUnknown()})},
 			[]string{"bindings", "publisher", "queues", "summary"}},
 		"the fixed key": {attribute.Values{"dead_letter_routing_key": types.StringUnknown()},
-			[]string{"bindings", "levels", "queue_arguments"}},
+			[]string{"bindings", "levels"}},
 		"the type": {attribute.Values{"queue_type": types.StringUnknown()},
 			[]string{"queue_arguments", "queue_type", "queues"}},
 	} {

@@ -68,7 +68,7 @@ func (p planning) withoutUnitsThatFollow(altered path.Paths) path.Paths {
 func keepDeliveryType(plan, state attribute.Values) {
 	const name = "delivery_exchange_type"
 	switch before := state[name]; {
-	case !plan[name].IsNull():
+	case !plan[name].IsNull() || plan["delivery_exchange"].IsNull():
 	case before != nil && !before.IsNull() && plan["delivery_exchange"].Equal(state["delivery_exchange"]):
 		plan[name] = before
 	default:

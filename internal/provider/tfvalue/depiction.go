@@ -82,7 +82,7 @@ func (p Position) QueueSchema() schema.NestedAttributeObject {
 		"exclusive":            computedBool("Whether the queue belongs to one connection; null if it does not."),
 		"arguments": schema.MapAttribute{Computed: true, ElementType: types.StringType,
 			MarkdownDescription: "Further arguments. Values other than text are JSON. Null if a delay " +
-				"queue has exactly `queue_arguments`."},
+				"queue has exactly those that are configured."},
 	}}
 }
 

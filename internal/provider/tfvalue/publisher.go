@@ -122,7 +122,7 @@ const LadderLevelsDescription = "Number of words of a routing key before the add
 
 // LadderLevelsValue is the value for a ladder.
 func LadderLevelsValue(l delay.Ladder) types.Int64 {
-	if l.DeadLetterRoutingKey != "" {
+	if l.FixedKey() != "" {
 		return types.Int64Null()
 	}
 	return types.Int64Value(1)
