@@ -95,6 +95,7 @@ func TestWrongAttributes(t *testing.T) {
 			"name":                      noName,
 			"vhost":                     {"", ".", ".."},
 			"preset":                    {"", "Celery", "celery ", "sidekiq"},
+			"prefix":                    {"", "tasks"}, // there is no preset
 			"base":                      append(noCount, 1, 17, 1<<40),
 			"levels":                    append(noCount, 30, 40, 1<<40),
 			"max_delay":                 append(noDuration, "200000h"),
@@ -148,6 +149,7 @@ func TestWrongAttributes(t *testing.T) {
 				strings.Repeat("n", 255) + "%s"},
 			"delivery_exchange":         append(noName, ".", "..", "amq.default", "t.entry", "t.unroutable"),
 			"create_delivery_exchange":  onlyTrueFalse,
+			"deliver_to_queue":          append(noName, "t.delay-5s", "t.unroutable"),
 			"dead_letter_routing_key":   {"", strings.Repeat("k", 256), strings.Repeat("é", 128)},
 			"queue_type":                {"", "stream", "Quorum", "quorum ", "\x00"},
 			"max_length":                noCount,

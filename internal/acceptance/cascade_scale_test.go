@@ -49,14 +49,22 @@ func TestAccScale(t *testing.T) {
 	empty, emptyTook := measure("empty vhost")
 	crowd(v, foreign)
 	const looks = 20 // more, while new queues settle or messages are counted
-	crowded, crowdedTook := measure(fmt.Sprintf("%d foreign queues", foreign))
+	where := fmt.Sprintf("%d foreign queues", foreign)
+	// A ratio, because the machine may be busy; a second for what the ratio of small times makes of chance.
+	isSlow := func(name string, took time.Duration) bool { return took > 3*emptyTook[name]+time.Second }
+	crowded, crowdedTook := measure(where)
+	for name, took := range crowdedTook {
+		if isSlow(name, took) { // something else may have begun meanwhile
+			_, crowdedTook = measure(where + ", again")
+			break
+		}
+	}
 	for name, made := range crowded {
 		if made > empty[name]+looks {
 			t.Errorf("%s makes %d requests in a vhost with %d foreign queues and %d in an empty one", name, made,
 				foreign, empty[name])
 		}
-		// A ratio, because the machine may be busy; a second for what the ratio of small times makes of chance.
-		if took := crowdedTook[name]; took > 3*emptyTook[name]+time.Second {
+		if took := crowdedTook[name]; isSlow(name, took) {
 			t.Errorf("%s takes %s in a vhost with %d foreign queues and %s in an empty one", name, took, foreign,
 				emptyTook[name])
 		}
