@@ -4,9 +4,10 @@
 //	go run . <queue> 5s,30s,5m,1h <command>
 //
 // The command gets the body on its standard input. If it fails, the worker publishes the message
-// anew with the next of the delays, to the exchange <queue>.retry.entry. It acknowledges the old one when the broker has confirmed the
-// new one: in doubt the message comes twice, and it is never lost. When there is no further delay,
-// the worker rejects the message for good: give the queue a dead-letter exchange to keep it.
+// anew with the next of the delays, to the exchange <queue>.retry.entry. It acknowledges the old one
+// when the broker has confirmed the new one: in doubt the message comes twice, and it is never lost.
+// When there is no further delay, the worker rejects the message for good: give the queue a
+// dead-letter exchange to keep it.
 package main
 
 import (

@@ -28,8 +28,8 @@ type shared struct {
 
 func (c Cascade) shared() shared {
 	preset := presets[c.Preset]
-	return shared{c.Vhost, cmp.Or(c.Name, c.before()+preset.name), c.DeliveryExchange, c.CreateDeliveryExchange, c.QueueType,
-		c.QueueArguments, c.ParkUnroutable, c.Preset != "", ofCascades, c.QuorumOptions}
+	return shared{c.Vhost, cmp.Or(c.Name, c.before()+preset.name), c.DeliveryExchange, c.CreateDeliveryExchange,
+		c.QueueType, c.QueueArguments, c.ParkUnroutable, c.Preset != "", ofCascades, c.QuorumOptions}
 }
 
 func (l Ladder) shared() shared {

@@ -36,7 +36,8 @@ var presets = map[Preset]struct {
 	// prefixes says that the framework can put a prefix before all names.
 	prefixes bool
 }{
-	NServiceBus: {"nsb.v2.delay-level-%02d", "nsb.v2.delay-delivery", "nsb.v2", Quorum, usualArguments(Quorum), false, false},
+	NServiceBus: {"nsb.v2.delay-level-%02d", "nsb.v2.delay-delivery", "nsb.v2", Quorum, usualArguments(Quorum), false,
+		false},
 	NServiceBusV1: {"nsb.delay-level-%02d", "nsb.delay-delivery", "nsb", Classic,
 		topology.Arguments{"x-queue-mode": "lazy"}, true, false},
 	Celery: {"celery_delayed_%d", "celery_delayed_delivery", "celery", Quorum, usualArguments(Quorum), false, true},

@@ -102,10 +102,10 @@ var ladderAttributes = []attribute.Attribute[delay.LadderConfig]{
 		Field: attribute.Text(func(c *delay.LadderConfig) *string { return &c.DeliverToQueue }, "work~a", "work~b", "",
 			""),
 		Doc: "Queue to which every message goes when its delay is over, through the default exchange " +
-			"(`x-dead-letter-exchange` is empty, and `x-dead-letter-routing-key` is the queue). It takes the place of " +
-			"the delivery exchange. The ladder neither declares nor changes the queue, which may come later. The " +
-			"delay alone is enough as a key for publishers. See [Ladders](../guides/ladders.md#deliver-to-one-queue). A change " +
-			"rebuilds the ladder.",
+			"(`x-dead-letter-exchange` is empty, and `x-dead-letter-routing-key` is the queue). It takes the place " +
+			"of the delivery exchange. The ladder neither declares nor changes the queue, which may come later. The " +
+			"delay alone is enough as a key for publishers. See " +
+			"[Ladders](../guides/ladders.md#deliver-to-one-queue). A change rebuilds the ladder.",
 	},
 	{
 		// The delays are labels of routing keys: "60s" and "1m" are two. A single one may be all there is, so that the
