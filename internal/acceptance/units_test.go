@@ -175,7 +175,7 @@ func TestUnitsAreWatched(t *testing.T) {
 		t.Errorf("the probe is %d ms late", late)
 	}
 
-	waits(v, "orders.2s", 0)
+	v.Eventually("the message of the probe is in no count", func() bool { return v.Counted("orders.2s") == 0 })
 	harness.NoErrors(t, p.Refresh(t.Context()))
 	todo := p.Plan(t.Context(), nil)
 	harness.MustSay(t, "the plan of a destroy", harness.WarningText(todo.Diagnostics),
