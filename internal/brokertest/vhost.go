@@ -18,15 +18,7 @@ func (b *Broker) NewVhost(
 ) (name string, remove func(context.Context) error, err error) {
 	name = fmt.Sprintf("%.60s-%06x", prefix, rand.IntN(1<<24))
 	vhost := "/api/vhosts/" + url.PathEscape(name)
-	put := func(path string, body any) (err error) {
-		for range 3 { // a busy machine ends a connection before its answer now and then
-			if err = b.api(ctx, http.MethodPut, path, body, nil); !errors.Is(err, io.EOF) {
-				break
-			}
-		}
-		return err
-	}
-	if err = put(vhost, struct{}{}); err != nil {
+	if err = b.put(ctx, vhost, struct{}{}); err != nil {
 		return "", nil, fmt.Errorf("create vhost %q: %w", name, err)
 	}
 	remove = func(ctx context.Context) error {
@@ -50,8 +42,18 @@ func (b *Broker) NewVhost(
 	}
 	everything := map[string]string{"configure": ".*", "write": ".*", "read": ".*"}
 	permissions := "/api/permissions/" + url.PathEscape(name) + "/" + url.PathEscape(b.Username)
-	if err := put(permissions, everything); err != nil {
+	if err := b.put(ctx, permissions, everything); err != nil {
 		return "", nil, fmt.Errorf("grant user %q permissions in vhost %q: %w", b.Username, name, err)
 	}
 	return name, remove, nil
+}
+
+// put writes to the management API, again where a busy machine has ended the connection before its answer.
+func (b *Broker) put(ctx context.Context, path string, body any) (err error) {
+	for range 3 {
+		if err = b.api(ctx, http.MethodPut, path, body, nil); !errors.Is(err, io.EOF) {
+			break
+		}
+	}
+	return err
 }
