@@ -16,10 +16,18 @@ import (
 )
 
 // observedList is a list of the data source of a cascade, each of whose elements is its attributes.
-func observedList(p *harness.Protocol, v *harness.Vhost, list string) (elements []map[string]tftypes.Value) {
+func observedList(p *harness.Protocol, v *harness.Vhost, list string) []map[string]tftypes.Value {
 	p.T.Helper()
-	found, diagnostics := p.Observe(p.T.Context(), harness.CascadeType,
-		harness.Attributes{"vhost": v.Name, "entry_exchange": "t.delay-01"})
+	return observedListOf(p, v, harness.CascadeType, "t.delay-01", list)
+}
+
+// observedListOf is a list of the data source of the type, for the entry.
+func observedListOf(
+	p *harness.Protocol, v *harness.Vhost, typeName, entry, list string,
+) (elements []map[string]tftypes.Value) {
+	p.T.Helper()
+	found, diagnostics := p.Observe(p.T.Context(), typeName,
+		harness.Attributes{"vhost": v.Name, "entry_exchange": entry})
 	harness.NoErrors(p.T, diagnostics)
 	var values []tftypes.Value
 	if err := harness.Fields(p.T, found)[list].As(&values); err != nil {
@@ -34,7 +42,13 @@ func observedList(p *harness.Protocol, v *harness.Vhost, list string) (elements 
 // findings are those of the data source of a cascade, each in a line.
 func findings(p *harness.Protocol, v *harness.Vhost) (lines []string) {
 	p.T.Helper()
-	for _, f := range observedList(p, v, "findings") {
+	return findingsOf(p, v, harness.CascadeType, "t.delay-01")
+}
+
+// findingsOf are those of the data source of the type, for the entry.
+func findingsOf(p *harness.Protocol, v *harness.Vhost, typeName, entry string) (lines []string) {
+	p.T.Helper()
+	for _, f := range observedListOf(p, v, typeName, entry, "findings") {
 		var object, cause, effect string
 		if err := errors.Join(f["object"].As(&object), f["cause"].As(&cause), f["effect"].As(&effect)); err != nil {
 			p.T.Fatal(err)

@@ -1,12 +1,9 @@
 package acceptance
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/acceptance/harness"
 )
@@ -21,14 +18,14 @@ func TestLadderDeliversToAQueue(t *testing.T) {
 		"delays": harness.TextList("300ms", "900ms", "5s"), "deliver_to_queue": "work"}
 	p.MustApply(given) // the queue may come later
 	p.MustBeSettled(given)
-	missing := ladderFindings(t, p, v)
-	if len(missing) != 1 || !strings.Contains(missing[0], `queue "work": missing`) {
+	missing := findingsOf(p, v, harness.LadderType, "work.retry.entry")
+	if len(missing) != 1 || !strings.Contains(missing[0], `missing on queue "work"`) {
 		t.Errorf("without the queue, the findings are %q", missing)
 	}
 	v.DeclareQueue("work", map[string]any{"x-queue-type": "quorum", "x-dead-letter-exchange": "work.retry.entry",
 		"x-dead-letter-routing-key": "300ms"})
 	p.MustBeSettled(given)
-	if found := ladderFindings(t, p, v); len(found) > 0 {
+	if found := findingsOf(p, v, harness.LadderType, "work.retry.entry"); len(found) > 0 {
 		t.Errorf("the findings are %q", found)
 	}
 	arrivals := v.Consume("work")
@@ -86,25 +83,4 @@ func TestLadderToAQueueIsImported(t *testing.T) {
 		"queue_arguments": harness.Arguments(nil)}
 	p.MustBeSettled(given)
 	v.MustHold(before)
-}
-
-// ladderFindings are those of the data source, each as its cause and its object.
-func ladderFindings(t *testing.T, p *harness.Protocol, v *harness.Vhost) (lines []string) {
-	t.Helper()
-	found, diagnostics := p.Observe(t.Context(), harness.LadderType,
-		harness.Attributes{"vhost": v.Name, "entry_exchange": "work.retry.entry"})
-	harness.NoErrors(t, diagnostics)
-	var values []tftypes.Value
-	if err := harness.Fields(t, found)["findings"].As(&values); err != nil {
-		t.Fatal(err)
-	}
-	for _, each := range values {
-		var object, cause string
-		if err := errors.Join(harness.Fields(t, each)["object"].As(&object),
-			harness.Fields(t, each)["cause"].As(&cause)); err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, object+": "+cause)
-	}
-	return lines
 }
