@@ -39,17 +39,14 @@ func Observe(ctx context.Context, vhost *rabbit.Vhost, wanted topology.Topology)
 	}
 	var behind []health.Finding
 	if wanted.Delivery == "" {
-		if behind, err = receiver(ctx, vhost, wanted, o.State); err != nil {
-			return o, err
+		behind, err = receiver(ctx, vhost, wanted, o.State)
+	} else if o.DeliveryExists {
+		if o.Delivers, err = vhost.BindingsThere(ctx, wanted.Delivery); err == nil {
+			behind, err = o.behind(ctx, vhost, wanted)
 		}
 	}
-	if o.DeliveryExists {
-		if o.Delivers, err = vhost.BindingsThere(ctx, wanted.Delivery); err != nil {
-			return o, err
-		}
-		if behind, err = o.behind(ctx, vhost, wanted); err != nil {
-			return o, err
-		}
+	if err != nil {
+		return o, err
 	}
 	o.Findings = slices.Concat(o.Findings, behind, o.overdue(wanted, behind))
 	return o, nil
