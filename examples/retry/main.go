@@ -7,7 +7,8 @@
 // anew with the next of the delays, to the exchange <queue>.retry.entry. It acknowledges the old one
 // when the broker has confirmed the new one: in doubt the message comes twice, and it is never lost.
 // When there is no further delay, the worker rejects the message for good: give the queue a
-// dead-letter exchange to keep it.
+// dead-letter exchange to keep it. The queues of the ladder have to be called
+// <queue>.retry.<delay>, by which the worker knows how often a message has come back.
 package main
 
 import (

@@ -1,6 +1,6 @@
 # What fails is tried again after 5 s, 30 s, 5 min and 1 h. The worker publishes what failed to the exchange
-# "orders.retry.entry", with the next delay as the key. The message waits in a queue such as "orders.retry.5s". Then it is
-# back in the queue "orders".
+# "orders.retry.entry", with the next delay as the key. The message waits in a queue such as "orders.retry.5s".
+# Then it is back in the queue "orders". The worker reads the delay off these names.
 terraform {
   required_providers {
     rabbitmqdelay = {

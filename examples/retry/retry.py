@@ -4,9 +4,10 @@ python3 retry.py <queue> 1s,5s,15s <command>
 
 The command gets the body on its standard input. If it fails, the worker publishes the message anew with the next of
 the delays, to the exchange <queue>.retry.entry. It acknowledges the old one when the broker has confirmed the new
-one: in doubt the message comes twice, and it is never lost. When there is no further delay, the worker rejects the message for good: give the queue a
-dead-letter exchange to keep it. A command has to end within half of the connection's heartbeat, a minute by
-default.
+one: in doubt the message comes twice, and it is never lost. When there is no further delay, the worker rejects the
+message for good: give the queue a dead-letter exchange to keep it. The queues of the ladder have to be called
+<queue>.retry.<delay>, by which the worker knows how often a message has come back. A command has to end within
+half of the connection's heartbeat, a minute by default.
 """
 import os
 import subprocess
