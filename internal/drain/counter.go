@@ -53,10 +53,14 @@ const patience = 3 * time.Second
 // question asks a queue something over AMQP.
 type question func(*rabbit.Conn, context.Context, string) (count rabbit.ReadyCount, exists bool, err error)
 
-// ask asks a queue. One that does not exist holds nothing.
+// ask asks a queue, and again where it answers too late, for as long as a request is tried again. One that does not
+// exist holds nothing.
 func (c *counter) ask(ctx context.Context, q topology.Queue, question question) (rabbit.ReadyCount, error) {
 	began := time.Now()
 	count, exists, err := question(c.conn, ctx, q.Name)
+	for err == nil && count.Took > patience && time.Since(began) < c.vhost.Client().RetryTimeout() {
+		count, exists, err = question(c.conn, ctx, q.Name)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return count, c.vhost.Client().Interrupted(c.vhost.Counting(q.Name), ctx.Err())
@@ -64,7 +68,7 @@ func (c *counter) ask(ctx context.Context, q topology.Queue, question question) 
 		ended := &endedError{err}
 		c.failure.CompareAndSwap(nil, ended)
 		return count, ended
-	case time.Since(began) > patience:
+	case count.Took > patience:
 		return count, uncountable(c.vhost, q.Name, "it took too long to answer")
 	case !exists:
 		// That is also the answer for a queue on a node that is down.

@@ -234,27 +234,29 @@ type ReadyCount struct {
 	Messages, Consumers int64
 	// IsPrompt is set where the leader of a quorum queue answered at once.
 	IsPrompt bool
+	// Took is the time from the question to the answer.
+	Took time.Duration
 }
 
 // Depth asks a queue how many messages are ready, and how many consumers there are.
 func (c *Conn) Depth(ctx context.Context, queue string) (count ReadyCount, exists bool, err error) {
-	exists, err = c.ask(ctx, func(channel *amqp.Channel) error {
+	exists, took, err := c.ask(ctx, func(channel *amqp.Channel) error {
 		const durable, autoDelete, exclusive, noWait = true, false, false, false // not compared
 		found, err := channel.QueueDeclarePassive(queue, durable, autoDelete, exclusive, noWait, nil)
 		count = ReadyCount{Messages: int64(found.Messages), Consumers: int64(found.Consumers)}
 		return err
 	})
+	count.Took = took
 	return count, exists, err
 }
 
 // Peek gets the first message of a quorum queue and gives it back. It says how many there are. A queue with a single
 // active consumer refuses that, but it is its leader that does so, which then counts exactly.
 func (c *Conn) Peek(ctx context.Context, queue string) (count ReadyCount, exists bool, err error) {
-	exists, err = c.ask(ctx, func(channel *amqp.Channel) error {
+	exists, took, err := c.ask(ctx, func(channel *amqp.Channel) error {
 		const autoAck, requeue = false, true
-		asked := time.Now()
 		message, found, err := channel.Get(queue, autoAck)
-		if count.IsPrompt = c.isPrompt(time.Since(asked)); err != nil || !found {
+		if err != nil || !found {
 			return err
 		}
 		count.Messages = int64(message.MessageCount) + 1
@@ -263,37 +265,41 @@ func (c *Conn) Peek(ctx context.Context, queue string) (count ReadyCount, exists
 	if closed, is := errors.AsType[*amqp.Error](err); is && closed.Code == amqp.ResourceLocked {
 		return c.Depth(ctx, queue)
 	}
+	count.Took, count.IsPrompt = took, c.isPrompt(took)
 	return count, exists, err
 }
 
-// ask asks a queue, and tells whether it exists.
-func (c *Conn) ask(ctx context.Context, question func(*amqp.Channel) error) (exists bool, err error) {
+// ask asks a queue, and tells whether it exists. The answer took the time since the question was on its way: before
+// that, the question may have waited for others.
+func (c *Conn) ask(
+	ctx context.Context, question func(*amqp.Channel) error,
+) (exists bool, took time.Duration, err error) {
 	select {
 	case c.slots <- struct{}{}:
 		defer func() { <-c.slots }()
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return false, 0, ctx.Err()
 	}
 	// The library knows no contexts: whoever waits is freed by the end of the connection.
 	defer context.AfterFunc(ctx, c.Close)()
 	channel, err := c.channel()
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
 	began := time.Now()
 	err = question(channel)
-	took := time.Since(began)
+	took = time.Since(began)
 	if closed, is := errors.AsType[*amqp.Error](err); is && closed.Code == amqp.NotFound {
-		return false, nil // and the channel is gone
+		return false, took, nil // and the channel is gone
 	}
 	if err != nil {
-		return false, err
+		return false, took, err
 	}
 	c.reuse(channel)
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.roundTrip = min(c.roundTrip, took)
-	return true, nil
+	return true, took, nil
 }
 
 // prompt is how much longer than the quickest answer it takes a queue that has not had to wait for a leader. A busy one

@@ -59,9 +59,11 @@ func (v *Vhost) CommandLine() *CommandLine {
 func (tf *CommandLine) MustRun(arguments ...string) string {
 	tf.T.Helper()
 	command := tf.Command(arguments...)
+	var messages strings.Builder
+	command.Stderr = &messages
 	out, err := command.Output()
 	if err != nil {
-		tf.T.Fatalf("%s: %v\n%s", command, err, out)
+		tf.T.Fatalf("%s: %v\n%s\n%s", command, err, messages.String(), out)
 	}
 	return string(out)
 }
