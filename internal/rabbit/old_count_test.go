@@ -130,7 +130,9 @@ func TestStatisticsOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			vhost := brokertest.Vhost(t, b)
 			var deleted atomic.Bool
-			client := clientFor(t, b, gatewayTo(t, b, func(w http.ResponseWriter, r *http.Request,
+			// A receiver that is not served yet would be a reason to ask for statistics, too.
+			served := func(c *rabbit.Config) { c.BindsAtOnce = false }
+			client := clientFor(t, b, served, gatewayTo(t, b, func(w http.ResponseWriter, r *http.Request,
 				forward http.Handler) {
 				if r.Method == http.MethodDelete {
 					deleted.Store(true)
