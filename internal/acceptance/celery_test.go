@@ -72,14 +72,7 @@ func TestCeleryRetries(t *testing.T) {
 			v := harness.NewVhost(t)
 			harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name,
 				"preset": string(preset), "force_destroy": true})
-			tasks := docstest.ReadExample(t, "celery", "tasks.py")
-			without := strings.Replace(tasks, "@before_task_publish.connect\n", "", 1)
-			if without == tasks {
-				t.Fatal("the example does nothing against it")
-			}
-			directory := t.TempDir()
-			docstest.WriteExample(t, directory, "tasks.py", without)
-			w := startCeleryIn(v, directory, queueType)
+			w := startCeleryIn(v, changedTasks(t, "@before_task_publish.connect\n", ""), queueType)
 			w.send("retry", "1")
 			w.waitFor("Retry in 3s")
 			w.send("8")
@@ -95,6 +88,69 @@ func TestCeleryRetries(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCeleryWithoutConfigure has a worker that may not declare anything. It says so, and works on what others have
+// declared: the cascade, the queue of its tasks, and a destination that takes the routing key of the queue.
+func TestCeleryWithoutConfigure(t *testing.T) {
+	needsCelery(t)
+	t.Parallel()
+	v := harness.NewVhost(t)
+	v.DeclareExchange("tasks", "topic")
+	v.DeclareQueue("tasks", map[string]any{"x-queue-type": "quorum"})
+	v.Bind("tasks", "tasks", "queue", "tasks")
+	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "preset": "celery",
+		"force_destroy": true})
+	v.Destination().MustApply(harness.Attributes{"vhost": v.Name, "delivery_exchange": "celery_delayed_delivery",
+		"match": "suffix", "address": "tasks", "queue": "tasks"})
+	user := harness.NewUser(t, v.Broker, v.Name)
+	user.Grant([3]string{"^$", "^(tasks|celery_delayed_.*)$", "^tasks$"})
+	as := *v
+	as.Broker = user.Broker()
+	w := startCeleryIn(&as, changedTasks(t, `routing_key="tasks", `, `routing_key="tasks", no_declare=True, `), "quorum",
+		"--without-heartbeat")
+	for _, line := range []string{"WARNING", "WARNING", "CRITICAL"} {
+		if n := slices.IndexFunc(w.said, func(said string) bool { return strings.Contains(said, line) }); n < 0 {
+			t.Errorf("the worker has no further line of the level %s", line)
+		} else {
+			w.said = w.said[n+1:]
+		}
+	}
+	w.mustKeep(1, 3)
+}
+
+// TestCeleryBelowASecond has a countdown of half a second refused where a task is sent. A task that is retried with one
+// is lost.
+func TestCeleryBelowASecond(t *testing.T) {
+	needsCelery(t)
+	t.Parallel()
+	v := harness.NewVhost(t)
+	harness.NewProtocol(t, v.Broker, nil).MustApply(harness.Attributes{"vhost": v.Name, "preset": "celery",
+		"force_destroy": true})
+	w := startCeleryIn(v, changedTasks(t, "self.retry(countdown=3)", "self.retry(countdown=0.5)"), "quorum")
+	out, err := w.python("-c", "import tasks; tasks.remind.apply_async(args=(0, 0), countdown=0.5)").CombinedOutput()
+	if err == nil || !strings.Contains(lastLine(out), "ValueError") {
+		t.Errorf("error %v, output %s", err, out)
+	}
+	w.send("retry", "1")
+	w.waitFor("ValueError")
+	w.send("5")
+	if line := w.waitForOne("succeeded after 1 retries", "asked 5 "); !strings.Contains(line, "asked") {
+		t.Error("the task that was retried is not lost")
+	}
+}
+
+// changedTasks is a folder with tasks.py of examples/celery, in which one text stands for another.
+func changedTasks(t *testing.T, old, changed string) (directory string) {
+	t.Helper()
+	tasks := docstest.ReadExample(t, "celery", "tasks.py")
+	with := strings.Replace(tasks, old, changed, 1)
+	if with == tasks {
+		t.Fatalf("the example has no %q", old)
+	}
+	directory = t.TempDir()
+	docstest.WriteExample(t, directory, "tasks.py", with)
+	return directory
 }
 
 // needsCelery skips the test where Celery has no cascade.
@@ -113,6 +169,7 @@ type celeryWorker struct {
 	environ   []string
 	stop      func()
 	lines     chan string
+	said      []string // the lines that were waited through
 }
 
 func startCelery(v *harness.Vhost, queueType string) *celeryWorker {
@@ -120,14 +177,14 @@ func startCelery(v *harness.Vhost, queueType string) *celeryWorker {
 	return startCeleryIn(v, filepath.Join(docstest.Examples, "celery"), queueType)
 }
 
-func startCeleryIn(v *harness.Vhost, directory, queueType string) *celeryWorker {
+func startCeleryIn(v *harness.Vhost, directory, queueType string, options ...string) *celeryWorker {
 	v.T.Helper()
 	w := &celeryWorker{Vhost: v, directory: directory, lines: make(chan string, 100)}
 	uri := strings.TrimSuffix(v.Broker.AMQPURI, "/") + "/" + v.Name
 	w.environ = append(os.Environ(), "BROKER_URL="+uri, "DELAY_QUEUE_TYPE="+queueType, "PYTHONDONTWRITEBYTECODE=1",
 		"PYTHONUNBUFFERED=1")
-	command := w.python("-m", "celery", "-A", "tasks", "worker", "--pool=solo", "--loglevel=INFO", "--without-gossip",
-		"--without-mingle")
+	command := w.python(append([]string{"-m", "celery", "-A", "tasks", "worker", "--pool=solo", "--loglevel=INFO",
+		"--without-gossip", "--without-mingle"}, options...)...)
 	output, err := command.StdoutPipe()
 	if err == nil {
 		command.Stderr = command.Stdout
@@ -175,6 +232,7 @@ func (w *celeryWorker) waitFor(text string) string {
 func (w *celeryWorker) waitForOne(texts ...string) string {
 	w.T.Helper()
 	for line := range w.lines {
+		w.said = append(w.said, line)
 		if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(line, text) }) {
 			return line
 		}
