@@ -107,8 +107,11 @@ func TestCluster(t *testing.T) {
 	c.Finish(clusterUnit<<clusterLevels + 4*time.Minute)
 	t.Logf("RabbitMQ %s\n%s", strings.Join(images, ", "), table(c.Traffic))
 
-	// A node less is no reason to refuse: nothing waits any more.
+	// The application goes first: its binding would leave the delivery exchange standing.
 	down := c.leading()
+	c.at(down).Do(plan.Unbind{Binding: topology.Binding{Source: c.Name + ".delivery", DestinationType: topology.ToQueue,
+		RoutingKey: harness.DestinationKey(c.Levels, harness.TrafficAddress), Destination: c.Arrivals()}})
+	// A node less is no reason to refuse: nothing waits any more.
 	c.must(down.Kill())
 	began := time.Now()
 	p := c.through(c.other(down))
