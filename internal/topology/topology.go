@@ -30,6 +30,8 @@ type Topology struct {
 	// DeliveryType is the type of the delivery exchange, whoever it belongs to. It is empty for one that does not
 	// exist, and where any type will do.
 	DeliveryType string
+	// Shared tells that others may bind objects of their own to the entry. These bindings are theirs.
+	Shared bool
 
 	Exchanges map[string]Exchange
 	Queues    map[string]Queue
@@ -141,6 +143,13 @@ func (b Bindings) Where(holds func(Binding) bool) []Binding {
 // delivery exchange are the applications'.
 func (t Topology) Owns(exchange string) bool {
 	return t.Has(exchange) && exchange != t.Delivery
+}
+
+// OwnsBinding tells whether the binding belongs to the topology, or would be a foreign one on an exchange of it. What
+// leads from a shared entry to an object of others is theirs.
+func (t Topology) OwnsBinding(b Binding) bool {
+	isTheirs := t.Shared && b.Source == t.Entry && !t.Takes(b) && !b.LeadsTo(ToExchange, t.Delivery)
+	return t.Owns(b.Source) && !isTheirs
 }
 
 // Has tells whether the exchange is one of the topology's.

@@ -71,7 +71,7 @@ func (m *observedLadder) look(ctx context.Context, o *observation) error {
 	m.Publisher = tfvalue.LadderPublisherValue(ladder)
 	m.Queues = []observedRung{}
 	for _, label := range ladder.Delays {
-		name := ladder.QueueName.Name(label)
+		name := ladder.Queue(label)
 		delay := time.Duration(seen.Queues[name].TTLMillis()) * time.Millisecond
 		if queue, exists := observedQueueOf(seen, name, delay); exists {
 			m.Queues = append(m.Queues, observedRung{types.StringValue(label), queue})

@@ -122,8 +122,8 @@ const LadderLevelsDescription = "Number of words of a routing key before the add
 
 // LadderLevelsValue is the value for a ladder.
 func LadderLevelsValue(l delay.Ladder) types.Int64 {
-	if l.FixedKey() != "" {
+	if l.Levels() == 0 {
 		return types.Int64Null()
 	}
-	return types.Int64Value(1)
+	return types.Int64Value(int64(l.Levels()))
 }
