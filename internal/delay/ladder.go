@@ -274,6 +274,15 @@ func (l Ladder) Waits() map[string]time.Duration {
 	return waits
 }
 
+// Keys has the key of each delay's binding, by the label.
+func (l Ladder) Keys() map[string]string {
+	keys := map[string]string{}
+	for _, label := range l.Delays {
+		keys[label] = l.rungKey(label)
+	}
+	return keys
+}
+
 // Levels is the number of words before the address of a routing key. It is 0 where keys have no address.
 func (l Ladder) Levels() int {
 	if l.FixedKey() != "" || l.BindingKeys != nil {

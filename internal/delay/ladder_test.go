@@ -181,7 +181,8 @@ func TestLadderErrors(t *testing.T) {
 		}, "binding_keys", `has "1m", which is none of the delays`},
 		"two rungs for a message": {func(l *delay.LadderConfig) {
 			l.BindingKeys = map[string]string{"5s": "a.#", "30s": "*.b"}
-		}, "binding_keys", `has "*.b" for "30s" and "a.#" for "5s". A message with a key that fits both would come twice`},
+		}, "binding_keys", `has "*.b" for "30s" and "a.#" for "5s". A message with a key that fits both would come ` +
+			"twice"},
 		"the same key twice": {func(l *delay.LadderConfig) {
 			l.EntryExchangeType, l.BindingKeys = delay.Direct, map[string]string{"5s": "a", "30s": "a"}
 		}, "binding_keys", "would come twice"},
