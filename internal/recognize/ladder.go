@@ -137,7 +137,7 @@ func endOf(q topology.Queue) string {
 	}
 }
 
-// sideBySide ends the sentence on what is no ladder of one entry.
+// sideBySide ends the sentence on queues that are no ladder of one entry.
 const sideBySide = `. The guide "From an application that declares its cascade" has the steps to ladders beside it`
 
 // keyedRungs makes sure that queues behind one entry are those of one ladder, and finds out how they are called.
@@ -151,8 +151,8 @@ func keyedRungs(all []rung, usual delay.LabelFormat) (rungNaming, error) {
 		first := all[0].queue
 		switch {
 		case endOf(r.queue) != endOf(first):
-			return rungNaming{}, notThisf("its delay queues lead to different ends, and a ladder has one: queue %q leads "+
-				"to %s, and queue %q to %s"+sideBySide, first.Name, endOf(first), r.queue.Name, endOf(r.queue))
+			return rungNaming{}, notThisf("its delay queues lead to different ends, and a ladder has one: queue %q "+
+				"leads to %s, and queue %q to %s"+sideBySide, first.Name, endOf(first), r.queue.Name, endOf(r.queue))
 		case own.queues[r.label] == r.queue.Name:
 			return rungNaming{}, notThisf("it leads to queue %q with two keys, %q and %q, and a delay of a ladder has "+
 				"one"+sideBySide, r.queue.Name, all[i-1].key, r.key)

@@ -111,7 +111,7 @@ func (v *randomVhost) namesTheEntry(t *testing.T, seed uint64, name string, err 
 	}
 }
 
-// isKeyed tells whether a stranger's exchange is a ladder with keys of its own: all that it should have is there as it
+// isKeyed tells whether a stranger's exchange is a ladder with keys of its own. All that it should have is there as it
 // is, and it is no exchange of a healthy cascade.
 func (v *randomVhost) isKeyed(l delay.Ladder) bool {
 	for entry, c := range v.cascades {

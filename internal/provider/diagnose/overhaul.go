@@ -280,7 +280,7 @@ func (o Overhaul) applications() string {
 	return ""
 }
 
-// byDirection parts bindings of others that lead in from those that lead from the entry to what is theirs.
+// byDirection parts bindings of others that lead in from those that lead from the entry to objects of theirs.
 func byDirection(entry string, bindings []topology.Binding) (in, out []topology.Binding) {
 	for _, b := range bindings {
 		if b.Source == entry {

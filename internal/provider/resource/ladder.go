@@ -155,17 +155,17 @@ var ladderAttributes = []attribute.Attribute[delay.LadderConfig]{
 		Name: "queue_names", InPlace: true,
 		Field: attribute.TextsByKey(func(c *delay.LadderConfig) *map[string]string { return &c.QueueNames }, 4,
 			sampleByLabel(func(c *delay.LadderConfig) *map[string]string { return &c.QueueNames }, "queue")),
-		Doc: "Names of the delay queues by delay, such as `{ \"7s\" = \"retry-1\", \"70s\" = \"retry-2\" }`, where no " +
-			"`queue_name` gives them. Each of the `delays` has one. A change rebuilds the ladder, unless a delay is " +
-			"only added or removed.",
+		Doc: "Names of the delay queues by delay, such as `{ \"7s\" = \"retry-1\", \"70s\" = \"retry-2\" }`, where " +
+			"no `queue_name` gives them. Each of the `delays` has one. A change rebuilds the ladder, unless a delay " +
+			"is only added or removed.",
 	},
 	{
 		Name: "binding_keys", InPlace: true,
 		Field: attribute.TextsByKey(func(c *delay.LadderConfig) *map[string]string { return &c.BindingKeys }, 3,
 			sampleByLabel(func(c *delay.LadderConfig) *map[string]string { return &c.BindingKeys }, "key")),
 		Doc: "Keys by which messages ask for the delays, as an application uses them, such as " +
-			"`{ \"5s\" = \"retry.1\", \"1m\" = \"retry.2\" }`. Each of the `delays` has one. No message may fit two of " +
-			"them. A message keeps its key, unless `dead_letter_routing_key` or `deliver_to_queue` is given. No " +
+			"`{ \"5s\" = \"retry.1\", \"1m\" = \"retry.2\" }`. Each of the `delays` has one. No message may fit two " +
+			"of them. A message keeps its key, unless `dead_letter_routing_key` or `deliver_to_queue` is given. No " +
 			"[destination](destination.md) can be made for such keys: `levels` is null. Others may bind objects of " +
 			"their own to the entry exchange. These bindings are theirs, and a destroy takes them along. Default: " +
 			"`<delay>.*.#`, or `<delay>.#` where all messages leave with one key. A change is an update in place. " +

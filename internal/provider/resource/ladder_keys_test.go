@@ -43,8 +43,8 @@ func TestChangesOfKeys(t *testing.T) {
 		before, after attribute.Values
 		rebuilds      bool
 	}{
-		"keys": {attribute.Values{"delays": two}, attribute.Values{"delays": two, "binding_keys": tfvalue.TextsByKey(ab)},
-			false},
+		"keys": {attribute.Values{"delays": two},
+			attribute.Values{"delays": two, "binding_keys": tfvalue.TextsByKey(ab)}, false},
 		"keys change places": {attribute.Values{"delays": two, "binding_keys": tfvalue.TextsByKey(ab)},
 			attribute.Values{"delays": two, "binding_keys": tfvalue.TextsByKey(ba)}, true},
 		"a delay is added": {attribute.Values{"delays": two, "binding_keys": tfvalue.TextsByKey(ab),
