@@ -58,7 +58,8 @@ func (i *Inventory) All(ctx context.Context) []Found {
 
 // CanBeEntry tells, from a list of exchanges, whether an exchange can be the entry of a cascade or a ladder.
 func CanBeEntry(e topology.Exchange) bool {
-	return (e.Type == "topic" || e.Type == "direct") && !strings.HasPrefix(e.Name, delay.ReservedPrefix)
+	isOwn := !delay.IsDefaultExchange(e.Name) && !strings.HasPrefix(e.Name, delay.ReservedPrefix)
+	return isOwn && (e.Type == "topic" || e.Type == "direct")
 }
 
 // Destinations are the bindings in the vhost that take messages from the end of a cascade or ladder by their own keys,

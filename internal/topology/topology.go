@@ -186,7 +186,9 @@ func (t Topology) Objects() []string {
 func (t Topology) Part(want Topology) Topology {
 	part := New()
 	part.Entry, part.Delivery = want.Entry, want.Delivery
-	part.DeliveryType = t.Exchanges[want.Delivery].Type
+	if want.Delivery != "" { // the default exchange is direct, and nobody's delivery exchange
+		part.DeliveryType = t.Exchanges[want.Delivery].Type
+	}
 	part.Exchanges = within(t.Exchanges, want.Exchanges)
 	part.Queues = within(t.Queues, want.Queues)
 	part.Policies = within(t.Policies, want.Policies)
