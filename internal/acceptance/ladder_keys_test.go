@@ -13,8 +13,8 @@ import (
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/brokertest"
 )
 
-// Three ladders with the keys of applications: a direct entry that also feeds a queue of others, a topic entry with a
-// whole key, and one for every key.
+// Three ladders have the keys of applications. One has a direct entry that also feeds a queue of others. The topic
+// entries have a whole key, and one for every key.
 const keyedLadders = `
 resource "rabbitmqdelay_ladder" "upload" {
   vhost                    = %[1]q
