@@ -44,9 +44,19 @@ var (
 		harness.Arguments(map[string]any{"x-queue-mode": "lazy"}),
 		harness.Arguments(map[string]any{"x-expires": "60000"}),
 		harness.Arguments(map[string]any{"x-single-active-consumer": "true"})}
+	noMapOfDelays = []any{stringMap(nil), stringMap(map[string]string{"5s": "a"}),
+		stringMap(map[string]string{"5s": "a", "60s": "b"}),
+		stringMap(map[string]string{"5s": "a", "1m": "b", "1h": "c"}),
+		tftypes.NewValue(tftypes.Map{ElementType: tftypes.String}, map[string]tftypes.Value{
+			"5s": tftypes.NewValue(tftypes.String, nil), "1m": tftypes.NewValue(tftypes.String, "b")})}
 	anythingGoes  = []any(nil)
 	onlyTrueFalse = []any(nil)
 )
+
+// byDelay is a map for the delays 5s and 1m.
+func byDelay(short, long string) map[string]tftypes.Value {
+	return stringMap(map[string]string{"5s": short, "1m": long})
+}
 
 // TestWrongAttributes gives every attribute of the provider and of the resources, one at a time, every
 // value that it cannot take. Each gives errors on that attribute, and on no other.
@@ -144,7 +154,13 @@ func TestWrongAttributes(t *testing.T) {
 			"delays": {harness.TextList(), harness.TextList("1s", ""), harness.TextList("1s", "x"),
 				harness.TextList("-1s"), harness.TextList("0s"), harness.TextList("1500us"), harness.TextList("1.5s"),
 				harness.TextList("87601h"), harness.TextList("60s", "1m"), harness.TextList("1s\x00")},
-			"entry_exchange": append(noName, ".", "..", "t.delivery", "t.unroutable"),
+			"entry_exchange":      append(noName, ".", "..", "t.delivery", "t.unroutable"),
+			"entry_exchange_type": {"", "Direct", "direct", "fanout", "headers", "topic "}, // there are no binding_keys
+			"binding_keys": append(noMapOfDelays, byDelay("a", "a"), byDelay("#", "a"), byDelay("a.*", "*.b"),
+				byDelay("a.#", "a"), byDelay(strings.Repeat("k", 256), "b"), byDelay(strings.Repeat("é", 128), "b")),
+			"queue_names": append(noMapOfDelays, byDelay("", "b"), byDelay("a", "a"), byDelay("amq.a", "b"),
+				byDelay(strings.Repeat("n", 256), "b"), byDelay("a\x00", "b"), byDelay("..", "b"),
+				byDelay("t.unroutable", "b")),
 			"queue_name": {"", "x", "%d", "%s%s", "%", "%s%", "%5s", "%%s", "amq.%s", "a\x00%s",
 				strings.Repeat("n", 255) + "%s"},
 			"delivery_exchange":         append(noName, ".", "..", "amq.default", "t.entry", "t.unroutable"),

@@ -87,6 +87,13 @@ var importable = []struct {
 		"create_delivery_exchange": false, "dead_letter_routing_key": "k", "park_unroutable": false,
 		"queue_type": "classic",
 	}, nil},
+	{harness.LadderType, harness.Attributes{
+		"entry_exchange": "upload", "entry_exchange_type": "direct", "delays": harness.TextList("7s", "1m10s"),
+		"binding_keys":      stringMap(map[string]string{"7s": "retry.1", "1m10s": "retry.2"}),
+		"queue_names":       stringMap(map[string]string{"7s": "upload-1", "1m10s": "upload-2"}),
+		"delivery_exchange": "amq.direct", "create_delivery_exchange": false, "dead_letter_routing_key": "k",
+		"park_unroutable": false,
+	}, nil},
 	{harness.DestinationType, harness.Attributes{"delivery_exchange": "tasks.delivery", "levels": 5,
 		"address": "eu.orders", "queue": "orders"}, nil},
 	{harness.DestinationType, harness.Attributes{"delivery_exchange": "tasks.delivery", "match": "suffix",

@@ -23,6 +23,12 @@ func TestListLadders(t *testing.T) {
 			"delivery_exchange": "order.close.exchange", "dead_letter_routing_key": "order.close.queue",
 			"delays": harness.TextList("30m"), "queue_type": "classic", "park_unroutable": false,
 		},
+		{
+			"entry_exchange": "upload", "entry_exchange_type": "direct", "delays": harness.TextList("7s", "5m"),
+			"binding_keys": stringMap(map[string]string{"7s": "retry.1", "5m": "retry.2"}),
+			"queue_names":  stringMap(map[string]string{"7s": "first", "5m": "second"}), "deliver_to_queue": "uploads",
+			"park_unroutable": false,
+		},
 	} {
 		admin.State = tftypes.NewValue(admin.Resource, nil)
 		admin.MustApply(configuration.With(harness.Attributes{"vhost": v.Name}))
@@ -48,7 +54,7 @@ func TestListLadders(t *testing.T) {
 		}
 	}
 	want := map[string]string{"retry.entry": "retry (5s, 90s, 1h)",
-		"order.delay.exchange": "order.delay.exchange (30m)"}
+		"order.delay.exchange": "order.delay.exchange (30m)", "upload": "upload (7s, 5m)"}
 	if fmt.Sprint(found) != fmt.Sprint(want) {
 		t.Errorf("found %q, want %q", found, want)
 	}

@@ -3,6 +3,7 @@ package delay
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,8 +12,8 @@ import (
 )
 
 // LadderConfig describes a ladder as it is given: fixed delays, each with a queue of its own. The zero values of
-// QueueName, EntryExchange, DeliveryExchange, QueueType and QueueArguments stand for what Resolve puts there. The
-// others mean what they say.
+// QueueName, EntryExchange, EntryExchangeType, DeliveryExchange, QueueType and QueueArguments stand for what Resolve
+// puts there. The others mean what they say.
 type LadderConfig struct {
 	Vhost string
 	// Name is the beginning of all names that are not given.
@@ -21,8 +22,14 @@ type LadderConfig struct {
 	Delays []string
 
 	EntryExchange string
-	// QueueName names the queue of a rung by its label.
+	// EntryExchangeType is Topic or, with BindingKeys, Direct.
+	EntryExchangeType ExchangeType
+	// BindingKeys has the key by which each delay is asked for, by its label. Nil is for the label and an address. With
+	// them, others may bind objects of their own to the entry.
+	BindingKeys map[string]string
+	// QueueName names the queue of a rung by its label. QueueNames takes its place, with a name for each label.
 	QueueName        LabelFormat
+	QueueNames       map[string]string
 	DeliveryExchange string
 	// CreateDeliveryExchange makes the delivery exchange a part of the ladder.
 	CreateDeliveryExchange bool
@@ -40,6 +47,15 @@ type LadderConfig struct {
 	// ParkUnroutable adds an alternate exchange and a queue for what no binding takes.
 	ParkUnroutable bool
 }
+
+// ExchangeType is a type of exchanges.
+type ExchangeType string
+
+// What an entry of a ladder can be.
+const (
+	Topic  ExchangeType = "topic"
+	Direct ExchangeType = "direct"
+)
 
 // Ladder is a configuration in which everything is decided and checked, with the delays from the shortest to the
 // longest. Resolve and RecognizeLadder make it.
@@ -59,6 +75,7 @@ func (given LadderConfig) Resolve() (Ladder, error) {
 		errs.add("dead_letter_routing_key", "has %d bytes; AMQP allows %d", len(l.DeadLetterRoutingKey), MaxKeyBytes)
 	}
 	l.checkEnd(&errs, given)
+	l.checkKeys(&errs)
 	l.checkNames(&errs, given)
 	if len(errs) > 0 {
 		return Ladder{}, errs
@@ -74,12 +91,15 @@ const (
 
 func (l *Ladder) applyDefaults() {
 	setDefault(&l.QueueType, Quorum)
+	setDefault(&l.EntryExchangeType, Topic)
 	resolveArguments(&l.QueueArguments, l.QueueType)
 	if l.Name == "" {
 		return
 	}
 	setDefault(&l.EntryExchange, l.Name+defaultEntryName)
-	setDefault(&l.QueueName, DefaultQueueName(l.Name))
+	if l.QueueNames == nil {
+		setDefault(&l.QueueName, DefaultQueueName(l.Name))
+	}
 	if l.DeliverToQueue == "" {
 		setDefault(&l.DeliveryExchange, l.Name+defaultDelivery)
 	}
@@ -93,6 +113,53 @@ func (l *Ladder) checkEnd(errs *Errors, given LadderConfig) {
 	}
 	if l.DeliverToQueue != "" && l.DeadLetterRoutingKey != "" {
 		errs.add("dead_letter_routing_key", leaveOut, l.DeadLetterRoutingKey, l.DeliverToQueue)
+	}
+}
+
+// checkKeys refuses keys with which a message would get into no rung, or into two.
+func (l *Ladder) checkKeys(errs *Errors) {
+	switch {
+	case l.EntryExchangeType != Topic && l.EntryExchangeType != Direct:
+		errs.add("entry_exchange_type", "is %q; it can be %q or %q", l.EntryExchangeType, Topic, Direct)
+	case l.EntryExchangeType == Direct && l.BindingKeys == nil:
+		errs.add("entry_exchange_type", "is %q, and a direct exchange takes only keys that are equal to those of its "+
+			"bindings; give binding_keys", Direct)
+	}
+	checkByLabel(errs, "binding_keys", l.BindingKeys, l.Delays)
+	labels := slices.Sorted(maps.Keys(l.BindingKeys))
+	for i, label := range labels {
+		key := l.BindingKeys[label]
+		if len(key) > MaxKeyBytes {
+			errs.add("binding_keys", "has a key of %d bytes for %q; AMQP allows %d", len(key), label, MaxKeyBytes)
+		}
+		for _, other := range labels[:i] {
+			if KeysMeet(l.EntryExchangeType, key, l.BindingKeys[other]) {
+				errs.add("binding_keys", "has %q for %q and %q for %q. A message with a key that fits both would come "+
+					"twice; give keys of which a message fits one", l.BindingKeys[other], other, key, label)
+			}
+		}
+	}
+}
+
+// KeysMeet tells whether a message can take the way of both bindings of an exchange of the type.
+func KeysMeet(of ExchangeType, key, other string) bool {
+	if of == Direct {
+		return key == other
+	}
+	return topology.ParseTopicKey(key).Meets(topology.ParseTopicKey(other))
+}
+
+// checkByLabel checks that an attribute, if it is given, has a value for each of the delays and for nothing else.
+func checkByLabel(errs *Errors, attribute string, values map[string]string, delays []string) {
+	for _, label := range delays {
+		if _, has := values[label]; !has && values != nil {
+			errs.add(attribute, "has nothing for the delay %q; give a value for each of the delays", label)
+		}
+	}
+	for _, label := range slices.Sorted(maps.Keys(values)) {
+		if !slices.Contains(delays, label) {
+			errs.add(attribute, "has %q, which is none of the delays; write it as in delays, or leave it out", label)
+		}
 	}
 }
 
@@ -150,10 +217,19 @@ func rung(label string) time.Duration {
 
 func (l *Ladder) checkNames(errs *Errors, given LadderConfig) {
 	p := l.shared()
-	p.checkMissing(errs, otherwise{"entry_exchange", l.EntryExchange == ""}, otherwise{"queue_name", l.QueueName == ""},
+	p.checkMissing(errs, otherwise{"entry_exchange", l.EntryExchange == ""},
+		otherwise{"queue_name", l.QueueName == "" && l.QueueNames == nil},
 		otherwise{"delivery_exchange", l.DeliveryExchange == "" && l.DeliverToQueue == ""})
 	queueName := origin("queue_name", string(given.QueueName))
-	if wrong := l.QueueName.check(len(l.Delays)); wrong != "" {
+	if l.QueueNames != nil {
+		queueName = "queue_names"
+		checkByLabel(errs, queueName, l.QueueNames, l.Delays)
+		if given.QueueName != "" {
+			errs.add("queue_name", "is %q beside queue_names; leave one of the two out", given.QueueName)
+			return
+		}
+	}
+	if wrong := l.QueueName.check(len(l.Delays)); wrong != "" && l.QueueNames == nil {
 		errs.add(queueName, "is %q, which %s", l.QueueName, wrong)
 		return
 	}
@@ -164,23 +240,55 @@ func (l *Ladder) checkNames(errs *Errors, given LadderConfig) {
 	if l.DeliverToQueue != "" {
 		objects = append(objects, object{"deliver_to_queue", "queue", l.DeliverToQueue})
 	}
-	if l.QueueName != "" {
-		for _, label := range l.Delays {
-			if _, err := ParseLabel(label); err == nil {
-				objects = append(objects, object{queueName, "queue", l.QueueName.Name(label)})
-			}
+	for _, label := range l.Delays {
+		_, err := ParseLabel(label)
+		named, isNamed := l.QueueNames[label]
+		switch {
+		case isNamed && named == "":
+			errs.add(queueName, "has an empty name for %q; give the queue a name", label)
+		case err == nil && (isNamed || l.QueueName != ""):
+			objects = append(objects, object{queueName, "queue", l.Queue(label)})
 		}
 	}
 	p.checkNames(errs, objects)
 }
 
-// Waits has the delay of each label.
+// Queue is the name of the delay queue with the label.
+func (l Ladder) Queue(label string) string {
+	if l.QueueNames != nil {
+		return l.QueueNames[label]
+	}
+	return l.QueueName.Name(label)
+}
+
+// Waits has the delay of each label, by the label or, if these are given, by the keys that ask for them.
 func (l Ladder) Waits() map[string]time.Duration {
 	waits := map[string]time.Duration{}
 	for _, label := range l.Delays {
-		waits[label] = rung(label)
+		asks := label
+		if l.BindingKeys != nil {
+			asks = l.BindingKeys[label]
+		}
+		waits[asks] = rung(label)
 	}
 	return waits
+}
+
+// Keys has the key of each delay's binding, by the label.
+func (l Ladder) Keys() map[string]string {
+	keys := map[string]string{}
+	for _, label := range l.Delays {
+		keys[label] = l.rungKey(label)
+	}
+	return keys
+}
+
+// Levels is the number of words before the address of a routing key. It is 0 where keys have no address.
+func (l Ladder) Levels() int {
+	if l.FixedKey() != "" || l.BindingKeys != nil {
+		return 0
+	}
+	return 1
 }
 
 // Expand is the full set of objects that the ladder stands for.
@@ -189,16 +297,18 @@ func (l Ladder) Expand() topology.Topology {
 	t.Entry = l.EntryExchange
 	p := l.shared()
 	p.addAround(&t)
-	if l.FixedKey() != "" && !l.CreateDeliveryExchange {
-		t.DeliveryType = "" // nothing behind the delay has to be matched
+	if l.Levels() == 0 && !l.CreateDeliveryExchange {
+		t.DeliveryType = "" // no address behind the delay has to be matched
 	}
-	t.Exchanges[l.EntryExchange] = p.topicExchange(l.EntryExchange)
+	entry := p.topicExchange(l.EntryExchange)
+	entry.Type = string(l.EntryExchangeType)
+	t.Exchanges[l.EntryExchange], t.Shared = entry, l.BindingKeys != nil
 	for _, label := range l.Delays {
 		arguments := p.delayArguments(rung(label), l.DeliveryExchange)
 		if key := l.FixedKey(); key != "" {
 			arguments["x-dead-letter-routing-key"] = key
 		}
-		name := l.QueueName.Name(label)
+		name := l.Queue(label)
 		t.Queues[name] = topology.Queue{Name: name, Durable: true, Arguments: arguments}
 		t.Bindings.Add(topology.Binding{Source: l.EntryExchange, RoutingKey: l.rungKey(label),
 			DestinationType: topology.ToQueue, Destination: name})
@@ -206,9 +316,12 @@ func (l Ladder) Expand() topology.Topology {
 	return t
 }
 
-// rungKey is the key under which the entry leads to a rung: the label and an address. Where the address is fixed, the
-// key is the label alone or with anything behind it.
+// rungKey is the key under which the entry leads to a rung: the label and an address, unless another one is given.
+// Where the address is fixed, the key is the label alone or with anything behind it.
 func (l Ladder) rungKey(label string) string {
+	if l.BindingKeys != nil {
+		return l.BindingKeys[label]
+	}
 	if l.FixedKey() != "" {
 		return label + ".#"
 	}

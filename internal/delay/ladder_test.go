@@ -73,6 +73,29 @@ func TestEveryRungDeliversOnce(t *testing.T) {
 	})
 }
 
+// With keys of its own, a ladder is asked for a delay by the key of its binding.
+func TestEveryKeyDeliversOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		given := delaytest.AnyKeyedLadder().Draw(t, "ladder")
+		given.CreateDeliveryExchange = true
+		l := delaytest.Resolve(t, given)
+		expanded := l.Expand()
+		end := cmp.Or(l.DeliverToQueue, application)
+		expanded.Queues[end] = topology.Queue{Name: end}
+		if l.DeliverToQueue == "" {
+			expanded.Bindings.Add(topology.Binding{Source: l.DeliveryExchange, RoutingKey: "#",
+				DestinationType: topology.ToQueue, Destination: end})
+		}
+		router := topologytest.NewRouter(expanded)
+		for key, wait := range l.Waits() {
+			if arrivals := router.Follow(l.EntryExchange, key); len(arrivals) != 1 || arrivals[0].Queue != end ||
+				arrivals[0].Delay != wait {
+				t.Fatalf("key %q: %v", key, arrivals)
+			}
+		}
+	})
+}
+
 func parksWrongKeys(t delaytest.Tester, l delay.Ladder, router *topologytest.Router) {
 	t.Helper()
 	wrong := []string{"", ".", "7y.a", l.Delays[0] + "x.a", "a." + l.Delays[0]}
@@ -151,6 +174,34 @@ func TestLadderErrors(t *testing.T) {
 		"a limit for classic": {func(l *delay.LadderConfig) { l.QueueType, l.MaxLength = delay.Classic, 1 },
 			"max_length",
 			"loses messages that are dead-lettered into it"},
+		"no key for a delay": {func(l *delay.LadderConfig) { l.BindingKeys = map[string]string{"5s": "a"} },
+			"binding_keys", `has nothing for the delay "30s"; give a value for each of the delays`},
+		"a key too many": {func(l *delay.LadderConfig) {
+			l.BindingKeys = map[string]string{"5s": "a", "30s": "b", "1m": "c"}
+		}, "binding_keys", `has "1m", which is none of the delays`},
+		"two rungs for a message": {func(l *delay.LadderConfig) {
+			l.BindingKeys = map[string]string{"5s": "a.#", "30s": "*.b"}
+		}, "binding_keys", `has "*.b" for "30s" and "a.#" for "5s". A message with a key that fits both would come ` +
+			"twice"},
+		"the same key twice": {func(l *delay.LadderConfig) {
+			l.EntryExchangeType, l.BindingKeys = delay.Direct, map[string]string{"5s": "a", "30s": "a"}
+		}, "binding_keys", "would come twice"},
+		"a long key of a binding": {func(l *delay.LadderConfig) {
+			l.BindingKeys = map[string]string{"5s": strings.Repeat("k", 256), "30s": "b"}
+		}, "binding_keys", `has a key of 256 bytes for "5s"; AMQP allows 255`},
+		"direct without keys": {func(l *delay.LadderConfig) { l.EntryExchangeType = delay.Direct },
+			"entry_exchange_type", "give binding_keys"},
+		"a type of the entry": {func(l *delay.LadderConfig) { l.EntryExchangeType = "fanout" },
+			"entry_exchange_type", `is "fanout"; it can be "topic" or "direct"`},
+		"two ways to name": {func(l *delay.LadderConfig) {
+			l.QueueName, l.QueueNames = "q-%s", map[string]string{"5s": "a", "30s": "b"}
+		}, "queue_name", `is "q-%s" beside queue_names; leave one of the two out`},
+		"no name for a delay": {func(l *delay.LadderConfig) { l.QueueNames = map[string]string{"5s": "a"} },
+			"queue_names", `has nothing for the delay "30s"`},
+		"a name twice": {func(l *delay.LadderConfig) { l.QueueNames = map[string]string{"5s": "a", "30s": "a"} },
+			"queue_names", `gives the name "a" to a second queue`},
+		"an empty name": {func(l *delay.LadderConfig) { l.QueueNames = map[string]string{"5s": "a", "30s": ""} },
+			"queue_names", `has an empty name for "30s"`},
 		"a queue type": {func(l *delay.LadderConfig) { l.QueueType = "stream" }, "queue_type", `is "stream"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -257,7 +257,7 @@ func LevelsInto(ctx context.Context, vhost *rabbit.Vhost, delivery string) (map[
 	}
 	there := map[int]bool{}
 	for _, one := range inventory.All(ctx) {
-		if one.Delivery == delivery {
+		if one.Delivery == delivery && !one.Shared {
 			there[one.Levels] = true
 		}
 	}

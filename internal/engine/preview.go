@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
@@ -171,14 +172,20 @@ func (o *operation) checkStanding(ctx context.Context) error {
 	return nil
 }
 
-// previewRemoval lists what others have bound into the exchanges that go.
+// previewRemoval lists what others have bound into the exchanges that go, and to an entry that they share.
 func (o *operation) previewRemoval(ctx context.Context) []Problem {
 	inbound, err := o.before.vhost.Inbound(ctx, o.before.ownedExchanges(o.before.wanted), nil)
 	if err != nil {
 		return nil
 	}
-	foreign := slices.DeleteFunc(inbound.Sorted(),
-		func(b topology.Binding) bool { return o.before.wanted.Owns(b.Source) })
+	if o.before.wanted.Shared {
+		from, err := o.before.vhost.BindingsFrom(ctx, o.before.wanted.Entry)
+		if err != nil {
+			return nil
+		}
+		maps.Copy(inbound, topology.NewBindings(from...))
+	}
+	foreign := inbound.Where(func(b topology.Binding) bool { return !o.before.wanted.OwnsBinding(b) && !b.IsMark() })
 	if len(foreign) == 0 {
 		return nil
 	}

@@ -499,7 +499,7 @@ func (w ways) changedType(name, have string) effect {
 		return effect{Error, wouldBeParked + alternatives(w.undelivered(name))}
 	case parks && (have == "topic" || have == "headers"):
 		return effect{Harmless, parkedAllTheSame}
-	case have == "direct":
+	case have == "direct" && !w.desired.Shared:
 		return effect{Error, "no key matches a binding of it, and messages that get to it " +
 			alternatives(w.unrouted(name))}
 	case have == "fanout", have == "headers":

@@ -37,10 +37,10 @@ func Rebuild(before, after, actual topology.Topology, guard Guard) Plan {
 	}
 	var again []Step
 	for _, b := range t.actual.Bindings.Sorted() {
-		if before.Owns(b.Source) || after.Owns(b.Source) {
+		if before.OwnsBinding(b) || after.OwnsBinding(b) {
 			continue
 		}
-		if !left.Bindings.Has(b) && after.Takes(b) {
+		if !left.Bindings.Has(b) && (after.Takes(b) || after.Owns(b.Source)) {
 			wanted.Bindings.Add(b)
 			again = append(again, Bind{b})
 		} else if recreated && touches(b, after.Delivery) {

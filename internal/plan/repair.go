@@ -258,7 +258,7 @@ func (d repair) bringBack(removal []Step) func([]Step) Plan {
 // It has also the foreign ones that have to stay until everything is recreated.
 func (d repair) bindAgain(affected func(topology.Binding) bool) []Step {
 	others := d.actual.Bindings.Where(func(b topology.Binding) bool {
-		return affected(b) && (!d.desired.Owns(b.Source) || d.staysForNow(b))
+		return affected(b) && (!d.desired.OwnsBinding(b) || d.staysForNow(b))
 	})
 	return bind(slices.Concat(d.desired.Bindings.Where(affected), d.owners().Where(affected), others))
 }
@@ -291,7 +291,7 @@ func (d repair) unbindForeign() Plan {
 // is there. The binding before a change of lookahead is an example. Recreated objects bring it back with them, because
 // the next object may be refused.
 func (d repair) staysForNow(b topology.Binding) bool {
-	isForeign := d.desired.Owns(b.Source) && !d.desired.Bindings.Has(b)
+	isForeign := d.desired.OwnsBinding(b) && !d.desired.Bindings.Has(b)
 	leadsInside := d.desired.Takes(b) || b.LeadsTo(topology.ToExchange, d.desired.Delivery)
 	return len(d.deferred) > 0 && isForeign && leadsInside
 }

@@ -58,16 +58,17 @@ func (i *Inventory) All(ctx context.Context) []Found {
 
 // CanBeEntry tells, from a list of exchanges, whether an exchange can be the entry of a cascade or a ladder.
 func CanBeEntry(e topology.Exchange) bool {
-	return e.Type == "topic" && !strings.HasPrefix(e.Name, delay.ReservedPrefix)
+	isOwn := !delay.IsDefaultExchange(e.Name) && !strings.HasPrefix(e.Name, delay.ReservedPrefix)
+	return isOwn && (e.Type == "topic" || e.Type == "direct")
 }
 
 // Destinations are the bindings in the vhost that take messages from the end of a cascade or ladder by their own keys,
-// sorted. Where messages get another key as they leave, no destination can be matched.
+// sorted. Where messages get another key as they leave, or have one without an address, no destination can be matched.
 func (i *Inventory) Destinations(ctx context.Context) []topology.Binding {
 	ends := map[string]bool{}
 	for _, found := range i.All(ctx) {
 		fixed := func(q topology.Queue) bool { return q.Arguments["x-dead-letter-routing-key"] != nil }
-		if !slices.ContainsFunc(slices.Collect(maps.Values(found.Queues)), fixed) {
+		if !found.Shared && !slices.ContainsFunc(slices.Collect(maps.Values(found.Queues)), fixed) {
 			ends[found.Delivery] = true
 		}
 	}

@@ -2,8 +2,10 @@ package recognize
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/delay"
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/topology"
@@ -11,22 +13,30 @@ import (
 
 // ladder is the one whose entry the exchange is, as its own bindings show.
 func (o *objects) ladder(entry string) (delay.Ladder, error) {
-	if err := o.checkEntry(entry); err != nil {
+	if err := o.checkLadderEntry(entry); err != nil {
 		return delay.Ladder{}, err
-	}
-	all := o.rungs(entry)
-	if len(all) == 0 {
-		return delay.Ladder{}, notThis(
-			`it has no binding like that of a ladder's rung, to a queue with a key such as "30s.*.#"`)
 	}
 	name, parks := o.parking(o.exchange(entry))
 	given := delay.LadderConfig{Vhost: o.vhost, Name: name, ParkUnroutable: parks, EntryExchange: entry}
-	own, err := ownRungs(all, delay.DefaultQueueName(cmp.Or(name, given.DerivedName(), entry)))
+	usual := delay.DefaultQueueName(cmp.Or(name, given.DerivedName(), entry))
+	all := o.rungs(entry)
+	recognize := ownRungs
+	if len(all) == 0 {
+		all, recognize = o.keyedRungs(entry), keyedRungs
+		given.EntryExchangeType, given.BindingKeys = delay.ExchangeType(o.exchange(entry).Type), map[string]string{}
+		for _, r := range all {
+			given.BindingKeys[r.label] = r.key
+		}
+	}
+	own, err := recognize(all, usual)
 	if err != nil {
 		return delay.Ladder{}, err
 	}
 	q := own.typical(all)
 	given.QueueName, given.Delays = own.format, slices.Sorted(maps.Keys(own.queues))
+	if own.format == "" {
+		given.QueueNames = own.queues
+	}
 	given.QueueType, given.QuorumOptions = delay.QueueType(q.Type()), delay.QuorumOptionsOf(q)
 	given.QueueArguments = delay.QueueArgumentsOf(q)
 	given.DeliveryExchange = q.DeadLetterExchange()
@@ -56,10 +66,21 @@ func (o *objects) ladder(entry string) (delay.Ladder, error) {
 	return l, nil
 }
 
+// checkLadderEntry makes sure that an exchange can be the entry of a ladder.
+func (o *objects) checkLadderEntry(name string) error {
+	if o.exchange(name).Type != string(delay.Direct) {
+		return o.checkEntry(name)
+	}
+	if rungs := o.rungs(name); len(rungs) > 0 {
+		return notThisf("it is a direct exchange, and no message has a key such as %q of its bindings", rungs[0].key)
+	}
+	return nil
+}
+
 // rung is a queue to which the entry is bound with the key of a delay. One that is gone has only its name.
 type rung struct {
-	label string
-	queue topology.Queue
+	label, key string
+	queue      topology.Queue
 	// whole says that a message waits in the queue for as long as its key says, and goes on then.
 	whole bool
 }
@@ -77,10 +98,76 @@ func (o *objects) rungs(entry string) []rung {
 		q.Name = b.Destination
 		whole := err == nil && q.TTLMillis() == wait.Milliseconds() &&
 			q.DeadLetterExchange()+q.DeadLetterQueue() != ""
-		rungs = append(rungs, rung{label, q, whole})
+		rungs = append(rungs, rung{label, b.RoutingKey, q, whole})
 	}
 	slices.SortStableFunc(rungs, func(x, y rung) int { return cmp.Compare(x.label, y.label) })
 	return rungs
+}
+
+// keyedRungs are those of an entry with keys of its own: the queues that hold messages for a time and hand them on.
+// The label is that time, and any other queue is somebody else's. An exchange with keys of a cascade has none.
+func (o *objects) keyedRungs(entry string) []rung {
+	var rungs []rung
+	hops, _ := o.hops(entry)
+	for _, b := range o.bindings(entry) {
+		if len(hops) > 0 || b.DestinationType != topology.ToQueue || b.Arguments != "" {
+			continue
+		}
+		q := o.queue(b.Destination)
+		if q.TTLMillis() > 0 && endOf(q) != "" {
+			label := delay.DurationText(time.Duration(q.TTLMillis()) * time.Millisecond)
+			rungs = append(rungs, rung{label, b.RoutingKey, q, true})
+		}
+	}
+	slices.SortStableFunc(rungs, func(x, y rung) int { return cmp.Compare(x.queue.TTLMillis(), y.queue.TTLMillis()) })
+	return rungs
+}
+
+// endOf is where messages go from a delay queue, in words, empty if they go nowhere.
+func endOf(q topology.Queue) string {
+	switch to, key := q.DeadLetterExchange(), q.Arguments.Text("x-dead-letter-routing-key"); {
+	case q.DeadLetterQueue() != "":
+		return topology.QueueObject(q.DeadLetterQueue())
+	case to == "":
+		return ""
+	case key != "":
+		return fmt.Sprintf("%s with key %q", topology.ExchangeObject(to), key)
+	default:
+		return topology.ExchangeObject(to)
+	}
+}
+
+// sideBySide ends the sentence on queues that are no ladder of one entry.
+const sideBySide = `. The guide "From an application that declares its cascade" has the steps to ladders beside it`
+
+// keyedRungs makes sure that queues behind one entry are those of one ladder, and finds out how they are called.
+func keyedRungs(all []rung, usual delay.LabelFormat) (rungNaming, error) {
+	if len(all) == 0 {
+		return rungNaming{}, notThis(`it has no binding like that of a ladder's rung, to a queue with a key such as ` +
+			`"30s.*.#". Nor does it lead to a queue with an x-message-ttl and an x-dead-letter-exchange`)
+	}
+	own := rungNaming{queues: map[string]string{}, whole: len(all)}
+	for i, r := range all {
+		first := all[0].queue
+		switch {
+		case endOf(r.queue) != endOf(first):
+			return rungNaming{}, notThisf("its delay queues lead to different ends, and a ladder has one: queue %q "+
+				"leads to %s, and queue %q to %s"+sideBySide, first.Name, endOf(first), r.queue.Name, endOf(r.queue))
+		case own.queues[r.label] == r.queue.Name:
+			return rungNaming{}, notThisf("it leads to queue %q with two keys, %q and %q, and a delay of a ladder has "+
+				"one"+sideBySide, r.queue.Name, all[i-1].key, r.key)
+		case own.queues[r.label] != "":
+			return rungNaming{}, notThisf("queues %q and %q both hold messages for %s, and each delay of a ladder has "+
+				"one queue"+sideBySide, own.queues[r.label], r.queue.Name, r.label)
+		}
+		own.queues[r.label] = r.queue.Name
+	}
+	for _, format := range append([]delay.LabelFormat{usual}, labelFormats(all[0])...) {
+		if own.format == "" && len(nameAll(format, all).queues) == len(all) {
+			own.format = format
+		}
+	}
+	return own, nil
 }
 
 // rungNaming is a format and, by label, the queues that are called like this.

@@ -41,6 +41,10 @@ func Cascade(ctx context.Context, look Lookup, vhost, entry string) (delay.Casca
 // Ladder is the one behind the entry exchange. The bindings of the entry say which delays there are. A rung may have a
 // queue that is missing or damaged as long as another queue is sound. A rung to which the entry does not lead cannot be
 // found. A queue with another kind of name that leads elsewhere, such as one of another ladder, is a stranger's.
+//
+// An entry without such keys has those of an application. Then the TTL of each queue is its delay, and all queues that
+// hold messages and hand them on have to lead to one end. RabbitMQ removes a binding with its queue, so a rung whose
+// queue is gone is not found.
 func Ladder(ctx context.Context, look Lookup, vhost, entry string) (delay.Ladder, error) {
 	o := newObjects(ctx, look, vhost)
 	l, err := o.ladder(entry)

@@ -30,7 +30,7 @@ func Diff(desired, actual Topology) Differences {
 	d.MissingPolicies, d.WrongPolicies = diff(desired.Policies, actual.Policies)
 	d.MissingBindings = desired.Bindings.Where(func(b Binding) bool { return !actual.Bindings.Has(b) })
 	d.ForeignBindings = actual.Bindings.Where(func(b Binding) bool {
-		return desired.Owns(b.Source) && !desired.Bindings.Has(b)
+		return desired.OwnsBinding(b) && !desired.Bindings.Has(b)
 	})
 	return d
 }

@@ -30,6 +30,8 @@ type Topology struct {
 	// DeliveryType is the type of the delivery exchange, whoever it belongs to. It is empty for one that does not
 	// exist, and where any type will do.
 	DeliveryType string
+	// Shared tells that others may bind objects of their own to the entry. These bindings are theirs.
+	Shared bool
 
 	Exchanges map[string]Exchange
 	Queues    map[string]Queue
@@ -143,6 +145,13 @@ func (t Topology) Owns(exchange string) bool {
 	return t.Has(exchange) && exchange != t.Delivery
 }
 
+// OwnsBinding tells whether the binding belongs to the topology, or would be a foreign one on an exchange of it. What
+// leads from a shared entry to an object of others is theirs.
+func (t Topology) OwnsBinding(b Binding) bool {
+	isTheirs := t.Shared && b.Source == t.Entry && !t.Takes(b) && !b.LeadsTo(ToExchange, t.Delivery)
+	return t.Owns(b.Source) && !isTheirs
+}
+
 // Has tells whether the exchange is one of the topology's.
 func (t Topology) Has(exchange string) bool {
 	_, exists := t.Exchanges[exchange]
@@ -177,7 +186,9 @@ func (t Topology) Objects() []string {
 func (t Topology) Part(want Topology) Topology {
 	part := New()
 	part.Entry, part.Delivery = want.Entry, want.Delivery
-	part.DeliveryType = t.Exchanges[want.Delivery].Type
+	if want.Delivery != "" { // the default exchange is direct, and nobody's delivery exchange
+		part.DeliveryType = t.Exchanges[want.Delivery].Type
+	}
 	part.Exchanges = within(t.Exchanges, want.Exchanges)
 	part.Queues = within(t.Queues, want.Queues)
 	part.Policies = within(t.Policies, want.Policies)

@@ -261,6 +261,32 @@ func AnyLadder() *rapid.Generator[delay.LadderConfig] {
 	})
 }
 
+// AnyKeyedLadder draws valid ladders as applications declare them, with keys and names of their own.
+func AnyKeyedLadder() *rapid.Generator[delay.LadderConfig] {
+	return rapid.Custom(func(t *rapid.T) delay.LadderConfig {
+		l := AnyLadder().Draw(t, "ladder")
+		l.EntryExchangeType = rapid.SampledFrom([]delay.ExchangeType{delay.Topic, delay.Direct}).Draw(t, "entry type")
+		l.BindingKeys = map[string]string{}
+		key := rapid.SampledFrom([]string{"retry.%d", "%d", "orders.%d.again", "%d.delay.#"}).Draw(t, "key")
+		for i, label := range l.Delays {
+			l.BindingKeys[label] = fmt.Sprintf(key, i)
+		}
+		if len(l.Delays) == 1 && rapid.Bool().Draw(t, "all keys") {
+			l.BindingKeys[l.Delays[0]] = "#"
+		}
+		if rapid.Bool().Draw(t, "queues named") {
+			l.QueueName, l.QueueNames = "", map[string]string{}
+			for i, label := range l.Delays {
+				l.QueueNames[label] = fmt.Sprintf("retry-queue-%d", i)
+			}
+		}
+		return l
+	}).Filter(func(l delay.LadderConfig) bool {
+		_, err := l.Resolve()
+		return err == nil
+	})
+}
+
 // Vectors are expansions in the shape of RabbitMQ definitions, from captures and other tools. Those of the uniform form
 // come first.
 var Vectors = map[string]delay.Config{

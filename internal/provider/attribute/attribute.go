@@ -276,6 +276,36 @@ func Texts[C any](of func(*C) *[]string, samples ...[]string) *Field[C] {
 	}
 }
 
+// TextsByKey is a field for a map of texts, null for none.
+func TextsByKey[C any](of func(*C) *map[string]string, samples int, sample func(c *C, which int)) *Field[C] {
+	return &Field[C]{
+		schema: func(a *Attribute[C]) schema.Attribute {
+			return schema.MapAttribute{Optional: true, ElementType: types.StringType, MarkdownDescription: a.Doc}
+		},
+		read: func(c *C, value attr.Value) {
+			*of(c) = nil
+			if given, _ := value.(types.Map); tfvalue.IsGiven(value) {
+				*of(c) = map[string]string{}
+				for key, element := range given.Elements() {
+					text, _ := element.(types.String)
+					(*of(c))[key] = text.ValueString()
+				}
+			}
+		},
+		show:   func(c *C) attr.Value { return tfvalue.TextsByKey(*of(c)) },
+		sample: sample, samples: samples,
+		check: func(value attr.Value) string {
+			given, _ := value.(types.Map)
+			for _, key := range slices.Sorted(maps.Keys(given.Elements())) {
+				if given.Elements()[key].IsNull() {
+					return fmt.Sprintf("has null for %q; give it a value", key)
+				}
+			}
+			return ""
+		},
+	}
+}
+
 // Arguments is a field for further arguments of queues, an object. Nil stands for null.
 func Arguments[C any](of func(*C) *topology.Arguments, samples ...topology.Arguments) *Field[C] {
 	return &Field[C]{

@@ -138,9 +138,13 @@ func (o Overhaul) Diagnostic() diag.Diagnostic {
 	if text := o.applications(); text != "" {
 		paragraphs = append(paragraphs, text)
 	}
-	if len(o.Inbound) > 0 {
+	inbound, outbound := byDirection(o.Entry, o.Inbound)
+	if len(inbound) > 0 {
 		paragraphs = append(paragraphs, fmt.Sprintf("Bindings of %s lead into it, and go with it. Whoever made them "+
-			"has to bind again:\n\n  %s", sources(o.Inbound), listed(bound(o.Inbound))))
+			"has to bind again:\n\n  %s", sources(inbound), listed(bound(inbound))))
+	}
+	if len(outbound) > 0 {
+		paragraphs = append(paragraphs, leadsElsewhere(outbound))
 	}
 	return Warning(s.about(summary), "%s", strings.Join(paragraphs, "\n\n"))
 }
@@ -274,6 +278,28 @@ func (o Overhaul) applications() string {
 		return fmt.Sprintf("The bindings of exchange %q stay.", o.Delivery)
 	}
 	return ""
+}
+
+// byDirection parts bindings of others that lead in from those that lead from the entry to objects of theirs.
+func byDirection(entry string, bindings []topology.Binding) (in, out []topology.Binding) {
+	for _, b := range bindings {
+		if b.Source == entry {
+			out = append(out, b)
+		} else {
+			in = append(in, b)
+		}
+	}
+	return in, out
+}
+
+// leadsElsewhere says which bindings of others an entry takes along.
+func leadsElsewhere(bindings []topology.Binding) string {
+	lines := make([]string, len(bindings))
+	for i, b := range bindings {
+		lines[i] = b.Describe()
+	}
+	return fmt.Sprintf("Its entry also leads to what others have bound. These bindings go with it:\n\n  %s\n\nWhoever "+
+		"made them has to bind again.", listed(atMost(lines)))
 }
 
 // bound are bindings of others to exchanges, in words.

@@ -392,13 +392,18 @@ func (s Subject) LeftStanding(exchange string, users []string) diag.Diagnostics 
 }
 
 // TakesWithIt warns of bindings of others that go with a destroy.
-func (s Subject) TakesWithIt(inbound []topology.Binding) diag.Diagnostics {
-	if len(inbound) == 0 {
-		return nil
+func (s Subject) TakesWithIt(foreign []topology.Binding) (diags diag.Diagnostics) {
+	inbound, outbound := byDirection(s.Desired.Entry, foreign)
+	if len(inbound) > 0 {
+		diags.Append(Warning(s.about("Bindings of other exchanges go, too"),
+			"The %s is to be destroyed. Bindings of %s lead into it, and go with it:\n\n  %s\n\nWhoever "+
+				"made them has to bind again.", s, sources(inbound), listed(bound(inbound))))
 	}
-	return diag.Diagnostics{Warning(s.about("Bindings of other exchanges go, too"),
-		"The %s is to be destroyed. Bindings of %s lead into it, and go with it:\n\n  %s\n\nWhoever "+
-			"made them has to bind again.", s, sources(inbound), listed(bound(inbound)))}
+	if len(outbound) > 0 {
+		diags.Append(Warning(s.about("Bindings of others go, too"), "The %s is to be destroyed. %s", s,
+			leadsElsewhere(outbound)))
+	}
+	return diags
 }
 
 // InFlight says what a destroy has in its way.

@@ -16,6 +16,8 @@ import (
 // observedLadder is what flows in a ladder.
 type observedLadder struct {
 	observedDeclared
+	EntryExchangeType    types.String   `tfsdk:"entry_exchange_type"`
+	BindingKeys          types.Map      `tfsdk:"binding_keys"`
 	Levels               types.Int64    `tfsdk:"levels"`
 	DeadLetterRoutingKey types.String   `tfsdk:"dead_letter_routing_key"`
 	DeliverToQueue       types.String   `tfsdk:"deliver_to_queue"`
@@ -35,9 +37,12 @@ func ladderSchema() schema.Schema {
 			"dashboards.\n\n" +
 			readOff,
 		Attributes: observedAttributes("ladder", map[string]schema.Attribute{
-			"delay": observedText("The delay as routing keys name it, such as `30s`."),
+			"delay": observedText("The delay as `delays` has it, such as `30s`."),
 		}, map[string]schema.Attribute{
-			"entry_exchange": entryAttribute("The exchange that publishers use."),
+			"entry_exchange":      entryAttribute("The exchange that publishers use."),
+			"entry_exchange_type": observedText("Type of that exchange: `topic` or `direct`."),
+			"binding_keys": schema.MapAttribute{Computed: true, ElementType: types.StringType,
+				MarkdownDescription: "Keys of the bindings by delay, such as `{ \"30s\" = \"30s.*.#\" }`."},
 			"levels": schema.Int64Attribute{Computed: true,
 				MarkdownDescription: tfvalue.LadderLevelsDescription},
 			"dead_letter_routing_key": observedText(
@@ -61,6 +66,8 @@ func (m *observedLadder) look(ctx context.Context, o *observation) error {
 	if err != nil {
 		return err
 	}
+	m.EntryExchangeType = types.StringValue(string(ladder.EntryExchangeType))
+	m.BindingKeys = tfvalue.TextsByKey(ladder.Keys())
 	m.Levels = tfvalue.LadderLevelsValue(ladder)
 	m.DeadLetterRoutingKey = tfvalue.TextOrNull(ladder.DeadLetterRoutingKey)
 	m.DeliverToQueue = tfvalue.TextOrNull(ladder.DeliverToQueue)
@@ -71,7 +78,7 @@ func (m *observedLadder) look(ctx context.Context, o *observation) error {
 	m.Publisher = tfvalue.LadderPublisherValue(ladder)
 	m.Queues = []observedRung{}
 	for _, label := range ladder.Delays {
-		name := ladder.QueueName.Name(label)
+		name := ladder.Queue(label)
 		delay := time.Duration(seen.Queues[name].TTLMillis()) * time.Millisecond
 		if queue, exists := observedQueueOf(seen, name, delay); exists {
 			m.Queues = append(m.Queues, observedRung{types.StringValue(label), queue})

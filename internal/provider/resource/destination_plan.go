@@ -159,7 +159,7 @@ func misnamedInPlan(d delay.Destination, all []connection.Planned) (diags diag.D
 	for _, one := range all {
 		names := diagnose.Misnaming{Vhost: d.Vhost,
 			Of: fmt.Sprintf("the %s with entry exchange %q", one.Kind, one.Entry)}
-		leadsOn := func(exchange string) bool { return one.Owns(exchange) && one.Exchanges[exchange].Type == "topic" }
+		leadsOn := func(exchange string) bool { return one.Owns(exchange) && one.Exchanges[exchange].Type != "fanout" }
 		if leadsOn(d.DeliveryExchange) {
 			diags.Append(names.Explain(&engine.MisnamedError{Misnaming: engine.DelaysBehind, Binding: to}))
 		}

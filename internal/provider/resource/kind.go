@@ -46,6 +46,8 @@ type kind[C any] struct {
 		there *topology.Topology, diags diag.Diagnostics)
 	// complete plans what depends on the state, which is nil for a create.
 	complete func(plan, state attribute.Values)
+	// twoWays tells whether a change in place may double messages. Nil is for never.
+	twoWays func(before, after topology.Topology) bool
 	// look says what a plan would do to what there is, and lookAtDestroy that of a destroy.
 	look, lookAtDestroy func(ctx context.Context, r *managed[C], p planning)
 }
@@ -85,6 +87,9 @@ func (k *kind[C]) alteredBy(state, plan attribute.Values) (path.Paths, diag.Diag
 		if had, exists := before.Desired.Queues[name]; exists && !had.Equal(q) {
 			return others, diags
 		}
+	}
+	if k.twoWays != nil && k.twoWays(before.Desired, whole.Desired) {
+		return others, diags
 	}
 	return nil, diags
 }

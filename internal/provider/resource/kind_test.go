@@ -85,6 +85,7 @@ func at(value attr.Value, keys ...string) attr.Value {
 func TestKnownIsTrue(t *testing.T) {
 	t.Run("cascade", func(t *testing.T) { knownIsTrue(t, cascades, delaytest.AnyConfig()) })
 	t.Run("ladder", func(t *testing.T) { knownIsTrue(t, ladders, delaytest.AnyLadder()) })
+	t.Run("ladder with keys", func(t *testing.T) { knownIsTrue(t, ladders, delaytest.AnyKeyedLadder()) })
 }
 
 func knownIsTrue[C any](t *testing.T, k *kind[C], configurations *rapid.Generator[C]) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -58,8 +59,8 @@ var ladders = &kind[delay.LadderConfig]{
 	parseID: parseEntryID("retry.entry"), checkIdentity: checkEntryIdentity, find: findTopology[delay.LadderConfig],
 	prepare: prepareTopology[delay.LadderConfig], say: sayOfTopology[delay.LadderConfig],
 	remember: rememberTopology[delay.LadderConfig], read: readTopology[delay.LadderConfig],
-	complete: keepDeliveryType,
-	look:     lookAtTopology[delay.LadderConfig], lookAtDestroy: lookAtDestroy[delay.LadderConfig],
+	complete: keepDeliveryType, twoWays: twoWays,
+	look: lookAtTopology[delay.LadderConfig], lookAtDestroy: lookAtDestroy[delay.LadderConfig],
 }
 
 // ladderScale is what the delays of a ladder are written in: the label of one stands before the address.
@@ -70,8 +71,14 @@ var ladderAttributes = []attribute.Attribute[delay.LadderConfig]{
 	{
 		Name: "entry_exchange", Decided: true, Alters: true,
 		Field: attribute.Text(func(c *delay.LadderConfig) *string { return &c.EntryExchange }, "entry~a", "entry~b"),
-		Doc: "The topic exchange to publish to. Default: `<name>.entry`. A change " +
-			"replaces the ladder.",
+		Doc:   "The exchange to publish to. Default: `<name>.entry`. A change replaces the ladder.",
+	},
+	{
+		Name: "entry_exchange_type", Default: string(delay.Topic), Alters: true,
+		Field: attribute.Choice(func(c *delay.LadderConfig) *delay.ExchangeType { return &c.EntryExchangeType },
+			delay.Topic, delay.Direct),
+		Doc: "Type of the entry exchange: `topic`, or with `binding_keys` also `direct`. A direct exchange takes " +
+			"the keys as they are. Default: `topic`. A change rebuilds the ladder.",
 	},
 	{
 		Name: "publisher",
@@ -111,8 +118,7 @@ var ladderAttributes = []attribute.Attribute[delay.LadderConfig]{
 		// The delays are labels of routing keys: "60s" and "1m" are two. A single one may be all there is, so that the
 		// name of its queue needs no verb.
 		Name: "delays", Required: true, InPlace: true,
-		Field: attribute.Texts(func(c *delay.LadderConfig) *[]string { return &c.Delays }, []string{"11119ms"},
-			[]string{"22229ms"}, nil, nil),
+		Field:  attribute.Texts(func(c *delay.LadderConfig) *[]string { return &c.Delays }).Sampled(4, sampleDelays),
 		SameBy: []string{"delays"},
 		Same: func(_ *delay.LadderConfig, planned, state attr.Value) bool {
 			return slices.Equal(sortedTexts(planned), sortedTexts(state))
@@ -143,8 +149,70 @@ var ladderAttributes = []attribute.Attribute[delay.LadderConfig]{
 		},
 		Doc: "Names of the delay queues, as a format with `%s` in the place of the " +
 			"delay; a literal percent sign is `%%`. With a single delay, a name without `%s` will do. " +
-			"Default: `<name>.delay-%s`. A change rebuilds the ladder.",
+			"Default: `<name>.delay-%s`, unless `queue_names` is given. A change rebuilds the ladder.",
 	},
+	{
+		Name: "queue_names", InPlace: true,
+		Field: attribute.TextsByKey(func(c *delay.LadderConfig) *map[string]string { return &c.QueueNames }, 4,
+			sampleByLabel(func(c *delay.LadderConfig) *map[string]string { return &c.QueueNames }, "queue")),
+		Doc: "Names of the delay queues by delay, such as `{ \"7s\" = \"retry-1\", \"70s\" = \"retry-2\" }`, where " +
+			"no `queue_name` gives them. Each of the `delays` has one. A change rebuilds the ladder, unless a delay " +
+			"is only added or removed.",
+	},
+	{
+		Name: "binding_keys", InPlace: true,
+		Field: attribute.TextsByKey(func(c *delay.LadderConfig) *map[string]string { return &c.BindingKeys }, 3,
+			sampleByLabel(func(c *delay.LadderConfig) *map[string]string { return &c.BindingKeys }, "key")),
+		Doc: "Keys by which messages ask for the delays, as an application uses them, such as " +
+			"`{ \"5s\" = \"retry.1\", \"1m\" = \"retry.2\" }`. Each of the `delays` has one. No message may fit two " +
+			"of them. A message keeps its key, unless `dead_letter_routing_key` or `deliver_to_queue` is given. No " +
+			"[destination](destination.md) can be made for such keys: `levels` is null. Others may bind objects of " +
+			"their own to the entry exchange. These bindings are theirs, and a destroy takes them along. Default: " +
+			"`<delay>.*.#`, or `<delay>.#` where all messages leave with one key. A change is an update in place. " +
+			"Where a delay takes over the key of another one, it rebuilds the ladder. See " +
+			"[Keys of its own](../guides/ladders.md#keys-of-its-own).",
+	},
+}
+
+// sampleDelays goes by the delays that other attributes name, where these are known.
+func sampleDelays(c *delay.LadderConfig, which int) {
+	more := [][]string{{"11119ms"}, {"22229ms"}, nil, nil}[which]
+	c.Delays = slices.Concat(c.Delays, more)
+	for _, byLabel := range []map[string]string{c.BindingKeys, c.QueueNames} {
+		if byLabel != nil {
+			c.Delays = slices.Sorted(maps.Keys(byLabel))
+		}
+	}
+}
+
+// sampleByLabel gives each delay a text of its own. The third sample and those after it are none.
+func sampleByLabel(
+	of func(*delay.LadderConfig) *map[string]string, what string,
+) func(c *delay.LadderConfig, which int) {
+	return func(c *delay.LadderConfig, which int) {
+		*of(c) = nil
+		if which < 2 {
+			*of(c) = map[string]string{}
+			for _, label := range c.Delays {
+				(*of(c))[label] = fmt.Sprintf("%s~%c~%s", what, 'a'+which, label)
+			}
+		}
+	}
+}
+
+// twoWays tells whether a message may take two ways while the bindings change: an old one to one queue, and a new one
+// to another.
+func twoWays(before, after topology.Topology) bool {
+	entry := after.Exchanges[after.Entry]
+	for old := range before.Bindings {
+		for added := range after.Bindings {
+			if old.Source == after.Entry && added.Source == after.Entry && old.Destination != added.Destination &&
+				delay.KeysMeet(delay.ExchangeType(entry.Type), old.RoutingKey, added.RoutingKey) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // sortedTexts are the elements of a list whose order means nothing.

@@ -112,6 +112,18 @@ func TextOrNull[T ~string](text T) types.String {
 	return types.StringValue(string(text))
 }
 
+// TextsByKey is a map of texts, null for none.
+func TextsByKey(texts map[string]string) types.Map {
+	if texts == nil {
+		return types.MapNull(types.StringType)
+	}
+	values := map[string]attr.Value{}
+	for key, text := range texts {
+		values[key] = types.StringValue(text)
+	}
+	return types.MapValueMust(types.StringType, values)
+}
+
 // NumberOrNull is null for no number over zero.
 func NumberOrNull[T int | int64](number T) types.Int64 {
 	if number <= 0 {

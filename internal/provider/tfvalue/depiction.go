@@ -64,7 +64,7 @@ var DelayPosition = Position{"delay",
 func OfLadder(resolved delay.Ladder) Depiction {
 	labels := map[string]attr.Value{}
 	for _, label := range resolved.Delays {
-		labels[resolved.QueueName.Name(label)] = types.StringValue(label)
+		labels[resolved.Queue(label)] = types.StringValue(label)
 	}
 	t := resolved.Expand()
 	return Depiction{DelayPosition, t, labels, types.StringValue(string(resolved.QueueType)), resolved.Summary(t)}
@@ -223,7 +223,7 @@ func (d Depiction) Bindings(t topology.Topology) types.Map {
 	}
 	for b := range t.Bindings {
 		switch {
-		case !t.Owns(b.Source):
+		case !t.Owns(b.Source) || !d.Desired.OwnsBinding(b):
 		case d.Desired.Bindings.Has(b):
 			add(b.Source, shortKey(b.RoutingKey), b.Leads())
 		default:

@@ -101,7 +101,7 @@ var LadderPublisherTypes = map[string]attr.Type{
 // LadderPublisherDescription is that of the attribute.
 const LadderPublisherDescription = "What an application has to know, in one object to hand over with " +
 	"`jsonencode`. `entry_exchange` is the exchange to publish to. `delays_ms` are the delays in milliseconds, by " +
-	"the first words of routing keys, such as `{ \"5s\" = 5000, \"1h\" = 3600000 }`. See " +
+	"the first words of routing keys, such as `{ \"5s\" = 5000, \"1h\" = 3600000 }`, or by the `binding_keys`. See " +
 	"[Ladders](../guides/ladders.md#publish)."
 
 // LadderPublisherValue is the value for a ladder.
@@ -118,12 +118,13 @@ func LadderPublisherValue(l delay.Ladder) types.Object {
 
 // LadderLevelsDescription is that of the attribute.
 const LadderLevelsDescription = "Number of words of a routing key before the address: 1, the delay. A " +
-	"[destination](../resources/destination.md) asks for it. Null with a `dead_letter_routing_key`."
+	"[destination](../resources/destination.md) asks for it. Null where keys have no address: with a " +
+	"`dead_letter_routing_key`, a queue to deliver to, or keys of its own."
 
 // LadderLevelsValue is the value for a ladder.
 func LadderLevelsValue(l delay.Ladder) types.Int64 {
-	if l.FixedKey() != "" {
+	if l.Levels() == 0 {
 		return types.Int64Null()
 	}
-	return types.Int64Value(1)
+	return types.Int64Value(int64(l.Levels()))
 }
