@@ -167,7 +167,11 @@ func anyScale(t *rapid.T) delay.Scale {
 	}
 	units := []int64{1}
 	for range rapid.IntRange(0, 4).Draw(t, "units") {
-		units = append(units, units[len(units)-1]*rapid.SampledFrom([]int64{2, 7, 24, 60, 1000}).Draw(t, "times"))
+		unit := units[len(units)-1] * rapid.SampledFrom([]int64{2, 7, 24, 60, 1000}).Draw(t, "times")
+		if unit > delay.MaxTTL.Milliseconds() {
+			break
+		}
+		units = append(units, unit)
 	}
 	slices.Reverse(units)
 	s, err := delay.PublisherScale(units, rapid.Int64Range(1, delay.MaxTTL.Milliseconds()).Draw(t, "longest"))
