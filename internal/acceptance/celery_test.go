@@ -90,8 +90,8 @@ func TestCeleryRetries(t *testing.T) {
 	}
 }
 
-// TestCeleryWithoutConfigure has a worker that may not declare anything. It says so, and works on what others have
-// declared: the cascade, the queue of its tasks, and a destination that takes the routing key of the queue.
+// TestCeleryWithoutConfigure has a worker that may not declare anything. It says so, and works all the same. Others
+// have declared the cascade, the queue of its tasks, and a destination for the routing key of the queue.
 func TestCeleryWithoutConfigure(t *testing.T) {
 	needsCelery(t)
 	t.Parallel()
@@ -107,8 +107,8 @@ func TestCeleryWithoutConfigure(t *testing.T) {
 	user.Grant([3]string{"^$", "^(tasks|celery_delayed_.*)$", "^tasks$"})
 	as := *v
 	as.Broker = user.Broker()
-	w := startCeleryIn(&as, changedTasks(t, `routing_key="tasks", `, `routing_key="tasks", no_declare=True, `), "quorum",
-		"--without-heartbeat")
+	declaresNothing := changedTasks(t, `routing_key="tasks", `, `routing_key="tasks", no_declare=True, `)
+	w := startCeleryIn(&as, declaresNothing, "quorum", "--without-heartbeat")
 	for _, line := range []string{"WARNING", "WARNING", "CRITICAL"} {
 		if n := slices.IndexFunc(w.said, func(said string) bool { return strings.Contains(said, line) }); n < 0 {
 			t.Errorf("the worker has no further line of the level %s", line)

@@ -16,9 +16,8 @@ import (
 )
 
 const (
-	// derivedDialTime is short: where AMQP cannot be reached, the management API counts. It is more than a broker takes
-	// that is well and not busy.
-	derivedDialTime = 3 * time.Second
+	// amqpDialTime is short: where AMQP cannot be reached, the management API counts.
+	amqpDialTime = 3 * time.Second
 	// amqpCloseTime is how long the broker may take to say goodbye.
 	amqpCloseTime = time.Second
 	// amqpChannels is the number of queues that are asked at the same time.
@@ -149,15 +148,6 @@ func (c *Client) dialAt(ctx context.Context, vhost string, uri *url.URL) (*Conn,
 	return conn, nil
 }
 
-// dialTime is how long it may take to open a connection. An address that was given has to work, so a busy broker gets as
-// long as for a request.
-func (c *Client) dialTime() time.Duration {
-	if c.IsAMQPGiven() {
-		return max(derivedDialTime, c.http.RequestTimeout())
-	}
-	return derivedDialTime
-}
-
 // connect opens a connection. The end of the context ends the attempt, but not an open connection.
 func (c *Client) connect(ctx context.Context, vhost string, uri *url.URL) (*Conn, error) {
 	username, password := c.username, c.password
@@ -179,12 +169,12 @@ func (c *Client) connect(ctx context.Context, vhost string, uri *url.URL) (*Conn
 		Heartbeat:       10 * time.Second,
 		Properties:      properties,
 		Dial: func(network, address string) (_ net.Conn, err error) {
-			if socket, err = (&net.Dialer{Timeout: c.dialTime()}).DialContext(ctx, network, address); err != nil {
+			if socket, err = (&net.Dialer{Timeout: amqpDialTime}).DialContext(ctx, network, address); err != nil {
 				return nil, err
 			}
 			stop = context.AfterFunc(ctx, func() { _ = socket.Close() })
 			// The library takes the deadline off once the connection is open.
-			return socket, socket.SetDeadline(time.Now().Add(c.dialTime()))
+			return socket, socket.SetDeadline(time.Now().Add(amqpDialTime))
 		},
 	})
 	if !stop() && err == nil {

@@ -25,7 +25,7 @@ type Probe struct {
 // Probe sends the message, over AMQP, and returns how long it took to arrive. The queue that it arrives in is
 // exclusive: it goes with the connection. An error is an *Error.
 func (c *Client) Probe(ctx context.Context, p Probe) (took time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, p.Within+c.dialTime())
+	ctx, cancel := context.WithTimeout(ctx, p.Within+amqpDialTime)
 	defer cancel()
 	needs := fmt.Sprintf("a probe takes permissions to configure, write and read queues ^amq\\.gen-, to write "+
 		"exchange %q, and to read exchange %q", p.Exchange, p.Delivery)

@@ -165,9 +165,6 @@ func (t *Transport) Close() { t.base.CloseIdleConnections() }
 // MaxParallelRequests is how many requests may be under way.
 func (t *Transport) MaxParallelRequests() int { return cap(t.slots) }
 
-// RequestTimeout is how long one attempt may take.
-func (t *Transport) RequestTimeout() time.Duration { return t.config.RequestTimeout }
-
 // Clean is what errors say of a text that somebody else has written: without secrets, and in one line that nothing
 // obeys.
 func (t *Transport) Clean(text string) string { return plaintext.Line(t.Mask(text)) }
