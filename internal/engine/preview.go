@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/rabbitmqdelay/terraform-provider-rabbitmqdelay/internal/policy"
@@ -175,17 +174,15 @@ func (o *operation) checkStanding(ctx context.Context) error {
 // previewRemoval lists what others have bound into the exchanges that go, and to an entry that they share.
 func (o *operation) previewRemoval(ctx context.Context) []Problem {
 	inbound, err := o.before.vhost.Inbound(ctx, o.before.ownedExchanges(o.before.wanted), nil)
+	var shared []topology.Binding
+	if err == nil && o.before.wanted.Shared {
+		shared, err = o.before.vhost.BindingsFrom(ctx, o.before.wanted.Entry)
+	}
 	if err != nil {
 		return nil
 	}
-	if o.before.wanted.Shared {
-		from, err := o.before.vhost.BindingsFrom(ctx, o.before.wanted.Entry)
-		if err != nil {
-			return nil
-		}
-		maps.Copy(inbound, topology.NewBindings(from...))
-	}
-	foreign := inbound.Where(func(b topology.Binding) bool { return !o.before.wanted.OwnsBinding(b) && !b.IsMark() })
+	foreign := topology.NewBindings(slices.Concat(inbound.Sorted(), shared)...).Where(
+		func(b topology.Binding) bool { return !o.before.wanted.OwnsBinding(b) && !b.IsMark() })
 	if len(foreign) == 0 {
 		return nil
 	}
@@ -217,4 +214,17 @@ func (o *operation) previewPolicies(ctx context.Context) []Problem {
 		}
 	}
 	return problems
+}
+
+// previewPermissions says which permissions it takes to make all of a topology that the user has not. RabbitMQ tells
+// administrators alone. Others learn it when they write.
+func previewPermissions(ctx context.Context, vhost *rabbit.Vhost, t topology.Topology) (refusal, err error) {
+	has, err := vhost.Permissions(ctx)
+	if err != nil || has == nil {
+		return nil, err
+	}
+	if lacks := has.Lacking(t); len(lacks) > 0 {
+		return &PermissionsError{has.User, lacks}, nil
+	}
+	return nil, nil
 }
